@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: Apache-2.0
+# A thin front of Meson and ninja: 'make' builds, 'make help' lists the rest.
+BUILD ?= build
+BUILD_ASAN ?= build-asan
+BUILD_FUZZ ?= build-fuzz
+PREFIX ?= /usr/local
+DESTDIR ?=
+FUZZ_SECONDS ?= 60
+PYTHON := /usr/bin/python3
+
+all: $(BUILD)/build.ninja ## Build everything, optimised and hardened, into build/
+	ninja -C $(BUILD)
+
+$(BUILD)/build.ninja: | deps
+	meson setup $(BUILD) --buildtype=release --prefix=$(PREFIX)
+
+$(BUILD_ASAN)/build.ninja: | deps
+	meson setup $(BUILD_ASAN) --buildtype=debugoptimized -Db_sanitize=address,undefined -Db_lundef=false \
+		-Dwerror=true -Dfaults=true
+
+asan: $(BUILD_ASAN)/build.ninja ## Build with AddressSanitizer and UBSan into build-asan/
+	ninja -C $(BUILD_ASAN)
+
+deps: ## Install the Debian packages that building, running and testing need
+	@tools/deps
+
+run: deps all ## Start the daemon, make the base template when missing, show a sandbox at work
+	@CAY_BUILD=$(BUILD) tools/demo
+
+stop: ## Stop what 'make run' started, sandboxes included
+	$(BUILD)/src/cli/cay down
+
+test: deps ## All checks and tests; ends with one line of sums
+	@CAY_BUILD=$(BUILD) CAY_BUILD_ASAN=$(BUILD_ASAN) $(PYTHON) tools/run-tests
+
+test-unit: deps all ## Unit and component tests and fuzz corpora on the release build
+	meson test -C $(BUILD) --print-errorlogs
+
+test-asan: asan ## The same under the sanitizers
+	meson test -C $(BUILD_ASAN) --print-errorlogs
+
+lint: deps ## Layers, sizes, banned functions, layout
+	@tools/lint
+
+format: ## Lay out all C files with clang-format
+	clang-format -i $$(git ls-files '*.c' '*.h')
+
+lint-deep: deps all ## clang-tidy and cppcheck over everything
+	@CAY_BUILD=$(BUILD) tools/lint-deep
+
+bench: deps all ## Measure against the bare limit and against what else a user could pick
+	@if [ -x bench/run ]; then CAY_BUILD=$(BUILD) bench/run; else echo "bench/run is not there yet" >&2; exit 1; fi
+
+fuzz: deps ## Run every fuzz target for FUZZ_SECONDS each
+	@BUILD_FUZZ=$(BUILD_FUZZ) FUZZ_SECONDS=$(FUZZ_SECONDS) tools/fuzz
+
+install: all ## Install under DESTDIR and PREFIX
+	meson configure $(BUILD) -Dprefix=$(PREFIX)
+	DESTDIR="$(DESTDIR)" meson install -C $(BUILD)
+
+clean: ## Remove the build directories
+	rm -rf $(BUILD) $(BUILD_ASAN) $(BUILD_FUZZ) build-faults
+
+help: ## Show this list
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 20
+
+.PHONY: all asan format deps run stop test test-unit test-asan lint lint-deep bench fuzz install clean help

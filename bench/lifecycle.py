@@ -1,0 +1,170 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Pausing, snapshots, forks and hibernation through the API, what is compared in turns."""
+
+import statistics
+import time
+
+import place
+import report
+
+SMALL_MB = 5
+FILL = "head -c {mb}M /dev/urandom > /workspace/data && sync"
+TOUCH = "head -c 64K /dev/urandom > /workspace/touched"
+
+
+def timed(call, *args, **kw):
+    start = time.monotonic()
+    answer = call(*args, **kw)
+    return (time.monotonic() - start) * 1000, answer
+
+
+def summary(ms):
+    return {"n": len(ms), "p50_ms": statistics.median(ms), "p99_ms": report.quantile(ms, 0.99),
+            "ms": [round(v, 3) for v in ms]}
+
+
+class Life:
+    """One sandbox and its moves."""
+
+    def __init__(self, client, **body):
+        self.client = client
+        self.id = client.create(timeout_sec=86400, **body)["id"]
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exc):
+        self.client.delete(self.id)
+
+    def exec(self, command, **body):
+        return self.client.exec(self.id, command, **body).ok().stdout
+
+    def post(self, what, **body):
+        return self.client.call("POST", f"/v1/sandboxes/{self.id}/{what}", body)
+
+    def forget(self, snapshot):
+        self.client.call("DELETE", f"/v1/snapshots/{snapshot['id']}")
+
+
+def freeze(client, options):
+    pause, resume = [], []
+    with Life(client) as box:
+        for _ in range(options.life_rounds * 10):
+            pause.append(timed(box.post, "pause", kind="freeze")[0])
+            resume.append(timed(box.post, "resume")[0])
+        box.exec("true")
+    return {"pause": summary(pause), "resume": summary(resume), "both": summary([p + r for p, r in zip(pause, resume)])}
+
+
+def snapshots(client, options):
+    """What was written is on the disk already, but for 64 KiB: the first snapshot of much data
+    writes it out, before the freeze, and that is the disk's time."""
+    times = {"small": [], "large": []}
+    with Life(client) as small, Life(client, disk_size_mb=10240, memory_mb=2048) as large:
+        small.exec(FILL.format(mb=SMALL_MB))
+        large.exec(FILL.format(mb=options.changed_mb), timeout_sec=1200)
+        for box in (small, large):
+            box.forget(box.post("snapshots"))
+        sizes = {}
+        for _ in range(options.life_rounds):
+            for name, box in (("small", small), ("large", large)):
+                box.exec(TOUCH)
+                ms, row = timed(box.post, "snapshots")
+                times[name].append(ms)
+                sizes[name] = row["size_bytes"]
+                box.forget(row)
+    found = {name: summary(ms) for name, ms in times.items()}
+    found.update(changed_mb=options.changed_mb, whole=sizes["large"] >= options.changed_mb << 20)
+    return found
+
+
+def fork(client, options):
+    """To the end of the first command in it, beside a sandbox that is made cold."""
+    times = {"fork": [], "cold": [], "hundred": []}
+    wrong = 0
+    with Life(client) as source:
+        source.exec("echo shared > /workspace/shared")
+
+        def child():
+            made = source.post("fork", count=1)["data"][0]["id"]
+            return made, client.exec(made, ["/bin/cat", "/workspace/shared"]).stdout
+
+        def cold():
+            made = client.create(pool={"mode": "bypass"})["id"]
+            return made, client.exec(made, ["/bin/echo", "shared"]).stdout
+
+        for _ in range(options.life_rounds):
+            for name, make in (("cold", cold), ("fork", child)):
+                ms, (made, said) = timed(make)
+                times[name].append(ms)
+                wrong += said != "shared\n"
+                client.delete(made)
+        for _ in range(options.hundred_rounds):
+            ms, answer = timed(source.post, "fork", count=100)
+            times["hundred"].append(ms)
+            children = [c["id"] for c in answer["data"] if "id" in c]
+            wrong += 100 - len(set(children))
+            for made in children:
+                wrong += client.exec(made, ["/bin/cat", "/workspace/shared"]).stdout != "shared\n"
+                client.delete(made)
+    found = {name: summary(ms) for name, ms in times.items()}
+    found["wrong"] = wrong
+    return found
+
+
+def hibernate(client, options):
+    down, up = [], []
+    with Life(client) as box:
+        box.exec("echo kept > /workspace/kept")
+        kept = 0
+        for _ in range(options.life_rounds):
+            ms, row = timed(box.post, "pause", kind="hibernate")
+            down.append(ms)
+            up.append(timed(box.post, "resume")[0])
+            kept += box.exec("cat /workspace/kept") == "kept\n"
+    return {"down": summary(down), "up": summary(up), "lost": options.life_rounds - kept,
+            "memory_preserved": row["memory_preserved"]}
+
+
+def measure(daemon, options):
+    client, found = daemon.client, {}
+    for name, part in (("freeze", freeze), ("snapshots", snapshots), ("fork", fork), ("hibernate", hibernate)):
+        place.say(f"life cycle: {name}")
+        found[name] = part(client, options)
+    return found
+
+
+def bars(result):
+    if "lifecycle" not in result:
+        return []
+    life = result["lifecycle"]
+    taking, forks = life["snapshots"], life["fork"]
+    size = f"{taking['changed_mb']} MiB"
+    return [
+        report.bar("freeze + resume, p50", life["freeze"]["both"]["p50_ms"], 5, True, " ms"),
+        report.bar(f"snapshot with {size} changed, p50", taking["large"]["p50_ms"], 20, True, " ms"),
+        report.bar(f"  the same / with {SMALL_MB} MiB changed", taking["large"]["p50_ms"] / taking["small"]["p50_ms"], 1.5),
+        report.bar("fork to first exec / cold create to first exec", forks["fork"]["p50_ms"] / forks["cold"]["p50_ms"], 2),
+        report.bar("100 children from one call, p50", forks["hundred"]["p50_ms"] / 1000, 1, True, " s"),
+        report.bar("children, files or sandboxes that are not whole",
+                   forks["wrong"] + life["hibernate"]["lost"] + int(not taking["whole"]), 0, True, ""),
+    ]
+
+
+def show(result):
+    if "lifecycle" not in result:
+        return
+    life = result["lifecycle"]
+    size = f"{life['snapshots']['changed_mb']} MiB"
+    rows = [("pause (freeze)", life["freeze"]["pause"]), ("resume of it", life["freeze"]["resume"]),
+            ("freeze + resume", life["freeze"]["both"]), (f"snapshot, {SMALL_MB} MiB changed", life["snapshots"]["small"]),
+            (f"snapshot, {size} changed", life["snapshots"]["large"]),
+            ("cold create to first exec", life["fork"]["cold"]), ("fork of one child to first exec", life["fork"]["fork"]),
+            ("fork of 100 children, one call", life["fork"]["hundred"]), ("hibernate", life["hibernate"]["down"]),
+            ("resume of it", life["hibernate"]["up"])]
+    print(f"{'life cycle, over HTTP keep-alive':44}{'n':>6}{'p50 ms':>9}{'p99 ms':>9}")
+    for label, run in rows:
+        print(f"{label:44}{run['n']:>6}{run['p50_ms']:>9.2f}{run['p99_ms']:>9.2f}")
+    if not life["hibernate"]["memory_preserved"]:
+        print("hibernation keeps the files, not the processes: memory_preserved is false on this engine")
+    print()

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What an agent, hostile by assumption, sends: whatever decodes must encode to the same bytes. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "wire/agent.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static int put_boot_failed(struct buf *again, const struct agent_boot_failed *failed)
+{
+	char packed[AGENT_BOOT_FAILED_SIZE];
+
+	agent_pack_boot_failed(packed, failed->step, (int)failed->errno_value, failed->name);
+	return buf_append(again, packed, sizeof(packed));
+}
+
+/* 1: LISTED whose head is fine and one of its processes is not. */
+static int put_listing(struct buf *again, uint32_t tag, bool last, struct frame_reader *reader)
+{
+	struct agent_listing listing;
+	struct agent_listed listed;
+	int r, added;
+
+	r = agent_listing_begin(&listing, again, tag);
+	if (r < 0)
+		return r;
+	while ((r = agent_next_listed(reader, &listed)) == 1) {
+		added = agent_listing_add(&listing, &listed);
+		if (added < 0)
+			return added;
+	}
+	agent_listing_end(&listing, last);
+	return r < 0 ? 1 : 0;
+}
+
+/* 1: not a frame of this direction. */
+static int put_again(struct buf *again, const struct frame *frame)
+{
+	struct agent_boot_failed failed;
+	struct agent_refused refused;
+	struct agent_output output;
+	struct agent_hello hello;
+	struct agent_exit e;
+	struct agent_followed followed;
+	struct agent_window window;
+	struct frame_reader reader;
+	struct agent_done done;
+	uint32_t pid, tag;
+	bool last;
+
+	if (agent_get_hello(frame, &hello) == 0)
+		return agent_put_hello(again, &hello);
+	if (agent_get_boot_failed(frame, &failed) == 0)
+		return put_boot_failed(again, &failed);
+	if (agent_get_started(frame, &pid) == 0)
+		return agent_put_started(again, frame->process_id, pid);
+	if (agent_get_output(frame, &output) == 0)
+		return agent_put_output(again, &output);
+	if (agent_get_exit(frame, &e) == 0)
+		return agent_put_exit(again, &e);
+	if (agent_get_refused(frame, &refused) == 0)
+		return agent_put_refused(again, &refused);
+	if (agent_get_done(frame, &done) == 0)
+		return agent_put_done(again, &done);
+	if (agent_get_followed(frame, &followed) == 0)
+		return agent_put_followed(again, &followed);
+	if (agent_get_window(frame, &window) == 0)
+		return agent_put_window(again, &window);
+	if (agent_get_listed(frame, &tag, &last, &reader) == 0)
+		return put_listing(again, tag, last, &reader);
+	return 1;
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	struct str rest = { (const char *)data, size };
+	struct frame frame;
+	struct buf again;
+	int r;
+
+	buf_init(&again, FRAME_HEADER_SIZE + AGENT_FROM_MAX_BYTES);
+	while (frame_next(rest, AGENT_FROM_MAX_BYTES, &frame) == 1) {
+		r = put_again(&again, &frame);
+		if (r < 0 || (r == 0 &&
+			      !str_eq(buf_str(&again), (struct str){ rest.p, frame_size(&frame) })))
+			abort();
+		buf_clear(&again);
+		rest.p += frame_size(&frame);
+		rest.n -= frame_size(&frame);
+	}
+	buf_done(&again);
+	return 0;
+}

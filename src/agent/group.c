@@ -1,0 +1,282 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "agent/group.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/magic.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <time.h>
+
+#define SPARE_MAX 4
+#define PARKED_MAX 1024	 /* then processes go without a group of their own */
+#define PARKED_LOOKS 2	 /* at each take and release: empties the list faster than it grows */
+#define NUMBERS_TRIED 16 /* leftovers of an earlier user of the slot may hold some */
+#define KILL_ROUNDS 16	 /* only when something does not freeze at once */
+#define FREEZE_LOOKS 10	 /* ... and that long is waited for it */
+#define FREEZE_WAIT_NS 200000
+#define PATH_SIZE 32
+
+struct group {
+	struct group *next;
+	uint32_t number;
+	int tasks_fd;
+};
+
+/* "NUMBER" or "NUMBER/file"; file is one of ours and short. */
+static void name_path(char dst[PATH_SIZE], uint32_t number, const char *file)
+{
+	char digits[10], *at = dst;
+	int n = 0;
+
+	do
+		digits[n++] = (char)('0' + number % 10);
+	while (number /= 10);
+	while (n)
+		*at++ = digits[--n];
+	if (*file)
+		*at++ = '/';
+	memcpy(at, file, strlen(file) + 1);
+}
+
+static int open_file(const struct groups *groups, const struct group *group, const char *file,
+		     int flags)
+{
+	char path[PATH_SIZE];
+
+	name_path(path, group->number, file);
+	return openat(groups->dir_fd, path, flags | O_CLOEXEC | O_NOFOLLOW);
+}
+
+static void write_file(const struct groups *groups, const struct group *group, const char *file,
+		       const char *text)
+{
+	_cleanup_close_ int fd = open_file(groups, group, file, O_WRONLY);
+
+	if (fd >= 0 && write(fd, text, strlen(text)) < 0)
+		return; /* what was meant to happen is looked at afterwards anyhow */
+}
+
+void groups_open(struct groups *groups, int dir_fd)
+{
+	struct statfs fs;
+	bool fits = false;
+
+	*groups = (struct groups){ .dir_fd = -1, .next_number = 1 };
+	if (fstatfs(dir_fd, &fs) < 0)
+		return;
+	if (fs.f_type == CGROUP2_SUPER_MAGIC)
+		groups->v2 = fits = true;
+	else if (fs.f_type == CGROUP_SUPER_MAGIC)
+		fits = faccessat(dir_fd, "freezer.state", R_OK, 0) == 0;
+	if (fits && faccessat(dir_fd, ".", W_OK, 0) == 0 && fcntl(dir_fd, F_SETFD, FD_CLOEXEC) == 0)
+		groups->dir_fd = dir_fd;
+	else
+		(void)close(dir_fd);
+}
+
+/* Opened each time: v1 answers a descriptor that was read before from the list of then. */
+bool group_is_empty(struct groups *groups, struct group *group)
+{
+	_cleanup_close_ int fd = -1;
+	char first[16];
+
+	if (!group)
+		return true;
+	fd = open_file(groups, group, "cgroup.procs", O_RDONLY);
+	return fd >= 0 && read(fd, first, sizeof(first)) == 0;
+}
+
+static void drop(struct groups *groups, struct group *group)
+{
+	char path[PATH_SIZE];
+
+	(void)close(group->tasks_fd);
+	name_path(path, group->number, "");
+	(void)unlinkat(groups->dir_fd, path, AT_REMOVEDIR); /* if not, the warden does later */
+	free(group);
+}
+
+static void keep_spare(struct groups *groups, struct group *group)
+{
+	if (groups->spare_count == SPARE_MAX) {
+		drop(groups, group);
+		return;
+	}
+	group->next = groups->spare;
+	groups->spare = group;
+	groups->spare_count++;
+}
+
+static void park(struct groups *groups, struct group *group)
+{
+	group->next = NULL;
+	*(groups->parked ? &groups->parked_last->next : &groups->parked) = group;
+	groups->parked_last = group;
+	groups->parked_count++;
+}
+
+/* Goes round the list: the ones looked at that still live move to its end. */
+static void look_at_parked(struct groups *groups)
+{
+	for (int i = 0; i < PARKED_LOOKS && groups->parked; i++) {
+		struct group *group = groups->parked;
+
+		groups->parked = group->next;
+		groups->parked_count--;
+		if (group_is_empty(groups, group))
+			keep_spare(groups, group);
+		else
+			park(groups, group);
+	}
+}
+
+static struct group *make(struct groups *groups)
+{
+	struct group *group = malloc(sizeof(*group));
+	char path[PATH_SIZE];
+
+	if (!group)
+		return NULL;
+	for (int i = 0; i < NUMBERS_TRIED; i++) {
+		group->number = groups->next_number++;
+		name_path(path, group->number, "");
+		if (mkdirat(groups->dir_fd, path, 0755) < 0) {
+			if (errno == EEXIST)
+				continue;
+			break;
+		}
+		group->tasks_fd =
+			open_file(groups, group, groups->v2 ? "cgroup.procs" : "tasks", O_WRONLY);
+		if (group->tasks_fd >= 0)
+			return group;
+		(void)unlinkat(groups->dir_fd, path, AT_REMOVEDIR);
+		break;
+	}
+	free(group);
+	return NULL;
+}
+
+struct group *group_take(struct groups *groups)
+{
+	struct group *group;
+
+	if (groups->dir_fd < 0)
+		return NULL;
+	look_at_parked(groups);
+	group = groups->spare;
+	if (!group)
+		return groups->parked_count < PARKED_MAX ? make(groups) : NULL;
+	groups->spare = group->next;
+	groups->spare_count--;
+	return group;
+}
+
+int group_tasks_fd(const struct group *group)
+{
+	return group ? group->tasks_fd : -1;
+}
+
+void group_release(struct groups *groups, struct group *group)
+{
+	if (!group)
+		return;
+	look_at_parked(groups);
+	if (group_is_empty(groups, group)) {
+		keep_spare(groups, group);
+		return;
+	}
+	park(groups, group);
+}
+
+/* Calls on_pid for every process of the group; the number of them. */
+static size_t each_member(const struct groups *groups, const struct group *group,
+			  void (*on_pid)(void *context, pid_t pid), void *context)
+{
+	_cleanup_close_ int fd = open_file(groups, group, "cgroup.procs", O_RDONLY);
+	char space[2048];
+	size_t count = 0;
+	pid_t pid = 0;
+	ssize_t n;
+
+	while (fd >= 0 && (n = read(fd, space, sizeof(space))) > 0) {
+		for (ssize_t i = 0; i < n; i++) {
+			if (space[i] >= '0' && space[i] <= '9') {
+				pid = pid * 10 + (space[i] - '0');
+				continue;
+			}
+			if (pid > 1) { /* 1 is the agent, 0 is no number of our pid namespace */
+				on_pid(context, pid);
+				count++;
+			}
+			pid = 0;
+		}
+	}
+	return count;
+}
+
+static void kill_one(void *context, pid_t pid)
+{
+	(void)context;
+	(void)kill(pid, SIGKILL);
+}
+
+/* Waits a little for FROZEN: until then a member may still be in the middle of a fork. */
+static bool freeze(const struct groups *groups, const struct group *group)
+{
+	static const struct timespec pause = { .tv_nsec = FREEZE_WAIT_NS };
+	_cleanup_close_ int fd = open_file(groups, group, "freezer.state", O_RDWR);
+	char state[8];
+
+	if (fd < 0 || write(fd, "FROZEN", 6) < 0)
+		return false;
+	for (int i = 0; i < FREEZE_LOOKS; i++) {
+		if (pread(fd, state, sizeof(state), 0) >= 6 && memcmp(state, "FROZEN", 6) == 0)
+			return true;
+		(void)nanosleep(&pause, NULL);
+	}
+	return false;
+}
+
+bool group_kill(struct groups *groups, struct group *group)
+{
+	if (!group)
+		return true;
+	if (groups->v2) {
+		write_file(groups, group, "cgroup.kill", "1");
+		return group_is_empty(groups, group);
+	}
+	for (int round = 0; round < KILL_ROUNDS; round++) {
+		bool frozen = freeze(groups, group);
+		size_t count = each_member(groups, group, kill_one, NULL);
+
+		write_file(groups, group, "freezer.state", "THAWED"); /* frozen, nothing dies */
+		/* Nobody was missed, and nobody forks with a SIGKILL pending. Before that a list
+		 * can be empty although a chain of forks runs on. */
+		if (frozen)
+			return count == 0;
+	}
+	return false;
+}
+
+struct member_list {
+	pid_t *pids;
+	size_t count, max;
+};
+
+static void list_one(void *context, pid_t pid)
+{
+	struct member_list *list = context;
+
+	if (list->count < list->max)
+		list->pids[list->count++] = pid;
+}
+
+size_t group_members(struct groups *groups, struct group *group, pid_t *ret_pids, size_t max)
+{
+	struct member_list list = { ret_pids, 0, max };
+
+	return group ? each_member(groups, group, list_one, &list) : 0;
+}

@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * cay-agent: pid 1 of a sandbox. It is started with a listening Unix socket as descriptor 3, on
+ * which the daemon's first connection usually waits already; 4 and 5 are its freezer and memory
+ * cgroups where there are such.
+ *
+ *   cay-agent [--trust-any-peer] [--same-user] [--user NAME] [--cwd DIR] [--tools FILE]
+ *             [--scratch DIR] [--window-idle-ms N]
+ *
+ * --trust-any-peer  accept connections from our own pid namespace (engines without one)
+ * --same-user       run everything as who we are, even as root
+ * --window-idle-ms  a window without a command closes after this long; for tests
+ * --scratch         where files of ours for programs go; default: /tmp
+ * --tools           the program behind AGENT_EXEC_TOOL; default: "tools" beside our own
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/capability.h>
+#include <signal.h>
+#include <sys/epoll.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+
+#include "agent/agent.h"
+#include "agent/digits.h"
+#include "agent/window.h"
+
+/* Descriptors at our start; src/warden/spawn.c knows them by the same numbers. */
+#define LISTEN_FD 3
+#define GROUPS_FD 4
+#define MEMORY_FD 5
+#define LISTEN_BACKLOG 16
+#define EVENTS_PER_TURN 64
+#define KERNEL_SIGSET_BYTES 8
+
+int agent_watch(struct agent *agent, int op, int fd, uint32_t events, enum agent_event event,
+		uint32_t id)
+{
+	struct epoll_event ev = {
+		.events = events,
+		.data.u64 = (uint64_t)event << 32 | id,
+	};
+
+	return epoll_ctl(agent->epoll_fd, op, fd, &ev) < 0 ? -errno : 0;
+}
+
+static void on_process_event(struct agent *agent, enum agent_event event, uint32_t id)
+{
+	struct process *p = table_find_any(agent, id);
+
+	if (!p)
+		return; /* it ended earlier in this turn */
+	if (event == EVENT_IN)
+		stdin_on_event(agent, p);
+	else if (event == EVENT_REPORT)
+		window_on_report(agent, p);
+	else if (event == EVENT_COMMAND)
+		window_on_writable(agent, p);
+	else
+		stream_on_event(agent, p, event == EVENT_ERR);
+}
+
+static void on_event(struct agent *agent, const struct epoll_event *ev)
+{
+	enum agent_event event = (enum agent_event)(ev->data.u64 >> 32);
+	uint32_t id = (uint32_t)ev->data.u64;
+	struct signalfd_siginfo info;
+
+	switch (event) {
+	case EVENT_LISTEN:
+		conn_on_listen(agent);
+		break;
+	case EVENT_CONN:
+		if (id == agent->connection)
+			conn_on_event(agent, ev->events);
+		break;
+	case EVENT_CHILD:
+		if (read(agent->signal_fd, &info, sizeof(info)) == (ssize_t)sizeof(info))
+			process_reap(agent);
+		break;
+	case EVENT_IN:
+	case EVENT_OUT:
+	case EVENT_ERR:
+	case EVENT_REPORT:
+	case EVENT_COMMAND:
+		on_process_event(agent, event, id);
+		break;
+	}
+}
+
+int agent_run(struct agent *agent)
+{
+	struct epoll_event events[EVENTS_PER_TURN];
+
+	for (;;) {
+		int n;
+
+		timer_run(agent);
+		conn_flush(agent);
+		process_release_groups(agent);
+		n = epoll_wait(agent->epoll_fd, events, EVENTS_PER_TURN, timer_sleep_ms(agent));
+		if (n < 0 && errno != EINTR)
+			return -errno;
+		for (int i = 0; i < n; i++)
+			on_event(agent, &events[i]);
+	}
+}
+
+/* The standard descriptors must exist, or a pipe would be born as one of them. */
+static int open_null(void)
+{
+	int fd;
+
+	do
+		fd = open("/dev/null", O_RDWR);
+	while (fd >= 0 && fd <= 2);
+	if (fd < 0)
+		return -errno;
+	(void)fcntl(fd, F_SETFD, FD_CLOEXEC);
+	return fd;
+}
+
+/* Everything a child would otherwise have to do for itself is done once, here, and inherited. */
+static int shed(void)
+{
+	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct caps[2];
+	static const unsigned long
+		by_default[4]; /* the kernel's struct sigaction: SIG_DFL, no flags */
+	struct rlimit none = { 0, 0 };
+	sigset_t all;
+
+	/* By the raw call: a libc keeps two or three signals to itself and does not reset those. */
+	for (int signum = 1; signum < 65; signum++)
+		if (signum != SIGKILL && signum != SIGSTOP)
+			(void)syscall(SYS_rt_sigaction, signum, &by_default, NULL,
+				      KERNEL_SIGSET_BYTES);
+	/* Nothing from inside is ever delivered; SIGPIPE becomes EPIPE; SIGCHLD comes as an event.
+	 */
+	(void)sigfillset(&all);
+	if (sigprocmask(SIG_SETMASK, &all, NULL) < 0)
+		return -errno;
+	(void)umask(022);
+	(void)setrlimit(RLIMIT_CORE, &none);
+	(void)prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
+	if (syscall(SYS_capget, &header, caps) == 0) {
+		caps[0].inheritable = caps[1].inheritable = 0;
+		if (syscall(SYS_capset, &header, caps) < 0)
+			return -errno;
+	}
+	if (getpid() != 1 && prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) < 0)
+		return -errno;
+	/* Children of another user share our memory until exec: nobody may look into it. */
+	return prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0 ? -errno : 0;
+}
+
+static void find_self(struct agent *agent)
+{
+	char number[DIGITS_MAX + 1];
+	uint32_t uid = geteuid();
+
+	agent->self = (struct user){ .uid = uid, .gid = getegid(), .home = "/" };
+	(void)digits_put(number, uid);
+	if (user_resolve(number, &agent->self) < 0)
+		memcpy(agent->self.name, number, strlen(number) + 1);
+	agent->self.uid = geteuid();
+	agent->self.gid = getegid();
+}
+
+static void open_tools(struct agent *agent, const char *path)
+{
+	static const char name[] = "tools";
+	char beside[PATH_MAX];
+
+	if (!path) {
+		ssize_t n = readlink("/proc/self/exe", beside, sizeof(beside) - sizeof(name));
+
+		while (n > 0 && beside[n - 1] != '/')
+			n--;
+		if (n <= 0)
+			return;
+		memcpy(beside + n, name, sizeof(name));
+		path = beside;
+	}
+	/* Held open: nobody inside can put another in its place later. */
+	agent->tools_fd = open(path, O_PATH | O_CLOEXEC);
+}
+
+/* Rings live inside the sandbox's memory limit. */
+static bool make_room(struct ring_budget *budget, size_t n)
+{
+	struct agent *agent = CONTAINER_OF(budget, struct agent, rings);
+
+	while (budget->used + n > budget->max_bytes)
+		if (!process_evict(agent))
+			return false;
+	return true;
+}
+
+static void limit_memory(struct agent *agent)
+{
+	uint64_t limit = memory_limit(&agent->memory);
+
+	agent->rings = (struct ring_budget){
+		.max_bytes = limit ? (size_t)MIN(limit / 8, (uint64_t)AGENT_RINGS_MAX_BYTES)
+				   : AGENT_RINGS_MAX_BYTES,
+		.make_room = make_room,
+	};
+}
+
+static int agent_open(struct agent *agent)
+{
+	struct rlimit files;
+	sigset_t child;
+	int r;
+
+	if (fcntl(LISTEN_FD, F_SETFD, FD_CLOEXEC) < 0)
+		return -errno;
+	agent->listen_fd = LISTEN_FD;
+	(void)fcntl(LISTEN_FD, F_SETFL, O_NONBLOCK);
+	/* Whoever connects from now on is shown our pid, not that of whoever made the socket. */
+	if (agent->trust_any_peer && listen(LISTEN_FD, LISTEN_BACKLOG) < 0)
+		return -errno;
+	agent->null_fd = open_null();
+	if (agent->null_fd < 0)
+		return agent->null_fd;
+	agent->proc_fd = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	agent->oom_adj_fd = open("/proc/self/oom_score_adj", O_RDWR | O_CLOEXEC);
+	if (agent->oom_adj_fd >= 0 &&
+	    pread(agent->oom_adj_fd, agent->oom_adj, sizeof(agent->oom_adj) - 1, 0) <= 0)
+		agent->oom_adj_fd = -1;
+	if (agent->same_user)
+		find_self(agent);
+	if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
+		agent->files_soft = files.rlim_cur;
+		agent->files_hard = files.rlim_max;
+	}
+	limit_memory(agent);
+	r = shed();
+	if (r < 0)
+		return r;
+	(void)sigemptyset(&child);
+	(void)sigaddset(&child, SIGCHLD);
+	agent->signal_fd = signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK);
+	agent->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	if (agent->signal_fd < 0 || agent->epoll_fd < 0)
+		return -errno;
+	r = agent_watch(agent, EPOLL_CTL_ADD, agent->signal_fd, EPOLLIN, EVENT_CHILD, 0);
+	if (r == 0)
+		r = agent_watch(agent, EPOLL_CTL_ADD, LISTEN_FD, EPOLLIN, EVENT_LISTEN, 0);
+	return r;
+}
+
+/* What does not fit into a script as it is leaves the default: works, but is not cleared away. */
+static void set_scratch(struct agent *agent, const char *path)
+{
+	size_t safe = strspn(path, "/._-0123456789abcdefghijklmnopqrstuvwxyz"
+				   "ABCDEFGHIJKLMNOPQRSTUVWXYZ");
+
+	if (path[0] == '/' && safe <= AGENT_SCRATCH_MAX && path[safe] == '\0')
+		agent->scratch = path;
+}
+
+int main(int argc, char **argv)
+{
+	static struct agent agent; /* mostly tables: not in the file */
+	const char *tools = NULL;
+
+	agent.conn_fd = agent.tools_fd = -1;
+	agent.default_user = "sandbox";
+	agent.default_cwd = "/workspace";
+	agent.scratch = "/tmp";
+	agent.next_process_id = 1;
+	agent.windows_fd = -1;
+	agent.window_idle_us = WINDOW_IDLE_MS * 1000LL;
+	/* Before anything else can take their numbers. */
+	groups_open(&agent.groups, GROUPS_FD);
+	memory_open(&agent.memory, MEMORY_FD);
+	for (int i = 1; i < argc; i++) {
+		if (strcmp(argv[i], "--trust-any-peer") == 0)
+			agent.trust_any_peer = true;
+		else if (strcmp(argv[i], "--same-user") == 0)
+			agent.same_user = true;
+		else if (strcmp(argv[i], "--user") == 0 && i + 1 < argc)
+			agent.default_user = argv[++i];
+		else if (strcmp(argv[i], "--cwd") == 0 && i + 1 < argc)
+			agent.default_cwd = argv[++i];
+		else if (strcmp(argv[i], "--scratch") == 0 && i + 1 < argc)
+			set_scratch(&agent, argv[++i]);
+		else if (strcmp(argv[i], "--tools") == 0 && i + 1 < argc)
+			tools = argv[++i];
+		else if (strcmp(argv[i], "--window-idle-ms") == 0 && i + 1 < argc)
+			agent.window_idle_us = strtoll(argv[++i], NULL, 10) * 1000;
+		else
+			return 2;
+	}
+	if (geteuid() != 0)
+		agent.same_user = true;
+	open_tools(&agent, tools);
+	if (agent_open(&agent) < 0)
+		return 1;
+	conn_on_listen(&agent); /* it waits already: one trip through epoll less */
+	return agent_run(&agent) < 0;
+}

@@ -1,0 +1,66 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/log.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/time.h"
+
+#define LINE_MAX_BYTES 2048
+
+static const char *const level_names[] = { "debug", "info", "warn", "error" };
+static const char *program_name = "cay";
+static enum log_level least_level = LOG_INFO;
+
+void log_init(const char *program, enum log_level least)
+{
+	program_name = program;
+	least_level = least;
+}
+
+int log_level_parse(const char *name, enum log_level *ret)
+{
+	for (size_t i = 0; i < ARRAY_LEN(level_names); i++) {
+		if (strcmp(name, level_names[i]) == 0) {
+			*ret = (enum log_level)i;
+			return 0;
+		}
+	}
+	return -EINVAL;
+}
+
+static size_t escape(char *dst, size_t size, const char *src)
+{
+	size_t n = 0;
+
+	for (; *src && n + 5 < size; src++) {
+		unsigned char c = (unsigned char)*src;
+
+		if (c >= 0x20 && c != 0x7f && c != '\\')
+			dst[n++] = (char)c;
+		else
+			n += (size_t)snprintf(dst + n, size - n, "\\x%02x", c);
+	}
+	return n;
+}
+
+void log_at(enum log_level level, const char *fmt, ...)
+{
+	char stamp[TIME_RFC3339_SIZE], text[LINE_MAX_BYTES / 2], line[LINE_MAX_BYTES];
+	va_list ap;
+	size_t n;
+
+	if (level < least_level)
+		return;
+	va_start(ap, fmt);
+	(void)vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	time_rfc3339(stamp, time_real_ms());
+	n = (size_t)snprintf(line, sizeof(line), "%s %s %s: ", stamp, level_names[level],
+			     program_name);
+	n += escape(line + n, sizeof(line) - n - 1, text);
+	line[n++] = '\n';
+	(void)!write(STDERR_FILENO, line, n); /* one write: lines of several threads do not mix */
+}

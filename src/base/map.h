@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Byte-string keys to pointers. Keys are hashed with a per-process secret: a client cannot make
+ * collisions. */
+#ifndef CAY_BASE_MAP_H
+#define CAY_BASE_MAP_H
+
+#include "base/macro.h"
+#include "base/str.h"
+
+struct map_entry {
+	char *key; /* owned; NULL when the place is empty */
+	uint32_t key_len;
+	uint32_t hash;
+	void *value;
+};
+
+struct map {
+	struct map_entry *entries;
+	size_t capacity; /* power of two */
+	size_t count;
+	uint64_t seed;
+};
+
+void map_init(struct map *map);
+void map_done(struct map *map); /* does not free the values */
+void *map_get(const struct map *map, struct str key);
+int map_put(struct map *map, struct str key, void *value) _must_check_; /* -EEXIST when present */
+void *map_take(struct map *map, struct str key); /* removes; NULL when absent */
+/* Walks in no particular order: start with *cursor = 0. The map must not change meanwhile. */
+void *map_next(const struct map *map, size_t *cursor);
+
+#endif

@@ -1,0 +1,59 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/time.h"
+
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+static int64_t clock_us(clockid_t id)
+{
+	struct timespec ts;
+
+	(void)clock_gettime(id, &ts);
+	return (int64_t)ts.tv_sec * 1000000 + ts.tv_nsec / 1000;
+}
+
+int64_t time_real_ms(void)
+{
+	return clock_us(CLOCK_REALTIME) / 1000;
+}
+
+int64_t time_boot_ms(void)
+{
+	return clock_us(CLOCK_BOOTTIME) / 1000;
+}
+
+int64_t time_mono_us(void)
+{
+	return clock_us(CLOCK_MONOTONIC);
+}
+
+void time_boot_id(char dst[TIME_BOOT_ID_SIZE])
+{
+	int fd = open("/proc/sys/kernel/random/boot_id", O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd >= 0 ? read(fd, dst, TIME_BOOT_ID_SIZE - 1) : 0;
+
+	if (fd >= 0)
+		(void)close(fd);
+	dst[MAX(n, 0)] = '\0';
+	dst[strcspn(dst, "\n")] = '\0';
+}
+
+/* Years have four digits in this format: times outside 1000..9999 are shown as the nearest end. */
+#define FIRST_MS INT64_C(-30610224000000)
+#define LAST_MS INT64_C(253402300799999)
+
+void time_rfc3339(char dst[TIME_RFC3339_SIZE], int64_t real_ms)
+{
+	int64_t at = MIN(MAX(real_ms, FIRST_MS), LAST_MS);
+	unsigned ms = (unsigned)((at % 1000 + 1000) % 1000);
+	time_t sec = (time_t)((at - (int64_t)ms) / 1000);
+	struct tm tm;
+	size_t n;
+
+	(void)gmtime_r(&sec, &tm);
+	n = strftime(dst, TIME_RFC3339_SIZE, "%Y-%m-%dT%H:%M:%S", &tm);
+	(void)snprintf(dst + n, TIME_RFC3339_SIZE - n, ".%03uZ", ms % 1000);
+}

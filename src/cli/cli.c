@@ -1,0 +1,238 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/cli.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdarg.h>
+
+#include "cli/exit.h"
+
+/* An exec may rightly be silent for as long as its time limit; the command sets its own idle limit.
+ */
+#define CONNECT_TIMEOUT_MS 5000
+#define IDLE_TIMEOUT_MS 120000
+
+static enum color_mode color_mode_of(const char *name)
+{
+	if (name != NULL && strcmp(name, "always") == 0)
+		return COLOR_ALWAYS;
+	if (name != NULL && strcmp(name, "never") == 0)
+		return COLOR_NEVER;
+	return COLOR_AUTO;
+}
+
+static const char *environment(const char *name)
+{
+	const char *value = getenv(name);
+
+	return value != NULL && value[0] != '\0' ? value : NULL;
+}
+
+void cli_init(struct cli *cli, const struct args *args)
+{
+	const char *state = args_text(args, "state");
+
+	*cli = (struct cli){ .command = args->command, .wake_fd = -1 };
+	cli->json = args_flag(args, "json");
+	cli->quiet = args_flag(args, "quiet");
+	cli->color = color_mode_of(args_text(args, "color"));
+	cli->color_out = style_wanted(cli->color, STDOUT_FILENO);
+	cli->color_err = style_wanted(cli->color, STDERR_FILENO);
+	cli->url_flag = args_text(args, "url");
+	cli->key_flag = args_text(args, "key");
+	cli->state_flag = state != NULL;
+	if (state == NULL)
+		state = environment("CAY_STATE");
+	cli->state_given = state != NULL;
+	cli->state = state != NULL ? state : CLI_DEFAULT_STATE;
+}
+
+void cli_done(struct cli *cli)
+{
+	cli_disconnect(cli);
+	free(cli->error_body);
+	cli->error_body = NULL;
+}
+
+int cli_read_line(const char *dir, const char *name, char *dst, size_t size)
+{
+	_cleanup_close_ int dir_fd = -1, fd = -1;
+	struct str line;
+	ssize_t n;
+
+	dir_fd = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (dir_fd < 0)
+		return -errno;
+	fd = openat(dir_fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+	if (fd < 0)
+		return -errno;
+	n = read(fd, dst, size - 1);
+	if (n < 0)
+		return -errno;
+	line = str_trim((struct str){ dst, (size_t)n }, " \t\r\n");
+	if (line.n == 0)
+		return -ENOENT;
+	memmove(dst, line.p, line.n);
+	dst[line.n] = '\0';
+	return 0;
+}
+
+static int find_url(struct cli *cli, struct err *err)
+{
+	const char *given = cli->url_flag;
+	struct str url;
+	int r;
+
+	/* A state directory named on this command line means its own daemon. */
+	if (given == NULL && !cli->state_flag)
+		given = environment("CAY_URL");
+	if (given == NULL) {
+		r = cli_read_line(cli->state, "url", cli->url, sizeof(cli->url));
+		if (r == 0)
+			return 0;
+		if (cli->state_given) {
+			(void)cli_hint(cli,
+				       r == -EACCES
+					       ? "Run this as root, or set CAY_URL and CAY_API_KEY."
+					       : "Start it with: cay up --state %s",
+				       cli->state);
+			return err_set(err, r == -EACCES ? ERR_FORBIDDEN : ERR_UNAVAILABLE,
+				       r == -EACCES ? "%s may not be read by this user"
+						    : "no daemon is running on %s",
+				       cli->state);
+		}
+		given = CLI_DEFAULT_URL;
+	}
+	url = str_trim(str_of(given), " \t\r\n");
+	while (url.n > 0 && url.p[url.n - 1] == '/')
+		url.n--;
+	if (str_copy(cli->url, sizeof(cli->url), url) < 0)
+		return err_set(err, ERR_INVALID_REQUEST, "the URL is too long");
+	return 0;
+}
+
+static int find_key(struct cli *cli, char dst[CLI_KEY_MAX], struct err *err)
+{
+	const char *given = cli->key_flag;
+
+	if (given == NULL && !cli->state_flag)
+		given = environment("CAY_API_KEY");
+	if (given == NULL) {
+		if (cli_read_line(cli->state, "admin.key", dst, CLI_KEY_MAX) < 0)
+			dst[0] = '\0'; /* the daemon will say that a key is missing, and how */
+		return 0;
+	}
+	for (const char *p = given; *p != '\0'; p++)
+		if ((unsigned char)*p <= 0x20 || (unsigned char)*p >= 0x7f)
+			return err_set(err, ERR_INVALID_REQUEST,
+				       "the key has a character no key has");
+	if (str_copy(dst, CLI_KEY_MAX, str_of(given)) < 0)
+		return err_set(err, ERR_INVALID_REQUEST, "the key is too long");
+	return 0;
+}
+
+int cli_connect(struct cli *cli, struct err *err)
+{
+	char key[CLI_KEY_MAX] = "", header[CLI_KEY_MAX + 16];
+	int r;
+
+	if (cli->http != NULL)
+		return 0;
+	if (find_url(cli, err) < 0 || find_key(cli, key, err) < 0)
+		return -1;
+	r = http_client_new(cli->url, &cli->http);
+	if (r < 0) {
+		cli->http = NULL;
+		return err_set(err, ERR_INVALID_REQUEST,
+			       "'%s' is not an address (http://HOST:PORT or unix:/path)", cli->url);
+	}
+	http_client_set_timeout(cli->http, CONNECT_TIMEOUT_MS, IDLE_TIMEOUT_MS);
+	http_client_set_wake(cli->http, cli->wake_fd, cli->wake, cli->wake_arg);
+	http_client_set_header(cli->http, "User-Agent", "cay/" CAY_VERSION);
+	if (key[0] != '\0') {
+		(void)snprintf(header, sizeof(header), "Bearer %s", key);
+		http_client_set_header(cli->http, "Authorization", header);
+		explicit_bzero(header, sizeof(header));
+	}
+	explicit_bzero(key, sizeof(key));
+	return 0;
+}
+
+void cli_disconnect(struct cli *cli)
+{
+	if (cli->http != NULL)
+		http_client_free(cli->http);
+	cli->http = NULL;
+}
+
+int cli_hint(struct cli *cli, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	(void)vsnprintf(cli->hint, sizeof(cli->hint), fmt, ap);
+	va_end(ap);
+	return -1;
+}
+
+static void report_json(const struct cli *cli, const struct err *err, const char *hint)
+{
+	struct json_writer w;
+	struct buf out;
+
+	if (cli->error_body != NULL) {
+		(void)fprintf(stderr, "%s\n", cli->error_body);
+		return;
+	}
+	buf_init(&out, 16384);
+	json_writer_init(&w, &out);
+	json_begin_object(&w, NULL);
+	json_begin_object(&w, "error");
+	json_put_text(&w, "code", err_name(err->code));
+	json_put_text(&w, "message", err->message);
+	json_put_text(&w, "hint", hint);
+	json_put_null(&w, "request_id");
+	json_put_bool(&w, "retryable", err_retryable(err->code));
+	json_end_object(&w);
+	json_end_object(&w);
+	if (json_writer_end(&w) == 0)
+		(void)fprintf(stderr, "%.*s\n", (int)buf_len(&out), buf_data(&out));
+	buf_done(&out);
+}
+
+int cli_report(struct cli *cli, const struct err *err)
+{
+	/* For what failed on this side the API has no advice. */
+	const char *fallback = err->errno_value ? NULL : err_hint(err->code);
+	const char *hint = cli->hint[0] != '\0' ? cli->hint : fallback;
+	char clean[CLI_HINT_MAX];
+
+	if (cli->json) {
+		report_json(cli, err, hint);
+	} else {
+		style_clean(clean, sizeof(clean), str_of(err->message));
+		(void)fprintf(stderr, "%scay:%s %s\n", style_on(cli->color_err, STYLE_RED),
+			      style_off(cli->color_err), clean);
+		if (hint != NULL) {
+			style_clean(clean, sizeof(clean), str_of(hint));
+			(void)fprintf(stderr, "%shint:%s %s\n",
+				      style_on(cli->color_err, STYLE_CYAN),
+				      style_off(cli->color_err), clean);
+		}
+	}
+	return cli->exit_status != 0 ? cli->exit_status : (int)exit_of_code(err->code);
+}
+
+void cli_note(const struct cli *cli, const char *fmt, ...)
+{
+	va_list ap;
+
+	if (cli->quiet || cli->json)
+		return;
+	if (cli->raw)
+		(void)fputs("\r\n", stderr);
+	va_start(ap, fmt);
+	(void)vfprintf(stderr, fmt, ap);
+	va_end(ap);
+	(void)fputs(cli->raw ? "\r\n" : "\n", stderr);
+}

@@ -1,0 +1,121 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cay key create, ls, rm */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/time.h"
+#include "cli/api.h"
+#include "cli/show.h"
+#include "cli/table.h"
+
+/* What an ordinary client needs, when no scope is named. */
+static const char *const default_scopes[] = { "sandboxes:read", "sandboxes:write", "exec",
+					      "templates:read" };
+
+static int create_body(const struct args *args, struct buf *body, struct err *err)
+{
+	const char *scope, *name = args_text(args, "name");
+	struct json_writer w;
+	size_t cursor = 0;
+	uint64_t most;
+
+	json_writer_init(&w, body);
+	json_begin_object(&w, NULL);
+	json_put_text(&w, "name", name != NULL ? name : "cli");
+	json_begin_array(&w, "scopes");
+	while ((scope = args_next(args, "scope", &cursor)) != NULL)
+		json_put_text(&w, NULL, scope);
+	for (size_t i = 0; args_text(args, "scope") == NULL && i < ARRAY_LEN(default_scopes); i++)
+		json_put_text(&w, NULL, default_scopes[i]);
+	json_end_array(&w);
+	if (args_number(args, "max-sandboxes", &most))
+		json_put_int(&w, "max_sandboxes", (int64_t)most);
+	json_end_object(&w);
+	if (json_writer_end(&w) < 0)
+		return err_set(err, ERR_PAYLOAD_TOO_LARGE, "the request is too large");
+	return 0;
+}
+
+int key_create_run(struct cli *cli, const struct args *args, struct err *err)
+{
+	_cleanup_json_ struct json *key = NULL;
+	struct str secret;
+	struct buf body;
+	int r;
+
+	buf_init(&body, 65536);
+	r = create_body(args, &body, err);
+	if (r == 0)
+		r = api_call(cli, "POST", "/v1/keys", &body, &key, err);
+	buf_done(&body);
+	if (r < 0)
+		return -1;
+	if (cli->json)
+		return api_print(cli, key, err);
+	secret = field_str(key, "key");
+	(void)printf("%.*s\n", (int)secret.n, secret.p);
+	cli_note(cli, "Keep it: it is not shown again.");
+	return 0;
+}
+
+static void put_age(struct table *table, const struct json *item, const char *member)
+{
+	char span[STYLE_SPAN_SIZE] = "";
+	int64_t at_ms;
+
+	if (style_parse_time(field_str(item, member), &at_ms) == 0)
+		style_span(span, (time_real_ms() - at_ms) / 1000);
+	table_put(table, str_of(span), STYLE_PLAIN);
+}
+
+static int ls_row(void *arg, const struct json *item)
+{
+	struct table *table = arg;
+	const struct json *scopes = field(item, "scopes");
+	char text[TABLE_CELL_MAX] = "";
+
+	table_put(table, field_str(item, "id"), STYLE_CYAN);
+	table_put(table, field_str(item, "name"), STYLE_PLAIN);
+	if (scopes != NULL)
+		show_value(text, sizeof(text), scopes);
+	table_put(table, str_of(text), STYLE_PLAIN);
+	put_age(table, item, "created_at");
+	put_age(table, item, "last_used_at");
+	return 0;
+}
+
+int key_ls_run(struct cli *cli, const struct args *args, struct err *err)
+{
+	static const char *const headers[] = { "ID", "NAME", "SCOPES", "AGE", "LAST USED", NULL };
+	struct table table;
+	int r;
+
+	if (cli->json)
+		return api_print_list(cli, "/v1/keys", NULL, err);
+	table_init(&table, headers);
+	r = api_list(cli, "/v1/keys", NULL, ls_row, &table, err);
+	if (r == 0)
+		r = show_table(cli, &table, "no keys", err);
+	table_done(&table);
+	return r;
+}
+
+int key_rm_run(struct cli *cli, const struct args *args, struct err *err)
+{
+	int worst = 0;
+
+	for (size_t i = 0; i < args->operand_count; i++) {
+		char path[API_PATH_MAX];
+
+		if (api_path(path, err, "/v1/keys/%s", args->operands[i]) == 0 &&
+		    api_call(cli, "DELETE", path, NULL, NULL, err) == 0) {
+			if (!cli->quiet && !cli->json)
+				(void)printf("%s\n", args->operands[i]);
+			continue;
+		}
+		worst = cli_report(cli, err);
+		if (cli->http_status == 0)
+			break;
+	}
+	return worst;
+}

@@ -1,0 +1,267 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cay pause, hibernate, resume, extend, snapshot, restore, fork */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/time.h"
+#include "cli/exit.h"
+#include "cli/request.h"
+#include "cli/show.h"
+#include "cli/table.h"
+
+#define BODY_MAX 65536
+
+static void print_text(const struct json *item, const char *member)
+{
+	struct str text = field_str(item, member);
+
+	(void)printf("%.*s\n", (int)text.n, text.p);
+}
+
+static int ended(struct json_writer *w, struct err *err)
+{
+	json_end_object(w);
+	if (json_writer_end(w) < 0)
+		return err_set(err, ERR_PAYLOAD_TOO_LARGE, "the request is too large");
+	return 0;
+}
+
+static struct json_writer begun(struct buf *body)
+{
+	struct json_writer w;
+
+	buf_init(body, BODY_MAX);
+	json_writer_init(&w, body);
+	json_begin_object(&w, NULL);
+	return w;
+}
+
+/* POST /v1/sandboxes/ID/what; takes the body over. */
+static int post(struct cli *cli, const char *id, const char *what, struct json_writer *w,
+		struct buf *body, struct json **ret, struct err *err)
+{
+	char path[API_PATH_MAX];
+	int r = ended(w, err);
+
+	if (r == 0)
+		r = api_path(path, err, "/v1/sandboxes/%s/%s", id, what);
+	if (r == 0)
+		r = api_call(cli, "POST", path, body, ret, err);
+	buf_done(body);
+	return r;
+}
+
+/* ---- pause, hibernate, resume, extend: the same for one or many ---- */
+
+static int move_one(struct cli *cli, const char *id, const char *what, const char *kind,
+		    const struct args *args, struct err *err)
+{
+	_cleanup_json_ struct json *sandbox = NULL;
+	struct json_writer w;
+	struct buf body;
+	uint64_t timeout;
+
+	w = begun(&body);
+	if (kind != NULL)
+		json_put_text(&w, "kind", kind);
+	else if (args_number(args, "timeout", &timeout))
+		json_put_int(&w, "timeout_sec", (int64_t)timeout);
+	if (post(cli, id, what, &w, &body, &sandbox, err) < 0)
+		return -1;
+	if (cli->json)
+		return api_print(cli, sandbox, err);
+	if (!cli->quiet)
+		print_text(sandbox, "id");
+	return 0;
+}
+
+static int move_all(struct cli *cli, const char *what, const char *kind, const struct args *args,
+		    struct err *err)
+{
+	int worst = 0;
+
+	for (size_t i = 0; i < args->operand_count; i++) {
+		if (move_one(cli, args->operands[i], what, kind, args, err) == 0)
+			continue;
+		worst = cli_report(cli, err);
+		if (cli->http_status == 0)
+			break; /* no daemon: the others would fail the same way */
+	}
+	return worst;
+}
+
+int pause_run(struct cli *cli, const struct args *args, struct err *err)
+{
+	return move_all(cli, "pause", "freeze", args, err);
+}
+
+int hibernate_run(struct cli *cli, const struct args *args, struct err *err)
+{
+	return move_all(cli, "pause", "hibernate", args, err);
+}
+
+int resume_run(struct cli *cli, const struct args *args, struct err *err)
+{
+	return move_all(cli, "resume", NULL, args, err);
+}
+
+int extend_run(struct cli *cli, const struct args *args, struct err *err)
+{
+	return move_all(cli, "extend", NULL, args, err);
+}
+
+/* ---- snapshots ---- */
+
+int snapshot_run(struct cli *cli, const struct args *args, struct err *err)
+{
+	_cleanup_json_ struct json *snapshot = NULL;
+	const char *comment = args_text(args, "comment");
+	struct json_writer w;
+	struct buf body;
+	uint64_t number;
+
+	w = begun(&body);
+	if (comment != NULL)
+		json_put_text(&w, "comment", comment);
+	if (args_number(args, "expires", &number))
+		json_put_int(&w, "expires_in_sec", (int64_t)number);
+	if (args_number(args, "keep-last", &number))
+		json_put_int(&w, "keep_last", (int64_t)number);
+	if (post(cli, args->operands[0], "snapshots", &w, &body, &snapshot, err) < 0)
+		return -1;
+	if (cli->json)
+		return api_print(cli, snapshot, err);
+	print_text(snapshot, "id");
+	return 0;
+}
+
+static int snapshot_row(void *arg, const struct json *item)
+{
+	struct table *table = arg;
+	struct str state = field_str(item, "state");
+	char size[STYLE_SPAN_SIZE], span[STYLE_SPAN_SIZE] = "";
+	int64_t at_ms;
+
+	table_put(table, field_str(item, "id"), STYLE_CYAN);
+	table_put(table, field_str(item, "sandbox_id"), STYLE_PLAIN);
+	table_put(table, state, str_is(state, "ready") ? STYLE_GREEN : STYLE_RED);
+	style_bytes(size, (uint64_t)field_int(item, "size_bytes", 0));
+	table_put(table, str_of(size), STYLE_PLAIN);
+	if (style_parse_time(field_str(item, "created_at"), &at_ms) == 0)
+		style_span(span, (time_real_ms() - at_ms) / 1000);
+	table_put(table, str_of(span), STYLE_PLAIN);
+	table_put(table, field_str(item, "comment"), STYLE_PLAIN);
+	return 0;
+}
+
+static int print_id(void *arg, const struct json *item)
+{
+	(void)arg;
+	print_text(item, "id");
+	return 0;
+}
+
+int snapshot_ls_run(struct cli *cli, const struct args *args, struct err *err)
+{
+	static const char *const headers[] = { "ID",  "SANDBOX", "STATE", "SIZE",
+					       "AGE", "COMMENT", NULL };
+	char path[API_PATH_MAX] = "/v1/snapshots";
+	struct table table;
+	int r;
+
+	if (args->operand_count > 0 &&
+	    api_path(path, err, "/v1/sandboxes/%s/snapshots", args->operands[0]) < 0)
+		return -1;
+	if (cli->json)
+		return api_print_list(cli, path, NULL, err);
+	if (cli->quiet)
+		return api_list(cli, path, NULL, print_id, NULL, err);
+	table_init(&table, headers);
+	r = api_list(cli, path, NULL, snapshot_row, &table, err);
+	if (r == 0)
+		r = show_table(cli, &table, "no snapshots; 'cay snapshot ID' takes one", err);
+	table_done(&table);
+	return r;
+}
+
+int snapshot_rm_run(struct cli *cli, const struct args *args, struct err *err)
+{
+	int worst = 0;
+
+	for (size_t i = 0; i < args->operand_count; i++) {
+		char path[API_PATH_MAX];
+
+		if (api_path(path, err, "/v1/snapshots/%s", args->operands[i]) == 0 &&
+		    api_call(cli, "DELETE", path, NULL, NULL, err) == 0) {
+			if (!cli->quiet && !cli->json)
+				(void)printf("%s\n", args->operands[i]);
+			continue;
+		}
+		worst = cli_report(cli, err);
+		if (cli->http_status == 0)
+			break;
+	}
+	return worst;
+}
+
+int restore_run(struct cli *cli, const struct args *args, struct err *err)
+{
+	_cleanup_json_ struct json *sandbox = NULL;
+	struct json_writer w;
+	struct buf body;
+
+	w = begun(&body);
+	json_put_text(&w, "snapshot_id", args->operands[1]);
+	if (post(cli, args->operands[0], "restore", &w, &body, &sandbox, err) < 0)
+		return -1;
+	if (cli->json)
+		return api_print(cli, sandbox, err);
+	if (!cli->quiet)
+		print_text(sandbox, "id");
+	return 0;
+}
+
+/* ---- fork ---- */
+
+/* Ids on standard output; what failed is told on standard error. */
+static int print_children(struct cli *cli, const struct json *answer)
+{
+	const struct json *data = field(answer, "data");
+	int worst = 0;
+
+	for (size_t i = 0; data != NULL && i < json_size(data); i++) {
+		const struct json *child = json_at(data, i), *error = field(child, "error");
+		struct str message = error != NULL ? field_str(error, "message") : STR_LIT("");
+
+		if (error == NULL) {
+			print_text(child, "id");
+			continue;
+		}
+		cli_note(cli, "child %zu: %.*s", i + 1, (int)message.n, message.p);
+		worst = EXIT_STATUS_RUNTIME;
+	}
+	return worst;
+}
+
+int fork_run(struct cli *cli, const struct args *args, struct err *err)
+{
+	_cleanup_json_ struct json *answer = NULL;
+	const char *name = args_text(args, "name");
+	struct json_writer w;
+	struct buf body;
+	uint64_t number;
+
+	w = begun(&body);
+	if (args_number(args, "count", &number))
+		json_put_int(&w, "count", (int64_t)number);
+	if (args_number(args, "timeout", &number))
+		json_put_int(&w, "timeout_sec", (int64_t)number);
+	if (name != NULL)
+		json_put_text(&w, "name", name);
+	request_pairs(&w, args, "metadata", "metadata");
+	if (post(cli, args->operands[0], "fork", &w, &body, &answer, err) < 0)
+		return -1;
+	if (cli->json)
+		return api_print(cli, answer, err);
+	return print_children(cli, answer);
+}

@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cay create, ls, info, rm */
+#include <stdio.h>
+#include <string.h>
+
+#include "base/time.h"
+#include "cli/exit.h"
+#include "cli/request.h"
+#include "cli/show.h"
+#include "cli/table.h"
+
+int create_run(struct cli *cli, const struct args *args, struct err *err)
+{
+	_cleanup_json_ struct json *sandbox = NULL;
+	struct buf body;
+	struct str id;
+	int r;
+
+	buf_init(&body, REQUEST_BODY_MAX);
+	r = request_create(args, &body, err);
+	if (r == 0)
+		r = api_call(cli, "POST", "/v1/sandboxes", &body, &sandbox, err);
+	buf_done(&body);
+	if (r < 0)
+		return -1;
+	if (cli->json)
+		return api_print(cli, sandbox, err);
+	id = field_str(sandbox, "id");
+	(void)printf("%.*s\n", (int)id.n, id.p);
+	return 0;
+}
+
+/* Seconds from now until the time in a member; false when it has none. */
+static bool seconds_until(const struct json *item, const char *name, int64_t *ret)
+{
+	int64_t at_ms;
+
+	if (field_str(item, name).n == 0 || style_parse_time(field_str(item, name), &at_ms) < 0)
+		return false;
+	*ret = (at_ms - time_real_ms()) / 1000;
+	return true;
+}
+
+static int ls_row(void *arg, const struct json *item)
+{
+	struct table *table = arg;
+	struct str state = field_str(item, "state"), template = field_str(item, "template_id");
+	char span[STYLE_SPAN_SIZE] = "", memory[STYLE_SPAN_SIZE];
+	int64_t seconds;
+
+	table_put(table, field_str(item, "id"), STYLE_CYAN);
+	table_put(table, field_str(item, "name"), STYLE_PLAIN);
+	table_put(table, state, style_of_state(state));
+	table_put(table, template.n > 0 ? template : field_str(item, "template"), STYLE_PLAIN);
+	table_put(table, field_str(item, "engine"), STYLE_PLAIN);
+	if (seconds_until(item, "created_at", &seconds))
+		style_span(span, -seconds);
+	table_put(table, str_of(span), STYLE_PLAIN);
+	if (!seconds_until(item, "expires_at", &seconds))
+		table_put(table, STR_LIT("never"), STYLE_DIM);
+	else {
+		style_span(span, seconds);
+		table_put(table, str_of(span), seconds < 30 ? STYLE_YELLOW : STYLE_PLAIN);
+	}
+	table_printf(table, STYLE_PLAIN, "%lld", (long long)field_int(item, "cpu_count", 0));
+	style_bytes(memory, (uint64_t)field_int(item, "memory_mb", 0) << 20);
+	table_put(table, str_of(memory), STYLE_PLAIN);
+	return 0;
+}
+
+static int ls_query(const struct args *args, char query[API_PATH_MAX], struct err *err)
+{
+	static const struct {
+		const char *option, *parameter;
+	} filters[] = { { "status", "state" }, { "template", "template" }, { "engine", "engine" } };
+	size_t cursor = 0;
+	const char *pair;
+
+	query[0] = '\0';
+	for (size_t i = 0; i < ARRAY_LEN(filters); i++) {
+		const char *value = args_text(args, filters[i].option);
+
+		if (value != NULL && api_query(query, filters[i].parameter, value, err) < 0)
+			return -1;
+	}
+	while ((pair = args_next(args, "metadata", &cursor)) != NULL) {
+		char name[300];
+
+		(void)snprintf(name, sizeof(name), "metadata.%.*s",
+			       (int)MIN(strcspn(pair, "="), 255), pair);
+		if (api_query(query, name, strchr(pair, '=') + 1, err) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+static int print_id(void *arg, const struct json *item)
+{
+	struct str id = field_str(item, "id");
+
+	(void)printf("%.*s\n", (int)id.n, id.p);
+	return 0;
+}
+
+int ls_run(struct cli *cli, const struct args *args, struct err *err)
+{
+	static const char *const headers[] = { "ID",  "NAME",	 "STATE", "TEMPLATE", "ENGINE",
+					       "AGE", "EXPIRES", "CPU",	  "MEMORY",   NULL };
+	char query[API_PATH_MAX];
+	struct table table;
+	int r;
+
+	if (args->operand_count > 0)
+		return files_ls_run(cli, args, err);
+	if (ls_query(args, query, err) < 0)
+		return -1;
+	if (cli->json)
+		return api_print_list(cli, "/v1/sandboxes", query, err);
+	if (cli->quiet)
+		return api_list(cli, "/v1/sandboxes", query, print_id, NULL, err);
+	table_init(&table, headers);
+	r = api_list(cli, "/v1/sandboxes", query, ls_row, &table, err);
+	if (r == 0)
+		r = show_table(cli, &table, "no sandboxes; 'cay create' makes one", err);
+	table_done(&table);
+	return r;
+}
+
+int info_run(struct cli *cli, const struct args *args, struct err *err)
+{
+	_cleanup_json_ struct json *sandbox = NULL;
+	char path[API_PATH_MAX];
+
+	if (api_path(path, err, "/v1/sandboxes/%s", args->operands[0]) < 0 ||
+	    api_call(cli, "GET", path, NULL, &sandbox, err) < 0)
+		return -1;
+	if (cli->json)
+		return api_print(cli, sandbox, err);
+	show_object(stdout, sandbox, cli->color_out);
+	return 0;
+}
+
+/* The ids of --all, gathered before the first removal so that pages do not shift below us. */
+struct id_list {
+	char (*ids)[64];
+	size_t count, capacity;
+	int error;
+};
+
+static int gather_id(void *arg, const struct json *item)
+{
+	struct id_list *list = arg;
+
+	if (list->count == list->capacity) {
+		size_t capacity = list->capacity != 0 ? list->capacity * 2 : 64;
+		void *grown = reallocarray(list->ids, capacity, sizeof(*list->ids));
+
+		if (grown == NULL)
+			return -1;
+		list->ids = grown;
+		list->capacity = capacity;
+	}
+	if (str_copy(list->ids[list->count], sizeof(*list->ids), field_str(item, "id")) == 0)
+		list->count++;
+	return 0;
+}
+
+static int rm_one(struct cli *cli, const char *id, struct err *err)
+{
+	char path[API_PATH_MAX];
+
+	if (api_path(path, err, "/v1/sandboxes/%s", id) < 0 ||
+	    api_call(cli, "DELETE", path, NULL, NULL, err) < 0)
+		return -1;
+	if (!cli->quiet && !cli->json)
+		(void)printf("%s\n", id);
+	return 0;
+}
+
+int rm_run(struct cli *cli, const struct args *args, struct err *err)
+{
+	struct id_list list = { 0 };
+	bool all = args_flag(args, "all");
+	int worst = 0, r = 0;
+
+	if (all == (args->operand_count > 0)) {
+		(void)cli_hint(cli, "cay rm --help");
+		return err_set(err, ERR_INVALID_REQUEST,
+			       all ? "give either ids or --all" : "'cay rm' needs ID... or --all");
+	}
+	if (all)
+		r = api_list(cli, "/v1/sandboxes", NULL, gather_id, &list, err);
+	for (size_t i = 0; r == 0 && i < (all ? list.count : args->operand_count); i++) {
+		if (rm_one(cli, all ? list.ids[i] : args->operands[i], err) == 0)
+			continue;
+		/* With --all something that went away by itself meanwhile is as wanted. */
+		if (all && cli->http_status == 404)
+			continue;
+		worst = cli_report(cli, err);
+		if (cli->http_status == 0)
+			break; /* no daemon: the others would fail the same way */
+	}
+	free(list.ids);
+	return r < 0 ? -1 : worst;
+}

@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "cli/show.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <sys/ioctl.h>
+
+#include "base/time.h"
+
+#define DEPTH_MAX 3
+#define NAME_WIDTH 22
+
+static void show_array(char *dst, size_t size, const struct json *value)
+{
+	size_t used = 0;
+
+	dst[0] = '\0';
+	for (size_t i = 0; i < json_size(value) && used + 4 < size; i++) {
+		char part[128];
+
+		show_value(part, sizeof(part), json_at(value, i));
+		(void)snprintf(dst + used, size - used, "%s%s", i > 0 ? ", " : "", part);
+		used = strlen(dst);
+	}
+}
+
+void show_value(char *dst, size_t size, const struct json *value)
+{
+	struct json_writer w;
+	struct buf out;
+
+	switch (json_type(value)) {
+	case JSON_STRING:
+		style_clean(dst, size, json_str(value));
+		return;
+	case JSON_BOOL:
+		(void)snprintf(dst, size, "%s", json_bool(value) ? "yes" : "no");
+		return;
+	case JSON_INT:
+		(void)snprintf(dst, size, "%" PRId64, json_int(value));
+		return;
+	case JSON_ARRAY:
+		show_array(dst, size, value);
+		return;
+	case JSON_NULL:
+		(void)snprintf(dst, size, "-");
+		return;
+	case JSON_REAL:
+	case JSON_OBJECT:
+		break;
+	}
+	buf_init(&out, size);
+	json_writer_init(&w, &out);
+	json_put_value(&w, NULL, value);
+	if (json_writer_end(&w) == 0)
+		style_clean(dst, size, buf_str(&out));
+	else
+		(void)snprintf(dst, size, "...");
+	buf_done(&out);
+}
+
+static void show_members(FILE *out, const struct json *object, bool color, int depth)
+{
+	const struct json *value;
+	const char *key;
+	void *it = NULL;
+
+	while (json_next(object, &it, &key, &value)) {
+		char name[64], text[512];
+		enum style style = STYLE_PLAIN;
+
+		if (strcmp(key, "state") == 0 && json_type(value) == JSON_STRING)
+			style = style_of_state(json_str(value));
+		if (json_type(value) == JSON_NULL)
+			continue;
+		style_clean(name, sizeof(name), str_of(key));
+		if (json_type(value) == JSON_OBJECT && depth < DEPTH_MAX) {
+			if (json_size(value) == 0)
+				continue;
+			(void)fprintf(out, "%*s%s%s%s\n", depth * 2, "", style_on(color, STYLE_DIM),
+				      name, style_off(color));
+			show_members(out, value, color, depth + 1);
+			continue;
+		}
+		show_value(text, sizeof(text), value);
+		(void)fprintf(out, "%*s%s%-*s%s  %s%s%s\n", depth * 2, "",
+			      style_on(color, STYLE_DIM), NAME_WIDTH - depth * 2, name,
+			      style_off(color), style_on(color, style), text, style_off(color));
+	}
+}
+
+void show_object(FILE *out, const struct json *object, bool color)
+{
+	if (object != NULL && json_type(object) == JSON_OBJECT)
+		show_members(out, object, color, 0);
+}
+
+int show_table(struct cli *cli, const struct table *table, const char *when_empty, struct err *err)
+{
+	int r;
+
+	if (table->rows == 0) {
+		cli_note(cli, "%s", when_empty);
+		return 0;
+	}
+	r = table_print(table, stdout, cli->color_out);
+	if (r < 0)
+		return err_set_errno(err, ERR_PAYLOAD_TOO_LARGE, -r,
+				     "the list is too long to show");
+	return 0;
+}
+
+void progress_start(struct progress *progress, const struct cli *cli)
+{
+	const char *term = getenv("TERM");
+
+	*progress = (struct progress){ .start_us = time_mono_us() };
+	progress->live = !cli->quiet && !cli->json && isatty(STDERR_FILENO) && term != NULL &&
+			 strcmp(term, "dumb") != 0;
+}
+
+void progress_update(struct progress *progress, struct str message)
+{
+	static const char *const marks[] = { "|", "/", "-", "\\" };
+	struct winsize size = { 0 };
+	char text[256];
+	size_t columns = 80;
+
+	if (!progress->live)
+		return;
+	if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 20)
+		columns = size.ws_col;
+	style_clean(text, MIN(sizeof(text), columns - 12), message);
+	(void)fprintf(stderr, "\r\033[K%s %4llds  %s", marks[progress->turn++ % ARRAY_LEN(marks)],
+		      (long long)(time_mono_us() - progress->start_us) / 1000000, text);
+	(void)fflush(stderr);
+	progress->shown = true;
+}
+
+void progress_clear(struct progress *progress)
+{
+	if (progress->shown)
+		(void)fputs("\r\033[K", stderr);
+	progress->shown = false;
+}

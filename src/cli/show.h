@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Answers of the API as people read them. */
+#ifndef CAY_CLI_SHOW_H
+#define CAY_CLI_SHOW_H
+
+#include <stdio.h>
+
+#include "cli/cli.h"
+#include "cli/table.h"
+
+/* Key and value, one line each; nested objects indented; nulls and empty objects left out. */
+void show_object(FILE *out, const struct json *object, bool color);
+/* The table, or a remark on standard error when it has no rows. */
+int show_table(struct cli *cli, const struct table *table, const char *when_empty,
+	       struct err *err) _must_check_;
+/* A value in one line. */
+void show_value(char *dst, size_t size, const struct json *value);
+
+/*
+ * A line that is rewritten while something takes long (on a terminal only): a turning mark, the
+ * seconds passed, the latest message.
+ */
+struct progress {
+	bool live; /* standard error is a terminal and not -q */
+	bool shown;
+	int64_t start_us;
+	unsigned turn;
+};
+void progress_start(struct progress *progress, const struct cli *cli);
+void progress_update(struct progress *progress, struct str message);
+void progress_clear(struct progress *progress);
+
+#endif

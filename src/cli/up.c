@@ -1,0 +1,385 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cay up */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include "base/time.h"
+#include "cli/api.h"
+#include "cli/exit.h"
+#include "cli/home.h"
+#include "cli/lock.h"
+#include "cli/show.h"
+#include "cli/supervise.h"
+#include "cli/template.h"
+
+#define READY_MS 60000
+#define READY_POLL_US 10000
+#define DEATHS_MAX 3 /* a program that ended this often while starting will not come up */
+
+/* Owner: up_run(). The paths are absolute, because the supervisor leaves our directory. */
+struct up {
+	struct supervise_config config;
+	char state[PATH_MAX], templates[PATH_MAX], config_path[PATH_MAX];
+	bool already;
+	bool build;
+};
+
+static int make_absolute(const char *path, char dst[PATH_MAX], struct err *err)
+{
+	if (realpath(path, dst) == NULL)
+		return err_set_errno(err, ERR_INVALID_REQUEST, errno, "%s", path);
+	return 0;
+}
+
+static int check_rights(struct cli *cli, const struct args *args, struct up *up, struct err *err)
+{
+	if (geteuid() == 0) {
+		up->config.with_warden = true;
+		return 0;
+	}
+	if (args_flag(args, "engine-local"))
+		return 0;
+	(void)cli_hint(cli, "Run it as root (sudo cay up); without root only the engine without "
+			    "isolation works: cay up --engine-local --state DIR");
+	return err_set(err, ERR_FORBIDDEN, "'cay up' needs root to isolate sandboxes");
+}
+
+static int prepare_dirs(struct cli *cli, const struct args *args, struct up *up, struct err *err)
+{
+	const char *templates = args_text(args, "templates");
+	bool made = false;
+
+	if (templates == NULL)
+		templates = getenv("CAY_TEMPLATES");
+	if (templates == NULL || templates[0] == '\0')
+		templates = HOME_TEMPLATES;
+	if (geteuid() == 0 && home_make_user(&made, err) < 0)
+		return -1;
+	if (made)
+		cli_note(cli, "made the system user '%s'", HOME_USER);
+	if (home_make(cli->state, err) < 0 || make_absolute(cli->state, up->state, err) < 0)
+		return -1;
+	if (geteuid() == 0 && home_make_plain(templates, err) < 0)
+		return -1;
+	if (realpath(templates, up->templates) == NULL &&
+	    str_copy(up->templates, sizeof(up->templates), str_of(templates)) < 0)
+		return err_set(err, ERR_INVALID_REQUEST, "--templates is too long");
+	return 0;
+}
+
+static int prepare(struct cli *cli, const struct args *args, struct up *up, struct err *err)
+{
+	struct supervise_config *c = &up->config;
+	const char *config = args_text(args, "config");
+
+	if (check_rights(cli, args, up, err) < 0 || prepare_dirs(cli, args, up, err) < 0)
+		return -1;
+	if (home_program("cayd", c->daemon, err) < 0)
+		return -1;
+	if (c->with_warden && (home_program("cay-warden", c->warden, err) < 0 ||
+			       home_program("cay-agent", c->agent, err) < 0 ||
+			       home_program("cay-tools", c->tools, err) < 0 ||
+			       home_program("cay-build", c->build, err) < 0))
+		return -1;
+	if (config != NULL && make_absolute(config, up->config_path, err) < 0)
+		return -1;
+	c->state = up->state;
+	c->templates = up->templates;
+	c->config = config != NULL ? up->config_path : NULL;
+	c->listen = args_text(args, "listen");
+	c->engine_local = args_flag(args, "engine-local");
+	c->foreground = args_flag(args, "foreground");
+	c->lock_fd = c->report_fd = -1;
+	up->build = c->with_warden && !args_flag(args, "no-build");
+	/* The daemon of this directory is meant, whatever the environment says. */
+	cli->state = up->state;
+	cli->state_given = cli->state_flag = true;
+	cli->url_flag = NULL;
+	return 0;
+}
+
+/* A stale address would make us greet a stranger. */
+static void forget_url(const struct up *up)
+{
+	char path[PATH_MAX + 8];
+
+	if (lock_is_held(up->state, LOCK_DAEMON))
+		return;
+	(void)snprintf(path, sizeof(path), "%s/url", up->state);
+	(void)unlink(path);
+}
+
+/* The process that stays: own session, no terminal, its log in the state directory. */
+static _noreturn_ void background(struct up *up)
+{
+	_cleanup_close_ int null_fd = -1, log_fd = -1;
+
+	(void)setsid();
+	if (fork() != 0)
+		_exit(0);
+	if (lock_take(up->state, LOCK_SUPERVISOR, &up->config.lock_fd) < 0) {
+		(void)dprintf(up->config.report_fd, "locked 0\n");
+		_exit(1);
+	}
+	null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+	log_fd = home_open_log(up->state, "supervisor.log");
+	if (null_fd < 0 || log_fd < 0 || chdir("/") < 0)
+		_exit(1);
+	(void)dup2(null_fd, STDIN_FILENO);
+	(void)dup2(log_fd, STDOUT_FILENO);
+	(void)dup2(log_fd, STDERR_FILENO);
+	(void)umask(027);
+	_exit(supervise_run(&up->config));
+}
+
+static int start_background(struct up *up, int *ret_report_fd, struct err *err)
+{
+	int pipe_fds[2], status;
+	pid_t child;
+
+	forget_url(up);
+	if (pipe2(pipe_fds, O_CLOEXEC) < 0)
+		return err_set_errno(err, ERR_INTERNAL, errno, "cannot make a pipe");
+	(void)fcntl(pipe_fds[0], F_SETFL, O_NONBLOCK);
+	(void)fcntl(pipe_fds[1], F_SETFL, O_NONBLOCK);
+	up->config.report_fd = pipe_fds[1];
+	(void)fflush(NULL);
+	child = fork();
+	if (child == 0)
+		background(up);
+	(void)close(pipe_fds[1]);
+	if (child < 0 || waitpid(child, &status, 0) < 0) {
+		(void)close(pipe_fds[0]);
+		return err_set_errno(err, ERR_INTERNAL, errno, "cannot start the supervisor");
+	}
+	*ret_report_fd = pipe_fds[0];
+	return 0;
+}
+
+/* Prints the end of a program's log and fails. */
+static int start_failed(struct cli *cli, const struct up *up, const char *program, struct err *err)
+{
+	const char *log = strcmp(program, "cayd") == 0	       ? "cayd.log"
+			  : strcmp(program, "cay-warden") == 0 ? "warden.log"
+							       : "supervisor.log";
+	char tail[2048];
+
+	home_log_tail(up->state, log, 6, tail, sizeof(tail));
+	if (tail[0] != '\0')
+		cli_note(cli, "the end of %s/logs/%s:\n%s", up->state, log, tail);
+	(void)cli_hint(cli, "'cay doctor' checks this host; the logs are in %s/logs", up->state);
+	cli->exit_status = EXIT_STATUS_RUNTIME;
+	return err_set(err, ERR_UNAVAILABLE, "%s does not come up", program);
+}
+
+/* Counts the deaths the supervisor reports. Returns the name of what will not come up, or NULL. */
+static const char *read_reports(struct up *up, int *report_fd, unsigned deaths[2])
+{
+	char text[1024];
+	ssize_t n;
+
+	if (*report_fd < 0)
+		return NULL;
+	n = read(*report_fd, text, sizeof(text) - 1);
+	if (n < 0)
+		return NULL;
+	if (n == 0) {
+		(void)close(*report_fd);
+		*report_fd = -1;
+		return up->already ? NULL : "the supervisor";
+	}
+	text[n] = '\0';
+	for (char *save, *line = strtok_r(text, "\n", &save); line;
+	     line = strtok_r(NULL, "\n", &save)) {
+		if (strncmp(line, "locked ", 7) == 0)
+			up->already = true; /* another `cay up` was faster */
+		else
+			deaths[strncmp(line, "cayd ", 5) == 0 ? 0 : 1]++;
+	}
+	return deaths[0] >= DEATHS_MAX ? "cayd" : deaths[1] >= DEATHS_MAX ? "cay-warden" : NULL;
+}
+
+static bool is_ready(struct cli *cli, struct err *err)
+{
+	char url[CLI_URL_MAX];
+
+	if (cli_read_line(cli->state, "url", url, sizeof(url)) < 0) {
+		(void)err_set(err, ERR_UNAVAILABLE, "the daemon has not written its address yet");
+		return false;
+	}
+	/* The address may have changed with a restart. */
+	if (strcmp(url, cli->url) != 0)
+		cli_disconnect(cli);
+	if (api_call(cli, "GET", "/readyz", NULL, NULL, err) == 0)
+		return true;
+	cli_disconnect(cli);
+	return false;
+}
+
+static int wait_ready(struct cli *cli, struct up *up, int *report_fd, struct err *err)
+{
+	int64_t end_ms = time_boot_ms() + READY_MS;
+	struct progress progress;
+	unsigned deaths[2] = { 0, 0 };
+	int turn = 0;
+
+	progress_start(&progress, cli);
+	while (!is_ready(cli, err)) {
+		const char *failed = read_reports(up, report_fd, deaths);
+
+		if (failed != NULL || time_boot_ms() > end_ms) {
+			progress_clear(&progress);
+			if (failed == NULL)
+				cli_note(cli, "last seen: %s", err->message);
+			return start_failed(cli, up, failed != NULL ? failed : "cayd", err);
+		}
+		if (turn++ % 10 == 9)
+			progress_update(&progress, STR_LIT("waiting for the daemon"));
+		(void)usleep(READY_POLL_US);
+	}
+	progress_clear(&progress);
+	cli->hint[0] = '\0';
+	return 0;
+}
+
+static int build_base(struct cli *cli, struct err *err)
+{
+	if (api_call(cli, "GET", "/v1/templates/base", NULL, NULL, err) == 0)
+		return 0;
+	if (cli->http_status != 404)
+		return -1;
+	cli_note(cli, "the base template is missing; building it takes some minutes, once");
+	return template_build(cli, "base", err);
+}
+
+static int print_json(struct cli *cli, const struct up *up, struct err *err)
+{
+	struct json_writer w;
+	struct buf out;
+	char path[PATH_MAX + 16];
+
+	buf_init(&out, 65536);
+	json_writer_init(&w, &out);
+	json_begin_object(&w, NULL);
+	json_put_text(&w, "url", cli->url);
+	json_put_text(&w, "state", up->state);
+	(void)snprintf(path, sizeof(path), "%s/admin.key", up->state);
+	json_put_text(&w, "key_file", path);
+	(void)snprintf(path, sizeof(path), "%s/logs", up->state);
+	json_put_text(&w, "logs", path);
+	json_put_bool(&w, "already_running", up->already);
+	json_end_object(&w);
+	if (json_writer_end(&w) == 0)
+		(void)printf("%.*s\n", (int)buf_len(&out), buf_data(&out));
+	buf_done(&out);
+	return 0;
+}
+
+static int print_ready(struct cli *cli, const struct up *up, struct err *err)
+{
+	bool c = cli->color_out, other = strcmp(up->state, CLI_DEFAULT_STATE) != 0;
+
+	if (cli->json)
+		return print_json(cli, up, err);
+	if (cli->quiet) {
+		(void)printf("%s\n", cli->url);
+		return 0;
+	}
+	(void)printf("%scay %s%s at %s%s%s\n", style_on(c, STYLE_GREEN),
+		     up->already ? "is already up" : "is up", style_off(c), style_on(c, STYLE_BOLD),
+		     cli->url, style_off(c));
+	(void)printf("  key   %s/admin.key\n  logs  %s/logs\n", up->state, up->state);
+	if (up->config.engine_local)
+		(void)printf("  %swarning: the local engine is allowed; it isolates nothing%s\n",
+			     style_on(c, STYLE_YELLOW), style_off(c));
+	if (other)
+		(void)printf("  next  export CAY_STATE=%s\n        cay run -- echo hello\n",
+			     up->state);
+	else
+		(void)printf("  next  cay run -- echo hello\n");
+	(void)printf("        cay help\n        cay down\n");
+	(void)fflush(stdout);
+	return 0;
+}
+
+static int finish(struct cli *cli, struct up *up, int *report_fd, struct err *err)
+{
+	if (wait_ready(cli, up, report_fd, err) < 0)
+		return -1;
+	if (up->build && build_base(cli, err) < 0) {
+		cli_note(cli, "the daemon itself is up at %s", cli->url);
+		return -1;
+	}
+	return print_ready(cli, up, err);
+}
+
+static int run_foreground(struct cli *cli, struct up *up, struct err *err)
+{
+	int r = lock_take(up->state, LOCK_SUPERVISOR, &up->config.lock_fd), none = -1;
+	pid_t child;
+
+	if (r < 0)
+		return err_set_errno(err, r == -EWOULDBLOCK ? ERR_CONFLICT : ERR_INTERNAL, -r,
+				     "cannot lock %s/" LOCK_SUPERVISOR, up->state);
+	forget_url(up);
+	(void)fflush(NULL);
+	/* The greeting and the first build are a child's work; the supervisor reaps it. */
+	child = fork();
+	if (child == 0) {
+		int status = finish(cli, up, &none, err);
+
+		if (status < 0)
+			status = cli_report(cli, err);
+		_exit(status);
+	}
+	return supervise_run(&up->config);
+}
+
+/* What we started and did not come up must not linger. */
+static void undo(const struct up *up)
+{
+	struct lock_holder holder;
+	int r = 0;
+
+	if (lock_find(up->state, LOCK_SUPERVISOR, &holder) < 0)
+		return;
+	if (lock_signal(&holder, SIGTERM) == 0)
+		r = lock_wait(&holder, 50000);
+	if (r == -ETIMEDOUT)
+		(void)!lock_signal(&holder, SIGKILL); /* gone in the meantime: as good */
+	lock_holder_done(&holder);
+}
+
+int up_run(struct cli *cli, const struct args *args, struct err *err)
+{
+	struct lock_holder holder;
+	struct up up = { 0 };
+	int report_fd = -1, r;
+
+	if (prepare(cli, args, &up, err) < 0)
+		return -1;
+	r = lock_find(up.state, LOCK_SUPERVISOR, &holder);
+	if (r == 0) {
+		up.already = true;
+		r = lock_signal(&holder, SIGUSR2); /* in case a `cay down` was broken off */
+		lock_holder_done(&holder);
+		if (r < 0)
+			return err_set_errno(err, ERR_FORBIDDEN, -r,
+					     "cannot signal the supervisor");
+	} else if (up.config.foreground) {
+		return run_foreground(cli, &up, err);
+	} else if (start_background(&up, &report_fd, err) < 0) {
+		return -1;
+	}
+	r = finish(cli, &up, &report_fd, err);
+	if (r < 0 && !up.already && cli->http == NULL)
+		undo(&up);
+	if (report_fd >= 0)
+		(void)close(report_fd);
+	return r;
+}

@@ -1,0 +1,50 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Settings: a file < the environment < flags, all from one table. See docs/config.md. */
+#ifndef CAY_DAEMON_CONFIG_H
+#define CAY_DAEMON_CONFIG_H
+
+#include "base/err.h"
+
+#define CONFIG_TEXT_MAX 1024
+
+struct config {
+	char state[CONFIG_TEXT_MAX];
+	char listen[CONFIG_TEXT_MAX];
+	char templates[CONFIG_TEXT_MAX];
+	char agent[CONFIG_TEXT_MAX];
+	char tools[CONFIG_TEXT_MAX];
+	char user[CONFIG_TEXT_MAX];
+	char allowed_hosts[CONFIG_TEXT_MAX];
+	char default_template[CONFIG_TEXT_MAX];
+	char log_level[CONFIG_TEXT_MAX];
+	bool engine_native;
+	bool engine_local;
+	bool pool;
+	int64_t pool_min;
+	int64_t pool_max;
+	int64_t pids_max;
+	int64_t max_sandboxes;
+	int64_t max_sandboxes_per_key;
+	int64_t max_snapshots_per_key;
+	int64_t create_rate_per_sec;
+	int64_t processes_per_sandbox;
+	int64_t file_ops_per_sandbox;
+	int64_t windows_per_sandbox;
+	int64_t streams_per_key;
+	int64_t output_ring_bytes;
+	int64_t output_keep_sec;
+	int64_t events_keep;
+	int64_t events_keep_days;
+	int64_t usage_keep_days;
+	/* Not settings: what the command line asked for. */
+	bool print;
+	bool help;
+	bool version;
+};
+
+/* Defaults, then the file, then CAY_*, then flags. */
+int config_load(struct config *config, int argc, char *const *argv, struct err *err) _must_check_;
+void config_print(const struct config *config);
+void config_help(void);
+
+#endif

@@ -1,0 +1,182 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cayd: prepares its state as root, becomes an ordinary user, locks itself in, serves. */
+#include <errno.h>
+#include <malloc.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+#include "base/fault.h"
+#include "base/log.h"
+#include "base/str.h"
+#include "daemon/config.h"
+#include "daemon/isolate.h"
+#include "daemon/state.h"
+#include "daemon/wiring.h"
+#include "net/listen.h"
+
+enum { EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_CONFLICT = 7 };
+
+static void set_limits(void)
+{
+	struct rlimit limit = { 0, 0 };
+
+	(void)setrlimit(RLIMIT_CORE, &limit); /* a core dump would hold keys */
+	if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
+		return;
+	limit.rlim_cur = limit.rlim_max;
+	(void)setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+/* Build tree: ../DIR/NAME; installed: NAME beside this program. */
+static void find_program(char dst[CONFIG_TEXT_MAX], const char *dir, const char *name)
+{
+	const char *libexec = getenv("CAY_LIBEXEC");
+	char self[CONFIG_TEXT_MAX];
+	ssize_t n;
+	char *slash;
+
+	if (dst[0])
+		return;
+	if (libexec) {
+		(void)snprintf(dst, CONFIG_TEXT_MAX, "%s/%s", libexec, name);
+		return;
+	}
+	n = readlink("/proc/self/exe", self, sizeof(self) - 1);
+	if (n <= 0)
+		return;
+	self[n] = '\0';
+	slash = strrchr(self, '/');
+	*slash = '\0';
+	if (snprintf(dst, CONFIG_TEXT_MAX, "%s/%s", self, name) < CONFIG_TEXT_MAX &&
+	    access(dst, X_OK) == 0)
+		return;
+	if (snprintf(dst, CONFIG_TEXT_MAX, "%s/../%s/%s", self, dir, name) >= CONFIG_TEXT_MAX)
+		dst[0] = '\0';
+}
+
+static int open_listen(const struct config *config, int *ret_fd, char *url, size_t size,
+		       struct err *err)
+{
+	char host[256];
+	uint16_t port = 0, last;
+	int fd = -1, r = listen_parse(config->listen, host, sizeof(host), &port);
+
+	if (r < 0)
+		return err_set(err, ERR_INVALID_REQUEST, "listen '%s' is not HOST:PORT",
+			       config->listen);
+	/* Any port will do, but clients of a daemon that was killed still use its last one. */
+	last = port == 0 ? state_last_port(config->state) : 0;
+	r = last ? listen_open_tcp(host, last, &fd) : -EADDRINUSE;
+	if (r < 0)
+		r = listen_open_tcp(host, port, &fd);
+	if (r == 0)
+		r = listen_port(fd, &port);
+	if (r < 0)
+		return err_set_errno(err, ERR_INTERNAL, r, "cannot listen on %s", config->listen);
+	if (strcmp(host, "0.0.0.0") == 0 || !host[0])
+		(void)snprintf(host, sizeof(host), "127.0.0.1");
+	(void)snprintf(url, size, strchr(host, ':') ? "http://[%s]:%u" : "http://%s:%u", host,
+		       port);
+	*ret_fd = fd;
+	return 0;
+}
+
+static int give_up_power(const struct config *config, const struct isolate_user *user,
+			 struct err *err)
+{
+	if (user) {
+		if (isolate_drop(user, err) < 0)
+			return -1;
+	} else {
+		log_info("not started as root: stays user %u", getuid());
+		if (isolate_lock_down(err) < 0)
+			return -1;
+	}
+	/* The local engine reaches its sockets through /proc/self/fd. */
+	if (isolate_hide(!config->engine_local, err) < 0)
+		return -1;
+	if (config->engine_local)
+		log_warn("the local engine is on: its sandboxes isolate nothing, and the daemon's "
+			 "own "
+			 "filter only refuses a few system calls");
+#ifdef CAY_SANITIZED
+	log_warn("a sanitizer build runs without its seccomp filter");
+	return 0;
+#else
+	return isolate_filter(config->engine_local, err);
+#endif
+}
+
+static int serve(struct config *config, struct err *err)
+{
+	char url[CONFIG_TEXT_MAX];
+	struct isolate_user found, *user = NULL;
+	struct wiring *wiring = NULL;
+	int listen_fd = -1, lock_fd = -1;
+
+	if (geteuid() == 0) {
+		if (isolate_find_user(config->user, &found, err) < 0)
+			return -1;
+		user = &found;
+	}
+	find_program(config->agent, "agent", "cay-agent");
+	find_program(config->tools, "tools", "cay-tools");
+	set_limits();
+	if (state_prepare(config->state, user, err) < 0 ||
+	    state_lock(config->state, &lock_fd, err) < 0)
+		return -1;
+	if (open_listen(config, &listen_fd, url, sizeof(url), err) < 0)
+		return -1;
+	state_remove_url(config->state);
+	if (give_up_power(config, user, err) < 0 ||
+	    wiring_new(config, listen_fd, url, &wiring, err) < 0)
+		return -1;
+	wiring_run(wiring);
+	wiring_free(wiring);
+	(void)close(lock_fd);
+	log_info("ended");
+	return 0;
+}
+
+int main(int argc, char **argv)
+{
+	struct config config;
+	struct err err;
+	enum log_level level = LOG_INFO;
+
+	/* Two arenas and quick returns keep a daemon of a thousand sandboxes small. */
+	(void)mallopt(M_ARENA_MAX, 2);
+	(void)mallopt(M_TRIM_THRESHOLD, 1024 * 1024);
+	(void)mallopt(M_MMAP_THRESHOLD, 256 * 1024);
+	(void)signal(SIGPIPE, SIG_IGN);
+	(void)umask(0027);
+	(void)setenv("UV_THREADPOOL_SIZE", "2", 0);
+	log_init("cayd", LOG_INFO);
+	if (config_load(&config, argc, argv, &err) < 0) {
+		(void)fprintf(stderr, "cayd: %s\n", err.message);
+		return EXIT_USAGE;
+	}
+	if (config.help || config.version || config.print) {
+		if (config.help)
+			config_help();
+		else if (config.version)
+			(void)printf("cayd %s\n", CAY_VERSION);
+		else
+			config_print(&config);
+		return 0;
+	}
+	if (log_level_parse(config.log_level, &level) < 0) {
+		(void)fprintf(stderr, "cayd: log_level must be debug, info, warn or error\n");
+		return EXIT_USAGE;
+	}
+	log_init("cayd", level);
+	fault_open("CAY_FAULT_CAYD");
+	if (serve(&config, &err) < 0) {
+		log_error("%s", err.message);
+		return err.code == ERR_CONFLICT ? EXIT_CONFLICT : EXIT_FAILED;
+	}
+	return 0;
+}

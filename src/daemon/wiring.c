@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "daemon/wiring.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <stdio.h>
+
+#include "base/log.h"
+#include "daemon/engines.h"
+#include "daemon/state.h"
+#include "face/rest/rest.h"
+#include "http/server.h"
+#include "net/loop.h"
+#include "service/service.h"
+
+#define DRAIN_MS 5000
+#define READY_LOOK_MS 5
+
+/* Owner: main(). */
+struct wiring {
+	const struct config *config;
+	char url[CONFIG_TEXT_MAX + 16];
+	struct loop *loop;
+	struct service *service;
+	struct rest *rest;
+	struct http_server *server;
+	struct loop_timer *ready_timer;
+	bool told;
+	bool ending;
+};
+
+static void on_drained(void *arg)
+{
+	struct wiring *wiring = arg;
+
+	loop_stop(wiring->loop);
+}
+
+static void end(struct wiring *wiring)
+{
+	if (wiring->ending)
+		return;
+	wiring->ending = true;
+	state_remove_url(wiring->config->state);
+	http_server_drain(wiring->server, DRAIN_MS, on_drained, wiring);
+}
+
+static void on_signal(void *arg, int signum)
+{
+	log_info("signal %d: ending; sandboxes live on", signum);
+	end(arg);
+}
+
+static void on_shutdown(void *arg)
+{
+	log_info("shutdown was asked for");
+	end(arg);
+}
+
+/* The url appears only when a caller who reads it will be served. */
+static void on_ready_look(void *arg)
+{
+	struct wiring *wiring = arg;
+	struct err err;
+
+	if (wiring->ending || !service_ready(wiring->service, &err))
+		return;
+	loop_timer_clear(wiring->ready_timer);
+	if (state_write_url(wiring->config->state, wiring->url, &err) < 0)
+		log_error("%s", err.message);
+	log_info("ready on %s", wiring->url);
+}
+
+static int open_service(struct wiring *wiring, struct err *err)
+{
+	const struct config *c = wiring->config;
+	struct service_config config = {
+		.loop = wiring->loop,
+		.state_dir = c->state,
+		.template_dir = c->templates,
+		.agent_path = c->agent,
+		.tools_path = c->tools,
+		.file_ops_per_sandbox = (uint32_t)c->file_ops_per_sandbox,
+		.default_template = c->default_template,
+		.pool_enabled = c->pool && c->pool_max > 0,
+		.pool_min = (uint32_t)c->pool_min,
+		.pool_max = (uint32_t)c->pool_max,
+		.pids_max = (uint32_t)c->pids_max,
+		.max_sandboxes = (uint32_t)c->max_sandboxes,
+		.max_sandboxes_per_key = (uint32_t)c->max_sandboxes_per_key,
+		.max_snapshots_per_key = (uint32_t)c->max_snapshots_per_key,
+		.create_rate_per_sec = (uint32_t)c->create_rate_per_sec,
+		.processes_per_sandbox = (uint32_t)c->processes_per_sandbox,
+		.windows_per_sandbox = (uint32_t)c->windows_per_sandbox,
+		.streams_per_key = (uint32_t)c->streams_per_key,
+		.output_ring_bytes = (uint32_t)c->output_ring_bytes,
+		.output_keep_sec = (uint32_t)c->output_keep_sec,
+		.events_keep = (uint32_t)c->events_keep,
+		.events_keep_days = (uint32_t)c->events_keep_days,
+		.usage_keep_days = (uint32_t)c->usage_keep_days,
+	};
+
+	engines_choose(c, wiring->loop, &config);
+	if (!config.engines[0])
+		return err_set(err, ERR_INVALID_REQUEST,
+			       "no engine is enabled: set engine_native or engine_local");
+	return service_open(&config, &wiring->service, err);
+}
+
+static int open_front(struct wiring *wiring, int listen_fd, struct err *err)
+{
+	struct rest_config config = { .service = wiring->service,
+				      .allowed_hosts = wiring->config->allowed_hosts,
+				      .port = state_url_port(str_of(wiring->url)),
+				      .on_shutdown = on_shutdown,
+				      .arg = wiring };
+	int r = rest_new(&config, &wiring->rest);
+
+	if (r == 0)
+		r = http_server_new(wiring->loop, &http_limits_default, rest_handle, wiring->rest,
+				    &wiring->server);
+	if (r == 0) {
+		rest_set_server(wiring->rest, wiring->server);
+		r = http_server_listen(wiring->server, listen_fd);
+	}
+	if (r == 0)
+		r = loop_signal(wiring->loop, SIGTERM, on_signal, wiring);
+	if (r == 0)
+		r = loop_signal(wiring->loop, SIGINT, on_signal, wiring);
+	if (r == 0)
+		r = loop_timer_new(wiring->loop, on_ready_look, wiring, &wiring->ready_timer);
+	if (r < 0)
+		return err_set_errno(err, ERR_INTERNAL, r, "cannot serve");
+	loop_timer_set(wiring->ready_timer, 0, READY_LOOK_MS);
+	return 0;
+}
+
+int wiring_new(const struct config *config, int listen_fd, const char *url, struct wiring **ret,
+	       struct err *err)
+{
+	struct wiring *wiring = calloc(1, sizeof(*wiring));
+
+	if (!wiring)
+		return err_set(err, ERR_INTERNAL, "out of memory");
+	wiring->config = config;
+	(void)snprintf(wiring->url, sizeof(wiring->url), "%s", url);
+	if (loop_new(&wiring->loop) < 0) {
+		free(wiring);
+		return err_set(err, ERR_INTERNAL, "cannot make the event loop");
+	}
+	if (open_service(wiring, err) < 0 || open_front(wiring, listen_fd, err) < 0) {
+		wiring_free(wiring);
+		return -1;
+	}
+	*ret = wiring;
+	return 0;
+}
+
+void wiring_run(struct wiring *wiring)
+{
+	(void)loop_run(wiring->loop);
+}
+
+void wiring_free(struct wiring *wiring)
+{
+	loop_timer_free(wiring->ready_timer);
+	if (wiring->rest)
+		rest_set_server(wiring->rest, NULL);
+	if (wiring->server)
+		http_server_free(wiring->server);
+	service_close(wiring->service);
+	rest_free(wiring->rest);
+	engines_done();
+	loop_free(wiring->loop);
+	free(wiring);
+}

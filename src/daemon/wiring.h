@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Puts the layers together: loop, service with its engines, REST face, HTTP server. */
+#ifndef CAY_DAEMON_WIRING_H
+#define CAY_DAEMON_WIRING_H
+
+#include "base/err.h"
+#include "daemon/config.h"
+
+struct wiring;
+
+/* Takes over listen_fd. url is written to the state directory once the daemon is ready. */
+int wiring_new(const struct config *config, int listen_fd, const char *url, struct wiring **ret,
+	       struct err *err) _must_check_;
+void wiring_run(struct wiring *wiring); /* until a signal or a shutdown call */
+void wiring_free(struct wiring *wiring);
+
+#endif

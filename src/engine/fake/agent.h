@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CAY_ENGINE_FAKE_AGENT_H
+#define CAY_ENGINE_FAKE_AGENT_H
+
+#include "net/loop.h"
+
+struct fake_agent; /* owner: its sandbox */
+
+/* on_crash: a program asked for the death of the sandbox. */
+int fake_agent_new(struct loop *loop, void (*on_crash)(void *arg), void *arg,
+		   struct fake_agent **ret) _must_check_;
+void fake_agent_free(struct fake_agent *agent); /* NULL is fine */
+/* Takes fd and says hello there; the connection before it ends, the processes go on. */
+void fake_agent_connect(struct fake_agent *agent, int fd);
+void fake_agent_disconnect(struct fake_agent *agent);
+
+#endif

@@ -1,0 +1,481 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "engine/fake/fake.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/eventfd.h>
+#include <sys/socket.h>
+
+#include "engine/fake/agent.h"
+#include "engine/fake/state.h"
+
+struct engine *fake_opened_last;
+
+struct fake_sandbox *fake_find(const struct engine *engine, const char *id)
+{
+	struct fake_sandbox *s = engine->sandboxes;
+
+	while (s && !str_is(str_of(s->id), id))
+		s = s->next;
+	return s;
+}
+
+void fake_end(struct fake_sandbox *s)
+{
+	fake_agent_free(s->agent);
+	s->agent = NULL;
+	if (s->alive && eventfd_write(s->death_fd, 1) < 0)
+		abort();
+	s->alive = false;
+}
+
+static void on_crash(void *arg)
+{
+	fake_end(arg);
+}
+
+static void sandbox_free(struct fake_sandbox *s)
+{
+	for (struct fake_sandbox **at = &s->engine->sandboxes; *at; at = &(*at)->next) {
+		if (*at == s) {
+			*at = s->next;
+			break;
+		}
+	}
+	fake_end(s);
+	(void)close(s->death_fd);
+	free(s);
+}
+
+/* A new connection; an older one ends, as with the real agent. */
+static int dial(struct fake_sandbox *s, struct engine_made *ret)
+{
+	int ends[2], watch_fd;
+
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends) < 0)
+		return -errno;
+	watch_fd = fcntl(s->death_fd, F_DUPFD_CLOEXEC, 3);
+	if (watch_fd < 0)
+		abort();
+	fake_agent_connect(s->agent, ends[1]);
+	*ret = (struct engine_made){ .agent_fd = ends[0], .watch_fd = watch_fd };
+	return 0;
+}
+
+static int do_create(struct fake_call *call, struct engine_made *ret, struct err *err)
+{
+	const struct fake_snapshot *from = NULL;
+	struct fake_sandbox *s;
+
+	if (fake_find(call->engine, call->id))
+		return err_set(err, ERR_CONFLICT, "sandbox %s exists", call->id);
+	if (*call->snapshot_id) {
+		from = fake_snapshot_find(call->engine, call->snapshot_id);
+		if (!from)
+			return err_set(err, ERR_SNAPSHOT_NOT_FOUND, "no snapshot %s",
+				       call->snapshot_id);
+	}
+	s = calloc(1, sizeof(*s));
+	if (!s)
+		return err_set(err, ERR_UNAVAILABLE, "out of memory");
+	s->engine = call->engine;
+	s->limits = call->limits;
+	s->alive = true;
+	s->death_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	memcpy(s->id, call->id, sizeof(s->id));
+	memcpy(s->origin, call->snapshot_id, sizeof(s->origin));
+	memcpy(s->template_hash, from ? from->info.template_hash : call->template_hash,
+	       sizeof(s->template_hash));
+	s->next = call->engine->sandboxes;
+	call->engine->sandboxes = s;
+	if (s->death_fd < 0 || fake_agent_new(s->engine->loop, on_crash, s, &s->agent) < 0 ||
+	    dial(s, ret) < 0)
+		abort();
+	return 0;
+}
+
+static int do_attach(struct fake_call *call, struct engine_made *ret, struct err *err)
+{
+	struct fake_sandbox *s = fake_find(call->engine, call->id);
+
+	if (!s)
+		return err_set(err, ERR_SANDBOX_NOT_FOUND, "no sandbox %s", call->id);
+	if (!s->alive)
+		return err_set(err, ERR_SANDBOX_GONE, "sandbox %s is dead", call->id);
+	if (dial(s, ret) < 0)
+		return err_set(err, ERR_ENGINE_FAILED, "no connection to %s", call->id);
+	return 0;
+}
+
+static void complete_made(struct fake_call *call, struct err *err)
+{
+	struct engine_made made = { -1, -1 };
+
+	if (!err->code)
+		(void)(call->op == FAKE_CREATE ? do_create(call, &made, err)
+					       : do_attach(call, &made, err));
+	call->fn.made(call->arg, &made, err->code ? err : NULL);
+}
+
+static void complete_done(struct fake_call *call, struct err *err)
+{
+	struct fake_sandbox *s = fake_find(call->engine, call->id);
+
+	if (!err->code && !s && call->op != FAKE_DESTROY)
+		(void)err_set(err, ERR_SANDBOX_NOT_FOUND, "no sandbox %s", call->id);
+	if (!err->code && s && call->op == FAKE_DESTROY)
+		sandbox_free(s);
+	else if (!err->code && s && call->op == FAKE_RESIZE)
+		s->limits = call->limits;
+	else if (!err->code && s)
+		s->paused = call->paused;
+	call->fn.done(call->arg, err->code ? err : NULL);
+}
+
+static int do_snapshot(struct fake_call *call, struct engine_snapshot *ret, struct err *err)
+{
+	const struct fake_sandbox *s = fake_find(call->engine, call->id);
+
+	if (!s)
+		return err_set(err, ERR_SANDBOX_NOT_FOUND, "no sandbox %s", call->id);
+	if (!s->alive)
+		return err_set(err, ERR_SANDBOX_GONE, "sandbox %s is dead", call->id);
+	if (fake_snapshot_find(call->engine, call->snapshot_id))
+		return err_set(err, ERR_CONFLICT, "snapshot %s exists", call->snapshot_id);
+	ret->size_bytes = 1 << 20;
+	memcpy(ret->template_hash, s->template_hash, sizeof(ret->template_hash));
+	if (fake_snapshot_add(call->engine, call->snapshot_id, ret) < 0)
+		return err_set(err, ERR_UNAVAILABLE, "out of memory");
+	return 0;
+}
+
+static void complete_snapshot(struct fake_call *call, struct err *err)
+{
+	struct engine_snapshot snapshot = { 0 };
+
+	if (!err->code)
+		(void)do_snapshot(call, &snapshot, err);
+	call->fn.snapshot(call->arg, &snapshot, err->code ? err : NULL);
+}
+
+static void complete_snapshot_delete(struct fake_call *call, struct err *err)
+{
+	if (!err->code)
+		fake_snapshot_drop(call->engine, call->snapshot_id);
+	call->fn.done(call->arg, err->code ? err : NULL);
+}
+
+static void complete_stat(struct fake_call *call, struct err *err)
+{
+	const struct fake_sandbox *s = fake_find(call->engine, call->id);
+	struct engine_stat stat = { 0 };
+
+	if (!err->code && !s)
+		(void)err_set(err, ERR_SANDBOX_NOT_FOUND, "no sandbox %s", call->id);
+	if (s)
+		stat = (struct engine_stat){
+			.alive = s->alive,
+			.paused = s->paused,
+			.oom_killed = s->by_oom,
+			.oom_kills = s->by_oom,
+			.memory_bytes = 1 << 20,
+			.memory_peak_bytes = 2 << 20,
+			.memory_limit_bytes = (uint64_t)s->limits.memory_mb << 20,
+			.cpu_us = 1000,
+			.pids = s->alive,
+			.disk_limit_bytes = (uint64_t)s->limits.disk_size_mb << 20,
+		};
+	call->fn.stat(call->arg, &stat, err->code ? err : NULL);
+}
+
+static void complete_list(struct fake_call *call, struct err *err)
+{
+	struct fake_snapshot *k = NULL;
+
+	if (call->kind == ENGINE_SNAPSHOTS)
+		while (!err->code && (k = fake_snapshot_next(call->engine, k)))
+			call->fn.each(call->arg, k->id, NULL);
+	else
+		for (struct fake_sandbox *s = call->engine->sandboxes, *next; s && !err->code;
+		     s = next) {
+			next = s->next;
+			call->fn.each(call->arg, s->id, NULL);
+		}
+	call->fn.each(call->arg, NULL, err->code ? err : NULL);
+}
+
+static void engine_free(struct engine *engine)
+{
+	free(engine->state_dir);
+	free(engine);
+}
+
+static void call_free(struct fake_call *call)
+{
+	struct engine *engine = call->engine;
+
+	free(call);
+	if (--engine->open_calls == 0 && engine->closed)
+		engine_free(engine);
+}
+
+static void complete(struct fake_call *call)
+{
+	enum err_code *fail = &call->engine->fail_next[call->op];
+	struct err err = { .code = ERR_OK };
+
+	if (call->engine->closed)
+		(void)err_set(&err, ERR_UNAVAILABLE, "the engine was closed");
+	else if (*fail)
+		(void)err_set(&err, *fail, "failed on demand");
+	*fail = ERR_OK;
+	switch (call->op) {
+	case FAKE_CREATE:
+	case FAKE_ATTACH:
+		complete_made(call, &err);
+		break;
+	case FAKE_STAT:
+		complete_stat(call, &err);
+		break;
+	case FAKE_LIST:
+		complete_list(call, &err);
+		break;
+	case FAKE_SNAPSHOT:
+		complete_snapshot(call, &err);
+		break;
+	case FAKE_SNAPSHOT_DELETE:
+		complete_snapshot_delete(call, &err);
+		break;
+	case FAKE_DESTROY:
+	case FAKE_RESIZE:
+	case FAKE_PAUSE:
+	case FAKE_OP_COUNT:
+		complete_done(call, &err);
+		break;
+	}
+	call_free(call);
+}
+
+void fake_step(void *arg)
+{
+	struct fake_call *call = arg, **at;
+
+	if (call->steps > 1 && !call->engine->closed) {
+		call->steps--;
+		if (loop_defer(call->engine->loop, fake_step, call) == 0)
+			return;
+	}
+	if (!call->engine->hold[call->op] || call->engine->closed) {
+		complete(call);
+		return;
+	}
+	at = &call->engine->held[call->op]; /* in the order they came */
+	while (*at)
+		at = &(*at)->next;
+	*at = call;
+}
+
+static struct fake_call *call_new(struct engine *engine, enum fake_op op, const char *id, void *arg,
+				  struct err *err)
+{
+	struct fake_call *call = calloc(1, sizeof(*call));
+
+	if (!call) {
+		(void)err_set(err, ERR_UNAVAILABLE, "out of memory");
+		return NULL;
+	}
+	call->engine = engine;
+	call->op = op;
+	call->steps = engine->steps[op];
+	call->arg = arg;
+	if (snprintf(call->id, sizeof(call->id), "%s", id) > ENGINE_ID_MAX) {
+		free(call);
+		(void)err_set(err, ERR_INVALID_REQUEST, "the id is too long");
+		return NULL;
+	}
+	return call;
+}
+
+static int name_snapshot(struct fake_call *call, const char *snapshot_id, struct err *err)
+{
+	if (str_copy(call->snapshot_id, sizeof(call->snapshot_id), str_of(snapshot_id)) == 0)
+		return 0;
+	free(call);
+	return err_set(err, ERR_INVALID_REQUEST, "the snapshot's id is too long");
+}
+
+static int start(struct fake_call *call, struct err *err)
+{
+	struct engine *engine = call->engine;
+
+	if (loop_defer(engine->loop, fake_step, call) < 0) {
+		free(call);
+		return err_set(err, ERR_UNAVAILABLE, "out of memory");
+	}
+	engine->open_calls++;
+	engine->calls[call->op]++;
+	return 0;
+}
+
+static int fake_open(const struct engine_config *config, struct engine **ret, struct err *err)
+{
+	struct engine *engine = calloc(1, sizeof(*engine));
+
+	if (!engine)
+		return err_set(err, ERR_UNAVAILABLE, "out of memory");
+	engine->state_dir = strdup(config->state_dir ? config->state_dir : "");
+	if (!engine->state_dir) {
+		free(engine);
+		return err_set(err, ERR_UNAVAILABLE, "out of memory");
+	}
+	engine->loop = config->loop;
+	for (int op = 0; op < FAKE_OP_COUNT; op++)
+		engine->steps[op] = 1;
+	*ret = fake_opened_last = engine;
+	return 0;
+}
+
+static void fake_close(struct engine *engine)
+{
+	engine->closed = true;
+	if (fake_opened_last == engine)
+		fake_opened_last = NULL;
+	engine->open_calls++; /* ours: the last one out frees it */
+	for (int op = 0; op < FAKE_OP_COUNT; op++)
+		fake_release(engine, (enum fake_op)op);
+	while (engine->sandboxes)
+		sandbox_free(engine->sandboxes);
+	if (--engine->open_calls == 0)
+		engine_free(engine);
+}
+
+static uint32_t fake_capabilities(const struct engine *engine)
+{
+	return ENGINE_CAN_ISOLATE | ENGINE_CAN_LIMIT_MEMORY | ENGINE_CAN_LIMIT_CPU |
+	       ENGINE_CAN_LIMIT_PIDS | ENGINE_CAN_LIMIT_DISK | ENGINE_CAN_POOL | ENGINE_CAN_PAUSE |
+	       ENGINE_CAN_SNAPSHOT;
+}
+
+static int fake_create(struct engine *engine, const struct engine_spec *spec, engine_made_fn done,
+		       void *arg, struct err *err)
+{
+	struct fake_call *call = call_new(engine, FAKE_CREATE, spec->id, arg, err);
+
+	if (!call)
+		return -1;
+	call->limits = spec->limits;
+	memcpy(call->template_hash, spec->template_hash, sizeof(call->template_hash));
+	memcpy(call->snapshot_id, spec->snapshot_id, sizeof(call->snapshot_id));
+	call->fn.made = done;
+	return start(call, err);
+}
+
+static int fake_attach(struct engine *engine, const char *id, engine_made_fn done, void *arg,
+		       struct err *err)
+{
+	struct fake_call *call = call_new(engine, FAKE_ATTACH, id, arg, err);
+
+	if (!call)
+		return -1;
+	call->fn.made = done;
+	return start(call, err);
+}
+
+static int fake_destroy(struct engine *engine, const char *id, engine_done_fn done, void *arg,
+			struct err *err)
+{
+	struct fake_call *call = call_new(engine, FAKE_DESTROY, id, arg, err);
+
+	if (!call)
+		return -1;
+	call->fn.done = done;
+	return start(call, err);
+}
+
+static int fake_resize(struct engine *engine, const char *id, const struct engine_limits *limits,
+		       engine_done_fn done, void *arg, struct err *err)
+{
+	struct fake_call *call = call_new(engine, FAKE_RESIZE, id, arg, err);
+
+	if (!call)
+		return -1;
+	call->limits = *limits;
+	call->fn.done = done;
+	return start(call, err);
+}
+
+static int fake_pause(struct engine *engine, const char *id, bool paused, engine_done_fn done,
+		      void *arg, struct err *err)
+{
+	struct fake_call *call = call_new(engine, FAKE_PAUSE, id, arg, err);
+
+	if (!call)
+		return -1;
+	call->paused = paused;
+	call->fn.done = done;
+	return start(call, err);
+}
+
+static int fake_stat(struct engine *engine, const char *id, engine_stat_fn done, void *arg,
+		     struct err *err)
+{
+	struct fake_call *call = call_new(engine, FAKE_STAT, id, arg, err);
+
+	if (!call)
+		return -1;
+	call->fn.stat = done;
+	return start(call, err);
+}
+
+static int fake_list(struct engine *engine, enum engine_kind kind, engine_list_fn each, void *arg,
+		     struct err *err)
+{
+	struct fake_call *call = call_new(engine, FAKE_LIST, "", arg, err);
+
+	if (!call)
+		return -1;
+	call->kind = kind;
+	call->fn.each = each;
+	return start(call, err);
+}
+
+static int fake_snapshot(struct engine *engine, const char *id, const char *snapshot_id,
+			 engine_snapshot_fn done, void *arg, struct err *err)
+{
+	struct fake_call *call = call_new(engine, FAKE_SNAPSHOT, id, arg, err);
+
+	if (!call)
+		return -1;
+	call->fn.snapshot = done;
+	return name_snapshot(call, snapshot_id, err) < 0 ? -1 : start(call, err);
+}
+
+static int fake_snapshot_delete(struct engine *engine, const char *snapshot_id, engine_done_fn done,
+				void *arg, struct err *err)
+{
+	struct fake_call *call = call_new(engine, FAKE_SNAPSHOT_DELETE, "", arg, err);
+
+	if (!call)
+		return -1;
+	call->fn.done = done;
+	return name_snapshot(call, snapshot_id, err) < 0 ? -1 : start(call, err);
+}
+
+const struct engine_driver engine_fake = {
+	.name = "fake",
+	.label = "in-memory test double: runs nothing",
+	.warning = "The fake engine runs nothing: it is for cay's own tests.",
+	.open = fake_open,
+	.close = fake_close,
+	.capabilities = fake_capabilities,
+	.create = fake_create,
+	.attach = fake_attach,
+	.destroy = fake_destroy,
+	.resize = fake_resize,
+	.stat = fake_stat,
+	.list = fake_list,
+	.pause = fake_pause,
+	.snapshot = fake_snapshot,
+	.snapshot_delete = fake_snapshot_delete,
+};

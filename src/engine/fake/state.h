@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Inside of the fake engine. */
+#ifndef CAY_ENGINE_FAKE_STATE_H
+#define CAY_ENGINE_FAKE_STATE_H
+
+#include "engine/fake/fake.h"
+
+/* Owner: engine->sandboxes. */
+struct fake_sandbox {
+	struct engine *engine;
+	char id[ENGINE_ID_MAX + 1];
+	struct engine_limits limits;
+	bool alive;
+	bool by_oom;
+	bool paused;
+	uint8_t template_hash[ENGINE_TEMPLATE_HASH_SIZE];
+	char origin[ENGINE_ID_MAX + 1]; /* the snapshot it was made from */
+	int death_fd;			/* readable once it is dead */
+	struct fake_agent *agent;
+	struct fake_sandbox *next;
+};
+
+/* Owner: the list that fake_first_snapshot() begins, which outlives engines. */
+struct fake_snapshot {
+	struct fake_snapshot *next;
+	char *state_dir;
+	char id[ENGINE_ID_MAX + 1];
+	struct engine_snapshot info;
+};
+
+/* Owner: the loop's queue while it steps, engine->held[] while it waits. */
+struct fake_call {
+	struct engine *engine;
+	enum fake_op op;
+	unsigned steps;
+	char id[ENGINE_ID_MAX + 1];
+	struct engine_limits limits;
+	char snapshot_id[ENGINE_ID_MAX + 1];
+	uint8_t template_hash[ENGINE_TEMPLATE_HASH_SIZE];
+	bool paused;
+	enum engine_kind kind;
+	union {
+		engine_made_fn made;
+		engine_done_fn done;
+		engine_stat_fn stat;
+		engine_list_fn each;
+		engine_snapshot_fn snapshot;
+	} fn;
+	void *arg;
+	struct fake_call *next;
+};
+
+struct engine {
+	struct loop *loop;
+	char *state_dir;
+	struct fake_sandbox *sandboxes;
+	enum err_code fail_next[FAKE_OP_COUNT];
+	unsigned steps[FAKE_OP_COUNT];
+	unsigned calls[FAKE_OP_COUNT];
+	bool hold[FAKE_OP_COUNT];
+	struct fake_call *held[FAKE_OP_COUNT];
+	unsigned open_calls;
+	bool closed; /* freed with the last call */
+};
+
+extern struct engine *fake_opened_last;
+
+struct fake_sandbox *fake_find(const struct engine *engine, const char *id);
+void fake_end(struct fake_sandbox *sandbox);
+struct fake_snapshot *fake_snapshot_find(const struct engine *engine, const char *id);
+/* The first of this engine's, or the one after previous. */
+struct fake_snapshot *fake_snapshot_next(const struct engine *engine,
+					 struct fake_snapshot *previous);
+int fake_snapshot_add(struct engine *engine, const char *id, const struct engine_snapshot *info);
+void fake_snapshot_drop(struct engine *engine, const char *id);
+void fake_step(void *call); /* a turn of a call's life */
+
+#endif

@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The daemon's end of the connection to one agent. The agent is untrusted input: every frame is
+ * checked, a frame out of turn ends the link, nothing it says can grow a buffer past its limit.
+ *
+ * The link holds no output: a follow gets bytes as far as it gave credit, and what it does not take
+ * stays in the agent's ring. All completions come exactly once, never from inside the call.
+ */
+#ifndef CAY_ENGINE_LINK_H
+#define CAY_ENGINE_LINK_H
+
+#include "base/err.h"
+#include "base/str.h"
+#include "net/loop.h"
+
+struct link; /* owner: the sandbox object of service/ */
+
+enum link_end {
+	LINK_END_NONE,	  /* it runs */
+	LINK_END_EXIT,	  /* the program ended by itself: exit_code */
+	LINK_END_SIGNAL,  /* by a signal: signal, exit_code = 128 + signal */
+	LINK_END_TIMEOUT, /* exit_code 124 */
+	LINK_END_OOM,	  /* the memory limit: memory_limit_bytes, memory_peak_bytes when known */
+	LINK_END_KILLED,  /* by a signal we had asked for */
+	LINK_END_REFUSED, /* never started: err says why (unknown user, cwd missing, not found ...)
+			   */
+	LINK_END_GONE,	  /* the link broke or the sandbox died */
+};
+
+struct link_status {
+	enum link_end end;
+	int exit_code;
+	int signal;
+	int64_t duration_us;
+	uint64_t out_total, err_total; /* bytes the program wrote: the cursors of the next ones */
+	uint64_t memory_limit_bytes, memory_peak_bytes;
+};
+
+struct link_exec {
+	const char *const *argv; /* NULL-terminated, at least one; argv[0] is looked up in PATH */
+	const char *argv_field;	 /* static; its name in a refusal, NULL: none */
+	const char *const *env;	 /* "KEY=VALUE", NULL-terminated; the agent adds HOME, USER, LOGNAME
+				    when absent */
+	const char *cwd;	 /* NULL: the template's working directory */
+	const char *user;	 /* NULL: the default user; a name or a number, nothing else */
+	const char *name;	 /* NULL: none */
+	struct str stdin_bytes;	 /* then closed, unless stdin_open */
+	bool stdin_open;
+	bool tty;
+	bool tool;		 /* AGENT_EXEC_TOOL: lossless, not listed; needs a follow */
+	bool save;		 /* link_exec(): output beyond the limit goes to a file inside */
+	uint16_t cols, rows;	 /* with tty */
+	int64_t timeout_ms;	 /* 0: none */
+	size_t output_max_bytes; /* link_exec(): per stream; what exceeds it is counted and dropped
+				  */
+	uint32_t ring_bytes;	 /* link_spawn(): per stream; 0: the agent's default */
+	uint32_t keep_ms;	 /* after its end; 0: the agent's default */
+};
+
+struct link_result {
+	struct link_status status;
+	struct str out, err; /* valid during the call only */
+	const char
+		*full_output; /* the file inside with all of it, or NULL; valid during the call */
+	bool full_output_complete;
+};
+/* error is NULL unless the end is REFUSED or GONE. */
+typedef void (*link_exec_fn)(void *arg, const struct link_result *result, const struct err *error);
+
+struct link_hooks {
+	void (*on_ready)(void *arg); /* the agent said hello */
+	void (*on_gone)(
+		void *arg,
+		const struct err *why); /* once; also boot failures. Free the link after it */
+};
+
+/* Takes over fd. The first frame must come within hello_timeout_ms. */
+int link_new(struct loop *loop, int fd, int hello_timeout_ms, const struct link_hooks *hooks,
+	     void *arg, struct link **ret, struct err *err) _must_check_;
+void link_free(struct link *link); /* what is pending completes with GONE on the next turn */
+bool link_ready(const struct link *link);
+/* The sandbox is frozen and says nothing: time limits stand still and go on where they stood. */
+void link_set_frozen(struct link *link, bool frozen);
+bool link_has_tools(const struct link *link);
+
+/* Starts a program, waits for its end, delivers once. *ret_process_id names it. */
+int link_exec(struct link *link, const struct link_exec *exec, link_exec_fn done, void *arg,
+	      uint32_t *ret_process_id, struct err *err) _must_check_;
+/* Whoever waits for it has gone: done is not called any more, the program runs on and is kept. */
+void link_detach(struct link *link, uint32_t process_id);
+
+/* ---- follows ---- */
+
+enum { LINK_OUT = 1, LINK_ERR = 2 };
+
+/* Owner of a follow: whoever made it, until on_end. */
+struct link_follow_hooks {
+	/*
+	 * Bytes live for the call. cursor is that of the first one: larger than what was expected
+	 * means that bytes were dropped. Every byte uses up credit; give it back with link_credit()
+	 * when it has left.
+	 */
+	void (*on_output)(void *arg, int stream, uint64_t cursor, struct str bytes);
+	/* Once, the last call. status: how it ended, end NONE when it runs on (not live, or
+	 * link_unfollow() was not called and the run of a window ended); error: REFUSED or GONE. */
+	void (*on_end)(void *arg, const struct link_status *status, const struct err *error);
+};
+
+struct link_follow {
+	uint64_t out_cursor, err_cursor;
+	uint32_t credit;
+	uint32_t run;	 /* not 0: of a window, ends with that run */
+	uint8_t streams; /* LINK_OUT | LINK_ERR */
+	bool live;
+	bool tail; /* the cursors count back from the newest byte */
+};
+
+int link_follow(struct link *link, uint32_t process_id, const struct link_follow *follow,
+		const struct link_follow_hooks *hooks, void *arg, uint32_t *ret_follow_id,
+		struct err *err) _must_check_;
+void link_credit(struct link *link, uint32_t follow_id, uint32_t bytes);
+/* on_end is not called any more, on_output neither. */
+void link_unfollow(struct link *link, uint32_t follow_id);
+
+/* ---- processes that nobody waits for ---- */
+
+/* error NULL: it runs as process_id (pid inside the sandbox: pid). */
+typedef void (*link_started_fn)(void *arg, uint32_t process_id, uint32_t pid,
+				const struct err *error);
+/* hooks NULL: nobody follows. Else it is followed from its first byte with this credit; when the
+ * start is refused only started is called. */
+int link_spawn(struct link *link, const struct link_exec *exec, link_started_fn started, void *arg,
+	       const struct link_follow_hooks *hooks, void *hooks_arg, uint32_t credit,
+	       uint32_t *ret_follow_id, struct err *err) _must_check_;
+
+typedef void (*link_done_fn)(void *arg, const struct err *error);
+/* wait: done when the program's pipe took the bytes, else when the agent has them. done may be
+ * NULL everywhere below. */
+int link_stdin(struct link *link, uint32_t process_id, struct str bytes, bool wait,
+	       link_done_fn done, void *arg, struct err *err) _must_check_;
+/* For input that flows: head and body as one, copied only as far as the socket does not take them
+ * at once; done as with wait. */
+int link_feed(struct link *link, uint32_t process_id, struct str head, struct str body,
+	      link_done_fn done, void *arg, struct err *err) _must_check_;
+int link_close_stdin(struct link *link, uint32_t process_id, link_done_fn done, void *arg,
+		     struct err *err) _must_check_;
+int link_signal(struct link *link, uint32_t process_id, int signum, link_done_fn done, void *arg,
+		struct err *err) _must_check_;
+int link_resize(struct link *link, uint32_t process_id, uint16_t cols, uint16_t rows,
+		link_done_fn done, void *arg, struct err *err) _must_check_;
+/* TERM, after grace_ms KILL for everything it left; done when it has ended; then forgotten. */
+int link_stop(struct link *link, uint32_t process_id, uint32_t grace_ms, link_done_fn done,
+	      void *arg, struct err *err) _must_check_;
+
+/* One process as the agent tells it; strings are cleaned of control characters, live for the call
+ * and may be empty. */
+struct link_process_info {
+	uint32_t process_id, pid;
+	bool tty, window, collect, busy, stdin_open;
+	uint16_t cols, rows;
+	int64_t start_ms; /* wall clock */
+	uint64_t out_begin, err_begin;
+	struct link_status status;
+	uint32_t run;
+	enum link_end run_end;
+	int run_exit_code;
+	uint64_t run_cursor;
+	int64_t idle_ms;
+	const char *name, *user, *command;
+};
+/* Called for each, oldest first, then once with info NULL: error tells whether all were there. */
+typedef void (*link_list_fn)(void *arg, const struct link_process_info *info,
+			     const struct err *error);
+/* process_id 0: all of them. */
+int link_list(struct link *link, uint32_t process_id, link_list_fn each, void *arg,
+	      struct err *err) _must_check_;
+
+/* ---- windows ---- */
+
+struct link_window_run {
+	const char *name;
+	struct str command;
+	const char *const *env; /* these three only when the window is made */
+	const char *cwd, *user;
+	uint32_t ring_bytes;
+	uint32_t credit;
+};
+struct link_window {
+	uint32_t process_id;
+	uint32_t run;
+	uint64_t cursor;
+	bool made, cancelled;
+};
+typedef void (*link_window_fn)(void *arg, const struct link_window *window,
+			       const struct err *error);
+/* started, then the follow of this run's output: on_end with the command's own exit code. When the
+ * start is refused only started is called. */
+int link_window_run(struct link *link, const struct link_window_run *run, link_window_fn started,
+		    void *arg, const struct link_follow_hooks *hooks, void *hooks_arg,
+		    uint32_t *ret_follow_id, struct err *err) _must_check_;
+
+#endif

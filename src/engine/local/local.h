@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Inside of the local engine: the agents it started, and reaching one by its socket. */
+#ifndef CAY_ENGINE_LOCAL_LOCAL_H
+#define CAY_ENGINE_LOCAL_LOCAL_H
+
+#include <limits.h>
+#include <sys/types.h>
+
+#include "engine/driver.h"
+
+#define LOCAL_SOCKET "agent.sock"
+#define LOCAL_WORKSPACE "workspace"
+#define LOCAL_SCRATCH "scratch" /* what the agent keeps for its programs goes with the sandbox */
+
+/* An agent we know: our own child until it is reaped, or an earlier daemon's until it ends. */
+struct local_child {
+	struct engine *engine;
+	char id[ENGINE_ID_MAX + 1];
+	pid_t pid;
+	int pidfd;
+	struct loop_watch *watch;
+	struct local_child *next;
+};
+
+struct engine {
+	struct loop *loop;
+	char root[PATH_MAX]; /* <state>/local, absolute */
+	int root_fd;
+	char agent_path[PATH_MAX];
+	char tools_path[PATH_MAX]; /* "": none */
+	struct local_child *children;
+};
+
+/* Makes the directory, the socket and the agent; everything is undone on failure. */
+int local_make(struct engine *engine, const char *id, struct engine_made *ret,
+	       struct err *err) _must_check_;
+/* Connects to a living agent: 0 and *ret_pid, or -ENOENT (no such sandbox), -ESRCH (it is dead). */
+int local_dial(struct engine *engine, const char *id, int *ret_fd, pid_t *ret_pid,
+	       int *ret_pidfd) _must_check_;
+/* Remembers the agent's pid until its death. */
+int local_follow(struct engine *engine, const char *id, pid_t pid) _must_check_;
+void local_reap_all(struct engine *engine);
+
+#endif

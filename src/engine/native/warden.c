@@ -1,0 +1,365 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The native engine's daemon half: requests to cay-warden over one SEQPACKET connection. Answers
+ * are matched by tag. When the warden goes away every open call fails as unavailable and the
+ * connection is tried again until it is back; the sandboxes do not notice.
+ */
+#include "engine/native/warden.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include "base/log.h"
+
+#define RECONNECT_MS 50
+
+static void on_readable(void *arg, int events, int error);
+
+static void call_free(struct native_call *call)
+{
+	if (call->with_fd >= 0)
+		(void)close(call->with_fd);
+	free(call);
+}
+
+static void complete(struct native_call *call, const struct warden_reply *reply,
+		     int fds[WARDEN_FDS_MAX], const struct err *err)
+{
+	struct engine_made made = { .agent_fd = -1, .watch_fd = -1 };
+	struct engine_snapshot snapshot = { 0 };
+	struct engine_stat stat = { 0 };
+
+	switch ((enum warden_op)call->op) {
+	case WARDEN_CREATE:
+	case WARDEN_ATTACH:
+		made.agent_fd = err ? -1 : TAKE_FD(fds[0]);
+		made.watch_fd = err ? -1 : TAKE_FD(fds[1]);
+		call->then.made(call->arg, &made, err);
+		break;
+	case WARDEN_BUILD:
+		made.watch_fd = err ? -1 : TAKE_FD(fds[0]);
+		call->then.made(call->arg, &made, err);
+		break;
+	case WARDEN_STAT:
+		if (reply) {
+			stat.alive = reply->alive;
+			stat.paused = reply->paused;
+			stat.oom_kills = reply->oom_kills;
+			stat.oom_killed = reply->oom_kills > 0;
+			stat.memory_bytes = reply->memory_bytes;
+			stat.memory_peak_bytes = reply->memory_peak_bytes;
+			stat.cpu_us = reply->cpu_us;
+			stat.pids = reply->pids;
+			stat.disk_bytes = reply->disk_bytes;
+		}
+		call->then.stat(call->arg, &stat, err);
+		break;
+	case WARDEN_SNAPSHOT:
+		if (reply) {
+			snapshot.size_bytes = reply->size_bytes;
+			memcpy(snapshot.template_hash, reply->template_hash,
+			       sizeof(snapshot.template_hash));
+		}
+		call->then.snapshot(call->arg, &snapshot, err);
+		break;
+	case WARDEN_LIST:
+	case WARDEN_SNAPSHOT_LIST:
+		call->then.each(call->arg, NULL, err);
+		break;
+	case WARDEN_DESTROY:
+	case WARDEN_RESIZE:
+	case WARDEN_PAUSE:
+	case WARDEN_SNAPSHOT_DELETE:
+		call->then.done(call->arg, err);
+		break;
+	case WARDEN_HELLO:
+	case WARDEN_OP_END:
+		break;
+	}
+	call_free(call);
+}
+
+/* Fails every open call; each is taken out first, so a completion may start new ones. */
+void warden_fail_all(struct engine *engine)
+{
+	struct native_call *call;
+	uint32_t cursor = 0;
+	struct err err;
+
+	err_set(&err, ERR_UNAVAILABLE, "the native engine's warden is not running");
+	engine->unsent_head = engine->unsent_tail = NULL; /* they are in the table as well */
+	while ((call = slot_next(&engine->calls, &cursor))) {
+		int none[WARDEN_FDS_MAX] = { -1, -1 };
+
+		(void)slot_take(&engine->calls, call->handle);
+		complete(call, NULL, none, &err);
+	}
+}
+
+void warden_disconnect(struct engine *engine)
+{
+	loop_watch_free(engine->watch);
+	engine->watch = NULL;
+	if (engine->fd >= 0)
+		(void)close(engine->fd);
+	engine->fd = -1;
+}
+
+static void lose(struct engine *engine, const char *why)
+{
+	log_warn("native engine: %s; reconnecting", why);
+	warden_disconnect(engine);
+	engine->lost = true;
+	loop_timer_set(engine->retry, RECONNECT_MS, 0);
+	if (engine->config.on_lost)
+		engine->config.on_lost(engine->config.arg);
+	warden_fail_all(engine);
+}
+
+static int open_socket(struct engine *engine)
+{
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	_cleanup_close_ int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+	if (fd < 0)
+		return -errno;
+	memcpy(address.sun_path, engine->socket_path, sizeof(address.sun_path));
+	if (connect(fd, (struct sockaddr *)&address, sizeof(address)) < 0)
+		return -errno;
+	engine->fd = TAKE_FD(fd);
+	return 0;
+}
+
+static int send_request(struct engine *engine, const struct warden_request *req, int with_fd)
+{
+	uint8_t bytes[WARDEN_REQUEST_SIZE];
+	union {
+		char space[CMSG_SPACE(sizeof(int))];
+		struct cmsghdr align;
+	} control = { { 0 } };
+	struct iovec iov = { bytes, sizeof(bytes) };
+	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1 };
+
+	warden_request_encode(bytes, req);
+	if (with_fd >= 0) {
+		struct cmsghdr *cmsg;
+
+		msg.msg_control = control.space;
+		msg.msg_controllen = sizeof(control.space);
+		cmsg = CMSG_FIRSTHDR(&msg);
+		cmsg->cmsg_level = SOL_SOCKET;
+		cmsg->cmsg_type = SCM_RIGHTS;
+		cmsg->cmsg_len = CMSG_LEN(sizeof(int));
+		memcpy(CMSG_DATA(cmsg), &with_fd, sizeof(int));
+	}
+	return sendmsg(engine->fd, &msg, MSG_NOSIGNAL) < 0 ? -errno : 0;
+}
+
+/* Sends as much as the socket takes. < 0: the connection is over. */
+static int flush(struct engine *engine)
+{
+	while (engine->unsent_head) {
+		struct native_call *call = engine->unsent_head;
+		int r = send_request(engine, &call->request, call->with_fd);
+
+		if (r == -EAGAIN || r == -ENOBUFS)
+			return loop_watch_set(engine->watch, LOOP_READ | LOOP_WRITE);
+		if (r < 0)
+			return r;
+		engine->unsent_head = call->next_unsent;
+		if (call->with_fd >= 0)
+			(void)close(TAKE_FD(call->with_fd));
+	}
+	engine->unsent_tail = NULL;
+	return 0;
+}
+
+int warden_start(struct engine *engine, const struct native_call *want, struct warden_request *req,
+		 int with_fd, struct err *err)
+{
+	struct native_call *call;
+	int r;
+
+	if (engine->fd < 0)
+		return err_set(err, ERR_UNAVAILABLE, "the native engine's warden is not running");
+	call = malloc(sizeof(*call));
+	if (!call)
+		return err_set(err, ERR_UNAVAILABLE, "out of memory");
+	*call = *want;
+	call->engine = engine;
+	call->op = req->op;
+	call->next_unsent = NULL;
+	call->with_fd = with_fd < 0 ? -1 : fcntl(with_fd, F_DUPFD_CLOEXEC, 0);
+	memcpy(call->id, *req->id ? req->id : req->snapshot_id, sizeof(call->id));
+	r = slot_put(&engine->calls, call, &call->handle);
+	if (r < 0) {
+		call_free(call);
+		return err_set(err, ERR_CAPACITY_EXCEEDED, "too many calls to the warden are open");
+	}
+	call->request = *req;
+	call->request.tag = call->handle;
+	if (engine->unsent_tail)
+		engine->unsent_tail->next_unsent = call;
+	else
+		engine->unsent_head = call;
+	engine->unsent_tail = call;
+	/* A broken connection shows as readable, too: the call then fails from the loop. */
+	(void)flush(engine);
+	return 0;
+}
+
+static enum err_code code_of(const struct warden_reply *reply)
+{
+	switch (-reply->error) {
+	case ENOENT:
+		return reply->op == WARDEN_CREATE ? ERR_TEMPLATE_NOT_FOUND : ERR_SANDBOX_NOT_FOUND;
+	case ESRCH:
+		return ERR_SANDBOX_GONE;
+	case EEXIST:
+		return ERR_CONFLICT;
+	case ENODATA:
+		return ERR_SNAPSHOT_NOT_FOUND;
+	case EKEYREJECTED: /* the step says why */
+		return ERR_SNAPSHOT_REFUSED;
+	case ENOBUFS:
+	case EMFILE:
+	case ENFILE:
+	case EAGAIN:
+	case ENOMEM:
+	case ENOSPC:
+		return ERR_CAPACITY_EXCEEDED;
+	case EOPNOTSUPP:
+		return ERR_UNSUPPORTED_BY_ENGINE;
+	default:
+		return ERR_ENGINE_FAILED;
+	}
+}
+
+static void close_fds(int fds[WARDEN_FDS_MAX])
+{
+	for (int i = 0; i < WARDEN_FDS_MAX; i++)
+		if (fds[i] >= 0)
+			(void)close(fds[i]);
+}
+
+static int on_reply(struct engine *engine, const struct warden_reply *reply,
+		    int fds[WARDEN_FDS_MAX])
+{
+	struct native_call *call;
+	struct err err;
+
+	if (reply->op == WARDEN_HELLO) {
+		engine->capabilities = reply->capabilities;
+		return 0;
+	}
+	call = slot_get(&engine->calls, reply->tag);
+	if (!call || call->op != reply->op)
+		return -EPROTO;
+	if ((reply->op == WARDEN_LIST || reply->op == WARDEN_SNAPSHOT_LIST) && reply->more &&
+	    !reply->error) {
+		call->then.each(call->arg, reply->id, NULL);
+		return 0;
+	}
+	(void)slot_take(&engine->calls, reply->tag);
+	if (reply->error == -ENODATA || reply->error == -EKEYREJECTED)
+		err_set(&err, code_of(reply), "snapshot %s: %s", call->request.snapshot_id,
+			reply->error == -ENODATA ? "there is none" : reply->step);
+	else if (reply->error)
+		err_set_errno(&err, code_of(reply), reply->error, "%s%s%s", call->id,
+			      *reply->step ? ": " : "", reply->step);
+	complete(call, reply, fds, reply->error ? &err : NULL);
+	return 0;
+}
+
+static void take_fds(struct msghdr *msg, int fds[WARDEN_FDS_MAX])
+{
+	struct cmsghdr *cmsg = CMSG_FIRSTHDR(msg);
+
+	if (cmsg && cmsg->cmsg_level == SOL_SOCKET && cmsg->cmsg_type == SCM_RIGHTS)
+		memcpy(fds, CMSG_DATA(cmsg),
+		       MIN(cmsg->cmsg_len - CMSG_LEN(0), sizeof(int) * WARDEN_FDS_MAX));
+}
+
+/* 1: handled one; 0: nothing there; < 0: the connection is over. */
+static int receive_one(struct engine *engine)
+{
+	uint8_t bytes[WARDEN_REPLY_SIZE + 1];
+	union {
+		char space[CMSG_SPACE(sizeof(int) * WARDEN_FDS_MAX)];
+		struct cmsghdr align;
+	} control;
+	struct iovec iov = { bytes, sizeof(bytes) };
+	struct msghdr msg = { .msg_iov = &iov,
+			      .msg_iovlen = 1,
+			      .msg_control = control.space,
+			      .msg_controllen = sizeof(control.space) };
+	int fds[WARDEN_FDS_MAX] = { -1, -1 };
+	struct warden_reply reply;
+	ssize_t n = recvmsg(engine->fd, &msg, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+	int r;
+
+	if (n < 0)
+		return errno == EAGAIN || errno == EINTR ? 0 : -errno;
+	if (n == 0)
+		return -EPIPE;
+	take_fds(&msg, fds);
+	r = warden_reply_decode(bytes, (size_t)n, &reply);
+	if (r >= 0)
+		r = on_reply(engine, &reply, fds);
+	close_fds(fds);
+	return r < 0 ? r : 1;
+}
+
+static void on_readable(void *arg, int events, int error)
+{
+	struct engine *engine = arg;
+	int r = error;
+
+	if (r >= 0 && (events & LOOP_WRITE)) {
+		r = loop_watch_set(engine->watch, LOOP_READ);
+		if (r >= 0)
+			r = flush(engine);
+	}
+	for (int i = 0; i < 64 && r >= 0; i++) {
+		r = receive_one(engine);
+		if (r == 0 || engine->fd < 0)
+			return;
+	}
+	if (r < 0)
+		lose(engine,
+		     r == -EPROTO ? "the warden broke the protocol" : "the warden went away");
+}
+
+int warden_connect(struct engine *engine)
+{
+	struct warden_request hello = { .op = WARDEN_HELLO };
+	int r = open_socket(engine);
+
+	if (r < 0)
+		return r;
+	r = loop_watch_new(engine->config.loop, engine->fd, on_readable, engine, &engine->watch);
+	if (r >= 0)
+		r = loop_watch_set(engine->watch, LOOP_READ);
+	if (r >= 0)
+		r = send_request(engine, &hello, -1);
+	if (r < 0)
+		warden_disconnect(engine);
+	return r;
+}
+
+void warden_on_retry(void *arg)
+{
+	struct engine *engine = arg;
+
+	if (warden_connect(engine) < 0) {
+		loop_timer_set(engine->retry, RECONNECT_MS, 0);
+		return;
+	}
+	log_info("native engine: the warden is there");
+	engine->lost = false;
+	if (engine->config.on_back)
+		engine->config.on_back(engine->config.arg);
+}

@@ -1,0 +1,532 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "engine/tool.h"
+
+#include <errno.h>
+
+#include "base/log.h"
+#include "base/time.h"
+
+#define PIECE_BYTES TOOL_DATA_MAX
+#define CHARGE_MIN 4096 /* a piece costs at least so much of the limit: tiny ones stay few */
+#define CREDIT_STEP (TOOL_CREDIT_BYTES / 8) /* credit goes back in steps, not frame by frame */
+
+/* Owner: its references: the starter's, one for the start, one for the follow, one for each piece
+ * of input under way. */
+struct tool_run {
+	struct link *link; /* good inside its callbacks; elsewhere only to be compared */
+	struct tool_hooks hooks;
+	void *arg;
+	uint32_t refs;
+	uint32_t follow_id, process_id;
+	bool over;     /* nothing more is told */
+	bool followed; /* the link may still call: where it was gone before the run knew, it will */
+	bool takes_input, ready, committed;
+	bool paused;
+	bool full; /* somebody waits for on_room */
+	size_t untaken;
+	struct buf input; /* frames still to be sent */
+	/* The decoder: a frame that came in pieces, or the rest of a DATA. */
+	struct buf partial;
+	size_t data_left;
+	size_t held; /* by the consumer */
+	size_t owed; /* credit to give back */
+	int64_t moved_ms;
+};
+
+/* One piece of input on its way. */
+struct piece {
+	struct tool_run *run;
+	size_t charge;
+};
+
+static void unref(struct tool_run *run)
+{
+	if (--run->refs)
+		return;
+	buf_done(&run->input);
+	buf_done(&run->partial);
+	free(run);
+}
+
+/* The follow calls no more. The caller holds a reference of its own. */
+static void unfollow(struct tool_run *run)
+{
+	if (!run->followed)
+		return;
+	run->followed = false;
+	link_unfollow(run->link, run->follow_id);
+	run->refs--;
+}
+
+static void moved(struct tool_run *run)
+{
+	run->moved_ms = time_boot_ms();
+}
+
+/* The last word. The starter's reference goes with it; the caller holds one of its own. */
+static void finish(struct tool_run *run, const struct tool_outcome *outcome)
+{
+	if (run->over)
+		return;
+	run->over = true;
+	run->hooks.on_end(run->arg, outcome);
+	run->refs--;
+}
+
+static void fail(struct tool_run *run, const struct err *error)
+{
+	struct tool_outcome outcome = { .error = error };
+
+	finish(run, &outcome);
+}
+
+/* ---- output ---- */
+
+static void give_credit(struct tool_run *run)
+{
+	if (run->over || run->paused || run->owed < CREDIT_STEP)
+		return;
+	link_credit(run->link, run->follow_id, (uint32_t)run->owed);
+	run->owed = 0;
+}
+
+static int say(struct tool_run *run, const struct frame *frame)
+{
+	struct tool_said said = { .type = frame->type };
+	int r;
+
+	switch (frame->type) {
+	case TOOL_ENTRY:
+		r = tool_get_entry(frame, &said.entry);
+		break;
+	case TOOL_LINE:
+		r = tool_get_line(frame, &said.line);
+		break;
+	case TOOL_MATCH:
+		r = tool_get_match(frame, &said.match);
+		break;
+	case TOOL_EVENT:
+		r = tool_get_event(frame, &said.event);
+		break;
+	case TOOL_ITEM:
+		r = tool_get_item(frame, &said.item);
+		break;
+	case TOOL_PROGRESS:
+		r = tool_get_progress(frame, &said.progress);
+		break;
+	default:
+		return -EPROTO;
+	}
+	if (r == 0 && run->hooks.on_said)
+		run->hooks.on_said(run->arg, &said);
+	return r;
+}
+
+/* The tool has nothing more to say: it is let go, whatever it still does. */
+static int end(struct tool_run *run, const struct frame *frame)
+{
+	struct tool_end end;
+	struct tool_failed failed;
+	struct tool_outcome outcome = { .end = NULL };
+
+	if (frame->type == TOOL_END) {
+		if (tool_get_end(frame, &end) < 0)
+			return -EPROTO;
+		outcome.end = &end;
+	} else {
+		if (tool_get_failed(frame, &failed) < 0)
+			return -EPROTO;
+		outcome.failed = &failed;
+	}
+	unfollow(run);
+	finish(run, &outcome);
+	return 0;
+}
+
+static int take_frame(struct tool_run *run, const struct frame *frame)
+{
+	struct str bytes;
+
+	switch (frame->type) {
+	case TOOL_DATA:
+		if (tool_get_bytes(frame, TOOL_DATA, &bytes) < 0)
+			return -EPROTO;
+		if (!run->hooks.on_data)
+			return -EPROTO;
+		run->held += bytes.n;
+		run->owed -= bytes.n; /* was counted with its frame */
+		run->hooks.on_data(run->arg, bytes);
+		return 0;
+	case TOOL_READY:
+		if (tool_get_bytes(frame, TOOL_READY, &bytes) < 0 || run->ready)
+			return -EPROTO;
+		run->ready = true;
+		if (run->hooks.on_ready)
+			run->hooks.on_ready(run->arg);
+		return 0;
+	case TOOL_END:
+	case TOOL_FAILED:
+		return end(run, frame);
+	default:
+		return say(run, frame);
+	}
+}
+
+/* A DATA whose end has not come is passed on as it comes: large content is never copied here. */
+static int begin_data(struct tool_run *run, struct str *bytes)
+{
+	static const char no_process[4];
+	size_t length = frame_missing((struct str){ bytes->p, FRAME_HEADER_SIZE });
+
+	if (!run->hooks.on_data || length == 0 || length > TOOL_DATA_MAX || bytes->p[5] ||
+	    memcmp(bytes->p + 8, no_process, sizeof(no_process)) != 0)
+		return -EPROTO;
+	run->data_left = length;
+	run->owed += FRAME_HEADER_SIZE;
+	bytes->p += FRAME_HEADER_SIZE;
+	bytes->n -= FRAME_HEADER_SIZE;
+	return 0;
+}
+
+static void pass_data(struct tool_run *run, struct str *bytes)
+{
+	struct str piece = { bytes->p, MIN(bytes->n, run->data_left) };
+
+	run->data_left -= piece.n;
+	run->held += piece.n;
+	bytes->p += piece.n;
+	bytes->n -= piece.n;
+	run->hooks.on_data(run->arg, piece);
+}
+
+/* Adds to the frame that is incomplete. */
+static int take_partial(struct tool_run *run, struct str *bytes)
+{
+	size_t n = MIN(bytes->n, frame_missing(buf_str(&run->partial)));
+	struct frame frame;
+	int r;
+
+	if (buf_append(&run->partial, bytes->p, n) < 0)
+		return -ENOMEM;
+	bytes->p += n;
+	bytes->n -= n;
+	run->owed += n;
+	r = frame_next(buf_str(&run->partial), TOOL_PAYLOAD_MAX, &frame);
+	if (r <= 0)
+		return r;
+	r = take_frame(run, &frame);
+	buf_clear(&run->partial);
+	return r;
+}
+
+static int take_some(struct tool_run *run, struct str *bytes)
+{
+	struct frame frame;
+	int r;
+
+	if (run->data_left) {
+		pass_data(run, bytes);
+		return 0;
+	}
+	if (buf_len(&run->partial))
+		return take_partial(run, bytes);
+	r = frame_next(*bytes, TOOL_PAYLOAD_MAX, &frame);
+	if (r < 0)
+		return r;
+	if (r == 0 && bytes->n >= FRAME_HEADER_SIZE && bytes->p[4] == TOOL_DATA)
+		return begin_data(run, bytes);
+	if (r == 0)
+		return take_partial(run, bytes);
+	bytes->p += frame_size(&frame);
+	bytes->n -= frame_size(&frame);
+	run->owed += frame_size(&frame);
+	return take_frame(run, &frame);
+}
+
+static void on_output(void *arg, int stream, uint64_t cursor, struct str bytes)
+{
+	struct tool_run *run = arg;
+	struct err err;
+	int r = 0;
+
+	(void)cursor; /* nothing is ever dropped of a tool's output */
+	if (run->over)
+		return;
+	moved(run);
+	if (stream != LINK_OUT) {
+		log_debug("file tool: %.*s", (int)MIN(bytes.n, 200), bytes.p);
+		run->owed += bytes.n;
+		give_credit(run);
+		return;
+	}
+	run->refs++;
+	while (bytes.n && r == 0 && !run->over)
+		r = take_some(run, &bytes);
+	if (r < 0 && !run->over) {
+		(void)err_set(&err, ERR_TOOL_FAILED,
+			      "the file tool inside said what it must not say");
+		unfollow(run);
+		fail(run, &err);
+	}
+	give_credit(run);
+	unref(run);
+}
+
+static void on_end(void *arg, const struct link_status *status, const struct err *error)
+{
+	struct tool_run *run = arg;
+	struct err err;
+
+	if (error)
+		err = *error;
+	else if (status->end == LINK_END_OOM)
+		(void)err_set(&err, ERR_OUT_OF_MEMORY,
+			      "the sandbox ran out of memory: the file tool was killed");
+	else if (status->end == LINK_END_EXIT)
+		(void)err_set(&err, ERR_TOOL_FAILED,
+			      "the file tool inside ended early: exit code %d", status->exit_code);
+	else
+		(void)err_set(&err, ERR_TOOL_FAILED, "the file tool inside ended early: signal %d",
+			      status->signal);
+	fail(run, &err); /* the follow's reference is still there */
+	unref(run);
+}
+
+/* ---- input ---- */
+
+static void pump(struct tool_run *run);
+
+static void tell_room(struct tool_run *run)
+{
+	if (run->over || !run->full || run->untaken > TOOL_UNTAKEN_BYTES / 2 ||
+	    buf_len(&run->input))
+		return;
+	run->full = false;
+	if (run->hooks.on_room)
+		run->hooks.on_room(run->arg);
+}
+
+static void on_taken(void *arg, const struct err *error)
+{
+	struct piece *piece = arg;
+	struct tool_run *run = piece->run;
+
+	run->untaken -= piece->charge;
+	free(piece);
+	if (!run->over && !error) {
+		moved(run);
+		pump(run);
+		tell_room(run);
+	}
+	unref(run);
+}
+
+/* Input that cannot be sent must not look complete: it ends here, and the tool says so. */
+static void cut_input(struct tool_run *run)
+{
+	struct err err;
+
+	buf_clear(&run->input);
+	run->takes_input = false;
+	if (link_close_stdin(run->link, run->process_id, NULL, NULL, &err) < 0)
+		log_debug("file tool: %s", err.message);
+}
+
+/*
+ * One piece of the tool's input: a head of ours and bytes that are not copied on their way. 0;
+ * -EAGAIN: too much waits for this sandbox, by others; -EPIPE: no more can be sent.
+ */
+static int send_piece(struct tool_run *run, struct str head, struct str body)
+{
+	struct piece *piece = malloc(sizeof(*piece));
+	struct err err = { .code = ERR_UNAVAILABLE };
+
+	if (piece) {
+		*piece = (struct piece){ run, MAX(body.n, CHARGE_MIN) };
+		if (link_feed(run->link, run->process_id, head, body, on_taken, piece, &err) == 0) {
+			run->refs++;
+			run->untaken += piece->charge;
+			return 0;
+		}
+	}
+	free(piece);
+	if (err.code == ERR_CAPACITY_EXCEEDED)
+		return -EAGAIN;
+	cut_input(run);
+	return -EPIPE;
+}
+
+static void pump(struct tool_run *run)
+{
+	while (run->takes_input && buf_len(&run->input) && run->untaken < TOOL_UNTAKEN_BYTES) {
+		struct str piece = buf_str(&run->input);
+
+		piece.n = MIN(piece.n, PIECE_BYTES);
+		if (send_piece(run, (struct str){ "", 0 }, piece) < 0)
+			return;
+		buf_consume(&run->input, piece.n);
+	}
+}
+
+/* What the link does not take now waits here; tool_run_poke() tries again. */
+static int keep(struct tool_run *run, struct str head, struct str body)
+{
+	if (buf_append(&run->input, head.p, head.n) == 0 &&
+	    buf_append(&run->input, body.p, body.n) == 0)
+		return 0;
+	cut_input(run);
+	return -EPIPE;
+}
+
+static int send_or_keep(struct tool_run *run, struct str head, struct str body)
+{
+	int r = buf_len(&run->input) ? -EAGAIN : send_piece(run, head, body);
+
+	return r == -EAGAIN ? keep(run, head, body) : r;
+}
+
+static bool usable(const struct tool_run *run, const struct link *link)
+{
+	return !run->over && link && link == run->link && run->process_id && run->takes_input;
+}
+
+int tool_run_feed(struct tool_run *run, struct link *link, struct str bytes)
+{
+	if (!usable(run, link))
+		return -1;
+	moved(run);
+	while (bytes.n) {
+		struct str piece = { bytes.p, MIN(bytes.n, TOOL_DATA_MAX) };
+		char head[FRAME_HEADER_SIZE];
+
+		frame_store_header(head, piece.n, TOOL_DATA, 0, 0);
+		if (send_or_keep(run, (struct str){ head, sizeof(head) }, piece) < 0)
+			return -1;
+		bytes.p += piece.n;
+		bytes.n -= piece.n;
+	}
+	run->full = run->untaken >= TOOL_UNTAKEN_BYTES || buf_len(&run->input);
+	return !run->full;
+}
+
+void tool_run_input(struct tool_run *run, struct link *link, struct buf *frames)
+{
+	buf_done(&run->input);
+	run->input = *frames;
+	buf_init(frames, frames->limit_bytes);
+	run->committed = true; /* it holds COMMIT: there is nobody else to wait for */
+	if (usable(run, link))
+		pump(run);
+}
+
+void tool_run_commit(struct tool_run *run, struct link *link)
+{
+	char head[FRAME_HEADER_SIZE];
+
+	if (!usable(run, link))
+		return;
+	moved(run);
+	run->committed = true;
+	frame_store_header(head, 0, TOOL_COMMIT, 0, 0);
+	(void)send_or_keep(run, (struct str){ "", 0 }, (struct str){ head, sizeof(head) });
+}
+
+void tool_run_poke(struct tool_run *run, struct link *link)
+{
+	if (usable(run, link) && buf_len(&run->input)) {
+		pump(run);
+		tell_room(run);
+	}
+}
+
+/* ---- life ---- */
+
+static void on_started(void *arg, uint32_t process_id, uint32_t pid, const struct err *error)
+{
+	struct tool_run *run = arg;
+
+	(void)pid;
+	if (error) {
+		fail(run, error);
+		run->refs -= run->followed; /* of what never started nothing else is told */
+		run->followed = false;
+	} else if (!run->over) {
+		moved(run);
+		run->process_id = process_id;
+		pump(run);
+	}
+	unref(run);
+}
+
+int tool_run_start(struct link *link, const struct tool_spec *spec, const struct tool_hooks *hooks,
+		   void *arg, struct tool_run **ret, struct err *err)
+{
+	static const struct link_follow_hooks follow = { .on_output = on_output, .on_end = on_end };
+	struct link_exec exec = { .argv = spec->argv,
+				  .env = spec->env,
+				  .cwd = spec->cwd,
+				  .user = spec->user,
+				  .stdin_open = spec->input,
+				  .tool = true };
+	struct tool_run *run;
+
+	if (!link_has_tools(link))
+		return err_set(err, ERR_UNSUPPORTED_BY_ENGINE,
+			       "this sandbox has no file tool: its engine or agent is older");
+	run = calloc(1, sizeof(*run));
+	if (!run)
+		return err_set(err, ERR_UNAVAILABLE, "out of memory");
+	run->link = link;
+	run->hooks = *hooks;
+	run->arg = arg;
+	run->takes_input = spec->input;
+	run->refs = 3; /* the starter's, the start's, the follow's */
+	run->followed = true;
+	buf_init(&run->partial, FRAME_HEADER_SIZE + TOOL_PAYLOAD_MAX);
+	buf_init(&run->input, TOOL_UNTAKEN_BYTES); /* at the limit: the upload is broken off */
+	moved(run);
+	if (link_spawn(link, &exec, on_started, run, &follow, run, TOOL_CREDIT_BYTES,
+		       &run->follow_id, err) < 0) {
+		free(run);
+		return -1;
+	}
+	*ret = run;
+	return 0;
+}
+
+void tool_run_cancel(struct tool_run *run, struct link *link)
+{
+	if (run->over)
+		return;
+	run->over = true;
+	if (link && link == run->link)
+		unfollow(run);
+	unref(run);
+}
+
+void tool_run_release(struct tool_run *run, struct link *link, size_t bytes)
+{
+	if (run->over || !link || link != run->link)
+		return;
+	moved(run);
+	bytes = MIN(bytes, run->held);
+	run->held -= bytes;
+	run->owed += bytes;
+	give_credit(run);
+}
+
+void tool_run_pause(struct tool_run *run, struct link *link, bool paused)
+{
+	if (run->over || !link || link != run->link)
+		return;
+	run->paused = paused;
+	give_credit(run);
+}
+
+int64_t tool_run_waiting_since_ms(const struct tool_run *run)
+{
+	bool for_input = run->takes_input && run->ready && !run->committed && !run->untaken;
+	bool for_reader = run->held + run->owed >= TOOL_CREDIT_BYTES;
+
+	return for_input || for_reader ? 0 : run->moved_ms;
+}

@@ -1,0 +1,388 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "face/rest/field.h"
+
+#include <stdio.h>
+
+static void set_default(const struct field *f, void *base)
+{
+	char *at = (char *)base + f->offset;
+
+	switch (f->type) {
+	case FIELD_INT:
+		*(int64_t *)(void *)at = f->fallback;
+		break;
+	case FIELD_BOOL:
+		*(bool *)(void *)at = f->fallback != 0;
+		break;
+	case FIELD_ENUM:
+		*(int *)(void *)at = (int)f->fallback;
+		break;
+	case FIELD_STR:
+	case FIELD_NAME:
+		if (f->fallback_text)
+			*(struct str *)(void *)at = str_of(f->fallback_text);
+		break;
+	case FIELD_OBJECT:
+		for (const struct field *sub = f->fields; sub->type; sub++)
+			set_default(sub, base);
+		break;
+	case FIELD_END:
+	case FIELD_MAP:
+	case FIELD_STRINGS:
+	case FIELD_ANY:
+	case FIELD_LATER:
+	case FIELD_LATER_BOOL:
+	case FIELD_LATER_ENUM:
+	case FIELD_TIME:
+	case FIELD_REAL:
+	case FIELD_LIST:
+		break;
+	}
+}
+
+static void refuse_later(struct json_reader *r, const struct field *f, const char *what)
+{
+	if (r->failed)
+		return;
+	r->failed = true;
+	(void)err_set(r->err, ERR_UNSUPPORTED, "%s%s%s is not supported yet", r->path, f->name,
+		      what);
+}
+
+static void read_later(struct json_reader *r, const struct field *f)
+{
+	const struct json *value;
+	bool yes = false;
+	int index = 0;
+
+	if (f->type == FIELD_LATER_BOOL) {
+		json_read_bool(r, f->name, &yes);
+		if (yes)
+			refuse_later(r, f, " = true");
+		return;
+	}
+	if (f->type == FIELD_LATER_ENUM) {
+		json_read_enum(r, f->name, f->names, &index);
+		if (index)
+			refuse_later(r, f, " other than its default");
+		return;
+	}
+	value = json_read(r, f->name);
+	if (value && !((json_type(value) == JSON_ARRAY || json_type(value) == JSON_OBJECT) &&
+		       json_size(value) == 0))
+		refuse_later(r, f, "");
+}
+
+static void refuse_name(struct json_reader *r, const struct field *f)
+{
+	r->failed = true;
+	(void)err_set(r->err, ERR_INVALID_REQUEST,
+		      "%s%s must be 1-%lld characters of [a-z0-9._-], the first a letter or digit",
+		      r->path, f->name, (long long)f->max);
+}
+
+static void read_object(struct json_reader *r, const struct field *f, void *base)
+{
+	const struct json *object = json_read_object(r, f->name);
+	char path[96];
+
+	if (!object || r->failed)
+		return;
+	(void)snprintf(path, sizeof(path), "%s%s.", r->path, f->name);
+	if (field_decode(f->fields, object, path, base, r->err) < 0)
+		r->failed = true;
+}
+
+static void read_strings(struct json_reader *r, const struct field *f, void *at)
+{
+	const struct json *array = json_read_array(r, f->name, (size_t)f->max);
+
+	if (!array || r->failed)
+		return;
+	for (size_t i = 0; i < json_size(array); i++) {
+		if (json_type(json_at(array, i)) == JSON_STRING)
+			continue;
+		r->failed = true;
+		(void)err_set(r->err, ERR_INVALID_REQUEST, "%s%s[%zu] must be a string", r->path,
+			      f->name, i);
+		return;
+	}
+	*(const struct json **)at = array;
+}
+
+/* Its elements are decoded by whoever wants them, each with its own place in the message. */
+static void read_list(struct json_reader *r, const struct field *f, void *at)
+{
+	const struct json *array = json_read_array(r, f->name, (size_t)f->max);
+
+	if (!array || r->failed)
+		return;
+	for (size_t i = 0; i < json_size(array); i++) {
+		if (json_type(json_at(array, i)) == JSON_OBJECT)
+			continue;
+		r->failed = true;
+		(void)err_set(r->err, ERR_INVALID_REQUEST, "%s%s[%zu] must be an object", r->path,
+			      f->name, i);
+		return;
+	}
+	*(const struct json **)at = array;
+}
+
+static void read_field(struct json_reader *r, const struct field *f, void *base)
+{
+	void *at = (char *)base + f->offset;
+	struct str name = { NULL, 0 };
+
+	switch (f->type) {
+	case FIELD_INT:
+		json_read_int(r, f->name, f->min, f->max, at);
+		break;
+	case FIELD_BOOL:
+		json_read_bool(r, f->name, at);
+		break;
+	case FIELD_STR:
+		json_read_str(r, f->name, (size_t)f->min, (size_t)f->max, at);
+		break;
+	case FIELD_NAME:
+		json_read_str(r, f->name, 0, 4096, &name);
+		if (name.p && !r->failed && !str_is_name(name, (size_t)f->max))
+			refuse_name(r, f);
+		else if (name.p)
+			*(struct str *)at = name;
+		break;
+	case FIELD_ENUM:
+		json_read_enum(r, f->name, f->names, at);
+		break;
+	case FIELD_MAP:
+		*(const struct json **)at = json_read_object(r, f->name);
+		break;
+	case FIELD_STRINGS:
+		read_strings(r, f, at);
+		break;
+	case FIELD_OBJECT:
+		read_object(r, f, base);
+		break;
+	case FIELD_ANY:
+		*(const struct json **)at = json_read(r, f->name);
+		break;
+	case FIELD_LATER:
+	case FIELD_LATER_BOOL:
+	case FIELD_LATER_ENUM:
+		read_later(r, f);
+		break;
+	case FIELD_END:
+	case FIELD_TIME:
+	case FIELD_REAL:
+		break;
+	case FIELD_LIST:
+		read_list(r, f, at);
+		break;
+	}
+}
+
+/* null means "not told" for numbers and flags, and "take it away" for the rest. */
+static void note_told(const struct field *f, const struct json *object, void *base)
+{
+	const struct json *value;
+	const char *key;
+	void *it = NULL;
+
+	if (!f->told_offset)
+		return;
+	while (json_next(object, &it, &key, &value))
+		if (strcmp(key, f->name) == 0 &&
+		    (json_type(value) != JSON_NULL ||
+		     (f->type != FIELD_INT && f->type != FIELD_BOOL && f->type != FIELD_OBJECT)))
+			*(bool *)(void *)((char *)base + f->told_offset) = true;
+}
+
+static void check_required(struct json_reader *r, const struct field *f, const struct json *object)
+{
+	const struct json *value;
+	const char *key;
+	void *it = NULL;
+
+	while (json_next(object, &it, &key, &value))
+		if (strcmp(key, f->name) == 0 && json_type(value) != JSON_NULL)
+			return;
+	r->failed = true;
+	(void)err_set(r->err, ERR_INVALID_REQUEST, "%s%s is required", r->path, f->name);
+}
+
+void field_set_defaults(const struct field *fields, void *base)
+{
+	for (const struct field *f = fields; f->type; f++)
+		set_default(f, base);
+}
+
+int field_decode(const struct field *fields, const struct json *object, const char *path,
+		 void *base, struct err *err)
+{
+	struct json_reader r;
+
+	field_set_defaults(fields, base);
+	json_reader_init(&r, object, path, err);
+	for (const struct field *f = fields; f->type && !r.failed; f++) {
+		read_field(&r, f, base);
+		if (!r.failed && f->required)
+			check_required(&r, f, object);
+		if (!r.failed)
+			note_told(f, object, base);
+	}
+	return json_reader_end(&r);
+}
+
+/* ---- OpenAPI ---- */
+
+static void write_type(const struct field *f, struct json_writer *w, const char *type)
+{
+	if (!f->nullable) {
+		json_put_text(w, "type", type);
+		return;
+	}
+	json_begin_array(w, "type");
+	json_put_text(w, NULL, type);
+	json_put_text(w, NULL, "null");
+	json_end_array(w);
+}
+
+static void write_enum(const struct field *f, struct json_writer *w)
+{
+	write_type(f, w, "string");
+	json_begin_array(w, "enum");
+	for (const char *const *name = f->names; *name; name++)
+		json_put_text(w, NULL, *name);
+	json_end_array(w);
+	if (f->type == FIELD_LATER_ENUM)
+		json_put_text(w, "default", f->names[0]);
+	else if (f->fallback >= 0)
+		json_put_text(w, "default", f->names[f->fallback]);
+}
+
+static void write_string(const struct field *f, struct json_writer *w)
+{
+	write_type(f, w, "string");
+	if (f->type == FIELD_NAME)
+		json_put_text(w, "pattern", "^[a-z0-9][a-z0-9._-]*$");
+	if (f->min)
+		json_put_int(w, "minLength", f->min);
+	if (f->max)
+		json_put_int(w, "maxLength", f->max);
+	if (f->fallback_text)
+		json_put_text(w, "default", f->fallback_text);
+}
+
+static void write_int(const struct field *f, struct json_writer *w)
+{
+	write_type(f, w, "integer");
+	if (f->max) {
+		json_put_int(w, "minimum", f->min);
+		json_put_int(w, "maximum", f->max);
+	}
+	if (f->fallback)
+		json_put_int(w, "default", f->fallback);
+}
+
+static void write_items(const struct field *f, struct json_writer *w)
+{
+	write_type(f, w, "array");
+	if (f->max)
+		json_put_int(w, "maxItems", f->max);
+	if (f->type == FIELD_LIST) {
+		field_write_schema(f->fields, w, "items");
+		return;
+	}
+	json_begin_object(w, "items");
+	json_put_text(w, "type", "string");
+	json_end_object(w);
+}
+
+static void write_members(const struct field *fields, struct json_writer *w);
+
+static void write_kind(const struct field *f, struct json_writer *w)
+{
+	switch (f->type) {
+	case FIELD_INT:
+		write_int(f, w);
+		break;
+	case FIELD_BOOL:
+	case FIELD_LATER_BOOL:
+		write_type(f, w, "boolean");
+		json_put_bool(w, "default", f->fallback != 0);
+		break;
+	case FIELD_STR:
+	case FIELD_NAME:
+		write_string(f, w);
+		break;
+	case FIELD_ENUM:
+	case FIELD_LATER_ENUM:
+		write_enum(f, w);
+		break;
+	case FIELD_MAP:
+		write_type(f, w, "object");
+		json_begin_object(w, "additionalProperties");
+		json_put_text(w, "type", "string");
+		json_end_object(w);
+		break;
+	case FIELD_STRINGS:
+	case FIELD_LIST:
+		write_items(f, w);
+		break;
+	case FIELD_OBJECT:
+		write_type(f, w, "object");
+		write_members(f->fields, w);
+		break;
+	case FIELD_ANY:
+		json_put_raw(w, "type", STR_LIT("[\"string\",\"integer\"]"));
+		break;
+	case FIELD_TIME:
+		write_type(f, w, "string");
+		json_put_text(w, "format", "date-time");
+		break;
+	case FIELD_REAL:
+		write_type(f, w, "number");
+		break;
+	case FIELD_LATER:
+	case FIELD_END:
+		break;
+	}
+}
+
+void field_write_one(const struct field *f, struct json_writer *w, const char *key)
+{
+	json_begin_object(w, key);
+	write_kind(f, w);
+	if (f->doc)
+		json_put_text(w, "description", f->doc);
+	if (f->type == FIELD_LATER || f->type == FIELD_LATER_BOOL || f->type == FIELD_LATER_ENUM)
+		json_put_bool(w, "x-not-supported-yet", true);
+	json_end_object(w);
+}
+
+static void write_members(const struct field *fields, struct json_writer *w)
+{
+	bool any = false;
+
+	json_begin_object(w, "properties");
+	for (const struct field *f = fields; f->type; f++) {
+		field_write_one(f, w, f->name);
+		any = any || f->required;
+	}
+	json_end_object(w);
+	json_put_bool(w, "additionalProperties", false);
+	if (!any)
+		return;
+	json_begin_array(w, "required");
+	for (const struct field *f = fields; f->type; f++)
+		if (f->required)
+			json_put_text(w, NULL, f->name);
+	json_end_array(w);
+}
+
+void field_write_schema(const struct field *fields, struct json_writer *w, const char *key)
+{
+	json_begin_object(w, key);
+	json_put_text(w, "type", "object");
+	write_members(fields, w);
+	json_end_object(w);
+}

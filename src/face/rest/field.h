@@ -1,0 +1,56 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Bodies as tables: one row per field feeds the decoder (type, range, default, refusal by name) and
+ * the OpenAPI document, so the two cannot differ.
+ */
+#ifndef CAY_FACE_REST_FIELD_H
+#define CAY_FACE_REST_FIELD_H
+
+#include "base/json.h"
+
+enum field_type {
+	FIELD_END,
+	FIELD_INT,     /* int64_t; min..max */
+	FIELD_BOOL,    /* bool */
+	FIELD_STR,     /* struct str; min..max bytes */
+	FIELD_NAME,    /* struct str; [a-z0-9][a-z0-9._-]*, at most max */
+	FIELD_ENUM,    /* int, index of names */
+	FIELD_MAP,     /* const struct json *: an object of strings */
+	FIELD_STRINGS, /* const struct json *: an array of strings, at most max */
+	FIELD_OBJECT,  /* fields at the same base */
+	FIELD_ANY,     /* const struct json *: a string or a number; the handler looks */
+	/* Known, but a later version's: what asks for nothing new is taken, the rest refused. */
+	FIELD_LATER,	  /* null, [] and {} */
+	FIELD_LATER_BOOL, /* false */
+	FIELD_LATER_ENUM, /* names[0] */
+	FIELD_LIST,	  /* const struct json *: an array of objects of fields, at most max */
+	/* In answers only. */
+	FIELD_TIME,
+	FIELD_REAL,
+};
+
+struct field {
+	const char *name;
+	const char *doc;
+	const char *const *names;
+	const char *fallback_text; /* FIELD_STR, FIELD_NAME */
+	const struct field *fields;
+	int64_t min, max;
+	int64_t fallback; /* FIELD_INT, FIELD_BOOL, FIELD_ENUM */
+	size_t offset;
+	size_t told_offset; /* a bool set when the field was sent; 0: nobody asks */
+	enum field_type type;
+	bool required;
+	bool nullable; /* in answers */
+};
+
+/* Fills base (already zeroed) from a parsed object: defaults, then what was sent. */
+int field_decode(const struct field *fields, const struct json *object, const char *path,
+		 void *base, struct err *err) _must_check_;
+void field_set_defaults(const struct field *fields, void *base);
+/* One row as JSON Schema under key. */
+void field_write_one(const struct field *f, struct json_writer *w, const char *key);
+/* A JSON Schema of the table, as one object under key. */
+void field_write_schema(const struct field *fields, struct json_writer *w, const char *key);
+
+#endif

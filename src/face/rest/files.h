@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Inside src/face/rest only: the file routes and what they share. */
+#ifndef CAY_FACE_REST_FILES_H
+#define CAY_FACE_REST_FILES_H
+
+#include "face/rest/call.h"
+#include "service/files.h"
+
+#define FILES_BODY_LIMIT (16 * 1024 * 1024)
+#define FILES_BATCH_LIMIT (64 * 1024 * 1024)
+
+/*
+ * A call whose content flows: it is one of its key's streams. Owner: rest->transfers until
+ * transfer_end() or until its client goes, which ends the operation.
+ */
+struct transfer {
+	struct transfer *prev, *next;
+	struct rest *rest;
+	struct rest_call *call; /* good as long as the request is */
+	slot_handle req;
+	slot_handle run;
+	char key_id[AUTH_KEY_ID_SIZE];
+	struct files_spec spec;
+	bool begun;	  /* the head is sent */
+	bool blocked;	  /* the reader is slow */
+	bool reading;	  /* the body is streamed */
+	bool conditional; /* If-Range has still to be compared */
+	size_t owed;	  /* bytes that have left and were not yet released */
+	struct files_head head;
+	char etag[128]; /* in quotes */
+	struct loop_timer *beat;
+};
+
+/* NULL: err says why. */
+struct transfer *transfer_new(struct rest_call *call, struct err *err);
+int transfer_start(struct transfer *t, const struct files_hooks *hooks,
+		   struct err *err) _must_check_;
+struct http_req *transfer_req(const struct transfer *t); /* NULL: gone */
+/* Frees; the request, which is the caller's to answer or end, or NULL. */
+struct http_req *transfer_end(struct transfer *t);
+void transfers_done(struct rest *rest);
+
+/* The spec of a call from its table. */
+int files_spec_read(struct rest_call *call, struct files_spec *spec, struct err *err) _must_check_;
+
+extern const struct field files_raw_query[], files_put_query[], files_list_query[],
+	files_view_query[], files_stat_query[], files_watch_query[], files_archive_query[],
+	files_unpack_query[];
+extern const struct field files_write_fields[], files_batch_fields[], files_item_fields[],
+	files_edit_fields[], files_glob_fields[], files_grep_fields[], files_mkdir_fields[],
+	files_move_fields[], files_copy_fields[], files_remove_fields[], files_chmod_fields[],
+	files_chown_fields[];
+extern const struct field files_entry_answer[], files_list_answer[], files_batch_answer[],
+	files_view_answer[], files_exists_answer[], files_edit_answer[], files_grep_answer[],
+	files_event_answer[], files_unpack_answer[];
+
+#endif

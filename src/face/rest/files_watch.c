@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Changes in a tree as server-sent events. */
+#include <errno.h>
+
+#include "base/log.h"
+#include "face/rest/files.h"
+#include "http/sse.h"
+#include "net/loop.h"
+
+#define BEAT_MS 15000
+
+/* A reader who is slow makes the tool wait; then the kernel's queue fills and it says overflow. */
+static void send_bytes(struct transfer *t, struct str bytes)
+{
+	struct http_req *req = transfer_req(t);
+
+	if (!req || http_reply_write(req, bytes.p, bytes.n) != -EAGAIN || t->blocked)
+		return;
+	t->blocked = true;
+	files_pause(t->rest->service, t->run, true);
+}
+
+static void send_event(struct transfer *t, const char *name, struct str json)
+{
+	struct buf *out = &t->rest->out;
+
+	buf_clear(out);
+	if (sse_event(out, str_of(name), (struct str){ "", 0 }, json) < 0)
+		log_warn("an event could not be written");
+	else
+		send_bytes(t, buf_str(out));
+}
+
+static void on_event(void *arg, const char *name, struct str json)
+{
+	send_event(arg, name, json);
+}
+
+static void on_drain(void *arg)
+{
+	struct transfer *t = arg;
+
+	t->blocked = false;
+	files_pause(t->rest->service, t->run, false);
+}
+
+static void on_beat(void *arg)
+{
+	struct transfer *t = arg;
+
+	if (!t->blocked)
+		send_bytes(t, STR_LIT(": beat\n\n"));
+}
+
+static void on_ready(void *arg)
+{
+	struct transfer *t = arg;
+	struct loop *loop = service_config(t->rest->service)->loop;
+	struct http_req *req = transfer_req(t);
+	const struct http_header headers[] = {
+		{ STR_LIT("Content-Type"), STR_LIT("text/event-stream") },
+		{ STR_LIT("Cache-Control"), STR_LIT("no-store") },
+		{ STR_LIT("X-Content-Type-Options"), STR_LIT("nosniff") },
+		{ STR_LIT("X-Accel-Buffering"), STR_LIT("no") },
+	};
+
+	if (!req || t->begun)
+		return;
+	t->begun = true;
+	t->rest->counters.requests++;
+	t->rest->counters.by_class[2]++;
+	if (http_reply_start(req, 200, headers, ARRAY_LEN(headers)) < 0)
+		return; /* on_gone follows */
+	if (loop_timer_new(loop, on_beat, t, &t->beat) == 0)
+		loop_timer_set(t->beat, BEAT_MS, BEAT_MS);
+	send_event(t, "started", STR_LIT("{}"));
+}
+
+static struct str error_json(struct rest *rest, const struct err *err)
+{
+	struct json_writer w;
+
+	buf_clear(&rest->scratch);
+	json_writer_init(&w, &rest->scratch);
+	json_begin_object(&w, NULL);
+	json_put_text(&w, "code", err_name(err->code));
+	json_put_text(&w, "message", err->message);
+	json_put_text(&w, "hint", err_hint(err->code));
+	json_end_object(&w);
+	return json_writer_end(&w) < 0 ? STR_LIT("{}") : buf_str(&rest->scratch);
+}
+
+static void on_end(void *arg, const struct files_result *result, const struct err *err)
+{
+	struct transfer *t = arg;
+	struct rest *rest = t->rest;
+	bool begun = t->begun;
+	struct http_req *req;
+
+	(void)result;
+	if (err && begun)
+		send_event(t, "error", error_json(rest, err));
+	req = transfer_end(t);
+	if (req && begun)
+		http_reply_end(req);
+	else if (req && err)
+		answer_error(rest, req, err);
+	else if (req)
+		answer_empty(rest, req, 204);
+}
+
+void files_watch(struct rest_call *call)
+{
+	static const struct files_hooks hooks = { .on_ready = on_ready,
+						  .on_event = on_event,
+						  .on_end = on_end };
+	struct err err;
+	struct transfer *t = transfer_new(call, &err);
+
+	if (t &&
+	    (files_spec_read(call, &t->spec, &err) < 0 || transfer_start(t, &hooks, &err) < 0)) {
+		(void)transfer_end(t);
+		t = NULL;
+	}
+	if (!t)
+		answer_error(call->rest, call->req, &err);
+	else
+		http_reply_on_drain(call->req, on_drain, t);
+}

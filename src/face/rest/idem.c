@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Idempotency-Key: the same call twice makes one thing and gets one answer. */
+#include "service/idempotency.h"
+
+#include "face/rest/call.h"
+
+static void on_first_done(void *arg, int status, struct str body)
+{
+	struct pending *pending = arg;
+	struct rest *rest = pending->rest;
+	struct http_req *req = pending_end(pending);
+
+	if (req)
+		answer_text(rest, req, status, STR_LIT("application/json"), body);
+}
+
+int idem_begin(struct rest_call *call, struct str what, struct idempotency **idem, struct err *err)
+{
+	const struct str *key = http_req_header(call->req, "idempotency-key");
+	struct pending *pending;
+	struct str body = { NULL, 0 };
+	int status = 0, r;
+
+	if (!key)
+		return 0;
+	pending = pending_new(call);
+	if (!pending)
+		return err_set(err, ERR_UNAVAILABLE, "out of memory");
+	r = idempotency_begin(call->rest->service, call->key, *key, what, on_first_done, pending,
+			      idem, &status, &body, err);
+	if (r == IDEMPOTENCY_WAIT)
+		return 1;
+	(void)pending_end(pending);
+	if (r == IDEMPOTENCY_REPLAY) {
+		answer_text(call->rest, call->req, status, STR_LIT("application/json"), body);
+		free((void *)(uintptr_t)body.p);
+		return 1;
+	}
+	return r < 0 ? -1 : 0;
+}
+
+static void finish(struct rest *rest, struct http_req *req, struct idempotency *idem, int status,
+		   struct str body)
+{
+	/* A copy, because every answer to a waiting call may give rest->out's memory back. */
+	char *copy = strndup(body.p, body.n);
+
+	if (copy)
+		body.p = copy;
+	idempotency_finish(rest->service, idem, status, body);
+	if (req)
+		answer_text(rest, req, status, STR_LIT("application/json"), body);
+	free(copy);
+}
+
+void idem_answer(struct rest *rest, struct http_req *req, struct idempotency *idem, int status,
+		 struct json_writer *w)
+{
+	if (!idem) {
+		if (req)
+			answer_send(rest, req, status, w);
+		return;
+	}
+	(void)!json_writer_end(w);
+	finish(rest, req, idem, status, buf_str(&rest->out));
+}
+
+void idem_answer_error(struct rest *rest, struct http_req *req, struct idempotency *idem,
+		       const struct err *err)
+{
+	if (idem)
+		finish(rest, NULL, idem, err_http_status(err->code),
+		       answer_error_text(rest, req ? req->id : "", err));
+	if (req)
+		answer_error(rest, req, err);
+}

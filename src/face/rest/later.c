@@ -1,0 +1,104 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Answers that come later: without content, or as a list that is put together piece by piece. */
+#include "face/rest/call.h"
+
+#define LIST_LIMIT (8 * 1024 * 1024)
+
+struct pending *pending_for(struct rest_call *call)
+{
+	struct pending *pending = pending_new(call);
+	struct err err;
+
+	if (!pending) {
+		(void)err_set(&err, ERR_UNAVAILABLE, "out of memory");
+		answer_error(call->rest, call->req, &err);
+	}
+	return pending;
+}
+
+void answer_later(struct pending *pending, int r, const struct err *err)
+{
+	struct rest *rest = pending->rest;
+	struct http_req *req;
+
+	if (r == 0)
+		return;
+	req = pending_end(pending);
+	if (req)
+		answer_error(rest, req, err);
+}
+
+void answer_done(void *arg, const struct err *err)
+{
+	struct pending *pending = arg;
+	struct rest *rest = pending->rest;
+	struct http_req *req = pending_end(pending);
+
+	if (req && err)
+		answer_error(rest, req, err);
+	else if (req)
+		answer_empty(rest, req, 204);
+}
+
+/* ---- lists ---- */
+
+struct listing *listing_new(void)
+{
+	struct listing *list = calloc(1, sizeof(*list));
+
+	if (!list)
+		return NULL;
+	/* Of its own: others answer through rest->out while this one waits. */
+	buf_init(&list->out, LIST_LIMIT);
+	json_writer_init(&list->w, &list->out);
+	json_begin_object(&list->w, NULL);
+	json_begin_array(&list->w, "data");
+	return list;
+}
+
+struct pending *list_begin(struct rest_call *call)
+{
+	struct pending *pending = pending_for(call);
+	struct listing *list = pending ? listing_new() : NULL;
+	struct err err = { .code = ERR_UNAVAILABLE, .message = "out of memory" };
+
+	if (!pending)
+		return NULL;
+	if (!list) {
+		answer_later(pending, -1, &err);
+		return NULL;
+	}
+	pending->list = list;
+	return pending;
+}
+
+void list_answer(struct pending *pending, const struct err *err)
+{
+	struct listing *list = TAKE_PTR(pending->list);
+	struct rest *rest = pending->rest;
+	struct http_req *req = pending_end(pending);
+	struct err own;
+	int r;
+
+	json_end_array(&list->w);
+	json_put_null(&list->w, "next_cursor");
+	json_end_object(&list->w);
+	r = json_writer_end(&list->w);
+	if (r < 0 && !err) {
+		(void)err_set_errno(&own, ERR_INTERNAL, r, "the answer could not be written");
+		err = &own;
+	}
+	if (req && err)
+		answer_error(rest, req, err);
+	else if (req)
+		answer_text(rest, req, 200, STR_LIT("application/json"), buf_str(&list->out));
+	listing_free(list);
+}
+
+void listing_free(struct listing *list)
+{
+	if (!list)
+		return;
+	buf_done(&list->out);
+	free(list);
+}

@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Processes that nobody waits for: made, listed, fed, signalled, ended. */
+#include "service/process.h"
+
+#include <stdio.h>
+
+#include "face/rest/call.h"
+
+#define INPUT_BYTES_MAX (1000 * 1000) /* at a time: one frame to the agent */
+
+/* ---- input, for processes and windows ---- */
+
+struct input_body {
+	struct str data, data_b64;
+};
+const struct field input_fields[] = { { .name = "data",
+					.type = FIELD_STR,
+					.offset = offsetof(struct input_body, data),
+					.max = EXEC_BODY_LIMIT },
+				      { .name = "data_b64",
+					.type = FIELD_STR,
+					.offset = offsetof(struct input_body, data_b64),
+					.max = EXEC_BODY_LIMIT },
+				      { .type = FIELD_END } };
+
+int input_read(struct rest_call *call, struct str *ret, struct err *err)
+{
+	struct input_body body = { .data = { NULL, 0 } };
+
+	if (call->raw) {
+		*ret = call->body;
+	} else {
+		if (field_decode(input_fields, call->doc, "", &body, err) < 0)
+			return -1;
+		if ((body.data.p != NULL) == (body.data_b64.p != NULL))
+			return err_set(err, ERR_INVALID_REQUEST,
+				       "data or data_b64: exactly one is needed");
+		*ret = body.data;
+		if (body.data_b64.p &&
+		    input_decode(call->req->arena, "data_b64", body.data_b64, ret, err) < 0)
+			return -1;
+	}
+	if (ret->n > INPUT_BYTES_MAX)
+		return err_set(err, ERR_PAYLOAD_TOO_LARGE,
+			       "data must be at most %d bytes at a time", INPUT_BYTES_MAX);
+	return 0;
+}
+
+/* ---- start ---- */
+
+static void answer_process(struct rest *rest, struct http_req *req, int status,
+			   const struct process_info *info)
+{
+	struct json_writer w = answer_begin(rest);
+
+	process_write(info, &w, NULL);
+	answer_send(rest, req, status, &w);
+}
+
+/* The client may have gone meanwhile: the process is in the list, and the answer on record. */
+static void finish_start(struct pending *pending, const struct process_info *info,
+			 const struct err *err)
+{
+	struct idempotency *idem = pending->idem;
+	struct rest *rest = pending->rest;
+	struct http_req *req = pending_end(pending);
+	struct json_writer w;
+
+	if (err) {
+		idem_answer_error(rest, req, idem, err);
+		return;
+	}
+	w = answer_begin(rest);
+	process_write(info, &w, NULL);
+	idem_answer(rest, req, idem, 201, &w);
+}
+
+static void on_made(void *arg, const struct process_info *info, const struct err *err)
+{
+	finish_start(arg, info, err);
+}
+
+static void on_started(void *arg, uint32_t process_id, uint32_t pid, slot_handle follow,
+		       const struct err *error)
+{
+	struct pending *pending = arg;
+	struct sandbox *sandbox = sandbox_get(pending->rest->service, pending->sandbox);
+	struct err err;
+	char id[16];
+
+	(void)pid;
+	(void)follow;
+	(void)snprintf(id, sizeof(id), "%u", process_id);
+	if (!error && (!sandbox || !sandbox_ready(sandbox))) {
+		(void)err_set(&err, ERR_SANDBOX_GONE, "the sandbox ended");
+		error = &err;
+	}
+	if (!error && process_find(sandbox, str_of(id), on_made, pending, &err) < 0)
+		error = &err;
+	if (error)
+		finish_start(pending, NULL, error);
+}
+
+/* The same key and body in another sandbox is another call. */
+static int begin_idempotent(struct rest_call *call, struct idempotency **idem, struct err *err)
+{
+	char *what;
+
+	if (!http_req_header(call->req, "idempotency-key"))
+		return 0;
+	what = arena_printf(call->req->arena, "%s/processes\n%.*s", call->sandbox->id,
+			    (int)call->body.n, call->body.p);
+
+	if (!what)
+		return err_set(err, ERR_UNAVAILABLE, "out of memory");
+	return idem_begin(call, str_of(what), idem, err);
+}
+
+static void start(struct rest_call *call, const struct exec_spec *spec, struct idempotency *idem)
+{
+	struct pending *pending = pending_new(call);
+	struct err err;
+
+	if (!pending) {
+		(void)err_set(&err, ERR_UNAVAILABLE, "out of memory");
+		idem_answer_error(call->rest, call->req, idem, &err);
+		return;
+	}
+	pending->idem = idem;
+	pending->sandbox = call->sandbox->handle;
+	if (process_start(call->sandbox, spec, on_started, pending, NULL, NULL, 0, &err) < 0)
+		finish_start(pending, NULL, &err);
+}
+
+void processes_create(struct rest_call *call)
+{
+	struct exec_spec spec = { .timeout_sec = 0 };
+	struct idempotency *idem = NULL;
+	struct err err;
+	int r;
+
+	r = field_decode(process_fields, call->doc, "", &spec, &err);
+	if (r == 0)
+		r = begin_idempotent(call, &idem, &err);
+	if (r < 0)
+		answer_error(call->rest, call->req, &err);
+	else if (r == 0)
+		start(call, &spec, idem);
+}
+
+/* ---- look ---- */
+
+static void on_each(void *arg, const struct process_info *info, const struct err *err)
+{
+	struct pending *pending = arg;
+
+	if (info)
+		process_write(info, &pending->list->w, NULL);
+	else
+		list_answer(pending, err);
+}
+
+void processes_list(struct rest_call *call)
+{
+	struct pending *pending = list_begin(call);
+	struct err err;
+
+	if (pending)
+		answer_later(pending, process_list(call->sandbox, on_each, pending, &err), &err);
+}
+
+static void on_found(void *arg, const struct process_info *info, const struct err *err)
+{
+	struct pending *pending = arg;
+	struct rest *rest = pending->rest;
+	struct http_req *req = pending_end(pending);
+
+	if (req && err)
+		answer_error(rest, req, err);
+	else if (req)
+		answer_process(rest, req, 200, info);
+}
+
+void processes_get(struct rest_call *call)
+{
+	struct pending *pending = pending_for(call);
+	struct err err;
+
+	if (pending)
+		answer_later(pending,
+			     process_find(call->sandbox, call->args[1], on_found, pending, &err),
+			     &err);
+}
+
+/* ---- act ---- */
+
+void processes_delete(struct rest_call *call)
+{
+	struct pending *pending = pending_for(call);
+	struct err err;
+
+	if (pending)
+		answer_later(
+			pending,
+			process_stop(call->sandbox, call->process_id, answer_done, pending, &err),
+			&err);
+}
+
+void processes_stdin(struct rest_call *call)
+{
+	struct pending *pending;
+	struct str bytes;
+	struct err err;
+
+	if (input_read(call, &bytes, &err) < 0) {
+		answer_error(call->rest, call->req, &err);
+		return;
+	}
+	pending = pending_for(call);
+	if (pending)
+		answer_later(pending,
+			     process_stdin(call->sandbox, call->process_id, bytes, false,
+					   answer_done, pending, &err),
+			     &err);
+}
+
+const struct field empty_fields[] = { { .type = FIELD_END } };
+
+void processes_close_stdin(struct rest_call *call)
+{
+	struct pending *pending;
+	struct err err;
+
+	if (field_decode(empty_fields, call->doc, "", call, &err) < 0) {
+		answer_error(call->rest, call->req, &err);
+		return;
+	}
+	pending = pending_for(call);
+	if (pending)
+		answer_later(pending,
+			     process_close_stdin(call->sandbox, call->process_id, answer_done,
+						 pending, &err),
+			     &err);
+}
+
+struct signal_body {
+	const struct json *signal;
+};
+const struct field signal_fields[] = { { .name = "signal",
+					 .type = FIELD_ANY,
+					 .offset = offsetof(struct signal_body, signal),
+					 .required = true,
+					 .doc = "\"TERM\", \"SIGTERM\" or 15" },
+				       { .type = FIELD_END } };
+
+void processes_signal(struct rest_call *call)
+{
+	struct signal_body body = { NULL };
+	struct pending *pending;
+	struct err err;
+	int signum;
+
+	if (field_decode(signal_fields, call->doc, "", &body, &err) < 0 ||
+	    !(signum = process_signal_parse(body.signal, &err))) {
+		answer_error(call->rest, call->req, &err);
+		return;
+	}
+	pending = pending_for(call);
+	if (pending)
+		answer_later(pending,
+			     process_signal(call->sandbox, call->process_id, signum, answer_done,
+					    pending, &err),
+			     &err);
+}
+
+struct resize_body {
+	int64_t cols, rows;
+};
+const struct field resize_fields[] = { { .name = "cols",
+					 .type = FIELD_INT,
+					 .offset = offsetof(struct resize_body, cols),
+					 .min = 1,
+					 .max = PROCESS_TTY_MAX,
+					 .required = true },
+				       { .name = "rows",
+					 .type = FIELD_INT,
+					 .offset = offsetof(struct resize_body, rows),
+					 .min = 1,
+					 .max = PROCESS_TTY_MAX,
+					 .required = true },
+				       { .type = FIELD_END } };
+
+void processes_resize(struct rest_call *call)
+{
+	struct resize_body body = { 0 };
+	struct pending *pending;
+	struct err err;
+
+	if (field_decode(resize_fields, call->doc, "", &body, &err) < 0) {
+		answer_error(call->rest, call->req, &err);
+		return;
+	}
+	pending = pending_for(call);
+	if (pending)
+		answer_later(pending,
+			     process_resize(call->sandbox, call->process_id, body.cols, body.rows,
+					    answer_done, pending, &err),
+			     &err);
+}

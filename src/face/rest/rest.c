@@ -1,0 +1,169 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "face/rest/rest.h"
+
+#include <errno.h>
+
+#include "base/time.h"
+#include "face/rest/call.h"
+#include "face/rest/files.h"
+#include "face/rest/stream.h"
+
+int rest_new(const struct rest_config *config, struct rest **ret)
+{
+	struct rest *rest = calloc(1, sizeof(*rest));
+	int r;
+
+	if (!rest)
+		return -ENOMEM;
+	rest->config = *config;
+	rest->service = config->service;
+	rest->started_us = time_mono_us();
+	buf_init(&rest->out, ANSWER_LIMIT);
+	buf_init(&rest->openapi, 1024 * 1024);
+	buf_init(&rest->scratch, 1024 * 1024);
+	r = guard_hosts_parse(rest);
+	if (r == 0)
+		r = openapi_write(&rest->openapi);
+	if (r < 0) {
+		rest_free(rest);
+		return r;
+	}
+	*ret = rest;
+	return 0;
+}
+
+void rest_free(struct rest *rest)
+{
+	if (!rest)
+		return;
+	rest->server = NULL;
+	streams_done(rest);
+	terminals_done(rest);
+	transfers_done(rest);
+	events_done(rest);
+	while (rest->pendings)
+		(void)pending_end(rest->pendings);
+	for (size_t i = 0; i < rest->host_count; i++)
+		free(rest->hosts[i]);
+	free(rest->hosts);
+	buf_done(&rest->out);
+	buf_done(&rest->openapi);
+	buf_done(&rest->scratch);
+	free(rest);
+}
+
+void rest_set_server(struct rest *rest, struct http_server *server)
+{
+	rest->server = server;
+}
+
+static int parse_body(struct rest_call *call, struct err *err)
+{
+	struct str body = call->body.n ? call->body : STR_LIT("{}");
+
+	call->doc = json_parse(body, err);
+	if (!call->doc)
+		return -1;
+	if (json_type(call->doc) == JSON_OBJECT)
+		return 0;
+	json_free(TAKE_PTR(call->doc));
+	return err_set(err, ERR_INVALID_REQUEST, "the body must be a JSON object");
+}
+
+static void on_body(void *arg, struct http_req *req, int status, struct str body)
+{
+	struct rest_call *call = arg;
+	struct err err;
+
+	/* The key may have been deleted while the body came. */
+	call->key = guard_key(call->rest, req, &err);
+	if (!call->key) {
+		answer_error(call->rest, req, &err);
+		return;
+	}
+	if (status == -EFBIG)
+		(void)err_set(&err, ERR_PAYLOAD_TOO_LARGE, "the body is larger than %zu bytes",
+			      call->route->body_limit ? call->route->body_limit : BODY_LIMIT);
+	else if (status == -ETIMEDOUT)
+		(void)err_set(&err, ERR_TIMEOUT, "the body did not come in time");
+	else if (status < 0)
+		(void)err_set(&err, ERR_INVALID_REQUEST, "the body is malformed");
+	if (status < 0) {
+		answer_error(call->rest, req, &err);
+		return;
+	}
+	call->body = body;
+	if (call->raw || parse_body(call, &err) == 0)
+		steps_begin(call);
+	else
+		answer_error(call->rest, req, &err);
+}
+
+static int check(struct rest_call *call, struct err *err)
+{
+	const struct route *route = call->route;
+
+	if (!key_may(call->key, route->scope)) {
+		char names[160] = "";
+
+		for (int i = 0; i < AUTH_SCOPE_COUNT; i++)
+			if (route->scope >> i & 1)
+				(void)!str_copy(names, sizeof(names), str_of(auth_scope_names[i]));
+		return err_set(err, ERR_FORBIDDEN, "this key lacks the scope '%s'", names);
+	}
+	if (guard_origin(call->req, route->socket, err) < 0)
+		return -1;
+	if (!route->handle)
+		return err_set(err, ERR_UNSUPPORTED, "%s is not supported yet", route->pattern);
+	if (query_check(call->req, route->query, err) < 0)
+		return -1;
+	return route->body ? guard_media_type(call, err) : 0;
+}
+
+static int start(struct rest_call *call, struct err *err)
+{
+	const struct route *route = call->route;
+	size_t limit = route->body_limit ? route->body_limit : BODY_LIMIT;
+	int r;
+
+	if (!route->body) {
+		steps_begin(call);
+		return 0;
+	}
+	r = http_req_read_body(call->req, limit, on_body, call);
+	return r < 0 ? err_set_errno(err, ERR_INTERNAL, r, "the body cannot be read") : 0;
+}
+
+void rest_handle(void *ctx, struct http_req *req)
+{
+	struct rest *rest = ctx;
+	struct rest_call *call = arena_alloc(req->arena, sizeof(*call));
+	struct err err = { .code = ERR_INTERNAL };
+	char allow[96] = "";
+
+	if (!call) {
+		answer_empty(rest, req, 503);
+		return;
+	}
+	call->rest = rest;
+	call->req = req;
+	if (guard_host(rest, req, &err) < 0) {
+		answer_error(rest, req, &err);
+		return;
+	}
+	call->route = route_find(req, call->args, allow, sizeof(allow), &err);
+	if (call->route && call->route->open) {
+		call->route->handle(call);
+		return;
+	}
+	/* Without a key nobody learns even which routes exist. */
+	struct err auth_err;
+
+	call->key = guard_key(rest, req, &auth_err);
+	if (!call->key)
+		answer_error(rest, req, &auth_err);
+	else if (!call->route && allow[0])
+		answer_not_allowed(rest, req, allow);
+	else if (!call->route || check(call, &err) < 0 || start(call, &err) < 0)
+		answer_error(rest, req, &err);
+}

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The REST face: HTTP and JSON outside, the service inside. */
+#ifndef CAY_FACE_REST_REST_H
+#define CAY_FACE_REST_REST_H
+
+#include "base/macro.h"
+
+struct rest;
+struct http_req;
+struct http_server;
+struct service;
+
+struct rest_config {
+	struct service *service;
+	/* Names a Host header may carry besides localhost, 127.0.0.1 and [::1]: blanks or commas
+	 * between them. */
+	const char *allowed_hosts;
+	uint16_t port; /* a Host header's port must be this one; 0: any */
+	int beat_ms;   /* between heart-beats of event streams; 0: 15 s */
+	/* POST /v1/admin/shutdown has been answered: the program may end. */
+	void (*on_shutdown)(void *arg);
+	void *arg;
+};
+
+int rest_new(const struct rest_config *config, struct rest **ret) _must_check_;
+/* After the server has been freed and the service closed. */
+void rest_free(struct rest *rest);
+/* Answers to calls under way go through this server; NULL before it is freed. */
+void rest_set_server(struct rest *rest, struct http_server *server);
+/* An http_handler_fn; ctx is the struct rest. */
+void rest_handle(void *ctx, struct http_req *req);
+
+#endif

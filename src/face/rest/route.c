@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The one route table: dispatch, scopes and the OpenAPI document come from it. */
+#include <stdio.h>
+
+#include "face/rest/call.h"
+#include "face/rest/files.h"
+
+#define SB "/v1/sandboxes/{id}"
+#define PR SB "/processes/{pid}"
+#define FI SB "/files"
+#define LATER(verb, path, need)                                                \
+	{                                                                      \
+		.method = HTTP_##verb, .pattern = (path), .scope = AUTH_##need \
+	}
+
+const struct route rest_routes[] = {
+	/* The hot ones first: matching goes from the top. */
+	{ HTTP_POST, SB "/exec", AUTH_EXEC, exec_run, "Run a command and wait for its end",
+	  .body = exec_fields, .answer = exec_answer, .body_limit = EXEC_BODY_LIMIT, .status = 200,
+	  .ready = true },
+	{ HTTP_POST, "/v1/sandboxes", AUTH_SANDBOXES_WRITE, sandboxes_create, "Create a sandbox",
+	  .body = sandbox_create_fields, .answer = sandbox_answer, .status = 201 },
+	{ HTTP_GET, SB, AUTH_SANDBOXES_READ, sandboxes_get, "One sandbox", .answer = sandbox_answer,
+	  .status = 200 },
+	{ HTTP_DELETE, SB, AUTH_SANDBOXES_WRITE, sandboxes_delete, "Destroy a sandbox",
+	  .status = 204 },
+	{ HTTP_GET, "/v1/sandboxes", AUTH_SANDBOXES_READ, sandboxes_list,
+	  "The sandboxes, newest first", .query = sandbox_list_query, .answer = sandbox_list_answer,
+	  .status = 200 },
+	{ HTTP_PATCH, SB, AUTH_SANDBOXES_WRITE, sandboxes_patch,
+	  "Change name, metadata or timeouts", .body = sandbox_patch_fields,
+	  .answer = sandbox_answer, .status = 200 },
+	{ HTTP_POST, SB "/extend", AUTH_SANDBOXES_WRITE, sandboxes_extend,
+	  "Start the wall-clock timeout again", .body = sandbox_extend_fields,
+	  .answer = sandbox_answer, .status = 200 },
+	{ HTTP_POST, SB "/pause", AUTH_SANDBOXES_WRITE, life_pause, "Pause: freeze or hibernate",
+	  .body = pause_fields, .answer = sandbox_answer, .status = 200 },
+	{ HTTP_POST, SB "/resume", AUTH_SANDBOXES_WRITE, life_resume, "Resume a paused sandbox",
+	  .body = resume_fields, .answer = sandbox_answer, .status = 200 },
+	{ HTTP_POST, SB "/snapshots", AUTH_SANDBOXES_WRITE, snapshots_create,
+	  "Keep its files as they are now", .body = snapshot_fields, .answer = snapshot_answer,
+	  .status = 201 },
+	{ HTTP_GET, SB "/snapshots", AUTH_SANDBOXES_READ, snapshots_of_sandbox,
+	  "The snapshots of a sandbox, newest first", .query = page_query,
+	  .answer = snapshot_list_answer, .status = 200 },
+	{ HTTP_POST, SB "/restore", AUTH_SANDBOXES_WRITE, snapshots_restore,
+	  "Its files become those of a snapshot; what runs in it ends", .body = restore_fields,
+	  .answer = sandbox_answer, .status = 200 },
+	{ HTTP_POST, SB "/fork", AUTH_SANDBOXES_WRITE, snapshots_fork,
+	  "Make sandboxes with its files: each a sandbox, or an object with error",
+	  .body = fork_fields, .answer = fork_answer, .status = 201 },
+	{ HTTP_GET, "/v1/snapshots", AUTH_SANDBOXES_READ, snapshots_list,
+	  "All snapshots, newest first", .query = snapshot_list_query,
+	  .answer = snapshot_list_answer, .status = 200 },
+	{ HTTP_GET, "/v1/snapshots/{id}", AUTH_SANDBOXES_READ, snapshots_get, "One snapshot",
+	  .answer = snapshot_answer, .status = 200 },
+	{ HTTP_DELETE, "/v1/snapshots/{id}", AUTH_SANDBOXES_WRITE, snapshots_delete,
+	  "Delete a snapshot; sandboxes made from it stay", .status = 204 },
+	{ HTTP_GET, SB "/env", AUTH_SANDBOXES_READ, sandboxes_env,
+	  "The environment every command gets", .answer = env_answer, .status = 200 },
+	{ HTTP_GET, SB "/metrics", AUTH_SANDBOXES_READ, sandboxes_metrics, "What it uses right now",
+	  .answer = metrics_answer, .status = 200 },
+	{ HTTP_POST, SB "/exec/stream", AUTH_EXEC, exec_stream,
+	  "Run a command and follow it: events started, stdout, stderr, gap, exit",
+	  .body = stream_fields, .answer = stream_answer, .media = "text/event-stream",
+	  .body_limit = EXEC_BODY_LIMIT, .status = 200, .ready = true },
+	{ HTTP_POST, SB "/processes", AUTH_EXEC, processes_create,
+	  "Start a process that nobody waits for", .body = process_fields, .answer = process_answer,
+	  .body_limit = EXEC_BODY_LIMIT, .status = 201, .ready = true },
+	{ HTTP_GET, SB "/processes", AUTH_EXEC, processes_list,
+	  "The processes that run or ended a short while ago, oldest first",
+	  .answer = process_list_answer, .status = 200, .ready = true },
+	{ HTTP_GET, PR, AUTH_EXEC, processes_get, "One process, by its process_id or name",
+	  .answer = process_answer, .status = 200, .ready = true },
+	{ HTTP_DELETE, PR, AUTH_EXEC, processes_delete,
+	  "End a process: TERM, after 5 s KILL for all of it; forget it", .status = 204,
+	  .ready = true, .process = true },
+	{ HTTP_GET, PR "/output", AUTH_EXEC, output_read,
+	  "Its output from a byte cursor on, then live: the events of exec/stream",
+	  .query = output_query, .answer = output_answer, .media = "text/event-stream",
+	  .status = 200, .ready = true },
+	{ HTTP_POST, PR "/stdin", AUTH_EXEC, processes_stdin, "Write to its standard input",
+	  .body = input_fields, .body_limit = EXEC_BODY_LIMIT, .raw = true, .status = 204,
+	  .ready = true, .process = true },
+	{ HTTP_POST, PR "/close-stdin", AUTH_EXEC, processes_close_stdin,
+	  "Close its standard input", .body = empty_fields, .status = 204, .ready = true,
+	  .process = true },
+	{ HTTP_POST, PR "/signal", AUTH_EXEC, processes_signal, "Send a signal to its group",
+	  .body = signal_fields, .status = 204, .ready = true, .process = true },
+	{ HTTP_POST, PR "/resize", AUTH_EXEC, processes_resize, "Change the size of its terminal",
+	  .body = resize_fields, .status = 204, .ready = true, .process = true },
+	{ HTTP_GET, PR "/attach", AUTH_EXEC, terminal_attach,
+	  "WebSocket: its output and input; binary frames are bytes, text frames JSON",
+	  .query = attach_query, .status = 101, .socket = true, .ready = true },
+	{ HTTP_GET, SB "/pty", AUTH_EXEC, terminal_pty,
+	  "WebSocket: a shell on a new terminal; the process stays when the client goes",
+	  .query = pty_query, .status = 101, .socket = true, .ready = true },
+	{ HTTP_GET, SB "/windows", AUTH_EXEC, windows_list, "The windows, oldest first",
+	  .answer = window_list_answer, .status = 200, .ready = true },
+	{ HTTP_POST, SB "/windows/{name}/run", AUTH_EXEC, windows_run,
+	  "Run a command in a named shell that stays, made on first use", .body = window_run_fields,
+	  .answer = window_run_answer, .status = 200, .ready = true },
+	{ HTTP_GET, SB "/windows/{name}", AUTH_EXEC, windows_read,
+	  "One window and its output from a cursor on", .query = window_query,
+	  .answer = window_read_answer, .status = 200, .ready = true },
+	{ HTTP_POST, SB "/windows/{name}/input", AUTH_EXEC, windows_input,
+	  "Type into the command that runs there", .body = input_fields,
+	  .body_limit = EXEC_BODY_LIMIT, .raw = true, .status = 204, .ready = true },
+	{ HTTP_DELETE, SB "/windows/{name}", AUTH_EXEC, windows_delete, "Close a window",
+	  .status = 204, .ready = true },
+	{ HTTP_GET, FI "/raw", AUTH_EXEC, files_download,
+	  "The bytes of a file: Range, ETag, If-None-Match, If-Range; HEAD too", .op = FILES_READ,
+	  .query = files_raw_query, .media = "application/octet-stream", .status = 200,
+	  .ready = true },
+	{ HTTP_PUT, FI "/raw", AUTH_EXEC, files_upload,
+	  "Write a file of any size: replaced as a whole when all has come, or not at all",
+	  .op = FILES_WRITE, .query = files_put_query, .upload = true, .answer = files_entry_answer,
+	  .status = 201, .ready = true },
+	{ HTTP_GET, SB "/files", AUTH_EXEC, files_call, "The entries of a directory",
+	  .op = FILES_LIST, .query = files_list_query, .answer = files_list_answer, .status = 200,
+	  .ready = true },
+	{ HTTP_POST, SB "/files", AUTH_EXEC, files_call, "Write one file", .op = FILES_WRITE,
+	  .body = files_write_fields, .body_limit = FILES_BODY_LIMIT, .answer = files_entry_answer,
+	  .status = 200, .ready = true },
+	{ HTTP_POST, FI "/batch", AUTH_EXEC, files_batch, "Write many files; each has its result",
+	  .op = FILES_BATCH, .body = files_batch_fields, .body_limit = FILES_BATCH_LIMIT,
+	  .answer = files_batch_answer, .status = 200, .ready = true },
+	{ HTTP_GET, FI "/read", AUTH_EXEC, files_call, "A text file with numbered lines",
+	  .op = FILES_VIEW, .query = files_view_query, .answer = files_view_answer, .status = 200,
+	  .ready = true },
+	{ HTTP_GET, FI "/stat", AUTH_EXEC, files_call, "What a path names", .op = FILES_STAT,
+	  .query = files_stat_query, .answer = files_entry_answer, .status = 200, .ready = true },
+	{ HTTP_GET, FI "/exists", AUTH_EXEC, files_call, "Whether a path names anything",
+	  .op = FILES_EXISTS, .query = files_stat_query, .answer = files_exists_answer,
+	  .status = 200, .ready = true },
+	{ HTTP_POST, FI "/edit", AUTH_EXEC, files_call,
+	  "Replace one string by another; it must be there exactly once unless replace_all",
+	  .op = FILES_EDIT, .body = files_edit_fields, .body_limit = FILES_BODY_LIMIT,
+	  .answer = files_edit_answer, .status = 200, .ready = true },
+	{ HTTP_POST, FI "/glob", AUTH_EXEC, files_call,
+	  "Find by name; a pattern without '/' matches at any depth", .op = FILES_GLOB,
+	  .body = files_glob_fields, .answer = files_list_answer, .status = 200, .ready = true },
+	{ HTTP_POST, FI "/grep", AUTH_EXEC, files_call, "Find by content (PCRE2)", .op = FILES_GREP,
+	  .body = files_grep_fields, .answer = files_grep_answer, .status = 200, .ready = true },
+	{ HTTP_POST, FI "/mkdir", AUTH_EXEC, files_call, "Make a directory", .op = FILES_MKDIR,
+	  .body = files_mkdir_fields, .answer = files_entry_answer, .status = 200, .ready = true },
+	{ HTTP_POST, FI "/move", AUTH_EXEC, files_call, "Move or rename", .op = FILES_MOVE,
+	  .body = files_move_fields, .answer = files_entry_answer, .status = 200, .ready = true },
+	{ HTTP_POST, FI "/copy", AUTH_EXEC, files_call, "Copy a file or a tree", .op = FILES_COPY,
+	  .body = files_copy_fields, .answer = files_entry_answer, .status = 200, .ready = true },
+	{ HTTP_POST, FI "/remove", AUTH_EXEC, files_call, "Remove a file, or a tree",
+	  .op = FILES_REMOVE, .body = files_remove_fields, .status = 204, .ready = true },
+	{ HTTP_POST, FI "/chmod", AUTH_EXEC, files_call, "Change permissions", .op = FILES_CHMOD,
+	  .body = files_chmod_fields, .answer = files_entry_answer, .status = 200, .ready = true },
+	{ HTTP_POST, FI "/chown", AUTH_EXEC, files_call, "Change owner and group",
+	  .op = FILES_CHOWN, .body = files_chown_fields, .answer = files_entry_answer,
+	  .status = 200, .ready = true },
+	{ HTTP_GET, FI "/watch", AUTH_EXEC, files_watch,
+	  "Server-sent events: started, created, modified, deleted, renamed, overflow",
+	  .op = FILES_WATCH, .query = files_watch_query, .answer = files_event_answer,
+	  .media = "text/event-stream", .status = 200, .ready = true },
+	{ HTTP_GET, FI "/archive", AUTH_EXEC, files_download, "A tree as tar.zst, tar or zip",
+	  .op = FILES_ARCHIVE_OUT, .query = files_archive_query,
+	  .media = "application/octet-stream", .status = 200, .ready = true },
+	{ HTTP_PUT, FI "/archive", AUTH_EXEC, files_upload,
+	  "Unpack a tar, tar.zst, tar.gz or zip into a directory, which is made",
+	  .op = FILES_ARCHIVE_IN, .query = files_unpack_query, .upload = true,
+	  .answer = files_unpack_answer, .status = 200, .ready = true },
+	{ HTTP_GET, SB "/events", AUTH_SANDBOXES_READ, events_read,
+	  "What happened to a sandbox and what happens: a stream or a page (format=json)",
+	  .query = sandbox_events_query, .answer = event_answer, .media = "text/event-stream",
+	  .status = 200 },
+	{ HTTP_GET, "/v1/events", AUTH_SANDBOXES_READ, events_read,
+	  "The same of all sandboxes of the key; for admin keys of all", .query = events_query,
+	  .answer = event_answer, .media = "text/event-stream", .status = 200 },
+	{ HTTP_GET, SB "/usage", AUTH_SANDBOXES_READ, usage_of_sandbox,
+	  "What a sandbox used, also when it is gone", .query = sandbox_usage_query,
+	  .answer = sandbox_usage_answer, .status = 200 },
+	{ HTTP_GET, "/v1/usage", AUTH_SANDBOXES_READ, usage_list,
+	  "What the sandboxes of the key used in a time, per key and workspace",
+	  .query = usage_query, .answer = usage_answer, .status = 200 },
+	{ HTTP_GET, "/v1/keys", AUTH_KEYS, keys_list, "The API keys, without their secrets",
+	  .query = page_query, .answer = key_list_answer, .status = 200 },
+	{ HTTP_POST, "/v1/keys", AUTH_KEYS, keys_create, "Make an API key; it is shown once",
+	  .body = key_create_fields, .answer = key_made_answer, .status = 201 },
+	{ HTTP_DELETE, "/v1/keys/{id}", AUTH_KEYS, keys_delete, "Delete an API key",
+	  .status = 204 },
+	{ HTTP_GET, "/v1/templates", AUTH_TEMPLATES_READ, templates_list, "The built templates",
+	  .query = page_query, .answer = template_list_answer, .status = 200 },
+	{ HTTP_GET, "/v1/templates/{id}", AUTH_TEMPLATES_READ, templates_get, "One template",
+	  .answer = template_answer, .status = 200 },
+	{ HTTP_GET, "/v1/templates/{id}/builds", AUTH_TEMPLATES_READ, builds_list,
+	  "The last build of a template and the end of its log", .answer = build_list_answer,
+	  .status = 200 },
+	{ HTTP_GET, "/v1/templates/{id}/builds/{build_id}", AUTH_TEMPLATES_READ, builds_get,
+	  "One build and a piece of its log", .query = cursor_query, .answer = build_answer,
+	  .status = 200 },
+	{ HTTP_POST, "/v1/templates/{id}/builds", AUTH_TEMPLATES_WRITE, builds_create,
+	  "Build a template from its recipe", .answer = build_answer, .status = 202 },
+	{ HTTP_GET, "/v1/options", AUTH_ANY, system_options,
+	  "Engines and what each can do on this host, limits, defaults, warnings",
+	  .answer = options_answer, .status = 200 },
+	{ HTTP_POST, "/v1/admin/shutdown", AUTH_ADMIN, system_shutdown,
+	  "End the daemon; with destroy also every sandbox", .body = shutdown_fields,
+	  .answer = status_answer, .status = 200 },
+	{ HTTP_GET, "/healthz", 0, system_health, "Whether the daemon runs", .open = true,
+	  .answer = status_answer, .status = 200 },
+	{ HTTP_GET, "/readyz", 0, system_ready, "Whether it can serve", .open = true,
+	  .answer = ready_answer, .status = 200 },
+	{ HTTP_GET, "/openapi.json", 0, system_openapi, "This description", .open = true,
+	  .status = 200 },
+	{ HTTP_GET, "/metrics", AUTH_METRICS, system_metrics, "Figures for Prometheus",
+	  .status = 200 },
+
+	/* Known from the contract, built by later versions: answered 422, not 404. */
+	LATER(GET, SB "/ports", SANDBOXES_READ),
+	LATER(POST, SB "/previews", SANDBOXES_WRITE),
+	LATER(GET, SB "/previews", SANDBOXES_READ),
+	LATER(DELETE, SB "/previews/{pid}", SANDBOXES_WRITE),
+	LATER(POST, SB "/previews/{pid}/share", SANDBOXES_WRITE),
+	LATER(GET, "/v1/webhooks", ADMIN),
+	LATER(POST, "/v1/webhooks", ADMIN),
+	LATER(GET, "/v1/pools", SANDBOXES_READ),
+	LATER(POST, "/v1/pools", ADMIN),
+	LATER(GET, "/v1/volumes", SANDBOXES_READ),
+	LATER(POST, "/v1/volumes", SANDBOXES_WRITE),
+	LATER(GET, "/v1/secrets", ADMIN),
+	LATER(POST, "/v1/secrets", ADMIN),
+	LATER(GET, "/v1/sessions", ADMIN),
+	LATER(POST, "/v1/sessions", ADMIN),
+	LATER(GET, "/v1/audit", ADMIN),
+	LATER(POST, "/v1/templates", TEMPLATES_WRITE),
+	LATER(POST, "/mcp", EXEC),
+};
+const size_t rest_route_count = ARRAY_LEN(rest_routes);
+
+/* Segments are taken as sent: ids and names need no escapes, so none are understood. */
+static bool segment_ok(struct str segment)
+{
+	if (segment.n == 0 || str_is(segment, ".") || str_is(segment, ".."))
+		return false;
+	for (size_t i = 0; i < segment.n; i++) {
+		char c = segment.p[i];
+		bool word = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
+			    (c >= '0' && c <= '9') || c == '.' || c == '_' || c == '-';
+
+		if (!word)
+			return false;
+	}
+	return true;
+}
+
+/* *ret_odd is set to the place in the pattern whose segment no id or name can be. */
+static bool match(const char *pattern, struct str path, struct str args[2], const char **ret_odd)
+{
+	size_t at = 0, taken = 0;
+
+	*ret_odd = NULL;
+	while (*pattern) {
+		if (*pattern != '{') {
+			if (at >= path.n || path.p[at] != *pattern)
+				return false;
+			pattern++;
+			at++;
+			continue;
+		}
+		struct str segment = { path.p + at, 0 };
+
+		while (at < path.n && path.p[at] != '/') {
+			at++;
+			segment.n++;
+		}
+		if (!segment_ok(segment))
+			*ret_odd = pattern;
+		if (taken < 2)
+			args[taken++] = segment;
+		pattern = strchr(pattern, '}') + 1;
+	}
+	return at == path.n;
+}
+
+static const char *method_name(enum http_method method)
+{
+	static const char *const names[] = { "GET",   "HEAD",	"POST",	  "PUT",
+					     "PATCH", "DELETE", "OPTIONS" };
+
+	return (size_t)method < ARRAY_LEN(names) ? names[method] : "?";
+}
+
+const struct route *route_find(const struct http_req *req, struct str args[2], char *allow,
+			       size_t allow_size, struct err *err)
+{
+	enum http_method method = req->method == HTTP_HEAD ? HTTP_GET : req->method;
+	const char *odd;
+	bool odd_name = false;
+
+	for (size_t i = 0; i < ARRAY_LEN(rest_routes); i++) {
+		const struct route *route = &rest_routes[i];
+		size_t n = strlen(allow);
+
+		if (!match(route->pattern, req->path, args, &odd))
+			continue;
+		if (odd) {
+			odd_name = odd_name || str_starts(str_of(odd), "{name}");
+			continue;
+		}
+		if (route->method == method)
+			return route;
+		(void)snprintf(allow + n, allow_size - n, "%s%s%s", n ? ", " : "",
+			       method_name(route->method),
+			       route->method == HTTP_GET ? ", HEAD" : "");
+	}
+	if (odd_name && !allow[0]) {
+		(void)err_set(err, ERR_INVALID_REQUEST,
+			      "name must be characters of [A-Za-z0-9._-], not only dots");
+		return NULL;
+	}
+	(void)err_set(err, ERR_NOT_FOUND, "no route '%.*s'", (int)MIN(req->path.n, 128),
+		      req->path.p);
+	return NULL;
+}

@@ -1,0 +1,396 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "service/sandbox.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+#include "face/rest/call.h"
+#include "service/template.h"
+
+static const char *const network_names[] = { "none", "restricted", "full", NULL };
+
+#define AT(member) offsetof(struct sandbox_spec, member)
+
+static const struct field network_fields[] = {
+	{ .name = "mode", .type = FIELD_LATER_ENUM, .names = network_names },
+	{ .name = "allow", .type = FIELD_LATER },
+	{ .name = "deny", .type = FIELD_LATER },
+	{ .type = FIELD_END }
+};
+static const struct field pool_fields[] = {
+	{ .name = "name", .type = FIELD_LATER },
+	{ .name = "mode",
+	  .type = FIELD_ENUM,
+	  .names = pool_mode_names,
+	  .offset = AT(pool_mode),
+	  .doc = "prefer: a ready sandbox or a new one; require: only a ready one; bypass: a new "
+		 "one" },
+	{ .name = "wait_ms",
+	  .type = FIELD_INT,
+	  .offset = AT(pool_wait_ms),
+	  .max = 30000,
+	  .doc = "how long to wait for a ready one" },
+	{ .type = FIELD_END }
+};
+const struct field sandbox_create_fields[] = {
+	{ .name = "template",
+	  .type = FIELD_NAME,
+	  .offset = AT(template),
+	  .max = TEMPLATE_NAME_MAX,
+	  .told_offset = AT(has_template),
+	  .fallback_text = "base" },
+	{ .name = "name",
+	  .type = FIELD_NAME,
+	  .offset = AT(name),
+	  .max = 63,
+	  .doc = "unique among this key's sandboxes" },
+	{ .name = "cpu_count",
+	  .type = FIELD_INT,
+	  .offset = AT(cpu_count),
+	  .min = 1,
+	  .max = 8,
+	  .told_offset = AT(has_cpu),
+	  .fallback = 1 },
+	{ .name = "memory_mb",
+	  .type = FIELD_INT,
+	  .offset = AT(memory_mb),
+	  .min = 1,
+	  .max = 8192,
+	  .told_offset = AT(has_memory),
+	  .fallback = 1024 },
+	{ .name = "disk_size_mb",
+	  .type = FIELD_INT,
+	  .offset = AT(disk_size_mb),
+	  .min = 1,
+	  .max = 10240,
+	  .told_offset = AT(has_disk),
+	  .fallback = 3072 },
+	{ .name = "timeout_sec",
+	  .type = FIELD_INT,
+	  .offset = AT(timeout_sec),
+	  .min = 1,
+	  .max = 86400,
+	  .fallback = 300,
+	  .doc = "wall clock from the start or the last extend" },
+	{ .name = "idle_timeout_sec",
+	  .type = FIELD_INT,
+	  .offset = AT(idle_timeout_sec),
+	  .max = 86400,
+	  .doc = "0: none; reset by commands" },
+	{ .name = "always_on",
+	  .type = FIELD_BOOL,
+	  .offset = AT(always_on),
+	  .doc = "no timeout applies" },
+	{ .name = "on_timeout",
+	  .type = FIELD_ENUM,
+	  .names = on_timeout_names,
+	  .offset = AT(on_timeout),
+	  .doc = "what happens when a timeout is reached" },
+	{ .name = "auto_resume",
+	  .type = FIELD_BOOL,
+	  .offset = AT(auto_resume),
+	  .doc = "a call that changes something resumes it when it is paused" },
+	{ .name = "env", .type = FIELD_MAP, .offset = AT(env) },
+	{ .name = "metadata", .type = FIELD_MAP, .offset = AT(metadata) },
+	{ .name = "external_workspace_id",
+	  .type = FIELD_STR,
+	  .offset = AT(external_workspace_id),
+	  .min = 1,
+	  .max = 255 },
+	{ .name = "network", .type = FIELD_OBJECT, .fields = network_fields },
+	{ .name = "volumes", .type = FIELD_LATER },
+	{ .name = "secrets", .type = FIELD_LATER },
+	{ .name = "engine", .type = FIELD_NAME, .offset = AT(engine), .max = 32 },
+	{ .name = "provider",
+	  .type = FIELD_NAME,
+	  .offset = AT(engine),
+	  .max = 32,
+	  .doc = "another name for engine" },
+	{ .name = "pool", .type = FIELD_OBJECT, .fields = pool_fields },
+	{ .name = "snapshot_id",
+	  .type = FIELD_STR,
+	  .offset = AT(snapshot_id),
+	  .min = 1,
+	  .max = 63,
+	  .doc = "start with the files of this snapshot; sizes and env are then its sandbox's by "
+		 "default" },
+	{ .name = "initializers", .type = FIELD_LATER },
+	{ .name = "retain_on_failure", .type = FIELD_LATER_BOOL },
+	{ .type = FIELD_END }
+};
+#undef AT
+
+#define AT(member) offsetof(struct sandbox_patch, member)
+const struct field sandbox_patch_fields[] = {
+	/* has_name stands first in its struct; its offset 0 means "nobody asks", so name's
+	 * presence is noted by the handler. */
+	{ .name = "name", .type = FIELD_NAME, .offset = AT(name), .max = 63 },
+	{ .name = "metadata",
+	  .type = FIELD_MAP,
+	  .offset = AT(metadata),
+	  .told_offset = AT(has_metadata) },
+	{ .name = "timeout_sec",
+	  .type = FIELD_INT,
+	  .offset = AT(timeout_sec),
+	  .min = 1,
+	  .max = 86400,
+	  .told_offset = AT(has_timeout) },
+	{ .name = "idle_timeout_sec",
+	  .type = FIELD_INT,
+	  .offset = AT(idle_timeout_sec),
+	  .max = 86400,
+	  .told_offset = AT(has_idle_timeout) },
+	{ .name = "always_on",
+	  .type = FIELD_BOOL,
+	  .offset = AT(always_on),
+	  .told_offset = AT(has_always_on) },
+	{ .name = "on_timeout",
+	  .type = FIELD_ENUM,
+	  .names = on_timeout_names,
+	  .offset = AT(on_timeout),
+	  .told_offset = AT(has_on_timeout) },
+	{ .name = "auto_resume",
+	  .type = FIELD_BOOL,
+	  .offset = AT(auto_resume),
+	  .told_offset = AT(has_auto_resume) },
+	{ .name = "network", .type = FIELD_OBJECT, .fields = network_fields },
+	{ .type = FIELD_END }
+};
+#undef AT
+
+struct extend_body {
+	int64_t timeout_sec;
+};
+const struct field sandbox_extend_fields[] = { { .name = "timeout_sec",
+						 .type = FIELD_INT,
+						 .max = 86400,
+						 .min = 1,
+						 .offset =
+							 offsetof(struct extend_body, timeout_sec),
+						 .doc = "default: as before" },
+					       { .type = FIELD_END } };
+
+static struct sandbox *find(struct rest_call *call)
+{
+	struct err err;
+	struct sandbox *sandbox = sandbox_find(call->rest->service, call->key, call->args[0], &err);
+
+	if (!sandbox)
+		answer_error(call->rest, call->req, &err);
+	return sandbox;
+}
+
+static void answer_sandbox(struct rest *rest, struct http_req *req, int status,
+			   const struct sandbox *sandbox)
+{
+	struct json_writer w = answer_begin(rest);
+
+	sandbox_write(sandbox, &w, NULL);
+	answer_send(rest, req, status, &w);
+}
+
+/* ---- create ---- */
+
+/* req may be gone; the answer is recorded all the same. */
+static void finish_create(struct rest *rest, struct http_req *req, struct idempotency *idem,
+			  const struct sandbox *sandbox, const struct err *err)
+{
+	struct json_writer w;
+
+	if (!idem && !req)
+		return;
+	if (err) {
+		idem_answer_error(rest, req, idem, err);
+		return;
+	}
+	w = answer_begin(rest);
+	sandbox_write(sandbox, &w, NULL);
+	idem_answer(rest, req, idem, 201, &w);
+}
+
+static void on_made(void *arg, const struct sandbox *sandbox, const struct err *err)
+{
+	struct pending *pending = arg;
+	struct rest *rest = pending->rest;
+	struct idempotency *idem = pending->idem;
+
+	finish_create(rest, pending_end(pending), idem, sandbox, err);
+}
+
+static void start_create(struct rest_call *call, const struct sandbox_spec *spec,
+			 struct idempotency *idem)
+{
+	struct rest *rest = call->rest;
+	const struct sandbox *now = NULL;
+	struct pending *pending = pending_new(call);
+	struct err err;
+	int r;
+
+	if (!pending) {
+		(void)err_set(&err, ERR_UNAVAILABLE, "out of memory");
+		finish_create(rest, call->req, idem, NULL, &err);
+		return;
+	}
+	pending->idem = idem;
+	r = sandbox_create(rest->service, call->key, spec, idem, on_made, pending, &now, &err);
+	if (r == 0)
+		return;
+	(void)pending_end(pending);
+	finish_create(rest, call->req, idem, r > 0 ? now : NULL, r > 0 ? NULL : &err);
+}
+
+void sandboxes_create(struct rest_call *call)
+{
+	struct sandbox_spec spec = { .cpu_count = 0 };
+	struct idempotency *idem = NULL;
+	struct err err;
+	int r;
+
+	if (field_decode(sandbox_create_fields, call->doc, "", &spec, &err) < 0) {
+		answer_error(call->rest, call->req, &err);
+		return;
+	}
+	r = idem_begin(call, call->body, &idem, &err);
+	if (r < 0)
+		answer_error(call->rest, call->req, &err);
+	else if (r == 0)
+		start_create(call, &spec, idem);
+}
+
+/* ---- one ---- */
+
+void sandboxes_get(struct rest_call *call)
+{
+	const struct sandbox *sandbox = find(call);
+
+	if (sandbox)
+		answer_sandbox(call->rest, call->req, 200, sandbox);
+}
+
+void sandboxes_delete(struct rest_call *call)
+{
+	struct sandbox *sandbox = find(call);
+	struct err err;
+
+	if (!sandbox)
+		return;
+	if (sandbox_destroy(sandbox, REASON_REQUESTED, &err) < 0)
+		answer_error(call->rest, call->req, &err);
+	else
+		answer_empty(call->rest, call->req, 204);
+}
+
+void sandboxes_patch(struct rest_call *call)
+{
+	struct sandbox_patch patch = { .has_name = false };
+	struct sandbox *sandbox = find(call);
+	const struct json *value;
+	const char *key;
+	void *it = NULL;
+	struct err err;
+
+	if (!sandbox)
+		return;
+	while (json_next(call->doc, &it, &key, &value))
+		if (strcmp(key, "name") == 0)
+			patch.has_name = true;
+	if (field_decode(sandbox_patch_fields, call->doc, "", &patch, &err) < 0 ||
+	    sandbox_patch(sandbox, &patch, &err) < 0)
+		answer_error(call->rest, call->req, &err);
+	else
+		answer_sandbox(call->rest, call->req, 200, sandbox);
+}
+
+void sandboxes_extend(struct rest_call *call)
+{
+	struct extend_body body = { 0 };
+	struct sandbox *sandbox = find(call);
+	struct err err;
+
+	if (!sandbox)
+		return;
+	if (field_decode(sandbox_extend_fields, call->doc, "", &body, &err) < 0 ||
+	    sandbox_extend(sandbox, body.timeout_sec, &err) < 0)
+		answer_error(call->rest, call->req, &err);
+	else
+		answer_sandbox(call->rest, call->req, 200, sandbox);
+}
+
+/* The template's variables, then the sandbox's own over them. */
+void sandboxes_env(struct rest_call *call)
+{
+	const struct sandbox *sandbox = find(call);
+	const char *record;
+	struct json_writer w;
+	uint32_t at = 0;
+	char name[257];
+
+	if (!sandbox)
+		return;
+	w = answer_begin(call->rest);
+	json_begin_object(&w, NULL);
+	json_begin_object(&w, "env");
+	for (int own = 1; own >= 0; own--) {
+		const struct pairs *pairs = own ? &sandbox->attrs.env : &sandbox->template->env;
+
+		for (at = 0; pairs_next(pairs, &at, &record);) {
+			struct str k, v;
+
+			if (!str_cut(str_of(record), '=', &k, &v) ||
+			    str_copy(name, sizeof(name), k) < 0 ||
+			    (!own && pairs_get(&sandbox->attrs.env, k)))
+				continue;
+			json_put_str(&w, name, v);
+		}
+	}
+	json_end_object(&w);
+	json_end_object(&w);
+	answer_send(call->rest, call->req, 200, &w);
+}
+
+static void on_metrics(void *arg, const struct sandbox_metrics *m, const struct err *err)
+{
+	struct pending *pending = arg;
+	struct rest *rest = pending->rest;
+	const struct sandbox *sandbox = sandbox_get(rest->service, pending->sandbox);
+	struct http_req *req = pending_end(pending);
+	struct json_writer w;
+
+	if (!req)
+		return;
+	if (err) {
+		answer_error(rest, req, err);
+		return;
+	}
+	w = answer_begin(rest);
+	json_begin_object(&w, NULL);
+	json_put_int(&w, "cpu_us", (int64_t)m->cpu_us);
+	json_put_int(&w, "memory_bytes", (int64_t)m->memory_bytes);
+	json_put_int(&w, "memory_peak_bytes", (int64_t)m->memory_peak_bytes);
+	json_put_int(&w, "memory_limit_bytes", (int64_t)m->memory_limit_bytes);
+	json_put_int(&w, "pids", (int64_t)m->pids);
+	json_put_int(&w, "disk_bytes", (int64_t)m->disk_bytes);
+	json_put_int(&w, "disk_limit_bytes", (int64_t)m->disk_limit_bytes);
+	json_put_int(&w, "oom_kills", (int64_t)m->oom_kills);
+	sandbox_write_history(sandbox, &w, "history");
+	json_end_object(&w);
+	answer_send(rest, req, 200, &w);
+}
+
+void sandboxes_metrics(struct rest_call *call)
+{
+	struct sandbox *sandbox = find(call);
+	struct pending *pending;
+	struct err err = { .code = ERR_UNAVAILABLE };
+
+	if (!sandbox)
+		return;
+	pending = pending_new(call);
+	if (pending)
+		pending->sandbox = sandbox->handle;
+	if (pending && sandbox_metrics(sandbox, on_metrics, pending, &err) == 0)
+		return;
+	if (pending)
+		(void)pending_end(pending);
+	answer_error(call->rest, call->req, &err);
+}

@@ -1,0 +1,329 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the answers look like, for the OpenAPI document. */
+#include "face/rest/call.h"
+#include "service/sandbox.h"
+
+#define STRING(n, d)                                       \
+	{                                                  \
+		.name = (n), .type = FIELD_STR, .doc = (d) \
+	}
+#define MAYBE(n, t, d)                                                       \
+	{                                                                    \
+		.name = (n), .type = FIELD_##t, .doc = (d), .nullable = true \
+	}
+#define INTEGER(n, d)                                      \
+	{                                                  \
+		.name = (n), .type = FIELD_INT, .doc = (d) \
+	}
+#define FLAG(n, d)                                          \
+	{                                                   \
+		.name = (n), .type = FIELD_BOOL, .doc = (d) \
+	}
+#define LIST_OF(fields_)                                                             \
+	{ .name = "data", .type = FIELD_LIST, .fields = (fields_) },                 \
+	{                                                                            \
+		.name = "next_cursor", .type = FIELD_STR, .nullable = true,          \
+		.doc = "null at the end; else the value of cursor for the next page" \
+	}
+
+static const struct field network_members[] = { STRING("mode", "none"), { .type = FIELD_END } };
+static const struct field checkout_members[] = { FLAG("hit", "came from the pool"),
+						 STRING("mode", NULL),
+						 { .type = FIELD_END } };
+
+const struct field sandbox_answer[] = {
+	STRING("id", "^[a-z0-9]+$; also the host name inside"),
+	MAYBE("name", STR, "unique among the key's sandboxes"),
+	{ .name = "state", .type = FIELD_ENUM, .names = sandbox_state_names, .fallback = -1 },
+	MAYBE("state_reason", STR,
+	      "requested, timeout, idle_timeout, oom, crash, engine_lost, boot_failed"),
+	STRING("template_id", NULL),
+	STRING("engine", NULL),
+	INTEGER("cpu_count", NULL),
+	INTEGER("memory_mb", NULL),
+	INTEGER("disk_size_mb", NULL),
+	INTEGER("timeout_sec", NULL),
+	INTEGER("idle_timeout_sec", NULL),
+	FLAG("always_on", NULL),
+	STRING("on_timeout", "destroy, pause, hibernate"),
+	FLAG("auto_resume", NULL),
+	MAYBE("boot_ms", REAL, "from the request's arrival to running"),
+	{ .name = "boot_path", .type = FIELD_ENUM, .names = sandbox_boot_names, .fallback = -1 },
+	{ .name = "created_at", .type = FIELD_TIME },
+	MAYBE("started_at", TIME, NULL),
+	MAYBE("expires_at", TIME, "null with always_on"),
+	MAYBE("idle_expires_at", TIME, "null without idle_timeout_sec"),
+	{ .name = "metadata", .type = FIELD_MAP },
+	MAYBE("external_workspace_id", STR, NULL),
+	{ .name = "network", .type = FIELD_OBJECT, .fields = network_members },
+	MAYBE("pause_kind", STR, "freeze, hibernate; null while not paused"),
+	MAYBE("memory_preserved", BOOL, "whether processes go on where they were; null likewise"),
+	{ .name = "pool_checkout", .type = FIELD_OBJECT, .fields = checkout_members },
+	MAYBE("last_error", STR, NULL),
+	{ .type = FIELD_END }
+};
+const struct field sandbox_list_answer[] = { LIST_OF(sandbox_answer), { .type = FIELD_END } };
+
+const struct field snapshot_answer[] = {
+	STRING("id", NULL),
+	STRING("sandbox_id", "that it was taken of, which may be gone"),
+	STRING("kind", "filesystem"),
+	FLAG("memory_preserved", "whether processes are in it"),
+	STRING("state", "ready; missing: the engine lost it, it can only be deleted"),
+	STRING("template_id", NULL),
+	STRING("engine", NULL),
+	INTEGER("size_bytes", "of its files, shared with other snapshots or not"),
+	{ .name = "created_at", .type = FIELD_TIME },
+	MAYBE("expires_at", TIME, "when it is deleted"),
+	MAYBE("comment", STR, NULL),
+	{ .type = FIELD_END }
+};
+const struct field snapshot_list_answer[] = { LIST_OF(snapshot_answer), { .type = FIELD_END } };
+const struct field fork_answer[] = { LIST_OF(sandbox_answer), { .type = FIELD_END } };
+
+const struct field env_answer[] = {
+	{ .name = "env", .type = FIELD_MAP, .doc = "the template's and the sandbox's own" },
+	{ .type = FIELD_END }
+};
+
+static const struct field sample_members[] = {
+	{ .name = "at", .type = FIELD_TIME }, MAYBE("cpu_percent", REAL, "of one processor"),
+	INTEGER("memory_bytes", NULL),	      INTEGER("pids", NULL),
+	INTEGER("disk_bytes", NULL),	      { .type = FIELD_END }
+};
+const struct field metrics_answer[] = { INTEGER("cpu_us", "used since the start"),
+					INTEGER("memory_bytes", NULL),
+					INTEGER("memory_peak_bytes", NULL),
+					INTEGER("memory_limit_bytes", NULL),
+					INTEGER("pids", NULL),
+					INTEGER("disk_bytes", NULL),
+					INTEGER("disk_limit_bytes", NULL),
+					INTEGER("oom_kills", NULL),
+					{ .name = "history",
+					  .type = FIELD_LIST,
+					  .fields = sample_members,
+					  .doc = "every 10 s since somebody asked, at most 60" },
+					{ .type = FIELD_END } };
+
+#define END_MEMBERS                                                                       \
+	MAYBE("exit_code", INT, "124 after a timeout, 128 + signal after a signal"),      \
+		MAYBE("signal", INT, NULL),                                               \
+		MAYBE("reason", STR,                                                      \
+		      "exited, signaled, timeout, oom, killed_by_request, sandbox_gone"), \
+	{                                                                                 \
+		.name = "duration_ms", .type = FIELD_REAL                                 \
+	}
+#define MEMORY_MEMBERS                                       \
+	MAYBE("memory_limit_bytes", INT, "with reason oom"), \
+		MAYBE("memory_peak_bytes", INT, "with reason oom")
+
+const struct field exec_answer[] = {
+	INTEGER("process_id", NULL),
+	STRING("stdout", "absent when the bytes are not UTF-8: then stdout_b64"),
+	STRING("stdout_b64", NULL),
+	STRING("stderr", "absent when the bytes are not UTF-8: then stderr_b64"),
+	STRING("stderr_b64", NULL),
+	END_MEMBERS,
+	MEMORY_MEMBERS,
+	FLAG("timed_out", NULL),
+	FLAG("stdout_truncated", NULL),
+	FLAG("stderr_truncated", NULL),
+	FLAG("truncated", "either of them"),
+	INTEGER("stdout_bytes", "written by the program"),
+	INTEGER("stderr_bytes", "written by the program"),
+	MAYBE("full_output", STR, "a file inside the sandbox with all of it, when it was cut"),
+	MAYBE("hint", STR, "what to do when it was cut"),
+	{ .type = FIELD_END }
+};
+
+const struct field stream_answer[] = {
+	STRING("data", "of the events stdout and stderr; absent when not UTF-8: then data_b64"),
+	STRING("data_b64", NULL),
+	INTEGER("cursor", "behind the piece: give it back as cursor to go on"),
+	INTEGER("process_id", "of the event started"),
+	INTEGER("pid", "of the event started, inside the sandbox"),
+	STRING("stream", "of the event gap: stdout or stderr"),
+	INTEGER("bytes", "of the event gap: so many were dropped"),
+	END_MEMBERS,
+	INTEGER("stdout_bytes", "of the event exit: written by the program"),
+	INTEGER("stderr_bytes", NULL),
+	MEMORY_MEMBERS,
+	STRING("code", "of the event error"),
+	STRING("message", "of the event error, and of exit with sandbox_gone"),
+	{ .type = FIELD_END }
+};
+
+const struct field process_answer[] = { INTEGER("process_id", NULL),
+					INTEGER("pid", "inside the sandbox"),
+					MAYBE("name", STR, NULL),
+					STRING("command", "its first 256 bytes"),
+					STRING("user", NULL),
+					STRING("state", "running, exited"),
+					FLAG("tty", NULL),
+					MAYBE("cols", INT, NULL),
+					MAYBE("rows", INT, NULL),
+					MAYBE("window", STR, "it is this window's shell"),
+					{ .name = "started_at", .type = FIELD_TIME },
+					END_MEMBERS,
+					INTEGER("stdout_cursor", "bytes written so far"),
+					INTEGER("stderr_cursor", "bytes written so far"),
+					INTEGER("stdout_begin", "the oldest byte held"),
+					INTEGER("stderr_begin", "the oldest byte held"),
+					FLAG("stdin_open", NULL),
+					MEMORY_MEMBERS,
+					{ .type = FIELD_END } };
+const struct field process_list_answer[] = { LIST_OF(process_answer), { .type = FIELD_END } };
+
+const struct field output_answer[] = {
+	STRING("state", "running, exited"),
+	STRING("stdout", "absent when the bytes are not UTF-8: then stdout_b64"),
+	STRING("stdout_b64", NULL),
+	STRING("stderr", NULL),
+	STRING("stderr_b64", NULL),
+	INTEGER("stdout_cursor", "where the next call goes on"),
+	INTEGER("stderr_cursor", NULL),
+	INTEGER("stdout_gap_bytes", "dropped before or between"),
+	INTEGER("stderr_gap_bytes", NULL),
+	FLAG("more", "there is more already"),
+	END_MEMBERS,
+	INTEGER("stdout_bytes", "written by the program so far"),
+	INTEGER("stderr_bytes", NULL),
+	MEMORY_MEMBERS,
+	{ .type = FIELD_END }
+};
+
+#define OUTPUT_MEMBERS                                                                        \
+	STRING("output", "absent when the bytes are not UTF-8: then output_b64"),             \
+		STRING("output_b64", NULL), INTEGER("cursor", "where the next read goes on"), \
+		INTEGER("gap_bytes", "dropped before or between"),                            \
+		FLAG("truncated", "there is more: read on from cursor")
+const struct field window_run_answer[] = { STRING("window", NULL),
+					   INTEGER("run", "counts the commands of this window"),
+					   INTEGER("process_id", "of the shell"),
+					   STRING("state", "running, exited"),
+					   MAYBE("exit_code", INT, "the command's own"),
+					   MAYBE("reason", STR, NULL),
+					   OUTPUT_MEMBERS,
+					   FLAG("made", "the window was not there before"),
+					   FLAG("cancelled",
+						"a command that ran there was ended first"),
+					   { .name = "duration_ms", .type = FIELD_REAL },
+					   { .type = FIELD_END } };
+#define WINDOW_MEMBERS                                                                      \
+	STRING("name", NULL), STRING("state", "busy, idle"),                                \
+		INTEGER("process_id", "of the shell"),                                      \
+		INTEGER("run", "the last command's number"),                                \
+		MAYBE("exit_code", INT, "of the last command"), MAYBE("reason", STR, NULL), \
+		INTEGER("begin", "the oldest byte held"),                                   \
+		{ .name = "idle_sec", .type = FIELD_REAL },                                 \
+	{                                                                                   \
+		.name = "started_at", .type = FIELD_TIME                                    \
+	}
+const struct field window_answer[] = { WINDOW_MEMBERS,
+				       INTEGER("cursor", "bytes written so far"),
+				       { .type = FIELD_END } };
+const struct field window_list_answer[] = { LIST_OF(window_answer), { .type = FIELD_END } };
+const struct field window_read_answer[] = { WINDOW_MEMBERS, OUTPUT_MEMBERS, { .type = FIELD_END } };
+
+#define KEY_MEMBERS                                                                              \
+	STRING("id", NULL), STRING("name", NULL), { .name = "scopes", .type = FIELD_STRINGS },   \
+		INTEGER("max_sandboxes", "0: the daemon's default"),                             \
+		INTEGER("sandboxes", "alive now"), { .name = "created_at", .type = FIELD_TIME }, \
+		MAYBE("last_used_at", TIME, "since the daemon's start")
+
+const struct field key_answer[] = { KEY_MEMBERS, { .type = FIELD_END } };
+const struct field key_made_answer[] = { STRING("key", "the secret; shown only here"),
+					 KEY_MEMBERS,
+					 { .type = FIELD_END } };
+const struct field key_list_answer[] = { LIST_OF(key_answer), { .type = FIELD_END } };
+
+const struct field template_answer[] = { STRING("id", NULL),
+					 STRING("name", NULL),
+					 INTEGER("version", NULL),
+					 STRING("hash", "of the content"),
+					 INTEGER("size_bytes", NULL),
+					 INTEGER("files", NULL),
+					 MAYBE("created_at", TIME, NULL),
+					 MAYBE("workdir", STR, NULL),
+					 MAYBE("user", STR, NULL),
+					 STRING("shell", NULL),
+					 { .name = "env", .type = FIELD_MAP },
+					 { .type = FIELD_END } };
+const struct field template_list_answer[] = { LIST_OF(template_answer), { .type = FIELD_END } };
+
+const struct field build_answer[] = { STRING("id", NULL),
+				      STRING("template_id", NULL),
+				      STRING("state", "running, ready, failed"),
+				      { .name = "started_at", .type = FIELD_TIME },
+				      MAYBE("finished_at", TIME, NULL),
+				      MAYBE("error", STR, NULL),
+				      STRING("log", "a piece of at most 64 KiB"),
+				      INTEGER("log_cursor", "where the next piece begins"),
+				      { .type = FIELD_END } };
+const struct field build_list_answer[] = { LIST_OF(build_answer), { .type = FIELD_END } };
+
+static const struct field engine_members[] = {
+	STRING("name", NULL),
+	STRING("label", NULL),
+	FLAG("default", NULL),
+	FLAG("available", NULL),
+	MAYBE("unavailable_because", STR, NULL),
+	MAYBE("warning", STR, NULL),
+	{ .name = "capabilities", .type = FIELD_LATER, .doc = "name to boolean" },
+	{ .type = FIELD_END }
+};
+const struct field options_answer[] = {
+	STRING("version", NULL),
+	{ .name = "engines", .type = FIELD_LIST, .fields = engine_members },
+	{ .name = "limits", .type = FIELD_LATER, .doc = "name to {min, max, default}" },
+	{ .name = "defaults", .type = FIELD_LATER },
+	{ .name = "pool", .type = FIELD_LATER, .doc = "ready, filling, target" },
+	{ .name = "scopes", .type = FIELD_STRINGS },
+	{ .name = "warnings", .type = FIELD_STRINGS },
+	{ .type = FIELD_END }
+};
+#define USAGE_MEMBERS                                                     \
+	{ .name = "running_seconds", .type = FIELD_REAL },                \
+		{ .name = "vcpu_seconds",                                 \
+		  .type = FIELD_REAL,                                     \
+		  .doc = "running time by cpu_count" },                   \
+		{ .name = "memory_gib_seconds",                           \
+		  .type = FIELD_REAL,                                     \
+		  .doc = "running time by memory_mb" },                   \
+		{ .name = "paused_seconds", .type = FIELD_REAL },         \
+	{                                                                 \
+		.name = "paused_storage_gib_seconds", .type = FIELD_REAL, \
+		.doc = "paused time by the bytes of its files"            \
+	}
+static const struct field usage_members[] = { MAYBE("key_id", STR, NULL),
+					      MAYBE("external_workspace_id", STR, NULL),
+					      INTEGER("sandboxes", NULL),
+					      USAGE_MEMBERS,
+					      { .type = FIELD_END } };
+const struct field usage_answer[] = {
+	MAYBE("from", TIME, NULL),
+	{ .name = "to", .type = FIELD_TIME },
+	LIST_OF(usage_members),
+	{ .name = "total", .type = FIELD_OBJECT, .fields = usage_members },
+	{ .type = FIELD_END }
+};
+const struct field sandbox_usage_answer[] = { STRING("sandbox_id", NULL),
+					      MAYBE("from", TIME, NULL),
+					      { .name = "to", .type = FIELD_TIME },
+					      USAGE_MEMBERS,
+					      { .type = FIELD_END } };
+const struct field event_answer[] = {
+	INTEGER("id", "grows; pass it as after, or Last-Event-ID, to go on behind it"),
+	STRING("type", "sandbox.STATE, sandbox.deadline, process.started, process.ended, "
+		       "snapshot.created, snapshot.deleted"),
+	{ .name = "at", .type = FIELD_TIME },
+	STRING("sandbox_id", NULL),
+	MAYBE("external_workspace_id", STR, NULL),
+	{ .name = "data", .type = FIELD_LATER, .doc = "see docs/events.md" },
+	{ .type = FIELD_END }
+};
+const struct field status_answer[] = { STRING("status", NULL), { .type = FIELD_END } };
+const struct field ready_answer[] = { STRING("status", NULL),
+				      STRING("version", NULL),
+				      INTEGER("uptime_sec", NULL),
+				      { .type = FIELD_END } };

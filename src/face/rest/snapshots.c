@@ -1,0 +1,345 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Snapshots, restoring and forking. */
+#include "service/snapshot.h"
+
+#include <stdio.h>
+
+#include "face/rest/call.h"
+
+#define AT(member) offsetof(struct snapshot_spec, member)
+const struct field snapshot_fields[] = {
+	{ .name = "comment",
+	  .type = FIELD_STR,
+	  .offset = AT(comment),
+	  .max = SNAPSHOT_COMMENT_MAX },
+	{ .name = "expires_in_sec",
+	  .type = FIELD_INT,
+	  .offset = AT(expires_in_sec),
+	  .max = 10LL * 365 * 86400,
+	  .doc = "deleted after so long; 0: never" },
+	{ .name = "keep_last",
+	  .type = FIELD_INT,
+	  .offset = AT(keep_last),
+	  .max = 1000,
+	  .doc = "older snapshots of this sandbox beyond so many are deleted; 0: none are" },
+	{ .type = FIELD_END }
+};
+#undef AT
+
+struct restore_body {
+	struct str snapshot_id;
+};
+const struct field restore_fields[] = { { .name = "snapshot_id",
+					  .type = FIELD_STR,
+					  .offset = offsetof(struct restore_body, snapshot_id),
+					  .min = 1,
+					  .max = 63,
+					  .required = true },
+					{ .type = FIELD_END } };
+
+#define AT(member) offsetof(struct fork_spec, member)
+const struct field fork_fields[] = { { .name = "count",
+				       .type = FIELD_INT,
+				       .offset = AT(count),
+				       .min = 1,
+				       .max = FORK_COUNT_MAX,
+				       .fallback = 1 },
+				     { .name = "name",
+				       .type = FIELD_NAME,
+				       .offset = AT(name),
+				       .max = 59,
+				       .doc = "of the child; of many: NAME-1, NAME-2 and so on" },
+				     { .name = "timeout_sec",
+				       .type = FIELD_INT,
+				       .offset = AT(timeout_sec),
+				       .min = 1,
+				       .max = 86400,
+				       .doc = "default: the source's" },
+				     { .name = "metadata",
+				       .type = FIELD_MAP,
+				       .offset = AT(metadata),
+				       .doc = "default: the source's" },
+				     { .type = FIELD_END } };
+#undef AT
+
+const struct field snapshot_list_query[] = {
+	{ .name = "limit", .type = FIELD_INT, .min = 1, .max = 1000, .fallback = 100 },
+	{ .name = "cursor", .type = FIELD_STR },
+	{ .name = "sandbox_id", .type = FIELD_STR },
+	{ .type = FIELD_END }
+};
+
+/* The same body for another path is another call. */
+static int begin_once(struct rest_call *call, struct idempotency **idem)
+{
+	size_t n = call->req->path.n + call->body.n + 1;
+	char *what = arena_alloc(call->req->arena, n);
+	struct err err;
+	int r;
+
+	if (!what) {
+		r = err_set(&err, ERR_UNAVAILABLE, "out of memory");
+	} else {
+		memcpy(what, call->req->path.p, call->req->path.n);
+		what[call->req->path.n] = '\n';
+		if (call->body.n)
+			memcpy(what + call->req->path.n + 1, call->body.p, call->body.n);
+		r = idem_begin(call, (struct str){ what, n }, idem, &err);
+	}
+	if (r < 0)
+		answer_error(call->rest, call->req, &err);
+	return r;
+}
+
+/* ---- snapshots ---- */
+
+static void on_made(void *arg, const struct snapshot *snapshot, const struct err *err)
+{
+	struct pending *pending = arg;
+	struct rest *rest = pending->rest;
+	struct idempotency *idem = pending->idem;
+	struct http_req *req = pending_end(pending);
+	struct json_writer w;
+
+	if (err) {
+		idem_answer_error(rest, req, idem, err);
+		return;
+	}
+	w = answer_begin(rest);
+	snapshot_write(snapshot, &w, NULL);
+	idem_answer(rest, req, idem, 201, &w);
+}
+
+/* NULL: answered. */
+static struct pending *pending_once(struct rest_call *call)
+{
+	struct idempotency *idem = NULL;
+	struct pending *pending;
+	struct err err;
+
+	if (begin_once(call, &idem) != 0)
+		return NULL;
+	pending = pending_new(call);
+	if (pending) {
+		pending->idem = idem;
+		return pending;
+	}
+	(void)err_set(&err, ERR_UNAVAILABLE, "out of memory");
+	idem_answer_error(call->rest, call->req, idem, &err);
+	return NULL;
+}
+
+static void refuse(struct pending *pending, const struct err *err)
+{
+	struct rest *rest = pending->rest;
+	struct idempotency *idem = pending->idem;
+
+	listing_free(TAKE_PTR(pending->list));
+	idem_answer_error(rest, pending_end(pending), idem, err);
+}
+
+void snapshots_create(struct rest_call *call)
+{
+	struct snapshot_spec spec = { .kind = SNAPSHOT_USER };
+	struct sandbox *sandbox = life_find(call, snapshot_fields, &spec);
+	struct pending *pending = sandbox ? pending_once(call) : NULL;
+	struct err err;
+
+	if (pending && sandbox_snapshot(sandbox, call->key, &spec, on_made, pending, &err) < 0)
+		refuse(pending, &err);
+}
+
+static void list(struct rest_call *call, const char *sandbox_id)
+{
+	struct service *service = call->rest->service;
+	int64_t limit = 100, cursor = INT64_MAX, last;
+	const struct snapshot *snapshot;
+	struct json_writer w;
+	struct err err;
+	char next[24];
+
+	if (query_int(call->req, "limit", 1, 1000, &limit, &err) < 0 ||
+	    query_int(call->req, "cursor", 1, INT64_MAX, &cursor, &err) < 0) {
+		answer_error(call->rest, call->req, &err);
+		return;
+	}
+	w = answer_begin(call->rest);
+	json_begin_object(&w, NULL);
+	json_begin_array(&w, "data");
+	while (limit-- > 0 &&
+	       (snapshot = snapshot_list_next(service, call->key, sandbox_id, &cursor)))
+		snapshot_write(snapshot, &w, NULL);
+	json_end_array(&w);
+	last = cursor;
+	if (limit < 0 && snapshot_list_next(service, call->key, sandbox_id, &cursor)) {
+		(void)snprintf(next, sizeof(next), "%lld", (long long)last);
+		json_put_text(&w, "next_cursor", next);
+	} else {
+		json_put_null(&w, "next_cursor");
+	}
+	json_end_object(&w);
+	answer_send(call->rest, call->req, 200, &w);
+}
+
+void snapshots_of_sandbox(struct rest_call *call)
+{
+	struct err err;
+	const struct sandbox *sandbox =
+		sandbox_find(call->rest->service, call->key, call->args[0], &err);
+
+	if (sandbox)
+		list(call, sandbox->id);
+	else
+		answer_error(call->rest, call->req, &err);
+}
+
+void snapshots_list(struct rest_call *call)
+{
+	struct str id = { NULL, 0 };
+	char text[64] = "";
+	struct err err;
+
+	if (query_text(call->req, "sandbox_id", &id, &err) < 0)
+		answer_error(call->rest, call->req, &err);
+	else if (id.p && str_copy(text, sizeof(text), id) < 0)
+		list(call, "?"); /* nobody has such an id */
+	else
+		list(call, text);
+}
+
+static struct snapshot *find(struct rest_call *call)
+{
+	struct err err;
+	struct snapshot *snapshot =
+		snapshot_find(call->rest->service, call->key, call->args[0], &err);
+
+	if (!snapshot)
+		answer_error(call->rest, call->req, &err);
+	return snapshot;
+}
+
+void snapshots_get(struct rest_call *call)
+{
+	const struct snapshot *snapshot = find(call);
+	struct json_writer w;
+
+	if (!snapshot)
+		return;
+	w = answer_begin(call->rest);
+	snapshot_write(snapshot, &w, NULL);
+	answer_send(call->rest, call->req, 200, &w);
+}
+
+void snapshots_delete(struct rest_call *call)
+{
+	struct snapshot *snapshot = find(call);
+
+	if (!snapshot)
+		return;
+	snapshot_remove(snapshot);
+	answer_empty(call->rest, call->req, 204);
+}
+
+/* ---- restore ---- */
+
+static void on_restored(void *arg, struct sandbox *sandbox, const struct err *err)
+{
+	struct pending *pending = arg;
+	struct rest *rest = pending->rest;
+	struct idempotency *idem = pending->idem;
+	struct http_req *req = pending_end(pending);
+	struct json_writer w;
+
+	if (err) {
+		idem_answer_error(rest, req, idem, err);
+		return;
+	}
+	w = answer_begin(rest);
+	sandbox_write(sandbox, &w, NULL);
+	idem_answer(rest, req, idem, 200, &w);
+}
+
+void snapshots_restore(struct rest_call *call)
+{
+	struct restore_body body = { .snapshot_id = { NULL, 0 } };
+	struct sandbox *sandbox = life_find(call, restore_fields, &body);
+	struct pending *pending = sandbox ? pending_once(call) : NULL;
+	struct snapshot *snapshot;
+	struct err err;
+
+	if (!pending)
+		return;
+	snapshot = snapshot_find(call->rest->service, call->key, body.snapshot_id, &err);
+	if (!snapshot || sandbox_restore(sandbox, snapshot, on_restored, pending, &err) < 0)
+		refuse(pending, &err);
+}
+
+/* ---- fork ---- */
+
+static void write_failure(struct json_writer *w, const struct err *err)
+{
+	json_begin_object(w, NULL);
+	json_begin_object(w, "error");
+	json_put_text(w, "code", err_name(err->code));
+	json_put_text(w, "message", err->message);
+	json_put_text(w, "hint", err_hint(err->code));
+	json_put_bool(w, "retryable", err_retryable(err->code));
+	json_end_object(w);
+	json_end_object(w);
+}
+
+static void finish_fork(struct pending *pending)
+{
+	struct listing *listing = TAKE_PTR(pending->list);
+	struct rest *rest = pending->rest;
+	struct idempotency *idem = pending->idem;
+	struct http_req *req = pending_end(pending);
+	struct json_writer w;
+	struct err err;
+
+	json_end_array(&listing->w);
+	json_put_null(&listing->w, "next_cursor");
+	json_end_object(&listing->w);
+	if (json_writer_end(&listing->w) < 0) {
+		(void)err_set(&err, ERR_INTERNAL, "the answer could not be written");
+		idem_answer_error(rest, req, idem, &err);
+	} else {
+		w = answer_begin(rest);
+		json_put_raw(&w, NULL, buf_str(&listing->out));
+		idem_answer(rest, req, idem, 201, &w);
+	}
+	listing_free(listing);
+}
+
+static void on_child(void *arg, int64_t index, const struct sandbox *child, const struct err *err)
+{
+	struct pending *pending = arg;
+
+	if (index < pending->children && child)
+		sandbox_write(child, &pending->list->w, NULL);
+	else if (index < pending->children)
+		write_failure(&pending->list->w, err);
+	else if (err)
+		refuse(pending, err);
+	else
+		finish_fork(pending);
+}
+
+void snapshots_fork(struct rest_call *call)
+{
+	struct fork_spec spec = { .count = 0 };
+	struct sandbox *sandbox = life_find(call, fork_fields, &spec);
+	struct pending *pending = sandbox ? pending_once(call) : NULL;
+	struct err err;
+
+	if (!pending)
+		return;
+	pending->children = spec.count;
+	pending->list = listing_new();
+	if (!pending->list) {
+		(void)err_set(&err, ERR_UNAVAILABLE, "out of memory");
+		refuse(pending, &err);
+	} else if (sandbox_fork(sandbox, call->key, &spec, on_child, pending, &err) < 0) {
+		refuse(pending, &err);
+	}
+}

@@ -1,0 +1,129 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Between the guards and the handler: the sandbox is found, its link waited for, a process named in
+ * the path resolved to its number. A call that waits keeps its document; the handler runs once, on
+ * a sandbox that can be talked to.
+ */
+#include "face/rest/call.h"
+#include "service/process.h"
+
+static void finish(struct rest_call *call)
+{
+	json_free(TAKE_PTR(call->doc));
+}
+
+static void run(struct rest_call *call)
+{
+	call->route->handle(call);
+	finish(call);
+}
+
+static void refuse(struct rest_call *call, const struct err *err)
+{
+	answer_error(call->rest, call->req, err);
+	finish(call);
+}
+
+/* After a wait nothing is as it was: the key and the sandbox are looked up again. */
+int steps_again(struct rest_call *call, struct err *err)
+{
+	call->key = guard_key(call->rest, call->req, err);
+	if (!call->key)
+		return -1;
+	call->sandbox = sandbox_find(call->rest->service, call->key, call->args[0], err);
+	return call->sandbox ? sandbox_check_running(call->sandbox, err) : -1;
+}
+
+/* ---- the process ---- */
+
+/* The request's document must go even when its client does. */
+static void on_resolve_gone(void *arg)
+{
+	finish(arg);
+}
+
+static void on_found(void *arg, const struct process_info *info, const struct err *error)
+{
+	struct pending *pending = arg;
+	struct rest_call *call = pending->call;
+	struct err err;
+
+	if (!pending_end(pending))
+		return; /* and with the client its call */
+	http_req_on_gone(call->req, NULL, NULL);
+	if (!error && steps_again(call, &err) < 0)
+		error = &err;
+	if (error) {
+		refuse(call, error);
+		return;
+	}
+	call->process_id = info->process_id;
+	run(call);
+}
+
+static void resolve(struct rest_call *call)
+{
+	struct err err = { .code = ERR_UNAVAILABLE, .message = "out of memory" };
+	struct pending *pending;
+
+	if (!call->route->process || process_id_parse(call->args[1], &call->process_id)) {
+		run(call);
+		return;
+	}
+	pending = pending_new(call);
+	if (!pending || process_find(call->sandbox, call->args[1], on_found, pending, &err) < 0) {
+		if (pending)
+			(void)pending_end(pending);
+		refuse(call, &err);
+		return;
+	}
+	http_req_on_gone(call->req, on_resolve_gone, call);
+}
+
+/* ---- the link ---- */
+
+static void on_wait_gone(void *arg)
+{
+	struct rest_call *call = arg;
+
+	sandbox_wait_cancel(call->wait);
+	finish(call);
+}
+
+static void on_ready(void *arg, const struct err *error)
+{
+	struct rest_call *call = arg;
+	struct err err;
+
+	http_req_on_gone(call->req, NULL, NULL);
+	if (!error && steps_again(call, &err) < 0)
+		error = &err;
+	if (error)
+		refuse(call, error);
+	else
+		resolve(call);
+}
+
+void steps_begin(struct rest_call *call)
+{
+	struct err err;
+	int r;
+
+	if (!call->route->ready) {
+		run(call);
+		return;
+	}
+	call->sandbox = sandbox_find(call->rest->service, call->key, call->args[0], &err);
+	/* What only reads never wakes a paused sandbox. */
+	r = call->sandbox
+		    ? sandbox_when_ready(call->sandbox,
+					 call->route->method != HTTP_GET || call->route->socket,
+					 on_ready, call, &call->wait, &err)
+		    : -1;
+	if (r > 0)
+		resolve(call);
+	else if (r == 0)
+		http_req_on_gone(call->req, on_wait_gone, call);
+	else
+		refuse(call, &err);
+}

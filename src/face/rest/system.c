@@ -1,0 +1,231 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Health, options, figures, the end of the daemon. */
+#include "base/log.h"
+#include "base/time.h"
+#include "face/rest/call.h"
+#include "service/exec.h"
+
+#define SHUTDOWN_LIMIT_MS 60000
+
+struct shutdown_body {
+	bool destroy;
+};
+const struct field shutdown_fields[] = {
+	{ .name = "destroy",
+	  .type = FIELD_BOOL,
+	  .offset = offsetof(struct shutdown_body, destroy),
+	  .doc = "end every sandbox too and wait until nothing is left" },
+	{ .type = FIELD_END }
+};
+
+void system_health(struct rest_call *call)
+{
+	answer_text(call->rest, call->req, 200, STR_LIT("application/json"),
+		    STR_LIT("{\"status\":\"ok\"}"));
+}
+
+void system_ready(struct rest_call *call)
+{
+	struct json_writer w;
+	struct err err;
+
+	if (!service_ready(call->rest->service, &err)) {
+		answer_error(call->rest, call->req, &err);
+		return;
+	}
+	w = answer_begin(call->rest);
+	json_begin_object(&w, NULL);
+	json_put_text(&w, "status", "ready");
+	json_put_text(&w, "version", CAY_VERSION);
+	json_put_int(&w, "uptime_sec", (time_mono_us() - call->rest->started_us) / 1000000);
+	json_end_object(&w);
+	answer_send(call->rest, call->req, 200, &w);
+}
+
+void system_openapi(struct rest_call *call)
+{
+	answer_text(call->rest, call->req, 200, STR_LIT("application/json"),
+		    buf_str(&call->rest->openapi));
+}
+
+/* The ranges come from the decoder's own table. */
+static void write_limits(struct json_writer *w)
+{
+	static const struct field *const tables[] = { sandbox_create_fields, exec_fields };
+	static const char *const names[] = { "sandbox", "exec" };
+
+	json_begin_object(w, "limits");
+	for (size_t i = 0; i < ARRAY_LEN(tables); i++) {
+		json_begin_object(w, names[i]);
+		for (const struct field *f = tables[i]; f->type; f++) {
+			if (f->type != FIELD_INT)
+				continue;
+			json_begin_object(w, f->name);
+			json_put_int(w, "min", f->min);
+			json_put_int(w, "max", f->max);
+			json_put_int(w, "default", f->fallback);
+			json_end_object(w);
+		}
+		json_end_object(w);
+	}
+	json_end_object(w);
+}
+
+static void write_command_limits(const struct service_config *config, struct json_writer *w)
+{
+	json_put_int(w, "processes_per_sandbox", config->processes_per_sandbox);
+	json_put_int(w, "file_ops_per_sandbox", config->file_ops_per_sandbox);
+	json_put_int(w, "windows_per_sandbox", config->windows_per_sandbox);
+	json_put_int(w, "streams_per_key", config->streams_per_key);
+	json_put_int(w, "output_ring_bytes", config->output_ring_bytes);
+	json_put_int(w, "output_keep_sec", config->output_keep_sec);
+}
+
+void system_options(struct rest_call *call)
+{
+	const struct service_config *config = service_config(call->rest->service);
+	struct json_writer w = answer_begin(call->rest);
+	struct service_gauges gauges;
+
+	json_begin_object(&w, NULL);
+	json_put_text(&w, "version", CAY_VERSION);
+	service_write_engines(call->rest->service, &w);
+	write_limits(&w);
+	json_begin_object(&w, "defaults");
+	json_put_text(&w, "template", config->default_template);
+	json_put_text(&w, "network", "none");
+	json_put_int(&w, "max_sandboxes", config->max_sandboxes);
+	json_put_int(&w, "max_sandboxes_per_key", config->max_sandboxes_per_key);
+	json_put_int(&w, "pids_max", config->pids_max);
+	json_put_bool(&w, "pool", config->pool_enabled);
+	json_put_int(&w, "pool_min", config->pool_min);
+	json_put_int(&w, "pool_max", config->pool_max);
+	write_command_limits(config, &w);
+	json_end_object(&w);
+	service_gauges(call->rest->service, &gauges);
+	json_begin_object(&w, "pool");
+	json_put_int(&w, "ready", gauges.pool_ready);
+	json_put_int(&w, "filling", gauges.pool_filling);
+	json_put_int(&w, "target", gauges.pool_target);
+	json_end_object(&w);
+	json_begin_array(&w, "scopes");
+	for (int i = 0; i < AUTH_SCOPE_COUNT; i++)
+		json_put_text(&w, NULL, auth_scope_names[i]);
+	json_end_array(&w);
+	service_write_warnings(call->rest->service, &w);
+	json_end_object(&w);
+	answer_send(call->rest, call->req, 200, &w);
+}
+
+/* ---- Prometheus ---- */
+
+static void figure(struct buf *out, const char *name, const char *kind, const char *labels,
+		   double value)
+{
+	(void)!buf_printf(out, "# TYPE cay_%s %s\ncay_%s%s %.15g\n", name, kind, name, labels,
+			  value);
+}
+
+static void write_counters(struct buf *out, const struct service_counters *c)
+{
+	static const struct {
+		const char *name;
+		size_t offset;
+	} rows[] = {
+#define ROW(member) { #member "_total", offsetof(struct service_counters, member) }
+		ROW(creates_cold), ROW(creates_pool),  ROW(creates_failed), ROW(destroys),
+		ROW(pool_hits),	   ROW(pool_misses),   ROW(pool_fills),	    ROW(pool_fill_failures),
+		ROW(execs),	   ROW(exec_refusals), ROW(processes),	    ROW(window_runs),
+		ROW(file_ops),	   ROW(deaths_oom),    ROW(deaths_crash),   ROW(deaths_lost),
+		ROW(timeouts),	   ROW(idle_timeouts),
+#undef ROW
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+		figure(out, rows[i].name, "counter", "",
+		       (double)*(const uint64_t *)(const void *)((const char *)c + rows[i].offset));
+	figure(out, "create_seconds_sum", "counter", "", (double)c->create_us_sum / 1e6);
+	figure(out, "exec_seconds_sum", "counter", "", (double)c->exec_us_sum / 1e6);
+}
+
+static void write_gauges(struct buf *out, const struct service *service)
+{
+	static const char *const states[] = { "provisioning", "running", "paused", "destroyed",
+					      "error" };
+	struct service_gauges g;
+
+	service_gauges(service, &g);
+	(void)!buf_puts(out, "# TYPE cay_sandboxes gauge\n");
+	for (size_t i = 0; i < ARRAY_LEN(states); i++)
+		(void)!buf_printf(out, "cay_sandboxes{state=\"%s\"} %u\n", states[i],
+				  g.by_state[i]);
+	figure(out, "pool_ready", "gauge", "", g.pool_ready);
+	figure(out, "pool_filling", "gauge", "", g.pool_filling);
+	figure(out, "pool_target", "gauge", "", g.pool_target);
+	figure(out, "sweeping", "gauge", "", g.sweeping);
+	figure(out, "streams_open", "gauge", "", g.streams);
+}
+
+void system_metrics(struct rest_call *call)
+{
+	struct rest *rest = call->rest;
+	struct buf *out = &rest->out;
+
+	buf_clear(out);
+	(void)!buf_puts(out, "# TYPE cay_http_requests_total counter\n");
+	for (size_t i = 1; i < ARRAY_LEN(rest->counters.by_class); i++)
+		(void)!buf_printf(out, "cay_http_requests_total{class=\"%zuxx\"} %llu\n", i,
+				  (unsigned long long)rest->counters.by_class[i]);
+	figure(out, "http_seconds_sum", "counter", "", (double)rest->counters.us_sum / 1e6);
+	figure(out, "http_connections", "gauge", "",
+	       rest->server ? http_server_connections(rest->server) : 0);
+	write_gauges(out, rest->service);
+	write_counters(out, service_counters(rest->service));
+	answer_text(rest, call->req, 200, STR_LIT("text/plain; version=0.0.4"), buf_str(out));
+}
+
+/* ---- shutdown ---- */
+
+static void finish(struct rest *rest, struct http_req *req, const struct err *err)
+{
+	if (req && err)
+		answer_error(rest, req, err);
+	else if (req)
+		answer_text(rest, req, 200, STR_LIT("application/json"),
+			    STR_LIT("{\"status\":\"ending\"}"));
+	if (rest->config.on_shutdown)
+		rest->config.on_shutdown(rest->config.arg);
+}
+
+static void on_swept(void *arg, const struct err *err)
+{
+	struct pending *pending = arg;
+	struct rest *rest = pending->rest;
+
+	if (err)
+		log_warn("shutdown: %s", err->message);
+	finish(rest, pending_end(pending), err);
+}
+
+void system_shutdown(struct rest_call *call)
+{
+	struct shutdown_body body = { false };
+	struct err err = { .code = ERR_UNAVAILABLE };
+	struct pending *pending;
+
+	if (field_decode(shutdown_fields, call->doc, "", &body, &err) < 0) {
+		answer_error(call->rest, call->req, &err);
+		return;
+	}
+	if (!body.destroy) {
+		finish(call->rest, call->req, NULL);
+		return;
+	}
+	pending = pending_new(call);
+	if (!pending || service_destroy_all(call->rest->service, SHUTDOWN_LIMIT_MS, on_swept,
+					    pending, &err) < 0) {
+		if (pending)
+			(void)pending_end(pending);
+		answer_error(call->rest, call->req, &err);
+	}
+}

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "service/template.h"
+
+#include "face/rest/call.h"
+
+#define LOG_PIECE_BYTES (64 * 1024)
+
+/* Names are sorted: the cursor is the last one shown. */
+static void write_page(struct rest_call *call, const char *names, size_t count, struct str cursor,
+		       int64_t limit)
+{
+	struct json_writer w = answer_begin(call->rest);
+	const char *last = NULL;
+	bool more = false;
+	struct err err;
+
+	json_begin_object(&w, NULL);
+	json_begin_array(&w, "data");
+	for (size_t i = 0; i < count && !more; i++, names += strlen(names) + 1) {
+		struct template *tpl;
+
+		if (cursor.n && strncmp(names, cursor.p, cursor.n) <= 0 &&
+		    strlen(names) <= cursor.n)
+			continue;
+		tpl = template_find(call->rest->service, str_of(names), &err);
+		if (!tpl)
+			continue;
+		more = limit-- == 0;
+		if (more)
+			break;
+		template_write(tpl, &w, NULL);
+		last = names;
+	}
+	json_end_array(&w);
+	json_put_text(&w, "next_cursor", more ? last : NULL);
+	json_end_object(&w);
+	answer_send(call->rest, call->req, 200, &w);
+}
+
+void templates_list(struct rest_call *call)
+{
+	struct str cursor = { "", 0 };
+	int64_t limit = 100;
+	char *names = NULL;
+	size_t count = 0;
+	struct err err;
+
+	if (query_int(call->req, "limit", 1, 1000, &limit, &err) < 0 ||
+	    query_text(call->req, "cursor", &cursor, &err) < 0 ||
+	    template_names(call->rest->service, &names, &count, &err) < 0)
+		answer_error(call->rest, call->req, &err);
+	else
+		write_page(call, names, count, cursor, limit);
+	free(names);
+}
+
+void templates_get(struct rest_call *call)
+{
+	struct err err;
+	const struct template *tpl = template_find(call->rest->service, call->args[0], &err);
+	struct json_writer w;
+
+	if (!tpl) {
+		answer_error(call->rest, call->req, &err);
+		return;
+	}
+	w = answer_begin(call->rest);
+	template_write(tpl, &w, NULL);
+	answer_send(call->rest, call->req, 200, &w);
+}
+
+static void write_build(struct rest_call *call, struct json_writer *w, const struct build *build,
+			int64_t cursor)
+{
+	char *text = malloc(LOG_PIECE_BYTES);
+	size_t n = 0;
+
+	json_begin_object(w, NULL);
+	build_write(build, w);
+	if (!text || build_log(call->rest->service, build, &cursor, text, LOG_PIECE_BYTES, &n) < 0)
+		n = 0;
+	json_put_str(w, "log", (struct str){ text ? text : "", n });
+	json_put_int(w, "log_cursor", MAX(cursor, 0));
+	json_end_object(w);
+	free(text);
+}
+
+void builds_create(struct rest_call *call)
+{
+	const struct build *build = NULL;
+	struct json_writer w;
+	struct err err;
+
+	if (build_start(call->rest->service, call->args[0], &build, &err) < 0) {
+		answer_error(call->rest, call->req, &err);
+		return;
+	}
+	w = answer_begin(call->rest);
+	write_build(call, &w, build, 0);
+	answer_send(call->rest, call->req, 202, &w);
+}
+
+void builds_get(struct rest_call *call)
+{
+	const struct build *build = build_find(call->rest->service, call->args[0]);
+	struct json_writer w;
+	int64_t cursor = -1;
+	struct err err;
+
+	if (query_int(call->req, "cursor", 0, INT64_MAX, &cursor, &err) < 0) {
+		answer_error(call->rest, call->req, &err);
+		return;
+	}
+	if (!build || !str_is(call->args[1], build->id)) {
+		(void)err_set(&err, ERR_TEMPLATE_NOT_FOUND, "no build '%.*s' of template '%.*s'",
+			      (int)MIN(call->args[1].n, 64), call->args[1].p,
+			      (int)MIN(call->args[0].n, 64), call->args[0].p);
+		answer_error(call->rest, call->req, &err);
+		return;
+	}
+	w = answer_begin(call->rest);
+	write_build(call, &w, build, cursor);
+	answer_send(call->rest, call->req, 200, &w);
+}
+
+void builds_list(struct rest_call *call)
+{
+	const struct build *build = build_find(call->rest->service, call->args[0]);
+	struct json_writer w = answer_begin(call->rest);
+
+	json_begin_object(&w, NULL);
+	json_begin_array(&w, "data");
+	if (build)
+		write_build(call, &w, build, -1);
+	json_end_array(&w);
+	json_put_null(&w, "next_cursor");
+	json_end_object(&w);
+	answer_send(call->rest, call->req, 200, &w);
+}

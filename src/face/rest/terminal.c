@@ -1,0 +1,309 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "face/rest/terminal.h"
+
+#include <errno.h>
+
+#define INPUT_MAX (256 * 1024) /* that the program has not taken; then the reading stops */
+
+/* ---- life ---- */
+
+struct terminal *terminal_new(struct rest_call *call, struct err *err)
+{
+	struct rest *rest = call->rest;
+	struct terminal *t;
+
+	if (stream_admit(rest->service, call->key, err) < 0)
+		return NULL;
+	t = calloc(1, sizeof(*t));
+	if (!t) {
+		stream_end(rest->service, call->key->id);
+		(void)err_set(err, ERR_UNAVAILABLE, "out of memory");
+		return NULL;
+	}
+	t->rest = rest;
+	t->req = call->req->handle;
+	t->sandbox = call->sandbox->handle;
+	t->counted = true;
+	memcpy(t->key_id, call->key->id, sizeof(t->key_id));
+	t->next = rest->terminals;
+	if (t->next)
+		t->next->prev = t;
+	rest->terminals = t;
+	return t;
+}
+
+void terminal_uncount(struct terminal *t)
+{
+	if (t->counted)
+		stream_end(t->rest->service, t->key_id);
+	t->counted = false;
+}
+
+static void unlink_terminal(struct terminal *t)
+{
+	if (t->prev)
+		t->prev->next = t->next;
+	else
+		t->rest->terminals = t->next;
+	if (t->next)
+		t->next->prev = t->prev;
+	free(t);
+}
+
+void terminal_leave(struct terminal *t)
+{
+	terminal_uncount(t);
+	if (t->follow)
+		follow_close(t->rest->service, t->follow);
+	t->follow = 0;
+	if (t->in_flight == 0)
+		unlink_terminal(t);
+}
+
+void terminals_done(struct rest *rest)
+{
+	while (rest->terminals)
+		unlink_terminal(rest->terminals);
+}
+
+/* ---- to the client ---- */
+
+static void note_sent(struct terminal *t, int r)
+{
+	if (r == -EAGAIN)
+		t->blocked = true;
+}
+
+static struct json_writer control_begin(struct terminal *t, const char *type)
+{
+	struct json_writer w = answer_begin(t->rest);
+
+	json_begin_object(&w, NULL);
+	json_put_text(&w, "type", type);
+	return w;
+}
+
+static void control_send(struct terminal *t, struct json_writer *w)
+{
+	json_end_object(w);
+	if (json_writer_end(w) == 0 && t->ws)
+		note_sent(t, websocket_send(t->ws, true, (struct str){ "", 0 },
+					    buf_str(&t->rest->out)));
+}
+
+void terminal_tell_error(struct terminal *t, const struct err *err)
+{
+	struct json_writer w = control_begin(t, "error");
+
+	json_put_text(&w, "code", err_name(err->code));
+	json_put_text(&w, "message", err->message);
+	control_send(t, &w);
+}
+
+void terminal_tell_started(struct terminal *t, uint32_t pid)
+{
+	struct json_writer w = control_begin(t, "started");
+
+	json_put_int(&w, "process_id", t->process_id);
+	json_put_int(&w, "pid", pid);
+	json_put_int(&w, "cursor", (int64_t)t->next_cursor[0]);
+	control_send(t, &w);
+}
+
+static void tell_gap(struct terminal *t, int i, uint64_t bytes)
+{
+	struct json_writer w = control_begin(t, "gap");
+
+	json_put_int(&w, "bytes", (int64_t)bytes);
+	json_put_text(&w, "stream", i ? "stderr" : "stdout");
+	control_send(t, &w);
+}
+
+static void give_back(struct terminal *t)
+{
+	uint32_t bytes = t->owed;
+
+	t->owed = 0;
+	follow_credit(t->rest->service, t->follow, bytes);
+}
+
+static void on_output(void *arg, int stream, uint64_t cursor, struct str bytes)
+{
+	struct terminal *t = arg;
+	int i = stream == PROCESS_ERR;
+	struct json_writer w;
+
+	if (cursor > t->next_cursor[i])
+		tell_gap(t, i, cursor - t->next_cursor[i]);
+	t->next_cursor[i] = cursor + bytes.n;
+	if (i) {
+		w = control_begin(t, "stderr");
+		json_put_b64(&w, "data_b64", bytes);
+		control_send(t, &w);
+	} else if (t->ws) {
+		note_sent(t, websocket_send(t->ws, false, (struct str){ "", 0 }, bytes));
+	}
+	t->owed += (uint32_t)bytes.n;
+	if (!t->blocked && t->owed >= TERMINAL_CREDIT / 4)
+		give_back(t);
+}
+
+static void on_end(void *arg, const struct process_status *status, const struct err *err)
+{
+	struct terminal *t = arg;
+	struct json_writer w;
+
+	t->follow = 0;
+	if (status->reason) {
+		w = control_begin(t, "exit");
+		process_write_end(status, &w);
+		if (err)
+			json_put_text(&w, "message", err->message);
+		control_send(t, &w);
+	} else if (err) {
+		terminal_tell_error(t, err);
+	}
+	if (t->ws)
+		websocket_close(t->ws, status->reason ? WEBSOCKET_NORMAL : WEBSOCKET_INTERNAL,
+				NULL);
+}
+
+const struct follow_hooks terminal_follow_hooks = { .on_output = on_output, .on_end = on_end };
+
+static void on_drain(void *arg)
+{
+	struct terminal *t = arg;
+
+	t->blocked = false;
+	give_back(t);
+}
+
+static void on_close(void *arg, int code)
+{
+	struct terminal *t = arg;
+
+	(void)code;
+	t->ws = NULL;
+	terminal_leave(t);
+}
+
+/* ---- from the client ---- */
+
+/* One message of input was taken, or will never be. They come in order, but for failures: the sum
+ * is right in any case. */
+static void on_typed(void *arg, const struct err *err)
+{
+	struct terminal *t = arg;
+
+	t->unread -= t->sizes[t->oldest++ % TERMINAL_INPUTS_MAX];
+	t->in_flight--;
+	if (!t->ws) {
+		if (t->in_flight == 0)
+			unlink_terminal(t);
+		return;
+	}
+	if (err)
+		terminal_tell_error(t, err);
+	if (t->paused && t->unread <= INPUT_MAX / 2 && t->in_flight <= TERMINAL_INPUTS_MAX / 2) {
+		t->paused = false;
+		websocket_pause(t->ws, false);
+	}
+}
+
+static int type_bytes(struct terminal *t, struct sandbox *sandbox, struct str bytes,
+		      struct err *err)
+{
+	if (bytes.n == 0)
+		return 0;
+	if (t->in_flight == TERMINAL_INPUTS_MAX)
+		return err_set(err, ERR_QUOTA_EXCEEDED, "too much input waits to be read");
+	if (process_stdin(sandbox, t->process_id, bytes, true, on_typed, t, err) < 0)
+		return -1;
+	t->sizes[(t->oldest + t->in_flight++) % TERMINAL_INPUTS_MAX] = (uint32_t)bytes.n;
+	t->unread += (uint32_t)bytes.n;
+	if ((t->unread >= INPUT_MAX || t->in_flight == TERMINAL_INPUTS_MAX) && !t->paused) {
+		t->paused = true;
+		websocket_pause(t->ws, true);
+	}
+	return 0;
+}
+
+enum { SAY_RESIZE, SAY_SIGNAL, SAY_CLOSE_STDIN };
+static const char *const say_names[] = { "resize", "signal", "close_stdin", NULL };
+
+struct say {
+	int type;
+	int64_t cols, rows;
+	const struct json *signal;
+};
+#define AT(member) offsetof(struct say, member)
+static const struct field say_fields[] = {
+	{ .name = "type",
+	  .type = FIELD_ENUM,
+	  .names = say_names,
+	  .offset = AT(type),
+	  .required = true },
+	{ .name = "cols", .type = FIELD_INT, .offset = AT(cols), .min = 1, .max = PROCESS_TTY_MAX },
+	{ .name = "rows", .type = FIELD_INT, .offset = AT(rows), .min = 1, .max = PROCESS_TTY_MAX },
+	{ .name = "signal", .type = FIELD_ANY, .offset = AT(signal) },
+	{ .type = FIELD_END }
+};
+#undef AT
+
+static int obey(struct terminal *t, struct sandbox *sandbox, const struct say *say, struct err *err)
+{
+	int signum;
+
+	switch (say->type) {
+	case SAY_RESIZE:
+		if (!say->cols || !say->rows)
+			return err_set(err, ERR_INVALID_REQUEST, "cols and rows are required");
+		return process_resize(sandbox, t->process_id, say->cols, say->rows, NULL, NULL,
+				      err);
+	case SAY_CLOSE_STDIN:
+		return process_close_stdin(sandbox, t->process_id, NULL, NULL, err);
+	default:
+		signum = process_signal_parse(say->signal, err);
+		return signum ? process_signal(sandbox, t->process_id, signum, NULL, NULL, err)
+			      : -1;
+	}
+}
+
+static int on_control(struct terminal *t, struct sandbox *sandbox, struct str text, struct err *err)
+{
+	struct json *doc = json_parse(text, err);
+	struct say say = { .type = 0 };
+	int r = -1;
+
+	if (!doc)
+		return -1;
+	if (json_type(doc) != JSON_OBJECT)
+		(void)err_set(err, ERR_INVALID_REQUEST, "a text message must be a JSON object");
+	else if (field_decode(say_fields, doc, "", &say, err) == 0)
+		r = obey(t, sandbox, &say, err);
+	json_free(doc);
+	return r;
+}
+
+static void on_message(void *arg, bool is_text, struct str bytes)
+{
+	struct terminal *t = arg;
+	struct sandbox *sandbox = sandbox_get(t->rest->service, t->sandbox);
+	struct err err;
+	int r;
+
+	/* While the link is made again there is nobody to type to; the follow waits for it. */
+	if (!sandbox || !sandbox_ready(sandbox)) {
+		(void)err_set(&err, ERR_UNAVAILABLE, "the sandbox is being connected again");
+		r = -1;
+	} else {
+		r = is_text ? on_control(t, sandbox, bytes, &err)
+			    : type_bytes(t, sandbox, bytes, &err);
+	}
+	if (r < 0)
+		terminal_tell_error(t, &err);
+}
+
+const struct websocket_hooks terminal_socket_hooks = { .on_message = on_message,
+						       .on_drain = on_drain,
+						       .on_close = on_close };

@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Terminals and other processes over a WebSocket: binary frames are bytes both ways, text frames
+ * are JSON. A connection that ends ends nothing else.
+ */
+#ifndef CAY_FACE_REST_TERMINAL_H
+#define CAY_FACE_REST_TERMINAL_H
+
+#include "face/rest/stream.h"
+#include "http/websocket.h"
+
+#define TERMINAL_CREDIT (128 * 1024)
+#define TERMINAL_INPUTS_MAX 64 /* messages that the program has not taken; then no more is read */
+
+/* Owner: rest->terminals, until the WebSocket is closed and no input is on its way. */
+struct terminal {
+	struct terminal *prev, *next;
+	struct rest *rest;
+	slot_handle req;      /* while the process is being started; 0: the client has gone */
+	struct websocket *ws; /* NULL: not yet or no more */
+	slot_handle sandbox;
+	slot_handle follow; /* 0: none */
+	uint32_t process_id;
+	char key_id[AUTH_KEY_ID_SIZE];
+	bool counted; /* as a stream of its key */
+	bool blocked; /* the client is slow */
+	bool paused;  /* the program is */
+	uint32_t owed;
+	uint32_t unread;    /* input that the program has not taken */
+	uint32_t in_flight; /* messages of it, their sizes from oldest on */
+	uint32_t oldest;
+	uint32_t sizes[TERMINAL_INPUTS_MAX];
+	uint64_t next_cursor[2];
+};
+
+struct terminal *terminal_new(struct rest_call *call, struct err *err);
+/* The client has gone, or never came. */
+void terminal_leave(struct terminal *t);
+void terminal_uncount(struct terminal *t);
+void terminal_tell_started(struct terminal *t, uint32_t pid);
+void terminal_tell_error(struct terminal *t, const struct err *err);
+/* Both with the struct terminal as arg. */
+extern const struct follow_hooks terminal_follow_hooks;
+extern const struct websocket_hooks terminal_socket_hooks;
+
+#endif

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * WebSocket frames, for both sides and without I/O of its own: libwslay takes frames apart, this
+ * puts messages together and refuses what RFC 6455 does. Not for other layers.
+ */
+#ifndef CAY_HTTP_WEBSOCKET_FRAME_H
+#define CAY_HTTP_WEBSOCKET_FRAME_H
+
+#include "base/buf.h"
+
+enum websocket_opcode {
+	WEBSOCKET_CONTINUATION = 0,
+	WEBSOCKET_TEXT = 1,
+	WEBSOCKET_BINARY = 2,
+	WEBSOCKET_CLOSE = 8,
+	WEBSOCKET_PING = 9,
+	WEBSOCKET_PONG = 10,
+};
+
+#define WEBSOCKET_CONTROL_MAX 125
+#define WEBSOCKET_HEAD_MAX 14
+
+enum websocket_event {
+	WEBSOCKET_GOT_NOTHING, /* more bytes are needed */
+	WEBSOCKET_GOT_MESSAGE, /* is_text, bytes */
+	WEBSOCKET_GOT_PING,    /* bytes */
+	WEBSOCKET_GOT_PONG,
+	WEBSOCKET_GOT_CLOSE, /* code (1005 when there was none), bytes: the reason */
+	WEBSOCKET_GOT_BAD,   /* code: what to close with; nothing more can be read */
+};
+
+/* Reads at most n bytes; 0 when there are none now. */
+typedef size_t (*websocket_source_fn)(void *arg, void *dst, size_t n);
+
+/* Owner: a connection. */
+struct websocket_reader {
+	struct wslay_frame_context *frames;
+	websocket_source_fn source;
+	void *arg;
+	bool masked;	    /* frames must be; else must not be */
+	bool in_frame;	    /* some of its payload is still to come */
+	bool in_message;    /* fragments came, not the last one */
+	bool control_frame; /* the frame at hand is one */
+	bool finished;	    /* message holds one that was given out */
+	bool is_text;
+	bool bad;
+	uint64_t frame_left;
+	struct buf message; /* at the limit: 1009 */
+	char control[WEBSOCKET_CONTROL_MAX];
+	size_t control_len;
+};
+
+struct websocket_got {
+	bool is_text;
+	int code;
+	struct str bytes; /* until the next call */
+};
+
+int websocket_reader_init(struct websocket_reader *reader, bool masked, size_t limit_bytes,
+			  websocket_source_fn source, void *arg) _must_check_;
+void websocket_reader_done(struct websocket_reader *reader);
+enum websocket_event websocket_reader_next(struct websocket_reader *reader,
+					   struct websocket_got *ret) _must_check_;
+
+/* The head of an unfragmented frame; mask NULL for none. Its length is returned. */
+size_t websocket_put_head(unsigned char dst[WEBSOCKET_HEAD_MAX], enum websocket_opcode opcode,
+			  uint64_t length, const unsigned char mask[4]);
+/* The payload of a close; reason is cut at a character, so that it fits. Its length is returned. */
+size_t websocket_put_close(char dst[WEBSOCKET_CONTROL_MAX], int code, struct str reason);
+bool websocket_code_is_sendable(int code);
+
+#endif

@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* API keys: who calls, and what the key may do. Only hashes are kept; a key is shown once. */
+#ifndef CAY_SERVICE_AUTH_H
+#define CAY_SERVICE_AUTH_H
+
+#include "base/err.h"
+#include "base/str.h"
+
+struct service;
+
+/* X(symbol, public name) : bit = position */
+#define AUTH_SCOPE_TABLE(X)                   \
+	X(ADMIN, "admin")                     \
+	X(SANDBOXES_READ, "sandboxes:read")   \
+	X(SANDBOXES_WRITE, "sandboxes:write") \
+	X(EXEC, "exec")                       \
+	X(TEMPLATES_READ, "templates:read")   \
+	X(TEMPLATES_WRITE, "templates:write") \
+	X(KEYS, "keys")                       \
+	X(METRICS, "metrics")
+
+enum auth_scope_bit {
+#define X(sym, name) AUTH_BIT_##sym,
+	AUTH_SCOPE_TABLE(X)
+#undef X
+		AUTH_SCOPE_COUNT
+};
+enum auth_scope {
+	AUTH_ANY = 0, /* every key */
+#define X(sym, name) AUTH_##sym = 1 << AUTH_BIT_##sym,
+	AUTH_SCOPE_TABLE(X)
+#undef X
+};
+extern const char *const auth_scope_names[]; /* by bit, NULL-terminated */
+
+#define AUTH_KEY_ID_SIZE 17
+#define AUTH_KEY_TEXT_SIZE 45 /* "cay_" + 40 digits + NUL */
+#define AUTH_KEYS_MAX 10000
+
+/* Owner: the service; lives until the key is deleted. */
+struct key {
+	char id[AUTH_KEY_ID_SIZE];
+	char name[65];
+	uint8_t hash[32];
+	uint32_t scopes;
+	int64_t max_sandboxes; /* 0: the configured default */
+	int64_t created_ms;
+	int64_t last_used_ms; /* since the start of the daemon; 0: not yet */
+	uint32_t sandboxes;   /* live ones, counted for the quota */
+	uint32_t snapshots;
+	uint32_t streams;  /* open ones */
+	int64_t bucket_us; /* creation rate: when the bucket was last filled */
+	double bucket;
+};
+
+static inline bool key_is_admin(const struct key *key)
+{
+	return (key->scopes & AUTH_ADMIN) != 0;
+}
+
+static inline bool key_may(const struct key *key, uint32_t scope)
+{
+	return key_is_admin(key) || (key->scopes & scope) == scope;
+}
+
+/* "cay_<40 hex>" or "e2b_<40 hex>"; NULL when it is no key of ours. */
+struct key *auth_find(struct service *service, struct str text);
+/* Makes a key. maker NULL: the daemon itself; else its scopes bound the new key's. */
+int auth_create(struct service *service, const struct key *maker, struct str name, uint32_t scopes,
+		int64_t max_sandboxes, char ret_text[AUTH_KEY_TEXT_SIZE], const struct key **ret,
+		struct err *err) _must_check_;
+int auth_delete(struct service *service, const struct key *maker, struct str id,
+		struct err *err) _must_check_;
+/* Keys after the one named by after ("" for the first), in order of creation. NULL at the end. */
+const struct key *auth_next(struct service *service, struct str after);
+
+#endif

@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What may be changed of a living sandbox, and what may be asked about it. */
+#include <errno.h>
+
+#include "base/time.h"
+#include "service/private.h"
+
+static int alive(const struct sandbox *sandbox, struct err *err)
+{
+	if (sandbox->state == SANDBOX_RUNNING || sandbox->state == SANDBOX_PAUSED)
+		return 0;
+	return err_set(err, ERR_WRONG_STATE, "sandbox %s is %s", sandbox->id,
+		       sandbox_state_names[sandbox->state]);
+}
+
+static int rename_to(struct sandbox *sandbox, struct str name, char **ret_old, struct err *err)
+{
+	struct sandbox_attrs *attrs = &sandbox->attrs;
+	char *copy = NULL;
+
+	if (name.n) {
+		copy = strndup(name.p, name.n);
+		if (!copy)
+			return err_set(err, ERR_UNAVAILABLE, "out of memory");
+		if (attrs->name && strcmp(attrs->name, copy) == 0) {
+			free(copy);
+			return 0;
+		}
+		if (sandbox_name_reserve(sandbox->service, attrs->owner, copy, sandbox, err) < 0) {
+			free(copy);
+			return -1;
+		}
+	}
+	sandbox_name_release(sandbox->service, attrs->owner, attrs->name);
+	*ret_old = attrs->name;
+	attrs->name = copy;
+	return 0;
+}
+
+static int save(struct sandbox *sandbox, struct err *err)
+{
+	int r = sandbox_save(sandbox);
+
+	service_wrote(sandbox->service);
+	expiry_arm(sandbox->service, clock_idle_due_ms(sandbox));
+	if (r < 0)
+		return err_set_errno(err, ERR_INTERNAL, r, "the change could not be saved");
+	return 0;
+}
+
+int sandbox_patch(struct sandbox *sandbox, const struct sandbox_patch *patch, struct err *err)
+{
+	struct sandbox_attrs *attrs = &sandbox->attrs;
+	struct pairs metadata = { NULL, 0, 0 };
+	char *old_name = NULL;
+
+	if (alive(sandbox, err) < 0 ||
+	    (patch->has_on_timeout &&
+	     create_check_end(sandbox->engine, patch->on_timeout, err) < 0))
+		return -1;
+	if (patch->has_metadata &&
+	    pairs_from_json(&metadata, patch->metadata, &pairs_metadata, err) < 0)
+		return -1;
+	if (patch->has_name && rename_to(sandbox, patch->name, &old_name, err) < 0) {
+		pairs_done(&metadata);
+		return -1;
+	}
+	free(old_name);
+	if (patch->has_metadata) {
+		pairs_done(&attrs->metadata);
+		attrs->metadata = metadata;
+	}
+	if (patch->has_always_on)
+		attrs->always_on = patch->always_on;
+	if (patch->has_timeout)
+		attrs->timeout_sec = (uint32_t)patch->timeout_sec;
+	if (patch->has_always_on || patch->has_timeout)
+		clock_extend(sandbox);
+	if (patch->has_on_timeout)
+		attrs->on_timeout = (uint8_t)patch->on_timeout;
+	if (patch->has_auto_resume)
+		attrs->auto_resume = patch->auto_resume;
+	if (patch->has_idle_timeout) {
+		attrs->idle_timeout_sec = (uint32_t)patch->idle_timeout_sec;
+		sandbox->active_ms = time_boot_ms();
+		sandbox->idle_left_ms = 0;
+	}
+	return save(sandbox, err);
+}
+
+int sandbox_extend(struct sandbox *sandbox, int64_t timeout_sec, struct err *err)
+{
+	if (alive(sandbox, err) < 0)
+		return -1;
+	if (timeout_sec > 0)
+		sandbox->attrs.timeout_sec = (uint32_t)timeout_sec;
+	clock_extend(sandbox);
+	return save(sandbox, err);
+}
+
+static void on_stat(void *arg, const struct engine_stat *stat, const struct err *err)
+{
+	struct call *call = arg;
+	sandbox_metrics_fn done = (sandbox_metrics_fn)call->fn;
+	void *done_arg = call->arg;
+	struct sandbox_metrics metrics = { 0 };
+	slot_handle handle = call->sandbox;
+	struct service *service = call_end(call);
+	struct sandbox *sandbox = service ? sandbox_get(service, handle) : NULL;
+
+	if (!service)
+		return;
+	if (!err && sandbox)
+		history_first(sandbox, stat);
+	if (!err)
+		metrics = (struct sandbox_metrics){ .memory_bytes = stat->memory_bytes,
+						    .memory_peak_bytes = stat->memory_peak_bytes,
+						    .memory_limit_bytes = stat->memory_limit_bytes,
+						    .cpu_us = stat->cpu_us,
+						    .pids = stat->pids,
+						    .disk_bytes = stat->disk_bytes,
+						    .disk_limit_bytes = stat->disk_limit_bytes,
+						    .oom_kills = stat->oom_kills };
+	done(done_arg, err ? NULL : &metrics, err);
+}
+
+int sandbox_metrics(struct sandbox *sandbox, sandbox_metrics_fn done, void *arg, struct err *err)
+{
+	struct service_engine *engine = sandbox->engine;
+	struct call *call;
+
+	if (alive(sandbox, err) < 0)
+		return -1;
+	call = call_new(sandbox->service, sandbox->handle, err);
+	if (!call)
+		return -1;
+	call->fn = (void (*)(void))done;
+	call->arg = arg;
+	history_asked(sandbox);
+	if (engine->driver->stat(engine->engine, sandbox->id, on_stat, call, err) < 0) {
+		(void)call_end(call);
+		return -1;
+	}
+	return 0;
+}

@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the service tells about, in the words of events. Commands are not told: they hold secrets.
+ */
+#include "base/log.h"
+#include "base/time.h"
+#include "service/bus_private.h"
+
+static_assert((int)EVENT_SANDBOX_PROVISIONING == (int)SANDBOX_PROVISIONING &&
+		      (int)EVENT_SANDBOX_ERROR == (int)SANDBOX_ERROR,
+	      "the events of states stand in the order of the states");
+
+#define WARN_MS 30000 /* before the end; of short timeouts their last tenth */
+
+static struct json_writer begin(const struct sandbox *sandbox)
+{
+	struct bus *bus = sandbox->service->bus;
+	struct json_writer w;
+
+	buf_clear(&bus->scratch);
+	json_writer_init(&w, &bus->scratch);
+	json_begin_object(&w, NULL);
+	return w;
+}
+
+static void send(const struct sandbox *sandbox, enum event_type type, struct json_writer *w)
+{
+	const struct sandbox_attrs *attrs = &sandbox->attrs;
+	struct event event = { .type = event_names[type],
+			       .sandbox_id = sandbox->id,
+			       .owner = attrs->owner,
+			       .external_workspace_id = attrs->external_workspace_id };
+
+	json_end_object(w);
+	if (json_writer_end(w) < 0) {
+		log_warn("sandbox %s: the event %s is lost", sandbox->id, event.type);
+		return;
+	}
+	event.data = buf_str(&sandbox->service->bus->scratch);
+	bus_emit(sandbox->service, &event);
+}
+
+/* The sandbox may be gone: then its workspace is not known any more. */
+void event_snapshot(const struct snapshot *snapshot, bool created)
+{
+	struct service *service = snapshot->service;
+	const struct sandbox *sandbox = map_get(&service->by_id, str_of(snapshot->sandbox_id));
+	struct event event = {
+		.type = event_names[created ? EVENT_SNAPSHOT_CREATED : EVENT_SNAPSHOT_DELETED],
+		.sandbox_id = snapshot->sandbox_id,
+		.owner = snapshot->owner,
+		.external_workspace_id = sandbox ? sandbox->attrs.external_workspace_id : NULL
+	};
+	struct json_writer w;
+
+	if (snapshot->kind != SNAPSHOT_USER || !service->bus)
+		return;
+	buf_clear(&service->bus->scratch);
+	json_writer_init(&w, &service->bus->scratch);
+	json_begin_object(&w, NULL);
+	json_put_text(&w, "snapshot_id", snapshot->id);
+	json_put_int(&w, "size_bytes", (int64_t)snapshot->size_bytes);
+	json_end_object(&w);
+	if (json_writer_end(&w) < 0)
+		return;
+	event.data = buf_str(&service->bus->scratch);
+	bus_emit(service, &event);
+}
+
+void event_state(const struct sandbox *sandbox, const char *previous)
+{
+	struct json_writer w;
+
+	if (sandbox->pooled || !sandbox->service->bus)
+		return;
+	w = begin(sandbox);
+	json_put_text(&w, "state", sandbox_state_names[sandbox->state]);
+	json_put_text(&w, "previous_state", previous);
+	json_put_text(&w, "reason", sandbox_reason_name(sandbox->reason));
+	json_put_text(&w, "name", sandbox->attrs.name);
+	if (sandbox->state == SANDBOX_PAUSED)
+		json_put_text(&w, "pause_kind", pause_kind_names[sandbox->pause_kind]);
+	if (sandbox->state == SANDBOX_ERROR || sandbox->reason == REASON_BOOT_FAILED)
+		json_put_text(&w, "message", sandbox->last_error);
+	send(sandbox, (enum event_type)sandbox->state, &w);
+}
+
+void event_process_started(const struct sandbox *sandbox, const struct event_process *process)
+{
+	struct json_writer w = begin(sandbox);
+
+	json_put_int(&w, "process_id", process->process_id);
+	json_put_text(&w, "kind", process->kind);
+	if (process->run) {
+		json_put_text(&w, "window", process->name);
+		json_put_int(&w, "run", process->run);
+	} else if (process->name && process->name[0]) {
+		json_put_text(&w, "name", process->name);
+	}
+	send(sandbox, EVENT_PROCESS_STARTED, &w);
+}
+
+void event_process_ended(const struct sandbox *sandbox, const struct event_process *process,
+			 const struct process_status *status)
+{
+	struct json_writer w = begin(sandbox);
+
+	json_put_int(&w, "process_id", process->process_id);
+	json_put_text(&w, "kind", process->kind);
+	if (process->run) {
+		json_put_text(&w, "window", process->name);
+		json_put_int(&w, "run", process->run);
+	}
+	process_write_end(status, &w);
+	send(sandbox, EVENT_PROCESS_ENDED, &w);
+}
+
+/* It was told to be started, and could not be. */
+void event_process_refused(const struct sandbox *sandbox, const struct event_process *process,
+			   const struct err *err)
+{
+	struct json_writer w = begin(sandbox);
+
+	json_put_int(&w, "process_id", process->process_id);
+	json_put_text(&w, "kind", process->kind);
+	json_put_text(&w, "reason", "refused");
+	json_put_text(&w, "message", err ? err->message : NULL);
+	send(sandbox, EVENT_PROCESS_ENDED, &w);
+}
+
+static void warn(const struct sandbox *sandbox, enum sandbox_reason what, int64_t left_ms)
+{
+	struct json_writer w = begin(sandbox);
+
+	json_put_text(&w, "reason", sandbox_reason_name(what));
+	json_put_int(&w, "remaining_ms", left_ms);
+	json_put_time(&w, "expires_at", time_real_ms() + left_ms);
+	send(sandbox, EVENT_SANDBOX_DEADLINE, &w);
+}
+
+int64_t event_deadline(const struct sandbox *sandbox, enum sandbox_reason what, int64_t now_ms,
+		       int64_t due_ms, uint32_t timeout_sec, int64_t *warned_ms)
+{
+	int64_t lead_ms = MIN((int64_t)timeout_sec * 100, WARN_MS);
+
+	if (!due_ms || sandbox->state != SANDBOX_RUNNING || *warned_ms == due_ms)
+		return due_ms;
+	if (now_ms < due_ms - lead_ms)
+		return due_ms - lead_ms;
+	*warned_ms = due_ms;
+	warn(sandbox, what, due_ms - now_ms);
+	return due_ms;
+}

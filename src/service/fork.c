@@ -1,0 +1,301 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Forking: one snapshot, during which alone the source stands still, and then as many sandboxes
+ * made from it as asked for, a few at a time. Children have what the source was told at its
+ * creation, and nothing that must be one's own: no name, no idempotency key.
+ */
+#include <errno.h>
+#include <stdio.h>
+
+#include "base/log.h"
+#include "service/private.h"
+
+#define FORK_PARALLEL 8 /* children being made at once, of one call */
+
+/* Owner: its fork. */
+struct child {
+	struct fork *fork;
+	slot_handle sandbox; /* 0: it is not made */
+	struct err err;
+};
+
+/* Owner: service->forks until the last child is there. */
+struct fork {
+	struct fork *prev, *next;
+	struct service *service;
+	struct service_engine *engine;
+	struct template *template;
+	struct snapshot *snapshot;  /* NULL while it is being taken */
+	struct sandbox_attrs attrs; /* of every child, but for the name */
+	fork_each_fn each;
+	void *arg;
+	uint32_t count, begun, ended;
+	bool starting; /* inside start_some() */
+	struct child *children;
+};
+
+static void fork_free(struct fork *f)
+{
+	struct service *service = f->service;
+
+	if (f->prev)
+		f->prev->next = f->next;
+	else if (service->forks == f)
+		service->forks = f->next;
+	if (f->next)
+		f->next->prev = f->prev;
+	sandbox_attrs_done(&f->attrs);
+	free(f->children);
+	free(f);
+}
+
+/* All there are is there: from here on no start sweeps them. What has a move or an end of its own
+ * by now has another intent. */
+static void keep_children(struct fork *f)
+{
+	struct store *store = f->service->store;
+	int r = store_begin(store);
+
+	for (uint32_t i = 0; r == 0 && i < f->count; i++) {
+		slot_handle handle = f->children[i].sandbox;
+		const struct sandbox *sandbox = handle ? sandbox_get(f->service, handle) : NULL;
+
+		if (sandbox && sandbox->state == SANDBOX_RUNNING && !sandbox->move)
+			r = store_intent_delete(store, sandbox->row);
+	}
+	if (r == 0)
+		r = store_commit(store);
+	else
+		store_rollback(store);
+	service_wrote(f->service);
+	if (r < 0)
+		log_error("the end of a fork could not be recorded: %s", strerror(-r));
+}
+
+static void finish(struct fork *f)
+{
+	struct service *service = f->service;
+
+	keep_children(f);
+	for (uint32_t i = 0; i < f->count; i++) {
+		struct child *child = &f->children[i];
+		struct sandbox *sandbox =
+			child->sandbox ? sandbox_get(service, child->sandbox) : NULL;
+
+		if (child->sandbox && (!sandbox || sandbox->state == SANDBOX_DESTROYED)) {
+			(void)err_set(&child->err, ERR_SANDBOX_GONE, "the child has ended already");
+			sandbox = NULL;
+		}
+		f->each(f->arg, i, sandbox, sandbox ? NULL : &child->err);
+	}
+	f->each(f->arg, f->count, NULL, NULL);
+	snapshot_unuse(f->snapshot);
+	fork_free(f);
+}
+
+static void start_some(struct fork *f);
+
+static void note(struct child *child, const struct sandbox *sandbox, const struct err *err)
+{
+	if (sandbox)
+		child->sandbox = sandbox->handle;
+	else
+		child->err = *err;
+	child->fork->ended++;
+}
+
+static void on_born(void *arg, const struct sandbox *sandbox, const struct err *err)
+{
+	struct child *child = arg;
+
+	note(child, sandbox, err);
+	start_some(child->fork);
+}
+
+static int name_child(const struct fork *f, uint32_t index, struct sandbox_attrs *attrs,
+		      struct err *err)
+{
+	int r;
+
+	if (!f->attrs.name)
+		return 0;
+	r = f->count == 1 ? asprintf(&attrs->name, "%s", f->attrs.name)
+			  : asprintf(&attrs->name, "%s-%u", f->attrs.name, index + 1);
+	if (r >= 0)
+		return 0;
+	attrs->name = NULL;
+	return err_set(err, ERR_UNAVAILABLE, "out of memory");
+}
+
+static int start_child(struct fork *f, uint32_t index, struct err *err)
+{
+	struct key *key = auth_by_id(f->service, f->attrs.owner);
+	struct sandbox_attrs attrs = f->attrs;
+
+	attrs.name = attrs.external_workspace_id = NULL;
+	attrs.env = attrs.metadata = (struct pairs){ NULL, 0, 0 };
+	if (!key)
+		return err_set(err, ERR_FORBIDDEN, "the key of this call was deleted meanwhile");
+	if (quota_room(f->service, key, err) < 0)
+		return -1;
+	if (f->attrs.external_workspace_id)
+		attrs.external_workspace_id = strdup(f->attrs.external_workspace_id);
+	if ((f->attrs.external_workspace_id && !attrs.external_workspace_id) ||
+	    pairs_from_block(&attrs.env, pairs_block(&f->attrs.env)) < 0 ||
+	    pairs_from_block(&attrs.metadata, pairs_block(&f->attrs.metadata)) < 0) {
+		(void)err_set(err, ERR_UNAVAILABLE, "out of memory");
+		goto fail;
+	}
+	if (name_child(f, index, &attrs, err) < 0)
+		goto fail;
+	if (create_from(f->service, &attrs, f->engine, f->template, f->snapshot, BOOT_FORK, on_born,
+			&f->children[index], err) == 0)
+		return 0;
+fail:
+	sandbox_attrs_done(&attrs);
+	return -1;
+}
+
+static void start_some(struct fork *f)
+{
+	struct err err;
+
+	if (f->starting)
+		return;
+	f->starting = true;
+	while (f->begun < f->count && f->begun - f->ended < FORK_PARALLEL) {
+		uint32_t index = f->begun++;
+
+		f->children[index].fork = f;
+		if (start_child(f, index, &err) < 0)
+			note(&f->children[index], NULL, &err);
+	}
+	f->starting = false;
+	if (f->ended == f->count)
+		finish(f);
+}
+
+static void have_snapshot(struct fork *f, struct snapshot *snapshot)
+{
+	f->snapshot = snapshot_use(snapshot);
+	f->template = snapshot->template;
+	start_some(f);
+}
+
+static void on_taken(void *arg, struct sandbox *sandbox, struct snapshot *snapshot,
+		     const struct err *err)
+{
+	struct fork *f = arg;
+
+	if (!err) {
+		have_snapshot(f, snapshot);
+	} else {
+		f->each(f->arg, f->count, NULL, err);
+		fork_free(f);
+	}
+	if (sandbox)
+		snapshot_move_end(sandbox);
+}
+
+/* A hibernated source is a snapshot already. */
+static void on_turn(void *arg)
+{
+	struct call *call = arg;
+	struct fork *f = call->arg;
+
+	if (call_end(call))
+		start_some(f);
+}
+
+static int start(struct fork *f, struct sandbox *sandbox, struct err *err)
+{
+	struct snapshot_spec spec = { .kind = SNAPSHOT_FORK };
+	struct call *call;
+
+	if (sandbox->state == SANDBOX_PAUSED && sandbox->pause_kind == PAUSE_HIBERNATE) {
+		if (move_check(sandbox, err) < 0)
+			return -1;
+		call = call_new(f->service, 0, err);
+		if (!call)
+			return -1;
+		call->arg = f;
+		if (loop_defer(f->service->loop, on_turn, call) < 0) {
+			(void)call_end(call);
+			return err_set(err, ERR_UNAVAILABLE, "out of memory");
+		}
+		f->snapshot = snapshot_use(sandbox->from);
+		return 0;
+	}
+	if (snapshot_move_begin(sandbox, MOVE_FORK, "fork", err) < 0)
+		return -1;
+	if (snapshot_take(sandbox, &spec, on_taken, f, NULL, err) == 0)
+		return 0;
+	snapshot_move_end(sandbox);
+	return -1;
+}
+
+static int fill(struct fork *f, const struct sandbox *sandbox, const struct key *key,
+		const struct fork_spec *spec, struct err *err)
+{
+	const struct sandbox_attrs *from = &sandbox->attrs;
+
+	f->attrs = *from;
+	f->attrs.name = f->attrs.external_workspace_id = NULL;
+	f->attrs.env = f->attrs.metadata = (struct pairs){ NULL, 0, 0 };
+	f->attrs.pool_mode = POOL_BYPASS;
+	memcpy(f->attrs.owner, key->id, sizeof(f->attrs.owner));
+	if (spec->timeout_sec)
+		f->attrs.timeout_sec = (uint32_t)spec->timeout_sec;
+	if (spec->metadata) {
+		if (pairs_from_json(&f->attrs.metadata, spec->metadata, &pairs_metadata, err) < 0)
+			return -1;
+	} else if (pairs_from_block(&f->attrs.metadata, pairs_block(&from->metadata)) < 0) {
+		goto no_memory;
+	}
+	if (spec->name.n)
+		f->attrs.name = strndup(spec->name.p, spec->name.n);
+	if (from->external_workspace_id)
+		f->attrs.external_workspace_id = strdup(from->external_workspace_id);
+	f->children = calloc(f->count, sizeof(*f->children));
+	if (f->children && (!spec->name.n || f->attrs.name) &&
+	    (!from->external_workspace_id || f->attrs.external_workspace_id) &&
+	    pairs_from_block(&f->attrs.env, pairs_block(&from->env)) == 0)
+		return 0;
+no_memory:
+	return err_set(err, ERR_UNAVAILABLE, "out of memory");
+}
+
+int sandbox_fork(struct sandbox *sandbox, struct key *key, const struct fork_spec *spec,
+		 fork_each_fn each, void *arg, struct err *err)
+{
+	struct service *service = sandbox->service;
+	struct fork *f;
+
+	if (quota_room(service, key, err) < 0)
+		return -1;
+	f = calloc(1, sizeof(*f));
+	if (!f)
+		return err_set(err, ERR_UNAVAILABLE, "out of memory");
+	f->service = service;
+	f->engine = sandbox->engine;
+	f->template = sandbox->template;
+	f->count = (uint32_t)spec->count;
+	f->each = each;
+	f->arg = arg;
+	if (fill(f, sandbox, key, spec, err) < 0 || start(f, sandbox, err) < 0) {
+		fork_free(f);
+		return -1;
+	}
+	f->next = service->forks;
+	if (f->next)
+		f->next->prev = f;
+	service->forks = f;
+	return 0;
+}
+
+/* The service ends; whoever waited is gone already. */
+void fork_stop_all(struct service *service)
+{
+	while (service->forks)
+		fork_free(service->forks);
+}

@@ -1,0 +1,184 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "service/pairs.h"
+
+#include <errno.h>
+
+const struct pairs_rule pairs_env = { "env", 1024, 256, 65536, 131072, true };
+const struct pairs_rule pairs_exec_env = { "env", 4096, 256, 131072, 524288, true };
+const struct pairs_rule pairs_metadata = { "metadata", 64, 64, 1024, 65536, false };
+
+static bool key_char_ok(char c, bool first, bool identifier)
+{
+	bool alpha = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+	bool digit = c >= '0' && c <= '9';
+
+	if (identifier)
+		return alpha || (digit && !first);
+	return alpha || digit || c == '.' || c == '/' || c == ':' || c == '-';
+}
+
+static int check_key(const char *key, const struct pairs_rule *rule, struct err *err)
+{
+	size_t n = strlen(key);
+	bool ok = n > 0 && n <= rule->key_max_bytes;
+
+	for (size_t i = 0; ok && i < n; i++)
+		ok = key_char_ok(key[i], i == 0, rule->identifier_keys);
+	if (ok)
+		return 0;
+	return err_set(err, ERR_INVALID_REQUEST, "%s: key '%.64s' must be 1-%u characters of %s",
+		       rule->what, key, rule->key_max_bytes,
+		       rule->identifier_keys ? "[A-Za-z_][A-Za-z0-9_]*" : "[A-Za-z0-9_./:-]");
+}
+
+static int check_pair(const char *key, const struct json *value, const struct pairs_rule *rule,
+		      struct err *err)
+{
+	struct str text;
+
+	if (check_key(key, rule, err) < 0)
+		return -1;
+	if (json_type(value) != JSON_STRING)
+		return err_set(err, ERR_INVALID_REQUEST, "%s.%s must be a string", rule->what, key);
+	text = json_str(value);
+	if (text.n > rule->value_max_bytes)
+		return err_set(err, ERR_INVALID_REQUEST, "%s.%s must be at most %u bytes",
+			       rule->what, key, rule->value_max_bytes);
+	if (text.n && memchr(text.p, 0, text.n))
+		return err_set(err, ERR_INVALID_REQUEST, "%s.%s must not contain NUL", rule->what,
+			       key);
+	return 0;
+}
+
+static int measure(const struct json *object, const struct pairs_rule *rule, size_t *ret,
+		   struct err *err)
+{
+	const struct json *value;
+	const char *key;
+	size_t total = 0;
+	void *it = NULL;
+
+	while (json_next(object, &it, &key, &value)) {
+		if (check_pair(key, value, rule, err) < 0)
+			return -1;
+		total += strlen(key) + json_str(value).n + 2;
+	}
+	if (total > rule->total_max_bytes)
+		return err_set(err, ERR_INVALID_REQUEST, "%s must be at most %u bytes in all",
+			       rule->what, rule->total_max_bytes);
+	*ret = total;
+	return 0;
+}
+
+int pairs_from_json(struct pairs *ret, const struct json *object, const struct pairs_rule *rule,
+		    struct err *err)
+{
+	struct pairs pairs = { NULL, 0, 0 };
+	const struct json *value;
+	const char *key;
+	void *it = NULL;
+	size_t total = 0;
+
+	if (object && json_size(object) > rule->count_max)
+		return err_set(err, ERR_INVALID_REQUEST, "%s must have at most %u members",
+			       rule->what, rule->count_max);
+	if (object && measure(object, rule, &total, err) < 0)
+		return -1;
+	if (total == 0) {
+		*ret = pairs;
+		return 0;
+	}
+	pairs.p = malloc(total);
+	if (!pairs.p)
+		return err_set(err, ERR_UNAVAILABLE, "out of memory");
+	while (json_next(object, &it, &key, &value)) {
+		struct str text = json_str(value);
+		size_t key_len = strlen(key);
+
+		memcpy(pairs.p + pairs.n, key, key_len);
+		pairs.p[pairs.n + key_len] = '=';
+		if (text.n)
+			memcpy(pairs.p + pairs.n + key_len + 1, text.p, text.n);
+		pairs.n += (uint32_t)(key_len + text.n + 2);
+		pairs.p[pairs.n - 1] = '\0';
+		pairs.count++;
+	}
+	*ret = pairs;
+	return 0;
+}
+
+int pairs_from_block(struct pairs *ret, struct str block)
+{
+	struct pairs pairs = { NULL, 0, 0 };
+
+	if (block.n == 0) {
+		*ret = pairs;
+		return 0;
+	}
+	if (block.p[block.n - 1] != '\0' || block.n > UINT32_MAX)
+		return -EINVAL;
+	for (size_t i = 0; i < block.n; i += strlen(block.p + i) + 1) {
+		if (!strchr(block.p + i, '='))
+			return -EINVAL;
+		pairs.count++;
+	}
+	pairs.p = malloc(block.n);
+	if (!pairs.p)
+		return -ENOMEM;
+	memcpy(pairs.p, block.p, block.n);
+	pairs.n = (uint32_t)block.n;
+	*ret = pairs;
+	return 0;
+}
+
+void pairs_done(struct pairs *pairs)
+{
+	free(pairs->p);
+	*pairs = (struct pairs){ NULL, 0, 0 };
+}
+
+bool pairs_next(const struct pairs *pairs, uint32_t *at, const char **ret)
+{
+	if (*at >= pairs->n)
+		return false;
+	*ret = pairs->p + *at;
+	*at += (uint32_t)strlen(*ret) + 1;
+	return true;
+}
+
+const char *pairs_get(const struct pairs *pairs, struct str key)
+{
+	const char *record;
+	uint32_t at = 0;
+
+	while (pairs_next(pairs, &at, &record)) {
+		struct str k, v;
+
+		if (str_cut(str_of(record), '=', &k, &v) && str_eq(k, key))
+			return v.p;
+	}
+	return NULL;
+}
+
+bool pairs_has(const struct pairs *pairs, struct str key, struct str value)
+{
+	const char *found = pairs_get(pairs, key);
+
+	return found && str_is(value, found);
+}
+
+void pairs_write(const struct pairs *pairs, struct json_writer *w, const char *key)
+{
+	const char *record;
+	uint32_t at = 0;
+	char name[257];
+
+	json_begin_object(w, key);
+	while (pairs_next(pairs, &at, &record)) {
+		struct str k, v;
+
+		if (str_cut(str_of(record), '=', &k, &v) && str_copy(name, sizeof(name), k) == 0)
+			json_put_str(w, name, v);
+	}
+	json_end_object(w);
+}

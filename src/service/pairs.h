@@ -1,0 +1,46 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Small ordered string maps (environment, metadata) in one block of "KEY=VALUE\0" records: the form
+ * a program's environment has, the form the store keeps, and one allocation per sandbox.
+ */
+#ifndef CAY_SERVICE_PAIRS_H
+#define CAY_SERVICE_PAIRS_H
+
+#include "base/err.h"
+#include "base/json.h"
+#include "base/str.h"
+
+struct pairs {
+	char *p; /* heap; NULL when empty */
+	uint32_t n;
+	uint32_t count;
+};
+
+/* What a kind of map allows. Keys never hold '=' or NUL, values never NUL. */
+struct pairs_rule {
+	const char *what; /* field name in messages */
+	uint32_t count_max;
+	uint32_t key_max_bytes;
+	uint32_t value_max_bytes;
+	uint32_t total_max_bytes;
+	bool identifier_keys; /* [A-Za-z_][A-Za-z0-9_]* instead of [A-Za-z0-9_./:-]+ */
+};
+extern const struct pairs_rule pairs_env, pairs_exec_env, pairs_metadata;
+
+int pairs_from_json(struct pairs *ret, const struct json *object, const struct pairs_rule *rule,
+		    struct err *err) _must_check_;
+int pairs_from_block(struct pairs *ret, struct str block) _must_check_; /* -EINVAL, -ENOMEM */
+void pairs_done(struct pairs *pairs);
+/* Walks: start with *at = 0; false at the end. ret is one "KEY=VALUE" record, NUL-terminated. */
+bool pairs_next(const struct pairs *pairs, uint32_t *at, const char **ret);
+/* The value of a key; NULL when absent. */
+const char *pairs_get(const struct pairs *pairs, struct str key);
+bool pairs_has(const struct pairs *pairs, struct str key, struct str value);
+void pairs_write(const struct pairs *pairs, struct json_writer *w, const char *key);
+
+static inline struct str pairs_block(const struct pairs *pairs)
+{
+	return (struct str){ pairs->p, pairs->n };
+}
+
+#endif

@@ -1,0 +1,398 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "service/service.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+#include "base/log.h"
+#include "base/time.h"
+#include "service/private.h"
+
+#define EXECS_MAX 65536
+#define FOLLOWS_MAX 65536
+#define WINDOW_CALLS_MAX 16384
+#define IDEMPOTENCY_EXPIRE_TICKS 3600
+#define EVENTS_KEEP 10000
+#define EVENTS_KEEP_DAYS 7
+#define USAGE_KEEP_DAYS 400
+
+static const struct {
+	uint32_t bit;
+	const char *name;
+} capability_names[] = {
+	{ ENGINE_CAN_ISOLATE, "isolate" },
+	{ ENGINE_CAN_LIMIT_MEMORY, "limit_memory" },
+	{ ENGINE_CAN_LIMIT_CPU, "limit_cpu" },
+	{ ENGINE_CAN_LIMIT_PIDS, "limit_pids" },
+	{ ENGINE_CAN_LIMIT_DISK, "limit_disk" },
+	{ ENGINE_CAN_SURVIVE, "survive_restart" },
+	{ ENGINE_CAN_POOL, "pool" },
+	{ ENGINE_CAN_PAUSE, "pause" },
+	{ ENGINE_CAN_SNAPSHOT, "snapshot" },
+	{ ENGINE_CAN_SNAPSHOT_MEMORY, "snapshot_memory" },
+	{ ENGINE_CAN_NETWORK, "network" },
+};
+
+const struct service_config *service_config(const struct service *service)
+{
+	return &service->config;
+}
+
+const struct service_counters *service_counters(const struct service *service)
+{
+	return &service->counters;
+}
+
+void service_gauges(const struct service *service, struct service_gauges *ret)
+{
+	const struct sandbox *sandbox;
+	uint32_t cursor = 0;
+
+	*ret = (struct service_gauges){ .sweeping = 0 };
+	while ((sandbox = slot_next(&service->sandboxes, &cursor))) {
+		if (sandbox->state == SANDBOX_DESTROYED)
+			ret->sweeping++;
+		if (!sandbox->pooled)
+			ret->by_state[sandbox->state]++;
+	}
+	ret->streams = service->stream_count;
+	pool_gauges(service, ret);
+}
+
+/* ---- engines ---- */
+
+struct service_engine *service_engine_by_name(struct service *service, const char *name)
+{
+	for (size_t i = 0; i < service->engine_count; i++)
+		if (strcmp(service->engines[i].driver->name, name) == 0)
+			return &service->engines[i];
+	return NULL;
+}
+
+struct service_engine *service_engine_find(struct service *service, struct str name,
+					   struct err *err)
+{
+	struct service_engine *engine = NULL;
+
+	for (size_t i = 0; i < service->engine_count && !engine; i++)
+		if (!name.n || str_is(name, service->engines[i].driver->name))
+			engine = &service->engines[i];
+	if (!engine)
+		(void)err_set(err, ERR_INVALID_REQUEST, "engine '%.*s' is not enabled on this host",
+			      (int)MIN(name.n, 64), name.p);
+	else if (!engine->engine || engine->lost || !engine->listed)
+		(void)err_set(err, ERR_UNAVAILABLE, "engine %s is not ready: %s",
+			      engine->driver->name,
+			      engine->why[0] ? engine->why : "it is being connected");
+	else
+		return engine;
+	return NULL;
+}
+
+static void on_engine_lost(void *arg)
+{
+	struct service_engine *engine = arg;
+
+	engine->lost = true;
+	(void)snprintf(engine->why, sizeof(engine->why), "its other end went away");
+	log_warn("engine %s is lost; sandboxes go on, commands too", engine->driver->name);
+}
+
+static void on_engine_back(void *arg)
+{
+	struct service_engine *engine = arg;
+
+	engine->lost = false;
+	engine->why[0] = '\0';
+	log_info("engine %s is there", engine->driver->name);
+	engine->capabilities = engine->engine ? engine->driver->capabilities(engine->engine)
+					      : engine->capabilities;
+	engine->listing = false;
+	reconcile_start(engine);
+}
+
+static int open_engine(struct service *service, const struct engine_driver *driver, struct err *err)
+{
+	struct service_engine *engine = &service->engines[service->engine_count++];
+	struct engine_config config = { .loop = service->loop,
+					.state_dir = service->config.state_dir,
+					.template_dir = service->config.template_dir,
+					.agent_path = service->config.agent_path,
+					.tools_path = service->config.tools_path,
+					.on_lost = on_engine_lost,
+					.on_back = on_engine_back,
+					.arg = engine };
+
+	engine->service = service;
+	engine->driver = driver;
+	if (driver->warning)
+		log_warn("engine %s: %s", driver->name, driver->warning);
+	if (driver->open(&config, &engine->engine, err) < 0) {
+		engine->engine = NULL;
+		return -1;
+	}
+	engine->capabilities = driver->capabilities(engine->engine);
+	return 0;
+}
+
+bool service_ready(const struct service *service, struct err *err)
+{
+	for (size_t i = 0; i < service->engine_count; i++) {
+		const struct service_engine *engine = &service->engines[i];
+
+		if (!engine->engine || engine->lost || !engine->listed) {
+			(void)err_set(err, ERR_UNAVAILABLE, "engine %s is not ready: %s",
+				      engine->driver->name,
+				      engine->why[0] ? engine->why : "it is being connected");
+			return false;
+		}
+	}
+	if (service->closing) {
+		(void)err_set(err, ERR_UNAVAILABLE, "the daemon is shutting down");
+		return false;
+	}
+	return true;
+}
+
+void service_write_engines(const struct service *service, struct json_writer *w)
+{
+	json_begin_array(w, "engines");
+	for (size_t i = 0; i < service->engine_count; i++) {
+		const struct service_engine *engine = &service->engines[i];
+
+		json_begin_object(w, NULL);
+		json_put_text(w, "name", engine->driver->name);
+		json_put_text(w, "label", engine->driver->label);
+		json_put_bool(w, "default", i == 0);
+		json_put_bool(w, "available", engine->engine && !engine->lost && engine->listed);
+		json_put_text(w, "unavailable_because", engine->why[0] ? engine->why : NULL);
+		json_put_text(w, "warning", engine->driver->warning);
+		json_begin_object(w, "capabilities");
+		for (size_t k = 0; k < ARRAY_LEN(capability_names); k++)
+			json_put_bool(w, capability_names[k].name,
+				      (engine->capabilities & capability_names[k].bit) != 0);
+		json_end_object(w);
+		json_end_object(w);
+	}
+	json_end_array(w);
+}
+
+void service_write_warnings(const struct service *service, struct json_writer *w)
+{
+	json_begin_array(w, "warnings");
+	for (size_t i = 0; i < service->engine_count; i++) {
+		const struct service_engine *engine = &service->engines[i];
+
+		if (engine->driver->warning)
+			json_put_text(w, NULL, engine->driver->warning);
+		if (engine->why[0])
+			json_put_text(w, NULL, engine->why);
+		if (engine->engine && (engine->capabilities & ENGINE_CAN_ISOLATE) &&
+		    !(engine->capabilities & ENGINE_CAN_LIMIT_DISK))
+			json_put_text(w, NULL,
+				      "disk_size_mb is not enforced: the storage has no quotas");
+	}
+	json_end_array(w);
+}
+
+/* ---- upkeep ---- */
+
+static void checkpoint_work(void *arg)
+{
+	struct service *service = arg;
+
+	(void)!store_checkpoint(service->store);
+}
+
+static void checkpoint_done(void *arg)
+{
+	struct service *service = arg;
+
+	service->checkpointing = false;
+	store_checkpoint_tail(service->store);
+}
+
+void service_wrote(struct service *service)
+{
+	if (service->checkpointing || !store_wants_checkpoint(service->store))
+		return;
+	if (loop_work(service->loop, checkpoint_work, checkpoint_done, service) == 0)
+		service->checkpointing = true;
+}
+
+static void on_tick(void *arg)
+{
+	struct service *service = arg;
+
+	service->ticks++;
+	pool_tick(service);
+	ready_tick(service);
+	files_tick(service);
+	bus_tick(service);
+	snapshot_tick(service);
+	recover_tick(service);
+	usage_tick(service);
+	history_tick(service);
+	for (size_t i = 0; i < service->engine_count; i++) {
+		struct service_engine *engine = &service->engines[i];
+
+		if (engine->engine && !engine->lost && !engine->listed)
+			reconcile_start(engine);
+	}
+	if (service->ticks % IDEMPOTENCY_EXPIRE_TICKS == 1 &&
+	    store_idempotency_expire(service->store, time_real_ms() - IDEMPOTENCY_KEEP_MS) < 0)
+		log_warn("old idempotency records stay");
+	destroy_check_drained(service);
+}
+
+/* ---- open and close ---- */
+
+static void init_tables(struct service *service)
+{
+	slot_init(&service->sandboxes, SERVICE_OBJECTS_MAX);
+	slot_init(&service->execs, EXECS_MAX);
+	slot_init(&service->follows, FOLLOWS_MAX);
+	slot_init(&service->window_calls, WINDOW_CALLS_MAX);
+	slot_init(&service->files, EXECS_MAX);
+	map_init(&service->by_id);
+	map_init(&service->by_name);
+	map_init(&service->snapshots);
+	map_init(&service->keys_by_hash);
+	map_init(&service->keys_by_id);
+	map_init(&service->template_refs);
+	map_init(&service->idempotency);
+}
+
+static int open_store(struct service *service, struct err *err)
+{
+	char path[4096];
+	int r;
+
+	if (snprintf(path, sizeof(path), "%s/cay.db", service->config.state_dir) >=
+	    (int)sizeof(path))
+		return err_set(err, ERR_INTERNAL, "the state directory's name is too long");
+	r = store_open(path, &service->store);
+	if (r == -ENOTSUP)
+		return err_set(err, ERR_INTERNAL,
+			       "%s was written by a newer version of cay: start that one", path);
+	if (r == -EUCLEAN)
+		return err_set(err, ERR_INTERNAL,
+			       "%s is damaged: move it away and start again, sandboxes are swept",
+			       path);
+	return r < 0 ? err_set_errno(err, ERR_INTERNAL, r, "cannot open %s", path) : 0;
+}
+
+static int start(struct service *service, struct err *err)
+{
+	if (open_store(service, err) < 0 || auth_load(service, err) < 0 ||
+	    bus_open(service, err) < 0)
+		return -1;
+	if (loop_timer_new(service->loop, expiry_on_timer, service, &service->deadline_timer) < 0 ||
+	    loop_timer_new(service->loop, on_tick, service, &service->tick_timer) < 0)
+		return err_set(err, ERR_INTERNAL, "out of memory");
+	for (size_t i = 0; i < SERVICE_ENGINES_MAX && service->config.engines[i]; i++)
+		if (open_engine(service, service->config.engines[i], err) < 0)
+			return -1;
+	if (snapshot_load(service, err) < 0 || reconcile_load(service, err) < 0 ||
+	    usage_load(service, err) < 0)
+		return -1;
+	for (size_t i = 0; i < service->engine_count; i++)
+		reconcile_start(&service->engines[i]);
+	loop_timer_set(service->tick_timer, SERVICE_TICK_MS, SERVICE_TICK_MS);
+	return 0;
+}
+
+static void set_defaults(struct service_config *config)
+{
+#define USUALLY(member, value)                    \
+	do                                        \
+		if (!config->member)              \
+			config->member = (value); \
+	while (0)
+	USUALLY(processes_per_sandbox, PROCESSES_PER_SANDBOX);
+	USUALLY(max_snapshots_per_key, SNAPSHOTS_PER_KEY);
+	USUALLY(windows_per_sandbox, WINDOWS_PER_SANDBOX);
+	USUALLY(streams_per_key, STREAMS_PER_KEY);
+	USUALLY(output_ring_bytes, OUTPUT_RING_BYTES);
+	USUALLY(output_keep_sec, OUTPUT_KEEP_SEC);
+	USUALLY(ready_wait_ms, READY_WAIT_DEFAULT_MS);
+	USUALLY(events_keep, EVENTS_KEEP);
+	USUALLY(events_keep_days, EVENTS_KEEP_DAYS);
+	USUALLY(usage_keep_days, USAGE_KEEP_DAYS);
+#undef USUALLY
+}
+
+int service_open(const struct service_config *config, struct service **ret, struct err *err)
+{
+	struct service *service = calloc(1, sizeof(*service));
+
+	if (!service)
+		return err_set(err, ERR_INTERNAL, "out of memory");
+	service->config = *config;
+	set_defaults(&service->config);
+	service->loop = config->loop;
+	time_boot_id(service->boot_id);
+	init_tables(service);
+	if (start(service, err) < 0) {
+		service_close(service);
+		return -1;
+	}
+	*ret = service;
+	return 0;
+}
+
+static void drop_sandboxes(struct service *service)
+{
+	struct sandbox *sandbox;
+	uint32_t cursor = 0;
+
+	while ((sandbox = slot_next(&service->sandboxes, &cursor))) {
+		if (sandbox->link)
+			link_free(TAKE_PTR(sandbox->link));
+		creation_free(TAKE_PTR(sandbox->creation));
+		sandbox_drop(sandbox);
+	}
+}
+
+void service_close(struct service *service)
+{
+	if (!service)
+		return;
+	/* A checkpoint under way uses the store on another thread. */
+	while (service->checkpointing)
+		loop_turn(service->loop, 10);
+	service->closing = true;
+	pool_stop(service);
+	window_stop_all(service);
+	exec_stop_all(service);
+	follow_stop_all(service);
+	start_stop_all(service);
+	files_stop_all(service);
+	fork_stop_all(service);
+	for (struct call *call = service->calls; call; call = call->next)
+		call->service = NULL;
+	service->calls = NULL;
+	drop_sandboxes(service);
+	snapshot_done_all(service);
+	bus_done(service);
+	forget_done(service);
+	pool_done(service);
+	for (size_t i = 0; i < service->engine_count; i++)
+		if (service->engines[i].engine)
+			service->engines[i].driver->close(service->engines[i].engine);
+	loop_timer_free(service->deadline_timer);
+	loop_timer_free(service->tick_timer);
+	build_done_all(service);
+	idempotency_done(service);
+	template_done(service);
+	auth_done(service);
+	map_done(&service->by_id);
+	map_done(&service->by_name);
+	slot_done(&service->sandboxes);
+	slot_done(&service->execs);
+	slot_done(&service->follows);
+	slot_done(&service->window_calls);
+	slot_done(&service->files);
+	store_close(service->store);
+	free(service);
+}

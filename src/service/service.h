@@ -1,0 +1,91 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The product's rules behind every face: sandboxes, commands, keys, quotas, templates, pools. The
+ * service never sees HTTP, a face never sees an engine or the store.
+ */
+#ifndef CAY_SERVICE_SERVICE_H
+#define CAY_SERVICE_SERVICE_H
+
+#include "base/err.h"
+#include "base/json.h"
+
+struct engine_driver;
+struct loop;
+struct service;
+
+#define SERVICE_ENGINES_MAX 4
+
+/* Runs one template build as root elsewhere; done is called once on the loop. NULL: unsupported. */
+typedef void (*service_build_done_fn)(void *arg, const struct err *err);
+typedef int (*service_build_fn)(void *engine, const char *name, int log_fd,
+				service_build_done_fn done, void *arg, struct err *err);
+
+struct service_config {
+	struct loop *loop;
+	const char *state_dir;
+	const char *template_dir;
+	const char *agent_path;
+	const char *tools_path;
+	const struct engine_driver *engines[SERVICE_ENGINES_MAX]; /* the first is the default */
+	const char *build_engine; /* name of the engine whose handle build gets */
+	service_build_fn build;
+	const char *default_template;
+	bool pool_enabled;
+	uint32_t pool_min; /* per popular template */
+	uint32_t pool_max;
+	uint32_t pids_max;
+	uint32_t max_sandboxes;		/* on this host */
+	uint32_t max_sandboxes_per_key; /* keys with the admin scope are not counted */
+	uint32_t max_snapshots_per_key; /* likewise; 0: the default */
+	uint32_t create_rate_per_sec;	/* per key; 0: no limit */
+	uint32_t processes_per_sandbox; /* running; 0 here and below: the default */
+	uint32_t windows_per_sandbox;
+	uint32_t streams_per_key;
+	uint32_t output_ring_bytes;    /* of each stream of a process */
+	uint32_t output_keep_sec;      /* after its end */
+	uint32_t ready_wait_ms;	       /* how long calls wait for a link that is being made */
+	uint32_t file_ops_per_sandbox; /* at once; 0: the default */
+	uint32_t events_keep;	       /* so many; 0 here and below: the default */
+	uint32_t events_keep_days;
+	uint32_t usage_keep_days;
+};
+
+/* Opens the state and the engines and starts to find the sandboxes again. The config's strings must
+ * outlive the service. */
+int service_open(const struct service_config *config, struct service **ret,
+		 struct err *err) _must_check_;
+/* Sandboxes live on. Nothing of the service is called back afterwards. */
+void service_close(struct service *service);
+
+/* Whether every engine has answered once and its sandboxes are known; why not goes to err. */
+bool service_ready(const struct service *service, struct err *err);
+/* Ends every sandbox and pool member; done once nothing is left (or after limit_ms with an error).
+ */
+int service_destroy_all(struct service *service, int64_t limit_ms,
+			void (*done)(void *arg, const struct err *err), void *arg,
+			struct err *err) _must_check_;
+
+/* Figures for /metrics. */
+struct service_counters {
+	uint64_t creates_cold, creates_pool, creates_failed, destroys;
+	uint64_t pool_hits, pool_misses, pool_fills, pool_fill_failures;
+	uint64_t execs, exec_refusals, processes, window_runs;
+	uint64_t file_ops;
+	uint64_t create_us_sum, exec_us_sum;
+	uint64_t deaths_oom, deaths_crash, deaths_lost, timeouts, idle_timeouts;
+};
+const struct service_counters *service_counters(const struct service *service);
+struct service_gauges {
+	uint32_t by_state[5]; /* enum sandbox_state */
+	uint32_t pool_ready, pool_filling, pool_target;
+	uint32_t sweeping;
+	uint32_t streams; /* open */
+};
+void service_gauges(const struct service *service, struct service_gauges *ret);
+
+/* The engines with what each can do on this host, and the warnings an operator should see. */
+void service_write_engines(const struct service *service, struct json_writer *w);
+void service_write_warnings(const struct service *service, struct json_writer *w);
+const struct service_config *service_config(const struct service *service);
+
+#endif

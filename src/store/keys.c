@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "store/store.h"
+
+#include <errno.h>
+
+#include "store/statement.h"
+
+int store_key_put(struct store *store, const struct store_key *key)
+{
+	int r = 0;
+	sqlite3_stmt *stmt = statement_get(store, STATEMENT_KEY_PUT, &r);
+
+	if (!stmt)
+		return r;
+	statement_bind_text(stmt, 1, key->id);
+	statement_bind_text(stmt, 2, key->name);
+	(void)sqlite3_bind_blob(stmt, 3, key->hash, sizeof(key->hash), SQLITE_STATIC);
+	(void)sqlite3_bind_int64(stmt, 4, key->scopes);
+	(void)sqlite3_bind_int64(stmt, 5, key->max_sandboxes);
+	(void)sqlite3_bind_int64(stmt, 6, key->created_ms);
+	return statement_run(stmt);
+}
+
+int store_key_delete(struct store *store, const char *id)
+{
+	int r = 0;
+	sqlite3_stmt *stmt = statement_get(store, STATEMENT_KEY_DELETE, &r);
+
+	if (!stmt)
+		return r;
+	statement_bind_text(stmt, 1, id);
+	return statement_run(stmt);
+}
+
+int store_key_each(struct store *store, store_key_fn fn, void *arg)
+{
+	int r = 0, code;
+	sqlite3_stmt *stmt = statement_get(store, STATEMENT_KEY_EACH, &r);
+
+	if (!stmt)
+		return r;
+	while ((code = sqlite3_step(stmt)) == SQLITE_ROW && r == 0) {
+		struct store_key key = {
+			.id = statement_text(stmt, 0),
+			.name = statement_text(stmt, 1),
+			.scopes = (uint32_t)sqlite3_column_int64(stmt, 3),
+			.max_sandboxes = sqlite3_column_int64(stmt, 4),
+			.created_ms = sqlite3_column_int64(stmt, 5),
+		};
+		struct str hash = statement_blob(stmt, 2);
+
+		if (hash.n != sizeof(key.hash)) {
+			r = -EUCLEAN;
+			break;
+		}
+		memcpy(key.hash, hash.p, sizeof(key.hash));
+		r = fn(arg, &key);
+	}
+	(void)sqlite3_reset(stmt);
+	return r ? r : store_errno(code);
+}

@@ -1,0 +1,134 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The schema as a list of steps. A step, once released, is never changed: a new one is added.
+ * All missing steps run in one transaction, so a crash leaves the old schema or the new one.
+ */
+#include <errno.h>
+
+#include "store/statement.h"
+
+static const char *const steps[] = {
+	/* 1: the foundation. rows of sandboxes are addressed by their own number, so that the hot
+	 * path keeps no second index; names and ids are unique in the daemon's memory. */
+	"CREATE TABLE sandboxes("
+	" row INTEGER PRIMARY KEY, seq INTEGER NOT NULL, id TEXT NOT NULL, name TEXT, owner TEXT,"
+	" state TEXT NOT NULL, reason TEXT, engine TEXT NOT NULL, template_name TEXT NOT NULL,"
+	" template_hash TEXT NOT NULL, boot_path TEXT, pool_mode TEXT,"
+	" external_workspace_id TEXT, last_error TEXT, env BLOB, metadata BLOB,"
+	" pooled INTEGER NOT NULL, always_on INTEGER NOT NULL, cpu_count INTEGER NOT NULL,"
+	" memory_mb INTEGER NOT NULL, disk_size_mb INTEGER NOT NULL,"
+	" timeout_sec INTEGER NOT NULL, idle_timeout_sec INTEGER NOT NULL,"
+	" created_ms INTEGER NOT NULL, started_ms INTEGER NOT NULL, expires_ms INTEGER NOT NULL,"
+	" boot_us INTEGER NOT NULL);"
+	"CREATE TABLE intents("
+	" row INTEGER PRIMARY KEY, kind INTEGER NOT NULL, created_ms INTEGER NOT NULL);"
+	"CREATE TABLE keys("
+	" id TEXT PRIMARY KEY, name TEXT NOT NULL, hash BLOB NOT NULL UNIQUE,"
+	" scopes INTEGER NOT NULL, max_sandboxes INTEGER NOT NULL, created_ms INTEGER NOT NULL);"
+	"CREATE TABLE idempotency("
+	" owner TEXT NOT NULL, key TEXT NOT NULL, body_hash BLOB NOT NULL, sandbox_id TEXT,"
+	" status INTEGER NOT NULL, body BLOB, created_ms INTEGER NOT NULL,"
+	" PRIMARY KEY(owner, key)) WITHOUT ROWID;"
+	"CREATE TABLE meta(name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;",
+
+	/* events: told in the order of ids, which are never used twice (meta 'event_ids'). */
+	"CREATE TABLE events("
+	" id INTEGER PRIMARY KEY, ms INTEGER NOT NULL, type TEXT NOT NULL,"
+	" sandbox_id TEXT NOT NULL, owner TEXT NOT NULL, external_workspace_id TEXT,"
+	" data TEXT NOT NULL);",
+
+	/* life cycle. due_ms is of the boot clock that clock names; left_ms and idle_left_ms are
+	 * what a paused one has left; from_id is the snapshot with a paused one's files. */
+	"ALTER TABLE sandboxes ADD COLUMN pause_kind TEXT;"
+	"ALTER TABLE sandboxes ADD COLUMN from_id TEXT;"
+	"ALTER TABLE sandboxes ADD COLUMN on_timeout TEXT;"
+	"ALTER TABLE sandboxes ADD COLUMN clock TEXT;"
+	"ALTER TABLE sandboxes ADD COLUMN auto_resume INTEGER NOT NULL DEFAULT 0;"
+	"ALTER TABLE sandboxes ADD COLUMN due_ms INTEGER NOT NULL DEFAULT 0;"
+	"ALTER TABLE sandboxes ADD COLUMN left_ms INTEGER NOT NULL DEFAULT 0;"
+	"ALTER TABLE sandboxes ADD COLUMN idle_left_ms INTEGER NOT NULL DEFAULT 0;"
+	"CREATE TABLE snapshots("
+	" id TEXT PRIMARY KEY, seq INTEGER NOT NULL, owner TEXT NOT NULL, sandbox_id TEXT NOT NULL,"
+	" engine TEXT NOT NULL, kind TEXT NOT NULL, state TEXT NOT NULL,"
+	" template_name TEXT NOT NULL, template_hash TEXT NOT NULL, comment TEXT, env BLOB,"
+	" cpu_count INTEGER NOT NULL, memory_mb INTEGER NOT NULL, disk_size_mb INTEGER NOT NULL,"
+	" size_bytes INTEGER NOT NULL, created_ms INTEGER NOT NULL, expires_ms INTEGER NOT NULL"
+	") WITHOUT ROWID;",
+
+	/* usage: one row per interval in one state; to_ms 0 while it lasts. */
+	"CREATE TABLE usage("
+	" sandbox_id TEXT NOT NULL, from_ms INTEGER NOT NULL, kind INTEGER NOT NULL,"
+	" to_ms INTEGER NOT NULL, owner TEXT NOT NULL, external_workspace_id TEXT,"
+	" cpu_count INTEGER NOT NULL, memory_mb INTEGER NOT NULL, disk_bytes INTEGER NOT NULL,"
+	" PRIMARY KEY(sandbox_id, from_ms, kind)) WITHOUT ROWID;",
+
+	/* a start looks for the few intervals that last among all that ended. */
+	"CREATE INDEX usage_open ON usage(sandbox_id) WHERE to_ms=0;",
+};
+
+int schema_version(void)
+{
+	return (int)ARRAY_LEN(steps);
+}
+
+static int read_version(sqlite3 *db, int *ret)
+{
+	sqlite3_stmt *stmt = NULL;
+	int code = sqlite3_prepare_v2(db, "SELECT COALESCE(MAX(version),0) FROM migrations", -1,
+				      &stmt, NULL);
+	int r = store_errno(code);
+
+	if (r == 0) {
+		code = sqlite3_step(stmt);
+		if (code == SQLITE_ROW)
+			*ret = sqlite3_column_int(stmt, 0);
+		r = store_errno(code);
+	}
+	(void)sqlite3_finalize(stmt);
+	return r;
+}
+
+static int apply_step(sqlite3 *db, int version)
+{
+	char note[128];
+	int code = sqlite3_exec(db, steps[version - 1], NULL, NULL, NULL);
+
+	if (code != SQLITE_OK)
+		return store_errno(code);
+	(void)sqlite3_snprintf(sizeof(note), note,
+			       "INSERT INTO migrations(version,applied_at) "
+			       "VALUES(%d,strftime('%%Y-%%m-%%dT%%H:%%M:%%SZ','now'))",
+			       version);
+	return store_errno(sqlite3_exec(db, note, NULL, NULL, NULL));
+}
+
+static int migrate_in_transaction(sqlite3 *db)
+{
+	int version = 0;
+	int r = store_errno(sqlite3_exec(db,
+					 "CREATE TABLE IF NOT EXISTS migrations("
+					 "version INTEGER PRIMARY KEY, applied_at TEXT NOT NULL)",
+					 NULL, NULL, NULL));
+
+	if (r == 0)
+		r = read_version(db, &version);
+	if (r == 0 && version > schema_version())
+		r = -ENOTSUP;
+	while (r == 0 && version < schema_version())
+		r = apply_step(db, ++version);
+	return r;
+}
+
+int schema_migrate(sqlite3 *db)
+{
+	int r = store_errno(sqlite3_exec(db, "BEGIN IMMEDIATE", NULL, NULL, NULL));
+
+	if (r < 0)
+		return r;
+	r = migrate_in_transaction(db);
+	if (r == 0)
+		r = store_errno(sqlite3_exec(db, "COMMIT", NULL, NULL, NULL));
+	if (r < 0)
+		(void)sqlite3_exec(db, "ROLLBACK", NULL, NULL, NULL);
+	return r;
+}

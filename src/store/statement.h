@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Inside src/store only: the connection and the one table of SQL statements, prepared once. */
+#ifndef CAY_STORE_STATEMENT_H
+#define CAY_STORE_STATEMENT_H
+
+#include <sqlite3.h>
+
+#include "store/store.h"
+
+/* X(symbol, SQL) */
+#define STATEMENT_TABLE(X)                                                                         \
+	X(BEGIN, "BEGIN IMMEDIATE")                                                                \
+	X(COMMIT, "COMMIT")                                                                        \
+	X(ROLLBACK, "ROLLBACK")                                                                    \
+	X(SANDBOX_PUT, "INSERT OR REPLACE INTO sandboxes("                                         \
+		       "row,seq,id,name,owner,state,reason,engine,template_name,"                  \
+		       "template_hash,boot_path,pool_mode,external_workspace_id,"                  \
+		       "last_error,pause_kind,from_id,on_timeout,clock,env,metadata,"              \
+		       "pooled,always_on,auto_resume,cpu_count,memory_mb,disk_size_mb,"            \
+		       "timeout_sec,idle_timeout_sec,created_ms,started_ms,expires_ms,"            \
+		       "boot_us,due_ms,left_ms,idle_left_ms) VALUES("                              \
+		       "?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16,?17,"               \
+		       "?18,?19,?20,?21,?22,?23,?24,?25,?26,?27,?28,?29,?30,?31,?32,"              \
+		       "?33,?34,?35)")                                                             \
+	X(SANDBOX_STATE, "UPDATE sandboxes SET state=?2,reason=?3,last_error=?4 WHERE row=?1")     \
+	X(SANDBOX_DELETE, "DELETE FROM sandboxes WHERE row=?1")                                    \
+	X(SANDBOX_EACH, "SELECT "                                                                  \
+			"row,seq,id,name,owner,state,reason,engine,template_name,"                 \
+			"template_hash,boot_path,pool_mode,external_workspace_id,"                 \
+			"last_error,pause_kind,from_id,on_timeout,clock,env,metadata,"             \
+			"pooled,always_on,auto_resume,cpu_count,memory_mb,disk_size_mb,"           \
+			"timeout_sec,idle_timeout_sec,created_ms,started_ms,expires_ms,"           \
+			"boot_us,due_ms,left_ms,idle_left_ms "                                     \
+			"FROM sandboxes ORDER BY seq")                                             \
+	X(INTENT_PUT, "INSERT OR REPLACE INTO intents(row,kind,created_ms) VALUES(?1,?2,?3)")      \
+	X(INTENT_DELETE, "DELETE FROM intents WHERE row=?1")                                       \
+	X(INTENT_EACH, "SELECT row,kind FROM intents ORDER BY row")                                \
+	X(KEY_PUT, "INSERT INTO keys(id,name,hash,scopes,max_sandboxes,created_ms) "               \
+		   "VALUES(?1,?2,?3,?4,?5,?6)")                                                    \
+	X(KEY_DELETE, "DELETE FROM keys WHERE id=?1")                                              \
+	X(KEY_EACH, "SELECT id,name,hash,scopes,max_sandboxes,created_ms FROM keys "               \
+		    "ORDER BY created_ms,id")                                                      \
+	X(IDEMPOTENCY_PUT, "INSERT OR REPLACE INTO idempotency(owner,key,body_hash,sandbox_id,"    \
+			   "status,body,created_ms) VALUES(?1,?2,?3,?4,0,NULL,?5)")                \
+	X(IDEMPOTENCY_FINISH,                                                                      \
+	  "UPDATE idempotency SET status=?3,body=?4 WHERE owner=?1 AND key=?2")                    \
+	X(IDEMPOTENCY_GET, "SELECT body_hash,status,sandbox_id,body,created_ms FROM idempotency "  \
+			   "WHERE owner=?1 AND key=?2")                                            \
+	X(IDEMPOTENCY_DELETE, "DELETE FROM idempotency WHERE owner=?1 AND key=?2")                 \
+	X(IDEMPOTENCY_EXPIRE, "DELETE FROM idempotency WHERE created_ms<?1")                       \
+	X(SNAPSHOT_PUT, "INSERT OR REPLACE INTO snapshots("                                        \
+			"id,seq,owner,sandbox_id,engine,kind,state,template_name,"                 \
+			"template_hash,comment,env,cpu_count,memory_mb,disk_size_mb,"              \
+			"size_bytes,created_ms,expires_ms) VALUES("                                \
+			"?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16,?17)")             \
+	X(SNAPSHOT_DELETE, "DELETE FROM snapshots WHERE id=?1")                                    \
+	X(SNAPSHOT_EACH, "SELECT "                                                                 \
+			 "id,seq,owner,sandbox_id,engine,kind,state,template_name,"                \
+			 "template_hash,comment,env,cpu_count,memory_mb,disk_size_mb,"             \
+			 "size_bytes,created_ms,expires_ms "                                       \
+			 "FROM snapshots ORDER BY seq")                                            \
+	X(EVENT_PUT, "INSERT INTO events(id,ms,type,sandbox_id,owner,external_workspace_id,data) " \
+		     "VALUES(?1,?2,?3,?4,?5,?6,?7)")                                               \
+	X(EVENT_RANGE, "SELECT (SELECT MIN(id) FROM events),(SELECT MAX(id) FROM events),"         \
+		       "(SELECT COUNT(*) FROM events)")                                            \
+	X(EVENT_EACH, "SELECT id,ms,type,sandbox_id,owner,external_workspace_id,data FROM events " \
+		      "WHERE id>?1 ORDER BY id LIMIT ?2")                                          \
+	X(EVENT_OF, "SELECT 1 FROM events WHERE sandbox_id=?1 AND (?2 IS NULL OR owner=?2) "       \
+		    "LIMIT 1")                                                                     \
+	X(EVENT_NTH, "SELECT id FROM events ORDER BY id LIMIT 1 OFFSET ?1")                        \
+	X(EVENT_OLDER, "SELECT MAX(id) FROM (SELECT id,ms FROM events ORDER BY id LIMIT ?2) "      \
+		       "WHERE ms<?1")                                                              \
+	X(EVENT_TRIM, "DELETE FROM events WHERE id<=?1")                                           \
+	X(USAGE_PUT, "INSERT OR REPLACE INTO usage(sandbox_id,from_ms,kind,to_ms,owner,"           \
+		     "external_workspace_id,cpu_count,memory_mb,disk_bytes) "                      \
+		     "VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9)")                                         \
+	X(USAGE_OPEN, "SELECT sandbox_id,from_ms,kind,to_ms,owner,external_workspace_id,"          \
+		      "cpu_count,memory_mb,disk_bytes FROM usage WHERE to_ms=0")                   \
+	X(USAGE_CLOSE, "UPDATE usage SET to_ms=MAX(from_ms,?2) WHERE sandbox_id=?1 AND to_ms=0")   \
+	X(USAGE_LAST, "SELECT MAX(to_ms) FROM usage WHERE sandbox_id=?1")                          \
+	X(USAGE_EXPIRE, "DELETE FROM usage WHERE to_ms>0 AND to_ms<?1")                            \
+	X(USAGE_SUM,                                                                               \
+	  "SELECT owner,external_workspace_id,COUNT(DISTINCT sandbox_id),"                         \
+	  "SUM(CASE kind WHEN 1 THEN d ELSE 0 END),SUM(CASE kind WHEN 2 THEN d ELSE 0 END),"       \
+	  "SUM(CASE kind WHEN 1 THEN 1.0*d*cpu_count ELSE 0 END),"                                 \
+	  "SUM(CASE kind WHEN 1 THEN 1.0*d*memory_mb ELSE 0 END),"                                 \
+	  "SUM(CASE kind WHEN 2 THEN 1.0*d*disk_bytes ELSE 0 END) FROM (SELECT *,"                 \
+	  "MIN(CASE to_ms WHEN 0 THEN MAX(from_ms,?3) ELSE to_ms END,?2)-MAX(from_ms,?1) AS d "    \
+	  "FROM usage WHERE (?4 IS NULL OR owner=?4) AND "                                         \
+	  "(?5 IS NULL OR external_workspace_id=?5) AND (?6 IS NULL OR sandbox_id=?6)) "           \
+	  "WHERE d>0 OR (d=0 AND from_ms>=?1 AND from_ms<?2) "                                     \
+	  "GROUP BY owner,external_workspace_id ORDER BY owner,external_workspace_id")             \
+	X(META_GET, "SELECT value FROM meta WHERE name=?1")                                        \
+	X(META_PUT, "INSERT OR REPLACE INTO meta(name,value) VALUES(?1,?2)")
+
+enum statement {
+#define X(sym, sql) STATEMENT_##sym,
+	STATEMENT_TABLE(X)
+#undef X
+		STATEMENT_COUNT
+};
+
+/* Owner: the service. Prepared statements live as long as the connection. */
+struct store {
+	sqlite3 *db;
+	sqlite3 *checkpoint_db; /* used by store_checkpoint() only */
+	sqlite3_stmt *statements[STATEMENT_COUNT];
+	int wal_pages;
+	bool durable; /* the open transaction syncs at its commit */
+};
+
+int store_errno(int sqlite_code);
+/* A prepared, reset statement; NULL with *ret_error = -errno when it cannot be prepared. */
+sqlite3_stmt *statement_get(struct store *store, enum statement which, int *ret_error) _must_check_;
+/* Runs a statement that yields no rows, and resets it. */
+int statement_run(sqlite3_stmt *stmt) _must_check_;
+void statement_bind_text(sqlite3_stmt *stmt, int at, const char *text); /* NULL binds null */
+void statement_bind_blob(sqlite3_stmt *stmt, int at, struct str bytes);
+const char *statement_text(sqlite3_stmt *stmt, int column);
+struct str statement_blob(sqlite3_stmt *stmt, int column);
+
+/* schema.c: 0, -ENOTSUP when the database is newer than this program, or -errno. */
+int schema_migrate(sqlite3 *db) _must_check_;
+int schema_version(void);
+
+#endif

@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The daemon's state on disk: SQLite in WAL mode, one connection on the loop's thread plus one that
+ * only checkpoints. A commit survives the daemon's death at once (the kernel holds the pages); only
+ * what must survive a power cut too is committed in a durable transaction.
+ */
+#ifndef CAY_STORE_STORE_H
+#define CAY_STORE_STORE_H
+
+#include "base/macro.h"
+#include "base/str.h"
+
+struct store;
+
+/* The WAL is copied back into the database off the loop once it has grown past this. */
+#define STORE_WAL_PAGES_MAX 1000
+/* Past this the tail is copied on the loop as well: a writer that never rests cannot grow it. */
+#define STORE_WAL_PAGES_HARD 8000
+
+/*
+ * Opens or makes the database, checks it and brings its schema up to date.
+ * -EUCLEAN: it is damaged; -ENOTSUP: a newer version of the program wrote it; else -errno.
+ */
+int store_open(const char *path, struct store **ret) _must_check_;
+void store_close(struct store *store);
+
+/* Statements outside begin/commit are transactions of their own. */
+int store_begin(struct store *store) _must_check_;
+/* As store_begin(), but its commit returns only when the disk has the bytes. */
+int store_begin_durable(struct store *store) _must_check_;
+int store_commit(struct store *store) _must_check_;
+void store_rollback(struct store *store);
+
+/* Whether the WAL has grown past STORE_WAL_PAGES_MAX. */
+bool store_wants_checkpoint(const struct store *store);
+/* Copies the WAL back. Safe on another thread, one call at a time: it uses its own connection. */
+int store_checkpoint(struct store *store);
+/* On the loop after store_checkpoint(): finishes a tail that outgrew STORE_WAL_PAGES_HARD. */
+void store_checkpoint_tail(struct store *store);
+
+/* ---- sandboxes ---- */
+
+/* Strings may be NULL. Views handed to callbacks live during the call only. */
+struct store_sandbox {
+	int64_t row; /* this table's key; never reused while the row lives */
+	int64_t seq; /* order of creation, for lists */
+	const char *id;
+	const char *name;
+	const char *owner;
+	const char *state;
+	const char *reason;
+	const char *engine;
+	const char *template_name;
+	const char *template_hash;
+	const char *boot_path;
+	const char *pool_mode;
+	const char *external_workspace_id;
+	const char *last_error;
+	const char *pause_kind; /* of a paused one */
+	const char *from_id;	/* the snapshot that has its files */
+	const char *on_timeout;
+	const char *clock; /* the boot that due_ms counts from */
+	struct str env;
+	struct str metadata;
+	bool pooled;
+	bool always_on;
+	bool auto_resume;
+	int64_t cpu_count;
+	int64_t memory_mb;
+	int64_t disk_size_mb;
+	int64_t timeout_sec;
+	int64_t idle_timeout_sec;
+	int64_t created_ms;
+	int64_t started_ms;
+	int64_t expires_ms;
+	int64_t boot_us;
+	int64_t due_ms;		       /* boot clock; 0: none */
+	int64_t left_ms, idle_left_ms; /* of a paused one */
+};
+
+int store_sandbox_put(struct store *store, const struct store_sandbox *row) _must_check_;
+int store_sandbox_set_state(struct store *store, int64_t row, const char *state, const char *reason,
+			    const char *last_error) _must_check_;
+int store_sandbox_delete(struct store *store, int64_t row) _must_check_;
+typedef int (*store_sandbox_fn)(void *arg, const struct store_sandbox *row);
+/* In the order of seq; stops at the first non-zero answer of fn and returns it. */
+int store_sandbox_each(struct store *store, store_sandbox_fn fn, void *arg) _must_check_;
+
+/* ---- intents: what was begun and not yet seen finished ---- */
+
+enum store_intent {
+	STORE_INTENT_CREATE = 1,
+	STORE_INTENT_DESTROY = 2,
+	STORE_INTENT_PAUSE = 3,
+	STORE_INTENT_RESUME = 4,
+	STORE_INTENT_HIBERNATE = 5,
+	STORE_INTENT_SNAPSHOT = 6,
+	STORE_INTENT_RESTORE = 7,
+	STORE_INTENT_FORK = 8,
+};
+
+/* One open intent per sandbox row; a later one replaces the earlier. */
+int store_intent_put(struct store *store, int64_t row, enum store_intent kind,
+		     int64_t now_ms) _must_check_;
+int store_intent_delete(struct store *store, int64_t row) _must_check_;
+typedef int (*store_intent_fn)(void *arg, int64_t row, enum store_intent kind);
+int store_intent_each(struct store *store, store_intent_fn fn, void *arg) _must_check_;
+
+/* ---- snapshots ---- */
+
+/* Strings may be NULL where the table allows it. Views live during the call only. */
+struct store_snapshot {
+	const char *id;
+	int64_t seq;
+	const char *owner;
+	const char *sandbox_id; /* that it was taken of, which may be gone */
+	const char *engine;
+	const char *kind;
+	const char *state;
+	const char *template_name;
+	const char *template_hash;
+	const char *comment;
+	struct str env;
+	int64_t cpu_count;
+	int64_t memory_mb;
+	int64_t disk_size_mb;
+	int64_t size_bytes;
+	int64_t created_ms;
+	int64_t expires_ms; /* 0: never */
+};
+
+int store_snapshot_put(struct store *store, const struct store_snapshot *row) _must_check_;
+int store_snapshot_delete(struct store *store, const char *id) _must_check_;
+typedef int (*store_snapshot_fn)(void *arg, const struct store_snapshot *row);
+/* In the order of seq; stops at the first non-zero answer of fn and returns it. */
+int store_snapshot_each(struct store *store, store_snapshot_fn fn, void *arg) _must_check_;
+
+/* ---- API keys (only their hashes) ---- */
+
+#define STORE_KEY_HASH_SIZE 32
+
+struct store_key {
+	const char *id;
+	const char *name;
+	uint8_t hash[STORE_KEY_HASH_SIZE];
+	uint32_t scopes;
+	int64_t max_sandboxes; /* 0: the configured default */
+	int64_t created_ms;
+};
+
+int store_key_put(struct store *store, const struct store_key *key) _must_check_;
+int store_key_delete(struct store *store, const char *id) _must_check_;
+typedef int (*store_key_fn)(void *arg, const struct store_key *key);
+int store_key_each(struct store *store, store_key_fn fn, void *arg) _must_check_;
+
+/* ---- idempotency ---- */
+
+#define STORE_BODY_HASH_SIZE 32
+
+struct store_idempotency {
+	uint8_t body_hash[STORE_BODY_HASH_SIZE];
+	int status; /* 0: begun, answer not recorded */
+	char sandbox_id[64];
+	char *body; /* heap, the caller frees it; NULL when there is none */
+	size_t body_bytes;
+	int64_t created_ms;
+};
+
+int store_idempotency_put(struct store *store, const char *owner, struct str key,
+			  const uint8_t body_hash[STORE_BODY_HASH_SIZE], const char *sandbox_id,
+			  int64_t now_ms) _must_check_;
+int store_idempotency_finish(struct store *store, const char *owner, struct str key, int status,
+			     struct str body) _must_check_;
+/* 1 found, 0 absent, or -errno. */
+int store_idempotency_get(struct store *store, const char *owner, struct str key,
+			  struct store_idempotency *ret) _must_check_;
+int store_idempotency_delete(struct store *store, const char *owner, struct str key) _must_check_;
+int store_idempotency_expire(struct store *store, int64_t before_ms) _must_check_;
+
+/* ---- events ---- */
+
+struct store_event {
+	int64_t id;
+	int64_t ms; /* wall clock */
+	const char *type;
+	const char *sandbox_id;
+	const char *owner;
+	const char *external_workspace_id;
+	struct str data; /* JSON */
+};
+
+int store_event_put(struct store *store, const struct store_event *event) _must_check_;
+/* What is there: 0 and 0, 0 when nothing is. */
+int store_event_range(struct store *store, int64_t *ret_first, int64_t *ret_last,
+		      int64_t *ret_count) _must_check_;
+typedef int (*store_event_fn)(void *arg, const struct store_event *event);
+/* At most limit of those behind after, in the order of ids; stops at the first non-zero answer of
+ * fn and returns it. fn must not come back here. */
+int store_event_each(struct store *store, int64_t after, int64_t limit, store_event_fn fn,
+		     void *arg) _must_check_;
+/* Whether there is one of this sandbox; owner NULL: anybody's. 1, 0 or -errno. */
+int store_event_of(struct store *store, const char *sandbox_id, const char *owner) _must_check_;
+/* The id of the count-th oldest, and of the newest of those at most limit oldest that are older
+ * than before_ms; 0: none. */
+int store_event_nth(struct store *store, int64_t count, int64_t *ret) _must_check_;
+int store_event_older(struct store *store, int64_t before_ms, int64_t limit,
+		      int64_t *ret) _must_check_;
+int store_event_trim(struct store *store, int64_t upto) _must_check_; /* that one too */
+
+/* ---- usage ---- */
+
+enum store_usage_kind { STORE_USAGE_RUNNING = 1, STORE_USAGE_PAUSED = 2 };
+
+/* One interval. The same sandbox, from_ms and kind replace it. */
+struct store_usage {
+	const char *sandbox_id;
+	const char *owner;
+	const char *external_workspace_id;
+	enum store_usage_kind kind;
+	int64_t from_ms;
+	int64_t to_ms; /* 0: it lasts */
+	int64_t cpu_count, memory_mb, disk_bytes;
+};
+
+int store_usage_put(struct store *store, const struct store_usage *usage) _must_check_;
+typedef int (*store_usage_fn)(void *arg, const struct store_usage *usage);
+/* Those that last; fn must not come back here. */
+int store_usage_each_open(struct store *store, store_usage_fn fn, void *arg) _must_check_;
+/* What lasts of a sandbox ends at to_ms, or where it began when that is later. */
+int store_usage_close(struct store *store, const char *sandbox_id, int64_t to_ms) _must_check_;
+/* The end of the last interval of a sandbox; 0: it has none that ended. */
+int store_usage_last(struct store *store, const char *sandbox_id, int64_t *ret) _must_check_;
+int store_usage_expire(struct store *store, int64_t before_ms) _must_check_;
+
+struct store_usage_query {
+	int64_t from_ms, to_ms; /* of the window */
+	int64_t now_ms;		/* until then what lasts has lasted */
+	const char *owner, *external_workspace_id, *sandbox_id; /* NULL: any */
+};
+struct store_usage_sum {
+	const char *owner, *external_workspace_id;
+	int64_t sandboxes;
+	int64_t running_ms, paused_ms;
+	double vcpu_ms, memory_mb_ms, storage_byte_ms;
+};
+typedef int (*store_usage_sum_fn)(void *arg, const struct store_usage_sum *sum);
+/* One sum per owner and workspace, in their order. */
+int store_usage_sum(struct store *store, const struct store_usage_query *query,
+		    store_usage_sum_fn fn, void *arg) _must_check_;
+
+/* ---- small values that outlive the process ---- */
+
+/* 1 found, 0 absent, or -errno. */
+int store_meta_get(struct store *store, const char *name, char *dst, size_t size) _must_check_;
+int store_meta_put(struct store *store, const char *name, const char *value) _must_check_;
+
+#endif

@@ -1,0 +1,119 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "store/store.h"
+
+#include "store/statement.h"
+
+int store_usage_put(struct store *store, const struct store_usage *usage)
+{
+	int r = 0;
+	sqlite3_stmt *stmt = statement_get(store, STATEMENT_USAGE_PUT, &r);
+
+	if (!stmt)
+		return r;
+	statement_bind_text(stmt, 1, usage->sandbox_id);
+	(void)sqlite3_bind_int64(stmt, 2, usage->from_ms);
+	(void)sqlite3_bind_int(stmt, 3, (int)usage->kind);
+	(void)sqlite3_bind_int64(stmt, 4, usage->to_ms);
+	statement_bind_text(stmt, 5, usage->owner);
+	statement_bind_text(stmt, 6, usage->external_workspace_id);
+	(void)sqlite3_bind_int64(stmt, 7, usage->cpu_count);
+	(void)sqlite3_bind_int64(stmt, 8, usage->memory_mb);
+	(void)sqlite3_bind_int64(stmt, 9, usage->disk_bytes);
+	return statement_run(stmt);
+}
+
+int store_usage_each_open(struct store *store, store_usage_fn fn, void *arg)
+{
+	int r = 0, code = SQLITE_OK;
+	sqlite3_stmt *stmt = statement_get(store, STATEMENT_USAGE_OPEN, &r);
+
+	if (!stmt)
+		return r;
+	while (r == 0 && (code = sqlite3_step(stmt)) == SQLITE_ROW) {
+		struct store_usage usage = {
+			.sandbox_id = statement_text(stmt, 0),
+			.from_ms = sqlite3_column_int64(stmt, 1),
+			.kind = (enum store_usage_kind)sqlite3_column_int(stmt, 2),
+			.owner = statement_text(stmt, 4),
+			.external_workspace_id = statement_text(stmt, 5),
+			.cpu_count = sqlite3_column_int64(stmt, 6),
+			.memory_mb = sqlite3_column_int64(stmt, 7),
+			.disk_bytes = sqlite3_column_int64(stmt, 8),
+		};
+
+		r = fn(arg, &usage);
+	}
+	(void)sqlite3_reset(stmt);
+	return r ? r : store_errno(code);
+}
+
+int store_usage_close(struct store *store, const char *sandbox_id, int64_t to_ms)
+{
+	int r = 0;
+	sqlite3_stmt *stmt = statement_get(store, STATEMENT_USAGE_CLOSE, &r);
+
+	if (!stmt)
+		return r;
+	statement_bind_text(stmt, 1, sandbox_id);
+	(void)sqlite3_bind_int64(stmt, 2, to_ms);
+	return statement_run(stmt);
+}
+
+int store_usage_last(struct store *store, const char *sandbox_id, int64_t *ret)
+{
+	int r = 0, code;
+	sqlite3_stmt *stmt = statement_get(store, STATEMENT_USAGE_LAST, &r);
+
+	if (!stmt)
+		return r;
+	statement_bind_text(stmt, 1, sandbox_id);
+	code = sqlite3_step(stmt);
+	*ret = code == SQLITE_ROW ? sqlite3_column_int64(stmt, 0) : 0;
+	(void)sqlite3_reset(stmt);
+	(void)sqlite3_clear_bindings(stmt);
+	return store_errno(code);
+}
+
+int store_usage_expire(struct store *store, int64_t before_ms)
+{
+	int r = 0;
+	sqlite3_stmt *stmt = statement_get(store, STATEMENT_USAGE_EXPIRE, &r);
+
+	if (!stmt)
+		return r;
+	(void)sqlite3_bind_int64(stmt, 1, before_ms);
+	return statement_run(stmt);
+}
+
+int store_usage_sum(struct store *store, const struct store_usage_query *query,
+		    store_usage_sum_fn fn, void *arg)
+{
+	int r = 0, code = SQLITE_OK;
+	sqlite3_stmt *stmt = statement_get(store, STATEMENT_USAGE_SUM, &r);
+
+	if (!stmt)
+		return r;
+	(void)sqlite3_bind_int64(stmt, 1, query->from_ms);
+	(void)sqlite3_bind_int64(stmt, 2, query->to_ms);
+	(void)sqlite3_bind_int64(stmt, 3, query->now_ms);
+	statement_bind_text(stmt, 4, query->owner);
+	statement_bind_text(stmt, 5, query->external_workspace_id);
+	statement_bind_text(stmt, 6, query->sandbox_id);
+	while (r == 0 && (code = sqlite3_step(stmt)) == SQLITE_ROW) {
+		struct store_usage_sum sum = {
+			.owner = statement_text(stmt, 0),
+			.external_workspace_id = statement_text(stmt, 1),
+			.sandboxes = sqlite3_column_int64(stmt, 2),
+			.running_ms = sqlite3_column_int64(stmt, 3),
+			.paused_ms = sqlite3_column_int64(stmt, 4),
+			.vcpu_ms = sqlite3_column_double(stmt, 5),
+			.memory_mb_ms = sqlite3_column_double(stmt, 6),
+			.storage_byte_ms = sqlite3_column_double(stmt, 7),
+		};
+
+		r = fn(arg, &sum);
+	}
+	(void)sqlite3_reset(stmt);
+	(void)sqlite3_clear_bindings(stmt);
+	return r ? r : store_errno(code);
+}

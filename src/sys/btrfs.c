@@ -1,0 +1,205 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sys/btrfs.h"
+
+#include <errno.h>
+#include <linux/btrfs.h>
+#include <linux/btrfs_tree.h>
+#include <linux/magic.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/vfs.h>
+
+#ifndef BTRFS_QUOTA_CTL_ENABLE_SIMPLE_QUOTA
+#define BTRFS_QUOTA_CTL_ENABLE_SIMPLE_QUOTA 4 /* newer than Debian 12's headers */
+#endif
+
+bool btrfs_is(int fd)
+{
+	struct statfs fs;
+
+	return fstatfs(fd, &fs) == 0 && fs.f_type == BTRFS_SUPER_MAGIC;
+}
+
+int btrfs_quota_enable(int fd)
+{
+	struct btrfs_ioctl_quota_ctl_args args = { .cmd = BTRFS_QUOTA_CTL_ENABLE_SIMPLE_QUOTA };
+
+	if (ioctl(fd, BTRFS_IOC_QUOTA_CTL, &args) == 0 || errno == EEXIST)
+		return 0;
+	args = (struct btrfs_ioctl_quota_ctl_args){ .cmd = BTRFS_QUOTA_CTL_ENABLE };
+	if (ioctl(fd, BTRFS_IOC_QUOTA_CTL, &args) == 0 || errno == EEXIST)
+		return 0;
+	return -errno;
+}
+
+static int subvolume_call(int dir_fd, unsigned long request, const char *name)
+{
+	struct btrfs_ioctl_vol_args args = { 0 };
+
+	if (strlen(name) >= sizeof(args.name))
+		return -ENAMETOOLONG;
+	memcpy(args.name, name, strlen(name));
+	return ioctl(dir_fd, request, &args) < 0 ? -errno : 0;
+}
+
+int btrfs_subvolume_make(int dir_fd, const char *name)
+{
+	return subvolume_call(dir_fd, BTRFS_IOC_SUBVOL_CREATE, name);
+}
+
+int btrfs_subvolume_remove(int dir_fd, const char *name)
+{
+	return subvolume_call(dir_fd, BTRFS_IOC_SNAP_DESTROY, name);
+}
+
+int btrfs_limit(int fd, uint64_t bytes)
+{
+	/* Id 0: the group of the subvolume that fd is in. */
+	struct btrfs_ioctl_qgroup_limit_args args = {
+		.lim = { .flags = BTRFS_QGROUP_LIMIT_MAX_RFER, .max_rfer = bytes },
+	};
+
+	return ioctl(fd, BTRFS_IOC_QGROUP_LIMIT, &args) < 0 ? -errno : 0;
+}
+
+static int subvolume_id(int fd, uint64_t *ret)
+{
+	struct btrfs_ioctl_ino_lookup_args args = { .objectid = BTRFS_FIRST_FREE_OBJECTID };
+
+	if (ioctl(fd, BTRFS_IOC_INO_LOOKUP, &args) < 0)
+		return -errno;
+	*ret = args.treeid;
+	return 0;
+}
+
+int btrfs_usage(int fd, uint64_t *ret_bytes)
+{
+	struct btrfs_ioctl_search_args args = {
+		.key = {
+			.tree_id = BTRFS_QUOTA_TREE_OBJECTID,
+			.min_type = BTRFS_QGROUP_INFO_KEY,
+			.max_type = BTRFS_QGROUP_INFO_KEY,
+			.max_transid = UINT64_MAX,
+			.nr_items = 1,
+		},
+	};
+	struct btrfs_ioctl_search_header header;
+	struct btrfs_qgroup_info_item info;
+	uint64_t id = 0;
+	int r = subvolume_id(fd, &id);
+
+	if (r < 0)
+		return r;
+	args.key.min_offset = args.key.max_offset = id;
+	if (ioctl(fd, BTRFS_IOC_TREE_SEARCH, &args) < 0)
+		return -errno;
+	if (args.key.nr_items != 1)
+		return -ENOENT;
+	memcpy(&header, args.buf, sizeof(header));
+	if (header.len < sizeof(info))
+		return -EIO;
+	memcpy(&info, args.buf + sizeof(header), sizeof(info));
+	*ret_bytes = info.rfer;
+	return 0;
+}
+
+int btrfs_snapshot(int fd, int dir_fd, const char *name, bool read_only)
+{
+	struct btrfs_ioctl_vol_args_v2 args = {
+		.fd = fd,
+		.flags = read_only ? BTRFS_SUBVOL_RDONLY : 0,
+	};
+
+	if (strlen(name) >= sizeof(args.name))
+		return -ENAMETOOLONG;
+	memcpy(args.name, name, strlen(name));
+	return ioctl(dir_fd, BTRFS_IOC_SNAP_CREATE_V2, &args) < 0 ? -errno : 0;
+}
+
+int btrfs_identify(int fd, struct btrfs_identity *ret)
+{
+	struct btrfs_ioctl_get_subvol_info_args info = { 0 };
+
+	if (ioctl(fd, BTRFS_IOC_GET_SUBVOL_INFO, &info) < 0)
+		return -errno;
+	/* Not the generation: that grows with every copy made of it. */
+	*ret = (struct btrfs_identity){
+		.changed = info.ctransid,
+		.created = info.otransid,
+		.read_only = info.flags & BTRFS_ROOT_SUBVOL_RDONLY,
+	};
+	memcpy(ret->uuid, info.uuid, sizeof(ret->uuid));
+	return 0;
+}
+
+#define ITEM_BYTES 25 /* struct btrfs_item, which the headers do not have */
+
+static uint64_t item_bytes(const struct btrfs_ioctl_search_header *header, const char *item)
+{
+	uint64_t bytes = ITEM_BYTES + header->len;
+	struct btrfs_file_extent_item extent;
+
+	if (header->type != BTRFS_EXTENT_DATA_KEY || header->len < sizeof(extent))
+		return bytes;
+	memcpy(&extent, item, sizeof(extent));
+	/* Inline ones go on with the file's own bytes; a hole takes nothing. */
+	if (extent.type == BTRFS_FILE_EXTENT_INLINE || !extent.disk_bytenr)
+		return bytes;
+	return bytes + extent.num_bytes;
+}
+
+/* The key behind the last one seen; false when there is none. */
+static bool key_advance(struct btrfs_ioctl_search_key *key,
+			const struct btrfs_ioctl_search_header *last)
+{
+	key->min_objectid = last->objectid;
+	key->min_type = last->type;
+	key->min_offset = last->offset + 1;
+	if (key->min_offset == 0 && ++key->min_type > UINT8_MAX) {
+		key->min_type = 0;
+		key->min_objectid++;
+	}
+	return key->min_objectid != 0;
+}
+
+#define SEARCH_BYTES (256U << 10)
+
+int btrfs_measure(int fd, uint64_t *ret_bytes)
+{
+	size_t size = sizeof(struct btrfs_ioctl_search_args_v2) + SEARCH_BYTES;
+	_cleanup_free_ struct btrfs_ioctl_search_args_v2 *args = calloc(1, size);
+	struct btrfs_ioctl_search_header header = { 0 };
+	uint64_t total = 0;
+
+	if (!args)
+		return -ENOMEM;
+	args->key.min_objectid = BTRFS_FIRST_FREE_OBJECTID;
+	args->key.max_objectid = args->key.max_offset = args->key.max_transid = UINT64_MAX;
+	args->key.max_type = UINT8_MAX;
+	do {
+		const char *at = (const char *)args->buf;
+
+		args->key.nr_items = UINT32_MAX;
+		args->buf_size = SEARCH_BYTES;
+		if (ioctl(fd, BTRFS_IOC_TREE_SEARCH_V2, args) < 0)
+			return -errno;
+		for (uint32_t i = 0; i < args->key.nr_items; i++) {
+			memcpy(&header, at, sizeof(header));
+			at += sizeof(header);
+			total += item_bytes(&header, at);
+			at += header.len;
+		}
+	} while (args->key.nr_items && key_advance(&args->key, &header));
+	*ret_bytes = total;
+	return 0;
+}
+
+int btrfs_commit(int fd)
+{
+	uint64_t transaction = 0;
+
+	if (ioctl(fd, BTRFS_IOC_START_SYNC, &transaction) < 0 ||
+	    ioctl(fd, BTRFS_IOC_WAIT_SYNC, &transaction) < 0)
+		return -errno;
+	return 0;
+}

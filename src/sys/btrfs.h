@@ -1,0 +1,34 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Subvolumes and their quotas: what makes disk_size_mb real and deletion instant. */
+#ifndef CAY_SYS_BTRFS_H
+#define CAY_SYS_BTRFS_H
+
+#include "base/macro.h"
+
+bool btrfs_is(int fd);
+/* Simple quotas (Linux 6.7) where the kernel has them, group quotas otherwise. */
+int btrfs_quota_enable(int fd) _must_check_;
+int btrfs_subvolume_make(int dir_fd, const char *name) _must_check_;
+int btrfs_subvolume_remove(int dir_fd, const char *name) _must_check_;
+/* Bounds the subvolume that fd is in. */
+int btrfs_limit(int fd, uint64_t bytes) _must_check_;
+/* What was written by the subvolume that fd is in and is still held by anybody. */
+int btrfs_usage(int fd, uint64_t *ret_bytes) _must_check_;
+
+/* A copy on write of the subvolume at fd, as dir_fd/name. On disk when this returns. */
+int btrfs_snapshot(int fd, int dir_fd, const char *name, bool read_only) _must_check_;
+
+/* What tells a subvolume from every other, and from itself with one file changed. */
+struct btrfs_identity {
+	uint8_t uuid[16];
+	uint64_t changed; /* the transaction that last touched a file; copying it touches none */
+	uint64_t created;
+	bool read_only;
+};
+int btrfs_identify(int fd, struct btrfs_identity *ret) _must_check_;
+/* What the files of a subvolume take, by looking at each: shared or not, with their metadata. */
+int btrfs_measure(int fd, uint64_t *ret_bytes) _must_check_;
+/* Everything done to the tree so far is on disk; file contents not yet written out are not. */
+int btrfs_commit(int fd) _must_check_;
+
+#endif

@@ -1,0 +1,435 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sys/cgroup.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/sysinfo.h>
+
+#include "sys/cgroup_slot.h"
+#include "sys/file.h"
+
+#define CPU_PERIOD_US 100000U
+#define PIDS_KEEP_FREE_PERCENT 15 /* of the host's pid_max stays out of reach of all sandboxes */
+#define MEMORY_KEEP_FREE_PERCENT 8
+#define LEFTOVER_MAX_BYTES (512 << 10) /* of one user's charge may pass to the next */
+
+static const struct {
+	const char *v1_dir;  /* below /sys/fs/cgroup */
+	const char *v2_name; /* in cgroup.controllers; NULL: part of the v2 core */
+} controllers[CGROUP_COUNT] = {
+	[CGROUP_CPU] = { "cpu", "cpu" },
+	[CGROUP_CPUACCT] = { "cpuacct", NULL },
+	[CGROUP_MEMORY] = { "memory", "memory" },
+	[CGROUP_PIDS] = { "pids", "pids" },
+	[CGROUP_FREEZER] = { "freezer", NULL },
+	[CGROUP_DEVICES] = { "devices", "" }, /* v2 has none but by BPF */
+};
+
+/* What every sandbox may open: null, zero, full, random, urandom, tty, ptmx, pts. */
+static const char *const device_rules[] = { "c 1:3 rwm", "c 1:5 rwm", "c 1:7 rwm", "c 1:8 rwm",
+					    "c 1:9 rwm", "c 5:0 rwm", "c 5:2 rwm", "c 136:* rwm" };
+
+static int open_dir(int dir_fd, const char *path)
+{
+	int fd = openat(dir_fd, path, O_DIRECTORY | O_RDONLY | O_CLOEXEC);
+
+	return fd < 0 ? -errno : fd;
+}
+
+static int make_dir(int dir_fd, const char *name)
+{
+	if (mkdirat(dir_fd, name, 0755) < 0 && errno != EEXIST)
+		return -errno;
+	return 0;
+}
+
+static bool word_in(const char *list, const char *word)
+{
+	size_t n = strlen(word);
+
+	for (const char *p = strstr(list, word); p; p = strstr(p + 1, word))
+		if ((p == list || p[-1] == ' ') && (p[n] == ' ' || p[n] == '\n' || p[n] == '\0'))
+			return true;
+	return false;
+}
+
+/* The unified hierarchy, at the mount itself or at "unified" on hybrid hosts. */
+static int open_unified(int root_fd)
+{
+	int fd;
+
+	if (faccessat(root_fd, "cgroup.controllers", F_OK, 0) == 0)
+		return open_dir(root_fd, ".");
+	fd = open_dir(root_fd, "unified");
+	if (fd >= 0 && faccessat(fd, "cgroup.controllers", F_OK, 0) < 0) {
+		(void)close(fd);
+		return -ENOENT;
+	}
+	return fd;
+}
+
+static int make_parent(int hierarchy_fd, unsigned instance)
+{
+	char name[32];
+	int r;
+
+	(void)snprintf(name, sizeof(name), "cay-%u", instance);
+	r = make_dir(hierarchy_fd, name);
+	return r < 0 ? r : open_dir(hierarchy_fd, name);
+}
+
+static int open_v1(struct cgroup_tree *tree, int root_fd, unsigned instance, int which)
+{
+	_cleanup_close_ int fd = open_dir(root_fd, controllers[which].v1_dir);
+	int r;
+
+	if (fd < 0 || faccessat(fd, "tasks", F_OK, 0) < 0)
+		return -ENOENT;
+	r = make_parent(fd, instance);
+	if (r < 0)
+		return r;
+	tree->fd[which] = r;
+	return 0;
+}
+
+static int open_v2(struct cgroup_tree *tree, int root_fd, unsigned instance)
+{
+	_cleanup_close_ int fd = open_unified(root_fd);
+	char have[256], enable[32];
+	bool any = false;
+	int r;
+
+	if (fd < 0)
+		return 0;
+	r = file_read(fd, "cgroup.controllers", have, sizeof(have));
+	if (r < 0)
+		return r;
+	for (int i = 0; i < CGROUP_COUNT; i++) {
+		const char *name = controllers[i].v2_name;
+
+		if (tree->fd[i] >= 0 || !name || !*name || !word_in(have, name))
+			continue;
+		(void)snprintf(enable, sizeof(enable), "+%s", name);
+		if (file_write(fd, "cgroup.subtree_control", enable) < 0)
+			continue;
+		tree->v2[i] = any = true;
+	}
+	if (!any)
+		return 0;
+	tree->v2_fd = make_parent(fd, instance);
+	if (tree->v2_fd < 0)
+		return tree->v2_fd;
+	for (int i = 0; i < CGROUP_COUNT; i++) {
+		const char *name = controllers[i].v2_name;
+
+		if (!tree->v2[i] || !name)
+			continue;
+		(void)snprintf(enable, sizeof(enable), "+%s", name);
+		r = file_write(tree->v2_fd, "cgroup.subtree_control", enable);
+		if (r < 0)
+			return r;
+	}
+	/* Accounting and freezing are part of the v2 core. */
+	for (int i = 0; i < CGROUP_COUNT; i++)
+		if (tree->fd[i] < 0 && !controllers[i].v2_name)
+			tree->v2[i] = true;
+	for (int i = 0; i < CGROUP_COUNT; i++)
+		if (tree->v2[i])
+			tree->fd[i] = fcntl(tree->v2_fd, F_DUPFD_CLOEXEC, 0);
+	return 0;
+}
+
+/* All sandboxes together leave the host room to fork and to breathe. */
+static int bound_all(const struct cgroup_tree *tree)
+{
+	char text[32];
+	uint64_t pid_max;
+	struct sysinfo info;
+	uint64_t memory;
+
+	if (tree->fd[CGROUP_PIDS] >= 0) {
+		int r = file_read_u64(AT_FDCWD, "/proc/sys/kernel/pid_max", &pid_max);
+
+		if (r < 0)
+			return r;
+		(void)snprintf(text, sizeof(text), "%" PRIu64,
+			       pid_max * (100 - PIDS_KEEP_FREE_PERCENT) / 100);
+		r = file_write(tree->fd[CGROUP_PIDS], "pids.max", text);
+		if (r < 0)
+			return r;
+	}
+	if (tree->fd[CGROUP_MEMORY] < 0 || sysinfo(&info) < 0)
+		return 0;
+	memory = (uint64_t)info.totalram * info.mem_unit / 100 * (100 - MEMORY_KEEP_FREE_PERCENT);
+	(void)snprintf(text, sizeof(text), "%" PRIu64, memory);
+	return file_write(tree->fd[CGROUP_MEMORY],
+			  tree->v2[CGROUP_MEMORY] ? "memory.max" : "memory.limit_in_bytes", text);
+}
+
+int cgroup_open(int root_fd, unsigned instance, struct cgroup_tree *ret)
+{
+	struct cgroup_tree tree = { .v2_fd = -1, .groups_view_fd = -1, .memory_view_fd = -1 };
+	int r;
+
+	for (int i = 0; i < CGROUP_COUNT; i++)
+		tree.fd[i] = -1;
+	for (int i = 0; i < CGROUP_COUNT; i++) {
+		r = open_v1(&tree, root_fd, instance, i);
+		if (r < 0 && r != -ENOENT)
+			goto fail;
+	}
+	r = open_v2(&tree, root_fd, instance);
+	if (r >= 0)
+		r = bound_all(&tree);
+	if (r < 0)
+		goto fail;
+	*ret = tree;
+	return 0;
+fail:
+	cgroup_close(&tree);
+	return r;
+}
+
+void cgroup_close(struct cgroup_tree *tree)
+{
+	for (int i = 0; i < CGROUP_COUNT; i++)
+		if (tree->fd[i] >= 0)
+			(void)close(tree->fd[i]);
+	if (tree->v2_fd >= 0)
+		(void)close(tree->v2_fd);
+	if (tree->groups_view_fd >= 0)
+		(void)close(tree->groups_view_fd);
+	if (tree->memory_view_fd >= 0)
+		(void)close(tree->memory_view_fd);
+}
+
+static void remove_instance(int hierarchy_fd, unsigned instance)
+{
+	char name[32];
+
+	(void)snprintf(name, sizeof(name), "cay-%u", instance);
+	(void)cgroup_remove_group(hierarchy_fd, name);
+}
+
+int cgroup_remove_tree(int root_fd, unsigned instance)
+{
+	for (int i = 0; i < CGROUP_COUNT; i++) {
+		_cleanup_close_ int fd = open_dir(root_fd, controllers[i].v1_dir);
+
+		if (fd >= 0)
+			remove_instance(fd, instance);
+	}
+	_cleanup_close_ int unified = open_unified(root_fd);
+	if (unified >= 0)
+		remove_instance(unified, instance);
+	return 0;
+}
+
+static int slot_write_u64(const struct cgroup_tree *tree, int which, unsigned slot,
+			  const char *file, uint64_t value)
+{
+	char text[32];
+
+	(void)snprintf(text, sizeof(text), "%" PRIu64, value);
+	return slot_write(tree, which, slot, file, text);
+}
+
+int cgroup_make(const struct cgroup_tree *tree, unsigned slot)
+{
+	char name[16];
+	int r;
+
+	(void)snprintf(name, sizeof(name), "%u", slot);
+	for (int i = 0; i < CGROUP_COUNT; i++) {
+		if (tree->fd[i] < 0)
+			continue;
+		r = make_dir(tree->fd[i], name);
+		if (r < 0)
+			return r;
+	}
+	if (tree->fd[CGROUP_DEVICES] < 0 || tree->v2[CGROUP_DEVICES])
+		return 0;
+	r = slot_write(tree, CGROUP_DEVICES, slot, "devices.deny", "a");
+	for (size_t i = 0; r >= 0 && i < ARRAY_LEN(device_rules); i++)
+		r = slot_write(tree, CGROUP_DEVICES, slot, "devices.allow", device_rules[i]);
+	return r;
+}
+
+int cgroup_own(const struct cgroup_tree *tree, unsigned slot, uint32_t id)
+{
+	char path[64];
+	int r, fd = tree->fd[CGROUP_FREEZER];
+
+	if (fd < 0)
+		return 0;
+	r = slot_path(path, slot, "");
+	if (r < 0)
+		return r;
+	if (fchownat(fd, path, id, id, 0) < 0)
+		return -errno;
+	if (!tree->v2[CGROUP_FREEZER])
+		return 0;
+	r = slot_path(path, slot, "cgroup.procs"); /* v2 asks for the common ancestor's as well */
+	if (r < 0)
+		return r;
+	return fchownat(fd, path, id, id, 0) < 0 ? -errno : 0;
+}
+
+int cgroup_remove(const struct cgroup_tree *tree, unsigned slot)
+{
+	char name[16];
+	int r = 0;
+
+	(void)snprintf(name, sizeof(name), "%u", slot);
+	for (int i = 0; i < CGROUP_COUNT; i++)
+		if (tree->fd[i] >= 0) {
+			int error = cgroup_remove_group(tree->fd[i], name);
+
+			r = error < 0 ? error : r;
+		}
+	return r;
+}
+
+/*
+ * v1 keeps limit <= memsw limit at every instant: growing raises memsw first, shrinking lowers the
+ * limit first. The order that fits is the one that does not answer EINVAL.
+ */
+static int limit_memory_v1(const struct cgroup_tree *tree, unsigned slot, uint64_t bytes)
+{
+	static const char plain[] = "memory.limit_in_bytes",
+			  with_swap[] = "memory.memsw.limit_in_bytes";
+	int r = slot_write_u64(tree, CGROUP_MEMORY, slot, plain, bytes);
+	int swap;
+
+	if (r == -EINVAL) {
+		swap = slot_write_u64(tree, CGROUP_MEMORY, slot, with_swap, bytes);
+		return swap < 0 ? swap : slot_write_u64(tree, CGROUP_MEMORY, slot, plain, bytes);
+	}
+	if (r < 0)
+		return r;
+	swap = slot_write_u64(tree, CGROUP_MEMORY, slot, with_swap, bytes);
+	return swap == -ENOENT ? 0 : swap; /* hosts without swap accounting have no such file */
+}
+
+static int limit_cpu(const struct cgroup_tree *tree, unsigned slot, uint32_t cpus)
+{
+	char text[48];
+
+	if (!tree->v2[CGROUP_CPU])
+		return slot_write_u64(tree, CGROUP_CPU, slot, "cpu.cfs_quota_us",
+				      (uint64_t)cpus * CPU_PERIOD_US);
+	(void)snprintf(text, sizeof(text), "%u %u", cpus * CPU_PERIOD_US, CPU_PERIOD_US);
+	return slot_write(tree, CGROUP_CPU, slot, "cpu.max", text);
+}
+
+int cgroup_limit(const struct cgroup_tree *tree, unsigned slot, const struct cgroup_limits *limits)
+{
+	int r = 0;
+
+	if (tree->fd[CGROUP_CPU] >= 0)
+		r = limit_cpu(tree, slot, limits->cpu_count);
+	if (r >= 0 && tree->fd[CGROUP_MEMORY] >= 0) {
+		if (tree->v2[CGROUP_MEMORY]) {
+			r = slot_write_u64(tree, CGROUP_MEMORY, slot, "memory.max",
+					   limits->memory_bytes);
+			(void)!slot_write(tree, CGROUP_MEMORY, slot, "memory.swap.max", "0");
+		} else {
+			r = limit_memory_v1(tree, slot, limits->memory_bytes);
+		}
+	}
+	if (r >= 0 && tree->fd[CGROUP_PIDS] >= 0)
+		r = slot_write_u64(tree, CGROUP_PIDS, slot, "pids.max", limits->pids_max);
+	return r;
+}
+
+int cgroup_enter(const struct cgroup_tree *tree, unsigned slot)
+{
+	bool in_v2 = false;
+
+	for (int i = 0; i < CGROUP_COUNT; i++) {
+		int r;
+
+		if (tree->fd[i] < 0 || (tree->v2[i] && in_v2))
+			continue;
+		r = slot_write(tree, i, slot, tree->v2[i] ? "cgroup.procs" : "tasks", "0");
+		if (r < 0)
+			return r;
+		in_v2 |= tree->v2[i];
+	}
+	return 0;
+}
+
+static uint64_t slot_read(const struct cgroup_tree *tree, int which, unsigned slot,
+			  const char *file, const char *field)
+{
+	char path[64];
+	uint64_t value = 0;
+	int r = tree->fd[which] < 0 ? -ENOENT : slot_path(path, slot, file);
+
+	if (r >= 0)
+		r = field ? file_read_field(tree->fd[which], path, field, &value)
+			  : file_read_u64(tree->fd[which], path, &value);
+	return r < 0 ? 0 : value;
+}
+
+int cgroup_stat(const struct cgroup_tree *tree, unsigned slot, struct cgroup_stat *ret)
+{
+	bool v2 = tree->v2[CGROUP_MEMORY];
+
+	*ret = (struct cgroup_stat){
+		.oom_kills = slot_read(tree, CGROUP_MEMORY, slot,
+				       v2 ? "memory.events" : "memory.oom_control", "oom_kill"),
+		.memory_bytes = slot_read(tree, CGROUP_MEMORY, slot,
+					  v2 ? "memory.current" : "memory.usage_in_bytes", NULL),
+		.memory_peak_bytes =
+			slot_read(tree, CGROUP_MEMORY, slot,
+				  v2 ? "memory.peak" : "memory.max_usage_in_bytes", NULL),
+		.pids = slot_read(tree, CGROUP_PIDS, slot, "pids.current", NULL),
+	};
+	if (tree->v2[CGROUP_CPUACCT])
+		ret->cpu_us = slot_read(tree, CGROUP_CPUACCT, slot, "cpu.stat", "usage_usec");
+	else
+		ret->cpu_us = slot_read(tree, CGROUP_CPUACCT, slot, "cpuacct.usage", NULL) / 1000;
+	return 0;
+}
+
+int cgroup_freeze(const struct cgroup_tree *tree, unsigned slot, bool frozen)
+{
+	if (tree->fd[CGROUP_FREEZER] < 0)
+		return -EOPNOTSUPP;
+	if (tree->v2[CGROUP_FREEZER])
+		return slot_write(tree, CGROUP_FREEZER, slot, "cgroup.freeze", frozen ? "1" : "0");
+	return slot_write(tree, CGROUP_FREEZER, slot, "freezer.state",
+			  frozen ? "FROZEN" : "THAWED");
+}
+
+bool cgroup_is_frozen(const struct cgroup_tree *tree, unsigned slot)
+{
+	bool v2 = tree->v2[CGROUP_FREEZER];
+	char path[64], text[16];
+	uint64_t frozen;
+	int fd = tree->fd[CGROUP_FREEZER];
+
+	if (fd < 0 || slot_path(path, slot, v2 ? "cgroup.events" : "freezer.state") < 0)
+		return false;
+	if (v2)
+		return file_read_field(fd, path, "frozen", &frozen) >= 0 && frozen;
+	return file_read(fd, path, text, sizeof(text)) > 0 && strncmp(text, "FROZEN", 6) == 0;
+}
+
+void cgroup_recycle(const struct cgroup_tree *tree, unsigned slot)
+{
+	(void)!cgroup_freeze(tree, slot, false);
+	cgroup_remove_below(tree, slot);
+	if (tree->fd[CGROUP_MEMORY] < 0 || tree->v2[CGROUP_MEMORY])
+		return;
+	if (slot_read(tree, CGROUP_MEMORY, slot, "memory.usage_in_bytes", NULL) >
+	    LEFTOVER_MAX_BYTES)
+		(void)!slot_write(tree, CGROUP_MEMORY, slot, "memory.force_empty", "0");
+	(void)!slot_write(tree, CGROUP_MEMORY, slot, "memory.max_usage_in_bytes", "0");
+	(void)!slot_write(tree, CGROUP_MEMORY, slot, "memory.failcnt", "0");
+}

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* For cgroup*.c alone: files and groups below <hierarchy>/cay-N. */
+#ifndef CAY_SYS_CGROUP_SLOT_H
+#define CAY_SYS_CGROUP_SLOT_H
+
+#include <errno.h>
+#include <stdio.h>
+
+#include "sys/cgroup.h"
+#include "sys/file.h"
+
+static inline int slot_path(char dst[64], unsigned slot, const char *file)
+{
+	int n = snprintf(dst, 64, "%u/%s", slot, file);
+
+	return n < 64 ? 0 : -ENAMETOOLONG;
+}
+
+static inline int slot_write(const struct cgroup_tree *tree, int which, unsigned slot,
+			     const char *file, const char *text)
+{
+	char path[64];
+	int r = slot_path(path, slot, file);
+
+	return r < 0 ? r : file_write(tree->fd[which], path, text);
+}
+
+/* Removes a group with all groups below it; 0 when it is not there, -EBUSY while one is used. */
+int cgroup_remove_group(int parent_fd, const char *name);
+
+#endif

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a sandbox's agent sees of its cgroups. A descriptor of the directory itself would lead up,
+ * by "..", to the groups of everybody else; the root of a mount of its own does not.
+ */
+#include <fcntl.h>
+#include <sys/mount.h>
+
+#include "sys/cgroup_slot.h"
+#include "sys/mount.h"
+
+#define CGROUP_ROOT "/sys/fs/cgroup"
+#define VIEW_ATTRIBUTES (MOUNT_ATTR_NODEV | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC)
+
+static int open_view(const struct cgroup_tree *tree, enum cgroup_controller which,
+		     const char *v1_dir, unsigned instance, uint64_t attributes)
+{
+	const char *dir = tree->v2[which] ? "unified/" : v1_dir;
+	char path[64];
+	int fd, r;
+
+	if (tree->fd[which] < 0)
+		return -1;
+	if (tree->v2[which] && access(CGROUP_ROOT "/cgroup.controllers", F_OK) == 0)
+		dir = "";
+	r = snprintf(path, sizeof(path), CGROUP_ROOT "/%scay-%u", dir, instance);
+	if (r >= (int)sizeof(path))
+		return -1;
+	return mount_copy(AT_FDCWD, path, VIEW_ATTRIBUTES | attributes, -1, &fd) < 0 ? -1 : fd;
+}
+
+void cgroup_view_open(struct cgroup_tree *tree, unsigned instance)
+{
+	tree->groups_view_fd = open_view(tree, CGROUP_FREEZER, "freezer/", instance, 0);
+	tree->memory_view_fd =
+		open_view(tree, CGROUP_MEMORY, "memory/", instance, MOUNT_ATTR_RDONLY);
+}
+
+static int view_slot(int view_fd, unsigned slot, uint64_t attributes)
+{
+	char path[64];
+	int fd;
+
+	if (view_fd < 0 || slot_path(path, slot, "") < 0 ||
+	    mount_copy(view_fd, path, attributes, -1, &fd) < 0)
+		return -1;
+	return fd;
+}
+
+void cgroup_view(const struct cgroup_tree *tree, unsigned slot, int *ret_groups_fd,
+		 int *ret_memory_fd)
+{
+	*ret_groups_fd = view_slot(tree->groups_view_fd, slot, 0);
+	*ret_memory_fd = view_slot(tree->memory_view_fd, slot, 0);
+}

@@ -1,0 +1,188 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sys/namespace.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <net/if.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+
+#include "sys/file.h"
+#include "sys/syscalls.h"
+
+#define AGENT_BACKLOG 16
+
+static socklen_t agent_address(struct sockaddr_un *address)
+{
+	*address = (struct sockaddr_un){ .sun_family = AF_UNIX };
+	memcpy(address->sun_path + 1, NAMESPACE_AGENT_SOCKET, sizeof(NAMESPACE_AGENT_SOCKET) - 1);
+	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + sizeof(NAMESPACE_AGENT_SOCKET));
+}
+
+static int agent_listen(int *ret_fd)
+{
+	_cleanup_close_ int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	struct sockaddr_un address;
+	socklen_t size = agent_address(&address);
+
+	if (fd < 0)
+		return -errno;
+	if (bind(fd, (struct sockaddr *)&address, size) < 0 || listen(fd, AGENT_BACKLOG) < 0)
+		return -errno;
+	*ret_fd = TAKE_FD(fd);
+	return 0;
+}
+
+static int agent_connect(int *ret_fd)
+{
+	_cleanup_close_ int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	struct sockaddr_un address;
+	socklen_t size = agent_address(&address);
+
+	if (fd < 0)
+		return -errno;
+	if (connect(fd, (struct sockaddr *)&address, size) < 0)
+		return -errno;
+	*ret_fd = TAKE_FD(fd);
+	return 0;
+}
+
+static int loopback_up(void)
+{
+	_cleanup_close_ int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	struct ifreq request = { .ifr_name = "lo", .ifr_flags = IFF_UP };
+
+	if (fd < 0)
+		return -errno;
+	return ioctl(fd, SIOCSIFFLAGS, &request) < 0 ? -errno : 0;
+}
+
+static int netns_fill(int proc_fd, struct netns *netns)
+{
+	int r;
+
+	netns->ns_fd = openat(proc_fd, "self/ns/net", O_RDONLY | O_CLOEXEC);
+	if (netns->ns_fd < 0)
+		return -errno;
+	r = loopback_up();
+	if (r >= 0)
+		r = agent_listen(&netns->listen_fd);
+	if (r >= 0)
+		r = agent_connect(&netns->client_fd);
+	return r;
+}
+
+int netns_make(int proc_fd, int home_fd, struct netns *ret)
+{
+	struct netns netns = { -1, -1, -1 };
+	int r;
+
+	if (unshare(CLONE_NEWNET) < 0)
+		return -errno;
+	r = netns_fill(proc_fd, &netns);
+	if (setns(home_fd, CLONE_NEWNET) < 0)
+		abort(); /* going on in a sandbox's namespace would be worse than a restart */
+	if (r < 0) {
+		netns_close(&netns);
+		return r;
+	}
+	*ret = netns;
+	return 0;
+}
+
+void netns_close(struct netns *netns)
+{
+	if (netns->ns_fd >= 0)
+		(void)close(netns->ns_fd);
+	if (netns->listen_fd >= 0)
+		(void)close(netns->listen_fd);
+	if (netns->client_fd >= 0)
+		(void)close(netns->client_fd);
+	*netns = (struct netns){ -1, -1, -1 };
+}
+
+int netns_dial(int home_fd, int ns_fd, int *ret_fd)
+{
+	int r;
+
+	if (setns(ns_fd, CLONE_NEWNET) < 0)
+		return -errno;
+	r = agent_connect(ret_fd);
+	if (setns(home_fd, CLONE_NEWNET) < 0)
+		abort();
+	return r;
+}
+
+/* The holder only exists while the maps are written; it ends when its pipe does. */
+static int holder_start(int proc_fd, int pipe_fd[2], int *ret_pid)
+{
+	struct clone_args args = { .flags = CLONE_NEWUSER, .exit_signal = SIGCHLD };
+	int pid = sys_clone3(&args);
+	char byte;
+
+	if (pid < 0)
+		return pid;
+	if (pid == 0) {
+		(void)close(pipe_fd[1]);
+		(void)!read(pipe_fd[0], &byte, 1);
+		/* Nobody in here may make another user namespace; seccomp refuses it as well. */
+		_exit(file_write(proc_fd, "sys/user/max_user_namespaces", "0") < 0 ? 1 : 0);
+	}
+	*ret_pid = pid;
+	return 0;
+}
+
+static int holder_map(int proc_fd, int pid, uint32_t first_id, int *ret_fd)
+{
+	char path[64], map[64];
+	int r;
+
+	(void)snprintf(map, sizeof(map), "0 %u 65536\n", first_id);
+	(void)snprintf(path, sizeof(path), "%d/uid_map", pid);
+	r = file_write(proc_fd, path, map);
+	if (r < 0)
+		return r;
+	(void)snprintf(path, sizeof(path), "%d/gid_map", pid);
+	r = file_write(proc_fd, path, map);
+	if (r < 0)
+		return r;
+	(void)snprintf(path, sizeof(path), "%d/ns/user", pid);
+	r = openat(proc_fd, path, O_RDONLY | O_CLOEXEC);
+	if (r < 0)
+		return -errno;
+	*ret_fd = r;
+	return 0;
+}
+
+int userns_make(int proc_fd, uint32_t first_id, int *ret_fd)
+{
+	int pipe_fd[2], pid, r, status, fd = -1;
+
+	if (pipe2(pipe_fd, O_CLOEXEC) < 0)
+		return -errno;
+	r = holder_start(proc_fd, pipe_fd, &pid);
+	(void)close(pipe_fd[0]);
+	if (r < 0) {
+		(void)close(pipe_fd[1]);
+		return r;
+	}
+	r = holder_map(proc_fd, pid, first_id, &fd);
+	(void)close(pipe_fd[1]);
+	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+		;
+	if (r >= 0 && status != 0)
+		r = -EIO;
+	if (r < 0) {
+		if (fd >= 0)
+			(void)close(fd);
+		return r;
+	}
+	*ret_fd = fd;
+	return 0;
+}

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Namespaces made ahead of time: they cost more than everything else of a sandbox. */
+#ifndef CAY_SYS_NAMESPACE_H
+#define CAY_SYS_NAMESPACE_H
+
+#include "base/macro.h"
+
+#define NAMESPACE_AGENT_SOCKET "cay-agent" /* abstract name inside the sandbox's net namespace */
+
+/*
+ * A net namespace owned by the host's user namespace (root inside has no power over it), loopback
+ * up, with the agent's socket listening in it and the daemon's first connection queued on it.
+ */
+struct netns {
+	int ns_fd;
+	int listen_fd;
+	int client_fd;
+};
+
+/* proc_fd: the host's /proc. home_fd: our own net namespace, to come back to. One thread only. */
+int netns_make(int proc_fd, int home_fd, struct netns *ret) _must_check_;
+void netns_close(struct netns *netns);
+/* Connects to the agent of the sandbox whose net namespace this is. */
+int netns_dial(int home_fd, int ns_fd, int *ret_fd) _must_check_;
+
+/* A user namespace that maps ids 0..65535 to first_id.., with nested user namespaces forbidden. */
+int userns_make(int proc_fd, uint32_t first_id, int *ret_fd) _must_check_;
+
+#endif

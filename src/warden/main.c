@@ -1,0 +1,113 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <getopt.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/fault.h"
+#include "base/log.h"
+#include "warden/warden.h"
+
+#ifdef CAY_SANITIZED
+/* The leak check at exit needs /proc, which the warden has left behind by then. */
+const char *__asan_default_options(void);
+const char *__asan_default_options(void)
+{
+	return "detect_leaks=0";
+}
+#endif
+
+static void usage(FILE *out)
+{
+	(void)fprintf(out, "usage: cay-warden --state DIR --templates DIR --agent FILE [--build "
+			   "FILE] [--user NAME]\n"
+			   "The privileged half of the native engine; 'cay up' starts it.\n"
+			   "  --state DIR      state directory shared with cayd\n"
+			   "  --templates DIR  built templates, shared read-only by all sandboxes\n"
+			   "  --agent FILE     the cay-agent program that becomes pid 1 inside\n"
+			   "  --tools FILE     the cay-tools program that works on files inside\n"
+			   "  --build FILE     the template builder\n"
+			   "  --user NAME      whom cayd runs as (cay)\n"
+			   "  --log-level L    debug, info, warn or error\n");
+}
+
+static int parse(int argc, char **argv, struct warden_options *o, enum log_level *level)
+{
+	static const struct option options[] = {
+		{ "state", required_argument, NULL, 's' },
+		{ "templates", required_argument, NULL, 't' },
+		{ "agent", required_argument, NULL, 'a' },
+		{ "tools", required_argument, NULL, 'T' },
+		{ "build", required_argument, NULL, 'b' },
+		{ "user", required_argument, NULL, 'u' },
+		{ "log-level", required_argument, NULL, 'l' },
+		{ "version", no_argument, NULL, 'V' },
+		{ "help", no_argument, NULL, 'h' },
+		{ NULL, 0, NULL, 0 },
+	};
+	int c;
+
+	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
+		switch (c) {
+		case 's':
+			o->state = optarg;
+			break;
+		case 't':
+			o->templates = optarg;
+			break;
+		case 'a':
+			o->agent = optarg;
+			break;
+		case 'T':
+			o->tools = optarg;
+			break;
+		case 'b':
+			o->build = optarg;
+			break;
+		case 'u':
+			o->user = optarg;
+			break;
+		case 'l':
+			if (log_level_parse(optarg, level) < 0)
+				return 2;
+			break;
+		case 'V':
+			(void)puts("cay-warden " CAY_VERSION);
+			return -1;
+		case 'h':
+			usage(stdout);
+			return -1;
+		default:
+			return 2;
+		}
+	}
+	return o->state && o->templates && o->agent && optind == argc ? 0 : 2;
+}
+
+int main(int argc, char **argv)
+{
+	struct warden_options options = { .user = "cay" };
+	enum log_level level = LOG_INFO;
+	static struct warden warden;
+	int r = parse(argc, argv, &options, &level);
+
+	if (r < 0)
+		return 0;
+	if (r > 0) {
+		usage(stderr);
+		return r;
+	}
+	log_init("cay-warden", level);
+	fault_open("CAY_FAULT_WARDEN");
+	(void)umask(022); /* the modes of a sandbox's root come from here, not from whoever started
+			     us */
+	if (warden_open(&warden, &options) < 0)
+		return 1;
+	log_info("ready: instance %u, disk quota %s", warden.instance,
+		 warden.pool_has_quota ? "on" : "off");
+	r = serve(&warden);
+	if (r < 0)
+		log_error("serve: %s", strerror(-r));
+	warden_close(&warden);
+	return r < 0 ? 1 : 0;
+}

@@ -1,0 +1,158 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A sandbox's root: an overlay of a template, read-only and seen through the slot's ids, below a
+ * volume of its own. It stays detached until the sandbox moves it into place, so it can be made
+ * ahead, for the template that was asked for last.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/securebits.h>
+#include <string.h>
+#include <sys/fsuid.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+
+#include "base/log.h"
+#include "sys/mount.h"
+#include "sys/syscalls.h"
+#include "warden/warden.h"
+
+static int open_template(struct warden *w, const uint8_t hash[WARDEN_HASH_SIZE], int idmap_fd,
+			 int *ret_fd)
+{
+	char path[2 * WARDEN_HASH_SIZE + 16];
+	_cleanup_close_ int fd = -1;
+
+	str_hex(path, hash, WARDEN_HASH_SIZE);
+	memcpy(path + 2 * WARDEN_HASH_SIZE, "/tree/rootfs", sizeof("/tree/rootfs"));
+	fd = sys_openat2(w->templates_fd, path, O_PATH | O_DIRECTORY | O_CLOEXEC,
+			 RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_XDEV);
+	return fd < 0 ? fd : mount_copy(fd, "", MOUNT_ATTR_RDONLY, idmap_fd, ret_fd);
+}
+
+static int mount_overlay(struct warden *w, int lower_fd, int volume_fd, int *ret_fd)
+{
+	_cleanup_close_ int upper =
+		openat(volume_fd, "upper", O_PATH | O_CLOEXEC | O_DIRECTORY | O_NOFOLLOW);
+	_cleanup_close_ int work =
+		openat(volume_fd, "work", O_PATH | O_CLOEXEC | O_DIRECTORY | O_NOFOLLOW);
+	uint64_t attributes = control_on(w, CONTROL_NODEV) ? MOUNT_ATTR_NODEV : 0;
+
+	if (upper < 0 || work < 0)
+		return -ENOENT;
+	const struct mount_option options[] = {
+		{ "lowerdir+", NULL, lower_fd }, { "upperdir", NULL, upper },
+		{ "workdir", NULL, work },	 { "redirect_dir", "nofollow", -1 },
+		{ "metacopy", "off", -1 },	 { "index", "off", -1 },
+		{ "xino", "off", -1 },		 { "volatile", NULL, -1 },
+	};
+	return mount_make("overlay", options, ARRAY_LEN(options), attributes, ret_fd);
+}
+
+/*
+ * Overlayfs works on the upper layer with the credentials of whoever mounts it, and those must be
+ * mapped on the idmapped volume: mount as the sandbox's root id, but with all capabilities.
+ */
+static int mount_as(struct warden *w, uint32_t id, int lower_fd, int volume_fd, int *ret_fd)
+{
+	int r;
+
+	if (prctl(PR_SET_SECUREBITS, SECBIT_NO_SETUID_FIXUP, 0, 0, 0) < 0)
+		return -errno;
+	(void)setfsgid(id);
+	(void)setfsuid(id);
+	r = mount_overlay(w, lower_fd, volume_fd, ret_fd);
+	(void)setfsuid(0);
+	(void)setfsgid(0);
+	if (prctl(PR_SET_SECUREBITS, 0, 0, 0, 0) < 0)
+		abort(); /* no sandbox may be born with ours */
+	return r;
+}
+
+static int assemble(struct warden *w, unsigned slot, struct root *root, const char **ret_step)
+{
+	bool mapped = control_on(w, CONTROL_IDMAP) && control_on(w, CONTROL_USERNS);
+	int idmap_fd = mapped ? w->userns_fd[slot] : -1;
+	_cleanup_close_ int lower = -1, volume = -1, directory = -1;
+	int r;
+
+	*ret_step = "open template";
+	r = open_template(w, root->template_hash, idmap_fd, &lower);
+	if (r < 0)
+		return r;
+	*ret_step = "open volume";
+	directory = storage_volume_open(w, root->volume);
+	if (directory < 0)
+		return directory;
+	r = mount_copy(directory, "", 0, idmap_fd, &volume);
+	if (r < 0)
+		return r;
+	*ret_step = "mount root";
+	return mount_as(w, mapped ? slot_first_id(w, slot) : 0, lower, volume, &root->fd);
+}
+
+int root_build_over(struct warden *w, unsigned slot, uint64_t volume,
+		    const uint8_t hash[WARDEN_HASH_SIZE], const char **ret_step)
+{
+	struct root root = { .fd = -1, .volume = volume };
+	int r;
+
+	memcpy(root.template_hash, hash, sizeof(root.template_hash));
+	r = assemble(w, slot, &root, ret_step);
+	if (r >= 0)
+		w->roots[slot] = root;
+	return r;
+}
+
+/* Where the child will mount: found in the cache then, as looking through two filesystems is dear.
+ */
+static void warm(int root_fd)
+{
+	static const char *const targets[] = { "proc", "dev", "run/cay", "etc/machine-id" };
+
+	for (size_t i = 0; i < ARRAY_LEN(targets); i++) {
+		int fd = sys_openat2(root_fd, targets[i], O_PATH | O_CLOEXEC | O_NOFOLLOW,
+				     RESOLVE_IN_ROOT | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS);
+
+		if (fd >= 0)
+			(void)close(fd);
+	}
+}
+
+int root_build(struct warden *w, unsigned slot, const uint8_t hash[WARDEN_HASH_SIZE],
+	       const char **ret_step)
+{
+	struct root root = { .fd = -1 };
+	uint32_t disk_size_mb = w->usual.disk_size_mb;
+	int r;
+
+	memcpy(root.template_hash, hash, sizeof(root.template_hash));
+	*ret_step = "make volume";
+	r = storage_volume_make(w, &root.volume);
+	if (r < 0)
+		return r;
+	if (storage_volume_limit(w, root.volume, (uint64_t)disk_size_mb << 20) >= 0)
+		root.disk_size_mb = disk_size_mb; /* else tried again, and told, at the create */
+	r = assemble(w, slot, &root, ret_step);
+	if (r < 0) {
+		storage_volume_remove(w, root.volume);
+		return r;
+	}
+	warm(root.fd);
+	w->roots[slot] = root;
+	return 0;
+}
+
+bool root_fits(const struct warden *w, unsigned slot, const uint8_t hash[WARDEN_HASH_SIZE])
+{
+	return w->roots[slot].fd >= 0 &&
+	       memcmp(w->roots[slot].template_hash, hash, WARDEN_HASH_SIZE) == 0;
+}
+
+void root_drop(struct warden *w, unsigned slot)
+{
+	if (w->roots[slot].fd < 0)
+		return;
+	(void)close(TAKE_FD(w->roots[slot].fd)); /* nobody else has it: this unmounts */
+	storage_volume_remove(w, w->roots[slot].volume);
+}

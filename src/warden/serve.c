@@ -1,0 +1,522 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One request, one answer; between requests the sweep and the refilling of parts, a unit at a time.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+
+#include "base/log.h"
+#include "base/time.h"
+#include "sys/syscalls.h"
+#include "warden/capability.h"
+#include "warden/job.h"
+
+#define QUIET_MS                                                                        \
+	4 /* background work waits for this long without a request, unless it is urgent \
+	   */
+#define URGENT_DYING 64
+#define SWEEP_RETRY_MS 20
+#define SHRINK_LOOK_MS 500
+#define LATER 1 /* an operation's answer comes from a job */
+
+struct call {
+	struct warden_request req;
+	struct warden_reply reply;
+	int in_fd; /* the descriptor that came with the request, -1 when none */
+	int fds[WARDEN_FDS_MAX];
+};
+
+/* What it asked for and did not get yet is undone: the next one asks again. */
+static void client_drop(struct warden *w)
+{
+	if (w->client_fd >= 0)
+		(void)close(w->client_fd);
+	w->client_fd = -1;
+	jobs_kill_all(w);
+}
+
+static void call_step(struct call *call, const char *step)
+{
+	(void)snprintf(call->reply.step, sizeof(call->reply.step), "%s", step);
+}
+
+static int do_hello(struct warden *w, struct call *call)
+{
+	call->reply.capabilities = capability_bits(w);
+	return 0;
+}
+
+/* A job makes its volume; the rest is done, and the answer given, when that has ended. */
+static int create_later(struct warden *w, struct call *call, const char **ret_step)
+{
+	unsigned slot;
+	int r;
+
+	*ret_step = "find snapshot";
+	if (w->snapshots_fd < 0)
+		return -EOPNOTSUPP;
+	r = spawn_reserve(w, &call->req, ret_step, &slot);
+	if (r < 0)
+		return r;
+	*ret_step = "wait for the disk";
+	r = jobs_add_copy(w, &call->req, slot);
+	if (r < 0)
+		w->rows[slot].state = SLOT_DYING;
+	return r < 0 ? r : LATER;
+}
+
+static int do_create(struct warden *w, struct call *call)
+{
+	const char *step = "";
+	int r = *call->req.snapshot_id ? create_later(w, call, &step)
+				       : spawn(w, &call->req, &step, call->fds);
+
+	if (r < 0) {
+		call_step(call, step);
+		log_warn("create %s: %s: %s", call->req.id, step, strerror(-r));
+	}
+	return r;
+}
+
+/*
+ * The first process of a sandbox that ends leaves its namespaces before it waits for all others to
+ * die, and is reaped after that: from here on it is dead to everybody who asks.
+ */
+static int open_net(const struct warden *w, unsigned slot)
+{
+	char path[32];
+	int fd;
+
+	(void)snprintf(path, sizeof(path), "%d/ns/net", w->rows[slot].pid);
+	fd = openat(w->proc_fd, path, O_RDONLY | O_CLOEXEC);
+	return fd < 0 ? -errno : fd;
+}
+
+static int do_attach(struct warden *w, struct call *call)
+{
+	int slot = slots_find(w, call->req.id);
+	_cleanup_close_ int net_fd = -1, pidfd = -1;
+	int r;
+
+	if (slot < 0)
+		return slot;
+	pidfd = sys_pidfd_open(w->rows[slot].pid);
+	if (pidfd < 0 || !slots_alive(w, (unsigned)slot))
+		return -ESRCH;
+	net_fd = open_net(w, (unsigned)slot);
+	if (net_fd < 0)
+		return -ESRCH;
+	r = netns_dial(w->home_net_fd, net_fd, &call->fds[0]);
+	if (r >= 0)
+		call->fds[1] = TAKE_FD(pidfd);
+	return r;
+}
+
+static int do_destroy(struct warden *w, struct call *call)
+{
+	int slot = slots_find(w, call->req.id);
+
+	if (slot < 0)
+		return 0; /* gone already: that is what was asked for */
+	w->rows[slot].state = SLOT_DYING;
+	jobs_kill_slot(w, (unsigned)slot);
+	sweep_hold_net(w, (unsigned)slot);
+	return sweep_kill(w, (unsigned)slot);
+}
+
+static int do_resize(struct warden *w, struct call *call)
+{
+	int slot = slots_find_live(w, call->req.id);
+	bool same;
+	int r;
+
+	if (slot < 0)
+		return slot;
+	same = w->limits[slot].memory_mb == call->req.limits.memory_mb;
+	r = limits_set(w, (unsigned)slot, &call->req.limits);
+	if (r < 0 || same)
+		return r;
+	r = shm_resize(w, (unsigned)slot, call->req.limits.memory_mb);
+	if (r < 0)
+		log_debug("%s: /dev/shm keeps its size: %s", call->req.id, strerror(-r));
+	return 0; /* the memory limit bounds it all the same */
+}
+
+static int do_stat(struct warden *w, struct call *call)
+{
+	int slot = slots_find(w, call->req.id);
+	_cleanup_close_ int net_fd = -1;
+	struct cgroup_stat stat;
+	int r;
+
+	if (slot < 0)
+		return slot;
+	net_fd = open_net(w, (unsigned)slot);
+	r = cgroup_stat(&w->cgroups, (unsigned)slot, &stat);
+	if (r < 0)
+		return r;
+	call->reply.alive = net_fd >= 0 && slots_alive(w, (unsigned)slot);
+	call->reply.oom_kills = stat.oom_kills - MIN(w->rows[slot].oom_base, stat.oom_kills);
+	call->reply.memory_bytes = stat.memory_bytes;
+	call->reply.memory_peak_bytes = stat.memory_peak_bytes;
+	call->reply.cpu_us = stat.cpu_us;
+	call->reply.pids = (uint32_t)stat.pids;
+	call->reply.disk_bytes = limits_disk_usage(w, (unsigned)slot);
+	call->reply.paused = w->rows[slot].frozen;
+	return 0;
+}
+
+static int do_pause(struct warden *w, struct call *call)
+{
+	int slot = slots_find_live(w, call->req.id);
+	int r;
+
+	if (slot < 0)
+		return slot;
+	if (!call->req.paused && jobs_taking(w, (unsigned)slot)) {
+		w->rows[slot].frozen = 0; /* the snapshot's end thaws it */
+		return 0;
+	}
+	w->rows[slot].frozen = 1; /* before the fact: whoever kills it thaws it first */
+	r = cgroup_freeze(&w->cgroups, (unsigned)slot, call->req.paused);
+	if (r >= 0)
+		w->rows[slot].frozen = call->req.paused;
+	return r;
+}
+
+static _noreturn_ void build_child(struct warden *w, struct call *call)
+{
+	sigset_t none;
+
+	(void)sigemptyset(&none);
+	(void)sigprocmask(SIG_SETMASK, &none, NULL);
+	if (setns(w->host_mnt_fd, CLONE_NEWNS) < 0 || setsid() < 0)
+		_exit(126);
+	if (dup2(call->in_fd, 1) < 0 || dup2(call->in_fd, 2) < 0)
+		_exit(126);
+	(void)sys_close_range(3, ~0U);
+	(void)execl(w->build_program, w->build_program, call->req.id, "--templates",
+		    w->templates_path, (char *)NULL);
+	_exit(127);
+}
+
+static int do_build(struct warden *w, struct call *call)
+{
+	struct clone_args args = { .flags = CLONE_PIDFD,
+				   .pidfd = (uint64_t)(uintptr_t)&call->fds[0],
+				   .exit_signal = SIGCHLD };
+	int pid;
+
+	if (call->in_fd < 0 || !w->build_program)
+		return -EINVAL;
+	pid = sys_clone3(&args);
+	if (pid == 0)
+		build_child(w, call);
+	return pid < 0 ? pid : 0;
+}
+
+static int do_snapshot(struct warden *w, struct call *call)
+{
+	int slot = slots_find_live(w, call->req.id);
+	int r;
+
+	if (slot < 0)
+		return slot;
+	if (!(capability_bits(w) & WARDEN_CAN_SNAPSHOT))
+		return -EOPNOTSUPP;
+	if (!slots_alive(w, (unsigned)slot))
+		return -ESRCH;
+	r = jobs_add_snapshot(w, &call->req, (unsigned)slot);
+	return r < 0 ? r : LATER;
+}
+
+static int do_snapshot_delete(struct warden *w, struct call *call)
+{
+	if (w->snapshots_fd < 0)
+		return 0;
+	if (jobs_call_off(w, call->req.snapshot_id, call->req.tag))
+		return LATER;
+	return snapshot_delete(w, call->req.snapshot_id);
+}
+
+int serve_reply(struct warden *w, const struct warden_reply *reply, const int fds[WARDEN_FDS_MAX])
+{
+	uint8_t bytes[WARDEN_REPLY_SIZE];
+	union {
+		char space[CMSG_SPACE(sizeof(int) * WARDEN_FDS_MAX)];
+		struct cmsghdr align;
+	} control;
+	struct iovec iov = { bytes, sizeof(bytes) };
+	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1 };
+	size_t count = 0;
+
+	while (fds && count < WARDEN_FDS_MAX && fds[count] >= 0)
+		count++;
+	warden_reply_encode(bytes, reply);
+	if (count) {
+		struct cmsghdr *cmsg;
+
+		msg.msg_control = control.space;
+		msg.msg_controllen = CMSG_SPACE(sizeof(int) * count);
+		cmsg = CMSG_FIRSTHDR(&msg);
+		cmsg->cmsg_level = SOL_SOCKET;
+		cmsg->cmsg_type = SCM_RIGHTS;
+		cmsg->cmsg_len = CMSG_LEN(sizeof(int) * count);
+		memcpy(CMSG_DATA(cmsg), fds, sizeof(int) * count);
+	}
+	if (w->client_fd >= 0 && sendmsg(w->client_fd, &msg, MSG_NOSIGNAL) >= 0)
+		return 0;
+	client_drop(w);
+	return -EPIPE;
+}
+
+static int do_list(struct warden *w, struct call *call)
+{
+	call->reply.more = 1;
+	for (unsigned i = 0; i < w->slot_top; i++) {
+		int r;
+
+		if (w->rows[i].state != SLOT_LIVE)
+			continue;
+		memcpy(call->reply.id, w->rows[i].id, WARDEN_ID_SIZE);
+		r = serve_reply(w, &call->reply, NULL);
+		if (r < 0)
+			return r;
+	}
+	memset(call->reply.id, 0, WARDEN_ID_SIZE);
+	call->reply.more = 0;
+	return 0;
+}
+
+struct listing {
+	struct warden *w;
+	struct call *call;
+};
+
+static int list_name(void *arg, const char *name)
+{
+	struct listing *l = arg;
+	size_t n = strlen(name);
+
+	if (strchr(name, '.') || n >= WARDEN_ID_SIZE || jobs_has(l->w, name))
+		return 0; /* not finished */
+	memset(l->call->reply.id, 0, WARDEN_ID_SIZE);
+	memcpy(l->call->reply.id, name, n);
+	return serve_reply(l->w, &l->call->reply, NULL);
+}
+
+static int do_snapshot_list(struct warden *w, struct call *call)
+{
+	struct listing l = { w, call };
+	int r;
+
+	call->reply.more = 1;
+	r = snapshot_each(w, list_name, &l);
+	memset(call->reply.id, 0, WARDEN_ID_SIZE);
+	call->reply.more = 0;
+	return r;
+}
+
+static int (*const operations[WARDEN_OP_END])(struct warden *w, struct call *call) = {
+	[WARDEN_HELLO] = do_hello,
+	[WARDEN_CREATE] = do_create,
+	[WARDEN_ATTACH] = do_attach,
+	[WARDEN_DESTROY] = do_destroy,
+	[WARDEN_RESIZE] = do_resize,
+	[WARDEN_STAT] = do_stat,
+	[WARDEN_LIST] = do_list,
+	[WARDEN_PAUSE] = do_pause,
+	[WARDEN_BUILD] = do_build,
+	[WARDEN_SNAPSHOT] = do_snapshot,
+	[WARDEN_SNAPSHOT_DELETE] = do_snapshot_delete,
+	[WARDEN_SNAPSHOT_LIST] = do_snapshot_list,
+};
+
+/* Takes at most one descriptor; everything else that came along is closed. */
+static int take_descriptor(struct msghdr *msg)
+{
+	int taken = -1;
+
+	for (struct cmsghdr *c = CMSG_FIRSTHDR(msg); c; c = CMSG_NXTHDR(msg, c)) {
+		int fds[8];
+		size_t n;
+
+		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
+			continue;
+		n = MIN((c->cmsg_len - CMSG_LEN(0)) / sizeof(int), ARRAY_LEN(fds));
+		memcpy(fds, CMSG_DATA(c), n * sizeof(int));
+		for (size_t i = 0; i < n; i++) {
+			if (taken < 0)
+				taken = fds[i];
+			else
+				(void)close(fds[i]);
+		}
+	}
+	return taken;
+}
+
+static void call_run(struct warden *w, struct call *call)
+{
+	call->reply.op = call->req.op;
+	call->reply.tag = call->req.tag;
+	fault_point(w, "call.asked");
+	call->reply.error = operations[call->req.op](w, call);
+	fault_point(w, "call.done");
+	if (call->reply.error == LATER)
+		return;
+	/* Nobody heard that it exists: undo, the daemon will ask again. */
+	if (serve_reply(w, &call->reply, call->fds) < 0 && call->req.op == WARDEN_CREATE &&
+	    call->reply.error == 0)
+		(void)!do_destroy(w, call);
+	for (size_t i = 0; i < WARDEN_FDS_MAX; i++)
+		if (call->fds[i] >= 0)
+			(void)close(call->fds[i]);
+	fault_point(w, "call.answered");
+}
+
+static void on_client(struct warden *w)
+{
+	uint8_t bytes[WARDEN_REQUEST_SIZE + 1];
+	union {
+		char space[CMSG_SPACE(sizeof(int) * 8)];
+		struct cmsghdr align;
+	} control;
+	struct iovec iov = { bytes, sizeof(bytes) };
+	struct msghdr msg = { .msg_iov = &iov,
+			      .msg_iovlen = 1,
+			      .msg_control = control.space,
+			      .msg_controllen = sizeof(control.space) };
+	struct call call = { .in_fd = -1, .fds = { -1, -1 } };
+	ssize_t n = recvmsg(w->client_fd, &msg, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return;
+	if (n <= 0) {
+		log_info("the daemon went away");
+		client_drop(w);
+		return;
+	}
+	call.in_fd = take_descriptor(&msg);
+	if (warden_request_decode(bytes, (size_t)n, &call.req) < 0) {
+		log_warn("a malformed request: connection closed");
+		client_drop(w);
+	} else {
+		call_run(w, &call);
+	}
+	if (call.in_fd >= 0)
+		(void)close(call.in_fd);
+}
+
+static void on_connect(struct warden *w)
+{
+	struct ucred peer;
+	socklen_t size = sizeof(peer);
+	int fd = accept4(w->listen_fd, NULL, NULL, SOCK_CLOEXEC);
+
+	if (fd < 0)
+		return;
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) < 0 ||
+	    (peer.uid != w->daemon_uid && peer.uid != 0)) {
+		log_warn("a stranger (uid %u) knocked and was turned away", (unsigned)peer.uid);
+		(void)close(fd);
+		return;
+	}
+	client_drop(w); /* one daemon at a time: the newer one is the restarted one */
+	w->client_fd = fd;
+}
+
+static void on_signal(struct warden *w)
+{
+	struct signalfd_siginfo info;
+
+	while (read(w->signal_fd, &info, sizeof(info)) == sizeof(info)) {
+		if (info.ssi_signo == SIGCHLD)
+			sweep_reap(w);
+		else
+			w->stopping = true;
+	}
+}
+
+static unsigned count_dying(const struct warden *w)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < w->slot_top; i++)
+		n += w->rows[i].state == SLOT_DYING;
+	return n;
+}
+
+/* Where the work between requests stands. */
+struct background {
+	bool quiet; /* no request for QUIET_MS: go on without waiting until one comes */
+	bool stuck; /* what is dying is not dead yet: look again later */
+};
+
+/* How long poll may wait: work is urgent, or waits for a quiet moment, or there is none. */
+static int patience(const struct warden *w, unsigned dying, const struct background *b)
+{
+	const struct parts *p = &w->parts;
+	bool sweeping = dying && !b->stuck;
+
+	if ((parts_wanted(w) && parts_left(w) <= p->target / 8) ||
+	    (sweeping && dying > URGENT_DYING))
+		return 0;
+	if (parts_wanted(w) || sweeping)
+		return b->quiet ? 0 : QUIET_MS;
+	if (dying)
+		return SWEEP_RETRY_MS;
+	return parts_grown(w) ? SHRINK_LOOK_MS : limits_look_ms(w);
+}
+
+static void work(struct warden *w, unsigned dying, struct background *b)
+{
+	b->quiet = true;
+	if (dying)
+		b->stuck = !sweep_step(w);
+	if (parts_wanted(w))
+		parts_step(w);
+	else if (parts_grown(w))
+		parts_shrink(w);
+}
+
+static void on_request(struct warden *w, unsigned dying, struct background *b)
+{
+	on_client(w);
+	b->quiet = b->stuck = false;
+	/* A client that always has the next request ready must not starve the sweep: one goes for
+	 * each that comes. */
+	if (dying > URGENT_DYING)
+		(void)!sweep_step(w);
+}
+
+int serve(struct warden *w)
+{
+	struct background background = { false, false };
+
+	while (!w->stopping) {
+		struct pollfd fds[] = { { w->client_fd, POLLIN, 0 },
+					{ w->listen_fd, POLLIN, 0 },
+					{ w->signal_fd, POLLIN, 0 } };
+		unsigned dying = count_dying(w);
+		int n = poll(fds, ARRAY_LEN(fds), patience(w, dying, &background));
+
+		if (n < 0 && errno != EINTR)
+			return -errno;
+		if (n > 0 && fds[2].revents)
+			on_signal(w);
+		if (n > 0 && fds[1].revents)
+			on_connect(w);
+		if (n > 0 && fds[0].revents)
+			on_request(w, dying, &background);
+		if (n == 0)
+			work(w, dying, &background);
+		limits_look(w);
+	}
+	return 0;
+}

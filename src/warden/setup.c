@@ -1,0 +1,368 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Start of the warden: open what it will ever need, then leave the host's tree behind. */
+#include <errno.h>
+#include <fcntl.h>
+#include <pwd.h>
+#include <limits.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/sendfile.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <sys/un.h>
+
+#include "base/log.h"
+#include "sys/file.h"
+#include "sys/mount.h"
+#include "sys/syscalls.h"
+#include "warden/job.h"
+
+#define SOCKET_NAME "warden.sock"
+#define LOCK_NAME "warden.lock"
+
+static int open_directory(const char *path)
+{
+	int fd = open(path, O_DIRECTORY | O_RDONLY | O_CLOEXEC);
+
+	return fd < 0 ? -errno : fd;
+}
+
+static int fail(const char *what, int r)
+{
+	log_error("%s: %s", what, strerror(-r));
+	return r;
+}
+
+static const struct {
+	const char *name;
+	unsigned major_number, minor_number;
+} nodes[] = { { "null", 1, 3 },	  { "zero", 1, 5 },    { "full", 1, 7 },
+	      { "random", 1, 8 }, { "urandom", 1, 9 }, { "tty", 5, 0 } };
+
+static const struct {
+	const char *name, *target;
+} links[] = { { "fd", "/proc/self/fd" },
+	      { "stdin", "/proc/self/fd/0" },
+	      { "stdout", "/proc/self/fd/1" },
+	      { "stderr", "/proc/self/fd/2" },
+	      { "ptmx", "pts/ptmx" } };
+
+static int fill_dev(int shared_fd)
+{
+	static const char *const dirs[] = { "dev/pts", "dev/shm", "dev/mqueue" };
+	char path[32];
+
+	if (mkdirat(shared_fd, "dev", 0755) < 0)
+		return -errno;
+	for (size_t i = 0; i < ARRAY_LEN(dirs); i++)
+		if (mkdirat(shared_fd, dirs[i], 0755) < 0)
+			return -errno;
+	for (size_t i = 0; i < ARRAY_LEN(nodes); i++) {
+		(void)snprintf(path, sizeof(path), "dev/%s", nodes[i].name);
+		if (mknodat(shared_fd, path, S_IFCHR | 0666,
+			    makedev(nodes[i].major_number, nodes[i].minor_number)) < 0)
+			return -errno;
+	}
+	for (size_t i = 0; i < ARRAY_LEN(links); i++) {
+		(void)snprintf(path, sizeof(path), "dev/%s", links[i].name);
+		if (symlinkat(links[i].target, shared_fd, path) < 0)
+			return -errno;
+	}
+	return 0;
+}
+
+/* Programs are copied: what runs in sandboxes can neither be written nor change under them. */
+static int fill_program(int shared_fd, const char *name, const char *path)
+{
+	_cleanup_close_ int from = open(path, O_RDONLY | O_CLOEXEC), to = -1;
+	struct stat st;
+	off_t at = 0;
+
+	if (from < 0 || fstat(from, &st) < 0)
+		return -errno;
+	to = openat(shared_fd, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0755);
+	if (to < 0)
+		return -errno;
+	while (at < st.st_size)
+		if (sendfile(to, from, &at, (size_t)(st.st_size - at)) <= 0)
+			return errno ? -errno : -EIO;
+	return fchmod(to, 0755) < 0 ? -errno : 0;
+}
+
+static int make_shared(struct warden *w, const struct warden_options *o)
+{
+	const struct mount_option options[] = { { "size", "128m", -1 }, { "mode", "0755", -1 } };
+	int r = mount_make("tmpfs", options, ARRAY_LEN(options), MOUNT_ATTR_NOSUID, &w->shared_fd);
+	mode_t mask = umask(0);
+	int fd;
+
+	if (r >= 0)
+		r = fill_dev(w->shared_fd);
+	if (r >= 0)
+		r = mkdirat(w->shared_fd, "bin", 0755) < 0 ? -errno : 0;
+	if (r >= 0)
+		r = fill_program(w->shared_fd, "bin/agent", o->agent);
+	if (r >= 0 && o->tools)
+		r = fill_program(w->shared_fd, "bin/tools", o->tools);
+	(void)umask(mask);
+	if (r < 0)
+		return r;
+	fd = openat(w->shared_fd, "empty", O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0444);
+	if (fd < 0 || mkdirat(w->shared_fd, "void", 0555) < 0 ||
+	    mkdirat(w->shared_fd, "ids", 0755) < 0 ||
+	    linkat(w->shared_fd, "empty", w->shared_fd, "bin/forked", 0) < 0)
+		return -errno;
+	(void)close(fd);
+	return 0;
+}
+
+/*
+ * What of /proc tells about the host. Much of it is 0400 and belongs to the host's root, whose id
+ * does not exist inside: only what others may read needs a cover. Every sysctl is out of reach for
+ * the same reason.
+ */
+static const char *const hidden[] = {
+	"acpi",		 "asound",	"config.gz",   "interrupts",  "kallsyms",   "kcore",
+	"key-users",	 "keys",	"kmsg",	       "kpagecgroup", "kpagecount", "kpageflags",
+	"latency_stats", "pressure",	"sched_debug", "scsi",	      "slabinfo",   "sysrq-trigger",
+	"timer_list",	 "timer_stats", "vmallocinfo", "zoneinfo",
+};
+
+static int find_masks(struct warden *w)
+{
+	bool masked = control_on(w, CONTROL_PROCMASK);
+
+	for (size_t i = 0; masked && i < ARRAY_LEN(hidden) && w->mask_count < MASKS_MAX; i++) {
+		struct mask *mask = &w->masks[w->mask_count];
+		struct stat st;
+
+		if (fstatat(w->proc_fd, hidden[i], &st, AT_SYMLINK_NOFOLLOW) < 0 ||
+		    !(st.st_mode & 07))
+			continue;
+		(void)snprintf(mask->target, sizeof(mask->target), "proc/%s", hidden[i]);
+		mask->is_dir = S_ISDIR(st.st_mode);
+		w->mask_count++;
+	}
+	return mount_copy(w->shared_fd, "",
+			  MOUNT_ATTR_RDONLY | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOSUID |
+				  MOUNT_ATTR_NOEXEC,
+			  -1, &w->masks_fd);
+}
+
+static int open_socket(struct warden *w, const char *state_path)
+{
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	int n = snprintf(address.sun_path, sizeof(address.sun_path), "%s/" SOCKET_NAME, state_path);
+	_cleanup_close_ int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+	if (n >= (int)sizeof(address.sun_path)) {
+		log_error("the state directory's path is too long for a socket: %s", state_path);
+		return -ENAMETOOLONG;
+	}
+	if (fd < 0)
+		return -errno;
+	(void)unlink(address.sun_path);
+	if (bind(fd, (struct sockaddr *)&address, sizeof(address)) < 0 ||
+	    fchownat(w->state_fd, SOCKET_NAME, w->daemon_uid, w->daemon_gid, AT_SYMLINK_NOFOLLOW) <
+		    0 ||
+	    fchmodat(w->state_fd, SOCKET_NAME, 0600, 0) < 0 || listen(fd, 4) < 0)
+		return -errno;
+	w->listen_fd = TAKE_FD(fd);
+	return 0;
+}
+
+static int open_signals(struct warden *w)
+{
+	sigset_t set;
+
+	(void)sigemptyset(&set);
+	(void)sigaddset(&set, SIGCHLD);
+	(void)sigaddset(&set, SIGTERM);
+	(void)sigaddset(&set, SIGINT);
+	if (sigprocmask(SIG_BLOCK, &set, NULL) < 0)
+		return -errno;
+	(void)signal(SIGPIPE, SIG_IGN);
+	w->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	return w->signal_fd < 0 ? -errno : 0;
+}
+
+static int open_host(struct warden *w, const struct warden_options *o)
+{
+	w->proc_fd = open_directory("/proc");
+	w->cgroup_root_fd = open_directory("/sys/fs/cgroup");
+	w->state_fd = open_directory(o->state);
+	w->host_mnt_fd = open("/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC);
+	w->home_net_fd = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
+	if (w->proc_fd < 0 || w->cgroup_root_fd < 0 || w->host_mnt_fd < 0 || w->home_net_fd < 0)
+		return fail("open /proc and /sys/fs/cgroup", -ENOENT);
+	if (w->state_fd < 0)
+		return fail(o->state, w->state_fd);
+	return 0;
+}
+
+static int find_user(struct warden *w, const char *name)
+{
+	struct passwd *pw = getpwnam(name); /* at start only, before anything hostile is near */
+
+	if (!pw) {
+		log_error("there is no user '%s': 'make deps' or the package creates it", name);
+		return -ENOENT;
+	}
+	w->daemon_uid = pw->pw_uid;
+	w->daemon_gid = pw->pw_gid;
+	return 0;
+}
+
+static void read_disabled(struct warden *w)
+{
+#ifdef CAY_FAULTS
+	static const char *const names[] = { "seccomp", "caps",	 "userns",   "procmask",
+					     "devices", "pids",	 "memory",   "cpu",
+					     "disk",	"netns", "idmap",    "sockets",
+					     "ptsmax",	"nodev", "cgroupns", "oomscore" };
+	const char *list = getenv("CAY_WARDEN_DISABLE");
+
+	for (size_t i = 0; list && i < ARRAY_LEN(names); i++)
+		if (strstr(list, names[i]))
+			w->disabled |= 1U << i;
+	if (w->disabled)
+		log_warn("TEST BUILD: controls switched off: %s", list);
+#else
+	(void)w;
+#endif
+}
+
+/* A detached mount can only be copied in the namespace it was taken in: ours, not the host's. */
+static int leave_host(struct warden *w, const char *state_path, const char *templates)
+{
+	int r = mount_unshare();
+
+	if (r < 0)
+		return fail("private mounts", r);
+	r = storage_enter(w, state_path);
+	if (r < 0)
+		return fail("storage pool", r);
+	r = mount_copy(AT_FDCWD, templates, MOUNT_ATTR_RDONLY | MOUNT_ATTR_NODEV, -1,
+		       &w->templates_fd);
+	if (r < 0)
+		return fail(templates, r);
+	cgroup_view_open(&w->cgroups, w->instance);
+	r = mount_leave_host();
+	return r < 0 ? fail("leave the host's mounts", r) : 0;
+}
+
+static int open_kernel_parts(struct warden *w, const struct warden_options *o)
+{
+	unsigned flags = control_on(w, CONTROL_SOCKETS) ? 0 : FILTER_ANY_SOCKET;
+	int r = cgroup_open(w->cgroup_root_fd, w->instance, &w->cgroups);
+
+	if (r < 0)
+		return fail("cgroups", r);
+	if (!control_on(w, CONTROL_DEVICES) && w->cgroups.fd[CGROUP_DEVICES] >= 0) {
+		(void)close(w->cgroups.fd[CGROUP_DEVICES]);
+		w->cgroups.fd[CGROUP_DEVICES] = -1;
+	}
+	r = filter_build(flags, &w->filter);
+	if (r < 0)
+		return fail("seccomp filter", r);
+	r = make_shared(w, o);
+	if (r < 0)
+		return fail("shared tree (agent, devices)", r);
+	r = find_masks(w);
+	if (r < 0)
+		return fail("masks", r);
+	r = storage_open(w);
+	if (r >= 0)
+		r = snapshot_open(w);
+	if (r >= 0)
+		r = jobs_open(w);
+	if (r >= 0)
+		r = limits_open(w);
+	return r < 0 ? fail("storage pool", r) : 0;
+}
+
+int warden_open(struct warden *w, const struct warden_options *o)
+{
+	char state_path[PATH_MAX];
+	int lock_fd, r;
+
+	*w = (struct warden){
+		.pid = getpid(), .client_fd = -1, .listen_fd = -1, .run_fd = -1, .snapshots_fd = -1
+	};
+	read_disabled(w);
+	if (!realpath(o->state, state_path))
+		return fail(o->state, -errno);
+	w->build_program = o->build;
+	w->templates_path = o->templates;
+	r = open_host(w, o);
+	if (r < 0)
+		return r;
+	r = file_lock(w->state_fd, LOCK_NAME, &lock_fd); /* kept until the process ends */
+	if (r == -EWOULDBLOCK) {
+		log_error("another cay-warden runs on %s", state_path);
+		return r;
+	}
+	if (r < 0)
+		return fail(LOCK_NAME, r);
+	r = find_user(w, o->user);
+	if (r >= 0)
+		r = instance_claim(w, state_path);
+	if (r >= 0)
+		r = open_kernel_parts(w, o);
+	if (r >= 0)
+		r = slots_open(w);
+	if (r < 0)
+		return fail("start", r);
+	slots_recover(w);
+	storage_sweep(w);
+	r = open_socket(w, state_path);
+	if (r < 0)
+		return fail(SOCKET_NAME, r);
+	r = open_signals(w);
+	if (r >= 0)
+		r = parts_open(w);
+	return r < 0 ? r : leave_host(w, state_path, o->templates);
+}
+
+void warden_close(struct warden *w)
+{
+	int64_t deadline = 500;
+	bool rest = false;
+
+	jobs_kill_all(w);
+	parts_close(w);
+	for (unsigned i = 0; i < w->slot_top; i++)
+		if (w->rows[i].state == SLOT_LIVE && !slots_alive(w, i))
+			w->rows[i].state =
+				SLOT_DYING; /* died by itself, and no daemon was there to see it */
+	/* Destroyed ones are dead but maybe not gone: a moment for the kernel, then the rest stays
+	 * swept for. */
+	while (deadline-- > 0) {
+		sweep_reap(w);
+		while (sweep_step(w))
+			;
+		rest = jobs_running(w);
+		for (unsigned i = 0; i < w->slot_top; i++)
+			rest |= w->rows[i].state == SLOT_DYING;
+		if (!rest)
+			break;
+		(void)usleep(10000);
+	}
+	for (unsigned i = 0; i < w->slot_top; i++)
+		rest |= w->rows[i].state == SLOT_LIVE;
+	if (rest) {
+		log_info("stopped; sandboxes live on");
+		return;
+	}
+	cgroup_close(&w->cgroups);
+	(void)cgroup_remove_tree(w->cgroup_root_fd, w->instance);
+	instance_release(w);
+	(void)unlinkat(w->state_fd, SOCKET_NAME, 0);
+	(void)unlinkat(w->state_fd, "warden.slots", 0);
+	log_info("stopped; nothing left");
+}

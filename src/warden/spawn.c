@@ -1,0 +1,484 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * From parts to a running sandbox. The warden clones and answers at once; everything else happens
+ * in the child, beside the warden's next request. The child is full root of the host until it
+ * enters its user namespace, runs only the code below, and touches no path of the template by name
+ * from outside. What goes wrong is told to the daemon over the agent's own socket.
+ *
+ * All namespaces but the user namespace belong to the host's user namespace: root inside has no
+ * power over any of them (docs/decisions/001).
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <linux/securebits.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/fsuid.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+
+#include "base/log.h"
+#include "sys/caps.h"
+#include "sys/file.h"
+#include "sys/mount.h"
+#include "sys/syscalls.h"
+#include "warden/job.h"
+#include "warden/warden.h"
+#include "wire/agent.h"
+
+/* The agent's descriptors at its start; src/agent/main.c knows them by the same numbers. */
+#define AGENT_FD 3
+#define AGENT_GROUPS_FD 4 /* its freezer cgroup, to make groups in */
+#define AGENT_MEMORY_FD 5 /* its memory cgroup, to read */
+#define AGENT_FDS_END 6
+#define PTS_MAX "256"
+#define NOFILE_MAX 65536
+#define CHILD_STACK_BYTES 65536
+
+#ifndef CLONE_NEWTIME
+#define CLONE_NEWTIME 0x00000080
+#endif
+
+struct birth {
+	struct warden *w;
+	unsigned slot;
+	const char *id;
+	int userns_fd;
+	struct netns net;
+	int tell_fd;		  /* the agent's socket, by the child's number for it */
+	int groups_fd, memory_fd; /* views of its cgroups; -1: none */
+	uint32_t first_id;
+	uint32_t memory_mb;
+	bool is_copy; /* of a snapshot */
+	int root_fd;  /* the overlay, still detached */
+	int idmap_fd; /* userns_fd, or -1 when a test build turns idmapping off */
+};
+
+static int enter_cgroups(struct birth *b)
+{
+	int r = cgroup_enter(&b->w->cgroups, b->slot);
+
+	if (r < 0 || !control_on(b->w, CONTROL_CGROUPNS))
+		return r;
+	return unshare(CLONE_NEWCGROUP) < 0 ? -errno : 0;
+}
+
+static int enter_net(struct birth *b)
+{
+	if (!control_on(b->w, CONTROL_NETNS))
+		return 0;
+	return setns(b->net.ns_fd, CLONE_NEWNET) < 0 ? -errno : 0;
+}
+
+static int mount_proc(struct birth *b)
+{
+	_cleanup_close_ int fd = -1;
+	int r = mount_make("proc", NULL, 0,
+			   MOUNT_ATTR_NODEV | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC, &fd);
+
+	return r < 0 ? r : mount_attach(fd, b->root_fd, "proc");
+}
+
+static int mask_proc(struct birth *b)
+{
+	int r = 0;
+
+	for (unsigned i = 0; r >= 0 && i < b->w->mask_count; i++) {
+		const struct mask *mask = &b->w->masks[i];
+		int fd = -1; /* all of them are closed at once, right before the agent starts */
+
+		r = mount_copy(b->w->masks_fd, mask->is_dir ? "void" : "empty", 0, -1, &fd);
+		if (r >= 0)
+			r = mount_attach(fd, b->root_fd, mask->target);
+	}
+	return r;
+}
+
+static int mount_dev(struct birth *b)
+{
+	char gid[16], uid[16];
+	struct shm_size shm_size;
+	_cleanup_close_ int dev = -1, pts = -1, shm = -1;
+	int r;
+
+	/* The nodes live in one tmpfs shared by all, read-only and owned by each one's own root. */
+	r = mount_copy(b->w->shared_fd, "dev",
+		       MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC, b->idmap_fd,
+		       &dev);
+	if (r >= 0)
+		r = mount_attach(dev, b->root_fd, "dev");
+	if (r < 0)
+		return r;
+	shm_size_of(b->memory_mb, &shm_size);
+	(void)snprintf(uid, sizeof(uid), "%u", b->first_id);
+	(void)snprintf(gid, sizeof(gid), "%u", b->first_id + 5);
+	const struct mount_option pts_options[] = {
+		{ "newinstance", NULL, -1 },
+		{ "ptmxmode", "0666", -1 },
+		{ "mode", "0620", -1 },
+		{ "gid", gid, -1 },
+		{ "max", control_on(b->w, CONTROL_PTSMAX) ? PTS_MAX : "1048576", -1 },
+	};
+	const struct mount_option shm_options[] = {
+		{ "mode", "1777", -1 },
+		{ "size", shm_size.bytes, -1 },
+		{ "nr_inodes", shm_size.inodes, -1 },
+		{ "uid", uid, -1 },
+		{ "gid", uid, -1 },
+	};
+	r = mount_make("devpts", pts_options, ARRAY_LEN(pts_options),
+		       MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC, &pts);
+	if (r >= 0)
+		r = mount_attach(pts, b->root_fd, "dev/pts");
+	if (r >= 0)
+		r = mount_make("tmpfs", shm_options, ARRAY_LEN(shm_options),
+			       MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV, &shm);
+	if (r >= 0)
+		r = mount_attach(shm, b->root_fd, "dev/shm");
+	return r;
+}
+
+static int mount_agent(struct birth *b)
+{
+	_cleanup_close_ int fd = -1;
+	int r = mount_copy(b->w->shared_fd, "bin",
+			   MOUNT_ATTR_RDONLY | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOSUID, -1, &fd);
+
+	return r < 0 ? r : mount_attach(fd, b->root_fd, "run/cay");
+}
+
+static int lay_over(struct birth *b, enum identity_file which, const char *target)
+{
+	char path[IDENTITY_PATH_SIZE];
+	int fd = -1, r; /* closed with the rest, right before the agent starts */
+
+	identity_path(path, which, b->slot);
+	r = mount_copy(b->w->masks_fd, path, 0, -1, &fd);
+	return r < 0 ? r : mount_attach(fd, b->root_fd, target);
+}
+
+static int mount_identity(struct birth *b)
+{
+	int r = lay_over(b, IDENTITY_BOOT, "proc/sys/kernel/random/boot_id");
+
+	if (r >= 0 && b->is_copy)
+		r = lay_over(b, IDENTITY_FORKED, "run/cay/forked");
+	if (r < 0)
+		return r;
+	r = lay_over(b, IDENTITY_MACHINE, "etc/machine-id");
+	/* The owner of the files may have put something else there: then there is no machine id. */
+	return r == -ENOENT || r == -ENOTDIR || r == -ELOOP ? 0 : r;
+}
+
+static int enter_root(struct birth *b)
+{
+	return mount_enter_root(b->root_fd);
+}
+
+static int name_host(struct birth *b)
+{
+	return sethostname(b->id, strlen(b->id)) < 0 ? -errno : 0;
+}
+
+static int limit_resources(struct birth *b)
+{
+	struct rlimit none = { 0, 0 }, files;
+
+	if (setrlimit(RLIMIT_CORE, &none) < 0 || getrlimit(RLIMIT_NOFILE, &files) < 0)
+		return -errno;
+	files.rlim_max = MIN(files.rlim_max, (rlim_t)NOFILE_MAX);
+	files.rlim_cur = MIN(files.rlim_max, (rlim_t)1024);
+	if (setrlimit(RLIMIT_NOFILE, &files) < 0)
+		return -errno;
+	if (!control_on(b->w, CONTROL_OOMSCORE))
+		return 0;
+	return file_write(AT_FDCWD, "/proc/self/oom_score_adj", "100");
+}
+
+/* Out of the way of the numbers that the agent knows. */
+static int lift(int fd)
+{
+	if (fd < 0 || fd >= AGENT_FDS_END)
+		return fd;
+	fd = fcntl(fd, F_DUPFD_CLOEXEC, AGENT_FDS_END);
+	return fd < 0 ? -errno : fd;
+}
+
+/*
+ * Only what is open inside stays open: 0, 1, 2 on its own /dev/null, the socket and what there is
+ * of the cgroups.
+ */
+static int keep_descriptors(struct birth *b)
+{
+	int from[AGENT_FDS_END] = {
+		-1, -1, -1, lift(b->net.listen_fd), lift(b->groups_fd), lift(b->memory_fd)
+	};
+	int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+	if (null_fd < 0)
+		return -errno;
+	b->tell_fd = from[AGENT_FD];
+	null_fd = lift(null_fd);
+	b->userns_fd = lift(b->userns_fd);
+	if (b->tell_fd < 0 || null_fd < 0 || b->userns_fd < 0)
+		return -EMFILE;
+	for (int fd = 0; fd < AGENT_FDS_END; fd++)
+		if (dup2(from[fd] < 0 ? null_fd : from[fd], fd) < 0)
+			return -errno;
+	return 0;
+}
+
+static int enter_user(struct birth *b)
+{
+	if (!control_on(b->w, CONTROL_USERNS))
+		return 0;
+	if (setns(b->userns_fd, CLONE_NEWUSER) < 0)
+		return -errno;
+	if (setgroups(0, NULL) < 0 || setresgid(0, 0, 0) < 0 || setresuid(0, 0, 0) < 0)
+		return -errno;
+	return 0;
+}
+
+/* Before the capabilities go: loading it without no_new_privs (sudo!) needs CAP_SYS_ADMIN. */
+static int filter_calls(struct birth *b)
+{
+	return control_on(b->w, CONTROL_SECCOMP) ? filter_load(&b->w->filter) : 0;
+}
+
+static int drop_capabilities(struct birth *b)
+{
+	return control_on(b->w, CONTROL_CAPS) ? caps_bound(caps_sandbox) : 0;
+}
+
+static int start_agent(struct birth *b)
+{
+	static char name[] = "cay-agent",
+		    path[] = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+	char *const argv[] = { name, NULL }, *const envp[] = { path, NULL };
+
+	if (setsid() < 0 && errno != EPERM)
+		return -errno;
+	(void)sys_close_range(AGENT_FDS_END, ~0U);
+	(void)execve("/run/cay/agent", argv, envp);
+	return -errno;
+}
+
+static const struct {
+	const char *name;
+	int (*run)(struct birth *b);
+} steps[] = {
+	{ "enter cgroups", enter_cgroups },
+	{ "enter net namespace", enter_net },
+	{ "enter root", enter_root },
+	{ "mount proc", mount_proc },
+	{ "mask proc", mask_proc },
+	{ "mount dev", mount_dev },
+	{ "mount agent", mount_agent },
+	{ "mount identity", mount_identity },
+	{ "set host name", name_host },
+	{ "limit resources", limit_resources },
+	{ "keep descriptors", keep_descriptors },
+	{ "enter user namespace", enter_user },
+	{ "load seccomp filter", filter_calls },
+	{ "drop capabilities", drop_capabilities },
+	{ "start agent", start_agent },
+};
+
+static _noreturn_ void tell_failure(struct birth *b, size_t step, int error)
+{
+	char frame[AGENT_BOOT_FAILED_SIZE];
+	int fd = accept(fcntl(b->tell_fd, F_GETFD) < 0 ? AGENT_FD : b->tell_fd, NULL, NULL);
+
+	agent_pack_boot_failed(frame, (uint32_t)step, (uint32_t)-error, steps[step].name);
+	if (fd >= 0)
+		(void)!write(fd, frame, sizeof(frame));
+	_exit(1);
+}
+
+static int child(void *arg)
+{
+	struct birth *b = arg;
+	sigset_t none;
+
+	for (size_t i = 0; i < ARRAY_LEN(steps); i++) {
+		int r;
+
+		if (i == ARRAY_LEN(steps) - 1) {
+			(void)sigemptyset(&none);
+			(void)sigprocmask(SIG_SETMASK, &none, NULL);
+		}
+		r = steps[i].run(b);
+		if (r < 0)
+			tell_failure(b, i, r);
+	}
+	return 1;
+}
+
+/*
+ * The child borrows our memory until its exec while we wait (as vfork does): copying the page
+ * tables, faulting the copies in and waking the child on another core cost more than the wait. It
+ * has a stack of its own and changes nothing of ours but the birth it was given. Sanitizers cannot
+ * follow that; their builds copy.
+ *
+ * The kernel writes the pid into the row before the child runs: no instant without an owner.
+ */
+static int clone_child(struct birth *b, int *ret_pidfd)
+{
+	static char stack[CHILD_STACK_BYTES] __attribute__((aligned(64)));
+	int pidfd = -1, pid;
+	struct clone_args args = {
+		.flags = CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWTIME |
+			 CLONE_PIDFD | CLONE_PARENT_SETTID,
+		.parent_tid = (uint64_t)(uintptr_t)&b->w->rows[b->slot].pid,
+		.pidfd = (uint64_t)(uintptr_t)&pidfd,
+		.exit_signal = SIGCHLD,
+	};
+
+#ifndef CAY_SANITIZED
+	args.flags |= CLONE_VM | CLONE_VFORK;
+	args.stack = (uint64_t)(uintptr_t)stack;
+	args.stack_size = sizeof(stack);
+#else
+	(void)stack;
+#endif
+	pid = sys_clone3_call(&args, child, b);
+	if (pid > 0)
+		*ret_pidfd = pidfd;
+	return pid;
+}
+
+static int gather(struct birth *b, const struct warden_request *req, const char **ret_step)
+{
+	struct warden *w = b->w;
+	struct slot_row *row = &w->rows[b->slot];
+	int r = 0;
+
+	*ret_step = "write identity";
+	r = identity_name(w, b->slot, row->id, b->is_copy);
+	if (r >= 0 && w->roots[b->slot].fd < 0)
+		r = root_build(w, b->slot, req->template_hash, ret_step);
+	if (r < 0)
+		return r;
+	row->disk_size_mb = w->roots[b->slot].disk_size_mb;
+	row->volume =
+		w->roots[b->slot].volume; /* from here on it is the sandbox's, and swept with it */
+	memcpy(row->template_hash, w->roots[b->slot].template_hash, sizeof(row->template_hash));
+	b->root_fd = TAKE_FD(w->roots[b->slot].fd);
+	if (!b->is_copy) {
+		memcpy(w->usual_template, req->template_hash, sizeof(w->usual_template));
+		w->has_usual_template = true;
+	}
+	*ret_step = "set limits";
+	r = limits_set(w, b->slot, &req->limits);
+	if (r < 0)
+		return r;
+	cgroup_view(&w->cgroups, b->slot, &b->groups_fd, &b->memory_fd);
+	*ret_step = "make net namespace";
+	r = parts_take_net(w, &b->net);
+	b->tell_fd = b->net.listen_fd;
+	return r;
+}
+
+static int bear(struct birth *b, const struct warden_request *req, const char **ret_step,
+		int ret_fds[WARDEN_FDS_MAX])
+{
+	struct slot_row *row = &b->w->rows[b->slot];
+	struct cgroup_stat stat;
+	int pid, pidfd = -1, r;
+
+	r = gather(b, req, ret_step);
+	if (r < 0)
+		return r;
+	(void)!cgroup_stat(&b->w->cgroups, b->slot, &stat);
+	row->oom_base = stat.oom_kills;
+	*ret_step = "clone";
+	pid = clone_child(b, &pidfd);
+	if (pid < 0)
+		return pid;
+	b->w->bonds[b->slot] = BOND_CHILD;
+	row->state = SLOT_LIVE;
+	ret_fds[0] = TAKE_FD(b->net.client_fd);
+	ret_fds[1] = pidfd;
+	return 0;
+}
+
+int spawn_reserve(struct warden *w, const struct warden_request *req, const char **ret_step,
+		  unsigned *ret_slot)
+{
+	bool is_copy = *req->snapshot_id;
+	struct slot_row *row;
+	int r;
+
+	*ret_step = "find id";
+	if (slots_find(w, req->id) >= 0)
+		return -EEXIST;
+	*ret_step = "make slot";
+	r = parts_take_slot(w, is_copy ? NULL : req->template_hash, ret_slot);
+	if (r < 0)
+		return r;
+	row = &w->rows[*ret_slot];
+	memcpy(row->id, req->id, WARDEN_ID_SIZE);
+	row->pid = 0;
+	if (is_copy)
+		row->volume = storage_volume_number(w);
+	row->state = SLOT_MAKING; /* the intent: from here on a new warden sweeps it */
+	return 0;
+}
+
+static int spawn_slot(struct warden *w, const struct warden_request *req, unsigned slot,
+		      const char **ret_step, int ret_fds[WARDEN_FDS_MAX])
+{
+	bool mapped = control_on(w, CONTROL_IDMAP) && control_on(w, CONTROL_USERNS);
+	struct birth b = { .w = w,
+			   .slot = slot,
+			   .id = w->rows[slot].id,
+			   .userns_fd = w->userns_fd[slot],
+			   .idmap_fd = mapped ? w->userns_fd[slot] : -1,
+			   .first_id = mapped ? slot_first_id(w, slot) : 0,
+			   .memory_mb = req->limits.memory_mb,
+			   .is_copy = *req->snapshot_id,
+			   .net = { -1, -1, -1 },
+			   .root_fd = -1,
+			   .groups_fd = -1,
+			   .memory_fd = -1 };
+	int r = bear(&b, req, ret_step, ret_fds);
+
+	if (r < 0)
+		w->rows[slot].state = SLOT_DYING;
+	(void)close(TAKE_FD(w->userns_fd[slot]));
+	if (b.root_fd >= 0)
+		(void)close(b.root_fd);
+	if (b.groups_fd >= 0)
+		(void)close(b.groups_fd);
+	if (b.memory_fd >= 0)
+		(void)close(b.memory_fd);
+	netns_close(&b.net);
+	return r;
+}
+
+int spawn(struct warden *w, const struct warden_request *req, const char **ret_step,
+	  int ret_fds[WARDEN_FDS_MAX])
+{
+	unsigned slot;
+	int r = spawn_reserve(w, req, ret_step, &slot);
+
+	return r < 0 ? r : spawn_slot(w, req, slot, ret_step, ret_fds);
+}
+
+int spawn_copy(struct warden *w, const struct warden_request *req, unsigned slot,
+	       const struct job_result *copied, const char **ret_step, int ret_fds[WARDEN_FDS_MAX])
+{
+	int r = root_build_over(w, slot, w->rows[slot].volume, copied->template_hash, ret_step);
+
+	if (r < 0)
+		return r;
+	w->rows[slot].disk_size_mb = 0;
+	limits_recount(w, slot, 0, copied->size_bytes);
+	return spawn_slot(w, req, slot, ret_step, ret_fds);
+}

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The end of a sandbox: killed at once, cleared away behind the answer, slot by slot. */
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "base/log.h"
+#include "sys/syscalls.h"
+#include "warden/job.h"
+
+/* Killing pid 1 takes its whole pid namespace; the cgroup catches a child that never got there. */
+int sweep_kill(struct warden *w, unsigned slot)
+{
+	struct slot_row *row = &w->rows[slot];
+	int pidfd;
+
+	if (row->pid <= 0)
+		return cgroup_kill(&w->cgroups, slot);
+	if (w->bonds[slot] == BOND_REAPED)
+		return 0;
+	if (row->frozen || row->held)
+		(void)!cgroup_freeze(&w->cgroups, slot, false); /* a frozen task does not die */
+	if (w->bonds[slot] == BOND_CHILD)
+		return kill(row->pid, SIGKILL) < 0 ? -errno : 0;
+	pidfd = sys_pidfd_open(row->pid);
+	if (pidfd < 0)
+		return pidfd == -ESRCH ? 0 : pidfd;
+	/* The pidfd is pinned first and checked after: a number used again is not in our cgroup. */
+	if (slots_alive(w, slot))
+		(void)sys_pidfd_kill(pidfd, SIGKILL);
+	(void)close(pidfd);
+	return 0;
+}
+
+void sweep_hold_net(struct warden *w, unsigned slot)
+{
+	char path[32];
+
+	if (w->bonds[slot] != BOND_CHILD)
+		return; /* a number that may be somebody else's by now */
+	(void)snprintf(path, sizeof(path), "%d/ns/net", w->rows[slot].pid);
+	w->netns_fd[slot] = openat(w->proc_fd, path, O_RDONLY | O_CLOEXEC);
+}
+
+void sweep_reap(struct warden *w)
+{
+	int status, pid;
+
+	while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
+		log_debug("child %d ended with status %d", pid, status);
+		if (jobs_ended(w, pid, status))
+			continue;
+		for (unsigned i = 0; i < w->slot_top; i++)
+			if (w->bonds[i] == BOND_CHILD && w->rows[i].pid == pid)
+				w->bonds[i] = BOND_REAPED;
+	}
+}
+
+static bool is_gone(const struct warden *w, unsigned slot)
+{
+	if (w->bonds[slot] != BOND_NONE)
+		return w->bonds[slot] == BOND_REAPED;
+	return cgroup_is_empty(&w->cgroups, slot) && !slots_alive(w, slot);
+}
+
+static bool sweep_one(struct warden *w, unsigned slot)
+{
+	struct slot_row *row = &w->rows[slot];
+
+	if (jobs_busy(w, slot)) {
+		jobs_kill_slot(w, slot); /* it uses the volume, and may freeze what is to die */
+		return false;
+	}
+	if (!is_gone(w, slot)) {
+		/* Whoever froze it, and however late: a frozen task does not die. */
+		(void)!cgroup_freeze(&w->cgroups, slot, false);
+		cgroup_thaw_below(&w->cgroups, slot);
+		(void)!sweep_kill(w, slot);
+		return false;
+	}
+	if (row->volume)
+		storage_volume_remove(w, row->volume);
+	cgroup_recycle(&w->cgroups, slot);
+	row->volume = 0;
+	row->pid = 0;
+	row->id[0] = '\0';
+	row->frozen = row->held = 0;
+	row->disk_offset = 0;
+	row->shares_disk = 0;
+	if (w->netns_fd[slot] >= 0)
+		(void)close(TAKE_FD(w->netns_fd[slot]));
+	w->bonds[slot] = BOND_NONE;
+	row->state = SLOT_FREE;
+	if (row->has_cgroups)
+		parts_keep_cgroups(w, slot);
+	slots_trim(w);
+	return true;
+}
+
+bool sweep_step(struct warden *w)
+{
+	for (unsigned i = 0; i < w->slot_top; i++)
+		if (w->rows[i].state == SLOT_DYING && sweep_one(w, i))
+			return true;
+	return false;
+}

@@ -1,0 +1,292 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * cay-warden: the only privileged process. After start it lives in an empty mount namespace and
+ * reaches the host through these descriptors alone. Per sandbox it holds no descriptor at all:
+ * every clone copies and every exec closes its table, so the table stays small at any number of
+ * sandboxes. A sandbox is a slot: a number that names its id range and its cgroups.
+ */
+#ifndef CAY_WARDEN_WARDEN_H
+#define CAY_WARDEN_WARDEN_H
+
+#include "sys/cgroup.h"
+#include "sys/filter.h"
+#include "sys/namespace.h"
+#include "warden/manifest.h"
+#include "wire/warden.h"
+
+#define SLOTS_MAX 4096
+#define FIRST_ID_BASE 0x100000u /* 1,048,576: above every real account */
+#define IDS_PER_SLOT 65536u
+#define INSTANCES_MAX 15 /* x 4096 slots x 65536 ids fills 32 bits */
+
+/* Test builds can switch single controls off, to prove that the attack tests notice. */
+enum control {
+	CONTROL_SECCOMP = 1 << 0,
+	CONTROL_CAPS = 1 << 1,
+	CONTROL_USERNS = 1 << 2,
+	CONTROL_PROCMASK = 1 << 3,
+	CONTROL_DEVICES = 1 << 4,
+	CONTROL_PIDS = 1 << 5,
+	CONTROL_MEMORY = 1 << 6,
+	CONTROL_CPU = 1 << 7,
+	CONTROL_DISK = 1 << 8,
+	CONTROL_NETNS = 1 << 9,
+	CONTROL_IDMAP = 1 << 10,
+	CONTROL_SOCKETS = 1 << 11,
+	CONTROL_PTSMAX = 1 << 12,
+	CONTROL_NODEV = 1 << 13,
+	CONTROL_CGROUPNS = 1 << 14,
+	CONTROL_OOMSCORE = 1 << 15,
+};
+
+enum slot_state {
+	SLOT_FREE,   /* nothing of it exists */
+	SLOT_BLANK,  /* cgroups made, user namespace ready: can be handed out */
+	SLOT_MAKING, /* id written, child not yet known */
+	SLOT_LIVE,
+	SLOT_DYING, /* killed; waits to be swept */
+};
+
+/* What pid 1 of a slot is to this process. */
+enum bond {
+	BOND_NONE,   /* made by a warden before us: looked up in its cgroup each time */
+	BOND_CHILD,  /* our child, not reaped: its number is nobody else's */
+	BOND_REAPED, /* was our child; its pid namespace, and so everything in it, is gone */
+};
+
+/* One row of the slot table; lives in a file shared with the next warden (slots.c). */
+struct slot_row {
+	uint32_t state;
+	uint32_t has_cgroups;
+	uint32_t frozen;
+	uint32_t disk_size_mb; /* the quota of its volume; 0: unknown */
+	int32_t pid;	       /* of pid 1, in the host's numbers */
+	uint32_t held;	       /* frozen by a snapshot of it, and thawed by whoever finds it so */
+	uint64_t volume;       /* number of its subvolume, 0 when none */
+	uint32_t shares_disk;  /* with a snapshot: the quota alone does not tell its size */
+	int64_t disk_offset;   /* what the quota counts for its volume, less what its files take */
+	uint8_t template_hash[WARDEN_HASH_SIZE];
+	uint64_t oom_base; /* oom kills of earlier users of the same cgroup */
+	char id[WARDEN_ID_SIZE];
+};
+
+/* A root that waits for its sandbox. */
+struct root {
+	int fd;		       /* detached mount; -1: none */
+	uint32_t disk_size_mb; /* the quota of its volume; 0: unknown */
+	uint64_t volume;
+	uint8_t template_hash[WARDEN_HASH_SIZE];
+};
+
+/* A sandbox's parts, made before they are needed. */
+struct parts {
+	struct netns *net; /* stack of ready ones */
+	unsigned net_count;
+	uint32_t *blanks; /* slots in SLOT_BLANK */
+	unsigned blank_count;
+	unsigned target;
+	unsigned spare_cgroups; /* of free slots */
+	int64_t taken_ms;	/* when a part was last taken */
+	bool filling;
+};
+
+struct mask {
+	char target[24];
+	bool is_dir;
+};
+#define MASKS_MAX 32
+
+struct jobs;	/* job.c */
+struct recount; /* limits.c */
+struct job_result;
+
+struct warden {
+	int pid;
+	int proc_fd;
+	int cgroup_root_fd;
+	int state_fd;
+	int run_fd;	 /* the directory of instance claims */
+	int host_mnt_fd; /* the host's mount namespace: template builds go back there */
+	int home_net_fd;
+	int templates_fd;  /* detached copy of the template directory's mount */
+	int pool_fd;	   /* the storage pool's root directory */
+	int pool_mount_fd; /* keeps its mount, which is attached nowhere; -1 for plain directories
+			    */
+	int snapshots_fd;  /* its directory of snapshots; -1 for plain directories */
+	int shared_fd;	   /* detached tmpfs with dev/, bin/, the masks and what names each slot */
+	int masks_fd;	   /* the same, read-only: what covers parts of /proc and /etc */
+	struct mask masks[MASKS_MAX]; /* those this kernel has */
+	unsigned mask_count;
+	int listen_fd;
+	int client_fd; /* cayd, -1 while there is none */
+	int signal_fd;
+	bool pool_has_quota;
+	unsigned disabled; /* enum control; always 0 in release builds */
+	unsigned instance;
+	struct cgroup_tree cgroups;
+	struct filter filter;
+	struct slot_row *rows;	      /* mapped file, SLOTS_MAX rows */
+	int *userns_fd;		      /* per slot, only for blanks; -1 otherwise */
+	uint32_t slot_top;	      /* no slot from here on is in use: the end of every search */
+	int *netns_fd;		      /* per slot, only for dying ones: see sweep_hold_net() */
+	uint8_t *bonds;		      /* per slot, enum bond */
+	struct root *roots;	      /* per slot, only for blanks */
+	struct warden_limits *limits; /* per slot, what its cgroups are set to; zeros: unknown */
+	struct recount *recounts;     /* per slot: limits.c */
+	int64_t recount_ms;	      /* when to look next, 0: nobody shares */
+	struct warden_limits usual;   /* what was asked for last: stock is made for that */
+	uint8_t usual_template[WARDEN_HASH_SIZE];
+	bool has_usual_template;
+	uint64_t next_volume;
+	uint8_t snapshot_key[MANIFEST_KEY_SIZE];
+	struct jobs *jobs;
+	struct parts parts;
+	bool stopping;
+	const char *build_program;
+	const char *templates_path;
+	unsigned daemon_uid;
+	unsigned daemon_gid;
+};
+
+static inline uint32_t slot_first_id(const struct warden *w, unsigned slot)
+{
+	return FIRST_ID_BASE + (w->instance * SLOTS_MAX + slot) * IDS_PER_SLOT;
+}
+
+static inline bool control_on(const struct warden *w, enum control control)
+{
+	return !(w->disabled & control);
+}
+
+/* setup.c */
+struct warden_options {
+	const char *state;
+	const char *templates;
+	const char *agent;
+	const char *tools; /* NULL: sandboxes have none */
+	const char *build;
+	const char *user;
+};
+int warden_open(struct warden *w, const struct warden_options *options);
+void warden_close(struct warden *w); /* gives the instance back when nothing lives */
+
+/* storage.c */
+int storage_open(struct warden *w);
+int storage_enter(struct warden *w,
+		  const char *state_path); /* once the mount namespace is our own */
+int storage_volume_make(struct warden *w, uint64_t *ret) _must_check_;
+uint64_t storage_volume_number(struct warden *w); /* of one to be made */
+/* A volume with the files of a snapshot; waits for the disk. */
+int storage_volume_copy(struct warden *w, uint64_t volume, int from_fd) _must_check_;
+int storage_volume_open(const struct warden *w, uint64_t volume) _must_check_;
+int storage_volume_limit(const struct warden *w, uint64_t volume, uint64_t bytes) _must_check_;
+uint64_t storage_volume_usage(const struct warden *w, uint64_t volume);
+void storage_volume_remove(struct warden *w, uint64_t volume);
+void storage_remove_tree(struct warden *w, int dir_fd, const char *name);
+void storage_sweep(struct warden *w); /* removes volumes no row knows */
+
+/* root.c: what is built goes to w->roots[slot] */
+int root_build(struct warden *w, unsigned slot, const uint8_t hash[WARDEN_HASH_SIZE],
+	       const char **ret_step);
+/* The same over a volume that exists. */
+int root_build_over(struct warden *w, unsigned slot, uint64_t volume,
+		    const uint8_t hash[WARDEN_HASH_SIZE], const char **ret_step);
+bool root_fits(const struct warden *w, unsigned slot, const uint8_t hash[WARDEN_HASH_SIZE]);
+void root_drop(struct warden *w, unsigned slot);
+
+/* instance.c */
+int instance_claim(struct warden *w, const char *state_path);
+void instance_release(struct warden *w);
+
+/* slots.c */
+int slots_open(struct warden *w);
+int slots_find(const struct warden *w, const char *id); /* slot or -ENOENT; may be in the making */
+int slots_find_live(const struct warden *w, const char *id);
+void slots_recover(
+	struct warden *w); /* after a restart: keeps the living, queues the rest for the sweep */
+bool slots_alive(const struct warden *w, unsigned slot);
+void slots_used(struct warden *w, unsigned slot); /* moves slot_top up */
+void slots_trim(struct warden *w);		  /* and down */
+
+/* parts.c */
+int parts_open(struct warden *w);
+void parts_close(struct warden *w);
+bool parts_wanted(const struct warden *w); /* is there background work? */
+void parts_step(struct warden *w);	   /* does one unit of it */
+bool parts_grown(const struct warden *w);  /* above its usual size: shrinks after a quiet while */
+void parts_shrink(struct warden *w);
+void parts_keep_cgroups(struct warden *w, unsigned slot); /* of a slot just swept */
+int parts_take_net(struct warden *w, struct netns *ret) _must_check_;
+/* Prefers a slot whose root is of this template already. hash NULL: one without a root. */
+int parts_take_slot(struct warden *w, const uint8_t *hash, unsigned *ret) _must_check_;
+unsigned parts_left(const struct warden *w);
+
+/* limits.c */
+int limits_open(struct warden *w) _must_check_;
+int limits_set(struct warden *w, unsigned slot, const struct warden_limits *limits) _must_check_;
+int limits_set_groups(struct warden *w, unsigned slot,
+		      const struct warden_limits *limits) _must_check_;
+/*
+ * The quota counts what a volume wrote and anybody still holds: nothing of what a copy began with,
+ * and too much where a snapshot keeps what was deleted. So the limit is moved by the difference
+ * whenever the files were measured: when a snapshot is taken or copied, and when a sandbox that
+ * shares its files with one comes near its limit.
+ */
+void limits_recount(struct warden *w, unsigned slot, uint64_t quota_bytes, uint64_t file_bytes);
+int limits_look_ms(const struct warden *w); /* until the next look for such; -1: there are none */
+void limits_look(struct warden *w);
+uint64_t limits_disk_usage(const struct warden *w, unsigned slot);
+
+/* spawn.c */
+int spawn(struct warden *w, const struct warden_request *req, const char **ret_step,
+	  int ret_fds[WARDEN_FDS_MAX]);
+/* From a snapshot: first a slot, and when a job has made its volume, the rest. */
+int spawn_reserve(struct warden *w, const struct warden_request *req, const char **ret_step,
+		  unsigned *ret_slot) _must_check_;
+int spawn_copy(struct warden *w, const struct warden_request *req, unsigned slot,
+	       const struct job_result *copied, const char **ret_step, int ret_fds[WARDEN_FDS_MAX]);
+
+/* identity.c: what tells a sandbox from its copies, in files that are laid over its own */
+#define IDENTITY_PATH_SIZE 32
+enum identity_file { IDENTITY_MACHINE, IDENTITY_BOOT, IDENTITY_FORKED };
+int identity_make(struct warden *w, unsigned slot) _must_check_; /* of a blank slot */
+int identity_name(struct warden *w, unsigned slot, const char *id,
+		  bool is_copy) _must_check_; /* once its owner is known */
+void identity_path(char dst[IDENTITY_PATH_SIZE], enum identity_file which, unsigned slot);
+
+/* shm.c */
+struct shm_size {
+	char bytes[24], inodes[24]; /* as options of its tmpfs */
+};
+void shm_size_of(uint32_t memory_mb, struct shm_size *ret);
+/* Of a living sandbox. Fails when more is in use than it may have now: then it stays as it is. */
+int shm_resize(const struct warden *w, unsigned slot, uint32_t memory_mb) _must_check_;
+
+/* sweep.c */
+/*
+ * The kernel takes net namespaces down in batches, in the background, and one at a time costs each
+ * next create. A killed sandbox's namespace is therefore held until its slot is swept.
+ */
+void sweep_hold_net(struct warden *w, unsigned slot);
+int sweep_kill(struct warden *w, unsigned slot);
+void sweep_reap(struct warden *w); /* collects dead children */
+bool sweep_step(struct warden *w); /* finishes one dying slot; false when there is none */
+
+/* serve.c */
+int serve(struct warden *w);
+/* fds NULL: none. Fails when there is no client (any more). */
+int serve_reply(struct warden *w, const struct warden_reply *reply,
+		const int fds[WARDEN_FDS_MAX]) _must_check_;
+
+/* job.c. Test builds can be made to die here (tests/fault). */
+#ifdef CAY_FAULTS
+void fault_point(const struct warden *w, const char *name);
+#else
+static inline void fault_point(const struct warden *w, const char *name)
+{
+	(void)w;
+	(void)name;
+}
+#endif
+
+#endif

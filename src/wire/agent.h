@@ -1,0 +1,443 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What cayd and cay-agent say to each other: frames of wire/frame.h over a Unix stream socket,
+ * multiplexed by process id. The daemon chooses the ids, growing, never twice: HELLO names the
+ * first free one, so that a restarted daemon goes on where its predecessor stopped.
+ *
+ * Every process keeps its output in the agent, one ring per stream, addressed by byte cursors that
+ * only grow; a finished one stays readable for a while. A reader is a *follow*, numbered by the
+ * daemon like the processes: it gets OUTPUT from its cursor on, as far as its credit goes, and in
+ * the end one FOLLOWED. Every OUTPUT carries the cursor of its first byte, so that a reader that
+ * fell behind sees the gap and its size.
+ *
+ * A request that can fail in a way the daemon must hear of carries a *tag* (not 0) and is answered
+ * by exactly one DONE with that tag; tag 0 asks for no answer.
+ *
+ * Both ends are written against a hostile peer: decoders check every length, count, range and NUL
+ * and return -EPROTO; encoders refuse what the decoder would refuse (-EINVAL, -EMSGSIZE).
+ */
+#ifndef CAY_WIRE_AGENT_H
+#define CAY_WIRE_AGENT_H
+
+#include "wire/frame.h"
+
+#define AGENT_PROTOCOL_VERSION 2
+#define AGENT_TO_MAX_BYTES (1U << 20)	/* payload, daemon to agent */
+#define AGENT_FROM_MAX_BYTES (1U << 18) /* payload, agent to daemon */
+#define AGENT_ARGS_MAX 16384		/* argv entries; the same for env */
+#define AGENT_TIMEOUT_MAX_MS (30ULL * 24 * 3600 * 1000)
+#define AGENT_OUTPUT_MAX_BYTES (16U << 20) /* the largest output_max_bytes and ring_bytes */
+#define AGENT_RING_DEFAULT_BYTES (1U << 20)
+#define AGENT_STDIN_MAX_BYTES (4U << 20) /* unread standard input the agent keeps per process */
+#define AGENT_STDIN_BYTES_MAX (AGENT_TO_MAX_BYTES - 4) /* in one frame */
+#define AGENT_KEEP_DEFAULT_MS 300000 /* how long a finished process stays readable */
+#define AGENT_KEEP_MAX_MS (24U * 3600 * 1000)
+#define AGENT_GRACE_MAX_MS (3600U * 1000)
+#define AGENT_CREDIT_MAX (16U << 20) /* of one follow, at any time */
+#define AGENT_SIGNAL_MAX 64
+#define AGENT_MESSAGE_MAX 200
+#define AGENT_STEP_NAME_SIZE 24
+#define AGENT_NAME_MAX 64     /* of a process or window; [A-Za-z0-9._-] */
+#define AGENT_USER_MAX 255    /* of a listed process */
+#define AGENT_COMMAND_MAX 256 /* what LISTED shows of a command */
+#define AGENT_PATH_MAX 255    /* of the file that holds a full output */
+#define AGENT_TTY_MAX 4096    /* columns, rows; at least 1 */
+
+enum agent_type {
+	/* daemon to agent */
+	AGENT_EXEC = 1,
+	AGENT_STDIN = 2,
+	AGENT_CLOSE_STDIN = 3,
+	AGENT_KILL = 4, /* a signal to the process group */
+	AGENT_LIST = 5,
+	AGENT_FOLLOW = 6,
+	AGENT_RESIZE = 7,
+	AGENT_FORGET = 8, /* a finished process; a running one: refused, STILL_RUNNING */
+	AGENT_CREDIT = 9,
+	AGENT_UNFOLLOW = 10,
+	AGENT_STOP = 11, /* TERM, KILL of the whole cgroup after a grace; DONE when it has ended */
+	AGENT_DETACH =
+		12, /* whoever waited for a collected process has gone: keep it as any other */
+	AGENT_WINDOW_RUN = 13,
+
+	/* agent to daemon */
+	AGENT_HELLO = 128,
+	AGENT_BOOT_FAILED = 129,
+	AGENT_STARTED = 130, /* answers EXEC without COLLECT */
+	AGENT_OUTPUT = 131,
+	AGENT_EXIT = 132,    /* ends EXEC with COLLECT */
+	AGENT_REFUSED = 133, /* answers EXEC */
+	AGENT_LISTED = 134,
+	AGENT_DONE = 135,
+	AGENT_FOLLOWED = 136,
+	AGENT_WINDOW = 137, /* answers WINDOW_RUN, unless DONE does with a refusal */
+};
+
+/* Flags of EXEC. */
+enum {
+	AGENT_EXEC_COLLECT = 1,	   /* hold the output, send it in one piece with the exit */
+	AGENT_EXEC_STDIN_OPEN = 2, /* more STDIN follows; without it stdin_bytes is all there is */
+	AGENT_EXEC_TTY = 4,	   /* a terminal of cols x rows; all output is stream OUT */
+	AGENT_EXEC_FOLLOW = 8,	   /* follow it from its first byte: follow_id, credit */
+	AGENT_EXEC_SAVE =
+		16, /* with COLLECT: output beyond output_max_bytes goes to a file inside */
+	/*
+	 * Nothing is dropped: the pipes are read only as far as the one follow's credit goes, no
+	 * ring is kept, and without a follow the program waits. For our own tools (files,
+	 * archives), which are not listed either. argv[0] names a tool, not a path.
+	 */
+	AGENT_EXEC_TOOL = 32,
+	AGENT_EXEC_FLAGS = 63,
+};
+
+/* Flags of STDIN. */
+enum {
+	/* DONE comes when the program's pipe took the bytes; without it when the agent has them. */
+	AGENT_STDIN_WAIT = 1,
+	/* The next STDIN of this process belongs to the same write: when this one is refused, it is
+	 * refused too, for the same reason. So a write may be cut short, but has no holes. */
+	AGENT_STDIN_MORE = 2,
+	AGENT_STDIN_FLAGS = 3,
+};
+
+/* Flags of FOLLOW. */
+enum {
+	AGENT_FOLLOW_LIVE = 1, /* go on until the process ends; else end at what is there now */
+	AGENT_FOLLOW_OUT = 2,
+	AGENT_FOLLOW_ERR = 4,
+	AGENT_FOLLOW_TAIL = 8, /* cursors count back from the newest byte instead */
+	AGENT_FOLLOW_RUN = 16, /* of a window: end with the command run, not with the shell */
+	AGENT_FOLLOW_FLAGS = 31,
+};
+
+/* Flags of STOP. */
+enum { AGENT_STOP_FORGET = 1, AGENT_STOP_FLAGS = 1 };
+
+/* Flags of LISTED. */
+enum { AGENT_LISTED_LAST = 1, AGENT_LISTED_FLAGS = 1 };
+
+/* Bits of HELLO.features. */
+enum {
+	AGENT_HAS_CGROUPS = 1, /* a timeout and STOP reach children in other sessions for certain */
+	AGENT_HAS_TOOLS = 2,   /* EXEC_TOOL works */
+	AGENT_FEATURES = 3,
+};
+
+enum agent_stream { AGENT_STREAM_OUT = 1, AGENT_STREAM_ERR = 2 };
+
+enum agent_end {
+	AGENT_END_NONE = 0, /* it runs */
+	AGENT_END_EXIT = 1,
+	AGENT_END_SIGNAL = 2,
+	AGENT_END_TIMEOUT = 3, /* exit_code 124 */
+	AGENT_END_OOM = 4,     /* the memory limit killed it or something below it */
+	AGENT_END_KILLED = 5,  /* by a signal the daemon had asked for */
+	AGENT_END_LAST = AGENT_END_KILLED,
+};
+#define AGENT_TIMEOUT_EXIT_CODE 124
+
+enum agent_refusal {
+	AGENT_REFUSED_OTHER = 1,
+	AGENT_REFUSED_BAD_REQUEST = 2,
+	AGENT_REFUSED_UNKNOWN_USER = 3,
+	AGENT_REFUSED_USER_NOT_ALLOWED = 4,
+	AGENT_REFUSED_CWD_MISSING = 5,
+	AGENT_REFUSED_CWD_NOT_DIRECTORY = 6,
+	AGENT_REFUSED_CWD_FORBIDDEN = 7,
+	AGENT_REFUSED_NOT_FOUND = 8,
+	AGENT_REFUSED_FORBIDDEN = 9,
+	AGENT_REFUSED_BAD_FORMAT = 10,
+	AGENT_REFUSED_TOO_BIG = 11,
+	AGENT_REFUSED_PROCESS_LIMIT = 12,
+	AGENT_REFUSED_NO_MEMORY = 13,
+	AGENT_REFUSED_QUOTA = 14, /* the agent tracks no more processes */
+	AGENT_REFUSED_NO_PROCESS = 15,
+	AGENT_REFUSED_ENDED = 16,
+	AGENT_REFUSED_STILL_RUNNING = 17,
+	AGENT_REFUSED_STDIN_CLOSED = 18,
+	AGENT_REFUSED_STDIN_FULL = 19, /* nothing of it was taken */
+	AGENT_REFUSED_NO_TTY = 20,
+	AGENT_REFUSED_CURSOR_AHEAD = 21,
+	AGENT_REFUSED_NO_SHELL = 22,	  /* windows need bash */
+	AGENT_REFUSED_WINDOW_BROKEN = 23, /* its shell did not come back and was ended */
+	AGENT_REFUSED_LAST = AGENT_REFUSED_WINDOW_BROKEN,
+};
+
+/* EXEC as its sender has it. */
+struct agent_exec_args {
+	const char *const *argv; /* NULL-terminated, at least one */
+	const char *const *env;	 /* NULL-terminated; NULL: empty */
+	const char *cwd;	 /* NULL or "": the agent's default */
+	const char *user;	 /* NULL or "": the agent's default */
+	const char *name;	 /* NULL or "": none */
+	struct str stdin_bytes;
+	uint64_t timeout_ms;	   /* 0: none */
+	uint32_t output_max_bytes; /* per stream, what COLLECT keeps from the front */
+	uint32_t ring_bytes;	   /* per stream without COLLECT; 0: the default */
+	uint32_t keep_ms;	   /* after its end; 0: the default */
+	uint32_t follow_id;	   /* with FOLLOW, else 0 */
+	uint32_t credit;	   /* with FOLLOW */
+	uint16_t cols, rows;	   /* with TTY, else 0 */
+	uint8_t flags;
+};
+
+/* EXEC as its receiver sees it; strings point into the frame and are NUL-terminated there. */
+struct agent_exec {
+	uint32_t process_id;
+	uint8_t flags;
+	uint64_t timeout_ms;
+	uint32_t output_max_bytes;
+	uint32_t ring_bytes;
+	uint32_t keep_ms;
+	uint32_t follow_id;
+	uint32_t credit;
+	uint16_t cols, rows;
+	uint16_t argc;
+	uint16_t envc;
+	const char *user; /* "": default */
+	const char *cwd;  /* "": default */
+	const char *name; /* "": none */
+	const char *args; /* argc + envc strings, one behind the other */
+	struct str stdin_bytes;
+};
+
+/*
+ * WINDOW_RUN: runs a command in the named window, and makes the window (as process_id, with the
+ * agent's bash, like an EXEC with TTY) when it is not there. A command under way is cancelled
+ * first. The follow is made with flags LIVE | OUT | RUN from the command's first byte.
+ */
+struct agent_window_args {
+	const char *name;	/* [A-Za-z0-9._-], 1 to AGENT_NAME_MAX */
+	const char *const *env; /* these three only when the window is made */
+	const char *cwd;
+	const char *user;
+	struct str command; /* no NUL, not empty */
+	uint32_t tag;
+	uint32_t follow_id;
+	uint32_t credit;
+	uint32_t ring_bytes;
+};
+
+struct agent_window_run {
+	uint32_t process_id; /* for the shell, if it must be made */
+	uint32_t tag, follow_id, credit, ring_bytes;
+	uint16_t envc;
+	const char *name, *user, *cwd;
+	const char *args; /* envc strings */
+	struct str command;
+};
+
+struct agent_window {
+	uint32_t process_id; /* of the window's shell */
+	uint32_t tag;
+	uint32_t run;	 /* counts the commands of this window from 1 */
+	uint64_t cursor; /* where the command's output begins */
+	bool made;	 /* the window did not exist before */
+	bool cancelled;	 /* a command was under way */
+};
+
+struct agent_follow {
+	uint32_t process_id;
+	uint32_t follow_id; /* not 0 */
+	uint32_t credit;    /* bytes of output that may be on their way; OUTPUT uses it up */
+	uint32_t run;	    /* with RUN */
+	uint8_t flags;
+	uint64_t out_cursor, err_cursor;
+};
+
+/* How a process ended, or that it runs (end NONE: the rest is 0 but the totals). */
+struct agent_status {
+	enum agent_end end;
+	uint32_t exit_code;
+	uint32_t signal;
+	uint64_t duration_us;
+	uint64_t out_total, err_total; /* bytes written so far: the cursors of the next ones */
+	uint64_t memory_limit_bytes;   /* with OOM, 0: not known */
+	uint64_t memory_peak_bytes;
+};
+
+/* Flags of a listed process. */
+enum {
+	AGENT_PROCESS_TTY = 1,
+	AGENT_PROCESS_WINDOW = 2,
+	AGENT_PROCESS_COLLECT = 4, /* somebody waits for it */
+	AGENT_PROCESS_BUSY = 8,	   /* window: a command runs */
+	AGENT_PROCESS_STDIN_OPEN = 16,
+	AGENT_PROCESS_FLAGS = 31,
+};
+
+/* One process in LISTED, which tells them in the order of growing ids. Strings: views into the
+ * frame, no NUL inside, otherwise not trusted. */
+struct agent_listed {
+	uint32_t process_id;
+	uint32_t pid;
+	uint8_t flags;
+	uint16_t cols, rows;
+	uint64_t start_ms;  /* wall clock */
+	uint64_t out_begin; /* cursor of the oldest byte held */
+	uint64_t err_begin;
+	struct agent_status status;
+	uint32_t run;		/* window: the last command's number, 0: none yet */
+	uint32_t run_exit_code; /* and how it ended */
+	enum agent_end run_end;
+	uint64_t run_cursor; /* where its output begins */
+	uint64_t idle_ms;    /* window: since the last command, input or output */
+	struct str name, user, command;
+};
+
+struct agent_hello {
+	uint16_t version;
+	uint32_t features;
+	uint32_t next_process_id;
+	uint32_t process_count; /* still running or draining from before */
+};
+
+struct agent_boot_failed {
+	uint32_t step;
+	uint32_t errno_value;
+	char name[AGENT_STEP_NAME_SIZE]; /* what the step does; [a-z0-9 _-] only, NUL-terminated */
+};
+
+struct agent_output {
+	uint32_t process_id;
+	uint32_t follow_id; /* 0: the collected output of an EXEC */
+	enum agent_stream stream;
+	uint64_t cursor;
+	struct str bytes; /* not empty */
+};
+#define AGENT_OUTPUT_HEADER_SIZE 16
+#define AGENT_OUTPUT_BYTES_MAX (AGENT_FROM_MAX_BYTES - AGENT_OUTPUT_HEADER_SIZE)
+
+struct agent_exit {
+	uint32_t process_id;
+	struct agent_status status;
+	struct str saved; /* path of the file with the full output; empty: there is none */
+	bool saved_all;	  /* the file holds everything */
+};
+
+struct agent_followed {
+	uint32_t process_id;
+	uint32_t follow_id;
+	uint32_t refusal; /* 0, or enum agent_refusal: there was no such process or position */
+	struct agent_status
+		status; /* end NONE: a follow without LIVE came to the end of what is there */
+};
+
+struct agent_done {
+	uint32_t tag;
+	uint32_t refusal; /* 0: done */
+	uint32_t errno_value;
+};
+
+struct agent_refused {
+	uint32_t process_id;
+	enum agent_refusal code;
+	uint32_t errno_value;
+	struct str message; /* no NUL; not trusted otherwise */
+};
+
+/* Daemon to agent. */
+int agent_put_exec(struct buf *out, uint32_t process_id,
+		   const struct agent_exec_args *args) _must_check_;
+int agent_put_stdin(struct buf *out, uint32_t process_id, uint32_t tag, uint8_t flags,
+		    struct str bytes) _must_check_;
+int agent_put_close_stdin(struct buf *out, uint32_t process_id, uint32_t tag) _must_check_;
+int agent_put_kill(struct buf *out, uint32_t process_id, uint32_t tag, int signum) _must_check_;
+int agent_put_list(struct buf *out, uint32_t process_id, uint32_t tag) _must_check_; /* 0: all */
+int agent_put_follow(struct buf *out, const struct agent_follow *follow) _must_check_;
+int agent_put_resize(struct buf *out, uint32_t process_id, uint32_t tag, uint16_t cols,
+		     uint16_t rows) _must_check_;
+int agent_put_forget(struct buf *out, uint32_t process_id, uint32_t tag) _must_check_;
+int agent_put_credit(struct buf *out, uint32_t follow_id, uint32_t bytes) _must_check_;
+int agent_put_unfollow(struct buf *out, uint32_t follow_id) _must_check_;
+int agent_put_stop(struct buf *out, uint32_t process_id, uint32_t tag, uint8_t flags,
+		   uint32_t grace_ms) _must_check_;
+int agent_put_detach(struct buf *out, uint32_t process_id) _must_check_;
+int agent_put_window_run(struct buf *out, uint32_t process_id,
+			 const struct agent_window_args *args) _must_check_;
+
+/* The size agent_put_exec() would need without stdin_bytes; SIZE_MAX when it is out of range. */
+size_t agent_exec_size(const struct agent_exec_args *args);
+bool agent_name_ok(struct str name); /* 1 to AGENT_NAME_MAX of [A-Za-z0-9._-] */
+
+int agent_get_exec(const struct frame *frame, struct agent_exec *ret) _must_check_;
+/* argv holds argc + 1 and env envc + 1 pointers; both come out NULL-terminated. */
+void agent_exec_pointers(const struct agent_exec *exec, const char **argv, const char **env);
+int agent_get_stdin(const struct frame *frame, uint32_t *ret_tag, struct str *ret) _must_check_;
+/* Frames that hold a tag and nothing else: CLOSE_STDIN, LIST, FORGET. */
+int agent_get_tag(const struct frame *frame, uint32_t *ret_tag) _must_check_;
+int agent_get_kill(const struct frame *frame, uint32_t *ret_tag, int *ret_signum) _must_check_;
+int agent_get_follow(const struct frame *frame, struct agent_follow *ret) _must_check_;
+int agent_get_resize(const struct frame *frame, uint32_t *ret_tag, uint16_t *ret_cols,
+		     uint16_t *ret_rows) _must_check_;
+int agent_get_credit(const struct frame *frame, uint32_t *ret_follow_id,
+		     uint32_t *ret_bytes) _must_check_;
+int agent_get_unfollow(const struct frame *frame, uint32_t *ret_follow_id) _must_check_;
+int agent_get_stop(const struct frame *frame, uint32_t *ret_tag,
+		   uint32_t *ret_grace_ms) _must_check_;
+int agent_get_detach(const struct frame *frame) _must_check_;
+int agent_get_window_run(const struct frame *frame, struct agent_window_run *ret) _must_check_;
+void agent_window_pointers(const struct agent_window_run *run, const char **env); /* envc + 1 */
+
+/* Agent to daemon. */
+int agent_put_hello(struct buf *out, const struct agent_hello *hello) _must_check_;
+int agent_put_started(struct buf *out, uint32_t process_id, uint32_t pid) _must_check_;
+int agent_put_output(struct buf *out, const struct agent_output *output) _must_check_;
+/* The head alone, for a sender that writes the bytes from where they are. */
+void agent_pack_output(char dst[FRAME_HEADER_SIZE + AGENT_OUTPUT_HEADER_SIZE],
+		       const struct agent_output *output);
+int agent_put_exit(struct buf *out, const struct agent_exit *exit) _must_check_;
+int agent_put_refused(struct buf *out, const struct agent_refused *refused) _must_check_;
+int agent_put_done(struct buf *out, const struct agent_done *done) _must_check_;
+int agent_put_followed(struct buf *out, const struct agent_followed *followed) _must_check_;
+int agent_put_window(struct buf *out, const struct agent_window *window) _must_check_;
+/* LISTED: begin, add until -ENOBUFS (the frame is full: end it and begin another), end. */
+struct agent_listing {
+	struct buf *out;
+	size_t start;
+};
+int agent_listing_begin(struct agent_listing *l, struct buf *out, uint32_t tag) _must_check_;
+int agent_listing_add(struct agent_listing *l, const struct agent_listed *listed) _must_check_;
+void agent_listing_end(struct agent_listing *l, bool last);
+
+int agent_get_hello(const struct frame *frame, struct agent_hello *ret) _must_check_;
+int agent_get_boot_failed(const struct frame *frame, struct agent_boot_failed *ret) _must_check_;
+int agent_get_started(const struct frame *frame, uint32_t *ret_pid) _must_check_;
+int agent_get_output(const struct frame *frame, struct agent_output *ret) _must_check_;
+int agent_get_exit(const struct frame *frame, struct agent_exit *ret) _must_check_;
+int agent_get_refused(const struct frame *frame, struct agent_refused *ret) _must_check_;
+int agent_get_done(const struct frame *frame, struct agent_done *ret) _must_check_;
+int agent_get_followed(const struct frame *frame, struct agent_followed *ret) _must_check_;
+int agent_get_window(const struct frame *frame, struct agent_window *ret) _must_check_;
+/* LISTED: the tag, whether it is the last frame, and a reader for agent_next_listed(). */
+int agent_get_listed(const struct frame *frame, uint32_t *ret_tag, bool *ret_last,
+		     struct frame_reader *ret) _must_check_;
+/* 1: *ret is one process; 0: no more; -EPROTO. */
+int agent_next_listed(struct frame_reader *reader, struct agent_listed *ret) _must_check_;
+
+/*
+ * BOOT_FAILED is sent by the code that prepares the sandbox, between clone and exec: no allocation,
+ * no buffer, nothing but this array. name may be NULL; characters outside its alphabet become '-'.
+ */
+#define AGENT_BOOT_FAILED_SIZE (FRAME_HEADER_SIZE + 8 + AGENT_STEP_NAME_SIZE)
+static inline void agent_pack_boot_failed(char dst[AGENT_BOOT_FAILED_SIZE], uint32_t step,
+					  int errno_value, const char *name)
+{
+	char *at = dst + FRAME_HEADER_SIZE + 8;
+	size_t i = 0;
+
+	frame_store_header(dst, 8 + AGENT_STEP_NAME_SIZE, AGENT_BOOT_FAILED, 0, 0);
+	frame_store32(dst + FRAME_HEADER_SIZE, step);
+	frame_store32(dst + FRAME_HEADER_SIZE + 4,
+		      (uint32_t)(errno_value < 0 ? -errno_value : errno_value));
+	for (; name && name[i] && i < AGENT_STEP_NAME_SIZE - 1; i++) {
+		char c = name[i];
+		bool ok = (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == ' ' || c == '_';
+
+		at[i] = ok ? c : '-';
+	}
+	for (; i < AGENT_STEP_NAME_SIZE; i++)
+		at[i] = '\0';
+}
+
+#endif

@@ -1,0 +1,195 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "wire/warden.h"
+
+#include <errno.h>
+
+/* Little-endian cursor over a fixed-size message; sizes are checked once by the caller. */
+struct cursor {
+	uint8_t *p;
+};
+
+static void put(struct cursor *c, uint64_t value, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		*c->p++ = (uint8_t)(value >> (8 * i));
+}
+
+static void put_bytes(struct cursor *c, const void *src, size_t n)
+{
+	memcpy(c->p, src, n);
+	c->p += n;
+}
+
+static uint64_t get(struct cursor *c, size_t n)
+{
+	uint64_t value = 0;
+
+	for (size_t i = 0; i < n; i++)
+		value |= (uint64_t)*c->p++ << (8 * i);
+	return value;
+}
+
+static void get_bytes(struct cursor *c, void *dst, size_t n)
+{
+	memcpy(dst, c->p, n);
+	c->p += n;
+}
+
+/* Text fields are NUL-terminated and zero behind: nothing rides along behind the NUL. */
+static bool text_is_padded(const char *text, size_t size)
+{
+	size_t n = strnlen(text, size);
+
+	if (n == size)
+		return false;
+	for (size_t i = n; i < size; i++)
+		if (text[i])
+			return false;
+	return true;
+}
+
+static bool id_is_valid(const char *id)
+{
+	if (!text_is_padded(id, WARDEN_ID_SIZE) || id[0] == '-')
+		return false;
+	for (const char *p = id; *p; p++)
+		if (!((*p >= 'a' && *p <= 'z') || (*p >= '0' && *p <= '9') || *p == '-'))
+			return false;
+	return true;
+}
+
+bool warden_limits_valid(const struct warden_limits *limits)
+{
+	return limits->cpu_count >= 1 && limits->cpu_count <= 8 && limits->memory_mb >= 1 &&
+	       limits->memory_mb <= 8192 && limits->disk_size_mb >= 1 &&
+	       limits->disk_size_mb <= 10240 && limits->pids_max >= 8 && limits->pids_max <= 32768;
+}
+
+void warden_request_encode(uint8_t dst[WARDEN_REQUEST_SIZE], const struct warden_request *req)
+{
+	struct cursor c = { dst };
+
+	memset(dst, 0, WARDEN_REQUEST_SIZE);
+	put(&c, WARDEN_MAGIC, 4);
+	put(&c, WARDEN_VERSION, 2);
+	put(&c, req->op, 2);
+	put(&c, req->tag, 8);
+	put_bytes(&c, req->id, WARDEN_ID_SIZE);
+	put_bytes(&c, req->template_hash, WARDEN_HASH_SIZE);
+	put(&c, req->limits.cpu_count, 4);
+	put(&c, req->limits.memory_mb, 4);
+	put(&c, req->limits.disk_size_mb, 4);
+	put(&c, req->limits.pids_max, 4);
+	put(&c, req->paused, 4);
+	put_bytes(&c, req->snapshot_id, WARDEN_ID_SIZE);
+}
+
+static int request_check(const struct warden_request *req)
+{
+	bool lists = req->op == WARDEN_LIST || req->op == WARDEN_SNAPSHOT_LIST;
+	bool needs_id = req->op != WARDEN_HELLO && req->op != WARDEN_SNAPSHOT_DELETE && !lists;
+	bool needs_snapshot = req->op == WARDEN_SNAPSHOT || req->op == WARDEN_SNAPSHOT_DELETE;
+	bool needs_limits = req->op == WARDEN_CREATE || req->op == WARDEN_RESIZE;
+
+	if (req->op < WARDEN_HELLO || req->op >= WARDEN_OP_END || !id_is_valid(req->id) ||
+	    !id_is_valid(req->snapshot_id))
+		return -EPROTO;
+	if (needs_id != (req->id[0] != '\0'))
+		return -EPROTO;
+	if (req->op != WARDEN_CREATE && needs_snapshot != (req->snapshot_id[0] != '\0'))
+		return -EPROTO;
+	if (needs_limits && !warden_limits_valid(&req->limits))
+		return -EPROTO;
+	return req->paused > 1 ? -EPROTO : 0;
+}
+
+int warden_request_decode(const void *src, size_t size, struct warden_request *ret)
+{
+	uint8_t copy[WARDEN_REQUEST_SIZE];
+	struct cursor c = { copy };
+	struct warden_request req = { 0 };
+	int r;
+
+	if (size != WARDEN_REQUEST_SIZE)
+		return -EPROTO;
+	memcpy(copy, src, sizeof(copy));
+	if (get(&c, 4) != WARDEN_MAGIC || get(&c, 2) != WARDEN_VERSION)
+		return -EPROTO;
+	req.op = (uint16_t)get(&c, 2);
+	req.tag = get(&c, 8);
+	get_bytes(&c, req.id, WARDEN_ID_SIZE);
+	get_bytes(&c, req.template_hash, WARDEN_HASH_SIZE);
+	req.limits.cpu_count = (uint32_t)get(&c, 4);
+	req.limits.memory_mb = (uint32_t)get(&c, 4);
+	req.limits.disk_size_mb = (uint32_t)get(&c, 4);
+	req.limits.pids_max = (uint32_t)get(&c, 4);
+	req.paused = (uint32_t)get(&c, 4);
+	get_bytes(&c, req.snapshot_id, WARDEN_ID_SIZE);
+	r = request_check(&req);
+	if (r < 0)
+		return r;
+	*ret = req;
+	return 0;
+}
+
+void warden_reply_encode(uint8_t dst[WARDEN_REPLY_SIZE], const struct warden_reply *reply)
+{
+	struct cursor c = { dst };
+
+	memset(dst, 0, WARDEN_REPLY_SIZE);
+	put(&c, WARDEN_MAGIC, 4);
+	put(&c, WARDEN_VERSION, 2);
+	put(&c, reply->op, 2);
+	put(&c, reply->tag, 8);
+	put(&c, (uint32_t)reply->error, 4);
+	put(&c, reply->more, 4);
+	put_bytes(&c, reply->id, WARDEN_ID_SIZE);
+	put_bytes(&c, reply->step, WARDEN_STEP_SIZE);
+	put(&c, reply->capabilities, 4);
+	put(&c, reply->alive, 4);
+	put(&c, reply->oom_kills, 8);
+	put(&c, reply->memory_bytes, 8);
+	put(&c, reply->memory_peak_bytes, 8);
+	put(&c, reply->cpu_us, 8);
+	put(&c, reply->pids, 4);
+	put(&c, reply->disk_bytes, 8);
+	put(&c, reply->paused, 4);
+	put(&c, reply->size_bytes, 8);
+	put_bytes(&c, reply->template_hash, WARDEN_HASH_SIZE);
+}
+
+int warden_reply_decode(const void *src, size_t size, struct warden_reply *ret)
+{
+	uint8_t copy[WARDEN_REPLY_SIZE];
+	struct cursor c = { copy };
+	struct warden_reply reply = { 0 };
+
+	if (size != WARDEN_REPLY_SIZE)
+		return -EPROTO;
+	memcpy(copy, src, sizeof(copy));
+	if (get(&c, 4) != WARDEN_MAGIC || get(&c, 2) != WARDEN_VERSION)
+		return -EPROTO;
+	reply.op = (uint16_t)get(&c, 2);
+	reply.tag = get(&c, 8);
+	reply.error = (int32_t)(uint32_t)get(&c, 4);
+	reply.more = (uint32_t)get(&c, 4);
+	get_bytes(&c, reply.id, WARDEN_ID_SIZE);
+	get_bytes(&c, reply.step, WARDEN_STEP_SIZE);
+	reply.capabilities = (uint32_t)get(&c, 4);
+	reply.alive = (uint32_t)get(&c, 4);
+	reply.oom_kills = get(&c, 8);
+	reply.memory_bytes = get(&c, 8);
+	reply.memory_peak_bytes = get(&c, 8);
+	reply.cpu_us = get(&c, 8);
+	reply.pids = (uint32_t)get(&c, 4);
+	reply.disk_bytes = get(&c, 8);
+	reply.paused = (uint32_t)get(&c, 4);
+	reply.size_bytes = get(&c, 8);
+	get_bytes(&c, reply.template_hash, WARDEN_HASH_SIZE);
+	if (reply.op < WARDEN_HELLO || reply.op >= WARDEN_OP_END || reply.error > 0 ||
+	    reply.error < -4095 || reply.more > 1 || reply.paused > 1 || !id_is_valid(reply.id) ||
+	    !text_is_padded(reply.step, WARDEN_STEP_SIZE))
+		return -EPROTO;
+	*ret = reply;
+	return 0;
+}

@@ -1,0 +1,94 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The closed list of requests between cayd and cay-warden: one fixed-size message each way over a
+ * SEQPACKET socket, with descriptors beside it. Both ends check everything again: for the warden
+ * the daemon is hostile, for the daemon a reply out of turn is a broken peer.
+ */
+#ifndef CAY_WIRE_WARDEN_H
+#define CAY_WIRE_WARDEN_H
+
+#include "base/macro.h"
+#include "base/str.h"
+
+#define WARDEN_MAGIC 0x43415957u /* "CAYW" */
+#define WARDEN_VERSION 2
+#define WARDEN_ID_SIZE 64
+#define WARDEN_HASH_SIZE 32
+#define WARDEN_REQUEST_SIZE 196
+#define WARDEN_REPLY_SIZE 232
+#define WARDEN_FDS_MAX 2
+#define WARDEN_STEP_SIZE 48
+
+enum warden_op {
+	WARDEN_HELLO = 1, /* reply: capabilities */
+	WARDEN_CREATE,	  /* snapshot_id may be set. reply: fds = agent connection, pidfd */
+	WARDEN_ATTACH,	  /* reply: fds = agent connection, pidfd */
+	WARDEN_DESTROY,
+	WARDEN_RESIZE,
+	WARDEN_STAT,
+	WARDEN_LIST,	 /* one reply per sandbox with more = 1, then one with more = 0 */
+	WARDEN_PAUSE,	 /* paused = 1 freeze, 0 thaw */
+	WARDEN_BUILD,	 /* id = template name, one descriptor: the log. reply: fds = pidfd */
+	WARDEN_SNAPSHOT, /* answered when it is on disk, other requests go on meanwhile */
+	WARDEN_SNAPSHOT_DELETE, /* no id */
+	WARDEN_SNAPSHOT_LIST,	/* as LIST, with the ids of complete snapshots */
+	WARDEN_OP_END
+};
+
+/* Capability bits of HELLO; the engine translates them. */
+enum {
+	WARDEN_CAN_ISOLATE = 1 << 0,
+	WARDEN_CAN_LIMIT_MEMORY = 1 << 1,
+	WARDEN_CAN_LIMIT_CPU = 1 << 2,
+	WARDEN_CAN_LIMIT_PIDS = 1 << 3,
+	WARDEN_CAN_LIMIT_DISK = 1 << 4,
+	WARDEN_CAN_SURVIVE = 1 << 5,
+	WARDEN_CAN_POOL = 1 << 6,
+	WARDEN_CAN_PAUSE = 1 << 7,
+	WARDEN_CAN_SNAPSHOT = 1 << 8,
+};
+
+struct warden_limits {
+	uint32_t cpu_count;
+	uint32_t memory_mb;
+	uint32_t disk_size_mb;
+	uint32_t pids_max;
+};
+
+struct warden_request {
+	uint16_t op;
+	uint64_t tag;		 /* echoed in the reply */
+	char id[WARDEN_ID_SIZE]; /* sandbox id, or template name for BUILD */
+	uint8_t template_hash[WARDEN_HASH_SIZE];
+	struct warden_limits limits;
+	uint32_t paused;
+	char snapshot_id[WARDEN_ID_SIZE]; /* CREATE (or ""), SNAPSHOT, SNAPSHOT_DELETE */
+};
+
+struct warden_reply {
+	uint16_t op;
+	uint64_t tag;
+	int32_t error; /* 0 or -errno */
+	uint32_t more;
+	char id[WARDEN_ID_SIZE];     /* LIST, SNAPSHOT_LIST */
+	char step[WARDEN_STEP_SIZE]; /* on error: what failed */
+	uint32_t capabilities;	     /* HELLO: WARDEN_CAN_* */
+	uint32_t alive;		     /* STAT */
+	uint64_t oom_kills, memory_bytes, memory_peak_bytes, cpu_us;
+	uint32_t pids;
+	uint64_t disk_bytes;
+	uint32_t paused;
+	uint64_t size_bytes; /* SNAPSHOT */
+	uint8_t template_hash[WARDEN_HASH_SIZE];
+};
+
+void warden_request_encode(uint8_t dst[WARDEN_REQUEST_SIZE], const struct warden_request *req);
+/* -EPROTO: wrong size, magic, version, op, an id that is not [a-z0-9-]+, numbers out of range. */
+int warden_request_decode(const void *src, size_t size, struct warden_request *ret) _must_check_;
+void warden_reply_encode(uint8_t dst[WARDEN_REPLY_SIZE], const struct warden_reply *reply);
+int warden_reply_decode(const void *src, size_t size, struct warden_reply *ret) _must_check_;
+
+/* The ranges of api.md: the one place where both ends take them from. */
+bool warden_limits_valid(const struct warden_limits *limits);
+
+#endif

@@ -1,0 +1,244 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Keys, scopes, tenants and quotas. */
+#include <string.h>
+
+#include "face/rest/call.h"
+#include "world.h"
+
+static const char *const methods[] = { "GET", "HEAD", "POST", "PUT", "PATCH", "DELETE" };
+
+/* A path that fits the pattern; what it names does not exist. */
+static const char *fill(const char *pattern)
+{
+	char text[256];
+	size_t n = 0;
+
+	while (*pattern && n + 8 < sizeof(text)) {
+		if (*pattern != '{') {
+			text[n++] = *pattern++;
+			continue;
+		}
+		n += (size_t)sprintf(text + n, "none");
+		pattern = strchr(pattern, '}') + 1;
+	}
+	text[n] = '\0';
+	return path_of("%s", text);
+}
+
+/* Every route of the table with no key, a wrong one, one without the scope, one with it. */
+static void test_matrix(void **state)
+{
+	char weak[64], other[64];
+
+	(void)state;
+	(void)snprintf(weak, sizeof(weak), "%s", make_key("[\"metrics\"]"));
+	(void)snprintf(other, sizeof(other), "%s", make_key("[\"exec\"]"));
+	for (size_t i = 0; i < rest_route_count; i++) {
+		const struct route *route = &rest_routes[i];
+		const char *path = fill(route->pattern), *method = methods[route->method];
+		const char *body = route->body ? "{}" : NULL;
+		const char *lacking = route->scope == AUTH_METRICS ? other : weak;
+		int status;
+
+		if (strcmp(path, "/v1/events") == 0)
+			path = "/v1/events?format=json"; /* the stream does not end */
+		if (strcmp(path, "/v1/admin/shutdown") == 0)
+			body = "{\"destroy\":7}"; /* refused, should it get that far */
+		status = call_as(NULL, method, path, body)->status;
+		assert_int_equal(status, route->open ? 200 : 401);
+		if (route->open)
+			continue;
+		assert_non_null(
+			strstr(call_as(NULL, method, path, body)->head, "WWW-Authenticate"));
+		status = call_as("cay_0000000000000000000000000000000000000000", method, path, body)
+				 ->status;
+		assert_int_equal(status, 401);
+		assert_int_equal(call_as("nonsense", method, path, body)->status, 401);
+		status = call_as(lacking, method, path, body)->status;
+		if (route->scope)
+			assert_int_equal(status, 403);
+		else
+			assert_int_equal(status, 200);
+		status = call(method, path, body)->status;
+		assert_true(status != 401 && status != 403);
+	}
+}
+
+static void test_key_life(void **state)
+{
+	const char *key = make_key("[\"sandboxes:read\",\"keys\"]");
+	struct answer *a = call_as(key, "GET", "/v1/sandboxes", NULL);
+	struct request req;
+	struct answer own;
+	char id[64];
+
+	(void)state;
+	expect_status(a, 200);
+	/* The same digits behind E2B's prefix, and the other header. */
+	expect_status(call_as(path_of("e2b_%s", key + 4), "GET", "/v1/sandboxes", NULL), 200);
+	request_send(&req, NULL, "GET", "/v1/sandboxes", path_of("X-API-Key: %s\r\n", key), NULL);
+	request_wait(&req, &own);
+	expect_status(&own, 200);
+	answer_free(&own);
+	/* It can pass on what it has, and nothing else. */
+	expect_status(call_as(key, "POST", "/v1/keys",
+			      "{\"name\":\"c\",\"scopes\":[\"sandboxes:read\"]}"),
+		      201);
+	expect_status(call_as(key, "POST", "/v1/keys", "{\"name\":\"c\",\"scopes\":[\"admin\"]}"),
+		      403);
+	expect_status(call_as(key, "POST", "/v1/keys", "{\"name\":\"c\",\"scopes\":[\"root\"]}"),
+		      400);
+	expect_status(call("POST", "/v1/keys", "{\"name\":\"c\",\"scopes\":[]}"), 400);
+	expect_status(call("POST", "/v1/keys", "{\"scopes\":[\"exec\"]}"), 400);
+	a = call("POST", "/v1/keys", "{\"name\":\"gone\",\"scopes\":[\"exec\"]}");
+	(void)snprintf(id, sizeof(id), "%s", text_of(a, "id"));
+	key = path_of("%s", text_of(a, "key"));
+	a = call("GET", "/v1/keys", NULL);
+	assert_int_equal(json_size(member(a->doc, "data")), 4);
+	assert_null(strstr(a->body, "cay_")); /* secrets are shown once */
+	a = call("GET", "/v1/keys?limit=3", NULL);
+	assert_int_equal(json_size(member(a->doc, "data")), 3);
+	a = call("GET", path_of("/v1/keys?cursor=%s", text_of(a, "next_cursor")), NULL);
+	assert_int_equal(json_size(member(a->doc, "data")), 1);
+	expect_status(call_as(key, "GET", "/v1/options", NULL), 200);
+	expect_status(call("DELETE", path_of("/v1/keys/%s", id), NULL), 204);
+	expect_status(call_as(key, "GET", "/v1/options", NULL), 401);
+	expect_status(call("DELETE", path_of("/v1/keys/%s", id), NULL), 404);
+	world_restart(); /* keys outlive the daemon, so do deletions */
+	expect_status(call_as(key, "GET", "/v1/options", NULL), 401);
+	expect_status(call("GET", "/v1/options", NULL), 200);
+}
+
+static void test_last_admin_stays(void **state)
+{
+	struct answer *a = call("GET", "/v1/keys", NULL);
+	const char *id = path_of("/v1/keys/%s",
+				 json_str(member(json_at(member(a->doc, "data"), 0), "id")).p);
+
+	(void)state;
+	expect_status(call("DELETE", id, NULL), 409);
+}
+
+/* Another tenant's sandbox is exactly as absent as one that never was. */
+static void test_tenants(void **state)
+{
+	const char *scopes = "[\"sandboxes:read\",\"sandboxes:write\",\"exec\"]";
+	const char *a_key = make_key(scopes), *b_key = make_key(scopes);
+	char id[64], *absent, *foreign;
+	struct answer *a = call_as(a_key, "POST", "/v1/sandboxes", "{\"name\":\"mine\"}");
+	static const struct {
+		const char *method, *tail, *body;
+	} calls[] = {
+		{ "GET", "", NULL },	     { "DELETE", "", NULL },
+		{ "PATCH", "", "{}" },	     { "POST", "/exec", "{\"command\":\"true\"}" },
+		{ "POST", "/extend", "{}" }, { "GET", "/env", NULL },
+		{ "GET", "/metrics", NULL },
+	};
+
+	(void)state;
+	expect_status(a, 201);
+	(void)snprintf(id, sizeof(id), "%s", text_of(a, "id"));
+	for (size_t i = 0; i < ARRAY_LEN(calls); i++) {
+		a = call_as(b_key, calls[i].method,
+			    path_of("/v1/sandboxes/%s%s", id, calls[i].tail), calls[i].body);
+		expect_status(a, 404);
+		foreign = strdup(error_message(a));
+		a = call_as(b_key, calls[i].method,
+			    path_of("/v1/sandboxes/%s%s", "aaaaaaaaaaaaaaaaaaaa", calls[i].tail),
+			    calls[i].body);
+		expect_status(a, 404);
+		absent = strdup(error_message(a));
+		assert_int_equal(strlen(foreign), strlen(absent));
+		free(foreign);
+		free(absent);
+	}
+	expect_status(call_as(b_key, "GET", "/v1/sandboxes/mine", NULL), 404);
+	a = call_as(b_key, "GET", "/v1/sandboxes", NULL);
+	assert_int_equal(json_size(member(a->doc, "data")), 0);
+	/* Names are each tenant's own. */
+	expect_status(call_as(b_key, "POST", "/v1/sandboxes", "{\"name\":\"mine\"}"), 201);
+	a = call("GET", "/v1/sandboxes", NULL);
+	assert_int_equal(json_size(member(a->doc, "data")), 2);
+	expect_status(call("GET", path_of("/v1/sandboxes/%s", id), NULL), 200);
+	expect_status(call("GET", "/v1/sandboxes/mine", NULL), 404); /* ambiguous */
+	expect_status(call_as(a_key, "DELETE", "/v1/sandboxes/mine", NULL), 204);
+	expect_status(call("GET", "/v1/sandboxes/mine", NULL), 200); /* no longer */
+}
+
+static int setup_quota(void **state)
+{
+	(void)state;
+	world_prepare();
+	world.config.max_sandboxes = 4;
+	world.config.max_sandboxes_per_key = 2;
+	world_start();
+	return 0;
+}
+
+static void test_quota(void **state)
+{
+	const char *key = make_key("[\"sandboxes:write\"]"), *own;
+	struct answer *a;
+
+	(void)state;
+	expect_status(call_as(key, "POST", "/v1/sandboxes", "{\"name\":\"a\"}"), 201);
+	expect_status(call_as(key, "POST", "/v1/sandboxes", "{}"), 201);
+	a = call_as(key, "POST", "/v1/sandboxes", "{}");
+	expect_status(a, 429);
+	assert_string_equal(error_code(a), "quota_exceeded");
+	assert_non_null(strstr(a->head, "Retry-After"));
+	/* A failure gives its place back. */
+	expect_status(call_as(key, "DELETE", "/v1/sandboxes/a", NULL), 204);
+	fake_fail_next(world.engine, FAKE_CREATE, ERR_BOOT_FAILED);
+	expect_status(call_as(key, "POST", "/v1/sandboxes", "{}"), 500);
+	expect_status(call_as(key, "POST", "/v1/sandboxes", "{}"), 201);
+	a = call("POST", "/v1/keys",
+		 "{\"name\":\"big\",\"scopes\":[\"sandboxes:write\"],\"max_sandboxes\":3}");
+	own = path_of("%s", text_of(a, "key"));
+	expect_status(call_as(own, "POST", "/v1/sandboxes", "{}"), 201);
+	expect_status(call("POST", "/v1/sandboxes", "{}"), 201);
+	a = call("POST", "/v1/sandboxes", "{}");
+	expect_status(a, 503);
+	assert_string_equal(error_code(a), "capacity_exceeded");
+	world_restart(); /* counted again from the rows */
+	expect_status(call_as(key, "POST", "/v1/sandboxes", "{}"), 503);
+}
+
+static int setup_rate(void **state)
+{
+	(void)state;
+	world_prepare();
+	world.config.create_rate_per_sec = 2;
+	world_start();
+	return 0;
+}
+
+static void test_rate(void **state)
+{
+	const char *key = make_key("[\"sandboxes:write\"]");
+	struct answer *a;
+
+	(void)state;
+	expect_status(call_as(key, "POST", "/v1/sandboxes", "{}"), 201);
+	expect_status(call_as(key, "POST", "/v1/sandboxes", "{}"), 201);
+	a = call_as(key, "POST", "/v1/sandboxes", "{}");
+	expect_status(a, 429);
+	assert_string_equal(error_code(a), "rate_limited");
+	world_turns(600);
+	expect_status(call_as(key, "POST", "/v1/sandboxes", "{}"), 201);
+}
+
+int main(void)
+{
+#define TEST(name, setup) cmocka_unit_test_setup_teardown(name, setup, world_teardown)
+	const struct CMUnitTest tests[] = {
+		TEST(test_matrix, world_setup),
+		TEST(test_key_life, world_setup),
+		TEST(test_last_admin_stays, world_setup),
+		TEST(test_tenants, world_setup),
+		TEST(test_quota, setup_quota),
+		TEST(test_rate, setup_rate),
+	};
+
+	return cmocka_run_group_tests_name("auth", tests, NULL, NULL);
+}

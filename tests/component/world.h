@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A whole daemon in one process: loop, store, service, REST face and HTTP server over socket pairs,
+ * on the fake engine. Whole requests go in, whole answers come out. */
+#ifndef CAY_TESTS_COMPONENT_WORLD_H
+#define CAY_TESTS_COMPONENT_WORLD_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#include <cmocka.h>
+
+#include "base/json.h"
+#include "engine/fake/fake.h"
+#include "face/rest/rest.h"
+#include "http/server.h"
+#include "service/service.h"
+
+struct world {
+	char dir[64];
+	char templates[96];
+	struct loop *loop;
+	struct service *service;
+	struct rest *rest;
+	struct http_server *server;
+	struct service_config config;
+	struct engine *engine; /* survives world_restart() */
+	char admin[64];
+	int beat_ms; /* of event streams; 0: the usual */
+	bool shutdown;
+};
+
+/* The one world of a test; set world.config's figures between world_prepare() and world_start(). */
+extern struct world world;
+
+int world_setup(void **state); /* prepare and start, pool off */
+int world_setup_pool(void **state);
+int world_teardown(void **state);
+void world_prepare(void);
+void world_start(void);
+void world_stop(void); /* the daemon ends, the engine's sandboxes live on */
+void world_restart(void);
+void world_turns(int ms); /* lets the loop run for so long */
+void world_engine_lost(bool lost);
+void world_template(const char *name, const char *meta);
+
+struct request {
+	int fd;
+	char *bytes;
+	size_t n, size;
+	size_t seen; /* by request_until() */
+	bool done;
+};
+
+struct answer {
+	int status;
+	char *head;
+	char *body;
+	size_t n;	  /* of the body */
+	bool complete;	  /* of a chunked one: its end has come */
+	struct json *doc; /* NULL when the body is no JSON */
+};
+
+/* key NULL: none. headers: extra lines with CRLF, or NULL. body NULL: none. */
+void request_send(struct request *req, const char *key, const char *method, const char *path,
+		  const char *headers, const char *body);
+void request_wait(struct request *req, struct answer *ret); /* fails the test after 5 s */
+/* Until the text has come, somewhere behind what was looked for before. Fails after 5 s. */
+const char *request_until(struct request *req, const char *text);
+bool request_ended(struct request *req); /* the other side has closed */
+void request_drop(struct request *req);
+/* Sends, waits; the answer is freed by the next call() or by answer_free(). */
+struct answer *call(const char *method, const char *path, const char *body);
+struct answer *call_as(const char *key, const char *method, const char *path, const char *body);
+void answer_free(struct answer *answer);
+
+const char *text_of(const struct answer *answer, const char *key); /* top level; "" when absent */
+int64_t int_of(const struct answer *answer, const char *key);
+const struct json *member(const struct json *object, const char *key);
+const char *error_code(const struct answer *answer);
+const char *error_message(const struct answer *answer);
+/* Follows the output of a process; query without its '?'. */
+void follow_send(struct request *req, const char *id, const char *process, const char *query);
+/* A sandbox made, its id in a static buffer; 64 of them take turns. */
+const char *make(const char *body);
+/* A key of its own with scopes as a JSON array; in a static buffer. */
+const char *make_key(const char *scopes);
+const char *path_of(const char *fmt, ...) _printf_(1, 2); /* static, 64 take turns */
+
+#define expect_status(got_, wanted)                                                        \
+	do {                                                                               \
+		const struct answer *a_ = (got_);                                          \
+		if (a_->status != (wanted))                                                \
+			fail_msg("status %d, not %d: %s", a_->status, (wanted), a_->body); \
+	} while (0)
+
+#endif

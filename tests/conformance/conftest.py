@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One suite for every engine; what an engine cannot do by its own word is skipped, aloud."""
+
+import http.client
+import re
+import threading
+import time
+
+import pytest
+
+from lib.commands import spawn
+from lib.daemon import Daemon
+from lib.terminal import Terminal
+
+ENGINES = ("native", "local")
+
+
+@pytest.fixture(scope="session")
+def engines_daemon():
+    """A daemon in which the operator allowed the engine without isolation too."""
+    with Daemon(args=["--engine-local"]) as started:
+        yield started
+        # The supervisor would hide a crash; kill -9 is a test's own.
+        crashed = re.findall(r"\(pid \d+\) (?:was ended by signal (?!9$)|ended).*", started.logs(1000), re.M)
+        assert not crashed, f"{crashed}\n{started.logs()}"
+
+
+@pytest.fixture(scope="session", params=ENGINES)
+def engine(request, engines_daemon):
+    if engines_daemon.client.capabilities(request.param) is None:
+        pytest.skip(f"engine {request.param} is not offered on this host")
+    return request.param
+
+
+@pytest.fixture(scope="session")
+def api(engines_daemon):
+    return engines_daemon.client
+
+
+@pytest.fixture(scope="session")
+def shared(api, engine):
+    """A sandbox for tests that leave it usable."""
+    with api.sandbox(engine=engine, timeout_sec=3600, env={"FROM_CREATE": "yes"}) as sandbox:
+        yield sandbox
+
+
+@pytest.fixture
+def needs(api, engine):
+    """needs("memory") skips unless the engine says it can."""
+    def check(word):
+        names = api.capabilities(engine)
+        if not [n for n in names if word in n.replace("-", "_")]:
+            pytest.skip(f"engine {engine} does not claim {word}; it claims {sorted(names)}")
+    return check
+
+
+class Quiet:
+    """An idle terminal and an idle stream."""
+
+    def __init__(self, sandbox):
+        self.sandbox = sandbox
+        self.open()
+
+    def open(self):
+        self.since = time.monotonic()
+        process = spawn(self.sandbox, ["sleep", "3600"])
+        self.terminal = Terminal(self.sandbox.client, process.path + "/attach")
+        self.events = process.events(follow=True, timeout=60)
+        threading.Thread(target=self.drain, args=(self.events,), daemon=True).start()
+
+    @staticmethod
+    def drain(events):
+        try:
+            list(events)
+        except (OSError, ValueError, AttributeError, http.client.HTTPException):
+            pass
+
+
+@pytest.fixture(scope="session", autouse=True)
+def quiet(api):
+    """Opened before everything else: pings take 15 s."""
+    with api.sandbox(timeout_sec=3600) as sandbox:
+        idle = Quiet(sandbox)
+        yield idle
+        idle.terminal.close()

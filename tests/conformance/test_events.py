@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Events: told live and again, per key, across a kill of the daemon."""
+
+import http.client
+import json
+import os
+import time
+
+import pytest
+
+from lib.client import ApiError
+from lib.daemon import Daemon
+
+
+class Events:
+    """A stream of events, read one by one."""
+
+    def __init__(self, client, path, last=None, timeout=20):
+        host = client.url.split("//")[1]
+        self.connection = http.client.HTTPConnection(host, timeout=timeout)
+        head = {"Authorization": f"Bearer {client.key}"}
+        if last is not None:
+            head["Last-Event-ID"] = str(last)
+        self.connection.request("GET", path, headers=head)
+        self.response = self.connection.getresponse()
+        assert self.response.status == 200, self.response.read()
+        assert self.response.headers["Content-Type"] == "text/event-stream"
+
+    def __iter__(self):
+        fields = {}
+        while True:
+            line = self.response.readline()
+            if not line:
+                return
+            line = line.decode().rstrip("\n")
+            if line and not line.startswith(":"):
+                name, _, value = line.partition(": ")
+                fields[name] = value
+            elif not line and fields:
+                yield fields["event"], int(fields["id"]), json.loads(fields["data"])
+                fields = {}
+
+    def until(self, kind):
+        """Everything up to the first of a kind."""
+        seen = []
+        for event in self:
+            seen.append(event)
+            if event[0] == kind:
+                return seen
+        raise AssertionError(f"the stream ended before {kind}: {seen}")
+
+    def close(self):
+        self.connection.close()
+
+
+def page(api, **query):
+    text = "&".join(f"{k}={v}" for k, v in query.items())
+    return api.call("GET", f"/v1/events?format=json&{text}")["data"]
+
+
+def test_life_is_told(api, engine):
+    with api.sandbox(engine=engine, external_workspace_id="ws-1") as sandbox:
+        events = Events(api, f"/v1/sandboxes/{sandbox.id}/events?after=0")
+        sandbox.exec(["sh", "-c", "exit 7"])
+    seen = events.until("sandbox.destroyed")
+    assert not list(events)  # the end of the sandbox is the stream's
+    kinds = [kind for kind, _, _ in seen if kind != "sandbox.provisioning"]
+    assert kinds == ["sandbox.running", "process.started", "process.ended", "sandbox.destroyed"]
+    ids = [number for _, number, _ in seen]
+    assert ids == sorted(set(ids))
+    assert all(e["sandbox_id"] == sandbox.id and e["external_workspace_id"] == "ws-1" for _, _, e in seen)
+    ended = [e for kind, _, e in seen if kind == "process.ended"][0]
+    assert ended["data"]["exit_code"] == 7 and ended["data"]["reason"] == "exited"
+    assert seen[-1][2]["data"]["reason"] == "requested"
+    assert [e["id"] for e in page(api, sandbox=sandbox.id)] == ids
+
+
+def test_replay_goes_on_behind_the_last(api, engine):
+    with api.sandbox(engine=engine) as sandbox:
+        for _ in range(5):
+            sandbox.exec(["true"])
+        all_ids = [e["id"] for e in page(api, sandbox=sandbox.id, type="process")]
+        assert len(all_ids) == 10
+        events = Events(api, f"/v1/events?sandbox={sandbox.id}&type=process", last=all_ids[3])
+        got = [next(iter(events))[1] for _ in range(6)]
+        assert got == all_ids[4:]
+        sandbox.exec(["true"])
+        assert next(iter(events))[1] > all_ids[-1]
+        events.close()
+
+
+def test_deadline_is_warned_of(api, engine):
+    with api.sandbox(engine=engine, timeout_sec=3) as sandbox:
+        seen = Events(api, f"/v1/sandboxes/{sandbox.id}/events?after=0").until("sandbox.destroyed")
+    warnings = [e["data"] for kind, _, e in seen if kind == "sandbox.deadline"]
+    assert len(warnings) == 1 and warnings[0]["reason"] == "timeout"
+    assert 0 < warnings[0]["remaining_ms"] <= 300
+    assert seen[-1][2]["data"]["reason"] == "timeout"
+
+
+def test_bad_queries(api):
+    for query in ("type=nonsense", "after=x", "after=9223372036854775807", "format=xml", "limit=0", "what=1"):
+        with pytest.raises(ApiError) as caught:
+            api.call("GET", f"/v1/events?{query}")
+        assert caught.value.status == 400, query
+    with pytest.raises(ApiError) as caught:
+        api.call("GET", "/v1/sandboxes/nosuchsandbox/events")
+    assert caught.value.status == 404
+
+
+def test_kill_of_the_daemon_repeats_no_id():
+    """What was told is there afterwards, and no id comes twice, however the daemon ended."""
+    with Daemon() as daemon:
+        told = {}
+        for _ in range(3):
+            client = daemon.client
+            events = Events(client, "/v1/events?after=0")
+            with client.sandbox() as sandbox:
+                sandbox.exec(["true"])
+                for kind, number, event in events:
+                    assert told.setdefault(number, event) == event
+                    if kind == "process.ended" and event["sandbox_id"] == sandbox.id:
+                        break
+                daemon.kill("cayd")
+                events.close()
+                time.sleep(0.1)
+                daemon.wait_ready()
+                sandbox.client = daemon.client
+            kept = {e["id"]: e for e in page(daemon.client, limit=1000)}
+            assert {k: v for k, v in kept.items() if k in told} == told
+            assert len([k for k in kept if k not in told]) <= 4

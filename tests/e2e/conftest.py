@@ -1,0 +1,16 @@
+# SPDX-License-Identifier: Apache-2.0
+import pytest
+
+from lib import census
+from lib.daemon import Daemon
+
+
+@pytest.fixture
+def own():
+    """A daemon of the test's own, which may be broken; afterwards the host must be as before."""
+    before = census.take()
+    with Daemon() as started:
+        yield started
+        state = started.state
+    left = census.settle(before, states=[state])
+    assert not left, "after 'cay down' the host differs:\n" + "\n".join(left)

@@ -1,0 +1,162 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Up and down, two daemons side by side, one state directory for one daemon."""
+
+import os
+import signal
+import socket
+import subprocess
+import time
+
+import pytest
+
+from lib import census, tree
+from lib.daemon import Daemon, TEMPLATES
+
+
+def test_down_leaves_the_host_clean():
+    """Sandboxes running, a command running: 'cay down' takes everything along."""
+    before = census.take()
+    with Daemon() as one:
+        for _ in range(4):
+            sandbox = one.client.create()["id"]
+            one.client.exec(sandbox, "nohup sleep 100 >/dev/null 2>&1 & echo x > /workspace/x")
+        begin = time.monotonic()
+        one.down()
+        assert time.monotonic() - begin < 8 * tree.SLACK
+        assert not one.pids()
+        left = census.settle(before, states=[one.state])
+        assert not left, "\n".join(left)
+        assert one.down(check=False).returncode in (0, 3, 8), "a second down is no accident"
+
+
+def test_down_keep_and_up_again():
+    """--keep leaves the sandboxes running, the next up finds them."""
+    with Daemon() as one:
+        sandbox = one.client.create(timeout_sec=600)["id"]
+        one.client.exec(sandbox, "echo kept > /workspace/x; nohup sleep 100 >/dev/null 2>&1 &")
+        one.down("--keep")
+        assert not one.pids()
+        one.up()
+        assert one.client.exec(sandbox, "cat /workspace/x; pgrep -c sleep").stdout == "kept\n1\n"
+
+
+def test_two_daemons_side_by_side():
+    before = census.take()
+    with Daemon() as one, Daemon() as two:
+        assert one.url != two.url and one.key != two.key
+        a, b = one.client.create(), two.client.create()
+        assert one.client.exec(a["id"], "echo 1").stdout == "1\n"
+        assert two.client.exec(b["id"], "echo 2").stdout == "2\n"
+        maps = [int(c.exec(s["id"], "cat /proc/self/uid_map").stdout.split()[1])
+                for c, s in ((one.client, a), (two.client, b))]
+        assert abs(maps[0] - maps[1]) >= 65536, "two daemons gave the same ids away"
+        assert one.client.raw("GET", f"/v1/sandboxes/{b['id']}")[0] == 404
+        assert two.client.raw("GET", f"/v1/sandboxes/{a['id']}")[0] == 404
+        from lib.client import Client
+        assert Client(two.url, one.key).raw("GET", "/v1/sandboxes")[0] == 401
+        one.down()
+        assert two.client.exec(b["id"], "echo still").stdout == "still\n", "one took the other down"
+    assert not census.settle(before, states=[one.state, two.state])
+
+
+def test_second_daemon_on_the_same_state_is_refused(daemon):
+    """CRA-17: cayd and cay-warden started by hand on a state that is in use exit by themselves."""
+    before = daemon.pids()
+    for name, args in (("cayd", ["--listen", "127.0.0.1:0"]),
+                       ("cay-warden", ["--agent", tree.program("cay-agent"), "--user", "cay"])):
+        done = subprocess.run([tree.program(name), "--state", daemon.state, "--templates", TEMPLATES, *args],
+                              capture_output=True, text=True, env=daemon.env, timeout=15)
+        assert done.returncode != 0, name
+    assert daemon.pids() == before
+    assert daemon.client.healthz() == 200
+
+
+def test_port_in_use_is_explained():
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        one = Daemon()
+        try:
+            done = subprocess.run([one.cay, "up", "--state", one.state, "--templates", TEMPLATES,
+                                   "--listen", f"127.0.0.1:{port}"], capture_output=True, text=True,
+                                  env=one.env, timeout=40, stdin=subprocess.DEVNULL)
+            assert done.returncode != 0
+            assert str(port) in done.stdout + done.stderr, done
+        finally:
+            one.close()
+
+
+def test_foreground_stops_on_ctrl_c():
+    before = census.take()
+    one = Daemon()
+    try:
+        process = subprocess.Popen([one.cay, "up", "--foreground", "--state", one.state, "--templates",
+                                    TEMPLATES, "--listen", "127.0.0.1:0"], env=one.env,
+                                   stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                                   stderr=subprocess.DEVNULL, start_new_session=True)
+        client = one.wait_ready(20)
+        sandbox = client.create()["id"]
+        assert client.exec(sandbox, "echo x").stdout == "x\n"
+        client.close()
+        process.send_signal(signal.SIGINT)
+        process.wait(timeout=20)
+        assert not one.pids()
+    finally:
+        one.close()
+    assert not census.settle(before, states=[one.state])
+
+
+def test_who_runs_as_whom(daemon):
+    """cayd is user cay, without capabilities, filtered, no_new_privs; no process of ours is dumpable to it."""
+    pids = daemon.pids()
+    def status(name):
+        with open(f"/proc/{pids[name]}/status") as f:
+            return dict(line.rstrip("\n").split(":\t", 1) for line in f if ":\t" in line)
+    cayd, warden = status("cayd"), status("cay-warden")
+    assert set(cayd["Uid"].split()) != {"0"} and "0" not in cayd["Uid"].split()
+    assert "0" not in cayd["Gid"].split() and cayd["Groups"].strip() in ("", cayd["Gid"].split()[0])
+    for name in ("CapInh", "CapPrm", "CapEff", "CapBnd", "CapAmb"):
+        assert int(cayd[name], 16) == 0 or name == "CapBnd", (name, cayd[name])
+    assert cayd["NoNewPrivs"] == "1" and cayd["Seccomp"] == "2"
+    assert int(warden["Threads"]) == 1 and int(warden["VmRSS"].split()[0]) < 8192 * tree.SLACK * 4
+    socket_mode = os.stat(os.path.join(daemon.state, "warden.sock"))
+    assert socket_mode.st_mode & 0o007 == 0, "others may talk to the warden"
+
+
+def test_warden_refuses_strangers(daemon):
+    """Only cayd's user may speak to the warden; garbage closes the connection, not the warden."""
+    path = os.path.join(daemon.state, "warden.sock")
+    pid = daemon.pids()["cay-warden"]
+    script = ("import socket,sys\ns=socket.socket(socket.AF_UNIX,socket.SOCK_SEQPACKET)\n"
+              f"s.connect({path!r})\ns.send(b'x'*168)\ns.settimeout(2)\nprint(len(s.recv(4096)))")
+    done = subprocess.run(["setpriv", "--reuid=65534", "--regid=65534", "--clear-groups",
+                           "/usr/bin/python3", "-c", script], capture_output=True, text=True, timeout=10)
+    assert done.returncode != 0 or done.stdout.strip() == "0", done
+    for size in (0, 1, 167, 168, 169, 65000):
+        with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as sock:
+            try:
+                sock.connect(path)
+                sock.send(os.urandom(size))
+            except OSError:
+                pass
+    time.sleep(0.2)
+    assert daemon.pids()["cay-warden"] == pid
+    daemon.wait_ready()
+    assert daemon.client.healthz() == 200
+
+
+@pytest.mark.parametrize("path", ["/healthz", "/readyz", "/openapi.json"])
+def test_public_pages(daemon, path):
+    from lib.client import Client
+    status, _headers, data = Client(daemon.url, None).raw("GET", path)
+    assert status == 200 and data
+
+
+def test_openapi_is_complete(daemon):
+    import json
+    document = json.loads(daemon.client.raw("GET", "/openapi.json")[2])
+    assert document["openapi"].startswith("3.")
+    text = json.dumps(document["paths"])
+    for word in ("sandboxes", "exec", "keys", "options"):
+        assert word in text + json.dumps(list(document["paths"]))

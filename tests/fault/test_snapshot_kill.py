@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: Apache-2.0
+"""kill -9 of cay-warden, or of the process that does the work, in the middle of a snapshot or a copy.
+
+In a test build (-Dfaults=true) at each numbered step, by CAY_WARDEN_FAULT; in the build under test
+at random instants. The next warden finds the sandbox running (or paused, when it was), the
+snapshot whole or not at all, and nothing half.
+"""
+
+import os
+import random
+import time
+
+import pytest
+
+from lib import census, pool, tree
+from lib.client import ApiError
+from lib.direct import CREATE, DESTROY, SNAPSHOT, SNAPSHOT_DELETE, SNAPSHOT_LIST, Warden
+
+FAULTS = tree.SOURCE / os.environ.get("CAY_BUILD_FAULTS", "build-faults")
+SEED = int(os.environ.get("CAY_SEED", "0")) or random.randrange(1 << 30)
+ROUNDS = int(os.environ.get("CAY_KILL_ROUNDS", "12"))
+TAKING = ("begun", "flushed", "held", "frozen", "copied", "thawed", "described", "named", "done")
+COPYING = ("checked", "copied", "renewed")
+BROKEN = (OSError, ApiError, AssertionError)
+
+
+def counts(warden, sandbox):
+    return int(warden.exec(sandbox, "cat /workspace/n 2>/dev/null || echo 0").stdout.strip() or 0)
+
+
+def start_counter(warden, sandbox):
+    warden.exec(sandbox, "setsid -f sh -c 'n=0; while :; do n=$((n+1)); echo $n > /workspace/n.new; "
+                "mv /workspace/n.new /workspace/n; done' >/dev/null 2>&1 </dev/null; sleep 0.1").ok()
+
+
+def runs(warden, sandbox):
+    """The counter moves: nothing left the sandbox frozen."""
+    before = counts(warden, sandbox)
+    until = time.monotonic() + 5 * tree.SLACK
+    while time.monotonic() < until:
+        if counts(warden, sandbox) > before:
+            return True
+        time.sleep(0.02)
+    return False
+
+
+def check_after(warden, source, name, paused=False):
+    """What must be true after any death; leaves no snapshot and no copy."""
+    warden.again()
+    assert warden.names() == [source], warden.logs()
+    names = warden.names(SNAPSHOT_LIST)
+    assert set(names) <= {name} and pool.snapshots(warden) == set(names)
+    assert warden.stat(source)[:2] == (True, paused)
+    if paused:
+        warden.pause(source, False)
+    warden.attach(source)
+    assert runs(warden, source), "left frozen"
+    for found in names:
+        copy = warden.create(snapshot=found)["id"]
+        assert counts(warden, copy) > 0
+        warden.delete(copy)
+        warden.call(SNAPSHOT_DELETE, snapshot=found)
+    assert pool.snapshots(warden) == set()
+
+
+def nothing_in_the_pool(warden):
+    """Stopped in order, a warden without sandboxes and snapshots leaves an empty pool."""
+    for sandbox in warden.names():
+        warden.call(DESTROY, sandbox=sandbox)
+    warden.agents.clear()
+    warden.sock.close()
+    warden.process.terminate()
+    assert warden.process.wait(timeout=20 * tree.SLACK) == 0
+    with pool.mounted(warden.state) as point:
+        assert os.listdir(point) == ["snapshots"] and os.listdir(point + "/snapshots") == [], warden.logs()
+    warden.retry_start()
+
+
+@pytest.fixture
+def warden(request):
+    """A fresh one for each test, and a host that looks as before when it is gone."""
+    build = getattr(request, "param", None)
+    host = census.take()
+    with Warden(build=build) as started:
+        yield started
+        nothing_in_the_pool(started)
+    left = census.settle(host, states=[started.state])
+    assert not left, "\n".join(left)
+
+
+def arm(warden, point):
+    """The next warden dies there. The one that runs is replaced: what it reads is its environment."""
+    warden.env = dict(warden.env, CAY_WARDEN_FAULT=point)
+    warden.again()
+    for sandbox in warden.names():
+        warden.attach(sandbox)
+    warden.env = {k: v for k, v in warden.env.items() if k != "CAY_WARDEN_FAULT"}
+
+
+def only_faults():
+    if not os.access(tree.program("cay-warden", FAULTS), os.X_OK):
+        pytest.skip(f"needs {FAULTS} (-Dfaults=true)")
+
+
+@pytest.mark.parametrize("who", ["", "-"], ids=["warden", "job"])
+@pytest.mark.parametrize("paused", [False, True], ids=["running", "paused"])
+@pytest.mark.parametrize("warden", [FAULTS], indirect=True, ids=["faults"])
+def test_killed_at_each_step_of_a_snapshot(warden, who, paused):
+    only_faults()
+    source = warden.create()["id"]
+    start_counter(warden, source)
+    for step in TAKING:
+        if paused and step == "flushed":
+            continue  # of a paused one nothing is written out ahead
+        arm(warden, f"{who}snapshot.{step}")
+        if paused:
+            warden.pause(source)
+        with pytest.raises(BROKEN):
+            warden.snapshot(source, "s1")
+        if who:  # the warden lives, and has tidied up by itself
+            assert pool.snapshots(warden) == set(), step
+            assert warden.stat(source)[:2] == (True, paused), step
+            assert paused or runs(warden, source), step
+        check_after(warden, source, "s1", paused)
+
+
+@pytest.mark.parametrize("who", ["", "-"], ids=["warden", "job"])
+@pytest.mark.parametrize("warden", [FAULTS], indirect=True, ids=["faults"])
+def test_killed_at_each_step_of_a_copy(warden, who):
+    only_faults()
+    source = warden.create()["id"]
+    start_counter(warden, source)
+    for step in COPYING:
+        warden.snapshot(source, "s1")
+        arm(warden, f"{who}copy.{step}")
+        with pytest.raises(BROKEN):
+            warden.create(snapshot="s1")
+        if who:
+            assert warden.names() == [source], step
+        check_after(warden, source, "s1")
+
+
+def test_killed_at_random_instants(warden):
+    """Of the build under test: during a snapshot with a writer, and during copies of it."""
+    chance = random.Random(SEED)
+    print(f"seed {SEED}")
+    source = warden.create()["id"]
+    start_counter(warden, source)
+    for turn in range(ROUNDS):
+        if turn % 2:
+            warden.snapshot(source, "s1")
+            tag = [warden.send(CREATE, sandbox=f"copy{n}", template=warden.template, snapshot="s1") for n in range(8)]
+        else:
+            tag = [warden.send(SNAPSHOT, sandbox=source, snapshot="s1")]
+        assert tag
+        time.sleep(chance.random() * 0.012)
+        warden.process.kill()
+        warden.process.wait()
+        for sandbox in copies_of(warden, source):
+            warden.call(DESTROY, sandbox=sandbox)
+        check_after(warden, source, "s1")
+
+
+def copies_of(warden, source):
+    """After a restart: whole ones live, half ones are gone."""
+    warden.again()
+    names = warden.names()
+    assert source in names
+    return [n for n in names if n != source]

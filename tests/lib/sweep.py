@@ -1,0 +1,246 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Moves of the life cycle that are cut by a kill, and what must be true of each afterwards.
+
+A move is prepared, asked for while somebody dies, and judged by the next daemon: whatever was
+acknowledged holds, whatever was not is there whole or not at all.
+"""
+
+import http.client
+import secrets
+import time
+
+from lib import tree
+from lib.client import ApiError
+
+BROKEN = (OSError, ValueError, http.client.HTTPException)
+PROCESS = "setsid -f sleep 1234.5 >/dev/null 2>&1 </dev/null"
+CHILDREN = 3
+
+
+def patiently(call, seconds=15):
+    """Asks again while the daemon is away, or says that the last move is not over yet."""
+    until = time.monotonic() + seconds * tree.SLACK
+    while True:
+        try:
+            return call()
+        except BROKEN as error:
+            last = error
+        except ApiError as error:
+            if error.status < 500 and error.code != "wrong_state":
+                raise
+            last = error
+        if time.monotonic() > until:
+            raise AssertionError(f"still {last!r} after {seconds} s")
+        time.sleep(0.02)
+
+
+class Move:
+    """The sandbox has an acknowledged file and a process before the move is asked for."""
+
+
+    def __init__(self, daemon):
+        self.daemon = daemon
+        self.token = secrets.token_hex(6)
+        self.id = self.snapshot = None
+        self.answer = None  # of the move; None: not acknowledged
+        self.error = None
+        self.prepare()
+
+    @property
+    def client(self):
+        return self.daemon.client
+
+    def post(self, what, _headers=None, **body):
+        return self.client.call("POST", f"/v1/sandboxes/{self.id}/{what}", body, _headers)
+
+    def prepare(self):
+        self.id = self.client.create(timeout_sec=3600, pool={"mode": "bypass"})["id"]
+        self.client.exec(self.id, f"echo {self.token} > /workspace/f; {PROCESS}").ok()
+
+    def ask(self):
+        raise NotImplementedError
+
+    def run(self):
+        """Asks once; the connection is not tried again, so that no answer is of a second try."""
+        self.client.close()
+        try:
+            self.answer = self.ask()
+            if self.answer is None:
+                self.answer = True
+        except BROKEN as error:
+            self.error = error
+        except ApiError as error:
+            assert error.status in (409, 410, 500, 503), error
+            self.error = error
+        finally:
+            self.client.close()
+
+    def state(self):
+        return patiently(lambda: self.client.get(self.id))
+
+    def woken(self):
+        """Running again, however it was left; never in error, never lost."""
+        row = patiently(lambda: self.post("resume"))
+        assert row["state"] == "running", row
+
+    def content(self, sandbox=None):
+        return patiently(lambda: self.client.exec(sandbox or self.id, "cat /workspace/f")).stdout.strip()
+
+    def process_lives(self):
+        return patiently(lambda: self.client.exec(self.id, "pgrep -fc 'sleep 1234[.]5' || :")).stdout.strip() == "1"
+
+    def judge(self):
+        raise NotImplementedError
+
+    def whole(self):
+        row = self.state()
+        assert row["state"] in ("running", "paused"), row
+        self.woken()
+        assert self.content() == self.token, "an acknowledged file is not there"
+
+    def tidy(self):
+        """Everything of the round goes, by the API alone."""
+        for row in patiently(self.client.list):
+            self.remove("sandboxes", row["id"])
+        for row in patiently(lambda: self.client.call("GET", "/v1/snapshots"))["data"]:
+            self.remove("snapshots", row["id"])
+
+    def remove(self, kind, name):
+        try:
+            patiently(lambda: self.client.call("DELETE", f"/v1/{kind}/{name}"))
+        except ApiError as error:
+            assert error.status == 404, error
+
+
+class Create(Move):
+    """One key, asked again after the kill: one sandbox."""
+
+    def prepare(self):
+        self.head = {"Idempotency-Key": self.token}
+
+    def ask(self):
+        return self.client.call("POST", "/v1/sandboxes", {"pool": {"mode": "bypass"}, "name": "n" + self.token},
+                                self.head)
+
+    def judge(self):
+        if self.answer:
+            assert patiently(lambda: self.client.get(self.answer["id"]))["state"] == "running"
+        again = patiently(self.ask)
+        assert not self.answer or again["id"] == self.answer["id"]
+        rows = patiently(self.client.list)
+        assert [(r["id"], r["state"]) for r in rows if r["state"] != "error"] == [(again["id"], "running")], rows
+        assert patiently(lambda: self.client.exec(again["id"], "echo x")).stdout == "x\n"
+
+
+class Pause(Move):
+    def ask(self):
+        return self.post("pause", kind="freeze")
+
+    def judge(self):
+        assert not self.answer or self.state()["state"] == "paused"
+        self.whole()
+        assert self.process_lives(), "a freeze keeps the processes"
+
+
+class Hibernate(Move):
+    def ask(self):
+        return self.post("pause", kind="hibernate")
+
+    def judge(self):
+        row = self.state()
+        if self.answer:
+            assert (row["state"], row["pause_kind"]) == ("paused", "hibernate"), row
+        self.whole()
+
+
+class Thaw(Pause):
+    def prepare(self):
+        super().prepare()
+        self.post("pause", kind="freeze")
+
+    def ask(self):
+        return self.post("resume")
+
+    def judge(self):
+        assert not self.answer or self.state()["state"] == "running"
+        self.whole()
+        assert self.process_lives(), "a freeze keeps the processes"
+
+
+class Wake(Thaw):
+    def prepare(self):
+        Move.prepare(self)
+        self.post("pause", kind="hibernate")
+
+    def judge(self):
+        assert not self.answer or self.state()["state"] == "running"
+        self.whole()
+
+
+class Snapshot(Move):
+    def ask(self):
+        return self.post("snapshots")
+
+    def judge(self):
+        assert self.state()["state"] == "running"
+        rows = patiently(lambda: self.client.call("GET", "/v1/snapshots"))["data"]
+        assert len(rows) <= 1 and (not self.answer or [r["id"] for r in rows] == [self.answer["id"]]), rows
+        for row in rows:  # listed is usable, acknowledged or not
+            copy = patiently(lambda: self.client.create(snapshot_id=row["id"]))["id"]
+            assert self.content(copy) == self.token
+        self.whole()
+        assert self.process_lives()
+
+
+class Restore(Move):
+    def prepare(self):
+        super().prepare()
+        self.snapshot = self.post("snapshots")["id"]
+        self.client.exec(self.id, f"echo later{self.token} > /workspace/f").ok()
+
+    def ask(self):
+        return self.post("restore", snapshot_id=self.snapshot)
+
+    def judge(self):
+        assert self.state()["state"] in ("running", "paused")
+        self.woken()
+        assert self.content() in ([self.token] if self.answer else [self.token, "later" + self.token])
+
+
+class Fork(Move):
+    def ask(self):
+        return self.post("fork", {"Idempotency-Key": self.token}, count=CHILDREN)
+
+    def judge(self):
+        assert self.state()["state"] == "running"
+        children = [r for r in patiently(self.client.list) if r["id"] != self.id]
+        if self.answer:  # what failed has its error in its place
+            assert {c["id"] for c in self.answer["data"] if "id" in c} == {c["id"] for c in children}
+        else:
+            assert len(children) in (0, CHILDREN), "a fork nobody was told of is all of its children or none"
+        for child in children:
+            assert child["state"] == "running", child
+            assert self.content(child["id"]) == self.token
+        self.whole()
+        assert self.process_lives(), "the source goes on"
+
+
+class Destroy(Move):
+    def ask(self):
+        return self.client.delete(self.id)
+
+    def judge(self):
+        rows = patiently(self.client.list)
+        assert not self.answer or not rows, rows
+        self.remove("sandboxes", self.id)
+        assert patiently(self.client.list) == []
+
+
+class DestroyHibernated(Destroy):
+    def prepare(self):
+        super().prepare()
+        self.post("pause", kind="hibernate")
+
+
+MOVES = {"create": Create, "pause": Pause, "hibernate": Hibernate, "thaw": Thaw, "wake": Wake, "snapshot": Snapshot,
+         "restore": Restore, "fork": Fork, "destroy": Destroy, "destroy-hibernated": DestroyHibernated}

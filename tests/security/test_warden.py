@@ -1,0 +1,241 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A hostile cayd against cay-warden, and a hostile sandbox against its agent's socket (B2, L12)."""
+
+import array
+import os
+import socket
+import struct
+import time
+
+import pytest
+
+from lib import census, direct, tree
+from lib.client import ApiError
+from lib.direct import CREATE, DESTROY, HELLO, LIST, PAUSE, REPLY, RESIZE, STAT, Warden, encode
+
+
+@pytest.fixture(scope="module")
+def warden():
+    before = census.take()
+    with Warden() as started:
+        yield started
+        state = started.state
+    left = census.settle(before, states=[state])
+    assert not left, "\n".join(left)
+
+
+def ask(warden, data, fds=()):
+    """A connection of its own, because the warden hangs up on nonsense; returns the answer or b''."""
+    sock = warden.connect()
+    try:
+        ancillary = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else []
+        sock.sendmsg([data], ancillary)
+        sock.settimeout(3)
+        return sock.recv(4096)
+    except (ConnectionError, BrokenPipeError):
+        return b""
+    finally:
+        sock.close()
+        warden.sock.close()
+        warden.sock = warden.connect()
+
+
+def steady_count(warden):
+    """Descriptors of the warden once it has stopped making parts ahead."""
+    last, same = -1, 0
+    until = time.monotonic() + 5
+    while same < 4 and time.monotonic() < until:
+        time.sleep(0.1)
+        now = len(os.listdir(f"/proc/{warden.process.pid}/fd"))
+        same = same + 1 if now == last else 0
+        last = now
+    return last
+
+
+def field(offset, value):
+    data = bytearray(encode(CREATE, sandbox="a" * 20, template=b"\1" * 32))
+    data[offset:offset + len(value)] = value
+    return bytes(data)
+
+
+MALFORMED = {
+    "short": encode(HELLO)[:-1], "long": encode(HELLO) + b"x", "one": b"x", "random": os.urandom(132),
+    "magic": field(0, b"XXXX"), "version": field(4, b"\xff\xff"), "op0": field(6, b"\0\0"),
+    "op_high": field(6, b"\xff\xff"), "op_end": field(6, struct.pack("<H", 13)),
+    "id_empty": encode(CREATE, template=b"\1" * 32), "id_path": field(16, b"../../etc/passwd\0"),
+    "id_upper": field(16, b"ABC"), "id_dot": field(16, b".."), "id_slash": field(16, b"a/b"),
+    "id_dash": field(16, b"-rf"), "id_full": field(16, b"a" * 64), "id_behind_nul": field(16, b"a\0b"),
+    "id_newline": field(16, b"a\nb"), "cpu0": field(112, struct.pack("<I", 0)),
+    "cpu_max": field(112, b"\xff" * 4), "memory0": field(116, struct.pack("<I", 0)),
+    "memory_max": field(116, b"\xff" * 4), "disk0": field(120, struct.pack("<I", 0)),
+    "disk_max": field(120, b"\xff" * 4), "pids0": field(124, struct.pack("<I", 0)),
+    "pids_max": field(124, b"\xff" * 4), "paused": field(128, struct.pack("<I", 2)),
+    "hello_with_id": encode(HELLO, sandbox="abc"),
+}
+
+
+@pytest.mark.parametrize("name", MALFORMED)
+def test_WAR_01_malformed_request(warden, name):
+    """WAR-01: a malformed request closes the connection; the warden lives and makes nothing."""
+    pid = warden.process.pid
+    answer = ask(warden, MALFORMED[name])
+    assert answer == b"" or struct.unpack_from("<i", answer, 16)[0] < 0, answer
+    assert warden.process.poll() is None and warden.process.pid == pid
+    assert warden.call(HELLO)[0]
+
+
+def test_WAR_02_unknown_templates(warden):
+    """WAR-02: hashes that are no template, and those of paths that exist, are refused."""
+    for template in (b"\0" * 32, b"\xff" * 32, os.urandom(32), b"../../../../etc".ljust(32, b"\0")):
+        with pytest.raises(ApiError):
+            warden.call(CREATE, sandbox="b" * 20, template=template)
+    with warden.sandbox() as box:
+        assert box.exec(["/bin/echo", "x"]).stdout == "x\n"
+
+
+def test_WAR_03_same_id_twice(warden):
+    """WAR-03: one id is one sandbox."""
+    with warden.sandbox() as box:
+        with pytest.raises(ApiError):
+            warden.call(CREATE, sandbox=box.id, template=warden.template)
+        assert box.exec(["/bin/echo", "x"]).stdout == "x\n"
+
+
+def test_WAR_04_absent_ids(warden):
+    """WAR-04: operations on absent ids are errors (destroy: already done), never crashes."""
+    for op in (STAT, RESIZE, PAUSE, direct.ATTACH):
+        with pytest.raises(ApiError):
+            warden.call(op, sandbox="nosuch")
+    warden.call(DESTROY, sandbox="nosuch")
+
+
+def test_WAR_05_unwanted_descriptors(warden):
+    """WAR-05: descriptors that come along are closed, not collected."""
+    before = steady_count(warden)
+    for _ in range(50):
+        fds = [os.open("/dev/null", os.O_RDONLY) for _ in range(8)]
+        ask(warden, encode(HELLO), fds)
+        for fd in fds:
+            os.close(fd)
+    assert steady_count(warden) <= before + 2
+
+
+def test_WAR_06_daemon_that_never_listens(warden):
+    """WAR-06: a daemon that asks and does not read cannot hold the warden for ever."""
+    sock = warden.connect()
+    sock.setblocking(False)
+    try:
+        for tag in range(5000):
+            sock.send(encode(LIST, tag=tag))
+    except OSError:
+        pass
+    time.sleep(0.5)
+    sock.close()
+    warden.sock = warden.connect()
+    assert warden.call(HELLO)[0]
+
+
+def settles(warden, most, patience_sec=8):
+    """A burst makes the stock of parts grow; it shrinks after two quiet seconds."""
+    end = time.monotonic() + patience_sec * tree.SLACK
+    while time.monotonic() < end:
+        if steady_count(warden) <= most:
+            return True
+        time.sleep(0.2)
+    return False
+
+
+def test_WAR_07_few_descriptors_per_sandbox(warden):
+    """WAR-07: the warden holds no descriptor per sandbox; nor does one leak per create and destroy."""
+    with warden.sandbox():
+        before = steady_count(warden)
+        boxes = [warden.sandbox().__enter__() for _ in range(20)]
+        assert settles(warden, before + 10), "descriptors grow with sandboxes"
+        for box in boxes:
+            box.__exit__()
+        assert settles(warden, before + 10)
+
+
+def test_WAR_08_sandbox_cannot_dial_its_agent(warden):
+    """WAR-08: a process inside that finds the agent's socket is turned away (peer's pid is not 0)."""
+    script = """
+import socket,struct
+names=[l.split()[-1] for l in open('/proc/net/unix').read().splitlines()[1:] if len(l.split())>7]
+told=[]
+for n in names:
+    s=socket.socket(socket.AF_UNIX,socket.SOCK_STREAM); s.settimeout(1)
+    try:
+        s.connect('\\0'+n[1:] if n.startswith('@') else n)
+        told.append((n, len(s.recv(64))))
+    except OSError as e: told.append((n, 'E%d'%e.errno))
+print(told)
+"""
+    with warden.sandbox() as box:
+        for user in ("root", "sandbox"):
+            result = box.exec(["python3", "-c", script], user=user).ok()
+            sizes = [size for _name, size in eval(result.stdout) if isinstance(size, int)]
+            assert not any(sizes), f"the agent spoke to a process inside: {result.stdout}"
+        assert box.exec(["/bin/echo", "x"]).stdout == "x\n", "the daemon's connection was replaced"
+
+
+def test_WAR_09_pause_holds_everything(warden):
+    """WAR-09: a frozen sandbox does nothing, and can be destroyed while frozen."""
+    with warden.sandbox() as box:
+        box.exec("nohup sh -c 'while :; do date +%s%N > /workspace/t; sleep 0.05; done' >/dev/null 2>&1 &")
+        time.sleep(0.2)
+        warden.call(PAUSE, sandbox=box.id, paused=1)
+        time.sleep(0.1)
+        pids = census.sandbox_pids(box.id)
+        def busy():
+            return [open(f"/proc/{p}/stat").read().rsplit(")", 1)[1].split()[11] for p in pids]
+        first = busy()
+        time.sleep(0.4)
+        assert busy() == first, "something ran while frozen"
+        begin = time.monotonic()
+    until = time.monotonic() + 5
+    while census.sandbox_pids(box.id) and time.monotonic() < until:
+        time.sleep(0.05)
+    assert not census.sandbox_pids(box.id), f"alive {time.monotonic() - begin:.1f} s after destroy"
+
+
+def test_WAR_10_resize_is_real(warden):
+    """WAR-10: a pool member made small and handed out larger, and the other way round."""
+    with warden.sandbox(memory_mb=64, disk_size_mb=16) as box:
+        assert "mem.all" not in box.probe("bomb-mem", 100).probe()
+        warden.call(RESIZE, sandbox=box.id, limits={"memory_mb": 256, "disk_size_mb": 64})
+        assert "mem.all" in box.probe("bomb-mem", 150).probe()
+        assert box.probe("bomb-disk", "/workspace/f", 40).probe()["written_mb"] == "ok:40"
+        box.root("rm -f /workspace/f")
+        warden.call(RESIZE, sandbox=box.id, limits={"memory_mb": 64, "disk_size_mb": 16})
+        assert "mem.all" not in box.probe("bomb-mem", 100).probe()
+        lines = box.probe("bomb-disk", "/workspace/f", 40).probe()
+        assert {"ENOSPC", "EDQUOT"} & set(lines.values()), lines
+
+
+def test_WAR_11_stat_reports_oom(warden):
+    """WAR-11: a kill by the memory limit is counted, and not carried over to the next sandbox."""
+    def kills(box):
+        return REPLY.unpack(warden.call(STAT, sandbox=box.id)[0])[10]
+    with warden.sandbox(memory_mb=64) as box:
+        assert kills(box) == 0
+        box.probe("bomb-mem", 200)
+        assert kills(box) >= 1
+    for _ in range(8):
+        with warden.sandbox(memory_mb=64) as box:
+            assert kills(box) == 0, "the last owner's kills show"
+
+
+def test_WAR_storage_without_btrfs():
+    """Where btrfs is not to be had: plain directories, said in the capabilities and the log; nothing stays."""
+    plain = Warden()
+    os.mkdir(os.path.join(plain.state, "pool.btrfs"))  # what cannot be a pool file
+    volumes = os.path.join(plain.state, "volumes")
+    with plain as weak:
+        with weak.sandbox() as box:
+            result = box.exec("mkdir -p a/b && echo kept > a/b/c && cat a/b/c")
+            assert result.exit_code == 0 and result.stdout == "kept\n"
+            assert os.listdir(volumes)
+        assert "disk limits are not enforced" in weak.logs()
+        weak.process.terminate()
+        assert weak.process.wait(timeout=20 * tree.SLACK) == 0
+        assert os.listdir(volumes) == []

@@ -1,0 +1,181 @@
+#!/usr/bin/python3 -I
+# SPDX-License-Identifier: Apache-2.0
+"""The template builder without its packages: recipes, cleaning, hashing, publishing."""
+import importlib.machinery
+import importlib.util
+import json
+import os
+import shutil
+import sys
+import tempfile
+import unittest
+
+sys.dont_write_bytecode = True
+SOURCE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../../src/build/cay-build")
+loader = importlib.machinery.SourceFileLoader("cay_build", os.path.realpath(SOURCE))
+build = importlib.util.module_from_spec(importlib.util.spec_from_loader("cay_build", loader))
+loader.exec_module(build)
+build.say = lambda text: None
+
+
+class Case(unittest.TestCase):
+    def setUp(self):
+        self.dir = tempfile.mkdtemp(prefix="cay-build-test-")
+        self.addCleanup(shutil.rmtree, self.dir)
+
+    def recipe(self, text):
+        path = os.path.join(self.dir, "x.recipe")
+        with open(path, "w", encoding="utf-8") as f:
+            f.write(text)
+        return build.Recipe(path)
+
+    def tree(self, name="rootfs"):
+        root = os.path.join(self.dir, name)
+        os.makedirs(f"{root}/etc")
+        os.makedirs(f"{root}/dev")
+        with open(f"{root}/etc/a file\n", "w", encoding="utf-8") as f:
+            f.write("content")
+        os.symlink("a file\n", f"{root}/etc/link")
+        return root
+
+    def manifest(self, root, recipe=None, name="x"):
+        path = os.path.join(self.dir, "manifest")
+        sums = build.write_manifest(root, recipe or self.recipe(""), name, path)
+        with open(path, encoding="ascii") as f:
+            return sums, f.read()
+
+
+class Recipes(Case):
+    def test_everything_is_read(self):
+        r = self.recipe("# c\nname = x\npackages = bash git\npackages = g++\nenv.A = b = c\n"
+                        "user = root\n[setup]\necho [setup]\nkey = not a key\n")
+        self.assertEqual(r.packages, ["bash", "git", "g++"])
+        self.assertEqual(r.env, {"A": "b = c"})
+        self.assertEqual(r.values["user"], "root")
+        self.assertEqual(r.setup, "echo [setup]\nkey = not a key\n")
+
+    def test_mistakes_are_named_with_their_line(self):
+        for text, message in (
+                ("\nfoo = 1\n", "2: unknown key 'foo'"),
+                ("no equals\n", "1: expected 'key = value'"),
+                ("packages = ok --option\n", "not a package name: '--option'"),
+                ("packages = ../x\n", "not a package name"),
+                ("env.A-B = 1\n", "not a variable name"),
+                ("user = nobody\n", "user must be"),
+                ("workdir = relative\n", "workdir must be an absolute path"),
+                ("workdir = /a/../b\n", "workdir must be an absolute path"),
+                ("suite = a b\n", "not a suite name"),
+                ("variant = x\n", "variant must be one of")):
+            with self.assertRaises(build.Failure) as caught:
+                self.recipe(text)
+            self.assertIn(message, str(caught.exception))
+
+    def test_shipped_recipes_are_good(self):
+        directory = os.path.join(os.path.dirname(os.path.realpath(SOURCE)), "../../templates")
+        names = [name for name in os.listdir(directory) if name.endswith(".recipe")]
+        self.assertIn("base.recipe", names)
+        for name in names:
+            recipe = build.Recipe(os.path.join(directory, name))
+            self.assertEqual(recipe.values["name"] + ".recipe", name)
+
+
+class Trees(Case):
+    def test_lines_are_escaped_and_sorted(self):
+        (digest, files, size), text = self.manifest(self.tree())
+        lines = [line for line in text.splitlines() if not line.startswith("meta ")]
+        self.assertEqual((len(digest), files, size), (64, 5, 7))
+        self.assertEqual([line.split()[-1] for line in lines],
+                         ["/", "/dev", "/etc", "/etc/a\\x20file\\x0a", "/etc/link"])
+        self.assertTrue(lines[4].startswith("l 0777 "))
+        self.assertIn(" a\\x20file\\x0a ", lines[4])
+
+    def test_content_mode_target_and_settings_count_but_times_do_not(self):
+        root = self.tree()
+        first = self.manifest(root)[0][0]
+        os.utime(f"{root}/etc", (1, 1))
+        self.assertEqual(self.manifest(root)[0][0], first)
+        seen = {first}
+        os.chmod(f"{root}/etc", 0o700)
+        seen.add(self.manifest(root)[0][0])
+        with open(f"{root}/etc/a file\n", "a", encoding="utf-8") as f:
+            f.write("x")
+        seen.add(self.manifest(root)[0][0])
+        seen.add(self.manifest(root, self.recipe("env.A = 1\n"))[0][0])
+        seen.add(self.manifest(root, name="y")[0][0])
+        self.assertEqual(len(seen), 5)
+
+    def test_devices_pipes_and_foreign_attributes(self):
+        root = self.tree()
+        os.setxattr(f"{root}/etc/a file\n", "user.overlay.opaque", b"y")
+        self.manifest(root)
+        self.assertEqual(os.listxattr(f"{root}/etc/a file\n"), [])
+        os.mkfifo(f"{root}/etc/pipe")
+        with self.assertRaises(build.Failure):
+            self.manifest(root)
+
+    @unittest.skipIf(os.geteuid(), "needs root")
+    def test_accounts_and_cleaning(self):
+        root = self.tree()
+        os.mkfifo(f"{root}/dev/null")
+        os.makedirs(f"{root}/etc/sudoers.d")
+        os.symlink("/run/x", f"{root}/etc/resolv.conf")
+        build.add_accounts(root, "/bin/sh")
+        build.add_accounts(root, "/bin/sh")  # twice changes nothing
+        build.clean_tree(root)
+        with open(f"{root}/etc/passwd", encoding="utf-8") as f:
+            self.assertEqual(f.read().split("\n"),
+                             ["root:x:0:0:root:/root:/bin/sh",
+                              "sandbox:x:1000:1000::/home/sandbox:/bin/sh",
+                              "user:x:1001:1001::/home/user:/bin/sh", ""])
+        self.assertEqual(os.stat(f"{root}/home/sandbox").st_uid, 1000)
+        self.assertEqual(os.listdir(f"{root}/dev"), [])
+        self.assertEqual(os.stat(f"{root}/tmp").st_mode & 0o7777, 0o1777)
+        self.assertFalse(os.path.islink(f"{root}/etc/resolv.conf"))
+        self.assertEqual(os.stat(f"{root}/etc/sudoers.d/cay").st_mode & 0o777, 0o440)
+
+
+class Publishing(Case):
+    def publish(self, content):
+        os.makedirs(f"{self.dir}/refs", exist_ok=True)
+        staging = tempfile.mkdtemp(prefix=".staging-", dir=self.dir)
+        with open(f"{staging}/manifest", "w", encoding="utf-8") as f:
+            f.write(content)
+        digest = content * 64
+        version = build.publish(self.dir, staging, "x", self.recipe("env.A = \"\n"), (digest, 1, 2))
+        return version, digest, staging
+
+    def test_versions_count_contents(self):
+        for content, expected in (("a", 1), ("a", 1), ("b", 2), ("a", 3)):
+            version, digest, _ = self.publish(content)
+            self.assertEqual(version, expected)
+            with open(f"{self.dir}/refs/x", encoding="ascii") as f:
+                self.assertEqual(f.read(), f"{expected} {digest}\n")
+            with open(f"{self.dir}/{digest}/meta.json", encoding="utf-8") as f:
+                self.assertEqual(json.load(f)["env"], {"A": '"'})
+        self.assertEqual(os.listdir(f"{self.dir}/refs"), ["x"])
+
+    def test_leftovers_are_swept_and_nothing_else(self):
+        _, digest, _ = self.publish("a")
+        os.makedirs(f"{self.dir}/.staging-dead/tree")
+        build.sweep(self.dir)
+        self.assertNotIn(".staging-dead", os.listdir(self.dir))
+        self.assertIn(digest, os.listdir(self.dir))
+
+    def test_nothing_is_deleted_below_a_mount(self):
+        os.makedirs(f"{self.dir}/.staging-dead/tree/dev/shm")
+        real, build.mounts_below = build.mounts_below, lambda path: [f"{path}/tree/dev/shm"]
+        self.addCleanup(setattr, build, "mounts_below", real)
+        with self.assertRaises(build.Failure):
+            build.sweep(self.dir)
+        self.assertTrue(os.path.isdir(f"{self.dir}/.staging-dead/tree/dev/shm"))
+
+    def test_a_broken_ref_is_not_overwritten(self):
+        os.makedirs(f"{self.dir}/refs")
+        with open(f"{self.dir}/refs/x", "w", encoding="ascii") as f:
+            f.write("nonsense")
+        with self.assertRaises(build.Failure):
+            self.publish("a")
+
+
+if __name__ == "__main__":
+    unittest.main()
