@@ -212,8 +212,8 @@ static void test_full(void **state)
 			break;
 		sent++;
 	}
+	/* Whether it still is full now depends on how fast the other end reads. */
 	assert_int_equal(r, -EAGAIN);
-	assert_true(websocket_client_is_full(ws));
 	assert_int_equal(wait_messages(sent + 1), 0); /* nothing was lost */
 	assert_int_equal(messages, sent + 1);
 }
