@@ -6,6 +6,7 @@
 #include <stdio.h>
 
 #include "base/log.h"
+#include "daemon/dispatch.h"
 #include "daemon/engines.h"
 #include "daemon/state.h"
 #include "face/rest/rest.h"
@@ -23,6 +24,7 @@ struct wiring {
 	struct loop *loop;
 	struct service *service;
 	struct rest *rest;
+	struct dispatch dispatch;
 	struct http_server *server;
 	struct loop_timer *ready_timer;
 	bool told;
@@ -116,9 +118,11 @@ static int open_front(struct wiring *wiring, int listen_fd, struct err *err)
 				      .arg = wiring };
 	int r = rest_new(&config, &wiring->rest);
 
+	/* Faces that own certain hosts or headers go before this line; the last takes the rest. */
+	dispatch_add(&wiring->dispatch, NULL, rest_handle, wiring->rest);
 	if (r == 0)
-		r = http_server_new(wiring->loop, &http_limits_default, rest_handle, wiring->rest,
-				    &wiring->server);
+		r = http_server_new(wiring->loop, &http_limits_default, dispatch_handle,
+				    &wiring->dispatch, &wiring->server);
 	if (r == 0) {
 		rest_set_server(wiring->rest, wiring->server);
 		r = http_server_listen(wiring->server, listen_fd);
