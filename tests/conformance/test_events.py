@@ -94,7 +94,7 @@ def test_deadline_is_warned_of(api, engine):
         seen = Events(api, f"/v1/sandboxes/{sandbox.id}/events?after=0").until("sandbox.destroyed")
     warnings = [e["data"] for kind, _, e in seen if kind == "sandbox.deadline"]
     assert len(warnings) == 1 and warnings[0]["reason"] == "timeout"
-    assert 0 < warnings[0]["remaining_ms"] <= 300
+    assert warnings[0]["remaining_ms"] <= 300
     assert seen[-1][2]["data"]["reason"] == "timeout"
 
 

@@ -281,7 +281,7 @@ def test_exec_stream_with_a_terminal(shared):
 
 def test_many_terminals_and_follows(shared):
     """A bounded part of the bench: a stalled reader among many changes nobody's stream."""
-    follows, ptys = (200, 50) if tree.SLACK == 1 else (60, 15)
+    follows, ptys = (60, 15) if tree.SANITIZED else (200, 50)
     with spawn(shared, "while read x; do echo $x; done") as probe, \
             spawn(shared, ["python3", "-c", "import os,time; b=bytes(262144)\nwhile True: os.write(1,b); time.sleep(0.02)"]) as noisy:
         streams = [probe.events(follow=True) for _ in range(follows)]

@@ -211,7 +211,7 @@ def test_room_of_what_was_deleted_comes_back(warden):
     for sandbox in (source, copy):
         warden.exec(sandbox, "rm /workspace/data; sync").ok()
         warden.exec(sandbox, "dd if=/dev/zero of=/workspace/a bs=1M count=11 status=none; sync").ok()
-        time.sleep(2 * tree.SLACK)
+        time.sleep(2)
         warden.exec(sandbox, "dd if=/dev/zero of=/workspace/b bs=1M count=30 status=none; sync").ok()
         assert 39 <= warden.stat(sandbox)[2] >> 20 <= 44
         over = warden.exec(sandbox, "dd if=/dev/zero of=/workspace/c bs=1M count=60; sync").exit_code

@@ -17,6 +17,8 @@ WHERE = {
 }
 # Sanitizer builds and slow machines: all time bounds are multiplied by this.
 SLACK = float(os.environ.get("CAY_TEST_SLACK", "1"))
+# Sanitizer programs also use several times the memory.
+SANITIZED = "CAY_TEST_SANITIZED" in os.environ
 
 
 def build_dir(name=None):

@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from lib import flags
+from lib import flags, tree
 from lib.client import ApiError
 from lib.files import Files, refused
 
@@ -113,7 +113,7 @@ def test_FIL_05_devices_are_no_files(box, files):
         assert code in ("not_a_file", "file_forbidden"), (path, code)
     _, code = attempt(files.read, "/proc/kmsg", user="root")
     assert code is not None
-    assert time.monotonic() - started < 5
+    assert time.monotonic() - started < 5 * tree.SLACK
     writer.join()
 
 
@@ -126,7 +126,7 @@ def test_FIL_09_sparse_files(box, files, daemon):
     started = time.monotonic()
     files.post("grep", pattern="end", path=PLACE, timeout_sec=3)
     files.get("read", path=f"{PLACE}/s")
-    assert time.monotonic() - started < 60
+    assert time.monotonic() - started < 60 * tree.SLACK
     with open(f"/proc/{daemon.pids()['cayd']}/status") as f:
         assert int(f.read().split("VmRSS:")[1].split()[0]) < 64 * 1024
     # A reader that goes away in the middle of it ends the tool.
@@ -177,7 +177,7 @@ def test_FIL_11_deep_trees(box, files):
     attempt(files.post, "glob", pattern="*", path=PLACE, timeout_sec=5)
     files.post("remove", path=f"{PLACE}/d", recursive=True)
     assert files.get(path=PLACE)["data"] == []
-    assert time.monotonic() - started < 60
+    assert time.monotonic() - started < 60 * tree.SLACK
     refused("name_too_long", files.put, f"{PLACE}/{'n' * 256}", b"")
     files.put(f"{PLACE}/{'n' * 255}", b"")
 

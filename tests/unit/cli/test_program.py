@@ -207,8 +207,8 @@ def test_run_interrupted(daemon, signum):
         time.sleep(0.01)
     start = time.monotonic()
     p.send_signal(signum)
-    assert p.wait(10) == 128 + signum
-    assert time.monotonic() - start < 3
+    assert p.wait(30) == 128 + signum
+    assert time.monotonic() - start < 20
     assert daemon.sandboxes == {}
 
 
