@@ -94,7 +94,9 @@ static int add_sockets(scmp_filter_ctx ctx)
 		if (r < 0)
 			return r;
 	}
-	return 0;
+	/* The plain end of a TLS connection. */
+	return seccomp_rule_add(ctx, SCMP_ACT_ALLOW, SCMP_SYS(socketpair), 1,
+				SCMP_A0(SCMP_CMP_EQ, AF_UNIX));
 }
 
 /* Threads only: a clone without CLONE_THREAD is a process, with a namespace flag something worse.
