@@ -66,6 +66,11 @@ int api_lost(struct cli *cli, int error, struct err *err)
 	if (error == -EPROTO)
 		return err_set(err, ERR_UNAVAILABLE,
 			       "what answers at %s does not speak HTTP as cay does", cli->url);
+	if (error == -EKEYREJECTED) {
+		(void)cli_hint(cli, "SSL_CERT_FILE=FILE names the certificates to trust");
+		return err_set(err, ERR_UNAVAILABLE, "the certificate of %s is not trusted",
+			       cli->url);
+	}
 	if (error == -EFBIG || error == -ENOBUFS)
 		return err_set(err, ERR_PAYLOAD_TOO_LARGE,
 			       "the answer is larger than this program accepts");

@@ -79,6 +79,8 @@ static const struct option_spec up_options[] = {
 	TEXT("listen", 0, "ADDR:PORT", "Where to listen (127.0.0.1:7070); port 0 picks one"),
 	TEXT("templates", 0, "DIR", "Template directory (/var/lib/cay/templates)"),
 	TEXT("config", 0, "FILE", "Configuration file (/etc/cay/cay.conf)"),
+	TEXT("tls-cert", 0, "FILE", "Serve https:// with this certificate (PEM, with its chain)"),
+	TEXT("tls-key", 0, "FILE", "The certificate's key (PEM)"),
 	FLAG("foreground", 'f', "Stay in the foreground, logs on standard error"),
 	FLAG("engine-local", 0, "Allow the engine without isolation (for debugging only)"),
 	FLAG("no-build", 0, "Do not build the base template when it is missing"),

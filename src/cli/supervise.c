@@ -25,7 +25,7 @@
 #define STOP_WARDEN_MS 15000
 
 enum { DAEMON, WARDEN, PROGRAM_COUNT };
-#define ARGV_MAX 16
+#define ARGV_MAX 24
 #define LISTEN_SIZE 256
 
 struct program {
@@ -90,6 +90,14 @@ static void set_commands(struct supervisor *s)
 	if (c->config != NULL) {
 		daemon->argv[n++] = "--config";
 		daemon->argv[n++] = c->config;
+	}
+	if (c->tls_cert != NULL) {
+		daemon->argv[n++] = "--tls-cert";
+		daemon->argv[n++] = c->tls_cert;
+	}
+	if (c->tls_key != NULL) {
+		daemon->argv[n++] = "--tls-key";
+		daemon->argv[n++] = c->tls_key;
 	}
 	if (c->engine_local)
 		daemon->argv[n++] = "--engine-local";

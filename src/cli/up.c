@@ -25,6 +25,7 @@
 struct up {
 	struct supervise_config config;
 	char state[PATH_MAX], templates[PATH_MAX], config_path[PATH_MAX];
+	char tls_cert[PATH_MAX], tls_key[PATH_MAX];
 	bool already;
 	bool build;
 };
@@ -72,6 +73,35 @@ static int prepare_dirs(struct cli *cli, const struct args *args, struct up *up,
 	return 0;
 }
 
+/* Not resolved: a certificate that gets renewed is often a link that will point elsewhere. */
+static int name_absolute(const char *path, char dst[PATH_MAX], struct err *err)
+{
+	char here[PATH_MAX] = "";
+
+	if (access(path, F_OK) < 0)
+		return err_set_errno(err, ERR_INVALID_REQUEST, errno, "%s", path);
+	if (path[0] != '/' && getcwd(here, sizeof(here)) == NULL)
+		return err_set_errno(err, ERR_INVALID_REQUEST, errno, "the current directory");
+	if (snprintf(dst, PATH_MAX, "%s%s%s", here, here[0] ? "/" : "", path) >= PATH_MAX)
+		return err_set(err, ERR_INVALID_REQUEST, "%s: too long", path);
+	return 0;
+}
+
+static int prepare_tls(const struct args *args, struct up *up, struct err *err)
+{
+	const char *cert = args_text(args, "tls-cert"), *key = args_text(args, "tls-key");
+
+	if ((cert == NULL) != (key == NULL))
+		return err_set(err, ERR_INVALID_REQUEST, "--tls-cert and --tls-key go together");
+	if (cert == NULL)
+		return 0;
+	if (name_absolute(cert, up->tls_cert, err) < 0 || name_absolute(key, up->tls_key, err) < 0)
+		return -1;
+	up->config.tls_cert = up->tls_cert;
+	up->config.tls_key = up->tls_key;
+	return 0;
+}
+
 static int prepare(struct cli *cli, const struct args *args, struct up *up, struct err *err)
 {
 	struct supervise_config *c = &up->config;
@@ -87,6 +117,8 @@ static int prepare(struct cli *cli, const struct args *args, struct up *up, stru
 			       home_program("cay-build", c->build, err) < 0))
 		return -1;
 	if (config != NULL && make_absolute(config, up->config_path, err) < 0)
+		return -1;
+	if (prepare_tls(args, up, err) < 0)
 		return -1;
 	c->state = up->state;
 	c->templates = up->templates;

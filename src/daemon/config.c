@@ -38,6 +38,10 @@ static const struct setting {
 	TEXT(tools, "", "the cay-tools program, for the local engine; empty: beside this program"),
 	TEXT(user, "cay", "user to become when started as root"),
 	TEXT(allowed_hosts, "", "names a Host header may carry besides the loopback ones"),
+	TEXT(tls_cert, "", "certificate (PEM, with its chain) to serve https:// with"),
+	TEXT(tls_key, "", "its key (PEM)"),
+	TEXT(listen_redirect, "", "a second address, to send http:// on to https:// from"),
+	TEXT(trusted_proxies, "", "addresses and networks whose X-Forwarded-* headers count"),
 	TEXT(default_template, "base", "the template whose pool is filled from the start"),
 	TEXT(log_level, "info", "debug, info, warn or error"),
 	BOOL(engine_native, "true", "namespaces and cgroups of this host, through cay-warden"),
@@ -266,6 +270,8 @@ int config_load(struct config *config, int argc, char *const *argv, struct err *
 		return -1;
 	if (config->pool_min > config->pool_max)
 		return err_set(err, ERR_INVALID_REQUEST, "pool_min must not exceed pool_max");
+	if (config->listen_redirect[0] && !config->tls_cert[0])
+		return err_set(err, ERR_INVALID_REQUEST, "listen_redirect needs tls_cert");
 	if (config->state[0] != '/' || config->templates[0] != '/')
 		return err_set(err, ERR_INVALID_REQUEST,
 			       "state and templates must be absolute paths");

@@ -15,6 +15,10 @@ struct config {
 	char tools[CONFIG_TEXT_MAX];
 	char user[CONFIG_TEXT_MAX];
 	char allowed_hosts[CONFIG_TEXT_MAX];
+	char tls_cert[CONFIG_TEXT_MAX];
+	char tls_key[CONFIG_TEXT_MAX];
+	char listen_redirect[CONFIG_TEXT_MAX];
+	char trusted_proxies[CONFIG_TEXT_MAX];
 	char default_template[CONFIG_TEXT_MAX];
 	char log_level[CONFIG_TEXT_MAX];
 	bool engine_native;

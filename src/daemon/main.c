@@ -84,6 +84,23 @@ static int open_listen(const struct config *config, int *ret_fd, char *url, size
 	return 0;
 }
 
+static int open_redirect(const struct config *config, int *ret_fd, struct err *err)
+{
+	char host[256];
+	uint16_t port;
+	int r;
+
+	if (!config->listen_redirect[0])
+		return 0;
+	if (listen_parse(config->listen_redirect, host, sizeof(host), &port) < 0)
+		return err_set(err, ERR_INVALID_REQUEST, "listen_redirect '%s' is not HOST:PORT",
+			       config->listen_redirect);
+	r = listen_open_tcp(host, port, ret_fd);
+	return r < 0 ? err_set_errno(err, ERR_INTERNAL, r, "cannot listen on %s",
+				     config->listen_redirect)
+		     : 0;
+}
+
 static int give_up_power(const struct config *config, const struct isolate_user *user,
 			 struct err *err)
 {
@@ -115,7 +132,7 @@ static int serve(struct config *config, struct err *err)
 	char url[CONFIG_TEXT_MAX];
 	struct isolate_user found, *user = NULL;
 	struct wiring *wiring = NULL;
-	int listen_fd = -1, lock_fd = -1;
+	int listen_fd = -1, redirect_fd = -1, lock_fd = -1;
 
 	if (geteuid() == 0) {
 		if (isolate_find_user(config->user, &found, err) < 0)
@@ -128,11 +145,12 @@ static int serve(struct config *config, struct err *err)
 	if (state_prepare(config->state, user, err) < 0 ||
 	    state_lock(config->state, &lock_fd, err) < 0)
 		return -1;
-	if (open_listen(config, &listen_fd, url, sizeof(url), err) < 0)
+	if (open_listen(config, &listen_fd, url, sizeof(url), err) < 0 ||
+	    open_redirect(config, &redirect_fd, err) < 0)
 		return -1;
 	state_remove_url(config->state);
 	if (give_up_power(config, user, err) < 0 ||
-	    wiring_new(config, listen_fd, url, &wiring, err) < 0)
+	    wiring_new(config, listen_fd, redirect_fd, url, &wiring, err) < 0)
 		return -1;
 	wiring_run(wiring);
 	wiring_free(wiring);

@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "daemon/dispatch.h"
 #include "daemon/engines.h"
+#include "daemon/secure.h"
 #include "daemon/state.h"
 #include "face/rest/rest.h"
 #include "http/server.h"
@@ -26,6 +27,7 @@ struct wiring {
 	struct rest *rest;
 	struct dispatch dispatch;
 	struct http_server *server;
+	struct secure *secure; /* NULL: no TLS */
 	struct loop_timer *ready_timer;
 	bool told;
 	bool ending;
@@ -109,7 +111,17 @@ static int open_service(struct wiring *wiring, struct err *err)
 	return service_open(&config, &wiring->service, err);
 }
 
-static int open_front(struct wiring *wiring, int listen_fd, struct err *err)
+/* Before the first connection is accepted. */
+static int open_secure(struct wiring *wiring, struct err *err)
+{
+	if (http_server_trust(wiring->server, wiring->config->trusted_proxies) < 0)
+		return err_set(err, ERR_INVALID_REQUEST,
+			       "trusted_proxies must be up to %d addresses or networks",
+			       HTTP_TRUST_MAX);
+	return wiring->secure ? secure_start(wiring->secure, wiring->server, err) : 0;
+}
+
+static int open_front(struct wiring *wiring, int listen_fd, int redirect_fd, struct err *err)
 {
 	struct rest_config config = { .service = wiring->service,
 				      .allowed_hosts = wiring->config->allowed_hosts,
@@ -118,6 +130,10 @@ static int open_front(struct wiring *wiring, int listen_fd, struct err *err)
 				      .arg = wiring };
 	int r = rest_new(&config, &wiring->rest);
 
+	if (secure_new(wiring->config, wiring->loop, config.port, &wiring->secure, err) < 0)
+		return -1;
+	if (wiring->secure)
+		dispatch_add(&wiring->dispatch, secure_redirects, secure_redirect, wiring->secure);
 	/* Faces that own certain hosts or headers go before this line; the last takes the rest. */
 	dispatch_add(&wiring->dispatch, NULL, rest_handle, wiring->rest);
 	if (r == 0)
@@ -125,8 +141,12 @@ static int open_front(struct wiring *wiring, int listen_fd, struct err *err)
 				    &wiring->dispatch, &wiring->server);
 	if (r == 0) {
 		rest_set_server(wiring->rest, wiring->server);
+		if (open_secure(wiring, err) < 0)
+			return -1;
 		r = http_server_listen(wiring->server, listen_fd);
 	}
+	if (r == 0 && redirect_fd >= 0)
+		r = http_server_listen(wiring->server, redirect_fd);
 	if (r == 0)
 		r = loop_signal(wiring->loop, SIGTERM, on_signal, wiring);
 	if (r == 0)
@@ -139,8 +159,8 @@ static int open_front(struct wiring *wiring, int listen_fd, struct err *err)
 	return 0;
 }
 
-int wiring_new(const struct config *config, int listen_fd, const char *url, struct wiring **ret,
-	       struct err *err)
+int wiring_new(const struct config *config, int listen_fd, int redirect_fd, const char *url,
+	       struct wiring **ret, struct err *err)
 {
 	struct wiring *wiring = calloc(1, sizeof(*wiring));
 
@@ -152,7 +172,7 @@ int wiring_new(const struct config *config, int listen_fd, const char *url, stru
 		free(wiring);
 		return err_set(err, ERR_INTERNAL, "cannot make the event loop");
 	}
-	if (open_service(wiring, err) < 0 || open_front(wiring, listen_fd, err) < 0) {
+	if (open_service(wiring, err) < 0 || open_front(wiring, listen_fd, redirect_fd, err) < 0) {
 		wiring_free(wiring);
 		return -1;
 	}
@@ -172,6 +192,7 @@ void wiring_free(struct wiring *wiring)
 		rest_set_server(wiring->rest, NULL);
 	if (wiring->server)
 		http_server_free(wiring->server);
+	secure_free(wiring->secure);
 	service_close(wiring->service);
 	rest_free(wiring->rest);
 	engines_done();

@@ -8,11 +8,12 @@
 #include "http/chunked.h"
 #include "http/client_state.h"
 #include "net/dial.h"
+#include "net/tls.h"
 
 static int parse_url(struct http_client *client, const char *url)
 {
 	struct str rest = str_of(url), host;
-	uint64_t port = 80;
+	uint64_t port;
 
 	if (str_starts(rest, "unix:")) {
 		(void)snprintf(client->host_header, sizeof(client->host_header), "localhost");
@@ -20,9 +21,11 @@ static int parse_url(struct http_client *client, const char *url)
 			       ? 0
 			       : -EINVAL;
 	}
-	if (!url || !str_starts(rest, "http://"))
+	client->secure = str_starts(rest, "https://");
+	if (!client->secure && !str_starts(rest, "http://"))
 		return -EINVAL;
-	rest = (struct str){ rest.p + 7, rest.n - 7 };
+	port = client->secure ? 443 : 80;
+	rest = (struct str){ strchr(rest.p, ':') + 3, rest.n - (client->secure ? 8 : 7) };
 	if (rest.n && rest.p[rest.n - 1] == '/')
 		rest.n--;
 	if (!http_host_split(rest, &host))
@@ -153,13 +156,30 @@ static bool is_stale(struct http_client *client)
 	return poll(&pfd, 1, 0) != 0;
 }
 
+static int connect_secure(struct http_client *client)
+{
+	struct tls_ctx *ctx;
+	int fd = TAKE_FD(client->fd), r = tls_client_new(NULL, &ctx);
+
+	if (r < 0) {
+		(void)close(fd);
+		return r;
+	}
+	r = tls_dial(ctx, fd, client->host, &client->fd);
+	tls_ctx_unref(ctx);
+	return r;
+}
+
 static int connect_now(struct http_client *client)
 {
+	int r;
+
 	buf_clear(&client->in);
-	if (client->host[0])
-		return dial_tcp(client->host, client->port,
-				client->connect_ms > 0 ? client->connect_ms : -1, &client->fd);
-	return dial_unix(client->path, &client->fd);
+	if (!client->host[0])
+		return dial_unix(client->path, &client->fd);
+	r = dial_tcp(client->host, client->port, client->connect_ms > 0 ? client->connect_ms : -1,
+		     &client->fd);
+	return r == 0 && client->secure ? connect_secure(client) : r;
 }
 
 /* 1: bytes came; 0: the end; -errno. */

@@ -13,7 +13,10 @@
 
 struct http_client;
 
-/* url: http://HOST:PORT (name or address) or unix:/path. Connects on the first request. */
+/*
+ * url: http://HOST:PORT (name or address), https://HOST:PORT or unix:/path. Connects on the first
+ * request. https:// trusts the system's store, or the file SSL_CERT_FILE names (-EKEYREJECTED).
+ */
 int http_client_new(const char *url, struct http_client **ret) _must_check_;
 void http_client_free(struct http_client *client);
 void http_client_set_header(struct http_client *client, const char *name,

@@ -20,6 +20,7 @@ struct own_header {
 /* Owner: the caller. Holds one connection, open between calls while both sides keep it. */
 struct http_client {
 	char host[256]; /* empty: unix */
+	bool secure;
 	uint16_t port;
 	char path[108];
 	char host_header[300];

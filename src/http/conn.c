@@ -14,7 +14,8 @@ static int64_t now_ms(const struct http_conn *conn)
 	return loop_now_ms(conn->server->loop);
 }
 
-int http_conn_new(struct http_server *server, int fd, bool peer_is_loopback, struct http_conn **ret)
+int http_conn_new(struct http_server *server, int fd, const struct http_peer *peer,
+		  struct http_conn **ret)
 {
 	struct http_conn *conn = calloc(1, sizeof(*conn));
 	int r;
@@ -32,7 +33,7 @@ int http_conn_new(struct http_server *server, int fd, bool peer_is_loopback, str
 	conn->server = server;
 	conn->fd = fd;
 	conn->fresh = true;
-	conn->peer_is_loopback = peer_is_loopback;
+	conn->peer = *peer;
 	buf_init(&conn->in, server->limits.head_bytes + HTTP_READ_BYTES);
 	buf_init(&conn->out, HTTP_OUT_BYTES);
 	buf_init(&conn->body.bytes, 0);
@@ -151,7 +152,8 @@ static int fill_request(struct http_conn *conn, const struct http_head *head)
 				  .has_body = head->chunked || head->content_length > 0,
 				  .content_length = head->content_length,
 				  .started_us = time_mono_us(),
-				  .peer_is_loopback = conn->peer_is_loopback,
+				  .peer_is_loopback = conn->peer.loopback,
+				  .peer_is_here = conn->peer.here,
 				  .upgrade = head->upgrade };
 	http_server_label(conn->server, req->id);
 	req->headers = arena_alloc(&conn->arena, head->header_count * sizeof(*req->headers) + 1);
@@ -168,6 +170,7 @@ static int fill_request(struct http_conn *conn, const struct http_head *head)
 		if (lower[i] >= 'A' && lower[i] <= 'Z')
 			lower[i] = (char)(lower[i] + 32);
 	req->host = (struct str){ lower, host.n };
+	http_forwarded_read(conn, req);
 	return slot_put(&conn->server->requests, req, &req->handle);
 }
 

@@ -10,6 +10,8 @@
 #ifndef CAY_HTTP_CONN_H
 #define CAY_HTTP_CONN_H
 
+#include <netinet/in.h>
+
 #include "base/buf.h"
 #include "base/slot.h"
 #include "http/chunked.h"
@@ -71,6 +73,24 @@ struct http_answer {
 	void *drain_arg;
 };
 
+/* The other end of the socket itself. */
+struct http_peer {
+	char address[INET6_ADDRSTRLEN]; /* "": a Unix socket */
+	bool loopback;
+	bool here; /* loopback, or from the very address it came to */
+	bool secure;
+};
+
+struct http_network {
+	uint8_t address[16];
+	unsigned bits;
+};
+
+struct http_trust {
+	struct http_network networks[HTTP_TRUST_MAX];
+	size_t count;
+};
+
 /* Owner: the server's list. */
 struct http_conn {
 	struct http_req req;
@@ -87,7 +107,7 @@ struct http_conn {
 	bool linger; /* input was left unread */
 	bool minor_zero;
 	bool expect_continue;
-	bool peer_is_loopback;
+	struct http_peer peer;
 	enum http_conn_state state;
 	int fd;
 	struct loop_watch *watch;
@@ -121,6 +141,11 @@ struct http_server {
 	struct http_conn *conns;
 	uint32_t conn_count;
 	struct slot_table requests;
+	struct tls *tls; /* not ours; NULL: plain only */
+	struct tls_ctx *tls_ctx;
+	struct http_sniff *sniffs;
+	uint32_t sniff_count;
+	struct http_trust trust;
 	struct websocket_list *websockets; /* NULL until the first one */
 	struct http_conn *ready_head, *ready_tail;
 	struct http_conn *dead;
@@ -151,7 +176,7 @@ void http_server_ready(struct http_conn *conn);	    /* http_conn_work() soon, ne
 void http_server_label(struct http_server *server, char dst[27]);
 
 /* conn.c */
-int http_conn_new(struct http_server *server, int fd, bool peer_is_loopback,
+int http_conn_new(struct http_server *server, int fd, const struct http_peer *peer,
 		  struct http_conn **ret) _must_check_;
 void http_conn_work(struct http_conn *conn);
 void http_conn_close(
@@ -174,6 +199,15 @@ void http_conn_break(struct http_conn *conn); /* nothing can be sent: closed at 
 void websocket_close_all(struct http_server *server); /* with 1001, in good order */
 void websocket_cut_all(struct http_server *server);   /* at once */
 void websocket_free_all(struct http_server *server);  /* at once, and the list itself */
+
+/* secure.c */
+int http_sniff_new(struct http_server *server, int fd,
+		   const struct http_peer *peer) _must_check_; /* takes fd in any case */
+void http_sniff_expire(struct http_server *server, int64_t now_ms);
+void http_sniff_close_all(struct http_server *server);
+
+/* forwarded.c */
+void http_forwarded_read(const struct http_conn *conn, struct http_req *req);
 
 /* body.c */
 void http_body_begin(struct http_conn *conn, const struct http_head *head);

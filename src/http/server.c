@@ -2,6 +2,7 @@
 /* The server: accepting, the ready queue, deadlines, draining. */
 #include "http/conn.h"
 
+#include <arpa/inet.h>
 #include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -158,12 +159,14 @@ static void on_sweep(void *arg)
 		next = conn->next;
 		http_conn_expire(conn, now);
 	}
+	http_sniff_expire(server, now);
 	if (server->accept_paused) {
 		server->accept_paused = false;
 		accept_watch(server, true);
 	}
 	http_server_leave(server);
-	if (server->conn_count == 0 && !server->accept_paused && !server->drained) {
+	if (server->conn_count + server->sniff_count == 0 && !server->accept_paused &&
+	    !server->drained) {
 		server->sweeping = false;
 		loop_timer_clear(server->sweep);
 	}
@@ -219,6 +222,13 @@ int http_server_new(struct loop *loop, const struct http_limits *limits, http_ha
 	return 0;
 }
 
+static const void *address_of(const struct sockaddr_storage *addr)
+{
+	if (addr->ss_family == AF_INET)
+		return &((const struct sockaddr_in *)addr)->sin_addr;
+	return &((const struct sockaddr_in6 *)addr)->sin6_addr;
+}
+
 static bool is_loopback(const struct sockaddr_storage *addr)
 {
 	const struct sockaddr_in *v4 = (const struct sockaddr_in *)addr;
@@ -234,6 +244,22 @@ static bool is_loopback(const struct sockaddr_storage *addr)
 	       (IN6_IS_ADDR_V4MAPPED(&v6->sin6_addr) && v6->sin6_addr.s6_addr[12] == 127);
 }
 
+static void describe(int fd, const struct sockaddr_storage *addr, struct http_peer *ret)
+{
+	struct sockaddr_storage own = { .ss_family = AF_UNSPEC };
+	socklen_t len = sizeof(own);
+	size_t n = addr->ss_family == AF_INET ? sizeof(struct in_addr) : sizeof(struct in6_addr);
+
+	*ret = (struct http_peer){ .loopback = is_loopback(addr) };
+	ret->here = ret->loopback;
+	if (addr->ss_family != AF_INET && addr->ss_family != AF_INET6)
+		return;
+	(void)inet_ntop(addr->ss_family, address_of(addr), ret->address, sizeof(ret->address));
+	if (getsockname(fd, (struct sockaddr *)&own, &len) == 0 &&
+	    own.ss_family == addr->ss_family && memcmp(address_of(&own), address_of(addr), n) == 0)
+		ret->here = true;
+}
+
 static void refuse_busy(struct http_server *server, int fd)
 {
 	char text[1024], id[27], drop[4096];
@@ -247,25 +273,30 @@ static void refuse_busy(struct http_server *server, int fd)
 	(void)shutdown(fd, SHUT_WR);
 }
 
-static int take_conn(struct http_server *server, int own_fd, const struct sockaddr_storage *addr)
+static int take_conn(struct http_server *server, int own_fd, const struct sockaddr_storage *addr,
+		     bool sniff)
 {
 	_cleanup_close_ int fd = own_fd;
+	struct http_peer peer;
 	struct http_conn *conn;
 	int one = 1, r;
 
-	if (server->conn_count + websocket_count(server) >= server->limits.connections ||
+	if (server->conn_count + server->sniff_count + websocket_count(server) >=
+		    server->limits.connections ||
 	    server->draining) {
 		refuse_busy(server, fd);
 		return -ENOBUFS;
 	}
 	if (addr->ss_family == AF_INET || addr->ss_family == AF_INET6)
 		(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
-	r = http_conn_new(server, fd, is_loopback(addr), &conn);
-	if (r < 0)
-		return r;
-	(void)TAKE_FD(fd);
+	describe(fd, addr, &peer);
 	sweep_start(server);
-	return 0;
+	if (sniff)
+		return http_sniff_new(server, TAKE_FD(fd), &peer);
+	r = http_conn_new(server, fd, &peer, &conn);
+	if (r == 0)
+		(void)TAKE_FD(fd);
+	return r;
 }
 
 int http_server_adopt(struct http_server *server, int fd)
@@ -281,7 +312,7 @@ int http_server_adopt(struct http_server *server, int fd)
 		(void)close(fd);
 		return r;
 	}
-	return take_conn(server, fd, &addr);
+	return take_conn(server, fd, &addr, false);
 }
 
 static void on_accept(void *arg, int events, int error)
@@ -298,7 +329,7 @@ static void on_accept(void *arg, int events, int error)
 				 SOCK_CLOEXEC | SOCK_NONBLOCK);
 
 		if (fd >= 0) {
-			(void)!take_conn(server, fd, &addr);
+			(void)!take_conn(server, fd, &addr, server->tls_ctx != NULL);
 			continue;
 		}
 		if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) {
@@ -375,6 +406,7 @@ void http_server_drain(struct http_server *server, int grace_ms, void (*done)(vo
 	server->drained = done;
 	server->drained_arg = arg;
 	close_listeners(server);
+	http_sniff_close_all(server);
 	http_server_enter(server);
 	if (loop_timer_new(server->loop, on_grace, server, &server->grace) == 0)
 		loop_timer_set(server->grace, grace_ms, 0);
@@ -400,6 +432,8 @@ void http_server_free(struct http_server *server)
 	assert(server->depth == 0);
 	server->depth = 1;
 	close_listeners(server);
+	http_sniff_close_all(server);
+	http_server_secure(server, NULL, NULL);
 	close_all(server);
 	websocket_free_all(server);
 	while (ready_pop(server))

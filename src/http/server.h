@@ -13,6 +13,7 @@
 #include "http/head.h"
 #include "http/url.h"
 #include "net/loop.h"
+#include "net/tls.h"
 
 struct http_server;
 struct http_conn;
@@ -36,7 +37,10 @@ struct http_req {
 	int64_t started_us;
 	char id[27]; /* request id: 26 random characters */
 	bool peer_is_loopback;
-	bool upgrade; /* asks for one by both Upgrade and Connection */
+	bool peer_is_here; /* connected from this host */
+	bool secure;	   /* over TLS; told by the proxy when it is a trusted one */
+	struct str client; /* whose address it is, behind trusted proxies too; "": a Unix socket */
+	bool upgrade;	   /* asks for one by both Upgrade and Connection */
 };
 
 struct http_limits {
@@ -59,6 +63,17 @@ int http_server_new(struct loop *loop, const struct http_limits *limits, http_ha
 		    void *ctx, struct http_server **ret) _must_check_;
 /* Takes over a listening descriptor (TCP or Unix). May be called several times. */
 int http_server_listen(struct http_server *server, int listen_fd) _must_check_;
+/*
+ * From now on what connects may speak TLS on the same port, or plain HTTP still: http_req.secure
+ * tells. A later call replaces the context for new connections. tls must outlive the server.
+ */
+void http_server_secure(struct http_server *server, struct tls *tls, struct tls_ctx *ctx);
+/*
+ * Proxies whose X-Forwarded-For and X-Forwarded-Proto are believed: addresses and networks
+ * (10.0.0.0/8), separated by blanks or commas. -EINVAL, -ENOBUFS: nothing changed.
+ */
+#define HTTP_TRUST_MAX 32
+int http_server_trust(struct http_server *server, const char *list) _must_check_;
 /*
  * Takes over one connected stream descriptor: the in-memory way in for tests (a socketpair end).
  * Closed here in any case; -ENOBUFS when the connection limit is reached (the peer gets a 503).
