@@ -143,8 +143,10 @@ int cli_connect(struct cli *cli, struct err *err)
 	r = http_client_new(cli->url, &cli->http);
 	if (r < 0) {
 		cli->http = NULL;
-		return err_set(err, ERR_INVALID_REQUEST,
-			       "'%s' is not an address (http://HOST:PORT, https://HOST or unix:/path)", cli->url);
+		return err_set(
+			err, ERR_INVALID_REQUEST,
+			"'%s' is not an address (http://HOST:PORT, https://HOST or unix:/path)",
+			cli->url);
 	}
 	http_client_set_timeout(cli->http, CONNECT_TIMEOUT_MS, IDLE_TIMEOUT_MS);
 	http_client_set_wake(cli->http, cli->wake_fd, cli->wake, cli->wake_arg);

@@ -17,8 +17,8 @@
 struct supervise_config {
 	const char *state;
 	const char *templates;
-	const char *listen; /* NULL: the daemon's own choice */
-	const char *config; /* NULL: the daemon's own choice */
+	const char *listen;		/* NULL: the daemon's own choice */
+	const char *config;		/* NULL: the daemon's own choice */
 	const char *tls_cert, *tls_key; /* absolute; NULL: the daemon's own choice */
 	bool engine_local;
 	bool with_warden; /* false only for the local engine without root */

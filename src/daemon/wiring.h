@@ -8,7 +8,8 @@
 
 struct wiring;
 
-/* Takes over listen_fd, and redirect_fd unless it is -1. url is written to the state directory once the daemon is ready. */
+/* Takes over listen_fd, and redirect_fd unless it is -1. url is written to the state directory once
+ * the daemon is ready. */
 int wiring_new(const struct config *config, int listen_fd, int redirect_fd, const char *url,
 	       struct wiring **ret, struct err *err) _must_check_;
 void wiring_run(struct wiring *wiring); /* until a signal or a shutdown call */
