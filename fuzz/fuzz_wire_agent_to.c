@@ -85,6 +85,7 @@ static int put_again(struct buf *again, const struct frame *frame)
 	uint16_t cols, rows;
 	struct str bytes;
 	int signum;
+	char *at;
 
 	if (agent_get_exec(frame, &exec) == 0)
 		return put_exec(again, frame, &exec);
@@ -108,6 +109,13 @@ static int put_again(struct buf *again, const struct frame *frame)
 		return agent_put_stop(again, id, tag, frame->flags, value);
 	if (agent_get_detach(frame) == 0)
 		return agent_put_detach(again, id);
+	if (agent_get_empty(frame) == 0) {
+		if (buf_reserve(again, FRAME_HEADER_SIZE, &at) < 0)
+			abort();
+		agent_pack_empty(at, (enum agent_type)frame->type);
+		buf_commit(again, FRAME_HEADER_SIZE);
+		return 0;
+	}
 	return 1;
 }
 

@@ -74,6 +74,7 @@ struct agent {
 	bool out_waits;	  /* the socket was full */
 	bool out_armed;	  /* EPOLLOUT is on */
 	bool conn_broken; /* close it at the end of this turn */
+	int given_fds[2]; /* came with the connection: groups, memory; -1: none */
 
 	/* Processes: table.c. */
 	struct process *by_id[AGENT_BUCKETS];
@@ -102,6 +103,7 @@ void conn_on_event(struct agent *agent, uint32_t events);
 /* Sends what is queued and what processes and follows have, until the socket is full. */
 void conn_flush(struct agent *agent);
 void conn_close(struct agent *agent);
+void conn_drop_given(struct agent *agent);
 /* DONE; nothing for tag 0. */
 void conn_done(struct agent *agent, uint32_t tag, enum agent_refusal refusal, int error);
 /*

@@ -18,8 +18,18 @@
  * requests and never reads is cut off here. */
 #define OUT_LIMIT_BYTES (4U << 20)
 
+void conn_drop_given(struct agent *agent)
+{
+	for (size_t i = 0; i < ARRAY_LEN(agent->given_fds); i++) {
+		if (agent->given_fds[i] >= 0)
+			(void)close(agent->given_fds[i]);
+		agent->given_fds[i] = -1;
+	}
+}
+
 void conn_close(struct agent *agent)
 {
+	conn_drop_given(agent);
 	if (agent->conn_fd >= 0)
 		(void)close(agent->conn_fd);
 	agent->conn_fd = -1;
@@ -126,6 +136,33 @@ static int on_bytes(struct agent *agent, bool flows)
 	return r;
 }
 
+/* Only an agent that let go is given descriptors; others leave them to the kernel to close. */
+static ssize_t receive(struct agent *agent, char *at, size_t want)
+{
+	union {
+		char space[CMSG_SPACE(sizeof(agent->given_fds))];
+		struct cmsghdr align;
+	} control;
+	struct iovec iov = { at, want };
+	struct msghdr msg = { .msg_iov = &iov,
+			      .msg_iovlen = 1,
+			      .msg_control = control.space,
+			      .msg_controllen = sizeof(control.space) };
+	struct cmsghdr *cmsg;
+	ssize_t n;
+
+	if (!agent->groups.away && !agent->memory.away)
+		return recv(agent->conn_fd, at, want, MSG_DONTWAIT);
+	n = recvmsg(agent->conn_fd, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+	cmsg = n > 0 ? CMSG_FIRSTHDR(&msg) : NULL;
+	if (cmsg && cmsg->cmsg_level == SOL_SOCKET && cmsg->cmsg_type == SCM_RIGHTS) {
+		conn_drop_given(agent);
+		memcpy(agent->given_fds, CMSG_DATA(cmsg),
+		       MIN(cmsg->cmsg_len - CMSG_LEN(0), sizeof(agent->given_fds)));
+	}
+	return n;
+}
+
 void conn_on_event(struct agent *agent, uint32_t events)
 {
 	size_t want = MAX(frame_missing(buf_str(&agent->in)), (size_t)RECV_BYTES);
@@ -142,7 +179,7 @@ void conn_on_event(struct agent *agent, uint32_t events)
 		agent->conn_broken = true;
 		return;
 	}
-	n = recv(agent->conn_fd, at, want, MSG_DONTWAIT);
+	n = receive(agent, at, want);
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
 	if (n <= 0) {

@@ -20,7 +20,8 @@
 #define PATH_SIZE 32
 
 struct group {
-	struct group *next;
+	struct group *next; /* spare or parked */
+	struct group *newer, *older;
 	uint32_t number;
 	int tasks_fd;
 };
@@ -59,12 +60,12 @@ static void write_file(const struct groups *groups, const struct group *group, c
 		return; /* what was meant to happen is looked at afterwards anyhow */
 }
 
-void groups_open(struct groups *groups, int dir_fd)
+static void use(struct groups *groups, int dir_fd)
 {
 	struct statfs fs;
 	bool fits = false;
 
-	*groups = (struct groups){ .dir_fd = -1, .next_number = 1 };
+	groups->v2 = false;
 	if (fstatfs(dir_fd, &fs) < 0)
 		return;
 	if (fs.f_type == CGROUP2_SUPER_MAGIC)
@@ -75,6 +76,12 @@ void groups_open(struct groups *groups, int dir_fd)
 		groups->dir_fd = dir_fd;
 	else
 		(void)close(dir_fd);
+}
+
+void groups_open(struct groups *groups, int dir_fd)
+{
+	*groups = (struct groups){ .dir_fd = -1, .next_number = 1 };
+	use(groups, dir_fd);
 }
 
 /* Opened each time: v1 answers a descriptor that was read before from the list of then. */
@@ -89,11 +96,26 @@ bool group_is_empty(struct groups *groups, struct group *group)
 	return fd >= 0 && read(fd, first, sizeof(first)) == 0;
 }
 
+static void close_tasks(struct group *group)
+{
+	if (group->tasks_fd >= 0)
+		(void)close(group->tasks_fd);
+	group->tasks_fd = -1;
+}
+
+static void open_tasks(struct groups *groups, struct group *group)
+{
+	group->tasks_fd = open_file(groups, group, groups->v2 ? "cgroup.procs" : "tasks", O_WRONLY);
+}
+
 static void drop(struct groups *groups, struct group *group)
 {
 	char path[PATH_SIZE];
 
-	(void)close(group->tasks_fd);
+	close_tasks(group);
+	*(group->newer ? &group->newer->older : &groups->all) = group->older;
+	if (group->older)
+		group->older->newer = group->newer;
 	name_path(path, group->number, "");
 	(void)unlinkat(groups->dir_fd, path, AT_REMOVEDIR); /* if not, the warden does later */
 	free(group);
@@ -133,6 +155,15 @@ static void look_at_parked(struct groups *groups)
 	}
 }
 
+static struct group *add(struct groups *groups, struct group *group)
+{
+	group->newer = NULL;
+	group->older = groups->all;
+	if (groups->all)
+		groups->all->newer = group;
+	return groups->all = group;
+}
+
 static struct group *make(struct groups *groups)
 {
 	struct group *group = malloc(sizeof(*group));
@@ -148,10 +179,9 @@ static struct group *make(struct groups *groups)
 				continue;
 			break;
 		}
-		group->tasks_fd =
-			open_file(groups, group, groups->v2 ? "cgroup.procs" : "tasks", O_WRONLY);
+		open_tasks(groups, group);
 		if (group->tasks_fd >= 0)
-			return group;
+			return add(groups, group);
 		(void)unlinkat(groups->dir_fd, path, AT_REMOVEDIR);
 		break;
 	}
@@ -279,4 +309,40 @@ size_t group_members(struct groups *groups, struct group *group, pid_t *ret_pids
 	struct member_list list = { ret_pids, 0, max };
 
 	return group ? each_member(groups, group, list_one, &list) : 0;
+}
+
+void groups_let_go(struct groups *groups)
+{
+	if (groups->dir_fd < 0)
+		return;
+	while (groups->spare) {
+		struct group *group = groups->spare;
+
+		groups->spare = group->next;
+		drop(groups, group);
+	}
+	groups->spare_count = 0;
+	for (struct group *group = groups->all; group; group = group->older)
+		close_tasks(group);
+	(void)close(groups->dir_fd);
+	groups->dir_fd = -1;
+	groups->away = true;
+}
+
+void groups_take_back(struct groups *groups, int dir_fd)
+{
+	char path[PATH_SIZE];
+
+	if (!groups->away) {
+		(void)close(dir_fd);
+		return;
+	}
+	groups->away = false;
+	use(groups, dir_fd);
+	for (struct group *group = groups->all; groups->dir_fd >= 0 && group;
+	     group = group->older) {
+		name_path(path, group->number, "");
+		(void)mkdirat(groups->dir_fd, path, 0755); /* an empty one did not come along */
+		open_tasks(groups, group);
+	}
 }

@@ -27,12 +27,14 @@ struct group; /* owner: the process that took it, until it is released */
 struct groups {
 	int dir_fd; /* -1: none */
 	bool v2;
+	bool away; /* let go; none, until it is taken back */
 	uint32_t next_number;
 	unsigned spare_count;
 	unsigned parked_count;
 	struct group *spare;  /* empty ones */
 	struct group *parked; /* released while something was in them */
 	struct group *parked_last;
+	struct group *all; /* whoever has them */
 };
 
 /* Takes dir_fd (whatever it is) and finds out whether it is of use; groups without it do nothing.
@@ -40,8 +42,15 @@ struct groups {
 void groups_open(struct groups *groups, int dir_fd);
 static inline bool groups_on(const struct groups *groups)
 {
-	return groups->dir_fd >= 0;
+	return groups->dir_fd >= 0 || groups->away;
 }
+/*
+ * Closes every descriptor of theirs and takes the like of the first one back, in which the members
+ * of each group are in a directory of the same number, or there is none. In between no process
+ * gets a group, and none is killed by it.
+ */
+void groups_let_go(struct groups *groups);
+void groups_take_back(struct groups *groups, int dir_fd);
 
 struct group *group_take(struct groups *groups);
 int group_tasks_fd(const struct group *group);

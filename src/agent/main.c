@@ -272,6 +272,7 @@ int main(int argc, char **argv)
 	const char *tools = NULL;
 
 	agent.conn_fd = agent.tools_fd = -1;
+	agent.given_fds[0] = agent.given_fds[1] = -1;
 	agent.default_user = "sandbox";
 	agent.default_cwd = "/workspace";
 	agent.scratch = "/tmp";

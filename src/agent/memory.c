@@ -15,11 +15,10 @@ static int open_file(int dir_fd, const char *name)
 }
 
 /* It holds a mount of its own, whose end takes the kernel 40 us: it stays open also for that. */
-void memory_open(struct memory *memory, int dir_fd)
+static void use(struct memory *memory, int dir_fd)
 {
 	struct statfs fs;
 
-	*memory = (struct memory){ .dir_fd = -1, .events_fd = -1 };
 	if (fstatfs(dir_fd, &fs) < 0)
 		return;
 	memory->v2 = fs.f_type == CGROUP2_SUPER_MAGIC;
@@ -30,6 +29,37 @@ void memory_open(struct memory *memory, int dir_fd)
 		memory->dir_fd = dir_fd;
 	else
 		(void)close(dir_fd);
+}
+
+void memory_open(struct memory *memory, int dir_fd)
+{
+	*memory = (struct memory){ .dir_fd = -1, .events_fd = -1 };
+	use(memory, dir_fd);
+}
+
+void memory_let_go(struct memory *memory)
+{
+	if (memory->dir_fd < 0)
+		return;
+	memory->before = memory_kills(memory);
+	(void)close(memory->events_fd);
+	(void)close(memory->dir_fd);
+	memory->dir_fd = memory->events_fd = -1;
+	memory->away = true;
+}
+
+void memory_take_back(struct memory *memory, int dir_fd)
+{
+	uint64_t before = memory->before;
+
+	if (!memory->away) {
+		(void)close(dir_fd);
+		return;
+	}
+	memory->away = false;
+	memory->before = 0;
+	use(memory, dir_fd);
+	memory->before = before - memory_kills(memory); /* unsigned: may go below */
 }
 
 static struct str read_text(int fd, char *space, size_t size)
@@ -48,8 +78,8 @@ uint64_t memory_kills(const struct memory *memory)
 	while (str_cut(rest, '\n', &line, &rest))
 		if (str_cut(line, ' ', &key, &number) && str_is(key, "oom_kill") &&
 		    str_to_u64(number, UINT64_MAX, &count) >= 0)
-			return count;
-	return 0;
+			return memory->before + count;
+	return memory->before;
 }
 
 bool memory_claim_kill(struct memory *memory, uint64_t since)

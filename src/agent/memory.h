@@ -13,11 +13,16 @@ struct memory {
 	int dir_fd; /* -1: none */
 	int events_fd;
 	bool v2;
+	bool away;	  /* let go; nothing is found until it is taken back */
+	uint64_t before;  /* added to what the present group counts */
 	uint64_t claimed; /* kills that some process that ended answers for */
 };
 
 /* Takes dir_fd, whatever it is. */
 void memory_open(struct memory *memory, int dir_fd);
+/* Closed, and the like of it opened later, maybe another group: its count goes on from ours. */
+void memory_let_go(struct memory *memory);
+void memory_take_back(struct memory *memory, int dir_fd);
 /* How often the kernel killed for want of memory so far, earlier users of the group included: a
  * process remembers this at its start. One small read. */
 uint64_t memory_kills(const struct memory *memory);

@@ -166,6 +166,29 @@ static int on_detach(struct agent *agent, const struct frame *frame)
 	return 0;
 }
 
+/* No answer but the end of the connection, which the warden waits for. */
+static int on_let_go(struct agent *agent, const struct frame *frame)
+{
+	if (agent_get_empty(frame) < 0)
+		return -EPROTO;
+	groups_let_go(&agent->groups);
+	memory_let_go(&agent->memory);
+	agent->conn_broken = true;
+	return 0;
+}
+
+static int on_take_back(struct agent *agent, const struct frame *frame)
+{
+	if (agent_get_empty(frame) < 0)
+		return -EPROTO;
+	if (agent->groups.away)
+		groups_take_back(&agent->groups, TAKE_FD(agent->given_fds[0]));
+	if (agent->memory.away)
+		memory_take_back(&agent->memory, TAKE_FD(agent->given_fds[1]));
+	conn_drop_given(agent);
+	return 0;
+}
+
 int request_on_frame(struct agent *agent, const struct frame *frame)
 {
 	static int (*const handlers[])(struct agent *, const struct frame *) = {
@@ -182,6 +205,8 @@ int request_on_frame(struct agent *agent, const struct frame *frame)
 		[AGENT_STOP] = on_stop,
 		[AGENT_DETACH] = on_detach,
 		[AGENT_WINDOW_RUN] = window_on_request,
+		[AGENT_LET_GO] = on_let_go,
+		[AGENT_TAKE_BACK] = on_take_back,
 	};
 
 	if (frame->type >= ARRAY_LEN(handlers) || !handlers[frame->type])

@@ -84,38 +84,11 @@ static int do_create(struct warden *w, struct call *call)
 	return r;
 }
 
-/*
- * The first process of a sandbox that ends leaves its namespaces before it waits for all others to
- * die, and is reaped after that: from here on it is dead to everybody who asks.
- */
-static int open_net(const struct warden *w, unsigned slot)
-{
-	char path[32];
-	int fd;
-
-	(void)snprintf(path, sizeof(path), "%d/ns/net", w->rows[slot].pid);
-	fd = openat(w->proc_fd, path, O_RDONLY | O_CLOEXEC);
-	return fd < 0 ? -errno : fd;
-}
-
 static int do_attach(struct warden *w, struct call *call)
 {
 	int slot = slots_find(w, call->req.id);
-	_cleanup_close_ int net_fd = -1, pidfd = -1;
-	int r;
 
-	if (slot < 0)
-		return slot;
-	pidfd = sys_pidfd_open(w->rows[slot].pid);
-	if (pidfd < 0 || !slots_alive(w, (unsigned)slot))
-		return -ESRCH;
-	net_fd = open_net(w, (unsigned)slot);
-	if (net_fd < 0)
-		return -ESRCH;
-	r = netns_dial(w->home_net_fd, net_fd, &call->fds[0]);
-	if (r >= 0)
-		call->fds[1] = TAKE_FD(pidfd);
-	return r;
+	return slot < 0 ? slot : attach_slot(w, (unsigned)slot, call->fds);
 }
 
 static int do_destroy(struct warden *w, struct call *call)
@@ -157,7 +130,7 @@ static int do_stat(struct warden *w, struct call *call)
 
 	if (slot < 0)
 		return slot;
-	net_fd = open_net(w, (unsigned)slot);
+	net_fd = attach_open_net(w, (unsigned)slot);
 	r = cgroup_stat(&w->cgroups, (unsigned)slot, &stat);
 	if (r < 0)
 		return r;

@@ -272,6 +272,11 @@ int sweep_kill(struct warden *w, unsigned slot);
 void sweep_reap(struct warden *w); /* collects dead children */
 bool sweep_step(struct warden *w); /* finishes one dying slot; false when there is none */
 
+/* attach.c */
+int attach_open_net(const struct warden *w, unsigned slot) _must_check_;
+/* Dials the agent of a living sandbox: its connection and the pidfd of its first process. */
+int attach_slot(struct warden *w, unsigned slot, int ret_fds[WARDEN_FDS_MAX]) _must_check_;
+
 /* serve.c */
 int serve(struct warden *w);
 /* fds NULL: none. Fails when there is no client (any more). */

@@ -283,3 +283,15 @@ int agent_get_detach(const struct frame *frame)
 		return -EPROTO;
 	return 0;
 }
+
+void agent_pack_empty(char dst[FRAME_HEADER_SIZE], enum agent_type type)
+{
+	frame_store_header(dst, 0, (uint8_t)type, 0, 0);
+}
+
+int agent_get_empty(const struct frame *frame)
+{
+	if (agent_check(frame, frame->type, 0, false) < 0 || frame->payload.n)
+		return -EPROTO;
+	return frame->type == AGENT_LET_GO || frame->type == AGENT_TAKE_BACK ? 0 : -EPROTO;
+}

@@ -59,6 +59,13 @@ enum agent_type {
 	AGENT_DETACH =
 		12, /* whoever waited for a collected process has gone: keep it as any other */
 	AGENT_WINDOW_RUN = 13,
+	/*
+	 * From the warden, nothing in them. LET_GO: everything that came from outside, this
+	 * connection included, is closed, so that the sandbox can be written to disk. TAKE_BACK:
+	 * descriptors beside it, the cgroups as at the start, for an agent that let go.
+	 */
+	AGENT_LET_GO = 19,
+	AGENT_TAKE_BACK = 20,
 
 	/* agent to daemon */
 	AGENT_HELLO = 128,
@@ -353,6 +360,8 @@ int agent_put_unfollow(struct buf *out, uint32_t follow_id) _must_check_;
 int agent_put_stop(struct buf *out, uint32_t process_id, uint32_t tag, uint8_t flags,
 		   uint32_t grace_ms) _must_check_;
 int agent_put_detach(struct buf *out, uint32_t process_id) _must_check_;
+/* LET_GO and TAKE_BACK, for a sender without a buffer. */
+void agent_pack_empty(char dst[FRAME_HEADER_SIZE], enum agent_type type);
 int agent_put_window_run(struct buf *out, uint32_t process_id,
 			 const struct agent_window_args *args) _must_check_;
 
@@ -376,6 +385,7 @@ int agent_get_unfollow(const struct frame *frame, uint32_t *ret_follow_id) _must
 int agent_get_stop(const struct frame *frame, uint32_t *ret_tag,
 		   uint32_t *ret_grace_ms) _must_check_;
 int agent_get_detach(const struct frame *frame) _must_check_;
+int agent_get_empty(const struct frame *frame) _must_check_; /* LET_GO, TAKE_BACK */
 int agent_get_window_run(const struct frame *frame, struct agent_window_run *ret) _must_check_;
 void agent_window_pointers(const struct agent_window_run *run, const char **env); /* envc + 1 */
 

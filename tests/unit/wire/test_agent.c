@@ -355,6 +355,25 @@ static void test_control(void **state)
 	assert_int_equal(agent_get_detach(&frame), -EPROTO);
 }
 
+static void test_empty(void **state)
+{
+	char bytes[FRAME_HEADER_SIZE];
+	struct frame frame;
+
+	agent_pack_empty(bytes, AGENT_TAKE_BACK);
+	assert_int_equal(frame_next((struct str){ bytes, sizeof(bytes) }, 0, &frame), 1);
+	assert_int_equal(agent_get_empty(&frame), 0);
+	assert_int_equal(frame.type, AGENT_TAKE_BACK);
+	frame.process_id = 1;
+	assert_int_equal(agent_get_empty(&frame), -EPROTO);
+	agent_pack_empty(bytes, AGENT_LET_GO);
+	assert_int_equal(frame_next((struct str){ bytes, sizeof(bytes) }, 0, &frame), 1);
+	assert_int_equal(agent_get_empty(&frame), 0);
+	agent_pack_empty(bytes, AGENT_DETACH);
+	assert_int_equal(frame_next((struct str){ bytes, sizeof(bytes) }, 0, &frame), 1);
+	assert_int_equal(agent_get_empty(&frame), -EPROTO);
+}
+
 static void test_window(void **state)
 {
 	const char *const env[] = { "A=1", NULL };
@@ -417,7 +436,7 @@ int main(void)
 		T(test_header),	  T(test_exec),		  T(test_exec_combinations),
 		T(test_names),	  T(test_exec_mutations), T(test_exec_limits),
 		T(test_requests), T(test_tags),		  T(test_follow),
-		T(test_control),  T(test_window),
+		T(test_control),  T(test_window),	  T(test_empty),
 #undef T
 	};
 

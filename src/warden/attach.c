@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The way to a living sandbox's agent: by its net namespace, where the agent alone listens. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "sys/syscalls.h"
+#include "warden/warden.h"
+#include "wire/agent.h"
+
+/*
+ * The first process of a sandbox that ends leaves its namespaces before it waits for all others to
+ * die, and is reaped after that: from here on it is dead to everybody who asks.
+ */
+int attach_open_net(const struct warden *w, unsigned slot)
+{
+	char path[32];
+	int fd;
+
+	(void)snprintf(path, sizeof(path), "%d/ns/net", w->rows[slot].pid);
+	fd = openat(w->proc_fd, path, O_RDONLY | O_CLOEXEC);
+	return fd < 0 ? -errno : fd;
+}
+
+/* An agent that let go of its cgroups for a checkpoint gets them back; any other takes no notice.
+ */
+static void give_back(struct warden *w, unsigned slot, int agent_fd)
+{
+	int fds[2] = { -1, -1 };
+	char frame[FRAME_HEADER_SIZE];
+	union {
+		char space[CMSG_SPACE(sizeof(fds))];
+		struct cmsghdr align;
+	} control = { { 0 } };
+	struct iovec iov = { frame, sizeof(frame) };
+	struct msghdr msg = { .msg_iov = &iov,
+			      .msg_iovlen = 1,
+			      .msg_control = control.space,
+			      .msg_controllen = sizeof(control.space) };
+	struct cmsghdr *cmsg = CMSG_FIRSTHDR(&msg);
+
+	cgroup_view(&w->cgroups, slot, &fds[0], &fds[1]);
+	agent_pack_empty(frame, AGENT_TAKE_BACK);
+	cmsg->cmsg_level = SOL_SOCKET;
+	cmsg->cmsg_type = SCM_RIGHTS;
+	cmsg->cmsg_len = CMSG_LEN(sizeof(fds));
+	memcpy(CMSG_DATA(cmsg), fds, sizeof(fds));
+	if (fds[0] >= 0 && fds[1] >= 0)
+		(void)!sendmsg(agent_fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT);
+	for (size_t i = 0; i < ARRAY_LEN(fds); i++)
+		if (fds[i] >= 0)
+			(void)close(fds[i]);
+}
+
+int attach_slot(struct warden *w, unsigned slot, int ret_fds[WARDEN_FDS_MAX])
+{
+	_cleanup_close_ int net_fd = -1, pidfd = sys_pidfd_open(w->rows[slot].pid);
+	int r;
+
+	if (pidfd < 0 || !slots_alive(w, slot))
+		return -ESRCH;
+	net_fd = attach_open_net(w, slot);
+	if (net_fd < 0)
+		return -ESRCH;
+	r = netns_dial(w->home_net_fd, net_fd, &ret_fds[0]);
+	if (r < 0)
+		return r;
+	give_back(w, slot, ret_fds[0]);
+	ret_fds[1] = TAKE_FD(pidfd);
+	return 0;
+}
