@@ -54,6 +54,7 @@ int err_set(struct err *err, enum err_code code, const char *fmt, ...)
 		return -1;
 	err->code = code;
 	err->errno_value = 0;
+	err->field = NULL;
 	va_start(ap, fmt);
 	(void)vsnprintf(err->message, sizeof(err->message), fmt, ap);
 	va_end(ap);
@@ -71,11 +72,22 @@ int err_set_errno(struct err *err, enum err_code code, int error, const char *fm
 		error = -error;
 	err->code = code;
 	err->errno_value = error;
+	err->field = NULL;
 	va_start(ap, fmt);
 	(void)vsnprintf(err->message, sizeof(err->message), fmt, ap);
 	va_end(ap);
 	n = strlen(err->message);
 	if (error)
 		(void)snprintf(err->message + n, sizeof(err->message) - n, ": %s", strerror(error));
+	return -1;
+}
+
+int err_set_limit(struct err *err, const char *field, int64_t limit, int64_t used)
+{
+	if (err) {
+		err->field = field;
+		err->limit = limit;
+		err->used = used;
+	}
 	return -1;
 }

@@ -92,10 +92,14 @@ static const struct option_spec down_options[] = {
 	FLAG("keep", 0, "Leave the sandboxes running"),
 	END,
 };
-static const struct option_spec create_options[] = { CREATE_OPTIONS, END };
+static const struct option_spec create_options[] = {
+	CREATE_OPTIONS,
+	NUMBER("count", "N", 1, 100, "How many; with a name: NAME-1, NAME-2 and so on"),
+	END,
+};
 static const char *const create_examples[] = { "cay create",
 					       "cay create --name web --memory 2g --timeout 1h",
-					       NULL };
+					       "cay create --count 10 --name worker", NULL };
 static const struct option_spec run_options[] = {
 	CREATE_OPTIONS,
 	FLAG("keep", 0, "Do not remove the sandbox afterwards"),
@@ -260,12 +264,27 @@ static const struct option_spec fork_options[] = {
 };
 static const char *const fork_examples[] = { "cay fork web", "cay fork web --count 10 --name try",
 					     NULL };
+/* Each: a number, 'none' or 'default'. */
+#define KEY_LIMITS                                                                   \
+	TEXT("max-sandboxes", 0, "N", "How many sandboxes it may have"),             \
+		TEXT("max-vcpus", 0, "N", "How many processors they have together"), \
+		TEXT("max-memory-mb", 0, "MB", "How much memory"),                   \
+		TEXT("max-disk-mb", 0, "MB", "How much disk"),                       \
+		TEXT("max-snapshots", 0, "N", "How many snapshots it may have"),     \
+		TEXT("max-creates-per-sec", 0, "N", "How many sandboxes it may make a second")
 static const struct option_spec key_create_options[] = {
 	TEXT("name", 0, "NAME", "What the key is for (cli)"),
 	LIST("scope", 0, "SCOPE", "What the key may do; may be repeated"),
-	NUMBER("max-sandboxes", "N", 0, 65536, "How many sandboxes it may have (0: the default)"),
+	KEY_LIMITS,
 	END,
 };
+static const struct option_spec key_set_options[] = {
+	TEXT("name", 0, "NAME", "What the key is for"),
+	KEY_LIMITS,
+	END,
+};
+static const char *const key_set_examples[] = { "cay key set ID --max-memory-mb 8192",
+						"cay key set ID --max-sandboxes none", NULL };
 static const struct option_spec help_options[] = {
 	FLAG("man", 0, "Print the manual page (roff)"),
 	END,
@@ -418,6 +437,12 @@ const struct command command_table[] = {
 	  "read "
 	  "templates.",
 	  key_create_options, 0, 0, -1, OPERAND_NONE, key_create_run, NULL },
+	{ "key set", TEMPLATE, "Change the name or the limits of an API key", "ID",
+	  "A limit is a number, 'none', or 'default' for what the daemon's settings say.",
+	  key_set_options, 1, 1, -1, OPERAND_KEY, key_set_run, key_set_examples },
+	{ "key info", TEMPLATE, "Show an API key, its limits and their use", "[ID]",
+	  "Without an id: the key in use.", command_no_options, 0, 1, -1, OPERAND_KEY, key_info_run,
+	  NULL },
 	{ "key ls", TEMPLATE, "List the API keys", "", NULL, command_no_options, 0, 0, -1,
 	  OPERAND_NONE, key_ls_run, NULL },
 	{ "key rm", TEMPLATE, "Revoke API keys", "ID...", NULL, command_no_options, 1, -1, -1,

@@ -121,6 +121,8 @@ int template_ls_run(struct cli *cli, const struct args *args, struct err *err);
 int template_build_run(struct cli *cli, const struct args *args, struct err *err);
 int template_info_run(struct cli *cli, const struct args *args, struct err *err);
 int key_create_run(struct cli *cli, const struct args *args, struct err *err);
+int key_set_run(struct cli *cli, const struct args *args, struct err *err);
+int key_info_run(struct cli *cli, const struct args *args, struct err *err);
 int key_ls_run(struct cli *cli, const struct args *args, struct err *err);
 int key_rm_run(struct cli *cli, const struct args *args, struct err *err);
 int completion_run(struct cli *cli, const struct args *args, struct err *err);

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "base/time.h"
-#include "cli/exit.h"
 #include "cli/request.h"
 #include "cli/show.h"
 #include "cli/table.h"
@@ -223,26 +222,6 @@ int restore_run(struct cli *cli, const struct args *args, struct err *err)
 
 /* ---- fork ---- */
 
-/* Ids on standard output; what failed is told on standard error. */
-static int print_children(struct cli *cli, const struct json *answer)
-{
-	const struct json *data = field(answer, "data");
-	int worst = 0;
-
-	for (size_t i = 0; data != NULL && i < json_size(data); i++) {
-		const struct json *child = json_at(data, i), *error = field(child, "error");
-		struct str message = error != NULL ? field_str(error, "message") : STR_LIT("");
-
-		if (error == NULL) {
-			print_text(child, "id");
-			continue;
-		}
-		cli_note(cli, "child %zu: %.*s", i + 1, (int)message.n, message.p);
-		worst = EXIT_STATUS_RUNTIME;
-	}
-	return worst;
-}
-
 int fork_run(struct cli *cli, const struct args *args, struct err *err)
 {
 	_cleanup_json_ struct json *answer = NULL;
@@ -263,5 +242,5 @@ int fork_run(struct cli *cli, const struct args *args, struct err *err)
 		return -1;
 	if (cli->json)
 		return api_print(cli, answer, err);
-	return print_children(cli, answer);
+	return show_made(cli, answer);
 }

@@ -106,6 +106,7 @@ int request_create(const struct args *args, struct buf *out, struct err *err)
 		json_put_bool(&w, "auto_resume", true);
 	put_text(&w, args, "on-timeout", "on_timeout");
 	put_text(&w, args, "snapshot", "snapshot_id");
+	put_number(&w, args, "count", "count");
 	request_pairs(&w, args, "env", "env");
 	request_pairs(&w, args, "metadata", "metadata");
 	put_text(&w, args, "engine", "engine");

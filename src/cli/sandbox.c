@@ -25,6 +25,8 @@ int create_run(struct cli *cli, const struct args *args, struct err *err)
 		return -1;
 	if (cli->json)
 		return api_print(cli, sandbox, err);
+	if (field(sandbox, "data") != NULL)
+		return show_made(cli, sandbox);
 	id = field_str(sandbox, "id");
 	(void)printf("%.*s\n", (int)id.n, id.p);
 	return 0;

@@ -6,6 +6,8 @@
 #include <sys/ioctl.h>
 
 #include "base/time.h"
+#include "cli/api.h"
+#include "cli/exit.h"
 
 #define DEPTH_MAX 3
 #define NAME_WIDTH 22
@@ -142,4 +144,25 @@ void progress_clear(struct progress *progress)
 	if (progress->shown)
 		(void)fputs("\r\033[K", stderr);
 	progress->shown = false;
+}
+
+int show_made(struct cli *cli, const struct json *answer)
+{
+	const struct json *data = field(answer, "data");
+	int worst = 0;
+
+	for (size_t i = 0; data != NULL && i < json_size(data); i++) {
+		const struct json *child = json_at(data, i), *error = field(child, "error");
+		struct str message = error != NULL ? field_str(error, "message") : STR_LIT("");
+
+		if (error == NULL) {
+			struct str id = field_str(child, "id");
+
+			(void)printf("%.*s\n", (int)id.n, id.p);
+			continue;
+		}
+		cli_note(cli, "number %zu: %.*s", i + 1, (int)message.n, message.p);
+		worst = EXIT_STATUS_RUNTIME;
+	}
+	return worst;
 }

@@ -13,6 +13,9 @@ void show_object(FILE *out, const struct json *object, bool color);
 /* The table, or a remark on standard error when it has no rows. */
 int show_table(struct cli *cli, const struct table *table, const char *when_empty,
 	       struct err *err) _must_check_;
+/* Of a call that makes many sandboxes: ids on standard output, what failed on standard error. The
+ * exit status. */
+int show_made(struct cli *cli, const struct json *answer);
 /* A value in one line. */
 void show_value(char *dst, size_t size, const struct json *value);
 

@@ -30,6 +30,9 @@ struct config {
 	int64_t max_sandboxes;
 	int64_t max_sandboxes_per_key;
 	int64_t max_snapshots_per_key;
+	int64_t max_vcpus_per_key;
+	int64_t max_memory_mb_per_key;
+	int64_t max_disk_mb_per_key;
 	int64_t create_rate_per_sec;
 	int64_t processes_per_sandbox;
 	int64_t file_ops_per_sandbox;

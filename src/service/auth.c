@@ -21,6 +21,7 @@ const char *const auth_scope_names[] = {
 };
 
 static_assert(sizeof(((struct key *)0)->hash) == STORE_KEY_HASH_SIZE, "hash sizes agree");
+static_assert(QUOTA_COUNT == STORE_KEY_LIMITS, "every limit has its column");
 
 /* The secret has 160 random bits: a plain keyless hash cannot be guessed backwards, and looking it
  * up by its hash leaks nothing about the secret through time. */
@@ -81,11 +82,11 @@ static int save(struct service *service, const struct key *key)
 	struct store_key row = { .id = key->id,
 				 .name = key->name,
 				 .scopes = key->scopes,
-				 .max_sandboxes = key->max_sandboxes,
 				 .created_ms = key->created_ms };
 	int r;
 
 	memcpy(row.hash, key->hash, sizeof(row.hash));
+	memcpy(row.limits, key->limits, sizeof(row.limits));
 	r = store_begin_durable(service->store);
 	if (r < 0)
 		return r;
@@ -98,7 +99,7 @@ static int save(struct service *service, const struct key *key)
 }
 
 static int make_key(struct service *service, const uint8_t secret[SECRET_BYTES], struct str name,
-		    uint32_t scopes, int64_t max_sandboxes, const struct key **ret, struct err *err)
+		    uint32_t scopes, const int64_t *limits, const struct key **ret, struct err *err)
 {
 	struct key *key = calloc(1, sizeof(*key));
 	int r;
@@ -108,7 +109,8 @@ static int make_key(struct service *service, const uint8_t secret[SECRET_BYTES],
 	rand_label(key->id, sizeof(key->id) - 1);
 	hash_secret(key->hash, secret);
 	key->scopes = scopes;
-	key->max_sandboxes = max_sandboxes;
+	if (limits)
+		memcpy(key->limits, limits, sizeof(key->limits));
 	key->created_ms = time_real_ms();
 	r = str_copy(key->name, sizeof(key->name), name);
 	if (r == 0)
@@ -123,25 +125,93 @@ static int make_key(struct service *service, const uint8_t secret[SECRET_BYTES],
 	return 0;
 }
 
+/* Nobody widens limits that bind him: a key that may make keys passes on its own at most. */
+static int check_limits(const struct service *service, const struct key *maker,
+			int64_t limits[QUOTA_COUNT], struct err *err)
+{
+	for (int i = 0; maker && !key_is_admin(maker) && i < QUOTA_COUNT; i++) {
+		int64_t own = quota_limit(service, maker, i);
+
+		if (!limits[i])
+			limits[i] = maker->limits[i];
+		else if (own >= 0 && (limits[i] < 0 || limits[i] > own))
+			return err_set(err, ERR_FORBIDDEN,
+				       "%s: a key can pass on %lld at most, its own limit",
+				       quota_names[i], (long long)own);
+	}
+	return 0;
+}
+
 int auth_create(struct service *service, const struct key *maker, struct str name, uint32_t scopes,
-		int64_t max_sandboxes, char ret_text[AUTH_KEY_TEXT_SIZE], const struct key **ret,
-		struct err *err)
+		const int64_t limits[QUOTA_COUNT], char ret_text[AUTH_KEY_TEXT_SIZE],
+		const struct key **ret, struct err *err)
 {
 	uint8_t secret[SECRET_BYTES];
+	int64_t bounded[QUOTA_COUNT];
 	int r;
+
+	memcpy(bounded, limits, sizeof(bounded));
 
 	if (maker && !key_is_admin(maker) && (scopes & ~maker->scopes))
 		return err_set(err, ERR_FORBIDDEN, "a key can pass on only scopes it has itself");
 	if (service->keys_by_id.count >= AUTH_KEYS_MAX)
 		return err_set(err, ERR_QUOTA_EXCEEDED, "there are %d keys already", AUTH_KEYS_MAX);
+	if (check_limits(service, maker, bounded, err) < 0)
+		return -1;
 	rand_bytes(secret, sizeof(secret));
-	r = make_key(service, secret, name, scopes, max_sandboxes, ret, err);
+	r = make_key(service, secret, name, scopes, bounded, ret, err);
 	if (r == 0) {
 		memcpy(ret_text, "cay_", 4);
 		str_hex(ret_text + 4, secret, sizeof(secret));
 	}
 	sodium_memzero(secret, sizeof(secret));
 	return r;
+}
+
+static struct key *find_key(struct service *service, struct str id, struct err *err)
+{
+	struct key *key = map_get(&service->keys_by_id, id);
+
+	if (!key)
+		(void)err_set(err, ERR_KEY_NOT_FOUND, "no key '%.*s'", (int)MIN(id.n, 64), id.p);
+	return key;
+}
+
+const struct key *auth_get(struct service *service, struct str id, struct err *err)
+{
+	return find_key(service, id, err);
+}
+
+int auth_change(struct service *service, const struct key *maker, struct str id,
+		const struct key_patch *patch, const struct key **ret, struct err *err)
+{
+	struct key *key = find_key(service, id, err);
+	struct key next;
+	int r = 0;
+
+	if (!key)
+		return -1;
+	if (!key_is_admin(maker) && (key->scopes & ~maker->scopes))
+		return err_set(err, ERR_FORBIDDEN, "that key has scopes this one has not");
+	next = *key;
+	for (int i = 0; i < QUOTA_COUNT; i++) {
+		if (!patch->has_limit[i])
+			continue;
+		if (!key_is_admin(maker))
+			return err_set(err, ERR_FORBIDDEN, "%s: only an admin key changes limits",
+				       quota_names[i]);
+		next.limits[i] = patch->limits[i];
+	}
+	if (patch->has_name)
+		r = str_copy(next.name, sizeof(next.name), patch->name);
+	if (r == 0)
+		r = save(service, &next);
+	if (r < 0)
+		return err_set_errno(err, ERR_INTERNAL, r, "the key could not be saved");
+	memcpy(key->name, next.name, sizeof(key->name));
+	memcpy(key->limits, next.limits, sizeof(key->limits));
+	*ret = key;
+	return 0;
 }
 
 static uint32_t count_admins(const struct service *service)
@@ -157,11 +227,11 @@ static uint32_t count_admins(const struct service *service)
 
 int auth_delete(struct service *service, const struct key *maker, struct str id, struct err *err)
 {
-	struct key *key = map_get(&service->keys_by_id, id);
+	struct key *key = find_key(service, id, err);
 	int r;
 
 	if (!key)
-		return err_set(err, ERR_KEY_NOT_FOUND, "no key '%.*s'", (int)MIN(id.n, 64), id.p);
+		return -1;
 	if (!key_is_admin(maker) && (key->scopes & ~maker->scopes))
 		return err_set(err, ERR_FORBIDDEN, "that key has scopes this one has not");
 	if (key_is_admin(key) && count_admins(service) == 1)
@@ -216,7 +286,7 @@ static int on_key(void *arg, const struct store_key *row)
 		r = str_copy(key->name, sizeof(key->name), str_of(row->name));
 	memcpy(key->hash, row->hash, sizeof(key->hash));
 	key->scopes = row->scopes;
-	key->max_sandboxes = row->max_sandboxes;
+	memcpy(key->limits, row->limits, sizeof(key->limits));
 	key->created_ms = row->created_ms;
 	if (r == 0)
 		r = remember(service, key);
@@ -280,7 +350,7 @@ static int ensure_admin(struct service *service, struct err *err)
 			return err_set_errno(err, ERR_INTERNAL, r, "cannot write %s", path);
 		log_info("made the first admin key: %s", path);
 	}
-	r = make_key(service, secret, STR_LIT("admin"), AUTH_ADMIN, 0, &key, err);
+	r = make_key(service, secret, STR_LIT("admin"), AUTH_ADMIN, NULL, &key, err);
 	sodium_memzero(secret, sizeof(secret));
 	return r;
 }

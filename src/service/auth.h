@@ -33,6 +33,23 @@ enum auth_scope {
 };
 extern const char *const auth_scope_names[]; /* by bit, NULL-terminated */
 
+/* What a key may hold. X(symbol, its name in the API and the settings, name of what is held) */
+#define QUOTA_TABLE(X)                             \
+	X(SANDBOXES, "max_sandboxes", "sandboxes") \
+	X(VCPUS, "max_vcpus", "vcpus")             \
+	X(MEMORY, "max_memory_mb", "memory_mb")    \
+	X(DISK, "max_disk_mb", "disk_mb")          \
+	X(SNAPSHOTS, "max_snapshots", "snapshots") \
+	X(CREATES, "max_creates_per_sec", "creates_per_sec")
+enum quota {
+#define X(sym, name, held) QUOTA_##sym,
+	QUOTA_TABLE(X)
+#undef X
+		QUOTA_COUNT
+};
+#define QUOTA_MAX 1000000000
+#define QUOTA_NONE (-1)
+
 #define AUTH_KEY_ID_SIZE 17
 #define AUTH_KEY_TEXT_SIZE 45 /* "cay_" + 40 digits + NUL */
 #define AUTH_KEYS_MAX 10000
@@ -43,13 +60,12 @@ struct key {
 	char name[65];
 	uint8_t hash[32];
 	uint32_t scopes;
-	int64_t max_sandboxes; /* 0: the configured default */
+	int64_t limits[QUOTA_COUNT]; /* 0: the configured default; QUOTA_NONE */
+	int64_t held[QUOTA_COUNT];   /* of creations nothing: see bucket */
 	int64_t created_ms;
 	int64_t last_used_ms; /* since the start of the daemon; 0: not yet */
-	uint32_t sandboxes;   /* live ones, counted for the quota */
-	uint32_t snapshots;
-	uint32_t streams;  /* open ones */
-	int64_t bucket_us; /* creation rate: when the bucket was last filled */
+	uint32_t streams;     /* open ones */
+	int64_t bucket_us;    /* creation rate: when the bucket was last filled */
 	double bucket;
 };
 
@@ -67,11 +83,24 @@ static inline bool key_may(const struct key *key, uint32_t scope)
 struct key *auth_find(struct service *service, struct str text);
 /* Makes a key. maker NULL: the daemon itself; else its scopes bound the new key's. */
 int auth_create(struct service *service, const struct key *maker, struct str name, uint32_t scopes,
-		int64_t max_sandboxes, char ret_text[AUTH_KEY_TEXT_SIZE], const struct key **ret,
+		const int64_t limits[QUOTA_COUNT], char ret_text[AUTH_KEY_TEXT_SIZE],
+		const struct key **ret, struct err *err) _must_check_;
+struct key_patch {
+	bool has_name, has_limit[QUOTA_COUNT];
+	struct str name;
+	int64_t limits[QUOTA_COUNT];
+};
+int auth_change(struct service *service, const struct key *maker, struct str id,
+		const struct key_patch *patch, const struct key **ret,
 		struct err *err) _must_check_;
+const struct key *auth_get(struct service *service, struct str id, struct err *err);
 int auth_delete(struct service *service, const struct key *maker, struct str id,
 		struct err *err) _must_check_;
 /* Keys after the one named by after ("" for the first), in order of creation. NULL at the end. */
 const struct key *auth_next(struct service *service, struct str after);
+struct json_writer;
+/* Per limit: how high it is for this key (null: none) and how much is in use. */
+void quota_write(const struct service *service, const struct key *key, struct json_writer *w,
+		 const char *name);
 
 #endif

@@ -15,7 +15,6 @@
 /* Owner: its fork. */
 struct child {
 	struct fork *fork;
-	slot_handle sandbox; /* 0: it is not made */
 	struct err err;
 };
 
@@ -27,11 +26,13 @@ struct fork {
 	struct template *template;
 	struct snapshot *snapshot;  /* NULL while it is being taken */
 	struct sandbox_attrs attrs; /* of every child, but for the name */
-	fork_each_fn each;
+	struct idempotency *idem;
+	const struct many_hooks *hooks;
 	void *arg;
 	uint32_t count, begun, ended;
 	bool starting; /* inside start_some() */
 	struct child *children;
+	slot_handle *members; /* 0: it is not made */
 };
 
 static void fork_free(struct fork *f)
@@ -46,49 +47,29 @@ static void fork_free(struct fork *f)
 		f->next->prev = f->prev;
 	sandbox_attrs_done(&f->attrs);
 	free(f->children);
+	free(f->members);
 	free(f);
-}
-
-/* All there are is there: from here on no start sweeps them. What has a move or an end of its own
- * by now has another intent. */
-static void keep_children(struct fork *f)
-{
-	struct store *store = f->service->store;
-	int r = store_begin(store);
-
-	for (uint32_t i = 0; r == 0 && i < f->count; i++) {
-		slot_handle handle = f->children[i].sandbox;
-		const struct sandbox *sandbox = handle ? sandbox_get(f->service, handle) : NULL;
-
-		if (sandbox && sandbox->state == SANDBOX_RUNNING && !sandbox->move)
-			r = store_intent_delete(store, sandbox->row);
-	}
-	if (r == 0)
-		r = store_commit(store);
-	else
-		store_rollback(store);
-	service_wrote(f->service);
-	if (r < 0)
-		log_error("the end of a fork could not be recorded: %s", strerror(-r));
 }
 
 static void finish(struct fork *f)
 {
 	struct service *service = f->service;
+	struct err err;
+	int r;
 
-	keep_children(f);
 	for (uint32_t i = 0; i < f->count; i++) {
 		struct child *child = &f->children[i];
 		struct sandbox *sandbox =
-			child->sandbox ? sandbox_get(service, child->sandbox) : NULL;
+			f->members[i] ? sandbox_get(service, f->members[i]) : NULL;
 
-		if (child->sandbox && (!sandbox || sandbox->state == SANDBOX_DESTROYED)) {
+		if (f->members[i] && (!sandbox || sandbox->state == SANDBOX_DESTROYED)) {
 			(void)err_set(&child->err, ERR_SANDBOX_GONE, "the child has ended already");
 			sandbox = NULL;
 		}
-		f->each(f->arg, i, sandbox, sandbox ? NULL : &child->err);
+		f->hooks->item(f->arg, i, sandbox, sandbox ? NULL : &child->err);
 	}
-	f->each(f->arg, f->count, NULL, NULL);
+	r = many_keep(service, f->members, f->count, f->idem, f->hooks, f->arg, &err);
+	f->hooks->done(f->arg, r < 0 ? &err : NULL);
 	snapshot_unuse(f->snapshot);
 	fork_free(f);
 }
@@ -98,7 +79,7 @@ static void start_some(struct fork *f);
 static void note(struct child *child, const struct sandbox *sandbox, const struct err *err)
 {
 	if (sandbox)
-		child->sandbox = sandbox->handle;
+		child->fork->members[child - child->fork->children] = sandbox->handle;
 	else
 		child->err = *err;
 	child->fork->ended++;
@@ -112,46 +93,16 @@ static void on_born(void *arg, const struct sandbox *sandbox, const struct err *
 	start_some(child->fork);
 }
 
-static int name_child(const struct fork *f, uint32_t index, struct sandbox_attrs *attrs,
-		      struct err *err)
-{
-	int r;
-
-	if (!f->attrs.name)
-		return 0;
-	r = f->count == 1 ? asprintf(&attrs->name, "%s", f->attrs.name)
-			  : asprintf(&attrs->name, "%s-%u", f->attrs.name, index + 1);
-	if (r >= 0)
-		return 0;
-	attrs->name = NULL;
-	return err_set(err, ERR_UNAVAILABLE, "out of memory");
-}
-
 static int start_child(struct fork *f, uint32_t index, struct err *err)
 {
-	struct key *key = auth_by_id(f->service, f->attrs.owner);
-	struct sandbox_attrs attrs = f->attrs;
+	struct sandbox_attrs attrs;
 
-	attrs.name = attrs.external_workspace_id = NULL;
-	attrs.env = attrs.metadata = (struct pairs){ NULL, 0, 0 };
-	if (!key)
-		return err_set(err, ERR_FORBIDDEN, "the key of this call was deleted meanwhile");
-	if (quota_room(f->service, key, err) < 0)
-		return -1;
-	if (f->attrs.external_workspace_id)
-		attrs.external_workspace_id = strdup(f->attrs.external_workspace_id);
-	if ((f->attrs.external_workspace_id && !attrs.external_workspace_id) ||
-	    pairs_from_block(&attrs.env, pairs_block(&f->attrs.env)) < 0 ||
-	    pairs_from_block(&attrs.metadata, pairs_block(&f->attrs.metadata)) < 0) {
+	if (sandbox_attrs_copy(&attrs, &f->attrs) < 0 ||
+	    many_name(&attrs.name, f->attrs.name, index, f->count) < 0)
 		(void)err_set(err, ERR_UNAVAILABLE, "out of memory");
-		goto fail;
-	}
-	if (name_child(f, index, &attrs, err) < 0)
-		goto fail;
-	if (create_from(f->service, &attrs, f->engine, f->template, f->snapshot, BOOT_FORK, on_born,
-			&f->children[index], err) == 0)
+	else if (create_from(f->service, &attrs, f->engine, f->template, f->snapshot, BOOT_FORK,
+			     on_born, &f->children[index], err) == 0)
 		return 0;
-fail:
 	sandbox_attrs_done(&attrs);
 	return -1;
 }
@@ -190,7 +141,7 @@ static void on_taken(void *arg, struct sandbox *sandbox, struct snapshot *snapsh
 	if (!err) {
 		have_snapshot(f, snapshot);
 	} else {
-		f->each(f->arg, f->count, NULL, err);
+		f->hooks->done(f->arg, err);
 		fork_free(f);
 	}
 	if (sandbox)
@@ -257,7 +208,8 @@ static int fill(struct fork *f, const struct sandbox *sandbox, const struct key 
 	if (from->external_workspace_id)
 		f->attrs.external_workspace_id = strdup(from->external_workspace_id);
 	f->children = calloc(f->count, sizeof(*f->children));
-	if (f->children && (!spec->name.n || f->attrs.name) &&
+	f->members = calloc(f->count, sizeof(*f->members));
+	if (f->children && f->members && (!spec->name.n || f->attrs.name) &&
 	    (!from->external_workspace_id || f->attrs.external_workspace_id) &&
 	    pairs_from_block(&f->attrs.env, pairs_block(&from->env)) == 0)
 		return 0;
@@ -266,13 +218,12 @@ no_memory:
 }
 
 int sandbox_fork(struct sandbox *sandbox, struct key *key, const struct fork_spec *spec,
-		 fork_each_fn each, void *arg, struct err *err)
+		 struct idempotency *idem, const struct many_hooks *hooks, void *arg,
+		 struct err *err)
 {
 	struct service *service = sandbox->service;
 	struct fork *f;
 
-	if (quota_room(service, key, err) < 0)
-		return -1;
 	f = calloc(1, sizeof(*f));
 	if (!f)
 		return err_set(err, ERR_UNAVAILABLE, "out of memory");
@@ -280,9 +231,11 @@ int sandbox_fork(struct sandbox *sandbox, struct key *key, const struct fork_spe
 	f->engine = sandbox->engine;
 	f->template = sandbox->template;
 	f->count = (uint32_t)spec->count;
-	f->each = each;
+	f->idem = idem;
+	f->hooks = hooks;
 	f->arg = arg;
-	if (fill(f, sandbox, key, spec, err) < 0 || start(f, sandbox, err) < 0) {
+	if (fill(f, sandbox, key, spec, err) < 0 || quota_room(service, &f->attrs, err) < 0 ||
+	    start(f, sandbox, err) < 0) {
 		fork_free(f);
 		return -1;
 	}

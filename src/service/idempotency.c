@@ -21,6 +21,7 @@ struct idempotency {
 	char key[IDEMPOTENCY_KEY_MAX + 1];
 	uint8_t body_hash[STORE_BODY_HASH_SIZE];
 	bool recorded;
+	bool settled; /* with its answer */
 	struct waiter *waiters;
 	uint32_t waiter_count;
 };
@@ -79,7 +80,8 @@ static int answer_again(struct service *service, const struct store_idempotency 
 	struct json_writer w;
 	struct buf out;
 
-	if (!sandbox || sandbox->state != SANDBOX_RUNNING)
+	if (!sandbox || sandbox->state == SANDBOX_PROVISIONING ||
+	    sandbox->state == SANDBOX_DESTROYED)
 		return -ENOENT;
 	buf_init(&out, 1 << 20);
 	json_writer_init(&w, &out);
@@ -164,18 +166,34 @@ int idempotency_record(struct service *service, struct idempotency *idem, const 
 	return r;
 }
 
+int idempotency_settle(struct service *service, struct idempotency *idem, int status,
+		       struct str body)
+{
+	int r = idem->recorded ? 0 : idempotency_record(service, idem, NULL);
+
+	if (r == 0)
+		r = store_idempotency_finish(service->store, idem->owner, str_of(idem->key), status,
+					     body);
+	idem->settled = r == 0;
+	return r;
+}
+
+void idempotency_unsettle(struct idempotency *idem)
+{
+	idem->settled = idem->recorded = false;
+}
+
 static void save_answer(struct service *service, struct idempotency *idem, int status,
 			struct str body)
 {
 	bool good = status >= 200 && status < 300;
 	int r = 0;
 
-	if (good && !idem->recorded)
-		r = idempotency_record(service, idem, NULL);
-	if (r == 0 && good)
-		r = store_idempotency_finish(service->store, idem->owner, str_of(idem->key), status,
-					     body);
-	else if (r == 0 && idem->recorded)
+	if (idem->settled)
+		return;
+	if (good)
+		r = idempotency_settle(service, idem, status, body);
+	else if (idem->recorded)
 		r = store_idempotency_delete(service->store, idem->owner, str_of(idem->key));
 	if (r < 0)
 		log_warn("an idempotency record was not written: %s", strerror(-r));

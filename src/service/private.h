@@ -81,6 +81,7 @@ struct service {
 	struct snapshot *oldest_snapshot, *newest_snapshot;
 	uint32_t snapshots_deleting; /* calls of engines under way */
 	struct fork *forks;
+	struct batch *batches;
 	struct call *calls;
 	struct slot_table execs;
 	struct slot_table follows;
@@ -138,6 +139,8 @@ void sandbox_set_state(struct sandbox *sandbox, enum sandbox_state state,
 		       enum sandbox_reason reason);
 void sandbox_set_error(struct sandbox *sandbox, const char *message);
 void sandbox_attrs_done(struct sandbox_attrs *attrs);
+/* All but the name. On failure to has to be done all the same. */
+int sandbox_attrs_copy(struct sandbox_attrs *to, const struct sandbox_attrs *from) _must_check_;
 int sandbox_name_reserve(struct service *service, const char *owner, const char *name,
 			 struct sandbox *sandbox, struct err *err) _must_check_;
 void sandbox_name_release(struct service *service, const char *owner, const char *name);
@@ -146,24 +149,33 @@ void sandbox_name_bind(struct service *service, const char *owner, const char *n
 enum sandbox_state sandbox_state_parse(const char *name);
 enum sandbox_reason sandbox_reason_parse(const char *name);
 
-/* create.c */
+/* creation.c, hand_out.c */
+void creation_take_attrs(struct creation *creation, struct sandbox *sandbox);
 void creation_answer(struct creation *creation, struct sandbox *sandbox, const struct err *err);
 void creation_cold(struct creation *creation);
 void creation_hand_out(struct creation *creation, struct sandbox *member);
 void creation_free(struct creation *creation);
+struct creation *creation_new(struct service *service, const struct key *owner,
+			      const struct sandbox_spec *spec, struct err *err);
+int creation_take_room(struct creation *creation, struct err *err) _must_check_;
+/* Takes it over. As sandbox_create(): 1 with *ret_now, 0 later, -1. */
+int creation_start(struct creation *creation, const struct sandbox **ret_now,
+		   struct err *err) _must_check_;
 bool creation_require(const struct creation *creation);
+int create_check_end(const struct service_engine *engine, int on_timeout,
+		     struct err *err) _must_check_;
+/* As sandbox_create() from a snapshot, never at once. attrs are taken over on success. */
+int create_from(struct service *service, struct sandbox_attrs *attrs, struct service_engine *engine,
+		struct template *tpl, struct snapshot *snapshot, enum sandbox_boot boot,
+		sandbox_made_fn done, void *arg, struct err *err) _must_check_;
+
+/* create.c */
 /* Row and intent, then the engine. On failure nothing is left and err is set. */
 int create_begin(struct sandbox *sandbox, struct creation *creation, struct err *err) _must_check_;
 void create_ready(struct sandbox *sandbox);			    /* the agent said hello */
 void create_failed(struct sandbox *sandbox, const struct err *err); /* before that */
 
 void create_spec(const struct sandbox *sandbox, struct engine_spec *ret);
-/* As sandbox_create() from a snapshot, never at once. attrs are taken over on success. */
-int create_from(struct service *service, struct sandbox_attrs *attrs, struct service_engine *engine,
-		struct template *tpl, struct snapshot *snapshot, enum sandbox_boot boot,
-		sandbox_made_fn done, void *arg, struct err *err) _must_check_;
-int create_check_end(const struct service_engine *engine, int on_timeout,
-		     struct err *err) _must_check_;
 
 /* clock.c */
 void clock_start(struct sandbox *sandbox);  /* it runs for the first time */
@@ -226,8 +238,15 @@ int snapshot_check_usable(const struct snapshot *snapshot, struct err *err) _mus
 int snapshot_move_begin(struct sandbox *sandbox, enum sandbox_move move, const char *what,
 			struct err *err) _must_check_;
 void snapshot_move_end(struct sandbox *sandbox);
-/* fork.c */
+/* fork.c, batch.c */
 void fork_stop_all(struct service *service);
+void batch_stop_all(struct service *service);
+int many_name(char **ret, const char *name, uint32_t index, uint32_t count) _must_check_;
+/* From here on no start sweeps the members (0: none), and with idem a repeated call gets the same
+ * answer: both in one transaction. On failure they are gone. */
+int many_keep(struct service *service, const slot_handle *members, uint32_t count,
+	      struct idempotency *idem, const struct many_hooks *hooks, void *arg,
+	      struct err *err) _must_check_;
 
 /* attach.c: the link of a sandbox */
 int attach_link(struct sandbox *sandbox, const struct engine_made *made,
@@ -389,17 +408,29 @@ void files_stop_all(struct service *service);
 int auth_load(struct service *service, struct err *err) _must_check_;
 void auth_done(struct service *service);
 struct key *auth_by_id(const struct service *service, const char *id);
-int quota_check(struct service *service, struct key *key, struct err *err) _must_check_;
-/* Without the rate: for many that one call makes. */
-int quota_room(const struct service *service, const struct key *key, struct err *err) _must_check_;
-void quota_add(struct service *service, const char *owner);
-void quota_remove(struct service *service, const char *owner);
+extern const char *const quota_names[];
+int64_t quota_limit(const struct service *service, const struct key *key,
+		    enum quota which); /* QUOTA_NONE */
+/* Whether one of these sizes has room, on the host and with its owner. */
+int quota_room(const struct service *service, const struct sandbox_attrs *attrs,
+	       struct err *err) _must_check_;
+/* The same and its creation is not too soon: then it is counted. */
+int quota_take(struct service *service, const struct sandbox_attrs *attrs,
+	       struct err *err) _must_check_;
+void quota_add(struct service *service, const struct sandbox_attrs *attrs); /* it is there */
+void quota_remove(struct service *service, const struct sandbox_attrs *attrs);
+int quota_snapshot(const struct service *service, const struct key *key,
+		   struct err *err) _must_check_;
 struct template *template_by_hash(struct service *service, const char *name, const char *hash_hex,
 				  struct err *err);
 void template_done(struct service *service);
 void build_done_all(struct service *service);
 int idempotency_record(struct service *service, struct idempotency *idem,
 		       const char *sandbox_id) _must_check_;
+/* The answer itself, in a transaction of the caller's, before it is sent. */
+int idempotency_settle(struct service *service, struct idempotency *idem, int status,
+		       struct str body) _must_check_;
+void idempotency_unsettle(struct idempotency *idem); /* that transaction failed */
 void idempotency_done(struct service *service);
 
 /* service.c */
@@ -426,7 +457,9 @@ struct creation {
 	struct creation *next;
 	bool in_call; /* sandbox_create() has not returned yet: answers are returned, not called */
 	bool pool_hit;
-	uint8_t boot; /* enum sandbox_boot, when it is made anew */
+	bool has_room; /* name and quota are taken */
+	bool together; /* one of many of one call: its intent stays until all of them are there */
+	uint8_t boot;  /* enum sandbox_boot, when it is made anew */
 	struct sandbox *now;
 	struct err now_err;
 	bool failed_now;

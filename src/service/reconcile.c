@@ -67,7 +67,7 @@ static void restore_visible(struct service *service, struct sandbox *sandbox)
 {
 	struct err err;
 
-	quota_add(service, sandbox->attrs.owner);
+	quota_add(service, &sandbox->attrs);
 	sandbox_show(sandbox);
 	if (sandbox_name_reserve(service, sandbox->attrs.owner, sandbox->attrs.name, sandbox,
 				 &err) < 0) {

@@ -64,6 +64,22 @@ void sandbox_attrs_done(struct sandbox_attrs *attrs)
 	attrs->name = attrs->external_workspace_id = NULL;
 }
 
+int sandbox_attrs_copy(struct sandbox_attrs *to, const struct sandbox_attrs *from)
+{
+	*to = *from;
+	to->name = to->external_workspace_id = NULL;
+	to->env = to->metadata = (struct pairs){ NULL, 0, 0 };
+	if (from->external_workspace_id) {
+		to->external_workspace_id = strdup(from->external_workspace_id);
+		if (!to->external_workspace_id)
+			return -ENOMEM;
+	}
+	if (pairs_from_block(&to->env, pairs_block(&from->env)) < 0 ||
+	    pairs_from_block(&to->metadata, pairs_block(&from->metadata)) < 0)
+		return -ENOMEM;
+	return 0;
+}
+
 void sandbox_drop(struct sandbox *sandbox)
 {
 	struct service *service = sandbox->service;
@@ -160,7 +176,7 @@ void sandbox_hide(struct sandbox *sandbox)
 		service->newest = sandbox->prev;
 	sandbox->prev = sandbox->next = NULL;
 	sandbox_name_release(service, sandbox->attrs.owner, sandbox->attrs.name);
-	quota_remove(service, sandbox->attrs.owner);
+	quota_remove(service, &sandbox->attrs);
 }
 
 void sandbox_set_error(struct sandbox *sandbox, const char *message)

@@ -162,6 +162,8 @@ struct sandbox_spec {
 	int64_t cpu_count, memory_mb, disk_size_mb;
 	int64_t timeout_sec, idle_timeout_sec;
 	int64_t pool_wait_ms;
+	int64_t count; /* of sandbox_create_many() */
+	bool has_count;
 	int pool_mode;
 	int on_timeout;
 	bool always_on;
@@ -178,6 +180,23 @@ typedef void (*sandbox_made_fn)(void *arg, const struct sandbox *sandbox, const 
 int sandbox_create(struct service *service, struct key *owner, const struct sandbox_spec *spec,
 		   struct idempotency *idem, sandbox_made_fn done, void *arg,
 		   const struct sandbox **ret_now, struct err *err) _must_check_;
+
+/*
+ * For calls that make many. item: once per one, in their order. seal, with idempotency only: the
+ * whole answer as it is going to be sent, recorded in the transaction that keeps them. done: the
+ * last call, with err when none is there.
+ */
+struct many_hooks {
+	void (*item)(void *arg, int64_t index, const struct sandbox *sandbox,
+		     const struct err *err);
+	int (*seal)(void *arg, struct str *ret_answer);
+	void (*done)(void *arg, const struct err *err);
+};
+#define MANY_MAX 100
+/* spec->count of them; called NAME-1, NAME-2 and so on when there are several. */
+int sandbox_create_many(struct service *service, struct key *owner, const struct sandbox_spec *spec,
+			struct idempotency *idem, const struct many_hooks *hooks, void *arg,
+			struct err *err) _must_check_;
 
 /* By id or by the caller's own name; others' sandboxes are as absent. NULL with err set. */
 struct sandbox *sandbox_find(struct service *service, const struct key *key, struct str id,

@@ -369,6 +369,7 @@ void service_close(struct service *service)
 	start_stop_all(service);
 	files_stop_all(service);
 	fork_stop_all(service);
+	batch_stop_all(service);
 	for (struct call *call = service->calls; call; call = call->next)
 		call->service = NULL;
 	service->calls = NULL;

@@ -37,7 +37,10 @@ struct service_config {
 	uint32_t max_sandboxes;		/* on this host */
 	uint32_t max_sandboxes_per_key; /* keys with the admin scope are not counted */
 	uint32_t max_snapshots_per_key; /* likewise; 0: the default */
-	uint32_t create_rate_per_sec;	/* per key; 0: no limit */
+	uint32_t max_vcpus_per_key;	/* 0 here and below: no limit */
+	uint32_t max_memory_mb_per_key;
+	uint32_t max_disk_mb_per_key;
+	uint32_t create_rate_per_sec;	/* per key */
 	uint32_t processes_per_sandbox; /* running; 0 here and below: the default */
 	uint32_t windows_per_sandbox;
 	uint32_t streams_per_key;

@@ -52,7 +52,7 @@ static void count(struct snapshot *s, int by)
 	struct key *key = auth_by_id(s->service, s->owner);
 
 	if (s->kind == SNAPSHOT_USER && key)
-		key->snapshots += (uint32_t)by;
+		key->held[QUOTA_SNAPSHOTS] += by;
 }
 
 /* ---- the table ---- */

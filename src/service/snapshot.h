@@ -9,7 +9,6 @@
 #define SNAPSHOT_ID_MAX (SANDBOX_ID_LEN + 2)
 #define SNAPSHOT_COMMENT_MAX 1024
 #define SNAPSHOTS_PER_KEY 1000
-#define FORK_COUNT_MAX 100
 
 /* What it is for; only the first kind is seen by anybody. */
 enum snapshot_kind { SNAPSHOT_USER, SNAPSHOT_HIBERNATE, SNAPSHOT_FORK, SNAPSHOT_KIND_COUNT };
@@ -82,11 +81,8 @@ struct fork_spec {
 	const struct json *metadata; /* NULL: the source's */
 	int64_t count, timeout_sec;
 };
-/* Called once per child in their order, then once with index == count (and err when there is none
- * at all). */
-typedef void (*fork_each_fn)(void *arg, int64_t index, const struct sandbox *child,
-			     const struct err *err);
 int sandbox_fork(struct sandbox *sandbox, struct key *key, const struct fork_spec *spec,
-		 fork_each_fn each, void *arg, struct err *err) _must_check_;
+		 struct idempotency *idem, const struct many_hooks *hooks, void *arg,
+		 struct err *err) _must_check_;
 
 #endif

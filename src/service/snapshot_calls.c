@@ -124,22 +124,12 @@ static void on_taken(void *arg, struct sandbox *sandbox, struct snapshot *snapsh
 		snapshot_move_end(sandbox);
 }
 
-static int check_quota(const struct service *service, const struct key *key, struct err *err)
-{
-	uint32_t most = service->config.max_snapshots_per_key;
-
-	if (key_is_admin(key) || key->snapshots < most)
-		return 0;
-	return err_set(err, ERR_QUOTA_EXCEEDED,
-		       "this key may hold %u snapshots at most (max_snapshots_per_key)", most);
-}
-
 int sandbox_snapshot(struct sandbox *sandbox, struct key *key, const struct snapshot_spec *spec,
 		     snapshot_made_fn done, void *arg, struct err *err)
 {
 	struct snapshot *s;
 
-	if (check_quota(sandbox->service, key, err) < 0 ||
+	if (quota_snapshot(sandbox->service, key, err) < 0 ||
 	    snapshot_move_begin(sandbox, MOVE_SNAPSHOT, "take snapshots", err) < 0)
 		return -1;
 	if (snapshot_take(sandbox, spec, on_taken, NULL, &s, err) < 0) {

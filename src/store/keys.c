@@ -16,8 +16,9 @@ int store_key_put(struct store *store, const struct store_key *key)
 	statement_bind_text(stmt, 2, key->name);
 	(void)sqlite3_bind_blob(stmt, 3, key->hash, sizeof(key->hash), SQLITE_STATIC);
 	(void)sqlite3_bind_int64(stmt, 4, key->scopes);
-	(void)sqlite3_bind_int64(stmt, 5, key->max_sandboxes);
-	(void)sqlite3_bind_int64(stmt, 6, key->created_ms);
+	(void)sqlite3_bind_int64(stmt, 5, key->created_ms);
+	for (int i = 0; i < STORE_KEY_LIMITS; i++)
+		(void)sqlite3_bind_int64(stmt, 6 + i, key->limits[i]);
 	return statement_run(stmt);
 }
 
@@ -44,8 +45,7 @@ int store_key_each(struct store *store, store_key_fn fn, void *arg)
 			.id = statement_text(stmt, 0),
 			.name = statement_text(stmt, 1),
 			.scopes = (uint32_t)sqlite3_column_int64(stmt, 3),
-			.max_sandboxes = sqlite3_column_int64(stmt, 4),
-			.created_ms = sqlite3_column_int64(stmt, 5),
+			.created_ms = sqlite3_column_int64(stmt, 4),
 		};
 		struct str hash = statement_blob(stmt, 2);
 
@@ -54,6 +54,8 @@ int store_key_each(struct store *store, store_key_fn fn, void *arg)
 			break;
 		}
 		memcpy(key.hash, hash.p, sizeof(key.hash));
+		for (int i = 0; i < STORE_KEY_LIMITS; i++)
+			key.limits[i] = sqlite3_column_int64(stmt, 5 + i);
 		r = fn(arg, &key);
 	}
 	(void)sqlite3_reset(stmt);

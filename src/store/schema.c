@@ -64,6 +64,13 @@ static const char *const steps[] = {
 
 	/* a start looks for the few intervals that last among all that ended. */
 	"CREATE INDEX usage_open ON usage(sandbox_id) WHERE to_ms=0;",
+
+	/* limits of a key; 0: the configured default, -1: none. */
+	"ALTER TABLE keys ADD COLUMN max_vcpus INTEGER NOT NULL DEFAULT 0;"
+	"ALTER TABLE keys ADD COLUMN max_memory_mb INTEGER NOT NULL DEFAULT 0;"
+	"ALTER TABLE keys ADD COLUMN max_disk_mb INTEGER NOT NULL DEFAULT 0;"
+	"ALTER TABLE keys ADD COLUMN max_snapshots INTEGER NOT NULL DEFAULT 0;"
+	"ALTER TABLE keys ADD COLUMN max_creates_per_sec INTEGER NOT NULL DEFAULT 0;",
 };
 
 int schema_version(void)

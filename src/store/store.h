@@ -138,16 +138,18 @@ int store_snapshot_each(struct store *store, store_snapshot_fn fn, void *arg) _m
 /* ---- API keys (only their hashes) ---- */
 
 #define STORE_KEY_HASH_SIZE 32
+#define STORE_KEY_LIMITS 6 /* sandboxes, vcpus, memory, disk, snapshots, creations a second */
 
 struct store_key {
 	const char *id;
 	const char *name;
 	uint8_t hash[STORE_KEY_HASH_SIZE];
 	uint32_t scopes;
-	int64_t max_sandboxes; /* 0: the configured default */
+	int64_t limits[STORE_KEY_LIMITS]; /* 0: the configured default, -1: none */
 	int64_t created_ms;
 };
 
+/* The same id replaces name and limits; -EEXIST: another key has this hash. */
 int store_key_put(struct store *store, const struct store_key *key) _must_check_;
 int store_key_delete(struct store *store, const char *id) _must_check_;
 typedef int (*store_key_fn)(void *arg, const struct store_key *key);

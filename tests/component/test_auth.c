@@ -204,30 +204,6 @@ static void test_quota(void **state)
 	expect_status(call_as(key, "POST", "/v1/sandboxes", "{}"), 503);
 }
 
-static int setup_rate(void **state)
-{
-	(void)state;
-	world_prepare();
-	world.config.create_rate_per_sec = 2;
-	world_start();
-	return 0;
-}
-
-static void test_rate(void **state)
-{
-	const char *key = make_key("[\"sandboxes:write\"]");
-	struct answer *a;
-
-	(void)state;
-	expect_status(call_as(key, "POST", "/v1/sandboxes", "{}"), 201);
-	expect_status(call_as(key, "POST", "/v1/sandboxes", "{}"), 201);
-	a = call_as(key, "POST", "/v1/sandboxes", "{}");
-	expect_status(a, 429);
-	assert_string_equal(error_code(a), "rate_limited");
-	world_turns(600);
-	expect_status(call_as(key, "POST", "/v1/sandboxes", "{}"), 201);
-}
-
 int main(void)
 {
 #define TEST(name, setup) cmocka_unit_test_setup_teardown(name, setup, world_teardown)
@@ -237,7 +213,6 @@ int main(void)
 		TEST(test_last_admin_stays, world_setup),
 		TEST(test_tenants, world_setup),
 		TEST(test_quota, setup_quota),
-		TEST(test_rate, setup_rate),
 	};
 
 	return cmocka_run_group_tests_name("auth", tests, NULL, NULL);

@@ -103,18 +103,29 @@ void answer_send(struct rest *rest, struct http_req *req, int status, struct jso
 	send(rest, req, status, STR_LIT("application/json"), buf_str(&rest->out), NULL, 0);
 }
 
+void answer_write_error(struct json_writer *w, const char *request_id, const struct err *err)
+{
+	json_begin_object(w, "error");
+	json_put_text(w, "code", err_name(err->code));
+	json_put_text(w, "message", err->message);
+	json_put_text(w, "hint", err_hint(err->code));
+	if (request_id)
+		json_put_text(w, "request_id", request_id);
+	json_put_bool(w, "retryable", err_retryable(err->code));
+	if (err->field) {
+		json_put_text(w, "field", err->field);
+		json_put_int(w, "limit", err->limit);
+		json_put_int(w, "used", err->used);
+	}
+	json_end_object(w);
+}
+
 struct str answer_error_text(struct rest *rest, const char *request_id, const struct err *err)
 {
 	struct json_writer w = answer_begin(rest);
 
 	json_begin_object(&w, NULL);
-	json_begin_object(&w, "error");
-	json_put_text(&w, "code", err_name(err->code));
-	json_put_text(&w, "message", err->message);
-	json_put_text(&w, "hint", err_hint(err->code));
-	json_put_text(&w, "request_id", request_id);
-	json_put_bool(&w, "retryable", err_retryable(err->code));
-	json_end_object(&w);
+	answer_write_error(&w, request_id, err);
 	json_end_object(&w);
 	if (json_writer_end(&w) < 0)
 		return STR_LIT("{\"error\":{\"code\":\"internal\"}}");

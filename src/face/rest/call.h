@@ -96,11 +96,11 @@ struct pending {
 	slot_handle sandbox;
 	struct rest_call *call; /* good as long as the request is */
 	struct listing *list;	/* an answer that grows */
-	int64_t children;	/* of a fork */
 };
 struct listing {
 	struct buf out;
 	struct json_writer w;
+	bool sealed; /* its end is written */
 };
 struct pending *pending_new(struct rest_call *call);
 /* Unlinks and frees; the request, or NULL when its client has gone. */
@@ -137,6 +137,15 @@ void idem_answer(struct rest *rest, struct http_req *req, struct idempotency *id
 void idem_answer_error(struct rest *rest, struct http_req *req, struct idempotency *idem,
 		       const struct err *err);
 
+void idem_answer_text(struct rest *rest, struct http_req *req, struct idempotency *idem, int status,
+		      struct str body);
+
+/* many.c: a call that makes something. NULL: answered, also when it was made before. */
+struct pending *once_begin(struct rest_call *call);
+void once_refuse(struct pending *pending, const struct err *err);
+struct pending *many_begin(struct rest_call *call); /* with a list */
+extern const struct many_hooks many_hooks;	    /* with the pending as arg */
+
 /* Answers. A writer for rest->out, then send. */
 struct json_writer answer_begin(struct rest *rest);
 void answer_send(struct rest *rest, struct http_req *req, int status, struct json_writer *w);
@@ -147,6 +156,8 @@ void answer_error(struct rest *rest, struct http_req *req, const struct err *err
 void answer_upgrade_error(struct rest *rest, struct http_req *req, const struct err *err);
 void answer_not_allowed(struct rest *rest, struct http_req *req, const char *allow);
 /* Writes an error's JSON into rest->out and returns its text: for idempotent answers. */
+/* As member "error"; request_id NULL: of one part of an answer. */
+void answer_write_error(struct json_writer *w, const char *request_id, const struct err *err);
 struct str answer_error_text(struct rest *rest, const char *request_id, const struct err *err);
 
 /* guard.c: 0 or -1 with err set. */
@@ -216,6 +227,9 @@ void usage_of_sandbox(struct rest_call *call);
 void keys_create(struct rest_call *call);
 void keys_list(struct rest_call *call);
 void keys_delete(struct rest_call *call);
+void keys_get(struct rest_call *call);
+void keys_self(struct rest_call *call);
+void keys_patch(struct rest_call *call);
 void templates_list(struct rest_call *call);
 void templates_get(struct rest_call *call);
 void builds_create(struct rest_call *call);
@@ -238,9 +252,9 @@ extern const struct field pause_fields[], resume_fields[], snapshot_fields[], re
 extern const struct field sandbox_create_fields[], sandbox_patch_fields[], sandbox_extend_fields[],
 	sandbox_list_query[], exec_fields[], stream_fields[], process_fields[], input_fields[],
 	signal_fields[], resize_fields[], empty_fields[], output_query[], window_run_fields[],
-	window_query[], attach_query[], pty_query[], key_create_fields[], page_query[],
-	shutdown_fields[], cursor_query[], events_query[], sandbox_events_query[], usage_query[],
-	sandbox_usage_query[];
+	window_query[], attach_query[], pty_query[], key_create_fields[], key_patch_fields[],
+	page_query[], shutdown_fields[], cursor_query[], events_query[], sandbox_events_query[],
+	usage_query[], sandbox_usage_query[];
 extern const struct field sandbox_answer[], sandbox_list_answer[], env_answer[], metrics_answer[],
 	exec_answer[], stream_answer[], process_answer[], process_list_answer[], output_answer[],
 	window_run_answer[], window_answer[], window_list_answer[], window_read_answer[],

@@ -65,6 +65,15 @@ void idem_answer(struct rest *rest, struct http_req *req, struct idempotency *id
 	finish(rest, req, idem, status, buf_str(&rest->out));
 }
 
+void idem_answer_text(struct rest *rest, struct http_req *req, struct idempotency *idem, int status,
+		      struct str body)
+{
+	if (idem)
+		finish(rest, req, idem, status, body);
+	else if (req)
+		answer_text(rest, req, status, STR_LIT("application/json"), body);
+}
+
 void idem_answer_error(struct rest *rest, struct http_req *req, struct idempotency *idem,
 		       const struct err *err)
 {

@@ -6,8 +6,19 @@
 struct key_body {
 	struct str name;
 	const struct json *scopes;
-	int64_t max_sandboxes;
+	int64_t limits[QUOTA_COUNT];
 };
+
+/* The limits of a key, in a struct with the members limits and has_limit. */
+#define LIMIT(type_, which, name_, told)                     \
+	{ .name = (name_),                                   \
+	  .type = FIELD_INT,                                 \
+	  .offset = offsetof(struct type_, limits[(which)]), \
+	  .told_offset = (told),                             \
+	  .min = QUOTA_NONE,                                 \
+	  .max = QUOTA_MAX,                                  \
+	  .doc = "0: the daemon's default; -1: none" },
+#define X(sym, name, held) LIMIT(key_body, QUOTA_##sym, name, 0)
 const struct field key_create_fields[] = {
 	{ .name = "name",
 	  .type = FIELD_STR,
@@ -22,13 +33,26 @@ const struct field key_create_fields[] = {
 	  .required = true,
 	  .doc = "admin, sandboxes:read, sandboxes:write, exec, templates:read, templates:write, "
 		 "keys, metrics" },
-	{ .name = "max_sandboxes",
-	  .type = FIELD_INT,
-	  .offset = offsetof(struct key_body, max_sandboxes),
-	  .max = 65536,
-	  .doc = "0: the daemon's default" },
-	{ .type = FIELD_END }
+	QUOTA_TABLE(X){ .type = FIELD_END }
 };
+#undef X
+
+struct patch_body {
+	int64_t limits[QUOTA_COUNT];
+	bool has_name;
+	bool has_limit[QUOTA_COUNT];
+	struct str name;
+};
+#define X(sym, name, held) \
+	LIMIT(patch_body, QUOTA_##sym, name, offsetof(struct patch_body, has_limit[QUOTA_##sym]))
+const struct field key_patch_fields[] = { { .name = "name",
+					    .type = FIELD_STR,
+					    .offset = offsetof(struct patch_body, name),
+					    .told_offset = offsetof(struct patch_body, has_name),
+					    .min = 1,
+					    .max = 64 },
+					  QUOTA_TABLE(X){ .type = FIELD_END } };
+#undef X
 
 static int read_scopes(const struct json *array, uint32_t *ret, struct err *err)
 {
@@ -54,8 +78,13 @@ static int read_scopes(const struct json *array, uint32_t *ret, struct err *err)
 	return 0;
 }
 
-static void write_key(struct json_writer *w, const struct key *key, const char *secret)
+static void write_key(const struct service *service, struct json_writer *w, const struct key *key,
+		      const char *secret)
 {
+#define X(sym, name, held) name,
+	static const char *const limits[] = { QUOTA_TABLE(X) };
+#undef X
+
 	json_begin_object(w, NULL);
 	if (secret)
 		json_put_text(w, "key", secret);
@@ -66,8 +95,10 @@ static void write_key(struct json_writer *w, const struct key *key, const char *
 		if (key->scopes >> i & 1)
 			json_put_text(w, NULL, auth_scope_names[i]);
 	json_end_array(w);
-	json_put_int(w, "max_sandboxes", key->max_sandboxes);
-	json_put_int(w, "sandboxes", key->sandboxes);
+	for (int i = 0; i < QUOTA_COUNT; i++)
+		json_put_int(w, limits[i], key->limits[i]);
+	json_put_int(w, "sandboxes", key->held[QUOTA_SANDBOXES]);
+	quota_write(service, key, w, "quota");
 	json_put_time(w, "created_at", key->created_ms);
 	json_put_time(w, "last_used_at", key->last_used_ms);
 	json_end_object(w);
@@ -76,7 +107,7 @@ static void write_key(struct json_writer *w, const struct key *key, const char *
 static int create(struct rest_call *call, char secret[AUTH_KEY_TEXT_SIZE], const struct key **ret,
 		  struct err *err)
 {
-	struct key_body body = { .max_sandboxes = 0 };
+	struct key_body body = { .scopes = NULL };
 	uint32_t scopes = 0;
 
 	/* Replaying an answer would mean keeping the secret. */
@@ -86,8 +117,8 @@ static int create(struct rest_call *call, char secret[AUTH_KEY_TEXT_SIZE], const
 	if (field_decode(key_create_fields, call->doc, "", &body, err) < 0 ||
 	    read_scopes(body.scopes, &scopes, err) < 0)
 		return -1;
-	return auth_create(call->rest->service, call->key, body.name, scopes, body.max_sandboxes,
-			   secret, ret, err);
+	return auth_create(call->rest->service, call->key, body.name, scopes, body.limits, secret,
+			   ret, err);
 }
 
 void keys_create(struct rest_call *call)
@@ -102,7 +133,7 @@ void keys_create(struct rest_call *call)
 		return;
 	}
 	w = answer_begin(call->rest);
-	write_key(&w, key, secret);
+	write_key(call->rest->service, &w, key, secret);
 	answer_send(call->rest, call->req, 201, &w);
 	explicit_bzero(secret, sizeof(secret));
 }
@@ -125,7 +156,7 @@ void keys_list(struct rest_call *call)
 	json_begin_object(&w, NULL);
 	json_begin_array(&w, "data");
 	while (limit-- > 0 && (key = auth_next(service, cursor))) {
-		write_key(&w, key, NULL);
+		write_key(service, &w, key, NULL);
 		cursor = str_of(key->id);
 		last = key;
 	}
@@ -146,4 +177,48 @@ void keys_delete(struct rest_call *call)
 		answer_error(call->rest, call->req, &err);
 	else
 		answer_empty(call->rest, call->req, 204);
+}
+
+static void answer_key(struct rest_call *call, const struct key *key)
+{
+	struct json_writer w = answer_begin(call->rest);
+
+	write_key(call->rest->service, &w, key, NULL);
+	answer_send(call->rest, call->req, 200, &w);
+}
+
+void keys_self(struct rest_call *call)
+{
+	answer_key(call, call->key);
+}
+
+void keys_get(struct rest_call *call)
+{
+	struct err err;
+	const struct key *key = auth_get(call->rest->service, call->args[0], &err);
+
+	if (key)
+		answer_key(call, key);
+	else
+		answer_error(call->rest, call->req, &err);
+}
+
+void keys_patch(struct rest_call *call)
+{
+	struct patch_body body = { .has_name = false };
+	struct key_patch patch;
+	const struct key *key;
+	struct err err;
+
+	if (field_decode(key_patch_fields, call->doc, "", &body, &err) < 0) {
+		answer_error(call->rest, call->req, &err);
+		return;
+	}
+	patch = (struct key_patch){ .has_name = body.has_name, .name = body.name };
+	memcpy(patch.limits, body.limits, sizeof(patch.limits));
+	memcpy(patch.has_limit, body.has_limit, sizeof(patch.has_limit));
+	if (auth_change(call->rest->service, call->key, call->args[0], &patch, &key, &err) < 0)
+		answer_error(call->rest, call->req, &err);
+	else
+		answer_key(call, key);
 }

@@ -114,6 +114,16 @@ const struct field sandbox_create_fields[] = {
 	  .max = 63,
 	  .doc = "start with the files of this snapshot; sizes and env are then its sandbox's by "
 		 "default" },
+	{ .name = "count",
+	  .type = FIELD_INT,
+	  .offset = AT(count),
+	  .min = 1,
+	  .max = MANY_MAX,
+	  .told_offset = AT(has_count),
+	  .fallback = 1,
+	  .doc = "so many at once; the answer is then a list, each entry a sandbox or an object "
+		 "with "
+		 "error. With name and several they are called NAME-1, NAME-2 and so on" },
 	{ .name = "initializers", .type = FIELD_LATER },
 	{ .name = "retain_on_failure", .type = FIELD_LATER_BOOL },
 	{ .type = FIELD_END }
@@ -239,6 +249,16 @@ static void start_create(struct rest_call *call, const struct sandbox_spec *spec
 	finish_create(rest, call->req, idem, r > 0 ? now : NULL, r > 0 ? NULL : &err);
 }
 
+static void start_many(struct rest_call *call, const struct sandbox_spec *spec)
+{
+	struct pending *pending = many_begin(call);
+	struct err err;
+
+	if (pending && sandbox_create_many(call->rest->service, call->key, spec, pending->idem,
+					   &many_hooks, pending, &err) < 0)
+		once_refuse(pending, &err);
+}
+
 void sandboxes_create(struct rest_call *call)
 {
 	struct sandbox_spec spec = { .cpu_count = 0 };
@@ -248,6 +268,10 @@ void sandboxes_create(struct rest_call *call)
 
 	if (field_decode(sandbox_create_fields, call->doc, "", &spec, &err) < 0) {
 		answer_error(call->rest, call->req, &err);
+		return;
+	}
+	if (spec.has_count) {
+		start_many(call, &spec);
 		return;
 	}
 	r = idem_begin(call, call->body, &idem, &err);

@@ -225,10 +225,16 @@ const struct field window_answer[] = { WINDOW_MEMBERS,
 const struct field window_list_answer[] = { LIST_OF(window_answer), { .type = FIELD_END } };
 const struct field window_read_answer[] = { WINDOW_MEMBERS, OUTPUT_MEMBERS, { .type = FIELD_END } };
 
-#define KEY_MEMBERS                                                                              \
-	STRING("id", NULL), STRING("name", NULL), { .name = "scopes", .type = FIELD_STRINGS },   \
-		INTEGER("max_sandboxes", "0: the daemon's default"),                             \
-		INTEGER("sandboxes", "alive now"), { .name = "created_at", .type = FIELD_TIME }, \
+#define KEY_MEMBERS                                                                               \
+	STRING("id", NULL), STRING("name", NULL), { .name = "scopes", .type = FIELD_STRINGS },    \
+		INTEGER("max_sandboxes", "0: the daemon's default; -1: none. The next likewise"), \
+		INTEGER("max_vcpus", NULL), INTEGER("max_memory_mb", NULL),                       \
+		INTEGER("max_disk_mb", NULL), INTEGER("max_snapshots", NULL),                     \
+		INTEGER("max_creates_per_sec", NULL), INTEGER("sandboxes", "alive now"),          \
+		{ .name = "quota",                                                                \
+		  .type = FIELD_LATER,                                                            \
+		  .doc = "per limit {limit, used}; limit null: none applies" },                   \
+		{ .name = "created_at", .type = FIELD_TIME },                                     \
 		MAYBE("last_used_at", TIME, "since the daemon's start")
 
 const struct field key_answer[] = { KEY_MEMBERS, { .type = FIELD_END } };

@@ -42,7 +42,7 @@ const struct field fork_fields[] = { { .name = "count",
 				       .type = FIELD_INT,
 				       .offset = AT(count),
 				       .min = 1,
-				       .max = FORK_COUNT_MAX,
+				       .max = MANY_MAX,
 				       .fallback = 1 },
 				     { .name = "name",
 				       .type = FIELD_NAME,
@@ -69,28 +69,6 @@ const struct field snapshot_list_query[] = {
 	{ .type = FIELD_END }
 };
 
-/* The same body for another path is another call. */
-static int begin_once(struct rest_call *call, struct idempotency **idem)
-{
-	size_t n = call->req->path.n + call->body.n + 1;
-	char *what = arena_alloc(call->req->arena, n);
-	struct err err;
-	int r;
-
-	if (!what) {
-		r = err_set(&err, ERR_UNAVAILABLE, "out of memory");
-	} else {
-		memcpy(what, call->req->path.p, call->req->path.n);
-		what[call->req->path.n] = '\n';
-		if (call->body.n)
-			memcpy(what + call->req->path.n + 1, call->body.p, call->body.n);
-		r = idem_begin(call, (struct str){ what, n }, idem, &err);
-	}
-	if (r < 0)
-		answer_error(call->rest, call->req, &err);
-	return r;
-}
-
 /* ---- snapshots ---- */
 
 static void on_made(void *arg, const struct snapshot *snapshot, const struct err *err)
@@ -110,43 +88,15 @@ static void on_made(void *arg, const struct snapshot *snapshot, const struct err
 	idem_answer(rest, req, idem, 201, &w);
 }
 
-/* NULL: answered. */
-static struct pending *pending_once(struct rest_call *call)
-{
-	struct idempotency *idem = NULL;
-	struct pending *pending;
-	struct err err;
-
-	if (begin_once(call, &idem) != 0)
-		return NULL;
-	pending = pending_new(call);
-	if (pending) {
-		pending->idem = idem;
-		return pending;
-	}
-	(void)err_set(&err, ERR_UNAVAILABLE, "out of memory");
-	idem_answer_error(call->rest, call->req, idem, &err);
-	return NULL;
-}
-
-static void refuse(struct pending *pending, const struct err *err)
-{
-	struct rest *rest = pending->rest;
-	struct idempotency *idem = pending->idem;
-
-	listing_free(TAKE_PTR(pending->list));
-	idem_answer_error(rest, pending_end(pending), idem, err);
-}
-
 void snapshots_create(struct rest_call *call)
 {
 	struct snapshot_spec spec = { .kind = SNAPSHOT_USER };
 	struct sandbox *sandbox = life_find(call, snapshot_fields, &spec);
-	struct pending *pending = sandbox ? pending_once(call) : NULL;
+	struct pending *pending = sandbox ? once_begin(call) : NULL;
 	struct err err;
 
 	if (pending && sandbox_snapshot(sandbox, call->key, &spec, on_made, pending, &err) < 0)
-		refuse(pending, &err);
+		once_refuse(pending, &err);
 }
 
 static void list(struct rest_call *call, const char *sandbox_id)
@@ -263,7 +213,7 @@ void snapshots_restore(struct rest_call *call)
 {
 	struct restore_body body = { .snapshot_id = { NULL, 0 } };
 	struct sandbox *sandbox = life_find(call, restore_fields, &body);
-	struct pending *pending = sandbox ? pending_once(call) : NULL;
+	struct pending *pending = sandbox ? once_begin(call) : NULL;
 	struct snapshot *snapshot;
 	struct err err;
 
@@ -271,75 +221,19 @@ void snapshots_restore(struct rest_call *call)
 		return;
 	snapshot = snapshot_find(call->rest->service, call->key, body.snapshot_id, &err);
 	if (!snapshot || sandbox_restore(sandbox, snapshot, on_restored, pending, &err) < 0)
-		refuse(pending, &err);
+		once_refuse(pending, &err);
 }
 
 /* ---- fork ---- */
-
-static void write_failure(struct json_writer *w, const struct err *err)
-{
-	json_begin_object(w, NULL);
-	json_begin_object(w, "error");
-	json_put_text(w, "code", err_name(err->code));
-	json_put_text(w, "message", err->message);
-	json_put_text(w, "hint", err_hint(err->code));
-	json_put_bool(w, "retryable", err_retryable(err->code));
-	json_end_object(w);
-	json_end_object(w);
-}
-
-static void finish_fork(struct pending *pending)
-{
-	struct listing *listing = TAKE_PTR(pending->list);
-	struct rest *rest = pending->rest;
-	struct idempotency *idem = pending->idem;
-	struct http_req *req = pending_end(pending);
-	struct json_writer w;
-	struct err err;
-
-	json_end_array(&listing->w);
-	json_put_null(&listing->w, "next_cursor");
-	json_end_object(&listing->w);
-	if (json_writer_end(&listing->w) < 0) {
-		(void)err_set(&err, ERR_INTERNAL, "the answer could not be written");
-		idem_answer_error(rest, req, idem, &err);
-	} else {
-		w = answer_begin(rest);
-		json_put_raw(&w, NULL, buf_str(&listing->out));
-		idem_answer(rest, req, idem, 201, &w);
-	}
-	listing_free(listing);
-}
-
-static void on_child(void *arg, int64_t index, const struct sandbox *child, const struct err *err)
-{
-	struct pending *pending = arg;
-
-	if (index < pending->children && child)
-		sandbox_write(child, &pending->list->w, NULL);
-	else if (index < pending->children)
-		write_failure(&pending->list->w, err);
-	else if (err)
-		refuse(pending, err);
-	else
-		finish_fork(pending);
-}
 
 void snapshots_fork(struct rest_call *call)
 {
 	struct fork_spec spec = { .count = 0 };
 	struct sandbox *sandbox = life_find(call, fork_fields, &spec);
-	struct pending *pending = sandbox ? pending_once(call) : NULL;
+	struct pending *pending = sandbox ? many_begin(call) : NULL;
 	struct err err;
 
-	if (!pending)
-		return;
-	pending->children = spec.count;
-	pending->list = listing_new();
-	if (!pending->list) {
-		(void)err_set(&err, ERR_UNAVAILABLE, "out of memory");
-		refuse(pending, &err);
-	} else if (sandbox_fork(sandbox, call->key, &spec, on_child, pending, &err) < 0) {
-		refuse(pending, &err);
-	}
+	if (pending &&
+	    sandbox_fork(sandbox, call->key, &spec, pending->idem, &many_hooks, pending, &err) < 0)
+		once_refuse(pending, &err);
 }

@@ -1,0 +1,97 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Creation from a pool: a member that is up already becomes somebody's. */
+#include "base/time.h"
+#include "service/private.h"
+
+static void finish_hand_out(struct creation *creation, struct sandbox *member)
+{
+	struct service *service = creation->service;
+	struct idempotency *idem = creation->idem;
+	bool many = idem || creation->together; /* statements */
+	struct err err;
+	int r = 0;
+
+	member->boot_us = time_mono_us() - creation->started_us;
+	clock_start(member);
+	if (many)
+		r = store_begin(service->store);
+	if (r == 0)
+		r = sandbox_save(member);
+	if (r == 0 && idem)
+		r = idempotency_record(service, idem, member->id);
+	if (r == 0 && creation->together)
+		r = store_intent_put(service->store, member->row, STORE_INTENT_CREATE,
+				     member->created_ms);
+	if (r == 0 && many)
+		r = store_commit(service->store);
+	else if (r < 0 && many)
+		store_rollback(service->store);
+	service_wrote(service);
+	if (r < 0) {
+		(void)err_set_errno(&err, ERR_INTERNAL, r, "the sandbox could not be recorded");
+		member->creation = creation;
+		create_failed(member, &err);
+		return;
+	}
+	member->creation = NULL;
+	event_state(member, NULL);
+	usage_changed(member);
+	creation_answer(creation, member, NULL);
+}
+
+static void on_resized(void *arg, const struct err *err)
+{
+	struct call *call = arg;
+	slot_handle handle = call->sandbox;
+	struct service *service = call_end(call);
+	struct sandbox *sandbox = service ? sandbox_get(service, handle) : NULL;
+
+	if (!sandbox || !sandbox->creation)
+		return; /* it died or was destroyed meanwhile: whoever did that has answered */
+	if (err)
+		create_failed(sandbox, err);
+	else
+		finish_hand_out(sandbox->creation, sandbox);
+}
+
+static int start_resize(struct sandbox *sandbox, struct err *err)
+{
+	struct service_engine *engine = sandbox->engine;
+	struct engine_limits limits = { .cpu_count = sandbox->attrs.cpu_count,
+					.memory_mb = sandbox->attrs.memory_mb,
+					.disk_size_mb = sandbox->attrs.disk_size_mb,
+					.pids_max = sandbox->service->config.pids_max };
+	struct call *call = call_new(sandbox->service, sandbox->handle, err);
+
+	if (!call)
+		return -1;
+	if (engine->driver->resize(engine->engine, sandbox->id, &limits, on_resized, call, err) <
+	    0) {
+		(void)call_end(call);
+		return -1;
+	}
+	return 0;
+}
+
+void creation_hand_out(struct creation *creation, struct sandbox *member)
+{
+	struct engine_limits fixed;
+	struct err err;
+
+	pool_limits(member->service, &fixed);
+	member->pooled = false;
+	member->pool = NULL;
+	creation_take_attrs(creation, member);
+	member->boot = BOOT_POOL;
+	member->created_ms = time_real_ms();
+	sandbox_show(member);
+	if (member->attrs.cpu_count == fixed.cpu_count &&
+	    member->attrs.memory_mb == fixed.memory_mb &&
+	    member->attrs.disk_size_mb == fixed.disk_size_mb) {
+		finish_hand_out(creation, member);
+		return;
+	}
+	member->creation = creation;
+	if (start_resize(member, &err) < 0)
+		create_failed(member, &err);
+}
