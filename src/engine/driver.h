@@ -45,6 +45,7 @@ struct engine_spec {
 	/* "", or the snapshot whose files it starts with; the template is then the one the snapshot
 	 * was taken of, and template_hash is not looked at. */
 	char snapshot_id[ENGINE_ID_MAX + 1];
+	bool last_use; /* of a passing snapshot: nobody needs it after this */
 	uint8_t template_hash[ENGINE_TEMPLATE_HASH_SIZE];
 	struct engine_limits limits;
 };
@@ -134,10 +135,12 @@ struct engine_driver {
 	/*
 	 * Keeps the files of a running or paused sandbox as they are at one instant; it goes on as
 	 * before. Done means: on disk, a power cut included. What fails, or loses its caller in the
-	 * middle, leaves nothing. snapshot_id is a host label and new: ERR_CONFLICT otherwise.
+	 * middle, leaves nothing. snapshot_id is a host label and new: ERR_CONFLICT otherwise. A
+	 * passing one is for sandboxes that are made of it at once: it need not outlast anything,
+	 * and is in no list.
 	 */
 	int (*snapshot)(struct engine *engine, const char *id, const char *snapshot_id,
-			engine_snapshot_fn done, void *arg, struct err *err);
+			bool passing, engine_snapshot_fn done, void *arg, struct err *err);
 	/* Sandboxes made from it stay whole. Idempotent; one still being taken is called off. */
 	int (*snapshot_delete)(struct engine *engine, const char *snapshot_id, engine_done_fn done,
 			       void *arg, struct err *err);

@@ -91,6 +91,7 @@ void create_spec(const struct sandbox *sandbox, struct engine_spec *ret)
 	memcpy(ret->template_hash, sandbox->template->hash, sizeof(ret->template_hash));
 	if (sandbox->from)
 		memcpy(ret->snapshot_id, sandbox->from->id, sizeof(sandbox->from->id));
+	ret->last_use = sandbox->from && sandbox->from->last_use;
 }
 
 int create_begin(struct sandbox *sandbox, struct creation *creation, struct err *err)

@@ -129,6 +129,7 @@ static void start_some(struct fork *f)
 static void have_snapshot(struct fork *f, struct snapshot *snapshot)
 {
 	f->snapshot = snapshot_use(snapshot);
+	snapshot->last_use = f->count == 1;
 	f->template = snapshot->template;
 	start_some(f);
 }

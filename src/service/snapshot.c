@@ -2,7 +2,8 @@
 /*
  * The table of snapshots. A row says "making" before the engine is asked and "deleting" before it
  * is asked to forget, so every start knows what is half done. What hibernated sandboxes and forks
- * need are snapshots, too: of other kinds, invisible, and gone with their last user.
+ * need are snapshots, too: of other kinds, invisible, and gone with their last user. A fork's is
+ * passing: it has no row, and the engine forgets it with this daemon.
  */
 #include "service/snapshot.h"
 
@@ -41,8 +42,11 @@ static int save(const struct snapshot *s)
 				      .size_bytes = (int64_t)s->size_bytes,
 				      .created_ms = s->created_ms,
 				      .expires_ms = s->expires_ms };
-	int r = store_snapshot_put(s->service->store, &row);
+	int r = 0;
 
+	if (s->kind == SNAPSHOT_FORK)
+		return 0;
+	r = store_snapshot_put(s->service->store, &row);
 	service_wrote(s->service);
 	return r;
 }
@@ -146,6 +150,22 @@ void snapshot_unuse(struct snapshot *snapshot)
 
 /* ---- taking ---- */
 
+static int save_durably(const struct snapshot *s)
+{
+	struct store *store = s->service->store;
+	int r;
+
+	if (s->kind == SNAPSHOT_FORK)
+		return 0;
+	r = store_begin_durable(store);
+	if (r == 0)
+		r = save(s);
+	if (r == 0)
+		return store_commit(store);
+	store_rollback(store);
+	return r;
+}
+
 static void on_taken(void *arg, const struct engine_snapshot *made, const struct err *error)
 {
 	struct call *call = arg;
@@ -163,13 +183,7 @@ static void on_taken(void *arg, const struct engine_snapshot *made, const struct
 	if (!error) {
 		s->state = SNAPSHOT_READY;
 		s->size_bytes = made->size_bytes;
-		r = store_begin_durable(service->store);
-		if (r == 0)
-			r = save(s);
-		if (r == 0)
-			r = store_commit(service->store);
-		else
-			store_rollback(service->store);
+		r = save_durably(s);
 		if (r < 0) {
 			(void)err_set_errno(&err, ERR_INTERNAL, r,
 					    "the snapshot could not be recorded");
@@ -201,7 +215,8 @@ int snapshot_take(struct sandbox *sandbox, const struct snapshot_spec *spec, sna
 	call->fn = (void (*)(void))done;
 	call->arg = arg;
 	memcpy(call->id, s->id, sizeof(s->id));
-	if (engine->driver->snapshot(engine->engine, sandbox->id, s->id, on_taken, call, err) < 0) {
+	if (engine->driver->snapshot(engine->engine, sandbox->id, s->id, s->kind == SNAPSHOT_FORK,
+				     on_taken, call, err) < 0) {
 		(void)!move_uncall(sandbox, call);
 		goto fail;
 	}

@@ -397,6 +397,20 @@ int cgroup_stat(const struct cgroup_tree *tree, unsigned slot, struct cgroup_sta
 	return 0;
 }
 
+uint64_t cgroup_unwritten(const struct cgroup_tree *tree, unsigned slot)
+{
+	bool v2 = tree->v2[CGROUP_MEMORY];
+	char path[64];
+	uint64_t dirty = 0, under_way = 0;
+	int fd = tree->fd[CGROUP_MEMORY];
+
+	if (fd < 0 || slot_path(path, slot, "memory.stat") < 0 ||
+	    file_read_field(fd, path, v2 ? "file_dirty" : "total_dirty", &dirty) < 0 ||
+	    file_read_field(fd, path, v2 ? "file_writeback" : "total_writeback", &under_way) < 0)
+		return UINT64_MAX;
+	return dirty + under_way;
+}
+
 int cgroup_freeze(const struct cgroup_tree *tree, unsigned slot, bool frozen)
 {
 	if (tree->fd[CGROUP_FREEZER] < 0)

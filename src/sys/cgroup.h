@@ -59,6 +59,9 @@ int cgroup_limit(const struct cgroup_tree *tree, unsigned slot,
 /* Called by the child itself: a lone thread moving itself skips the RCU grace period (10 ms cold).
  */
 int cgroup_enter(const struct cgroup_tree *tree, unsigned slot) _must_check_;
+/* Bytes its files have not written out yet, as far as they are charged to it; UINT64_MAX: unknown.
+ */
+uint64_t cgroup_unwritten(const struct cgroup_tree *tree, unsigned slot);
 int cgroup_stat(const struct cgroup_tree *tree, unsigned slot,
 		struct cgroup_stat *ret) _must_check_;
 int cgroup_freeze(const struct cgroup_tree *tree, unsigned slot, bool frozen) _must_check_;

@@ -171,7 +171,9 @@ static int add(struct warden *w, const struct warden_request *req, unsigned slot
 		.kind = kind,
 		.order_no = jobs->next_order_no++,
 		.req = *req,
-		.order = { .slot = slot, .number = w->next_volume++ },
+		.order = { .slot = slot,
+			   .number = w->next_volume++,
+			   .passing = req->flags & WARDEN_PASSING },
 	};
 	memcpy(job->order.sandbox_id, req->id, sizeof(job->order.sandbox_id));
 	memcpy(job->order.snapshot_id, req->snapshot_id, sizeof(job->order.snapshot_id));
@@ -327,7 +329,9 @@ static void finish_snapshot(struct warden *w, struct job *job, const struct job_
 
 	row->held = 1; /* a resume while it was held left the thawing to us */
 	snapshot_thaw(w, job->order.slot);
-	if (reply->error == 0)
+	if (reply->error == 0 && job->order.passing)
+		reply->error = passing_keep(w, &job->order);
+	else if (reply->error == 0)
 		recount(w, job->order.slot, result);
 	if (reply->error < 0) {
 		log_warn("snapshot %s of %s: %s: %s", job->req.snapshot_id, job->req.id,

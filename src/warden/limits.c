@@ -77,6 +77,15 @@ int limits_set(struct warden *w, unsigned slot, const struct warden_limits *limi
 	return r;
 }
 
+void limits_shared(struct warden *w, unsigned slot)
+{
+	if (!w->pool_has_quota)
+		return;
+	w->rows[slot].shares_disk = 1;
+	if (!w->recount_ms)
+		w->recount_ms = time_boot_ms() + LOOK_MS;
+}
+
 void limits_recount(struct warden *w, unsigned slot, uint64_t quota_bytes, uint64_t file_bytes)
 {
 	struct slot_row *row = &w->rows[slot];
@@ -84,9 +93,7 @@ void limits_recount(struct warden *w, unsigned slot, uint64_t quota_bytes, uint6
 
 	if (!w->pool_has_quota)
 		return;
-	row->shares_disk = 1;
-	if (!w->recount_ms)
-		w->recount_ms = time_boot_ms() + LOOK_MS;
+	limits_shared(w, slot);
 	row->disk_offset = (int64_t)quota_bytes - (int64_t)file_bytes;
 	if (!row->disk_size_mb)
 		return; /* not set yet */

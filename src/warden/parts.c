@@ -86,6 +86,14 @@ static int fill_one(struct warden *w)
 	const char *step;
 	int slot, r;
 
+	if (p->late_fd_count) {
+		(void)close(p->late_fds[--p->late_fd_count]);
+		return 0;
+	}
+	if (p->cast_off_count && parts_left(w) > p->target / 2) {
+		root_discard(w, &p->cast_off[--p->cast_off_count]);
+		return 0;
+	}
 	if (parts_left(w) >= p->target) {
 		slot = undressed(w);
 		if (slot < 0)
@@ -147,6 +155,31 @@ static unsigned best_blank(const struct warden *w, const uint8_t *hash)
 	return best;
 }
 
+void parts_close_later(struct warden *w, int fd)
+{
+	struct parts *p = &w->parts;
+
+	if (fd < 0)
+		return;
+	if (p->late_fd_count == LATE_FDS_MAX)
+		(void)close(p->late_fds[--p->late_fd_count]);
+	p->late_fds[p->late_fd_count++] = fd;
+	p->filling = true;
+}
+
+/* Unmounting and deleting is not for the way of a request. */
+static void cast_off(struct warden *w, unsigned slot)
+{
+	struct parts *p = &w->parts;
+
+	if (w->roots[slot].fd < 0)
+		return;
+	if (p->cast_off_count == CAST_OFF_MAX)
+		root_discard(w, &p->cast_off[--p->cast_off_count]);
+	p->cast_off[p->cast_off_count++] = w->roots[slot];
+	w->roots[slot].fd = -1;
+}
+
 int parts_take_slot(struct warden *w, const uint8_t *hash, unsigned *ret)
 {
 	struct parts *p = &w->parts;
@@ -161,7 +194,7 @@ int parts_take_slot(struct warden *w, const uint8_t *hash, unsigned *ret)
 	p->blanks[at] = p->blanks[--p->blank_count];
 	taken(p, p->blank_count);
 	if (!hash || !root_fits(w, *ret, hash)) {
-		root_drop(w, *ret);
+		cast_off(w, *ret);
 		p->filling = true; /* the next of its kind finds one ready */
 	}
 	return 0;
@@ -228,6 +261,10 @@ void parts_close(struct warden *w)
 		netns_close(&p->net[--p->net_count]);
 	while (p->blank_count)
 		drop_blank(w);
+	while (p->late_fd_count)
+		(void)close(p->late_fds[--p->late_fd_count]);
+	while (p->cast_off_count)
+		root_discard(w, &p->cast_off[--p->cast_off_count]);
 	free(p->net);
 	free(p->blanks);
 }

@@ -88,7 +88,10 @@ static int assemble(struct warden *w, unsigned slot, struct root *root, const ch
 	if (r < 0)
 		return r;
 	*ret_step = "mount root";
-	return mount_as(w, mapped ? slot_first_id(w, slot) : 0, lower, volume, &root->fd);
+	r = mount_as(w, mapped ? slot_first_id(w, slot) : 0, lower, volume, &root->fd);
+	parts_close_later(w, TAKE_FD(lower));
+	parts_close_later(w, TAKE_FD(volume));
+	return r;
 }
 
 int root_build_over(struct warden *w, unsigned slot, uint64_t volume,
@@ -151,8 +154,13 @@ bool root_fits(const struct warden *w, unsigned slot, const uint8_t hash[WARDEN_
 
 void root_drop(struct warden *w, unsigned slot)
 {
-	if (w->roots[slot].fd < 0)
+	root_discard(w, &w->roots[slot]);
+}
+
+void root_discard(struct warden *w, struct root *root)
+{
+	if (root->fd < 0)
 		return;
-	(void)close(TAKE_FD(w->roots[slot].fd)); /* nobody else has it: this unmounts */
-	storage_volume_remove(w, w->roots[slot].volume);
+	(void)close(TAKE_FD(root->fd)); /* nobody else has it: this unmounts */
+	storage_volume_remove(w, root->volume);
 }

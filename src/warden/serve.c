@@ -39,6 +39,7 @@ static void client_drop(struct warden *w)
 		(void)close(w->client_fd);
 	w->client_fd = -1;
 	jobs_kill_all(w);
+	passing_drop_all(w);
 }
 
 static void call_step(struct call *call, const char *step)
@@ -71,14 +72,48 @@ static int create_later(struct warden *w, struct call *call, const char **ret_st
 	return r < 0 ? r : LATER;
 }
 
+/* From a passing snapshot that nobody else needs: nothing to wait for. */
+static int create_of_passing(struct warden *w, struct call *call, const char **ret_step)
+{
+	struct snapshot_order order = { .passing = true };
+	struct job_result found = { .error = 0 };
+	unsigned slot;
+	int r;
+
+	*ret_step = "find snapshot";
+	if (w->snapshots_fd < 0)
+		return -EOPNOTSUPP;
+	r = spawn_reserve(w, &call->req, ret_step, &slot);
+	if (r < 0)
+		return r;
+	order.slot = slot;
+	memcpy(order.snapshot_id, call->req.snapshot_id, sizeof(order.snapshot_id));
+	r = passing_use_up(w, &order, &found);
+	if (r < 0) {
+		call_step(call, found.step);
+		*ret_step = call->reply.step;
+	} else {
+		r = spawn_copy(w, &call->req, slot, &found, ret_step, call->fds);
+	}
+	if (r < 0)
+		w->rows[slot].state = SLOT_DYING;
+	return r;
+}
+
 static int do_create(struct warden *w, struct call *call)
 {
 	const char *step = "";
-	int r = *call->req.snapshot_id ? create_later(w, call, &step)
-				       : spawn(w, &call->req, &step, call->fds);
+	int r;
 
+	if (call->req.flags & WARDEN_PASSING)
+		r = create_of_passing(w, call, &step);
+	else if (*call->req.snapshot_id)
+		r = create_later(w, call, &step);
+	else
+		r = spawn(w, &call->req, &step, call->fds);
 	if (r < 0) {
-		call_step(call, step);
+		if (step != call->reply.step)
+			call_step(call, step);
 		log_warn("create %s: %s: %s", call->req.id, step, strerror(-r));
 	}
 	return r;
@@ -148,18 +183,19 @@ static int do_stat(struct warden *w, struct call *call)
 static int do_pause(struct warden *w, struct call *call)
 {
 	int slot = slots_find_live(w, call->req.id);
+	bool freeze = call->req.flags & WARDEN_FREEZE;
 	int r;
 
 	if (slot < 0)
 		return slot;
-	if (!call->req.paused && jobs_taking(w, (unsigned)slot)) {
+	if (!freeze && jobs_taking(w, (unsigned)slot)) {
 		w->rows[slot].frozen = 0; /* the snapshot's end thaws it */
 		return 0;
 	}
 	w->rows[slot].frozen = 1; /* before the fact: whoever kills it thaws it first */
-	r = cgroup_freeze(&w->cgroups, (unsigned)slot, call->req.paused);
+	r = cgroup_freeze(&w->cgroups, (unsigned)slot, freeze);
 	if (r >= 0)
-		w->rows[slot].frozen = call->req.paused;
+		w->rows[slot].frozen = freeze;
 	return r;
 }
 

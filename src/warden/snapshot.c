@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -31,13 +32,14 @@
 #define FLUSHED "flushed" /* taken only for what it does to the page cache */
 #define MANIFEST "manifest"
 #define ENGINE "native"
-#define NAME_SIZE 32
 #define FREEZE_WAIT_US 2000000
 #define FREEZE_AGAIN_US 10000
+#define FREEZE_SPIN_US 300
+#define FEW_BYTES (1ULL << 20) /* as much may be left to write while the sandbox stands still */
 
-static void name_unfinished(char dst[NAME_SIZE], uint64_t number)
+void snapshot_name_unfinished(char dst[SNAPSHOT_NAME_SIZE], uint64_t number)
 {
-	(void)snprintf(dst, NAME_SIZE, "%016" PRIx64 ".new", number);
+	(void)snprintf(dst, SNAPSHOT_NAME_SIZE, "%016" PRIx64 ".new", number);
 }
 
 static bool is_finished(const char *name)
@@ -56,8 +58,11 @@ static int open_below(int dir_fd, const char *name)
 /* Whatever of these there is. */
 static void clear_directory(struct warden *w, const char *name)
 {
-	_cleanup_close_ int fd = open_below(w->snapshots_fd, name);
+	_cleanup_close_ int fd = -1;
 
+	if (btrfs_subvolume_remove(w->snapshots_fd, name) >= 0)
+		return; /* a passing one */
+	fd = open_below(w->snapshots_fd, name);
 	if (fd < 0)
 		return;
 	(void)!btrfs_subvolume_remove(fd, FLUSHED);
@@ -130,6 +135,8 @@ int snapshot_open(struct warden *w)
 
 	w->snapshots_fd = -1;
 	r = key_open(w);
+	if (r >= 0)
+		r = passing_open(w);
 	if (r < 0 || !btrfs_is(w->pool_fd))
 		return r;
 	if (mkdirat(w->pool_fd, DIRECTORY, 0700) < 0 && errno != EEXIST)
@@ -140,23 +147,26 @@ int snapshot_open(struct warden *w)
 
 bool snapshot_exists(const struct warden *w, const char *snapshot_id)
 {
-	return faccessat(w->snapshots_fd, snapshot_id, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+	return passing_exists(w, snapshot_id) ||
+	       faccessat(w->snapshots_fd, snapshot_id, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
 void snapshot_drop(struct warden *w, uint64_t number)
 {
-	char name[NAME_SIZE];
+	char name[SNAPSHOT_NAME_SIZE];
 
-	name_unfinished(name, number);
+	snapshot_name_unfinished(name, number);
 	clear_directory(w, name);
 }
 
 /* Gone at one instant, cleared away after it. */
 int snapshot_delete(struct warden *w, const char *snapshot_id)
 {
-	char name[NAME_SIZE];
+	char name[SNAPSHOT_NAME_SIZE];
 
-	name_unfinished(name, w->next_volume++);
+	if (passing_delete(w, snapshot_id))
+		return 0;
+	snapshot_name_unfinished(name, w->next_volume++);
 	if (renameat(w->snapshots_fd, snapshot_id, w->snapshots_fd, name) < 0)
 		return errno == ENOENT ? 0 : -errno;
 	clear_directory(w, name);
@@ -185,7 +195,10 @@ static int freeze(struct warden *w, unsigned slot)
 		}
 		if (cgroup_is_frozen(&w->cgroups, slot))
 			return 0;
-		(void)usleep(pause_us);
+		if (now_us - begin_us < FREEZE_SPIN_US)
+			(void)sched_yield(); /* seldom takes longer */
+		else
+			(void)usleep(pause_us);
 	}
 }
 
@@ -211,18 +224,23 @@ static void count_volume(struct warden *w, int volume_fd, struct job_result *res
 }
 
 /* The instant: nothing of the sandbox runs, and little is left to write. */
-static int take_data(struct warden *w, const struct snapshot_order *order, int volume_fd,
-		     int dir_fd, struct job_result *result)
+int snapshot_take_data(struct warden *w, const struct snapshot_order *order,
+		       const struct snapshot_target *target, struct job_result *result)
 {
 	struct slot_row *row = &w->rows[order->slot];
+	_cleanup_close_ int volume_fd = -1;
 	int r = 0;
 
-	if (!row->frozen) {
+	job_step(result, "open volume");
+	volume_fd = storage_volume_open(w, row->volume);
+	if (volume_fd < 0)
+		return volume_fd;
+	if (!row->frozen && cgroup_unwritten(&w->cgroups, order->slot) > FEW_BYTES) {
 		job_step(result, "write out");
-		r = btrfs_snapshot(volume_fd, dir_fd, FLUSHED, true);
+		r = btrfs_snapshot(volume_fd, target->dir_fd, target->flushed, true);
 		fault_point(w, "snapshot.flushed");
 		if (r >= 0)
-			r = btrfs_subvolume_remove(dir_fd, FLUSHED);
+			r = btrfs_subvolume_remove(target->dir_fd, target->flushed);
 		if (r < 0)
 			return r;
 	}
@@ -233,7 +251,7 @@ static int take_data(struct warden *w, const struct snapshot_order *order, int v
 	fault_point(w, "snapshot.frozen");
 	if (r >= 0) {
 		job_step(result, "copy on write");
-		r = btrfs_snapshot(volume_fd, dir_fd, DATA, true);
+		r = btrfs_snapshot(volume_fd, target->dir_fd, target->name, target->read_only);
 		count_volume(w, volume_fd, result); /* at the same instant */
 	}
 	fault_point(w, "snapshot.copied");
@@ -285,24 +303,24 @@ static int publish(struct warden *w, const struct snapshot_order *order, const c
 
 int snapshot_take(struct warden *w, const struct snapshot_order *order, struct job_result *result)
 {
-	_cleanup_close_ int volume_fd = -1, dir_fd = -1;
+	struct snapshot_target target = { .name = DATA, .flushed = FLUSHED, .read_only = true };
+	_cleanup_close_ int dir_fd = -1;
 	uint8_t sealed[MANIFEST_SIZE];
 	struct manifest manifest;
-	char name[NAME_SIZE];
+	char name[SNAPSHOT_NAME_SIZE];
 	int r;
 
-	job_step(result, "open volume");
-	volume_fd = storage_volume_open(w, w->rows[order->slot].volume);
-	if (volume_fd < 0)
-		return volume_fd;
-	name_unfinished(name, order->number);
+	if (order->passing)
+		return passing_take(w, order, result);
+	snapshot_name_unfinished(name, order->number);
 	if (mkdirat(w->snapshots_fd, name, 0700) < 0)
 		return -errno;
 	fault_point(w, "snapshot.begun");
 	dir_fd = open_below(w->snapshots_fd, name);
 	if (dir_fd < 0)
 		return dir_fd;
-	r = take_data(w, order, volume_fd, dir_fd, result);
+	target.dir_fd = dir_fd;
+	r = snapshot_take_data(w, order, &target, result);
 	if (r < 0)
 		return r;
 	job_step(result, "describe");
@@ -375,25 +393,34 @@ static int check_data(int data_fd, const struct manifest *manifest, const char *
 	return is.changed != was->changed || !is.read_only ? -EKEYREJECTED : 0;
 }
 
-/* The overlay's own directory holds its mark of an unclean end, by which no copy may be bound. */
-static int renew_work(struct warden *w, uint64_t volume)
+/* The mark lies in the overlay's own directory; the rest there is cleared away by its next mount.
+ */
+int snapshot_renew_work(struct warden *w, uint64_t volume)
 {
-	_cleanup_close_ int fd = storage_volume_open(w, volume);
+	_cleanup_close_ int fd = storage_volume_open(w, volume), marks_fd = -1;
 
 	if (fd < 0)
 		return fd;
+	marks_fd = open_below(fd, "work/work/incompat");
+	if (marks_fd == -ENOENT ||
+	    (marks_fd >= 0 &&
+	     (unlinkat(marks_fd, "volatile", AT_REMOVEDIR) == 0 || errno == ENOENT)))
+		return 0;
 	storage_remove_tree(w, fd, "work");
 	return mkdirat(fd, "work", 0700) < 0 ? -errno : 0;
 }
 
 int snapshot_copy(struct warden *w, const struct snapshot_order *order, struct job_result *result)
 {
-	_cleanup_close_ int dir_fd = open_below(w->snapshots_fd, order->snapshot_id), data_fd = -1;
 	const char *reason = "its files are missing";
+	_cleanup_close_ int dir_fd = -1, data_fd = -1;
 	struct manifest manifest;
-	int r;
+	int r = passing_copy(w, order, result);
 
+	if (r != -ENODATA)
+		return r;
 	job_step(result, "find snapshot");
+	dir_fd = open_below(w->snapshots_fd, order->snapshot_id);
 	if (dir_fd < 0)
 		return dir_fd == -ENOENT ? -ENODATA : dir_fd;
 	r = read_manifest(w, order, dir_fd, &manifest, &reason);
@@ -411,7 +438,7 @@ int snapshot_copy(struct warden *w, const struct snapshot_order *order, struct j
 	r = storage_volume_copy(w, w->rows[order->slot].volume, data_fd);
 	fault_point(w, "copy.copied");
 	if (r >= 0)
-		r = renew_work(w, w->rows[order->slot].volume);
+		r = snapshot_renew_work(w, w->rows[order->slot].volume);
 	fault_point(w, "copy.renewed");
 	result->size_bytes = manifest.size_bytes;
 	memcpy(result->template_hash, manifest.template_hash, sizeof(result->template_hash));

@@ -4,10 +4,13 @@
 
 #include "warden/warden.h"
 
+#define SNAPSHOT_NAME_SIZE 32 /* of an unfinished one */
+
 /* What a job is told. */
 struct snapshot_order {
 	unsigned slot;
 	uint64_t number; /* names what is unfinished */
+	bool passing;	 /* WARDEN_PASSING: see passing.c */
 	char sandbox_id[WARDEN_ID_SIZE];
 	char snapshot_id[WARDEN_ID_SIZE];
 };
@@ -31,6 +34,36 @@ int snapshot_take(struct warden *w, const struct snapshot_order *order,
 		  struct job_result *result) _must_check_;
 int snapshot_copy(struct warden *w, const struct snapshot_order *order,
 		  struct job_result *result) _must_check_;
+/* The overlay of a copy must not be bound by the mark of an unclean end that its source has. */
+int snapshot_renew_work(struct warden *w, uint64_t volume) _must_check_;
+void snapshot_name_unfinished(char dst[SNAPSHOT_NAME_SIZE], uint64_t number);
+/* The files of a slot at one instant, during which it stands still. */
+struct snapshot_target {
+	int dir_fd; /* where the copy goes */
+	const char *name;
+	const char *flushed; /* a name for what is taken only for what it does to the page cache */
+	bool read_only;
+};
+int snapshot_take_data(struct warden *w, const struct snapshot_order *order,
+		       const struct snapshot_target *target,
+		       struct job_result *result) _must_check_;
+
+/* passing.c: snapshots that are of use to this connection only, and known to memory only */
+int passing_open(struct warden *w) _must_check_;
+int passing_take(struct warden *w, const struct snapshot_order *order,
+		 struct job_result *result) _must_check_; /* in a job's process */
+int passing_keep(struct warden *w,
+		 const struct snapshot_order *order) _must_check_; /* it was taken */
+bool passing_exists(const struct warden *w, const char *snapshot_id);
+bool passing_delete(struct warden *w, const char *snapshot_id); /* false: there is none */
+void passing_drop_all(struct warden *w);			/* their client is gone */
+/* As snapshot_copy(); -ENODATA when there is none of this name. */
+int passing_copy(struct warden *w, const struct snapshot_order *order,
+		 struct job_result *result) _must_check_;
+/* The same at once, where it is the last use: its files become the slot's volume. */
+int passing_use_up(struct warden *w, const struct snapshot_order *order,
+		   struct job_result *result) _must_check_;
+
 /* Only looks: what the files of a slot take by now, and what the quota says. */
 int snapshot_measure(struct warden *w, const struct snapshot_order *order,
 		     struct job_result *result) _must_check_;

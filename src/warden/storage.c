@@ -195,6 +195,14 @@ int storage_volume_copy(struct warden *w, uint64_t volume, int from_fd)
 	return btrfs_snapshot(from_fd, w->pool_fd, name, false);
 }
 
+int storage_volume_adopt(struct warden *w, uint64_t volume, int dir_fd, const char *from)
+{
+	char name[VOLUME_NAME_SIZE];
+
+	volume_name(name, volume);
+	return renameat(dir_fd, from, w->pool_fd, name) < 0 ? -errno : 0;
+}
+
 int storage_volume_make(struct warden *w, uint64_t *ret)
 {
 	uint64_t volume = storage_volume_number(w);

@@ -78,6 +78,9 @@ struct root {
 	uint8_t template_hash[WARDEN_HASH_SIZE];
 };
 
+#define CAST_OFF_MAX 16 /* more are cleared away at once */
+#define LATE_FDS_MAX 16
+
 /* A sandbox's parts, made before they are needed. */
 struct parts {
 	struct netns *net; /* stack of ready ones */
@@ -85,8 +88,13 @@ struct parts {
 	uint32_t *blanks; /* slots in SLOT_BLANK */
 	unsigned blank_count;
 	unsigned target;
-	unsigned spare_cgroups; /* of free slots */
-	int64_t taken_ms;	/* when a part was last taken */
+	unsigned spare_cgroups;		    /* of free slots */
+	struct root cast_off[CAST_OFF_MAX]; /* roots whose slots had to go without them */
+	unsigned cast_off_count;
+	int late_fds[LATE_FDS_MAX]; /* mounts nobody needs: to close one waits for every processor
+				     */
+	unsigned late_fd_count;
+	int64_t taken_ms; /* when a part was last taken */
 	bool filling;
 };
 
@@ -97,6 +105,7 @@ struct mask {
 #define MASKS_MAX 32
 
 struct jobs;	/* job.c */
+struct passing; /* passing.c */
 struct recount; /* limits.c */
 struct job_result;
 
@@ -140,6 +149,7 @@ struct warden {
 	uint64_t next_volume;
 	uint8_t snapshot_key[MANIFEST_KEY_SIZE];
 	struct jobs *jobs;
+	struct passing *passing; /* passing.c */
 	struct parts parts;
 	bool stopping;
 	const char *build_program;
@@ -178,6 +188,9 @@ int storage_volume_make(struct warden *w, uint64_t *ret) _must_check_;
 uint64_t storage_volume_number(struct warden *w); /* of one to be made */
 /* A volume with the files of a snapshot; waits for the disk. */
 int storage_volume_copy(struct warden *w, uint64_t volume, int from_fd) _must_check_;
+/* The same with what lies in a directory of the pool, which is then there no more. */
+int storage_volume_adopt(struct warden *w, uint64_t volume, int dir_fd,
+			 const char *from) _must_check_;
 int storage_volume_open(const struct warden *w, uint64_t volume) _must_check_;
 int storage_volume_limit(const struct warden *w, uint64_t volume, uint64_t bytes) _must_check_;
 uint64_t storage_volume_usage(const struct warden *w, uint64_t volume);
@@ -193,6 +206,7 @@ int root_build_over(struct warden *w, unsigned slot, uint64_t volume,
 		    const uint8_t hash[WARDEN_HASH_SIZE], const char **ret_step);
 bool root_fits(const struct warden *w, unsigned slot, const uint8_t hash[WARDEN_HASH_SIZE]);
 void root_drop(struct warden *w, unsigned slot);
+void root_discard(struct warden *w, struct root *root);
 
 /* instance.c */
 int instance_claim(struct warden *w, const char *state_path);
@@ -220,6 +234,7 @@ int parts_take_net(struct warden *w, struct netns *ret) _must_check_;
 /* Prefers a slot whose root is of this template already. hash NULL: one without a root. */
 int parts_take_slot(struct warden *w, const uint8_t *hash, unsigned *ret) _must_check_;
 unsigned parts_left(const struct warden *w);
+void parts_close_later(struct warden *w, int fd); /* no request waits for it */
 
 /* limits.c */
 int limits_open(struct warden *w) _must_check_;
@@ -233,6 +248,7 @@ int limits_set_groups(struct warden *w, unsigned slot,
  * shares its files with one comes near its limit.
  */
 void limits_recount(struct warden *w, unsigned slot, uint64_t quota_bytes, uint64_t file_bytes);
+void limits_shared(struct warden *w, unsigned slot); /* its files, with a copy */
 int limits_look_ms(const struct warden *w); /* until the next look for such; -1: there are none */
 void limits_look(struct warden *w);
 uint64_t limits_disk_usage(const struct warden *w, unsigned slot);

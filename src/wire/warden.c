@@ -80,8 +80,18 @@ void warden_request_encode(uint8_t dst[WARDEN_REQUEST_SIZE], const struct warden
 	put(&c, req->limits.memory_mb, 4);
 	put(&c, req->limits.disk_size_mb, 4);
 	put(&c, req->limits.pids_max, 4);
-	put(&c, req->paused, 4);
+	put(&c, req->flags, 4);
 	put_bytes(&c, req->snapshot_id, WARDEN_ID_SIZE);
+}
+
+/* Those that mean something. */
+static uint32_t flags_of(const struct warden_request *req)
+{
+	if (req->op == WARDEN_PAUSE)
+		return WARDEN_FREEZE;
+	if (req->op == WARDEN_SNAPSHOT || (req->op == WARDEN_CREATE && *req->snapshot_id))
+		return WARDEN_PASSING;
+	return 0;
 }
 
 static int request_check(const struct warden_request *req)
@@ -100,7 +110,7 @@ static int request_check(const struct warden_request *req)
 		return -EPROTO;
 	if (needs_limits && !warden_limits_valid(&req->limits))
 		return -EPROTO;
-	return req->paused > 1 ? -EPROTO : 0;
+	return req->flags & ~flags_of(req) ? -EPROTO : 0;
 }
 
 int warden_request_decode(const void *src, size_t size, struct warden_request *ret)
@@ -123,7 +133,7 @@ int warden_request_decode(const void *src, size_t size, struct warden_request *r
 	req.limits.memory_mb = (uint32_t)get(&c, 4);
 	req.limits.disk_size_mb = (uint32_t)get(&c, 4);
 	req.limits.pids_max = (uint32_t)get(&c, 4);
-	req.paused = (uint32_t)get(&c, 4);
+	req.flags = (uint32_t)get(&c, 4);
 	get_bytes(&c, req.snapshot_id, WARDEN_ID_SIZE);
 	r = request_check(&req);
 	if (r < 0)

@@ -27,7 +27,7 @@ enum warden_op {
 	WARDEN_RESIZE,
 	WARDEN_STAT,
 	WARDEN_LIST,	 /* one reply per sandbox with more = 1, then one with more = 0 */
-	WARDEN_PAUSE,	 /* paused = 1 freeze, 0 thaw */
+	WARDEN_PAUSE,	 /* with WARDEN_FREEZE: freeze, else thaw */
 	WARDEN_BUILD,	 /* id = template name, one descriptor: the log. reply: fds = pidfd */
 	WARDEN_SNAPSHOT, /* answered when it is on disk, other requests go on meanwhile */
 	WARDEN_SNAPSHOT_DELETE, /* no id */
@@ -48,6 +48,17 @@ enum {
 	WARDEN_CAN_SNAPSHOT = 1 << 8,
 };
 
+/* Flags of a request. */
+enum {
+	WARDEN_FREEZE = 1 << 0, /* PAUSE */
+	/*
+	 * SNAPSHOT: only for what this daemon makes of it at once. Not made to outlast a dead host,
+	 * never listed, and gone with the connection. CREATE: the last use of such a one, whose
+	 * files it gets instead of a copy.
+	 */
+	WARDEN_PASSING = 1 << 1,
+};
+
 struct warden_limits {
 	uint32_t cpu_count;
 	uint32_t memory_mb;
@@ -61,7 +72,7 @@ struct warden_request {
 	char id[WARDEN_ID_SIZE]; /* sandbox id, or template name for BUILD */
 	uint8_t template_hash[WARDEN_HASH_SIZE];
 	struct warden_limits limits;
-	uint32_t paused;
+	uint32_t flags;			  /* of its operation */
 	char snapshot_id[WARDEN_ID_SIZE]; /* CREATE (or ""), SNAPSHOT, SNAPSHOT_DELETE */
 };
 

@@ -252,9 +252,9 @@ static void test_restarts(void **state)
 	world_stop();
 	request_drop(&req);
 	fake_release(world.engine, FAKE_SNAPSHOT); /* made after all, but nobody was told */
-	assert_int_equal(
-		engine_fake.snapshot(world.engine, sandbox, "stranger", on_snapshot, NULL, &err),
-		0);
+	assert_int_equal(engine_fake.snapshot(world.engine, sandbox, "stranger", false, on_snapshot,
+					      NULL, &err),
+			 0);
 	world_turns(10);
 	assert_int_equal(fake_snapshots(world.engine), 3);
 	world_start();

@@ -145,6 +145,8 @@ void world_start(void)
 	struct rest_config config;
 	struct err err;
 
+	if (world.engine)
+		fake_forget_passing(world.engine);
 	if (service_open(&world.config, &world.service, &err) < 0)
 		fail_msg("%s", err.message);
 	config = (struct rest_config){ .service = world.service,

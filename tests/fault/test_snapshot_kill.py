@@ -21,6 +21,7 @@ SEED = int(os.environ.get("CAY_SEED", "0")) or random.randrange(1 << 30)
 ROUNDS = int(os.environ.get("CAY_KILL_ROUNDS", "12"))
 TAKING = ("begun", "flushed", "held", "frozen", "copied", "thawed", "described", "named", "done")
 COPYING = ("checked", "copied", "renewed")
+PASSING_STEPS = ("snapshot.held", "snapshot.frozen", "snapshot.copied", "snapshot.thawed", "copy.copied", "use.adopted")
 BROKEN = (OSError, ApiError, AssertionError)
 
 
@@ -102,6 +103,19 @@ def only_faults():
         pytest.skip(f"needs {FAULTS} (-Dfaults=true)")
 
 
+def dies_writing_out(warden, source):
+    """Only what is much is written out ahead, and how much is left to write is the kernel's affair."""
+    until = time.monotonic() + 30 * tree.SLACK
+    while time.monotonic() < until:
+        warden.exec(source, "head -c 16M /dev/zero > /workspace/much").ok()
+        try:
+            warden.snapshot(source, "s1")
+        except BROKEN:
+            return
+        warden.call(SNAPSHOT_DELETE, snapshot="s1")
+    raise AssertionError("nothing was written out ahead")
+
+
 @pytest.mark.parametrize("who", ["", "-"], ids=["warden", "job"])
 @pytest.mark.parametrize("paused", [False, True], ids=["running", "paused"])
 @pytest.mark.parametrize("warden", [FAULTS], indirect=True, ids=["faults"])
@@ -115,8 +129,11 @@ def test_killed_at_each_step_of_a_snapshot(warden, who, paused):
         arm(warden, f"{who}snapshot.{step}")
         if paused:
             warden.pause(source)
-        with pytest.raises(BROKEN):
-            warden.snapshot(source, "s1")
+        if step == "flushed":
+            dies_writing_out(warden, source)
+        else:
+            with pytest.raises(BROKEN):
+                warden.snapshot(source, "s1")
         if who:  # the warden lives, and has tidied up by itself
             assert pool.snapshots(warden) == set(), step
             assert warden.stat(source)[:2] == (True, paused), step
@@ -138,6 +155,51 @@ def test_killed_at_each_step_of_a_copy(warden, who):
         if who:
             assert warden.names() == [source], step
         check_after(warden, source, "s1")
+
+
+@pytest.mark.parametrize("who", ["", "-"], ids=["warden", "job"])
+@pytest.mark.parametrize("warden", [FAULTS], indirect=True, ids=["faults"])
+def test_killed_at_each_step_of_a_passing_snapshot(warden, who):
+    only_faults()
+    source = warden.create()["id"]
+    start_counter(warden, source)
+    for step in PASSING_STEPS:
+        arm(warden, f"{who}{step}")
+        with pytest.raises(BROKEN):
+            warden.snapshot(source, "s1", passing=True)
+            warden.create(snapshot="s1", last_use=step.startswith("use"))
+        if who and not step.startswith("use"):  # which is done by the warden itself
+            assert warden.names() == [source], step
+            warden.call(SNAPSHOT_DELETE, snapshot="s1")
+            assert pool.snapshots(warden) == set(), step
+        check_after(warden, source, None)
+
+
+def test_passing_snapshots_go_with_their_client(warden):
+    """They are in no list, and whoever comes next finds nothing of them, however its daemon went."""
+    source = warden.create()["id"]
+    start_counter(warden, source)
+    for name in ("s1", "s2"):
+        warden.snapshot(source, name, passing=True)
+        assert warden.names(SNAPSHOT_LIST) == []
+    with pytest.raises(ApiError):
+        warden.snapshot(source, "s1", passing=True)
+    for last_use in (False, True):
+        copy = warden.create(snapshot="s1", last_use=last_use)["id"]
+        assert counts(warden, copy) > 0
+        warden.delete(copy)
+    with pytest.raises(ApiError):
+        warden.create(snapshot="s1")
+    with pytest.raises(ApiError):
+        warden.create(snapshot="never", last_use=True)
+    assert len(pool.snapshots(warden)) == 1
+    warden.sock.close()
+    warden.sock = warden.connect()
+    until = time.monotonic() + 10 * tree.SLACK
+    while pool.snapshots(warden):
+        assert time.monotonic() < until, "a passing snapshot outlived its client"
+        time.sleep(0.02)
+    check_after(warden, source, None)
 
 
 def test_killed_at_random_instants(warden):

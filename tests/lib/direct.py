@@ -23,6 +23,7 @@ from lib.daemon import TEMPLATES, clean_env, tell_janitor
 MAGIC, VERSION = 0x43415957, 2
 HELLO, CREATE, ATTACH, DESTROY, RESIZE, STAT, LIST, PAUSE, BUILD, SNAPSHOT, SNAPSHOT_DELETE, SNAPSHOT_LIST = \
     range(1, 13)
+FREEZE, PASSING = 1, 2  # flags of a request
 REQUEST = struct.Struct("<IHHQ64s32sIIIII64s")
 # Behind magic, version, op and tag: error, more, id, step, capabilities, alive, oom_kills, memory, peak, cpu, pids,
 # disk, paused, size, template.
@@ -32,10 +33,10 @@ SIGNALS = {9: "SIGKILL", 15: "SIGTERM", 11: "SIGSEGV", 31: "SIGSYS"}
 PATH = "/opt/venv/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
-def encode(op, tag=1, sandbox="", template=b"", limits=None, paused=0, snapshot=""):
+def encode(op, tag=1, sandbox="", template=b"", limits=None, flags=0, snapshot=""):
     size = dict(DEFAULTS, **(limits or {}))
     return REQUEST.pack(MAGIC, VERSION, op, tag, sandbox.encode(), template, size["cpu_count"],
-                        size["memory_mb"], size["disk_size_mb"], size["pids_max"], paused, snapshot.encode())
+                        size["memory_mb"], size["disk_size_mb"], size["pids_max"], flags, snapshot.encode())
 
 
 class Warden:
@@ -121,16 +122,17 @@ class Warden:
                 return found
             found.append(fields[6].split(b"\0")[0].decode())
 
-    def snapshot(self, sandbox, name=None):
+    def snapshot(self, sandbox, name=None, passing=False):
         """Takes one and returns its name and the bytes in it."""
         name = name or secrets.token_hex(10)
-        data, _fds = self.call(SNAPSHOT, sandbox=sandbox, snapshot=name)
+        data, _fds = self.call(SNAPSHOT, sandbox=sandbox, snapshot=name, flags=PASSING * passing)
         return name, REPLY.unpack(data)[17]
 
-    def create(self, snapshot="", id=None, **body):
+    def create(self, snapshot="", id=None, last_use=False, **body):
         sandbox = id or secrets.token_hex(10)
         limits = {k: v for k, v in body.items() if k in DEFAULTS}
-        _data, fds = self.call(CREATE, sandbox=sandbox, template=self.template, limits=limits, snapshot=snapshot)
+        _data, fds = self.call(CREATE, sandbox=sandbox, template=self.template, limits=limits, snapshot=snapshot,
+                                flags=PASSING * last_use)
         self.agents[sandbox] = Agent(socket.socket(fileno=fds[0]), body.get("env", {}))
         os.close(fds[1])
         return {"id": sandbox, "state": "running"}
@@ -142,7 +144,7 @@ class Warden:
         os.close(fds[1])
 
     def pause(self, sandbox, paused=True):
-        self.call(PAUSE, sandbox=sandbox, paused=int(paused))
+        self.call(PAUSE, sandbox=sandbox, flags=FREEZE * paused)
 
     def stat(self, sandbox):
         """alive, paused, disk bytes"""

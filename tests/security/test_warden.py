@@ -183,7 +183,7 @@ def test_WAR_09_pause_holds_everything(warden):
     with warden.sandbox() as box:
         box.exec("nohup sh -c 'while :; do date +%s%N > /workspace/t; sleep 0.05; done' >/dev/null 2>&1 &")
         time.sleep(0.2)
-        warden.call(PAUSE, sandbox=box.id, paused=1)
+        warden.call(PAUSE, sandbox=box.id, flags=1)
         time.sleep(0.1)
         pids = census.sandbox_pids(box.id)
         def busy():

@@ -87,6 +87,8 @@ static int do_create(struct fake_call *call, struct engine_made *ret, struct err
 	memcpy(s->origin, call->snapshot_id, sizeof(s->origin));
 	memcpy(s->template_hash, from ? from->info.template_hash : call->template_hash,
 	       sizeof(s->template_hash));
+	if (call->passing)
+		fake_snapshot_drop(call->engine, call->snapshot_id);
 	s->next = call->engine->sandboxes;
 	call->engine->sandboxes = s;
 	if (s->death_fd < 0 || fake_agent_new(s->engine->loop, on_crash, s, &s->agent) < 0 ||
@@ -145,7 +147,7 @@ static int do_snapshot(struct fake_call *call, struct engine_snapshot *ret, stru
 		return err_set(err, ERR_CONFLICT, "snapshot %s exists", call->snapshot_id);
 	ret->size_bytes = 1 << 20;
 	memcpy(ret->template_hash, s->template_hash, sizeof(ret->template_hash));
-	if (fake_snapshot_add(call->engine, call->snapshot_id, ret) < 0)
+	if (fake_snapshot_add(call->engine, call->snapshot_id, call->passing, ret) < 0)
 		return err_set(err, ERR_UNAVAILABLE, "out of memory");
 	return 0;
 }
@@ -193,15 +195,17 @@ static void complete_list(struct fake_call *call, struct err *err)
 {
 	struct fake_snapshot *k = NULL;
 
-	if (call->kind == ENGINE_SNAPSHOTS)
+	if (call->kind == ENGINE_SNAPSHOTS) {
 		while (!err->code && (k = fake_snapshot_next(call->engine, k)))
-			call->fn.each(call->arg, k->id, NULL);
-	else
+			if (!k->passing)
+				call->fn.each(call->arg, k->id, NULL);
+	} else {
 		for (struct fake_sandbox *s = call->engine->sandboxes, *next; s && !err->code;
 		     s = next) {
 			next = s->next;
 			call->fn.each(call->arg, s->id, NULL);
 		}
+	}
 	call->fn.each(call->arg, NULL, err->code ? err : NULL);
 }
 
@@ -346,6 +350,7 @@ static void fake_close(struct engine *engine)
 		fake_release(engine, (enum fake_op)op);
 	while (engine->sandboxes)
 		sandbox_free(engine->sandboxes);
+	fake_forget_passing(engine);
 	if (--engine->open_calls == 0)
 		engine_free(engine);
 }
@@ -367,6 +372,7 @@ static int fake_create(struct engine *engine, const struct engine_spec *spec, en
 	call->limits = spec->limits;
 	memcpy(call->template_hash, spec->template_hash, sizeof(call->template_hash));
 	memcpy(call->snapshot_id, spec->snapshot_id, sizeof(call->snapshot_id));
+	call->passing = spec->last_use;
 	call->fn.made = done;
 	return start(call, err);
 }
@@ -441,13 +447,14 @@ static int fake_list(struct engine *engine, enum engine_kind kind, engine_list_f
 }
 
 static int fake_snapshot(struct engine *engine, const char *id, const char *snapshot_id,
-			 engine_snapshot_fn done, void *arg, struct err *err)
+			 bool passing, engine_snapshot_fn done, void *arg, struct err *err)
 {
 	struct fake_call *call = call_new(engine, FAKE_SNAPSHOT, id, arg, err);
 
 	if (!call)
 		return -1;
 	call->fn.snapshot = done;
+	call->passing = passing;
 	return name_snapshot(call, snapshot_id, err) < 0 ? -1 : start(call, err);
 }
 

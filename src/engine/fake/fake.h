@@ -51,7 +51,8 @@ bool fake_paused(const struct engine *engine, const char *id);
 unsigned fake_snapshots(const struct engine *engine);
 /* The snapshot that a sandbox was made from; "" when none. */
 const char *fake_origin(const struct engine *engine, const char *id);
-void fake_forget_snapshots(void); /* of all engines: the disk is gone */
+void fake_forget_snapshots(void);		 /* of all engines: the disk is gone */
+void fake_forget_passing(struct engine *engine); /* another daemon: the one before is dead */
 const struct engine_limits *fake_limits(const struct engine *engine, const char *id);
 
 /* Misfortune. */

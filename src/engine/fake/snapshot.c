@@ -38,7 +38,8 @@ static void snapshot_free(struct fake_snapshot *s)
 	free(s);
 }
 
-int fake_snapshot_add(struct engine *engine, const char *id, const struct engine_snapshot *info)
+int fake_snapshot_add(struct engine *engine, const char *id, bool passing,
+		      const struct engine_snapshot *info)
 {
 	struct fake_snapshot *s = calloc(1, sizeof(*s));
 
@@ -50,6 +51,7 @@ int fake_snapshot_add(struct engine *engine, const char *id, const struct engine
 		return -ENOMEM;
 	}
 	s->info = *info;
+	s->passing = passing;
 	s->next = snapshots;
 	snapshots = s;
 	return 0;
@@ -65,6 +67,15 @@ void fake_snapshot_drop(struct engine *engine, const char *id)
 			snapshot_free(s);
 			return;
 		}
+	}
+}
+
+void fake_forget_passing(struct engine *engine)
+{
+	for (struct fake_snapshot *s = fake_snapshot_next(engine, NULL), *next; s; s = next) {
+		next = fake_snapshot_next(engine, s);
+		if (s->passing)
+			fake_snapshot_drop(engine, s->id);
 	}
 }
 

@@ -25,12 +25,14 @@ struct fake_snapshot {
 	struct fake_snapshot *next;
 	char *state_dir;
 	char id[ENGINE_ID_MAX + 1];
+	bool passing;
 	struct engine_snapshot info;
 };
 
 /* Owner: the loop's queue while it steps, engine->held[] while it waits. */
 struct fake_call {
 	struct engine *engine;
+	bool passing;
 	enum fake_op op;
 	unsigned steps;
 	char id[ENGINE_ID_MAX + 1];
@@ -71,7 +73,8 @@ struct fake_snapshot *fake_snapshot_find(const struct engine *engine, const char
 /* The first of this engine's, or the one after previous. */
 struct fake_snapshot *fake_snapshot_next(const struct engine *engine,
 					 struct fake_snapshot *previous);
-int fake_snapshot_add(struct engine *engine, const char *id, const struct engine_snapshot *info);
+int fake_snapshot_add(struct engine *engine, const char *id, bool passing,
+		      const struct engine_snapshot *info);
 void fake_snapshot_drop(struct engine *engine, const char *id);
 void fake_step(void *call); /* a turn of a call's life */
 

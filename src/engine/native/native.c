@@ -118,6 +118,7 @@ static int native_create(struct engine *engine, const struct engine_spec *spec, 
 	if (snapshot_named(&req, spec->snapshot_id, err) < 0)
 		return -1;
 	memcpy(req.template_hash, spec->template_hash, sizeof(req.template_hash));
+	req.flags = spec->last_use ? WARDEN_PASSING : 0;
 	req.limits = limits;
 	return warden_start(engine, &call, &req, -1, err);
 }
@@ -186,12 +187,12 @@ static int native_pause(struct engine *engine, const char *id, bool paused, engi
 
 	if (request_for(&req, WARDEN_PAUSE, id, err) < 0)
 		return -1;
-	req.paused = paused;
+	req.flags = paused ? WARDEN_FREEZE : 0;
 	return warden_start(engine, &call, &req, -1, err);
 }
 
 static int native_snapshot(struct engine *engine, const char *id, const char *snapshot_id,
-			   engine_snapshot_fn done, void *arg, struct err *err)
+			   bool passing, engine_snapshot_fn done, void *arg, struct err *err)
 {
 	struct native_call call = { .then.snapshot = done, .arg = arg };
 	struct warden_request req;
@@ -199,6 +200,7 @@ static int native_snapshot(struct engine *engine, const char *id, const char *sn
 	if (request_for(&req, WARDEN_SNAPSHOT, id, err) < 0 ||
 	    snapshot_named(&req, snapshot_id, err) < 0)
 		return -1;
+	req.flags = passing ? WARDEN_PASSING : 0;
 	return warden_start(engine, &call, &req, -1, err);
 }
 

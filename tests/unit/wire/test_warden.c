@@ -116,7 +116,29 @@ static void request_ops(void **state)
 	assert_int_equal(trip(&req, &back), -EPROTO);
 	memset(req.id, 0, sizeof(req.id));
 	assert_int_equal(trip(&req, &back), 0);
-	req.paused = 2;
+	req.flags = WARDEN_FREEZE;
+	assert_int_equal(trip(&req, &back), -EPROTO);
+}
+
+/* Each flag belongs to its operations; CREATE has one only where there is a snapshot to use up. */
+static void request_flags(void **state)
+{
+	struct warden_request req = create_request(), back;
+
+	(void)state;
+	req.flags = WARDEN_PASSING;
+	assert_int_equal(trip(&req, &back), -EPROTO);
+	memcpy(req.snapshot_id, "f-1", sizeof("f-1"));
+	assert_int_equal(trip(&req, &back), 0);
+	assert_int_equal(back.flags, WARDEN_PASSING);
+	req.op = WARDEN_SNAPSHOT;
+	assert_int_equal(trip(&req, &back), 0);
+	req.flags = WARDEN_FREEZE;
+	assert_int_equal(trip(&req, &back), -EPROTO);
+	memset(req.snapshot_id, 0, sizeof(req.snapshot_id));
+	req.op = WARDEN_PAUSE;
+	assert_int_equal(trip(&req, &back), 0);
+	req.flags = WARDEN_FREEZE | 1U << 31;
 	assert_int_equal(trip(&req, &back), -EPROTO);
 }
 
@@ -222,10 +244,11 @@ static void reply_round_trip(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(request_round_trip), cmocka_unit_test(request_size_is_exact),
-		cmocka_unit_test(request_ids),	      cmocka_unit_test(request_limits),
-		cmocka_unit_test(request_ops),	      cmocka_unit_test(reply_round_trip),
-		cmocka_unit_test(request_names),      cmocka_unit_test(request_snapshot_ids),
+		cmocka_unit_test(request_round_trip),	cmocka_unit_test(request_size_is_exact),
+		cmocka_unit_test(request_ids),		cmocka_unit_test(request_limits),
+		cmocka_unit_test(request_ops),		cmocka_unit_test(reply_round_trip),
+		cmocka_unit_test(request_flags),	cmocka_unit_test(request_names),
+		cmocka_unit_test(request_snapshot_ids),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
