@@ -165,6 +165,11 @@ int64_t json_int(const struct json *value)
 	return json_integer_value(jansson_of(value));
 }
 
+double json_number(const struct json *value)
+{
+	return json_number_value(jansson_of(value));
+}
+
 bool json_bool(const struct json *value)
 {
 	return value && json_typeof(jansson_of(value)) == JANSSON_TRUE;

@@ -24,6 +24,7 @@ size_t json_size(const struct json *value); /* members or elements */
 const struct json *json_at(const struct json *array, size_t i);
 struct str json_str(const struct json *value); /* of a string; may hold NUL bytes */
 int64_t json_int(const struct json *value);
+double json_number(const struct json *value); /* of an integer or a real */
 bool json_bool(const struct json *value);
 /* Walks an object's members in document order: start with *it = NULL; false at the end. */
 bool json_next(const struct json *object, void **it, const char **ret_key,

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/time.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
@@ -56,4 +57,29 @@ void time_rfc3339(char dst[TIME_RFC3339_SIZE], int64_t real_ms)
 	(void)gmtime_r(&sec, &tm);
 	n = strftime(dst, TIME_RFC3339_SIZE, "%Y-%m-%dT%H:%M:%S", &tm);
 	(void)snprintf(dst + n, TIME_RFC3339_SIZE - n, ".%03uZ", ms % 1000);
+}
+
+int time_from_rfc3339(struct str text, int64_t *ret_ms)
+{
+	struct tm tm = { .tm_isdst = 0 };
+	char copy[TIME_RFC3339_SIZE + 1] = "", *rest;
+	int64_t fraction = 0, scale = 100;
+	time_t seconds;
+
+	if (str_copy(copy, sizeof(copy), text) < 0)
+		return -EINVAL;
+	rest = strptime(copy, "%Y-%m-%d", &tm);
+	if (rest && *rest == 'T') {
+		rest = strptime(rest, "T%H:%M:%S", &tm);
+		if (rest && *rest == '.')
+			for (rest++; *rest >= '0' && *rest <= '9'; rest++, scale /= 10)
+				fraction += (*rest - '0') * scale;
+		if (rest && *rest++ != 'Z')
+			rest = NULL;
+	}
+	seconds = rest && !*rest ? timegm(&tm) : -1;
+	if (seconds < 0)
+		return -EINVAL;
+	*ret_ms = (int64_t)seconds * 1000 + fraction;
+	return 0;
 }

@@ -3,6 +3,7 @@
 #define CAY_BASE_TIME_H
 
 #include "base/macro.h"
+#include "base/str.h"
 
 #define TIME_RFC3339_SIZE 32
 #define TIME_BOOT_ID_SIZE 40
@@ -14,5 +15,7 @@ int64_t time_mono_us(void); /* for durations */
 void time_boot_id(char dst[TIME_BOOT_ID_SIZE]);
 /* "2026-11-16T00:42:00.123Z" */
 void time_rfc3339(char dst[TIME_RFC3339_SIZE], int64_t real_ms);
+/* "2026-11-16T00:42:00Z" with or without a fraction, or only the date. 0 or -EINVAL. */
+int time_from_rfc3339(struct str text, int64_t *ret_ms) _must_check_;
 
 #endif

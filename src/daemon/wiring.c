@@ -10,6 +10,7 @@
 #include "daemon/engines.h"
 #include "daemon/secure.h"
 #include "daemon/state.h"
+#include "face/e2b/e2b.h"
 #include "face/rest/rest.h"
 #include "http/server.h"
 #include "net/loop.h"
@@ -25,6 +26,7 @@ struct wiring {
 	struct loop *loop;
 	struct service *service;
 	struct rest *rest;
+	struct e2b *e2b;
 	struct dispatch dispatch;
 	struct http_server *server;
 	struct secure *secure; /* NULL: no TLS */
@@ -131,12 +133,18 @@ static int open_front(struct wiring *wiring, int listen_fd, int redirect_fd, str
 				      .port = state_url_port(str_of(wiring->url)),
 				      .on_shutdown = on_shutdown,
 				      .arg = wiring };
+	struct e2b_config e2b = { .service = wiring->service,
+				  .allowed_hosts = config.allowed_hosts,
+				  .port = config.port };
 	int r = rest_new(&config, &wiring->rest);
 
 	if (secure_new(wiring->config, wiring->loop, config.port, &wiring->secure, err) < 0)
 		return -1;
 	if (wiring->secure)
 		dispatch_add(&wiring->dispatch, secure_redirects, secure_redirect, wiring->secure);
+	if (r == 0)
+		r = e2b_new(&e2b, &wiring->e2b);
+	dispatch_add(&wiring->dispatch, e2b_takes, e2b_handle, wiring->e2b);
 	/* Faces that own certain hosts or headers go before this line; the last takes the rest. */
 	dispatch_add(&wiring->dispatch, NULL, rest_handle, wiring->rest);
 	if (r == 0)
@@ -146,6 +154,7 @@ static int open_front(struct wiring *wiring, int listen_fd, int redirect_fd, str
 		rest_set_server(wiring->rest, wiring->server);
 		if (open_secure(wiring, err) < 0)
 			return -1;
+		e2b_set_server(wiring->e2b, wiring->server);
 		r = http_server_listen(wiring->server, listen_fd);
 	}
 	if (r == 0 && redirect_fd >= 0)
@@ -193,11 +202,14 @@ void wiring_free(struct wiring *wiring)
 	loop_timer_free(wiring->ready_timer);
 	if (wiring->rest)
 		rest_set_server(wiring->rest, NULL);
+	if (wiring->e2b)
+		e2b_set_server(wiring->e2b, NULL);
 	if (wiring->server)
 		http_server_free(wiring->server);
 	secure_free(wiring->secure);
 	service_close(wiring->service);
 	rest_free(wiring->rest);
+	e2b_free(wiring->e2b);
 	engines_done();
 	loop_free(wiring->loop);
 	free(wiring);

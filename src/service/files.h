@@ -74,6 +74,7 @@ struct files_spec {
 	bool follow, recursive, overwrite, missing_ok;
 	bool parents, fsync, exclusive;
 	bool ignore_case, fixed, gitignore, include_hidden, replace_all;
+	bool details; /* of entries: what links lead to, metadata */
 };
 
 /* One file of a batch, as the face has decoded it. */

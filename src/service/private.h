@@ -98,6 +98,7 @@ struct service {
 	uint32_t usage_count, metered_count, history_count;
 	int64_t alive_ms; /* when the engines last knew their sandboxes */
 
+	uint8_t access_secret[32]; /* see access.c */
 	struct map keys_by_hash;
 	struct map keys_by_id;
 	struct template *templates;
@@ -407,6 +408,7 @@ void files_stop_all(struct service *service);
 /* auth.c, quota.c, template.c, idempotency.c */
 int auth_load(struct service *service, struct err *err) _must_check_;
 void auth_done(struct service *service);
+int access_load(struct service *service, struct err *err) _must_check_;
 struct key *auth_by_id(const struct service *service, const char *id);
 extern const char *const quota_names[];
 int64_t quota_limit(const struct service *service, const struct key *key,

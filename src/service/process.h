@@ -32,6 +32,7 @@ struct exec_spec {
 	struct str name;		  /* empty: none */
 	struct str stdin_text, stdin_b64; /* at most one of them */
 	int64_t timeout_sec;		  /* 0: none */
+	int64_t timeout_ms;		  /* instead of it, where seconds are too coarse; 0: not */
 	int64_t max_output_bytes;	  /* exec_start() only */
 	int64_t cols, rows;		  /* with tty */
 	bool stdin_open;

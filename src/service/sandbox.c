@@ -304,13 +304,27 @@ static bool matches(const struct sandbox *sandbox, const struct sandbox_filter *
 const struct sandbox *sandbox_list_next(struct service *service, const struct key *key,
 					const struct sandbox_filter *filter, int64_t *cursor)
 {
-	for (struct sandbox *at = service->newest; at; at = at->prev) {
-		if (at->seq >= *cursor || !visible(at, key) || !matches(at, filter))
+	bool up = filter->oldest_first;
+
+	for (struct sandbox *at = up ? service->oldest : service->newest; at;
+	     at = up ? at->next : at->prev) {
+		if ((up ? at->seq <= *cursor : at->seq >= *cursor) || !visible(at, key) ||
+		    !matches(at, filter))
 			continue;
 		*cursor = at->seq;
 		return at;
 	}
 	return NULL;
+}
+
+bool sandbox_has_users(const struct sandbox *sandbox)
+{
+	return (sandbox->engine->capabilities & ENGINE_CAN_ISOLATE) != 0;
+}
+
+int64_t sandbox_expires_ms(const struct sandbox *sandbox)
+{
+	return clock_expires_ms(sandbox);
 }
 
 static void write_pool(const struct sandbox *sandbox, struct json_writer *w)

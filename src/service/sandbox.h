@@ -216,6 +216,9 @@ int sandbox_when_ready(struct sandbox *sandbox, bool wake, sandbox_ready_fn fn, 
 		       struct sandbox_wait **ret_wait, struct err *err) _must_check_;
 void sandbox_wait_cancel(struct sandbox_wait *wait); /* before fn was called */
 bool sandbox_ready(const struct sandbox *sandbox);   /* its inside can be talked to */
+/* It has the template's users; else everything in it runs as the daemon's. */
+bool sandbox_has_users(const struct sandbox *sandbox);
+int64_t sandbox_expires_ms(const struct sandbox *sandbox); /* wall clock; 0: never */
 /* Somebody uses it: the idle clock starts again. */
 void sandbox_touch(struct sandbox *sandbox);
 
@@ -223,8 +226,10 @@ struct sandbox_filter {
 	int state; /* -1: any */
 	struct str template, engine, external_workspace_id;
 	struct str metadata_key, metadata_value; /* key.p NULL: any */
+	bool oldest_first;
 };
-/* Newest first: the next visible one older than *cursor (INT64_MAX for the start) that matches. */
+/* Newest first: the next visible one older than *cursor (INT64_MAX for the start) that matches; or
+ * oldest first, younger than it (0 for the start). */
 const struct sandbox *sandbox_list_next(struct service *service, const struct key *key,
 					const struct sandbox_filter *filter, int64_t *cursor);
 

@@ -285,7 +285,7 @@ static int open_store(struct service *service, struct err *err)
 static int start(struct service *service, struct err *err)
 {
 	if (open_store(service, err) < 0 || auth_load(service, err) < 0 ||
-	    bus_open(service, err) < 0)
+	    access_load(service, err) < 0 || bus_open(service, err) < 0)
 		return -1;
 	if (loop_timer_new(service->loop, expiry_on_timer, service, &service->deadline_timer) < 0 ||
 	    loop_timer_new(service->loop, on_tick, service, &service->tick_timer) < 0)

@@ -253,7 +253,7 @@ static int build_rest(struct spec_build *b, const struct sandbox *sandbox,
 		if (!b->exec.name)
 			return no_memory(err);
 	}
-	b->exec.timeout_ms = spec->timeout_sec * 1000;
+	b->exec.timeout_ms = spec->timeout_ms ? spec->timeout_ms : spec->timeout_sec * 1000;
 	b->exec.output_max_bytes = (size_t)spec->max_output_bytes;
 	b->exec.stdin_open = spec->stdin_open || spec->tty;
 	b->exec.tty = spec->tty;

@@ -5,6 +5,7 @@
 
 #include "base/buf.h"
 #include "base/json.h"
+#include "face/hosts.h"
 #include "face/rest/field.h"
 #include "face/rest/rest.h"
 #include "http/server.h"
@@ -82,8 +83,7 @@ struct rest {
 	struct buf scratch; /* a piece of output whose first bytes came before */
 	struct rest_counters counters;
 	int64_t started_us;
-	char **hosts;
-	size_t host_count;
+	struct face_hosts hosts;
 };
 
 /* A call whose answer comes later. Owner: rest->pendings until pending_end(). */
@@ -161,11 +161,9 @@ void answer_write_error(struct json_writer *w, const char *request_id, const str
 struct str answer_error_text(struct rest *rest, const char *request_id, const struct err *err);
 
 /* guard.c: 0 or -1 with err set. */
-int guard_host(const struct rest *rest, const struct http_req *req, struct err *err) _must_check_;
 int guard_origin(const struct http_req *req, bool socket, struct err *err) _must_check_;
 int guard_media_type(struct rest_call *call, struct err *err) _must_check_;
 struct key *guard_key(const struct rest *rest, const struct http_req *req, struct err *err);
-int guard_hosts_parse(struct rest *rest) _must_check_;
 
 /* route.c */
 const struct route *route_find(const struct http_req *req, struct str args[2], char *allow,

@@ -5,6 +5,7 @@
 #include <strings.h>
 #include <time.h>
 
+#include "face/range.h"
 #include "face/rest/files.h"
 
 /* ---- conditions ---- */
@@ -25,51 +26,6 @@ static bool names_etag(struct str list, const char *etag)
 			return true;
 	}
 	return false;
-}
-
-static int bad_range(struct err *err)
-{
-	return err_set(err, ERR_RANGE_NOT_SATISFIABLE,
-		       "Range must be one range: bytes=FIRST-LAST, bytes=FIRST- or bytes=-COUNT");
-}
-
-/* A number beyond all files stands for the end of any. */
-static int range_number(struct str s, uint64_t *ret)
-{
-	int r = str_to_u64(s, INT64_MAX - 1, ret);
-
-	if (r != -ERANGE)
-		return r;
-	*ret = INT64_MAX - 1;
-	return 0;
-}
-
-/* "bytes=0-99", "bytes=100-", "bytes=-5". Other units are not ours to understand. */
-static int read_range(struct http_req *req, struct files_spec *spec, struct err *err)
-{
-	const struct str *header = http_req_header(req, "range");
-	struct str range, first, last;
-	uint64_t a = 0, b = 0;
-
-	if (!header || header->n < 6 || strncasecmp(header->p, "bytes=", 6) != 0)
-		return 0;
-	range = str_trim((struct str){ header->p + 6, header->n - 6 }, " \t");
-	if (!str_cut(range, '-', &first, &last))
-		return bad_range(err);
-	if (first.n == 0) {
-		if (range_number(last, &b) < 0 || b == 0)
-			return bad_range(err);
-		spec->has_range = spec->has_suffix = true;
-		spec->range_suffix = (int64_t)b;
-		return 0;
-	}
-	if (range_number(first, &a) < 0 || (last.n && (range_number(last, &b) < 0 || b < a)))
-		return bad_range(err);
-	spec->has_range = true;
-	spec->range_begin = (int64_t)a;
-	spec->has_length = last.n != 0;
-	spec->range_length = last.n ? (int64_t)(b - a + 1) : 0;
-	return 0;
 }
 
 /* ---- download ---- */
@@ -345,7 +301,7 @@ void files_download(struct rest_call *call)
 	t = transfer_new(call, &err);
 	if (t && (files_spec_read(call, &t->spec, &err) < 0 ||
 		  (call->route->op == FILES_READ && req->method == HTTP_GET &&
-		   read_range(req, &t->spec, &err) < 0))) {
+		   face_range_read(req, &t->spec, &err) < 0))) {
 		(void)transfer_end(t);
 		t = NULL;
 	}

@@ -1,69 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What every call must pass before a handler sees it: host, origin, key, media type. */
-#include <errno.h>
-
 #include "face/rest/call.h"
-
-int guard_hosts_parse(struct rest *rest)
-{
-	const char *at = rest->config.allowed_hosts ? rest->config.allowed_hosts : "";
-
-	while (*at) {
-		size_t n = strcspn(at, " ,\t");
-		char **hosts;
-
-		if (n == 0) {
-			at++;
-			continue;
-		}
-		hosts = realloc(rest->hosts, (rest->host_count + 1) * sizeof(*hosts));
-		if (!hosts)
-			return -ENOMEM;
-		rest->hosts = hosts;
-		hosts[rest->host_count] = strndup(at, n);
-		if (!hosts[rest->host_count])
-			return -ENOMEM;
-		rest->host_count++;
-		at += n;
-	}
-	return 0;
-}
-
-/* Whether a Host header is that name, with our port or none. A name that brings its own port is
- * taken as it is. */
-static bool host_is(const struct rest *rest, const struct http_req *req, const char *name)
-{
-	const struct str *raw = http_req_header(req, "host");
-	size_t n = strlen(name);
-	struct str port;
-	uint64_t number = 0;
-
-	if (raw && str_eq_nocase(*raw, name))
-		return true;
-	if (!str_eq_nocase(req->host, name))
-		return false;
-	if (!raw || raw->n <= n || !rest->config.port)
-		return true;
-	port = (struct str){ raw->p + n + 1, raw->n - n - 1 };
-	return raw->p[n] == ':' && str_to_u64(port, UINT16_MAX, &number) == 0 &&
-	       number == rest->config.port;
-}
-
-/* A page of another site whose name was made to point here sends its own name. */
-int guard_host(const struct rest *rest, const struct http_req *req, struct err *err)
-{
-	static const char *const own[] = { "127.0.0.1", "localhost", "[::1]" };
-	const struct str *raw = http_req_header(req, "host");
-
-	for (size_t i = 0; i < ARRAY_LEN(own); i++)
-		if (host_is(rest, req, own[i]))
-			return 0;
-	for (size_t i = 0; i < rest->host_count; i++)
-		if (host_is(rest, req, rest->hosts[i]))
-			return 0;
-	return err_set(err, ERR_HOST_NOT_ALLOWED, "host '%.*s' is not served here",
-		       raw ? (int)MIN(raw->n, 128) : 0, raw ? raw->p : "");
-}
 
 /* Browsers name the page that asks; programs do not. Only our own page may change things, and open
  * WebSockets: those are bound by no other rule of the browser. */

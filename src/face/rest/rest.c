@@ -21,7 +21,7 @@ int rest_new(const struct rest_config *config, struct rest **ret)
 	buf_init(&rest->out, ANSWER_LIMIT);
 	buf_init(&rest->openapi, 1024 * 1024);
 	buf_init(&rest->scratch, 1024 * 1024);
-	r = guard_hosts_parse(rest);
+	r = face_hosts_init(&rest->hosts, config->allowed_hosts, config->port);
 	if (r == 0)
 		r = openapi_write(&rest->openapi);
 	if (r < 0) {
@@ -43,9 +43,7 @@ void rest_free(struct rest *rest)
 	events_done(rest);
 	while (rest->pendings)
 		(void)pending_end(rest->pendings);
-	for (size_t i = 0; i < rest->host_count; i++)
-		free(rest->hosts[i]);
-	free(rest->hosts);
+	face_hosts_done(&rest->hosts);
 	buf_done(&rest->out);
 	buf_done(&rest->openapi);
 	buf_done(&rest->scratch);
@@ -147,7 +145,7 @@ void rest_handle(void *ctx, struct http_req *req)
 	}
 	call->rest = rest;
 	call->req = req;
-	if (guard_host(rest, req, &err) < 0) {
+	if (face_hosts_check(&rest->hosts, req, &err) < 0) {
 		answer_error(rest, req, &err);
 		return;
 	}

@@ -2,9 +2,6 @@
 /* GET /v1/usage and .../sandboxes/{id}/usage */
 #include "service/usage.h"
 
-#include <stdio.h>
-#include <time.h>
-
 #include "base/time.h"
 #include "face/rest/call.h"
 #include "service/bus.h"
@@ -40,33 +37,12 @@ const struct field usage_query[] = { WINDOW_QUERY,
 				     { .type = FIELD_END } };
 #undef AT
 
-/* "2026-11-16T00:42:00Z", with or without a fraction; or only the date. */
 static int parse_time(const char *name, struct str text, int64_t *ret_ms, struct err *err)
 {
-	struct tm tm = { .tm_isdst = 0 };
-	char copy[33] = "", *rest;
-	int64_t fraction = 0, scale = 100;
-	time_t seconds;
-
-	if (!text.n)
+	if (!text.n || time_from_rfc3339(text, ret_ms) == 0)
 		return 0;
-	if (str_copy(copy, sizeof(copy), text) < 0)
-		copy[0] = '\0';
-	rest = strptime(copy, "%Y-%m-%d", &tm);
-	if (rest && *rest == 'T') {
-		rest = strptime(rest, "T%H:%M:%S", &tm);
-		if (rest && *rest == '.')
-			for (rest++; *rest >= '0' && *rest <= '9'; rest++, scale /= 10)
-				fraction += (*rest - '0') * scale;
-		if (rest && *rest++ != 'Z')
-			rest = NULL;
-	}
-	seconds = rest && !*rest ? timegm(&tm) : -1;
-	if (seconds < 0)
-		return err_set(err, ERR_INVALID_REQUEST,
-			       "%s must be a time in UTC such as 2026-11-16T00:00:00Z", name);
-	*ret_ms = (int64_t)seconds * 1000 + fraction;
-	return 0;
+	return err_set(err, ERR_INVALID_REQUEST,
+		       "%s must be a time in UTC such as 2026-11-16T00:00:00Z", name);
 }
 
 static int read_query(struct rest_call *call, const struct field *fields, struct usage_query *ret,

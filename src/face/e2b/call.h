@@ -1,0 +1,176 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Inside src/face/e2b only: one call, its routes, and how it is answered. */
+#ifndef CAY_FACE_E2B_CALL_H
+#define CAY_FACE_E2B_CALL_H
+
+#include "base/buf.h"
+#include "base/json.h"
+#include "face/e2b/e2b.h"
+#include "face/hosts.h"
+#include "http/server.h"
+#include "service/access.h"
+#include "service/auth.h"
+#include "service/sandbox.h"
+#include "service/service.h"
+
+#define E2B_BODY_LIMIT (1024 * 1024)
+#define E2B_RPC_LIMIT (4 * 1024 * 1024) /* input for a program comes in base64 */
+#define E2B_ANSWER_LIMIT (48 * 1024 * 1024)
+#define E2B_ENVD_PORT 49983
+#define E2B_ENVD_VERSION "0.6.13" /* the newest that clients look for: all they know is there */
+#define E2B_USER "user"
+#define E2B_TIMEOUT_SEC 300   /* of a sandbox, when none is told */
+#define E2B_TIMEOUT_V1_SEC 15 /* by the older call */
+#define E2B_KEEPALIVE_SEC 90  /* of streams, unless the client says otherwise */
+#define E2B_USER_MAX 64
+
+struct e2b_call;
+
+/* How the answer of a call looks when it is an error. */
+enum e2b_style {
+	E2B_PLAIN,  /* {"code":404,"message":".."} */
+	E2B_UNARY,  /* {"code":"not_found","message":".."} */
+	E2B_STREAM, /* 200, and the same in the last envelope */
+};
+
+struct e2b_route {
+	enum http_method method;
+	const char *pattern; /* "/sandboxes/{id}": a brace takes one segment */
+	uint32_t scope;	     /* enum auth_scope */
+	void (*handle)(struct e2b_call *call);
+	int arg; /* for handlers of several routes */
+};
+extern const struct e2b_route e2b_routes[];
+extern const size_t e2b_route_count;
+
+/* Lives in the request's arena, as long as the request. */
+struct e2b_call {
+	struct e2b *e2b;
+	struct http_req *req;
+	const struct e2b_route *route; /* of the control plane */
+	const struct rpc *rpc;	       /* of envd's calls, but for its few plain paths */
+	enum e2b_style style;
+	struct key *key;
+	struct str args[2]; /* what the braces took, decoded */
+	struct str body;
+	struct json *doc;	 /* the parsed body; freed after the handler returns */
+	struct sandbox *sandbox; /* of envd; good while the handler runs */
+	slot_handle sandbox_handle;
+	struct sandbox_wait *wait;
+	void (*then)(struct e2b_call *call); /* when the sandbox's inside can be talked to */
+	char user[E2B_USER_MAX + 1];	     /* who acts inside; "": the engine has no users */
+	bool user_told;
+	void *data; /* of the handler, in the arena */
+};
+
+/* Owner: the daemon's wiring. */
+struct e2b {
+	struct e2b_config config;
+	struct face_hosts hosts;
+	struct service *service;
+	struct http_server *server;
+	struct buf out; /* the answer being written */
+	struct pending *pendings;
+	struct flow *flows; /* streams of processes and watches */
+	struct transfer *transfers;
+	struct watcher *watchers;
+	uint32_t watcher_count;
+	struct loop_timer *beat;
+};
+
+/* A call whose answer comes later. Owner: e2b->pendings until e2b_pending_end(). */
+struct pending {
+	struct pending *prev, *next;
+	struct e2b *e2b;
+	slot_handle req;
+	struct e2b_call *call; /* good as long as the request is */
+	slot_handle sandbox;
+	int status;	 /* of success */
+	struct buf list; /* an answer that grows */
+	struct json_writer w;
+	int64_t count;
+	void *data;
+};
+/* NULL: answered. */
+struct pending *e2b_pending_new(struct e2b_call *call);
+/* Unlinks and frees; the request, or NULL when its client has gone. */
+struct http_req *e2b_pending_end(struct pending *pending);
+/* r < 0: the service did not take the call. */
+void e2b_pending_begun(struct pending *pending, int r, const struct err *err);
+
+/* ---- answers (answer.c) ---- */
+
+struct json_writer e2b_answer_begin(struct e2b *e2b);
+void e2b_answer_send(struct e2b_call *call, int status, struct json_writer *w);
+void e2b_answer_send_with(struct e2b_call *call, int status, struct json_writer *w,
+			  const struct http_header *extra, size_t count);
+void e2b_answer_text(struct e2b_call *call, int status, struct str json);
+void e2b_answer_empty(struct e2b_call *call, int status);
+/* In the style of the call. */
+void e2b_answer_error(struct e2b_call *call, const struct err *err);
+/* A status of E2B's own that no code of ours stands for. */
+void e2b_answer_status(struct e2b_call *call, int status, const char *fmt, ...) _printf_(3, 4);
+/* envd's proxy: there is no such sandbox, or it does not run. */
+void e2b_answer_no_sandbox(struct e2b_call *call, struct str id, const char *message);
+int error_status(const struct err *err);
+const char *error_rpc_code(const struct err *err);
+/* What clients read: E2B's own words where they compare them. */
+void error_message(const struct err *err, const char *user, char *dst, size_t size);
+/* Which field the error is about: what stands before its first colon. */
+bool error_is_about(const struct err *err, const char *field);
+
+/* ---- e2b.c ---- */
+
+/* The sandbox of args[0]; NULL: answered. */
+struct sandbox *call_sandbox(struct e2b_call *call);
+/* doc's member of that type; NULL when absent or null. Another type: answered, and *ok false. */
+const struct json *call_member(struct e2b_call *call, const char *key, enum json_type type,
+			       bool *ok);
+int64_t call_int(struct e2b_call *call, const char *key, int64_t fallback, int64_t min, int64_t max,
+		 bool *ok);
+bool call_bool(struct e2b_call *call, const char *key, bool fallback, bool *ok);
+struct str call_str(struct e2b_call *call, const char *key, bool *ok);
+/* Query parameters; malformed: answered, and *ok false. */
+struct str call_query(struct e2b_call *call, const char *key, bool *ok);
+const struct json *json_get(const struct json *object, const char *key); /* NULL: absent or null */
+struct str json_get_str(const struct json *object, const char *key); /* p NULL: no string there */
+
+/* ---- what stands for a sandbox (session.c) ---- */
+
+void session_write(const struct e2b *e2b, const struct sandbox *sandbox, struct json_writer *w,
+		   const char *key);
+void session_write_listed(const struct sandbox *sandbox, struct json_writer *w);
+void session_write_detail(const struct e2b *e2b, const struct sandbox *sandbox,
+			  struct json_writer *w);
+
+/* ---- the control plane's handlers ---- */
+
+void e2b_sandboxes_create(struct e2b_call *call);
+void e2b_sandboxes_list(struct e2b_call *call);
+void e2b_sandboxes_get(struct e2b_call *call);
+void e2b_sandboxes_kill(struct e2b_call *call);
+void e2b_sandboxes_timeout(struct e2b_call *call);
+void e2b_sandboxes_network(struct e2b_call *call);
+void e2b_life_connect(struct e2b_call *call);
+void e2b_life_resume(struct e2b_call *call);
+void e2b_life_pause(struct e2b_call *call);
+void e2b_life_fork(struct e2b_call *call);
+void e2b_snapshots_create(struct e2b_call *call);
+void e2b_snapshots_list(struct e2b_call *call);
+void e2b_templates_delete(struct e2b_call *call);
+void e2b_templates_alias(struct e2b_call *call);
+void e2b_templates_list(struct e2b_call *call);
+void e2b_templates_get(struct e2b_call *call);
+void e2b_templates_tags(struct e2b_call *call);
+void e2b_metrics_of_one(struct e2b_call *call);
+void e2b_metrics_of_many(struct e2b_call *call);
+void e2b_logs_read(struct e2b_call *call);
+void not_here(struct e2b_call *call); /* a part of E2B that the product does not have */
+
+/* "ns/name:tag" without what is around the name. */
+struct str template_name_of(struct str id);
+/* Its snapshot by id or by the name it was given; NULL: none. */
+struct snapshot;
+struct snapshot *snapshot_of(struct e2b_call *call, struct str id);
+
+#endif

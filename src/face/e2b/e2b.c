@@ -1,0 +1,356 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "face/e2b/e2b.h"
+
+#include <errno.h>
+
+#include "face/e2b/envd.h"
+
+int e2b_new(const struct e2b_config *config, struct e2b **ret)
+{
+	struct e2b *e2b = calloc(1, sizeof(*e2b));
+	int r;
+
+	if (!e2b)
+		return -ENOMEM;
+	e2b->config = *config;
+	e2b->service = config->service;
+	buf_init(&e2b->out, E2B_ANSWER_LIMIT);
+	r = face_hosts_init(&e2b->hosts, config->allowed_hosts, config->port);
+	if (r < 0) {
+		e2b_free(e2b);
+		return r;
+	}
+	*ret = e2b;
+	return 0;
+}
+
+void e2b_free(struct e2b *e2b)
+{
+	if (!e2b)
+		return;
+	e2b->server = NULL;
+	flows_done(e2b);
+	e2b_transfers_done(e2b);
+	watchers_done(e2b);
+	while (e2b->pendings)
+		(void)e2b_pending_end(e2b->pendings);
+	face_hosts_done(&e2b->hosts);
+	buf_done(&e2b->out);
+	free(e2b);
+}
+
+void e2b_set_server(struct e2b *e2b, struct http_server *server)
+{
+	e2b->server = server;
+}
+
+/* ---- what is asked for ---- */
+
+const struct json *json_get(const struct json *object, const char *key)
+{
+	const struct json *value;
+	const char *name;
+	void *it = NULL;
+
+	if (!object || json_type(object) != JSON_OBJECT)
+		return NULL;
+	while (json_next(object, &it, &name, &value))
+		if (strcmp(name, key) == 0)
+			return json_type(value) == JSON_NULL ? NULL : value;
+	return NULL;
+}
+
+struct str json_get_str(const struct json *object, const char *key)
+{
+	const struct json *value = json_get(object, key);
+
+	return value && json_type(value) == JSON_STRING ? json_str(value) : (struct str){ NULL, 0 };
+}
+
+static void bad_member(struct e2b_call *call, const char *key, const char *what, bool *ok)
+{
+	struct err err;
+
+	if (*ok) {
+		(void)err_set(&err, ERR_INVALID_REQUEST, "%s: %s", key, what);
+		e2b_answer_error(call, &err);
+	}
+	*ok = false;
+}
+
+const struct json *call_member(struct e2b_call *call, const char *key, enum json_type type,
+			       bool *ok)
+{
+	static const char *const words[] = {
+		[JSON_BOOL] = "must be true or false", [JSON_INT] = "must be a whole number",
+		[JSON_STRING] = "must be a string",    [JSON_ARRAY] = "must be an array",
+		[JSON_OBJECT] = "must be an object",
+	};
+	const struct json *value = *ok ? json_get(call->doc, key) : NULL;
+
+	if (!value || json_type(value) == type)
+		return value;
+	bad_member(call, key, words[type], ok);
+	return NULL;
+}
+
+int64_t call_int(struct e2b_call *call, const char *key, int64_t fallback, int64_t min, int64_t max,
+		 bool *ok)
+{
+	const struct json *value = call_member(call, key, JSON_INT, ok);
+
+	if (!value)
+		return fallback;
+	if (json_int(value) < min || json_int(value) > max) {
+		struct err err;
+
+		(void)err_set(&err, ERR_INVALID_REQUEST, "%s: must be from %lld to %lld", key,
+			      (long long)min, (long long)max);
+		e2b_answer_error(call, &err);
+		*ok = false;
+	}
+	return json_int(value);
+}
+
+bool call_bool(struct e2b_call *call, const char *key, bool fallback, bool *ok)
+{
+	const struct json *value = call_member(call, key, JSON_BOOL, ok);
+
+	return value ? json_bool(value) : fallback;
+}
+
+struct str call_str(struct e2b_call *call, const char *key, bool *ok)
+{
+	const struct json *value = call_member(call, key, JSON_STRING, ok);
+	struct str s = value ? json_str(value) : (struct str){ NULL, 0 };
+
+	if (s.n && memchr(s.p, 0, s.n)) {
+		bad_member(call, key, "must not contain NUL", ok);
+		s = (struct str){ NULL, 0 };
+	}
+	return s;
+}
+
+struct str call_query(struct e2b_call *call, const char *key, bool *ok)
+{
+	struct str value = { NULL, 0 };
+
+	if (*ok && http_req_query(call->req, key, &value) < 0)
+		bad_member(call, key, "is malformed", ok);
+	return value;
+}
+
+struct sandbox *call_sandbox(struct e2b_call *call)
+{
+	struct err err;
+	struct sandbox *sandbox = sandbox_find(call->e2b->service, call->key, call->args[0], &err);
+
+	if (!sandbox)
+		e2b_answer_error(call, &err);
+	return sandbox;
+}
+
+/* ---- routing ---- */
+
+static bool cut_segment(struct str *rest, struct str *ret)
+{
+	struct str tail = { "", 0 };
+
+	if (rest->n == 0 || rest->p[0] != '/')
+		return false;
+	*rest = (struct str){ rest->p + 1, rest->n - 1 };
+	if (str_cut(*rest, '/', ret, &tail)) {
+		*rest = (struct str){ ret->p + ret->n, rest->n - ret->n };
+		return true;
+	}
+	*ret = *rest;
+	*rest = (struct str){ "", 0 };
+	return true;
+}
+
+static bool route_matches(const struct e2b_route *route, struct str path, struct str args[2])
+{
+	struct str pattern = str_of(route->pattern), want, got;
+	size_t n = 0;
+
+	while (cut_segment(&pattern, &want)) {
+		if (!cut_segment(&path, &got))
+			return false;
+		if (want.n && want.p[0] == '{') {
+			if (got.n == 0)
+				return false;
+			args[n++] = got;
+		} else if (!str_eq(want, got)) {
+			return false;
+		}
+	}
+	return path.n == 0;
+}
+
+/* args stay encoded; *known: another method is there. */
+static const struct e2b_route *route_find(const struct http_req *req, struct str args[2],
+					  bool *known)
+{
+	for (size_t i = 0; i < e2b_route_count; i++) {
+		if (!route_matches(&e2b_routes[i], req->path, args))
+			continue;
+		*known = true;
+		if (e2b_routes[i].method == req->method)
+			return &e2b_routes[i];
+	}
+	return NULL;
+}
+
+/* The first segments of the control plane's paths; none of the REST face's begins so. */
+static bool is_control_path(struct str path)
+{
+	static const char *const first[] = { "sandboxes", "templates", "snapshots",    "secrets",
+					     "volumes",	  "teams",     "volumecontent" };
+	struct str segment = { "", 0 };
+
+	if (!cut_segment(&path, &segment))
+		return false;
+	if ((str_is(segment, "v2") || str_is(segment, "v3")) && !cut_segment(&path, &segment))
+		return false;
+	for (size_t i = 0; i < ARRAY_LEN(first); i++)
+		if (str_is(segment, first[i]))
+			return true;
+	return false;
+}
+
+/* A page that a person opens is not a call of a client. */
+static bool is_browser(const struct http_req *req)
+{
+	const struct str *accept = http_req_header(req, "accept");
+
+	return req->method == HTTP_GET && accept && str_starts(*accept, "text/html");
+}
+
+bool e2b_takes(void *face, const struct http_req *req)
+{
+	(void)face;
+	return envd_takes(req) || (is_control_path(req->path) && !is_browser(req));
+}
+
+/* ---- the control plane ---- */
+
+static struct key *find_key(struct e2b_call *call, struct err *err)
+{
+	const struct str *header = http_req_header(call->req, "x-api-key");
+	struct str text = { NULL, 0 };
+	struct key *key;
+
+	if (header)
+		text = *header;
+	else if ((header = http_req_header(call->req, "authorization")) && header->n > 7 &&
+		 str_eq_nocase((struct str){ header->p, 7 }, "bearer "))
+		text = str_trim((struct str){ header->p + 7, header->n - 7 }, " ");
+	key = text.p ? auth_find(call->e2b->service, text) : NULL;
+	if (!key)
+		(void)err_set(err, ERR_UNAUTHENTICATED,
+			      text.p ? "Invalid API key" : "API key is missing: set X-API-KEY");
+	return key;
+}
+
+static int check_key(struct e2b_call *call, struct err *err)
+{
+	call->key = find_key(call, err);
+	if (!call->key)
+		return -1;
+	if (call->route && !key_may(call->key, call->route->scope))
+		return err_set(err, ERR_FORBIDDEN, "this key lacks a scope for this call");
+	return 0;
+}
+
+static void run(struct e2b_call *call)
+{
+	call->route->handle(call);
+	json_free(TAKE_PTR(call->doc));
+}
+
+static void on_body(void *arg, struct http_req *req, int status, struct str body)
+{
+	struct e2b_call *call = arg;
+	struct err err;
+
+	(void)req;
+	if (call_body(call, status, body, &err) < 0 ||
+	    check_key(call, &err) < 0) { /* it may have been deleted while the body came */
+		json_free(TAKE_PTR(call->doc));
+		e2b_answer_error(call, &err);
+		return;
+	}
+	run(call);
+}
+
+int call_body(struct e2b_call *call, int status, struct str body, struct err *err)
+{
+	if (status == -EFBIG)
+		return err_set(err, ERR_PAYLOAD_TOO_LARGE, "the body is too large");
+	if (status == -ETIMEDOUT)
+		return err_set(err, ERR_TIMEOUT, "the body did not come in time");
+	if (status < 0)
+		return err_set(err, ERR_INVALID_REQUEST, "the body is malformed");
+	call->body = body;
+	call->doc = json_parse(body.n ? body : STR_LIT("{}"), err);
+	if (!call->doc)
+		return -1;
+	if (json_type(call->doc) == JSON_OBJECT)
+		return 0;
+	json_free(TAKE_PTR(call->doc));
+	return err_set(err, ERR_INVALID_REQUEST, "the body must be a JSON object");
+}
+
+static int decode_args(struct e2b_call *call, struct err *err)
+{
+	for (size_t i = 0; i < ARRAY_LEN(call->args); i++)
+		if (call->args[i].p &&
+		    http_decode(call->req->arena, call->args[i], false, &call->args[i]) < 0)
+			return err_set(err, ERR_INVALID_REQUEST, "the path is malformed");
+	return 0;
+}
+
+static void control(struct e2b_call *call)
+{
+	struct http_req *req = call->req;
+	bool known = false;
+	struct err err;
+
+	call->route = route_find(req, call->args, &known);
+	if (face_hosts_check(&call->e2b->hosts, req, &err) < 0 || check_key(call, &err) < 0 ||
+	    decode_args(call, &err) < 0) {
+		e2b_answer_error(call, &err);
+		return;
+	}
+	if (!call->route) {
+		e2b_answer_status(call, known ? 405 : 404,
+				  known ? "method not allowed" : "no such path");
+		return;
+	}
+	if (http_req_header(req, "origin") && req->method != HTTP_GET) {
+		e2b_answer_status(call, 403, "pages of browsers may not change anything here");
+		return;
+	}
+	if (req->has_body && http_req_read_body(req, E2B_BODY_LIMIT, on_body, call) == 0)
+		return;
+	if (call_body(call, 0, (struct str){ "", 0 }, &err) < 0)
+		e2b_answer_error(call, &err);
+	else
+		run(call);
+}
+
+void e2b_handle(void *face, struct http_req *req)
+{
+	struct e2b_call *call = arena_alloc(req->arena, sizeof(*call));
+
+	if (!call) {
+		http_reply(req, 503, NULL, 0, (struct str){ "", 0 });
+		return;
+	}
+	call->e2b = face;
+	call->req = req;
+	if (envd_takes(req))
+		envd_handle(call);
+	else
+		control(call);
+}

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The E2B face: what clients written for E2B speak, over the same service. It has a control plane
+ * (paths without /v1, the key in X-API-KEY) and, per sandbox, what they call envd (files,
+ * processes, watches; the sandbox named by headers or by the host, an access token instead of a
+ * key).
+ */
+#ifndef CAY_FACE_E2B_E2B_H
+#define CAY_FACE_E2B_E2B_H
+
+#include "base/macro.h"
+
+struct e2b;
+struct http_req;
+struct http_server;
+struct service;
+
+struct e2b_config {
+	struct service *service;
+	const char *allowed_hosts; /* as the REST face has them */
+	uint16_t port;
+	/* What getHost(port) puts behind "PORT-ID.": NULL when previews have no domain. */
+	const char *domain;
+};
+
+int e2b_new(const struct e2b_config *config, struct e2b **ret) _must_check_;
+/* After the server has been freed and the service closed. */
+void e2b_free(struct e2b *e2b);
+/* Answers to calls under way go through this server; NULL before it is freed. */
+void e2b_set_server(struct e2b *e2b, struct http_server *server);
+/* Whether it is for this face; the last two are what a dispatcher of faces wants. */
+bool e2b_takes(void *face, const struct http_req *req);
+void e2b_handle(void *face, struct http_req *req);
+
+#endif

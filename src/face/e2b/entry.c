@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Entries of a sandbox's tree in E2B's words, and who acts on them. */
+#include <stdio.h>
+#include <strings.h>
+
+#include "face/e2b/envd.h"
+#include "service/files.h"
+
+#define METADATA_PREFIX "x-metadata-"
+
+void envd_actor(const struct e2b_call *call, struct files_spec *spec)
+{
+	if (call->user[0])
+		spec->user = STR_LIT("0");
+}
+
+void envd_owner(const struct e2b_call *call, struct files_spec *spec)
+{
+	envd_actor(call, spec);
+	spec->owner = str_of(call->user);
+}
+
+/* ---- metadata ---- */
+
+static bool is_metadata(const struct http_header *header)
+{
+	size_t n = strlen(METADATA_PREFIX);
+
+	return header->name.n > n && strncasecmp(header->name.p, METADATA_PREFIX, n) == 0;
+}
+
+int metadata_read(struct e2b_call *call, struct files_spec *spec, struct err *err)
+{
+	const struct http_req *req = call->req;
+
+	(void)spec;
+	for (size_t i = 0; i < req->header_count; i++)
+		if (is_metadata(&req->headers[i]))
+			return err_set(err, ERR_UNSUPPORTED, "file metadata is not supported yet");
+	return 0;
+}
+
+static void put_lower(struct json_writer *w, struct str name, struct str value)
+{
+	char key[256];
+	size_t n = MIN(name.n, sizeof(key) - 1);
+
+	for (size_t i = 0; i < n; i++)
+		key[i] = (char)(name.p[i] >= 'A' && name.p[i] <= 'Z' ? name.p[i] - 'A' + 'a'
+								     : name.p[i]);
+	key[n] = '\0';
+	json_put_str(w, key, value);
+}
+
+void metadata_write(struct json_writer *w, const struct http_req *req)
+{
+	size_t n = strlen(METADATA_PREFIX);
+	bool begun = false;
+
+	for (size_t i = 0; i < req->header_count; i++) {
+		const struct http_header *header = &req->headers[i];
+
+		if (!is_metadata(header))
+			continue;
+		if (!begun)
+			json_begin_object(w, "metadata");
+		begun = true;
+		put_lower(w, (struct str){ header->name.p + n, header->name.n - n }, header->value);
+	}
+	if (begun)
+		json_end_object(w);
+}
+
+/* ---- entries ---- */
+
+static const char *type_name(struct str type)
+{
+	if (str_is(type, "file"))
+		return "FILE_TYPE_FILE";
+	if (str_is(type, "directory"))
+		return "FILE_TYPE_DIRECTORY";
+	if (str_is(type, "symlink"))
+		return "FILE_TYPE_SYMLINK";
+	return "FILE_TYPE_UNSPECIFIED";
+}
+
+static unsigned octal(struct str text)
+{
+	unsigned mode = 0;
+
+	for (size_t i = 0; i < text.n && i < 5; i++)
+		mode = mode * 8 + (unsigned)(text.p[i] - '0') % 8;
+	return mode;
+}
+
+/* As Go prints modes: a link is an L, the rest is what ls shows. */
+static void put_permissions(struct json_writer *w, struct str type, unsigned mode)
+{
+	static const char bits[] = "rwxrwxrwx";
+	char text[11] = "-";
+
+	if (str_is(type, "directory"))
+		text[0] = 'd';
+	else if (str_is(type, "symlink"))
+		text[0] = 'L';
+	for (int i = 0; i < 9; i++)
+		text[i + 1] = (mode >> (8 - i) & 1) ? bits[i] : '-';
+	json_put_str(w, "permissions", (struct str){ text, 10 });
+}
+
+static void put_owner(struct json_writer *w, const char *key, const struct json *entry,
+		      const char *name, const char *id)
+{
+	const struct json *number = json_get(entry, id);
+	struct str text = json_get_str(entry, name);
+	char digits[24] = "";
+
+	if (!text.n && number && json_type(number) == JSON_INT)
+		(void)snprintf(digits, sizeof(digits), "%lld", (long long)json_int(number));
+	json_put_str(w, key, text.n ? text : str_of(digits));
+}
+
+void entry_write(struct json_writer *w, const char *key, const struct json *entry)
+{
+	const struct json *size = json_get(entry, "size"), *metadata = json_get(entry, "metadata");
+	struct str type = json_get_str(entry, "type");
+	struct str behind = json_get_str(entry, "target_type");
+	struct str resolved = json_get_str(entry, "target_path");
+	unsigned mode = octal(json_get_str(entry, "mode"));
+	bool link = str_is(type, "symlink");
+	char digits[24];
+
+	(void)snprintf(digits, sizeof(digits), "%lld", size ? (long long)json_int(size) : 0);
+	json_begin_object(w, key);
+	json_put_str(w, "name", json_get_str(entry, "name"));
+	json_put_text(w, "type", type_name(link ? behind : type));
+	json_put_str(w, "path", json_get_str(entry, "path"));
+	json_put_text(w, "size", digits);
+	json_put_int(w, "mode",
+		     (link && resolved.n ? octal(json_get_str(entry, "target_mode")) : mode) &
+			     0777);
+	put_permissions(w, type, mode);
+	put_owner(w, "owner", entry, "user", "uid");
+	put_owner(w, "group", entry, "group", "gid");
+	json_put_str(w, "modifiedTime", json_get_str(entry, "modified_at"));
+	if (link)
+		json_put_str(w, "symlinkTarget",
+			     resolved.n ? resolved : json_get_str(entry, "path"));
+	if (metadata)
+		json_put_value(w, "metadata", metadata);
+	json_end_object(w);
+}

@@ -1,0 +1,291 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a sandbox uses, and what happened to it. */
+#include <stdio.h>
+
+#include "base/time.h"
+#include "face/e2b/call.h"
+#include "service/bus.h"
+
+#define MEBI (1024 * 1024LL)
+#define LOGS_MAX 1000
+
+/* ---- metrics ---- */
+
+struct figures {
+	int64_t at_ms;
+	double cpu_percent;
+	int64_t memory, disk;
+};
+
+static void write_figures(const struct sandbox *sandbox, const struct figures *f,
+			  struct json_writer *w, const char *key)
+{
+	json_begin_object(w, key);
+	json_put_time(w, "timestamp", f->at_ms);
+	json_put_int(w, "timestampUnix", f->at_ms / 1000);
+	json_put_int(w, "cpuCount", sandbox->attrs.cpu_count);
+	json_put_real(w, "cpuUsedPct", f->cpu_percent);
+	json_put_int(w, "memUsed", f->memory);
+	json_put_int(w, "memTotal", sandbox->attrs.memory_mb * MEBI);
+	json_put_int(w, "memCache", 0);
+	json_put_int(w, "diskUsed", f->disk);
+	json_put_int(w, "diskTotal", sandbox->attrs.disk_size_mb * MEBI);
+	json_end_object(w);
+}
+
+static int64_t int_of(const struct json *object, const char *key)
+{
+	const struct json *value = json_get(object, key);
+
+	return value && json_type(value) == JSON_INT ? json_int(value) : 0;
+}
+
+static bool read_sample(const struct json *sample, struct figures *ret)
+{
+	const struct json *cpu = json_get(sample, "cpu_percent");
+
+	if (time_from_rfc3339(json_get_str(sample, "at"), &ret->at_ms) < 0)
+		return false;
+	ret->cpu_percent = 0;
+	if (cpu && json_type(cpu) == JSON_REAL)
+		ret->cpu_percent = json_number(cpu);
+	ret->memory = int_of(sample, "memory_bytes");
+	ret->disk = int_of(sample, "disk_bytes");
+	return true;
+}
+
+/* The history as the service tells it; NULL: there is none. */
+static struct json *read_history(const struct sandbox *sandbox)
+{
+	struct json *doc = NULL;
+	struct json_writer w;
+	struct err err;
+	struct buf text;
+
+	buf_init(&text, 1 << 20);
+	json_writer_init(&w, &text);
+	sandbox_write_history(sandbox, &w, NULL);
+	if (json_writer_end(&w) == 0)
+		doc = json_parse(buf_str(&text), &err);
+	buf_done(&text);
+	return doc;
+}
+
+static void write_history(const struct sandbox *sandbox, int64_t from_ms, int64_t to_ms,
+			  struct json_writer *w)
+{
+	struct json *doc = read_history(sandbox);
+	struct figures f;
+
+	for (size_t i = 0; doc && i < json_size(doc); i++)
+		if (read_sample(json_at(doc, i), &f) && f.at_ms >= from_ms && f.at_ms <= to_ms)
+			write_figures(sandbox, &f, w, NULL);
+	json_free(doc);
+}
+
+static void write_last(const struct sandbox *sandbox, struct json_writer *w)
+{
+	struct json *doc = read_history(sandbox);
+	struct figures f;
+
+	if (doc && json_size(doc) && read_sample(json_at(doc, json_size(doc) - 1), &f))
+		write_figures(sandbox, &f, w, sandbox->id);
+	json_free(doc);
+}
+
+static int64_t query_ms(struct e2b_call *call, const char *name, int64_t fallback)
+{
+	struct str value = { NULL, 0 };
+	uint64_t sec;
+
+	if (http_req_query(call->req, name, &value) <= 0 ||
+	    str_to_u64(value, INT64_MAX / 1000 - 1, &sec) < 0)
+		return fallback;
+	return (int64_t)sec * 1000;
+}
+
+static void answer_history(struct e2b_call *call, const struct sandbox *sandbox)
+{
+	struct json_writer w = e2b_answer_begin(call->e2b);
+
+	json_begin_array(&w, NULL);
+	/* Seconds were cut off: the last one counts whole. */
+	write_history(sandbox, query_ms(call, "start", 0),
+		      query_ms(call, "end", INT64_MAX - 1000) + 999, &w);
+	json_end_array(&w);
+	e2b_answer_send(call, 200, &w);
+}
+
+static void on_metrics(void *arg, const struct sandbox_metrics *metrics, const struct err *err)
+{
+	struct pending *pending = arg;
+	struct e2b_call *call = pending->call;
+	struct sandbox *sandbox = sandbox_get(pending->e2b->service, pending->sandbox);
+	struct err gone;
+
+	(void)metrics; /* it is the newest of the history */
+	if (!e2b_pending_end(pending))
+		return;
+	if (!err && !sandbox) {
+		(void)err_set(&gone, ERR_SANDBOX_NOT_FOUND, "the sandbox ended");
+		err = &gone;
+	}
+	if (err)
+		e2b_answer_error(call, err);
+	else
+		answer_history(call, sandbox);
+}
+
+void e2b_metrics_of_one(struct e2b_call *call)
+{
+	struct sandbox *sandbox = call_sandbox(call);
+	struct pending *pending;
+	struct err err;
+
+	if (!sandbox)
+		return;
+	if (sandbox->state != SANDBOX_RUNNING) {
+		answer_history(call, sandbox);
+		return;
+	}
+	pending = e2b_pending_new(call);
+	if (!pending)
+		return;
+	pending->sandbox = sandbox->handle;
+	e2b_pending_begun(pending, sandbox_metrics(sandbox, on_metrics, pending, &err), &err);
+}
+
+/* The last sample of each, where there is one: a list must not start to measure. */
+void e2b_metrics_of_many(struct e2b_call *call)
+{
+	bool ok = true;
+	struct str ids = call_query(call, "sandbox_ids", &ok), one, rest;
+	struct json_writer w;
+
+	if (!ok)
+		return;
+	w = e2b_answer_begin(call->e2b);
+	json_begin_object(&w, NULL);
+	json_begin_object(&w, "sandboxes");
+	while (ids.n) {
+		const struct sandbox *sandbox;
+		struct err err;
+
+		if (!str_cut(ids, ',', &one, &rest)) {
+			one = ids;
+			rest = (struct str){ "", 0 };
+		}
+		ids = rest;
+		sandbox = sandbox_find(call->e2b->service, call->key, one, &err);
+		if (sandbox)
+			write_last(sandbox, &w);
+	}
+	json_end_object(&w);
+	json_end_object(&w);
+	e2b_answer_send(call, 200, &w);
+}
+
+/* ---- logs: the events of the sandbox ---- */
+
+struct log_query {
+	int64_t after_ms, limit;
+	bool old;
+};
+
+static enum bus_answer on_event(void *arg, const struct event *event)
+{
+	struct pending *pending = arg;
+	const struct log_query *q = pending->data;
+	char line[256];
+
+	if (event->ms < q->after_ms)
+		return BUS_MORE;
+	json_begin_object(&pending->w, NULL);
+	json_put_time(&pending->w, "timestamp", event->ms);
+	(void)snprintf(line, sizeof(line), "%s", event->type);
+	if (q->old) {
+		json_put_text(&pending->w, "line", line);
+	} else {
+		json_put_text(&pending->w, "level", "info");
+		json_put_text(&pending->w, "message", line);
+		json_begin_object(&pending->w, "fields");
+		json_put_str(&pending->w, "data", event->data);
+		json_end_object(&pending->w);
+	}
+	json_end_object(&pending->w);
+	return ++pending->count >= q->limit ? BUS_END : BUS_MORE;
+}
+
+static enum bus_answer on_gap(void *arg, const struct bus_gap *gap)
+{
+	(void)arg;
+	(void)gap;
+	return BUS_MORE;
+}
+
+static void on_end(void *arg, bool more)
+{
+	struct pending *pending = arg;
+	struct e2b_call *call = pending->call;
+	bool old = ((struct log_query *)pending->data)->old;
+	struct buf text = pending->list;
+	struct json_writer w = pending->w;
+	struct http_req *req;
+
+	(void)more;
+	buf_init(&pending->list, 1);
+	free(pending->data);
+	req = e2b_pending_end(pending);
+	w.out = &text;
+	json_end_array(&w);
+	if (old) {
+		json_begin_array(&w, "logEntries");
+		json_end_array(&w);
+	}
+	json_end_object(&w);
+	if (req)
+		e2b_answer_send(call, 200, &w);
+	buf_done(&text);
+}
+
+void e2b_logs_read(struct e2b_call *call)
+{
+	static const struct bus_hooks hooks = { .on_event = on_event,
+						.on_gap = on_gap,
+						.on_end = on_end };
+	struct bus_filter filter = { .types = EVENT_ALL };
+	struct log_query *q;
+	struct pending *pending;
+	struct bus_reader *reader;
+	bool alive, ok = true;
+	struct str cursor = call_query(call, "cursor", &ok), limit = call_query(call, "limit", &ok);
+	uint64_t number = 0, most = LOGS_MAX;
+	struct err err;
+
+	if (!ok)
+		return;
+	if ((cursor.n && str_to_u64(cursor, INT64_MAX, &number) < 0) ||
+	    (limit.n && (str_to_u64(limit, LOGS_MAX, &most) < 0 || most == 0))) {
+		e2b_answer_status(call, 400, "cursor or limit is malformed");
+		return;
+	}
+	if (bus_find_sandbox(call->e2b->service, call->key, call->args[0], filter.sandbox_id,
+			     &alive, &err) < 0) {
+		e2b_answer_error(call, &err);
+		return;
+	}
+	q = calloc(1, sizeof(*q));
+	pending = q ? e2b_pending_new(call) : NULL;
+	if (!pending) {
+		free(q);
+		return;
+	}
+	*q = (struct log_query){ (int64_t)number, (int64_t)most, call->route->arg == 1 };
+	pending->data = q;
+	json_begin_object(&pending->w, NULL);
+	json_begin_array(&pending->w, "logs");
+	if (bus_read(call->e2b->service, &filter, 0, false, &hooks, pending, &reader, &err) < 0) {
+		free(q);
+		e2b_pending_begun(pending, -1, &err);
+	}
+}

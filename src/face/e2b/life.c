@@ -1,0 +1,217 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Connect, resume, pause, fork. */
+#include "base/time.h"
+#include "face/e2b/call.h"
+#include "service/snapshot.h"
+
+static void answer_session(struct e2b_call *call, int status, const struct sandbox *sandbox)
+{
+	struct json_writer w = e2b_answer_begin(call->e2b);
+
+	session_write(call->e2b, sandbox, &w, NULL);
+	e2b_answer_send(call, status, &w);
+}
+
+static void on_resumed(void *arg, struct sandbox *sandbox, const struct err *err)
+{
+	struct pending *pending = arg;
+	struct e2b_call *call = pending->call;
+
+	if (!e2b_pending_end(pending))
+		return;
+	if (err)
+		e2b_answer_error(call, err);
+	else
+		answer_session(call, 201, sandbox);
+}
+
+static void resume(struct e2b_call *call, struct sandbox *sandbox, int64_t sec)
+{
+	struct pending *pending = e2b_pending_new(call);
+	struct err err;
+	int r;
+
+	if (!pending)
+		return;
+	r = sandbox_resume(sandbox, sec, on_resumed, pending, &err);
+	if (r <= 0) {
+		e2b_pending_begun(pending, r, &err);
+		return;
+	}
+	(void)e2b_pending_end(pending);
+	answer_session(call, 200, sandbox);
+}
+
+/* Memory is what a frozen sandbox has and a hibernated one has not: it cannot be thrown away here.
+ */
+static int check_memory(struct e2b_call *call, const struct sandbox *sandbox, struct err *err)
+{
+	bool ok = true, memory = call_bool(call, "memory", true, &ok);
+
+	if (!ok)
+		return 1;
+	if (!memory && sandbox->state == SANDBOX_PAUSED && sandbox->pause_kind == PAUSE_FREEZE)
+		return err_set(err, ERR_UNSUPPORTED,
+			       "this sandbox was paused with its memory and resumes with it");
+	return 0;
+}
+
+/* A running one's end is only moved further away. */
+static int extend(struct sandbox *sandbox, int64_t sec, struct err *err)
+{
+	int64_t end_ms = sandbox_expires_ms(sandbox);
+
+	if (!end_ms || end_ms >= time_real_ms() + sec * 1000)
+		return 0;
+	return sandbox_extend(sandbox, sec, err);
+}
+
+void e2b_life_connect(struct e2b_call *call)
+{
+	struct sandbox *sandbox = call_sandbox(call);
+	bool ok = true;
+	int64_t sec = sandbox ? call_int(call, "timeout", E2B_TIMEOUT_SEC, 0, 86400, &ok) : 0;
+	struct err err;
+	int r;
+
+	if (!sandbox || !ok)
+		return;
+	sec = MAX(sec, 1);
+	r = check_memory(call, sandbox, &err);
+	if (r > 0)
+		return;
+	if (r == 0 && sandbox->state == SANDBOX_RUNNING && !sandbox->move)
+		r = extend(sandbox, sec, &err);
+	if (r < 0)
+		e2b_answer_error(call, &err);
+	else if (sandbox->state == SANDBOX_RUNNING && !sandbox->move)
+		answer_session(call, 200, sandbox);
+	else
+		resume(call, sandbox, sec);
+}
+
+void e2b_life_resume(struct e2b_call *call)
+{
+	struct sandbox *sandbox = call_sandbox(call);
+	bool ok = true;
+	int64_t sec = sandbox ? call_int(call, "timeout", E2B_TIMEOUT_V1_SEC, 0, 86400, &ok) : 0;
+	struct err err;
+	int r;
+
+	if (!sandbox || !ok)
+		return;
+	if (sandbox->state == SANDBOX_RUNNING) {
+		e2b_answer_status(call, 409, "sandbox %s is running already", sandbox->id);
+		return;
+	}
+	r = check_memory(call, sandbox, &err);
+	if (r < 0)
+		e2b_answer_error(call, &err);
+	else if (r == 0)
+		resume(call, sandbox, MAX(sec, 1));
+}
+
+static void on_paused(void *arg, struct sandbox *sandbox, const struct err *err)
+{
+	struct pending *pending = arg;
+	struct e2b_call *call = pending->call;
+
+	(void)sandbox;
+	if (!e2b_pending_end(pending))
+		return;
+	if (err)
+		e2b_answer_error(call, err);
+	else
+		e2b_answer_empty(call, 204);
+}
+
+void e2b_life_pause(struct e2b_call *call)
+{
+	struct sandbox *sandbox = call_sandbox(call);
+	bool ok = true, memory = sandbox ? call_bool(call, "memory", true, &ok) : true;
+	struct pending *pending;
+	struct err err;
+	int r;
+
+	if (!sandbox || !ok)
+		return;
+	if (sandbox->state == SANDBOX_PAUSED) {
+		e2b_answer_status(call, 409, "sandbox %s is paused already", sandbox->id);
+		return;
+	}
+	pending = e2b_pending_new(call);
+	if (!pending)
+		return;
+	r = sandbox_pause(sandbox, memory ? PAUSE_FREEZE : PAUSE_HIBERNATE, on_paused, pending,
+			  &err);
+	if (r <= 0) {
+		e2b_pending_begun(pending, r, &err);
+		return;
+	}
+	(void)e2b_pending_end(pending);
+	e2b_answer_status(call, 409, "sandbox %s is paused already", sandbox->id);
+}
+
+/* ---- fork ---- */
+
+static void write_failure(struct json_writer *w, const struct err *err)
+{
+	json_begin_object(w, "error");
+	json_put_int(w, "code", err ? error_status(err) : 500);
+	json_put_text(w, "message", err ? err->message : "the fork failed");
+	json_end_object(w);
+}
+
+static void on_child(void *arg, int64_t index, const struct sandbox *child, const struct err *err)
+{
+	struct pending *pending = arg;
+	struct e2b_call *call = pending->call;
+	struct json_writer w = pending->w;
+
+	if (index < pending->count) {
+		json_begin_object(&pending->w, NULL);
+		if (child)
+			session_write(pending->e2b, child, &pending->w, "sandbox");
+		else
+			write_failure(&pending->w, err);
+		json_end_object(&pending->w);
+		return;
+	}
+	/* The text outlives the call that waited for it. */
+	struct buf text = pending->list;
+
+	buf_init(&pending->list, 1);
+	if (!e2b_pending_end(pending)) {
+		buf_done(&text);
+		return;
+	}
+	w.out = &text;
+	json_end_array(&w);
+	if (err)
+		e2b_answer_error(call, err);
+	else
+		e2b_answer_send(call, 201, &w);
+	buf_done(&text);
+}
+
+void e2b_life_fork(struct e2b_call *call)
+{
+	struct sandbox *sandbox = call_sandbox(call);
+	struct fork_spec spec = { .count = 1 };
+	struct pending *pending;
+	bool ok = true;
+	struct err err;
+
+	if (!sandbox)
+		return;
+	spec.count = call_int(call, "count", 1, 1, FORK_COUNT_MAX, &ok);
+	spec.timeout_sec = call_int(call, "timeout", E2B_TIMEOUT_SEC, 0, 86400, &ok);
+	spec.timeout_sec = MAX(spec.timeout_sec, 1);
+	pending = ok ? e2b_pending_new(call) : NULL;
+	if (!pending)
+		return;
+	pending->count = spec.count;
+	json_begin_array(&pending->w, NULL);
+	e2b_pending_begun(pending, sandbox_fork(sandbox, call->key, &spec, on_child, pending, &err),
+			  &err);
+}

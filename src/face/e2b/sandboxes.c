@@ -1,0 +1,418 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Made, listed, looked at, ended. */
+#include <errno.h>
+#include <stdio.h>
+
+#include "base/time.h"
+#include "face/e2b/call.h"
+#include "service/snapshot.h"
+#include "service/template.h"
+
+/* ---- create ---- */
+
+struct str template_name_of(struct str id)
+{
+	struct str head, rest;
+
+	if (str_cut(id, '/', &head, &rest))
+		id = rest;
+	if (str_cut(id, ':', &head, &rest))
+		id = head;
+	return id;
+}
+
+/* What the client chose with flags of its own is one choice of ours. */
+static int read_life(struct e2b_call *call, struct sandbox_spec *spec, struct err *err)
+{
+	bool ok = true, pause = call_bool(call, "autoPause", false, &ok);
+	bool memory = call_bool(call, "autoPauseMemory", true, &ok);
+	const struct json *resume = call_member(call, "autoResume", JSON_OBJECT, &ok);
+	const struct json *enabled = json_get(resume, "enabled");
+
+	if (!ok)
+		return 1;
+	spec->auto_resume = enabled && json_type(enabled) == JSON_BOOL && json_bool(enabled);
+	if (spec->auto_resume && !memory)
+		return err_set(err, ERR_INVALID_REQUEST,
+			       "autoResume: needs the memory, autoPauseMemory must not be false");
+	if (pause)
+		spec->on_timeout = memory ? ON_TIMEOUT_PAUSE : ON_TIMEOUT_HIBERNATE;
+	return 0;
+}
+
+static bool is_false(const struct json *value)
+{
+	return value && json_type(value) == JSON_BOOL && !json_bool(value);
+}
+
+/* Sandboxes reach nothing outside: asking for less than that is granted, for more is not. */
+static int read_network(struct e2b_call *call, struct err *err)
+{
+	static const char *const wishes[] = {
+		"allowOut",	   "rules",	 "egressProxy",
+		"maskRequestHost", "httpsPorts", "allowPublicTraffic"
+	};
+	const struct json *network = json_get(call->doc, "network");
+	const struct json *allow = json_get(call->doc, "allow_internet_access");
+
+	for (size_t i = 0; i < ARRAY_LEN(wishes); i++) {
+		const struct json *value = json_get(network, wishes[i]);
+
+		if (value && (json_type(value) == JSON_OBJECT || json_type(value) == JSON_ARRAY) &&
+		    json_size(value) == 0)
+			continue;
+		if (value && !(i == 5 && !is_false(value)))
+			return err_set(err, ERR_UNSUPPORTED,
+				       "network.%s is not supported by this server", wishes[i]);
+	}
+	if (allow && json_type(allow) != JSON_BOOL)
+		return err_set(err, ERR_INVALID_REQUEST,
+			       "allow_internet_access: must be true or false");
+	return 0;
+}
+
+static int read_rest(struct e2b_call *call, struct err *err)
+{
+	static const char *const absent[] = { "iam", "mcp", "volumeMounts" };
+
+	for (size_t i = 0; i < ARRAY_LEN(absent); i++) {
+		const struct json *value = json_get(call->doc, absent[i]);
+
+		if (value && json_size(value) > 0)
+			return err_set(err, ERR_UNSUPPORTED, "%s is not supported by this server",
+				       absent[i]);
+	}
+	return 0;
+}
+
+/* A template's name, or a snapshot's id or name. */
+static int read_origin(struct e2b_call *call, struct str id, struct sandbox_spec *spec,
+		       struct err *err)
+{
+	struct str name = template_name_of(id);
+	struct snapshot *snapshot;
+
+	spec->template = name;
+	spec->has_template = true;
+	if (template_find(call->e2b->service, name, err))
+		return 0;
+	snapshot = snapshot_of(call, id);
+	if (!snapshot)
+		return err_set(err, ERR_TEMPLATE_NOT_FOUND, "template '%.*s' not found",
+			       (int)MIN(id.n, 100), id.p);
+	spec->template = (struct str){ "", 0 };
+	spec->has_template = false;
+	spec->snapshot_id = str_of(snapshot->id);
+	return 0;
+}
+
+static void answer_made(struct e2b_call *call, const struct sandbox *sandbox)
+{
+	struct json_writer w = e2b_answer_begin(call->e2b);
+
+	session_write(call->e2b, sandbox, &w, NULL);
+	e2b_answer_send(call, 201, &w);
+}
+
+static void on_made(void *arg, const struct sandbox *sandbox, const struct err *err)
+{
+	struct pending *pending = arg;
+	struct e2b_call *call = pending->call;
+
+	if (!e2b_pending_end(pending))
+		return;
+	if (err)
+		e2b_answer_error(call, err);
+	else
+		answer_made(call, sandbox);
+}
+
+static void start_create(struct e2b_call *call, const struct sandbox_spec *spec)
+{
+	const struct sandbox *now = NULL;
+	struct pending *pending = e2b_pending_new(call);
+	struct err err;
+	int r;
+
+	if (!pending)
+		return;
+	r = sandbox_create(call->e2b->service, call->key, spec, NULL, on_made, pending, &now, &err);
+	if (r == 0)
+		return;
+	(void)e2b_pending_end(pending);
+	if (r > 0)
+		answer_made(call, now);
+	else
+		e2b_answer_error(call, &err);
+}
+
+void e2b_sandboxes_create(struct e2b_call *call)
+{
+	struct sandbox_spec spec = { .cpu_count = 1, .memory_mb = 1024, .disk_size_mb = 3072 };
+	bool ok = true;
+	struct str id = call_str(call, "templateID", &ok);
+	struct err err;
+	int r;
+
+	spec.timeout_sec = call_int(call, "timeout",
+				    call->route->arg == 1 ? E2B_TIMEOUT_V1_SEC : E2B_TIMEOUT_SEC, 0,
+				    86400, &ok);
+	spec.timeout_sec = MAX(spec.timeout_sec, 1);
+	spec.env = call_member(call, "envVars", JSON_OBJECT, &ok);
+	spec.metadata = call_member(call, "metadata", JSON_OBJECT, &ok);
+	if (!ok)
+		return;
+	if (!id.n) {
+		e2b_answer_status(call, 400, "templateID is required");
+		return;
+	}
+	r = read_life(call, &spec, &err);
+	if (r == 0 && (read_network(call, &err) < 0 || read_rest(call, &err) < 0 ||
+		       read_origin(call, id, &spec, &err) < 0))
+		r = -1;
+	if (r < 0)
+		e2b_answer_error(call, &err);
+	else if (r == 0)
+		start_create(call, &spec);
+}
+
+/* ---- list ---- */
+
+#define METADATA_MAX 64
+
+struct list_query {
+	struct str keys[METADATA_MAX], values[METADATA_MAX];
+	size_t pairs;
+	bool running, paused;
+	int64_t started_after_ms;
+	struct str template;
+	bool oldest_first;
+	int64_t limit, cursor;
+};
+
+/* What the client encoded three times; the query's own was the first. */
+static int read_metadata(struct e2b_call *call, struct str text, struct list_query *q,
+			 struct err *err)
+{
+	struct arena *arena = call->req->arena;
+	struct str name, value;
+
+	while (http_query_next(&text, &name, &value)) {
+		if (q->pairs == METADATA_MAX)
+			return err_set(err, ERR_INVALID_REQUEST, "metadata: more than %d pairs",
+				       METADATA_MAX);
+		if (http_decode(arena, name, true, &name) < 0 ||
+		    http_decode(arena, value, true, &value) < 0 ||
+		    http_decode(arena, name, false, &name) < 0 ||
+		    http_decode(arena, value, false, &value) < 0)
+			return err_set(err, ERR_INVALID_REQUEST, "metadata: is malformed");
+		q->keys[q->pairs] = name;
+		q->values[q->pairs++] = value;
+	}
+	return 0;
+}
+
+static int read_states(struct str text, struct list_query *q, struct err *err)
+{
+	struct str one, rest;
+
+	while (text.n) {
+		if (!str_cut(text, ',', &one, &rest)) {
+			one = text;
+			rest = (struct str){ "", 0 };
+		}
+		text = rest;
+		if (str_is(one, "running"))
+			q->running = true;
+		else if (str_is(one, "paused"))
+			q->paused = true;
+		else
+			return err_set(err, ERR_INVALID_REQUEST,
+				       "state: must be running, paused or both");
+	}
+	return 0;
+}
+
+static int read_page(struct str limit, struct str token, struct str order, struct list_query *q,
+		     struct err *err)
+{
+	uint64_t number = 100;
+
+	if (order.n && !str_is(order, "asc") && !str_is(order, "desc"))
+		return err_set(err, ERR_INVALID_REQUEST, "order: must be asc or desc");
+	q->oldest_first = str_is(order, "asc");
+	if (limit.n && (str_to_u64(limit, 1000, &number) < 0 || number == 0))
+		return err_set(err, ERR_INVALID_REQUEST, "limit: must be from 1 to 1000");
+	q->limit = (int64_t)number;
+	q->cursor = q->oldest_first ? 0 : INT64_MAX;
+	if (!token.n)
+		return 0;
+	if (str_to_u64(token, INT64_MAX, &number) < 0)
+		return err_set(err, ERR_INVALID_REQUEST, "nextToken: is not one of ours");
+	q->cursor = (int64_t)number;
+	return 0;
+}
+
+static int read_list(struct e2b_call *call, struct list_query *q, struct err *err)
+{
+	bool ok = true;
+	struct str metadata = call_query(call, "metadata", &ok);
+	struct str state = call_query(call, "state", &ok);
+	struct str after = call_query(call, "startedAfter", &ok);
+	struct str limit = call_query(call, "limit", &ok);
+	struct str token = call_query(call, "nextToken", &ok);
+	struct str order = call_query(call, "order", &ok);
+
+	q->template = template_name_of(call_query(call, "template", &ok));
+	if (!ok)
+		return 1;
+	if (after.n && time_from_rfc3339(after, &q->started_after_ms) < 0)
+		return err_set(err, ERR_INVALID_REQUEST, "startedAfter: must be a time");
+	if (read_metadata(call, metadata, q, err) < 0 || read_states(state, q, err) < 0 ||
+	    read_page(limit, token, order, q, err) < 0)
+		return -1;
+	if (call->route->arg == 1) { /* the old call knows no paused ones */
+		q->running = true;
+		q->paused = false;
+	} else if (!q->running && !q->paused) {
+		q->running = q->paused = true;
+	}
+	return 0;
+}
+
+static bool is_listed(const struct sandbox *sandbox, const struct list_query *q)
+{
+	if (sandbox->state == SANDBOX_PAUSED ? !q->paused
+					     : !q->running || sandbox->state != SANDBOX_RUNNING)
+		return false;
+	if (sandbox->started_ms < q->started_after_ms)
+		return false;
+	for (size_t i = 0; i < q->pairs; i++)
+		if (!pairs_has(&sandbox->attrs.metadata, q->keys[i], q->values[i]))
+			return false;
+	return true;
+}
+
+static uint64_t count_running(struct e2b_call *call)
+{
+	struct sandbox_filter filter = { .state = SANDBOX_RUNNING };
+	int64_t cursor = INT64_MAX;
+	uint64_t n = 0;
+
+	while (sandbox_list_next(call->e2b->service, call->key, &filter, &cursor))
+		n++;
+	return n;
+}
+
+void e2b_sandboxes_list(struct e2b_call *call)
+{
+	struct list_query *q = arena_alloc(call->req->arena, sizeof(*q));
+	char next[24] = "", total[24];
+	struct http_header headers[2] = { { STR_LIT("X-Total-Running"), { total, 0 } },
+					  { STR_LIT("X-Next-Token"), { next, 0 } } };
+	struct sandbox_filter filter = { .state = -1 };
+	struct err err = { .code = ERR_UNAVAILABLE, .message = "out of memory" };
+	const struct sandbox *sandbox;
+	int64_t cursor, count = 0;
+	struct json_writer w;
+	int r = q ? read_list(call, q, &err) : -1;
+
+	if (r < 0)
+		e2b_answer_error(call, &err);
+	if (r != 0)
+		return;
+	filter.template = q->template;
+	filter.oldest_first = q->oldest_first;
+	cursor = q->cursor;
+	w = e2b_answer_begin(call->e2b);
+	json_begin_array(&w, NULL);
+	while ((sandbox = sandbox_list_next(call->e2b->service, call->key, &filter, &cursor))) {
+		if (!is_listed(sandbox, q))
+			continue;
+		if (count == q->limit) { /* there is one more: the page ends before it */
+			(void)snprintf(next, sizeof(next), "%lld", (long long)q->cursor);
+			break;
+		}
+		count++;
+		q->cursor = cursor;
+		session_write_listed(sandbox, &w);
+	}
+	json_end_array(&w);
+	(void)snprintf(total, sizeof(total), "%llu", (unsigned long long)count_running(call));
+	headers[0].value.n = strlen(total);
+	headers[1].value.n = strlen(next);
+	e2b_answer_send_with(call, 200, &w, headers, next[0] ? 2 : 1);
+}
+
+/* ---- one ---- */
+
+void e2b_sandboxes_get(struct e2b_call *call)
+{
+	const struct sandbox *sandbox = call_sandbox(call);
+	struct json_writer w;
+
+	if (!sandbox)
+		return;
+	w = e2b_answer_begin(call->e2b);
+	session_write_detail(call->e2b, sandbox, &w);
+	e2b_answer_send(call, 200, &w);
+}
+
+void e2b_sandboxes_kill(struct e2b_call *call)
+{
+	struct sandbox *sandbox = call_sandbox(call);
+	struct err err;
+
+	if (!sandbox)
+		return;
+	if (sandbox_destroy(sandbox, REASON_REQUESTED, &err) < 0)
+		e2b_answer_error(call, &err);
+	else
+		e2b_answer_empty(call, 204);
+}
+
+/* timeout: the end is so far from now. refreshes: at least so far. */
+void e2b_sandboxes_timeout(struct e2b_call *call)
+{
+	bool refresh = call->route->arg == 1, ok = true;
+	struct sandbox *sandbox = call_sandbox(call);
+	int64_t sec;
+	struct err err;
+
+	if (!sandbox)
+		return;
+	sec = refresh ? call_int(call, "duration", 60, 0, 3600, &ok)
+		      : call_int(call, "timeout", -1, 0, 86400, &ok);
+	if (!ok)
+		return;
+	if (sec < 0) {
+		e2b_answer_status(call, 400, "timeout is required");
+		return;
+	}
+	sec = MAX(sec, 1);
+	if (!(refresh && sandbox_expires_ms(sandbox) > time_real_ms() + sec * 1000) &&
+	    sandbox_extend(sandbox, sec, &err) < 0)
+		e2b_answer_error(call, &err);
+	else
+		e2b_answer_empty(call, 204);
+}
+
+/* Everything is denied already: what replaces it must not ask for more. */
+void e2b_sandboxes_network(struct e2b_call *call)
+{
+	static const char *const wishes[] = { "allowOut", "rules", "egressProxy" };
+	const struct sandbox *sandbox = call_sandbox(call);
+
+	if (!sandbox)
+		return;
+	for (size_t i = 0; i < ARRAY_LEN(wishes); i++) {
+		const struct json *value = json_get(call->doc, wishes[i]);
+
+		if (value && json_size(value) > 0) {
+			e2b_answer_status(call, 501, "%s is not supported by this server",
+					  wishes[i]);
+			return;
+		}
+	}
+	e2b_answer_empty(call, 204);
+}

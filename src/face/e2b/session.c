@@ -1,0 +1,78 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* A sandbox in E2B's words. */
+#include "base/time.h"
+#include "face/e2b/call.h"
+#include "service/template.h"
+
+#define NEVER_MS (365LL * 24 * 3600 * 1000)
+
+static void write_names(const struct sandbox *sandbox, struct json_writer *w)
+{
+	json_put_text(w, "sandboxID", sandbox->id);
+	json_put_text(w, "templateID", sandbox->template->name);
+	json_put_text(w, "alias", sandbox->template->name);
+	json_put_text(w, "clientID", "cay");
+	json_put_text(w, "envdVersion", E2B_ENVD_VERSION);
+}
+
+static void write_entry(const struct e2b *e2b, const struct sandbox *sandbox, struct json_writer *w)
+{
+	char token[ACCESS_TOKEN_SIZE];
+
+	access_token(sandbox, token);
+	json_put_text(w, "envdAccessToken", token);
+	json_put_text(w, "domain", e2b->config.domain);
+}
+
+void session_write(const struct e2b *e2b, const struct sandbox *sandbox, struct json_writer *w,
+		   const char *key)
+{
+	json_begin_object(w, key);
+	write_names(sandbox, w);
+	write_entry(e2b, sandbox, w);
+	json_put_null(w, "trafficAccessToken");
+	json_end_object(w);
+}
+
+/* Clients compute with the end; a sandbox that has none ends in a year. */
+static void write_figures(const struct sandbox *sandbox, struct json_writer *w)
+{
+	const struct sandbox_attrs *attrs = &sandbox->attrs;
+	int64_t end_ms = sandbox_expires_ms(sandbox);
+
+	json_put_int(w, "cpuCount", attrs->cpu_count);
+	json_put_int(w, "memoryMB", attrs->memory_mb);
+	json_put_int(w, "diskSizeMB", attrs->disk_size_mb);
+	json_put_time(w, "startedAt",
+		      sandbox->started_ms ? sandbox->started_ms : sandbox->created_ms);
+	json_put_time(w, "endAt", end_ms ? end_ms : time_real_ms() + NEVER_MS);
+	json_put_text(w, "state", sandbox->state == SANDBOX_PAUSED ? "paused" : "running");
+	pairs_write(&attrs->metadata, w, "metadata");
+	json_begin_array(w, "volumeMounts");
+	json_end_array(w);
+}
+
+void session_write_listed(const struct sandbox *sandbox, struct json_writer *w)
+{
+	json_begin_object(w, NULL);
+	write_names(sandbox, w);
+	write_figures(sandbox, w);
+	json_end_object(w);
+}
+
+void session_write_detail(const struct e2b *e2b, const struct sandbox *sandbox,
+			  struct json_writer *w)
+{
+	const struct sandbox_attrs *attrs = &sandbox->attrs;
+
+	json_begin_object(w, NULL);
+	write_names(sandbox, w);
+	write_entry(e2b, sandbox, w);
+	write_figures(sandbox, w);
+	json_begin_object(w, "lifecycle");
+	json_put_text(w, "onTimeout", attrs->on_timeout == ON_TIMEOUT_DESTROY ? "kill" : "pause");
+	json_put_bool(w, "autoResume", attrs->auto_resume);
+	json_end_object(w);
+	json_put_bool(w, "allowInternetAccess", false);
+	json_end_object(w);
+}

@@ -1,0 +1,253 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Snapshots, which E2B takes for templates, and templates. */
+#include "service/snapshot.h"
+
+#include <stdio.h>
+
+#include "base/time.h"
+#include "face/e2b/call.h"
+#include "service/template.h"
+
+static void write_snapshot(const struct snapshot *snapshot, struct json_writer *w)
+{
+	json_begin_object(w, NULL);
+	json_put_text(w, "snapshotID", snapshot->id);
+	json_begin_array(w, "names");
+	if (snapshot->comment && snapshot->comment[0])
+		json_put_text(w, NULL, snapshot->comment);
+	json_end_array(w);
+	json_end_object(w);
+}
+
+static bool is_named(const struct snapshot *snapshot, struct str name)
+{
+	return snapshot->comment && snapshot->comment[0] &&
+	       str_eq(template_name_of(str_of(snapshot->comment)), template_name_of(name));
+}
+
+struct snapshot *snapshot_of(struct e2b_call *call, struct str id)
+{
+	struct service *service = call->e2b->service;
+	struct str bare = template_name_of(id);
+	const struct snapshot *at;
+	int64_t cursor = INT64_MAX;
+	struct snapshot *found;
+	struct err err;
+
+	found = snapshot_find(service, call->key, bare, &err);
+	while (!found && (at = snapshot_list_next(service, call->key, "", &cursor)))
+		if (is_named(at, id))
+			found = snapshot_find(service, call->key, str_of(at->id), &err);
+	return found;
+}
+
+static void on_taken(void *arg, const struct snapshot *snapshot, const struct err *err)
+{
+	struct pending *pending = arg;
+	struct e2b_call *call = pending->call;
+	struct json_writer w;
+
+	if (!e2b_pending_end(pending))
+		return;
+	if (err) {
+		e2b_answer_error(call, err);
+		return;
+	}
+	w = e2b_answer_begin(call->e2b);
+	write_snapshot(snapshot, &w);
+	e2b_answer_send(call, 201, &w);
+}
+
+void e2b_snapshots_create(struct e2b_call *call)
+{
+	struct sandbox *sandbox = call_sandbox(call);
+	struct snapshot_spec spec = { .kind = SNAPSHOT_USER };
+	struct pending *pending;
+	bool ok = true;
+	struct err err;
+
+	if (!sandbox)
+		return;
+	spec.comment = call_str(call, "name", &ok);
+	pending = ok ? e2b_pending_new(call) : NULL;
+	if (pending)
+		e2b_pending_begun(
+			pending,
+			sandbox_snapshot(sandbox, call->key, &spec, on_taken, pending, &err), &err);
+}
+
+/* The sandbox may have ended: its id is compared, not looked up. */
+void e2b_snapshots_list(struct e2b_call *call)
+{
+	bool ok = true;
+	struct str of = call_query(call, "sandboxID", &ok), name = call_query(call, "name", &ok);
+	struct str limit = call_query(call, "limit", &ok);
+	struct str token = call_query(call, "nextToken", &ok);
+	uint64_t most = 100, at = INT64_MAX;
+	char next[24] = "", id[SANDBOX_ID_LEN + 1] = "";
+	struct http_header header = { STR_LIT("X-Next-Token"), { next, 0 } };
+	const struct snapshot *snapshot;
+	struct json_writer w;
+	uint64_t count = 0;
+	int64_t cursor;
+
+	if (!ok)
+		return;
+	if ((limit.n && (str_to_u64(limit, 1000, &most) < 0 || most == 0)) ||
+	    (token.n && str_to_u64(token, INT64_MAX, &at) < 0) ||
+	    (of.n && str_copy(id, sizeof(id), of) < 0)) {
+		e2b_answer_status(call, 400, "limit, nextToken or sandboxID is malformed");
+		return;
+	}
+	cursor = (int64_t)at;
+	w = e2b_answer_begin(call->e2b);
+	json_begin_array(&w, NULL);
+	while ((snapshot = snapshot_list_next(call->e2b->service, call->key, id, &cursor))) {
+		if (name.n && !is_named(snapshot, name))
+			continue;
+		if (count++ == most) {
+			(void)snprintf(next, sizeof(next), "%llu", (unsigned long long)at);
+			break;
+		}
+		at = (uint64_t)cursor;
+		write_snapshot(snapshot, &w);
+	}
+	json_end_array(&w);
+	header.value.n = strlen(next);
+	e2b_answer_send_with(call, 200, &w, &header, next[0] ? 1 : 0);
+}
+
+/* Clients delete snapshots as templates; templates themselves are the operator's. */
+void e2b_templates_delete(struct e2b_call *call)
+{
+	struct snapshot *snapshot = snapshot_of(call, call->args[0]);
+	struct err err;
+
+	if (snapshot) {
+		snapshot_remove(snapshot);
+		e2b_answer_empty(call, 204);
+	} else if (template_find(call->e2b->service, template_name_of(call->args[0]), &err)) {
+		e2b_answer_status(call, 403, "templates cannot be deleted here");
+	} else {
+		e2b_answer_status(call, 404, "template '%.*s' not found",
+				  (int)MIN(call->args[0].n, 100), call->args[0].p);
+	}
+}
+
+/* ---- templates ---- */
+
+static struct template *find_template(struct e2b_call *call)
+{
+	struct err err;
+	struct template *tpl =
+		template_find(call->e2b->service, template_name_of(call->args[0]), &err);
+
+	if (!tpl)
+		e2b_answer_status(call, 404, "template '%.*s' not found",
+				  (int)MIN(call->args[0].n, 100), call->args[0].p);
+	return tpl;
+}
+
+void e2b_templates_alias(struct e2b_call *call)
+{
+	const struct template *tpl = find_template(call);
+	struct json_writer w;
+
+	if (!tpl)
+		return;
+	w = e2b_answer_begin(call->e2b);
+	json_begin_object(&w, NULL);
+	json_put_text(&w, "templateID", tpl->name);
+	json_put_bool(&w, "public", false);
+	json_end_object(&w);
+	e2b_answer_send(call, 200, &w);
+}
+
+/* Builds are named by their content here, by a UUID there. */
+static void put_build_id(struct json_writer *w, const struct template *tpl)
+{
+	char id[40];
+
+	(void)snprintf(id, sizeof(id), "%.8s-%.4s-%.4s-%.4s-%.12s", tpl->hash_hex,
+		       tpl->hash_hex + 8, tpl->hash_hex + 12, tpl->hash_hex + 16,
+		       tpl->hash_hex + 20);
+	json_put_text(w, "buildID", id);
+}
+
+void e2b_templates_tags(struct e2b_call *call)
+{
+	const struct template *tpl = find_template(call);
+	struct json_writer w;
+
+	if (!tpl)
+		return;
+	w = e2b_answer_begin(call->e2b);
+	json_begin_array(&w, NULL);
+	json_begin_object(&w, NULL);
+	json_put_text(&w, "tag", "default");
+	put_build_id(&w, tpl);
+	json_put_text(&w, "createdAt", tpl->created_at);
+	json_end_object(&w);
+	json_end_array(&w);
+	e2b_answer_send(call, 200, &w);
+}
+
+static void put_names(struct json_writer *w, const char *key, const char *name)
+{
+	json_begin_array(w, key);
+	json_put_text(w, NULL, name);
+	json_end_array(w);
+}
+
+static void write_template(const struct template *tpl, struct json_writer *w)
+{
+	json_begin_object(w, NULL);
+	json_put_text(w, "templateID", tpl->name);
+	put_build_id(w, tpl);
+	json_put_bool(w, "public", false);
+	put_names(w, "aliases", tpl->name);
+	put_names(w, "names", tpl->name);
+	json_put_text(w, "createdAt", tpl->created_at);
+	json_put_text(w, "updatedAt", tpl->created_at);
+	json_put_text(w, "buildStatus", "ready");
+	json_put_text(w, "envdVersion", E2B_ENVD_VERSION);
+	json_put_int(w, "buildCount", tpl->version);
+	json_put_int(w, "diskSizeMB", tpl->size_bytes >> 20);
+	json_end_object(w);
+}
+
+void e2b_templates_get(struct e2b_call *call)
+{
+	const struct template *tpl = find_template(call);
+	struct json_writer w;
+
+	if (!tpl)
+		return;
+	w = e2b_answer_begin(call->e2b);
+	write_template(tpl, &w);
+	e2b_answer_send(call, 200, &w);
+}
+
+void e2b_templates_list(struct e2b_call *call)
+{
+	const struct template *tpl;
+	struct json_writer w;
+	char *names = NULL;
+	size_t count = 0;
+	struct err err;
+
+	if (template_names(call->e2b->service, &names, &count, &err) < 0) {
+		e2b_answer_error(call, &err);
+		return;
+	}
+	w = e2b_answer_begin(call->e2b);
+	json_begin_array(&w, NULL);
+	for (const char *at = names; count > 0; count--, at += strlen(at) + 1) {
+		tpl = template_find(call->e2b->service, str_of(at), &err);
+		if (tpl)
+			write_template(tpl, &w);
+	}
+	json_end_array(&w);
+	e2b_answer_send(call, 200, &w);
+	free(names);
+}
