@@ -165,37 +165,38 @@ static void write_failure(struct json_writer *w, const struct err *err)
 static void on_child(void *arg, int64_t index, const struct sandbox *child, const struct err *err)
 {
 	struct pending *pending = arg;
+
+	(void)index;
+	json_begin_object(&pending->w, NULL);
+	if (child)
+		session_write(pending->e2b, child, &pending->w, "sandbox");
+	else
+		write_failure(&pending->w, err);
+	json_end_object(&pending->w);
+}
+
+static void on_forked(void *arg, const struct err *err)
+{
+	struct pending *pending = arg;
 	struct e2b_call *call = pending->call;
 	struct json_writer w = pending->w;
-
-	if (index < pending->count) {
-		json_begin_object(&pending->w, NULL);
-		if (child)
-			session_write(pending->e2b, child, &pending->w, "sandbox");
-		else
-			write_failure(&pending->w, err);
-		json_end_object(&pending->w);
-		return;
-	}
-	/* The text outlives the call that waited for it. */
-	struct buf text = pending->list;
+	struct buf text = pending->list; /* it outlives the call that waited for it */
+	struct http_req *req;
 
 	buf_init(&pending->list, 1);
-	if (!e2b_pending_end(pending)) {
-		buf_done(&text);
-		return;
-	}
+	req = e2b_pending_end(pending);
 	w.out = &text;
 	json_end_array(&w);
-	if (err)
+	if (req && err)
 		e2b_answer_error(call, err);
-	else
+	else if (req)
 		e2b_answer_send(call, 201, &w);
 	buf_done(&text);
 }
 
 void e2b_life_fork(struct e2b_call *call)
 {
+	static const struct many_hooks hooks = { .item = on_child, .done = on_forked };
 	struct sandbox *sandbox = call_sandbox(call);
 	struct fork_spec spec = { .count = 1 };
 	struct pending *pending;
@@ -204,14 +205,14 @@ void e2b_life_fork(struct e2b_call *call)
 
 	if (!sandbox)
 		return;
-	spec.count = call_int(call, "count", 1, 1, FORK_COUNT_MAX, &ok);
+	spec.count = call_int(call, "count", 1, 1, MANY_MAX, &ok);
 	spec.timeout_sec = call_int(call, "timeout", E2B_TIMEOUT_SEC, 0, 86400, &ok);
 	spec.timeout_sec = MAX(spec.timeout_sec, 1);
 	pending = ok ? e2b_pending_new(call) : NULL;
 	if (!pending)
 		return;
-	pending->count = spec.count;
 	json_begin_array(&pending->w, NULL);
-	e2b_pending_begun(pending, sandbox_fork(sandbox, call->key, &spec, on_child, pending, &err),
+	e2b_pending_begun(pending,
+			  sandbox_fork(sandbox, call->key, &spec, NULL, &hooks, pending, &err),
 			  &err);
 }
