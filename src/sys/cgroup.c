@@ -376,13 +376,19 @@ static uint64_t slot_read(const struct cgroup_tree *tree, int which, unsigned sl
 	return r < 0 ? 0 : value;
 }
 
+uint64_t cgroup_oom_kills(const struct cgroup_tree *tree, unsigned slot)
+{
+	return slot_read(tree, CGROUP_MEMORY, slot,
+			 tree->v2[CGROUP_MEMORY] ? "memory.events" : "memory.oom_control",
+			 "oom_kill");
+}
+
 int cgroup_stat(const struct cgroup_tree *tree, unsigned slot, struct cgroup_stat *ret)
 {
 	bool v2 = tree->v2[CGROUP_MEMORY];
 
 	*ret = (struct cgroup_stat){
-		.oom_kills = slot_read(tree, CGROUP_MEMORY, slot,
-				       v2 ? "memory.events" : "memory.oom_control", "oom_kill"),
+		.oom_kills = cgroup_oom_kills(tree, slot),
 		.memory_bytes = slot_read(tree, CGROUP_MEMORY, slot,
 					  v2 ? "memory.current" : "memory.usage_in_bytes", NULL),
 		.memory_peak_bytes =

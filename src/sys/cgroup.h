@@ -28,6 +28,14 @@ struct cgroup_tree {
 	int groups_view_fd, memory_view_fd; /* of cgroup_view_open(); -1: none */
 };
 
+/*
+ * Descriptors for the agent: its freezer group, and its memory group read-only; each the root of a
+ * mount of its own. -1 where this host has none.
+ */
+struct cgroup_view {
+	int groups_fd, memory_fd;
+};
+
 struct cgroup_limits {
 	uint32_t cpu_count;
 	uint64_t memory_bytes;
@@ -70,14 +78,13 @@ bool cgroup_is_frozen(const struct cgroup_tree *tree, unsigned slot);
 /* The groups that the agent made: an agent killed at the wrong moment leaves one frozen. */
 void cgroup_thaw_below(const struct cgroup_tree *tree, unsigned slot);
 void cgroup_remove_below(const struct cgroup_tree *tree, unsigned slot);
-/*
- * Descriptors for the agent: its freezer group, and its memory group read-only; each the root of a
- * mount of its own. -1 where this host has none. The first call belongs into the mount namespace
- * from which the second is made, while the host's mounts are still there.
- */
+/* The first call belongs into the mount namespace from which the others are made, while the host's
+ * mounts are still there. */
 void cgroup_view_open(struct cgroup_tree *tree, unsigned instance);
-void cgroup_view(const struct cgroup_tree *tree, unsigned slot, int *ret_groups_fd,
-		 int *ret_memory_fd);
+void cgroup_view_make(const struct cgroup_tree *tree, unsigned slot, struct cgroup_view *ret);
+void cgroup_view_close(struct cgroup_view *view);
+/* How often the kernel killed in this group for want of memory, all users of it included. */
+uint64_t cgroup_oom_kills(const struct cgroup_tree *tree, unsigned slot);
 bool cgroup_has_pid(const struct cgroup_tree *tree, unsigned slot, int pid);
 bool cgroup_is_empty(const struct cgroup_tree *tree, unsigned slot);
 /* SIGKILL to everything in the group, in whatever way this host has. */

@@ -36,20 +36,30 @@ void cgroup_view_open(struct cgroup_tree *tree, unsigned instance)
 		open_view(tree, CGROUP_MEMORY, "memory/", instance, MOUNT_ATTR_RDONLY);
 }
 
-static int view_slot(int view_fd, unsigned slot, uint64_t attributes)
+static int view_slot(int view_fd, unsigned slot)
 {
 	char path[64];
 	int fd;
 
 	if (view_fd < 0 || slot_path(path, slot, "") < 0 ||
-	    mount_copy(view_fd, path, attributes, -1, &fd) < 0)
+	    mount_copy(view_fd, path, 0, -1, &fd) < 0)
 		return -1;
 	return fd;
 }
 
-void cgroup_view(const struct cgroup_tree *tree, unsigned slot, int *ret_groups_fd,
-		 int *ret_memory_fd)
+void cgroup_view_make(const struct cgroup_tree *tree, unsigned slot, struct cgroup_view *ret)
 {
-	*ret_groups_fd = view_slot(tree->groups_view_fd, slot, 0);
-	*ret_memory_fd = view_slot(tree->memory_view_fd, slot, 0);
+	*ret = (struct cgroup_view){
+		.groups_fd = view_slot(tree->groups_view_fd, slot),
+		.memory_fd = view_slot(tree->memory_view_fd, slot),
+	};
+}
+
+void cgroup_view_close(struct cgroup_view *view)
+{
+	if (view->groups_fd >= 0)
+		(void)close(view->groups_fd);
+	if (view->memory_fd >= 0)
+		(void)close(view->memory_fd);
+	*view = (struct cgroup_view){ -1, -1 };
 }

@@ -28,7 +28,8 @@ int attach_open_net(const struct warden *w, unsigned slot)
  */
 static void give_back(struct warden *w, unsigned slot, int agent_fd)
 {
-	int fds[2] = { -1, -1 };
+	struct cgroup_view view;
+	int fds[2];
 	char frame[FRAME_HEADER_SIZE];
 	union {
 		char space[CMSG_SPACE(sizeof(fds))];
@@ -41,7 +42,9 @@ static void give_back(struct warden *w, unsigned slot, int agent_fd)
 			      .msg_controllen = sizeof(control.space) };
 	struct cmsghdr *cmsg = CMSG_FIRSTHDR(&msg);
 
-	cgroup_view(&w->cgroups, slot, &fds[0], &fds[1]);
+	cgroup_view_make(&w->cgroups, slot, &view);
+	fds[0] = view.groups_fd;
+	fds[1] = view.memory_fd;
 	agent_pack_empty(frame, AGENT_TAKE_BACK);
 	cmsg->cmsg_level = SOL_SOCKET;
 	cmsg->cmsg_type = SCM_RIGHTS;
@@ -49,9 +52,7 @@ static void give_back(struct warden *w, unsigned slot, int agent_fd)
 	memcpy(CMSG_DATA(cmsg), fds, sizeof(fds));
 	if (fds[0] >= 0 && fds[1] >= 0)
 		(void)!sendmsg(agent_fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT);
-	for (size_t i = 0; i < ARRAY_LEN(fds); i++)
-		if (fds[i] >= 0)
-			(void)close(fds[i]);
+	cgroup_view_close(&view);
 }
 
 int attach_slot(struct warden *w, unsigned slot, int ret_fds[WARDEN_FDS_MAX])

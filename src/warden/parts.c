@@ -73,6 +73,8 @@ static int make_slot(struct warden *w, unsigned *ret)
 			r = userns_make(w->proc_fd, slot_first_id(w, i), &w->userns_fd[i]);
 		if (r < 0)
 			return r;
+		cgroup_view_make(&w->cgroups, i, &w->views[i]);
+		w->rows[i].oom_base = cgroup_oom_kills(&w->cgroups, i); /* of earlier users */
 		w->rows[i].state = SLOT_BLANK;
 		*ret = i;
 		return 0;
@@ -219,13 +221,19 @@ void parts_keep_cgroups(struct warden *w, unsigned slot)
 		drop_cgroups(w, slot);
 }
 
+void parts_drop(struct warden *w, unsigned slot)
+{
+	root_drop(w, slot);
+	cgroup_view_close(&w->views[slot]);
+	if (w->userns_fd[slot] >= 0)
+		(void)close(TAKE_FD(w->userns_fd[slot]));
+}
+
 static void drop_blank(struct warden *w)
 {
 	unsigned slot = w->parts.blanks[--w->parts.blank_count];
 
-	root_drop(w, slot);
-	(void)close(w->userns_fd[slot]);
-	w->userns_fd[slot] = -1;
+	parts_drop(w, slot);
 	w->rows[slot].state = SLOT_FREE;
 	drop_cgroups(w, slot);
 }

@@ -91,6 +91,12 @@ static int assemble(struct warden *w, unsigned slot, struct root *root, const ch
 	r = mount_as(w, mapped ? slot_first_id(w, slot) : 0, lower, volume, &root->fd);
 	parts_close_later(w, TAKE_FD(lower));
 	parts_close_later(w, TAKE_FD(volume));
+	if (r < 0)
+		return r;
+	root->shm_memory_mb = w->usual.memory_mb;
+	r = root_furnish(w, slot, root, ret_step);
+	if (r < 0)
+		(void)close(TAKE_FD(root->fd));
 	return r;
 }
 
@@ -105,21 +111,6 @@ int root_build_over(struct warden *w, unsigned slot, uint64_t volume,
 	if (r >= 0)
 		w->roots[slot] = root;
 	return r;
-}
-
-/* Where the child will mount: found in the cache then, as looking through two filesystems is dear.
- */
-static void warm(int root_fd)
-{
-	static const char *const targets[] = { "proc", "dev", "run/cay", "etc/machine-id" };
-
-	for (size_t i = 0; i < ARRAY_LEN(targets); i++) {
-		int fd = sys_openat2(root_fd, targets[i], O_PATH | O_CLOEXEC | O_NOFOLLOW,
-				     RESOLVE_IN_ROOT | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS);
-
-		if (fd >= 0)
-			(void)close(fd);
-	}
 }
 
 int root_build(struct warden *w, unsigned slot, const uint8_t hash[WARDEN_HASH_SIZE],
@@ -141,7 +132,6 @@ int root_build(struct warden *w, unsigned slot, const uint8_t hash[WARDEN_HASH_S
 		storage_volume_remove(w, root.volume);
 		return r;
 	}
-	warm(root.fd);
 	w->roots[slot] = root;
 	return 0;
 }

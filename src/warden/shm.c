@@ -27,16 +27,11 @@ void shm_size_of(uint32_t memory_mb, struct shm_size *ret)
 }
 
 /* Its /dev is read-only and it has no power over mounts: nobody inside can put another there. */
-static int open_shm(const struct warden *w, int pid)
+static int open_shm(int root_fd)
 {
-	_cleanup_close_ int root_fd = -1, fd = -1;
+	_cleanup_close_ int fd = -1;
 	struct statfs fs;
-	char path[32];
 
-	(void)snprintf(path, sizeof(path), "%d/root", pid);
-	root_fd = openat(w->proc_fd, path, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	if (root_fd < 0)
-		return -errno;
 	fd = sys_openat2(root_fd, "dev/shm", O_PATH | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW,
 			 RESOLVE_IN_ROOT | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS);
 	if (fd < 0)
@@ -46,19 +41,37 @@ static int open_shm(const struct warden *w, int pid)
 	return fs.f_type == TMPFS_MAGIC ? TAKE_FD(fd) : -EXDEV;
 }
 
-int shm_resize(const struct warden *w, unsigned slot, uint32_t memory_mb)
+static int resize(int root_fd, uint32_t memory_mb)
 {
-	_cleanup_close_ int pidfd = sys_pidfd_open(w->rows[slot].pid), fd = -1;
+	_cleanup_close_ int fd = open_shm(root_fd);
 	struct shm_size size;
 
-	/* Pinned first, checked after: a number used again is not in our cgroup. */
-	if (pidfd < 0 || !slots_alive(w, slot))
-		return -ESRCH;
-	fd = open_shm(w, w->rows[slot].pid);
 	if (fd < 0)
 		return fd;
 	shm_size_of(memory_mb, &size);
 	const struct mount_option options[] = { { "size", size.bytes, -1 },
 						{ "nr_inodes", size.inodes, -1 } };
 	return mount_reconfigure(fd, options, ARRAY_LEN(options));
+}
+
+int shm_size_root(struct root *root, uint32_t memory_mb)
+{
+	int r = root->shm_memory_mb == memory_mb ? 0 : resize(root->fd, memory_mb);
+
+	if (r >= 0)
+		root->shm_memory_mb = memory_mb;
+	return r;
+}
+
+int shm_resize(const struct warden *w, unsigned slot, uint32_t memory_mb)
+{
+	_cleanup_close_ int pidfd = sys_pidfd_open(w->rows[slot].pid), root_fd = -1;
+	char path[32];
+
+	/* Pinned first, checked after: a number used again is not in our cgroup. */
+	if (pidfd < 0 || !slots_alive(w, slot))
+		return -ESRCH;
+	(void)snprintf(path, sizeof(path), "%d/root", w->rows[slot].pid);
+	root_fd = openat(w->proc_fd, path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	return root_fd < 0 ? -errno : resize(root_fd, memory_mb);
 }

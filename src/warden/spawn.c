@@ -37,7 +37,6 @@
 #define AGENT_GROUPS_FD 4 /* its freezer cgroup, to make groups in */
 #define AGENT_MEMORY_FD 5 /* its memory cgroup, to read */
 #define AGENT_FDS_END 6
-#define PTS_MAX "256"
 #define NOFILE_MAX 65536
 #define CHILD_STACK_BYTES 65536
 
@@ -51,13 +50,10 @@ struct birth {
 	const char *id;
 	int userns_fd;
 	struct netns net;
-	int tell_fd;		  /* the agent's socket, by the child's number for it */
-	int groups_fd, memory_fd; /* views of its cgroups; -1: none */
-	uint32_t first_id;
-	uint32_t memory_mb;
+	int tell_fd; /* the agent's socket, by the child's number for it */
+	struct cgroup_view view;
 	bool is_copy; /* of a snapshot */
-	int root_fd;  /* the overlay, still detached */
-	int idmap_fd; /* userns_fd, or -1 when a test build turns idmapping off */
+	int root_fd;  /* the overlay and what is mounted in it, still detached */
 };
 
 static int enter_cgroups(struct birth *b)
@@ -85,95 +81,37 @@ static int mount_proc(struct birth *b)
 	return r < 0 ? r : mount_attach(fd, b->root_fd, "proc");
 }
 
+static int lay_over(struct birth *b, const char *from, const char *target)
+{
+	int fd = -1, r; /* closed with the rest, right before the agent starts */
+
+	r = mount_copy(b->w->masks_fd, from, 0, -1, &fd);
+	return r < 0 ? r : mount_attach(fd, b->root_fd, target);
+}
+
 static int mask_proc(struct birth *b)
 {
 	int r = 0;
 
 	for (unsigned i = 0; r >= 0 && i < b->w->mask_count; i++) {
 		const struct mask *mask = &b->w->masks[i];
-		int fd = -1; /* all of them are closed at once, right before the agent starts */
 
-		r = mount_copy(b->w->masks_fd, mask->is_dir ? "void" : "empty", 0, -1, &fd);
-		if (r >= 0)
-			r = mount_attach(fd, b->root_fd, mask->target);
+		r = lay_over(b, mask->is_dir ? "void" : "empty", mask->target);
 	}
 	return r;
 }
 
-static int mount_dev(struct birth *b)
-{
-	char gid[16], uid[16];
-	struct shm_size shm_size;
-	_cleanup_close_ int dev = -1, pts = -1, shm = -1;
-	int r;
-
-	/* The nodes live in one tmpfs shared by all, read-only and owned by each one's own root. */
-	r = mount_copy(b->w->shared_fd, "dev",
-		       MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC, b->idmap_fd,
-		       &dev);
-	if (r >= 0)
-		r = mount_attach(dev, b->root_fd, "dev");
-	if (r < 0)
-		return r;
-	shm_size_of(b->memory_mb, &shm_size);
-	(void)snprintf(uid, sizeof(uid), "%u", b->first_id);
-	(void)snprintf(gid, sizeof(gid), "%u", b->first_id + 5);
-	const struct mount_option pts_options[] = {
-		{ "newinstance", NULL, -1 },
-		{ "ptmxmode", "0666", -1 },
-		{ "mode", "0620", -1 },
-		{ "gid", gid, -1 },
-		{ "max", control_on(b->w, CONTROL_PTSMAX) ? PTS_MAX : "1048576", -1 },
-	};
-	const struct mount_option shm_options[] = {
-		{ "mode", "1777", -1 },
-		{ "size", shm_size.bytes, -1 },
-		{ "nr_inodes", shm_size.inodes, -1 },
-		{ "uid", uid, -1 },
-		{ "gid", uid, -1 },
-	};
-	r = mount_make("devpts", pts_options, ARRAY_LEN(pts_options),
-		       MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC, &pts);
-	if (r >= 0)
-		r = mount_attach(pts, b->root_fd, "dev/pts");
-	if (r >= 0)
-		r = mount_make("tmpfs", shm_options, ARRAY_LEN(shm_options),
-			       MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV, &shm);
-	if (r >= 0)
-		r = mount_attach(shm, b->root_fd, "dev/shm");
-	return r;
-}
-
-static int mount_agent(struct birth *b)
-{
-	_cleanup_close_ int fd = -1;
-	int r = mount_copy(b->w->shared_fd, "bin",
-			   MOUNT_ATTR_RDONLY | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOSUID, -1, &fd);
-
-	return r < 0 ? r : mount_attach(fd, b->root_fd, "run/cay");
-}
-
-static int lay_over(struct birth *b, enum identity_file which, const char *target)
-{
-	char path[IDENTITY_PATH_SIZE];
-	int fd = -1, r; /* closed with the rest, right before the agent starts */
-
-	identity_path(path, which, b->slot);
-	r = mount_copy(b->w->masks_fd, path, 0, -1, &fd);
-	return r < 0 ? r : mount_attach(fd, b->root_fd, target);
-}
-
 static int mount_identity(struct birth *b)
 {
-	int r = lay_over(b, IDENTITY_BOOT, "proc/sys/kernel/random/boot_id");
+	char path[IDENTITY_PATH_SIZE];
+	int r;
 
-	if (r >= 0 && b->is_copy)
-		r = lay_over(b, IDENTITY_FORKED, "run/cay/forked");
-	if (r < 0)
+	identity_path(path, IDENTITY_BOOT, b->slot);
+	r = lay_over(b, path, "proc/sys/kernel/random/boot_id");
+	if (r < 0 || !b->is_copy)
 		return r;
-	r = lay_over(b, IDENTITY_MACHINE, "etc/machine-id");
-	/* The owner of the files may have put something else there: then there is no machine id. */
-	return r == -ENOENT || r == -ENOTDIR || r == -ELOOP ? 0 : r;
+	identity_path(path, IDENTITY_FORKED, b->slot);
+	return lay_over(b, path, "run/cay/forked");
 }
 
 static int enter_root(struct birth *b)
@@ -217,7 +155,7 @@ static int lift(int fd)
 static int keep_descriptors(struct birth *b)
 {
 	int from[AGENT_FDS_END] = {
-		-1, -1, -1, lift(b->net.listen_fd), lift(b->groups_fd), lift(b->memory_fd)
+		-1, -1, -1, lift(b->net.listen_fd), lift(b->view.groups_fd), lift(b->view.memory_fd)
 	};
 	int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
 
@@ -278,8 +216,6 @@ static const struct {
 	{ "enter root", enter_root },
 	{ "mount proc", mount_proc },
 	{ "mask proc", mask_proc },
-	{ "mount dev", mount_dev },
-	{ "mount agent", mount_agent },
 	{ "mount identity", mount_identity },
 	{ "set host name", name_host },
 	{ "limit resources", limit_resources },
@@ -357,19 +293,23 @@ static int gather(struct birth *b, const struct warden_request *req, const char 
 {
 	struct warden *w = b->w;
 	struct slot_row *row = &w->rows[b->slot];
+	struct root *root = &w->roots[b->slot];
 	int r = 0;
 
 	*ret_step = "write identity";
 	r = identity_name(w, b->slot, row->id, b->is_copy);
-	if (r >= 0 && w->roots[b->slot].fd < 0)
+	if (r >= 0 && root->fd < 0)
 		r = root_build(w, b->slot, req->template_hash, ret_step);
 	if (r < 0)
 		return r;
-	row->disk_size_mb = w->roots[b->slot].disk_size_mb;
-	row->volume =
-		w->roots[b->slot].volume; /* from here on it is the sandbox's, and swept with it */
-	memcpy(row->template_hash, w->roots[b->slot].template_hash, sizeof(row->template_hash));
-	b->root_fd = TAKE_FD(w->roots[b->slot].fd);
+	*ret_step = "size shm";
+	r = shm_size_root(root, req->limits.memory_mb);
+	if (r < 0)
+		return r;
+	row->disk_size_mb = root->disk_size_mb;
+	row->volume = root->volume; /* from here on it is the sandbox's, and swept with it */
+	memcpy(row->template_hash, root->template_hash, sizeof(row->template_hash));
+	b->root_fd = TAKE_FD(root->fd);
 	if (!b->is_copy) {
 		memcpy(w->usual_template, req->template_hash, sizeof(w->usual_template));
 		w->has_usual_template = true;
@@ -378,7 +318,6 @@ static int gather(struct birth *b, const struct warden_request *req, const char 
 	r = limits_set(w, b->slot, &req->limits);
 	if (r < 0)
 		return r;
-	cgroup_view(&w->cgroups, b->slot, &b->groups_fd, &b->memory_fd);
 	*ret_step = "make net namespace";
 	r = parts_take_net(w, &b->net);
 	b->tell_fd = b->net.listen_fd;
@@ -388,21 +327,17 @@ static int gather(struct birth *b, const struct warden_request *req, const char 
 static int bear(struct birth *b, const struct warden_request *req, const char **ret_step,
 		int ret_fds[WARDEN_FDS_MAX])
 {
-	struct slot_row *row = &b->w->rows[b->slot];
-	struct cgroup_stat stat;
 	int pid, pidfd = -1, r;
 
 	r = gather(b, req, ret_step);
 	if (r < 0)
 		return r;
-	(void)!cgroup_stat(&b->w->cgroups, b->slot, &stat);
-	row->oom_base = stat.oom_kills;
 	*ret_step = "clone";
 	pid = clone_child(b, &pidfd);
 	if (pid < 0)
 		return pid;
 	b->w->bonds[b->slot] = BOND_CHILD;
-	row->state = SLOT_LIVE;
+	b->w->rows[b->slot].state = SLOT_LIVE;
 	ret_fds[0] = TAKE_FD(b->net.client_fd);
 	ret_fds[1] = pidfd;
 	return 0;
@@ -434,19 +369,14 @@ int spawn_reserve(struct warden *w, const struct warden_request *req, const char
 static int spawn_slot(struct warden *w, const struct warden_request *req, unsigned slot,
 		      const char **ret_step, int ret_fds[WARDEN_FDS_MAX])
 {
-	bool mapped = control_on(w, CONTROL_IDMAP) && control_on(w, CONTROL_USERNS);
 	struct birth b = { .w = w,
 			   .slot = slot,
 			   .id = w->rows[slot].id,
 			   .userns_fd = w->userns_fd[slot],
-			   .idmap_fd = mapped ? w->userns_fd[slot] : -1,
-			   .first_id = mapped ? slot_first_id(w, slot) : 0,
-			   .memory_mb = req->limits.memory_mb,
+			   .view = w->views[slot],
 			   .is_copy = *req->snapshot_id,
 			   .net = { -1, -1, -1 },
-			   .root_fd = -1,
-			   .groups_fd = -1,
-			   .memory_fd = -1 };
+			   .root_fd = -1 };
 	int r = bear(&b, req, ret_step, ret_fds);
 
 	if (r < 0)
@@ -454,10 +384,7 @@ static int spawn_slot(struct warden *w, const struct warden_request *req, unsign
 	(void)close(TAKE_FD(w->userns_fd[slot]));
 	if (b.root_fd >= 0)
 		(void)close(b.root_fd);
-	if (b.groups_fd >= 0)
-		(void)close(b.groups_fd);
-	if (b.memory_fd >= 0)
-		(void)close(b.memory_fd);
+	cgroup_view_close(&w->views[slot]);
 	netns_close(&b.net);
 	return r;
 }

@@ -81,6 +81,7 @@ static bool sweep_one(struct warden *w, unsigned slot)
 		(void)!sweep_kill(w, slot);
 		return false;
 	}
+	parts_drop(w, slot); /* of one that was never born */
 	if (row->volume)
 		storage_volume_remove(w, row->volume);
 	cgroup_recycle(&w->cgroups, slot);

@@ -72,8 +72,9 @@ struct slot_row {
 
 /* A root that waits for its sandbox. */
 struct root {
-	int fd;		       /* detached mount; -1: none */
-	uint32_t disk_size_mb; /* the quota of its volume; 0: unknown */
+	int fd;			/* detached mount; -1: none */
+	uint32_t disk_size_mb;	/* the quota of its volume; 0: unknown */
+	uint32_t shm_memory_mb; /* what its /dev/shm was made for */
 	uint64_t volume;
 	uint8_t template_hash[WARDEN_HASH_SIZE];
 };
@@ -136,6 +137,7 @@ struct warden {
 	struct filter filter;
 	struct slot_row *rows;	      /* mapped file, SLOTS_MAX rows */
 	int *userns_fd;		      /* per slot, only for blanks; -1 otherwise */
+	struct cgroup_view *views;    /* likewise */
 	uint32_t slot_top;	      /* no slot from here on is in use: the end of every search */
 	int *netns_fd;		      /* per slot, only for dying ones: see sweep_hold_net() */
 	uint8_t *bonds;		      /* per slot, enum bond */
@@ -208,6 +210,10 @@ bool root_fits(const struct warden *w, unsigned slot, const uint8_t hash[WARDEN_
 void root_drop(struct warden *w, unsigned slot);
 void root_discard(struct warden *w, struct root *root);
 
+/* furnish.c: everything of a detached root that does not need the sandbox's pid namespace */
+int root_furnish(struct warden *w, unsigned slot, struct root *root,
+		 const char **ret_step) _must_check_;
+
 /* instance.c */
 int instance_claim(struct warden *w, const char *state_path);
 void instance_release(struct warden *w);
@@ -235,6 +241,7 @@ int parts_take_net(struct warden *w, struct netns *ret) _must_check_;
 int parts_take_slot(struct warden *w, const uint8_t *hash, unsigned *ret) _must_check_;
 unsigned parts_left(const struct warden *w);
 void parts_close_later(struct warden *w, int fd); /* no request waits for it */
+void parts_drop(struct warden *w, unsigned slot); /* those of a slot that came to nothing */
 
 /* limits.c */
 int limits_open(struct warden *w) _must_check_;
@@ -275,6 +282,8 @@ struct shm_size {
 	char bytes[24], inodes[24]; /* as options of its tmpfs */
 };
 void shm_size_of(uint32_t memory_mb, struct shm_size *ret);
+/* Of a root that nobody has yet. */
+int shm_size_root(struct root *root, uint32_t memory_mb) _must_check_;
 /* Of a living sandbox. Fails when more is in use than it may have now: then it stays as it is. */
 int shm_resize(const struct warden *w, unsigned slot, uint32_t memory_mb) _must_check_;
 
