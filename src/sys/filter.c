@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The program is generated here and not by libseccomp: the kernel's price for loading one goes by
- * instruction, and runs of adjacent allowed numbers merged into ranges need a third of them
- * (docs/decisions/006). Its shape: architecture, then a binary search over the ranges, then a
- * verdict or a short look at the arguments.
+ * instruction, and runs of adjacent allowed numbers merged into ranges need a fifth of them
+ * (docs/decisions/006). Its shape: architecture, then a binary search over the ranges, then the
+ * verdicts, each there once: a return or a short look at the arguments.
  */
 #include "sys/filter.h"
 
@@ -178,10 +178,17 @@ struct range {
 	enum verdict verdict;
 };
 
+/* Where a jump goes: an instruction, or what a verdict comes to, wherever that will lie. */
+struct target {
+	bool is_verdict;
+	size_t at; /* enum verdict, when it is one */
+};
+
 struct assembly {
 	struct sock_filter code[PROGRAM_MAX];
+	struct target if_so[PROGRAM_MAX], if_not[PROGRAM_MAX]; /* of the instructions of the tree */
 	size_t count;
-	size_t check_at[VERDICT_COUNT];
+	size_t verdict_at[VERDICT_COUNT];
 	int error;
 };
 
@@ -217,55 +224,63 @@ static size_t make_ranges(unsigned flags, struct range ranges[LAST_KNOWN + 2])
 	return count;
 }
 
-/* The search tree over ranges[0..count); argument checks lie behind it and are jumped to later. */
+static void emit_tree(struct assembly *a, const struct range *ranges, size_t count);
+
+/* A single range is no code of its own: the jump goes to its verdict. */
+static struct target emit_branch(struct assembly *a, const struct range *ranges, size_t count)
+{
+	struct target target = { true, ranges->verdict };
+
+	if (count > 1) {
+		target = (struct target){ false, a->count };
+		emit_tree(a, ranges, count);
+	}
+	return target;
+}
+
+/* The search tree over ranges[0..count), at least two. Whichever branch is code comes next: of such
+ * a jump the kernel makes one instruction of its own, of one with two distances two. */
 static void emit_tree(struct assembly *a, const struct range *ranges, size_t count)
+{
+	size_t half = count / 2;
+	size_t at = emit(a, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K,
+							 ranges[half].first, 0, 0));
+
+	a->if_not[at] = emit_branch(a, ranges, half);
+	a->if_so[at] = emit_branch(a, ranges + half, count - half);
+}
+
+/* Each verdict once, behind the tree. */
+static void emit_verdicts(struct assembly *a)
 {
 	static const uint32_t actions[] = { [REFUSE] = SECCOMP_RET_ERRNO | EPERM,
 					    [ABSENT] = SECCOMP_RET_ERRNO | ENOSYS,
 					    [ALLOW] = SECCOMP_RET_ALLOW };
-	size_t half = count / 2, at, distance;
 
-	if (count == 1) {
-		if (ranges->verdict < CHECK_FIRST)
-			(void)emit(a, (struct sock_filter)RETURN(actions[ranges->verdict]));
-		else
-			(void)emit(a,
-				   (struct sock_filter)BPF_STMT(BPF_JMP | BPF_JA, ranges->verdict));
-		return;
-	}
-	at = emit(a, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, ranges[half].first, 0,
-						  0));
-	emit_tree(a, ranges, half);
-	distance = a->count - at - 1;
-	if (distance > UINT8_MAX)
-		a->error = -E2BIG; /* what a conditional jump can skip; the table would have to
-				      double */
-	a->code[at].jt = (uint8_t)distance;
-	emit_tree(a, ranges + half, count - half);
-}
-
-static void emit_checks(struct assembly *a, size_t tree_start)
-{
-	size_t tree_end = a->count;
-
-	for (int i = CHECK_FIRST; i < VERDICT_COUNT; i++) {
-		a->check_at[i] = a->count;
+	for (int i = 0; i < VERDICT_COUNT; i++) {
+		a->verdict_at[i] = a->count;
+		if (i < CHECK_FIRST)
+			(void)emit(a, (struct sock_filter)RETURN(actions[i]));
 		for (size_t k = 0; k < checks[i].count; k++)
 			(void)emit(a, checks[i].code[k]);
 	}
-	for (size_t i = tree_start; i < tree_end; i++) {
-		struct sock_filter *jump = &a->code[i];
+}
 
-		if (jump->code == (BPF_JMP | BPF_JA))
-			jump->k = (uint32_t)(a->check_at[jump->k] - i - 1);
-	}
+static uint8_t distance(struct assembly *a, size_t from, struct target to)
+{
+	size_t n = (to.is_verdict ? a->verdict_at[to.at] : to.at) - from - 1;
+
+	if (n > UINT8_MAX)
+		a->error = -E2BIG; /* what a conditional jump can skip; the tables would have to
+				      double */
+	return (uint8_t)n;
 }
 
 int filter_build(unsigned flags, struct filter *ret)
 {
 	struct range ranges[LAST_KNOWN + 2];
 	struct assembly a = { .count = 0 };
-	size_t range_count = make_ranges(flags, ranges), tree_start;
+	size_t range_count = make_ranges(flags, ranges), tree_start, tree_end;
 	struct sock_filter *code;
 
 	/* A foreign architecture (i386) has its own numbers: nothing of it is allowed. */
@@ -277,7 +292,12 @@ int filter_build(unsigned flags, struct filter *ret)
 						    offsetof(struct seccomp_data, nr)));
 	tree_start = a.count;
 	emit_tree(&a, ranges, range_count);
-	emit_checks(&a, tree_start);
+	tree_end = a.count;
+	emit_verdicts(&a);
+	for (size_t i = tree_start; i < tree_end; i++) {
+		a.code[i].jt = distance(&a, i, a.if_so[i]);
+		a.code[i].jf = distance(&a, i, a.if_not[i]);
+	}
 	if (a.error)
 		return a.error;
 	code = malloc(a.count * sizeof(*code));
