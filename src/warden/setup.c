@@ -144,7 +144,7 @@ static int find_masks(struct warden *w)
 		if (fstatat(w->proc_fd, hidden[i], &st, AT_SYMLINK_NOFOLLOW) < 0 ||
 		    !(st.st_mode & 07))
 			continue;
-		(void)snprintf(mask->target, sizeof(mask->target), "proc/%s", hidden[i]);
+		(void)snprintf(mask->target, sizeof(mask->target), "/proc/%s", hidden[i]);
 		mask->is_dir = S_ISDIR(st.st_mode);
 		w->mask_count++;
 	}

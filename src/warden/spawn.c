@@ -81,37 +81,42 @@ static int mount_proc(struct birth *b)
 	return r < 0 ? r : mount_attach(fd, b->root_fd, "proc");
 }
 
-static int lay_over(struct birth *b, const char *from, const char *target)
+/*
+ * By path and in one call, where everything else goes by descriptor: the working directory is the
+ * warden's, and the targets lie on file systems of ours, which step by step were mounted without
+ * following a link.
+ */
+static int cover(const char *from, const char *target)
 {
-	int fd = -1, r; /* closed with the rest, right before the agent starts */
-
-	r = mount_copy(b->w->masks_fd, from, 0, -1, &fd);
-	return r < 0 ? r : mount_attach(fd, b->root_fd, target);
+	return mount(from, target, NULL, MS_BIND, NULL) < 0 ? -errno : 0;
 }
 
 static int mask_proc(struct birth *b)
 {
-	int r = 0;
+	int r = fchdir(b->w->masks_fd) < 0 ? -errno : 0;
 
 	for (unsigned i = 0; r >= 0 && i < b->w->mask_count; i++) {
 		const struct mask *mask = &b->w->masks[i];
 
-		r = lay_over(b, mask->is_dir ? "void" : "empty", mask->target);
+		r = cover(mask->is_dir ? "void" : "empty", mask->target);
 	}
 	return r;
 }
 
-static int mount_identity(struct birth *b)
+static int cover_identity(struct birth *b)
 {
 	char path[IDENTITY_PATH_SIZE];
 	int r;
 
 	identity_path(path, IDENTITY_BOOT, b->slot);
-	r = lay_over(b, path, "proc/sys/kernel/random/boot_id");
-	if (r < 0 || !b->is_copy)
+	r = cover(path, "/proc/sys/kernel/random/boot_id");
+	if (r >= 0 && b->is_copy) {
+		identity_path(path, IDENTITY_FORKED, b->slot);
+		r = cover(path, "/run/cay/forked");
+	}
+	if (r < 0)
 		return r;
-	identity_path(path, IDENTITY_FORKED, b->slot);
-	return lay_over(b, path, "run/cay/forked");
+	return chdir("/") < 0 ? -errno : 0;
 }
 
 static int enter_root(struct birth *b)
@@ -216,7 +221,7 @@ static const struct {
 	{ "enter root", enter_root },
 	{ "mount proc", mount_proc },
 	{ "mask proc", mask_proc },
-	{ "mount identity", mount_identity },
+	{ "cover identity", cover_identity },
 	{ "set host name", name_host },
 	{ "limit resources", limit_resources },
 	{ "keep descriptors", keep_descriptors },
