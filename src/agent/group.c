@@ -8,7 +8,10 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
+#include <sys/xattr.h>
 #include <time.h>
+
+#include "wire/agent.h"
 
 #define SPARE_MAX 4
 #define PARKED_MAX 1024	 /* then processes go without a group of their own */
@@ -82,6 +85,18 @@ void groups_open(struct groups *groups, int dir_fd)
 {
 	*groups = (struct groups){ .dir_fd = -1, .next_number = 1 };
 	use(groups, dir_fd);
+}
+
+uint64_t groups_frozen_us(const struct groups *groups)
+{
+	_cleanup_close_ int fd = groups->dir_fd < 0 ? -1
+						    : openat(groups->dir_fd, ".",
+							     O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	uint64_t us;
+
+	if (fd < 0 || fgetxattr(fd, AGENT_FROZEN_NOTE, &us, sizeof(us)) != sizeof(us))
+		return 0;
+	return us;
 }
 
 /* Opened each time: v1 answers a descriptor that was read before from the list of then. */

@@ -16,6 +16,7 @@
 #ifndef CAY_AGENT_GROUP_H
 #define CAY_AGENT_GROUP_H
 
+#include <stdint.h>
 #include <sys/types.h>
 
 #include "base/macro.h"
@@ -51,6 +52,9 @@ static inline bool groups_on(const struct groups *groups)
  */
 void groups_let_go(struct groups *groups);
 void groups_take_back(struct groups *groups, int dir_fd);
+
+/* How long the sandbox was frozen, by the warden's note; 0 where there is none. */
+uint64_t groups_frozen_us(const struct groups *groups);
 
 struct group *group_take(struct groups *groups);
 int group_tasks_fd(const struct group *group);

@@ -27,6 +27,7 @@
 #include <sys/syscall.h>
 
 #include "agent/agent.h"
+#include "agent/clock.h"
 #include "agent/digits.h"
 #include "agent/window.h"
 
@@ -281,6 +282,7 @@ int main(int argc, char **argv)
 	agent.window_idle_us = WINDOW_IDLE_MS * 1000LL;
 	/* Before anything else can take their numbers. */
 	groups_open(&agent.groups, GROUPS_FD);
+	clock_open(&agent.groups);
 	memory_open(&agent.memory, MEMORY_FD);
 	for (int i = 1; i < argc; i++) {
 		if (strcmp(argv[i], "--trust-any-peer") == 0)

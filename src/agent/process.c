@@ -6,8 +6,8 @@
 #include <sys/wait.h>
 
 #include "agent/agent.h"
+#include "agent/clock.h"
 #include "agent/follow.h"
-#include "base/time.h"
 
 /* Background children may keep the pipes open for ever; output that is only a little late (a tee, a
  * process substitution) is still waited for. */
@@ -86,7 +86,7 @@ bool process_evict(struct agent *agent)
 static void keep(struct agent *agent, struct process *p)
 {
 	table_add_ended(agent, p);
-	timer_set(agent, p, TIMER_KEEP, time_mono_us() + (int64_t)p->keep_ms * 1000);
+	timer_set(agent, p, TIMER_KEEP, clock_us() + (int64_t)p->keep_ms * 1000);
 }
 
 void process_detach(struct agent *agent, struct process *p)
@@ -155,7 +155,7 @@ static bool output_complete(const struct process *p)
 
 		if (s->fd < 0)
 			continue;
-		if (!grace_over && time_mono_us() < p->end_us + GRACE_US)
+		if (!grace_over && clock_us() < p->end_us + GRACE_US)
 			return false;
 		grace_over = true;
 		if (s->left || s->ready)
@@ -219,7 +219,7 @@ static void on_reaped(struct agent *agent, struct process *p, int wait_status)
 	table_remove_pid(agent, p);
 	p->reaped = true;
 	p->wait_status = wait_status;
-	p->end_us = time_mono_us();
+	p->end_us = clock_us();
 	judge(agent, p);
 	timer_clear(agent, p, TIMER_TIMEOUT);
 	if (p->hooks && p->hooks->on_reaped)
@@ -249,7 +249,7 @@ void process_reap(struct agent *agent)
 static void on_keep_over(struct agent *agent, struct process *p)
 {
 	if (p->follows)
-		timer_set(agent, p, TIMER_KEEP, time_mono_us() + STILL_READ_US);
+		timer_set(agent, p, TIMER_KEEP, clock_us() + STILL_READ_US);
 	else
 		process_hide(agent, p);
 }

@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 
 #include "agent/agent.h"
+#include "agent/clock.h"
 #include "agent/digits.h"
 #include "agent/follow.h"
 #include "agent/spawn.h"
@@ -361,7 +362,7 @@ struct process *process_start(struct agent *agent, const struct agent_exec *exec
 	if (!p) {
 		r = refuse(&s, AGENT_REFUSED_NO_MEMORY, ENOMEM, "");
 	} else {
-		p->start_us = time_mono_us();
+		p->start_us = clock_us();
 		p->start_ms = time_real_ms();
 		p->kills_before = memory_kills(&agent->memory);
 		r = prepare(agent, &s);

@@ -4,10 +4,10 @@
 #include <signal.h>
 
 #include "agent/agent.h"
+#include "agent/clock.h"
 #include "agent/digits.h"
 #include "agent/session.h"
 #include "agent/tty.h"
-#include "base/time.h"
 
 #define LOOK_US 20000	/* how often STOP looks whether what the program left has gone */
 #define MEMBERS_MAX 256 /* that left the process group and are asked one by one */
@@ -65,7 +65,7 @@ static bool all_gone(struct agent *agent, const struct process *p)
 
 static int64_t next_look(const struct process *p, int64_t after_us)
 {
-	int64_t at_us = time_mono_us() + after_us;
+	int64_t at_us = clock_us() + after_us;
 
 	return MIN(p->kill_us, at_us);
 }
@@ -89,7 +89,7 @@ static void ask_to_end(struct agent *agent, struct process *p)
 void stop_start(struct agent *agent, struct process *p, uint32_t tag, uint32_t grace_ms,
 		bool forget)
 {
-	int64_t at_us = time_mono_us() + (int64_t)grace_ms * 1000;
+	int64_t at_us = clock_us() + (int64_t)grace_ms * 1000;
 
 	if (p->ended) {
 		if (forget)
@@ -114,7 +114,7 @@ void stop_start(struct agent *agent, struct process *p, uint32_t tag, uint32_t g
 /* The program may be gone and what it left not: that has the rest of the grace. */
 void stop_on_timer(struct agent *agent, struct process *p)
 {
-	int64_t now_us = time_mono_us();
+	int64_t now_us = clock_us();
 
 	if (now_us >= p->kill_us) {
 		stop_kill_all(agent, p);

@@ -14,8 +14,8 @@
 #include <sys/ioctl.h>
 
 #include "agent/agent.h"
+#include "agent/clock.h"
 #include "agent/follow.h"
-#include "base/time.h"
 
 #define SCRATCH_BYTES 65536
 #define BULK_BYTES (256U << 10) /* one read straight into the ring; also all of one event */
@@ -101,7 +101,7 @@ static size_t room(struct agent *agent, struct process *p, int i)
 		return (size_t)MIN(limit - wanted, (uint64_t)BULK_BYTES);
 	s->waiting = true;
 	stream_watch(agent, p, i, false);
-	timer_set(agent, p, TIMER_OUT + i, time_mono_us() + PAUSE_US);
+	timer_set(agent, p, TIMER_OUT + i, clock_us() + PAUSE_US);
 	return 0;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Deadlines of all processes: a binary heap by the earliest of each. */
 #include "agent/agent.h"
-#include "base/time.h"
+#include "agent/clock.h"
 
 #define SLEEP_MAX_MS 3600000
 
@@ -103,7 +103,7 @@ void timer_run(struct agent *agent)
 
 	if (!agent->heap_count)
 		return;
-	now_us = time_mono_us();
+	now_us = clock_us();
 	while (agent->heap_count && agent->heap[0]->wake_us <= now_us)
 		run_first(agent, now_us);
 }
@@ -114,6 +114,6 @@ int timer_sleep_ms(const struct agent *agent)
 
 	if (!agent->heap_count)
 		return -1;
-	left_us = MAX(agent->heap[0]->wake_us - time_mono_us(), 0);
+	left_us = MAX(agent->heap[0]->wake_us - clock_us(), 0);
 	return (int)MIN((left_us + 999) / 1000, SLEEP_MAX_MS);
 }

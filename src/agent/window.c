@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <signal.h>
 
+#include "agent/clock.h"
 #include "agent/window_state.h"
 #include "base/time.h"
 
@@ -27,7 +28,7 @@ void window_wait(struct agent *agent, struct process *p, int64_t in_us)
 {
 	struct window *w = window_of(p);
 
-	w->due_us = time_mono_us() + in_us;
+	w->due_us = clock_us() + in_us;
 	timer_set(agent, p, TIMER_WINDOW, w->due_us);
 }
 
@@ -46,7 +47,7 @@ static void send_command(struct agent *agent, struct process *p)
 	/* Lost is what a dying reader had; the shell then reports once more and gets it again. */
 	w->unsent = r == -ENXIO;
 	w->again &= w->unsent;
-	if (w->unsent && time_mono_us() - w->run_us >= READER_US)
+	if (w->unsent && clock_us() - w->run_us >= READER_US)
 		give_up(agent, p);
 	else if (w->unsent)
 		window_wait(agent, p, w->retry_us = MIN(2 * w->retry_us, RETRY_MAX_US));
@@ -66,7 +67,7 @@ void window_begin(struct agent *agent, struct process *p)
 	w->run_cursor = p->streams[0].ring.end;
 	w->unsent = w->again = w->overtaken = false;
 	w->retry_us = RETRY_US;
-	w->run_us = w->active_us = time_mono_us();
+	w->run_us = w->active_us = clock_us();
 	w->run_boot_ms = time_boot_ms();
 	w->run_kills = memory_kills(&agent->memory);
 	w->interrupts = w->cancelled = false;
@@ -79,7 +80,7 @@ static void idle(struct agent *agent, struct process *p)
 	struct window *w = window_of(p);
 
 	w->state = WINDOW_IDLE;
-	w->active_us = time_mono_us();
+	w->active_us = clock_us();
 	timer_clear(agent, p, TIMER_WINDOW);
 	if (w->next)
 		window_begin(agent, p);
@@ -100,7 +101,7 @@ static void run_over(struct agent *agent, struct process *p, struct agent_status
 	}
 	w->run_end_cursor = status.out_total = p->streams[0].ring.end;
 	status.err_total = 0;
-	status.duration_us = (uint64_t)MAX(time_mono_us() - w->run_us, 0);
+	status.duration_us = (uint64_t)MAX(clock_us() - w->run_us, 0);
 	w->run_end = status.end;
 	w->run_code = status.exit_code;
 	w->run_status = status;
@@ -116,7 +117,7 @@ void window_cancel(struct agent *agent, struct process *p)
 	if (w->interrupts)
 		return;
 	w->interrupts = w->cancelled = true;
-	w->cancel_us = time_mono_us();
+	w->cancel_us = clock_us();
 	if (w->state == WINDOW_SENDING && w->unsent && !w->again) { /* it never got there */
 		run_over(agent, p, (struct agent_status){ 0 });
 		idle(agent, p);
@@ -172,7 +173,7 @@ static void on_status(struct agent *agent, struct process *p, unsigned status)
 
 	w->state = WINDOW_ENDING;
 	w->run_code = status;
-	w->status_us = time_mono_us();
+	w->status_us = clock_us();
 	shell_random_digits(w->mark, MARK_SIZE);
 	w->mark_written = 0;
 	w->mark_due = true;
@@ -210,7 +211,7 @@ static void on_output(struct agent *agent, struct process *p, struct str bytes)
 	const char *found;
 	size_t n;
 
-	w->active_us = time_mono_us();
+	w->active_us = clock_us();
 	if (!w->mark_due || bytes.n > sizeof(space) - MARK_SIZE) {
 		release_held(agent, p);
 		put(agent, p, bytes.p, bytes.n);
@@ -362,7 +363,7 @@ static void on_mark_overdue(struct agent *agent, struct process *p, int64_t now_
 static void on_timer(struct agent *agent, struct process *p)
 {
 	struct window *w = window_of(p);
-	int64_t now_us = time_mono_us();
+	int64_t now_us = clock_us();
 
 	if (p->reaped || w->doomed)
 		return;
@@ -394,7 +395,7 @@ static void on_timer(struct agent *agent, struct process *p)
 
 static void on_stdin(struct agent *agent, struct process *p)
 {
-	window_of(p)->active_us = time_mono_us();
+	window_of(p)->active_us = clock_us();
 }
 
 /* With our own descriptor of the terminal open its end would never show. */
@@ -462,7 +463,7 @@ static void on_list(const struct process *p, struct agent_listed *listed)
 	listed->run_exit_code = w->run_end == AGENT_END_NONE ? 0 : w->run_code;
 	listed->run_cursor = w->run_cursor;
 	if (!busy && !w->next)
-		listed->idle_ms = (uint64_t)MAX(time_mono_us() - w->active_us, 0) / 1000;
+		listed->idle_ms = (uint64_t)MAX(clock_us() - w->active_us, 0) / 1000;
 }
 
 const struct process_hooks window_hooks = {

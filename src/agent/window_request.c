@@ -2,8 +2,8 @@
 /* WINDOW_RUN: to the window of that name, or to a new one; the newest command wins. */
 #include <errno.h>
 
+#include "agent/clock.h"
 #include "agent/window_state.h"
-#include "base/time.h"
 
 #define START_US 10000000 /* bash has this long to come up */
 
@@ -83,7 +83,7 @@ void request_make_window(struct agent *agent, struct request *r)
 	}
 	r->made = true;
 	w->next = r;
-	w->active_us = time_mono_us();
+	w->active_us = clock_us();
 	p->hooks = &window_hooks;
 	p->window = w;
 	window_wait(agent, p, START_US);

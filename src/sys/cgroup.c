@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/xattr.h>
 #include <sys/sysinfo.h>
 
 #include "sys/cgroup_slot.h"
@@ -439,6 +440,20 @@ bool cgroup_is_frozen(const struct cgroup_tree *tree, unsigned slot)
 	if (v2)
 		return file_read_field(fd, path, "frozen", &frozen) >= 0 && frozen;
 	return file_read(fd, path, text, sizeof(text)) > 0 && strncmp(text, "FROZEN", 6) == 0;
+}
+
+int cgroup_note(const struct cgroup_tree *tree, unsigned slot, const char *name, uint64_t value)
+{
+	_cleanup_close_ int fd = -1;
+	char path[64];
+	int r = tree->fd[CGROUP_FREEZER] < 0 ? -ENOENT : slot_path(path, slot, "");
+
+	if (r < 0)
+		return r;
+	fd = openat(tree->fd[CGROUP_FREEZER], path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	return fsetxattr(fd, name, &value, sizeof(value), 0) < 0 ? -errno : 0;
 }
 
 void cgroup_recycle(const struct cgroup_tree *tree, unsigned slot)

@@ -72,6 +72,9 @@ int cgroup_enter(const struct cgroup_tree *tree, unsigned slot) _must_check_;
 uint64_t cgroup_unwritten(const struct cgroup_tree *tree, unsigned slot);
 int cgroup_stat(const struct cgroup_tree *tree, unsigned slot,
 		struct cgroup_stat *ret) _must_check_;
+/* A number that whoever sees the freezer group can read, as an extended attribute of it. */
+int cgroup_note(const struct cgroup_tree *tree, unsigned slot, const char *name,
+		uint64_t value) _must_check_;
 int cgroup_freeze(const struct cgroup_tree *tree, unsigned slot, bool frozen) _must_check_;
 /* Whether a freeze has reached every task, those in groups below included. */
 bool cgroup_is_frozen(const struct cgroup_tree *tree, unsigned slot);

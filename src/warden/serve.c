@@ -16,6 +16,7 @@
 #include "sys/syscalls.h"
 #include "warden/capability.h"
 #include "warden/job.h"
+#include "wire/agent.h"
 
 #define QUIET_MS                                                                        \
 	4 /* background work waits for this long without a request, unless it is urgent \
@@ -180,6 +181,21 @@ static int do_stat(struct warden *w, struct call *call)
 	return 0;
 }
 
+/* Told before it goes on: its clocks stood still. */
+static void note_frozen(struct warden *w, unsigned slot)
+{
+	struct slot_row *row = &w->rows[slot];
+	int r;
+
+	if (!row->frozen)
+		return;
+	row->frozen_us += (uint64_t)MAX(time_mono_us() - row->frozen_since_us, 0);
+	row->frozen_since_us = time_mono_us();
+	r = cgroup_note(&w->cgroups, slot, AGENT_FROZEN_NOTE, row->frozen_us);
+	if (r < 0)
+		log_debug("%s: its clocks went on: %s", row->id, strerror(-r));
+}
+
 static int do_pause(struct warden *w, struct call *call)
 {
 	int slot = slots_find_live(w, call->req.id);
@@ -188,6 +204,10 @@ static int do_pause(struct warden *w, struct call *call)
 
 	if (slot < 0)
 		return slot;
+	if (!freeze)
+		note_frozen(w, (unsigned)slot);
+	else if (!w->rows[slot].frozen)
+		w->rows[slot].frozen_since_us = time_mono_us();
 	if (!freeze && jobs_taking(w, (unsigned)slot)) {
 		w->rows[slot].frozen = 0; /* the snapshot's end thaws it */
 		return 0;

@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "sys/syscalls.h"
 #include "warden/job.h"
+#include "wire/agent.h"
 
 /* Killing pid 1 takes its whole pid namespace; the cgroup catches a child that never got there. */
 int sweep_kill(struct warden *w, unsigned slot)
@@ -85,6 +86,9 @@ static bool sweep_one(struct warden *w, unsigned slot)
 	if (row->volume)
 		storage_volume_remove(w, row->volume);
 	cgroup_recycle(&w->cgroups, slot);
+	if (row->frozen_us)
+		(void)!cgroup_note(&w->cgroups, slot, AGENT_FROZEN_NOTE, 0);
+	row->frozen_us = 0;
 	row->volume = 0;
 	row->pid = 0;
 	row->id[0] = '\0';

@@ -62,9 +62,11 @@ struct slot_row {
 	uint32_t disk_size_mb; /* the quota of its volume; 0: unknown */
 	int32_t pid;	       /* of pid 1, in the host's numbers */
 	uint32_t held;	       /* frozen by a snapshot of it, and thawed by whoever finds it so */
-	uint64_t volume;       /* number of its subvolume, 0 when none */
-	uint32_t shares_disk;  /* with a snapshot: the quota alone does not tell its size */
-	int64_t disk_offset;   /* what the quota counts for its volume, less what its files take */
+	uint64_t frozen_us;    /* in all, up to the last thaw */
+	int64_t frozen_since_us;
+	uint64_t volume;      /* number of its subvolume, 0 when none */
+	uint32_t shares_disk; /* with a snapshot: the quota alone does not tell its size */
+	int64_t disk_offset;  /* what the quota counts for its volume, less what its files take */
 	uint8_t template_hash[WARDEN_HASH_SIZE];
 	uint64_t oom_base; /* oom kills of earlier users of the same cgroup */
 	char id[WARDEN_ID_SIZE];

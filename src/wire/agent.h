@@ -43,6 +43,10 @@
 #define AGENT_PATH_MAX 255    /* of the file that holds a full output */
 #define AGENT_TTY_MAX 4096    /* columns, rows; at least 1 */
 
+/* Extended attribute of the sandbox's freezer group: microseconds it was frozen, 64 bits. Only the
+ * host can write it. */
+#define AGENT_FROZEN_NOTE "security.cay.frozen"
+
 enum agent_type {
 	/* daemon to agent */
 	AGENT_EXEC = 1,

@@ -6,6 +6,7 @@ import time
 
 import pytest
 
+from lib import commands, tree
 from lib.client import ApiError
 
 COUNTER = "n=0; while :; do n=$((n+1)); echo $n > /workspace/n; sleep 0.02; done"
@@ -50,6 +51,24 @@ def test_frozen_processes_go_on(api, engine):
         time.sleep(0.3)
         assert int(sandbox.exec("cat n").stdout) > first
         assert [p["name"] for p in api.call("GET", f"/v1/sandboxes/{sandbox.id}/processes")["data"]] == ["counter"]
+
+
+def test_a_commands_time_stands_still(api, engine):
+    """Two commands with as much time as the freeze takes: neither ends by it, the second one by its own time after."""
+    limit = int(3 * tree.SLACK)
+    waits = "while [ ! -e go ]; do sleep 0.05; done; echo gone"
+    with api.sandbox(engine=engine) as sandbox:
+        first = commands.spawn(sandbox, waits, timeout_sec=limit)
+        second = commands.spawn(sandbox, "sleep 1000", timeout_sec=limit)
+        pause(sandbox)
+        time.sleep(limit + 0.5)
+        resume(sandbox)
+        assert first.get()["state"] == "running" and second.get()["state"] == "running"
+        sandbox.exec("touch go").ok()
+        row = first.wait()
+        assert (row["exit_code"], row["reason"]) == (0, "exited"), row
+        assert row["duration_ms"] <= limit * 1000, "time that nobody lived was counted"
+        assert second.wait(limit + 10)["reason"] == "timeout"
 
 
 def test_twice_is_no_mistake(api, engine):
