@@ -204,6 +204,14 @@ static struct group *make(struct groups *groups)
 	return NULL;
 }
 
+void groups_prepare(struct groups *groups)
+{
+	struct group *group = groups->dir_fd < 0 || groups->spare ? NULL : make(groups);
+
+	if (group)
+		keep_spare(groups, group);
+}
+
 struct group *group_take(struct groups *groups)
 {
 	struct group *group;

@@ -56,6 +56,8 @@ void groups_take_back(struct groups *groups, int dir_fd);
 /* How long the sandbox was frozen, by the warden's note; 0 where there is none. */
 uint64_t groups_frozen_us(const struct groups *groups);
 
+/* Makes one for the next process, when there is nothing else to do. */
+void groups_prepare(struct groups *groups);
 struct group *group_take(struct groups *groups);
 int group_tasks_fd(const struct group *group);
 bool group_is_empty(struct groups *groups, struct group *group);

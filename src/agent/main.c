@@ -216,10 +216,6 @@ static void limit_memory(struct agent *agent)
 
 static int agent_open(struct agent *agent)
 {
-	struct rlimit files;
-	sigset_t child;
-	int r;
-
 	if (fcntl(LISTEN_FD, F_SETFD, FD_CLOEXEC) < 0)
 		return -errno;
 	agent->listen_fd = LISTEN_FD;
@@ -230,6 +226,19 @@ static int agent_open(struct agent *agent)
 	agent->null_fd = open_null();
 	if (agent->null_fd < 0)
 		return agent->null_fd;
+	agent->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+	if (agent->epoll_fd < 0)
+		return -errno;
+	return agent_watch(agent, EPOLL_CTL_ADD, LISTEN_FD, EPOLLIN, EVENT_LISTEN, 0);
+}
+
+/* The rest, before the first request is read. */
+static int agent_settle(struct agent *agent)
+{
+	struct rlimit files;
+	sigset_t child;
+	int r;
+
 	agent->proc_fd = open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	agent->oom_adj_fd = open("/proc/self/oom_score_adj", O_RDWR | O_CLOEXEC);
 	if (agent->oom_adj_fd >= 0 &&
@@ -245,16 +254,13 @@ static int agent_open(struct agent *agent)
 	r = shed();
 	if (r < 0)
 		return r;
+	groups_prepare(&agent->groups);
 	(void)sigemptyset(&child);
 	(void)sigaddset(&child, SIGCHLD);
 	agent->signal_fd = signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK);
-	agent->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-	if (agent->signal_fd < 0 || agent->epoll_fd < 0)
+	if (agent->signal_fd < 0)
 		return -errno;
-	r = agent_watch(agent, EPOLL_CTL_ADD, agent->signal_fd, EPOLLIN, EVENT_CHILD, 0);
-	if (r == 0)
-		r = agent_watch(agent, EPOLL_CTL_ADD, LISTEN_FD, EPOLLIN, EVENT_LISTEN, 0);
-	return r;
+	return agent_watch(agent, EPOLL_CTL_ADD, agent->signal_fd, EPOLLIN, EVENT_CHILD, 0);
 }
 
 /* What does not fit into a script as it is leaves the default: works, but is not cleared away. */
@@ -307,6 +313,11 @@ int main(int argc, char **argv)
 	open_tools(&agent, tools);
 	if (agent_open(&agent) < 0)
 		return 1;
-	conn_on_listen(&agent); /* it waits already: one trip through epoll less */
+	/* The daemon waits already, and is answered first: what is left to do here is done while the
+	 * answer goes to the client and its first request comes. */
+	conn_on_listen(&agent);
+	conn_flush(&agent);
+	if (agent_settle(&agent) < 0)
+		return 1;
 	return agent_run(&agent) < 0;
 }

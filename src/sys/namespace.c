@@ -68,7 +68,8 @@ static int netns_fill(int proc_fd, struct netns *netns)
 	int r;
 
 	netns->ns_fd = openat(proc_fd, "self/ns/net", O_RDONLY | O_CLOEXEC);
-	if (netns->ns_fd < 0)
+	netns->ipc_fd = openat(proc_fd, "self/ns/ipc", O_RDONLY | O_CLOEXEC);
+	if (netns->ns_fd < 0 || netns->ipc_fd < 0)
 		return -errno;
 	r = loopback_up();
 	if (r >= 0)
@@ -78,15 +79,15 @@ static int netns_fill(int proc_fd, struct netns *netns)
 	return r;
 }
 
-int netns_make(int proc_fd, int home_fd, struct netns *ret)
+int netns_make(int proc_fd, const struct netns_home *home, struct netns *ret)
 {
-	struct netns netns = { -1, -1, -1 };
+	struct netns netns = NETNS_NONE;
 	int r;
 
-	if (unshare(CLONE_NEWNET) < 0)
+	if (unshare(CLONE_NEWNET | CLONE_NEWIPC) < 0)
 		return -errno;
 	r = netns_fill(proc_fd, &netns);
-	if (setns(home_fd, CLONE_NEWNET) < 0)
+	if (setns(home->net_fd, CLONE_NEWNET) < 0 || setns(home->ipc_fd, CLONE_NEWIPC) < 0)
 		abort(); /* going on in a sandbox's namespace would be worse than a restart */
 	if (r < 0) {
 		netns_close(&netns);
@@ -100,11 +101,13 @@ void netns_close(struct netns *netns)
 {
 	if (netns->ns_fd >= 0)
 		(void)close(netns->ns_fd);
+	if (netns->ipc_fd >= 0)
+		(void)close(netns->ipc_fd);
 	if (netns->listen_fd >= 0)
 		(void)close(netns->listen_fd);
 	if (netns->client_fd >= 0)
 		(void)close(netns->client_fd);
-	*netns = (struct netns){ -1, -1, -1 };
+	*netns = (struct netns)NETNS_NONE;
 }
 
 int netns_dial(int home_fd, int ns_fd, int *ret_fd)

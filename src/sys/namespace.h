@@ -9,16 +9,25 @@
 
 /*
  * A net namespace owned by the host's user namespace (root inside has no power over it), loopback
- * up, with the agent's socket listening in it and the daemon's first connection queued on it.
+ * up, with the agent's socket listening in it and the daemon's first connection queued on it; and
+ * an IPC namespace of the same owner.
  */
 struct netns {
 	int ns_fd;
+	int ipc_fd;
 	int listen_fd;
 	int client_fd;
 };
+#define NETNS_NONE { -1, -1, -1, -1 }
 
-/* proc_fd: the host's /proc. home_fd: our own net namespace, to come back to. One thread only. */
-int netns_make(int proc_fd, int home_fd, struct netns *ret) _must_check_;
+/* Our own namespaces, to come back to. */
+struct netns_home {
+	int net_fd;
+	int ipc_fd;
+};
+
+/* proc_fd: the host's /proc. One thread only. */
+int netns_make(int proc_fd, const struct netns_home *home, struct netns *ret) _must_check_;
 void netns_close(struct netns *netns);
 /* Connects to the agent of the sandbox whose net namespace this is. */
 int netns_dial(int home_fd, int ns_fd, int *ret_fd) _must_check_;

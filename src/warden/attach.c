@@ -65,7 +65,7 @@ int attach_slot(struct warden *w, unsigned slot, int ret_fds[WARDEN_FDS_MAX])
 	net_fd = attach_open_net(w, slot);
 	if (net_fd < 0)
 		return -ESRCH;
-	r = netns_dial(w->home_net_fd, net_fd, &ret_fds[0]);
+	r = netns_dial(w->home.net_fd, net_fd, &ret_fds[0]);
 	if (r < 0)
 		return r;
 	give_back(w, slot, ret_fds[0]);

@@ -90,17 +90,6 @@ static int mount_machine_id(struct warden *w, const struct root *root, unsigned 
 	return r == -ENOENT || r == -ENOTDIR || r == -ELOOP ? 0 : r;
 }
 
-/* Where the child will mount: found in the cache then, as looking through two filesystems is dear.
- */
-static void warm(int root_fd)
-{
-	int fd = sys_openat2(root_fd, "proc", O_PATH | O_CLOEXEC | O_NOFOLLOW,
-			     RESOLVE_IN_ROOT | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS);
-
-	if (fd >= 0)
-		(void)close(fd);
-}
-
 int root_furnish(struct warden *w, unsigned slot, struct root *root, const char **ret_step)
 {
 	bool mapped = control_on(w, CONTROL_IDMAP) && control_on(w, CONTROL_USERNS);
@@ -120,7 +109,39 @@ int root_furnish(struct warden *w, unsigned slot, struct root *root, const char 
 	if (r < 0)
 		return r;
 	*ret_step = "mount identity";
-	r = mount_machine_id(w, root, slot);
-	warm(root->fd);
-	return r;
+	return mount_machine_id(w, root, slot);
+}
+
+/*
+ * What the child mounts over and what almost every command looks up: found in the cache then, as
+ * looking through two filesystems is dear. Only in a root that nobody has written to.
+ */
+void root_warm(const struct root *root)
+{
+	static const char *const paths[] = {
+		"proc",
+		"bin",
+		"lib",
+		"lib64",
+		"etc/group",
+		"etc/ld.so.cache",
+		"etc/ld.so.preload",
+		"etc/passwd",
+		"usr/bin/bash",
+		"usr/bin/sh",
+		"usr/lib/locale/locale-archive",
+		"usr/lib/x86_64-linux-gnu/ld-linux-x86-64.so.2",
+		"usr/lib/x86_64-linux-gnu/libc.so.6",
+		"usr/lib64/ld-linux-x86-64.so.2",
+		"workspace",
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(paths); i++) {
+		int fd = sys_openat2(root->fd, paths[i], O_PATH | O_CLOEXEC | O_NOFOLLOW,
+				     RESOLVE_IN_ROOT | RESOLVE_NO_SYMLINKS |
+					     RESOLVE_NO_MAGICLINKS);
+
+		if (fd >= 0)
+			(void)close(fd);
+	}
 }

@@ -107,7 +107,7 @@ static int fill_one(struct warden *w)
 		r = make_slot(w, &p->blanks[p->blank_count]);
 		p->blank_count += r >= 0;
 	} else {
-		r = netns_make(w->proc_fd, w->home_net_fd, &p->net[p->net_count]);
+		r = netns_make(w->proc_fd, &w->home, &p->net[p->net_count]);
 		p->net_count += r >= 0;
 	}
 	return r;
@@ -136,7 +136,7 @@ int parts_take_net(struct warden *w, struct netns *ret)
 
 	if (p->net_count == 0) {
 		taken(p, 0);
-		return netns_make(w->proc_fd, w->home_net_fd, ret);
+		return netns_make(w->proc_fd, &w->home, ret);
 	}
 	*ret = p->net[--p->net_count];
 	taken(p, p->net_count);

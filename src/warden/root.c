@@ -132,6 +132,7 @@ int root_build(struct warden *w, unsigned slot, const uint8_t hash[WARDEN_HASH_S
 		storage_volume_remove(w, root.volume);
 		return r;
 	}
+	root_warm(&root);
 	w->roots[slot] = root;
 	return 0;
 }

@@ -197,8 +197,10 @@ static int open_host(struct warden *w, const struct warden_options *o)
 	w->cgroup_root_fd = open_directory("/sys/fs/cgroup");
 	w->state_fd = open_directory(o->state);
 	w->host_mnt_fd = open("/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC);
-	w->home_net_fd = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
-	if (w->proc_fd < 0 || w->cgroup_root_fd < 0 || w->host_mnt_fd < 0 || w->home_net_fd < 0)
+	w->home.net_fd = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);
+	w->home.ipc_fd = open("/proc/self/ns/ipc", O_RDONLY | O_CLOEXEC);
+	if (w->proc_fd < 0 || w->cgroup_root_fd < 0 || w->host_mnt_fd < 0 || w->home.net_fd < 0 ||
+	    w->home.ipc_fd < 0)
 		return fail("open /proc and /sys/fs/cgroup", -ENOENT);
 	if (w->state_fd < 0)
 		return fail(o->state, w->state_fd);

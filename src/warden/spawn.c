@@ -65,8 +65,10 @@ static int enter_cgroups(struct birth *b)
 	return unshare(CLONE_NEWCGROUP) < 0 ? -errno : 0;
 }
 
-static int enter_net(struct birth *b)
+static int enter_namespaces(struct birth *b)
 {
+	if (setns(b->net.ipc_fd, CLONE_NEWIPC) < 0)
+		return -errno;
 	if (!control_on(b->w, CONTROL_NETNS))
 		return 0;
 	return setns(b->net.ns_fd, CLONE_NEWNET) < 0 ? -errno : 0;
@@ -201,9 +203,9 @@ static int drop_capabilities(struct birth *b)
 
 static int start_agent(struct birth *b)
 {
-	static char name[] = "cay-agent",
+	static char name[] = "cay-agent", option[] = "--tools", tools[] = "/run/cay/tools",
 		    path[] = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
-	char *const argv[] = { name, NULL }, *const envp[] = { path, NULL };
+	char *const argv[] = { name, option, tools, NULL }, *const envp[] = { path, NULL };
 
 	if (setsid() < 0 && errno != EPERM)
 		return -errno;
@@ -217,7 +219,7 @@ static const struct {
 	int (*run)(struct birth *b);
 } steps[] = {
 	{ "enter cgroups", enter_cgroups },
-	{ "enter net namespace", enter_net },
+	{ "enter namespaces", enter_namespaces },
 	{ "enter root", enter_root },
 	{ "mount proc", mount_proc },
 	{ "mask proc", mask_proc },
@@ -274,7 +276,7 @@ static int clone_child(struct birth *b, int *ret_pidfd)
 	static char stack[CHILD_STACK_BYTES] __attribute__((aligned(64)));
 	int pidfd = -1, pid;
 	struct clone_args args = {
-		.flags = CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWTIME |
+		.flags = CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWUTS | CLONE_NEWTIME |
 			 CLONE_PIDFD | CLONE_PARENT_SETTID,
 		.parent_tid = (uint64_t)(uintptr_t)&b->w->rows[b->slot].pid,
 		.pidfd = (uint64_t)(uintptr_t)&pidfd,
@@ -380,7 +382,7 @@ static int spawn_slot(struct warden *w, const struct warden_request *req, unsign
 			   .userns_fd = w->userns_fd[slot],
 			   .view = w->views[slot],
 			   .is_copy = *req->snapshot_id,
-			   .net = { -1, -1, -1 },
+			   .net = NETNS_NONE,
 			   .root_fd = -1 };
 	int r = bear(&b, req, ret_step, ret_fds);
 

@@ -119,7 +119,7 @@ struct warden {
 	int state_fd;
 	int run_fd;	 /* the directory of instance claims */
 	int host_mnt_fd; /* the host's mount namespace: template builds go back there */
-	int home_net_fd;
+	struct netns_home home;
 	int templates_fd;  /* detached copy of the template directory's mount */
 	int pool_fd;	   /* the storage pool's root directory */
 	int pool_mount_fd; /* keeps its mount, which is attached nowhere; -1 for plain directories
@@ -215,6 +215,7 @@ void root_discard(struct warden *w, struct root *root);
 /* furnish.c: everything of a detached root that does not need the sandbox's pid namespace */
 int root_furnish(struct warden *w, unsigned slot, struct root *root,
 		 const char **ret_step) _must_check_;
+void root_warm(const struct root *root);
 
 /* instance.c */
 int instance_claim(struct warden *w, const char *state_path);

@@ -140,21 +140,28 @@ static void user_namespace_maps(void **state)
 
 static void net_namespace_dials(void **state)
 {
-	int proc_fd = open("/proc", O_DIRECTORY | O_RDONLY),
-	    home_fd = open("/proc/self/ns/net", O_RDONLY);
+	struct netns_home home = { open("/proc/self/ns/net", O_RDONLY),
+				   open("/proc/self/ns/ipc", O_RDONLY) };
+	int proc_fd = open("/proc", O_DIRECTORY | O_RDONLY);
+	struct stat ours, its;
 	struct netns net;
 	int again, served;
 	char byte = 0;
 
 	(void)state;
 	need_root();
-	assert_int_equal(netns_make(proc_fd, home_fd, &net), 0);
+	assert_int_equal(netns_make(proc_fd, &home, &net), 0);
+	assert_int_equal(fstat(home.ipc_fd, &ours), 0);
+	assert_int_equal(fstat(net.ipc_fd, &its), 0);
+	assert_int_not_equal(ours.st_ino, its.st_ino);
+	assert_int_equal(stat("/proc/self/ns/ipc", &its), 0); /* we are back home */
+	assert_int_equal(ours.st_ino, its.st_ino);
 	served = accept(net.listen_fd, NULL, NULL); /* the first connection is already there */
 	assert_true(served >= 0);
 	assert_int_equal(write(net.client_fd, "a", 1), 1);
 	assert_int_equal(read(served, &byte, 1), 1);
 	assert_int_equal(byte, 'a');
-	assert_int_equal(netns_dial(home_fd, net.ns_fd, &again), 0);
+	assert_int_equal(netns_dial(home.net_fd, net.ns_fd, &again), 0);
 	(void)close(served);
 	served = accept(net.listen_fd, NULL, NULL);
 	assert_int_equal(write(again, "b", 1), 1);
@@ -163,7 +170,8 @@ static void net_namespace_dials(void **state)
 	(void)close(served);
 	(void)close(again);
 	netns_close(&net);
-	(void)close(home_fd);
+	(void)close(home.net_fd);
+	(void)close(home.ipc_fd);
 	(void)close(proc_fd);
 }
 
