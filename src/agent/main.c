@@ -313,8 +313,8 @@ int main(int argc, char **argv)
 	open_tools(&agent, tools);
 	if (agent_open(&agent) < 0)
 		return 1;
-	/* The daemon waits already, and is answered first: what is left to do here is done while the
-	 * answer goes to the client and its first request comes. */
+	/* The daemon waits already, and is answered first: what is left to do here is done while
+	 * the answer goes to the client and its first request comes. */
 	conn_on_listen(&agent);
 	conn_flush(&agent);
 	if (agent_settle(&agent) < 0)

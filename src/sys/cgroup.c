@@ -347,20 +347,48 @@ int cgroup_limit(const struct cgroup_tree *tree, unsigned slot, const struct cgr
 	return r;
 }
 
-int cgroup_enter(const struct cgroup_tree *tree, unsigned slot)
+int cgroup_door_open(const struct cgroup_tree *tree, unsigned slot, struct cgroup_door *ret)
 {
+	struct cgroup_door door;
 	bool in_v2 = false;
+	char path[64];
 
+	for (int i = 0; i < CGROUP_COUNT; i++)
+		door.fd[i] = -1;
 	for (int i = 0; i < CGROUP_COUNT; i++) {
 		int r;
 
 		if (tree->fd[i] < 0 || (tree->v2[i] && in_v2))
 			continue;
-		r = slot_write(tree, i, slot, tree->v2[i] ? "cgroup.procs" : "tasks", "0");
-		if (r < 0)
-			return r;
 		in_v2 |= tree->v2[i];
+		r = slot_path(path, slot, tree->v2[i] ? "cgroup.procs" : "tasks");
+		if (r >= 0)
+			door.fd[i] = openat(tree->fd[i], path, O_WRONLY | O_CLOEXEC);
+		if (r >= 0 && door.fd[i] < 0)
+			r = -errno;
+		if (r < 0) {
+			cgroup_door_close(&door);
+			return r;
+		}
 	}
+	*ret = door;
+	return 0;
+}
+
+void cgroup_door_close(struct cgroup_door *door)
+{
+	for (int i = 0; i < CGROUP_COUNT; i++) {
+		if (door->fd[i] >= 0)
+			(void)close(door->fd[i]);
+		door->fd[i] = -1;
+	}
+}
+
+int cgroup_enter(const struct cgroup_door *door)
+{
+	for (int i = 0; i < CGROUP_COUNT; i++)
+		if (door->fd[i] >= 0 && write(door->fd[i], "0", 1) < 0)
+			return -errno;
 	return 0;
 }
 

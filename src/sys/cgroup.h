@@ -36,6 +36,11 @@ struct cgroup_view {
 	int groups_fd, memory_fd;
 };
 
+/* The files through which one enters the groups of a slot; -1: none. */
+struct cgroup_door {
+	int fd[CGROUP_COUNT];
+};
+
 struct cgroup_limits {
 	uint32_t cpu_count;
 	uint64_t memory_bytes;
@@ -64,9 +69,12 @@ int cgroup_remove(const struct cgroup_tree *tree,
 		  unsigned slot) _must_check_; /* -EBUSY while used */
 int cgroup_limit(const struct cgroup_tree *tree, unsigned slot,
 		 const struct cgroup_limits *limits) _must_check_;
+int cgroup_door_open(const struct cgroup_tree *tree, unsigned slot,
+		     struct cgroup_door *ret) _must_check_;
+void cgroup_door_close(struct cgroup_door *door);
 /* Called by the child itself: a lone thread moving itself skips the RCU grace period (10 ms cold).
  */
-int cgroup_enter(const struct cgroup_tree *tree, unsigned slot) _must_check_;
+int cgroup_enter(const struct cgroup_door *door) _must_check_;
 /* Bytes its files have not written out yet, as far as they are charged to it; UINT64_MAX: unknown.
  */
 uint64_t cgroup_unwritten(const struct cgroup_tree *tree, unsigned slot);

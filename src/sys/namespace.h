@@ -18,7 +18,10 @@ struct netns {
 	int listen_fd;
 	int client_fd;
 };
-#define NETNS_NONE { -1, -1, -1, -1 }
+#define NETNS_NONE             \
+	{                      \
+		-1, -1, -1, -1 \
+	}
 
 /* Our own namespaces, to come back to. */
 struct netns_home {

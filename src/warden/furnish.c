@@ -138,8 +138,7 @@ void root_warm(const struct root *root)
 
 	for (size_t i = 0; i < ARRAY_LEN(paths); i++) {
 		int fd = sys_openat2(root->fd, paths[i], O_PATH | O_CLOEXEC | O_NOFOLLOW,
-				     RESOLVE_IN_ROOT | RESOLVE_NO_SYMLINKS |
-					     RESOLVE_NO_MAGICLINKS);
+				     RESOLVE_IN_ROOT | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS);
 
 		if (fd >= 0)
 			(void)close(fd);

@@ -71,6 +71,8 @@ static int make_slot(struct warden *w, unsigned *ret)
 			r = identity_make(w, i);
 		if (r >= 0)
 			r = userns_make(w->proc_fd, slot_first_id(w, i), &w->userns_fd[i]);
+		if (r >= 0)
+			r = cgroup_door_open(&w->cgroups, i, &w->doors[i]);
 		if (r < 0)
 			return r;
 		cgroup_view_make(&w->cgroups, i, &w->views[i]);
@@ -225,6 +227,7 @@ void parts_drop(struct warden *w, unsigned slot)
 {
 	root_drop(w, slot);
 	cgroup_view_close(&w->views[slot]);
+	cgroup_door_close(&w->doors[slot]);
 	if (w->userns_fd[slot] >= 0)
 		(void)close(TAKE_FD(w->userns_fd[slot]));
 }

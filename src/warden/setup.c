@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mount.h>
+#include <sys/resource.h>
 #include <sys/sendfile.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
@@ -24,6 +25,7 @@
 
 #define SOCKET_NAME "warden.sock"
 #define LOCK_NAME "warden.lock"
+#define FILES_MAX 4096
 
 static int open_directory(const char *path)
 {
@@ -288,6 +290,17 @@ static int open_kernel_parts(struct warden *w, const struct warden_options *o)
 	return r < 0 ? fail("storage pool", r) : 0;
 }
 
+/* A slot in stock holds a dozen descriptors. */
+static void raise_files(void)
+{
+	struct rlimit files;
+
+	if (getrlimit(RLIMIT_NOFILE, &files) < 0)
+		return;
+	files.rlim_cur = MIN(files.rlim_max, (rlim_t)FILES_MAX);
+	(void)setrlimit(RLIMIT_NOFILE, &files);
+}
+
 int warden_open(struct warden *w, const struct warden_options *o)
 {
 	char state_path[PATH_MAX];
@@ -296,6 +309,10 @@ int warden_open(struct warden *w, const struct warden_options *o)
 	*w = (struct warden){
 		.pid = getpid(), .client_fd = -1, .listen_fd = -1, .run_fd = -1, .snapshots_fd = -1
 	};
+	raise_files();
+	r = spawn_reserve_descriptors(w);
+	if (r < 0)
+		return fail("/dev/null", r);
 	read_disabled(w);
 	if (!realpath(o->state, state_path))
 		return fail(o->state, -errno);

@@ -61,15 +61,18 @@ int slots_open(struct warden *w)
 	w->userns_fd = malloc(SLOTS_MAX * sizeof(int));
 	w->netns_fd = malloc(SLOTS_MAX * sizeof(int));
 	w->views = malloc(SLOTS_MAX * sizeof(*w->views));
+	w->doors = malloc(SLOTS_MAX * sizeof(*w->doors));
 	w->roots = calloc(SLOTS_MAX, sizeof(*w->roots));
 	w->limits = calloc(SLOTS_MAX, sizeof(*w->limits));
 	w->bonds = calloc(SLOTS_MAX, sizeof(*w->bonds));
-	if (!w->userns_fd || !w->netns_fd || !w->views || !w->roots || !w->limits || !w->bonds)
+	if (!w->userns_fd || !w->netns_fd || !w->views || !w->doors || !w->roots || !w->limits ||
+	    !w->bonds)
 		return -ENOMEM;
 	w->slot_top = SLOTS_MAX;
 	for (unsigned i = 0; i < SLOTS_MAX; i++) {
 		w->userns_fd[i] = w->netns_fd[i] = w->roots[i].fd = -1;
 		w->views[i] = (struct cgroup_view){ -1, -1 };
+		memset(&w->doors[i], 0xff, sizeof(w->doors[i])); /* -1 each */
 		w->rows[i].id[WARDEN_ID_SIZE - 1] = '\0';
 	}
 	return 0;

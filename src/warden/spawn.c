@@ -37,6 +37,8 @@
 #define AGENT_GROUPS_FD 4 /* its freezer cgroup, to make groups in */
 #define AGENT_MEMORY_FD 5 /* its memory cgroup, to read */
 #define AGENT_FDS_END 6
+#define USERNS_FD 6 /* the child's until it has entered it */
+#define CHILD_FDS_END 7
 #define NOFILE_MAX 65536
 #define CHILD_STACK_BYTES 65536
 
@@ -58,7 +60,7 @@ struct birth {
 
 static int enter_cgroups(struct birth *b)
 {
-	int r = cgroup_enter(&b->w->cgroups, b->slot);
+	int r = cgroup_enter(&b->w->doors[b->slot]);
 
 	if (r < 0 || !control_on(b->w, CONTROL_CGROUPNS))
 		return r;
@@ -146,36 +148,52 @@ static int limit_resources(struct birth *b)
 	return file_write(AT_FDCWD, "/proc/self/oom_score_adj", "100");
 }
 
-/* Out of the way of the numbers that the agent knows. */
-static int lift(int fd)
+static int fill_reserved(int null_fd)
 {
-	if (fd < 0 || fd >= AGENT_FDS_END)
-		return fd;
-	fd = fcntl(fd, F_DUPFD_CLOEXEC, AGENT_FDS_END);
-	return fd < 0 ? -errno : fd;
+	for (int fd = AGENT_FD; fd < CHILD_FDS_END; fd++)
+		if (dup3(null_fd, fd, O_CLOEXEC) < 0)
+			return -errno;
+	return 0;
+}
+
+int spawn_reserve_descriptors(struct warden *w)
+{
+	_cleanup_close_ int fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+	w->null_fd = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, CHILD_FDS_END);
+	if (w->null_fd < 0)
+		return -errno;
+	if (fd < CHILD_FDS_END)
+		fd = -1; /* one of them already */
+	return fill_reserved(w->null_fd);
 }
 
 /*
  * Only what is open inside stays open: 0, 1, 2 on its own /dev/null, the socket and what there is
- * of the cgroups.
+ * of the cgroups. Until here the child uses the warden's own table, and whatever it opened is
+ * closed again; now it gets one of its own, with these few copied instead of hundreds closed.
  */
 static int keep_descriptors(struct birth *b)
 {
-	int from[AGENT_FDS_END] = {
-		-1, -1, -1, lift(b->net.listen_fd), lift(b->view.groups_fd), lift(b->view.memory_fd)
-	};
-	int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+	int from[CHILD_FDS_END] = { [AGENT_FD] = b->net.listen_fd,
+				    [AGENT_GROUPS_FD] = b->view.groups_fd,
+				    [AGENT_MEMORY_FD] = b->view.memory_fd,
+				    [USERNS_FD] = b->userns_fd };
+	int null_fd;
 
+	for (int fd = AGENT_FD; fd < CHILD_FDS_END; fd++)
+		if (from[fd] >= 0 && dup3(from[fd], fd, fd == USERNS_FD ? O_CLOEXEC : 0) < 0)
+			return -errno;
+	if (close_range(CHILD_FDS_END, ~0U, CLOSE_RANGE_UNSHARE) < 0)
+		return -errno;
+	b->tell_fd = AGENT_FD;
+	null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
 	if (null_fd < 0)
 		return -errno;
-	b->tell_fd = from[AGENT_FD];
-	null_fd = lift(null_fd);
-	b->userns_fd = lift(b->userns_fd);
-	if (b->tell_fd < 0 || null_fd < 0 || b->userns_fd < 0)
-		return -EMFILE;
 	for (int fd = 0; fd < AGENT_FDS_END; fd++)
-		if (dup2(from[fd] < 0 ? null_fd : from[fd], fd) < 0)
+		if ((fd < AGENT_FD || from[fd] < 0) && dup2(null_fd, fd) < 0)
 			return -errno;
+	(void)close(null_fd);
 	return 0;
 }
 
@@ -183,7 +201,7 @@ static int enter_user(struct birth *b)
 {
 	if (!control_on(b->w, CONTROL_USERNS))
 		return 0;
-	if (setns(b->userns_fd, CLONE_NEWUSER) < 0)
+	if (setns(USERNS_FD, CLONE_NEWUSER) < 0)
 		return -errno;
 	if (setgroups(0, NULL) < 0 || setresgid(0, 0, 0) < 0 || setresuid(0, 0, 0) < 0)
 		return -errno;
@@ -209,7 +227,7 @@ static int start_agent(struct birth *b)
 
 	if (setsid() < 0 && errno != EPERM)
 		return -errno;
-	(void)sys_close_range(AGENT_FDS_END, ~0U);
+	(void)close(USERNS_FD);
 	(void)execve("/run/cay/agent", argv, envp);
 	return -errno;
 }
@@ -236,11 +254,13 @@ static const struct {
 static _noreturn_ void tell_failure(struct birth *b, size_t step, int error)
 {
 	char frame[AGENT_BOOT_FAILED_SIZE];
-	int fd = accept(fcntl(b->tell_fd, F_GETFD) < 0 ? AGENT_FD : b->tell_fd, NULL, NULL);
+	int fd = accept(b->tell_fd, NULL, NULL);
 
 	agent_pack_boot_failed(frame, (uint32_t)step, (uint32_t)-error, steps[step].name);
-	if (fd >= 0)
+	if (fd >= 0) {
 		(void)!write(fd, frame, sizeof(frame));
+		(void)close(fd); /* it may be the warden's too */
+	}
 	_exit(1);
 }
 
@@ -266,8 +286,9 @@ static int child(void *arg)
 /*
  * The child borrows our memory until its exec while we wait (as vfork does): copying the page
  * tables, faulting the copies in and waking the child on another core cost more than the wait. It
- * has a stack of its own and changes nothing of ours but the birth it was given. Sanitizers cannot
- * follow that; their builds copy.
+ * has a stack of its own and changes nothing of ours but the birth it was given. It borrows our
+ * descriptors, too: copying the table and closing the copy would cost more than all it opens.
+ * Sanitizers cannot follow that; their builds copy.
  *
  * The kernel writes the pid into the row before the child runs: no instant without an owner.
  */
@@ -276,21 +297,23 @@ static int clone_child(struct birth *b, int *ret_pidfd)
 	static char stack[CHILD_STACK_BYTES] __attribute__((aligned(64)));
 	int pidfd = -1, pid;
 	struct clone_args args = {
-		.flags = CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWUTS | CLONE_NEWTIME |
-			 CLONE_PIDFD | CLONE_PARENT_SETTID,
+		.flags = CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWUTS | CLONE_NEWTIME | CLONE_PIDFD |
+			 CLONE_PARENT_SETTID,
 		.parent_tid = (uint64_t)(uintptr_t)&b->w->rows[b->slot].pid,
 		.pidfd = (uint64_t)(uintptr_t)&pidfd,
 		.exit_signal = SIGCHLD,
 	};
 
 #ifndef CAY_SANITIZED
-	args.flags |= CLONE_VM | CLONE_VFORK;
+	args.flags |= CLONE_VM | CLONE_VFORK | CLONE_FILES;
 	args.stack = (uint64_t)(uintptr_t)stack;
 	args.stack_size = sizeof(stack);
 #else
 	(void)stack;
 #endif
 	pid = sys_clone3_call(&args, child, b);
+	if (fill_reserved(b->w->null_fd) < 0)
+		abort(); /* a sandbox's descriptors must not stay ours */
 	if (pid > 0)
 		*ret_pidfd = pidfd;
 	return pid;
@@ -392,6 +415,7 @@ static int spawn_slot(struct warden *w, const struct warden_request *req, unsign
 	if (b.root_fd >= 0)
 		(void)close(b.root_fd);
 	cgroup_view_close(&w->views[slot]);
+	cgroup_door_close(&w->doors[slot]);
 	netns_close(&b.net);
 	return r;
 }

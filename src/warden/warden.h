@@ -114,6 +114,7 @@ struct job_result;
 
 struct warden {
 	int pid;
+	int null_fd;
 	int proc_fd;
 	int cgroup_root_fd;
 	int state_fd;
@@ -140,6 +141,7 @@ struct warden {
 	struct slot_row *rows;	      /* mapped file, SLOTS_MAX rows */
 	int *userns_fd;		      /* per slot, only for blanks; -1 otherwise */
 	struct cgroup_view *views;    /* likewise */
+	struct cgroup_door *doors;    /* likewise */
 	uint32_t slot_top;	      /* no slot from here on is in use: the end of every search */
 	int *netns_fd;		      /* per slot, only for dying ones: see sweep_hold_net() */
 	uint8_t *bonds;		      /* per slot, enum bond */
@@ -264,6 +266,9 @@ void limits_look(struct warden *w);
 uint64_t limits_disk_usage(const struct warden *w, unsigned slot);
 
 /* spawn.c */
+/* Before any other descriptor is opened: keeps the low numbers for children, who share the table
+ * with the warden for a while. */
+int spawn_reserve_descriptors(struct warden *w) _must_check_;
 int spawn(struct warden *w, const struct warden_request *req, const char **ret_step,
 	  int ret_fds[WARDEN_FDS_MAX]);
 /* From a snapshot: first a slot, and when a job has made its volume, the rest. */

@@ -180,6 +180,7 @@ static void group_limits(void **state)
 	int root_fd = open("/sys/fs/cgroup", O_DIRECTORY | O_RDONLY), status;
 	struct cgroup_limits limits = { .cpu_count = 1, .memory_bytes = 64 << 20, .pids_max = 16 };
 	struct cgroup_tree tree;
+	struct cgroup_door door;
 	struct cgroup_stat stat;
 	pid_t pid;
 
@@ -197,9 +198,10 @@ static void group_limits(void **state)
 	limits.memory_bytes = 128 << 20;
 	assert_int_equal(cgroup_limit(&tree, 3, &limits), 0);
 	assert_true(cgroup_is_empty(&tree, 3));
+	assert_int_equal(cgroup_door_open(&tree, 3, &door), 0);
 	pid = fork();
 	if (pid == 0) {
-		if (cgroup_enter(&tree, 3) < 0)
+		if (cgroup_enter(&door) < 0)
 			_exit(1);
 		(void)pause();
 	}
@@ -213,6 +215,7 @@ static void group_limits(void **state)
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_true(WIFSIGNALED(status));
 	cgroup_recycle(&tree, 3);
+	cgroup_door_close(&door);
 	cgroup_close(&tree);
 	assert_int_equal(cgroup_remove_tree(root_fd, TEST_INSTANCE), 0);
 	assert_int_equal(faccessat(root_fd, "pids/cay-9999", F_OK, 0), -1);
@@ -224,6 +227,7 @@ static void groups_below(void **state)
 {
 	int root_fd = open("/sys/fs/cgroup", O_DIRECTORY | O_RDONLY), status, freezer_fd;
 	struct cgroup_tree tree;
+	struct cgroup_door door;
 	struct stat info;
 	pid_t pid;
 
@@ -244,10 +248,10 @@ static void groups_below(void **state)
 	assert_int_equal(mkdirat(freezer_fd, "4/1", 0755), 0);
 	assert_int_equal(mkdirat(freezer_fd, "4/1/deeper", 0755), 0);
 	assert_int_equal(mkdirat(freezer_fd, "4/2", 0755), 0);
+	assert_int_equal(cgroup_door_open(&tree, 4, &door), 0);
 	pid = fork();
 	if (pid == 0) {
-		if (cgroup_enter(&tree, 4) < 0 ||
-		    file_write(freezer_fd, "4/1/deeper/tasks", "0") < 0)
+		if (cgroup_enter(&door) < 0 || file_write(freezer_fd, "4/1/deeper/tasks", "0") < 0)
 			_exit(1);
 		(void)pause();
 	}
@@ -270,6 +274,7 @@ static void groups_below(void **state)
 	assert_int_equal(faccessat(freezer_fd, "4/2", F_OK, 0), -1);
 	assert_int_equal(mkdirat(freezer_fd, "4/3", 0755), 0);
 	assert_int_equal(cgroup_remove(&tree, 4), 0);
+	cgroup_door_close(&door);
 	cgroup_close(&tree);
 	assert_int_equal(cgroup_remove_tree(root_fd, TEST_INSTANCE), 0);
 	(void)close(root_fd);
