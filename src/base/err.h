@@ -29,6 +29,8 @@
 	  "GET .../files?path=DIR lists a directory; relative paths start at the workdir.")        \
 	X(WINDOW_NOT_FOUND, "window_not_found", 404, false,                                        \
 	  "GET .../windows lists the windows of this sandbox; run makes one.")                     \
+	X(CONTEXT_NOT_FOUND, "context_not_found", 404, false,                                      \
+	  "GET .../code/contexts lists the code contexts of this sandbox.")                        \
 	X(SNAPSHOT_NOT_FOUND, "snapshot_not_found", 404, false,                                    \
 	  "GET .../snapshots lists the snapshots of a sandbox.")                                   \
 	X(METHOD_NOT_ALLOWED, "method_not_allowed", 405, false, "See the Allow header.")           \

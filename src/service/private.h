@@ -86,6 +86,7 @@ struct service {
 	struct slot_table execs;
 	struct slot_table follows;
 	struct slot_table window_calls;
+	struct slot_table code_jobs;
 	struct process_start *starts;
 	uint32_t stream_count;
 	struct slot_table files;
@@ -388,6 +389,7 @@ slot_handle follow_handle(const struct follow *follow);
 int sandbox_gone(const struct sandbox *sandbox, struct err *err);
 #define FOLLOW_CREDIT (256 * 1024) /* of follows that collect in memory */
 void window_stop_all(struct service *service);
+void code_stop_all(struct service *service);
 /* The windows are looked through for one name; looked() owns the struct from then on. sandbox is
  * NULL with an error, and also without one when the service has ended. */
 struct window_look {

@@ -35,6 +35,7 @@ struct exec_spec {
 	int64_t timeout_ms;		  /* instead of it, where seconds are too coarse; 0: not */
 	int64_t max_output_bytes;	  /* exec_start() only */
 	int64_t cols, rows;		  /* with tty */
+	uint32_t ring_bytes;		  /* per stream; 0: as configured */
 	bool stdin_open;
 	bool tty;
 	bool shell_only; /* shell is what is to be run */

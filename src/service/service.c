@@ -11,6 +11,7 @@
 #define EXECS_MAX 65536
 #define FOLLOWS_MAX 65536
 #define WINDOW_CALLS_MAX 16384
+#define CODE_JOBS_MAX 4096
 #define IDEMPOTENCY_EXPIRE_TICKS 3600
 #define EVENTS_KEEP 10000
 #define EVENTS_KEEP_DAYS 7
@@ -253,6 +254,7 @@ static void init_tables(struct service *service)
 	slot_init(&service->execs, EXECS_MAX);
 	slot_init(&service->follows, FOLLOWS_MAX);
 	slot_init(&service->window_calls, WINDOW_CALLS_MAX);
+	slot_init(&service->code_jobs, CODE_JOBS_MAX);
 	slot_init(&service->files, EXECS_MAX);
 	map_init(&service->by_id);
 	map_init(&service->by_name);
@@ -364,6 +366,7 @@ void service_close(struct service *service)
 	service->closing = true;
 	pool_stop(service);
 	window_stop_all(service);
+	code_stop_all(service);
 	exec_stop_all(service);
 	follow_stop_all(service);
 	start_stop_all(service);
@@ -393,6 +396,7 @@ void service_close(struct service *service)
 	slot_done(&service->execs);
 	slot_done(&service->follows);
 	slot_done(&service->window_calls);
+	slot_done(&service->code_jobs);
 	slot_done(&service->files);
 	store_close(service->store);
 	free(service);

@@ -259,7 +259,7 @@ static int build_rest(struct spec_build *b, const struct sandbox *sandbox,
 	b->exec.tty = spec->tty;
 	b->exec.cols = (uint16_t)spec->cols;
 	b->exec.rows = (uint16_t)spec->rows;
-	b->exec.ring_bytes = config->output_ring_bytes;
+	b->exec.ring_bytes = spec->ring_bytes ? spec->ring_bytes : config->output_ring_bytes;
 	b->exec.keep_ms = config->output_keep_sec * 1000;
 	return build_input(b, spec, err);
 }

@@ -14,6 +14,7 @@
 #include "service/service.h"
 
 #define BODY_LIMIT (1024 * 1024)
+#define CODE_BODY_LIMIT (4 * 1024 * 1024)
 #define EXEC_BODY_LIMIT (8 * 1024 * 1024)
 /* Two streams at their limit, each byte as \u00XX at worst, and the rest. */
 #define ANSWER_LIMIT (2 * 16 * 1024 * 1024 * 6 + 65536)
@@ -211,6 +212,13 @@ void windows_run(struct rest_call *call);
 void windows_read(struct rest_call *call);
 void windows_input(struct rest_call *call);
 void windows_delete(struct rest_call *call);
+void code_execute(struct rest_call *call);
+void code_stream(struct rest_call *call);
+void code_contexts_list(struct rest_call *call);
+void code_contexts_create(struct rest_call *call);
+void code_contexts_delete(struct rest_call *call);
+void code_contexts_restart(struct rest_call *call);
+void code_contexts_interrupt(struct rest_call *call);
 void terminal_attach(struct rest_call *call);
 void terminal_pty(struct rest_call *call);
 void files_call(struct rest_call *call);
@@ -259,6 +267,9 @@ extern const struct field sandbox_answer[], sandbox_list_answer[], env_answer[],
 	key_answer[], key_made_answer[], key_list_answer[], template_answer[],
 	template_list_answer[], build_answer[], build_list_answer[], options_answer[],
 	status_answer[], ready_answer[], event_answer[], usage_answer[], sandbox_usage_answer[];
+
+extern const struct field code_fields[], code_context_fields[], code_answer[],
+	code_context_answer[], code_context_list_answer[];
 
 /* Reads limit and cursor of a list; 0 or -1 with err set. */
 int query_int(struct http_req *req, const char *name, int64_t min, int64_t max, int64_t *ret,

@@ -225,6 +225,45 @@ const struct field window_answer[] = { WINDOW_MEMBERS,
 const struct field window_list_answer[] = { LIST_OF(window_answer), { .type = FIELD_END } };
 const struct field window_read_answer[] = { WINDOW_MEMBERS, OUTPUT_MEMBERS, { .type = FIELD_END } };
 
+const struct field code_context_answer[] = { STRING("id", NULL),
+					     STRING("language", NULL),
+					     STRING("cwd", NULL),
+					     INTEGER("process_id", "of its kernel"),
+					     { .name = "started_at", .type = FIELD_TIME },
+					     { .type = FIELD_END } };
+const struct field code_context_list_answer[] = { LIST_OF(code_context_answer),
+						  { .type = FIELD_END } };
+static const struct field code_result_members[] = { FLAG("is_main_result",
+							 "the value of the last expression"),
+						    MAYBE("text", STR, NULL),
+						    MAYBE("html", STR, NULL),
+						    MAYBE("markdown", STR, NULL),
+						    MAYBE("svg", STR, NULL),
+						    MAYBE("png", STR, "base64, as the next two"),
+						    MAYBE("jpeg", STR, NULL),
+						    MAYBE("pdf", STR, NULL),
+						    MAYBE("latex", STR, NULL),
+						    MAYBE("json", ANY, NULL),
+						    MAYBE("javascript", STR, NULL),
+						    MAYBE("extra", MAP, "other MIME types"),
+						    { .type = FIELD_END } };
+static const struct field code_error_members[] = { STRING("name", NULL),
+						   STRING("value", NULL),
+						   STRING("traceback", NULL),
+						   { .type = FIELD_END } };
+const struct field code_answer[] = {
+	STRING("context_id", NULL),
+	INTEGER("execution_count", NULL),
+	STRING("stdout", NULL),
+	STRING("stderr", NULL),
+	{ .name = "results", .type = FIELD_LIST, .fields = code_result_members },
+	{ .name = "error", .type = FIELD_OBJECT, .fields = code_error_members, .nullable = true },
+	FLAG("timed_out", NULL),
+	FLAG("truncated", "more was printed than an answer holds"),
+	{ .name = "duration_ms", .type = FIELD_REAL },
+	{ .type = FIELD_END }
+};
+
 #define KEY_MEMBERS                                                                               \
 	STRING("id", NULL), STRING("name", NULL), { .name = "scopes", .type = FIELD_STRINGS },    \
 		INTEGER("max_sandboxes", "0: the daemon's default; -1: none. The next likewise"), \

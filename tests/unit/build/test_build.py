@@ -70,6 +70,28 @@ class Recipes(Case):
                 self.recipe(text)
             self.assertIn(message, str(caught.exception))
 
+    def test_on_top_of_another(self):
+        r = self.recipe("from = base\nfile = code/x /usr/lib/x 755\nenv.A = new\nuser = user\n")
+        r.inherit({"workdir": "/w", "user": "sandbox", "shell": "/bin/sh", "env": {"A": "old", "B": "b"}})
+        self.assertEqual(r.files, [(os.path.join(self.dir, "code/x"), "/usr/lib/x", 0o755)])
+        self.assertEqual((r.values["workdir"], r.values["user"], r.values["shell"]), ("/w", "user", "/bin/sh"))
+        self.assertEqual(r.env, {"A": "new", "B": "b"})
+        for text, message in (("from = base\nsuite = bookworm\n", "suite and variant"),
+                              ("from = ../x\n", "not a template name"),
+                              ("file = /etc/passwd /x 644\n", "below the recipes"),
+                              ("file = ../x /x 644\n", "below the recipes"),
+                              ("file = x y 644\n", "absolute path"), ("file = x /../y 644\n", "absolute path"),
+                              ("file = x /y 4755\n", "three octal digits"), ("file = x /y\n", "SOURCE")):
+            with self.assertRaises(build.Failure) as caught:
+                self.recipe(text)
+            self.assertIn(message, str(caught.exception))
+
+    def test_missing_below_is_named(self):
+        os.makedirs(f"{self.dir}/refs")
+        with self.assertRaises(build.Failure) as caught:
+            build.run_on_top(self.recipe("from = base\n"), "x", "/nonexistent", self.dir)
+        self.assertIn("build base first", str(caught.exception))
+
     def test_shipped_recipes_are_good(self):
         directory = os.path.join(os.path.dirname(os.path.realpath(SOURCE)), "../../templates")
         names = [name for name in os.listdir(directory) if name.endswith(".recipe")]
@@ -77,6 +99,8 @@ class Recipes(Case):
         for name in names:
             recipe = build.Recipe(os.path.join(directory, name))
             self.assertEqual(recipe.values["name"] + ".recipe", name)
+            for source, _, _ in recipe.files:
+                self.assertTrue(os.path.isfile(source), source)
 
 
 class Trees(Case):
