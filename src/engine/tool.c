@@ -99,6 +99,9 @@ static int say(struct tool_run *run, const struct frame *frame)
 	case TOOL_ENTRY:
 		r = tool_get_entry(frame, &said.entry);
 		break;
+	case TOOL_DETAIL:
+		r = tool_get_detail(frame, &said.detail);
+		break;
 	case TOOL_LINE:
 		r = tool_get_line(frame, &said.line);
 		break;

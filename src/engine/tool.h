@@ -19,9 +19,10 @@
 
 /* One decoded frame. Views live for the call. */
 struct tool_said {
-	enum tool_type type; /* ENTRY, LINE, MATCH, EVENT, ITEM or PROGRESS */
+	enum tool_type type; /* ENTRY, DETAIL, LINE, MATCH, EVENT, ITEM or PROGRESS */
 	union {
 		struct tool_entry entry;
+		struct tool_detail detail;
 		struct tool_line line;
 		struct tool_match match;
 		struct tool_event event;

@@ -26,6 +26,8 @@
 #define FILES_ANSWER_MAX \
 	(16 * 1024 * 1024) /* of collected JSON; what exceeds it is cut and says so */
 #define FILES_OPS_PER_SANDBOX 64
+#define FILES_MARKS_MAX 4096   /* bytes of all marks of a file */
+#define FILES_MARK_KEY_MAX 250 /* "user." stands before it */
 
 enum files_op {
 	FILES_STAT,
@@ -60,6 +62,8 @@ struct files_spec {
 	struct str user;	 /* who does it; empty: the template's user */
 	struct str owner, group; /* whom it belongs to afterwards */
 	struct str mode;	 /* octal */
+	struct str known_user;	 /* there must be such a user; nothing else */
+	struct str marks;	 /* FILES_WRITE: lines "key=value", kept with the file */
 	struct str if_match;	 /* an etag, with or without quotes */
 	struct str pattern, include, exclude;
 	struct str content, content_b64; /* FILES_WRITE without on_ready: all of it */
@@ -74,7 +78,7 @@ struct files_spec {
 	bool follow, recursive, overwrite, missing_ok;
 	bool parents, fsync, exclusive;
 	bool ignore_case, fixed, gitignore, include_hidden, replace_all;
-	bool details; /* of entries: what links lead to, metadata */
+	bool details; /* of entries: what links lead to, marks */
 };
 
 /* One file of a batch, as the face has decoded it. */

@@ -17,6 +17,7 @@ void files_answer_init(struct files_answer *a, enum files_op op, const struct fi
 	buf_init(&a->text, VIEW_BYTES_MAX);
 	buf_init(&a->join, 2 * FILES_PATH_MAX + 2);
 	buf_init(&a->grep.path, TOOL_PATH_MAX);
+	buf_init(&a->detail_text, TOOL_TARGET_MAX + TOOL_MARKS_MAX);
 	json_writer_init(&a->w, &a->out);
 	a->path = path;
 	a->grep.context = op == FILES_GREP ? (uint64_t)spec->context : 0;
@@ -32,6 +33,7 @@ void files_answer_done(struct files_answer *a)
 	buf_done(&a->out);
 	buf_done(&a->text);
 	buf_done(&a->join);
+	buf_done(&a->detail_text);
 }
 
 static void begin(struct files_answer *a, const char *list)
@@ -46,6 +48,29 @@ static void begin(struct files_answer *a, const char *list)
 
 /* ---- one entry, lists ---- */
 
+static int add_detail(struct files_answer *a, const struct tool_detail *detail)
+{
+	struct buf *text = &a->detail_text;
+	int r;
+
+	buf_clear(text);
+	r = buf_append(text, detail->target.p, detail->target.n);
+	if (r == 0)
+		r = buf_append(text, detail->marks.p, detail->marks.n);
+	if (r < 0)
+		return r;
+	a->detail = *detail;
+	a->detail.target.p = buf_str(text).p;
+	a->detail.marks.p = buf_str(text).p + detail->target.n;
+	return 0;
+}
+
+static void put_detail(struct files_answer *a)
+{
+	files_put_detail(&a->w, &a->detail);
+	a->detail = (struct tool_detail){ .kind = 0 };
+}
+
 static int add_one(struct files_answer *a, const struct tool_entry *entry)
 {
 	if (a->has_entry)
@@ -53,6 +78,7 @@ static int add_one(struct files_answer *a, const struct tool_entry *entry)
 	a->has_entry = true;
 	begin(a, NULL);
 	files_put_entry(&a->w, entry, entry->path);
+	put_detail(a);
 	return 0;
 }
 
@@ -61,6 +87,7 @@ static int add_listed(struct files_answer *a, const struct tool_entry *entry)
 	begin(a, "data");
 	json_begin_object(&a->w, NULL);
 	files_put_entry(&a->w, entry, files_join(&a->join, a->path, entry->path));
+	put_detail(a);
 	json_end_object(&a->w);
 	return 0;
 }
@@ -334,6 +361,8 @@ int files_answer_add(struct files_answer *a, enum files_op op, const struct tool
 
 	if (said->type == TOOL_PROGRESS)
 		return 0;
+	if (said->type == TOOL_DETAIL)
+		return add_detail(a, &said->detail);
 	if (said->type == TOOL_ENTRY)
 		r = add_entry(a, op, &said->entry);
 	else if (said->type == TOOL_MATCH && op == FILES_GREP)

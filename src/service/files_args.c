@@ -132,13 +132,19 @@ int files_args_replace(struct files_args *args, const char *key, uint64_t value)
 	return -1;
 }
 
+static int add_details(struct files_args *args, const struct files_spec *spec)
+{
+	return spec->details ? add_flag(args, "details", true) : 0;
+}
+
 static int args_look(struct files_args *a, enum files_op op, const struct files_spec *spec)
 {
 	if (op == FILES_STAT || op == FILES_EXISTS)
-		return add_flag(a, "follow", spec->follow);
+		return add_flag(a, "follow", spec->follow) | add_details(a, spec);
 	if (op == FILES_LIST)
 		return add_number(a, "depth", spec->depth) |
-		       add_number(a, "max_entries", spec->limit) | add_time(a, spec);
+		       add_number(a, "max_entries", spec->limit) | add_time(a, spec) |
+		       add_details(a, spec);
 	if (op == FILES_VIEW)
 		return add_number(a, "offset", MAX(spec->offset, 1)) |
 		       add_number(a, "limit", spec->offset < 0 ? 1 : spec->limit) |
@@ -190,7 +196,7 @@ static int args_write(struct files_args *a, enum files_op op, const struct files
 	if (op == FILES_BATCH)
 		return r;
 	return r | add_given(a, "mode", spec->mode) | add_flag(a, "exclusive", spec->exclusive) |
-	       add_token(a, spec->if_match);
+	       add_token(a, spec->if_match) | add_given(a, "marks", spec->marks);
 }
 
 static int args_change(struct files_args *a, enum files_op op, const struct files_spec *spec,
@@ -202,13 +208,15 @@ static int args_change(struct files_args *a, enum files_op op, const struct file
 	case FILES_MKDIR:
 		return add_given(a, "mode", spec->mode) | add_given(a, "owner", spec->owner) |
 		       add_flag(a, "parents", spec->parents) |
-		       add_flag(a, "exist_ok", spec->parents);
+		       add_flag(a, "exist_ok", spec->parents) | add_details(a, spec);
 	case FILES_COPY:
 		r = add_flag(a, "recursive", spec->recursive);
 		/* fall through */
 	case FILES_MOVE:
 		return r | add(a, "to", to) | add_flag(a, "overwrite", spec->overwrite) |
-		       add_flag(a, "parents", spec->parents);
+		       add_flag(a, "parents", spec->parents) |
+		       (op == FILES_MOVE ? add_given(a, "owner", spec->owner) | add_details(a, spec)
+					 : 0);
 	case FILES_REMOVE:
 		return add_flag(a, "recursive", spec->recursive) |
 		       add_flag(a, "missing_ok", spec->missing_ok);
@@ -291,6 +299,8 @@ static int set_place(struct files_args *args, const struct sandbox *sandbox,
 	}
 	if (!has_tree)
 		return 0;
+	if (add_given(args, "known_user", spec->known_user) < 0)
+		return no_memory(err);
 	args->cwd = "/"; /* an absolute path needs no working directory */
 	if (relative && sandbox->template->workdir[0] &&
 	    add(args, "base", str_of(sandbox->template->workdir)) < 0)
@@ -303,11 +313,39 @@ static bool is_relative(struct str path)
 	return path.p && (path.n == 0 || path.p[0] != '/');
 }
 
+/* Lines of "key=value" in printable ASCII. */
+static int check_marks(struct str marks, struct err *err)
+{
+	struct str line, rest, key, value;
+
+	if (marks.n > FILES_MARKS_MAX)
+		return err_set(err, ERR_INVALID_REQUEST, "metadata: is larger than %d bytes",
+			       FILES_MARKS_MAX);
+	for (size_t i = 0; i < marks.n; i++)
+		if (marks.p[i] != '\n' && (marks.p[i] < 0x20 || marks.p[i] > 0x7e))
+			return err_set(err, ERR_INVALID_REQUEST,
+				       "metadata: must be printable ASCII");
+	while (marks.n) {
+		if (!str_cut(marks, '\n', &line, &rest)) {
+			line = marks;
+			rest = (struct str){ "", 0 };
+		}
+		marks = rest;
+		if (!str_cut(line, '=', &key, &value) || key.n == 0 || key.n > FILES_MARK_KEY_MAX)
+			return err_set(err, ERR_INVALID_REQUEST,
+				       "metadata: a key must have 1 to %d bytes",
+				       FILES_MARK_KEY_MAX);
+	}
+	return 0;
+}
+
 static int check_spec(enum files_op op, const struct files_spec *spec, struct err *err)
 {
 	uint32_t mode;
 
 	if (spec->mode.p && files_mode("mode", spec->mode, &mode, err) < 0)
+		return -1;
+	if (check_marks(spec->marks, err) < 0)
 		return -1;
 	if (op == FILES_CHMOD && !spec->mode.p)
 		return err_set(err, ERR_INVALID_REQUEST, "mode is required");

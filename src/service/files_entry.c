@@ -134,6 +134,32 @@ void files_put_entry(struct json_writer *w, const struct tool_entry *entry, stru
 	}
 }
 
+static void put_marks(struct json_writer *w, struct str marks)
+{
+	struct str line, key, value;
+	char name[256];
+
+	json_begin_object(w, "marks");
+	while (str_cut(marks, '\n', &line, &marks))
+		if (str_cut(line, '=', &key, &value) && str_copy(name, sizeof(name), key) == 0)
+			json_put_str(w, name, value);
+	json_end_object(w);
+}
+
+void files_put_detail(struct json_writer *w, const struct tool_detail *detail)
+{
+	char mode[8];
+
+	if (detail->target.n) {
+		json_put_text(w, "target_type", files_kind_name(detail->kind));
+		(void)snprintf(mode, sizeof(mode), "%04o", detail->mode);
+		json_put_text(w, "target_mode", mode);
+		files_put_name(w, "target_path", "target_path_b64", detail->target);
+	}
+	if (detail->marks.n)
+		put_marks(w, detail->marks);
+}
+
 const char *files_event_write(struct files_answer *a, const struct tool_event *event)
 {
 	static const char *const names[] = {

@@ -57,6 +57,8 @@ struct files_answer {
 	struct buf join; /* scratch */
 	struct files_grep grep;
 	struct str path;
+	struct tool_detail detail; /* of the next entry; its texts are in detail_text */
+	struct buf detail_text;
 	bool begun;
 	bool full; /* the limit is reached: the rest is left out */
 	bool has_entry;
@@ -75,6 +77,8 @@ int files_answer_end(struct files_answer *a, enum files_op op,
 void files_put_name(struct json_writer *w, const char *key, const char *key_b64, struct str name);
 struct str files_join(struct buf *scratch, struct str base, struct str path);
 void files_put_entry(struct json_writer *w, const struct tool_entry *entry, struct str path);
+/* What was told of it beforehand, if anything. */
+void files_put_detail(struct json_writer *w, const struct tool_detail *detail);
 const char *files_kind_name(enum tool_kind kind);
 /* An event of a watch as JSON in a->out; its name. */
 const char *files_event_write(struct files_answer *a, const struct tool_event *event);

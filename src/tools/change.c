@@ -20,7 +20,7 @@ static void put_leaf(struct op *op, const struct leaf *leaf, struct str path)
 	if (entry_look(leaf->dir_fd, leaf->name, target, &entry) < 0)
 		return; /* gone again already; the operation was done */
 	entry.path = path;
-	op_put_entry(op, &entry);
+	op_put_found(op, &entry, leaf->dir_fd, leaf->name);
 }
 
 static int make_leaf(struct op *op, const struct leaf *leaf, struct str path, uint32_t mode,
@@ -156,12 +156,13 @@ static int move_leaf(struct op *op, const struct leaf *from, struct str path, co
 int op_move(struct op *op)
 {
 	_cleanup_leaf_ struct leaf from = LEAF_INIT, to = LEAF_INIT;
+	struct path_owner owner;
 	struct str path, to_path;
 	bool overwrite, parents;
 	int r;
 
 	if (op_needed(op, "path", &path) < 0 || op_needed(op, "to", &to_path) < 0 ||
-	    op_flag(op, "overwrite", false, &overwrite) < 0 ||
+	    write_owner(op, &owner) < 0 || op_flag(op, "overwrite", false, &overwrite) < 0 ||
 	    op_flag(op, "parents", false, &parents) < 0 || op_args_end(op) < 0)
 		return -1;
 	r = path_leaf(&op->place, path, &from);
@@ -170,7 +171,7 @@ int op_move(struct op *op)
 	if (faccessat(from.dir_fd, from.name, F_OK, AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH) < 0)
 		return op_fail_errno(op, errno, path); /* before directories are made for it */
 	if (parents)
-		r = path_make_parents(&op->place, to_path, PATH_OWNER_NONE);
+		r = path_make_parents(&op->place, to_path, owner);
 	if (r == 0)
 		r = path_leaf(&op->place, to_path, &to);
 	if (r < 0)

@@ -8,25 +8,29 @@
 #include "tools/op.h"
 #include "tools/walk.h"
 
-/* The entry a path names; with follow what it leads to. */
-static int look(struct op *op, struct str path, bool follow, char target[TOOL_TARGET_MAX + 1],
-		struct tool_entry *ret)
+/* Tells the entry a path names; with follow what it leads to. */
+static int tell(struct op *op, struct str path, bool follow)
 {
 	_cleanup_leaf_ struct leaf leaf = LEAF_INIT;
 	_cleanup_close_ int fd = -1;
+	char target[TOOL_TARGET_MAX + 1];
+	struct tool_entry entry;
 	int r = path_leaf(&op->place, path, &leaf);
 
+	if (r == 0 && (follow || leaf.wants_dir))
+		r = path_open(&op->place, path, O_PATH, &fd);
+	if (r == 0)
+		r = fd >= 0 ? entry_look(fd, "", target, &entry)
+			    : entry_look(leaf.dir_fd, leaf.name, target, &entry);
 	if (r < 0)
 		return r;
-	if (!follow && !leaf.wants_dir) {
-		r = entry_look(leaf.dir_fd, leaf.name, target, ret);
-	} else {
-		r = path_open(&op->place, path, O_PATH, &fd);
-		if (r == 0)
-			r = entry_look(fd, "", target, ret);
-	}
-	ret->path = path;
-	return r;
+	entry.path = path;
+	op->end.entries = 1;
+	if (fd >= 0)
+		op_put_entry(op, &entry);
+	else
+		op_put_found(op, &entry, leaf.dir_fd, leaf.name);
+	return 0;
 }
 
 static int stat_keys(struct op *op, struct str *path, bool *follow)
@@ -38,40 +42,28 @@ static int stat_keys(struct op *op, struct str *path, bool *follow)
 
 int op_stat(struct op *op)
 {
-	char target[TOOL_TARGET_MAX + 1];
-	struct tool_entry entry = { 0 };
 	struct str path;
 	bool follow;
 	int r;
 
 	if (stat_keys(op, &path, &follow) < 0)
 		return -1;
-	r = look(op, path, follow, target, &entry);
-	if (r < 0)
-		return op_fail_errno(op, r, path);
-	op_put_entry(op, &entry);
-	op->end.entries = 1;
-	return 0;
+	r = tell(op, path, follow);
+	return r < 0 ? op_fail_errno(op, r, path) : 0;
 }
 
 int op_exists(struct op *op)
 {
-	char target[TOOL_TARGET_MAX + 1];
-	struct tool_entry entry = { 0 };
 	struct str path;
 	bool follow;
 	int r;
 
 	if (stat_keys(op, &path, &follow) < 0)
 		return -1;
-	r = look(op, path, follow, target, &entry);
+	r = tell(op, path, follow);
 	if (r == -ENOENT || r == -ENOTDIR)
 		return 0;
-	if (r < 0)
-		return op_fail_errno(op, r, path);
-	op_put_entry(op, &entry);
-	op->end.entries = 1;
-	return 0;
+	return r < 0 ? op_fail_errno(op, r, path) : 0;
 }
 
 static int list_tree(struct op *op, struct walk *w, uint64_t depth, uint64_t max_entries)
@@ -99,7 +91,7 @@ static int list_tree(struct op *op, struct walk *w, uint64_t depth, uint64_t max
 		}
 		entry.path = item.path;
 		entry.depth = item.depth;
-		op_put_entry(op, &entry);
+		op_put_found(op, &entry, item.dir_fd, item.name);
 		op->end.entries++;
 		if (entry.kind != TOOL_KIND_DIRECTORY || (depth && item.depth >= depth))
 			continue;

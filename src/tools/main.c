@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 
 #include "base/time.h"
+#include "tools/entry.h"
 #include "tools/op.h"
 
 static const struct {
@@ -50,10 +51,16 @@ static int usage(void)
 static int run(struct op *op, int (*operation)(struct op *op))
 {
 	const char *root = op_text(op, "root"), *base = op_text(op, "base");
+	const char *user = op_text(op, "known_user");
+	struct path_owner owner;
 	int r = place_open(&op->place, root, base);
 
 	if (r < 0)
 		return op_fail_errno(op, r, str_of(root ? root : base));
+	if (user && entry_find_user(str_of(user), &owner) < 0)
+		return op_fail(op, TOOL_UNKNOWN_USER, STR_LIT(""), "there is no user %.40s", user);
+	if (op_flag(op, "details", false, &op->details) < 0)
+		return -1;
 	return operation(op);
 }
 

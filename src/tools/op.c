@@ -9,6 +9,7 @@
 #include <sys/vfs.h>
 
 #include "base/time.h"
+#include "tools/entry.h"
 
 #define FLUSH_BYTES (1U << 16)
 
@@ -260,6 +261,16 @@ static void after_put(struct op *op, int r)
 void op_put_entry(struct op *op, const struct tool_entry *entry)
 {
 	after_put(op, tool_put_entry(&op->out, entry));
+}
+
+void op_put_found(struct op *op, const struct tool_entry *entry, int dir_fd, const char *name)
+{
+	static struct entry_detail room;
+	struct tool_detail detail;
+
+	if (op->details && entry_details(dir_fd, name, entry, &room, &detail))
+		after_put(op, tool_put_detail(&op->out, &detail));
+	op_put_entry(op, entry);
 }
 
 void op_put_line(struct op *op, const struct tool_line *line)

@@ -28,6 +28,7 @@ struct op {
 	char failed_message[TOOL_MESSAGE_MAX + 1];
 	bool keeps_going; /* a lost reader must not end it before it has cleaned up */
 	bool reader_lost;
+	bool details; /* key details= */
 };
 
 #define OP_ARGS_MAX 64
@@ -59,6 +60,8 @@ static inline bool op_failed(const struct op *op)
 enum tool_error op_error_of(int error); /* error: positive errno */
 
 /* Output. A reader that has gone ends the process, unless keeps_going. */
+/* With details, when they were asked for: of name in dir_fd. */
+void op_put_found(struct op *op, const struct tool_entry *entry, int dir_fd, const char *name);
 void op_put_entry(struct op *op, const struct tool_entry *entry);
 void op_put_line(struct op *op, const struct tool_line *line);
 void op_put_match(struct op *op, const struct tool_match *match);

@@ -129,7 +129,9 @@ static int dress(struct write_file *w, const struct write_options *o)
 			return -errno;
 		mode &= ~(mode_t)06000; /* not the old owner's: nobody gets rights by it */
 	}
-	return fchmod(w->temp.fd, mode) < 0 ? -errno : 0;
+	if (fchmod(w->temp.fd, mode) < 0)
+		return -errno;
+	return o->marks ? entry_mark(w->temp.fd, str_of(o->marks)) : 0;
 }
 
 int write_file_end(struct write_file *w, const struct write_options *o)
@@ -153,7 +155,8 @@ int write_file_end(struct write_file *w, const struct write_options *o)
 
 static int write_keys(struct op *op, struct str *path, struct write_options *o)
 {
-	*o = (struct write_options){ .if_unchanged = op_text(op, "if_unchanged") };
+	*o = (struct write_options){ .if_unchanged = op_text(op, "if_unchanged"),
+				     .marks = op_text(op, "marks") };
 	if (op_needed(op, "path", path) < 0 ||
 	    op_mode(op, "mode", TOOL_MODE_DEFAULT, &o->mode) < 0 ||
 	    write_owner(op, &o->owner) < 0 || op_flag(op, "parents", true, &o->parents) < 0 ||

@@ -11,6 +11,7 @@ struct write_options {
 	struct path_owner owner;
 	bool parents, sync, exclusive;
 	const char *if_unchanged; /* NULL: no demand */
+	const char *marks;	  /* NULL: none */
 };
 
 /* Owner: its function. */

@@ -10,6 +10,7 @@
 #define EVENT_FIXED 12
 #define ITEM_FIXED 22
 #define PROGRESS_FIXED 24
+#define DETAIL_FIXED 12
 #define FAILED_FIXED 36
 #define END_FIXED (4 + 8 * 15)
 #define FILE_FIXED 4
@@ -305,6 +306,55 @@ int tool_get_item(const struct frame *frame, struct tool_item *ret)
 	if (check(frame, TOOL_ITEM, 1) < 0 || frame_reader_end(&r) < 0 || !item_ok(&item))
 		return -EPROTO;
 	*ret = item;
+	return 0;
+}
+
+static bool marks_ok(struct str s)
+{
+	for (size_t i = 0; i < s.n; i++)
+		if (s.p[i] != '\n' && (s.p[i] < 0x20 || s.p[i] > 0x7e))
+			return false;
+	return s.n <= TOOL_MARKS_MAX && (s.n == 0 || s.p[s.n - 1] == '\n');
+}
+
+static bool detail_ok(const struct tool_detail *d)
+{
+	return d->kind <= TOOL_KIND_LAST && d->mode <= 07777 &&
+	       text_ok(d->target, 0, TOOL_TARGET_MAX) && marks_ok(d->marks);
+}
+
+int tool_put_detail(struct buf *out, const struct tool_detail *d)
+{
+	struct writer w;
+	int r;
+
+	if (!detail_ok(d))
+		return -EINVAL;
+	r = frame_put(out, TOOL_DETAIL, 0, 0, DETAIL_FIXED + d->target.n + d->marks.n, &w.p);
+	if (r < 0)
+		return r;
+	w16(&w, d->kind);
+	w16(&w, d->target.n);
+	w32(&w, d->mode);
+	w32(&w, (uint32_t)d->marks.n);
+	wstr(&w, d->target);
+	wstr(&w, d->marks);
+	return 0;
+}
+
+int tool_get_detail(const struct frame *frame, struct tool_detail *ret)
+{
+	struct frame_reader r = frame_reader_of(frame->payload);
+	struct tool_detail d = { .kind = frame_u16(&r) };
+	size_t target = frame_u16(&r), marks;
+
+	d.mode = frame_u32(&r);
+	marks = frame_u32(&r);
+	d.target = frame_bytes(&r, target);
+	d.marks = frame_bytes(&r, marks);
+	if (check(frame, TOOL_DETAIL, 0) < 0 || frame_reader_end(&r) < 0 || !detail_ok(&d))
+		return -EPROTO;
+	*ret = d;
 	return 0;
 }
 

@@ -34,18 +34,20 @@
  * from; else the tool's cwd) and root= (a directory that stands for "/" and is never left; else
  * "/"). Numbers are decimal, booleans 0 or 1, mode= is octal, owner= a name or id.
  *
- *   stat exists  follow=0
- *   list         depth=1 (0: all levels), max_entries=10000, time_ms
+ *   any          known_user= (fails as owner= does when there is no such user)
+ *   stat exists  follow=0, details=0
+ *   list         depth=1 (0: all levels), max_entries=10000, time_ms, details=0
  *   glob         pattern=, max_entries=10000, gitignore=0, time_ms
  *   grep         pattern=, include= (repeatable; "!x" excludes), before=0, after=0, ignore_case=0,
  *                fixed=0, gitignore=0, max_matches=1000, max_bytes=1048576 (of text sent), time_ms
  *   read-raw     offset=0, length= (else to the end), suffix= (the last N bytes instead)
  *   read-view    offset=1 (line), limit=50 (1 to 2000), max_bytes=1048576 (of text sent)
- *   write-raw    mode=, owner=, parents=1, fsync=0, exclusive=0, if_unchanged=
+ *   write-raw    mode=, owner=, parents=1, fsync=0, exclusive=0, if_unchanged=, marks= (lines of
+ *                "key=value": extended attributes user.KEY)
  *   batch-write  owner=, parents=1, fsync=0; path= is where relative ones of FILE start
  *   edit         replace_all=0, if_unchanged=, fsync=0
- *   mkdir        mode=, owner=, parents=1, exist_ok=1
- *   move         to=, overwrite=0, parents=0
+ *   mkdir        mode=, owner=, parents=1, exist_ok=1, details=0
+ *   move         to=, overwrite=0, parents=0, owner= (of parents it makes), details=0
  *   copy         to=, overwrite=0, parents=0, recursive=0
  *   remove       recursive=0, missing_ok=0
  *   chmod        mode=, recursive=0
@@ -54,6 +56,7 @@
  *   archive-out  format=tar|tar.zst|zip, level=3 (zstd), gitignore=0
  *   archive-in   owner=, max_entries=1000000, max_bytes=0 (0: no limit), max_ratio=200, parents=1
  *
+ * details=1: in front of an ENTRY that has any comes a DETAIL.
  * time_ms=10000 unless said; at its end comes END with what was found and CUT_TIME.
  */
 #ifndef CAY_WIRE_TOOL_H
@@ -67,6 +70,7 @@
 #define TOOL_TEXT_MAX 8192		   /* of LINE and MATCH */
 #define TOOL_NAME_MAX 64		   /* of a user or group */
 #define TOOL_TARGET_MAX 4095		   /* of a symbolic link */
+#define TOOL_MARKS_MAX 8192		   /* of DETAIL; marks beyond it are left out */
 #define TOOL_MESSAGE_MAX 200
 #define TOOL_LINES_MAX 10 /* line numbers in FAILED */
 
@@ -82,6 +86,7 @@ enum tool_type {
 	TOOL_READY = 8, /* input may come; watch: from now on nothing is missed */
 	TOOL_FAILED = 9,
 	TOOL_END = 10,
+	TOOL_DETAIL = 11, /* about the ENTRY behind it */
 
 	/* daemon to tool */
 	TOOL_FILE = 64,	  /* batch-write: the DATA behind it is this file's */
@@ -155,6 +160,14 @@ struct tool_entry {
 	struct str path;	  /* 1 to TOOL_PATH_MAX */
 	struct str user, group;	  /* empty: the id has no name inside */
 	struct str target;	  /* of a symbolic link */
+};
+
+/* What a link leads to, and what was written on a file. */
+struct tool_detail {
+	unsigned kind;	   /* enum tool_kind behind a link; 0: no link, or it leads nowhere */
+	uint32_t mode;	   /* of that */
+	struct str target; /* its path without links; empty: not known */
+	struct str marks;  /* lines "key=value\n", printable */
 };
 
 /* A line of read-view. */
@@ -279,6 +292,7 @@ int tool_put_line(struct buf *out, const struct tool_line *line) _must_check_;
 int tool_put_match(struct buf *out, const struct tool_match *match) _must_check_;
 int tool_put_event(struct buf *out, const struct tool_event *event) _must_check_;
 int tool_put_item(struct buf *out, const struct tool_item *item) _must_check_;
+int tool_put_detail(struct buf *out, const struct tool_detail *detail) _must_check_;
 int tool_put_progress(struct buf *out, const struct tool_progress *progress) _must_check_;
 int tool_put_failed(struct buf *out, const struct tool_failed *failed) _must_check_;
 int tool_put_end(struct buf *out, const struct tool_end *end) _must_check_;
@@ -292,6 +306,7 @@ int tool_get_line(const struct frame *frame, struct tool_line *ret) _must_check_
 int tool_get_match(const struct frame *frame, struct tool_match *ret) _must_check_;
 int tool_get_event(const struct frame *frame, struct tool_event *ret) _must_check_;
 int tool_get_item(const struct frame *frame, struct tool_item *ret) _must_check_;
+int tool_get_detail(const struct frame *frame, struct tool_detail *ret) _must_check_;
 int tool_get_progress(const struct frame *frame, struct tool_progress *ret) _must_check_;
 int tool_get_failed(const struct frame *frame, struct tool_failed *ret) _must_check_;
 int tool_get_end(const struct frame *frame, struct tool_end *ret) _must_check_;

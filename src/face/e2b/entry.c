@@ -7,11 +7,15 @@
 #include "service/files.h"
 
 #define METADATA_PREFIX "x-metadata-"
+#define METADATA_KEY_MAX 246
+#define MARK_PREFIX "e2b."
 
 void envd_actor(const struct e2b_call *call, struct files_spec *spec)
 {
 	if (call->user[0])
 		spec->user = STR_LIT("0");
+	if (call->user[0] && call->user_told)
+		spec->known_user = str_of(call->user);
 }
 
 void envd_owner(const struct e2b_call *call, struct files_spec *spec)
@@ -29,46 +33,90 @@ static bool is_metadata(const struct http_header *header)
 	return header->name.n > n && strncasecmp(header->name.p, METADATA_PREFIX, n) == 0;
 }
 
+static void lower(char *dst, struct str name)
+{
+	for (size_t i = 0; i < name.n; i++)
+		dst[i] = (char)(name.p[i] >= 'A' && name.p[i] <= 'Z' ? name.p[i] - 'A' + 'a'
+								     : name.p[i]);
+	dst[name.n] = '\0';
+}
+
+static struct str key_of(const struct http_header *header)
+{
+	size_t n = strlen(METADATA_PREFIX);
+
+	return (struct str){ header->name.p + n, header->name.n - n };
+}
+
+/* The set of an upload replaces the one before, because the file is another one. */
 int metadata_read(struct e2b_call *call, struct files_spec *spec, struct err *err)
 {
 	const struct http_req *req = call->req;
+	size_t size = 1, n = 0;
+	char *text;
 
-	(void)spec;
 	for (size_t i = 0; i < req->header_count; i++)
 		if (is_metadata(&req->headers[i]))
-			return err_set(err, ERR_UNSUPPORTED, "file metadata is not supported yet");
+			size += req->headers[i].name.n + req->headers[i].value.n + 8;
+	if (size == 1)
+		return 0;
+	text = arena_alloc(req->arena, size);
+	if (!text)
+		return err_set(err, ERR_UNAVAILABLE, "out of memory");
+	for (size_t i = 0; i < req->header_count; i++) {
+		const struct http_header *header = &req->headers[i];
+		struct str key;
+
+		if (!is_metadata(header))
+			continue;
+		key = key_of(header);
+		if (key.n > METADATA_KEY_MAX)
+			return err_set(err, ERR_INVALID_REQUEST,
+				       "metadata: a key has more than %d bytes", METADATA_KEY_MAX);
+		memcpy(text + n, MARK_PREFIX, sizeof(MARK_PREFIX) - 1);
+		n += sizeof(MARK_PREFIX) - 1;
+		lower(text + n, key);
+		n += key.n;
+		text[n++] = '=';
+		memcpy(text + n, header->value.p, header->value.n);
+		n += header->value.n;
+		text[n++] = '\n';
+	}
+	spec->marks = (struct str){ text, n };
 	return 0;
-}
-
-static void put_lower(struct json_writer *w, struct str name, struct str value)
-{
-	char key[256];
-	size_t n = MIN(name.n, sizeof(key) - 1);
-
-	for (size_t i = 0; i < n; i++)
-		key[i] = (char)(name.p[i] >= 'A' && name.p[i] <= 'Z' ? name.p[i] - 'A' + 'a'
-								     : name.p[i]);
-	key[n] = '\0';
-	json_put_str(w, key, value);
 }
 
 void metadata_write(struct json_writer *w, const struct http_req *req)
 {
-	size_t n = strlen(METADATA_PREFIX);
+	char name[METADATA_KEY_MAX + 1];
 	bool begun = false;
 
 	for (size_t i = 0; i < req->header_count; i++) {
 		const struct http_header *header = &req->headers[i];
 
-		if (!is_metadata(header))
+		if (!is_metadata(header) || key_of(header).n > METADATA_KEY_MAX)
 			continue;
 		if (!begun)
 			json_begin_object(w, "metadata");
 		begun = true;
-		put_lower(w, (struct str){ header->name.p + n, header->name.n - n }, header->value);
+		lower(name, key_of(header));
+		json_put_str(w, name, header->value);
 	}
 	if (begun)
 		json_end_object(w);
+}
+
+static void put_metadata(struct json_writer *w, const struct json *marks)
+{
+	const struct json *value;
+	const char *key;
+	void *it = NULL;
+
+	json_begin_object(w, "metadata");
+	while (marks && json_next(marks, &it, &key, &value))
+		if (strncmp(key, MARK_PREFIX, sizeof(MARK_PREFIX) - 1) == 0)
+			json_put_value(w, key + sizeof(MARK_PREFIX) - 1, value);
+	json_end_object(w);
 }
 
 /* ---- entries ---- */
@@ -122,7 +170,7 @@ static void put_owner(struct json_writer *w, const char *key, const struct json 
 
 void entry_write(struct json_writer *w, const char *key, const struct json *entry)
 {
-	const struct json *size = json_get(entry, "size"), *metadata = json_get(entry, "metadata");
+	const struct json *size = json_get(entry, "size"), *marks = json_get(entry, "marks");
 	struct str type = json_get_str(entry, "type");
 	struct str behind = json_get_str(entry, "target_type");
 	struct str resolved = json_get_str(entry, "target_path");
@@ -146,7 +194,7 @@ void entry_write(struct json_writer *w, const char *key, const struct json *entr
 	if (link)
 		json_put_str(w, "symlinkTarget",
 			     resolved.n ? resolved : json_get_str(entry, "path"));
-	if (metadata)
-		json_put_value(w, "metadata", metadata);
+	if (marks)
+		put_metadata(w, marks);
 	json_end_object(w);
 }

@@ -148,6 +148,7 @@ void filesystem_move(struct e2b_call *call)
 		return;
 	o->spec.to = str_of(path);
 	o->spec.parents = o->spec.overwrite = true;
+	envd_owner(call, &o->spec);
 	start(call, o);
 }
 

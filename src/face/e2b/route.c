@@ -43,6 +43,9 @@ const struct e2b_route e2b_routes[] = {
 	{ HTTP_POST, "/v3/templates", AUTH_TEMPLATES_WRITE, not_here, 0 },
 	{ HTTP_POST, "/v2/templates", AUTH_TEMPLATES_WRITE, not_here, 0 },
 	{ HTTP_POST, "/templates", AUTH_TEMPLATES_WRITE, not_here, 0 },
+	{ HTTP_POST, "/v2/templates/{id}/builds/{build}", AUTH_TEMPLATES_WRITE, not_here, 0 },
+	{ HTTP_GET, "/templates/{id}/builds/{build}/status", TEMPLATES, not_here, 0 },
+	{ HTTP_GET, "/templates/{id}/files/{hash}", TEMPLATES, not_here, 0 },
 	{ HTTP_PATCH, "/v2/templates/{id}", AUTH_TEMPLATES_WRITE, not_here, 0 },
 
 	{ HTTP_GET, "/secrets", AUTH_ANY, not_here, 0 },

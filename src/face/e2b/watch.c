@@ -54,23 +54,23 @@ static void each_event(const char *name, struct str json, size_t n, tell_fn tell
 	}
 }
 
+/* The slash at its end makes a file in its place a mistake. */
 static int read_watch(struct e2b_call *call, struct files_spec *spec, bool *ret_entries,
 		      struct err *err)
 {
 	bool ok = true;
 	struct str path = call_str(call, "path", &ok);
 	const char *full = ok ? envd_path(call, path) : NULL;
-	size_t n;
 
 	spec->recursive = call_bool(call, "recursive", false, &ok);
 	*ret_entries = call_bool(call, "includeEntry", false, &ok);
 	if (!ok)
 		return 1;
+	if (full && strcmp(full, "/") != 0)
+		full = arena_printf(call->req->arena, "%s/", full);
 	if (!full)
 		return err_set(err, ERR_UNAVAILABLE, "out of memory");
-	for (n = strlen(full); n > 1 && full[n - 1] == '/'; n--)
-		;
-	spec->path = (struct str){ full, n };
+	spec->path = str_of(full);
 	envd_actor(call, spec);
 	return 0;
 }

@@ -1,0 +1,305 @@
+// SPDX-License-Identifier: Apache-2.0
+// The control plane: sandboxes made, found, paused, forked, ended, and what the server does not have.
+import { after } from 'node:test'
+import {
+  AuthenticationError, InvalidArgumentError, NotEnoughSpaceError, Sandbox, SandboxError,
+  SandboxNotFoundError, Secret, Template, TimeoutError, Volume,
+} from 'e2b'
+import { api, assert, key, makeCold, method, rejects, until } from './harness.mjs'
+
+const left = []
+const create = async (...args) => {
+  const sandbox = await Sandbox.create(...args)
+  left.push(sandbox)
+  return sandbox
+}
+after(async () => { await Promise.all(left.map((s) => s.kill().catch(() => {}))) })
+
+async function all(paginator) {
+  const items = []
+  while (paginator.hasNext) items.push(...await paginator.nextItems())
+  return items
+}
+
+const mark = `m${Date.now()}-${process.pid}`
+
+method('Sandbox.create', 'metadata, environment, timeout', async () => {
+  const sandbox = await create('base', { metadata: { mark, who: 'a & b' }, envs: { GREETING: 'hi' }, timeoutMs: 120000 })
+  assert.match(sandbox.sandboxId, /^[a-z0-9]+$/)
+  assert.equal((await sandbox.commands.run('echo $GREETING')).stdout, 'hi\n')
+  const info = await sandbox.getInfo()
+  assert.deepEqual(info.metadata, { mark, who: 'a & b' })
+  assert.ok(info.endAt - info.startedAt > 110000 && info.endAt - info.startedAt < 130000)
+})
+
+method('Sandbox.create', 'a template that is not there', async () => {
+  await assert.rejects(Sandbox.create('no-such-template'), /404: template 'no-such-template' not found/)
+})
+
+method('Sandbox.create', 'a wrong key', async () => {
+  await rejects(Sandbox.create({ apiKey: 'e2b_' + '0'.repeat(40) }), AuthenticationError)
+})
+
+method(['sandbox.getInfo', 'Sandbox.getInfo', 'Sandbox.getFullInfo'], 'by handle and by id', async () => {
+  const sandbox = await create({ timeoutMs: 120000 })
+  const info = await Sandbox.getInfo(sandbox.sandboxId)
+  assert.equal(info.sandboxId, sandbox.sandboxId)
+  assert.equal(info.templateId, 'base')
+  assert.equal(info.state, 'running')
+  assert.ok(info.cpuCount >= 1 && info.memoryMB >= 1)
+  assert.deepEqual(info.lifecycle, { onTimeout: 'kill', autoResume: false })
+  assert.equal((await Sandbox.getFullInfo(sandbox.sandboxId)).sandboxId, sandbox.sandboxId)
+  assert.equal((await sandbox.getInfo()).envdVersion, info.envdVersion)
+  await rejects(Sandbox.getInfo('nothere'), SandboxNotFoundError)
+})
+
+method(['Sandbox.list', 'paginator.nextItems'], 'by metadata, state, template; in pages and in order', async () => {
+  const tag = `${mark}-list`
+  const made = []
+  for (let i = 0; i < 3; i++) made.push((await create({ metadata: { tag, 'odd key': 'é/&=+%' } })).sandboxId)
+  const query = { metadata: { tag, 'odd key': 'é/&=+%' } }
+  assert.deepEqual((await all(Sandbox.list({ query, limit: 2 }))).map((s) => s.sandboxId), [...made].reverse())
+  assert.deepEqual((await all(Sandbox.list({ query, limit: 1, order: 'asc' }))).map((s) => s.sandboxId), made)
+  await Sandbox.pause(made[0])
+  assert.deepEqual((await all(Sandbox.list({ query: { ...query, state: ['paused'] } }))).map((s) => [s.sandboxId, s.state]),
+    [[made[0], 'paused']])
+  assert.equal((await all(Sandbox.list({ query: { ...query, state: ['running'] } }))).length, 2)
+  assert.equal((await all(Sandbox.list({ query: { ...query, template: 'base' } }))).length, 3)
+  assert.equal((await all(Sandbox.list({ query: { ...query, startedAfter: new Date(Date.now() + 60000) } }))).length, 0)
+  assert.equal((await all(Sandbox.list({ query: { metadata: { tag: 'another' } } }))).length, 0)
+})
+
+method(['Sandbox.connect', 'sandbox.connect'], 'again by id; the timeout is only ever extended', async () => {
+  const sandbox = await create({ timeoutMs: 300000 })
+  await sandbox.files.write('kept', 'yes')
+  const again = await Sandbox.connect(sandbox.sandboxId, { timeoutMs: 1000 })
+  assert.equal(await again.files.read('kept'), 'yes')
+  const soon = await again.getInfo()
+  assert.ok(soon.endAt - Date.now() > 200000)
+  await sandbox.connect({ timeoutMs: 3600000 })
+  assert.ok((await sandbox.getInfo()).endAt - Date.now() > 3000000)
+  await rejects(Sandbox.connect('nothere'), SandboxNotFoundError)
+})
+
+method(['sandbox.setTimeout', 'Sandbox.setTimeout'], 'shorter and longer; then it ends', async () => {
+  const sandbox = await create({ timeoutMs: 600000 })
+  await sandbox.setTimeout(60000)
+  const info = await sandbox.getInfo()
+  assert.ok(info.endAt - Date.now() < 61000)
+  await Sandbox.setTimeout(sandbox.sandboxId, 1000)
+  await until('it ended by itself', async () => !(await sandbox.isRunning()))
+  await rejects(sandbox.commands.run('true'), SandboxNotFoundError).catch(() =>
+    rejects(sandbox.commands.run('true'), TimeoutError))
+  await rejects(Sandbox.setTimeout('nothere', 1000), SandboxNotFoundError)
+})
+
+method(['sandbox.kill', 'Sandbox.kill', 'sandbox.isRunning'], 'true once, then false', async () => {
+  const sandbox = await create()
+  assert.equal(await sandbox.isRunning(), true)
+  assert.equal(await sandbox.kill(), true)
+  assert.equal(await sandbox.isRunning(), false)
+  assert.equal(await sandbox.kill(), false)
+  assert.equal(await Sandbox.kill('nothere'), false)
+})
+
+method('sandbox.kill', 'a command under way learns that its sandbox was killed', async () => {
+  const sandbox = await create()
+  const handle = await sandbox.commands.run('sleep 600', { background: true })
+  const end = handle.wait()
+  const outcome = assert.rejects(end, (e) => {
+    assert.ok(e instanceof TimeoutError, `${e.constructor.name}: ${e.message}`)
+    assert.match(e.message, /killed or reached its end of life/)
+    return true
+  })
+  await sandbox.kill()
+  await outcome
+})
+
+method(['sandbox.pause', 'Sandbox.pause', 'sandbox.betaPause', 'Sandbox.betaPause'], 'processes and memory stay', async () => {
+  const sandbox = await create({ timeoutMs: 300000 })
+  const handle = await sandbox.commands.run('sleep 600', { background: true })
+  assert.equal(await sandbox.pause(), true)
+  assert.equal(await sandbox.pause(), false)
+  assert.equal((await sandbox.getInfo()).state, 'paused')
+  assert.equal(await sandbox.isRunning(), false)
+  const again = await Sandbox.connect(sandbox.sandboxId)
+  assert.ok((await again.commands.list()).some((p) => p.pid === handle.pid))
+  assert.equal(await again.betaPause(), true)
+  assert.equal(await Sandbox.betaPause(sandbox.sandboxId), false)
+  await rejects(Sandbox.pause('nothere'), SandboxNotFoundError)
+})
+
+method('sandbox.pause', 'without memory: files stay, processes do not', async () => {
+  const sandbox = await create({ timeoutMs: 300000 })
+  await sandbox.files.write('stays', '1')
+  await sandbox.commands.run('sleep 600', { background: true })
+  assert.equal(await sandbox.pause({ keepMemory: false }), true)
+  await sandbox.connect({ onResume: 'reboot' })
+  assert.equal(await sandbox.files.read('stays'), '1')
+  assert.deepEqual(await sandbox.commands.list(), [])
+})
+
+method('Sandbox.create', 'paused at its timeout, woken by the next call', async () => {
+  const sandbox = await create({ timeoutMs: 1000, lifecycle: { onTimeout: 'pause', autoResume: true } })
+  await sandbox.files.write('w', 'awake')
+  await until('it is paused', async () => (await sandbox.getInfo()).state === 'paused')
+  assert.deepEqual((await sandbox.getInfo()).lifecycle, { onTimeout: 'pause', autoResume: true })
+  assert.equal(await sandbox.files.read('w'), 'awake')
+})
+
+method(['sandbox.createSnapshot', 'Sandbox.createSnapshot', 'sandbox.listSnapshots', 'Sandbox.listSnapshots',
+  'Sandbox.deleteSnapshot', 'snapshotPaginator.nextItems'], 'named, listed, started from, deleted', async () => {
+  const sandbox = await create({ timeoutMs: 300000 })
+  await sandbox.files.write('snapped', 'then')
+  const named = await sandbox.createSnapshot({ name: `snap-${mark}` })
+  assert.deepEqual(named.names, [`snap-${mark}`])
+  await sandbox.files.write('snapped', 'now')
+  const plain = await Sandbox.createSnapshot(sandbox.sandboxId)
+  const ids = (await all(sandbox.listSnapshots({ limit: 1 }))).map((s) => s.snapshotId)
+  assert.deepEqual(ids, [plain.snapshotId, named.snapshotId])
+  assert.deepEqual((await all(Sandbox.listSnapshots({ name: `snap-${mark}` }))).map((s) => s.snapshotId), [named.snapshotId])
+  for (const id of [named.snapshotId, `snap-${mark}`]) {
+    const child = await create(id)
+    assert.equal(await child.files.read('snapped'), 'then')
+    await child.kill()
+  }
+  assert.equal(await Sandbox.deleteSnapshot(named.snapshotId), true)
+  assert.equal(await Sandbox.deleteSnapshot(plain.snapshotId), true)
+  assert.equal(await Sandbox.deleteSnapshot(named.snapshotId), false)
+  await rejects(Sandbox.createSnapshot('nothere'), SandboxNotFoundError)
+})
+
+method(['sandbox.fork', 'Sandbox.fork'], 'several children with the same files', async () => {
+  const sandbox = await create({ timeoutMs: 300000 })
+  await sandbox.files.write('shared', 'before')
+  const children = await sandbox.fork({ count: 2, timeoutMs: 60000 })
+  assert.equal(children.length, 2)
+  for (const child of children) {
+    assert.ok(child instanceof Sandbox, String(child))
+    left.push(child)
+    assert.equal(await child.files.read('shared'), 'before')
+    await child.files.write('shared', child.sandboxId)
+  }
+  assert.equal(await sandbox.files.read('shared'), 'before')
+  const [one] = await Sandbox.fork(sandbox.sandboxId)
+  left.push(one)
+  assert.equal((await one.commands.run('cat shared')).stdout, 'before')
+  await rejects(Sandbox.fork('nothere'), SandboxNotFoundError)
+})
+
+method(['sandbox.getMetrics', 'Sandbox.getMetrics'], 'memory, disk, processor', async () => {
+  const sandbox = await create()
+  const [first] = await until('a first sample', async () => {
+    const metrics = await sandbox.getMetrics()
+    return metrics.length ? metrics : null
+  })
+  assert.equal(first.cpuCount, 1)
+  assert.ok(first.memUsed > 0 && first.memTotal >= first.memUsed)
+  assert.ok(first.diskTotal > first.diskUsed)
+  assert.deepEqual(await Sandbox.getMetrics(sandbox.sandboxId, { start: new Date(Date.now() + 3600000) }), [])
+  await rejects(Sandbox.getMetrics('nothere'), SandboxNotFoundError)
+})
+
+method('files.write', 'a full disk is told as such', async () => {
+  const sandbox = await makeCold({ disk_size_mb: 32 })
+  left.push(sandbox)
+  await rejects(sandbox.files.write('big', new Blob([new Uint8Array(64 * 1024 * 1024)])), NotEnoughSpaceError)
+  await rejects(sandbox.files.write('big', new Uint8Array(64 * 1024 * 1024).buffer, { gzip: true }), NotEnoughSpaceError)
+  await sandbox.files.write('small', 'fits')
+  assert.equal(await sandbox.files.read('small'), 'fits')
+})
+
+method('sandbox.getHost', 'a name for a port', async () => {
+  const sandbox = await create()
+  assert.ok(sandbox.getHost(3000).startsWith(`3000-${sandbox.sandboxId}.`))
+})
+
+method(['sandbox.getMcpUrl', 'sandbox.getMcpToken'], 'formed by the client; the token is a file of the template', async () => {
+  const sandbox = await create()
+  assert.ok(sandbox.getMcpUrl().endsWith('/mcp'))
+  await sandbox.files.write('/etc/mcp-gateway/.token', 'tok', { user: 'root' })
+  assert.equal(await sandbox.getMcpToken(), 'tok')
+})
+
+method('envd', 'without its token nothing inside can be reached', async () => {
+  const sandbox = await create()
+  const headers = { 'E2b-Sandbox-Id': sandbox.sandboxId, 'E2b-Sandbox-Port': '49983' }
+  for (const more of [{}, { 'X-Access-Token': '0'.repeat(64) }]) {
+    const answer = await fetch(`${api}/files?path=/etc/hostname`, { headers: { ...headers, ...more } })
+    assert.equal(answer.status, 401)
+  }
+  const rpc = await fetch(`${api}/process.Process/List`, {
+    method: 'POST', body: '{}', headers: { ...headers, 'Content-Type': 'application/json' },
+  })
+  assert.equal(rpc.status, 401)
+  const half = await fetch(`${api}/health`, { headers: { 'E2b-Sandbox-Id': sandbox.sandboxId } })
+  assert.equal(half.status, 400)
+})
+
+method('legacy paths', 'what older clients call', async () => {
+  const call = async (verb, where, body) => {
+    const answer = await fetch(api + where, {
+      method: verb, headers: { 'X-API-KEY': key, 'Content-Type': 'application/json' },
+      body: body && JSON.stringify(body),
+    })
+    const text = await answer.text()
+    return [answer.status, text && JSON.parse(text)]
+  }
+  const [made, session] = await call('POST', '/sandboxes', { templateID: 'base', timeout: 60 })
+  assert.equal(made, 201)
+  left.push({ kill: () => Sandbox.kill(session.sandboxID) })
+  assert.ok((await call('GET', '/sandboxes'))[1].some((s) => s.sandboxID === session.sandboxID))
+  assert.equal((await call('POST', `/sandboxes/${session.sandboxID}/refreshes`, { duration: 100 }))[0], 204)
+  assert.equal((await call('POST', `/sandboxes/${session.sandboxID}/connect`, { timeout: 60 }))[0], 200)
+  assert.equal((await call('POST', `/sandboxes/${session.sandboxID}/resume`, {}))[0], 409)
+  assert.equal((await call('POST', `/sandboxes/${session.sandboxID}/pause`, {}))[0], 204)
+  assert.equal((await call('POST', `/sandboxes/${session.sandboxID}/resume`, { timeout: 60 }))[0], 201)
+  const [logged, logs] = await until('its logs', async () => {
+    const got = await call('GET', `/v2/sandboxes/${session.sandboxID}/logs`)
+    return got[1].logs.length ? got : null
+  })
+  assert.equal(logged, 200)
+  assert.ok(logs.logs[0].message)
+  assert.ok(Array.isArray((await call('GET', `/sandboxes/${session.sandboxID}/logs`))[1].logs))
+  assert.ok((await call('GET', `/sandboxes/metrics?sandbox_ids=${session.sandboxID}`))[1].sandboxes)
+  assert.ok((await call('GET', '/v2/templates'))[1].some((t) => t.templateID === 'base'))
+  assert.equal((await call('GET', '/templates/base'))[1].templateID, 'base')
+  assert.equal((await call('DELETE', '/templates/base'))[0], 403)
+  assert.equal((await call('GET', '/sandboxes/nothere'))[1].code, 404)
+  assert.equal((await call('PATCH', '/sandboxes'))[0], 405)
+})
+
+// ---- templates
+
+method(['Template.exists', 'Template.aliasExists'], 'by name, with tag or without', async () => {
+  assert.equal(await Template.exists('base'), true)
+  assert.equal(await Template.exists('base:default'), true)
+  assert.equal(await Template.aliasExists('base'), true)
+  assert.equal(await Template.exists('no-such-template'), false)
+})
+
+method('Template.getTags', 'one tag: the current version', async () => {
+  const [tag] = await Template.getTags('base')
+  assert.equal(tag.tag, 'default')
+  assert.match(tag.buildId, /^[0-9a-f-]{36}$/)
+})
+
+const refused = 'refused (501)'
+method(['Template.assignTags', 'Template.removeTags'], 'refused', async () => {
+  await assert.rejects(Template.assignTags('base:default', 'v1'), /501/)
+  await assert.rejects(Template.removeTags('base', 'v1'), /501/)
+}, refused)
+
+// ---- what the product has under other names, or not at all
+
+method(['Secret.create', 'Secret.list', 'Secret.getInfo', 'Secret.update', 'Secret.destroy', 'Secret.exists'], 'refused', async () => {
+  await assert.rejects(Secret.create('name', 'value'), /501/)
+  await assert.rejects(Secret.list().nextItems(), /501/)
+  await assert.rejects(Secret.getInfo('name'), /501/)
+}, refused)
+
+method(['Volume.create', 'Volume.list', 'Volume.getInfo', 'Volume.connect', 'Volume.destroy'], 'refused', async () => {
+  await assert.rejects(Volume.create('name'), /501/)
+  await assert.rejects(Volume.list(), /501/)
+  await assert.rejects(Volume.getInfo('id'), /501/)
+}, refused)
