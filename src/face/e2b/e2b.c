@@ -29,6 +29,7 @@ void e2b_free(struct e2b *e2b)
 	if (!e2b)
 		return;
 	e2b->server = NULL;
+	e2b->service = NULL; /* it has ended before */
 	flows_done(e2b);
 	e2b_transfers_done(e2b);
 	watchers_done(e2b);

@@ -46,7 +46,7 @@ static void unlink_free(struct flow *flow)
 		flow->next->prev = flow->prev;
 	if (!e2b->flows && e2b->beat)
 		loop_timer_clear(e2b->beat);
-	free(flow->path);
+	watch_free(flow);
 	free(flow);
 }
 

@@ -25,9 +25,7 @@ struct flow {
 	void (*on_gone)(struct flow *flow); /* the client has; it must be freed now or later */
 	void (*on_drain)(struct flow *flow);
 	char user[E2B_USER_MAX + 1];
-	char *path;   /* of a watch; heap */
-	size_t strip; /* how much of a path in events is the watched directory */
-	bool entries;
+	struct watch *watch; /* of a watch */
 };
 
 struct flow *flow_new(struct e2b_call *call, const char *keepalive, struct err *err);
@@ -41,5 +39,7 @@ void flow_end(struct flow *flow, const struct err *err);
 /* Cuts the connection: the sandbox is gone, and the client has to look for itself; frees. */
 void flow_cut(struct flow *flow);
 void flow_free(struct flow *flow);
+/* What a watch has beyond its flow; nothing when it is none. */
+void watch_free(struct flow *flow);
 
 #endif

@@ -1,58 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Changes of a directory: as a stream, or kept until somebody asks for them. */
 #include <errno.h>
-#include <stdio.h>
 
-#include "base/log.h"
 #include "base/rand.h"
 #include "face/e2b/flow.h"
+#include "face/e2b/teller.h"
 #include "service/files.h"
 
 #define KEEPALIVE "{\"keepalive\":{}}"
 #define WATCHERS_MAX 1000		    /* of all sandboxes; more are refused */
 #define WATCHER_BYTES ((size_t)1024 * 1024) /* of events; beyond it the newest are dropped */
-
-/* ---- events ---- */
-
-/* Relative to the watched directory. */
-static struct str strip(struct str path, size_t n)
-{
-	path = path.n > n ? (struct str){ path.p + n, path.n - n } : (struct str){ "", 0 };
-	return str_trim(path, "/");
-}
-
-static void put_event(struct json_writer *w, const char *key, struct str name, const char *type)
-{
-	json_begin_object(w, key);
-	json_put_str(w, "name", name);
-	json_put_text(w, "type", type);
-	json_end_object(w);
-}
-
-typedef void (*tell_fn)(void *arg, struct str name, const char *type);
-
-/* A rename is what left and what came. */
-static void each_event(const char *name, struct str json, size_t n, tell_fn tell, void *arg)
-{
-	struct err err;
-	_cleanup_json_ struct json *doc = json_parse(json, &err);
-	struct str path = json_get_str(doc, "path"), from = json_get_str(doc, "from");
-	const struct json *attributes = json_get(doc, "attributes");
-
-	if (!doc)
-		return;
-	if (strcmp(name, "created") == 0) {
-		tell(arg, strip(path, n), "EVENT_TYPE_CREATE");
-	} else if (strcmp(name, "modified") == 0) {
-		tell(arg, strip(path, n),
-		     attributes && json_bool(attributes) ? "EVENT_TYPE_CHMOD" : "EVENT_TYPE_WRITE");
-	} else if (strcmp(name, "deleted") == 0) {
-		tell(arg, strip(path, n), "EVENT_TYPE_REMOVE");
-	} else if (strcmp(name, "renamed") == 0) {
-		tell(arg, strip(from, n), "EVENT_TYPE_RENAME");
-		tell(arg, strip(path, n), "EVENT_TYPE_CREATE");
-	}
-}
 
 /* The slash at its end makes a file in its place a mistake. */
 static int read_watch(struct e2b_call *call, struct files_spec *spec, bool *ret_entries,
@@ -86,16 +43,31 @@ static void explain(const struct err *error, const char *path, struct err *ret)
 
 /* ---- the stream ---- */
 
-static void tell_flow(void *arg, struct str name, const char *type)
+/* A watch that is streamed. Owner: its flow. */
+struct watch {
+	struct flow *flow;
+	struct teller teller;
+};
+
+static struct json_writer event_begin(void *arg)
 {
-	struct flow *flow = arg;
-	struct json_writer w = flow_message(flow);
+	const struct watch *watch = arg;
+	struct json_writer w = flow_message(watch->flow);
 
 	json_begin_object(&w, NULL);
-	put_event(&w, "filesystem", name, type);
-	json_end_object(&w);
-	flow_send(flow, &w);
-	if (flow->blocked)
+	json_begin_object(&w, "filesystem");
+	return w;
+}
+
+static void event_end(void *arg, struct json_writer *w)
+{
+	const struct watch *watch = arg;
+	struct flow *flow = watch->flow;
+
+	json_end_object(w);
+	json_end_object(w);
+	flow_send(flow, w);
+	if (flow->blocked && flow->run)
 		files_pause(flow->e2b->service, flow->run, true);
 }
 
@@ -103,7 +75,16 @@ static void on_event(void *arg, const char *name, struct str json)
 {
 	struct flow *flow = arg;
 
-	each_event(name, json, flow->strip, tell_flow, flow);
+	teller_take(&flow->watch->teller, name, json);
+}
+
+void watch_free(struct flow *flow)
+{
+	struct watch *watch = TAKE_PTR(flow->watch);
+
+	if (watch)
+		teller_done(&watch->teller);
+	free(watch);
 }
 
 static void on_ready(void *arg)
@@ -126,21 +107,20 @@ static void on_end(void *arg, const struct files_result *result, const struct er
 
 	(void)result;
 	flow->run = 0;
-	if (error && error->code == ERR_SANDBOX_GONE) {
+	if (error)
+		explain(error, flow->watch->teller.path, &err);
+	watch_free(flow);
+	if (error && error->code == ERR_SANDBOX_GONE)
 		flow_cut(flow);
-		return;
-	}
-	if (error) {
-		explain(error, flow->path, &err);
-		error = &err;
-	}
-	flow_end(flow, error);
+	else
+		flow_end(flow, error ? &err : NULL);
 }
 
 static void on_flow_gone(struct flow *flow)
 {
 	if (flow->run)
 		files_cancel(flow->e2b->service, flow->run);
+	watch_free(flow);
 	flow_free(flow);
 }
 
@@ -148,6 +128,22 @@ static void on_flow_drain(struct flow *flow)
 {
 	if (flow->run)
 		files_pause(flow->e2b->service, flow->run, false);
+}
+
+static struct watch *watch_new(struct flow *flow, const struct e2b_call *call, struct str path,
+			       bool entries)
+{
+	struct watch *watch = calloc(1, sizeof(*watch));
+
+	if (!watch || teller_init(&watch->teller, call, path, entries) < 0) {
+		free(watch);
+		return NULL;
+	}
+	watch->flow = flow;
+	watch->teller.begin = event_begin;
+	watch->teller.end = event_end;
+	watch->teller.arg = watch;
+	return watch;
 }
 
 void watch_dir(struct e2b_call *call)
@@ -170,14 +166,14 @@ void watch_dir(struct e2b_call *call)
 	}
 	flow->on_gone = on_flow_gone;
 	flow->on_drain = on_flow_drain;
-	flow->strip = spec.path.n;
-	flow->entries = entries;
-	flow->path = strndup(spec.path.p, spec.path.n);
-	if (!flow->path)
+	flow->watch = watch_new(flow, call, spec.path, entries);
+	if (!flow->watch)
 		(void)err_set(&err, ERR_UNAVAILABLE, "out of memory");
-	if (!flow->path || files_start(call->sandbox, FILES_WATCH, &spec, NULL, 0, &hooks, flow,
-				       &flow->run, &err) < 0)
-		flow_end(flow, &err);
+	if (flow->watch && files_start(call->sandbox, FILES_WATCH, &spec, NULL, 0, &hooks, flow,
+				       &flow->run, &err) == 0)
+		return;
+	watch_free(flow);
+	flow_end(flow, &err);
 }
 
 /* ---- kept until asked for ---- */
@@ -190,10 +186,9 @@ struct watcher {
 	slot_handle sandbox;
 	slot_handle run;	 /* 0: it has ended */
 	struct pending *pending; /* who waits for it to be set */
-	size_t strip;
+	struct teller teller;
 	struct buf events;
 	struct json_writer w;
-	char path[160];
 };
 
 static void watcher_begin(struct watcher *watcher)
@@ -215,6 +210,7 @@ static void watcher_free(struct watcher *watcher)
 	if (watcher->next)
 		watcher->next->prev = watcher->prev;
 	e2b->watcher_count--;
+	teller_done(&watcher->teller);
 	buf_done(&watcher->events);
 	free(watcher);
 }
@@ -225,20 +221,29 @@ void watchers_done(struct e2b *e2b)
 		watcher_free(e2b->watchers);
 }
 
-static void tell_watcher(void *arg, struct str name, const char *type)
+static struct json_writer kept_begin(void *arg)
 {
 	struct watcher *watcher = arg;
 
-	if (buf_len(&watcher->events) + name.n * 6 + 128 > WATCHER_BYTES)
-		return;
-	put_event(&watcher->w, NULL, name, type);
+	json_begin_object(&watcher->w, NULL);
+	return watcher->w;
 }
 
+static void kept_end(void *arg, struct json_writer *w)
+{
+	struct watcher *watcher = arg;
+
+	json_end_object(w);
+	watcher->w = *w;
+}
+
+/* One event may add a path and an entry; beyond the limit the newest are dropped. */
 static void on_watcher_event(void *arg, const char *name, struct str json)
 {
 	struct watcher *watcher = arg;
 
-	each_event(name, json, watcher->strip, tell_watcher, watcher);
+	if (buf_len(&watcher->events) < WATCHER_BYTES)
+		teller_take(&watcher->teller, name, json);
 }
 
 static void on_watcher_ready(void *arg)
@@ -266,13 +271,13 @@ static void on_watcher_end(void *arg, const struct files_result *result, const s
 
 	(void)result;
 	if (error)
-		explain(error, watcher->path, &err);
+		explain(error, watcher->teller.path, &err);
 	watcher_free(watcher);
 	if (pending && e2b_pending_end(pending))
 		e2b_answer_error(call, &err);
 }
 
-static struct watcher *watcher_new(struct e2b_call *call, const struct files_spec *spec,
+static struct watcher *watcher_new(struct e2b_call *call, struct str path, bool entries,
 				   struct err *err)
 {
 	struct e2b *e2b = call->e2b;
@@ -284,17 +289,18 @@ static struct watcher *watcher_new(struct e2b_call *call, const struct files_spe
 		return NULL;
 	}
 	watcher = calloc(1, sizeof(*watcher));
-	if (!watcher) {
+	if (!watcher || teller_init(&watcher->teller, call, path, entries) < 0) {
+		free(watcher);
 		(void)err_set(err, ERR_UNAVAILABLE, "out of memory");
 		return NULL;
 	}
 	watcher->e2b = e2b;
 	watcher->sandbox = call->sandbox_handle;
-	watcher->strip = spec->path.n;
 	rand_label(watcher->id, sizeof(watcher->id) - 1);
-	(void)snprintf(watcher->path, sizeof(watcher->path), "%.*s", (int)MIN(spec->path.n, 150),
-		       spec->path.p);
-	buf_init(&watcher->events, WATCHER_BYTES + 4096);
+	watcher->teller.begin = kept_begin;
+	watcher->teller.end = kept_end;
+	watcher->teller.arg = watcher;
+	buf_init(&watcher->events, 2 * WATCHER_BYTES);
 	watcher_begin(watcher);
 	watcher->next = e2b->watchers;
 	if (watcher->next)
@@ -318,7 +324,7 @@ void watcher_create(struct e2b_call *call)
 
 	if (r > 0)
 		return;
-	watcher = r == 0 ? watcher_new(call, &spec, &err) : NULL;
+	watcher = r == 0 ? watcher_new(call, spec.path, entries, &err) : NULL;
 	if (!watcher) {
 		e2b_answer_error(call, &err);
 		return;

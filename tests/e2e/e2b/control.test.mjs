@@ -56,8 +56,8 @@ method(['sandbox.getInfo', 'Sandbox.getInfo', 'Sandbox.getFullInfo'], 'by handle
 method(['Sandbox.list', 'paginator.nextItems'], 'by metadata, state, template; in pages and in order', async () => {
   const tag = `${mark}-list`
   const made = []
-  for (let i = 0; i < 3; i++) made.push((await create({ metadata: { tag, 'odd key': 'é/&=+%' } })).sandboxId)
-  const query = { metadata: { tag, 'odd key': 'é/&=+%' } }
+  for (let i = 0; i < 3; i++) made.push((await create({ metadata: { tag, 'odd.key:1': 'é/&=+ %' } })).sandboxId)
+  const query = { metadata: { tag, 'odd.key:1': 'é/&=+ %' } }
   assert.deepEqual((await all(Sandbox.list({ query, limit: 2 }))).map((s) => s.sandboxId), [...made].reverse())
   assert.deepEqual((await all(Sandbox.list({ query, limit: 1, order: 'asc' }))).map((s) => s.sandboxId), made)
   await Sandbox.pause(made[0])
@@ -290,9 +290,25 @@ method(['Template.assignTags', 'Template.removeTags'], 'refused', async () => {
   await assert.rejects(Template.removeTags('base', 'v1'), /501/)
 }, refused)
 
+method(['Template.build', 'Template.buildInBackground', 'Template.getBuildStatus', 'Template.toJSON', 'Template.toDockerfile'],
+  'templates are built from recipes on the host, not by clients', async () => {
+    const template = Template().fromTemplate('base').runCmd('true')
+    assert.ok(await Template.toJSON(template))
+    await assert.rejects(Template.build(template, `built-${mark}`), /501/)
+    await assert.rejects(Template.buildInBackground(template, `built-${mark}`), /501/)
+    await assert.rejects(Template.getBuildStatus({ templateId: 'base', buildId: 'x' }), /501/)
+  }, refused)
+
+method(['sandbox.updateNetwork', 'Sandbox.updateNetwork'], 'nothing is reachable already; asking for more is refused', async () => {
+  const sandbox = await create({ allowInternetAccess: false })
+  await sandbox.updateNetwork({ denyOut: ['0.0.0.0/0'] })
+  await assert.rejects(Sandbox.updateNetwork(sandbox.sandboxId, { allowOut: ['example.com'] }), /501/)
+  await rejects(Sandbox.updateNetwork('nothere', {}), SandboxNotFoundError)
+}, 'refused (501) where it asks for more than there is')
+
 // ---- what the product has under other names, or not at all
 
-method(['Secret.create', 'Secret.list', 'Secret.getInfo', 'Secret.update', 'Secret.destroy', 'Secret.exists'], 'refused', async () => {
+method(['Secret.create', 'Secret.list', 'Secret.getInfo', 'Secret.update', 'Secret.destroy', 'Secret.exists', 'Secret.fill', 'Secret.iamToken'], 'refused', async () => {
   await assert.rejects(Secret.create('name', 'value'), /501/)
   await assert.rejects(Secret.list().nextItems(), /501/)
   await assert.rejects(Secret.getInfo('name'), /501/)
