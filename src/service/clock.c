@@ -2,7 +2,7 @@
 /*
  * The clocks of a sandbox. While it runs its deadlines are on the boot clock, which neither jumps
  * nor stops; while it is paused only what is left of them is kept. The wall clock is for people,
- * and for the one thing the boot clock cannot tell: how long the host was off.
+ * and for what was left when the host ended.
  */
 #include "base/time.h"
 #include "service/private.h"
@@ -68,6 +68,8 @@ void clock_go(struct sandbox *sandbox)
 
 void clock_load(struct sandbox *sandbox, const struct store_sandbox *row)
 {
+	int64_t now_ms = time_real_ms(), alive_ms = sandbox->service->alive_ms;
+	int64_t last_ms = alive_ms ? MIN(alive_ms, now_ms) : now_ms;
 	bool same = row->clock && row->due_ms && strcmp(row->clock, sandbox->service->boot_id) == 0;
 
 	sandbox->expires_ms = row->expires_ms;
@@ -76,9 +78,8 @@ void clock_load(struct sandbox *sandbox, const struct store_sandbox *row)
 	sandbox->active_ms = time_boot_ms();
 	if (same)
 		sandbox->due_ms = row->due_ms;
-	else if (row->expires_ms)
-		sandbox->due_ms =
-			MAX(time_boot_ms() + row->expires_ms - time_real_ms(), 1); /* since then */
+	else if (row->expires_ms) /* another boot: while the host was off it did not live */
+		sandbox->due_ms = time_boot_ms() + MAX(row->expires_ms - last_ms, 1);
 }
 
 int64_t clock_idle_due_ms(const struct sandbox *sandbox)

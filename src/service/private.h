@@ -98,6 +98,9 @@ struct service {
 	struct usage_row *usage_first, *usage_last; /* not yet written */
 	uint32_t usage_count, metered_count, history_count;
 	int64_t alive_ms; /* when the engines last knew their sandboxes */
+	bool rebooted;	  /* the host, since the last start; until every engine was asked */
+	bool boot_saved;
+	uint32_t wakes; /* sandboxes to wake */
 
 	uint8_t access_secret[32]; /* see access.c */
 	struct map keys_by_hash;
@@ -233,6 +236,8 @@ int snapshot_load(struct service *service, struct err *err) _must_check_;
 void snapshot_list_begin(struct service_engine *engine);
 void snapshot_listed(struct service_engine *engine, const char *id);
 void snapshot_settle(struct service_engine *engine);
+int snapshot_adopt(struct sandbox *sandbox, const char *id) _must_check_; /* the engine has it */
+struct snapshot *snapshot_of_reboot(const struct sandbox *sandbox);
 struct snapshot *snapshot_of_hibernate(const struct sandbox *sandbox);
 void snapshot_done_all(struct service *service);
 /* snapshot_calls.c */
@@ -326,6 +331,14 @@ int64_t event_deadline(const struct sandbox *sandbox, enum sandbox_reason what, 
 /* reconcile.c, recover.c */
 void recover_settle(struct sandbox *sandbox, bool seen);
 void recover_tick(struct service *service);
+/* reboot.c */
+int reboot_load(struct service *service, struct err *err) _must_check_;
+void reboot_tick(struct service *service);
+int reboot_save_alive(struct service *service) _must_check_;
+/* Is this snapshot what an engine saved of a sandbox of ours? Then it is in the table now. */
+bool reboot_is_name(const char *id);
+bool reboot_listed(struct service_engine *engine, const char *id);
+void reboot_keep(struct sandbox *sandbox, struct snapshot *files);
 int reconcile_load(struct service *service, struct err *err) _must_check_;
 void reconcile_start(struct service_engine *engine);
 

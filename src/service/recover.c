@@ -89,6 +89,17 @@ static void settle_hibernated(struct sandbox *sandbox, bool seen)
 	bool restoring = sandbox->recover == STORE_INTENT_RESTORE;
 	struct err err;
 
+	/* It ran when the host ended, and that is not what was written last. */
+	if (!sandbox->from || sandbox->from->unseen) {
+		struct snapshot *files = snapshot_of_reboot(sandbox);
+
+		if (files) {
+			snapshot_unuse(TAKE_PTR(sandbox->from));
+			sandbox->recover = 0;
+			reboot_keep(sandbox, files);
+			return;
+		}
+	}
 	if (!sandbox->from) {
 		lost(sandbox, "the snapshot with its files is gone");
 		return;
@@ -108,6 +119,13 @@ static void settle_lost(struct sandbox *sandbox)
 	struct snapshot *copy =
 		sandbox->recover == STORE_INTENT_HIBERNATE ? snapshot_of_hibernate(sandbox) : NULL;
 
+	struct snapshot *files = copy ? NULL : snapshot_of_reboot(sandbox);
+
+	if (files) {
+		sandbox->recover = 0;
+		reboot_keep(sandbox, files);
+		return;
+	}
 	if (!copy) {
 		lost(sandbox, "the engine does not know it any more");
 		return;

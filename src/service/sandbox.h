@@ -108,6 +108,7 @@ struct sandbox {
 	bool asking;	 /* an engine call of the move is under way: a destroy waits for it */
 	bool unsure;	 /* whether the engine has it frozen is not known */
 	bool residue;	 /* the engine may hold a running part of a hibernated one */
+	bool wake;	 /* it is always on, and was running when the host ended */
 	bool resizing;
 	bool checking; /* asking the engine how it died */
 	bool sweeping; /* the engine's destroy is under way or due again */

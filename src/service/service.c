@@ -232,6 +232,7 @@ static void on_tick(void *arg)
 	bus_tick(service);
 	snapshot_tick(service);
 	recover_tick(service);
+	reboot_tick(service);
 	usage_tick(service);
 	history_tick(service);
 	for (size_t i = 0; i < service->engine_count; i++) {
@@ -295,8 +296,8 @@ static int start(struct service *service, struct err *err)
 	for (size_t i = 0; i < SERVICE_ENGINES_MAX && service->config.engines[i]; i++)
 		if (open_engine(service, service->config.engines[i], err) < 0)
 			return -1;
-	if (snapshot_load(service, err) < 0 || reconcile_load(service, err) < 0 ||
-	    usage_load(service, err) < 0)
+	if (reboot_load(service, err) < 0 || snapshot_load(service, err) < 0 ||
+	    reconcile_load(service, err) < 0 || usage_load(service, err) < 0)
 		return -1;
 	for (size_t i = 0; i < service->engine_count; i++)
 		reconcile_start(&service->engines[i]);

@@ -98,7 +98,9 @@ static void drop(struct snapshot *s)
 	snapshot_free(s);
 }
 
-static struct snapshot *snapshot_new(struct sandbox *sandbox, const struct snapshot_spec *spec)
+/* id NULL: a new one */
+static struct snapshot *snapshot_new(struct sandbox *sandbox, const struct snapshot_spec *spec,
+				     const char *id)
 {
 	static const char *const prefixes[] = { "", "h-", "f-" };
 	struct service *service = sandbox->service;
@@ -108,7 +110,8 @@ static struct snapshot *snapshot_new(struct sandbox *sandbox, const struct snaps
 	if (!s)
 		return NULL;
 	rand_label(label, SANDBOX_ID_LEN);
-	(void)snprintf(s->id, sizeof(s->id), "%s%s", prefixes[spec->kind], label);
+	(void)snprintf(s->id, sizeof(s->id), "%s%s", id ? "" : prefixes[spec->kind],
+		       id ? id : label);
 	memcpy(s->owner, sandbox->attrs.owner, sizeof(s->owner));
 	memcpy(s->sandbox_id, sandbox->id, sizeof(s->sandbox_id));
 	s->service = service;
@@ -201,7 +204,7 @@ int snapshot_take(struct sandbox *sandbox, const struct snapshot_spec *spec, sna
 		  void *arg, struct snapshot **ret, struct err *err)
 {
 	struct service_engine *engine = sandbox->engine;
-	struct snapshot *s = snapshot_new(sandbox, spec);
+	struct snapshot *s = snapshot_new(sandbox, spec, NULL);
 	struct call *call = NULL;
 	int r = s ? save(s) : -ENOMEM;
 
@@ -377,6 +380,7 @@ static int on_row(void *arg, const struct store_snapshot *row)
 	s->seq = row->seq;
 	s->created_ms = row->created_ms;
 	s->expires_ms = row->expires_ms;
+	s->of_reboot = reboot_is_name(row->id);
 	s->comment = row->comment ? strdup(row->comment) : NULL;
 	if (str_copy(s->id, sizeof(s->id), str_of(row->id)) < 0 ||
 	    str_copy(s->owner, sizeof(s->owner), str_of(row->owner)) < 0 ||
@@ -417,7 +421,10 @@ void snapshot_listed(struct service_engine *engine, const char *id)
 	if (s && s->engine == engine) {
 		s->listed = true;
 		s->unseen = false;
-	} else {
+		/* The one of an earlier reboot was being deleted; this is a new one. */
+		if (s->of_reboot && s->state == SNAPSHOT_DELETING && engine->service->rebooted)
+			s->state = SNAPSHOT_READY;
+	} else if (s || !reboot_listed(engine, id)) {
 		delete_unknown(engine, id);
 	}
 }
@@ -442,6 +449,34 @@ void snapshot_settle(struct service_engine *engine)
 			continue;
 		}
 	}
+}
+
+int snapshot_adopt(struct sandbox *sandbox, const char *id)
+{
+	struct snapshot_spec spec = { .kind = SNAPSHOT_HIBERNATE };
+	struct snapshot *s;
+	int r;
+
+	if (strlen(id) > SNAPSHOT_ID_MAX)
+		return -ENAMETOOLONG;
+	s = snapshot_new(sandbox, &spec, id);
+	if (!s)
+		return -ENOMEM;
+	s->state = SNAPSHOT_READY;
+	s->listed = s->of_reboot = true;
+	r = save(s);
+	if (r < 0)
+		drop(s);
+	return r;
+}
+
+struct snapshot *snapshot_of_reboot(const struct sandbox *sandbox)
+{
+	for (struct snapshot *s = sandbox->service->newest_snapshot; s; s = s->prev)
+		if (s->of_reboot && !s->users && s->state == SNAPSHOT_READY &&
+		    strcmp(s->sandbox_id, sandbox->id) == 0)
+			return s;
+	return NULL;
 }
 
 /* The one that was being taken to hibernate this sandbox, if the engine has it whole. */

@@ -35,6 +35,7 @@ struct snapshot {
 	bool deleting;	/* the engine's delete is under way */
 	bool unseen;	/* not yet named by the engine's running list */
 	bool listed;	/* named by it */
+	bool of_reboot; /* the files of a sandbox that ran when the host ended */
 	bool last_use;	/* whoever is made from it next may have it */
 	uint32_t users; /* sandboxes that are it, or are being made from it: it stays meanwhile */
 	uint32_t cpu_count, memory_mb, disk_size_mb; /* of the sandbox it was taken of */

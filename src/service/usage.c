@@ -14,7 +14,6 @@
 
 #define ROWS_MAX 16384 /* when the store cannot be written: the oldest is lost, and logged */
 #define ALIVE_TICKS 10
-#define ALIVE_NAME "alive_ms"
 #define EXPIRE_TICKS 3600
 
 /* One interval on its way to the store; its texts stand in it. */
@@ -183,6 +182,8 @@ static int on_open(void *arg, const struct store_usage *usage)
 	struct service *service = arg;
 	struct sandbox *sandbox = map_get(&service->by_id, str_of(usage->sandbox_id));
 
+	if (service->rebooted)
+		return 0; /* nobody lived while the host was off */
 	if (sandbox && !sandbox->metered && kind_of(sandbox) == usage->kind) {
 		sandbox->metered_disk_bytes = usage->disk_bytes;
 		go_on(sandbox, usage->kind, usage->from_ms);
@@ -232,8 +233,17 @@ static int open_missing(struct service *service)
 
 		if (!kind || sandbox->metered)
 			continue;
-		r = store_usage_last(service->store, sandbox->id, &last_ms);
-		go_on(sandbox, kind, MAX(last_ms, sandbox->started_ms));
+		if (!service->rebooted) {
+			r = store_usage_last(service->store, sandbox->id, &last_ms);
+			go_on(sandbox, kind, MAX(last_ms, sandbox->started_ms));
+		} else if (sandbox->state == SANDBOX_PAUSED &&
+			   sandbox->pause_kind == PAUSE_HIBERNATE) {
+			go_on(sandbox, kind, time_real_ms());
+			sandbox->metered_disk_bytes =
+				sandbox->from ? (int64_t)sandbox->from->size_bytes : 0;
+		} else {
+			continue; /* from when it is known what became of it */
+		}
 		queue(sandbox, 0);
 	}
 	return r;
@@ -241,14 +251,8 @@ static int open_missing(struct service *service)
 
 int usage_load(struct service *service, struct err *err)
 {
-	char text[24] = "";
-	uint64_t alive_ms = 0;
-	int r = store_meta_get(service->store, ALIVE_NAME, text, sizeof(text));
+	int r = store_usage_each_open(service->store, on_open, service);
 
-	if (r > 0 && str_to_u64(str_of(text), INT64_MAX, &alive_ms) == 0)
-		service->alive_ms = (int64_t)alive_ms;
-	if (r >= 0)
-		r = store_usage_each_open(service->store, on_open, service);
 	if (r == 0)
 		r = close_stale(service);
 	if (r == 0)
@@ -259,15 +263,13 @@ int usage_load(struct service *service, struct err *err)
 void usage_tick(struct service *service)
 {
 	int64_t keep_ms = (int64_t)service->config.usage_keep_days * 24 * 3600 * 1000;
-	char text[24];
 
 	for (size_t i = 0; i < service->engine_count; i++)
 		if (service->engines[i].lost || !service->engines[i].listed)
 			return; /* nobody knows who lives */
 	service->alive_ms = time_real_ms();
-	(void)snprintf(text, sizeof(text), "%lld", (long long)service->alive_ms);
 	if (service->metered_count && service->ticks % ALIVE_TICKS == 0 &&
-	    store_meta_put(service->store, ALIVE_NAME, text) < 0)
+	    reboot_save_alive(service) < 0)
 		log_warn("that the sandboxes live could not be recorded");
 	if (service->ticks % EXPIRE_TICKS == 2 &&
 	    store_usage_expire(service->store, service->alive_ms - keep_ms) < 0)

@@ -116,6 +116,16 @@ int btrfs_snapshot(int fd, int dir_fd, const char *name, bool read_only)
 	return ioctl(dir_fd, BTRFS_IOC_SNAP_CREATE_V2, &args) < 0 ? -errno : 0;
 }
 
+int btrfs_set_read_only(int fd)
+{
+	uint64_t flags = 0;
+
+	if (ioctl(fd, BTRFS_IOC_SUBVOL_GETFLAGS, &flags) < 0)
+		return -errno;
+	flags |= BTRFS_SUBVOL_RDONLY;
+	return ioctl(fd, BTRFS_IOC_SUBVOL_SETFLAGS, &flags) < 0 ? -errno : 0;
+}
+
 int btrfs_identify(int fd, struct btrfs_identity *ret)
 {
 	struct btrfs_ioctl_get_subvol_info_args info = { 0 };

@@ -28,6 +28,7 @@ struct btrfs_identity {
 int btrfs_identify(int fd, struct btrfs_identity *ret) _must_check_;
 /* What the files of a subvolume take, by looking at each: shared or not, with their metadata. */
 int btrfs_measure(int fd, uint64_t *ret_bytes) _must_check_;
+int btrfs_set_read_only(int fd) _must_check_; /* the subvolume, for good */
 /* Everything done to the tree so far is on disk; file contents not yet written out are not. */
 int btrfs_commit(int fd) _must_check_;
 

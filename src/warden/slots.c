@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The slot table is a file mapped shared: a row is written by plain stores, which survive kill -9
- * of the warden at any instant and cost no system call. Nothing in it survives a reboot, and
- * nothing needs to: the boot id in the header tells.
+ * of the warden at any instant and cost no system call. After a reboot, which the boot id in the
+ * header tells, it is good for one thing: to know whose the files are.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -37,6 +37,7 @@ int slots_open(struct warden *w)
 	_cleanup_close_ int fd = -1;
 	char boot_id[40] = "";
 	struct table *table;
+	bool readable;
 	int r = file_open_own(w->state_fd, TABLE_NAME, O_RDWR | O_CREAT, &fd);
 
 	if (r < 0)
@@ -49,9 +50,11 @@ int slots_open(struct warden *w)
 	r = file_read(w->proc_fd, "sys/kernel/random/boot_id", boot_id, sizeof(boot_id));
 	if (r < 0)
 		return r;
-	if (table->header.version != TABLE_VERSION ||
-	    table->header.row_size != sizeof(struct slot_row) ||
-	    memcmp(table->header.boot_id, boot_id, sizeof(boot_id)) != 0) {
+	readable = table->header.version == TABLE_VERSION &&
+		   table->header.row_size == sizeof(struct slot_row);
+	if (!readable || memcmp(table->header.boot_id, boot_id, sizeof(boot_id)) != 0) {
+		if (readable)
+			salvage(w, table->rows); /* a kill in it repeats it */
 		memset(table, 0, sizeof(*table));
 		table->header.version = TABLE_VERSION;
 		table->header.row_size = sizeof(struct slot_row);

@@ -28,7 +28,6 @@
 #define DIRECTORY "snapshots"
 #define KEY_FILE "snapshot.key"
 #define KEY_FILE_NEW "snapshot.key.new"
-#define DATA "data"
 #define FLUSHED "flushed" /* taken only for what it does to the page cache */
 #define MANIFEST "manifest"
 #define ENGINE "native"
@@ -56,7 +55,7 @@ static int open_below(int dir_fd, const char *name)
 }
 
 /* Whatever of these there is. */
-static void clear_directory(struct warden *w, const char *name)
+void snapshot_clear(struct warden *w, const char *name)
 {
 	_cleanup_close_ int fd = -1;
 
@@ -66,7 +65,7 @@ static void clear_directory(struct warden *w, const char *name)
 	if (fd < 0)
 		return;
 	(void)!btrfs_subvolume_remove(fd, FLUSHED);
-	(void)!btrfs_subvolume_remove(fd, DATA);
+	(void)!btrfs_subvolume_remove(fd, SNAPSHOT_DATA);
 	(void)unlinkat(fd, MANIFEST, 0);
 	if (unlinkat(w->snapshots_fd, name, AT_REMOVEDIR) < 0)
 		log_warn("snapshot directory %s stays: %s", name, strerror(errno));
@@ -125,7 +124,7 @@ int snapshot_each(struct warden *w, int (*each)(void *arg, const char *name), vo
 static int sweep_name(void *arg, const char *name)
 {
 	if (!is_finished(name))
-		clear_directory(arg, name);
+		snapshot_clear(arg, name);
 	return 0;
 }
 
@@ -156,7 +155,7 @@ void snapshot_drop(struct warden *w, uint64_t number)
 	char name[SNAPSHOT_NAME_SIZE];
 
 	snapshot_name_unfinished(name, number);
-	clear_directory(w, name);
+	snapshot_clear(w, name);
 }
 
 /* Gone at one instant, cleared away after it. */
@@ -169,7 +168,7 @@ int snapshot_delete(struct warden *w, const char *snapshot_id)
 	snapshot_name_unfinished(name, w->next_volume++);
 	if (renameat(w->snapshots_fd, snapshot_id, w->snapshots_fd, name) < 0)
 		return errno == ENOENT ? 0 : -errno;
-	clear_directory(w, name);
+	snapshot_clear(w, name);
 	return 0;
 }
 
@@ -260,31 +259,31 @@ int snapshot_take_data(struct warden *w, const struct snapshot_order *order,
 	return r;
 }
 
-static int describe(struct warden *w, const struct snapshot_order *order, int dir_fd,
-		    struct manifest *ret)
+int snapshot_describe(const struct snapshot_order *order,
+		      const uint8_t template_hash[WARDEN_HASH_SIZE], int data_fd,
+		      struct manifest *ret)
 {
-	_cleanup_close_ int fd = open_below(dir_fd, DATA);
 	struct utsname host;
 	int r;
 
-	if (fd < 0)
-		return fd;
 	*ret = (struct manifest){ .engine = ENGINE, .created_ms = (uint64_t)time_real_ms() };
 	if (uname(&host) == 0)
 		(void)snprintf(ret->kernel, sizeof(ret->kernel), "%.*s",
 			       (int)sizeof(ret->kernel) - 1, host.release);
 	memcpy(ret->snapshot_id, order->snapshot_id, sizeof(ret->snapshot_id));
 	memcpy(ret->sandbox_id, order->sandbox_id, sizeof(ret->sandbox_id));
-	memcpy(ret->template_hash, w->rows[order->slot].template_hash, sizeof(ret->template_hash));
-	r = btrfs_identify(fd, &ret->subvolume);
-	return r < 0 ? r : btrfs_measure(fd, &ret->size_bytes);
+	memcpy(ret->template_hash, template_hash, sizeof(ret->template_hash));
+	r = btrfs_identify(data_fd, &ret->subvolume);
+	return r < 0 ? r : btrfs_measure(data_fd, &ret->size_bytes);
 }
 
-static int write_manifest(int dir_fd, const uint8_t bytes[MANIFEST_SIZE])
+int snapshot_write_manifest(struct warden *w, int dir_fd, const struct manifest *manifest)
 {
 	_cleanup_close_ int fd =
 		openat(dir_fd, MANIFEST, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	uint8_t bytes[MANIFEST_SIZE];
 
+	manifest_seal(bytes, manifest, w->snapshot_key);
 	if (fd < 0)
 		return -errno;
 	if (write(fd, bytes, MANIFEST_SIZE) != MANIFEST_SIZE)
@@ -303,9 +302,10 @@ static int publish(struct warden *w, const struct snapshot_order *order, const c
 
 int snapshot_take(struct warden *w, const struct snapshot_order *order, struct job_result *result)
 {
-	struct snapshot_target target = { .name = DATA, .flushed = FLUSHED, .read_only = true };
-	_cleanup_close_ int dir_fd = -1;
-	uint8_t sealed[MANIFEST_SIZE];
+	struct snapshot_target target = { .name = SNAPSHOT_DATA,
+					  .flushed = FLUSHED,
+					  .read_only = true };
+	_cleanup_close_ int dir_fd = -1, data_fd = -1;
 	struct manifest manifest;
 	char name[SNAPSHOT_NAME_SIZE];
 	int r;
@@ -324,12 +324,14 @@ int snapshot_take(struct warden *w, const struct snapshot_order *order, struct j
 	if (r < 0)
 		return r;
 	job_step(result, "describe");
-	r = describe(w, order, dir_fd, &manifest);
+	data_fd = open_below(dir_fd, SNAPSHOT_DATA);
+	if (data_fd < 0)
+		return data_fd;
+	r = snapshot_describe(order, w->rows[order->slot].template_hash, data_fd, &manifest);
 	if (r < 0)
 		return r;
-	manifest_seal(sealed, &manifest, w->snapshot_key);
 	job_step(result, "write manifest");
-	r = write_manifest(dir_fd, sealed);
+	r = snapshot_write_manifest(w, dir_fd, &manifest);
 	fault_point(w, "snapshot.described");
 	if (r >= 0)
 		r = publish(w, order, name);
@@ -426,7 +428,7 @@ int snapshot_copy(struct warden *w, const struct snapshot_order *order, struct j
 	r = read_manifest(w, order, dir_fd, &manifest, &reason);
 	if (r >= 0) {
 		reason = "its files are missing";
-		data_fd = open_below(dir_fd, DATA);
+		data_fd = open_below(dir_fd, SNAPSHOT_DATA);
 		r = data_fd < 0 ? -EKEYREJECTED : check_data(data_fd, &manifest, &reason);
 	}
 	if (r < 0) {

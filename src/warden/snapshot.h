@@ -4,6 +4,7 @@
 
 #include "warden/warden.h"
 
+#define SNAPSHOT_DATA "data"  /* the files, in the snapshot's directory */
 #define SNAPSHOT_NAME_SIZE 32 /* of an unfinished one */
 
 /* What a job is told. */
@@ -24,6 +25,7 @@ bool snapshot_exists(const struct warden *w, const char *snapshot_id);
 int snapshot_each(struct warden *w, int (*each)(void *arg, const char *name), void *arg);
 int snapshot_delete(struct warden *w,
 		    const char *snapshot_id) _must_check_; /* 0 when there is none */
+void snapshot_clear(struct warden *w, const char *name);   /* what there is of this directory */
 void snapshot_drop(struct warden *w, uint64_t number);	   /* what there is of an unfinished one */
 /* Ends the hold of a snapshot, its own or one that died: the sandbox goes on, unless it is paused.
  */
@@ -34,6 +36,12 @@ int snapshot_take(struct warden *w, const struct snapshot_order *order,
 		  struct job_result *result) _must_check_;
 int snapshot_copy(struct warden *w, const struct snapshot_order *order,
 		  struct job_result *result) _must_check_;
+int snapshot_describe(const struct snapshot_order *order,
+		      const uint8_t template_hash[WARDEN_HASH_SIZE], int data_fd,
+		      struct manifest *ret) _must_check_;
+/* Sealed, and on disk. */
+int snapshot_write_manifest(struct warden *w, int dir_fd,
+			    const struct manifest *manifest) _must_check_;
 /* The overlay of a copy must not be bound by the mark of an unclean end that its source has. */
 int snapshot_renew_work(struct warden *w, uint64_t volume) _must_check_;
 void snapshot_name_unfinished(char dst[SNAPSHOT_NAME_SIZE], uint64_t number);

@@ -203,6 +203,14 @@ int storage_volume_adopt(struct warden *w, uint64_t volume, int dir_fd, const ch
 	return renameat(dir_fd, from, w->pool_fd, name) < 0 ? -errno : 0;
 }
 
+int storage_volume_give(struct warden *w, uint64_t volume, int dir_fd, const char *to)
+{
+	char name[VOLUME_NAME_SIZE];
+
+	volume_name(name, volume);
+	return renameat(w->pool_fd, name, dir_fd, to) < 0 ? -errno : 0;
+}
+
 int storage_volume_make(struct warden *w, uint64_t *ret)
 {
 	uint64_t volume = storage_volume_number(w);

@@ -197,6 +197,8 @@ int storage_volume_copy(struct warden *w, uint64_t volume, int from_fd) _must_ch
 /* The same with what lies in a directory of the pool, which is then there no more. */
 int storage_volume_adopt(struct warden *w, uint64_t volume, int dir_fd,
 			 const char *from) _must_check_;
+/* And back. */
+int storage_volume_give(struct warden *w, uint64_t volume, int dir_fd, const char *to) _must_check_;
 int storage_volume_open(const struct warden *w, uint64_t volume) _must_check_;
 int storage_volume_limit(const struct warden *w, uint64_t volume, uint64_t bytes) _must_check_;
 uint64_t storage_volume_usage(const struct warden *w, uint64_t volume);
@@ -222,6 +224,9 @@ void root_warm(const struct root *root);
 /* instance.c */
 int instance_claim(struct warden *w, const char *state_path);
 void instance_release(struct warden *w);
+
+/* salvage.c */
+void salvage(struct warden *w, const struct slot_row *rows); /* of a boot before this one */
 
 /* slots.c */
 int slots_open(struct warden *w);

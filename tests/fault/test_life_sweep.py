@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""kill -9 of cayd, of cay-warden and of both in every move of the life cycle.
+"""kill -9 of cayd, of cay-warden, of both and of the whole host in every move of the life cycle.
 
 In a test build (-Dfaults=true) at numbered steps: cayd dies on either side of each statement it
 gives its journal, the warden on either side of each call and at each step of its jobs
@@ -18,6 +18,7 @@ import pytest
 
 from lib import census, pool, tree
 from lib.daemon import Daemon
+from lib.reboot import reboot
 from lib.sweep import MOVES
 
 FAULTS = tree.SOURCE / os.environ.get("CAY_BUILD_FAULTS", "build-faults")
@@ -27,6 +28,8 @@ STEP_KILLS = int(os.environ.get("CAY_KILL_ROUNDS", "36"))
 RANDOM_KILLS = 64 if LONG else 24
 SECONDS = 45  # of each test, without CAY_LONG
 KILLERS = (("cayd",), ("cay-warden",), ("cayd", "cay-warden"))
+HOST = (("cayd", "host"), ("cay-warden", "host"))  # who dies at the step, and then all there is: lib/reboot.py
+REBOOTS = 10
 STEPS_MAX = 200
 
 
@@ -133,7 +136,11 @@ def at_step(victim, name, names, step):
         time.sleep(0.005)  # what it does after the answer
     died = counter.left() <= 0
     counter.set(0)
-    if died:
+    if "host" in names:
+        reboot(victim, off_sec=600)
+        move.rebooted = True
+        victim.kills += 1
+    elif died:
         for other in names[1:]:
             victim.kill(other)
         victim.restarted(old, names)
@@ -142,7 +149,7 @@ def at_step(victim, name, names, step):
 
 
 def all_steps(victim):
-    for names in KILLERS:
+    for names in KILLERS + HOST:
         for name in MOVES:
             for step in range(1, STEPS_MAX):
                 if not at_step(victim, name, names, step):
@@ -171,6 +178,19 @@ def test_killed_at_steps(victim):
     else:
         some_steps(victim, random.Random(SEED))
     print(f"{victim.kills} kills")
+
+
+@pytest.mark.parametrize("victim", [FAULTS], indirect=True, ids=["faults"])
+def test_host_restarted_at_steps(victim):
+    """Every move in turn, cut at a step of the daemon or of the warden; CAY_LONG does all of them in the test above."""
+    print(f"seed {SEED}")
+    chance = random.Random(SEED)
+    until = time.monotonic() + SECONDS * tree.SLACK
+    for turn, name in enumerate(chance.sample(list(MOVES), len(MOVES)) * (3 if LONG else 1)):
+        if turn and (turn >= REBOOTS or time.monotonic() > until) and not LONG:
+            break
+        at_step(victim, name, chance.choice(HOST), chance.randrange(1, 12))
+    print(f"{victim.kills} restarts")
 
 
 @pytest.mark.parametrize("victim", [tree.build_dir()], indirect=True, ids=["build"])

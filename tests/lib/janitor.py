@@ -60,29 +60,38 @@ def instances(state):
     return found
 
 
-def sweep_instance(state):
-    """What a warden killed for good leaves running: its sandboxes, their groups, its claim."""
+def group_roots(number):
+    tops = ["/sys/fs/cgroup"] + [f"/sys/fs/cgroup/{top}" for top in os.listdir("/sys/fs/cgroup")]
+    return [path for top in tops if os.path.isdir(path := f"{top}/cay-{number}")]
+
+
+def kill_groups(state):
+    """SIGKILL to whatever is in a sandbox; the pids found."""
+    pids = set()
     for number in instances(state):
-        roots = [path for top in os.listdir("/sys/fs/cgroup")
-                 if os.path.isdir(path := f"/sys/fs/cgroup/{top}/cay-{number}")]
-        for _ in range(50):
-            pids = set()
-            for root in roots:
-                for path, _dirs, _files in os.walk(root):
-                    try:
-                        with open(path + "/cgroup.procs") as f:
-                            pids |= {int(line) for line in f}
-                    except OSError:
-                        pass
-            for pid in pids - {0}:
+        for root in group_roots(number):
+            for path, _dirs, _files in os.walk(root):
                 try:
-                    os.kill(pid, signal.SIGKILL)
+                    with open(path + "/cgroup.procs") as f:
+                        pids |= {int(line) for line in f}
                 except OSError:
                     pass
-            if not pids:
-                break
-            time.sleep(0.05)
-        for root in roots:
+    for pid in pids - {0}:
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except OSError:
+            pass
+    return pids
+
+
+def sweep_instance(state):
+    """What a warden killed for good leaves running: its sandboxes, their groups, its claim."""
+    for _ in range(50):
+        if not kill_groups(state):
+            break
+        time.sleep(0.05)
+    for number in instances(state):
+        for root in group_roots(number):
             for path, _dirs, _files in os.walk(root, topdown=False):
                 try:
                     os.rmdir(path)

@@ -37,6 +37,7 @@ def patiently(call, seconds=15):
 class Move:
     """The sandbox has an acknowledged file and a process before the move is asked for."""
 
+    rebooted = False  # the host, meanwhile: what ran has its files only
 
     def __init__(self, daemon):
         self.daemon = daemon
@@ -78,6 +79,14 @@ class Move:
     def state(self):
         return patiently(lambda: self.client.get(self.id))
 
+    def runs(self, sandbox=None):
+        """Running; after a reboot it may be asleep, and says why."""
+        row = patiently(lambda: self.client.get(sandbox or self.id))
+        if self.rebooted and row["state"] == "paused":
+            assert row["pause_kind"] == "hibernate" and not row["memory_preserved"], row
+            row = patiently(lambda: self.client.call("POST", f"/v1/sandboxes/{row['id']}/resume", {}))
+        assert row["state"] == "running", row
+
     def woken(self):
         """Running again, however it was left; never in error, never lost."""
         row = patiently(lambda: self.post("resume"))
@@ -87,7 +96,7 @@ class Move:
         return patiently(lambda: self.client.exec(sandbox or self.id, "cat /workspace/f")).stdout.strip()
 
     def process_lives(self):
-        return patiently(lambda: self.client.exec(self.id, "pgrep -fc 'sleep 1234[.]5' || :")).stdout.strip() == "1"
+        return self.rebooted or patiently(lambda: self.client.exec(self.id, "pgrep -fc 'sleep 1234[.]5' || :")).stdout.strip() == "1"
 
     def judge(self):
         raise NotImplementedError
@@ -124,9 +133,10 @@ class Create(Move):
 
     def judge(self):
         if self.answer:
-            assert patiently(lambda: self.client.get(self.answer["id"]))["state"] == "running"
+            self.runs(self.answer["id"])
         again = patiently(self.ask)
         assert not self.answer or again["id"] == self.answer["id"]
+        self.runs(again["id"])
         rows = patiently(self.client.list)
         assert [(r["id"], r["state"]) for r in rows if r["state"] != "error"] == [(again["id"], "running")], rows
         assert patiently(lambda: self.client.exec(again["id"], "echo x")).stdout == "x\n"
@@ -162,7 +172,8 @@ class Thaw(Pause):
         return self.post("resume")
 
     def judge(self):
-        assert not self.answer or self.state()["state"] == "running"
+        if self.answer:
+            self.runs()
         self.whole()
         assert self.process_lives(), "a freeze keeps the processes"
 
@@ -173,7 +184,8 @@ class Wake(Thaw):
         self.post("pause", kind="hibernate")
 
     def judge(self):
-        assert not self.answer or self.state()["state"] == "running"
+        if self.answer:
+            self.runs()
         self.whole()
 
 
@@ -182,7 +194,7 @@ class Snapshot(Move):
         return self.post("snapshots")
 
     def judge(self):
-        assert self.state()["state"] == "running"
+        self.runs()
         rows = patiently(lambda: self.client.call("GET", "/v1/snapshots"))["data"]
         assert len(rows) <= 1 and (not self.answer or [r["id"] for r in rows] == [self.answer["id"]]), rows
         for row in rows:  # listed is usable, acknowledged or not
@@ -212,14 +224,14 @@ class Fork(Move):
         return self.post("fork", {"Idempotency-Key": self.token}, count=CHILDREN)
 
     def judge(self):
-        assert self.state()["state"] == "running"
+        self.runs()
         children = [r for r in patiently(self.client.list) if r["id"] != self.id]
         if self.answer:  # what failed has its error in its place
             assert {c["id"] for c in self.answer["data"] if "id" in c} == {c["id"] for c in children}
         else:
             assert len(children) in (0, CHILDREN), "a fork nobody was told of is all of its children or none"
         for child in children:
-            assert child["state"] == "running", child
+            self.runs(child["id"])
             assert self.content(child["id"]) == self.token
         self.whole()
         assert self.process_lives(), "the source goes on"

@@ -1,0 +1,129 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The host is restarted (lib/reboot.py): every sandbox is what the documentation says, and nobody pays for the night."""
+
+import datetime
+import sqlite3
+import time
+
+import pytest
+
+from lib import census, tree
+from lib.commands import wait_for
+from lib.daemon import Daemon
+from lib.reboot import reboot
+
+OFF_SEC = 3 * 3600
+
+
+@pytest.fixture
+def own():
+    before = census.take()
+    with Daemon() as started:
+        yield started
+        state = started.state
+    left = census.settle(before, states=[state])
+    assert not left, "after 'cay down' the host differs:\n" + "\n".join(left)
+
+
+def post(api, sandbox, what, **body):
+    return api.call("POST", f"/v1/sandboxes/{sandbox}/{what}", body)
+
+
+def made(api, word, **body):
+    sandbox = api.create(**dict({"timeout_sec": 600}, **body))["id"]
+    api.exec(sandbox, f"echo {word} > /workspace/word; setsid -f sleep 1234.5 >/dev/null 2>&1 </dev/null").ok()
+    return sandbox
+
+
+def word(api, sandbox):
+    return api.exec(sandbox, "cat /workspace/word").stdout.strip()
+
+
+def left_sec(row):
+    end = datetime.datetime.fromisoformat(row["expires_at"].replace("Z", "+00:00"))
+    return end.timestamp() - time.time()
+
+
+def kept(row):
+    assert (row["state"], row["pause_kind"], row["memory_preserved"]) == ("paused", "hibernate", False), row
+    assert "host was restarted" in row["last_error"] and row["expires_at"] is None, row
+
+
+def wait_paused(api, sandbox):
+    return wait_for(lambda: (row := api.get(sandbox))["state"] == "paused" and row, 20)
+
+
+def test_every_state(own):
+    api = own.client
+    running, frozen, asleep = (made(api, w) for w in ("running", "frozen", "asleep"))
+    always = made(api, "always", always_on=True)
+    waking = made(api, "waking", auto_resume=True)
+    snapshot = post(api, running, "snapshots")["id"]
+    child = post(api, running, "fork", count=1)["data"][0]["id"]
+    api.exec(running, "echo later > /workspace/later").ok()
+    post(api, frozen, "pause", kind="freeze")
+    post(api, asleep, "pause", kind="hibernate")
+    gone = made(api, "gone")
+    api.delete(gone)
+    before = {r["id"]: r for r in api.list()}
+
+    api = reboot(own, OFF_SEC)
+    for sandbox in (running, frozen, waking, child):
+        kept(wait_paused(api, sandbox))
+    row = wait_paused(api, asleep)
+    assert row["pause_kind"] == "hibernate" and row["last_error"] is None, row
+    assert wait_for(lambda: api.get(always)["state"] == "running", 30)
+    assert set(before) == {r["id"] for r in api.list()}
+
+    row = post(api, running, "resume")
+    assert row["state"] == "running" and row["last_error"] is None
+    assert 300 < left_sec(row) <= 600, "its time stood still while the host was off"
+    assert word(api, running) == "running" and api.exec(running, "cat later").stdout == "later\n"
+    assert api.exec(running, "pgrep -fc 'sleep 1234[.]5' || :").stdout == "0\n", "processes are not made up"
+    assert word(api, waking) == "waking"  # which wakes it
+    assert word(api, always) == "always"
+    for sandbox, expected in ((frozen, "frozen"), (asleep, "asleep"), (child, "running")):
+        post(api, sandbox, "resume")
+        assert word(api, sandbox) == expected
+    copy = api.create(snapshot_id=snapshot)["id"]
+    assert word(api, copy) == "running" and api.exec(copy, "ls later 2>/dev/null || echo none").stdout == "none\n"
+
+    # Once more, at once: what was saved the first time must not be taken for this time's.
+    api.exec(running, "echo again > /workspace/word").ok()
+    api = reboot(own)
+    kept(wait_paused(api, running))
+    post(api, running, "resume")
+    assert word(api, running) == "again"
+    for row in api.list():
+        api.delete(row["id"])
+    api.call("DELETE", f"/v1/snapshots/{snapshot}")
+    assert api.call("GET", "/v1/snapshots")["data"] == []
+
+
+def test_nobody_pays_for_the_night(own):
+    api = own.client
+    running, frozen, asleep = (made(api, w) for w in ("running", "frozen", "asleep"))
+    post(api, frozen, "pause", kind="freeze")
+    post(api, asleep, "pause", kind="hibernate")
+    short = made(api, "short", timeout_sec=60)
+    begun = time.monotonic()
+    wait_for(lambda: alive_is_recorded(own), 30)
+    api = reboot(own, OFF_SEC)
+    for sandbox in (running, frozen, asleep):
+        wait_paused(api, sandbox)
+    most = time.monotonic() - begun + 60 * tree.SLACK
+    for sandbox in (running, frozen, asleep):
+        sums = api.call("GET", f"/v1/sandboxes/{sandbox}/usage")
+        seconds = sums["running_seconds"] + sums["paused_seconds"]
+        assert 0 < seconds < most, sums
+    # It had a minute at most when the host ended, and has it when it goes on.
+    kept(wait_paused(api, short))
+    assert 0 < left_sec(post(api, short, "resume")) <= 60
+    for row in api.list():
+        api.delete(row["id"])
+
+
+def alive_is_recorded(own):
+    with sqlite3.connect(f"file:{own.state}/cay.db?mode=ro", uri=True) as db:
+        names = {name for (name,) in db.execute("SELECT name FROM meta")}
+    return {"alive_ms", "boot_id"} <= names
