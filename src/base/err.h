@@ -33,6 +33,10 @@
 	  "GET .../code/contexts lists the code contexts of this sandbox.")                        \
 	X(SNAPSHOT_NOT_FOUND, "snapshot_not_found", 404, false,                                    \
 	  "GET .../snapshots lists the snapshots of a sandbox.")                                   \
+	X(WEBHOOK_NOT_FOUND, "webhook_not_found", 404, false,                                      \
+	  "GET /v1/webhooks lists the webhooks of this key.")                                      \
+	X(DELIVERY_NOT_FOUND, "delivery_not_found", 404, false,                                    \
+	  "GET .../deliveries?state=dead lists what was given up and not redelivered yet.")        \
 	X(METHOD_NOT_ALLOWED, "method_not_allowed", 405, false, "See the Allow header.")           \
 	X(CONFLICT, "conflict", 409, false, NULL)                                                  \
 	X(WRONG_STATE, "wrong_state", 409, false,                                                  \

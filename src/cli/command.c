@@ -285,6 +285,33 @@ static const struct option_spec key_set_options[] = {
 };
 static const char *const key_set_examples[] = { "cay key set ID --max-memory-mb 8192",
 						"cay key set ID --max-sandboxes none", NULL };
+#define WEBHOOK_OPTIONS                                                                        \
+	LIST("event", 0, "NAME",                                                               \
+	     "sandbox, process, snapshot, webhook or theirs, as process.ended; repeat (all)"), \
+		TEXT("workspace", 0, "ID", "Only events of this external workspace id"),       \
+		TEXT("description", 0, "TEXT", "What it is for"),                              \
+		TEXT("secret", 0, "SECRET", "What signs; made and shown once when none is given")
+static const struct option_spec webhook_add_options[] = {
+	WEBHOOK_OPTIONS,
+	FLAG("disabled", 0, "Do not send yet"),
+	END,
+};
+static const struct option_spec webhook_set_options[] = {
+	TEXT("url", 0, "URL", "Where to send from now on"),
+	WEBHOOK_OPTIONS,
+	FLAG("enable", 0, "Go on where it stopped"),
+	FLAG("disable", 0, "Stop sending"),
+	END,
+};
+static const char *const webhook_add_examples[] = {
+	"cay webhook add https://example.com/cay --event sandbox.error --event process.ended",
+	"cay webhook test ID", "cay webhook deliveries ID --status dead", NULL
+};
+static const char *const delivery_states[] = { "all", "dead", "pending", NULL };
+static const struct option_spec webhook_deliveries_options[] = {
+	PICK("status", "STATE", delivery_states, "dead: given up; pending: under way (all)"),
+	END,
+};
 static const struct option_spec help_options[] = {
 	FLAG("man", 0, "Print the manual page (roff)"),
 	END,
@@ -433,7 +460,8 @@ const struct command command_table[] = {
 	{ "key create", TEMPLATE, "Make an API key and print it, once", "",
 	  "Scopes are admin, sandboxes:read, sandboxes:write, exec, templates:read, "
 	  "templates:write, "
-	  "keys and metrics. Without any the key may read and make sandboxes, run commands and "
+	  "keys, metrics and webhooks. Without any the key may read and make sandboxes, run "
+	  "commands and "
 	  "read "
 	  "templates.",
 	  key_create_options, 0, 0, -1, OPERAND_NONE, key_create_run, NULL },
@@ -447,6 +475,25 @@ const struct command command_table[] = {
 	  OPERAND_NONE, key_ls_run, NULL },
 	{ "key rm", TEMPLATE, "Revoke API keys", "ID...", NULL, command_no_options, 1, -1, -1,
 	  OPERAND_KEY, key_rm_run, NULL },
+	{ "webhook add", TEMPLATE, "Have events told to a URL, signed", "URL",
+	  "Prints the id and, when none was given, the secret that signs, once. Events come in "
+	  "order and at least once; docs/webhooks.md shows how to verify them.",
+	  webhook_add_options, 1, 1, -1, OPERAND_NONE, webhook_add_run, webhook_add_examples },
+	{ "webhook ls", TEMPLATE, "List the webhooks and how they are doing", "", NULL,
+	  command_no_options, 0, 0, -1, OPERAND_NONE, webhook_ls_run, NULL },
+	{ "webhook info", TEMPLATE, "Show one webhook", "ID", NULL, command_no_options, 1, 1, -1,
+	  OPERAND_NONE, webhook_info_run, NULL },
+	{ "webhook set", TEMPLATE, "Change a webhook", "ID", NULL, webhook_set_options, 1, 1, -1,
+	  OPERAND_NONE, webhook_set_run, NULL },
+	{ "webhook rm", TEMPLATE, "Delete webhooks", "ID...", NULL, command_no_options, 1, -1, -1,
+	  OPERAND_NONE, webhook_rm_run, NULL },
+	{ "webhook test", TEMPLATE, "Send a test event now", "ID",
+	  "Ends with status 8 when it was not answered with 2xx.", command_no_options, 1, 1, -1,
+	  OPERAND_NONE, webhook_test_run, NULL },
+	{ "webhook deliveries", TEMPLATE, "List what was given up and what is under way", "ID",
+	  NULL, webhook_deliveries_options, 1, 1, -1, OPERAND_NONE, webhook_deliveries_run, NULL },
+	{ "webhook redeliver", TEMPLATE, "Send a delivery that was given up again", "ID EVENT",
+	  NULL, command_no_options, 2, 2, -1, OPERAND_NONE, webhook_redeliver_run, NULL },
 	{ "version", OTHER, "Show the version of this program and of the daemon", "", NULL,
 	  command_no_options, 0, 0, -1, OPERAND_NONE, version_run, NULL },
 	{ "completion", OTHER, "Print the completion script of a shell", "bash|zsh",

@@ -68,6 +68,16 @@ static const struct setting {
 	INT(events_keep, "10000", 100, 200000, "events kept for those who ask later"),
 	INT(events_keep_days, "7", 1, 365, "and for how many days at most"),
 	INT(usage_keep_days, "400", 1, 3660, "for how many days usage is kept"),
+	BOOL(webhook_allow_private, "false", "webhooks may go to this host and private networks"),
+	TEXT(webhook_ca, "", "PEM file of authorities webhooks trust besides the system's"),
+	INT(webhooks_per_key, "20", 1, 1000, "webhooks of one key"),
+	INT(webhooks_at_once, "16", 1, 256, "webhook requests under way at a time"),
+	INT(webhook_timeout_sec, "10", 1, 120, "time of one attempt"),
+	INT(webhook_attempts, "10", 1, 50, "attempts until an event is given up"),
+	INT(webhook_retry_ms, "1000", 10, 600000,
+	    "wait before the second attempt; then it doubles"),
+	INT(webhook_disable_sec, "86400", 1, 31536000,
+	    "a webhook that nothing gets through to for so long is disabled"),
 #undef TEXT
 #undef BOOL
 #undef INT

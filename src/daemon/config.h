@@ -43,6 +43,14 @@ struct config {
 	int64_t events_keep;
 	int64_t events_keep_days;
 	int64_t usage_keep_days;
+	bool webhook_allow_private;
+	char webhook_ca[CONFIG_TEXT_MAX];
+	int64_t webhooks_per_key;
+	int64_t webhooks_at_once;
+	int64_t webhook_timeout_sec;
+	int64_t webhook_attempts;
+	int64_t webhook_retry_ms;
+	int64_t webhook_disable_sec;
 	/* Not settings: what the command line asked for. */
 	bool print;
 	bool help;

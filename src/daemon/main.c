@@ -171,7 +171,7 @@ int main(int argc, char **argv)
 	(void)mallopt(M_MMAP_THRESHOLD, 256 * 1024);
 	(void)signal(SIGPIPE, SIG_IGN);
 	(void)umask(0027);
-	(void)setenv("UV_THREADPOOL_SIZE", "2", 0);
+	(void)setenv("UV_THREADPOOL_SIZE", "4", 0);
 	log_init("cayd", LOG_INFO);
 	if (config_load(&config, argc, argv, &err) < 0) {
 		(void)fprintf(stderr, "cayd: %s\n", err.message);

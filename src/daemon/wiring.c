@@ -12,18 +12,21 @@
 #include "daemon/state.h"
 #include "face/e2b/e2b.h"
 #include "face/rest/rest.h"
+#include "http/post.h"
 #include "http/server.h"
 #include "net/loop.h"
 #include "service/service.h"
 
 #define DRAIN_MS 5000
 #define READY_LOOK_MS 5
+#define TESTS_AT_ONCE 64 /* of webhooks, besides what is delivered in turn */
 
 /* Owner: main(). */
 struct wiring {
 	const struct config *config;
 	char url[CONFIG_TEXT_MAX + 16];
 	struct loop *loop;
+	struct poster *poster; /* of webhooks */
 	struct service *service;
 	struct rest *rest;
 	struct e2b *e2b;
@@ -107,12 +110,27 @@ static int open_service(struct wiring *wiring, struct err *err)
 		.events_keep = (uint32_t)c->events_keep,
 		.events_keep_days = (uint32_t)c->events_keep_days,
 		.usage_keep_days = (uint32_t)c->usage_keep_days,
+		.webhooks_per_key = (uint32_t)c->webhooks_per_key,
+		.webhooks_at_once = (uint32_t)c->webhooks_at_once,
+		.webhook_timeout_sec = (uint32_t)c->webhook_timeout_sec,
+		.webhook_attempts = (uint32_t)c->webhook_attempts,
+		.webhook_retry_ms = (uint32_t)c->webhook_retry_ms,
+		.webhook_disable_sec = (uint32_t)c->webhook_disable_sec,
 	};
+
+	struct http_poster_config poster = { .loop = wiring->loop,
+					     .ca_path = c->webhook_ca,
+					     .user_agent = "cay/" CAY_VERSION,
+					     .private_ok = c->webhook_allow_private };
 
 	engines_choose(c, wiring->loop, &config);
 	if (!config.engines[0])
 		return err_set(err, ERR_INVALID_REQUEST,
 			       "no engine is enabled: set engine_native or engine_local");
+	if (http_poster_new(&poster, (uint32_t)c->webhooks_at_once + TESTS_AT_ONCE,
+			    &wiring->poster) < 0)
+		return err_set(err, ERR_INTERNAL, "out of memory");
+	config.poster = wiring->poster;
 	return service_open(&config, &wiring->service, err);
 }
 
@@ -208,6 +226,7 @@ void wiring_free(struct wiring *wiring)
 		http_server_free(wiring->server);
 	secure_free(wiring->secure);
 	service_close(wiring->service);
+	http_poster_free(wiring->poster);
 	rest_free(wiring->rest);
 	e2b_free(wiring->e2b);
 	engines_done();

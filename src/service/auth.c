@@ -245,6 +245,7 @@ int auth_delete(struct service *service, const struct key *maker, struct str id,
 		store_rollback(service->store);
 	if (r < 0)
 		return err_set_errno(err, ERR_INTERNAL, r, "the key could not be deleted");
+	webhook_key_deleted(service, key->id);
 	(void)map_take(&service->keys_by_hash, hash_str(key));
 	(void)map_take(&service->keys_by_id, str_of(key->id));
 	free(key);

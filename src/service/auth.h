@@ -17,7 +17,8 @@ struct service;
 	X(TEMPLATES_READ, "templates:read")   \
 	X(TEMPLATES_WRITE, "templates:write") \
 	X(KEYS, "keys")                       \
-	X(METRICS, "metrics")
+	X(METRICS, "metrics")                 \
+	X(WEBHOOKS, "webhooks")
 
 enum auth_scope_bit {
 #define X(sym, name) AUTH_BIT_##sym,

@@ -21,7 +21,8 @@
 	X(PROCESS_STARTED, "process.started")           \
 	X(PROCESS_ENDED, "process.ended")               \
 	X(SNAPSHOT_CREATED, "snapshot.created")         \
-	X(SNAPSHOT_DELETED, "snapshot.deleted")
+	X(SNAPSHOT_DELETED, "snapshot.deleted")         \
+	X(WEBHOOK_DISABLED, "webhook.disabled")
 
 enum event_type {
 #define X(sym, name) EVENT_##sym,
@@ -82,6 +83,8 @@ int bus_read(struct service *service, const struct bus_filter *filter, int64_t a
 	     struct err *err) _must_check_;
 void bus_reader_go_on(struct bus_reader *reader);
 void bus_reader_close(struct bus_reader *reader);
+int64_t bus_reader_at(const struct bus_reader *reader); /* the last event it has looked at */
+int64_t bus_newest(const struct service *service);	/* the last one that is stored */
 
 /* The sandbox of a path or query, also one that is gone but has events of this key. ret_alive: more
  * may happen to it. */

@@ -42,8 +42,9 @@ int bus_types_parse(struct str text, uint32_t *ret, struct err *err)
 				found |= 1u << i;
 		if (!found)
 			return err_set(err, ERR_INVALID_REQUEST,
-				       "type: no event is called '%.*s'; sandbox, process and "
-				       "snapshot are, or one of theirs such as sandbox.error",
+				       "type: no event is called '%.*s'; sandbox, process, "
+				       "snapshot and webhook are, or one of theirs such as "
+				       "sandbox.error",
 				       (int)MIN(word.n, 64), word.p);
 		types |= found;
 	}
@@ -304,6 +305,16 @@ void bus_reader_go_on(struct bus_reader *reader)
 	loop_timer_set(reader->bus->pump, 0, 0);
 }
 
+int64_t bus_reader_at(const struct bus_reader *reader)
+{
+	return reader->cursor;
+}
+
+int64_t bus_newest(const struct service *service)
+{
+	return service->bus->stored_id;
+}
+
 void bus_reader_close(struct bus_reader *reader)
 {
 	reader_free(reader);
@@ -342,7 +353,7 @@ void event_write(const struct event *event, struct json_writer *w, const char *k
 	json_put_int(w, "id", event->id);
 	json_put_text(w, "type", event->type);
 	json_put_time(w, "at", event->ms);
-	json_put_text(w, "sandbox_id", event->sandbox_id);
+	json_put_text(w, "sandbox_id", event->sandbox_id[0] ? event->sandbox_id : NULL);
 	json_put_text(w, "external_workspace_id", event->external_workspace_id);
 	json_put_raw(w, "data", event->data);
 	json_end_object(w);

@@ -127,6 +127,28 @@ void event_process_refused(const struct sandbox *sandbox, const struct event_pro
 	send(sandbox, EVENT_PROCESS_ENDED, &w);
 }
 
+void event_webhook_disabled(struct service *service, const char *id, const char *owner,
+			    const char *workspace, const char *url, const char *reason)
+{
+	struct event event = { .type = event_names[EVENT_WEBHOOK_DISABLED],
+			       .sandbox_id = "",
+			       .owner = owner,
+			       .external_workspace_id = workspace };
+	struct json_writer w;
+
+	buf_clear(&service->bus->scratch);
+	json_writer_init(&w, &service->bus->scratch);
+	json_begin_object(&w, NULL);
+	json_put_text(&w, "webhook_id", id);
+	json_put_text(&w, "url", url);
+	json_put_text(&w, "reason", reason);
+	json_end_object(&w);
+	if (json_writer_end(&w) < 0)
+		return;
+	event.data = buf_str(&service->bus->scratch);
+	bus_emit(service, &event);
+}
+
 static void warn(const struct sandbox *sandbox, enum sandbox_reason what, int64_t left_ms)
 {
 	struct json_writer w = begin(sandbox);

@@ -103,6 +103,11 @@ struct service {
 	uint32_t wakes; /* sandboxes to wake */
 
 	uint8_t access_secret[32]; /* see access.c */
+	struct map webhooks;	   /* by id */
+	struct webhook *oldest_webhook, *newest_webhook;
+	struct webhook *hooks_first, *hooks_last; /* waiting for one of webhooks_at_once */
+	uint32_t hooks_posting;
+
 	struct map keys_by_hash;
 	struct map keys_by_id;
 	struct template *templates;
@@ -327,6 +332,16 @@ void event_process_refused(const struct sandbox *sandbox, const struct event_pro
 /* Warns once of a deadline that is near; when to look again. The clock is the caller's. */
 int64_t event_deadline(const struct sandbox *sandbox, enum sandbox_reason what, int64_t now_ms,
 		       int64_t due_ms, uint32_t timeout_sec, int64_t *warned_ms);
+
+void event_webhook_disabled(struct service *service, const char *id, const char *owner,
+			    const char *workspace, const char *url, const char *reason);
+
+/* webhook.c */
+struct webhook;
+int webhook_load(struct service *service, struct err *err) _must_check_;
+void webhook_tick(struct service *service);
+void webhook_key_deleted(struct service *service, const char *owner);
+void webhook_done_all(struct service *service);
 
 /* reconcile.c, recover.c */
 void recover_settle(struct sandbox *sandbox, bool seen);

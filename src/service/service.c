@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/time.h"
 #include "service/private.h"
+#include "service/webhook.h"
 
 #define EXECS_MAX 65536
 #define FOLLOWS_MAX 65536
@@ -16,6 +17,11 @@
 #define EVENTS_KEEP 10000
 #define EVENTS_KEEP_DAYS 7
 #define USAGE_KEEP_DAYS 400
+#define WEBHOOKS_AT_ONCE 16
+#define WEBHOOK_TIMEOUT_SEC 10
+#define WEBHOOK_ATTEMPTS 10
+#define WEBHOOK_RETRY_MS 1000
+#define WEBHOOK_DISABLE_SEC 86400
 
 static const struct {
 	uint32_t bit;
@@ -234,6 +240,7 @@ static void on_tick(void *arg)
 	recover_tick(service);
 	reboot_tick(service);
 	usage_tick(service);
+	webhook_tick(service);
 	history_tick(service);
 	for (size_t i = 0; i < service->engine_count; i++) {
 		struct service_engine *engine = &service->engines[i];
@@ -260,6 +267,7 @@ static void init_tables(struct service *service)
 	map_init(&service->by_id);
 	map_init(&service->by_name);
 	map_init(&service->snapshots);
+	map_init(&service->webhooks);
 	map_init(&service->keys_by_hash);
 	map_init(&service->keys_by_id);
 	map_init(&service->template_refs);
@@ -297,7 +305,8 @@ static int start(struct service *service, struct err *err)
 		if (open_engine(service, service->config.engines[i], err) < 0)
 			return -1;
 	if (reboot_load(service, err) < 0 || snapshot_load(service, err) < 0 ||
-	    reconcile_load(service, err) < 0 || usage_load(service, err) < 0)
+	    reconcile_load(service, err) < 0 || usage_load(service, err) < 0 ||
+	    webhook_load(service, err) < 0)
 		return -1;
 	for (size_t i = 0; i < service->engine_count; i++)
 		reconcile_start(&service->engines[i]);
@@ -322,6 +331,12 @@ static void set_defaults(struct service_config *config)
 	USUALLY(events_keep, EVENTS_KEEP);
 	USUALLY(events_keep_days, EVENTS_KEEP_DAYS);
 	USUALLY(usage_keep_days, USAGE_KEEP_DAYS);
+	USUALLY(webhooks_per_key, WEBHOOKS_PER_KEY);
+	USUALLY(webhooks_at_once, WEBHOOKS_AT_ONCE);
+	USUALLY(webhook_timeout_sec, WEBHOOK_TIMEOUT_SEC);
+	USUALLY(webhook_attempts, WEBHOOK_ATTEMPTS);
+	USUALLY(webhook_retry_ms, WEBHOOK_RETRY_MS);
+	USUALLY(webhook_disable_sec, WEBHOOK_DISABLE_SEC);
 #undef USUALLY
 }
 
@@ -379,6 +394,7 @@ void service_close(struct service *service)
 	service->calls = NULL;
 	drop_sandboxes(service);
 	snapshot_done_all(service);
+	webhook_done_all(service);
 	bus_done(service);
 	forget_done(service);
 	pool_done(service);

@@ -10,6 +10,7 @@
 #include "base/json.h"
 
 struct engine_driver;
+struct poster;
 struct loop;
 struct service;
 
@@ -51,6 +52,13 @@ struct service_config {
 	uint32_t events_keep;	       /* so many; 0 here and below: the default */
 	uint32_t events_keep_days;
 	uint32_t usage_keep_days;
+	struct poster *poster; /* of webhooks, outlives the service; NULL: none are sent */
+	uint32_t webhooks_per_key;
+	uint32_t webhooks_at_once; /* posts under way, of all of them */
+	uint32_t webhook_timeout_sec;
+	uint32_t webhook_attempts;
+	uint32_t webhook_retry_ms;    /* the first time; then it doubles */
+	uint32_t webhook_disable_sec; /* nothing got through for so long: it is disabled */
 };
 
 /* Opens the state and the engines and starts to find the sandboxes again. The config's strings must
@@ -74,6 +82,7 @@ struct service_counters {
 	uint64_t pool_hits, pool_misses, pool_fills, pool_fill_failures;
 	uint64_t execs, exec_refusals, processes, window_runs;
 	uint64_t file_ops;
+	uint64_t hooks_delivered, hooks_failed;
 	uint64_t create_us_sum, exec_us_sum;
 	uint64_t deaths_oom, deaths_crash, deaths_lost, timeouts, idle_timeouts;
 };

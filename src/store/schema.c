@@ -71,6 +71,18 @@ static const char *const steps[] = {
 	"ALTER TABLE keys ADD COLUMN max_disk_mb INTEGER NOT NULL DEFAULT 0;"
 	"ALTER TABLE keys ADD COLUMN max_snapshots INTEGER NOT NULL DEFAULT 0;"
 	"ALTER TABLE keys ADD COLUMN max_creates_per_sec INTEGER NOT NULL DEFAULT 0;",
+
+	/* webhooks: cursor is the last event that is done with; dead: those that were given up. */
+	"CREATE TABLE webhooks("
+	" id TEXT PRIMARY KEY, seq INTEGER NOT NULL, owner TEXT NOT NULL, url TEXT NOT NULL,"
+	" description TEXT, events TEXT NOT NULL, external_workspace_id TEXT, secret TEXT NOT NULL,"
+	" enabled INTEGER NOT NULL, disabled_reason TEXT, created_ms INTEGER NOT NULL,"
+	" failing_ms INTEGER NOT NULL, missed INTEGER NOT NULL, cursor INTEGER NOT NULL"
+	") WITHOUT ROWID;"
+	"CREATE TABLE webhook_dead("
+	" hook TEXT NOT NULL, event INTEGER NOT NULL, type TEXT NOT NULL, ms INTEGER NOT NULL,"
+	" attempts INTEGER NOT NULL, status INTEGER NOT NULL, error TEXT, body BLOB NOT NULL,"
+	" PRIMARY KEY(hook, event)) WITHOUT ROWID;",
 };
 
 int schema_version(void)

@@ -94,6 +94,24 @@
 	  "(?5 IS NULL OR external_workspace_id=?5) AND (?6 IS NULL OR sandbox_id=?6)) "           \
 	  "WHERE d>0 OR (d=0 AND from_ms>=?1 AND from_ms<?2) "                                     \
 	  "GROUP BY owner,external_workspace_id ORDER BY owner,external_workspace_id")             \
+	X(WEBHOOK_PUT, "INSERT OR REPLACE INTO webhooks(id,seq,owner,url,description,events,"      \
+		       "external_workspace_id,secret,enabled,disabled_reason,created_ms,"          \
+		       "failing_ms,missed,cursor) VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,"  \
+		       "?13,?14)")                                                                 \
+	X(WEBHOOK_CURSOR, "UPDATE webhooks SET cursor=?2,failing_ms=?3,missed=?4 WHERE id=?1")     \
+	X(WEBHOOK_DELETE, "DELETE FROM webhooks WHERE id=?1")                                      \
+	X(WEBHOOK_EACH, "SELECT id,seq,owner,url,description,events,external_workspace_id,secret," \
+			"enabled,disabled_reason,created_ms,failing_ms,missed,cursor "             \
+			"FROM webhooks ORDER BY seq")                                              \
+	X(DEAD_PUT, "INSERT OR REPLACE INTO webhook_dead(hook,event,type,ms,attempts,status,"      \
+		    "error,body) VALUES(?1,?2,?3,?4,?5,?6,?7,?8)")                                 \
+	X(DEAD_TRIM, "DELETE FROM webhook_dead WHERE hook=?1 AND event<=(SELECT event FROM "       \
+		     "webhook_dead WHERE hook=?1 ORDER BY event DESC LIMIT 1 OFFSET ?2)")          \
+	X(DEAD_EACH, "SELECT event,type,ms,attempts,status,error,body FROM webhook_dead "          \
+		     "WHERE hook=?1 AND event>?2 ORDER BY event LIMIT ?3")                         \
+	X(DEAD_COUNT, "SELECT COUNT(*) FROM webhook_dead WHERE hook=?1")                           \
+	X(DEAD_DELETE, "DELETE FROM webhook_dead WHERE hook=?1 AND event=?2")                      \
+	X(DEAD_DELETE_ALL, "DELETE FROM webhook_dead WHERE hook=?1")                               \
 	X(META_GET, "SELECT value FROM meta WHERE name=?1")                                        \
 	X(META_PUT, "INSERT OR REPLACE INTO meta(name,value) VALUES(?1,?2)")
 

@@ -250,6 +250,51 @@ typedef int (*store_usage_sum_fn)(void *arg, const struct store_usage_sum *sum);
 int store_usage_sum(struct store *store, const struct store_usage_query *query,
 		    store_usage_sum_fn fn, void *arg) _must_check_;
 
+/* ---- webhooks ---- */
+
+struct store_webhook {
+	const char *id;
+	int64_t seq;
+	const char *owner;
+	const char *url;
+	const char *description;	   /* or NULL */
+	const char *events;		   /* names between commas */
+	const char *external_workspace_id; /* or NULL */
+	const char *secret;
+	bool enabled;
+	const char *disabled_reason; /* or NULL */
+	int64_t created_ms;
+	int64_t failing_ms; /* since then nothing got through; 0: the last one did */
+	int64_t missed;	    /* events that retention took away before they were told */
+	int64_t cursor;	    /* the last event that is done with */
+};
+int store_webhook_put(struct store *store, const struct store_webhook *hook) _must_check_;
+int store_webhook_set_cursor(struct store *store, const char *id, int64_t cursor,
+			     int64_t failing_ms, int64_t missed) _must_check_;
+int store_webhook_delete(struct store *store, const char *id) _must_check_; /* the dead ones too */
+typedef int (*store_webhook_fn)(void *arg, const struct store_webhook *hook);
+int store_webhook_each(struct store *store, store_webhook_fn fn, void *arg) _must_check_;
+
+/* A delivery that was given up. */
+struct store_dead {
+	const char *hook;
+	int64_t event;
+	const char *type;
+	int64_t ms; /* of the last attempt */
+	int64_t attempts;
+	int64_t status;	   /* of the last answer; 0: none */
+	const char *error; /* or NULL */
+	struct str body;
+};
+/* Beyond keep of one hook the oldest go. */
+int store_dead_put(struct store *store, const struct store_dead *dead, int64_t keep) _must_check_;
+typedef int (*store_dead_fn)(void *arg, const struct store_dead *dead);
+/* At most limit of those behind after; fn must not come back here. */
+int store_dead_each(struct store *store, const char *hook, int64_t after, int64_t limit,
+		    store_dead_fn fn, void *arg) _must_check_;
+int store_dead_count(struct store *store, const char *hook, int64_t *ret) _must_check_;
+int store_dead_delete(struct store *store, const char *hook, int64_t event) _must_check_;
+
 /* ---- small values that outlive the process ---- */
 
 /* 1 found, 0 absent, or -errno. */

@@ -230,6 +230,14 @@ void events_read(struct rest_call *call);
 void events_done(struct rest *rest);
 void usage_list(struct rest_call *call);
 void usage_of_sandbox(struct rest_call *call);
+void webhooks_list(struct rest_call *call);
+void webhooks_create(struct rest_call *call);
+void webhooks_get(struct rest_call *call);
+void webhooks_patch(struct rest_call *call);
+void webhooks_delete(struct rest_call *call);
+void webhooks_test(struct rest_call *call);
+void webhooks_deliveries(struct rest_call *call);
+void webhooks_redeliver(struct rest_call *call);
 void keys_create(struct rest_call *call);
 void keys_list(struct rest_call *call);
 void keys_delete(struct rest_call *call);
@@ -260,13 +268,16 @@ extern const struct field sandbox_create_fields[], sandbox_patch_fields[], sandb
 	signal_fields[], resize_fields[], empty_fields[], output_query[], window_run_fields[],
 	window_query[], attach_query[], pty_query[], key_create_fields[], key_patch_fields[],
 	page_query[], shutdown_fields[], cursor_query[], events_query[], sandbox_events_query[],
-	usage_query[], sandbox_usage_query[];
+	usage_query[], sandbox_usage_query[], webhook_create_fields[], webhook_patch_fields[],
+	delivery_query[];
 extern const struct field sandbox_answer[], sandbox_list_answer[], env_answer[], metrics_answer[],
 	exec_answer[], stream_answer[], process_answer[], process_list_answer[], output_answer[],
 	window_run_answer[], window_answer[], window_list_answer[], window_read_answer[],
-	key_answer[], key_made_answer[], key_list_answer[], template_answer[],
-	template_list_answer[], build_answer[], build_list_answer[], options_answer[],
-	status_answer[], ready_answer[], event_answer[], usage_answer[], sandbox_usage_answer[];
+	webhook_answer[], webhook_made_answer[], webhook_list_answer[], webhook_result_answer[],
+	delivery_list_answer[], key_answer[], key_made_answer[], key_list_answer[],
+	template_answer[], template_list_answer[], build_answer[], build_list_answer[],
+	options_answer[], status_answer[], ready_answer[], event_answer[], usage_answer[],
+	sandbox_usage_answer[];
 
 extern const struct field code_fields[], code_context_fields[], code_answer[],
 	code_context_answer[], code_context_list_answer[];

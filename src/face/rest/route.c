@@ -8,6 +8,7 @@
 #define SB "/v1/sandboxes/{id}"
 #define PR SB "/processes/{pid}"
 #define FI SB "/files"
+#define WH "/v1/webhooks/{id}"
 #define LATER(verb, path, need)                                                \
 	{                                                                      \
 		.method = HTTP_##verb, .pattern = (path), .scope = AUTH_##need \
@@ -201,6 +202,26 @@ const struct route rest_routes[] = {
 	{ HTTP_GET, "/v1/usage", AUTH_SANDBOXES_READ, usage_list,
 	  "What the sandboxes of the key used in a time, per key and workspace",
 	  .query = usage_query, .answer = usage_answer, .status = 200 },
+	{ HTTP_GET, "/v1/webhooks", AUTH_WEBHOOKS, webhooks_list, "The webhooks, newest first",
+	  .query = page_query, .answer = webhook_list_answer, .status = 200 },
+	{ HTTP_POST, "/v1/webhooks", AUTH_WEBHOOKS, webhooks_create,
+	  "Have events told to a URL, signed; the secret is shown once",
+	  .body = webhook_create_fields, .answer = webhook_made_answer, .status = 201 },
+	{ HTTP_GET, WH, AUTH_WEBHOOKS, webhooks_get, "One webhook and how it is doing",
+	  .answer = webhook_answer, .status = 200 },
+	{ HTTP_PATCH, WH, AUTH_WEBHOOKS, webhooks_patch,
+	  "Change it; what waits for another attempt is tried at once",
+	  .body = webhook_patch_fields, .answer = webhook_answer, .status = 200 },
+	{ HTTP_DELETE, WH, AUTH_WEBHOOKS, webhooks_delete, "Delete a webhook", .status = 204 },
+	{ HTTP_POST, WH "/test", AUTH_WEBHOOKS, webhooks_test,
+	  "Send a webhook.test event now and say what came of it", .body = empty_fields,
+	  .answer = webhook_result_answer, .status = 200 },
+	{ HTTP_GET, WH "/deliveries", AUTH_WEBHOOKS, webhooks_deliveries,
+	  "Deliveries that were given up, and the one under way", .query = delivery_query,
+	  .answer = delivery_list_answer, .status = 200 },
+	{ HTTP_POST, WH "/deliveries/{event_id}/redeliver", AUTH_WEBHOOKS, webhooks_redeliver,
+	  "Send one that was given up again, now", .body = empty_fields,
+	  .answer = webhook_result_answer, .status = 200 },
 	{ HTTP_GET, "/v1/keys", AUTH_KEYS, keys_list, "The API keys, without their secrets",
 	  .query = page_query, .answer = key_list_answer, .status = 200 },
 	{ HTTP_POST, "/v1/keys", AUTH_KEYS, keys_create, "Make an API key; it is shown once",
@@ -247,8 +268,6 @@ const struct route rest_routes[] = {
 	LATER(GET, SB "/previews", SANDBOXES_READ),
 	LATER(DELETE, SB "/previews/{pid}", SANDBOXES_WRITE),
 	LATER(POST, SB "/previews/{pid}/share", SANDBOXES_WRITE),
-	LATER(GET, "/v1/webhooks", ADMIN),
-	LATER(POST, "/v1/webhooks", ADMIN),
 	LATER(GET, "/v1/pools", SANDBOXES_READ),
 	LATER(POST, "/v1/pools", ADMIN),
 	LATER(GET, "/v1/volumes", SANDBOXES_READ),

@@ -282,6 +282,44 @@ const struct field key_made_answer[] = { STRING("key", "the secret; shown only h
 					 { .type = FIELD_END } };
 const struct field key_list_answer[] = { LIST_OF(key_answer), { .type = FIELD_END } };
 
+#define WEBHOOK_MEMBERS                                                                        \
+	STRING("id", NULL), STRING("url", NULL),                                               \
+		{ .name = "events",                                                            \
+		  .type = FIELD_STRINGS,                                                       \
+		  .doc = "names, or what stands before their dot; empty: all" },               \
+		MAYBE("external_workspace_id", STR, "only events of this workspace"),          \
+		MAYBE("description", STR, NULL), FLAG("enabled", NULL),                        \
+		MAYBE("disabled_reason", STR, "set when the daemon disabled it"),              \
+		STRING("key_id", "whose it is"), { .name = "created_at", .type = FIELD_TIME }, \
+		INTEGER("cursor", "the last event that is done with"),                         \
+		INTEGER("attempts", "for the event under way"),                                \
+		INTEGER("last_status", "of the last answer; 0: there was none"),               \
+		MAYBE("last_error", STR, NULL), MAYBE("last_delivery_at", TIME, NULL),         \
+		MAYBE("next_attempt_at", TIME, NULL), MAYBE("failing_since", TIME, NULL),      \
+		INTEGER("dead", "deliveries that were given up"),                              \
+		INTEGER("missed_events", "at most so many went by while it failed")
+const struct field webhook_answer[] = { WEBHOOK_MEMBERS, { .type = FIELD_END } };
+const struct field webhook_made_answer[] = { STRING("secret", "signs; shown only here"),
+					     WEBHOOK_MEMBERS,
+					     { .type = FIELD_END } };
+const struct field webhook_list_answer[] = { LIST_OF(webhook_answer), { .type = FIELD_END } };
+const struct field webhook_result_answer[] = { FLAG("delivered", "answered with 2xx"),
+					       INTEGER("status",
+						       "of the answer; 0: there was none"),
+					       MAYBE("error", STR, NULL),
+					       { .name = "duration_ms", .type = FIELD_REAL },
+					       { .type = FIELD_END } };
+static const struct field delivery_members[] = { INTEGER("event_id", NULL),
+						 STRING("type", NULL),
+						 STRING("state", "pending, dead"),
+						 INTEGER("attempts", NULL),
+						 MAYBE("last_attempt_at", TIME, NULL),
+						 MAYBE("next_attempt_at", TIME, NULL),
+						 INTEGER("status", NULL),
+						 MAYBE("error", STR, NULL),
+						 { .type = FIELD_END } };
+const struct field delivery_list_answer[] = { LIST_OF(delivery_members), { .type = FIELD_END } };
+
 const struct field template_answer[] = { STRING("id", NULL),
 					 STRING("name", NULL),
 					 INTEGER("version", NULL),
@@ -360,7 +398,7 @@ const struct field sandbox_usage_answer[] = { STRING("sandbox_id", NULL),
 const struct field event_answer[] = {
 	INTEGER("id", "grows; pass it as after, or Last-Event-ID, to go on behind it"),
 	STRING("type", "sandbox.STATE, sandbox.deadline, process.started, process.ended, "
-		       "snapshot.created, snapshot.deleted"),
+		       "snapshot.created, snapshot.deleted, webhook.disabled"),
 	{ .name = "at", .type = FIELD_TIME },
 	STRING("sandbox_id", NULL),
 	MAYBE("external_workspace_id", STR, NULL),
