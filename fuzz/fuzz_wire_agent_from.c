@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What an agent, hostile by assumption, sends: whatever decodes must encode to the same bytes. */
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -34,6 +35,36 @@ static int put_listing(struct buf *again, uint32_t tag, bool last, struct frame_
 	return r < 0 ? 1 : 0;
 }
 
+static int put_ports(struct buf *again, uint32_t tag, struct frame_reader *reader)
+{
+	struct agent_port_listing listing;
+	struct agent_port port;
+	int r = agent_ports_begin(&listing, again, tag), added;
+
+	while (r == 0 && (r = agent_next_port(reader, &port)) == 1) {
+		added = agent_ports_add(&listing, &port);
+		if (added == -ENOBUFS) /* more than are told: read, never written */
+			return 1;
+		if (added < 0)
+			return added;
+		r = 0;
+	}
+	if (r < 0)
+		return 1;
+	agent_ports_end(&listing);
+	return 0;
+}
+
+static int put_dialed(struct buf *again, const struct agent_dialed *dialed)
+{
+	char packed[AGENT_DIALED_SIZE];
+
+	if (dialed->errno_value)
+		return agent_put_dialed(again, dialed);
+	agent_pack_dialed(packed, dialed->tag, 0);
+	return buf_append(again, packed, sizeof(packed));
+}
+
 /* 1: not a frame of this direction. */
 static int put_again(struct buf *again, const struct frame *frame)
 {
@@ -46,6 +77,8 @@ static int put_again(struct buf *again, const struct frame *frame)
 	struct agent_window window;
 	struct frame_reader reader;
 	struct agent_done done;
+	struct agent_dialed dialed;
+	struct agent_port port;
 	uint32_t pid, tag;
 	bool last;
 
@@ -67,6 +100,12 @@ static int put_again(struct buf *again, const struct frame *frame)
 		return agent_put_followed(again, &followed);
 	if (agent_get_window(frame, &window) == 0)
 		return agent_put_window(again, &window);
+	if (agent_get_dialed(frame, &dialed) == 0)
+		return put_dialed(again, &dialed);
+	if (agent_get_port_notice(frame, &port, &last) == 0)
+		return agent_put_port_notice(again, &port, last);
+	if (agent_get_ports_listed(frame, &tag, &reader) == 0)
+		return put_ports(again, tag, &reader);
 	if (agent_get_listed(frame, &tag, &last, &reader) == 0)
 		return put_listing(again, tag, last, &reader);
 	return 1;

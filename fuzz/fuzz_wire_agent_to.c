@@ -107,6 +107,10 @@ static int put_again(struct buf *again, const struct frame *frame)
 		return agent_put_unfollow(again, value);
 	if (agent_get_stop(frame, &tag, &value) == 0)
 		return agent_put_stop(again, id, tag, frame->flags, value);
+	if (agent_get_dial(frame, &tag, &cols) == 0)
+		return agent_put_dial(again, tag, cols);
+	if (agent_get_ports(frame, &tag) == 0)
+		return agent_put_ports(again, tag);
 	if (agent_get_detach(frame) == 0)
 		return agent_put_detach(again, id);
 	if (agent_get_empty(frame) == 0) {

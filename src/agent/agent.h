@@ -7,8 +7,10 @@
 #ifndef CAY_AGENT_AGENT_H
 #define CAY_AGENT_AGENT_H
 
+#include "agent/dial.h"
 #include "agent/group.h"
 #include "agent/memory.h"
+#include "agent/ports.h"
 #include "agent/process.h"
 #include "agent/user.h"
 #include "base/buf.h"
@@ -32,6 +34,7 @@ enum agent_event {
 	EVENT_ERR,
 	EVENT_REPORT,  /* of a window's shell */
 	EVENT_COMMAND, /* to it */
+	EVENT_DIAL,
 };
 
 struct agent {
@@ -82,6 +85,7 @@ struct agent {
 	struct process *oldest, *newest;
 	struct process *first_ended, *last_ended;
 	uint32_t process_count; /* in the table */
+	uint32_t process_live;	/* not reaped yet */
 	uint32_t hidden_count;	/* out of it, not freed yet */
 	struct process *heap[2 * AGENT_PROCESSES_MAX];
 	size_t heap_count;
@@ -91,6 +95,10 @@ struct agent {
 	struct follow *follows[AGENT_BUCKETS];
 	uint32_t follow_count;
 	struct follow *ready_head, *ready_tail; /* have something to send, in turn */
+
+	struct dial dials[DIALS_MAX]; /* of this connection */
+	uint32_t dial_count, dials_connected;
+	struct ports ports;
 };
 
 int agent_watch(struct agent *agent, int op, int fd, uint32_t events, enum agent_event event,

@@ -39,6 +39,7 @@ void conn_close(struct agent *agent)
 	buf_done(&agent->in);
 	buf_done(&agent->out);
 	follow_drop_all(agent);
+	dial_drop_all(agent);
 	process_on_conn_lost(agent);
 	/* What these had to say was for the old one. */
 	buf_done(&agent->out);
@@ -76,7 +77,7 @@ static void adopt_connection(struct agent *agent, int fd)
 	struct agent_hello hello = {
 		.version = AGENT_PROTOCOL_VERSION,
 		.features = (groups_on(&agent->groups) ? AGENT_HAS_CGROUPS : 0) |
-			    (agent->tools_fd >= 0 ? AGENT_HAS_TOOLS : 0),
+			    (agent->tools_fd >= 0 ? AGENT_HAS_TOOLS : 0) | AGENT_HAS_PORTS,
 		.next_process_id = agent->next_process_id,
 		.process_count = agent->process_count,
 	};
@@ -294,9 +295,12 @@ void conn_flush(struct agent *agent)
 		return;
 	while (!agent->out_waits && !agent->conn_broken) {
 		pump(agent);
-		if (agent->out_waits || agent->conn_broken || buf_len(&agent->out) == 0)
+		if (agent->out_waits || agent->conn_broken)
 			break;
-		(void)send_queue(agent);
+		if (buf_len(&agent->out) == 0 && !agent->dials_connected)
+			break;
+		if (send_queue(agent))
+			(void)dial_pump(agent);
 	}
 	if (agent->conn_broken) {
 		conn_close(agent);

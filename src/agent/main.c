@@ -91,7 +91,21 @@ static void on_event(struct agent *agent, const struct epoll_event *ev)
 	case EVENT_COMMAND:
 		on_process_event(agent, event, id);
 		break;
+	case EVENT_DIAL:
+		dial_on_event(agent, id);
+		break;
 	}
+}
+
+/* -1: nothing is waited for. */
+static int earlier(int a_ms, int b_ms)
+{
+	return a_ms < 0 || (b_ms >= 0 && b_ms < a_ms) ? b_ms : a_ms;
+}
+
+static int sleep_ms(const struct agent *agent)
+{
+	return earlier(timer_sleep_ms(agent), earlier(dial_sleep_ms(agent), ports_sleep_ms(agent)));
 }
 
 int agent_run(struct agent *agent)
@@ -102,9 +116,11 @@ int agent_run(struct agent *agent)
 		int n;
 
 		timer_run(agent);
+		dial_run(agent);
+		ports_run(agent);
 		conn_flush(agent);
 		process_release_groups(agent);
-		n = epoll_wait(agent->epoll_fd, events, EVENTS_PER_TURN, timer_sleep_ms(agent));
+		n = epoll_wait(agent->epoll_fd, events, EVENTS_PER_TURN, sleep_ms(agent));
 		if (n < 0 && errno != EINTR)
 			return -errno;
 		for (int i = 0; i < n; i++)
@@ -286,6 +302,8 @@ int main(int argc, char **argv)
 	agent.next_process_id = 1;
 	agent.windows_fd = -1;
 	agent.window_idle_us = WINDOW_IDLE_MS * 1000LL;
+	for (int i = 0; i < DIALS_MAX; i++)
+		agent.dials[i].fd = -1;
 	/* Before anything else can take their numbers. */
 	groups_open(&agent.groups, GROUPS_FD);
 	clock_open(&agent.groups);

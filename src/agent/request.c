@@ -207,6 +207,8 @@ int request_on_frame(struct agent *agent, const struct frame *frame)
 		[AGENT_WINDOW_RUN] = window_on_request,
 		[AGENT_LET_GO] = on_let_go,
 		[AGENT_TAKE_BACK] = on_take_back,
+		[AGENT_DIAL] = dial_on_request,
+		[AGENT_PORTS] = ports_on_request,
 	};
 
 	if (frame->type >= ARRAY_LEN(handlers) || !handlers[frame->type])

@@ -328,6 +328,8 @@ static void adopt(struct agent *agent, struct process *p, struct start *s, pid_t
 	buf_init(&p->in, AGENT_STDIN_MAX_BYTES);
 	init_rings(agent, p, exec);
 	table_add(agent, p);
+	if (!p->tool)
+		ports_expect(agent);
 	if (exec->timeout_ms)
 		timer_set(agent, p, TIMER_TIMEOUT, p->start_us + (int64_t)exec->timeout_ms * 1000);
 	for (int i = 0; i < 2; i++) {

@@ -48,6 +48,7 @@ void table_add(struct agent *agent, struct process *p)
 		agent->oldest = p;
 	agent->newest = p;
 	agent->process_count++;
+	agent->process_live++;
 }
 
 void table_remove_pid(struct agent *agent, struct process *p)
@@ -56,8 +57,10 @@ void table_remove_pid(struct agent *agent, struct process *p)
 
 	while (*at && *at != p)
 		at = &(*at)->by_pid_next;
-	if (*at)
-		*at = p->by_pid_next;
+	if (!*at)
+		return;
+	*at = p->by_pid_next;
+	agent->process_live--;
 }
 
 void table_hide(struct agent *agent, struct process *p)

@@ -37,6 +37,21 @@
 	  "GET /v1/webhooks lists the webhooks of this key.")                                      \
 	X(DELIVERY_NOT_FOUND, "delivery_not_found", 404, false,                                    \
 	  "GET .../deliveries?state=dead lists what was given up and not redelivered yet.")        \
+	X(PREVIEW_NOT_FOUND, "preview_not_found", 404, false,                                      \
+	  "GET .../previews lists the previews of this sandbox.")                                  \
+	X(PREVIEW_PRIVATE, "preview_private", 401, false,                                          \
+	  "Send a share token (?cay_token=, Cay-Preview-Token) or an API key.")                    \
+	X(PREVIEW_EXPIRED, "preview_expired", 410, false, "Make a new preview or share token.")    \
+	X(PORT_CLOSED, "port_closed", 502, true,                                                   \
+	  "Start the server inside, on 127.0.0.1 or any address; GET .../ports lists.")            \
+	X(PORT_REFUSED, "port_refused", 403, false,                                                \
+	  "Ports 22 and 5900-5999 must be asked for with allow_reserved.")                         \
+	X(UPSTREAM_FAILED, "upstream_failed", 502, true,                                           \
+	  "The server inside broke the connection or the protocol.")                               \
+	X(UPSTREAM_TIMEOUT, "upstream_timeout", 504, true,                                         \
+	  "The server inside did not answer in time.")                                             \
+	X(PREVIEW_LOOP, "preview_loop", 508, false,                                                \
+	  "This preview leads back to the daemon itself.")                                         \
 	X(METHOD_NOT_ALLOWED, "method_not_allowed", 405, false, "See the Allow header.")           \
 	X(CONFLICT, "conflict", 409, false, NULL)                                                  \
 	X(WRONG_STATE, "wrong_state", 409, false,                                                  \

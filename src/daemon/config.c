@@ -42,6 +42,8 @@ static const struct setting {
 	TEXT(tls_key, "", "its key (PEM)"),
 	TEXT(listen_redirect, "", "a second address, to send http:// on to https:// from"),
 	TEXT(trusted_proxies, "", "addresses and networks whose X-Forwarded-* headers count"),
+	TEXT(preview_domain, "cay.localhost",
+	     "previews are at PORT-ID.<this>; may be https://NAME[:PORT] behind a proxy"),
 	TEXT(default_template, "base", "the template whose pool is filled from the start"),
 	TEXT(log_level, "info", "debug, info, warn or error"),
 	BOOL(engine_native, "true", "namespaces and cgroups of this host, through cay-warden"),

@@ -8,9 +8,11 @@
 #include "base/log.h"
 #include "daemon/dispatch.h"
 #include "daemon/engines.h"
+#include "daemon/previews.h"
 #include "daemon/secure.h"
 #include "daemon/state.h"
 #include "face/e2b/e2b.h"
+#include "face/preview/preview.h"
 #include "face/rest/rest.h"
 #include "http/post.h"
 #include "http/server.h"
@@ -30,6 +32,8 @@ struct wiring {
 	struct service *service;
 	struct rest *rest;
 	struct e2b *e2b;
+	struct preview_address previews;
+	struct preview_face *preview;
 	struct dispatch dispatch;
 	struct http_server *server;
 	struct secure *secure; /* NULL: no TLS */
@@ -116,6 +120,8 @@ static int open_service(struct wiring *wiring, struct err *err)
 		.webhook_attempts = (uint32_t)c->webhook_attempts,
 		.webhook_retry_ms = (uint32_t)c->webhook_retry_ms,
 		.webhook_disable_sec = (uint32_t)c->webhook_disable_sec,
+		.preview_scheme = wiring->previews.scheme,
+		.preview_suffix = wiring->previews.suffix,
 	};
 
 	struct http_poster_config poster = { .loop = wiring->loop,
@@ -151,6 +157,11 @@ static int open_front(struct wiring *wiring, int listen_fd, int redirect_fd, str
 				      .port = state_url_port(str_of(wiring->url)),
 				      .on_shutdown = on_shutdown,
 				      .arg = wiring };
+	struct preview_config preview = { .loop = wiring->loop,
+					  .service = wiring->service,
+					  .domain = wiring->previews.domain,
+					  .suffix = wiring->previews.suffix,
+					  .allowed_hosts = wiring->config->allowed_hosts };
 	struct e2b_config e2b = { .service = wiring->service,
 				  .allowed_hosts = config.allowed_hosts,
 				  .port = config.port };
@@ -162,8 +173,11 @@ static int open_front(struct wiring *wiring, int listen_fd, int redirect_fd, str
 		dispatch_add(&wiring->dispatch, secure_redirects, secure_redirect, wiring->secure);
 	if (r == 0)
 		r = e2b_new(&e2b, &wiring->e2b);
+	if (r == 0)
+		r = preview_new(&preview, &wiring->preview);
 	dispatch_add(&wiring->dispatch, e2b_takes, e2b_handle, wiring->e2b);
 	/* Faces that own certain hosts or headers go before this line; the last takes the rest. */
+	dispatch_add(&wiring->dispatch, preview_takes, preview_handle, wiring->preview);
 	dispatch_add(&wiring->dispatch, NULL, rest_handle, wiring->rest);
 	if (r == 0)
 		r = http_server_new(wiring->loop, &http_limits_default, dispatch_handle,
@@ -173,6 +187,7 @@ static int open_front(struct wiring *wiring, int listen_fd, int redirect_fd, str
 		if (open_secure(wiring, err) < 0)
 			return -1;
 		e2b_set_server(wiring->e2b, wiring->server);
+		preview_set_server(wiring->preview, wiring->server);
 		r = http_server_listen(wiring->server, listen_fd);
 	}
 	if (r == 0 && redirect_fd >= 0)
@@ -202,7 +217,9 @@ int wiring_new(const struct config *config, int listen_fd, int redirect_fd, cons
 		free(wiring);
 		return err_set(err, ERR_INTERNAL, "cannot make the event loop");
 	}
-	if (open_service(wiring, err) < 0 || open_front(wiring, listen_fd, redirect_fd, err) < 0) {
+	if (previews_address(&wiring->previews, config->preview_domain,
+			     state_url_port(str_of(wiring->url)), err) < 0 ||
+	    open_service(wiring, err) < 0 || open_front(wiring, listen_fd, redirect_fd, err) < 0) {
 		wiring_free(wiring);
 		return -1;
 	}
@@ -222,9 +239,12 @@ void wiring_free(struct wiring *wiring)
 		rest_set_server(wiring->rest, NULL);
 	if (wiring->e2b)
 		e2b_set_server(wiring->e2b, NULL);
+	if (wiring->preview)
+		preview_set_server(wiring->preview, NULL);
 	if (wiring->server)
 		http_server_free(wiring->server);
 	secure_free(wiring->secure);
+	preview_free(wiring->preview);
 	service_close(wiring->service);
 	http_poster_free(wiring->poster);
 	rest_free(wiring->rest);

@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 
 #include "engine/link_state.h"
+#include "net/foreign.h"
 
 /*
  * One loop, one thread: bytes pass through here and whole frames are handled where they are, so
@@ -40,6 +41,7 @@ static void shut(struct link *link)
 	if (link->fd >= 0)
 		(void)close(link->fd);
 	link->fd = -1;
+	foreign_close(TAKE_FD(link->passed_fd));
 }
 
 void link_free(struct link *link)
@@ -214,6 +216,12 @@ static int on_frame(struct link *link, const struct frame *frame)
 		return link_on_followed(link, frame);
 	case AGENT_WINDOW:
 		return link_on_window(link, frame);
+	case AGENT_DIALED:
+		return link_on_dialed(link, frame);
+	case AGENT_PORTS_LISTED:
+		return link_on_ports(link, frame);
+	case AGENT_PORT_NOTICE:
+		return link_on_port_notice(link, frame);
 	default:
 		return link_protocol_error(link, "a frame nobody asked for");
 	}
@@ -293,15 +301,19 @@ static int receive(struct link *link)
 			if (buf_reserve(&link->in, want, &at) < 0)
 				return err_set(&link->why, ERR_UNAVAILABLE, "out of memory");
 		}
-		n = recv(link->fd, at, want, MSG_DONTWAIT);
-		if (n < 0 && errno == EINTR)
+		n = link_receive(link, at, want);
+		if (n == -EINTR)
 			continue;
-		if (n < 0 && errno == EAGAIN)
+		if (n == -EAGAIN)
 			return 0;
+		if (n == -EPROTO)
+			return link_protocol_error(link, "descriptors nobody asked for");
 		if (n <= 0)
-			return on_end(link, n < 0 ? errno : 0);
+			return on_end(link, n < 0 ? (int)-n : 0);
 		if ((torn ? take_torn(link, (size_t)n) : take_scratch(link, (size_t)n)) < 0)
 			return -1;
+		if (link->passed_fd >= 0 && buf_len(&link->in) == 0)
+			return link_protocol_error(link, "a descriptor nobody asked for");
 		if ((size_t)n < want)
 			return 0;
 	}
@@ -354,7 +366,9 @@ int link_new(struct loop *loop, int fd, int hello_timeout_ms, const struct link_
 
 	if (!link)
 		goto fail;
-	*link = (struct link){ .loop = loop, .fd = fd, .hooks = *hooks, .arg = arg };
+	*link = (struct link){
+		.loop = loop, .fd = fd, .hooks = *hooks, .arg = arg, .passed_fd = -1
+	};
 	link->next_follow_id = link->next_tag = 1;
 	buf_init(&link->in, FRAME_HEADER_SIZE + AGENT_FROM_MAX_BYTES);
 	buf_init(&link->out, LINK_OUT_MAX_BYTES);

@@ -67,11 +67,22 @@ struct link_result {
 /* error is NULL unless the end is REFUSED or GONE. */
 typedef void (*link_exec_fn)(void *arg, const struct link_result *result, const struct err *error);
 
+/* A listening TCP port inside; strings are clean and live for the call. */
+struct link_port {
+	uint16_t port;
+	const char *address; /* "127.0.0.1", "::" */
+	uint32_t uid;
+	uint32_t pid;	     /* inside; 0: not known */
+	const char *process; /* "": not known */
+};
+
 struct link_hooks {
 	void (*on_ready)(void *arg); /* the agent said hello */
 	void (*on_gone)(
 		void *arg,
 		const struct err *why); /* once; also boot failures. Free the link after it */
+	/* NULL: not wanted. The agent says so unasked, as often as it likes. */
+	void (*on_port)(void *arg, const struct link_port *port, bool opened);
 };
 
 /* Takes over fd. The first frame must come within hello_timeout_ms. */
@@ -174,6 +185,16 @@ typedef void (*link_list_fn)(void *arg, const struct link_process_info *info,
 /* process_id 0: all of them. */
 int link_list(struct link *link, uint32_t process_id, link_list_fn each, void *arg,
 	      struct err *err) _must_check_;
+
+/* ---- ports ---- */
+
+/* fd: connected to the port, the caller's to close (net/foreign.h); -1 with error. */
+typedef void (*link_dial_fn)(void *arg, int fd, const struct err *error);
+int link_dial(struct link *link, uint16_t port, link_dial_fn done, void *arg,
+	      struct err *err) _must_check_;
+/* Called for each, then once with port NULL. */
+typedef void (*link_ports_fn)(void *arg, const struct link_port *port, const struct err *error);
+int link_ports(struct link *link, link_ports_fn each, void *arg, struct err *err) _must_check_;
 
 /* ---- windows ---- */
 

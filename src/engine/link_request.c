@@ -49,8 +49,17 @@ static void answer(struct link *link, struct link_request *request, const struct
 		r.done(r.arg, error);
 	else if (r.each)
 		r.each(r.arg, NULL, error);
+	else if (r.dialed)
+		r.dialed(r.arg, -1, error);
+	else if (r.ports)
+		r.ports(r.arg, NULL, error);
 	else
 		r.window(r.arg, NULL, error);
+}
+
+void link_request_fail(struct link *link, struct link_request *request, const struct err *error)
+{
+	answer(link, request, error);
 }
 
 /* Its window never started: the follow that was to come with it ends unseen. */
@@ -86,7 +95,8 @@ int link_on_done(struct link *link, const struct frame *frame)
 	request = link_request_find(link, done.tag);
 	if (!request)
 		return link_protocol_error(link, "an answer nobody asked for");
-	if (!done.refusal && !request->done) /* lists and windows succeed in their own words */
+	if (!done.refusal &&
+	    !request->done) /* lists, ports and windows succeed in their own words */
 		return link_protocol_error(link, "an answer of the wrong kind");
 	if (done.refusal) {
 		link_refusal(&err, done.refusal, done.errno_value, NULL, (struct str){ "", 0 });

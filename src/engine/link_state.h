@@ -2,7 +2,8 @@
 /*
  * Inside of the link, shared by its files only: link.c has bytes and life, link_exec.c the
  * programs, link_follow.c the readers, link_request.c what is answered by DONE or LISTED,
- * link_window.c the windows, link_words.c what the agent's words mean to people.
+ * link_port.c the ports, link_window.c the windows, link_words.c what the agent's words mean to
+ * people.
  *
  * Three kinds of numbers are given out by us, each growing, never twice on a link: processes,
  * follows, tags. A record is in its table from the request to its last answer or until whoever
@@ -83,9 +84,11 @@ struct link_reader {
 /* What a tag stands for. Owner: link->requests. */
 struct link_request {
 	struct link_node node;
-	link_done_fn done; /* one of these three */
+	link_done_fn done; /* one of these five */
 	link_list_fn each;
 	link_window_fn window;
+	link_dial_fn dialed;
+	link_ports_fn ports;
 	void *arg;
 	uint32_t process_id; /* LIST: 0 for all; WINDOW_RUN: the one offered for a new shell */
 	uint32_t follow_id;  /* WINDOW_RUN */
@@ -110,6 +113,7 @@ struct link {
 	struct err why;
 	uint32_t features;
 	struct buf in;	       /* a torn frame; limit: one frame */
+	int passed_fd;	       /* came with bytes of a frame that is not complete; -1: none */
 	struct buf out;	       /* limit: LINK_OUT_MAX_BYTES */
 	size_t reserved_bytes; /* of out, for UNFOLLOW and DETACH */
 	uint32_t first_process_id;
@@ -161,6 +165,16 @@ void link_request_free(struct link *link, struct link_request *request);
 int link_on_done(struct link *link, const struct frame *frame) _must_check_;
 int link_on_listed(struct link *link, const struct frame *frame) _must_check_;
 void link_drop_requests(struct link *link);
+
+/* Removes the record, then tells the failure to whoever waits. */
+void link_request_fail(struct link *link, struct link_request *request, const struct err *error);
+
+/* link_port.c */
+int link_on_dialed(struct link *link, const struct frame *frame) _must_check_;
+int link_on_ports(struct link *link, const struct frame *frame) _must_check_;
+int link_on_port_notice(struct link *link, const struct frame *frame) _must_check_;
+/* As recv(2), and takes the one descriptor that may come with the bytes: -EPROTO for more. */
+ssize_t link_receive(struct link *link, char *at, size_t want) _must_check_;
 
 /* link_window.c */
 int link_on_window(struct link *link, const struct frame *frame) _must_check_;

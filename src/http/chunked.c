@@ -59,7 +59,7 @@ static enum http_chunk_state on_trailer(struct http_chunked *c, char ch)
 
 	if (c->trailer_bytes < sizeof(c->trailer))
 		c->trailer[c->trailer_bytes] = ch;
-	if (++c->trailer_bytes > HTTP_CHUNK_TRAILER_MAX)
+	if (++c->trailer_bytes > HTTP_CHUNK_TRAILER_MAX || (c->keep && buf_putc(c->keep, ch) < 0))
 		return HTTP_CHUNK_FAILED;
 	if (c->state == HTTP_CHUNK_TRAILER_START && ch == '\r')
 		return HTTP_CHUNK_END_LF;

@@ -4,6 +4,7 @@
 #ifndef CAY_HTTP_CHUNKED_H
 #define CAY_HTTP_CHUNKED_H
 
+#include "base/buf.h"
 #include "base/str.h"
 
 /* Limits; beyond any of them the body is malformed (-EPROTO). */
@@ -37,6 +38,7 @@ struct http_chunked {
 	unsigned extensions_bytes;
 	unsigned trailer_bytes;
 	char trailer[HTTP_CHUNK_TRAILER_KEPT]; /* its begin, lines end in "\r" */
+	struct buf *keep; /* NULL, or where all of it goes likewise; set after init */
 };
 
 void http_chunked_init(struct http_chunked *c);

@@ -68,6 +68,7 @@ struct http_answer {
 	uint64_t left;	 /* HTTP_FRAME_LENGTH: still to be written */
 	bool bodyless;	 /* HEAD, 204, 304: written bytes are dropped */
 	bool above;	 /* somebody was told -EAGAIN */
+	bool forwarded;	 /* of another server: no headers of ours but the framing */
 	int patience_ms; /* 0: the server's write_timeout_ms */
 	void (*on_drain)(void *arg);
 	void *drain_arg;

@@ -451,8 +451,9 @@ enum http_verdict http_head_parse_response(struct http_head *head, const char *p
 	size_t next;
 
 	head_clear(head);
-	if (!first_line(p, n, &line, &next) || line.n < 13 || line.p[8] != ' ' ||
-	    line.p[12] != ' ' || !http_is_field_value(line))
+	/* The blank before an empty reason is left out by some. */
+	if (!first_line(p, n, &line, &next) || line.n < 12 || line.p[8] != ' ' ||
+	    (line.n > 12 && line.p[12] != ' ') || !http_is_field_value(line))
 		return refuse(head, HTTP_BAD, "The status line is malformed.");
 	v = parse_version(head, (struct str){ line.p, 8 });
 	if (v != HTTP_OK)

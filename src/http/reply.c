@@ -20,7 +20,11 @@ static const struct {
 	{ 201, "Created" },
 	{ 202, "Accepted" },
 	{ 204, "No Content" },
+	{ 203, "Non-Authoritative Information" },
+	{ 205, "Reset Content" },
 	{ 206, "Partial Content" },
+	{ 207, "Multi-Status" },
+	{ 300, "Multiple Choices" },
 	{ 301, "Moved Permanently" },
 	{ 302, "Found" },
 	{ 303, "See Other" },
@@ -29,6 +33,7 @@ static const struct {
 	{ 308, "Permanent Redirect" },
 	{ 400, "Bad Request" },
 	{ 401, "Unauthorized" },
+	{ 402, "Payment Required" },
 	{ 403, "Forbidden" },
 	{ 404, "Not Found" },
 	{ 405, "Method Not Allowed" },
@@ -44,10 +49,16 @@ static const struct {
 	{ 416, "Range Not Satisfiable" },
 	{ 417, "Expectation Failed" },
 	{ 421, "Misdirected Request" },
+	{ 418, "I'm a teapot" },
 	{ 422, "Unprocessable Content" },
+	{ 423, "Locked" },
+	{ 424, "Failed Dependency" },
+	{ 425, "Too Early" },
 	{ 426, "Upgrade Required" },
+	{ 428, "Precondition Required" },
 	{ 429, "Too Many Requests" },
 	{ 431, "Request Header Fields Too Large" },
+	{ 451, "Unavailable For Legal Reasons" },
 	{ 500, "Internal Server Error" },
 	{ 501, "Not Implemented" },
 	{ 502, "Bad Gateway" },
@@ -55,6 +66,7 @@ static const struct {
 	{ 504, "Gateway Timeout" },
 	{ 505, "HTTP Version Not Supported" },
 	{ 507, "Insufficient Storage" },
+	{ 508, "Loop Detected" },
 };
 
 static const char *reason_of(int status)
@@ -169,9 +181,9 @@ static int put_head(struct http_conn *conn, const struct head_shape *shape,
 		r = put(out, str_of(reason_of(shape->status)));
 	if (r == 0)
 		r = put(out, STR_LIT("\r\n"));
-	if (r == 0)
+	if (r == 0 && !conn->answer.forwarded)
 		r = put(out, date_line(conn->server));
-	if (r == 0)
+	if (r == 0 && !conn->answer.forwarded)
 		r = put_header(out, STR_LIT("X-Request-Id"), id);
 	for (size_t i = 0; i < count && r == 0; i++) {
 		bool ours = is_framing(headers[i].name);

@@ -89,6 +89,11 @@ static void on_link_ready(void *arg)
 		ready_there(sandbox);
 }
 
+static void on_link_port(void *arg, const struct link_port *port, bool opened)
+{
+	port_told(arg, port, opened);
+}
+
 static void on_link_gone(void *arg, const struct err *why)
 {
 	struct sandbox *sandbox = arg;
@@ -133,7 +138,8 @@ static void on_watch(void *arg, int events, int error)
 int attach_link(struct sandbox *sandbox, const struct engine_made *made, struct err *err)
 {
 	static const struct link_hooks hooks = { .on_ready = on_link_ready,
-						 .on_gone = on_link_gone };
+						 .on_gone = on_link_gone,
+						 .on_port = on_link_port };
 	struct loop *loop = sandbox->service->loop;
 
 	attach_drop_link(sandbox);

@@ -22,7 +22,11 @@
 	X(PROCESS_ENDED, "process.ended")               \
 	X(SNAPSHOT_CREATED, "snapshot.created")         \
 	X(SNAPSHOT_DELETED, "snapshot.deleted")         \
-	X(WEBHOOK_DISABLED, "webhook.disabled")
+	X(WEBHOOK_DISABLED, "webhook.disabled")         \
+	X(PORT_OPENED, "port.opened")                   \
+	X(PORT_CLOSED, "port.closed")                   \
+	X(PREVIEW_CREATED, "preview.created")           \
+	X(PREVIEW_DELETED, "preview.deleted")
 
 enum event_type {
 #define X(sym, name) EVENT_##sym,

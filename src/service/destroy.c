@@ -26,6 +26,7 @@ static void forget(struct sandbox *sandbox)
 	struct service *service = sandbox->service;
 
 	forget_row(service, sandbox->row);
+	preview_forget_all(sandbox);
 	snapshot_unuse(TAKE_PTR(sandbox->from));
 	sandbox_drop(sandbox);
 	destroy_check_drained(service);

@@ -4,6 +4,7 @@
 #include "base/log.h"
 #include "base/time.h"
 #include "service/bus_private.h"
+#include "service/preview.h"
 
 static_assert((int)EVENT_SANDBOX_PROVISIONING == (int)SANDBOX_PROVISIONING &&
 		      (int)EVENT_SANDBOX_ERROR == (int)SANDBOX_ERROR,
@@ -147,6 +148,27 @@ void event_webhook_disabled(struct service *service, const char *id, const char 
 		return;
 	event.data = buf_str(&service->bus->scratch);
 	bus_emit(service, &event);
+}
+
+void event_port(const struct sandbox *sandbox, const struct link_port *port, bool opened)
+{
+	struct json_writer w = begin(sandbox);
+
+	json_put_int(&w, "port", port->port);
+	json_put_text(&w, "address", port->address);
+	json_put_int(&w, "uid", port->uid);
+	send(sandbox, opened ? EVENT_PORT_OPENED : EVENT_PORT_CLOSED, &w);
+}
+
+void event_preview(const struct sandbox *sandbox, const struct preview *preview, bool made)
+{
+	struct json_writer w = begin(sandbox);
+
+	json_put_text(&w, "preview_id", preview->id);
+	json_put_int(&w, "port", preview->port);
+	json_put_text(&w, "visibility", preview_visibility_names[preview->visibility]);
+	json_put_time(&w, "expires_at", preview->expires_ms);
+	send(sandbox, made ? EVENT_PREVIEW_CREATED : EVENT_PREVIEW_DELETED, &w);
 }
 
 static void warn(const struct sandbox *sandbox, enum sandbox_reason what, int64_t left_ms)

@@ -83,6 +83,8 @@ struct service {
 	struct fork *forks;
 	struct batch *batches;
 	struct call *calls;
+	struct port_dial *dials;
+	uint32_t dial_count;
 	struct slot_table execs;
 	struct slot_table follows;
 	struct slot_table window_calls;
@@ -132,6 +134,9 @@ struct service {
 	bool closing; /* no new sandboxes */
 	struct service_counters counters;
 };
+
+struct port_dial;
+struct preview;
 
 /* calls.c */
 struct call *call_new(struct service *service, slot_handle sandbox, struct err *err);
@@ -430,6 +435,16 @@ struct window_look {
 };
 int window_look_start(struct window_look *look, struct sandbox *sandbox, struct str name,
 		      struct err *err) _must_check_;
+
+/* port.c, preview.c */
+void port_stop_all(struct service *service);
+void port_told(struct sandbox *sandbox, const struct link_port *port, bool opened);
+int preview_load(struct service *service, struct err *err) _must_check_;
+void preview_free_all(struct sandbox *sandbox);
+void preview_forget_all(struct sandbox *sandbox); /* on disk too: it has ended */
+void preview_tick(struct service *service);
+void event_port(const struct sandbox *sandbox, const struct link_port *port, bool opened);
+void event_preview(const struct sandbox *sandbox, const struct preview *preview, bool made);
 
 /* files.c */
 void files_tick(struct service *service);

@@ -7,6 +7,7 @@
 
 #include "base/rand.h"
 #include "base/time.h"
+#include "service/preview.h"
 #include "service/private.h"
 
 /* In by_name while a creation holds the name but has no sandbox yet. */
@@ -92,6 +93,7 @@ void sandbox_drop(struct sandbox *sandbox)
 	(void)slot_take(&service->sandboxes, sandbox->handle);
 	sandbox_attrs_done(&sandbox->attrs);
 	history_free(sandbox);
+	preview_free_all(sandbox);
 	free(sandbox->last_error);
 	free(sandbox);
 }
@@ -347,6 +349,15 @@ static void write_pause(const struct sandbox *sandbox, struct json_writer *w)
 	json_put_bool(w, "memory_preserved", sandbox->pause_kind == PAUSE_FREEZE);
 }
 
+/* Of the port that its template names. */
+static void write_preview(const struct sandbox *sandbox, struct json_writer *w)
+{
+	uint16_t port = sandbox->template->preview_port;
+	char url[PREVIEW_URL_SIZE];
+
+	json_put_text(w, "preview_url", port && preview_url(sandbox, port, url) ? url : NULL);
+}
+
 void sandbox_write(const struct sandbox *sandbox, struct json_writer *w, const char *key)
 {
 	const struct sandbox_attrs *attrs = &sandbox->attrs;
@@ -380,6 +391,7 @@ void sandbox_write(const struct sandbox *sandbox, struct json_writer *w, const c
 	json_put_raw(w, "network", STR_LIT("{\"mode\":\"none\"}"));
 	write_pause(sandbox, w);
 	write_pool(sandbox, w);
+	write_preview(sandbox, w);
 	json_put_text(w, "last_error", sandbox->last_error);
 	json_end_object(w);
 }

@@ -18,6 +18,7 @@ struct creation;
 struct pool;
 struct sandbox_wait;
 struct snapshot;
+struct preview;
 
 enum sandbox_state {
 	SANDBOX_PROVISIONING,
@@ -124,7 +125,9 @@ struct sandbox {
 	uint32_t admissions; /* ever */
 	bool counted;	     /* running is such a bound; not so just after a restart */
 	uint16_t windows_making;
-	uint16_t file_ops; /* under way */
+	uint16_t file_ops;    /* under way */
+	uint16_t port_events; /* told in port_minute */
+	uint32_t port_minute;
 	int64_t row, seq;
 	int64_t created_ms, started_ms;
 	int64_t expires_ms; /* wall clock, for people: see clock_expires_ms() */
@@ -146,6 +149,7 @@ struct sandbox {
 	struct history *history; /* NULL: nobody asks */
 	struct link *link;
 	struct sandbox_wait *waits; /* for the link */
+	struct preview *previews;   /* oldest first */
 	struct loop_watch *watch;
 	int watch_fd;
 	struct sandbox *prev, *next; /* visible ones, by seq; or the pool's ready list */

@@ -235,6 +235,7 @@ static void on_tick(void *arg)
 	pool_tick(service);
 	ready_tick(service);
 	files_tick(service);
+	preview_tick(service);
 	bus_tick(service);
 	snapshot_tick(service);
 	recover_tick(service);
@@ -305,8 +306,8 @@ static int start(struct service *service, struct err *err)
 		if (open_engine(service, service->config.engines[i], err) < 0)
 			return -1;
 	if (reboot_load(service, err) < 0 || snapshot_load(service, err) < 0 ||
-	    reconcile_load(service, err) < 0 || usage_load(service, err) < 0 ||
-	    webhook_load(service, err) < 0)
+	    reconcile_load(service, err) < 0 || preview_load(service, err) < 0 ||
+	    usage_load(service, err) < 0 || webhook_load(service, err) < 0)
 		return -1;
 	for (size_t i = 0; i < service->engine_count; i++)
 		reconcile_start(&service->engines[i]);
@@ -387,6 +388,7 @@ void service_close(struct service *service)
 	follow_stop_all(service);
 	start_stop_all(service);
 	files_stop_all(service);
+	port_stop_all(service);
 	fork_stop_all(service);
 	batch_stop_all(service);
 	for (struct call *call = service->calls; call; call = call->next)

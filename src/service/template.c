@@ -67,6 +67,9 @@ static void read_numbers(struct template *tpl, const struct json *meta, struct e
 			tpl->size_bytes = json_int(value);
 		else if (strcmp(name, "files") == 0 && json_type(value) == JSON_INT)
 			tpl->files = json_int(value);
+		else if (strcmp(name, "preview_port") == 0 && json_type(value) == JSON_INT &&
+			 json_int(value) > 0 && json_int(value) <= UINT16_MAX)
+			tpl->preview_port = (uint16_t)json_int(value);
 		else if (strcmp(name, "env") == 0 && json_type(value) == JSON_OBJECT &&
 			 pairs_from_json(&tpl->env, value, &pairs_env, err) < 0)
 			log_warn("template %s: %s", tpl->name, err->message);
@@ -276,6 +279,10 @@ void template_write(const struct template *tpl, struct json_writer *w, const cha
 	json_put_text(w, "workdir", tpl->workdir[0] ? tpl->workdir : NULL);
 	json_put_text(w, "user", tpl->user[0] ? tpl->user : NULL);
 	json_put_text(w, "shell", tpl->shell);
+	if (tpl->preview_port)
+		json_put_int(w, "preview_port", tpl->preview_port);
+	else
+		json_put_null(w, "preview_port");
 	pairs_write(&tpl->env, w, "env");
 	json_end_object(w);
 }

@@ -26,6 +26,7 @@ struct template
 	char workdir[256];
 	char user[64];
 	char shell[256];
+	uint16_t preview_port; /* public from the start; 0: none */
 	struct pairs env;
 };
 

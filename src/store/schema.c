@@ -83,6 +83,17 @@ static const char *const steps[] = {
 	" hook TEXT NOT NULL, event INTEGER NOT NULL, type TEXT NOT NULL, ms INTEGER NOT NULL,"
 	" attempts INTEGER NOT NULL, status INTEGER NOT NULL, error TEXT, body BLOB NOT NULL,"
 	" PRIMARY KEY(hook, event)) WITHOUT ROWID;",
+
+	/* previews: who may reach a port; tokens as hashes only. */
+	"CREATE TABLE previews("
+	" id TEXT PRIMARY KEY, sandbox_id TEXT NOT NULL, port INTEGER NOT NULL,"
+	" visibility INTEGER NOT NULL, host_header INTEGER NOT NULL, created_ms INTEGER NOT NULL,"
+	" expires_ms INTEGER NOT NULL, requests INTEGER NOT NULL, bytes_in INTEGER NOT NULL,"
+	" bytes_out INTEGER NOT NULL, connections INTEGER NOT NULL) WITHOUT ROWID;"
+	"CREATE TABLE preview_tokens("
+	" hash BLOB PRIMARY KEY, preview_id TEXT NOT NULL, expires_ms INTEGER NOT NULL"
+	") WITHOUT ROWID;"
+	"CREATE INDEX preview_tokens_of ON preview_tokens(preview_id);",
 };
 
 int schema_version(void)

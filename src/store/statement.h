@@ -112,6 +112,18 @@
 	X(DEAD_COUNT, "SELECT COUNT(*) FROM webhook_dead WHERE hook=?1")                           \
 	X(DEAD_DELETE, "DELETE FROM webhook_dead WHERE hook=?1 AND event=?2")                      \
 	X(DEAD_DELETE_ALL, "DELETE FROM webhook_dead WHERE hook=?1")                               \
+	X(PREVIEW_PUT,                                                                             \
+	  "INSERT OR REPLACE INTO previews(id,sandbox_id,port,visibility,host_header,"             \
+	  "created_ms,expires_ms,requests,bytes_in,bytes_out,connections) "                        \
+	  "VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11)")                                            \
+	X(PREVIEW_DELETE, "DELETE FROM previews WHERE id=?1")                                      \
+	X(PREVIEW_EACH, "SELECT id,sandbox_id,port,visibility,host_header,created_ms,expires_ms,"  \
+			"requests,bytes_in,bytes_out,connections FROM previews "                   \
+			"ORDER BY created_ms,id")                                                  \
+	X(PREVIEW_TOKEN_PUT, "INSERT INTO preview_tokens(hash,preview_id,expires_ms) "             \
+			     "VALUES(?1,?2,?3)")                                                   \
+	X(PREVIEW_TOKENS_DELETE, "DELETE FROM preview_tokens WHERE preview_id=?1")                 \
+	X(PREVIEW_TOKEN_EACH, "SELECT hash,preview_id,expires_ms FROM preview_tokens")             \
 	X(META_GET, "SELECT value FROM meta WHERE name=?1")                                        \
 	X(META_PUT, "INSERT OR REPLACE INTO meta(name,value) VALUES(?1,?2)")
 

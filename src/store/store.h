@@ -294,6 +294,35 @@ int store_dead_each(struct store *store, const char *hook, int64_t after, int64_
 		    store_dead_fn fn, void *arg) _must_check_;
 int store_dead_count(struct store *store, const char *hook, int64_t *ret) _must_check_;
 int store_dead_delete(struct store *store, const char *hook, int64_t event) _must_check_;
+/* ---- previews and their share tokens (only hashes) ---- */
+
+struct store_preview {
+	const char *id;
+	const char *sandbox_id;
+	int64_t port; /* 0: every port */
+	int64_t visibility, host_header;
+	int64_t created_ms;
+	int64_t expires_ms; /* 0: never */
+	int64_t requests, bytes_in, bytes_out, connections;
+};
+
+int store_preview_put(struct store *store, const struct store_preview *row) _must_check_;
+int store_preview_delete(struct store *store, const char *id) _must_check_; /* its tokens too */
+typedef int (*store_preview_fn)(void *arg, const struct store_preview *row);
+/* In the order of creation; stops at the first non-zero answer of fn and returns it. */
+int store_preview_each(struct store *store, store_preview_fn fn, void *arg) _must_check_;
+
+struct store_preview_token {
+	uint8_t hash[STORE_KEY_HASH_SIZE];
+	const char *preview_id;
+	int64_t expires_ms;
+};
+int store_preview_token_put(struct store *store,
+			    const struct store_preview_token *token) _must_check_;
+int store_preview_tokens_delete(struct store *store, const char *preview_id) _must_check_;
+typedef int (*store_preview_token_fn)(void *arg, const struct store_preview_token *token);
+int store_preview_token_each(struct store *store, store_preview_token_fn fn,
+			     void *arg) _must_check_;
 
 /* ---- small values that outlive the process ---- */
 

@@ -42,6 +42,8 @@
 #define AGENT_COMMAND_MAX 256 /* what LISTED shows of a command */
 #define AGENT_PATH_MAX 255    /* of the file that holds a full output */
 #define AGENT_TTY_MAX 4096    /* columns, rows; at least 1 */
+#define AGENT_PORTS_MAX 1024  /* in one PORTS_LISTED; further ones are not told */
+#define AGENT_PORT_NAME_MAX 15
 
 /* Extended attribute of the sandbox's freezer group: microseconds it was frozen, 64 bits. Only the
  * host can write it. */
@@ -63,6 +65,8 @@ enum agent_type {
 	AGENT_DETACH =
 		12, /* whoever waited for a collected process has gone: keep it as any other */
 	AGENT_WINDOW_RUN = 13,
+	AGENT_DIAL = 14, /* connect to a port inside */
+	AGENT_PORTS = 15,
 	/*
 	 * From the warden, nothing in them. LET_GO: everything that came from outside, this
 	 * connection included, is closed, so that the sandbox can be written to disk. TAKE_BACK:
@@ -82,6 +86,11 @@ enum agent_type {
 	AGENT_DONE = 135,
 	AGENT_FOLLOWED = 136,
 	AGENT_WINDOW = 137, /* answers WINDOW_RUN, unless DONE does with a refusal */
+	/* Answers DIAL. Without an errno the connected socket is passed (SCM_RIGHTS) with the
+	 * frame's first byte, and no other descriptor ever is. */
+	AGENT_DIALED = 138,
+	AGENT_PORTS_LISTED = 139,
+	AGENT_PORT_NOTICE = 140, /* unasked: a port opened or closed */
 };
 
 /* Flags of EXEC. */
@@ -131,7 +140,8 @@ enum { AGENT_LISTED_LAST = 1, AGENT_LISTED_FLAGS = 1 };
 enum {
 	AGENT_HAS_CGROUPS = 1, /* a timeout and STOP reach children in other sessions for certain */
 	AGENT_HAS_TOOLS = 2,   /* EXEC_TOOL works */
-	AGENT_FEATURES = 3,
+	AGENT_HAS_PORTS = 4,   /* DIAL and PORTS work */
+	AGENT_FEATURES = 7,
 };
 
 enum agent_stream { AGENT_STREAM_OUT = 1, AGENT_STREAM_ERR = 2 };
@@ -347,6 +357,21 @@ struct agent_refused {
 	struct str message; /* no NUL; not trusted otherwise */
 };
 
+struct agent_dialed {
+	uint32_t tag;
+	uint32_t errno_value; /* 0: connected */
+};
+
+/* A listening TCP port. */
+struct agent_port {
+	uint16_t port;
+	uint8_t family;	     /* 4 or 6 */
+	uint8_t address[16]; /* as on the wire; of family 4 the first four bytes, the rest is 0 */
+	uint32_t uid;
+	uint32_t pid;	 /* 0: not known; then there is no name */
+	struct str name; /* of the program; at most AGENT_PORT_NAME_MAX, no NUL; not trusted */
+};
+
 /* Daemon to agent. */
 int agent_put_exec(struct buf *out, uint32_t process_id,
 		   const struct agent_exec_args *args) _must_check_;
@@ -368,6 +393,8 @@ int agent_put_detach(struct buf *out, uint32_t process_id) _must_check_;
 void agent_pack_empty(char dst[FRAME_HEADER_SIZE], enum agent_type type);
 int agent_put_window_run(struct buf *out, uint32_t process_id,
 			 const struct agent_window_args *args) _must_check_;
+int agent_put_dial(struct buf *out, uint32_t tag, uint16_t port) _must_check_;
+int agent_put_ports(struct buf *out, uint32_t tag) _must_check_;
 
 /* The size agent_put_exec() would need without stdin_bytes; SIZE_MAX when it is out of range. */
 size_t agent_exec_size(const struct agent_exec_args *args);
@@ -392,6 +419,8 @@ int agent_get_detach(const struct frame *frame) _must_check_;
 int agent_get_empty(const struct frame *frame) _must_check_; /* LET_GO, TAKE_BACK */
 int agent_get_window_run(const struct frame *frame, struct agent_window_run *ret) _must_check_;
 void agent_window_pointers(const struct agent_window_run *run, const char **env); /* envc + 1 */
+int agent_get_dial(const struct frame *frame, uint32_t *ret_tag, uint16_t *ret_port) _must_check_;
+int agent_get_ports(const struct frame *frame, uint32_t *ret_tag) _must_check_;
 
 /* Agent to daemon. */
 int agent_put_hello(struct buf *out, const struct agent_hello *hello) _must_check_;
@@ -405,6 +434,20 @@ int agent_put_refused(struct buf *out, const struct agent_refused *refused) _mus
 int agent_put_done(struct buf *out, const struct agent_done *done) _must_check_;
 int agent_put_followed(struct buf *out, const struct agent_followed *followed) _must_check_;
 int agent_put_window(struct buf *out, const struct agent_window *window) _must_check_;
+#define AGENT_DIALED_SIZE (FRAME_HEADER_SIZE + 8)
+/* For a sender that passes a descriptor with it: a message of its own, in no queue. */
+void agent_pack_dialed(char dst[AGENT_DIALED_SIZE], uint32_t tag, uint32_t errno_value);
+int agent_put_dialed(struct buf *out, const struct agent_dialed *dialed) _must_check_;
+int agent_put_port_notice(struct buf *out, const struct agent_port *port, bool opened) _must_check_;
+/* One frame: begin it, add the ports, end it. */
+struct agent_port_listing {
+	struct buf *out;
+	size_t start;
+	uint32_t count;
+};
+int agent_ports_begin(struct agent_port_listing *l, struct buf *out, uint32_t tag) _must_check_;
+int agent_ports_add(struct agent_port_listing *l, const struct agent_port *port) _must_check_;
+void agent_ports_end(struct agent_port_listing *l);
 /* LISTED: begin, add until -ENOBUFS (the frame is full: end it and begin another), end. */
 struct agent_listing {
 	struct buf *out;
@@ -428,6 +471,14 @@ int agent_get_listed(const struct frame *frame, uint32_t *ret_tag, bool *ret_las
 		     struct frame_reader *ret) _must_check_;
 /* 1: *ret is one process; 0: no more; -EPROTO. */
 int agent_next_listed(struct frame_reader *reader, struct agent_listed *ret) _must_check_;
+
+int agent_get_dialed(const struct frame *frame, struct agent_dialed *ret) _must_check_;
+int agent_get_port_notice(const struct frame *frame, struct agent_port *ret,
+			  bool *ret_opened) _must_check_;
+/* PORTS_LISTED: the tag and a reader for agent_next_port(): 1 one port, 0 no more, -EPROTO. */
+int agent_get_ports_listed(const struct frame *frame, uint32_t *ret_tag,
+			   struct frame_reader *ret) _must_check_;
+int agent_next_port(struct frame_reader *reader, struct agent_port *ret) _must_check_;
 
 /*
  * BOOT_FAILED is sent by the code that prepares the sandbox, between clone and exec: no allocation,

@@ -194,6 +194,13 @@ void snapshots_get(struct rest_call *call);
 void snapshots_delete(struct rest_call *call);
 void snapshots_restore(struct rest_call *call);
 void snapshots_fork(struct rest_call *call);
+void previews_create(struct rest_call *call);
+void previews_list(struct rest_call *call);
+void previews_get(struct rest_call *call);
+void previews_delete(struct rest_call *call);
+void previews_share(struct rest_call *call);
+void previews_unshare(struct rest_call *call);
+void ports_list(struct rest_call *call);
 void sandboxes_env(struct rest_call *call);
 void sandboxes_metrics(struct rest_call *call);
 void exec_run(struct rest_call *call);
@@ -260,6 +267,8 @@ void system_shutdown(struct rest_call *call);
 int input_read(struct rest_call *call, struct str *ret, struct err *err) _must_check_;
 
 /* Their bodies and answers. */
+extern const struct field preview_fields[], share_fields[], preview_answer[], preview_list_answer[],
+	share_answer[], port_list_answer[];
 extern const struct field pause_fields[], resume_fields[], snapshot_fields[], restore_fields[],
 	fork_fields[], snapshot_list_query[], snapshot_answer[], snapshot_list_answer[],
 	fork_answer[];

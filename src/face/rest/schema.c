@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the answers look like, for the OpenAPI document. */
 #include "face/rest/call.h"
+#include "service/preview.h"
 #include "service/sandbox.h"
 
 #define STRING(n, d)                                       \
@@ -59,10 +60,45 @@ const struct field sandbox_answer[] = {
 	MAYBE("pause_kind", STR, "freeze, hibernate; null while not paused"),
 	MAYBE("memory_preserved", BOOL, "whether processes go on where they were; null likewise"),
 	{ .name = "pool_checkout", .type = FIELD_OBJECT, .fields = checkout_members },
+	MAYBE("preview_url", STR, "of the port that the template shows from the start"),
 	MAYBE("last_error", STR, NULL),
 	{ .type = FIELD_END }
 };
 const struct field sandbox_list_answer[] = { LIST_OF(sandbox_answer), { .type = FIELD_END } };
+
+const struct field preview_answer[] = {
+	STRING("id", NULL),
+	STRING("sandbox_id", NULL),
+	INTEGER("port", NULL),
+	{ .name = "visibility",
+	  .type = FIELD_ENUM,
+	  .names = preview_visibility_names,
+	  .fallback = -1 },
+	{ .name = "host_header", .type = FIELD_ENUM, .names = preview_host_names, .fallback = -1 },
+	MAYBE("url", STR, "http://PORT-ID.<preview_domain>"),
+	{ .name = "created_at", .type = FIELD_TIME },
+	MAYBE("expires_at", TIME, "null: with the sandbox"),
+	INTEGER("share_tokens", NULL),
+	INTEGER("requests", NULL),
+	INTEGER("bytes_in", "of bodies, from visitors"),
+	INTEGER("bytes_out", "to visitors"),
+	INTEGER("connections", "made to the server inside"),
+	INTEGER("open", "requests and WebSockets just now"),
+	{ .type = FIELD_END }
+};
+const struct field preview_list_answer[] = { LIST_OF(preview_answer), { .type = FIELD_END } };
+const struct field share_answer[] = { STRING("preview_id", NULL),
+				      STRING("token", "shown once"),
+				      MAYBE("url", STR, "with the token in it"),
+				      { .name = "expires_at", .type = FIELD_TIME },
+				      { .type = FIELD_END } };
+static const struct field port_members[] = { INTEGER("port", NULL),
+					     STRING("address", "that it listens on"),
+					     INTEGER("uid", NULL),
+					     MAYBE("pid", INT, "null: not known"),
+					     MAYBE("process", STR, "its name; null: not known"),
+					     { .type = FIELD_END } };
+const struct field port_list_answer[] = { LIST_OF(port_members), { .type = FIELD_END } };
 
 const struct field snapshot_answer[] = {
 	STRING("id", NULL),
@@ -398,7 +434,8 @@ const struct field sandbox_usage_answer[] = { STRING("sandbox_id", NULL),
 const struct field event_answer[] = {
 	INTEGER("id", "grows; pass it as after, or Last-Event-ID, to go on behind it"),
 	STRING("type", "sandbox.STATE, sandbox.deadline, process.started, process.ended, "
-		       "snapshot.created, snapshot.deleted, webhook.disabled"),
+		       "snapshot.created, snapshot.deleted, webhook.disabled, port.opened, "
+		       "port.closed, preview.created, preview.deleted"),
 	{ .name = "at", .type = FIELD_TIME },
 	STRING("sandbox_id", NULL),
 	MAYBE("external_workspace_id", STR, NULL),

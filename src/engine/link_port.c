@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Ports inside: dialled, listed, and told of when they open. The socket of a dial comes with its
+ * answer, as the one descriptor an agent may ever pass; anything else ends the link.
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <sys/socket.h>
+
+#include "engine/link_state.h"
+#include "net/foreign.h"
+
+#define PASSED_MAX 8 /* room for what must not come, so that it can be closed */
+
+/* Takes over what came. false: more than one, or something else. */
+static bool take_passed(struct link *link, struct msghdr *message)
+{
+	bool ok = !(message->msg_flags & MSG_CTRUNC);
+
+	for (struct cmsghdr *c = CMSG_FIRSTHDR(message); c; c = CMSG_NXTHDR(message, c)) {
+		size_t count = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+
+		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS) {
+			ok = false;
+			continue;
+		}
+		for (size_t i = 0; i < count; i++) {
+			int fd;
+
+			memcpy(&fd, CMSG_DATA(c) + i * sizeof(fd), sizeof(fd));
+			if (link->passed_fd < 0) {
+				link->passed_fd = fd;
+			} else {
+				foreign_close(fd);
+				ok = false;
+			}
+		}
+	}
+	return ok;
+}
+
+ssize_t link_receive(struct link *link, char *at, size_t want)
+{
+	union {
+		struct cmsghdr header;
+		char space[CMSG_SPACE(PASSED_MAX * sizeof(int))];
+	} control;
+	struct iovec iov = { at, want };
+	struct msghdr message = { .msg_iov = &iov,
+				  .msg_iovlen = 1,
+				  .msg_control = &control,
+				  .msg_controllen = sizeof(control.space) };
+	ssize_t n = recvmsg(link->fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+
+	if (n < 0)
+		return -errno;
+	if (message.msg_controllen && !take_passed(link, &message))
+		return -EPROTO;
+	return n;
+}
+
+static int check_ports(const struct link *link, struct err *err)
+{
+	if (link_check_ready(link, err) < 0)
+		return -1;
+	if (!(link->features & AGENT_HAS_PORTS))
+		return err_set(err, ERR_UNSUPPORTED,
+			       "this sandbox was started by a version without previews");
+	return 0;
+}
+
+/* ---- dial ---- */
+
+int link_dial(struct link *link, uint16_t port, link_dial_fn done, void *arg, struct err *err)
+{
+	size_t before = buf_len(&link->out);
+	struct link_request *request;
+
+	if (check_ports(link, err) < 0)
+		return -1;
+	request = link_request_new(link, arg, err);
+	if (!request)
+		return -1;
+	request->dialed = done;
+	if (link_commit(link, before, agent_put_dial(&link->out, request->node.id, port), err) == 0)
+		return 0;
+	link_request_free(link, request);
+	return -1;
+}
+
+int link_on_dialed(struct link *link, const struct frame *frame)
+{
+	struct link_request *request;
+	struct agent_dialed dialed;
+	link_dial_fn done;
+	struct err err;
+	void *arg;
+
+	if (agent_get_dialed(frame, &dialed) < 0)
+		return link_protocol_error(link, "bad dial frame");
+	request = link_request_find(link, dialed.tag);
+	if (!request || !request->dialed)
+		return link_protocol_error(link, "a connection nobody asked for");
+	if (dialed.errno_value) {
+		(void)err_set_errno(
+			&err, dialed.errno_value == EAGAIN ? ERR_UNAVAILABLE : ERR_PORT_CLOSED,
+			(int)dialed.errno_value, "nothing answers on this port");
+		link_request_fail(link, request, &err);
+		return 0;
+	}
+	if (link->passed_fd < 0 || foreign_check(link->passed_fd) < 0)
+		return link_protocol_error(link, "a dial without its connection");
+	done = request->dialed;
+	arg = request->arg;
+	link_request_free(link, request);
+	done(arg, TAKE_FD(link->passed_fd), NULL);
+	return 0;
+}
+
+/* ---- lists and notices ---- */
+
+struct port_text {
+	char address[INET6_ADDRSTRLEN];
+	char process[AGENT_PORT_NAME_MAX + 1];
+};
+
+static struct link_port port_of(const struct agent_port *from, struct port_text *text)
+{
+	struct link_port port = { .port = from->port,
+				  .address = text->address,
+				  .uid = from->uid,
+				  .pid = from->pid,
+				  .process = text->process };
+
+	if (!inet_ntop(from->family == 6 ? AF_INET6 : AF_INET, from->address, text->address,
+		       sizeof(text->address)))
+		text->address[0] = '\0';
+	(void)link_clean(text->process, from->name);
+	return port;
+}
+
+int link_ports(struct link *link, link_ports_fn each, void *arg, struct err *err)
+{
+	size_t before = buf_len(&link->out);
+	struct link_request *request;
+
+	if (check_ports(link, err) < 0)
+		return -1;
+	request = link_request_new(link, arg, err);
+	if (!request)
+		return -1;
+	request->ports = each;
+	if (link_commit(link, before, agent_put_ports(&link->out, request->node.id), err) == 0)
+		return 0;
+	link_request_free(link, request);
+	return -1;
+}
+
+int link_on_ports(struct link *link, const struct frame *frame)
+{
+	struct link_request *request;
+	struct frame_reader reader;
+	struct agent_port found;
+	struct port_text text;
+	uint32_t tag;
+	int r;
+
+	if (agent_get_ports_listed(frame, &tag, &reader) < 0)
+		return link_protocol_error(link, "bad list of ports");
+	request = link_request_find(link, tag);
+	if (!request || !request->ports)
+		return link_protocol_error(link, "ports nobody asked for");
+	while ((r = agent_next_port(&reader, &found)) > 0) {
+		struct link_port port = port_of(&found, &text);
+
+		if (++request->listed > AGENT_PORTS_MAX)
+			return link_protocol_error(link, "too many ports");
+		request->ports(request->arg, &port, NULL);
+		if (link->state == LINK_GONE) /* freed in there; the rest comes with that */
+			return 0;
+	}
+	if (r < 0)
+		return link_protocol_error(link, "bad list of ports");
+	link_request_fail(link, request, NULL);
+	return 0;
+}
+
+int link_on_port_notice(struct link *link, const struct frame *frame)
+{
+	struct agent_port found;
+	struct port_text text;
+	struct link_port port;
+	bool opened;
+
+	if (agent_get_port_notice(frame, &found, &opened) < 0)
+		return link_protocol_error(link, "bad port notice");
+	port = port_of(&found, &text);
+	if (link->hooks.on_port)
+		link->hooks.on_port(link->arg, &port, opened);
+	return 0;
+}

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The preview face: requests to "PORT-ID.<domain>", or with Cay-Sandbox-Id and Cay-Sandbox-Port,
+ * go to the server on that port inside that sandbox. Nothing of ours goes along: tokens, keys and
+ * our headers are taken off, what others sent in their place is replaced.
+ */
+#ifndef CAY_FACE_PREVIEW_PREVIEW_H
+#define CAY_FACE_PREVIEW_PREVIEW_H
+
+#include "base/macro.h"
+
+struct http_req;
+struct http_server;
+struct loop;
+struct preview_face;
+struct service;
+
+struct preview_config {
+	struct loop *loop;
+	struct service *service;
+	const char *domain;	   /* "cay.localhost", lower case; a Host below it is ours */
+	const char *scheme;	   /* "http", or "https" when somebody in front speaks TLS */
+	const char *suffix;	   /* behind "PORT-ID" in an address: ".cay.localhost:7070" */
+	const char *allowed_hosts; /* for requests routed by header, besides loopback names */
+};
+
+int preview_new(const struct preview_config *config, struct preview_face **ret) _must_check_;
+void preview_free(struct preview_face *face); /* cuts what runs; before the service closes */
+void preview_set_server(struct preview_face *face, struct http_server *server);
+/* For the dispatcher. */
+bool preview_takes(void *face, const struct http_req *req);
+void preview_handle(void *face, struct http_req *req);
+
+/* For /metrics. */
+struct preview_figures {
+	uint64_t requests, failures, reused, retried, tunnels;
+	uint32_t idle_connections, open_tunnels;
+};
+void preview_figures(const struct preview_face *face, struct preview_figures *ret);
+
+#endif

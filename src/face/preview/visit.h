@@ -1,0 +1,87 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Inside src/face/preview only. address.c is pure: who is meant, and what is taken off. */
+#ifndef CAY_FACE_PREVIEW_VISIT_H
+#define CAY_FACE_PREVIEW_VISIT_H
+
+#include "base/buf.h"
+#include "face/hosts.h"
+#include "face/preview/preview.h"
+#include "http/proxy.h"
+#include "http/server.h"
+#include "service/port.h"
+#include "service/preview.h"
+#include "service/service.h"
+
+#define TOKEN_QUERY "cay_token"
+#define TOKEN_COOKIE "cay_preview"
+#define HOP_SIZE 17
+#define GUESS_SLOTS 1024
+#define GUESSES_PER_MINUTE 30 /* wrong tokens and unknown sandboxes of one client */
+
+struct guess {
+	uint64_t who; /* 0: free */
+	int64_t minute;
+	uint32_t count;
+};
+
+/* Owner: the daemon's wiring. */
+struct preview_face {
+	struct preview_config config;
+	struct service *service;
+	struct http_server *server;
+	struct proxy *proxy;
+	struct face_hosts hosts; /* for requests routed by header */
+	struct visit *visits;
+	struct buf out;
+	char hop[HOP_SIZE]; /* marks what went through us: it must not come again */
+	struct guess guesses[GUESS_SLOTS];
+	uint64_t requests, failures;
+};
+
+/* Who and what a request is for. Views into the request. */
+struct address {
+	struct str id;
+	uint16_t port;
+	bool by_header;
+};
+
+enum address_kind { ADDRESS_NONE, ADDRESS_OK, ADDRESS_BAD };
+/* BAD: below our domain, or with our headers, but of no preview. */
+enum address_kind address_find(const char *domain, const struct http_req *req, struct address *ret);
+
+struct credentials {
+	struct str key;	  /* an API key of ours; empty: none */
+	struct str token; /* a share token */
+	bool by_query;
+};
+int credentials_find(const struct http_req *req, struct credentials *ret) _must_check_;
+/* The request's target without our token, in its arena; NULL: no memory. */
+char *address_path(const struct http_req *req, bool by_query);
+bool address_is_key(struct str text);
+
+/* One request. Owner: face->visits until it has ended. */
+struct visit {
+	struct visit *prev, *next;
+	struct preview_face *face;
+	slot_handle req;
+	struct preview_grant grant;
+	uint16_t port;
+	struct sandbox_wait *wait;
+	struct port_dial *dial;
+	slot_handle exchange;
+	bool counted;
+	bool by_query;
+	struct str origin_host; /* with host_header localhost: Origin of this host is rewritten */
+	struct str own_origin;
+	struct http_header extra[8];
+};
+bool visit_pass(void *visit, const struct http_header *header, struct str *value);
+
+/* page.c */
+void page_error(struct preview_face *face, struct http_req *req, const struct err *err);
+
+/* guess.c */
+bool guess_allowed(struct preview_face *face, struct str peer);
+void guess_wrong(struct preview_face *face, struct str peer);
+
+#endif
