@@ -161,10 +161,12 @@ static int open_front(struct wiring *wiring, int listen_fd, int redirect_fd, str
 					  .service = wiring->service,
 					  .domain = wiring->previews.domain,
 					  .suffix = wiring->previews.suffix,
+					  .foreign_port = E2B_ENVD_PORT,
 					  .allowed_hosts = wiring->config->allowed_hosts };
 	struct e2b_config e2b = { .service = wiring->service,
 				  .allowed_hosts = config.allowed_hosts,
-				  .port = config.port };
+				  .port = config.port,
+				  .domain = wiring->previews.suffix + 1 };
 	int r = rest_new(&config, &wiring->rest);
 
 	if (secure_new(wiring->config, wiring->loop, config.port, &wiring->secure, err) < 0)
@@ -175,9 +177,10 @@ static int open_front(struct wiring *wiring, int listen_fd, int redirect_fd, str
 		r = e2b_new(&e2b, &wiring->e2b);
 	if (r == 0)
 		r = preview_new(&preview, &wiring->preview);
+	/* Before paths count: whatever is asked of a preview's host is the preview's. */
+	dispatch_add(&wiring->dispatch, preview_takes, preview_handle, wiring->preview);
 	dispatch_add(&wiring->dispatch, e2b_takes, e2b_handle, wiring->e2b);
 	/* Faces that own certain hosts or headers go before this line; the last takes the rest. */
-	dispatch_add(&wiring->dispatch, preview_takes, preview_handle, wiring->preview);
 	dispatch_add(&wiring->dispatch, NULL, rest_handle, wiring->rest);
 	if (r == 0)
 		r = http_server_new(wiring->loop, &http_limits_default, dispatch_handle,

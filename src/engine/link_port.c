@@ -95,6 +95,7 @@ int link_on_dialed(struct link *link, const struct frame *frame)
 	link_dial_fn done;
 	struct err err;
 	void *arg;
+	int r;
 
 	if (agent_get_dialed(frame, &dialed) < 0)
 		return link_protocol_error(link, "bad dial frame");
@@ -108,7 +109,15 @@ int link_on_dialed(struct link *link, const struct frame *frame)
 		link_request_fail(link, request, &err);
 		return 0;
 	}
-	if (link->passed_fd < 0 || foreign_check(link->passed_fd) < 0)
+	r = link->passed_fd < 0 ? -EPROTO : foreign_check(link->passed_fd);
+	if (r == -ENOTCONN) {
+		foreign_close(TAKE_FD(link->passed_fd));
+		(void)err_set_errno(&err, ERR_PORT_CLOSED, ECONNRESET,
+				    "the server closed the connection at once");
+		link_request_fail(link, request, &err);
+		return 0;
+	}
+	if (r < 0)
 		return link_protocol_error(link, "a dial without its connection");
 	done = request->dialed;
 	arg = request->arg;

@@ -21,9 +21,10 @@ int foreign_check(int fd)
 	int domain = option(fd, SO_DOMAIN), one = 1;
 
 	if ((domain != AF_INET && domain != AF_INET6) || option(fd, SO_TYPE) != SOCK_STREAM ||
-	    option(fd, SO_PROTOCOL) != IPPROTO_TCP || option(fd, SO_ACCEPTCONN) != 0 ||
-	    getpeername(fd, (struct sockaddr *)&peer, &size) < 0)
+	    option(fd, SO_PROTOCOL) != IPPROTO_TCP || option(fd, SO_ACCEPTCONN) != 0)
 		return -EPROTO;
+	if (getpeername(fd, (struct sockaddr *)&peer, &size) < 0)
+		return -ENOTCONN;
 	(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
 	return 0;
 }

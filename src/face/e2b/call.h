@@ -16,7 +16,6 @@
 #define E2B_BODY_LIMIT (1024 * 1024)
 #define E2B_RPC_LIMIT (4 * 1024 * 1024) /* input for a program comes in base64 */
 #define E2B_ANSWER_LIMIT (48 * 1024 * 1024)
-#define E2B_ENVD_PORT 49983
 #define E2B_ENVD_VERSION "0.6.13" /* the newest that clients look for: all they know is there */
 #define E2B_USER "user"
 #define E2B_TIMEOUT_SEC 300   /* of a sandbox, when none is told */

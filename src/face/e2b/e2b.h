@@ -10,6 +10,8 @@
 
 #include "base/macro.h"
 
+#define E2B_ENVD_PORT 49983 /* of every sandbox, on its preview host or by header: envd */
+
 struct e2b;
 struct http_req;
 struct http_server;

@@ -423,7 +423,12 @@ bool preview_takes(void *ctx, const struct http_req *req)
 	const struct preview_face *face = ctx;
 	struct address address;
 
-	return address_find(face->config.domain, req, &address) != ADDRESS_NONE;
+	enum address_kind kind = address_find(face->config.domain, req, &address);
+
+	if (kind == ADDRESS_OK)
+		return address.port != face->config.foreign_port;
+	/* One that cannot be right is explained here, but not to clients of the other face. */
+	return kind == ADDRESS_BAD && !http_req_header(req, "e2b-sandbox-id");
 }
 
 /* ---- life ---- */
