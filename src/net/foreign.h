@@ -14,8 +14,8 @@
 
 #include "base/macro.h"
 
-/* 0: a connected TCP socket, its delay switched off. -ENOTCONN: it is not, or not any more: its peer
- * may have reset it by now. -EPROTO: something else. */
+/* 0: a connected TCP socket, its delay switched off. -ENOTCONN: it is not, or not any more: its
+ * peer may have reset it by now. -EPROTO: something else. */
 int foreign_check(int fd) _must_check_;
 /* Never waits. Bytes the peer has not taken yet are thrown away. */
 void foreign_close(int fd);
