@@ -21,7 +21,7 @@ struct preview_config {
 	const char *domain;	   /* "cay.localhost", lower case; a Host below it is ours */
 	const char *scheme;	   /* "http", or "https" when somebody in front speaks TLS */
 	const char *suffix;	   /* behind "PORT-ID" in an address: ".cay.localhost:7070" */
-	uint16_t foreign_port; /* of every sandbox: another face's */
+	uint16_t foreign_port;	   /* of every sandbox: another face's */
 	const char *allowed_hosts; /* for requests routed by header, besides loopback names */
 };
 
