@@ -59,8 +59,8 @@ struct service_config {
 	uint32_t webhook_attempts;
 	uint32_t webhook_retry_ms;    /* the first time; then it doubles */
 	uint32_t webhook_disable_sec; /* nothing got through for so long: it is disabled */
-	const char *preview_scheme; /* "http" */
-	const char *preview_suffix; /* ".cay.localhost:7070"; NULL: previews have no address */
+	const char *preview_scheme;   /* "http" */
+	const char *preview_suffix;   /* ".cay.localhost:7070"; NULL: previews have no address */
 };
 
 /* Opens the state and the engines and starts to find the sandboxes again. The config's strings must
