@@ -312,6 +312,14 @@ static int print_json(struct cli *cli, const struct up *up, struct err *err)
 	return 0;
 }
 
+/* What programs written for E2B need; the key itself stays in its file. */
+static void print_e2b(const struct cli *cli, const struct up *up)
+{
+	(void)printf("  e2b   export E2B_API_URL=%s\n", cli->url);
+	(void)printf("        export E2B_SANDBOX_URL=%s\n", cli->url);
+	(void)printf("        export E2B_API_KEY=$(sed s/cay_/e2b_/ %s/admin.key)\n", up->state);
+}
+
 static int print_ready(struct cli *cli, const struct up *up, struct err *err)
 {
 	bool c = cli->color_out, other = strcmp(up->state, CLI_DEFAULT_STATE) != 0;
@@ -335,6 +343,7 @@ static int print_ready(struct cli *cli, const struct up *up, struct err *err)
 	else
 		(void)printf("  next  cay run -- echo hello\n");
 	(void)printf("        cay help\n        cay down\n");
+	print_e2b(cli, up);
 	(void)fflush(stdout);
 	return 0;
 }

@@ -140,6 +140,15 @@ static void read_admin_key(void)
 	world.admin[strcspn(world.admin, "\n")] = '\0';
 }
 
+static void handle(void *ctx, struct http_req *req)
+{
+	(void)ctx;
+	if (e2b_takes(world.e2b, req))
+		e2b_handle(world.e2b, req);
+	else
+		rest_handle(world.rest, req);
+}
+
 void world_start(void)
 {
 	struct rest_config config;
@@ -154,10 +163,11 @@ void world_start(void)
 				       .beat_ms = world.beat_ms,
 				       .on_shutdown = on_shutdown };
 	assert_int_equal(rest_new(&config, &world.rest), 0);
-	assert_int_equal(http_server_new(world.loop, &http_limits_default, rest_handle, world.rest,
-					 &world.server),
-			 0);
+	assert_int_equal(e2b_new(&(struct e2b_config){ .service = world.service }, &world.e2b), 0);
+	assert_int_equal(
+		http_server_new(world.loop, &http_limits_default, handle, NULL, &world.server), 0);
 	rest_set_server(world.rest, world.server);
+	e2b_set_server(world.e2b, world.server);
 	read_admin_key();
 	for (int i = 0; i < 1000 && !service_ready(world.service, &err); i++)
 		loop_turn(world.loop, 5);
@@ -167,9 +177,11 @@ void world_start(void)
 void world_stop(void)
 {
 	rest_set_server(world.rest, NULL);
+	e2b_set_server(world.e2b, NULL);
 	http_server_free(world.server);
 	service_close(world.service);
 	rest_free(world.rest);
+	e2b_free(world.e2b);
 	world.server = NULL;
 	world.service = NULL;
 	world.rest = NULL;
@@ -227,45 +239,51 @@ int world_teardown(void **state)
 
 /* ---- requests ---- */
 
-void request_send(struct request *req, const char *key, const char *method, const char *path,
-		  const char *headers, const char *body)
+void request_send_bytes(struct request *req, const char *key, const char *method, const char *path,
+			const char *headers, struct str body)
 {
 	char auth[128] = "";
-	int ends[2];
-	char *text = NULL;
-	int n;
+	struct buf text;
+	int ends[2], r;
 
 	if (key)
 		(void)snprintf(auth, sizeof(auth), "Authorization: Bearer %s\r\n", key);
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends),
 			 0);
 	assert_int_equal(http_server_adopt(world.server, ends[1]), 0);
-	if (body)
-		n = asprintf(&text,
-			     "%s %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n%s%s"
-			     "%sContent-Length: %zu\r\n\r\n%s",
-			     method, path, auth, headers ? headers : "",
-			     headers && strstr(headers, "Content-Type")
-				     ? ""
-				     : "Content-Type: application/json\r\n",
-			     strlen(body), body);
-	else
-		n = asprintf(&text, "%s %s HTTP/1.1\r\n%sConnection: close\r\n%s%s\r\n", method,
-			     path, headers && strstr(headers, "Host:") ? "" : "Host: localhost\r\n",
-			     auth, headers ? headers : "");
-	assert_true(n > 0);
+	buf_init(&text, body.n + 65536);
+	r = buf_printf(&text, "%s %s HTTP/1.1\r\n%sConnection: close\r\n%s%s", method, path,
+		       headers && strstr(headers, "Host:") ? "" : "Host: localhost\r\n", auth,
+		       headers ? headers : "");
+	if (r == 0 && body.p)
+		r = buf_printf(&text, "%sContent-Length: %zu\r\n",
+			       headers && strstr(headers, "Content-Type")
+				       ? ""
+				       : "Content-Type: application/json\r\n",
+			       body.n);
+	if (r == 0)
+		r = buf_puts(&text, "\r\n");
+	if (r == 0)
+		r = buf_append(&text, body.p, body.n);
+	assert_int_equal(r, 0);
 	*req = (struct request){ .fd = ends[0] };
-	for (int at = 0; at < n;) {
-		ssize_t r = write(req->fd, text + at, (size_t)(n - at));
+	while (buf_len(&text)) {
+		ssize_t n = write(req->fd, buf_data(&text), buf_len(&text));
 
-		if (r < 0 && errno == EAGAIN)
+		if (n < 0 && errno == EAGAIN)
 			loop_turn(world.loop, 1);
-		else if (r < 0)
+		else if (n < 0)
 			break; /* refused before the end: the answer tells */
 		else
-			at += (int)r;
+			buf_consume(&text, (size_t)n);
 	}
-	free(text);
+	buf_done(&text);
+}
+
+void request_send(struct request *req, const char *key, const char *method, const char *path,
+		  const char *headers, const char *body)
+{
+	request_send_bytes(req, key, method, path, headers, str_of(body));
 }
 
 static void pump(struct request *req)

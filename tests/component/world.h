@@ -12,6 +12,7 @@
 
 #include "base/json.h"
 #include "engine/fake/fake.h"
+#include "face/e2b/e2b.h"
 #include "face/rest/rest.h"
 #include "http/server.h"
 #include "service/service.h"
@@ -22,6 +23,7 @@ struct world {
 	struct loop *loop;
 	struct service *service;
 	struct rest *rest;
+	struct e2b *e2b;
 	struct http_server *server;
 	struct service_config config;
 	struct engine *engine; /* survives world_restart() */
@@ -64,6 +66,9 @@ struct answer {
 /* key NULL: none. headers: extra lines with CRLF, or NULL. body NULL: none. */
 void request_send(struct request *req, const char *key, const char *method, const char *path,
 		  const char *headers, const char *body);
+/* The same with any bytes; p NULL: none. */
+void request_send_bytes(struct request *req, const char *key, const char *method, const char *path,
+			const char *headers, struct str body);
 void request_wait(struct request *req, struct answer *ret); /* fails the test after 5 s */
 /* Until the text has come, somewhere behind what was looked for before. Fails after 5 s. */
 const char *request_until(struct request *req, const char *text);

@@ -132,7 +132,7 @@ void e2b_answer_send(struct e2b_call *call, int status, struct json_writer *w)
 
 /* ---- errors ---- */
 
-bool error_is_about(const struct err *err, const char *field)
+bool e2b_error_is_about(const struct err *err, const char *field)
 {
 	size_t n = strlen(field);
 
@@ -142,10 +142,10 @@ bool error_is_about(const struct err *err, const char *field)
 
 static bool unknown_user(const struct err *err)
 {
-	return error_is_about(err, "user") || error_is_about(err, "owner");
+	return e2b_error_is_about(err, "user") || e2b_error_is_about(err, "owner");
 }
 
-int error_status(const struct err *err)
+int e2b_error_status(const struct err *err)
 {
 	int status = err_http_status(err->code);
 
@@ -165,7 +165,7 @@ int error_status(const struct err *err)
 	}
 }
 
-const char *error_rpc_code(const struct err *err)
+const char *e2b_error_rpc_code(const struct err *err)
 {
 	static const struct {
 		int status;
@@ -178,7 +178,7 @@ const char *error_rpc_code(const struct err *err)
 		{ 502, "unavailable" },		{ 503, "unavailable" },
 		{ 504, "deadline_exceeded" },	{ 507, "resource_exhausted" },
 	};
-	int status = error_status(err);
+	int status = e2b_error_status(err);
 
 	if (err->code == ERR_FILE_EXISTS)
 		return "already_exists";
@@ -188,13 +188,13 @@ const char *error_rpc_code(const struct err *err)
 	return status < 500 ? "invalid_argument" : "internal";
 }
 
-void error_message(const struct err *err, const char *user, char *dst, size_t size)
+void e2b_error_message(const struct err *err, const char *user, char *dst, size_t size)
 {
 	const char *at = strrchr(err->message, ':');
 
 	if (unknown_user(err) && user)
 		(void)snprintf(dst, size, "invalid username: '%s'", user);
-	else if (error_is_about(err, "cwd") && err->errno_value == ENOENT && at)
+	else if (e2b_error_is_about(err, "cwd") && err->errno_value == ENOENT && at)
 		(void)snprintf(dst, size, "cwd '%s' does not exist", at + 2);
 	else
 		(void)snprintf(dst, size, "%s", err->message);
@@ -259,16 +259,16 @@ void e2b_answer_error(struct e2b_call *call, const struct err *err)
 {
 	const char *user = call->user[0] ? call->user : NULL;
 	char message[ERR_MESSAGE_MAX + 128];
-	int status = error_status(err);
+	int status = e2b_error_status(err);
 
-	error_message(err, user, message, sizeof(message));
+	e2b_error_message(err, user, message, sizeof(message));
 	if (status >= 500 && status != 501 && status != 507)
 		log_warn("%s %.*s: %s: %s", call->req->id, (int)MIN(call->req->path.n, 200),
 			 call->req->path.p, err_name(err->code), err->message);
 	if (call->style == E2B_STREAM)
-		answer_stream(call, error_rpc_code(err), message);
+		answer_stream(call, e2b_error_rpc_code(err), message);
 	else if (call->style == E2B_UNARY)
-		answer_rpc(call, status, error_rpc_code(err), message);
+		answer_rpc(call, status, e2b_error_rpc_code(err), message);
 	else
 		answer_plain(call, status, message);
 }

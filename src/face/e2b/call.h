@@ -111,12 +111,12 @@ void e2b_answer_error(struct e2b_call *call, const struct err *err);
 void e2b_answer_status(struct e2b_call *call, int status, const char *fmt, ...) _printf_(3, 4);
 /* envd's proxy: there is no such sandbox, or it does not run. */
 void e2b_answer_no_sandbox(struct e2b_call *call, struct str id, const char *message);
-int error_status(const struct err *err);
-const char *error_rpc_code(const struct err *err);
+int e2b_error_status(const struct err *err);
+const char *e2b_error_rpc_code(const struct err *err);
 /* What clients read: E2B's own words where they compare them. */
-void error_message(const struct err *err, const char *user, char *dst, size_t size);
+void e2b_error_message(const struct err *err, const char *user, char *dst, size_t size);
 /* Which field the error is about: what stands before its first colon. */
-bool error_is_about(const struct err *err, const char *field);
+bool e2b_error_is_about(const struct err *err, const char *field);
 
 /* ---- e2b.c ---- */
 
@@ -131,8 +131,10 @@ bool call_bool(struct e2b_call *call, const char *key, bool fallback, bool *ok);
 struct str call_str(struct e2b_call *call, const char *key, bool *ok);
 /* Query parameters; malformed: answered, and *ok false. */
 struct str call_query(struct e2b_call *call, const char *key, bool *ok);
-const struct json *json_get(const struct json *object, const char *key); /* NULL: absent or null */
-struct str json_get_str(const struct json *object, const char *key); /* p NULL: no string there */
+const struct json *e2b_json_get(const struct json *object,
+				const char *key); /* NULL: absent or null */
+struct str e2b_json_get_str(const struct json *object,
+			    const char *key); /* p NULL: no string there */
 
 /* ---- what stands for a sandbox (session.c) ---- */
 
@@ -164,7 +166,7 @@ void e2b_templates_tags(struct e2b_call *call);
 void e2b_metrics_of_one(struct e2b_call *call);
 void e2b_metrics_of_many(struct e2b_call *call);
 void e2b_logs_read(struct e2b_call *call);
-void not_here(struct e2b_call *call); /* a part of E2B that the product does not have */
+void e2b_not_here(struct e2b_call *call); /* a part of E2B that the product does not have */
 
 /* "ns/name:tag" without what is around the name. */
 struct str template_name_of(struct str id);

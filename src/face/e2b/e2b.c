@@ -47,7 +47,7 @@ void e2b_set_server(struct e2b *e2b, struct http_server *server)
 
 /* ---- what is asked for ---- */
 
-const struct json *json_get(const struct json *object, const char *key)
+const struct json *e2b_json_get(const struct json *object, const char *key)
 {
 	const struct json *value;
 	const char *name;
@@ -61,9 +61,9 @@ const struct json *json_get(const struct json *object, const char *key)
 	return NULL;
 }
 
-struct str json_get_str(const struct json *object, const char *key)
+struct str e2b_json_get_str(const struct json *object, const char *key)
 {
-	const struct json *value = json_get(object, key);
+	const struct json *value = e2b_json_get(object, key);
 
 	return value && json_type(value) == JSON_STRING ? json_str(value) : (struct str){ NULL, 0 };
 }
@@ -87,7 +87,7 @@ const struct json *call_member(struct e2b_call *call, const char *key, enum json
 		[JSON_STRING] = "must be a string",    [JSON_ARRAY] = "must be an array",
 		[JSON_OBJECT] = "must be an object",
 	};
-	const struct json *value = *ok ? json_get(call->doc, key) : NULL;
+	const struct json *value = *ok ? e2b_json_get(call->doc, key) : NULL;
 
 	if (!value || json_type(value) == type)
 		return value;

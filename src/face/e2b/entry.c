@@ -159,8 +159,8 @@ static void put_permissions(struct json_writer *w, struct str type, unsigned mod
 static void put_owner(struct json_writer *w, const char *key, const struct json *entry,
 		      const char *name, const char *id)
 {
-	const struct json *number = json_get(entry, id);
-	struct str text = json_get_str(entry, name);
+	const struct json *number = e2b_json_get(entry, id);
+	struct str text = e2b_json_get_str(entry, name);
 	char digits[24] = "";
 
 	if (!text.n && number && json_type(number) == JSON_INT)
@@ -170,30 +170,31 @@ static void put_owner(struct json_writer *w, const char *key, const struct json 
 
 void entry_write(struct json_writer *w, const char *key, const struct json *entry)
 {
-	const struct json *size = json_get(entry, "size"), *marks = json_get(entry, "marks");
-	struct str type = json_get_str(entry, "type");
-	struct str behind = json_get_str(entry, "target_type");
-	struct str resolved = json_get_str(entry, "target_path");
-	unsigned mode = octal(json_get_str(entry, "mode"));
+	const struct json *size = e2b_json_get(entry, "size"),
+			  *marks = e2b_json_get(entry, "marks");
+	struct str type = e2b_json_get_str(entry, "type");
+	struct str behind = e2b_json_get_str(entry, "target_type");
+	struct str resolved = e2b_json_get_str(entry, "target_path");
+	unsigned mode = octal(e2b_json_get_str(entry, "mode"));
 	bool link = str_is(type, "symlink");
 	char digits[24];
 
 	(void)snprintf(digits, sizeof(digits), "%lld", size ? (long long)json_int(size) : 0);
 	json_begin_object(w, key);
-	json_put_str(w, "name", json_get_str(entry, "name"));
+	json_put_str(w, "name", e2b_json_get_str(entry, "name"));
 	json_put_text(w, "type", type_name(link ? behind : type));
-	json_put_str(w, "path", json_get_str(entry, "path"));
+	json_put_str(w, "path", e2b_json_get_str(entry, "path"));
 	json_put_text(w, "size", digits);
 	json_put_int(w, "mode",
-		     (link && resolved.n ? octal(json_get_str(entry, "target_mode")) : mode) &
+		     (link && resolved.n ? octal(e2b_json_get_str(entry, "target_mode")) : mode) &
 			     0777);
 	put_permissions(w, type, mode);
 	put_owner(w, "owner", entry, "user", "uid");
 	put_owner(w, "group", entry, "group", "gid");
-	json_put_str(w, "modifiedTime", json_get_str(entry, "modified_at"));
+	json_put_str(w, "modifiedTime", e2b_json_get_str(entry, "modified_at"));
 	if (link)
 		json_put_str(w, "symlinkTarget",
-			     resolved.n ? resolved : json_get_str(entry, "path"));
+			     resolved.n ? resolved : e2b_json_get_str(entry, "path"));
 	if (marks)
 		put_metadata(w, marks);
 	json_end_object(w);

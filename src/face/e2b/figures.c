@@ -35,16 +35,16 @@ static void write_figures(const struct sandbox *sandbox, const struct figures *f
 
 static int64_t int_of(const struct json *object, const char *key)
 {
-	const struct json *value = json_get(object, key);
+	const struct json *value = e2b_json_get(object, key);
 
 	return value && json_type(value) == JSON_INT ? json_int(value) : 0;
 }
 
 static bool read_sample(const struct json *sample, struct figures *ret)
 {
-	const struct json *cpu = json_get(sample, "cpu_percent");
+	const struct json *cpu = e2b_json_get(sample, "cpu_percent");
 
-	if (time_from_rfc3339(json_get_str(sample, "at"), &ret->at_ms) < 0)
+	if (time_from_rfc3339(e2b_json_get_str(sample, "at"), &ret->at_ms) < 0)
 		return false;
 	ret->cpu_percent = 0;
 	if (cpu && json_type(cpu) == JSON_REAL)

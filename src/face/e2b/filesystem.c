@@ -20,7 +20,7 @@ static void translate(struct e2b_call *call, const struct operation *o, struct s
 	struct json_writer w;
 	struct err err;
 	_cleanup_json_ struct json *doc = json_parse(json.n ? json : STR_LIT("{}"), &err);
-	const struct json *list = json_get(doc, "data");
+	const struct json *list = e2b_json_get(doc, "data");
 
 	if (!doc) {
 		e2b_answer_error(call, &err);

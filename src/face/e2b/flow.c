@@ -212,9 +212,9 @@ void flow_end(struct flow *flow, const struct err *err)
 	if (!flow->begun)
 		flow_begin(flow);
 	if (err)
-		error_message(err, flow->user[0] ? flow->user : NULL, message, sizeof(message));
+		e2b_error_message(err, flow->user[0] ? flow->user : NULL, message, sizeof(message));
 	buf_clear(out);
-	r = envelope_end(out, err ? error_rpc_code(err) : NULL, message);
+	r = envelope_end(out, err ? e2b_error_rpc_code(err) : NULL, message);
 	if (r == 0)
 		send_bytes(flow, buf_str(out));
 	req = leave(flow);

@@ -157,7 +157,7 @@ void e2b_life_pause(struct e2b_call *call)
 static void write_failure(struct json_writer *w, const struct err *err)
 {
 	json_begin_object(w, "error");
-	json_put_int(w, "code", err ? error_status(err) : 500);
+	json_put_int(w, "code", err ? e2b_error_status(err) : 500);
 	json_put_text(w, "message", err ? err->message : "the fork failed");
 	json_end_object(w);
 }

@@ -165,14 +165,14 @@ static void put_strings(struct json_writer *w, const struct json *array)
 static void put_own_env(struct json_writer *w, const struct json *envs, const char *key,
 			const char *value)
 {
-	if (!json_get(envs, key))
+	if (!e2b_json_get(envs, key))
 		json_put_text(w, key, value);
 }
 
 /* The program and its environment as the service takes them. */
 static struct json *make_words(struct e2b_call *call, const struct json *process, struct err *err)
 {
-	const struct json *envs = json_get(process, "envs"), *value;
+	const struct json *envs = e2b_json_get(process, "envs"), *value;
 	struct json *doc = NULL;
 	struct json_writer w;
 	const char *key;
@@ -183,8 +183,8 @@ static struct json *make_words(struct e2b_call *call, const struct json *process
 	json_writer_init(&w, &text);
 	json_begin_object(&w, NULL);
 	json_begin_array(&w, "argv");
-	json_put_str(&w, NULL, json_get_str(process, "cmd"));
-	put_strings(&w, json_get(process, "args"));
+	json_put_str(&w, NULL, e2b_json_get_str(process, "cmd"));
+	put_strings(&w, e2b_json_get(process, "args"));
 	json_end_array(&w);
 	json_begin_object(&w, "env");
 	while (envs && json_type(envs) == JSON_OBJECT && json_next(envs, &it, &key, &value))
@@ -215,7 +215,7 @@ static int64_t life_ms(const struct http_req *req)
 
 static int64_t size_of(const struct json *size, const char *key, int64_t fallback)
 {
-	const struct json *value = json_get(size, key);
+	const struct json *value = e2b_json_get(size, key);
 	int64_t n = value && json_type(value) == JSON_INT ? json_int(value) : fallback;
 
 	return MIN(MAX(n, 1), PROCESS_TTY_MAX);
@@ -223,7 +223,7 @@ static int64_t size_of(const struct json *size, const char *key, int64_t fallbac
 
 static void read_size(const struct json *pty, struct exec_spec *spec)
 {
-	const struct json *size = json_get(pty, "size");
+	const struct json *size = e2b_json_get(pty, "size");
 
 	spec->cols = size_of(size, "cols", 80);
 	spec->rows = size_of(size, "rows", 24);
@@ -232,11 +232,12 @@ static void read_size(const struct json *pty, struct exec_spec *spec)
 static int read_start(struct e2b_call *call, const struct json *process, struct exec_spec *spec,
 		      struct err *err)
 {
-	const struct json *pty = json_get(call->doc, "pty"), *in = json_get(call->doc, "stdin");
-	struct str cwd = json_get_str(process, "cwd");
+	const struct json *pty = e2b_json_get(call->doc, "pty"),
+			  *in = e2b_json_get(call->doc, "stdin");
+	struct str cwd = e2b_json_get_str(process, "cwd");
 	const char *path;
 
-	if (!json_get_str(process, "cmd").n)
+	if (!e2b_json_get_str(process, "cmd").n)
 		return err_set(err, ERR_INVALID_REQUEST, "process.cmd: is required");
 	path = envd_path(call, cwd);
 	if (!path)
@@ -244,7 +245,7 @@ static int read_start(struct e2b_call *call, const struct json *process, struct 
 	if (path[0] == '/')
 		spec->cwd = str_of(path);
 	spec->user = str_of(call->user);
-	spec->name = json_get_str(call->doc, "tag");
+	spec->name = e2b_json_get_str(call->doc, "tag");
 	spec->timeout_ms = life_ms(call->req);
 	spec->stdin_open = !in || json_type(in) != JSON_BOOL || json_bool(in);
 	spec->tty = pty != NULL;
@@ -254,7 +255,7 @@ static int read_start(struct e2b_call *call, const struct json *process, struct 
 
 void process_start_call(struct e2b_call *call)
 {
-	const struct json *process = json_get(call->doc, "process");
+	const struct json *process = e2b_json_get(call->doc, "process");
 	struct exec_spec spec = { .timeout_sec = 0 };
 	struct json *words = NULL;
 	struct flow *flow = NULL;
@@ -269,8 +270,8 @@ void process_start_call(struct e2b_call *call)
 		e2b_answer_error(call, &err);
 		return;
 	}
-	spec.argv = json_get(words, "argv");
-	spec.env = json_get(words, "env");
+	spec.argv = e2b_json_get(words, "argv");
+	spec.env = e2b_json_get(words, "env");
 	flow->tty = spec.tty;
 	if (process_start(call->sandbox, &spec, on_started, flow, &hooks, flow, FLOW_CREDIT, &err) <
 	    0)

@@ -74,9 +74,9 @@ static void on_each(void *arg, const struct process_info *info, const struct err
 
 static int read_selector(const struct json *message, struct selection *s, struct err *err)
 {
-	const struct json *process = json_get(message, "process");
-	const struct json *pid = json_get(process, "pid");
-	struct str tag = json_get_str(process, "tag");
+	const struct json *process = e2b_json_get(message, "process");
+	const struct json *pid = e2b_json_get(process, "pid");
+	struct str tag = e2b_json_get_str(process, "tag");
 
 	if (pid && json_type(pid) == JSON_INT && json_int(pid) > 0 && json_int(pid) <= UINT32_MAX) {
 		s->pid = (uint32_t)json_int(pid);
@@ -305,10 +305,10 @@ static void refuse(struct e2b_call *call, const char *why)
 int process_input_of(struct arena *arena, const struct json *input, struct str *ret,
 		     struct err *err)
 {
-	struct str b64 = json_get_str(input, "stdin");
+	struct str b64 = e2b_json_get_str(input, "stdin");
 
 	if (!b64.p)
-		b64 = json_get_str(input, "pty");
+		b64 = e2b_json_get_str(input, "pty");
 	if (!b64.p)
 		return err_set(err, ERR_INVALID_REQUEST, "input: stdin or pty is needed");
 	return input_decode(arena, "input", b64, ret, err);
@@ -321,8 +321,8 @@ void process_input_call(struct e2b_call *call)
 
 	if (!action)
 		return;
-	if (process_input_of(call->req->arena, json_get(call->doc, "input"), &action->bytes, &err) <
-	    0)
+	if (process_input_of(call->req->arena, e2b_json_get(call->doc, "input"), &action->bytes,
+			     &err) < 0)
 		e2b_answer_error(call, &err);
 	else
 		process_select(call, false, then_input);
@@ -335,7 +335,7 @@ void process_close_call(struct e2b_call *call)
 
 void process_signal_call(struct e2b_call *call)
 {
-	const struct json *value = json_get(call->doc, "signal");
+	const struct json *value = e2b_json_get(call->doc, "signal");
 	struct action *action = begin(call);
 
 	if (!action)
@@ -358,8 +358,8 @@ void process_signal_call(struct e2b_call *call)
 
 void process_update_call(struct e2b_call *call)
 {
-	const struct json *size = json_get(json_get(call->doc, "pty"), "size");
-	const struct json *cols = json_get(size, "cols"), *rows = json_get(size, "rows");
+	const struct json *size = e2b_json_get(e2b_json_get(call->doc, "pty"), "size");
+	const struct json *cols = e2b_json_get(size, "cols"), *rows = e2b_json_get(size, "rows");
 	struct action *action = begin(call);
 
 	if (!action)

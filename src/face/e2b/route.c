@@ -36,31 +36,31 @@ const struct e2b_route e2b_routes[] = {
 	{ HTTP_GET, "/templates/{id}/tags", TEMPLATES, e2b_templates_tags, 0 },
 	{ HTTP_GET, "/templates", TEMPLATES, e2b_templates_list, 0 },
 	{ HTTP_GET, "/v2/templates", TEMPLATES, e2b_templates_list, 0 },
-	{ HTTP_POST, "/templates/tags", TEMPLATES, not_here, 0 },
-	{ HTTP_DELETE, "/templates/tags", TEMPLATES, not_here, 0 },
+	{ HTTP_POST, "/templates/tags", TEMPLATES, e2b_not_here, 0 },
+	{ HTTP_DELETE, "/templates/tags", TEMPLATES, e2b_not_here, 0 },
 	{ HTTP_GET, "/templates/{id}", TEMPLATES, e2b_templates_get, 0 },
 	{ HTTP_DELETE, "/templates/{id}", WRITE, e2b_templates_delete, 0 },
-	{ HTTP_POST, "/v3/templates", AUTH_TEMPLATES_WRITE, not_here, 0 },
-	{ HTTP_POST, "/v2/templates", AUTH_TEMPLATES_WRITE, not_here, 0 },
-	{ HTTP_POST, "/templates", AUTH_TEMPLATES_WRITE, not_here, 0 },
-	{ HTTP_POST, "/v2/templates/{id}/builds/{build}", AUTH_TEMPLATES_WRITE, not_here, 0 },
-	{ HTTP_GET, "/templates/{id}/builds/{build}/status", TEMPLATES, not_here, 0 },
-	{ HTTP_GET, "/templates/{id}/files/{hash}", TEMPLATES, not_here, 0 },
-	{ HTTP_PATCH, "/v2/templates/{id}", AUTH_TEMPLATES_WRITE, not_here, 0 },
+	{ HTTP_POST, "/v3/templates", AUTH_TEMPLATES_WRITE, e2b_not_here, 0 },
+	{ HTTP_POST, "/v2/templates", AUTH_TEMPLATES_WRITE, e2b_not_here, 0 },
+	{ HTTP_POST, "/templates", AUTH_TEMPLATES_WRITE, e2b_not_here, 0 },
+	{ HTTP_POST, "/v2/templates/{id}/builds/{build}", AUTH_TEMPLATES_WRITE, e2b_not_here, 0 },
+	{ HTTP_GET, "/templates/{id}/builds/{build}/status", TEMPLATES, e2b_not_here, 0 },
+	{ HTTP_GET, "/templates/{id}/files/{hash}", TEMPLATES, e2b_not_here, 0 },
+	{ HTTP_PATCH, "/v2/templates/{id}", AUTH_TEMPLATES_WRITE, e2b_not_here, 0 },
 
-	{ HTTP_GET, "/secrets", AUTH_ANY, not_here, 0 },
-	{ HTTP_POST, "/secrets", AUTH_ANY, not_here, 0 },
-	{ HTTP_GET, "/secrets/{id}", AUTH_ANY, not_here, 0 },
-	{ HTTP_POST, "/secrets/{id}", AUTH_ANY, not_here, 0 },
-	{ HTTP_DELETE, "/secrets/{id}", AUTH_ANY, not_here, 0 },
-	{ HTTP_GET, "/volumes", AUTH_ANY, not_here, 0 },
-	{ HTTP_POST, "/volumes", AUTH_ANY, not_here, 0 },
-	{ HTTP_GET, "/volumes/{id}", AUTH_ANY, not_here, 0 },
-	{ HTTP_DELETE, "/volumes/{id}", AUTH_ANY, not_here, 0 },
+	{ HTTP_GET, "/secrets", AUTH_ANY, e2b_not_here, 0 },
+	{ HTTP_POST, "/secrets", AUTH_ANY, e2b_not_here, 0 },
+	{ HTTP_GET, "/secrets/{id}", AUTH_ANY, e2b_not_here, 0 },
+	{ HTTP_POST, "/secrets/{id}", AUTH_ANY, e2b_not_here, 0 },
+	{ HTTP_DELETE, "/secrets/{id}", AUTH_ANY, e2b_not_here, 0 },
+	{ HTTP_GET, "/volumes", AUTH_ANY, e2b_not_here, 0 },
+	{ HTTP_POST, "/volumes", AUTH_ANY, e2b_not_here, 0 },
+	{ HTTP_GET, "/volumes/{id}", AUTH_ANY, e2b_not_here, 0 },
+	{ HTTP_DELETE, "/volumes/{id}", AUTH_ANY, e2b_not_here, 0 },
 };
 const size_t e2b_route_count = ARRAY_LEN(e2b_routes);
 
-void not_here(struct e2b_call *call)
+void e2b_not_here(struct e2b_call *call)
 {
 	struct str path = call->req->path;
 

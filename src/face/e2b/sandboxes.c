@@ -27,7 +27,7 @@ static int read_life(struct e2b_call *call, struct sandbox_spec *spec, struct er
 	bool ok = true, pause = call_bool(call, "autoPause", false, &ok);
 	bool memory = call_bool(call, "autoPauseMemory", true, &ok);
 	const struct json *resume = call_member(call, "autoResume", JSON_OBJECT, &ok);
-	const struct json *enabled = json_get(resume, "enabled");
+	const struct json *enabled = e2b_json_get(resume, "enabled");
 
 	if (!ok)
 		return 1;
@@ -52,11 +52,11 @@ static int read_network(struct e2b_call *call, struct err *err)
 		"allowOut",	   "rules",	 "egressProxy",
 		"maskRequestHost", "httpsPorts", "allowPublicTraffic"
 	};
-	const struct json *network = json_get(call->doc, "network");
-	const struct json *allow = json_get(call->doc, "allow_internet_access");
+	const struct json *network = e2b_json_get(call->doc, "network");
+	const struct json *allow = e2b_json_get(call->doc, "allow_internet_access");
 
 	for (size_t i = 0; i < ARRAY_LEN(wishes); i++) {
-		const struct json *value = json_get(network, wishes[i]);
+		const struct json *value = e2b_json_get(network, wishes[i]);
 
 		if (value && (json_type(value) == JSON_OBJECT || json_type(value) == JSON_ARRAY) &&
 		    json_size(value) == 0)
@@ -76,7 +76,7 @@ static int read_rest(struct e2b_call *call, struct err *err)
 	static const char *const absent[] = { "iam", "mcp", "volumeMounts" };
 
 	for (size_t i = 0; i < ARRAY_LEN(absent); i++) {
-		const struct json *value = json_get(call->doc, absent[i]);
+		const struct json *value = e2b_json_get(call->doc, absent[i]);
 
 		if (value && json_size(value) > 0)
 			return err_set(err, ERR_UNSUPPORTED, "%s is not supported by this server",
@@ -406,7 +406,7 @@ void e2b_sandboxes_network(struct e2b_call *call)
 	if (!sandbox)
 		return;
 	for (size_t i = 0; i < ARRAY_LEN(wishes); i++) {
-		const struct json *value = json_get(call->doc, wishes[i]);
+		const struct json *value = e2b_json_get(call->doc, wishes[i]);
 
 		if (value && json_size(value) > 0) {
 			e2b_answer_status(call, 501, "%s is not supported by this server",

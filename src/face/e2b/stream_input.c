@@ -99,7 +99,7 @@ static int take_data(struct e2b_call *call, const struct json *data, struct err 
 	if (!sandbox || !sandbox_ready(sandbox))
 		return err_set(err, ERR_SANDBOX_GONE, "the sandbox ended");
 	arena_init(&arena, E2B_RPC_LIMIT);
-	r = process_input_of(&arena, json_get(data, "input"), &bytes, err);
+	r = process_input_of(&arena, e2b_json_get(data, "input"), &bytes, err);
 	if (r == 0) {
 		pending = e2b_pending_new(call);
 		if (!pending) { /* answered */
@@ -124,8 +124,8 @@ static int take(struct e2b_call *call, struct str message, struct err *err)
 
 	if (!doc)
 		return -1;
-	start = json_get(doc, "start");
-	data = json_get(doc, "data");
+	start = e2b_json_get(doc, "start");
+	data = e2b_json_get(doc, "data");
 	if (start && !input->begun) {
 		input->begun = input->busy = true;
 		process_select_in(call, start, false, on_found, refuse);

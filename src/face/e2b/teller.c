@@ -141,8 +141,8 @@ void teller_take(struct teller *teller, const char *name, struct str json)
 {
 	struct err err;
 	_cleanup_json_ struct json *doc = json_parse(json, &err);
-	struct str path = json_get_str(doc, "path"), from = json_get_str(doc, "from");
-	const struct json *attributes = json_get(doc, "attributes");
+	struct str path = e2b_json_get_str(doc, "path"), from = e2b_json_get_str(doc, "from");
+	const struct json *attributes = e2b_json_get(doc, "attributes");
 
 	if (!doc)
 		return;
