@@ -42,6 +42,7 @@
 
 static const char *const color_modes[] = { "auto", "always", "never", NULL };
 static const char *const timeout_ends[] = { "destroy", "pause", "hibernate", NULL };
+static const char *const network_modes[] = { "none", "restricted", "full", NULL };
 static const char *const pool_modes[] = { "prefer", "bypass", "require", NULL };
 
 const struct option_spec command_globals[] = {
@@ -73,7 +74,11 @@ const struct option_spec command_no_options[] = { END };
 		PAIRS("env", 'e', "Set an environment variable"),                                  \
 		PAIRS("metadata", 0, "Attach a label"),                                            \
 		PICK("pool", "MODE", pool_modes, "Ready-made sandboxes: prefer, bypass, require"), \
-		TEXT("engine", 0, "NAME", "Engine to run on")
+		TEXT("engine", 0, "NAME", "Engine to run on"),                                     \
+		PICK("network", "MODE", network_modes,                                             \
+		     "What it may reach: none, restricted, full (none)"),                          \
+		LIST("allow", 0, "HOST", "With restricted: a host it may reach; may be repeated"), \
+		LIST("deny", 0, "HOST", "A host it may not reach; may be repeated")
 
 static const struct option_spec up_options[] = {
 	TEXT("listen", 0, "ADDR:PORT", "Where to listen (127.0.0.1:7070); port 0 picks one"),
@@ -318,10 +323,22 @@ static const struct option_spec help_options[] = {
 };
 
 #define DAEMON "Daemon"
+static const struct option_spec net_options[] = {
+	FLAG("remove", 0, "Take the entries out of the list"),
+	END,
+};
+static const char *const net_examples[] = { "cay net allow web example.com '*.npmjs.org:443'",
+					    "cay net allow web 10.1.2.0/24:5432",
+					    "cay net allow web --remove example.com", NULL };
+static const char *const net_learn_examples[] = { "cay net learn web on",
+						  "cay net allow web $(cay net learn web)",
+						  "cay net learn web off", NULL };
+
 #define SANDBOX "Sandboxes"
 #define COMMAND "Commands inside"
 #define FILES "Files"
 #define TEMPLATE "Templates and keys"
+#define NETWORK "Network"
 #define OTHER "Other"
 
 const struct command command_table[] = {
@@ -451,6 +468,23 @@ const struct command command_table[] = {
 	{ "watch", FILES, "Show changes in a directory as they happen", "ID [PATH]",
 	  "With --json: one object a line.", watch_options, 1, 2, -1, OPERAND_SANDBOX, watch_run,
 	  NULL },
+	{ "net allow", NETWORK, "Let a sandbox reach hosts", "ID [HOST...]",
+	  "A HOST is a domain, *.domain (what is below it), an address or a CIDR, each with :PORT "
+	  "or without. A sandbox without a network gets one. Takes effect at once. Without hosts "
+	  "it shows what is in force.",
+	  net_options, 1, -1, -1, OPERAND_SANDBOX, net_allow_run, net_examples },
+	{ "net deny", NETWORK, "Keep a sandbox from hosts", "ID [HOST...]",
+	  "As allow; deny beats allow.", net_options, 1, -1, -1, OPERAND_SANDBOX, net_deny_run,
+	  NULL },
+	{ "net mode", NETWORK, "Change what a sandbox may reach as a whole",
+	  "ID none|restricted|full", NULL, command_no_options, 2, 2, -1, OPERAND_SANDBOX,
+	  net_mode_run, NULL },
+	{ "net denials", NETWORK, "Show what a sandbox tried to reach and may not", "ID", NULL,
+	  command_no_options, 1, 1, -1, OPERAND_SANDBOX, net_denials_run, NULL },
+	{ "net learn", NETWORK, "Find out what a sandbox needs to reach", "ID [on|off]",
+	  "While learning is on, what is only missing in allow passes and is noted. Without on or "
+	  "off: prints the entries that allow lacks, one a line.",
+	  command_no_options, 1, 2, -1, OPERAND_SANDBOX, net_learn_run, net_learn_examples },
 	{ "template ls", TEMPLATE, "List the templates", "", NULL, command_no_options, 0, 0, -1,
 	  OPERAND_NONE, template_ls_run, NULL },
 	{ "template build", TEMPLATE, "Build a template from its recipe", "NAME", NULL,
@@ -507,90 +541,3 @@ const struct command command_table[] = {
 	  command_no_options, 1, 2, -1, OPERAND_NONE, complete_run, NULL },
 	{ NULL },
 };
-
-const struct command *command_find(const char *const *words, size_t count, size_t *ret_used)
-{
-	for (const struct command *c = command_table; c->name != NULL; c++) {
-		const char *space = strchr(c->name, ' ');
-
-		if (count == 0)
-			break;
-		if (space == NULL) {
-			if (strcmp(words[0], c->name) != 0)
-				continue;
-			*ret_used = 1;
-			return c;
-		}
-		if (count < 2 || strlen(words[0]) != (size_t)(space - c->name) ||
-		    strncmp(words[0], c->name, strlen(words[0])) != 0 ||
-		    strcmp(words[1], space + 1) != 0)
-			continue;
-		*ret_used = 2;
-		return c;
-	}
-	return NULL;
-}
-
-bool command_is_family(const char *word)
-{
-	size_t n = strlen(word);
-
-	for (const struct command *c = command_table; c->name != NULL; c++)
-		if (strncmp(c->name, word, n) == 0 && c->name[n] == ' ')
-			return true;
-	return false;
-}
-
-/* Edit distance between short words; anything long is simply far. */
-static size_t word_distance(const char *a, const char *b)
-{
-	size_t row[33], n = strlen(a), m = strlen(b);
-
-	if (n > 32 || m > 32)
-		return 99;
-	for (size_t j = 0; j <= m; j++)
-		row[j] = j;
-	for (size_t i = 1; i <= n; i++) {
-		size_t corner = row[0];
-
-		row[0] = i;
-		for (size_t j = 1; j <= m; j++) {
-			size_t above = row[j];
-			size_t best = corner + (a[i - 1] != b[j - 1]);
-
-			best = MIN(best, above + 1);
-			row[j] = MIN(best, row[j - 1] + 1);
-			corner = above;
-		}
-	}
-	return row[m];
-}
-
-const char *command_nearest(const char *word)
-{
-	static const struct {
-		const char *other, *ours;
-	} foreign[] = {
-		{ "list", "ls" },      { "top", "ps" },		{ "delete", "rm" },
-		{ "destroy", "rm" },   { "log", "logs" },	{ "start", "up" },
-		{ "stop", "down" },    { "show", "info" },	{ "get", "info" },
-		{ "inspect", "info" }, { "new", "create" },	{ "check", "doctor" },
-		{ "shell", "exec" },   { "window", "windows" }, { "templates", "template ls" },
-		{ "keys", "key ls" },
-	};
-	const char *best = NULL;
-	size_t best_distance = 3;
-
-	for (size_t i = 0; i < ARRAY_LEN(foreign); i++)
-		if (strcmp(word, foreign[i].other) == 0)
-			return foreign[i].ours;
-	for (const struct command *c = command_table; c->name != NULL; c++) {
-		size_t d = c->group != NULL ? word_distance(word, c->name) : 99;
-
-		if (d < best_distance && d < strlen(word)) {
-			best_distance = d;
-			best = c->name;
-		}
-	}
-	return best;
-}

@@ -85,6 +85,34 @@ static int ended(struct json_writer *w, struct err *err)
 	return 0;
 }
 
+static void put_words(struct json_writer *w, const struct args *args, const char *option)
+{
+	const char *word;
+	size_t cursor = 0;
+
+	if (args_text(args, option) == NULL)
+		return;
+	json_begin_array(w, option);
+	while ((word = args_next(args, option, &cursor)) != NULL)
+		json_put_text(w, NULL, word);
+	json_end_array(w);
+}
+
+/* Whoever names hosts wants a network. */
+static void put_network(struct json_writer *w, const struct args *args)
+{
+	const char *mode = args_text(args, "network");
+	bool lists = args_text(args, "allow") != NULL || args_text(args, "deny") != NULL;
+
+	if (mode == NULL && !lists)
+		return;
+	json_begin_object(w, "network");
+	json_put_text(w, "mode", mode != NULL ? mode : "restricted");
+	put_words(w, args, "allow");
+	put_words(w, args, "deny");
+	json_end_object(w);
+}
+
 int request_create(const struct args *args, struct buf *out, struct err *err)
 {
 	struct json_writer w;
@@ -110,6 +138,7 @@ int request_create(const struct args *args, struct buf *out, struct err *err)
 	request_pairs(&w, args, "env", "env");
 	request_pairs(&w, args, "metadata", "metadata");
 	put_text(&w, args, "engine", "engine");
+	put_network(&w, args);
 	if (args_text(args, "pool") != NULL) {
 		json_begin_object(&w, "pool");
 		json_put_text(&w, "mode", args_text(args, "pool"));

@@ -21,6 +21,7 @@ struct config {
 	char trusted_proxies[CONFIG_TEXT_MAX];
 	char preview_domain[CONFIG_TEXT_MAX];
 	char default_template[CONFIG_TEXT_MAX];
+	char dns_upstream[CONFIG_TEXT_MAX];
 	char log_level[CONFIG_TEXT_MAX];
 	bool engine_native;
 	bool engine_local;

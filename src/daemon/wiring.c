@@ -12,6 +12,8 @@
 #include "daemon/secure.h"
 #include "daemon/state.h"
 #include "face/e2b/e2b.h"
+#include "engine/driver.h"
+#include "face/egress/egress.h"
 #include "face/preview/preview.h"
 #include "face/rest/rest.h"
 #include "http/post.h"
@@ -35,6 +37,7 @@ struct wiring {
 	struct preview_address previews;
 	struct preview_face *preview;
 	struct dispatch dispatch;
+	struct egress_face *egress;
 	struct http_server *server;
 	struct secure *secure; /* NULL: no TLS */
 	struct loop_timer *ready_timer;
@@ -84,6 +87,22 @@ static void on_ready_look(void *arg)
 	log_info("ready on %s", wiring->url);
 }
 
+static void on_network(void *arg, const struct engine_network *network)
+{
+	struct wiring *wiring = arg;
+
+	egress_serve(wiring->egress, network->gateway, network->proxy_port, network->dns_port);
+}
+
+/* Engines may find sandboxes again from inside service_open(), so this is there before. */
+static int open_egress(struct wiring *wiring, struct err *err)
+{
+	struct egress_config config = { .loop = wiring->loop,
+					.dns_upstream = wiring->config->dns_upstream };
+
+	return egress_new(&config, &wiring->egress, err);
+}
+
 static int open_service(struct wiring *wiring, struct err *err)
 {
 	const struct config *c = wiring->config;
@@ -122,6 +141,8 @@ static int open_service(struct wiring *wiring, struct err *err)
 		.webhook_disable_sec = (uint32_t)c->webhook_disable_sec,
 		.preview_scheme = wiring->previews.scheme,
 		.preview_suffix = wiring->previews.suffix,
+		.on_network = on_network,
+		.network_arg = wiring,
 	};
 
 	struct http_poster_config poster = { .loop = wiring->loop,
@@ -137,7 +158,10 @@ static int open_service(struct wiring *wiring, struct err *err)
 			    &wiring->poster) < 0)
 		return err_set(err, ERR_INTERNAL, "out of memory");
 	config.poster = wiring->poster;
-	return service_open(&config, &wiring->service, err);
+	if (service_open(&config, &wiring->service, err) < 0)
+		return -1;
+	egress_set_service(wiring->egress, wiring->service);
+	return 0;
 }
 
 /* Before the first connection is accepted. */
@@ -222,7 +246,8 @@ int wiring_new(const struct config *config, int listen_fd, int redirect_fd, cons
 	}
 	if (previews_address(&wiring->previews, config->preview_domain,
 			     state_url_port(str_of(wiring->url)), err) < 0 ||
-	    open_service(wiring, err) < 0 || open_front(wiring, listen_fd, redirect_fd, err) < 0) {
+	    open_egress(wiring, err) < 0 || open_service(wiring, err) < 0 ||
+	    open_front(wiring, listen_fd, redirect_fd, err) < 0) {
 		wiring_free(wiring);
 		return -1;
 	}
@@ -248,6 +273,7 @@ void wiring_free(struct wiring *wiring)
 		http_server_free(wiring->server);
 	secure_free(wiring->secure);
 	preview_free(wiring->preview);
+	egress_stop(wiring->egress);
 	service_close(wiring->service);
 	http_poster_free(wiring->poster);
 	rest_free(wiring->rest);

@@ -30,7 +30,7 @@ enum engine_capability {
 	ENGINE_CAN_SNAPSHOT =
 		1 << 8, /* of the files; then snapshot and snapshot_delete are there */
 	ENGINE_CAN_SNAPSHOT_MEMORY = 1 << 9,
-	ENGINE_CAN_NETWORK = 1 << 10,
+	ENGINE_CAN_NETWORK = 1 << 10, /* links that lead to the daemon, and nowhere else */
 };
 
 struct engine_limits {
@@ -38,6 +38,7 @@ struct engine_limits {
 	uint32_t memory_mb;
 	uint32_t disk_size_mb;
 	uint32_t pids_max;
+	bool network; /* a link to the daemon's proxy and resolver; else loopback only */
 };
 
 struct engine_spec {
@@ -50,16 +51,26 @@ struct engine_spec {
 	struct engine_limits limits;
 };
 
+/* The link of a sandbox. IPv4 addresses in the host's byte order; all zero: it has none. */
+struct engine_network {
+	uint32_t address; /* nobody else's while it lives */
+	uint32_t gateway; /* of the host, where these are to be served */
+	uint16_t proxy_port, dns_port;
+};
+
 /* Where an operation's answer goes. arg is opaque to the engine (a handle of the caller). */
 struct engine_made {
 	int agent_fd; /* connected to the agent; ownership passes to the completion. -1 on failure
 		       */
 	int watch_fd; /* readable when the sandbox is dead (a pidfd or like); -1 when the engine has
 			 none */
+	struct engine_network network;
 };
 typedef void (*engine_made_fn)(void *arg, const struct engine_made *made,
 			       const struct err *err); /* err NULL: done */
 typedef void (*engine_done_fn)(void *arg, const struct err *err);
+typedef void (*engine_resized_fn)(void *arg, const struct engine_network *network,
+				  const struct err *err);
 
 struct engine_stat {
 	bool alive;
@@ -73,6 +84,7 @@ struct engine_stat {
 	uint64_t pids;
 	uint64_t disk_bytes;
 	uint64_t disk_limit_bytes;
+	uint64_t sent_bytes, received_bytes; /* over its link */
 };
 typedef void (*engine_stat_fn)(void *arg, const struct engine_stat *stat, const struct err *err);
 /* Names one thing the engine holds; called for each, then once with id NULL. */
@@ -124,7 +136,7 @@ struct engine_driver {
 	int (*destroy)(struct engine *engine, const char *id, engine_done_fn done, void *arg,
 		       struct err *err);
 	int (*resize)(struct engine *engine, const char *id, const struct engine_limits *limits,
-		      engine_done_fn done, void *arg, struct err *err);
+		      engine_resized_fn done, void *arg, struct err *err);
 	int (*stat)(struct engine *engine, const char *id, engine_stat_fn done, void *arg,
 		    struct err *err);
 	int (*list)(struct engine *engine, enum engine_kind kind, engine_list_fn each, void *arg,

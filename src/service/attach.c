@@ -143,6 +143,7 @@ int attach_link(struct sandbox *sandbox, const struct engine_made *made, struct 
 	struct loop *loop = sandbox->service->loop;
 
 	attach_drop_link(sandbox);
+	egress_linked(sandbox, &made->network);
 	sandbox->watch_fd = made->watch_fd;
 	if (link_new(loop, made->agent_fd, HELLO_TIMEOUT_MS, &hooks, sandbox, &sandbox->link, err) <
 	    0)

@@ -26,7 +26,8 @@
 	X(PORT_OPENED, "port.opened")                   \
 	X(PORT_CLOSED, "port.closed")                   \
 	X(PREVIEW_CREATED, "preview.created")           \
-	X(PREVIEW_DELETED, "preview.deleted")
+	X(PREVIEW_DELETED, "preview.deleted")           \
+	X(EGRESS_DENIED, "egress.denied")
 
 enum event_type {
 #define X(sym, name) EVENT_##sym,

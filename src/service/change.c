@@ -48,8 +48,25 @@ static int save(struct sandbox *sandbox, struct err *err)
 	return 0;
 }
 
-int sandbox_patch(struct sandbox *sandbox, const struct sandbox_patch *patch, struct err *err)
+/* Taken over last: then nothing else can fail that would have to be undone. */
+static int patch_network(struct sandbox *sandbox, struct egress_policy *policy,
+			 sandbox_moved_fn done, void *arg, struct err *err)
 {
+	struct egress_policy *old = sandbox->attrs.network;
+
+	sandbox->attrs.network = policy;
+	if (save(sandbox, err) < 0) {
+		sandbox->attrs.network = old;
+		egress_policy_free(policy);
+		return -1;
+	}
+	return egress_apply(sandbox, old, done, arg, err);
+}
+
+int sandbox_patch(struct sandbox *sandbox, const struct sandbox_patch *patch, sandbox_moved_fn done,
+		  void *arg, struct err *err)
+{
+	struct egress_policy *network = NULL;
 	struct sandbox_attrs *attrs = &sandbox->attrs;
 	struct pairs metadata = { NULL, 0, 0 };
 	char *old_name = NULL;
@@ -58,11 +75,17 @@ int sandbox_patch(struct sandbox *sandbox, const struct sandbox_patch *patch, st
 	    (patch->has_on_timeout &&
 	     create_check_end(sandbox->engine, patch->on_timeout, err) < 0))
 		return -1;
-	if (patch->has_metadata &&
-	    pairs_from_json(&metadata, patch->metadata, &pairs_metadata, err) < 0)
+	if (egress_wanted(&patch->network) &&
+	    (egress_policy_make(sandbox->attrs.network, &patch->network, &network, err) < 0 ||
+	     egress_check_engine(sandbox->engine, network, err) < 0)) {
+		egress_policy_free(network);
 		return -1;
-	if (patch->has_name && rename_to(sandbox, patch->name, &old_name, err) < 0) {
+	}
+	if ((patch->has_metadata &&
+	     pairs_from_json(&metadata, patch->metadata, &pairs_metadata, err) < 0) ||
+	    (patch->has_name && rename_to(sandbox, patch->name, &old_name, err) < 0)) {
 		pairs_done(&metadata);
+		egress_policy_free(network);
 		return -1;
 	}
 	free(old_name);
@@ -85,7 +108,9 @@ int sandbox_patch(struct sandbox *sandbox, const struct sandbox_patch *patch, st
 		sandbox->active_ms = time_boot_ms();
 		sandbox->idle_left_ms = 0;
 	}
-	return save(sandbox, err);
+	if (network)
+		return patch_network(sandbox, network, done, arg, err);
+	return save(sandbox, err) < 0 ? -1 : 1;
 }
 
 int sandbox_extend(struct sandbox *sandbox, int64_t timeout_sec, struct err *err)
@@ -120,7 +145,9 @@ static void on_stat(void *arg, const struct engine_stat *stat, const struct err 
 						    .pids = stat->pids,
 						    .disk_bytes = stat->disk_bytes,
 						    .disk_limit_bytes = stat->disk_limit_bytes,
-						    .oom_kills = stat->oom_kills };
+						    .oom_kills = stat->oom_kills,
+						    .sent_bytes = stat->sent_bytes,
+						    .received_bytes = stat->received_bytes };
 	done(done_arg, err ? NULL : &metrics, err);
 }
 

@@ -81,12 +81,19 @@ static void on_made(void *arg, const struct engine_made *made, const struct err 
 		create_failed(sandbox, &link_err);
 }
 
+void create_limits(const struct sandbox *sandbox, struct engine_limits *ret)
+{
+	*ret = (struct engine_limits){ .cpu_count = sandbox->attrs.cpu_count,
+				       .memory_mb = sandbox->attrs.memory_mb,
+				       .disk_size_mb = sandbox->attrs.disk_size_mb,
+				       .pids_max = sandbox->service->config.pids_max,
+				       .network = egress_mode(sandbox) != NETWORK_NONE };
+}
+
 void create_spec(const struct sandbox *sandbox, struct engine_spec *ret)
 {
-	*ret = (struct engine_spec){ .limits = { .cpu_count = sandbox->attrs.cpu_count,
-						 .memory_mb = sandbox->attrs.memory_mb,
-						 .disk_size_mb = sandbox->attrs.disk_size_mb,
-						 .pids_max = sandbox->service->config.pids_max } };
+	*ret = (struct engine_spec){ .id = "" };
+	create_limits(sandbox, &ret->limits);
 	memcpy(ret->id, sandbox->id, sizeof(sandbox->id));
 	memcpy(ret->template_hash, sandbox->template->hash, sizeof(ret->template_hash));
 	if (sandbox->from)

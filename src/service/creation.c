@@ -114,6 +114,9 @@ static int fill_attrs(struct sandbox_attrs *attrs, const struct key *owner,
 	attrs->auto_resume = spec->auto_resume;
 	attrs->on_timeout = (uint8_t)spec->on_timeout;
 	attrs->pool_mode = (uint8_t)spec->pool_mode;
+	if (egress_wanted(&spec->network) &&
+	    egress_policy_make(NULL, &spec->network, &attrs->network, err) < 0)
+		return -1;
 	if (copy_text(&attrs->name, spec->name, err) < 0 ||
 	    copy_text(&attrs->external_workspace_id, spec->external_workspace_id, err) < 0)
 		return -1;
@@ -210,7 +213,8 @@ struct creation *creation_new(struct service *service, const struct key *owner,
 	creation->started_us = time_mono_us();
 	creation->wait_ms = spec->pool_wait_ms;
 	if (find_parts(creation, owner, spec, err) == 0 &&
-	    fill_attrs(&creation->attrs, owner, spec, creation->from, err) == 0)
+	    fill_attrs(&creation->attrs, owner, spec, creation->from, err) == 0 &&
+	    egress_check_engine(creation->engine, creation->attrs.network, err) == 0)
 		return creation;
 	creation_free(creation);
 	return NULL;

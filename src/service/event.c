@@ -12,7 +12,7 @@ static_assert((int)EVENT_SANDBOX_PROVISIONING == (int)SANDBOX_PROVISIONING &&
 
 #define WARN_MS 30000 /* before the end; of short timeouts their last tenth */
 
-static struct json_writer begin(const struct sandbox *sandbox)
+struct json_writer event_begin(const struct sandbox *sandbox)
 {
 	struct bus *bus = sandbox->service->bus;
 	struct json_writer w;
@@ -23,7 +23,7 @@ static struct json_writer begin(const struct sandbox *sandbox)
 	return w;
 }
 
-static void send(const struct sandbox *sandbox, enum event_type type, struct json_writer *w)
+void event_send(const struct sandbox *sandbox, enum event_type type, struct json_writer *w)
 {
 	const struct sandbox_attrs *attrs = &sandbox->attrs;
 	struct event event = { .type = event_names[type],
@@ -73,7 +73,7 @@ void event_state(const struct sandbox *sandbox, const char *previous)
 
 	if (sandbox->pooled || !sandbox->service->bus)
 		return;
-	w = begin(sandbox);
+	w = event_begin(sandbox);
 	json_put_text(&w, "state", sandbox_state_names[sandbox->state]);
 	json_put_text(&w, "previous_state", previous);
 	json_put_text(&w, "reason", sandbox_reason_name(sandbox->reason));
@@ -82,12 +82,12 @@ void event_state(const struct sandbox *sandbox, const char *previous)
 		json_put_text(&w, "pause_kind", pause_kind_names[sandbox->pause_kind]);
 	if (sandbox->state == SANDBOX_ERROR || sandbox->reason == REASON_BOOT_FAILED)
 		json_put_text(&w, "message", sandbox->last_error);
-	send(sandbox, (enum event_type)sandbox->state, &w);
+	event_send(sandbox, (enum event_type)sandbox->state, &w);
 }
 
 void event_process_started(const struct sandbox *sandbox, const struct event_process *process)
 {
-	struct json_writer w = begin(sandbox);
+	struct json_writer w = event_begin(sandbox);
 
 	json_put_int(&w, "process_id", process->process_id);
 	json_put_text(&w, "kind", process->kind);
@@ -97,13 +97,13 @@ void event_process_started(const struct sandbox *sandbox, const struct event_pro
 	} else if (process->name && process->name[0]) {
 		json_put_text(&w, "name", process->name);
 	}
-	send(sandbox, EVENT_PROCESS_STARTED, &w);
+	event_send(sandbox, EVENT_PROCESS_STARTED, &w);
 }
 
 void event_process_ended(const struct sandbox *sandbox, const struct event_process *process,
 			 const struct process_status *status)
 {
-	struct json_writer w = begin(sandbox);
+	struct json_writer w = event_begin(sandbox);
 
 	json_put_int(&w, "process_id", process->process_id);
 	json_put_text(&w, "kind", process->kind);
@@ -112,20 +112,20 @@ void event_process_ended(const struct sandbox *sandbox, const struct event_proce
 		json_put_int(&w, "run", process->run);
 	}
 	process_write_end(status, &w);
-	send(sandbox, EVENT_PROCESS_ENDED, &w);
+	event_send(sandbox, EVENT_PROCESS_ENDED, &w);
 }
 
 /* It was told to be started, and could not be. */
 void event_process_refused(const struct sandbox *sandbox, const struct event_process *process,
 			   const struct err *err)
 {
-	struct json_writer w = begin(sandbox);
+	struct json_writer w = event_begin(sandbox);
 
 	json_put_int(&w, "process_id", process->process_id);
 	json_put_text(&w, "kind", process->kind);
 	json_put_text(&w, "reason", "refused");
 	json_put_text(&w, "message", err ? err->message : NULL);
-	send(sandbox, EVENT_PROCESS_ENDED, &w);
+	event_send(sandbox, EVENT_PROCESS_ENDED, &w);
 }
 
 void event_webhook_disabled(struct service *service, const char *id, const char *owner,
@@ -152,33 +152,33 @@ void event_webhook_disabled(struct service *service, const char *id, const char 
 
 void event_port(const struct sandbox *sandbox, const struct link_port *port, bool opened)
 {
-	struct json_writer w = begin(sandbox);
+	struct json_writer w = event_begin(sandbox);
 
 	json_put_int(&w, "port", port->port);
 	json_put_text(&w, "address", port->address);
 	json_put_int(&w, "uid", port->uid);
-	send(sandbox, opened ? EVENT_PORT_OPENED : EVENT_PORT_CLOSED, &w);
+	event_send(sandbox, opened ? EVENT_PORT_OPENED : EVENT_PORT_CLOSED, &w);
 }
 
 void event_preview(const struct sandbox *sandbox, const struct preview *preview, bool made)
 {
-	struct json_writer w = begin(sandbox);
+	struct json_writer w = event_begin(sandbox);
 
 	json_put_text(&w, "preview_id", preview->id);
 	json_put_int(&w, "port", preview->port);
 	json_put_text(&w, "visibility", preview_visibility_names[preview->visibility]);
 	json_put_time(&w, "expires_at", preview->expires_ms);
-	send(sandbox, made ? EVENT_PREVIEW_CREATED : EVENT_PREVIEW_DELETED, &w);
+	event_send(sandbox, made ? EVENT_PREVIEW_CREATED : EVENT_PREVIEW_DELETED, &w);
 }
 
 static void warn(const struct sandbox *sandbox, enum sandbox_reason what, int64_t left_ms)
 {
-	struct json_writer w = begin(sandbox);
+	struct json_writer w = event_begin(sandbox);
 
 	json_put_text(&w, "reason", sandbox_reason_name(what));
 	json_put_int(&w, "remaining_ms", left_ms);
 	json_put_time(&w, "expires_at", time_real_ms() + left_ms);
-	send(sandbox, EVENT_SANDBOX_DEADLINE, &w);
+	event_send(sandbox, EVENT_SANDBOX_DEADLINE, &w);
 }
 
 int64_t event_deadline(const struct sandbox *sandbox, enum sandbox_reason what, int64_t now_ms,

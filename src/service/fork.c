@@ -194,6 +194,7 @@ static int fill(struct fork *f, const struct sandbox *sandbox, const struct key 
 	f->attrs = *from;
 	f->attrs.name = f->attrs.external_workspace_id = NULL;
 	f->attrs.env = f->attrs.metadata = (struct pairs){ NULL, 0, 0 };
+	f->attrs.network = from->network ? egress_policy_copy(from->network) : NULL;
 	f->attrs.pool_mode = POOL_BYPASS;
 	memcpy(f->attrs.owner, key->id, sizeof(f->attrs.owner));
 	if (spec->timeout_sec)
@@ -211,6 +212,7 @@ static int fill(struct fork *f, const struct sandbox *sandbox, const struct key 
 	f->children = calloc(f->count, sizeof(*f->children));
 	f->members = calloc(f->count, sizeof(*f->members));
 	if (f->children && f->members && (!spec->name.n || f->attrs.name) &&
+	    (!from->network || f->attrs.network) &&
 	    (!from->external_workspace_id || f->attrs.external_workspace_id) &&
 	    pairs_from_block(&f->attrs.env, pairs_block(&from->env)) == 0)
 		return 0;

@@ -39,7 +39,7 @@ static void finish_hand_out(struct creation *creation, struct sandbox *member)
 	creation_answer(creation, member, NULL);
 }
 
-static void on_resized(void *arg, const struct err *err)
+static void on_resized(void *arg, const struct engine_network *network, const struct err *err)
 {
 	struct call *call = arg;
 	slot_handle handle = call->sandbox;
@@ -48,23 +48,23 @@ static void on_resized(void *arg, const struct err *err)
 
 	if (!sandbox || !sandbox->creation)
 		return; /* it died or was destroyed meanwhile: whoever did that has answered */
-	if (err)
+	if (err) {
 		create_failed(sandbox, err);
-	else
-		finish_hand_out(sandbox->creation, sandbox);
+		return;
+	}
+	egress_linked(sandbox, network);
+	finish_hand_out(sandbox->creation, sandbox);
 }
 
 static int start_resize(struct sandbox *sandbox, struct err *err)
 {
 	struct service_engine *engine = sandbox->engine;
-	struct engine_limits limits = { .cpu_count = sandbox->attrs.cpu_count,
-					.memory_mb = sandbox->attrs.memory_mb,
-					.disk_size_mb = sandbox->attrs.disk_size_mb,
-					.pids_max = sandbox->service->config.pids_max };
+	struct engine_limits limits;
 	struct call *call = call_new(sandbox->service, sandbox->handle, err);
 
 	if (!call)
 		return -1;
+	create_limits(sandbox, &limits);
 	if (engine->driver->resize(engine->engine, sandbox->id, &limits, on_resized, call, err) <
 	    0) {
 		(void)call_end(call);
@@ -87,7 +87,8 @@ void creation_hand_out(struct creation *creation, struct sandbox *member)
 	sandbox_show(member);
 	if (member->attrs.cpu_count == fixed.cpu_count &&
 	    member->attrs.memory_mb == fixed.memory_mb &&
-	    member->attrs.disk_size_mb == fixed.disk_size_mb) {
+	    member->attrs.disk_size_mb == fixed.disk_size_mb &&
+	    egress_mode(member) == NETWORK_NONE) {
 		finish_hand_out(creation, member);
 		return;
 	}

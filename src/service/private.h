@@ -9,6 +9,8 @@
 #include "engine/driver.h"
 #include "engine/link.h"
 #include "net/loop.h"
+#include "service/bus.h"
+#include "service/egress.h"
 #include "service/exec.h"
 #include "service/idempotency.h"
 #include "service/sandbox.h"
@@ -74,6 +76,7 @@ struct service {
 	struct slot_table sandboxes;
 	struct map by_id;
 	struct map by_name;		 /* "owner/name" */
+	struct map by_address;		 /* of links */
 	struct sandbox *oldest, *newest; /* visible ones by seq */
 	uint32_t live_count;		 /* handed out or being made for somebody */
 	int64_t last_row, last_seq;
@@ -190,7 +193,17 @@ int create_begin(struct sandbox *sandbox, struct creation *creation, struct err 
 void create_ready(struct sandbox *sandbox);			    /* the agent said hello */
 void create_failed(struct sandbox *sandbox, const struct err *err); /* before that */
 
+void create_limits(const struct sandbox *sandbox, struct engine_limits *ret);
 void create_spec(const struct sandbox *sandbox, struct engine_spec *ret);
+
+/* egress.c */
+void egress_linked(struct sandbox *sandbox, const struct engine_network *network);
+void egress_free(struct sandbox *sandbox);
+int egress_check_engine(const struct service_engine *engine, const struct egress_policy *policy,
+			struct err *err) _must_check_;
+/* The policy is another one now. 1: that is all. 0: the engine changes the link, then done. */
+int egress_apply(struct sandbox *sandbox, struct egress_policy *old, sandbox_moved_fn done,
+		 void *arg, struct err *err) _must_check_;
 
 /* clock.c */
 void clock_start(struct sandbox *sandbox);  /* it runs for the first time */
@@ -327,6 +340,8 @@ struct event_process {
 	const char *name; /* or NULL */
 };
 struct snapshot;
+struct json_writer event_begin(const struct sandbox *sandbox);
+void event_send(const struct sandbox *sandbox, enum event_type type, struct json_writer *w);
 void event_snapshot(const struct snapshot *snapshot, bool created);
 void event_state(const struct sandbox *sandbox, const char *previous);
 void event_process_started(const struct sandbox *sandbox, const struct event_process *process);

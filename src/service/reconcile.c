@@ -41,6 +41,8 @@ static int restore_attrs(struct sandbox *sandbox, const struct store_sandbox *ro
 	for (unsigned i = 0; i < POOL_MODE_COUNT; i++)
 		if (row->pool_mode && strcmp(row->pool_mode, pool_mode_names[i]) == 0)
 			attrs->pool_mode = (uint8_t)i;
+	if (row->network && egress_policy_load(row->network, &attrs->network) < 0)
+		return -EUCLEAN;
 	if (pairs_from_block(&attrs->env, row->env) < 0 ||
 	    pairs_from_block(&attrs->metadata, row->metadata) < 0)
 		return -EUCLEAN;

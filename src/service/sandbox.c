@@ -62,6 +62,7 @@ void sandbox_attrs_done(struct sandbox_attrs *attrs)
 	free(attrs->external_workspace_id);
 	pairs_done(&attrs->env);
 	pairs_done(&attrs->metadata);
+	egress_policy_free(TAKE_PTR(attrs->network));
 	attrs->name = attrs->external_workspace_id = NULL;
 }
 
@@ -70,6 +71,9 @@ int sandbox_attrs_copy(struct sandbox_attrs *to, const struct sandbox_attrs *fro
 	*to = *from;
 	to->name = to->external_workspace_id = NULL;
 	to->env = to->metadata = (struct pairs){ NULL, 0, 0 };
+	to->network = from->network ? egress_policy_copy(from->network) : NULL;
+	if (from->network && !to->network)
+		return -ENOMEM;
 	if (from->external_workspace_id) {
 		to->external_workspace_id = strdup(from->external_workspace_id);
 		if (!to->external_workspace_id)
@@ -89,6 +93,7 @@ void sandbox_drop(struct sandbox *sandbox)
 	pool_forget(sandbox);
 	ready_drop(sandbox);
 	attach_drop_link(sandbox);
+	egress_free(sandbox);
 	(void)map_take(&service->by_id, str_of(sandbox->id));
 	(void)slot_take(&service->sandboxes, sandbox->handle);
 	sandbox_attrs_done(&sandbox->attrs);
@@ -98,7 +103,7 @@ void sandbox_drop(struct sandbox *sandbox)
 	free(sandbox);
 }
 
-int sandbox_save(struct sandbox *sandbox)
+static int save_row(struct sandbox *sandbox, const char *network)
 {
 	const struct sandbox_attrs *attrs = &sandbox->attrs;
 	struct store_sandbox row = {
@@ -135,6 +140,7 @@ int sandbox_save(struct sandbox *sandbox)
 		.from_id = sandbox->from ? sandbox->from->id : NULL,
 		.on_timeout = on_timeout_names[attrs->on_timeout],
 		.clock = sandbox->service->boot_id,
+		.network = network,
 		.auto_resume = attrs->auto_resume,
 		.due_ms = sandbox->due_ms,
 		.left_ms = sandbox->left_ms,
@@ -142,6 +148,25 @@ int sandbox_save(struct sandbox *sandbox)
 	};
 
 	return store_sandbox_put(sandbox->service->store, &row);
+}
+
+#define NETWORK_TEXT_MAX (2 * EGRESS_RULES_MAX * (EGRESS_NAME_MAX + 16))
+
+int sandbox_save(struct sandbox *sandbox)
+{
+	struct buf text;
+	int r;
+
+	if (!sandbox->attrs.network)
+		return save_row(sandbox, NULL);
+	buf_init(&text, NETWORK_TEXT_MAX);
+	r = egress_policy_save(sandbox->attrs.network, &text);
+	if (r >= 0)
+		r = buf_putc(&text, '\0');
+	if (r >= 0)
+		r = save_row(sandbox, buf_data(&text));
+	buf_done(&text);
+	return r;
 }
 
 /* Creation order is the clock's, made strictly growing: cursors stay good across restarts. */
@@ -388,7 +413,7 @@ void sandbox_write(const struct sandbox *sandbox, struct json_writer *w, const c
 	json_put_time(w, "idle_expires_at", clock_idle_expires_ms(sandbox));
 	pairs_write(&attrs->metadata, w, "metadata");
 	json_put_text(w, "external_workspace_id", attrs->external_workspace_id);
-	json_put_raw(w, "network", STR_LIT("{\"mode\":\"none\"}"));
+	egress_policy_write(attrs->network, w, "network");
 	write_pause(sandbox, w);
 	write_pool(sandbox, w);
 	write_preview(sandbox, w);

@@ -6,6 +6,7 @@
 #include "base/err.h"
 #include "base/slot.h"
 #include "service/auth.h"
+#include "service/egress.h"
 #include "service/pairs.h"
 
 struct service;
@@ -85,6 +86,7 @@ struct sandbox_attrs {
 	uint8_t on_timeout; /* enum on_timeout */
 	bool always_on;
 	bool auto_resume;
+	struct egress_policy *network; /* NULL: none */
 };
 
 /* Owner: the service's table. Kept small: a thousand of them and their links fit in a few MiB. */
@@ -147,6 +149,8 @@ struct sandbox {
 	void (*moved)(void *arg, struct sandbox *sandbox, const struct err *err);
 	void *moved_arg;
 	struct history *history; /* NULL: nobody asks */
+	struct egress *egress;	 /* NULL: it never had a network */
+	uint32_t network_version;
 	struct link *link;
 	struct sandbox_wait *waits; /* for the link */
 	struct preview *previews;   /* oldest first */
@@ -173,6 +177,7 @@ struct sandbox_spec {
 	int on_timeout;
 	bool always_on;
 	bool auto_resume;
+	struct egress_want network;
 	bool has_template, has_cpu, has_memory, has_disk; /* told, not the default */
 };
 
@@ -246,9 +251,12 @@ struct sandbox_patch {
 	int64_t timeout_sec, idle_timeout_sec;
 	int on_timeout;
 	bool always_on, auto_resume;
+	struct egress_want network;
 };
+/* 1: done, the function is never called. 0: it comes once, when the link is there or gone. -1 */
 int sandbox_patch(struct sandbox *sandbox, const struct sandbox_patch *patch,
-		  struct err *err) _must_check_;
+		  void (*done)(void *arg, struct sandbox *sandbox, const struct err *err),
+		  void *arg, struct err *err) _must_check_;
 /* The wall clock starts again at timeout_sec from now. */
 int sandbox_extend(struct sandbox *sandbox, int64_t timeout_sec, struct err *err) _must_check_;
 
@@ -271,7 +279,7 @@ void sandbox_write(const struct sandbox *sandbox, struct json_writer *w, const c
 
 struct sandbox_metrics {
 	uint64_t memory_bytes, memory_peak_bytes, memory_limit_bytes, cpu_us, pids, disk_bytes,
-		disk_limit_bytes, oom_kills;
+		disk_limit_bytes, oom_kills, sent_bytes, received_bytes;
 };
 typedef void (*sandbox_metrics_fn)(void *arg, const struct sandbox_metrics *metrics,
 				   const struct err *err);

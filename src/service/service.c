@@ -267,6 +267,7 @@ static void init_tables(struct service *service)
 	slot_init(&service->files, EXECS_MAX);
 	map_init(&service->by_id);
 	map_init(&service->by_name);
+	map_init(&service->by_address);
 	map_init(&service->snapshots);
 	map_init(&service->webhooks);
 	map_init(&service->keys_by_hash);
@@ -411,6 +412,7 @@ void service_close(struct service *service)
 	auth_done(service);
 	map_done(&service->by_id);
 	map_done(&service->by_name);
+	map_done(&service->by_address);
 	slot_done(&service->sandboxes);
 	slot_done(&service->execs);
 	slot_done(&service->follows);

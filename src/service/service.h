@@ -11,6 +11,7 @@
 
 struct engine_driver;
 struct poster;
+struct engine_network;
 struct loop;
 struct service;
 
@@ -61,6 +62,9 @@ struct service_config {
 	uint32_t webhook_disable_sec; /* nothing got through for so long: it is disabled */
 	const char *preview_scheme;   /* "http" */
 	const char *preview_suffix;   /* ".cay.localhost:7070"; NULL: previews have no address */
+	/* A sandbox has a link: serve it, before anything runs in it. NULL: nobody serves links. */
+	void (*on_network)(void *arg, const struct engine_network *network);
+	void *network_arg;
 };
 
 /* Opens the state and the engines and starts to find the sandboxes again. The config's strings must
@@ -85,6 +89,7 @@ struct service_counters {
 	uint64_t execs, exec_refusals, processes, window_runs;
 	uint64_t file_ops;
 	uint64_t hooks_delivered, hooks_failed;
+	uint64_t egress_denied;
 	uint64_t create_us_sum, exec_us_sum;
 	uint64_t deaths_oom, deaths_crash, deaths_lost, timeouts, idle_timeouts;
 };

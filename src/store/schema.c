@@ -94,6 +94,9 @@ static const char *const steps[] = {
 	" hash BLOB PRIMARY KEY, preview_id TEXT NOT NULL, expires_ms INTEGER NOT NULL"
 	") WITHOUT ROWID;"
 	"CREATE INDEX preview_tokens_of ON preview_tokens(preview_id);",
+
+	/* network: the policy as JSON; NULL: none. */
+	"ALTER TABLE sandboxes ADD COLUMN network TEXT;",
 };
 
 int schema_version(void)

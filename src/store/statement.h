@@ -15,19 +15,19 @@
 	X(SANDBOX_PUT, "INSERT OR REPLACE INTO sandboxes("                                         \
 		       "row,seq,id,name,owner,state,reason,engine,template_name,"                  \
 		       "template_hash,boot_path,pool_mode,external_workspace_id,"                  \
-		       "last_error,pause_kind,from_id,on_timeout,clock,env,metadata,"              \
+		       "last_error,pause_kind,from_id,on_timeout,clock,network,env,metadata,"      \
 		       "pooled,always_on,auto_resume,cpu_count,memory_mb,disk_size_mb,"            \
 		       "timeout_sec,idle_timeout_sec,created_ms,started_ms,expires_ms,"            \
 		       "boot_us,due_ms,left_ms,idle_left_ms) VALUES("                              \
 		       "?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16,?17,"               \
 		       "?18,?19,?20,?21,?22,?23,?24,?25,?26,?27,?28,?29,?30,?31,?32,"              \
-		       "?33,?34,?35)")                                                             \
+		       "?33,?34,?35,?36)")                                                         \
 	X(SANDBOX_STATE, "UPDATE sandboxes SET state=?2,reason=?3,last_error=?4 WHERE row=?1")     \
 	X(SANDBOX_DELETE, "DELETE FROM sandboxes WHERE row=?1")                                    \
 	X(SANDBOX_EACH, "SELECT "                                                                  \
 			"row,seq,id,name,owner,state,reason,engine,template_name,"                 \
 			"template_hash,boot_path,pool_mode,external_workspace_id,"                 \
-			"last_error,pause_kind,from_id,on_timeout,clock,env,metadata,"             \
+			"last_error,pause_kind,from_id,on_timeout,clock,network,env,metadata,"     \
 			"pooled,always_on,auto_resume,cpu_count,memory_mb,disk_size_mb,"           \
 			"timeout_sec,idle_timeout_sec,created_ms,started_ms,expires_ms,"           \
 			"boot_us,due_ms,left_ms,idle_left_ms "                                     \

@@ -59,7 +59,8 @@ struct store_sandbox {
 	const char *pause_kind; /* of a paused one */
 	const char *from_id;	/* the snapshot that has its files */
 	const char *on_timeout;
-	const char *clock; /* the boot that due_ms counts from */
+	const char *clock;   /* the boot that due_ms counts from */
+	const char *network; /* its policy; NULL: none */
 	struct str env;
 	struct str metadata;
 	bool pooled;

@@ -17,5 +17,7 @@ uint32_t capability_bits(const struct warden *w)
 		bits |= WARDEN_CAN_PAUSE;
 	if (w->snapshots_fd >= 0 && w->cgroups.fd[CGROUP_FREEZER] >= 0)
 		bits |= WARDEN_CAN_SNAPSHOT;
+	if (w->links.usable)
+		bits |= WARDEN_CAN_NETWORK;
 	return bits;
 }

@@ -12,6 +12,7 @@
 #include "base/fault.h"
 #include "base/log.h"
 #include "sys/syscalls.h"
+#include "warden/links.h"
 
 enum job_state { JOB_NONE, JOB_WAITING, JOB_RUNNING };
 enum job_kind { JOB_SNAPSHOT, JOB_COPY, JOB_MEASURE };
@@ -299,6 +300,8 @@ static void finish_copy(struct warden *w, struct job *job, const struct job_resu
 
 	if (reply->error == 0)
 		reply->error = spawn_copy(w, &job->req, slot, result, &step, fds);
+	if (reply->error == 0)
+		reply->address = links_address(w, slot);
 	if (reply->error < 0) {
 		if (step)
 			(void)snprintf(reply->step, sizeof(reply->step), "%s", step);

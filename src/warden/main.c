@@ -8,6 +8,9 @@
 #include "base/log.h"
 #include "warden/warden.h"
 
+/* Shared address space (RFC 6598), the half that providers seldom use. */
+#define NETWORK_RANGE "100.96.0.0/12"
+
 #ifdef CAY_SANITIZED
 /* The leak check at exit needs /proc, which the warden has left behind by then. */
 const char *__asan_default_options(void);
@@ -28,6 +31,10 @@ static void usage(FILE *out)
 			   "  --tools FILE     the cay-tools program that works on files inside\n"
 			   "  --build FILE     the template builder\n"
 			   "  --user NAME      whom cayd runs as (cay)\n"
+			   "  --network-range ADDRESS/BITS\n"
+			   "                   private addresses for sandboxes with a network\n"
+			   "                   (CAY_NETWORK_RANGE, else " NETWORK_RANGE
+			   "); none: no networks\n"
 			   "  --log-level L    debug, info, warn or error\n");
 }
 
@@ -40,6 +47,7 @@ static int parse(int argc, char **argv, struct warden_options *o, enum log_level
 		{ "tools", required_argument, NULL, 'T' },
 		{ "build", required_argument, NULL, 'b' },
 		{ "user", required_argument, NULL, 'u' },
+		{ "network-range", required_argument, NULL, 'n' },
 		{ "log-level", required_argument, NULL, 'l' },
 		{ "version", no_argument, NULL, 'V' },
 		{ "help", no_argument, NULL, 'h' },
@@ -67,6 +75,9 @@ static int parse(int argc, char **argv, struct warden_options *o, enum log_level
 		case 'u':
 			o->user = optarg;
 			break;
+		case 'n':
+			o->network_range = optarg;
+			break;
 		case 'l':
 			if (log_level_parse(optarg, level) < 0)
 				return 2;
@@ -86,11 +97,15 @@ static int parse(int argc, char **argv, struct warden_options *o, enum log_level
 
 int main(int argc, char **argv)
 {
-	struct warden_options options = { .user = "cay" };
+	struct warden_options options = { .user = "cay", .network_range = NETWORK_RANGE };
 	enum log_level level = LOG_INFO;
 	static struct warden warden;
-	int r = parse(argc, argv, &options, &level);
+	const char *range = getenv("CAY_NETWORK_RANGE");
+	int r;
 
+	if (range)
+		options.network_range = range;
+	r = parse(argc, argv, &options, &level);
 	if (r < 0)
 		return 0;
 	if (r > 0) {

@@ -16,6 +16,7 @@
 #include "sys/syscalls.h"
 #include "warden/capability.h"
 #include "warden/job.h"
+#include "warden/links.h"
 #include "wire/agent.h"
 
 #define QUIET_MS                                                                        \
@@ -51,6 +52,7 @@ static void call_step(struct call *call, const char *step)
 static int do_hello(struct warden *w, struct call *call)
 {
 	call->reply.capabilities = capability_bits(w);
+	call->reply.address = links_gateway(w);
 	return 0;
 }
 
@@ -104,7 +106,7 @@ static int create_of_passing(struct warden *w, struct call *call, const char **r
 static int do_create(struct warden *w, struct call *call)
 {
 	const char *step = "";
-	int r;
+	int r, slot;
 
 	if (call->req.flags & WARDEN_PASSING)
 		r = create_of_passing(w, call, &step);
@@ -112,6 +114,9 @@ static int do_create(struct warden *w, struct call *call)
 		r = create_later(w, call, &step);
 	else
 		r = spawn(w, &call->req, &step, call->fds);
+	slot = r == 0 ? slots_find(w, call->req.id) : -ENOENT;
+	if (slot >= 0)
+		call->reply.address = links_address(w, (unsigned)slot);
 	if (r < 0) {
 		if (step != call->reply.step)
 			call_step(call, step);
@@ -124,7 +129,10 @@ static int do_attach(struct warden *w, struct call *call)
 {
 	int slot = slots_find(w, call->req.id);
 
-	return slot < 0 ? slot : attach_slot(w, (unsigned)slot, call->fds);
+	if (slot < 0)
+		return slot;
+	call->reply.address = links_address(w, (unsigned)slot);
+	return attach_slot(w, (unsigned)slot, call->fds);
 }
 
 static int do_destroy(struct warden *w, struct call *call)
@@ -139,6 +147,23 @@ static int do_destroy(struct warden *w, struct call *call)
 	return sweep_kill(w, (unsigned)slot);
 }
 
+static int resize_network(struct warden *w, struct call *call, unsigned slot)
+{
+	uint32_t network = call->req.limits.network;
+	_cleanup_close_ int net_fd = -1;
+	int r;
+
+	if (!network && !w->rows[slot].link)
+		return 0;
+	net_fd = attach_open_net(w, slot);
+	if (net_fd < 0 || !slots_alive(w, slot)) /* pinned first, checked after */
+		return -ESRCH;
+	r = links_set(w, slot, net_fd, network);
+	call->reply.address = network ? links_address(w, slot) : 0;
+	call_step(call, r < 0 ? "make network link" : "");
+	return r;
+}
+
 static int do_resize(struct warden *w, struct call *call)
 {
 	int slot = slots_find_live(w, call->req.id);
@@ -148,6 +173,9 @@ static int do_resize(struct warden *w, struct call *call)
 	if (slot < 0)
 		return slot;
 	same = w->limits[slot].memory_mb == call->req.limits.memory_mb;
+	r = resize_network(w, call, (unsigned)slot);
+	if (r < 0)
+		return r;
 	r = limits_set(w, (unsigned)slot, &call->req.limits);
 	if (r < 0 || same)
 		return r;
@@ -178,6 +206,7 @@ static int do_stat(struct warden *w, struct call *call)
 	call->reply.pids = (uint32_t)stat.pids;
 	call->reply.disk_bytes = limits_disk_usage(w, (unsigned)slot);
 	call->reply.paused = w->rows[slot].frozen;
+	links_stat(w, (unsigned)slot, &call->reply.sent_bytes, &call->reply.received_bytes);
 	return 0;
 }
 

@@ -22,6 +22,7 @@
 #include "sys/mount.h"
 #include "sys/syscalls.h"
 #include "warden/job.h"
+#include "warden/links.h"
 
 #define SOCKET_NAME "warden.sock"
 #define LOCK_NAME "warden.lock"
@@ -228,7 +229,8 @@ static void read_disabled(struct warden *w)
 	static const char *const names[] = { "seccomp", "caps",	 "userns",   "procmask",
 					     "devices", "pids",	 "memory",   "cpu",
 					     "disk",	"netns", "idmap",    "sockets",
-					     "ptsmax",	"nodev", "cgroupns", "oomscore" };
+					     "ptsmax",	"nodev", "cgroupns", "oomscore",
+					     "egress" };
 	const char *list = getenv("CAY_WARDEN_DISABLE");
 
 	for (size_t i = 0; list && i < ARRAY_LEN(names); i++)
@@ -338,6 +340,7 @@ int warden_open(struct warden *w, const struct warden_options *o)
 	if (r < 0)
 		return fail("start", r);
 	slots_recover(w);
+	links_open(w, o->network_range);
 	storage_sweep(w);
 	r = open_socket(w, state_path);
 	if (r < 0)
@@ -378,6 +381,7 @@ void warden_close(struct warden *w)
 		log_info("stopped; sandboxes live on");
 		return;
 	}
+	links_close(w);
 	cgroup_close(&w->cgroups);
 	(void)cgroup_remove_tree(w->cgroup_root_fd, w->instance);
 	instance_release(w);

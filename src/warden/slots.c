@@ -16,7 +16,7 @@
 #include "warden/snapshot.h"
 
 #define TABLE_NAME "warden.slots"
-#define TABLE_VERSION 7
+#define TABLE_VERSION 8
 
 struct table_header {
 	uint32_t version;

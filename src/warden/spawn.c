@@ -29,6 +29,7 @@
 #include "sys/mount.h"
 #include "sys/syscalls.h"
 #include "warden/job.h"
+#include "warden/links.h"
 #include "warden/warden.h"
 #include "wire/agent.h"
 
@@ -351,6 +352,10 @@ static int gather(struct birth *b, const struct warden_request *req, const char 
 	*ret_step = "make net namespace";
 	r = parts_take_net(w, &b->net);
 	b->tell_fd = b->net.listen_fd;
+	if (r >= 0 && req->limits.network) {
+		*ret_step = "make network link";
+		r = links_set(w, b->slot, b->net.ns_fd, req->limits.network);
+	}
 	return r;
 }
 

@@ -95,6 +95,7 @@ static bool sweep_one(struct warden *w, unsigned slot)
 	row->frozen = row->held = 0;
 	row->disk_offset = 0;
 	row->shares_disk = 0;
+	row->link = 0;
 	if (w->netns_fd[slot] >= 0)
 		(void)close(TAKE_FD(w->netns_fd[slot]));
 	w->bonds[slot] = BOND_NONE;

@@ -37,6 +37,7 @@ enum control {
 	CONTROL_NODEV = 1 << 13,
 	CONTROL_CGROUPNS = 1 << 14,
 	CONTROL_OOMSCORE = 1 << 15,
+	CONTROL_EGRESS = 1 << 16,
 };
 
 enum slot_state {
@@ -68,6 +69,7 @@ struct slot_row {
 	uint32_t shares_disk; /* with a snapshot: the quota alone does not tell its size */
 	int64_t disk_offset;  /* what the quota counts for its volume, less what its files take */
 	uint8_t template_hash[WARDEN_HASH_SIZE];
+	uint32_t link;	   /* number of its network link; 0: none */
 	uint64_t oom_base; /* oom kills of earlier users of the same cgroup */
 	char id[WARDEN_ID_SIZE];
 };
@@ -99,6 +101,19 @@ struct parts {
 	unsigned late_fd_count;
 	int64_t taken_ms; /* when a part was last taken */
 	bool filling;
+};
+
+/* links.c */
+struct links {
+	int rtnl_fd; /* of the host's net namespace */
+	int nft_fd;  /* owns the table of rules */
+	char table[16];
+	char prefix[8];	 /* of the links' names on the host */
+	uint32_t first;	 /* of this instance's 65536 addresses */
+	uint32_t next;	 /* number to try */
+	unsigned doomed; /* while closing */
+	bool usable;	 /* this host can, and it is wanted */
+	bool installed;	 /* the rules are there */
 };
 
 struct mask {
@@ -157,6 +172,7 @@ struct warden {
 	struct jobs *jobs;
 	struct passing *passing; /* passing.c */
 	struct parts parts;
+	struct links links;
 	bool stopping;
 	const char *build_program;
 	const char *templates_path;
@@ -182,6 +198,7 @@ struct warden_options {
 	const char *tools; /* NULL: sandboxes have none */
 	const char *build;
 	const char *user;
+	const char *network_range; /* "none": sandboxes get no network */
 };
 int warden_open(struct warden *w, const struct warden_options *options);
 void warden_close(struct warden *w); /* gives the instance back when nothing lives */

@@ -62,7 +62,8 @@ bool warden_limits_valid(const struct warden_limits *limits)
 {
 	return limits->cpu_count >= 1 && limits->cpu_count <= 8 && limits->memory_mb >= 1 &&
 	       limits->memory_mb <= 8192 && limits->disk_size_mb >= 1 &&
-	       limits->disk_size_mb <= 10240 && limits->pids_max >= 8 && limits->pids_max <= 32768;
+	       limits->disk_size_mb <= 10240 && limits->pids_max >= 8 &&
+	       limits->pids_max <= 32768 && limits->network <= 1;
 }
 
 void warden_request_encode(uint8_t dst[WARDEN_REQUEST_SIZE], const struct warden_request *req)
@@ -80,6 +81,7 @@ void warden_request_encode(uint8_t dst[WARDEN_REQUEST_SIZE], const struct warden
 	put(&c, req->limits.memory_mb, 4);
 	put(&c, req->limits.disk_size_mb, 4);
 	put(&c, req->limits.pids_max, 4);
+	put(&c, req->limits.network, 4);
 	put(&c, req->flags, 4);
 	put_bytes(&c, req->snapshot_id, WARDEN_ID_SIZE);
 }
@@ -133,6 +135,7 @@ int warden_request_decode(const void *src, size_t size, struct warden_request *r
 	req.limits.memory_mb = (uint32_t)get(&c, 4);
 	req.limits.disk_size_mb = (uint32_t)get(&c, 4);
 	req.limits.pids_max = (uint32_t)get(&c, 4);
+	req.limits.network = (uint32_t)get(&c, 4);
 	req.flags = (uint32_t)get(&c, 4);
 	get_bytes(&c, req.snapshot_id, WARDEN_ID_SIZE);
 	r = request_check(&req);
@@ -166,6 +169,9 @@ void warden_reply_encode(uint8_t dst[WARDEN_REPLY_SIZE], const struct warden_rep
 	put(&c, reply->paused, 4);
 	put(&c, reply->size_bytes, 8);
 	put_bytes(&c, reply->template_hash, WARDEN_HASH_SIZE);
+	put(&c, reply->address, 4);
+	put(&c, reply->sent_bytes, 8);
+	put(&c, reply->received_bytes, 8);
 }
 
 int warden_reply_decode(const void *src, size_t size, struct warden_reply *ret)
@@ -196,6 +202,9 @@ int warden_reply_decode(const void *src, size_t size, struct warden_reply *ret)
 	reply.paused = (uint32_t)get(&c, 4);
 	reply.size_bytes = get(&c, 8);
 	get_bytes(&c, reply.template_hash, WARDEN_HASH_SIZE);
+	reply.address = (uint32_t)get(&c, 4);
+	reply.sent_bytes = get(&c, 8);
+	reply.received_bytes = get(&c, 8);
 	if (reply.op < WARDEN_HELLO || reply.op >= WARDEN_OP_END || reply.error > 0 ||
 	    reply.error < -4095 || reply.more > 1 || reply.paused > 1 || !id_is_valid(reply.id) ||
 	    !text_is_padded(reply.step, WARDEN_STEP_SIZE))

@@ -11,11 +11,11 @@
 #include "base/str.h"
 
 #define WARDEN_MAGIC 0x43415957u /* "CAYW" */
-#define WARDEN_VERSION 2
+#define WARDEN_VERSION 3
 #define WARDEN_ID_SIZE 64
 #define WARDEN_HASH_SIZE 32
-#define WARDEN_REQUEST_SIZE 196
-#define WARDEN_REPLY_SIZE 232
+#define WARDEN_REQUEST_SIZE 200
+#define WARDEN_REPLY_SIZE 252
 #define WARDEN_FDS_MAX 2
 #define WARDEN_STEP_SIZE 48
 
@@ -46,6 +46,7 @@ enum {
 	WARDEN_CAN_POOL = 1 << 6,
 	WARDEN_CAN_PAUSE = 1 << 7,
 	WARDEN_CAN_SNAPSHOT = 1 << 8,
+	WARDEN_CAN_NETWORK = 1 << 9,
 };
 
 /* Flags of a request. */
@@ -64,6 +65,7 @@ struct warden_limits {
 	uint32_t memory_mb;
 	uint32_t disk_size_mb;
 	uint32_t pids_max;
+	uint32_t network; /* 0: loopback only; 1: a link to the daemon's proxy and resolver */
 };
 
 struct warden_request {
@@ -90,6 +92,10 @@ struct warden_reply {
 	uint64_t disk_bytes;
 	uint32_t paused;
 	uint64_t size_bytes; /* SNAPSHOT */
+	/* CREATE, ATTACH, RESIZE: its IPv4 address, 0 when none; HELLO: the host's end of all links
+	 */
+	uint32_t address;
+	uint64_t sent_bytes, received_bytes; /* STAT: over its link */
 	uint8_t template_hash[WARDEN_HASH_SIZE];
 };
 
@@ -98,6 +104,10 @@ void warden_request_encode(uint8_t dst[WARDEN_REQUEST_SIZE], const struct warden
 int warden_request_decode(const void *src, size_t size, struct warden_request *ret) _must_check_;
 void warden_reply_encode(uint8_t dst[WARDEN_REPLY_SIZE], const struct warden_reply *reply);
 int warden_reply_decode(const void *src, size_t size, struct warden_reply *ret) _must_check_;
+
+/* Where the daemon serves the links, on the address HELLO tells. */
+#define WARDEN_PROXY_PORT 17080
+#define WARDEN_DNS_PORT 17053
 
 /* The ranges of api.md: the one place where both ends take them from. */
 bool warden_limits_valid(const struct warden_limits *limits);

@@ -31,7 +31,8 @@ static void die_during(enum fake_op op, const char *path, const char *body, bool
 	fake_hold(world.engine, op);
 	request_send(&req, world.admin, "POST", path_of("/v1/sandboxes/%s/%s", sandbox, path), NULL,
 		     body);
-	world_turns(20);
+	for (int i = 0; i < 30000 && fake_waiting(world.engine, op) == 0; i++)
+		world_turns(1);
 	assert_int_equal(fake_waiting(world.engine, op), 1);
 	world_stop();
 	request_drop(&req);

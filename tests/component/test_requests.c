@@ -88,7 +88,7 @@ static void test_wrong_bodies_of_create(void **state)
 		{ "{\"pool\":{\"name\":\"p\"}}", "pool.name", 422 },
 		{ "{\"network\":{\"mode\":\"full\"}}", "network.mode", 422 },
 		{ "{\"network\":{\"mode\":\"warp\"}}", "network.mode", 400 },
-		{ "{\"network\":{\"allow\":[\"x\"]}}", "network.allow", 422 },
+		{ "{\"network\":{\"allow\":[\"ok.test\",\"no host\"]}}", "network.allow[1]", 400 },
 		{ "{\"volumes\":[{}]}", "volumes", 422 },
 		{ "{\"secrets\":[\"s\"]}", "secrets", 422 },
 		{ "{\"snapshot_id\":\"s\"}", "snapshot", 404 },

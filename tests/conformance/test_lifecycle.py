@@ -131,8 +131,8 @@ def test_bypass_is_cold(api, engine):
 
 def test_not_yet_built_is_refused(api, engine):
     """What later versions bring is refused by name, not ignored."""
-    for field, value in (("snapshot_id", "x"), ("network", {"mode": "full"}),
-                         ("volumes", [{"name": "v", "path": "/v"}]), ("secrets", ["x"])):
+    for field, value in (("snapshot_id", "x"), ("volumes", [{"name": "v", "path": "/v"}]),
+                         ("secrets", ["x"])):
         with pytest.raises(ApiError) as caught:
             api.delete(api.create(engine=engine, **{field: value})["id"])
         assert caught.value.status in (400, 404, 422), caught.value
@@ -140,7 +140,42 @@ def test_not_yet_built_is_refused(api, engine):
 
 def test_network_none_is_accepted(api, engine):
     with api.sandbox(engine=engine, network={"mode": "none"}) as sandbox:
-        assert sandbox.row["network"]["mode"] == "none"
+        assert sandbox.row["network"] == {"mode": "none", "allow": [], "deny": [], "learn": False}
+
+
+def test_network_is_given_or_refused(api, engine):
+    """An engine that can gives a link; one that cannot says so. Entries are shown in one form."""
+    policy = {"mode": "restricted", "allow": ["Example.COM.", "*.example.com:443", "0x7f.1", "10.0.0.0/8:22"],
+              "deny": ["bad.example.com"]}
+    if "network" not in api.capabilities(engine):
+        with pytest.raises(ApiError) as caught:
+            api.delete(api.create(engine=engine, network=policy)["id"])
+        assert caught.value.status == 422 and caught.value.code == "unsupported_by_engine"
+        return
+    with api.sandbox(engine=engine, network=policy) as sandbox:
+        assert sandbox.row["network"]["allow"] == ["example.com", "*.example.com:443", "127.0.0.1", "10.0.0.0/8:22"]
+        assert "eth0" in sandbox.sh("cat /proc/net/dev")
+        row = api.call("PATCH", f"/v1/sandboxes/{sandbox.id}", {"network": {"learn": True}})
+        assert row["network"]["learn"] and row["network"]["deny"] == ["bad.example.com"]
+        row = api.call("PATCH", f"/v1/sandboxes/{sandbox.id}", {"network": {"mode": "none"}})
+        assert row["network"]["mode"] == "none"
+
+
+def test_network_is_given_later(api, engine):
+    if "network" not in api.capabilities(engine):
+        pytest.skip(f"engine {engine} has no network")
+    with api.sandbox(engine=engine) as sandbox:
+        assert "eth0" not in sandbox.sh("cat /proc/net/dev")
+        api.call("PATCH", f"/v1/sandboxes/{sandbox.id}", {"network": {"mode": "restricted"}})
+        assert "eth0" in sandbox.sh("cat /proc/net/dev")
+
+
+@pytest.mark.parametrize("entry", ["*", "*.com", "a b", "-a.test", "a..b", "x.test:0", "x.test:65536", "10.0.0.1/8",
+                                   "1.2.3.4/33", "a_é.test", "[::1", "http://x.test", "x.test/24", "300.1.1.1", ""])
+def test_network_entries_are_checked(api, engine, entry):
+    with pytest.raises(ApiError) as caught:
+        api.delete(api.create(engine=engine, network={"mode": "restricted", "allow": ["ok.test", entry]})["id"])
+    assert caught.value.status == 400 and "network.allow[1]" in str(caught.value)
 
 
 def test_unknown_template(api, engine):

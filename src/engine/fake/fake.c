@@ -122,6 +122,7 @@ static void complete_made(struct fake_call *call, struct err *err)
 
 static void complete_done(struct fake_call *call, struct err *err)
 {
+	static const struct engine_network none = { 0 };
 	struct fake_sandbox *s = fake_find(call->engine, call->id);
 
 	if (!err->code && !s && call->op != FAKE_DESTROY)
@@ -132,7 +133,10 @@ static void complete_done(struct fake_call *call, struct err *err)
 		s->limits = call->limits;
 	else if (!err->code && s)
 		s->paused = call->paused;
-	call->fn.done(call->arg, err->code ? err : NULL);
+	if (call->op == FAKE_RESIZE)
+		call->fn.resized(call->arg, &none, err->code ? err : NULL);
+	else
+		call->fn.done(call->arg, err->code ? err : NULL);
 }
 
 static int do_snapshot(struct fake_call *call, struct engine_snapshot *ret, struct err *err)
@@ -400,14 +404,14 @@ static int fake_destroy(struct engine *engine, const char *id, engine_done_fn do
 }
 
 static int fake_resize(struct engine *engine, const char *id, const struct engine_limits *limits,
-		       engine_done_fn done, void *arg, struct err *err)
+		       engine_resized_fn done, void *arg, struct err *err)
 {
 	struct fake_call *call = call_new(engine, FAKE_RESIZE, id, arg, err);
 
 	if (!call)
 		return -1;
 	call->limits = *limits;
-	call->fn.done = done;
+	call->fn.resized = done;
 	return start(call, err);
 }
 

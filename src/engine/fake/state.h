@@ -44,6 +44,7 @@ struct fake_call {
 	union {
 		engine_made_fn made;
 		engine_done_fn done;
+		engine_resized_fn resized;
 		engine_stat_fn stat;
 		engine_list_fn each;
 		engine_snapshot_fn snapshot;

@@ -119,7 +119,7 @@ static void local_close(struct engine *engine)
 
 static uint32_t local_capabilities(const struct engine *engine)
 {
-	return ENGINE_CAN_SURVIVE | ENGINE_CAN_NETWORK;
+	return ENGINE_CAN_SURVIVE;
 }
 
 static void tell_made(void *arg)
@@ -234,7 +234,7 @@ static int local_destroy(struct engine *engine, const char *id, engine_done_fn d
 }
 
 static int local_resize(struct engine *engine, const char *id, const struct engine_limits *limits,
-			engine_done_fn done, void *arg, struct err *err)
+			engine_resized_fn done, void *arg, struct err *err)
 {
 	return err_set(err, ERR_UNSUPPORTED_BY_ENGINE, "the local engine has no limits to change");
 }

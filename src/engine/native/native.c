@@ -91,6 +91,7 @@ static uint32_t native_capabilities(const struct engine *engine)
 		{ WARDEN_CAN_POOL, ENGINE_CAN_POOL },
 		{ WARDEN_CAN_PAUSE, ENGINE_CAN_PAUSE },
 		{ WARDEN_CAN_SNAPSHOT, ENGINE_CAN_SNAPSHOT },
+		{ WARDEN_CAN_NETWORK, ENGINE_CAN_NETWORK },
 	};
 	uint32_t bits = 0;
 
@@ -103,7 +104,7 @@ static uint32_t native_capabilities(const struct engine *engine)
 static struct warden_limits limits_of(const struct engine_limits *limits)
 {
 	return (struct warden_limits){ limits->cpu_count, limits->memory_mb, limits->disk_size_mb,
-				       limits->pids_max };
+				       limits->pids_max, limits->network };
 }
 
 static int native_create(struct engine *engine, const struct engine_spec *spec, engine_made_fn done,
@@ -146,9 +147,9 @@ static int native_destroy(struct engine *engine, const char *id, engine_done_fn 
 }
 
 static int native_resize(struct engine *engine, const char *id, const struct engine_limits *limits,
-			 engine_done_fn done, void *arg, struct err *err)
+			 engine_resized_fn done, void *arg, struct err *err)
 {
-	struct native_call call = { .then.done = done, .arg = arg };
+	struct native_call call = { .then.resized = done, .arg = arg };
 	struct warden_request req;
 
 	if (request_for(&req, WARDEN_RESIZE, id, err) < 0)

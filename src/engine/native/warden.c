@@ -25,6 +25,17 @@ static void call_free(struct native_call *call)
 	free(call);
 }
 
+static struct engine_network network_of(const struct engine *engine,
+					const struct warden_reply *reply)
+{
+	if (!reply || !reply->address)
+		return (struct engine_network){ 0 };
+	return (struct engine_network){ .address = reply->address,
+					.gateway = engine->gateway,
+					.proxy_port = WARDEN_PROXY_PORT,
+					.dns_port = WARDEN_DNS_PORT };
+}
+
 static void complete(struct native_call *call, const struct warden_reply *reply,
 		     int fds[WARDEN_FDS_MAX], const struct err *err)
 {
@@ -32,6 +43,7 @@ static void complete(struct native_call *call, const struct warden_reply *reply,
 	struct engine_snapshot snapshot = { 0 };
 	struct engine_stat stat = { 0 };
 
+	made.network = network_of(call->engine, err ? NULL : reply);
 	switch ((enum warden_op)call->op) {
 	case WARDEN_CREATE:
 	case WARDEN_ATTACH:
@@ -54,6 +66,8 @@ static void complete(struct native_call *call, const struct warden_reply *reply,
 			stat.cpu_us = reply->cpu_us;
 			stat.pids = reply->pids;
 			stat.disk_bytes = reply->disk_bytes;
+			stat.sent_bytes = reply->sent_bytes;
+			stat.received_bytes = reply->received_bytes;
 		}
 		call->then.stat(call->arg, &stat, err);
 		break;
@@ -69,8 +83,10 @@ static void complete(struct native_call *call, const struct warden_reply *reply,
 	case WARDEN_SNAPSHOT_LIST:
 		call->then.each(call->arg, NULL, err);
 		break;
-	case WARDEN_DESTROY:
 	case WARDEN_RESIZE:
+		call->then.resized(call->arg, &made.network, err);
+		break;
+	case WARDEN_DESTROY:
 	case WARDEN_PAUSE:
 	case WARDEN_SNAPSHOT_DELETE:
 		call->then.done(call->arg, err);
@@ -253,6 +269,7 @@ static int on_reply(struct engine *engine, const struct warden_reply *reply,
 
 	if (reply->op == WARDEN_HELLO) {
 		engine->capabilities = reply->capabilities;
+		engine->gateway = reply->address;
 		return 0;
 	}
 	call = slot_get(&engine->calls, reply->tag);

@@ -20,6 +20,7 @@ struct native_call {
 	union {
 		engine_made_fn made;
 		engine_done_fn done;
+		engine_resized_fn resized;
 		engine_stat_fn stat;
 		engine_list_fn each;
 		engine_snapshot_fn snapshot;
@@ -38,6 +39,7 @@ struct engine {
 	 * calls. */
 	struct native_call *unsent_head, *unsent_tail;
 	uint32_t capabilities;
+	uint32_t gateway; /* of all links */
 	bool lost;
 };
 

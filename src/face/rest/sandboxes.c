@@ -7,16 +7,38 @@
 #include "face/rest/call.h"
 #include "service/template.h"
 
-static const char *const network_names[] = { "none", "restricted", "full", NULL };
-
 #define AT(member) offsetof(struct sandbox_spec, member)
 
-static const struct field network_fields[] = {
-	{ .name = "mode", .type = FIELD_LATER_ENUM, .names = network_names },
-	{ .name = "allow", .type = FIELD_LATER },
-	{ .name = "deny", .type = FIELD_LATER },
-	{ .type = FIELD_END }
-};
+/* The same four in two bodies; base is where the struct egress_want lies. */
+#define NETWORK_FIELDS                                                                          \
+	{ .name = "mode",                                                                       \
+	  .type = FIELD_ENUM,                                                                   \
+	  .names = network_mode_names,                                                          \
+	  .offset = AT(network.mode),                                                           \
+	  .told_offset = AT(network.has_mode),                                                  \
+	  .doc = "none: loopback only; restricted: what allow names; full: all public hosts" }, \
+		{ .name = "allow",                                                              \
+		  .type = FIELD_STRINGS,                                                        \
+		  .max = EGRESS_RULES_MAX,                                                      \
+		  .offset = AT(network.allow),                                                  \
+		  .told_offset = AT(network.has_allow),                                         \
+		  .doc = "domain, *.domain, address or CIDR, each with :port or without" },     \
+		{ .name = "deny",                                                               \
+		  .type = FIELD_STRINGS,                                                        \
+		  .max = EGRESS_RULES_MAX,                                                      \
+		  .offset = AT(network.deny),                                                   \
+		  .told_offset = AT(network.has_deny),                                          \
+		  .doc = "the same; beats allow" },                                             \
+		{ .name = "learn",                                                              \
+		  .type = FIELD_BOOL,                                                           \
+		  .offset = AT(network.learn),                                                  \
+		  .told_offset = AT(network.has_learn),                                         \
+		  .doc = "what is only missing in allow passes and is listed in denials" },     \
+	{                                                                                       \
+		.type = FIELD_END                                                               \
+	}
+
+static const struct field network_fields[] = { NETWORK_FIELDS };
 static const struct field pool_fields[] = {
 	{ .name = "name", .type = FIELD_LATER },
 	{ .name = "mode",
@@ -131,6 +153,7 @@ const struct field sandbox_create_fields[] = {
 #undef AT
 
 #define AT(member) offsetof(struct sandbox_patch, member)
+static const struct field network_patch_fields[] = { NETWORK_FIELDS };
 const struct field sandbox_patch_fields[] = {
 	/* has_name stands first in its struct; its offset 0 means "nobody asks", so name's
 	 * presence is noted by the handler. */
@@ -163,7 +186,7 @@ const struct field sandbox_patch_fields[] = {
 	  .type = FIELD_BOOL,
 	  .offset = AT(auto_resume),
 	  .told_offset = AT(has_auto_resume) },
-	{ .name = "network", .type = FIELD_OBJECT, .fields = network_fields },
+	{ .name = "network", .type = FIELD_OBJECT, .fields = network_patch_fields },
 	{ .type = FIELD_END }
 };
 #undef AT
@@ -308,6 +331,7 @@ void sandboxes_patch(struct rest_call *call)
 {
 	struct sandbox_patch patch = { .has_name = false };
 	struct sandbox *sandbox = find(call);
+	struct pending *pending;
 	const struct json *value;
 	const char *key;
 	void *it = NULL;
@@ -318,11 +342,15 @@ void sandboxes_patch(struct rest_call *call)
 	while (json_next(call->doc, &it, &key, &value))
 		if (strcmp(key, "name") == 0)
 			patch.has_name = true;
-	if (field_decode(sandbox_patch_fields, call->doc, "", &patch, &err) < 0 ||
-	    sandbox_patch(sandbox, &patch, &err) < 0)
+	if (field_decode(sandbox_patch_fields, call->doc, "", &patch, &err) < 0) {
 		answer_error(call->rest, call->req, &err);
-	else
-		answer_sandbox(call->rest, call->req, 200, sandbox);
+		return;
+	}
+	pending = pending_for(call);
+	if (!pending)
+		return;
+	life_begun(pending, sandbox_patch(sandbox, &patch, life_moved, pending, &err), sandbox,
+		   &err);
 }
 
 void sandboxes_extend(struct rest_call *call)
@@ -396,6 +424,8 @@ static void on_metrics(void *arg, const struct sandbox_metrics *m, const struct 
 	json_put_int(&w, "disk_bytes", (int64_t)m->disk_bytes);
 	json_put_int(&w, "disk_limit_bytes", (int64_t)m->disk_limit_bytes);
 	json_put_int(&w, "oom_kills", (int64_t)m->oom_kills);
+	json_put_int(&w, "network_sent_bytes", (int64_t)m->sent_bytes);
+	json_put_int(&w, "network_received_bytes", (int64_t)m->received_bytes);
 	sandbox_write_history(sandbox, &w, "history");
 	json_end_object(&w);
 	answer_send(rest, req, 200, &w);
@@ -417,4 +447,21 @@ void sandboxes_metrics(struct rest_call *call)
 	if (pending)
 		(void)pending_end(pending);
 	answer_error(call->rest, call->req, &err);
+}
+
+void sandboxes_denials(struct rest_call *call)
+{
+	const struct sandbox *sandbox = find(call);
+	struct json_writer w;
+
+	if (!sandbox)
+		return;
+	w = answer_begin(call->rest);
+	json_begin_object(&w, NULL);
+	json_begin_array(&w, "data");
+	egress_write_denials(sandbox, &w);
+	json_end_array(&w);
+	json_put_null(&w, "next_cursor");
+	json_end_object(&w);
+	answer_send(call->rest, call->req, 200, &w);
 }

@@ -27,7 +27,13 @@
 		.doc = "null at the end; else the value of cursor for the next page" \
 	}
 
-static const struct field network_members[] = { STRING("mode", "none"), { .type = FIELD_END } };
+static const struct field network_members[] = {
+	STRING("mode", "none, restricted, full"),
+	{ .name = "allow", .type = FIELD_STRINGS, .max = EGRESS_RULES_MAX },
+	{ .name = "deny", .type = FIELD_STRINGS, .max = EGRESS_RULES_MAX },
+	FLAG("learn", NULL),
+	{ .type = FIELD_END }
+};
 static const struct field checkout_members[] = { FLAG("hit", "came from the pool"),
 						 STRING("mode", NULL),
 						 { .type = FIELD_END } };
@@ -127,6 +133,21 @@ static const struct field sample_members[] = {
 	INTEGER("memory_bytes", NULL),	      INTEGER("pids", NULL),
 	INTEGER("disk_bytes", NULL),	      { .type = FIELD_END }
 };
+static const struct field denial_members[] = {
+	STRING("host", "the name it asked for, else the address"),
+	MAYBE("port", INT, NULL),
+	STRING("protocol", "dns, tls, http, tcp, udp, icmp, other"),
+	STRING("reason", "not_allowed, denied, private_address, host_address, no_name, ..."),
+	MAYBE("rule", STR, "the entry that decided"),
+	MAYBE("suggestion", STR, "the entry of allow that would let it through"),
+	FLAG("passed", "learn let it through"),
+	INTEGER("count", NULL),
+	{ .name = "first_at", .type = FIELD_TIME },
+	{ .name = "last_at", .type = FIELD_TIME },
+	{ .type = FIELD_END }
+};
+const struct field denial_list_answer[] = { LIST_OF(denial_members), { .type = FIELD_END } };
+
 const struct field metrics_answer[] = { INTEGER("cpu_us", "used since the start"),
 					INTEGER("memory_bytes", NULL),
 					INTEGER("memory_peak_bytes", NULL),
@@ -135,6 +156,8 @@ const struct field metrics_answer[] = { INTEGER("cpu_us", "used since the start"
 					INTEGER("disk_bytes", NULL),
 					INTEGER("disk_limit_bytes", NULL),
 					INTEGER("oom_kills", NULL),
+					INTEGER("network_sent_bytes", "out of the sandbox"),
+					INTEGER("network_received_bytes", NULL),
 					{ .name = "history",
 					  .type = FIELD_LIST,
 					  .fields = sample_members,

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The daemon's end of sandboxes' links: the host's rules send every TCP connection of a sandbox to
+ * the proxy here and every DNS question to the resolver, and nothing else anywhere. Without us both
+ * ports are closed, and so is the network.
+ */
+#ifndef CAY_FACE_EGRESS_EGRESS_H
+#define CAY_FACE_EGRESS_EGRESS_H
+
+#include "base/err.h"
+#include "service/egress.h"
+
+struct egress_face;
+struct loop;
+
+/*
+ * A connection whose first bytes are read and judged, offered before it is passed on or refused:
+ * for HTTPS that must be opened up. 1: taken, fd and what was read belong to the taker. 0: not.
+ */
+typedef int (*egress_intercept_fn)(void *arg, struct sandbox *sandbox, const struct egress_ask *ask,
+				   const struct egress_verdict *verdict, int fd, struct str read);
+
+struct egress_config {
+	struct service *service; /* or by egress_set_service() */
+	struct loop *loop;
+	const char *dns_upstream; /* addresses, "IP[:PORT] ..."; "": those of /etc/resolv.conf */
+	egress_intercept_fn intercept; /* NULL: nothing is opened up */
+	void *intercept_arg;
+};
+
+int egress_new(const struct egress_config *config, struct egress_face **ret,
+	       struct err *err) _must_check_;
+/* Before the loop turns for the first time. */
+void egress_set_service(struct egress_face *face, struct service *service);
+void egress_stop(struct egress_face *face); /* NULL is fine */
+/* Serves links whose other end this is; done once, more calls do nothing. */
+void egress_serve(struct egress_face *face, uint32_t gateway, uint16_t proxy_port,
+		  uint16_t dns_port);
+
+#endif

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Inside src/face/egress only. */
+#ifndef CAY_FACE_EGRESS_PRIVATE_H
+#define CAY_FACE_EGRESS_PRIVATE_H
+
+#include <netinet/in.h>
+
+#include "base/slot.h"
+#include "face/egress/egress.h"
+#include "net/loop.h"
+
+#define SERVERS_MAX 3
+#define RELAYS_MAX 8192		/* connections at once; more are reset */
+#define RELAYS_PER_SANDBOX 512	/* likewise, of one sandbox */
+#define LOOKUPS_MAX 2048	/* questions under way; more are answered SERVFAIL */
+#define LOOKUPS_PER_SANDBOX 128 /* likewise */
+
+/* Owner: the daemon's wiring. */
+struct egress_face {
+	struct egress_config config;
+	uint32_t gateway; /* 0: nothing is served yet */
+	int proxy_fd, dns_fd, dns_tcp_fd;
+	struct loop_watch *proxy_watch, *dns_watch, *dns_tcp_watch;
+	struct loop_timer *tick;
+	struct slot_table relays;  /* struct relay, proxy.c */
+	struct slot_table lookups; /* struct lookup, resolver.c */
+	struct slot_table askers;  /* struct asker, dns_tcp.c */
+	struct sockaddr_in servers[SERVERS_MAX];
+	unsigned server_count;
+	char scratch[65536]; /* bytes on their way; nothing stays in it */
+};
+
+struct sockaddr_in egress_sockaddr(uint32_t address, uint16_t port);
+
+/* proxy.c */
+void proxy_on_connection(void *arg, int events, int error);
+void proxy_tick(struct egress_face *face); /* once a second */
+void proxy_stop(struct egress_face *face);
+
+/* resolver.c. The answer's bytes live during the call. */
+typedef void (*resolver_answer_fn)(void *arg, const void *bytes, size_t size);
+/* Takes a question of a sandbox; answer is called once, now or later, unless the face ends before.
+ * room: the longest answer. */
+void resolver_ask(struct egress_face *face, uint32_t from, const void *bytes, size_t size,
+		  size_t room, resolver_answer_fn answer, void *arg, size_t arg_size);
+void resolver_on_question(void *arg, int events, int error);
+void resolver_stop(struct egress_face *face);
+int resolver_servers(struct egress_face *face, struct err *err) _must_check_;
+
+/* dns_tcp.c */
+void dns_tcp_on_connection(void *arg, int events, int error);
+void dns_tcp_tick(struct egress_face *face);
+void dns_tcp_stop(struct egress_face *face);
+
+#endif

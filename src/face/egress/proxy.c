@@ -1,0 +1,508 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Every TCP connection of a sandbox ends here, wherever it was meant to go. Its first bytes say
+ * what it is; the policy decides; then it is connected from the host's side and passed on both
+ * ways, or refused so that its program can tell why. The state of one:
+ *
+ *   RELAY_LISTEN   its first bytes are awaited
+ *   RELAY_CONNECT  allowed; the other side is being connected
+ *   RELAY_PASS     bytes go both ways (relay.c)
+ *   RELAY_REFUSE   an answer was written; what it still sends is thrown away for a moment
+ */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <limits.h>
+#include <linux/netfilter_ipv4.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+
+#include "base/json.h"
+#include "base/log.h"
+#include "face/egress/relay.h"
+
+#define ACCEPTS_PER_TURN 64
+#define LISTEN_WEB_MS 10000 /* on ports where the client speaks first */
+#define LISTEN_MS 500	    /* elsewhere: then the server does */
+#define CONNECT_MS 15000
+#define REFUSE_MS 2000
+#define ANSWER_MAX 2048
+
+static void on_in(void *arg, int events, int error);
+static void on_out(void *arg, int events, int error);
+
+static void relay_time(struct relay *relay, int64_t ms)
+{
+	relay->due_ms = ms ? loop_now_ms(relay->face->config.loop) + ms : 0;
+	if (ms && ms <= 1000)
+		loop_timer_set(relay->timer, ms, 0);
+}
+
+void relay_free(struct relay *relay)
+{
+	(void)slot_take(&relay->face->relays, relay->handle);
+	loop_watch_free(relay->in.watch);
+	loop_watch_free(relay->out.watch);
+	loop_timer_free(relay->timer);
+	if (relay->in.fd >= 0)
+		(void)close(relay->in.fd);
+	if (relay->out.fd >= 0)
+		(void)close(relay->out.fd);
+	buf_done(&relay->in.ahead);
+	buf_done(&relay->out.ahead);
+	free(relay);
+}
+
+/* Ends with a reset: nobody waits for anything. */
+void relay_reset(struct relay *relay)
+{
+	struct linger now = { .l_onoff = 1, .l_linger = 0 };
+
+	(void)setsockopt(relay->in.fd, SOL_SOCKET, SO_LINGER, &now, sizeof(now));
+	if (relay->out.fd >= 0)
+		(void)setsockopt(relay->out.fd, SOL_SOCKET, SO_LINGER, &now, sizeof(now));
+	relay_free(relay);
+}
+
+static struct sandbox *relay_sandbox(const struct relay *relay)
+{
+	struct sandbox *sandbox = egress_find(relay->face->config.service, relay->from);
+
+	/* Another one may have the address by now. */
+	return sandbox && egress_handle(sandbox) == relay->sandbox ? sandbox : NULL;
+}
+
+/* ---- refusing ---- */
+
+static void write_reason(struct relay *relay, const struct sandbox *sandbox,
+			 const struct egress_verdict *verdict, const char *code,
+			 const char *message, struct buf *out)
+{
+	char host[EGRESS_NAME_MAX + 1], hint[EGRESS_NAME_MAX + 128];
+	struct json_writer w;
+
+	egress_host_text(&relay->ask, host);
+	egress_explain(sandbox, &relay->ask, verdict, hint, sizeof(hint));
+	json_writer_init(&w, out);
+	json_begin_object(&w, NULL);
+	json_begin_object(&w, "error");
+	json_put_text(&w, "code", code);
+	json_put_text(&w, "message", message);
+	json_put_text(&w, "host", host);
+	json_put_int(&w, "port", relay->ask.port);
+	json_put_text(&w, "reason", egress_why_name(verdict->why));
+	json_put_text(&w, "rule", verdict->rule[0] ? verdict->rule : NULL);
+	json_put_text(&w, "hint", egress_passes(verdict) ? NULL : hint);
+	json_put_text(&w, "sandbox_id", egress_id(sandbox));
+	json_end_object(&w);
+	json_end_object(&w);
+	(void)!json_writer_end(&w);
+}
+
+/* An HTTP client is told in its own words. */
+static void answer_http(struct relay *relay, const struct sandbox *sandbox,
+			const struct egress_verdict *verdict, const char *status, const char *code,
+			const char *message)
+{
+	struct buf body, whole;
+
+	buf_init(&body, ANSWER_MAX);
+	buf_init(&whole, 2 * ANSWER_MAX);
+	write_reason(relay, sandbox, verdict, code, message, &body);
+	if (buf_printf(&whole,
+		       "HTTP/1.1 %s\r\nContent-Type: application/json\r\nContent-Length: %zu\r\n"
+		       "Cache-Control: no-store\r\nConnection: close\r\nX-Cay-Egress: %s\r\n\r\n",
+		       status, buf_len(&body), egress_why_name(verdict->why)) == 0 &&
+	    buf_append(&whole, buf_data(&body), buf_len(&body)) == 0)
+		(void)!send(relay->in.fd, buf_data(&whole), buf_len(&whole), MSG_NOSIGNAL);
+	buf_done(&body);
+	buf_done(&whole);
+}
+
+/* After the answer: a close with unread bytes would be a reset that takes the answer back. */
+static void linger(struct relay *relay)
+{
+	relay->state = RELAY_REFUSE;
+	(void)shutdown(relay->in.fd, SHUT_WR);
+	if (loop_watch_set(relay->in.watch, LOOP_READ) < 0)
+		relay_free(relay);
+	else
+		relay_time(relay, REFUSE_MS);
+}
+
+static void refuse(struct relay *relay, struct sandbox *sandbox,
+		   const struct egress_verdict *verdict)
+{
+	static const uint8_t alert[] = { 21, 3, 3, 0, 2, 2, 49 }; /* fatal, access denied */
+	char message[EGRESS_NAME_MAX + 128], host[EGRESS_NAME_MAX + 1];
+
+	egress_note(sandbox, &relay->ask, verdict);
+	egress_host_text(&relay->ask, host);
+	(void)snprintf(message, sizeof(message), "this sandbox may not reach %s:%u", host,
+		       relay->ask.port);
+	if (relay->ask.protocol == EGRESS_HTTP) {
+		answer_http(relay, sandbox, verdict, "403 Forbidden", "egress_denied", message);
+		linger(relay);
+	} else if (relay->ask.protocol == EGRESS_TLS) {
+		(void)!send(relay->in.fd, alert, sizeof(alert), MSG_NOSIGNAL);
+		linger(relay);
+	} else {
+		relay_reset(relay);
+	}
+}
+
+/* ---- connecting ---- */
+
+static void unreachable(struct relay *relay, int error)
+{
+	static const struct egress_verdict passed = { .why = EGRESS_ALLOWED };
+	struct sandbox *sandbox = relay_sandbox(relay);
+	char message[128];
+
+	if (!sandbox || relay->ask.protocol != EGRESS_HTTP) {
+		relay_reset(relay);
+		return;
+	}
+	(void)snprintf(message, sizeof(message), "allowed, but it cannot be reached: %s",
+		       strerror(error));
+	answer_http(relay, sandbox, &passed, "502 Bad Gateway", "egress_unreachable", message);
+	linger(relay);
+}
+
+static int start_connect(struct relay *relay)
+{
+	struct sockaddr_in to = egress_sockaddr(relay->ask.address, relay->ask.port);
+	int one = 1;
+
+	relay->out.fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (relay->out.fd < 0)
+		return -errno;
+	(void)setsockopt(relay->out.fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+	(void)setsockopt(relay->out.fd, SOL_SOCKET, SO_KEEPALIVE, &one, sizeof(one));
+	if (connect(relay->out.fd, (struct sockaddr *)&to, sizeof(to)) < 0 && errno != EINPROGRESS)
+		return -errno;
+	return 0;
+}
+
+static void connect_out(struct relay *relay)
+{
+	int r = start_connect(relay);
+
+	if (r < 0) {
+		unreachable(relay, -r);
+		return;
+	}
+	relay->state = RELAY_CONNECT;
+	relay_time(relay, CONNECT_MS);
+	if (loop_watch_set(relay->in.watch, 0) < 0 ||
+	    loop_watch_new(relay->face->config.loop, relay->out.fd, on_out, relay,
+			   &relay->out.watch) < 0 ||
+	    loop_watch_set(relay->out.watch, LOOP_WRITE) < 0)
+		relay_reset(relay);
+}
+
+/* ---- deciding ---- */
+
+/* Connected to it, a datagram socket has the address we would come from: its own means ours. */
+static bool is_local(uint32_t address)
+{
+	_cleanup_close_ int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	struct sockaddr_in to = egress_sockaddr(address, 9), from = { .sin_family = AF_INET };
+	socklen_t size = sizeof(from);
+
+	return fd < 0 || (connect(fd, (struct sockaddr *)&to, sizeof(to)) == 0 &&
+			  getsockname(fd, (struct sockaddr *)&from, &size) == 0 &&
+			  from.sin_addr.s_addr == to.sin_addr.s_addr);
+}
+
+static bool intercepted(struct relay *relay, struct sandbox *sandbox,
+			const struct egress_verdict *verdict)
+{
+	const struct egress_config *config = &relay->face->config;
+
+	if (!config->intercept)
+		return false;
+	loop_watch_free(relay->in.watch);
+	relay->in.watch = NULL;
+	if (config->intercept(config->intercept_arg, sandbox, &relay->ask, verdict, relay->in.fd,
+			      buf_str(&relay->in.ahead)) == 1) {
+		relay->in.fd = -1;
+		relay_free(relay);
+		return true;
+	}
+	if (loop_watch_new(config->loop, relay->in.fd, on_in, relay, &relay->in.watch) == 0)
+		return false;
+	relay_free(relay);
+	return true;
+}
+
+static void decide(struct relay *relay)
+{
+	struct sandbox *sandbox = relay_sandbox(relay);
+	struct egress_verdict verdict;
+
+	if (!sandbox) {
+		relay_reset(relay);
+		return;
+	}
+	relay->version = egress_version(sandbox);
+	relay->ask.protocol = relay->said.protocol;
+	relay->ask.name = str_of(relay->said.name);
+	relay->ask.is_local = is_local(relay->ask.address);
+	egress_judge(sandbox, &relay->ask, &verdict);
+	if (relay->said.odd && verdict.why != EGRESS_ALLOWED && verdict.why != EGRESS_DENIED)
+		verdict.why = EGRESS_BAD_NAME;
+	if (intercepted(relay, sandbox, &verdict))
+		return;
+	if (!egress_passes(&verdict)) {
+		refuse(relay, sandbox, &verdict);
+		return;
+	}
+	if (verdict.why == EGRESS_LEARNED)
+		egress_note(sandbox, &relay->ask, &verdict);
+	connect_out(relay);
+}
+
+/* The bytes stay where they are until all that is needed is there: read once, into `ahead`. */
+static void on_first_bytes(struct relay *relay)
+{
+	char *at;
+	ssize_t n;
+
+	if (buf_reserve(&relay->in.ahead, SNIFF_MAX - buf_len(&relay->in.ahead), &at) < 0) {
+		relay_reset(relay);
+		return;
+	}
+	n = recv(relay->in.fd, at, SNIFF_MAX - buf_len(&relay->in.ahead), 0);
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return;
+	if (n < 0) {
+		relay_free(relay);
+		return;
+	}
+	if (n == 0) {
+		relay->in.ended = true;
+		if (buf_len(&relay->in.ahead) == 0) {
+			relay_free(relay); /* opened and closed: nothing was asked for */
+			return;
+		}
+	}
+	buf_commit(&relay->in.ahead, (size_t)n);
+	if (sniff(buf_data(&relay->in.ahead), buf_len(&relay->in.ahead), n == 0, &relay->said))
+		decide(relay);
+}
+
+/* ---- events ---- */
+
+static void on_in(void *arg, int events, int error)
+{
+	struct relay *relay = arg;
+
+	(void)events;
+	if (error < 0) {
+		relay_reset(relay);
+		return;
+	}
+	switch (relay->state) {
+	case RELAY_LISTEN:
+		on_first_bytes(relay);
+		break;
+	case RELAY_REFUSE:
+		if (recv(relay->in.fd, relay->face->scratch, sizeof(relay->face->scratch), 0) <= 0)
+			relay_free(relay);
+		break;
+	case RELAY_CONNECT:
+		break;
+	case RELAY_PASS:
+		relay_pass(relay);
+		break;
+	}
+}
+
+static void on_out(void *arg, int events, int error)
+{
+	struct relay *relay = arg;
+	socklen_t size = sizeof(int);
+	int failed = 0;
+
+	(void)events;
+	if (relay->state == RELAY_PASS) {
+		if (error < 0)
+			relay_reset(relay);
+		else
+			relay_pass(relay);
+		return;
+	}
+	if (getsockopt(relay->out.fd, SOL_SOCKET, SO_ERROR, &failed, &size) < 0 || failed) {
+		unreachable(relay, failed ? failed : EIO);
+		return;
+	}
+	relay->state = RELAY_PASS;
+	relay_time(relay, 0);
+	relay_pass(relay);
+}
+
+static void on_due(struct relay *relay)
+{
+	relay->due_ms = 0;
+	switch (relay->state) {
+	case RELAY_LISTEN:
+		(void)sniff(buf_data(&relay->in.ahead), buf_len(&relay->in.ahead), true,
+			    &relay->said);
+		decide(relay);
+		break;
+	case RELAY_CONNECT:
+		loop_watch_free(relay->out.watch);
+		relay->out.watch = NULL;
+		unreachable(relay, ETIMEDOUT);
+		break;
+	case RELAY_REFUSE:
+		relay_free(relay);
+		break;
+	case RELAY_PASS:
+		break;
+	}
+}
+
+static void on_timer(void *arg)
+{
+	struct relay *relay = arg;
+
+	if (relay->due_ms && relay->due_ms <= loop_now_ms(relay->face->config.loop))
+		on_due(relay);
+}
+
+/* What was allowed under another policy is judged again. */
+static bool still_allowed(struct relay *relay)
+{
+	struct sandbox *sandbox = relay_sandbox(relay);
+	struct egress_verdict verdict;
+
+	if (!sandbox)
+		return false;
+	if (relay->version == egress_version(sandbox))
+		return true;
+	relay->version = egress_version(sandbox);
+	egress_judge(sandbox, &relay->ask, &verdict);
+	/* Its name was resolved once; that this is forgotten by now does not end it. */
+	return egress_passes(&verdict) || verdict.why == EGRESS_NOT_RESOLVED;
+}
+
+void proxy_tick(struct egress_face *face)
+{
+	int64_t now_ms = loop_now_ms(face->config.loop);
+	struct relay *relay;
+	uint32_t cursor = 0;
+
+	while ((relay = slot_next(&face->relays, &cursor))) {
+		if ((relay->state == RELAY_PASS || relay->state == RELAY_CONNECT) &&
+		    !still_allowed(relay))
+			relay_reset(relay);
+		else if (relay->due_ms && relay->due_ms <= now_ms)
+			on_due(relay);
+	}
+}
+
+/* ---- new ones ---- */
+
+static unsigned relays_of(const struct egress_face *face, uint32_t from)
+{
+	const struct relay *relay;
+	uint32_t cursor = 0;
+	unsigned n = 0;
+
+	while ((relay = slot_next(&face->relays, &cursor)))
+		n += relay->from == from;
+	return n;
+}
+
+static int relay_new(struct egress_face *face, int fd, uint32_t from, struct relay **ret)
+{
+	struct sockaddr_in to = { .sin_family = AF_INET };
+	socklen_t size = sizeof(to);
+	struct relay *relay;
+	int one = 1;
+
+	/* Where it was going, before the host's rules turned it. */
+	if (getsockopt(fd, SOL_IP, SO_ORIGINAL_DST, &to, &size) < 0)
+		return -errno;
+	relay = calloc(1, sizeof(*relay));
+	if (!relay)
+		return -ENOMEM;
+	(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+	*relay = (struct relay){ .face = face, .from = from, .in.fd = fd, .out.fd = -1 };
+	relay->ask.address = ntohl(to.sin_addr.s_addr);
+	relay->ask.port = ntohs(to.sin_port);
+	buf_init(&relay->in.ahead, RELAY_AHEAD_MAX);
+	buf_init(&relay->out.ahead, RELAY_AHEAD_MAX);
+	if (slot_put(&face->relays, relay, &relay->handle) < 0) {
+		relay->in.fd = -1;
+		free(relay);
+		return -ENOBUFS;
+	}
+	*ret = relay;
+	return 0;
+}
+
+static void too_many(struct egress_face *face, struct sandbox *sandbox)
+{
+	static const struct egress_verdict verdict = { .why = EGRESS_TOO_MANY };
+	const struct egress_ask ask = { .protocol = EGRESS_TCP, .address = face->gateway };
+
+	egress_note(sandbox, &ask, &verdict);
+}
+
+static void accept_one(struct egress_face *face, int fd, uint32_t from)
+{
+	struct sandbox *sandbox = egress_find(face->config.service, from);
+	struct linger now = { .l_onoff = 1, .l_linger = 0 };
+	struct relay *relay = NULL;
+
+	if (sandbox && relays_of(face, from) >= RELAYS_PER_SANDBOX) {
+		too_many(face, sandbox);
+		sandbox = NULL;
+	}
+	if (!sandbox || relay_new(face, fd, from, &relay) < 0) {
+		(void)setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof(now));
+		(void)close(fd);
+		return;
+	}
+	relay->sandbox = egress_handle(sandbox);
+	relay->state = RELAY_LISTEN;
+	if (loop_timer_new(face->config.loop, on_timer, relay, &relay->timer) < 0 ||
+	    loop_watch_new(face->config.loop, fd, on_in, relay, &relay->in.watch) < 0 ||
+	    loop_watch_set(relay->in.watch, LOOP_READ) < 0) {
+		relay_reset(relay);
+		return;
+	}
+	relay_time(relay,
+		   relay->ask.port == 443 || relay->ask.port == 80 ? LISTEN_WEB_MS : LISTEN_MS);
+}
+
+void proxy_on_connection(void *arg, int events, int error)
+{
+	struct egress_face *face = arg;
+
+	(void)events;
+	(void)error;
+	for (int i = 0; i < ACCEPTS_PER_TURN; i++) {
+		struct sockaddr_in from = { .sin_family = AF_INET };
+		socklen_t size = sizeof(from);
+		int fd = accept4(face->proxy_fd, (struct sockaddr *)&from, &size,
+				 SOCK_CLOEXEC | SOCK_NONBLOCK);
+
+		if (fd < 0)
+			return;
+		accept_one(face, fd, ntohl(from.sin_addr.s_addr));
+	}
+}
+
+void proxy_stop(struct egress_face *face)
+{
+	struct relay *relay;
+	uint32_t cursor = 0;
+
+	while ((relay = slot_next(&face->relays, &cursor)))
+		relay_free(relay);
+}

@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One connection through the proxy. */
+#ifndef CAY_FACE_EGRESS_RELAY_H
+#define CAY_FACE_EGRESS_RELAY_H
+
+#include "base/buf.h"
+#include "face/egress/private.h"
+#include "face/egress/sniff.h"
+
+#define RELAY_AHEAD_MAX 65536 /* read of one side and not yet taken by the other: then it waits */
+
+enum relay_state { RELAY_LISTEN, RELAY_CONNECT, RELAY_PASS, RELAY_REFUSE };
+
+struct relay_side {
+	int fd;
+	struct loop_watch *watch;
+	struct buf ahead; /* what it sent and the other side has not taken */
+	bool ended;	  /* it sends no more */
+	bool told;	  /* and the other side knows */
+};
+
+/* Owner: the face's table. */
+struct relay {
+	struct egress_face *face;
+	slot_handle handle;
+	slot_handle sandbox;
+	uint32_t from;	  /* address of its link */
+	uint32_t version; /* of the policy it was judged by */
+	enum relay_state state;
+	struct relay_side in, out; /* the sandbox, the world */
+	struct loop_timer *timer;
+	int64_t due_ms;
+	struct sniff said;
+	struct egress_ask ask; /* name points into said */
+};
+
+void relay_free(struct relay *relay);
+void relay_reset(struct relay *relay);
+void relay_pass(struct relay *relay); /* moves what can be moved; may free it */
+
+#endif

@@ -1,0 +1,19 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the first bytes of a connection say about whom it is meant for. No I/O. */
+#ifndef CAY_FACE_EGRESS_SNIFF_H
+#define CAY_FACE_EGRESS_SNIFF_H
+
+#include "service/egress.h"
+
+#define SNIFF_MAX 8192 /* bytes looked at; a ClientHello with post-quantum keys has under 2 KiB */
+
+struct sniff {
+	enum egress_protocol protocol; /* TLS, HTTP or TCP */
+	bool odd; /* it says a name that is none, or says it in a way others may read otherwise */
+	char name[EGRESS_NAME_MAX + 1]; /* lower case; "": it says none */
+};
+
+/* false: more bytes are needed to tell. all: there will be none. */
+bool sniff(const void *bytes, size_t size, bool all, struct sniff *ret);
+
+#endif

