@@ -1,45 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "engine/tool.h"
-
 #include <errno.h>
 
 #include "base/log.h"
 #include "base/time.h"
+#include "engine/tool_run.h"
 
-#define PIECE_BYTES TOOL_DATA_MAX
-#define CHARGE_MIN 4096 /* a piece costs at least so much of the limit: tiny ones stay few */
 #define CREDIT_STEP (TOOL_CREDIT_BYTES / 8) /* credit goes back in steps, not frame by frame */
 
-/* Owner: its references: the starter's, one for the start, one for the follow, one for each piece
- * of input under way. */
-struct tool_run {
-	struct link *link; /* good inside its callbacks; elsewhere only to be compared */
-	struct tool_hooks hooks;
-	void *arg;
-	uint32_t refs;
-	uint32_t follow_id, process_id;
-	bool over;     /* nothing more is told */
-	bool followed; /* the link may still call: where it was gone before the run knew, it will */
-	bool takes_input, ready, committed;
-	bool paused;
-	bool full; /* somebody waits for on_room */
-	size_t untaken;
-	struct buf input; /* frames still to be sent */
-	/* The decoder: a frame that came in pieces, or the rest of a DATA. */
-	struct buf partial;
-	size_t data_left;
-	size_t held; /* by the consumer */
-	size_t owed; /* credit to give back */
-	int64_t moved_ms;
-};
-
-/* One piece of input on its way. */
-struct piece {
-	struct tool_run *run;
-	size_t charge;
-};
-
-static void unref(struct tool_run *run)
+void tool_run_unref(struct tool_run *run)
 {
 	if (--run->refs)
 		return;
@@ -58,7 +26,7 @@ static void unfollow(struct tool_run *run)
 	run->refs--;
 }
 
-static void moved(struct tool_run *run)
+void tool_run_moved(struct tool_run *run)
 {
 	run->moved_ms = time_boot_ms();
 }
@@ -255,7 +223,7 @@ static void on_output(void *arg, int stream, uint64_t cursor, struct str bytes)
 	(void)cursor; /* nothing is ever dropped of a tool's output */
 	if (run->over)
 		return;
-	moved(run);
+	tool_run_moved(run);
 	if (stream != LINK_OUT) {
 		log_debug("file tool: %.*s", (int)MIN(bytes.n, 200), bytes.p);
 		run->owed += bytes.n;
@@ -272,7 +240,7 @@ static void on_output(void *arg, int stream, uint64_t cursor, struct str bytes)
 		fail(run, &err);
 	}
 	give_credit(run);
-	unref(run);
+	tool_run_unref(run);
 }
 
 static void on_end(void *arg, const struct link_status *status, const struct err *error)
@@ -292,154 +260,7 @@ static void on_end(void *arg, const struct link_status *status, const struct err
 		(void)err_set(&err, ERR_TOOL_FAILED, "the file tool inside ended early: signal %d",
 			      status->signal);
 	fail(run, &err); /* the follow's reference is still there */
-	unref(run);
-}
-
-/* ---- input ---- */
-
-static void pump(struct tool_run *run);
-
-static void tell_room(struct tool_run *run)
-{
-	if (run->over || !run->full || run->untaken > TOOL_UNTAKEN_BYTES / 2 ||
-	    buf_len(&run->input))
-		return;
-	run->full = false;
-	if (run->hooks.on_room)
-		run->hooks.on_room(run->arg);
-}
-
-static void on_taken(void *arg, const struct err *error)
-{
-	struct piece *piece = arg;
-	struct tool_run *run = piece->run;
-
-	run->untaken -= piece->charge;
-	free(piece);
-	if (!run->over && !error) {
-		moved(run);
-		pump(run);
-		tell_room(run);
-	}
-	unref(run);
-}
-
-/* Input that cannot be sent must not look complete: it ends here, and the tool says so. */
-static void cut_input(struct tool_run *run)
-{
-	struct err err;
-
-	buf_clear(&run->input);
-	run->takes_input = false;
-	if (link_close_stdin(run->link, run->process_id, NULL, NULL, &err) < 0)
-		log_debug("file tool: %s", err.message);
-}
-
-/*
- * One piece of the tool's input: a head of ours and bytes that are not copied on their way. 0;
- * -EAGAIN: too much waits for this sandbox, by others; -EPIPE: no more can be sent.
- */
-static int send_piece(struct tool_run *run, struct str head, struct str body)
-{
-	struct piece *piece = malloc(sizeof(*piece));
-	struct err err = { .code = ERR_UNAVAILABLE };
-
-	if (piece) {
-		*piece = (struct piece){ run, MAX(body.n, CHARGE_MIN) };
-		if (link_feed(run->link, run->process_id, head, body, on_taken, piece, &err) == 0) {
-			run->refs++;
-			run->untaken += piece->charge;
-			return 0;
-		}
-	}
-	free(piece);
-	if (err.code == ERR_CAPACITY_EXCEEDED)
-		return -EAGAIN;
-	cut_input(run);
-	return -EPIPE;
-}
-
-static void pump(struct tool_run *run)
-{
-	while (run->takes_input && buf_len(&run->input) && run->untaken < TOOL_UNTAKEN_BYTES) {
-		struct str piece = buf_str(&run->input);
-
-		piece.n = MIN(piece.n, PIECE_BYTES);
-		if (send_piece(run, (struct str){ "", 0 }, piece) < 0)
-			return;
-		buf_consume(&run->input, piece.n);
-	}
-}
-
-/* What the link does not take now waits here; tool_run_poke() tries again. */
-static int keep(struct tool_run *run, struct str head, struct str body)
-{
-	if (buf_append(&run->input, head.p, head.n) == 0 &&
-	    buf_append(&run->input, body.p, body.n) == 0)
-		return 0;
-	cut_input(run);
-	return -EPIPE;
-}
-
-static int send_or_keep(struct tool_run *run, struct str head, struct str body)
-{
-	int r = buf_len(&run->input) ? -EAGAIN : send_piece(run, head, body);
-
-	return r == -EAGAIN ? keep(run, head, body) : r;
-}
-
-static bool usable(const struct tool_run *run, const struct link *link)
-{
-	return !run->over && link && link == run->link && run->process_id && run->takes_input;
-}
-
-int tool_run_feed(struct tool_run *run, struct link *link, struct str bytes)
-{
-	if (!usable(run, link))
-		return -1;
-	moved(run);
-	while (bytes.n) {
-		struct str piece = { bytes.p, MIN(bytes.n, TOOL_DATA_MAX) };
-		char head[FRAME_HEADER_SIZE];
-
-		frame_store_header(head, piece.n, TOOL_DATA, 0, 0);
-		if (send_or_keep(run, (struct str){ head, sizeof(head) }, piece) < 0)
-			return -1;
-		bytes.p += piece.n;
-		bytes.n -= piece.n;
-	}
-	run->full = run->untaken >= TOOL_UNTAKEN_BYTES || buf_len(&run->input);
-	return !run->full;
-}
-
-void tool_run_input(struct tool_run *run, struct link *link, struct buf *frames)
-{
-	buf_done(&run->input);
-	run->input = *frames;
-	buf_init(frames, frames->limit_bytes);
-	run->committed = true; /* it holds COMMIT: there is nobody else to wait for */
-	if (usable(run, link))
-		pump(run);
-}
-
-void tool_run_commit(struct tool_run *run, struct link *link)
-{
-	char head[FRAME_HEADER_SIZE];
-
-	if (!usable(run, link))
-		return;
-	moved(run);
-	run->committed = true;
-	frame_store_header(head, 0, TOOL_COMMIT, 0, 0);
-	(void)send_or_keep(run, (struct str){ "", 0 }, (struct str){ head, sizeof(head) });
-}
-
-void tool_run_poke(struct tool_run *run, struct link *link)
-{
-	if (usable(run, link) && buf_len(&run->input)) {
-		pump(run);
-		tell_room(run);
-	}
+	tool_run_unref(run);
 }
 
 /* ---- life ---- */
@@ -454,11 +275,11 @@ static void on_started(void *arg, uint32_t process_id, uint32_t pid, const struc
 		run->refs -= run->followed; /* of what never started nothing else is told */
 		run->followed = false;
 	} else if (!run->over) {
-		moved(run);
+		tool_run_moved(run);
 		run->process_id = process_id;
-		pump(run);
+		tool_run_pump(run);
 	}
-	unref(run);
+	tool_run_unref(run);
 }
 
 int tool_run_start(struct link *link, const struct tool_spec *spec, const struct tool_hooks *hooks,
@@ -487,7 +308,7 @@ int tool_run_start(struct link *link, const struct tool_spec *spec, const struct
 	run->followed = true;
 	buf_init(&run->partial, FRAME_HEADER_SIZE + TOOL_PAYLOAD_MAX);
 	buf_init(&run->input, TOOL_UNTAKEN_BYTES); /* at the limit: the upload is broken off */
-	moved(run);
+	tool_run_moved(run);
 	if (link_spawn(link, &exec, on_started, run, &follow, run, TOOL_CREDIT_BYTES,
 		       &run->follow_id, err) < 0) {
 		free(run);
@@ -504,14 +325,14 @@ void tool_run_cancel(struct tool_run *run, struct link *link)
 	run->over = true;
 	if (link && link == run->link)
 		unfollow(run);
-	unref(run);
+	tool_run_unref(run);
 }
 
 void tool_run_release(struct tool_run *run, struct link *link, size_t bytes)
 {
 	if (run->over || !link || link != run->link)
 		return;
-	moved(run);
+	tool_run_moved(run);
 	bytes = MIN(bytes, run->held);
 	run->held -= bytes;
 	run->owed += bytes;

@@ -13,39 +13,14 @@
 #include <sys/stat.h>
 
 #include "base/time.h"
-#include "tools/member.h"
 #include "tools/temp.h"
+#include "tools/unpack.h"
 #include "tools/write.h"
 
 #define FREE_BYTES (64ULL << 20) /* below this the ratio is not asked */
 #define PROGRESS_US 250000
 #define FAILED_ITEMS_MAX 1000
 #define LATER_MAX_BYTES (64U << 20)
-
-/* A directory gets its mode and time in the end, when nothing is put into it any more. */
-struct later {
-	struct timespec mtime;
-	mode_t mode;
-	uint16_t n;
-	bool made;
-	char path[];
-};
-
-/* Owner: op_archive_in(). */
-struct unpack {
-	struct op *op;
-	struct archive *archive;
-	int root_fd, spool_fd;
-	struct path_owner owner;
-	uint64_t max_entries, max_bytes, max_ratio;
-	uint64_t in_bytes, index;
-	struct str first; /* a piece that was read to see what it is */
-	bool committed;
-	struct buf later;
-	int64_t told_us;
-	char path[PATH_MAX];
-	size_t path_len;
-};
 
 static la_ssize_t on_read(struct archive *archive, void *arg, const void **ret)
 {
@@ -252,23 +227,6 @@ static int put_hardlink(struct unpack *u, struct archive_entry *entry, const str
 	return settle(leaf, temp);
 }
 
-static int remember(struct unpack *u, struct archive_entry *entry, bool made)
-{
-	struct later later = { .mode = archive_entry_perm(entry) & 01777,
-			       .n = (uint16_t)u->path_len,
-			       .made = made,
-			       .mtime = { archive_entry_mtime(entry),
-					  archive_entry_mtime_nsec(entry) } };
-	int r;
-
-	if (!archive_entry_mtime_is_set(entry))
-		later.mtime.tv_nsec = UTIME_OMIT;
-	r = buf_append(&u->later, &later, sizeof(later));
-	if (r == 0)
-		r = buf_append(&u->later, u->path, u->path_len);
-	return r == -ENOBUFS ? 0 : r; /* very many directories: the rest keeps the time of now */
-}
-
 static int put_directory(struct unpack *u, struct archive_entry *entry, const struct leaf *leaf)
 {
 	bool made = mkdirat(leaf->dir_fd, leaf->name, 0700) == 0;
@@ -285,36 +243,7 @@ static int put_directory(struct unpack *u, struct archive_entry *entry, const st
 							 u->owner.gid, AT_SYMLINK_NOFOLLOW) < 0) {
 		return -EACCES;
 	}
-	return remember(u, entry, made);
-}
-
-static void finish_directories(struct unpack *u)
-{
-	const char *p = buf_data(&u->later), *end = p ? p + buf_len(&u->later) : NULL;
-
-	while (p && p < end) {
-		_cleanup_leaf_ struct leaf leaf = LEAF_INIT;
-		struct later later;
-		struct timespec times[2];
-		int fd;
-
-		memcpy(&later, p, sizeof(later));
-		p += sizeof(later);
-		if (path_leaf_beneath(u->root_fd, (struct str){ p, later.n }, u->owner, &leaf) ==
-		    0) {
-			fd = openat(leaf.dir_fd, leaf.name,
-				    O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-			if (fd >= 0) {
-				times[0] = (struct timespec){ .tv_nsec = UTIME_OMIT };
-				times[1] = later.mtime;
-				if (later.made)
-					(void)fchmod(fd, later.mode);
-				(void)futimens(fd, times);
-				(void)close(fd);
-			}
-		}
-		p += later.n;
-	}
+	return unpack_remember(u, entry, made);
 }
 
 static int put_entry(struct unpack *u, struct archive_entry *entry)
@@ -501,7 +430,7 @@ int op_archive_in(struct op *op)
 	r = open_archive(&u);
 	if (r == 0)
 		r = unpack_all(&u);
-	finish_directories(&u);
+	unpack_finish_directories(&u);
 	(void)archive_read_free(u.archive);
 	buf_done(&u.later);
 	if (u.spool_fd >= 0)

@@ -15,38 +15,12 @@
 
 #include "sys/syscalls.h"
 #include "tools/entry.h"
-#include "tools/nodes.h"
 #include "tools/temp.h"
-#include "tools/walk.h"
+#include "tools/watch.h"
 
-#define MASK                                                                           \
-	(IN_CREATE | IN_DELETE | IN_MODIFY | IN_ATTRIB | IN_MOVED_FROM | IN_MOVED_TO | \
-	 IN_DELETE_SELF | IN_MOVE_SELF | IN_ONLYDIR | IN_EXCL_UNLINK)
-#define HELD_MAX 64 /* halves of renames that wait for the other one */
 #define HELD_MS 20
 #define ROOT_CHECK_MS 500
 #define EVENT_BYTES 65536
-
-/* A name that went away by a rename; where to, the next event tells, or nothing does. */
-struct held {
-	uint32_t cookie;
-	int wd;
-	bool dir;
-	char name[NAME_MAX + 1];
-};
-
-/* Owner: op_watch(). */
-struct watch {
-	struct op *op;
-	int inotify_fd, root_fd;
-	bool recursive, quiet, ended;
-	const char *only; /* a file is watched: its name in the root */
-	uint64_t max_watches;
-	struct nodes nodes;
-	struct held held[HELD_MAX];
-	size_t held_count;
-	char path[TOOL_PATH_MAX], from[TOOL_PATH_MAX];
-};
 
 static void forget_wd(void *arg, int wd)
 {
@@ -71,8 +45,8 @@ static void send(struct watch *w, enum tool_change change, enum tool_kind kind, 
 	w->op->end.entries++;
 }
 
-static void send_name(struct watch *w, enum tool_change change, enum tool_kind kind,
-		      bool attributes, const struct node *node, const char *name)
+void watch_send_name(struct watch *w, enum tool_change change, enum tool_kind kind, bool attributes,
+		     const struct node *node, const char *name)
 {
 	struct str path;
 
@@ -87,130 +61,6 @@ static void send_name(struct watch *w, enum tool_change change, enum tool_kind k
 		w->op->end.skipped_deep++;
 }
 
-static int too_many(struct watch *w, uint64_t limit)
-{
-	w->op->failed.limit = limit;
-	w->op->failed.count = w->nodes.count;
-	return op_fail(w->op, TOOL_TOO_MANY_WATCHES, STR_LIT(""),
-		       limit ? "more directories than max_watches allows"
-			     : "the host has no more inotify watches or instances");
-}
-
-/* Watches an open directory. 1: new; 0: it was watched already; -1 failed; -errno else. */
-static int add_watch(struct watch *w, int dir_fd, struct node *parent, const char *name,
-		     struct node **ret)
-{
-	char self[32];
-	int wd;
-
-	if (w->nodes.count >= w->max_watches)
-		return too_many(w, w->max_watches);
-	(void)snprintf(self, sizeof(self), "/proc/self/fd/%d", dir_fd);
-	wd = inotify_add_watch(w->inotify_fd, self, MASK);
-	if (wd < 0 && errno == ENOSPC)
-		return too_many(w, 0);
-	if (wd < 0)
-		return errno == EPERM ? -EACCES : -errno; /* -1 has a meaning of its own */
-	*ret = nodes_find(&w->nodes, wd);
-	if (*ret)
-		return 0;
-	*ret = nodes_add(&w->nodes, parent, name, wd);
-	return *ret ? 1 : op_fail_errno(w->op, ENOMEM, STR_LIT(""));
-}
-
-/* A directory of the walk: watched before its names are read. */
-static int cover(struct watch *w, struct walk *walk, const struct walk_item *item,
-		 struct node *parent, struct node **ret)
-{
-	_cleanup_close_ int fd =
-		openat(item->dir_fd, item->name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	int r;
-
-	*ret = NULL;
-	if (fd < 0)
-		return 0; /* gone again; its event will say so */
-	r = add_watch(w, fd, parent, item->name, ret);
-	if (r == -1)
-		return -1;
-	if (r < 0) {
-		w->op->end.skipped_unreadable++;
-		return 0;
-	}
-	if (!*ret || (*ret)->parent != parent)
-		return 0; /* mounted twice, or on the move: it is covered where it was found first
-			   */
-	r = walk_enter(walk);
-	if (r == -ENAMETOOLONG)
-		w->op->end.skipped_deep++;
-	else if (r < 0)
-		w->op->end.skipped_unreadable++;
-	return r < 0 ? 0 : 1;
-}
-
-/* Covers everything below a directory (taken) that is watched; tells of each entry found. */
-static int cover_tree(struct watch *w, int dir_fd, struct node *node)
-{
-	static struct walk walk;
-	struct walk_item item;
-	int r = node ? walk_begin(&walk, dir_fd) : -ENOENT;
-
-	if (r < 0) {
-		(void)close(dir_fd);
-		w->op->end.skipped_unreadable++;
-		return 0;
-	}
-	while (walk_next(&walk, &item) == 1) {
-		struct node *child = NULL;
-
-		if (item.leaving) {
-			node = node->parent ? node->parent : node;
-			continue;
-		}
-		if (temp_is_name(item.name))
-			continue;
-		if (!w->quiet) {
-			send_name(w, TOOL_CREATED, entry_kind(DTTOIF(item.type)), false, node,
-				  item.name);
-			node_tell(node, item.name);
-		}
-		if (item.type != DT_DIR || !w->recursive)
-			continue;
-		r = cover(w, &walk, &item, node, &child);
-		if (r < 0)
-			break;
-		if (r == 1 && child)
-			node = child;
-	}
-	walk_end(&walk);
-	return op_failed(w->op) ? -1 : 0;
-}
-
-/* A directory that has just come: by its path of names from the root, without any link. */
-static int on_new_directory(struct watch *w, struct node *parent, const char *name)
-{
-	char path[PATH_MAX];
-	struct node *node;
-	struct str text;
-	int fd, r;
-
-	if (!w->recursive || node_path(parent, name, path, sizeof(path) - 1, &text) < 0)
-		return 0;
-	memmove(path, text.p, text.n);
-	path[text.n] = '\0';
-	fd = sys_openat2(w->root_fd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC,
-			 RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS);
-	if (fd < 0) {
-		if (fd != -ENOENT && fd != -ENOTDIR && fd != -ELOOP)
-			w->op->end.skipped_unreadable++;
-		return 0;
-	}
-	r = add_watch(w, fd, parent, name, &node);
-	if (r == 1)
-		return cover_tree(w, fd, node);
-	(void)close(fd);
-	return r == -1 ? -1 : 0;
-}
-
 /* The other half did not come: it was moved out of what is watched. */
 static void release_held(struct watch *w, size_t i)
 {
@@ -221,8 +71,8 @@ static void release_held(struct watch *w, size_t i)
 	w->held_count--;
 	if (!node || temp_is_name(held.name))
 		return;
-	send_name(w, TOOL_DELETED, held.dir ? TOOL_KIND_DIRECTORY : TOOL_KIND_UNKNOWN, false, node,
-		  held.name);
+	watch_send_name(w, TOOL_DELETED, held.dir ? TOOL_KIND_DIRECTORY : TOOL_KIND_UNKNOWN, false,
+			node, held.name);
 	child = held.dir ? node_child(node, held.name) : NULL;
 	if (child)
 		nodes_remove(&w->nodes, child, forget_wd, w);
@@ -275,9 +125,9 @@ static int on_published(struct watch *w, struct node *node, const struct inotify
 
 	if (old)
 		nodes_remove(&w->nodes, old, forget_wd, w);
-	send_name(w, kind == TOOL_KIND_FILE ? TOOL_MODIFIED : TOOL_CREATED, kind, false, node,
-		  e->name);
-	return dir ? on_new_directory(w, node, e->name) : 0;
+	watch_send_name(w, kind == TOOL_KIND_FILE ? TOOL_MODIFIED : TOOL_CREATED, kind, false, node,
+			e->name);
+	return dir ? watch_new_directory(w, node, e->name) : 0;
 }
 
 /* MOVED_TO: with its other half a rename, without it something new. */
@@ -304,20 +154,21 @@ static int on_moved_to(struct watch *w, struct node *node, const struct inotify_
 		    node_path(old, held.name, w->from, sizeof(w->from), &from) == 0)
 			send(w, TOOL_RENAMED, kind_of(w, node, e->name, dir), false, path, from);
 		else if (old && w->only) {
-			send_name(w, TOOL_DELETED, TOOL_KIND_UNKNOWN, false, old, held.name);
-			send_name(w, TOOL_CREATED, kind_of(w, node, e->name, dir), false, node,
-				  e->name);
+			watch_send_name(w, TOOL_DELETED, TOOL_KIND_UNKNOWN, false, old, held.name);
+			watch_send_name(w, TOOL_CREATED, kind_of(w, node, e->name, dir), false,
+					node, e->name);
 		}
 		moved = old && dir ? node_child(old, held.name) : NULL;
 		if (moved)
 			return nodes_move(&w->nodes, &moved, node, e->name) == -ENOMEM
 				       ? op_fail_errno(w->op, ENOMEM, STR_LIT(""))
 				       : 0;
-		return dir ? on_new_directory(w, node, e->name) : 0;
+		return dir ? watch_new_directory(w, node, e->name) : 0;
 	}
 	if (!node_was_told(node, e->name))
-		send_name(w, TOOL_CREATED, kind_of(w, node, e->name, dir), false, node, e->name);
-	return dir ? on_new_directory(w, node, e->name) : 0;
+		watch_send_name(w, TOOL_CREATED, kind_of(w, node, e->name, dir), false, node,
+				e->name);
+	return dir ? watch_new_directory(w, node, e->name) : 0;
 }
 
 static int on_deleted(struct watch *w, struct node *node, const struct inotify_event *e)
@@ -325,8 +176,9 @@ static int on_deleted(struct watch *w, struct node *node, const struct inotify_e
 	struct node *child = e->mask & IN_ISDIR ? node_child(node, e->name) : NULL;
 
 	(void)node_was_told(node, e->name);
-	send_name(w, TOOL_DELETED, e->mask & IN_ISDIR ? TOOL_KIND_DIRECTORY : TOOL_KIND_UNKNOWN,
-		  false, node, e->name);
+	watch_send_name(w, TOOL_DELETED,
+			e->mask & IN_ISDIR ? TOOL_KIND_DIRECTORY : TOOL_KIND_UNKNOWN, false, node,
+			e->name);
 	if (child)
 		nodes_remove(&w->nodes, child, forget_wd, w);
 	return 0;
@@ -347,7 +199,7 @@ static int on_overflow(struct watch *w)
 	if (fd < 0)
 		return 0;
 	w->quiet = true;
-	r = cover_tree(w, fd, w->nodes.root);
+	r = watch_cover_tree(w, fd, w->nodes.root);
 	w->quiet = quiet;
 	return r;
 }
@@ -379,12 +231,12 @@ static int on_named(struct watch *w, struct node *node, const struct inotify_eve
 		return on_deleted(w, node, e);
 	else if (e->mask & IN_CREATE) {
 		if (!node_was_told(node, e->name))
-			send_name(w, TOOL_CREATED, kind_of(w, node, e->name, dir), false, node,
-				  e->name);
-		return dir ? on_new_directory(w, node, e->name) : 0;
+			watch_send_name(w, TOOL_CREATED, kind_of(w, node, e->name, dir), false,
+					node, e->name);
+		return dir ? watch_new_directory(w, node, e->name) : 0;
 	} else if (e->mask & (IN_MODIFY | IN_ATTRIB) && !is_nameless(w, node, e->name)) {
-		send_name(w, TOOL_MODIFIED, dir ? TOOL_KIND_DIRECTORY : TOOL_KIND_FILE,
-			  e->mask & IN_ATTRIB, node, e->name);
+		watch_send_name(w, TOOL_MODIFIED, dir ? TOOL_KIND_DIRECTORY : TOOL_KIND_FILE,
+				e->mask & IN_ATTRIB, node, e->name);
 	}
 	return 0;
 }
@@ -526,8 +378,9 @@ static int begin(struct watch *w)
 
 	w->inotify_fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
 	if (w->inotify_fd < 0)
-		return errno == EMFILE ? too_many(w, 0) : op_fail_errno(w->op, errno, STR_LIT(""));
-	r = add_watch(w, w->root_fd, NULL, "", &root);
+		return errno == EMFILE ? watch_too_many(w, 0)
+				       : op_fail_errno(w->op, errno, STR_LIT(""));
+	r = watch_add(w, w->root_fd, NULL, "", &root);
 	if (r < 0)
 		return r == -1 ? -1 : op_fail_errno(w->op, r, STR_LIT(""));
 	w->quiet = true;
@@ -535,7 +388,7 @@ static int begin(struct watch *w)
 		fd = openat(w->root_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 		if (fd < 0)
 			return op_fail_errno(w->op, errno, STR_LIT(""));
-		if (cover_tree(w, fd, root) < 0)
+		if (watch_cover_tree(w, fd, root) < 0)
 			return -1;
 	}
 	if (drain(w) < 0)

@@ -120,7 +120,7 @@ int main(int argc, char **argv)
 		return 1;
 	log_info("ready: instance %u, disk quota %s", warden.instance,
 		 warden.pool_has_quota ? "on" : "off");
-	r = serve(&warden);
+	r = rounds(&warden);
 	if (r < 0)
 		log_error("serve: %s", strerror(-r));
 	warden_close(&warden);

@@ -1,14 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One request, one answer; between requests the sweep and the refilling of parts, a unit at a time.
- */
+/* One request, one answer. */
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/signalfd.h>
 #include <sys/socket.h>
 
 #include "base/log.h"
@@ -19,12 +16,6 @@
 #include "warden/links.h"
 #include "wire/agent.h"
 
-#define QUIET_MS                                                                        \
-	4 /* background work waits for this long without a request, unless it is urgent \
-	   */
-#define URGENT_DYING 64
-#define SWEEP_RETRY_MS 20
-#define SHRINK_LOOK_MS 500
 #define LATER 1 /* an operation's answer comes from a job */
 
 struct call {
@@ -35,7 +26,7 @@ struct call {
 };
 
 /* What it asked for and did not get yet is undone: the next one asks again. */
-static void client_drop(struct warden *w)
+void serve_drop_client(struct warden *w)
 {
 	if (w->client_fd >= 0)
 		(void)close(w->client_fd);
@@ -330,7 +321,7 @@ int serve_reply(struct warden *w, const struct warden_reply *reply, const int fd
 	}
 	if (w->client_fd >= 0 && sendmsg(w->client_fd, &msg, MSG_NOSIGNAL) >= 0)
 		return 0;
-	client_drop(w);
+	serve_drop_client(w);
 	return -EPIPE;
 }
 
@@ -438,7 +429,7 @@ static void call_run(struct warden *w, struct call *call)
 	fault_point(w, "call.answered");
 }
 
-static void on_client(struct warden *w)
+void serve_client(struct warden *w)
 {
 	uint8_t bytes[WARDEN_REQUEST_SIZE + 1];
 	union {
@@ -457,124 +448,16 @@ static void on_client(struct warden *w)
 		return;
 	if (n <= 0) {
 		log_info("the daemon went away");
-		client_drop(w);
+		serve_drop_client(w);
 		return;
 	}
 	call.in_fd = take_descriptor(&msg);
 	if (warden_request_decode(bytes, (size_t)n, &call.req) < 0) {
 		log_warn("a malformed request: connection closed");
-		client_drop(w);
+		serve_drop_client(w);
 	} else {
 		call_run(w, &call);
 	}
 	if (call.in_fd >= 0)
 		(void)close(call.in_fd);
-}
-
-static void on_connect(struct warden *w)
-{
-	struct ucred peer;
-	socklen_t size = sizeof(peer);
-	int fd = accept4(w->listen_fd, NULL, NULL, SOCK_CLOEXEC);
-
-	if (fd < 0)
-		return;
-	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size) < 0 ||
-	    (peer.uid != w->daemon_uid && peer.uid != 0)) {
-		log_warn("a stranger (uid %u) knocked and was turned away", (unsigned)peer.uid);
-		(void)close(fd);
-		return;
-	}
-	client_drop(w); /* one daemon at a time: the newer one is the restarted one */
-	w->client_fd = fd;
-}
-
-static void on_signal(struct warden *w)
-{
-	struct signalfd_siginfo info;
-
-	while (read(w->signal_fd, &info, sizeof(info)) == sizeof(info)) {
-		if (info.ssi_signo == SIGCHLD)
-			sweep_reap(w);
-		else
-			w->stopping = true;
-	}
-}
-
-static unsigned count_dying(const struct warden *w)
-{
-	unsigned n = 0;
-
-	for (unsigned i = 0; i < w->slot_top; i++)
-		n += w->rows[i].state == SLOT_DYING;
-	return n;
-}
-
-/* Where the work between requests stands. */
-struct background {
-	bool quiet; /* no request for QUIET_MS: go on without waiting until one comes */
-	bool stuck; /* what is dying is not dead yet: look again later */
-};
-
-/* How long poll may wait: work is urgent, or waits for a quiet moment, or there is none. */
-static int patience(const struct warden *w, unsigned dying, const struct background *b)
-{
-	const struct parts *p = &w->parts;
-	bool sweeping = dying && !b->stuck;
-
-	if ((parts_wanted(w) && parts_left(w) <= p->target / 8) ||
-	    (sweeping && dying > URGENT_DYING))
-		return 0;
-	if (parts_wanted(w) || sweeping)
-		return b->quiet ? 0 : QUIET_MS;
-	if (dying)
-		return SWEEP_RETRY_MS;
-	return parts_grown(w) ? SHRINK_LOOK_MS : limits_look_ms(w);
-}
-
-static void work(struct warden *w, unsigned dying, struct background *b)
-{
-	b->quiet = true;
-	if (dying)
-		b->stuck = !sweep_step(w);
-	if (parts_wanted(w))
-		parts_step(w);
-	else if (parts_grown(w))
-		parts_shrink(w);
-}
-
-static void on_request(struct warden *w, unsigned dying, struct background *b)
-{
-	on_client(w);
-	b->quiet = b->stuck = false;
-	/* A client that always has the next request ready must not starve the sweep: one goes for
-	 * each that comes. */
-	if (dying > URGENT_DYING)
-		(void)!sweep_step(w);
-}
-
-int serve(struct warden *w)
-{
-	struct background background = { false, false };
-
-	while (!w->stopping) {
-		struct pollfd fds[] = { { w->client_fd, POLLIN, 0 },
-					{ w->listen_fd, POLLIN, 0 },
-					{ w->signal_fd, POLLIN, 0 } };
-		unsigned dying = count_dying(w);
-		int n = poll(fds, ARRAY_LEN(fds), patience(w, dying, &background));
-
-		if (n < 0 && errno != EINTR)
-			return -errno;
-		if (n > 0 && fds[2].revents)
-			on_signal(w);
-		if (n > 0 && fds[1].revents)
-			on_connect(w);
-		if (n > 0 && fds[0].revents)
-			on_request(w, dying, &background);
-		if (n == 0)
-			work(w, dying, &background);
-		limits_look(w);
-	}
-	return 0;
 }

@@ -332,8 +332,12 @@ int attach_open_net(const struct warden *w, unsigned slot) _must_check_;
 /* Dials the agent of a living sandbox: its connection and the pidfd of its first process. */
 int attach_slot(struct warden *w, unsigned slot, int ret_fds[WARDEN_FDS_MAX]) _must_check_;
 
+/* round.c */
+int rounds(struct warden *w); /* until it is to stop */
+
 /* serve.c */
-int serve(struct warden *w);
+void serve_client(struct warden *w); /* its next request */
+void serve_drop_client(struct warden *w);
 /* fds NULL: none. Fails when there is no client (any more). */
 int serve_reply(struct warden *w, const struct warden_reply *reply,
 		const int fds[WARDEN_FDS_MAX]) _must_check_;
