@@ -40,11 +40,11 @@ def ask(warden, data, fds=()):
         warden.sock = warden.connect()
 
 
-def steady_count(warden):
+def steady_count(warden, looks=4):
     """Descriptors of the warden once it has stopped making parts ahead."""
     last, same = -1, 0
-    until = time.monotonic() + 5
-    while same < 4 and time.monotonic() < until:
+    until = time.monotonic() + (5 + looks) * tree.SLACK
+    while same < looks and time.monotonic() < until:
         time.sleep(0.1)
         now = len(os.listdir(f"/proc/{warden.process.pid}/fd"))
         same = same + 1 if now == last else 0
@@ -135,7 +135,7 @@ def test_WAR_06_daemon_that_never_listens(warden):
     assert warden.call(HELLO)[0]
 
 
-def settles(warden, most, patience_sec=8):
+def settles(warden, most, patience_sec=30):
     """A burst makes the stock of parts grow; it shrinks after two quiet seconds."""
     end = time.monotonic() + patience_sec * tree.SLACK
     while time.monotonic() < end:
@@ -148,7 +148,7 @@ def settles(warden, most, patience_sec=8):
 def test_WAR_07_few_descriptors_per_sandbox(warden):
     """WAR-07: the warden holds no descriptor per sandbox; nor does one leak per create and destroy."""
     with warden.sandbox():
-        before = steady_count(warden)
+        before = steady_count(warden, 25)  # the stock is full: a busy machine makes it with breaks
         boxes = [warden.sandbox().__enter__() for _ in range(20)]
         assert settles(warden, before + 10), "descriptors grow with sandboxes"
         for box in boxes:
