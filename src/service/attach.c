@@ -83,10 +83,12 @@ static void on_link_ready(void *arg)
 	sandbox->attach_tries = 0;
 	sandbox->proven_ms = 0;
 	sandbox->counted = sandbox->pooled; /* what others run since before only the agent knows */
-	if (sandbox->pooled)
+	if (sandbox->pooled) {
 		pool_adopt(sandbox);
-	else
+	} else {
+		ends_look(sandbox);
 		ready_there(sandbox);
+	}
 }
 
 static void on_link_port(void *arg, const struct link_port *port, bool opened)

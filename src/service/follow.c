@@ -216,6 +216,17 @@ int follow_open(struct sandbox *sandbox, uint32_t process_id, const struct follo
 	return 0;
 }
 
+bool follow_tells(const struct service *service, slot_handle sandbox, uint32_t process_id)
+{
+	const struct follow *follow;
+	uint32_t cursor = 0;
+
+	while ((follow = slot_next(&service->follows, &cursor)))
+		if (follow->tells && follow->sandbox == sandbox && follow->process_id == process_id)
+			return true;
+	return false;
+}
+
 void follow_credit(struct service *service, slot_handle handle, uint32_t bytes)
 {
 	struct follow *follow = slot_get(&service->follows, handle);
@@ -239,6 +250,8 @@ void follow_close(struct service *service, slot_handle handle)
 		sandbox_wait_cancel(follow->wait);
 	} else if (sandbox && sandbox->link && link_ready(sandbox->link)) {
 		link_unfollow(sandbox->link, follow->follow_id);
+		if (follow->tells)
+			ends_watch(sandbox, follow->process_id, "stream", follow->counts);
 	} else {
 		/* Its link was given up: the last call is on its way and finds nobody. */
 		if (sandbox && follow->holds)

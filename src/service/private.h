@@ -90,6 +90,7 @@ struct service {
 	uint32_t dial_count;
 	struct slot_table execs;
 	struct slot_table follows;
+	struct end_watch *end_watches;
 	struct slot_table window_calls;
 	struct slot_table code_jobs;
 	struct process_start *starts;
@@ -418,7 +419,14 @@ int admit_process(struct sandbox *sandbox, const char *name, admit_fn fn, void *
 		  struct err *err) _must_check_;
 void admit_ended(struct sandbox *sandbox); /* once for one that did not start or has ended */
 
+/* ends.c: ends of processes that nobody follows */
+void ends_watch(struct sandbox *sandbox, uint32_t process_id, const char *kind, bool counts);
+void ends_look(struct sandbox *sandbox); /* its link is new */
+void ends_stop_all(struct service *service);
+
 /* exec.c, follow.c, process.c, window.c */
+/* Whether a follow tells the end of this process. */
+bool follow_tells(const struct service *service, slot_handle sandbox, uint32_t process_id);
 void exec_stop_all(struct service *service);
 void follow_stop_all(struct service *service);
 void start_stop_all(struct service *service);

@@ -90,6 +90,8 @@ static void on_started(void *arg, uint32_t process_id, uint32_t pid, const struc
 						       .process_id = process_id,
 						       .kind = start->follow ? "stream" : "process",
 						       .name = start->build.exec.name });
+	if (sandbox && !start->follow)
+		ends_watch(sandbox, process_id, "process", true);
 	if (start->follow) {
 		follow_bind(start->follow, process_id, 0, 0);
 		follow = follow_handle(start->follow);

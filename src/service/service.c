@@ -387,6 +387,7 @@ void service_close(struct service *service)
 	code_stop_all(service);
 	exec_stop_all(service);
 	follow_stop_all(service);
+	ends_stop_all(service);
 	start_stop_all(service);
 	files_stop_all(service);
 	port_stop_all(service);

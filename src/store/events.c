@@ -84,6 +84,21 @@ int store_event_of(struct store *store, const char *sandbox_id, const char *owne
 	return code == SQLITE_ROW ? 1 : store_errno(code);
 }
 
+int store_event_told_end(struct store *store, const char *sandbox_id, uint32_t process_id)
+{
+	int r = 0, code;
+	sqlite3_stmt *stmt = statement_get(store, STATEMENT_EVENT_END, &r);
+
+	if (!stmt)
+		return r;
+	statement_bind_text(stmt, 1, sandbox_id);
+	(void)sqlite3_bind_int64(stmt, 2, process_id);
+	code = sqlite3_step(stmt);
+	(void)sqlite3_reset(stmt);
+	(void)sqlite3_clear_bindings(stmt);
+	return code == SQLITE_ROW ? 1 : store_errno(code);
+}
+
 int store_event_nth(struct store *store, int64_t count, int64_t *ret)
 {
 	int r = 0;

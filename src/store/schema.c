@@ -97,6 +97,9 @@ static const char *const steps[] = {
 
 	/* network: the policy as JSON; NULL: none. */
 	"ALTER TABLE sandboxes ADD COLUMN network TEXT;",
+
+	/* the events of one sandbox are asked for, and by every one that is linked again. */
+	"CREATE INDEX events_sandbox ON events(sandbox_id);",
 };
 
 int schema_version(void)

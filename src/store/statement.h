@@ -71,6 +71,8 @@
 		      "WHERE id>?1 ORDER BY id LIMIT ?2")                                          \
 	X(EVENT_OF, "SELECT 1 FROM events WHERE sandbox_id=?1 AND (?2 IS NULL OR owner=?2) "       \
 		    "LIMIT 1")                                                                     \
+	X(EVENT_END, "SELECT 1 FROM events WHERE sandbox_id=?1 AND type='process.ended' AND "      \
+		     "json_extract(data,'$.process_id')=?2 LIMIT 1")                               \
 	X(EVENT_NTH, "SELECT id FROM events ORDER BY id LIMIT 1 OFFSET ?1")                        \
 	X(EVENT_OLDER, "SELECT MAX(id) FROM (SELECT id,ms FROM events ORDER BY id LIMIT ?2) "      \
 		       "WHERE ms<?1")                                                              \

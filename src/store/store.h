@@ -203,6 +203,9 @@ int store_event_each(struct store *store, int64_t after, int64_t limit, store_ev
 		     void *arg) _must_check_;
 /* Whether there is one of this sandbox; owner NULL: anybody's. 1, 0 or -errno. */
 int store_event_of(struct store *store, const char *sandbox_id, const char *owner) _must_check_;
+/* Whether the end of this process was told. 1, 0 or -errno. */
+int store_event_told_end(struct store *store, const char *sandbox_id,
+			 uint32_t process_id) _must_check_;
 /* The id of the count-th oldest, and of the newest of those at most limit oldest that are older
  * than before_ms; 0: none. */
 int store_event_nth(struct store *store, int64_t count, int64_t *ret) _must_check_;

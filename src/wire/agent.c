@@ -113,7 +113,9 @@ static bool follow_ok(const struct agent_follow *f)
 
 	return f->process_id && f->follow_id && f->credit <= AGENT_CREDIT_MAX &&
 	       !(f->flags & ~AGENT_FOLLOW_FLAGS) &&
-	       (f->flags & (AGENT_FOLLOW_OUT | AGENT_FOLLOW_ERR)) && of_run == (f->run != 0);
+	       (f->flags & (AGENT_FOLLOW_OUT | AGENT_FOLLOW_ERR) ||
+		f->flags == AGENT_FOLLOW_LIVE) &&
+	       of_run == (f->run != 0);
 }
 
 int agent_put_follow(struct buf *out, const struct agent_follow *f)

@@ -122,7 +122,8 @@ enum {
 
 /* Flags of FOLLOW. */
 enum {
-	AGENT_FOLLOW_LIVE = 1, /* go on until the process ends; else end at what is there now */
+	/* Go on until the process ends; else end at what is there now. Alone: nothing is read. */
+	AGENT_FOLLOW_LIVE = 1,
 	AGENT_FOLLOW_OUT = 2,
 	AGENT_FOLLOW_ERR = 4,
 	AGENT_FOLLOW_TAIL = 8, /* cursors count back from the newest byte instead */

@@ -375,11 +375,76 @@ static int setup_beat(void **state)
 	return 0;
 }
 
+/* ---- ends that nobody waits for ---- */
+
+static size_t ends_told(void)
+{
+	const struct answer *a = page(path_of("type=process.ended&sandbox=%s", sandbox));
+
+	return json_size(member(a->doc, "data"));
+}
+
+static void wait_ends(size_t count)
+{
+	for (int i = 0; i < 500 && ends_told() < count; i++)
+		world_turns(10);
+	assert_int_equal(ends_told(), count);
+}
+
+static void test_end_of_a_detached_process(void **state)
+{
+	struct request req;
+	struct answer *a;
+
+	(void)state;
+	new_sandbox("{}");
+	expect_status(post("/processes", "{\"argv\":[\"sleep\",\"20\"]}"), 201);
+	wait_ends(1);
+	a = page("type=process.ended");
+	assert_non_null(strstr(a->body, "\"kind\":\"process\""));
+	assert_non_null(strstr(a->body, "\"exit_code\":0"));
+	expect_status(post("/processes", "{\"argv\":[\"signal\",\"9\"]}"), 201);
+	wait_ends(2);
+	/* A stream whose reader leaves. */
+	request_send(&req, world.admin, "POST", path_of("/v1/sandboxes/%s/exec/stream", sandbox),
+		     NULL, "{\"argv\":[\"sleep\",\"100\"]}");
+	(void)request_until(&req, "event: started");
+	request_drop(&req);
+	wait_ends(3);
+	world_turns(50);
+	assert_int_equal(ends_told(), 3);
+}
+
+/* It ends while the daemon is away, or after it came back: told once in either case. */
+static void test_ends_across_restarts(void **state)
+{
+	(void)state;
+	new_sandbox("{}");
+	expect_status(post("/processes", "{\"argv\":[\"sleep\",\"30\"]}"), 201);
+	expect_status(post("/processes", "{\"argv\":[\"sleep\",\"1500\"]}"), 201);
+	expect_status(post("/exec", "{\"argv\":[\"true\"]}"), 200);
+	world_stop();
+	world_turns(100);
+	world_start();
+	wait_ends(2);
+	world_restart();
+	wait_ends(3);
+	world_restart();
+	world_turns(100);
+	assert_int_equal(ends_told(), 3);
+	/* The same when only the link breaks. */
+	fake_cut(world.engine, sandbox);
+	world_turns(100);
+	assert_int_equal(ends_told(), 3);
+}
+
 int main(void)
 {
 #define TEST(fn) cmocka_unit_test_setup_teardown(fn, world_setup, world_teardown)
 	const struct CMUnitTest tests[] = {
 		TEST(test_life_of_a_sandbox),
+		TEST(test_end_of_a_detached_process),
+		TEST(test_ends_across_restarts),
 		TEST(test_deaths_and_windows),
 		TEST(test_warning),
 		TEST(test_pause_and_snapshots),

@@ -9,6 +9,7 @@ import time
 import pytest
 
 from lib.client import ApiError
+from lib.commands import spawn
 from lib.daemon import Daemon
 
 
@@ -73,6 +74,15 @@ def test_life_is_told(api, engine):
     assert ended["data"]["exit_code"] == 7 and ended["data"]["reason"] == "exited"
     assert seen[-1][2]["data"]["reason"] == "requested"
     assert [e["id"] for e in page(api, sandbox=sandbox.id)] == ids
+
+
+def test_end_of_a_detached_process(api, engine):
+    with api.sandbox(engine=engine) as sandbox:
+        events = Events(api, f"/v1/sandboxes/{sandbox.id}/events?type=process.ended&after=0")
+        spawn(sandbox, ["sh", "-c", "sleep 0.2; exit 5"])
+        ended = next(iter(events))[2]["data"]
+        assert ended["exit_code"] == 5 and ended["kind"] == "process"
+        events.close()
 
 
 def test_replay_goes_on_behind_the_last(api, engine):

@@ -305,6 +305,11 @@ static void test_follow(void **state)
 	assert_int_equal(agent_put_follow(&out, &f), -EINVAL);
 	f = good, f.flags = AGENT_FOLLOW_LIVE | AGENT_FOLLOW_RUN;
 	assert_int_equal(agent_put_follow(&out, &f), -EINVAL);
+	f = good, f.flags = AGENT_FOLLOW_TAIL, f.run = 0;
+	assert_int_equal(agent_put_follow(&out, &f), -EINVAL);
+	f = good, f.flags = AGENT_FOLLOW_LIVE, f.run = 0; /* only its end */
+	assert_int_equal(agent_put_follow(&out, &f), 0);
+	buf_clear(&out);
 	f = good, f.flags = 32;
 	assert_int_equal(agent_put_follow(&out, &f), -EINVAL);
 	f = good, f.follow_id = 0;
