@@ -55,7 +55,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	want = malloc(rest.n + 1);
 	assert(want);
 	memcpy(want, rest.p, rest.n);
-	(void)scrub_text(scrub, want, rest.n, false);
+	(void)scrub_text(scrub, want, rest.n, true);
 	for (int i = 0; i < 2; i++) {
 		bool stars = values[i].n > 0;
 

@@ -52,6 +52,7 @@
 	  "The server inside did not answer in time.")                                             \
 	X(PREVIEW_LOOP, "preview_loop", 508, false,                                                \
 	  "This preview leads back to the daemon itself.")                                         \
+	X(SECRET_NOT_FOUND, "secret_not_found", 404, false, "GET /v1/secrets lists the secrets.")  \
 	X(METHOD_NOT_ALLOWED, "method_not_allowed", 405, false, "See the Allow header.")           \
 	X(CONFLICT, "conflict", 409, false, NULL)                                                  \
 	X(WRONG_STATE, "wrong_state", 409, false,                                                  \

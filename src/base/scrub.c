@@ -325,6 +325,8 @@ static int add_encoded(struct scrub *scrub, struct str value, struct buf *out)
 			r = add_percent(scrub, value, out, digits, "-._~!'()*", false); /* Node */
 		if (r == 0)
 			r = add_percent(scrub, value, out, digits, "-._*", true); /* forms */
+		if (r == 0)
+			r = add_percent(scrub, value, out, digits, "-._~", true); /* Python's */
 	}
 	if (r == 0)
 		r = add_json(scrub, value, out, false);
@@ -431,6 +433,8 @@ struct str scrub_stream_flush(struct scrub_stream *stream)
 {
 	take_given(stream);
 	stream->given = buf_len(&stream->held);
+	if (stream->given >= SCRUB_VALUE_MIN)
+		memset(buf_data(&stream->held), SCRUB_MASK, stream->given);
 	return buf_str(&stream->held);
 }
 

@@ -44,7 +44,8 @@ void scrub_stream_done(struct scrub_stream *stream);
 /* What may be passed on now, good until the next call. */
 struct str scrub_stream_feed(struct scrub_stream *stream, struct str bytes);
 /* What is held back, although it may be the start of a value: at the end, or when waiting longer
- * would keep a person waiting. The rest of such a value is still masked. */
+ * would keep a person waiting. SCRUB_VALUE_MIN bytes of a start are masked, and the rest of such a
+ * value still is. */
 struct str scrub_stream_flush(struct scrub_stream *stream);
 size_t scrub_stream_held(const struct scrub_stream *stream);
 

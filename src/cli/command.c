@@ -73,6 +73,8 @@ const struct option_spec command_no_options[] = { END };
 		TEXT("snapshot", 0, "ID", "Start with the files of this snapshot"),                \
 		PAIRS("env", 'e', "Set an environment variable"),                                  \
 		PAIRS("metadata", 0, "Attach a label"),                                            \
+		LIST("secret", 0, "NAME[=VAR]", "Give it a secret as a variable"),                 \
+		LIST("broker", 0, "NAME[=VAR]", "Give it a placeholder of a secret"),              \
 		PICK("pool", "MODE", pool_modes, "Ready-made sandboxes: prefer, bypass, require"), \
 		TEXT("engine", 0, "NAME", "Engine to run on"),                                     \
 		PICK("network", "MODE", network_modes,                                             \
@@ -277,6 +279,22 @@ static const char *const fork_examples[] = { "cay fork web", "cay fork web --cou
 		TEXT("max-disk-mb", 0, "MB", "How much disk"),                       \
 		TEXT("max-snapshots", 0, "N", "How many snapshots it may have"),     \
 		TEXT("max-creates-per-sec", 0, "N", "How many sandboxes it may make a second")
+#define SECRET_VALUE_OPTIONS                                           \
+	TEXT("from-file", 0, "FILE", "Read the value from this file"), \
+		TEXT("from-env", 0, "VAR", "Take the value of this variable")
+static const struct option_spec secret_value_options[] = { SECRET_VALUE_OPTIONS, END };
+static const struct option_spec secret_set_options[] = {
+	SECRET_VALUE_OPTIONS,
+	TEXT("workspace", 0, "ID", "Only for sandboxes of this workspace"),
+	TEXT("sandbox", 0, "ID", "Only for this sandbox"),
+	LIST("host", 0, "HOST", "Where it may be sent when brokered; *.NAME for all below it"),
+	END,
+};
+static const char *const secret_set_examples[] = {
+	"gh auth token | cay secret set GH_TOKEN --host api.github.com",
+	"cay secret set DEPLOY_KEY --from-file ~/.ssh/deploy",
+	"cay run --secret GH_TOKEN -- sh -c 'test -n \"$GH_TOKEN\"'", NULL
+};
 static const struct option_spec key_create_options[] = {
 	TEXT("name", 0, "NAME", "What the key is for (cli)"),
 	LIST("scope", 0, "SCOPE", "What the key may do; may be repeated"),
@@ -494,7 +512,8 @@ const struct command command_table[] = {
 	{ "key create", TEMPLATE, "Make an API key and print it, once", "",
 	  "Scopes are admin, sandboxes:read, sandboxes:write, exec, templates:read, "
 	  "templates:write, "
-	  "keys, metrics and webhooks. Without any the key may read and make sandboxes, run "
+	  "keys, metrics, webhooks and secrets. Without any the key may read and make sandboxes, "
+	  "run "
 	  "commands and "
 	  "read "
 	  "templates.",
@@ -528,6 +547,21 @@ const struct command command_table[] = {
 	  NULL, webhook_deliveries_options, 1, 1, -1, OPERAND_NONE, webhook_deliveries_run, NULL },
 	{ "webhook redeliver", TEMPLATE, "Send a delivery that was given up again", "ID EVENT",
 	  NULL, command_no_options, 2, 2, -1, OPERAND_NONE, webhook_redeliver_run, NULL },
+	{ "secret set", TEMPLATE, "Put a value into the vault, or a new version of it", "NAME",
+	  "The value comes from standard input, is asked for on a terminal, or is read from a file "
+	  "or "
+	  "a variable; one line end behind it is dropped. It is never shown again: sandboxes get "
+	  "it "
+	  "with 'cay create --secret NAME' as a variable of their processes, or with --broker NAME "
+	  "as a placeholder that only the proxy replaces, in requests to the secret's hosts.",
+	  secret_set_options, 1, 1, -1, OPERAND_SECRET, secret_set_run, secret_set_examples },
+	{ "secret ls", TEMPLATE, "List the secrets, without their values", "", NULL,
+	  command_no_options, 0, 0, -1, OPERAND_NONE, secret_ls_run, NULL },
+	{ "secret rotate", TEMPLATE, "Replace the value of a secret", "NAME|ID",
+	  "New processes and requests get the new value; old ones are still scrubbed from output.",
+	  secret_value_options, 1, 1, -1, OPERAND_SECRET, secret_rotate_run, NULL },
+	{ "secret rm", TEMPLATE, "Delete secrets", "NAME|ID...", NULL, command_no_options, 1, -1,
+	  -1, OPERAND_SECRET, secret_rm_run, NULL },
 	{ "version", OTHER, "Show the version of this program and of the daemon", "", NULL,
 	  command_no_options, 0, 0, -1, OPERAND_NONE, version_run, NULL },
 	{ "completion", OTHER, "Print the completion script of a shell", "bash|zsh",

@@ -38,6 +38,7 @@ enum operand_kind {
 	OPERAND_SANDBOX,
 	OPERAND_TEMPLATE,
 	OPERAND_KEY,
+	OPERAND_SECRET,
 	OPERAND_SNAPSHOT,
 	OPERAND_COMMAND,
 	OPERAND_PROCESS, /* behind the sandbox it belongs to */
@@ -138,6 +139,11 @@ int webhook_rm_run(struct cli *cli, const struct args *args, struct err *err);
 int webhook_test_run(struct cli *cli, const struct args *args, struct err *err);
 int webhook_deliveries_run(struct cli *cli, const struct args *args, struct err *err);
 int webhook_redeliver_run(struct cli *cli, const struct args *args, struct err *err);
+
+int secret_set_run(struct cli *cli, const struct args *args, struct err *err);
+int secret_rotate_run(struct cli *cli, const struct args *args, struct err *err);
+int secret_ls_run(struct cli *cli, const struct args *args, struct err *err);
+int secret_rm_run(struct cli *cli, const struct args *args, struct err *err);
 int completion_run(struct cli *cli, const struct args *args, struct err *err);
 int complete_run(struct cli *cli, const struct args *args, struct err *err);
 int help_run(struct cli *cli, const struct args *args, struct err *err);

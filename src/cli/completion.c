@@ -13,6 +13,7 @@ static const char *const operand_names[] = {
 	[OPERAND_SANDBOX] = "sandbox",
 	[OPERAND_TEMPLATE] = "template",
 	[OPERAND_KEY] = "key",
+	[OPERAND_SECRET] = "secret",
 	[OPERAND_COMMAND] = "command",
 	[OPERAND_PROCESS] = "process",
 	[OPERAND_SNAPSHOT] = "snapshot",
@@ -202,9 +203,8 @@ int complete_run(struct cli *cli, const struct args *args, struct err *err)
 	static const struct {
 		const char *kind, *path;
 	} lists[] = {
-		{ "sandbox", "/v1/sandboxes" },
-		{ "template", "/v1/templates" },
-		{ "key", "/v1/keys" },
+		{ "sandbox", "/v1/sandboxes" },	 { "template", "/v1/templates" },
+		{ "key", "/v1/keys" },		 { "secret", "/v1/secrets" },
 		{ "snapshot", "/v1/snapshots" },
 	};
 

@@ -113,6 +113,34 @@ static void put_network(struct json_writer *w, const struct args *args)
 	json_end_object(w);
 }
 
+static void put_grants(struct json_writer *w, const struct args *args, const char *option,
+		       const char *way)
+{
+	size_t cursor = 0;
+	const char *text;
+
+	while ((text = args_next(args, option, &cursor)) != NULL) {
+		struct str name = str_of(text), variable = name;
+
+		(void)str_cut(name, '=', &name, &variable);
+		json_begin_object(w, NULL);
+		json_put_str(w, "name", name);
+		json_put_text(w, "as", way);
+		json_put_str(w, "env", variable);
+		json_end_object(w);
+	}
+}
+
+static void put_secrets(struct json_writer *w, const struct args *args)
+{
+	if (args_text(args, "secret") == NULL && args_text(args, "broker") == NULL)
+		return;
+	json_begin_array(w, "secrets");
+	put_grants(w, args, "secret", "env");
+	put_grants(w, args, "broker", "broker");
+	json_end_array(w);
+}
+
 int request_create(const struct args *args, struct buf *out, struct err *err)
 {
 	struct json_writer w;
@@ -137,6 +165,7 @@ int request_create(const struct args *args, struct buf *out, struct err *err)
 	put_number(&w, args, "count", "count");
 	request_pairs(&w, args, "env", "env");
 	request_pairs(&w, args, "metadata", "metadata");
+	put_secrets(&w, args);
 	put_text(&w, args, "engine", "engine");
 	put_network(&w, args);
 	if (args_text(args, "pool") != NULL) {

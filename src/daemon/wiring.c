@@ -112,6 +112,7 @@ static int open_service(struct wiring *wiring, struct err *err)
 		.template_dir = c->templates,
 		.agent_path = c->agent,
 		.tools_path = c->tools,
+		.vault_key = getenv("CAY_VAULT_KEY"),
 		.file_ops_per_sandbox = (uint32_t)c->file_ops_per_sandbox,
 		.default_template = c->default_template,
 		.pool_enabled = c->pool && c->pool_max > 0,

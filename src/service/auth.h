@@ -18,7 +18,8 @@ struct service;
 	X(TEMPLATES_WRITE, "templates:write") \
 	X(KEYS, "keys")                       \
 	X(METRICS, "metrics")                 \
-	X(WEBHOOKS, "webhooks")
+	X(WEBHOOKS, "webhooks")               \
+	X(SECRETS, "secrets")
 
 enum auth_scope_bit {
 #define X(sym, name) AUTH_BIT_##sym,

@@ -69,16 +69,22 @@ int sandbox_patch(struct sandbox *sandbox, const struct sandbox_patch *patch, sa
 	struct egress_policy *network = NULL;
 	struct sandbox_attrs *attrs = &sandbox->attrs;
 	struct pairs metadata = { NULL, 0, 0 };
+	struct grants *grants = NULL;
 	char *old_name = NULL;
 
 	if (alive(sandbox, err) < 0 ||
 	    (patch->has_on_timeout &&
 	     create_check_end(sandbox->engine, patch->on_timeout, err) < 0))
 		return -1;
+	if (patch->has_secrets &&
+	    grants_read(sandbox->service, patch->secrets, attrs->owner,
+			attrs->external_workspace_id, sandbox->id, attrs->grants, &grants, err) < 0)
+		return -1;
 	if (egress_wanted(&patch->network) &&
 	    (egress_policy_make(sandbox->attrs.network, &patch->network, &network, err) < 0 ||
 	     egress_check_engine(sandbox->engine, network, err) < 0)) {
 		egress_policy_free(network);
+		grants_free(grants);
 		return -1;
 	}
 	if ((patch->has_metadata &&
@@ -86,9 +92,14 @@ int sandbox_patch(struct sandbox *sandbox, const struct sandbox_patch *patch, sa
 	    (patch->has_name && rename_to(sandbox, patch->name, &old_name, err) < 0)) {
 		pairs_done(&metadata);
 		egress_policy_free(network);
+		grants_free(grants);
 		return -1;
 	}
 	free(old_name);
+	if (patch->has_secrets) {
+		grants_free(attrs->grants);
+		attrs->grants = grants;
+	}
 	if (patch->has_metadata) {
 		pairs_done(&attrs->metadata);
 		attrs->metadata = metadata;

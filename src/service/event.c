@@ -88,14 +88,16 @@ void event_state(const struct sandbox *sandbox, const char *previous)
 void event_process_started(const struct sandbox *sandbox, const struct event_process *process)
 {
 	struct json_writer w = event_begin(sandbox);
+	char veiled[PROCESS_NAME_MAX + 1];
+	const char *name = sandbox_scrub_text(sandbox, process->name, veiled, sizeof(veiled));
 
 	json_put_int(&w, "process_id", process->process_id);
 	json_put_text(&w, "kind", process->kind);
 	if (process->run) {
-		json_put_text(&w, "window", process->name);
+		json_put_text(&w, "window", name);
 		json_put_int(&w, "run", process->run);
-	} else if (process->name && process->name[0]) {
-		json_put_text(&w, "name", process->name);
+	} else if (name && name[0]) {
+		json_put_text(&w, "name", name);
 	}
 	event_send(sandbox, EVENT_PROCESS_STARTED, &w);
 }
@@ -104,11 +106,13 @@ void event_process_ended(const struct sandbox *sandbox, const struct event_proce
 			 const struct process_status *status)
 {
 	struct json_writer w = event_begin(sandbox);
+	char veiled[PROCESS_NAME_MAX + 1];
 
 	json_put_int(&w, "process_id", process->process_id);
 	json_put_text(&w, "kind", process->kind);
 	if (process->run) {
-		json_put_text(&w, "window", process->name);
+		json_put_text(&w, "window",
+			      sandbox_scrub_text(sandbox, process->name, veiled, sizeof(veiled)));
 		json_put_int(&w, "run", process->run);
 	}
 	process_write_end(status, &w);
@@ -120,11 +124,14 @@ void event_process_refused(const struct sandbox *sandbox, const struct event_pro
 			   const struct err *err)
 {
 	struct json_writer w = event_begin(sandbox);
+	char veiled[ERR_MESSAGE_MAX];
 
 	json_put_int(&w, "process_id", process->process_id);
 	json_put_text(&w, "kind", process->kind);
 	json_put_text(&w, "reason", "refused");
-	json_put_text(&w, "message", err ? err->message : NULL);
+	json_put_text(
+		&w, "message",
+		sandbox_scrub_text(sandbox, err ? err->message : NULL, veiled, sizeof(veiled)));
 	event_send(sandbox, EVENT_PROCESS_ENDED, &w);
 }
 

@@ -15,6 +15,7 @@ struct exec_call {
 	struct spec_build build;
 	bool kept;	 /* build is ours: it waits to be admitted */
 	struct err gone; /* while the engine is asked why the sandbox ended */
+	char *veiled[2]; /* the output of a sandbox with secrets */
 };
 
 static void exec_free(struct exec_call *call)
@@ -23,7 +24,24 @@ static void exec_free(struct exec_call *call)
 		(void)slot_take(&call->service->execs, call->handle);
 	if (call->kept)
 		spec_done(&call->build);
+	free(call->veiled[0]);
+	free(call->veiled[1]);
 	free(call);
+}
+
+/* Without memory for a copy nothing is shown. */
+static void veil(char **copy, struct str *text, const struct scrub *scrub, uint64_t total)
+{
+	bool cut = total > text->n;
+
+	if (!text->n)
+		return;
+	*copy = malloc(text->n);
+	if (*copy) {
+		memcpy(*copy, text->p, text->n);
+		(void)scrub_text(scrub, *copy, text->n, cut);
+	}
+	*text = (struct str){ *copy ? *copy : "", *copy ? text->n : 0 };
 }
 
 static void deliver(struct exec_call *call, const struct exec_result *result, const struct err *err)
@@ -116,6 +134,12 @@ static void on_exec(void *arg, const struct link_result *from, const struct err 
 		return;
 	}
 	status_from_link(&result.status, &from->status);
+	if (sandbox && sandbox_scrub(sandbox)) {
+		struct scrub *scrub = sandbox_scrub(sandbox);
+
+		veil(&call->veiled[0], &result.out, scrub, result.status.out_total);
+		veil(&call->veiled[1], &result.err, scrub, result.status.err_total);
+	}
 	if (sandbox) {
 		leave_sandbox(sandbox);
 		admit_ended(sandbox);

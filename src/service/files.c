@@ -292,6 +292,8 @@ static int begin(struct files_run *run, struct sandbox *sandbox, const struct fi
 	if (files_args_build(&run->args, sandbox, run->op, spec, err) < 0)
 		return -1;
 	files_answer_init(&run->answer, run->op, spec, run->args.path);
+	if (sandbox_scrub(sandbox))
+		run->answer.scrub = scrub_ref(sandbox_scrub(sandbox));
 	if (run->op == FILES_VIEW && spec->offset < 0) {
 		run->lines_from_end = spec->offset;
 		run->lines_limit = (uint64_t)spec->limit;

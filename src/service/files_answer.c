@@ -16,6 +16,7 @@ void files_answer_init(struct files_answer *a, enum files_op op, const struct fi
 	buf_init(&a->out, FILES_ANSWER_MAX + 2 * FRAME_JSON_MAX);
 	buf_init(&a->text, VIEW_BYTES_MAX);
 	buf_init(&a->join, 2 * FILES_PATH_MAX + 2);
+	buf_init(&a->veil, TOOL_TEXT_MAX);
 	buf_init(&a->grep.path, TOOL_PATH_MAX);
 	buf_init(&a->detail_text, TOOL_TARGET_MAX + TOOL_MARKS_MAX);
 	json_writer_init(&a->w, &a->out);
@@ -34,6 +35,8 @@ void files_answer_done(struct files_answer *a)
 	buf_done(&a->text);
 	buf_done(&a->join);
 	buf_done(&a->detail_text);
+	buf_done(&a->veil);
+	scrub_unref(a->scrub);
 }
 
 static void begin(struct files_answer *a, const char *list)
@@ -174,12 +177,25 @@ static void put_match(struct files_answer *a, const struct tool_match *m)
 	a->grep.line = m->line;
 }
 
-static int add_match(struct files_answer *a, const struct tool_match *m)
+static int veil_match(struct files_answer *a, struct tool_match *m)
 {
+	buf_clear(&a->veil);
+	if (!a->scrub || !m->text.n)
+		return 0;
+	if (buf_append(&a->veil, m->text.p, m->text.n) < 0)
+		return -ENOMEM;
+	(void)scrub_text(a->scrub, buf_data(&a->veil), m->text.n, m->flags & TOOL_MATCH_CUT);
+	m->text = buf_str(&a->veil);
+	return 0;
+}
+
+static int add_match(struct files_answer *a, const struct tool_match *said)
+{
+	struct tool_match veiled = *said, *m = &veiled;
 	struct files_grep *g = &a->grep;
 	bool context = m->flags & TOOL_MATCH_CONTEXT;
 
-	if (grep_room(g) < 0)
+	if (grep_room(g) < 0 || veil_match(a, m) < 0)
 		return -ENOMEM;
 	begin(a, "data");
 	if (!str_eq(buf_str(&g->path), m->path) || (m->flags & TOOL_MATCH_GAP)) {
@@ -258,6 +274,8 @@ static void end_view(struct files_answer *a, const struct tool_end *end)
 
 	begin(a, NULL);
 	files_put_name(&a->w, "path", "path_b64", a->path);
+	if (a->scrub && buf_len(&a->text))
+		(void)scrub_text(a->scrub, buf_data(&a->text), buf_len(&a->text), false);
 	json_put_str(&a->w, "content", buf_str(&a->text));
 	json_put_int(&a->w, "total_lines", (int64_t)end->total_lines);
 	json_put_int(&a->w, "total_bytes", (int64_t)end->total_bytes);

@@ -53,8 +53,10 @@ struct files_grep {
 struct files_answer {
 	struct buf out;
 	struct json_writer w;
-	struct buf text; /* FILES_VIEW: the numbered lines */
-	struct buf join; /* scratch */
+	struct buf text;     /* FILES_VIEW: the numbered lines */
+	struct buf join;     /* scratch */
+	struct buf veil;     /* likewise: a line without its secrets */
+	struct scrub *scrub; /* NULL: there are none */
 	struct files_grep grep;
 	struct str path;
 	struct tool_detail detail; /* of the next entry; its texts are in detail_text */

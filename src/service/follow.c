@@ -5,6 +5,19 @@
  */
 #include "service/private.h"
 
+/* How long bytes that may become a secret are held back: a prompt that happens to end with the
+ * first letters of one must not wait, more than a few letters are no accident. */
+#define HOLD_SHORT_MS 50
+#define HOLD_LONG_MS 2000
+#define HOLD_SHORT_BYTES 4
+
+/* Only of sandboxes with secrets. Owner: the follow. */
+struct veil {
+	struct scrub_stream streams[2];
+	uint64_t cursors[2]; /* of the first byte held */
+	struct loop_timer *timer;
+};
+
 /* Owner: the service's table; without a service the link's last call frees it. */
 struct follow {
 	struct service *service;
@@ -19,11 +32,26 @@ struct follow {
 	bool counts;	    /* it began with the process: its end is the process's in the count */
 	bool tells;	    /* and the event of it */
 	bool holds;	    /* and the idle clock stands until then */
+	bool ending;	    /* the link has said its last word */
+	uint64_t from[2];   /* what the reader asked for: bytes before it only serve to see */
+	struct veil *veil;  /* NULL: nothing was ever to be scrubbed */
 };
+
+static void veil_free(struct veil *veil)
+{
+	if (!veil)
+		return;
+	scrub_stream_done(&veil->streams[0]);
+	scrub_stream_done(&veil->streams[1]);
+	loop_timer_free(veil->timer);
+	free(veil);
+}
 
 static void follow_free(struct follow *follow)
 {
 	struct sandbox *sandbox;
+
+	veil_free(TAKE_PTR(follow->veil));
 
 	if (follow->service) {
 		sandbox = sandbox_get(follow->service, follow->sandbox);
@@ -71,6 +99,8 @@ static void end(struct follow *follow, const struct process_status *status, cons
 	hooks.on_end(arg, status, err);
 }
 
+static bool pass_held(struct follow *follow, int stream);
+
 static void end_broken(struct follow *follow, const struct err *err)
 {
 	struct process_status status = {
@@ -80,7 +110,9 @@ static void end_broken(struct follow *follow, const struct err *err)
 		.err_total = follow->spec.err_cursor,
 	};
 
-	end(follow, &status, err);
+	follow->ending = true;
+	if (!follow->veil || (pass_held(follow, LINK_OUT) && pass_held(follow, LINK_ERR)))
+		end(follow, &status, err);
 }
 
 static int ask_link(struct follow *follow, struct sandbox *sandbox, struct err *err)
@@ -127,16 +159,126 @@ static void go_on_later(struct follow *follow)
 	end_broken(follow, &err);
 }
 
+/* ---- secrets ---- */
+
+/* To the reader, without what it did not ask for. False: the reader has closed the follow. */
+static bool pass(struct follow *follow, int stream, uint64_t cursor, struct str bytes)
+{
+	struct service *service = follow->service;
+	slot_handle handle = follow->handle;
+	uint64_t from = follow->from[stream - 1];
+	size_t skip = cursor < from ? (size_t)MIN(from - cursor, bytes.n) : 0;
+
+	if (skip)
+		follow_credit(service, handle, (uint32_t)skip);
+	if (bytes.n > skip)
+		follow->hooks.on_output(follow->arg, stream, cursor + skip,
+					(struct str){ bytes.p + skip, bytes.n - skip });
+	return slot_get(&service->follows, handle) == follow;
+}
+
+static bool pass_held(struct follow *follow, int stream)
+{
+	struct veil *veil = follow->veil;
+	uint64_t cursor = veil->cursors[stream - 1];
+	struct str bytes = scrub_stream_flush(&veil->streams[stream - 1]);
+
+	veil->cursors[stream - 1] += bytes.n;
+	return bytes.n == 0 || pass(follow, stream, cursor, bytes);
+}
+
+static void set_hold(struct veil *veil)
+{
+	size_t held = 0;
+
+	for (int i = 0; i < 2; i++)
+		held = MAX(held, scrub_stream_held(&veil->streams[i]));
+	if (held)
+		loop_timer_set(veil->timer, held < HOLD_SHORT_BYTES ? HOLD_SHORT_MS : HOLD_LONG_MS,
+			       0);
+	else
+		loop_timer_clear(veil->timer);
+}
+
+static void on_hold(void *arg)
+{
+	struct follow *follow = arg;
+
+	if (pass_held(follow, LINK_OUT))
+		(void)pass_held(follow, LINK_ERR);
+}
+
+static int veil_need(struct follow *follow)
+{
+	struct veil *veil;
+
+	if (follow->veil)
+		return 0;
+	veil = calloc(1, sizeof(*veil));
+	if (!veil || loop_timer_new(follow->service->loop, on_hold, follow, &veil->timer) < 0) {
+		free(veil);
+		return -1;
+	}
+	scrub_stream_init(&veil->streams[0], NULL);
+	scrub_stream_init(&veil->streams[1], NULL);
+	follow->veil = veil;
+	return 0;
+}
+
+/* Bytes through the automaton. scrub: as it is now; a rotation brings another one. */
+static void veiled(struct follow *follow, struct scrub *scrub, int stream, uint64_t cursor,
+		   struct str bytes)
+{
+	struct veil *veil = follow->veil;
+	struct scrub_stream *s = &veil->streams[stream - 1];
+	bool jump = veil->cursors[stream - 1] + scrub_stream_held(s) != cursor;
+
+	if (s->scrub != scrub || jump) {
+		if (!pass_held(follow, stream))
+			return;
+		scrub_stream_done(s);
+		scrub_stream_init(s, scrub);
+		veil->cursors[stream - 1] = cursor;
+	}
+	cursor = veil->cursors[stream - 1];
+	bytes = scrub_stream_feed(s, bytes);
+	veil->cursors[stream - 1] += bytes.n;
+	set_hold(veil);
+	if (bytes.n)
+		(void)pass(follow, stream, cursor, bytes);
+}
+
 static void on_output(void *arg, int stream, uint64_t cursor, struct str bytes)
 {
 	struct follow *follow = arg;
 	uint64_t *at = stream == LINK_OUT ? &follow->spec.out_cursor : &follow->spec.err_cursor;
+	struct sandbox *sandbox;
+	struct scrub *scrub;
 
 	if (!follow->service)
 		return;
 	*at = cursor + bytes.n;
 	follow->spec.credit -= (uint32_t)MIN(bytes.n, follow->spec.credit);
-	follow->hooks.on_output(follow->arg, stream, cursor, bytes);
+	sandbox = sandbox_get(follow->service, follow->sandbox);
+	scrub = sandbox ? sandbox_scrub(sandbox) : NULL;
+	if (!scrub && !follow->veil)
+		(void)pass(follow, stream, cursor, bytes);
+	else if (veil_need(follow) == 0)
+		veiled(follow, scrub, stream, cursor, bytes);
+	/* else: without memory for it nothing is shown; the reader sees a gap */
+}
+
+/* A reader that begins in the middle of a secret must not see the rest of it. */
+static void look_back(struct follow *follow, struct sandbox *sandbox)
+{
+	struct scrub *scrub = sandbox_scrub(sandbox);
+	uint64_t back = scrub ? scrub_longest(scrub) : 0;
+	struct follow_spec *spec = &follow->spec;
+
+	follow->from[0] = spec->out_cursor;
+	follow->from[1] = spec->err_cursor;
+	spec->out_cursor -= MIN(back, spec->out_cursor);
+	spec->err_cursor -= MIN(back, spec->err_cursor);
 }
 
 static void on_end(void *arg, const struct link_status *from, const struct err *error)
@@ -152,6 +294,9 @@ static void on_end(void *arg, const struct link_status *from, const struct err *
 		go_on_later(follow);
 		return;
 	}
+	follow->ending = true;
+	if (follow->veil && !(pass_held(follow, LINK_OUT) && pass_held(follow, LINK_ERR)))
+		return;
 	status_from_link(&status, from);
 	if (status.reason) {
 		struct sandbox *sandbox = sandbox_get(follow->service, follow->sandbox);
@@ -208,6 +353,7 @@ int follow_open(struct sandbox *sandbox, uint32_t process_id, const struct follo
 	if (!follow)
 		return -1;
 	follow->process_id = process_id;
+	look_back(follow, sandbox);
 	if (ask_link(follow, sandbox, err) < 0) {
 		follow_free(follow);
 		return -1;
@@ -246,7 +392,9 @@ void follow_close(struct service *service, slot_handle handle)
 
 	if (!follow)
 		return;
-	if (follow->wait) {
+	if (follow->ending) {
+		/* The link knows nothing of it any more. */
+	} else if (follow->wait) {
 		sandbox_wait_cancel(follow->wait);
 	} else if (sandbox && sandbox->link && link_ready(sandbox->link)) {
 		link_unfollow(sandbox->link, follow->follow_id);
@@ -257,6 +405,7 @@ void follow_close(struct service *service, slot_handle handle)
 		if (sandbox && follow->holds)
 			sandbox->execs--;
 		(void)slot_take(&service->follows, follow->handle);
+		veil_free(TAKE_PTR(follow->veil));
 		follow->service = NULL;
 		return;
 	}
@@ -275,8 +424,10 @@ void follow_stop_all(struct service *service)
 		if (follow->wait) {
 			sandbox_wait_cancel(follow->wait);
 			(void)slot_take(&service->follows, follow->handle);
+			veil_free(follow->veil);
 			free(follow);
 		} else {
+			veil_free(TAKE_PTR(follow->veil));
 			follow->service = NULL;
 		}
 	}

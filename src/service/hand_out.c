@@ -7,7 +7,7 @@ static void finish_hand_out(struct creation *creation, struct sandbox *member)
 {
 	struct service *service = creation->service;
 	struct idempotency *idem = creation->idem;
-	bool many = idem || creation->together; /* statements */
+	bool many = idem || creation->together || member->attrs.grants; /* statements */
 	struct err err;
 	int r = 0;
 

@@ -14,6 +14,7 @@
 #include "service/exec.h"
 #include "service/idempotency.h"
 #include "service/sandbox.h"
+#include "service/secret.h"
 #include "service/service.h"
 #include "service/snapshot.h"
 #include "service/template.h"
@@ -99,6 +100,11 @@ struct service {
 	uint32_t wait_count; /* of READY_WAITS_MAX */
 	struct tombstone tombstones[TOMBSTONES];
 	uint32_t tombstone_next;
+
+	struct vault *vault;	   /* NULL: there has been no secret yet */
+	uint32_t vault_generation; /* grows with every rotation */
+	struct map secrets;	   /* by id */
+	struct secret *oldest_secret, *newest_secret;
 
 	struct bus *bus;
 	struct usage_row *usage_first, *usage_last; /* not yet written */
@@ -401,6 +407,7 @@ struct spec_build {
 	struct link_exec exec;
 	struct arena arena;
 	struct pairs own_env;
+	struct pairs secret_env;
 	size_t bytes; /* of EXEC_BYTES_MAX */
 };
 int spec_build(struct spec_build *b, const struct sandbox *sandbox, const struct exec_spec *spec,
@@ -468,6 +475,27 @@ void preview_forget_all(struct sandbox *sandbox); /* on disk too: it has ended *
 void preview_tick(struct service *service);
 void event_port(const struct sandbox *sandbox, const struct link_port *port, bool opened);
 void event_preview(const struct sandbox *sandbox, const struct preview *preview, bool made);
+
+/* secret.c */
+int secret_load(struct service *service, struct err *err) _must_check_;
+void secret_settle(struct service *service); /* after the grants were read */
+void secret_done(struct service *service);
+bool secret_name_ok(struct str name);
+int secret_hosts_read(const struct json *array, const char *what, char **ret,
+		      struct err *err) _must_check_;
+void secret_write_hosts(const char *hosts, struct json_writer *w, const char *key);
+void secret_unused(struct service *service, struct secret *secret); /* by one sandbox less */
+/* For vault_wipe(). */
+int secret_open(const struct service *service, const struct secret *secret,
+		const struct secret_version *version, char **ret, size_t *ret_len) _must_check_;
+/* grant.c */
+int grants_load(struct service *service, struct err *err) _must_check_;
+int grants_save(struct sandbox *sandbox) _must_check_; /* unless it is */
+void grants_forget(struct sandbox *sandbox);
+bool hosts_have(const char *list, struct str host);
+/* NAME=value of each, for new processes; ret is for grants_env_wipe(). */
+int grants_env(const struct sandbox *sandbox, struct pairs *ret, struct err *err) _must_check_;
+void grants_env_wipe(struct pairs *env);
 
 /* files.c */
 void files_tick(struct service *service);

@@ -190,15 +190,35 @@ int process_start(struct sandbox *sandbox, const struct exec_spec *spec, process
 
 /* ---- look ---- */
 
+/* What people wrote into a command or a name may be a secret of the sandbox. */
+struct info_veil {
+	char name[PROCESS_NAME_MAX + 1];
+	char command[1025];
+};
+
+static void veil_info(struct service *service, slot_handle handle, struct process_info *info,
+		      struct info_veil *veil)
+{
+	const struct sandbox *sandbox = sandbox_get(service, handle);
+
+	if (!sandbox)
+		return;
+	info->name = sandbox_scrub_text(sandbox, info->name, veil->name, sizeof(veil->name));
+	info->command =
+		sandbox_scrub_text(sandbox, info->command, veil->command, sizeof(veil->command));
+}
+
 static void on_each(void *arg, const struct link_process_info *from, const struct err *error)
 {
 	struct call *call = arg;
 	process_each_fn each = (process_each_fn)call->fn;
 	void *each_arg = call->arg;
 	struct process_info info;
+	struct info_veil veil;
 
 	if (from && call->service) {
 		info_from_link(&info, from);
+		veil_info(call->service, call->sandbox, &info, &veil);
 		each(each_arg, &info, NULL);
 	}
 	if (!from && call_end(call))
@@ -263,6 +283,7 @@ static void on_find(void *arg, const struct link_process_info *from, const struc
 	struct call *call = f->call;
 	process_found_fn found = (process_found_fn)call->fn;
 	void *found_arg = call->arg;
+	struct info_veil veil;
 	struct err err;
 
 	if (from) {
@@ -270,6 +291,8 @@ static void on_find(void *arg, const struct link_process_info *from, const struc
 			return;
 		f->found = true;
 		info_from_link(&f->info, from);
+		if (call->service)
+			veil_info(call->service, call->sandbox, &f->info, &veil);
 		copy_text(f->name, sizeof(f->name), &f->info.name);
 		copy_text(f->user, sizeof(f->user), &f->info.user);
 		copy_text(f->command, sizeof(f->command), &f->info.command);

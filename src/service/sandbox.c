@@ -62,6 +62,7 @@ void sandbox_attrs_done(struct sandbox_attrs *attrs)
 	free(attrs->external_workspace_id);
 	pairs_done(&attrs->env);
 	pairs_done(&attrs->metadata);
+	grants_free(TAKE_PTR(attrs->grants));
 	egress_policy_free(TAKE_PTR(attrs->network));
 	attrs->name = attrs->external_workspace_id = NULL;
 }
@@ -71,6 +72,7 @@ int sandbox_attrs_copy(struct sandbox_attrs *to, const struct sandbox_attrs *fro
 	*to = *from;
 	to->name = to->external_workspace_id = NULL;
 	to->env = to->metadata = (struct pairs){ NULL, 0, 0 };
+	to->grants = NULL;
 	to->network = from->network ? egress_policy_copy(from->network) : NULL;
 	if (from->network && !to->network)
 		return -ENOMEM;
@@ -82,6 +84,10 @@ int sandbox_attrs_copy(struct sandbox_attrs *to, const struct sandbox_attrs *fro
 	if (pairs_from_block(&to->env, pairs_block(&from->env)) < 0 ||
 	    pairs_from_block(&to->metadata, pairs_block(&from->metadata)) < 0)
 		return -ENOMEM;
+	if (from->grants) {
+		to->grants = grants_copy(from->grants);
+		return to->grants ? 0 : -ENOMEM;
+	}
 	return 0;
 }
 
@@ -147,7 +153,9 @@ static int save_row(struct sandbox *sandbox, const char *network)
 		.idle_left_ms = sandbox->idle_left_ms,
 	};
 
-	return store_sandbox_put(sandbox->service->store, &row);
+	int r = store_sandbox_put(sandbox->service->store, &row);
+
+	return r < 0 ? r : grants_save(sandbox);
 }
 
 #define NETWORK_TEXT_MAX (2 * EGRESS_RULES_MAX * (EGRESS_NAME_MAX + 16))
@@ -412,6 +420,7 @@ void sandbox_write(const struct sandbox *sandbox, struct json_writer *w, const c
 	json_put_time(w, "expires_at", clock_expires_ms(sandbox));
 	json_put_time(w, "idle_expires_at", clock_idle_expires_ms(sandbox));
 	pairs_write(&attrs->metadata, w, "metadata");
+	grants_write(attrs->grants, w, "secrets");
 	json_put_text(w, "external_workspace_id", attrs->external_workspace_id);
 	egress_policy_write(attrs->network, w, "network");
 	write_pause(sandbox, w);

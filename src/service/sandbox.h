@@ -21,6 +21,8 @@ struct sandbox_wait;
 struct snapshot;
 struct preview;
 
+struct grants;
+
 enum sandbox_state {
 	SANDBOX_PROVISIONING,
 	SANDBOX_RUNNING,
@@ -77,6 +79,7 @@ struct sandbox_attrs {
 	char *external_workspace_id; /* heap or NULL */
 	struct pairs env;
 	struct pairs metadata;
+	struct grants *grants; /* secrets; NULL: none */
 	uint32_t cpu_count;
 	uint32_t memory_mb;
 	uint32_t disk_size_mb;
@@ -168,6 +171,7 @@ struct sandbox_spec {
 	struct str snapshot_id;
 	const struct json *env;
 	const struct json *metadata;
+	const struct json *secrets;
 	int64_t cpu_count, memory_mb, disk_size_mb;
 	int64_t timeout_sec, idle_timeout_sec;
 	int64_t pool_wait_ms;
@@ -245,9 +249,10 @@ const struct sandbox *sandbox_list_next(struct service *service, const struct ke
 
 struct sandbox_patch {
 	bool has_name, has_metadata, has_timeout, has_idle_timeout, has_always_on, has_on_timeout,
-		has_auto_resume;
+		has_auto_resume, has_secrets;
 	struct str name; /* empty: takes the name away */
 	const struct json *metadata;
+	const struct json *secrets;
 	int64_t timeout_sec, idle_timeout_sec;
 	int on_timeout;
 	bool always_on, auto_resume;

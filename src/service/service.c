@@ -274,6 +274,7 @@ static void init_tables(struct service *service)
 	map_init(&service->keys_by_id);
 	map_init(&service->template_refs);
 	map_init(&service->idempotency);
+	map_init(&service->secrets);
 }
 
 static int open_store(struct service *service, struct err *err)
@@ -307,7 +308,8 @@ static int start(struct service *service, struct err *err)
 		if (open_engine(service, service->config.engines[i], err) < 0)
 			return -1;
 	if (reboot_load(service, err) < 0 || snapshot_load(service, err) < 0 ||
-	    reconcile_load(service, err) < 0 || preview_load(service, err) < 0 ||
+	    secret_load(service, err) < 0 || reconcile_load(service, err) < 0 ||
+	    grants_load(service, err) < 0 || preview_load(service, err) < 0 ||
 	    usage_load(service, err) < 0 || webhook_load(service, err) < 0)
 		return -1;
 	for (size_t i = 0; i < service->engine_count; i++)
@@ -411,6 +413,7 @@ void service_close(struct service *service)
 	idempotency_done(service);
 	template_done(service);
 	auth_done(service);
+	secret_done(service);
 	map_done(&service->by_id);
 	map_done(&service->by_name);
 	map_done(&service->by_address);

@@ -28,6 +28,7 @@ struct service_config {
 	const char *template_dir;
 	const char *agent_path;
 	const char *tools_path;
+	const char *vault_key; /* hexadecimal; NULL or "": <state_dir>/vault.key */
 	const struct engine_driver *engines[SERVICE_ENGINES_MAX]; /* the first is the default */
 	const char *build_engine; /* name of the engine whose handle build gets */
 	service_build_fn build;

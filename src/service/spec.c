@@ -141,13 +141,15 @@ static int add_env(struct spec_build *b, const char **env, size_t *count, struct
 static int build_env(struct spec_build *b, const struct sandbox *sandbox, bool tty, struct err *err)
 {
 	static const char term[] = "TERM=xterm-256color";
-	const struct pairs *sources[] = { &b->own_env, &sandbox->attrs.env,
+	const struct pairs *sources[] = { &b->own_env, &b->secret_env, &sandbox->attrs.env,
 					  &sandbox->template->env };
 	struct map map, *seen = NULL;
 	size_t most = 0, count = 0;
 	const char **env;
-	int r = 0;
+	int r = grants_env(sandbox, &b->secret_env, err);
 
+	if (r < 0)
+		return r;
 	for (size_t i = 0; i < ARRAY_LEN(sources); i++)
 		most += sources[i]->count;
 	env = arena_alloc(&b->arena, (most + 2) * sizeof(*env));
@@ -325,4 +327,5 @@ void spec_done(struct spec_build *b)
 {
 	arena_done(&b->arena);
 	pairs_done(&b->own_env);
+	grants_env_wipe(&b->secret_env);
 }

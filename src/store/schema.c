@@ -100,6 +100,23 @@ static const char *const steps[] = {
 
 	/* the events of one sandbox are asked for, and by every one that is linked again. */
 	"CREATE INDEX events_sandbox ON events(sandbox_id);",
+
+	/* secrets. sealed is all there is of a value. A deleted one stays while a sandbox that had
+	 * it lives: its output is still scrubbed. */
+	"CREATE TABLE secrets("
+	" id TEXT PRIMARY KEY, owner TEXT NOT NULL, name TEXT NOT NULL, scope INTEGER NOT NULL,"
+	" scope_id TEXT NOT NULL, hosts TEXT NOT NULL, version INTEGER NOT NULL,"
+	" created_ms INTEGER NOT NULL, updated_ms INTEGER NOT NULL, deleted_ms INTEGER NOT NULL"
+	") WITHOUT ROWID;"
+	"CREATE TABLE secret_versions("
+	" secret_id TEXT NOT NULL, version INTEGER NOT NULL, sealed BLOB NOT NULL,"
+	" PRIMARY KEY(secret_id, version)) WITHOUT ROWID;"
+	"CREATE TABLE grants("
+	" sandbox_id TEXT NOT NULL, at INTEGER NOT NULL, secret_id TEXT NOT NULL,"
+	" way INTEGER NOT NULL, env TEXT NOT NULL, hosts TEXT NOT NULL, placeholder TEXT NOT NULL,"
+	" PRIMARY KEY(sandbox_id, at)) WITHOUT ROWID;"
+	"CREATE TABLE authorities(sandbox_id TEXT PRIMARY KEY, sealed BLOB NOT NULL) "
+	"WITHOUT ROWID;",
 };
 
 int schema_version(void)

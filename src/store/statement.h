@@ -126,6 +126,24 @@
 			     "VALUES(?1,?2,?3)")                                                   \
 	X(PREVIEW_TOKENS_DELETE, "DELETE FROM preview_tokens WHERE preview_id=?1")                 \
 	X(PREVIEW_TOKEN_EACH, "SELECT hash,preview_id,expires_ms FROM preview_tokens")             \
+	X(SECRET_PUT, "INSERT OR REPLACE INTO secrets(id,owner,name,scope,scope_id,hosts,version," \
+		      "created_ms,updated_ms,deleted_ms) VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10)")  \
+	X(SECRET_DELETE, "DELETE FROM secrets WHERE id=?1")                                        \
+	X(SECRET_EACH, "SELECT id,owner,name,scope,scope_id,hosts,version,created_ms,updated_ms,"  \
+		       "deleted_ms FROM secrets ORDER BY created_ms,id")                           \
+	X(SECRET_VERSION_PUT, "INSERT OR REPLACE INTO secret_versions(secret_id,version,sealed) "  \
+			      "VALUES(?1,?2,?3)")                                                  \
+	X(SECRET_VERSION_TRIM, "DELETE FROM secret_versions WHERE secret_id=?1 AND version<?2")    \
+	X(SECRET_VERSION_EACH, "SELECT secret_id,version,sealed FROM secret_versions "             \
+			       "ORDER BY secret_id,version")                                       \
+	X(GRANT_PUT, "INSERT INTO grants(sandbox_id,at,secret_id,way,env,hosts,placeholder) "      \
+		     "VALUES(?1,?2,?3,?4,?5,?6,?7)")                                               \
+	X(GRANT_DELETE, "DELETE FROM grants WHERE sandbox_id=?1")                                  \
+	X(GRANT_EACH, "SELECT sandbox_id,secret_id,way,env,hosts,placeholder FROM grants "         \
+		      "ORDER BY sandbox_id,at")                                                    \
+	X(AUTHORITY_PUT, "INSERT OR REPLACE INTO authorities(sandbox_id,sealed) VALUES(?1,?2)")    \
+	X(AUTHORITY_GET, "SELECT sealed FROM authorities WHERE sandbox_id=?1")                     \
+	X(AUTHORITY_DELETE, "DELETE FROM authorities WHERE sandbox_id=?1")                         \
 	X(META_GET, "SELECT value FROM meta WHERE name=?1")                                        \
 	X(META_PUT, "INSERT OR REPLACE INTO meta(name,value) VALUES(?1,?2)")
 

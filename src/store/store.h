@@ -328,6 +328,57 @@ typedef int (*store_preview_token_fn)(void *arg, const struct store_preview_toke
 int store_preview_token_each(struct store *store, store_preview_token_fn fn,
 			     void *arg) _must_check_;
 
+/* ---- secrets: their values only sealed ---- */
+
+struct store_secret {
+	const char *id;
+	const char *owner;
+	const char *name;
+	int64_t scope;
+	const char *scope_id;
+	const char *hosts;
+	int64_t version;
+	int64_t created_ms, updated_ms, deleted_ms;
+};
+int store_secret_put(struct store *store, const struct store_secret *row) _must_check_;
+/* Its versions too; call it inside a transaction. */
+int store_secret_delete(struct store *store, const char *id) _must_check_;
+typedef int (*store_secret_fn)(void *arg, const struct store_secret *row);
+int store_secret_each(struct store *store, store_secret_fn fn, void *arg) _must_check_;
+
+int store_secret_version_put(struct store *store, const char *secret_id, int64_t version,
+			     struct str sealed) _must_check_;
+/* Forgets those before first. */
+int store_secret_version_trim(struct store *store, const char *secret_id,
+			      int64_t first) _must_check_;
+typedef int (*store_secret_version_fn)(void *arg, const char *secret_id, int64_t version,
+				       struct str sealed);
+/* Oldest first of each secret. */
+int store_secret_version_each(struct store *store, store_secret_version_fn fn,
+			      void *arg) _must_check_;
+
+/* What a sandbox was given. */
+struct store_grant {
+	const char *sandbox_id;
+	const char *secret_id;
+	int64_t way;
+	const char *env;
+	const char *hosts;
+	const char *placeholder;
+};
+int store_grant_put(struct store *store, int64_t at, const struct store_grant *row) _must_check_;
+int store_grant_delete(struct store *store, const char *sandbox_id) _must_check_; /* all of it */
+typedef int (*store_grant_fn)(void *arg, const struct store_grant *row);
+int store_grant_each(struct store *store, store_grant_fn fn, void *arg) _must_check_;
+
+/* The certificate authority of a sandbox, sealed. */
+int store_authority_put(struct store *store, const char *sandbox_id,
+			struct str sealed) _must_check_;
+/* 1 with bytes to be freed, 0 absent, or -errno. */
+int store_authority_get(struct store *store, const char *sandbox_id, char **ret,
+			size_t *ret_len) _must_check_;
+int store_authority_delete(struct store *store, const char *sandbox_id) _must_check_;
+
 /* ---- small values that outlive the process ---- */
 
 /* 1 found, 0 absent, or -errno. */

@@ -252,6 +252,11 @@ void keys_delete(struct rest_call *call);
 void keys_get(struct rest_call *call);
 void keys_self(struct rest_call *call);
 void keys_patch(struct rest_call *call);
+void secrets_create(struct rest_call *call);
+void secrets_list(struct rest_call *call);
+void secrets_get(struct rest_call *call);
+void secrets_rotate(struct rest_call *call);
+void secrets_delete(struct rest_call *call);
 void templates_list(struct rest_call *call);
 void templates_get(struct rest_call *call);
 void builds_create(struct rest_call *call);
@@ -271,7 +276,8 @@ int input_read(struct rest_call *call, struct str *ret, struct err *err) _must_c
 extern const struct field preview_fields[], share_fields[], preview_answer[], preview_list_answer[],
 	share_answer[], port_list_answer[];
 extern const struct field pause_fields[], resume_fields[], snapshot_fields[], restore_fields[],
-	fork_fields[], snapshot_list_query[], snapshot_answer[], snapshot_list_answer[],
+	fork_fields[], secret_create_fields[], secret_rotate_fields[], secret_answer[],
+	secret_list_answer[], snapshot_list_query[], snapshot_answer[], snapshot_list_answer[],
 	fork_answer[];
 extern const struct field sandbox_create_fields[], sandbox_patch_fields[], sandbox_extend_fields[],
 	sandbox_list_query[], exec_fields[], stream_fields[], process_fields[], input_fields[],

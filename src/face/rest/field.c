@@ -36,6 +36,7 @@ static void set_default(const struct field *f, void *base)
 	case FIELD_TIME:
 	case FIELD_REAL:
 	case FIELD_LIST:
+	case FIELD_MIXED:
 		break;
 	}
 }
@@ -177,6 +178,9 @@ static void read_field(struct json_reader *r, const struct field *f, void *base)
 	case FIELD_LIST:
 		read_list(r, f, at);
 		break;
+	case FIELD_MIXED:
+		*(const struct json **)at = json_read_array(r, f->name, (size_t)f->max);
+		break;
 	}
 }
 
@@ -292,6 +296,17 @@ static void write_items(const struct field *f, struct json_writer *w)
 		field_write_schema(f->fields, w, "items");
 		return;
 	}
+	if (f->type == FIELD_MIXED) {
+		json_begin_object(w, "items");
+		json_begin_array(w, "oneOf");
+		json_begin_object(w, NULL);
+		json_put_text(w, "type", "string");
+		json_end_object(w);
+		field_write_schema(f->fields, w, NULL);
+		json_end_array(w);
+		json_end_object(w);
+		return;
+	}
 	json_begin_object(w, "items");
 	json_put_text(w, "type", "string");
 	json_end_object(w);
@@ -325,6 +340,7 @@ static void write_kind(const struct field *f, struct json_writer *w)
 		json_end_object(w);
 		break;
 	case FIELD_STRINGS:
+	case FIELD_MIXED:
 	case FIELD_LIST:
 		write_items(f, w);
 		break;

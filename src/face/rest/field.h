@@ -23,6 +23,7 @@ enum field_type {
 	FIELD_LATER,	  /* null, [] and {} */
 	FIELD_LATER_BOOL, /* false */
 	FIELD_LATER_ENUM, /* names[0] */
+	FIELD_MIXED,	  /* const struct json *: an array of strings or objects; somebody looks */
 	FIELD_LIST,	  /* const struct json *: an array of objects of fields, at most max */
 	/* In answers only. */
 	FIELD_TIME,

@@ -32,7 +32,7 @@ const struct field key_create_fields[] = {
 	  .max = AUTH_SCOPE_COUNT,
 	  .required = true,
 	  .doc = "admin, sandboxes:read, sandboxes:write, exec, templates:read, templates:write, "
-		 "keys, metrics, webhooks" },
+		 "keys, metrics, webhooks, secrets" },
 	QUOTA_TABLE(X){ .type = FIELD_END }
 };
 #undef X
@@ -68,7 +68,7 @@ static int read_scopes(const struct json *array, uint32_t *ret, struct err *err)
 			return err_set(err, ERR_INVALID_REQUEST,
 				       "scopes[%zu] must be one of admin, sandboxes:read, "
 				       "sandboxes:write, exec, templates:read, templates:write, "
-				       "keys, metrics, webhooks",
+				       "keys, metrics, webhooks, secrets",
 				       i);
 		scopes |= 1u << bit;
 	}

@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "face/rest/call.h"
+#include "service/secret.h"
 #include "service/template.h"
 
 #define AT(member) offsetof(struct sandbox_spec, member)
@@ -52,6 +53,18 @@ static const struct field pool_fields[] = {
 	  .offset = AT(pool_wait_ms),
 	  .max = 30000,
 	  .doc = "how long to wait for a ready one" },
+	{ .type = FIELD_END }
+};
+/* Read by the service, which knows the names. */
+static const struct field sandbox_secret_fields[] = {
+	{ .name = "name", .type = FIELD_STR, .max = SECRET_NAME_MAX, .required = true },
+	{ .name = "as",
+	  .type = FIELD_ENUM,
+	  .names = grant_way_names,
+	  .doc = "env: the value, in the environment; broker: a placeholder there, the value only "
+		 "in requests to hosts" },
+	{ .name = "env", .type = FIELD_STR, .max = SECRET_NAME_MAX, .doc = "default: its name" },
+	{ .name = "hosts", .type = FIELD_STRINGS, .max = SECRET_HOSTS_MAX },
 	{ .type = FIELD_END }
 };
 const struct field sandbox_create_fields[] = {
@@ -121,7 +134,12 @@ const struct field sandbox_create_fields[] = {
 	  .max = 255 },
 	{ .name = "network", .type = FIELD_OBJECT, .fields = network_fields },
 	{ .name = "volumes", .type = FIELD_LATER },
-	{ .name = "secrets", .type = FIELD_LATER },
+	{ .name = "secrets",
+	  .type = FIELD_MIXED,
+	  .fields = sandbox_secret_fields,
+	  .offset = AT(secrets),
+	  .max = SECRETS_PER_SANDBOX,
+	  .doc = "names, or objects; a name alone becomes a variable of new processes" },
 	{ .name = "engine", .type = FIELD_NAME, .offset = AT(engine), .max = 32 },
 	{ .name = "provider",
 	  .type = FIELD_NAME,
@@ -186,6 +204,13 @@ const struct field sandbox_patch_fields[] = {
 	  .type = FIELD_BOOL,
 	  .offset = AT(auto_resume),
 	  .told_offset = AT(has_auto_resume) },
+	{ .name = "secrets",
+	  .type = FIELD_MIXED,
+	  .fields = sandbox_secret_fields,
+	  .offset = AT(secrets),
+	  .told_offset = AT(has_secrets),
+	  .max = SECRETS_PER_SANDBOX,
+	  .doc = "all of them anew, for new processes" },
 	{ .name = "network", .type = FIELD_OBJECT, .fields = network_patch_fields },
 	{ .type = FIELD_END }
 };

@@ -38,6 +38,13 @@ static const struct field checkout_members[] = { FLAG("hit", "came from the pool
 						 STRING("mode", NULL),
 						 { .type = FIELD_END } };
 
+#define SECRET_GRANT_MEMBERS                                                                      \
+	STRING("name", NULL), STRING("secret_id", NULL), STRING("as", "env or broker"),           \
+		STRING("env", "the variable"),                                                    \
+		{ .name = "hosts", .type = FIELD_STRINGS, .doc = "where a brokered one may go" }, \
+		FLAG("deleted", "no new process gets it")
+static const struct field grant_members[] = { SECRET_GRANT_MEMBERS, { .type = FIELD_END } };
+
 const struct field sandbox_answer[] = {
 	STRING("id", "^[a-z0-9]+$; also the host name inside"),
 	MAYBE("name", STR, "unique among the key's sandboxes"),
@@ -61,6 +68,10 @@ const struct field sandbox_answer[] = {
 	MAYBE("expires_at", TIME, "null with always_on"),
 	MAYBE("idle_expires_at", TIME, "null without idle_timeout_sec"),
 	{ .name = "metadata", .type = FIELD_MAP },
+	{ .name = "secrets",
+	  .type = FIELD_LIST,
+	  .fields = grant_members,
+	  .doc = "which secrets it has, never their values" },
 	MAYBE("external_workspace_id", STR, NULL),
 	{ .name = "network", .type = FIELD_OBJECT, .fields = network_members },
 	MAYBE("pause_kind", STR, "freeze, hibernate; null while not paused"),
@@ -378,6 +389,23 @@ static const struct field delivery_members[] = { INTEGER("event_id", NULL),
 						 MAYBE("error", STR, NULL),
 						 { .type = FIELD_END } };
 const struct field delivery_list_answer[] = { LIST_OF(delivery_members), { .type = FIELD_END } };
+
+const struct field secret_answer[] = {
+	STRING("id", NULL),
+	STRING("name", NULL),
+	STRING("scope", "global, workspace, sandbox"),
+	MAYBE("external_workspace_id", STR, "of scope workspace"),
+	MAYBE("sandbox_id", STR, "of scope sandbox"),
+	{ .name = "hosts", .type = FIELD_STRINGS, .doc = "where it may be sent when brokered" },
+	INTEGER("version", "1, then one more with each rotation"),
+	FLAG("scrubbed", "long enough (8 bytes) to be found in output"),
+	INTEGER("sandboxes", "how many have it, or had it"),
+	STRING("key_id", "whose it is"),
+	{ .name = "created_at", .type = FIELD_TIME },
+	{ .name = "updated_at", .type = FIELD_TIME },
+	{ .type = FIELD_END }
+};
+const struct field secret_list_answer[] = { LIST_OF(secret_answer), { .type = FIELD_END } };
 
 const struct field template_answer[] = { STRING("id", NULL),
 					 STRING("name", NULL),
