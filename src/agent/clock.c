@@ -24,7 +24,7 @@ int64_t clock_us(void)
 {
 	int64_t now_us = time_mono_us();
 
-	if (groups && now_us - looked_us >= LOOK_US) {
+	if (groups && !groups->away && now_us - looked_us >= LOOK_US) {
 		uint64_t sum_us = groups_frozen_us(groups);
 
 		if (sum_us > noted_us)

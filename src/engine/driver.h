@@ -47,6 +47,7 @@ struct engine_spec {
 	 * was taken of, and template_hash is not looked at. */
 	char snapshot_id[ENGINE_ID_MAX + 1];
 	bool last_use; /* of a passing snapshot: nobody needs it after this */
+	bool memory;   /* with the processes that are in the snapshot, or not at all */
 	uint8_t template_hash[ENGINE_TEMPLATE_HASH_SIZE];
 	struct engine_limits limits;
 };
@@ -96,8 +97,17 @@ enum engine_kind {
 };
 
 struct engine_snapshot {
-	uint64_t size_bytes; /* of the files in it, shared with others or not */
+	uint64_t size_bytes; /* of what is in it, shared with others or not */
+	bool memory;	     /* its processes are in it */
+	const char *why;     /* ENGINE_SNAPSHOT_MEMORY was asked for and is not: for people */
 	uint8_t template_hash[ENGINE_TEMPLATE_HASH_SIZE];
+};
+enum {
+	/* For sandboxes that are made of it at once: need not outlast anything, is in no list. */
+	ENGINE_SNAPSHOT_PASSING = 1 << 0,
+	/* With its processes where that can be. The link breaks; the sandbox can be attached again.
+	 */
+	ENGINE_SNAPSHOT_MEMORY = 1 << 1,
 };
 typedef void (*engine_snapshot_fn)(void *arg, const struct engine_snapshot *snapshot,
 				   const struct err *err);
@@ -147,12 +157,11 @@ struct engine_driver {
 	/*
 	 * Keeps the files of a running or paused sandbox as they are at one instant; it goes on as
 	 * before. Done means: on disk, a power cut included. What fails, or loses its caller in the
-	 * middle, leaves nothing. snapshot_id is a host label and new: ERR_CONFLICT otherwise. A
-	 * passing one is for sandboxes that are made of it at once: it need not outlast anything,
-	 * and is in no list.
+	 * middle, leaves nothing. snapshot_id is a host label and new: ERR_CONFLICT otherwise.
+	 * flags: ENGINE_SNAPSHOT_*.
 	 */
 	int (*snapshot)(struct engine *engine, const char *id, const char *snapshot_id,
-			bool passing, engine_snapshot_fn done, void *arg, struct err *err);
+			unsigned flags, engine_snapshot_fn done, void *arg, struct err *err);
 	/* Sandboxes made from it stay whole. Idempotent; one still being taken is called off. */
 	int (*snapshot_delete)(struct engine *engine, const char *snapshot_id, engine_done_fn done,
 			       void *arg, struct err *err);

@@ -99,6 +99,7 @@ void create_spec(const struct sandbox *sandbox, struct engine_spec *ret)
 	if (sandbox->from)
 		memcpy(ret->snapshot_id, sandbox->from->id, sizeof(sandbox->from->id));
 	ret->last_use = sandbox->from && sandbox->from->last_use;
+	ret->memory = sandbox_wakes_memory(sandbox);
 }
 
 int create_begin(struct sandbox *sandbox, struct creation *creation, struct err *err)

@@ -67,6 +67,16 @@ void event_snapshot(const struct snapshot *snapshot, bool created)
 	bus_emit(service, &event);
 }
 
+static void write_pause(const struct sandbox *sandbox, struct json_writer *w)
+{
+	bool kept = sandbox_keeps_memory(sandbox);
+
+	json_put_text(w, "pause_kind", pause_kind_names[sandbox->pause_kind]);
+	json_put_bool(w, "memory_preserved", kept);
+	if (!kept && sandbox->last_error)
+		json_put_text(w, "message", sandbox->last_error);
+}
+
 void event_state(const struct sandbox *sandbox, const char *previous)
 {
 	struct json_writer w;
@@ -79,7 +89,7 @@ void event_state(const struct sandbox *sandbox, const char *previous)
 	json_put_text(&w, "reason", sandbox_reason_name(sandbox->reason));
 	json_put_text(&w, "name", sandbox->attrs.name);
 	if (sandbox->state == SANDBOX_PAUSED)
-		json_put_text(&w, "pause_kind", pause_kind_names[sandbox->pause_kind]);
+		write_pause(sandbox, &w);
 	if (sandbox->state == SANDBOX_ERROR || sandbox->reason == REASON_BOOT_FAILED)
 		json_put_text(&w, "message", sandbox->last_error);
 	event_send(sandbox, (enum event_type)sandbox->state, &w);

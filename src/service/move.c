@@ -59,6 +59,15 @@ int move_need(const struct sandbox *sandbox, uint32_t capabilities, const char *
 		       engine->driver->name, what);
 }
 
+/* Known some time after the engine's start only, so it is asked. */
+bool move_saves_memory(const struct sandbox *sandbox)
+{
+	struct service_engine *engine = sandbox->engine;
+
+	engine->capabilities = engine->driver->capabilities(engine->engine);
+	return engine->capabilities & ENGINE_CAN_SNAPSHOT_MEMORY;
+}
+
 int move_begin(struct sandbox *sandbox, enum sandbox_move move, sandbox_moved_fn done, void *arg,
 	       struct err *err)
 {

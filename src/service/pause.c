@@ -51,6 +51,8 @@ static void on_thawed_back(void *arg, const struct err *error)
 		return;
 	sandbox->unsure = error != NULL; /* then the intent stays, too */
 	move_save(sandbox, !error, false);
+	if (!sandbox->link && !error)
+		attach_start(sandbox); /* it was let go of to save its memory */
 	(void)err_set(&err, (enum err_code)sandbox->failed_code, "%s",
 		      sandbox->last_error ? sandbox->last_error : "the engine failed");
 	pause_failed(sandbox, &err);
@@ -142,10 +144,10 @@ void pause_become_hibernated(struct sandbox *sandbox, struct snapshot *snapshot)
 	if (sandbox->state == SANDBOX_RUNNING)
 		clock_stop(sandbox);
 	sandbox->pause_kind = PAUSE_HIBERNATE;
+	sandbox->from = snapshot_use(snapshot);
 	sandbox_set_state(sandbox, SANDBOX_PAUSED, REASON_NONE);
 	sandbox->residue = true;
 	sandbox->unsure = false;
-	sandbox->from = snapshot_use(snapshot);
 	move_save(sandbox, false, true);
 	attach_drop_link(sandbox);
 }
@@ -177,9 +179,12 @@ static void on_saved(void *arg, struct sandbox *sandbox, struct snapshot *snapsh
 
 static void save_files(struct sandbox *sandbox)
 {
-	struct snapshot_spec spec = { .kind = SNAPSHOT_HIBERNATE };
+	struct snapshot_spec spec = { .kind = SNAPSHOT_HIBERNATE,
+				      .memory = move_saves_memory(sandbox) };
 	struct err err;
 
+	if (spec.memory)
+		attach_drop_link(sandbox); /* nothing in it may hold anything from outside */
 	if (snapshot_take(sandbox, &spec, on_saved, NULL, NULL, &err) < 0)
 		thaw_back(sandbox, &err);
 }

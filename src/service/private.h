@@ -228,6 +228,10 @@ const char *move_words(enum sandbox_move move);
 int move_check(const struct sandbox *sandbox, struct err *err) _must_check_;
 int move_need(const struct sandbox *sandbox, uint32_t capabilities, const char *what,
 	      struct err *err) _must_check_;
+bool move_saves_memory(const struct sandbox *sandbox);
+/* Whether resuming it brings its processes back; whether it has them somewhere while paused. */
+bool sandbox_wakes_memory(const struct sandbox *sandbox);
+bool sandbox_keeps_memory(const struct sandbox *sandbox);
 int move_begin(struct sandbox *sandbox, enum sandbox_move move, sandbox_moved_fn done, void *arg,
 	       struct err *err) _must_check_;
 void move_save(struct sandbox *sandbox, bool close, bool durable);

@@ -67,6 +67,7 @@ void resume_failed(struct sandbox *sandbox, const struct err *why)
 	struct err copy = *why, err;
 
 	attach_drop_link(sandbox);
+	sandbox->files_only = false;
 	sandbox_set_error(sandbox, copy.message);
 	sandbox->failed_code = (uint16_t)copy.code;
 	sandbox->residue = true;
@@ -100,11 +101,13 @@ static void on_made(void *arg, const struct engine_made *made, const struct err 
 /* The agent of the new running part said hello. */
 void resume_ready(struct sandbox *sandbox)
 {
+	bool woken = sandbox_wakes_memory(sandbox);
 	struct snapshot *from = TAKE_PTR(sandbox->from);
 
 	sandbox->residue = false;
-	sandbox->unseen = false; /* a list that began before cannot know of it */
-	sandbox->counted = true;
+	sandbox->unseen = false;   /* a list that began before cannot know of it */
+	sandbox->counted = !woken; /* what runs in it only the agent knows */
+	sandbox->files_only = false;
 	sandbox->running = 0;
 	pause_become_running(sandbox);
 	move_save(sandbox, true, false);
@@ -197,6 +200,15 @@ int sandbox_resume(struct sandbox *sandbox, int64_t timeout_sec, sandbox_moved_f
 	r = sandbox->pause_kind == PAUSE_HIBERNATE ? start_soon(sandbox, err)
 						   : move_ask_pause(sandbox, false, on_thawed, err);
 	return r < 0 ? refused(sandbox) : 0;
+}
+
+int sandbox_resume_files(struct sandbox *sandbox, int64_t timeout_sec, sandbox_moved_fn done,
+			 void *arg, struct err *err)
+{
+	int r = sandbox_resume(sandbox, timeout_sec, done, arg, err);
+
+	sandbox->files_only = r == 0 && sandbox->pause_kind == PAUSE_HIBERNATE;
+	return r;
 }
 
 /* ---- restore ---- */

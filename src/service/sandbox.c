@@ -370,7 +370,20 @@ static void write_pool(const struct sandbox *sandbox, struct json_writer *w)
 	json_end_object(w);
 }
 
-/* Memory outlives a freeze only: what hibernates is its files. */
+/* Processes come back as the sandbox they were, never as another one. */
+bool sandbox_wakes_memory(const struct sandbox *sandbox)
+{
+	const struct snapshot *from = sandbox->from;
+
+	return from && from->memory && !sandbox->files_only &&
+	       strcmp(from->sandbox_id, sandbox->id) == 0;
+}
+
+bool sandbox_keeps_memory(const struct sandbox *sandbox)
+{
+	return sandbox->pause_kind == PAUSE_FREEZE || sandbox_wakes_memory(sandbox);
+}
+
 static void write_pause(const struct sandbox *sandbox, struct json_writer *w)
 {
 	if (sandbox->state != SANDBOX_PAUSED) {
@@ -379,7 +392,7 @@ static void write_pause(const struct sandbox *sandbox, struct json_writer *w)
 		return;
 	}
 	json_put_text(w, "pause_kind", pause_kind_names[sandbox->pause_kind]);
-	json_put_bool(w, "memory_preserved", sandbox->pause_kind == PAUSE_FREEZE);
+	json_put_bool(w, "memory_preserved", sandbox_keeps_memory(sandbox));
 }
 
 /* Of the port that its template names. */

@@ -115,6 +115,7 @@ struct sandbox {
 	bool unsure;	 /* whether the engine has it frozen is not known */
 	bool residue;	 /* the engine may hold a running part of a hibernated one */
 	bool wake;	 /* it is always on, and was running when the host ended */
+	bool files_only; /* the resume under way leaves the memory in its snapshot behind */
 	bool resizing;
 	bool checking; /* asking the engine how it died */
 	bool sweeping; /* the engine's destroy is under way or due again */
@@ -275,6 +276,9 @@ int sandbox_pause(struct sandbox *sandbox, enum pause_kind kind, sandbox_moved_f
 /* timeout_sec 0: what was left of the time goes on. */
 int sandbox_resume(struct sandbox *sandbox, int64_t timeout_sec, sandbox_moved_fn done, void *arg,
 		   struct err *err) _must_check_;
+/* The same, without the memory that was kept: for one that does not come back with it. */
+int sandbox_resume_files(struct sandbox *sandbox, int64_t timeout_sec, sandbox_moved_fn done,
+			 void *arg, struct err *err) _must_check_;
 
 /* Acknowledged at once; what is left is swept in the background and again after a restart. */
 int sandbox_destroy(struct sandbox *sandbox, enum sandbox_reason reason,

@@ -166,6 +166,9 @@ void service_write_engines(const struct service *service, struct json_writer *w)
 	json_begin_array(w, "engines");
 	for (size_t i = 0; i < service->engine_count; i++) {
 		const struct service_engine *engine = &service->engines[i];
+		uint32_t can = engine->engine && !engine->lost
+				       ? engine->driver->capabilities(engine->engine)
+				       : engine->capabilities;
 
 		json_begin_object(w, NULL);
 		json_put_text(w, "name", engine->driver->name);
@@ -177,7 +180,7 @@ void service_write_engines(const struct service *service, struct json_writer *w)
 		json_begin_object(w, "capabilities");
 		for (size_t k = 0; k < ARRAY_LEN(capability_names); k++)
 			json_put_bool(w, capability_names[k].name,
-				      (engine->capabilities & capability_names[k].bit) != 0);
+				      (can & capability_names[k].bit) != 0);
 		json_end_object(w);
 		json_end_object(w);
 	}

@@ -23,14 +23,19 @@ static const char *const state_names[] = { "making", "ready", "deleting", "missi
 static_assert(ARRAY_LEN(kind_names) == SNAPSHOT_KIND_COUNT, "every kind has a name");
 static_assert(ARRAY_LEN(state_names) == SNAPSHOT_STATE_COUNT, "every state has a name");
 
+/* With its memory it is of the same kind, and more. */
+#define MEMORY_SUFFIX "+memory"
+#define KIND_SIZE 32
+
 static int save(const struct snapshot *s)
 {
+	char kind[KIND_SIZE];
 	struct store_snapshot row = { .id = s->id,
 				      .seq = s->seq,
 				      .owner = s->owner,
 				      .sandbox_id = s->sandbox_id,
 				      .engine = s->engine->driver->name,
-				      .kind = kind_names[s->kind],
+				      .kind = kind,
 				      .state = state_names[s->state],
 				      .template_name = s->template->name,
 				      .template_hash = s->template->hash_hex,
@@ -46,6 +51,8 @@ static int save(const struct snapshot *s)
 
 	if (s->kind == SNAPSHOT_FORK)
 		return 0;
+	(void)snprintf(kind, sizeof(kind), "%s%s", kind_names[s->kind],
+		       s->memory ? MEMORY_SUFFIX : "");
 	r = store_snapshot_put(s->service->store, &row);
 	service_wrote(s->service);
 	return r;
@@ -186,6 +193,12 @@ static void on_taken(void *arg, const struct engine_snapshot *made, const struct
 	if (!error) {
 		s->state = SNAPSHOT_READY;
 		s->size_bytes = made->size_bytes;
+		s->memory = made->memory;
+		if (made->why && *made->why && sandbox) {
+			log_warn("sandbox %s: its memory is not kept: %s", sandbox->id, made->why);
+			(void)err_set(&err, ERR_INTERNAL, "its memory was not kept: %s", made->why);
+			sandbox_set_error(sandbox, err.message);
+		}
 		r = save_durably(s);
 		if (r < 0) {
 			(void)err_set_errno(&err, ERR_INTERNAL, r,
@@ -205,6 +218,8 @@ int snapshot_take(struct sandbox *sandbox, const struct snapshot_spec *spec, sna
 {
 	struct service_engine *engine = sandbox->engine;
 	struct snapshot *s = snapshot_new(sandbox, spec, NULL);
+	unsigned flags = (spec->kind == SNAPSHOT_FORK ? ENGINE_SNAPSHOT_PASSING : 0) |
+			 (spec->memory ? ENGINE_SNAPSHOT_MEMORY : 0);
 	struct call *call = NULL;
 	int r = s ? save(s) : -ENOMEM;
 
@@ -218,8 +233,8 @@ int snapshot_take(struct sandbox *sandbox, const struct snapshot_spec *spec, sna
 	call->fn = (void (*)(void))done;
 	call->arg = arg;
 	memcpy(call->id, s->id, sizeof(s->id));
-	if (engine->driver->snapshot(engine->engine, sandbox->id, s->id, s->kind == SNAPSHOT_FORK,
-				     on_taken, call, err) < 0) {
+	if (engine->driver->snapshot(engine->engine, sandbox->id, s->id, flags, on_taken, call,
+				     err) < 0) {
 		(void)!move_uncall(sandbox, call);
 		goto fail;
 	}
@@ -347,11 +362,24 @@ static int index_of(const char *const *names, size_t n, const char *name)
 	return -1;
 }
 
+static bool cut_memory(char dst[KIND_SIZE], const char *kind)
+{
+	size_t n = kind ? strnlen(kind, KIND_SIZE - 1) : 0, end = sizeof(MEMORY_SUFFIX) - 1;
+	bool found = n >= end && memcmp(kind + n - end, MEMORY_SUFFIX, end) == 0;
+
+	n -= found ? end : 0;
+	memcpy(dst, kind ? kind : "", n);
+	dst[n] = '\0';
+	return found;
+}
+
 static int on_row(void *arg, const struct store_snapshot *row)
 {
 	struct service *service = arg;
 	struct service_engine *engine = service_engine_by_name(service, row->engine);
-	int kind = index_of(kind_names, ARRAY_LEN(kind_names), row->kind);
+	char name[KIND_SIZE];
+	bool memory = cut_memory(name, row->kind);
+	int kind = index_of(kind_names, ARRAY_LEN(kind_names), name);
 	int state = index_of(state_names, ARRAY_LEN(state_names), row->state);
 	struct template *tpl;
 	struct snapshot *s;
@@ -372,6 +400,7 @@ static int on_row(void *arg, const struct store_snapshot *row)
 	s->engine = engine;
 	s->template = tpl;
 	s->kind = (uint8_t)kind;
+	s->memory = memory;
 	s->state = (uint8_t)state;
 	s->cpu_count = (uint32_t)row->cpu_count;
 	s->memory_mb = (uint32_t)row->memory_mb;

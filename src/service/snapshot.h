@@ -37,6 +37,7 @@ struct snapshot {
 	bool listed;	/* named by it */
 	bool of_reboot; /* the files of a sandbox that ran when the host ended */
 	bool last_use;	/* whoever is made from it next may have it */
+	bool memory;	/* its processes are in it */
 	uint32_t users; /* sandboxes that are it, or are being made from it: it stays meanwhile */
 	uint32_t cpu_count, memory_mb, disk_size_mb; /* of the sandbox it was taken of */
 	uint64_t size_bytes;
@@ -57,6 +58,7 @@ struct snapshot_spec {
 	int64_t expires_in_sec; /* 0: never */
 	int64_t keep_last;	/* of this sandbox's; 0: all */
 	enum snapshot_kind kind;
+	bool memory; /* with its processes where that can be */
 };
 typedef void (*snapshot_made_fn)(void *arg, const struct snapshot *snapshot, const struct err *err);
 int sandbox_snapshot(struct sandbox *sandbox, struct key *key, const struct snapshot_spec *spec,

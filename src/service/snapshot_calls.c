@@ -57,8 +57,8 @@ void snapshot_write(const struct snapshot *s, struct json_writer *w, const char 
 	json_begin_object(w, key);
 	json_put_text(w, "id", s->id);
 	json_put_text(w, "sandbox_id", s->sandbox_id);
-	json_put_text(w, "kind", "filesystem");
-	json_put_bool(w, "memory_preserved", false);
+	json_put_text(w, "kind", s->memory ? "full" : "filesystem");
+	json_put_bool(w, "memory_preserved", s->memory);
 	json_put_text(w, "state", s->state == SNAPSHOT_MISSING ? "missing" : "ready");
 	json_put_text(w, "template_id", s->template->name);
 	json_put_text(w, "engine", s->engine->driver->name);

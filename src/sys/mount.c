@@ -116,6 +116,20 @@ int mount_unshare(void)
 	return mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ? -errno : 0;
 }
 
+/* Over "/", then pivot the old root onto the same place and drop it. */
+int mount_become_root(int mount_fd)
+{
+	int r = sys_move_mount(mount_fd, "", AT_FDCWD, "/", MOVE_MOUNT_F_EMPTY_PATH);
+
+	if (r < 0)
+		return r;
+	if (fchdir(mount_fd) < 0 || syscall(SYS_pivot_root, ".", ".") < 0)
+		return -errno;
+	if (umount2(".", MNT_DETACH) < 0 || chdir("/") < 0)
+		return -errno;
+	return 0;
+}
+
 int mount_leave_host(void)
 {
 	struct mount_option size = { "size", "4k", -1 };
@@ -124,15 +138,5 @@ int mount_leave_host(void)
 
 	r = mount_make("tmpfs", &size, 1, MOUNT_ATTR_NODEV | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC,
 		       &root_fd);
-	if (r < 0)
-		return r;
-	/* Over "/", then pivot the old root onto the same place and drop it. */
-	r = sys_move_mount(root_fd, "", AT_FDCWD, "/", MOVE_MOUNT_F_EMPTY_PATH);
-	if (r < 0)
-		return r;
-	if (fchdir(root_fd) < 0 || syscall(SYS_pivot_root, ".", ".") < 0)
-		return -errno;
-	if (umount2(".", MNT_DETACH) < 0 || chdir("/") < 0)
-		return -errno;
-	return 0;
+	return r < 0 ? r : mount_become_root(root_fd);
 }

@@ -28,6 +28,8 @@ int mount_copy(int dir_fd, const char *path, uint64_t attributes, int idmap_fd,
 int mount_attach(int mount_fd, int root_fd, const char *target) _must_check_;
 /* Makes a detached mount the root of this (empty) mount namespace and enters it. */
 int mount_enter_root(int mount_fd) _must_check_;
+/* The same where the namespace is not empty: whatever it has is dropped. */
+int mount_become_root(int mount_fd) _must_check_;
 /* A private copy of the host's mounts; mount_leave_host() then drops them all for one empty root.
  */
 int mount_unshare(void) _must_check_;

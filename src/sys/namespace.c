@@ -97,6 +97,11 @@ int netns_make(int proc_fd, const struct netns_home *home, struct netns *ret)
 	return 0;
 }
 
+int netns_enter_new(void)
+{
+	return unshare(CLONE_NEWNET) < 0 ? -errno : loopback_up();
+}
+
 void netns_close(struct netns *netns)
 {
 	if (netns->ns_fd >= 0)

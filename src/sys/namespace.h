@@ -32,6 +32,8 @@ struct netns_home {
 /* proc_fd: the host's /proc. One thread only. */
 int netns_make(int proc_fd, const struct netns_home *home, struct netns *ret) _must_check_;
 void netns_close(struct netns *netns);
+/* Moves this process for good into a new one with loopback up and nothing else in it. */
+int netns_enter_new(void) _must_check_;
 /* Connects to the agent of the sandbox whose net namespace this is. */
 int netns_dial(int home_fd, int ns_fd, int *ret_fd) _must_check_;
 

@@ -19,5 +19,7 @@ uint32_t capability_bits(const struct warden *w)
 		bits |= WARDEN_CAN_SNAPSHOT;
 	if (w->links.usable)
 		bits |= WARDEN_CAN_NETWORK;
+	if ((bits & WARDEN_CAN_SNAPSHOT) && w->criu_works)
+		bits |= WARDEN_CAN_SNAPSHOT_MEMORY;
 	return bits;
 }

@@ -12,10 +12,14 @@
 #include "base/fault.h"
 #include "base/log.h"
 #include "sys/syscalls.h"
+#include "warden/capability.h"
+#include "warden/checkpoint.h"
 #include "warden/links.h"
 
 enum job_state { JOB_NONE, JOB_WAITING, JOB_RUNNING };
-enum job_kind { JOB_SNAPSHOT, JOB_COPY, JOB_MEASURE };
+enum job_kind { JOB_SNAPSHOT, JOB_COPY, JOB_MEASURE, JOB_WAKE, JOB_CHECK };
+
+#define NO_SLOT (~0U)
 
 struct job {
 	enum job_state state;
@@ -71,11 +75,19 @@ void fault_point(const struct warden *w, const char *name)
 }
 #endif
 
+/* Not of any sandbox: it counts before the first. */
+static int check_criu(struct warden *w, const struct snapshot_order *order,
+		      struct job_result *result)
+{
+	(void)order;
+	return criu_check(w, result->why);
+}
+
 static int (*const work[])(struct warden *w, const struct snapshot_order *order,
 			   struct job_result *result) = {
-	[JOB_SNAPSHOT] = snapshot_take,
-	[JOB_COPY] = snapshot_copy,
-	[JOB_MEASURE] = snapshot_measure,
+	[JOB_SNAPSHOT] = snapshot_take,	  [JOB_COPY] = snapshot_copy,
+	[JOB_MEASURE] = snapshot_measure, [JOB_WAKE] = wake_run,
+	[JOB_CHECK] = check_criu,
 };
 
 static _noreturn_ void run(struct warden *w, struct job *job)
@@ -174,7 +186,8 @@ static int add(struct warden *w, const struct warden_request *req, unsigned slot
 		.req = *req,
 		.order = { .slot = slot,
 			   .number = w->next_volume++,
-			   .passing = req->flags & WARDEN_PASSING },
+			   .passing = req->flags & WARDEN_PASSING,
+			   .memory = req->flags & WARDEN_MEMORY },
 	};
 	memcpy(job->order.sandbox_id, req->id, sizeof(job->order.sandbox_id));
 	memcpy(job->order.snapshot_id, req->snapshot_id, sizeof(job->order.snapshot_id));
@@ -226,13 +239,24 @@ bool jobs_add_measure(struct warden *w, unsigned slot)
 	return add(w, &nobody, slot, JOB_MEASURE) >= 0;
 }
 
+void jobs_add_check(struct warden *w)
+{
+	static const struct warden_request nobody;
+
+	if (w->criu_fd >= 0 && w->snapshots_fd >= 0)
+		(void)!add(w, &nobody, NO_SLOT, JOB_CHECK);
+}
+
 static void call_off(struct warden *w, struct job *job)
 {
 	static const struct job_result never = { .error = -ECANCELED };
 
 	job->unwanted = true;
 	if (job->state == JOB_RUNNING)
-		(void)kill(job->pid, SIGKILL); /* the rest when it is reaped */
+		/* Dead, or with memory half written on its way to undo that; the rest when it is
+		 * reaped. */
+		(void)kill(job->pid,
+			   job->kind == JOB_SNAPSHOT && job->order.memory ? SIGTERM : SIGKILL);
 	else
 		finish(w, job, &never);
 }
@@ -278,7 +302,7 @@ void jobs_kill_all(struct warden *w)
 	for (unsigned i = 0; w->jobs->count && i < JOBS_MAX; i++) {
 		struct job *job = &w->jobs->jobs[i];
 
-		if (job->state == JOB_NONE)
+		if (job->state == JOB_NONE || job->kind == JOB_CHECK)
 			continue;
 		job->silent = true;
 		job->has_delete = false;
@@ -298,7 +322,15 @@ static void finish_copy(struct warden *w, struct job *job, const struct job_resu
 	unsigned slot = job->order.slot;
 	const char *step = NULL;
 
-	if (reply->error == 0)
+	if (reply->error == 0 && job->kind == JOB_COPY && job->order.memory) {
+		reply->error = wake_prepare(w, &job->req, slot, result, &step);
+		if (reply->error == 0)
+			reply->error = add(w, &job->req, slot, JOB_WAKE);
+		if (reply->error == 0 && !job->silent)
+			return; /* answered when its processes are there */
+	} else if (job->kind == JOB_WAKE) {
+		reply->error = wake_finish(w, &job->req, slot, reply->error, result, fds);
+	} else if (reply->error == 0)
 		reply->error = spawn_copy(w, &job->req, slot, result, &step, fds);
 	if (reply->error == 0)
 		reply->address = links_address(w, slot);
@@ -343,10 +375,26 @@ static void finish_snapshot(struct warden *w, struct job *job, const struct job_
 		/* Its name was new when it began: what has it now is this one. */
 		(void)!snapshot_delete(w, job->req.snapshot_id);
 	}
-	reply->size_bytes = result->size_bytes;
+	reply->size_bytes = result->size_bytes + result->memory_bytes;
+	reply->memory = result->has_memory;
+	if (reply->error == 0 && job->order.memory && !result->has_memory)
+		(void)snprintf(reply->step, sizeof(reply->step), "%s", result->why);
 	memcpy(reply->template_hash, result->template_hash, sizeof(reply->template_hash));
 	if (!job->silent)
 		(void)!serve_reply(w, reply, NULL);
+}
+
+static void finish_check(struct warden *w, const struct job_result *result)
+{
+	struct warden_reply reply = { .op = WARDEN_HELLO };
+
+	w->criu_works = result->error == 0;
+	if (result->error < 0)
+		log_warn("CRIU does not work here, memory is not kept: %s", result->why);
+	reply.capabilities = capability_bits(w);
+	reply.address = links_gateway(w);
+	if (w->client_fd >= 0)
+		(void)!serve_reply(w, &reply, NULL);
 }
 
 static void finish(struct warden *w, struct job *job, const struct job_result *result)
@@ -357,7 +405,8 @@ static void finish(struct warden *w, struct job *job, const struct job_result *r
 				      .error = job->unwanted ? -ECANCELED : result->error };
 	struct warden_reply deleted = { .op = WARDEN_SNAPSHOT_DELETE, .tag = job->delete_tag };
 
-	if (ended.unwanted && w->rows[ended.order.slot].state == SLOT_DYING)
+	if (ended.kind != JOB_CHECK && ended.unwanted &&
+	    w->rows[ended.order.slot].state == SLOT_DYING)
 		reply.error = -ESRCH; /* its sandbox was destroyed */
 	if (reply.error) /* copied as text: a killed job may have left it in the middle */
 		(void)snprintf(reply.step, sizeof(reply.step), "%.*s", (int)sizeof(reply.step) - 1,
@@ -368,11 +417,15 @@ static void finish(struct warden *w, struct job *job, const struct job_result *r
 	w->jobs->count--;
 	switch (ended.kind) {
 	case JOB_COPY:
+	case JOB_WAKE:
 		finish_copy(w, &ended, result, &reply);
 		break;
 	case JOB_SNAPSHOT:
 		finish_snapshot(w, &ended, result, &reply);
 		break;
+	case JOB_CHECK:
+		finish_check(w, result);
+		return;
 	case JOB_MEASURE: /* nobody asked; what failed is tried again */
 		if (reply.error == 0)
 			recount(w, ended.order.slot, result);

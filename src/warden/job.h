@@ -20,6 +20,10 @@ struct job_result {
 	uint64_t size_bytes;
 	bool has_volume_bytes;
 	uint64_t volume_bytes; /* what the quota says of the volume */
+	uint64_t memory_bytes; /* that its memory takes beside its files */
+	bool has_memory;
+	char why[WARDEN_STEP_SIZE]; /* it has none, although it was asked for */
+	int32_t pid;		    /* of the first process of one that was made again */
 	uint8_t template_hash[WARDEN_HASH_SIZE];
 };
 
@@ -34,6 +38,8 @@ bool jobs_has(struct warden *w, const char *snapshot_id); /* is one of this name
 /* Is a snapshot of this name being taken? Then it is called off, and tag answered when it is gone.
  */
 bool jobs_call_off(struct warden *w, const char *snapshot_id, uint64_t tag);
+/* Whether CRIU works here: w->criu_works, some time later. */
+void jobs_add_check(struct warden *w);
 /* Files measured for limits.c, one slot at a time; false when it is another's turn. */
 bool jobs_add_measure(struct warden *w, unsigned slot);
 bool jobs_busy(const struct warden *w, unsigned slot);

@@ -10,6 +10,7 @@
 
 /* Shared address space (RFC 6598), the half that providers seldom use. */
 #define NETWORK_RANGE "100.96.0.0/12"
+#define CRIU_DIR "/var/lib/cay/criu" /* where cay-criu puts it */
 
 #ifdef CAY_SANITIZED
 /* The leak check at exit needs /proc, which the warden has left behind by then. */
@@ -22,20 +23,22 @@ const char *__asan_default_options(void)
 
 static void usage(FILE *out)
 {
-	(void)fprintf(out, "usage: cay-warden --state DIR --templates DIR --agent FILE [--build "
-			   "FILE] [--user NAME]\n"
-			   "The privileged half of the native engine; 'cay up' starts it.\n"
-			   "  --state DIR      state directory shared with cayd\n"
-			   "  --templates DIR  built templates, shared read-only by all sandboxes\n"
-			   "  --agent FILE     the cay-agent program that becomes pid 1 inside\n"
-			   "  --tools FILE     the cay-tools program that works on files inside\n"
-			   "  --build FILE     the template builder\n"
-			   "  --user NAME      whom cayd runs as (cay)\n"
-			   "  --network-range ADDRESS/BITS\n"
-			   "                   private addresses for sandboxes with a network\n"
-			   "                   (CAY_NETWORK_RANGE, else " NETWORK_RANGE
-			   "); none: no networks\n"
-			   "  --log-level L    debug, info, warn or error\n");
+	(void)fprintf(out,
+		      "usage: cay-warden --state DIR --templates DIR --agent FILE [--build "
+		      "FILE] [--user NAME]\n"
+		      "The privileged half of the native engine; 'cay up' starts it.\n"
+		      "  --state DIR      state directory shared with cayd\n"
+		      "  --templates DIR  built templates, shared read-only by all sandboxes\n"
+		      "  --agent FILE     the cay-agent program that becomes pid 1 inside\n"
+		      "  --tools FILE     the cay-tools program that works on files inside\n"
+		      "  --build FILE     the template builder\n"
+		      "  --user NAME      whom cayd runs as (cay)\n"
+		      "  --criu DIR       CRIU in DIR/usr, for memory (" CRIU_DIR ", or CAY_CRIU)\n"
+		      "  --network-range ADDRESS/BITS\n"
+		      "                   private addresses for sandboxes with a network\n"
+		      "                   (CAY_NETWORK_RANGE, else " NETWORK_RANGE
+		      "); none: no networks\n"
+		      "  --log-level L    debug, info, warn or error\n");
 }
 
 static int parse(int argc, char **argv, struct warden_options *o, enum log_level *level)
@@ -48,6 +51,7 @@ static int parse(int argc, char **argv, struct warden_options *o, enum log_level
 		{ "build", required_argument, NULL, 'b' },
 		{ "user", required_argument, NULL, 'u' },
 		{ "network-range", required_argument, NULL, 'n' },
+		{ "criu", required_argument, NULL, 'c' },
 		{ "log-level", required_argument, NULL, 'l' },
 		{ "version", no_argument, NULL, 'V' },
 		{ "help", no_argument, NULL, 'h' },
@@ -78,6 +82,9 @@ static int parse(int argc, char **argv, struct warden_options *o, enum log_level
 		case 'n':
 			o->network_range = optarg;
 			break;
+		case 'c':
+			o->criu = optarg;
+			break;
 		case 'l':
 			if (log_level_parse(optarg, level) < 0)
 				return 2;
@@ -97,7 +104,10 @@ static int parse(int argc, char **argv, struct warden_options *o, enum log_level
 
 int main(int argc, char **argv)
 {
-	struct warden_options options = { .user = "cay", .network_range = NETWORK_RANGE };
+	const char *criu = getenv("CAY_CRIU");
+	struct warden_options options = { .user = "cay",
+					  .network_range = NETWORK_RANGE,
+					  .criu = criu && *criu ? criu : CRIU_DIR };
 	enum log_level level = LOG_INFO;
 	static struct warden warden;
 	const char *range = getenv("CAY_NETWORK_RANGE");

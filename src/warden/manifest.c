@@ -27,7 +27,9 @@ struct sealed {
 	uint8_t uuid[16];
 	uint8_t changed[8];
 	uint8_t created[8];
-	uint8_t zero[32];
+	uint8_t memory_uuid[16]; /* these are zero where there is none */
+	uint8_t memory_changed[8];
+	uint8_t memory_created[8];
 	uint8_t mac[MAC_SIZE];
 };
 
@@ -94,6 +96,11 @@ void manifest_seal(uint8_t dst[MANIFEST_SIZE], const struct manifest *m,
 	memcpy(s.uuid, m->subvolume.uuid, sizeof(s.uuid));
 	PUT(s.changed, m->subvolume.changed);
 	PUT(s.created, m->subvolume.created);
+	if (m->has_memory) {
+		memcpy(s.memory_uuid, m->memory.uuid, sizeof(s.memory_uuid));
+		PUT(s.memory_changed, m->memory.changed);
+		PUT(s.memory_created, m->memory.created);
+	}
 	mac_of(s.mac, &s, key);
 	memcpy(dst, &s, sizeof(s));
 }
@@ -130,6 +137,10 @@ int manifest_open(const void *src, size_t size, const uint8_t key[MANIFEST_KEY_S
 		.subvolume = { .changed = GET(s.changed),
 			       .created = GET(s.created),
 			       .read_only = GET(s.read_only) },
+		.has_memory = GET(s.memory_created) != 0,
+		.memory = { .changed = GET(s.memory_changed),
+			    .created = GET(s.memory_created),
+			    .read_only = true },
 	};
 	memcpy(ret->engine, s.engine, sizeof(s.engine));
 	memcpy(ret->kernel, s.kernel, sizeof(s.kernel));
@@ -137,5 +148,6 @@ int manifest_open(const void *src, size_t size, const uint8_t key[MANIFEST_KEY_S
 	memcpy(ret->sandbox_id, s.sandbox_id, sizeof(s.sandbox_id));
 	memcpy(ret->template_hash, s.template_hash, sizeof(s.template_hash));
 	memcpy(ret->subvolume.uuid, s.uuid, sizeof(s.uuid));
+	memcpy(ret->memory.uuid, s.memory_uuid, sizeof(s.memory_uuid));
 	return 0;
 }

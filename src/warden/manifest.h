@@ -25,6 +25,8 @@ struct manifest {
 	uint64_t created_ms; /* since 1970 */
 	uint64_t size_bytes;
 	struct btrfs_identity subvolume;
+	bool has_memory;
+	struct btrfs_identity memory; /* the subvolume with that */
 };
 
 void manifest_seal(uint8_t dst[MANIFEST_SIZE], const struct manifest *manifest,

@@ -8,7 +8,7 @@
 #include <sys/socket.h>
 
 #include "base/log.h"
-#include "warden/warden.h"
+#include "warden/job.h"
 
 #define QUIET_MS                                                                        \
 	4 /* background work waits for this long without a request, unless it is urgent \
@@ -103,6 +103,7 @@ int rounds(struct warden *w)
 {
 	struct background background = { false, false };
 
+	jobs_add_check(w);
 	while (!w->stopping) {
 		struct pollfd fds[] = { { w->client_fd, POLLIN, 0 },
 					{ w->listen_fd, POLLIN, 0 },

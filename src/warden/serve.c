@@ -14,7 +14,6 @@
 #include "warden/capability.h"
 #include "warden/job.h"
 #include "warden/links.h"
-#include "wire/agent.h"
 
 #define LATER 1 /* an operation's answer comes from a job */
 
@@ -201,21 +200,6 @@ static int do_stat(struct warden *w, struct call *call)
 	return 0;
 }
 
-/* Told before it goes on: its clocks stood still. */
-static void note_frozen(struct warden *w, unsigned slot)
-{
-	struct slot_row *row = &w->rows[slot];
-	int r;
-
-	if (!row->frozen)
-		return;
-	row->frozen_us += (uint64_t)MAX(time_mono_us() - row->frozen_since_us, 0);
-	row->frozen_since_us = time_mono_us();
-	r = cgroup_note(&w->cgroups, slot, AGENT_FROZEN_NOTE, row->frozen_us);
-	if (r < 0)
-		log_debug("%s: its clocks went on: %s", row->id, strerror(-r));
-}
-
 static int do_pause(struct warden *w, struct call *call)
 {
 	int slot = slots_find_live(w, call->req.id);
@@ -225,7 +209,7 @@ static int do_pause(struct warden *w, struct call *call)
 	if (slot < 0)
 		return slot;
 	if (!freeze)
-		note_frozen(w, (unsigned)slot);
+		slots_note_frozen(w, (unsigned)slot);
 	else if (!w->rows[slot].frozen)
 		w->rows[slot].frozen_since_us = time_mono_us();
 	if (!freeze && jobs_taking(w, (unsigned)slot)) {

@@ -21,6 +21,7 @@
 #include "sys/file.h"
 #include "sys/mount.h"
 #include "sys/syscalls.h"
+#include "warden/criu.h"
 #include "warden/job.h"
 #include "warden/links.h"
 
@@ -97,6 +98,27 @@ static int fill_program(int shared_fd, const char *name, const char *path)
 	return fchmod(to, 0755) < 0 ? -errno : 0;
 }
 
+/* What goes into the room with CRIU; both lie beside our own program. */
+static int fill_criu(int shared_fd)
+{
+	static const char *const names[] = { CRIU_HOOK_NAME, CRIU_OWN_NAME };
+	char path[PATH_MAX], target[64];
+	ssize_t n = readlink("/proc/self/exe", path, sizeof(path) - 64);
+	int r = 0;
+
+	if (n < 0 || mkdirat(shared_fd, "criu", 0755) < 0 ||
+	    mkdirat(shared_fd, "criu/run", 0755) < 0)
+		return -errno;
+	while (n > 0 && path[n - 1] != '/')
+		n--;
+	for (size_t i = 0; r >= 0 && i < ARRAY_LEN(names); i++) {
+		(void)snprintf(path + n, 64, "%s", names[i]);
+		(void)snprintf(target, sizeof(target), "criu/%s", names[i]);
+		r = fill_program(shared_fd, target, path);
+	}
+	return r;
+}
+
 static int make_shared(struct warden *w, const struct warden_options *o)
 {
 	const struct mount_option options[] = { { "size", "128m", -1 }, { "mode", "0755", -1 } };
@@ -112,6 +134,8 @@ static int make_shared(struct warden *w, const struct warden_options *o)
 		r = fill_program(w->shared_fd, "bin/agent", o->agent);
 	if (r >= 0 && o->tools)
 		r = fill_program(w->shared_fd, "bin/tools", o->tools);
+	if (r >= 0)
+		r = fill_criu(w->shared_fd);
 	(void)umask(mask);
 	if (r < 0)
 		return r;
@@ -244,7 +268,8 @@ static void read_disabled(struct warden *w)
 }
 
 /* A detached mount can only be copied in the namespace it was taken in: ours, not the host's. */
-static int leave_host(struct warden *w, const char *state_path, const char *templates)
+static int leave_host(struct warden *w, const char *state_path, const char *templates,
+		      const char *criu)
 {
 	int r = mount_unshare();
 
@@ -257,6 +282,7 @@ static int leave_host(struct warden *w, const char *state_path, const char *temp
 		       &w->templates_fd);
 	if (r < 0)
 		return fail(templates, r);
+	criu_open(w, criu);
 	cgroup_view_open(&w->cgroups, w->instance);
 	r = mount_leave_host();
 	return r < 0 ? fail("leave the host's mounts", r) : 0;
@@ -306,7 +332,7 @@ static void raise_files(void)
 int warden_open(struct warden *w, const struct warden_options *o)
 {
 	char state_path[PATH_MAX];
-	int lock_fd, r;
+	int r;
 
 	*w = (struct warden){
 		.pid = getpid(), .client_fd = -1, .listen_fd = -1, .run_fd = -1, .snapshots_fd = -1
@@ -323,7 +349,7 @@ int warden_open(struct warden *w, const struct warden_options *o)
 	r = open_host(w, o);
 	if (r < 0)
 		return r;
-	r = file_lock(w->state_fd, LOCK_NAME, &lock_fd); /* kept until the process ends */
+	r = file_lock(w->state_fd, LOCK_NAME, &w->lock_fd); /* kept until the process ends */
 	if (r == -EWOULDBLOCK) {
 		log_error("another cay-warden runs on %s", state_path);
 		return r;
@@ -348,7 +374,7 @@ int warden_open(struct warden *w, const struct warden_options *o)
 	r = open_signals(w);
 	if (r >= 0)
 		r = parts_open(w);
-	return r < 0 ? r : leave_host(w, state_path, o->templates);
+	return r < 0 ? r : leave_host(w, state_path, o->templates, o->criu);
 }
 
 void warden_close(struct warden *w)

@@ -12,8 +12,10 @@
 #include <sys/stat.h>
 
 #include "base/log.h"
+#include "base/time.h"
 #include "sys/file.h"
 #include "warden/snapshot.h"
+#include "wire/agent.h"
 
 #define TABLE_NAME "warden.slots"
 #define TABLE_VERSION 8
@@ -178,4 +180,19 @@ void slots_recover(struct warden *w)
 	}
 	if (kept || dropped)
 		log_info("found %u living sandboxes, sweeping %u", kept, dropped);
+}
+
+/* Told before it goes on: its clocks stood still. */
+void slots_note_frozen(struct warden *w, unsigned slot)
+{
+	struct slot_row *row = &w->rows[slot];
+	int r;
+
+	if (!row->frozen)
+		return;
+	row->frozen_us += (uint64_t)MAX(time_mono_us() - row->frozen_since_us, 0);
+	row->frozen_since_us = time_mono_us();
+	r = cgroup_note(&w->cgroups, slot, AGENT_FROZEN_NOTE, row->frozen_us);
+	if (r < 0)
+		log_debug("%s: its clocks went on: %s", row->id, strerror(-r));
 }

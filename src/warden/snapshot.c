@@ -22,6 +22,7 @@
 #include "base/time.h"
 #include "sys/file.h"
 #include "sys/syscalls.h"
+#include "warden/checkpoint.h"
 #include "warden/job.h"
 #include "warden/snapshot.h"
 
@@ -65,6 +66,8 @@ void snapshot_clear(struct warden *w, const char *name)
 	if (fd < 0)
 		return;
 	(void)!btrfs_subvolume_remove(fd, FLUSHED);
+	(void)!btrfs_subvolume_remove(fd, CHECKPOINT_UNFINISHED);
+	(void)!btrfs_subvolume_remove(fd, CHECKPOINT_MEMORY);
 	(void)!btrfs_subvolume_remove(fd, SNAPSHOT_DATA);
 	(void)unlinkat(fd, MANIFEST, 0);
 	if (unlinkat(w->snapshots_fd, name, AT_REMOVEDIR) < 0)
@@ -222,12 +225,51 @@ static void count_volume(struct warden *w, int volume_fd, struct job_result *res
 	result->volume_bytes = bytes;
 }
 
+struct instant {
+	struct warden *w;
+	int volume_fd;
+	const struct snapshot_target *target;
+	struct job_result *result;
+};
+
+static int copy_files(void *arg)
+{
+	struct instant *i = arg;
+	int r;
+
+	job_step(i->result, "copy on write");
+	r = btrfs_snapshot(i->volume_fd, i->target->dir_fd, i->target->name, i->target->read_only);
+	count_volume(i->w, i->volume_fd, i->result); /* at the same instant */
+	return r;
+}
+
+/* The memory, and the files with it; what has no memory to be kept keeps its files. */
+static int copy_both(struct instant *i, unsigned slot)
+{
+	struct checkpoint c = {
+		.w = i->w, .slot = slot, .dir_fd = i->target->dir_fd, .copy = copy_files, .arg = i
+	};
+	int r;
+
+	job_step(i->result, "write memory");
+	r = checkpoint_take(&c);
+	i->result->has_memory = r >= 0;
+	if (r >= 0 || r == -ECANCELED)
+		return r;
+	(void)snprintf(i->result->why, sizeof(i->result->why), "%s", c.why);
+	(void)!btrfs_subvolume_remove(c.dir_fd, CHECKPOINT_UNFINISHED);
+	(void)!btrfs_subvolume_remove(c.dir_fd, CHECKPOINT_MEMORY);
+	return c.copied ? 0 : copy_files(i);
+}
+
 /* The instant: nothing of the sandbox runs, and little is left to write. */
 int snapshot_take_data(struct warden *w, const struct snapshot_order *order,
 		       const struct snapshot_target *target, struct job_result *result)
 {
 	struct slot_row *row = &w->rows[order->slot];
 	_cleanup_close_ int volume_fd = -1;
+	struct instant instant = { w, -1, target, result };
+	bool memory = order->memory;
 	int r = 0;
 
 	job_step(result, "open volume");
@@ -243,16 +285,19 @@ int snapshot_take_data(struct warden *w, const struct snapshot_order *order,
 		if (r < 0)
 			return r;
 	}
+	if (memory) {
+		job_step(result, "let go");
+		memory = checkpoint_let_go(w, order->slot, result->why) >= 0;
+		fault_point(w, "checkpoint.let_go");
+	}
 	job_step(result, "freeze");
 	row->held = 1; /* before the fact: whoever finds it thaws */
 	fault_point(w, "snapshot.held");
 	r = freeze(w, order->slot);
 	fault_point(w, "snapshot.frozen");
-	if (r >= 0) {
-		job_step(result, "copy on write");
-		r = btrfs_snapshot(volume_fd, target->dir_fd, target->name, target->read_only);
-		count_volume(w, volume_fd, result); /* at the same instant */
-	}
+	instant.volume_fd = volume_fd;
+	if (r >= 0)
+		r = memory ? copy_both(&instant, order->slot) : copy_files(&instant);
 	fault_point(w, "snapshot.copied");
 	snapshot_thaw(w, order->slot);
 	fault_point(w, "snapshot.thawed");
@@ -275,6 +320,21 @@ int snapshot_describe(const struct snapshot_order *order,
 	memcpy(ret->template_hash, template_hash, sizeof(ret->template_hash));
 	r = btrfs_identify(data_fd, &ret->subvolume);
 	return r < 0 ? r : btrfs_measure(data_fd, &ret->size_bytes);
+}
+
+static int describe_memory(int dir_fd, struct manifest *m, struct job_result *result)
+{
+	_cleanup_close_ int fd = -1;
+	int r;
+
+	if (!result->has_memory)
+		return 0;
+	fd = open_below(dir_fd, CHECKPOINT_MEMORY);
+	if (fd < 0)
+		return fd;
+	m->has_memory = true;
+	r = btrfs_identify(fd, &m->memory);
+	return r < 0 ? r : btrfs_measure(fd, &result->memory_bytes);
 }
 
 int snapshot_write_manifest(struct warden *w, int dir_fd, const struct manifest *manifest)
@@ -328,6 +388,8 @@ int snapshot_take(struct warden *w, const struct snapshot_order *order, struct j
 	if (data_fd < 0)
 		return data_fd;
 	r = snapshot_describe(order, w->rows[order->slot].template_hash, data_fd, &manifest);
+	if (r >= 0)
+		r = describe_memory(dir_fd, &manifest, result);
 	if (r < 0)
 		return r;
 	job_step(result, "write manifest");
@@ -380,9 +442,8 @@ static int read_manifest(struct warden *w, const struct snapshot_order *order, i
 	return strcmp(ret->snapshot_id, order->snapshot_id) != 0 ? -EKEYREJECTED : 0;
 }
 
-static int check_data(int data_fd, const struct manifest *manifest, const char **ret_reason)
+static int check_data(int data_fd, const struct btrfs_identity *was, const char **ret_reason)
 {
-	const struct btrfs_identity *was = &manifest->subvolume;
 	struct btrfs_identity is;
 	int r = btrfs_identify(data_fd, &is);
 
@@ -412,6 +473,27 @@ int snapshot_renew_work(struct warden *w, uint64_t volume)
 	return mkdirat(fd, "work", 0700) < 0 ? -errno : 0;
 }
 
+static int check_memory(int dir_fd, const struct manifest *manifest, const char **ret_reason)
+{
+	_cleanup_close_ int fd = open_below(dir_fd, CHECKPOINT_MEMORY);
+	int r;
+
+	*ret_reason = manifest->has_memory ? "its memory is missing" : "it holds no memory";
+	if (!manifest->has_memory || fd < 0)
+		return -EKEYREJECTED;
+	r = check_data(fd, &manifest->memory, ret_reason);
+	if (r < 0)
+		*ret_reason = "its memory was altered";
+	return r;
+}
+
+int snapshot_open_memory(struct warden *w, const char *snapshot_id)
+{
+	_cleanup_close_ int fd = open_below(w->snapshots_fd, snapshot_id);
+
+	return fd < 0 ? fd : open_below(fd, CHECKPOINT_MEMORY);
+}
+
 int snapshot_copy(struct warden *w, const struct snapshot_order *order, struct job_result *result)
 {
 	const char *reason = "its files are missing";
@@ -429,8 +511,10 @@ int snapshot_copy(struct warden *w, const struct snapshot_order *order, struct j
 	if (r >= 0) {
 		reason = "its files are missing";
 		data_fd = open_below(dir_fd, SNAPSHOT_DATA);
-		r = data_fd < 0 ? -EKEYREJECTED : check_data(data_fd, &manifest, &reason);
+		r = data_fd < 0 ? -EKEYREJECTED : check_data(data_fd, &manifest.subvolume, &reason);
 	}
+	if (r >= 0 && order->memory)
+		r = check_memory(dir_fd, &manifest, &reason);
 	if (r < 0) {
 		job_step(result, reason);
 		return r;

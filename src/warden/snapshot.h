@@ -12,6 +12,7 @@ struct snapshot_order {
 	unsigned slot;
 	uint64_t number; /* names what is unfinished */
 	bool passing;	 /* WARDEN_PASSING: see passing.c */
+	bool memory;	 /* WARDEN_MEMORY: see checkpoint.c */
 	char sandbox_id[WARDEN_ID_SIZE];
 	char snapshot_id[WARDEN_ID_SIZE];
 };
@@ -30,6 +31,9 @@ void snapshot_drop(struct warden *w, uint64_t number);	   /* what there is of an
 /* Ends the hold of a snapshot, its own or one that died: the sandbox goes on, unless it is paused.
  */
 void snapshot_thaw(struct warden *w, unsigned slot);
+
+/* The memory in one that was looked at before: a directory. */
+int snapshot_open_memory(struct warden *w, const char *snapshot_id) _must_check_;
 
 /* In a job's process: the files of a slot, as a snapshot; and back, as the slot's volume. */
 int snapshot_take(struct warden *w, const struct snapshot_order *order,

@@ -148,6 +148,9 @@ struct warden {
 	int listen_fd;
 	int client_fd; /* cayd, -1 while there is none */
 	int signal_fd;
+	int lock_fd;	 /* of the state directory */
+	int criu_fd;	 /* detached copy of CRIU's /usr; -1: there is none */
+	bool criu_works; /* its own check passed on this kernel */
 	bool pool_has_quota;
 	unsigned disabled; /* enum control; always 0 in release builds */
 	unsigned instance;
@@ -199,6 +202,7 @@ struct warden_options {
 	const char *build;
 	const char *user;
 	const char *network_range; /* "none": sandboxes get no network */
+	const char *criu;	   /* directory with CRIU's usr/ */
 };
 int warden_open(struct warden *w, const struct warden_options *options);
 void warden_close(struct warden *w); /* gives the instance back when nothing lives */
@@ -252,8 +256,9 @@ int slots_find_live(const struct warden *w, const char *id);
 void slots_recover(
 	struct warden *w); /* after a restart: keeps the living, queues the rest for the sweep */
 bool slots_alive(const struct warden *w, unsigned slot);
-void slots_used(struct warden *w, unsigned slot); /* moves slot_top up */
-void slots_trim(struct warden *w);		  /* and down */
+void slots_note_frozen(struct warden *w, unsigned slot); /* before it is thawed */
+void slots_used(struct warden *w, unsigned slot);	 /* moves slot_top up */
+void slots_trim(struct warden *w);			 /* and down */
 
 /* parts.c */
 int parts_open(struct warden *w);

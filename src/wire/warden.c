@@ -92,7 +92,7 @@ static uint32_t flags_of(const struct warden_request *req)
 	if (req->op == WARDEN_PAUSE)
 		return WARDEN_FREEZE;
 	if (req->op == WARDEN_SNAPSHOT || (req->op == WARDEN_CREATE && *req->snapshot_id))
-		return WARDEN_PASSING;
+		return WARDEN_PASSING | WARDEN_MEMORY;
 	return 0;
 }
 
@@ -168,6 +168,7 @@ void warden_reply_encode(uint8_t dst[WARDEN_REPLY_SIZE], const struct warden_rep
 	put(&c, reply->disk_bytes, 8);
 	put(&c, reply->paused, 4);
 	put(&c, reply->size_bytes, 8);
+	put(&c, reply->memory, 4);
 	put_bytes(&c, reply->template_hash, WARDEN_HASH_SIZE);
 	put(&c, reply->address, 4);
 	put(&c, reply->sent_bytes, 8);
@@ -201,13 +202,14 @@ int warden_reply_decode(const void *src, size_t size, struct warden_reply *ret)
 	reply.disk_bytes = get(&c, 8);
 	reply.paused = (uint32_t)get(&c, 4);
 	reply.size_bytes = get(&c, 8);
+	reply.memory = (uint32_t)get(&c, 4);
 	get_bytes(&c, reply.template_hash, WARDEN_HASH_SIZE);
 	reply.address = (uint32_t)get(&c, 4);
 	reply.sent_bytes = get(&c, 8);
 	reply.received_bytes = get(&c, 8);
 	if (reply.op < WARDEN_HELLO || reply.op >= WARDEN_OP_END || reply.error > 0 ||
-	    reply.error < -4095 || reply.more > 1 || reply.paused > 1 || !id_is_valid(reply.id) ||
-	    !text_is_padded(reply.step, WARDEN_STEP_SIZE))
+	    reply.error < -4095 || reply.more > 1 || reply.paused > 1 || reply.memory > 1 ||
+	    !id_is_valid(reply.id) || !text_is_padded(reply.step, WARDEN_STEP_SIZE))
 		return -EPROTO;
 	*ret = reply;
 	return 0;

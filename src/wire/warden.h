@@ -15,9 +15,9 @@
 #define WARDEN_ID_SIZE 64
 #define WARDEN_HASH_SIZE 32
 #define WARDEN_REQUEST_SIZE 200
-#define WARDEN_REPLY_SIZE 252
+#define WARDEN_REPLY_SIZE 320
 #define WARDEN_FDS_MAX 2
-#define WARDEN_STEP_SIZE 48
+#define WARDEN_STEP_SIZE 112
 
 enum warden_op {
 	WARDEN_HELLO = 1, /* reply: capabilities */
@@ -47,6 +47,7 @@ enum {
 	WARDEN_CAN_PAUSE = 1 << 7,
 	WARDEN_CAN_SNAPSHOT = 1 << 8,
 	WARDEN_CAN_NETWORK = 1 << 9,
+	WARDEN_CAN_SNAPSHOT_MEMORY = 1 << 10, /* known a moment later: HELLO is told again then */
 };
 
 /* Flags of a request. */
@@ -58,6 +59,8 @@ enum {
 	 * files it gets instead of a copy.
 	 */
 	WARDEN_PASSING = 1 << 1,
+	/* SNAPSHOT: with its memory if that can be. CREATE: with that, or not at all. */
+	WARDEN_MEMORY = 1 << 2,
 };
 
 struct warden_limits {
@@ -84,7 +87,7 @@ struct warden_reply {
 	int32_t error; /* 0 or -errno */
 	uint32_t more;
 	char id[WARDEN_ID_SIZE];     /* LIST, SNAPSHOT_LIST */
-	char step[WARDEN_STEP_SIZE]; /* on error: what failed */
+	char step[WARDEN_STEP_SIZE]; /* on error: what failed; SNAPSHOT: why without memory */
 	uint32_t capabilities;	     /* HELLO: WARDEN_CAN_* */
 	uint32_t alive;		     /* STAT */
 	uint64_t oom_kills, memory_bytes, memory_peak_bytes, cpu_us;
@@ -96,6 +99,7 @@ struct warden_reply {
 	 */
 	uint32_t address;
 	uint64_t sent_bytes, received_bytes; /* STAT: over its link */
+	uint32_t memory;		     /* SNAPSHOT: it is in it */
 	uint8_t template_hash[WARDEN_HASH_SIZE];
 };
 

@@ -2,8 +2,10 @@
 """The native engine's storage pool, looked at from outside: it is mounted nowhere."""
 
 import contextlib
+import fcntl
 import os
 import re
+import struct
 import subprocess
 import tempfile
 import time
@@ -46,3 +48,45 @@ def mounted(state, image="pool.btrfs"):
             yield point
         finally:
             subprocess.run(["umount", point], check=True)
+
+
+@contextlib.contextmanager
+def directory(pid, name):
+    """A directory of the pool of a running warden, for somebody with bad intentions."""
+    base = f"/proc/{pid}/fd"
+    for number in os.listdir(base):
+        try:
+            names = os.listdir(f"{base}/{number}")
+        except OSError:
+            continue
+        if name in names and any(re.fullmatch(r"v[0-9a-f]{16}", n) or n == name for n in names) \
+                and os.path.isdir(f"{base}/{number}/{name}"):
+            yield f"{base}/{number}/{name}"
+            return
+    raise AssertionError(f"the warden holds no {name}")
+
+
+def read_only(path, value):
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.ioctl(fd, 0x4008941A, struct.pack("=Q", 2 if value else 0))  # BTRFS_IOC_SUBVOL_SETFLAGS
+        fcntl.ioctl(fd, 0x9408)  # BTRFS_IOC_SYNC: what was altered shows with the transaction
+    finally:
+        os.close(fd)
+
+
+def alter(snapshots, part):
+    """One byte of one file in the read-only part of the only snapshot, as root on the host may do it."""
+    [snapshot] = os.listdir(snapshots)
+    path = f"{snapshots}/{snapshot}/{part}"
+    read_only(path, False)
+    try:
+        victim = max((os.path.join(path, n) for n in os.listdir(path) if n.startswith("pages-")), key=os.path.getsize)
+        with open(victim, "r+b") as f:
+            f.seek(100)
+            byte = f.read(1)
+            f.seek(100)
+            f.write(bytes([byte[0] ^ 1]))
+            os.fsync(f.fileno())
+    finally:
+        read_only(path, True)

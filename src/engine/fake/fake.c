@@ -451,14 +451,14 @@ static int fake_list(struct engine *engine, enum engine_kind kind, engine_list_f
 }
 
 static int fake_snapshot(struct engine *engine, const char *id, const char *snapshot_id,
-			 bool passing, engine_snapshot_fn done, void *arg, struct err *err)
+			 unsigned flags, engine_snapshot_fn done, void *arg, struct err *err)
 {
 	struct fake_call *call = call_new(engine, FAKE_SNAPSHOT, id, arg, err);
 
 	if (!call)
 		return -1;
 	call->fn.snapshot = done;
-	call->passing = passing;
+	call->passing = flags & ENGINE_SNAPSHOT_PASSING;
 	return name_snapshot(call, snapshot_id, err) < 0 ? -1 : start(call, err);
 }
 

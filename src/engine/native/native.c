@@ -92,6 +92,7 @@ static uint32_t native_capabilities(const struct engine *engine)
 		{ WARDEN_CAN_PAUSE, ENGINE_CAN_PAUSE },
 		{ WARDEN_CAN_SNAPSHOT, ENGINE_CAN_SNAPSHOT },
 		{ WARDEN_CAN_NETWORK, ENGINE_CAN_NETWORK },
+		{ WARDEN_CAN_SNAPSHOT_MEMORY, ENGINE_CAN_SNAPSHOT_MEMORY },
 	};
 	uint32_t bits = 0;
 
@@ -119,7 +120,7 @@ static int native_create(struct engine *engine, const struct engine_spec *spec, 
 	if (snapshot_named(&req, spec->snapshot_id, err) < 0)
 		return -1;
 	memcpy(req.template_hash, spec->template_hash, sizeof(req.template_hash));
-	req.flags = spec->last_use ? WARDEN_PASSING : 0;
+	req.flags = (spec->last_use ? WARDEN_PASSING : 0) | (spec->memory ? WARDEN_MEMORY : 0);
 	req.limits = limits;
 	return warden_start(engine, &call, &req, -1, err);
 }
@@ -193,7 +194,7 @@ static int native_pause(struct engine *engine, const char *id, bool paused, engi
 }
 
 static int native_snapshot(struct engine *engine, const char *id, const char *snapshot_id,
-			   bool passing, engine_snapshot_fn done, void *arg, struct err *err)
+			   unsigned flags, engine_snapshot_fn done, void *arg, struct err *err)
 {
 	struct native_call call = { .then.snapshot = done, .arg = arg };
 	struct warden_request req;
@@ -201,7 +202,8 @@ static int native_snapshot(struct engine *engine, const char *id, const char *sn
 	if (request_for(&req, WARDEN_SNAPSHOT, id, err) < 0 ||
 	    snapshot_named(&req, snapshot_id, err) < 0)
 		return -1;
-	req.flags = passing ? WARDEN_PASSING : 0;
+	req.flags = (flags & ENGINE_SNAPSHOT_PASSING ? WARDEN_PASSING : 0) |
+		    (flags & ENGINE_SNAPSHOT_MEMORY ? WARDEN_MEMORY : 0);
 	return warden_start(engine, &call, &req, -1, err);
 }
 

@@ -74,6 +74,8 @@ static void complete(struct native_call *call, const struct warden_reply *reply,
 	case WARDEN_SNAPSHOT:
 		if (reply) {
 			snapshot.size_bytes = reply->size_bytes;
+			snapshot.memory = reply->memory;
+			snapshot.why = reply->memory || err ? NULL : reply->step;
 			memcpy(snapshot.template_hash, reply->template_hash,
 			       sizeof(snapshot.template_hash));
 		}

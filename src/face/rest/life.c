@@ -18,14 +18,22 @@ const struct field pause_fields[] = {
 
 struct resume_body {
 	int64_t timeout_sec;
+	bool memory;
 };
-const struct field resume_fields[] = { { .name = "timeout_sec",
-					 .type = FIELD_INT,
-					 .min = 1,
-					 .max = 86400,
-					 .offset = offsetof(struct resume_body, timeout_sec),
-					 .doc = "a new timeout; default: what was left goes on" },
-				       { .type = FIELD_END } };
+const struct field resume_fields[] = {
+	{ .name = "timeout_sec",
+	  .type = FIELD_INT,
+	  .min = 1,
+	  .max = 86400,
+	  .offset = offsetof(struct resume_body, timeout_sec),
+	  .doc = "a new timeout; default: what was left goes on" },
+	{ .name = "memory",
+	  .type = FIELD_BOOL,
+	  .offset = offsetof(struct resume_body, memory),
+	  .fallback = true,
+	  .doc = "false: start with the files only, where memory was kept" },
+	{ .type = FIELD_END }
+};
 
 static void answer_sandbox(struct rest *rest, struct http_req *req, const struct sandbox *sandbox)
 {
@@ -91,13 +99,16 @@ void life_pause(struct rest_call *call)
 
 void life_resume(struct rest_call *call)
 {
-	struct resume_body body = { .timeout_sec = 0 };
+	struct resume_body body = { .timeout_sec = 0, .memory = true };
 	struct sandbox *sandbox = life_find(call, resume_fields, &body);
 	struct pending *pending = sandbox ? pending_for(call) : NULL;
 	struct err err;
 
 	if (pending)
 		life_begun(pending,
-			   sandbox_resume(sandbox, body.timeout_sec, life_moved, pending, &err),
+			   body.memory ? sandbox_resume(sandbox, body.timeout_sec, life_moved,
+							pending, &err)
+				       : sandbox_resume_files(sandbox, body.timeout_sec, life_moved,
+							      pending, &err),
 			   sandbox, &err);
 }

@@ -299,8 +299,7 @@ static enum err_code snapshot(const char *id, const char *snapshot_id)
 	struct answer a = { 0 };
 	struct err err;
 
-	assert_int_equal(driver->snapshot(engine, id, snapshot_id, false, on_snapshot, &a, &err),
-			 0);
+	assert_int_equal(driver->snapshot(engine, id, snapshot_id, 0, on_snapshot, &a, &err), 0);
 	wait_answer(&a);
 	return a.err.code;
 }
