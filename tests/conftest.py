@@ -19,10 +19,14 @@ from lib.daemon import Daemon, tell_janitor  # noqa: E402
 from lib.direct import Warden  # noqa: E402
 
 NEEDS_DAEMON = ("security", "conformance", "e2e", "fault")
+# What compares times or shares of a processor, or what neighbours notice of each other.
+MEASURING = ("security/test_cgr.py", "e2e/test_cycles.py", "test_cpu_quota", "test_cost_does_not_follow_size",
+             "test_others_are_answered_while_one_is_slow")
 
 
 def pytest_configure(config):
     config.addinivalue_line("markers", "long: only with CAY_LONG=1")
+    config.addinivalue_line("markers", "alone: measures; nothing else may run beside it")
     # Say why something was skipped, always.
     if "s" not in (config.option.reportchars or ""):
         config.option.reportchars = (config.option.reportchars or "") + "s"
@@ -35,6 +39,8 @@ def pytest_collection_modifyitems(items):
     elif tree.missing_programs() and not os.environ.get("CAY_TEST_DIRECT"):
         reason = f"not built in {tree.build_dir()}: {', '.join(tree.missing_programs())}"
     for item in items:
+        if any(word in item.nodeid for word in MEASURING):
+            item.add_marker(pytest.mark.alone)
         if reason and any(part in item.path.parts for part in NEEDS_DAEMON):
             item.add_marker(pytest.mark.skip(reason=reason))
         if item.get_closest_marker("long") and os.environ.get("CAY_LONG") != "1":

@@ -76,9 +76,12 @@ def test_memory_is_usable_up_to_the_limit(api, engine, needs):
 def test_cpu_quota(api, engine, needs):
     needs("cpu")
     with api.sandbox(engine=engine, cpu_count=1) as sandbox:
-        used = int(sandbox.probe("bomb-cpu", 4, 1000).ok().probe()["cpu_ms"].split(":")[1])
-        assert used < 1350, f"{used} ms of CPU in one second with cpu_count 1"
-        assert used > 400, f"only {used} ms: the quota is too tight"
+        for _ in range(10):  # others may want the processors too; then we get less
+            used = int(sandbox.probe("bomb-cpu", 4, 1000).ok().probe()["cpu_ms"].split(":")[1])
+            assert used < 1350, f"{used} ms of CPU in one second with cpu_count 1"
+            if used > 400:
+                return
+        pytest.fail(f"only {used} ms: the quota is too tight")
 
 
 def test_pids_limit(api, engine, needs):

@@ -13,7 +13,7 @@ import re
 import subprocess
 import time
 
-from lib import janitor
+from lib import janitor, tree
 
 FIRST_ID = 0x100000  # the ranges of sandboxes begin here
 NS_KINDS = ("cgroup", "ipc", "mnt", "net", "pid", "time", "user", "uts")
@@ -157,11 +157,14 @@ def cgroups(own):
     return found
 
 
-def loops(foreign):
+def loops(foreign, own):
+    """A pool of another state directory is another daemon's, also when that one is gone."""
     found = collections.Counter()
     for name in os.listdir("/sys/block"):
         backing = _read(f"/sys/block/{name}/loop/backing_file").strip()
-        if backing and not any(backing.startswith(s) for s in foreign):
+        where, what = os.path.split(backing.removesuffix(" (deleted)"))
+        if backing and not any(backing.startswith(s) for s in foreign) and \
+                (what != "pool.btrfs" or where in own):
             found[backing] += 1
     return found
 
@@ -254,7 +257,7 @@ def take(daemon=None, states=()):
         "mounts": mounts(foreign),
         "cgroups": cgroups(own),
         "links": collections.Counter(os.listdir("/sys/class/net")),
-        "loops": loops(foreign),
+        "loops": loops(foreign, own),
         "ipc": ipc(),
         "devices": device_files(),
         "sysctls": collections.Counter(
@@ -286,7 +289,7 @@ def diff(before, after, ignore=()):
 
 def settle(before, daemon=None, states=(), timeout=8, ignore=()):
     """Waits until the host looks as before: net namespaces and groups go asynchronously."""
-    until = time.monotonic() + timeout
+    until = time.monotonic() + timeout * tree.SLACK
     while True:
         lines = diff(before, take(daemon, states), ignore)
         if not lines or time.monotonic() > until:

@@ -149,11 +149,12 @@ def test_WAR_07_few_descriptors_per_sandbox(warden):
     """WAR-07: the warden holds no descriptor per sandbox; nor does one leak per create and destroy."""
     with warden.sandbox():
         before = steady_count(warden, 25)  # the stock is full: a busy machine makes it with breaks
-        boxes = [warden.sandbox().__enter__() for _ in range(20)]
-        assert settles(warden, before + 10), "descriptors grow with sandboxes"
+        boxes = [warden.sandbox().__enter__() for _ in range(50)]
+        # Of the parts in stock one slot's may be missing before, and there after it.
+        assert settles(warden, before + 25), "descriptors grow with sandboxes"
         for box in boxes:
             box.__exit__()
-        assert settles(warden, before + 10)
+        assert settles(warden, before + 25)
 
 
 def test_WAR_08_sandbox_cannot_dial_its_agent(warden):
