@@ -379,7 +379,7 @@ static int open_usr(const char *dir)
 void criu_open(struct warden *w, const char *dir)
 {
 	w->criu_fd = -1;
-	if (strcmp(dir, "none") == 0)
+	if (!w->has_criu_parts || strcmp(dir, "none") == 0)
 		return;
 	w->criu_fd = open_usr(dir);
 	if (w->criu_fd < 0)

@@ -99,22 +99,27 @@ static int fill_program(int shared_fd, const char *name, const char *path)
 }
 
 /* What goes into the room with CRIU; both lie beside our own program. */
-static int fill_criu(int shared_fd)
+static int fill_criu(struct warden *w)
 {
 	static const char *const names[] = { CRIU_HOOK_NAME, CRIU_OWN_NAME };
 	char path[PATH_MAX], target[64];
 	ssize_t n = readlink("/proc/self/exe", path, sizeof(path) - 64);
 	int r = 0;
 
-	if (n < 0 || mkdirat(shared_fd, "criu", 0755) < 0 ||
-	    mkdirat(shared_fd, "criu/run", 0755) < 0)
+	if (n < 0 || mkdirat(w->shared_fd, "criu", 0755) < 0 ||
+	    mkdirat(w->shared_fd, "criu/run", 0755) < 0)
 		return -errno;
 	while (n > 0 && path[n - 1] != '/')
 		n--;
+	w->has_criu_parts = true;
 	for (size_t i = 0; r >= 0 && i < ARRAY_LEN(names); i++) {
 		(void)snprintf(path + n, 64, "%s", names[i]);
 		(void)snprintf(target, sizeof(target), "criu/%s", names[i]);
-		r = fill_program(shared_fd, target, path);
+		r = fill_program(w->shared_fd, target, path);
+		if (r == -ENOENT) {
+			w->has_criu_parts = false;
+			r = 0;
+		}
 	}
 	return r;
 }
@@ -135,7 +140,7 @@ static int make_shared(struct warden *w, const struct warden_options *o)
 	if (r >= 0 && o->tools)
 		r = fill_program(w->shared_fd, "bin/tools", o->tools);
 	if (r >= 0)
-		r = fill_criu(w->shared_fd);
+		r = fill_criu(w);
 	(void)umask(mask);
 	if (r < 0)
 		return r;

@@ -148,9 +148,10 @@ struct warden {
 	int listen_fd;
 	int client_fd; /* cayd, -1 while there is none */
 	int signal_fd;
-	int lock_fd;	 /* of the state directory */
-	int criu_fd;	 /* detached copy of CRIU's /usr; -1: there is none */
-	bool criu_works; /* its own check passed on this kernel */
+	int lock_fd;	     /* of the state directory */
+	int criu_fd;	     /* detached copy of CRIU's /usr; -1: there is none */
+	bool has_criu_parts; /* what goes into its room was found beside our program */
+	bool criu_works;     /* its own check passed on this kernel */
 	bool pool_has_quota;
 	unsigned disabled; /* enum control; always 0 in release builds */
 	unsigned instance;
