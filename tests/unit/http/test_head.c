@@ -205,7 +205,10 @@ static const struct sample responses[] = {
 	{ HTTP_OK, "HTTP/1.0 404 Not Found\r\nContent-Length: 3\r\n\r\n" },
 	{ HTTP_OK, "HTTP/1.1 204 \r\n\r\n" },
 	{ HTTP_MORE, "HTTP/1.1 200 OK\r\n" },
-	{ 400, "HTTP/1.1 200\r\n\r\n" },
+	{ HTTP_OK,
+	  "HTTP/1.1 200\r\n\r\n" }, /* the blank before an empty reason is often left out */
+	{ 400, "HTTP/1.1 20\r\n\r\n" },
+	{ 400, "HTTP/1.1 200OK\r\n\r\n" },
 	{ 400, "HTTP/1.1  200 OK\r\n\r\n" },
 	{ 400, "HTTP/1.1 2000 OK\r\n\r\n" },
 	{ 400, "HTTP/1.1 20x OK\r\n\r\n" },
