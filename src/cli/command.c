@@ -247,6 +247,7 @@ static const struct option_spec rm_options[] = {
 };
 static const struct option_spec resume_options[] = {
 	SECONDS("timeout", 1, 86400, "A new life time; default: what was left goes on"),
+	FLAG("no-memory", 0, "Start with the files only, although memory was kept"),
 	END,
 };
 static const struct option_spec extend_options[] = {
@@ -395,9 +396,10 @@ const struct command command_table[] = {
 	  "Processes, connections and files are as they were after 'cay resume'. Its time stands "
 	  "still meanwhile.",
 	  command_no_options, 1, -1, -1, OPERAND_SANDBOX, pause_run, NULL },
-	{ "hibernate", SANDBOX, "Keep the files of sandboxes and end what runs in them", "ID...",
+	{ "hibernate", SANDBOX, "Keep sandboxes on disk and free their memory", "ID...",
 	  "Costs no memory and survives a restart of the host. The id and the name stay; 'cay "
-	  "resume' starts it again with its files, processes are not brought back.",
+	  "resume' starts it again with its files, and where this host can keep memory "
+	  "('cay doctor' tells) with its processes as they were.",
 	  command_no_options, 1, -1, -1, OPERAND_SANDBOX, hibernate_run, NULL },
 	{ "resume", SANDBOX, "Resume paused or hibernated sandboxes", "ID...", NULL, resume_options,
 	  1, -1, -1, OPERAND_SANDBOX, resume_run, NULL },

@@ -5,6 +5,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -13,6 +14,7 @@
 
 #include "base/time.h"
 
+#define CRIU_DIR "/var/lib/cay/criu" /* where cay-criu puts it */
 #define GROUP "Programs"
 #define ANSWER_MS 3000
 
@@ -167,6 +169,40 @@ static void check_presence(struct doctor *d, const char *label, const char *cons
 	doctor_next(c, "%s", next);
 }
 
+/* The one that cay-criu fetched runs with its own libraries; else there may be one of the host. */
+static void check_criu(struct doctor *d)
+{
+	const char *dir = getenv("CAY_CRIU");
+	char loader[PATH_MAX], libraries[PATH_MAX], program[PATH_MAX], text[256];
+	const char *argv[] = { loader, "--library-path", libraries, program, "check", NULL };
+	struct check *c;
+
+	if (dir == NULL || dir[0] == '\0')
+		dir = CRIU_DIR;
+	(void)snprintf(loader, sizeof(loader), "%s/usr/lib64/ld-linux-x86-64.so.2", dir);
+	(void)snprintf(libraries, sizeof(libraries), "%s/usr/lib/x86_64-linux-gnu", dir);
+	(void)snprintf(program, sizeof(program), "%s/usr/sbin/criu", dir);
+	if (access(program, X_OK) < 0) {
+		check_program(d, "criu", "--version", "for memory that outlives a hibernation");
+		doctor_next(&d->checks[d->count - 1],
+			    "Hibernating keeps files only. To keep processes too: sudo cay-criu "
+			    "(beside cayd) fetches CRIU 4 into " CRIU_DIR ".");
+		return;
+	}
+	if (geteuid() != 0) {
+		(void)doctor_add(d, GROUP, CHECK_OK, "criu", "in %s; as root its check runs", dir);
+		return;
+	}
+	if (ask_program(argv, text) == 0 && strstr(text, "Looks good") != NULL) {
+		(void)doctor_add(d, GROUP, CHECK_OK, "criu", "in %s: hibernating keeps memory",
+				 dir);
+		return;
+	}
+	text[strcspn(text, "\n")] = '\0';
+	c = doctor_add(d, GROUP, CHECK_WARN, "criu", "in %s does not work here", dir);
+	doctor_next(c, "Hibernating keeps files only. It says: %.200s", text);
+}
+
 void doctor_programs(struct doctor *d)
 {
 	static const char *const builders[] = { "mmdebstrap", "debootstrap", NULL };
@@ -176,7 +212,7 @@ void doctor_programs(struct doctor *d)
 		       "Templates cannot be built without it: apt install mmdebstrap");
 	check_presence(d, "storage pool maker", makers,
 		       "Disk sizes are not enforced without it: apt install btrfs-progs");
-	check_program(d, "criu", "--version", "for memory checkpoints");
+	check_criu(d);
 	check_program(d, "runsc", "--version", "for the gVisor engine");
 	check_program(d, "dockerd", "--version", "for the Docker engine");
 	check_program(d, "docker", "--version", "for the Docker engine");

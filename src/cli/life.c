@@ -65,6 +65,8 @@ static int move_one(struct cli *cli, const char *id, const char *what, const cha
 		json_put_text(&w, "kind", kind);
 	else if (args_number(args, "timeout", &timeout))
 		json_put_int(&w, "timeout_sec", (int64_t)timeout);
+	if (kind == NULL && strcmp(what, "resume") == 0 && args_flag(args, "no-memory"))
+		json_put_bool(&w, "memory", false);
 	if (post(cli, id, what, &w, &body, &sandbox, err) < 0)
 		return -1;
 	if (cli->json)

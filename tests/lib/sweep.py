@@ -189,6 +189,18 @@ class Wake(Thaw):
         self.whole()
 
 
+class HibernateMemory(Hibernate):
+    def judge(self):
+        super().judge()
+        assert self.process_lives(), "hibernated or not, it goes on"
+
+
+class WakeMemory(Wake):
+    def judge(self):
+        super().judge()
+        assert self.process_lives(), "its memory waits until it is resumed"
+
+
 class Snapshot(Move):
     def ask(self):
         return self.post("snapshots")
@@ -254,5 +266,7 @@ class DestroyHibernated(Destroy):
         self.post("pause", kind="hibernate")
 
 
+# On an engine that keeps memory.
+MEMORY_MOVES = {"hibernate": HibernateMemory, "wake": WakeMemory}
 MOVES = {"create": Create, "pause": Pause, "hibernate": Hibernate, "thaw": Thaw, "wake": Wake, "snapshot": Snapshot,
          "restore": Restore, "fork": Fork, "destroy": Destroy, "destroy-hibernated": DestroyHibernated}
