@@ -168,6 +168,12 @@ void e2b_metrics_of_many(struct e2b_call *call);
 void e2b_logs_read(struct e2b_call *call);
 void e2b_not_here(struct e2b_call *call); /* a part of E2B that the product does not have */
 
+/* network.c. What a body asks for, as it stands in from; told: it asked for anything at all. */
+struct egress_want;
+int network_read(struct e2b_call *call, const struct json *from, struct egress_want *ret,
+		 bool *ret_told, struct err *err) _must_check_;
+void network_write(const struct sandbox *sandbox, struct json_writer *w);
+
 /* "ns/name:tag" without what is around the name. */
 struct str template_name_of(struct str id);
 /* Its snapshot by id or by the name it was given; NULL: none. */

@@ -33,7 +33,11 @@ static void resume(struct e2b_call *call, struct sandbox *sandbox, int64_t sec)
 
 	if (!pending)
 		return;
-	r = sandbox_resume(sandbox, sec, on_resumed, pending, &err);
+	/* What E2B pauses without its memory is hibernated: it boots again, wherever that was kept.
+	 */
+	r = sandbox->state == SANDBOX_PAUSED && sandbox->pause_kind == PAUSE_HIBERNATE
+		    ? sandbox_resume_files(sandbox, sec, on_resumed, pending, &err)
+		    : sandbox_resume(sandbox, sec, on_resumed, pending, &err);
 	if (r <= 0) {
 		e2b_pending_begun(pending, r, &err);
 		return;

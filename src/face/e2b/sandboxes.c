@@ -40,37 +40,6 @@ static int read_life(struct e2b_call *call, struct sandbox_spec *spec, struct er
 	return 0;
 }
 
-static bool is_false(const struct json *value)
-{
-	return value && json_type(value) == JSON_BOOL && !json_bool(value);
-}
-
-/* Sandboxes reach nothing outside: asking for less than that is granted, for more is not. */
-static int read_network(struct e2b_call *call, struct err *err)
-{
-	static const char *const wishes[] = {
-		"allowOut",	   "rules",	 "egressProxy",
-		"maskRequestHost", "httpsPorts", "allowPublicTraffic"
-	};
-	const struct json *network = e2b_json_get(call->doc, "network");
-	const struct json *allow = e2b_json_get(call->doc, "allow_internet_access");
-
-	for (size_t i = 0; i < ARRAY_LEN(wishes); i++) {
-		const struct json *value = e2b_json_get(network, wishes[i]);
-
-		if (value && (json_type(value) == JSON_OBJECT || json_type(value) == JSON_ARRAY) &&
-		    json_size(value) == 0)
-			continue;
-		if (value && !(i == 5 && !is_false(value)))
-			return err_set(err, ERR_UNSUPPORTED,
-				       "network.%s is not supported by this server", wishes[i]);
-	}
-	if (allow && json_type(allow) != JSON_BOOL)
-		return err_set(err, ERR_INVALID_REQUEST,
-			       "allow_internet_access: must be true or false");
-	return 0;
-}
-
 static int read_rest(struct e2b_call *call, struct err *err)
 {
 	static const char *const absent[] = { "iam", "mcp", "volumeMounts" };
@@ -127,8 +96,11 @@ static void on_made(void *arg, const struct sandbox *sandbox, const struct err *
 		answer_made(call, sandbox);
 }
 
-static void start_create(struct e2b_call *call, const struct sandbox_spec *spec)
+/* E2B's sandboxes reach the internet unless told otherwise; where the engine has no network, those
+ * who said nothing get none. */
+static void start_create(struct e2b_call *call, struct sandbox_spec *spec, bool network_told)
 {
+	struct service *service = call->e2b->service;
 	const struct sandbox *now = NULL;
 	struct pending *pending = e2b_pending_new(call);
 	struct err err;
@@ -136,7 +108,11 @@ static void start_create(struct e2b_call *call, const struct sandbox_spec *spec)
 
 	if (!pending)
 		return;
-	r = sandbox_create(call->e2b->service, call->key, spec, NULL, on_made, pending, &now, &err);
+	r = sandbox_create(service, call->key, spec, NULL, on_made, pending, &now, &err);
+	if (r < 0 && err.code == ERR_UNSUPPORTED_BY_ENGINE && !network_told) {
+		spec->network = (struct egress_want){ .has_mode = false };
+		r = sandbox_create(service, call->key, spec, NULL, on_made, pending, &now, &err);
+	}
 	if (r == 0)
 		return;
 	(void)e2b_pending_end(pending);
@@ -151,6 +127,7 @@ void e2b_sandboxes_create(struct e2b_call *call)
 	struct sandbox_spec spec = { .cpu_count = 1, .memory_mb = 1024, .disk_size_mb = 3072 };
 	bool ok = true;
 	struct str id = call_str(call, "templateID", &ok);
+	bool told = false;
 	struct err err;
 	int r;
 
@@ -167,13 +144,14 @@ void e2b_sandboxes_create(struct e2b_call *call)
 		return;
 	}
 	r = read_life(call, &spec, &err);
-	if (r == 0 && (read_network(call, &err) < 0 || read_rest(call, &err) < 0 ||
-		       read_origin(call, id, &spec, &err) < 0))
+	if (r == 0 && (network_read(call, e2b_json_get(call->doc, "network"), &spec.network, &told,
+				    &err) < 0 ||
+		       read_rest(call, &err) < 0 || read_origin(call, id, &spec, &err) < 0))
 		r = -1;
 	if (r < 0)
 		e2b_answer_error(call, &err);
 	else if (r == 0)
-		start_create(call, &spec);
+		start_create(call, &spec, told);
 }
 
 /* ---- list ---- */
@@ -395,24 +373,4 @@ void e2b_sandboxes_timeout(struct e2b_call *call)
 		e2b_answer_error(call, &err);
 	else
 		e2b_answer_empty(call, 204);
-}
-
-/* Everything is denied already: what replaces it must not ask for more. */
-void e2b_sandboxes_network(struct e2b_call *call)
-{
-	static const char *const wishes[] = { "allowOut", "rules", "egressProxy" };
-	const struct sandbox *sandbox = call_sandbox(call);
-
-	if (!sandbox)
-		return;
-	for (size_t i = 0; i < ARRAY_LEN(wishes); i++) {
-		const struct json *value = e2b_json_get(call->doc, wishes[i]);
-
-		if (value && json_size(value) > 0) {
-			e2b_answer_status(call, 501, "%s is not supported by this server",
-					  wishes[i]);
-			return;
-		}
-	}
-	e2b_answer_empty(call, 204);
 }

@@ -73,6 +73,6 @@ void session_write_detail(const struct e2b *e2b, const struct sandbox *sandbox,
 	json_put_text(w, "onTimeout", attrs->on_timeout == ON_TIMEOUT_DESTROY ? "kill" : "pause");
 	json_put_bool(w, "autoResume", attrs->auto_resume);
 	json_end_object(w);
-	json_put_bool(w, "allowInternetAccess", false);
+	network_write(sandbox, w);
 	json_end_object(w);
 }

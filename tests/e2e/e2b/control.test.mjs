@@ -299,12 +299,34 @@ method(['Template.build', 'Template.buildInBackground', 'Template.getBuildStatus
     await assert.rejects(Template.getBuildStatus({ templateId: 'base', buildId: 'x' }), /501/)
   }, refused)
 
-method(['sandbox.updateNetwork', 'Sandbox.updateNetwork'], 'nothing is reachable already; asking for more is refused', async () => {
+method(['sandbox.updateNetwork', 'Sandbox.updateNetwork'], 'what it may reach, replaced as a whole', async () => {
   const sandbox = await create({ allowInternetAccess: false })
-  await sandbox.updateNetwork({ denyOut: ['0.0.0.0/0'] })
-  await assert.rejects(Sandbox.updateNetwork(sandbox.sandboxId, { allowOut: ['example.com'] }), /501/)
+  assert.equal((await sandbox.getInfo()).allowInternetAccess, false)
+  await sandbox.updateNetwork({ denyOut: ['0.0.0.0/0'], allowOut: ['example.com', '*.example.org', '192.0.2.0/24'] })
+  const some = await sandbox.getInfo()
+  assert.deepEqual(some.network.allowOut, ['example.com', '*.example.org', '192.0.2.0/24'])
+  assert.deepEqual(some.network.denyOut, ['0.0.0.0/0'])
+  await Sandbox.updateNetwork(sandbox.sandboxId, { denyOut: ['198.51.100.0/24'] })
+  const open = await sandbox.getInfo()
+  assert.equal(open.allowInternetAccess, true)
+  assert.deepEqual(open.network.denyOut, ['198.51.100.0/24'])
+  await sandbox.updateNetwork({ allowInternetAccess: false })
+  assert.equal((await sandbox.getInfo()).allowInternetAccess, false)
+  assert.equal((await sandbox.commands.run('echo still here')).stdout, 'still here\n')
+  await assert.rejects(sandbox.updateNetwork({ denyOut: ['not a network'] }), /400/)
   await rejects(Sandbox.updateNetwork('nothere', {}), SandboxNotFoundError)
-}, 'refused (501) where it asks for more than there is')
+})
+
+method('Sandbox.create', 'the network: open, closed, or what is asked for; rules for headers are refused', async () => {
+  const open = await create()
+  assert.equal((await open.getInfo()).allowInternetAccess, true)
+  const some = await create({ network: { denyOut: ['0.0.0.0/0'], allowOut: ['example.com'] } })
+  assert.deepEqual((await some.getInfo()).network.allowOut, ['example.com'])
+  const none = await create({ allowInternetAccess: false })
+  const result = await none.commands.run('ls /sys/class/net 2>/dev/null; cat /proc/net/dev | tail -n +3 | cut -d: -f1')
+  assert.equal(result.stdout.trim(), 'lo')
+  await assert.rejects(Sandbox.create({ network: { rules: { 'example.com': [{ transform: { headers: { A: 'b' } } }] } } }), /501/)
+})
 
 // ---- what the product has under other names, or not at all
 

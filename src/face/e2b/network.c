@@ -1,0 +1,149 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What a sandbox may reach, from E2B's words to ours. There everything public is reachable until it
+ * is denied, and what is allowed beats what is denied; here a mode says what the lists are about.
+ */
+#include "face/e2b/call.h"
+#include "service/egress.h"
+
+static bool is_all(struct str net)
+{
+	return str_is(net, "0.0.0.0/0") || str_is(net, "::/0");
+}
+
+static bool denies_all(const struct json *deny)
+{
+	for (size_t i = 0; deny && i < json_size(deny); i++) {
+		const struct json *item = json_at(deny, i);
+
+		if (json_type(item) == JSON_STRING && is_all(json_str(item)))
+			return true;
+	}
+	return false;
+}
+
+static int read_list(const struct json *from, const char *key, const struct json **ret,
+		     struct err *err)
+{
+	const struct json *value = e2b_json_get(from, key);
+
+	*ret = value;
+	if (value && json_type(value) != JSON_ARRAY)
+		return err_set(err, ERR_INVALID_REQUEST, "%s: must be an array", key);
+	return 0;
+}
+
+/* Parts of it that the product has no like of; empty ones ask for nothing. */
+static int check_rest(const struct json *from, struct err *err)
+{
+	static const char *const absent[] = { "rules", "egressProxy", "maskRequestHost",
+					      "httpsPorts" };
+
+	for (size_t i = 0; i < ARRAY_LEN(absent); i++) {
+		const struct json *value = e2b_json_get(from, absent[i]);
+
+		if (value && ((json_type(value) != JSON_OBJECT && json_type(value) != JSON_ARRAY) ||
+			      json_size(value) > 0))
+			return err_set(err, ERR_UNSUPPORTED,
+				       "network.%s is not supported by this server", absent[i]);
+	}
+	return 0;
+}
+
+/* Whatever is not named is cleared. */
+int network_read(struct e2b_call *call, const struct json *from, struct egress_want *ret,
+		 bool *ret_told, struct err *err)
+{
+	const struct json *access = e2b_json_get(call->doc, "allow_internet_access");
+	const struct json *allow, *deny;
+	bool closed;
+
+	if (access && json_type(access) != JSON_BOOL)
+		return err_set(err, ERR_INVALID_REQUEST,
+			       "allow_internet_access: must be true or false");
+	if (from && json_type(from) != JSON_OBJECT)
+		return err_set(err, ERR_INVALID_REQUEST, "network: must be an object");
+	if (read_list(from, "allowOut", &allow, err) < 0 ||
+	    read_list(from, "denyOut", &deny, err) < 0 || check_rest(from, err) < 0)
+		return -1;
+	closed = (access && !json_bool(access)) || denies_all(deny);
+	*ret = (struct egress_want){ .has_mode = true, .has_allow = true, .has_deny = true };
+	if (!closed) {
+		ret->mode = NETWORK_FULL;
+		ret->deny = deny;
+	} else if (allow && json_size(allow) > 0) {
+		ret->mode = NETWORK_RESTRICTED;
+		ret->allow = allow;
+	} else {
+		ret->mode = NETWORK_NONE;
+	}
+	*ret_told = access || (allow && json_size(allow) > 0) || (deny && json_size(deny) > 0);
+	return 0;
+}
+
+static void put_rules(struct json_writer *w, const char *key, const struct egress_rule *rules,
+		      uint32_t count, bool all)
+{
+	json_begin_array(w, key);
+	if (all)
+		json_put_text(w, NULL, "0.0.0.0/0");
+	for (uint32_t i = 0; i < count; i++)
+		json_put_text(w, NULL, rules[i].text);
+	json_end_array(w);
+}
+
+void network_write(const struct sandbox *sandbox, struct json_writer *w)
+{
+	const struct egress_policy *policy = sandbox->attrs.network;
+	bool open = egress_mode(sandbox) == NETWORK_FULL;
+
+	json_put_bool(w, "allowInternetAccess", open);
+	json_begin_object(w, "network");
+	put_rules(w, "allowOut", policy ? policy->allow : NULL, policy ? policy->allow_count : 0,
+		  false);
+	put_rules(w, "denyOut", policy ? policy->deny : NULL, policy ? policy->deny_count : 0,
+		  !open);
+	json_put_bool(w, "allowPublicTraffic", false);
+	json_end_object(w);
+}
+
+static void on_changed(void *arg, struct sandbox *sandbox, const struct err *err)
+{
+	struct pending *pending = arg;
+	struct e2b_call *call = pending->call;
+
+	(void)sandbox;
+	if (!e2b_pending_end(pending))
+		return;
+	if (err)
+		e2b_answer_error(call, err);
+	else
+		e2b_answer_empty(call, 204);
+}
+
+void e2b_sandboxes_network(struct e2b_call *call)
+{
+	struct sandbox *sandbox = call_sandbox(call);
+	struct sandbox_patch patch = { .has_name = false };
+	struct pending *pending;
+	struct err err;
+	bool told;
+	int r;
+
+	if (!sandbox)
+		return;
+	if (network_read(call, call->doc, &patch.network, &told, &err) < 0) {
+		e2b_answer_error(call, &err);
+		return;
+	}
+	pending = e2b_pending_new(call);
+	if (!pending)
+		return;
+	r = sandbox_patch(sandbox, &patch, on_changed, pending, &err);
+	if (r <= 0) {
+		e2b_pending_begun(pending, r, &err);
+		return;
+	}
+	(void)e2b_pending_end(pending);
+	e2b_answer_empty(call, 204);
+}
