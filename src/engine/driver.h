@@ -120,6 +120,9 @@ struct engine_config {
 	const char *tools_path;	    /* the cay-tools program; NULL: none (local engine) */
 	void (*on_lost)(void *arg); /* the engine's other end went away; it reconnects by itself */
 	void (*on_back)(void *arg); /* and is there again */
+	/* A packet of a sandbox that was neither TCP nor DNS was rejected. May be NULL. */
+	void (*on_rejected)(void *arg, uint32_t address, uint32_t to, uint16_t port,
+			    uint8_t protocol);
 	void *arg;
 };
 

@@ -92,13 +92,15 @@ void egress_explain(const struct sandbox *sandbox, const struct egress_ask *ask,
 			       "address it answers.",
 			       host);
 		break;
+	case EGRESS_PROTOCOL:
+		(void)snprintf(ret, size, "Only TCP and DNS leave a sandbox.");
+		break;
 	case EGRESS_ALLOWED:
 	case EGRESS_LEARNED:
 	case EGRESS_NO_NETWORK:
 	case EGRESS_NOT_ALLOWED:
 	case EGRESS_BAD_NAME:
 	case EGRESS_TOO_MANY:
-	case EGRESS_PROTOCOL:
 	case EGRESS_WHY_COUNT:
 		(void)snprintf(ret, size, "cay net allow %s %s", sandbox->id, entry);
 		break;

@@ -315,6 +315,23 @@ bool egress_answer_passes(const struct sandbox *sandbox, uint32_t address)
 	return egress_mode(sandbox) != NETWORK_NONE && !judge_place(sandbox, &ask, &verdict);
 }
 
+/* The host's rules have refused it already. Groups of hosts are what programs look for neighbours
+ * in by themselves: nothing to tell. */
+void egress_rejected(struct service *service, uint32_t from, uint32_t to, uint16_t port,
+		     uint8_t protocol)
+{
+	static const struct egress_verdict verdict = { .why = EGRESS_PROTOCOL };
+	struct sandbox *sandbox = egress_find(service, from);
+	struct egress_ask ask = { .protocol = protocol == IPPROTO_UDP	 ? EGRESS_UDP
+					      : protocol == IPPROTO_ICMP ? EGRESS_ICMP
+									 : EGRESS_OTHER,
+				  .address = to,
+				  .port = port };
+
+	if (sandbox && to >> 28 != 0xe)
+		egress_note(sandbox, &ask, &verdict);
+}
+
 /* ---- changes ---- */
 
 /* One change of the link under way. */

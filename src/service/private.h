@@ -206,6 +206,8 @@ void create_spec(const struct sandbox *sandbox, struct engine_spec *ret);
 /* egress.c */
 void egress_linked(struct sandbox *sandbox, const struct engine_network *network);
 void egress_free(struct sandbox *sandbox);
+void egress_rejected(struct service *service, uint32_t from, uint32_t to, uint16_t port,
+		     uint8_t protocol);
 int egress_check_engine(const struct service_engine *engine, const struct egress_policy *policy,
 			struct err *err) _must_check_;
 /* The policy is another one now. 1: that is all. 0: the engine changes the link, then done. */

@@ -118,6 +118,13 @@ static void on_engine_back(void *arg)
 	reconcile_start(engine);
 }
 
+static void on_rejected(void *arg, uint32_t address, uint32_t to, uint16_t port, uint8_t protocol)
+{
+	struct service_engine *engine = arg;
+
+	egress_rejected(engine->service, address, to, port, protocol);
+}
+
 static int open_engine(struct service *service, const struct engine_driver *driver, struct err *err)
 {
 	struct service_engine *engine = &service->engines[service->engine_count++];
@@ -128,6 +135,7 @@ static int open_engine(struct service *service, const struct engine_driver *driv
 					.tools_path = service->config.tools_path,
 					.on_lost = on_engine_lost,
 					.on_back = on_engine_back,
+					.on_rejected = on_rejected,
 					.arg = engine };
 
 	engine->service = service;

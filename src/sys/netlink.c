@@ -30,7 +30,6 @@ int netlink_open(int protocol, int *ret_fd)
 void netlink_init(struct netlink_buffer *b)
 {
 	b->n = b->message = 0;
-	b->acks = 0;
 	b->full = false;
 }
 
@@ -61,7 +60,6 @@ void netlink_begin(struct netlink_buffer *b, uint16_t type, uint16_t flags, cons
 	head->nlmsg_type = type;
 	head->nlmsg_flags = flags | NLM_F_REQUEST;
 	memcpy(first, family, size);
-	b->acks += (flags & NLM_F_ACK) != 0;
 }
 
 void netlink_end(struct netlink_buffer *b)
@@ -126,15 +124,33 @@ static int send_all(int fd, const struct netlink_buffer *b)
 	return 0;
 }
 
+/* Numbers all messages; the last one that is acknowledged ends the talk. */
+static uint32_t number_all(struct netlink_buffer *b)
+{
+	static uint32_t next;
+	uint32_t last = 0;
+	int rest = (int)b->n;
+
+	for (struct nlmsghdr *head = (void *)b->data; NLMSG_OK(head, rest);
+	     head = NLMSG_NEXT(head, rest)) {
+		head->nlmsg_seq = ++next;
+		if (head->nlmsg_flags & NLM_F_ACK)
+			last = next;
+	}
+	return last;
+}
+
 int netlink_talk(int fd, struct netlink_buffer *b)
 {
 	_Alignas(8) uint8_t bytes[8192];
-	unsigned left = b->acks;
+	uint32_t last = b->full ? 0 : number_all(b);
+	uint32_t first_seq = b->full ? 0 : ((struct nlmsghdr *)(void *)b->data)->nlmsg_seq;
 	int first = 0, r = send_all(fd, b);
+	bool done = false;
 
 	if (r < 0)
 		return r;
-	while (left) {
+	while (!done) {
 		ssize_t n = recv(fd, bytes, sizeof(bytes), 0);
 		int rest = (int)n;
 
@@ -146,12 +162,13 @@ int netlink_talk(int fd, struct netlink_buffer *b)
 		     head = NLMSG_NEXT(head, rest)) {
 			const struct nlmsgerr *told = NLMSG_DATA(head);
 
-			if (head->nlmsg_type != NLMSG_ERROR)
+			/* What was left of an older talk is nobody's any more. */
+			if (head->nlmsg_type != NLMSG_ERROR ||
+			    head->nlmsg_seq - first_seq > last - first_seq)
 				continue;
 			if (told->error && !first)
 				first = told->error;
-			if (left)
-				left--;
+			done = done || head->nlmsg_seq == last;
 		}
 	}
 	return first;

@@ -13,7 +13,6 @@
 struct netlink_buffer {
 	size_t n;
 	size_t message; /* where the open message begins */
-	unsigned acks;	/* messages that are answered */
 	bool full;
 	_Alignas(8) uint8_t data[NETLINK_BUFFER_SIZE];
 };
@@ -30,7 +29,7 @@ void netlink_be32(struct netlink_buffer *b, uint16_t type, uint32_t value);
 void netlink_text(struct netlink_buffer *b, uint16_t type, const char *text);
 size_t netlink_nest(struct netlink_buffer *b, uint16_t type);
 void netlink_unnest(struct netlink_buffer *b, size_t at);
-/* Sends all and waits for all answers: 0, or the first error. */
+/* Sends all and waits for the answer to the last one with NLM_F_ACK: 0, or the first error. */
 int netlink_talk(int fd, struct netlink_buffer *b) _must_check_;
 /* Sends one request and calls each for every message of the answer. */
 int netlink_dump(int fd, struct netlink_buffer *b,

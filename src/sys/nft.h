@@ -6,7 +6,6 @@
  *
  *   any other group   closed: everything is rejected
  *   NFT_GROUP_OPEN    TCP goes to the proxy, DNS to the resolver, the rest is logged and rejected
- *   NFT_GROUP_FULL    the same, and UDP and ping to public addresses are forwarded
  */
 #ifndef CAY_SYS_NFT_H
 #define CAY_SYS_NFT_H
@@ -15,7 +14,6 @@
 
 #define NFT_GROUP_CLOSED 0x43415900u /* "CAY" and a number: nobody else's by accident */
 #define NFT_GROUP_OPEN 0x43415901u
-#define NFT_GROUP_FULL 0x43415902u
 
 struct nft_spec {
 	const char *table;
@@ -37,7 +35,8 @@ struct nft_denied {
 	uint16_t port; /* 0: the protocol has none */
 };
 int nft_log_open(uint16_t group, int *ret_fd) _must_check_;
-/* 1: one; 0: there is none just now; -errno */
-int nft_log_read(int fd, struct nft_denied *ret) _must_check_;
+/* Reads what there is just now: 0, or -errno when there will be no more. */
+int nft_log_read(int fd, void (*each)(void *arg, const struct nft_denied *denied),
+		 void *arg) _must_check_;
 
 #endif

@@ -4,6 +4,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <linux/if_link.h>
+#include <linux/ip.h>
 #include <linux/rtnetlink.h>
 #include <linux/veth.h>
 #include <string.h>
@@ -11,6 +12,7 @@
 #include "sys/netlink.h"
 
 #define ASK NLM_F_ACK
+/* Errors are told without being asked for: only the last of several messages needs an answer. */
 #define MAKE (NLM_F_ACK | NLM_F_CREATE | NLM_F_EXCL)
 
 int rtnl_open(int *ret_fd)
@@ -18,55 +20,75 @@ int rtnl_open(int *ret_fd)
 	return netlink_open(NETLINK_ROUTE, ret_fd);
 }
 
-int rtnl_veth_make(int fd, const char *inside, const char *outside, int outside_ns_fd,
-		   uint32_t outside_group)
+static void put_pair(struct netlink_buffer *b, const struct rtnl_end *here,
+		     const struct rtnl_end *there, int there_ns_fd, uint32_t there_group)
 {
-	const struct ifinfomsg none = { .ifi_family = AF_UNSPEC };
-	struct netlink_buffer b;
+	const struct ifinfomsg head = { .ifi_family = AF_UNSPEC, .ifi_index = (int)here->ifindex };
+	const struct ifinfomsg peer_head = { .ifi_family = AF_UNSPEC,
+					     .ifi_index = (int)there->ifindex };
 	size_t info, data, peer;
 
-	netlink_init(&b);
-	netlink_begin(&b, RTM_NEWLINK, MAKE, &none, sizeof(none));
-	netlink_text(&b, IFLA_IFNAME, inside);
-	info = netlink_nest(&b, IFLA_LINKINFO);
-	netlink_text(&b, IFLA_INFO_KIND, "veth");
-	data = netlink_nest(&b, IFLA_INFO_DATA);
-	peer = b.n;
-	netlink_attr(&b, VETH_INFO_PEER, &none, sizeof(none));
-	netlink_text(&b, IFLA_IFNAME, outside);
-	netlink_u32(&b, IFLA_GROUP, outside_group);
-	netlink_u32(&b, IFLA_NET_NS_FD, (uint32_t)outside_ns_fd);
-	netlink_unnest(&b, peer);
-	netlink_unnest(&b, data);
-	netlink_unnest(&b, info);
-	netlink_end(&b);
-	return netlink_talk(fd, &b);
-}
-
-static void put_address(struct netlink_buffer *b, unsigned ifindex, uint32_t address, uint32_t peer)
-{
-	const struct ifaddrmsg head = { .ifa_family = AF_INET,
-					.ifa_prefixlen = 32,
-					.ifa_index = ifindex };
-
-	netlink_begin(b, RTM_NEWADDR, MAKE, &head, sizeof(head));
-	netlink_be32(b, IFA_LOCAL, address);
-	netlink_be32(b, IFA_ADDRESS, peer);
+	netlink_begin(b, RTM_NEWLINK, NLM_F_CREATE | NLM_F_EXCL, &head, sizeof(head));
+	netlink_text(b, IFLA_IFNAME, here->name);
+	info = netlink_nest(b, IFLA_LINKINFO);
+	netlink_text(b, IFLA_INFO_KIND, "veth");
+	data = netlink_nest(b, IFLA_INFO_DATA);
+	peer = b->n;
+	netlink_attr(b, VETH_INFO_PEER, &peer_head, sizeof(peer_head));
+	netlink_text(b, IFLA_IFNAME, there->name);
+	netlink_u32(b, IFLA_GROUP, there_group);
+	netlink_u32(b, IFLA_NET_NS_FD, (uint32_t)there_ns_fd);
+	netlink_unnest(b, peer);
+	netlink_unnest(b, data);
+	netlink_unnest(b, info);
 	netlink_end(b);
 }
 
-static void put_up(struct netlink_buffer *b, unsigned ifindex)
+/* Before it is up: neither an IPv6 address of its own making, nor forwarding. */
+static void put_quiet(struct netlink_buffer *b, unsigned ifindex)
+{
+	const struct ifinfomsg head = { .ifi_family = AF_UNSPEC, .ifi_index = (int)ifindex };
+	uint8_t none = IN6_ADDR_GEN_MODE_NONE;
+	size_t spec, family, conf;
+
+	netlink_begin(b, RTM_NEWLINK, 0, &head, sizeof(head));
+	spec = netlink_nest(b, IFLA_AF_SPEC);
+	family = netlink_nest(b, AF_INET);
+	conf = netlink_nest(b, IFLA_INET_CONF);
+	netlink_u32(b, IPV4_DEVCONF_FORWARDING, 0);
+	netlink_unnest(b, conf);
+	netlink_unnest(b, family);
+	family = netlink_nest(b, AF_INET6);
+	netlink_attr(b, IFLA_INET6_ADDR_GEN_MODE, &none, sizeof(none));
+	netlink_unnest(b, family);
+	netlink_unnest(b, spec);
+	netlink_end(b);
+}
+
+static void put_address(struct netlink_buffer *b, const struct rtnl_end *end)
+{
+	const struct ifaddrmsg head = { .ifa_family = AF_INET,
+					.ifa_prefixlen = 32,
+					.ifa_index = end->ifindex };
+
+	netlink_begin(b, RTM_NEWADDR, NLM_F_CREATE | NLM_F_EXCL, &head, sizeof(head));
+	netlink_be32(b, IFA_LOCAL, end->address);
+	netlink_be32(b, IFA_ADDRESS, end->peer);
+	netlink_end(b);
+}
+
+static void put_up(struct netlink_buffer *b, unsigned ifindex, uint16_t flags)
 {
 	const struct ifinfomsg head = { .ifi_family = AF_UNSPEC,
 					.ifi_index = (int)ifindex,
 					.ifi_flags = IFF_UP,
 					.ifi_change = IFF_UP };
 
-	netlink_begin(b, RTM_NEWLINK, ASK, &head, sizeof(head));
+	netlink_begin(b, RTM_NEWLINK, flags, &head, sizeof(head));
 	netlink_end(b);
 }
 
-static void put_gateway(struct netlink_buffer *b, unsigned ifindex, uint32_t gateway)
+static void put_gateway(struct netlink_buffer *b, const struct rtnl_end *end)
 {
 	const struct rtmsg head = { .rtm_family = AF_INET,
 				    .rtm_table = RT_TABLE_MAIN,
@@ -75,20 +97,37 @@ static void put_gateway(struct netlink_buffer *b, unsigned ifindex, uint32_t gat
 				    .rtm_type = RTN_UNICAST };
 
 	netlink_begin(b, RTM_NEWROUTE, MAKE, &head, sizeof(head));
-	netlink_be32(b, RTA_GATEWAY, gateway);
-	netlink_u32(b, RTA_OIF, ifindex);
+	netlink_be32(b, RTA_GATEWAY, end->peer);
+	netlink_u32(b, RTA_OIF, end->ifindex);
 	netlink_end(b);
 }
 
-int rtnl_link_up(int fd, unsigned ifindex, uint32_t address, uint32_t peer, bool gateway)
+static void put_raise(struct netlink_buffer *b, const struct rtnl_end *end)
+{
+	put_quiet(b, end->ifindex);
+	put_address(b, end);
+	put_up(b, end->ifindex, ASK);
+	if (end->gateway)
+		put_gateway(b, end);
+}
+
+int rtnl_veth_make(int fd, const struct rtnl_end *here, const struct rtnl_end *there,
+		   int there_ns_fd, uint32_t there_group)
 {
 	struct netlink_buffer b;
 
 	netlink_init(&b);
-	put_address(&b, ifindex, address, peer);
-	put_up(&b, ifindex);
-	if (gateway)
-		put_gateway(&b, ifindex, peer);
+	put_pair(&b, here, there, there_ns_fd, there_group);
+	put_raise(&b, here);
+	return netlink_talk(fd, &b);
+}
+
+int rtnl_link_raise(int fd, const struct rtnl_end *end)
+{
+	struct netlink_buffer b;
+
+	netlink_init(&b);
+	put_raise(&b, end);
 	return netlink_talk(fd, &b);
 }
 
@@ -209,16 +248,6 @@ int rtnl_link_stat(int fd, const char *name, struct rtnl_link *ret)
 		return r;
 	*ret = found;
 	return found.ifindex ? 0 : -ENODEV;
-}
-
-int rtnl_link_find(int fd, const char *name, unsigned *ret_ifindex)
-{
-	struct rtnl_link link;
-	int r = rtnl_link_stat(fd, name, &link);
-
-	if (r >= 0)
-		*ret_ifindex = link.ifindex;
-	return r;
 }
 
 struct range {

@@ -9,17 +9,23 @@
 #include "base/macro.h"
 
 int rtnl_open(int *ret_fd) _must_check_;
-/* A pair: inside in the socket's namespace, outside (in a device group) in that of outside_ns_fd.
- * Both are down. -EEXIST when there is one of either name. */
-int rtnl_veth_make(int fd, const char *inside, const char *outside, int outside_ns_fd,
-		   uint32_t outside_group) _must_check_;
-/* A point-to-point address, then up, then (gateway) all else that way. */
-int rtnl_link_up(int fd, unsigned ifindex, uint32_t address, uint32_t peer,
-		 bool gateway) _must_check_;
+/* One end of a pair. The number is the caller's choice: nobody has to look it up. */
+struct rtnl_end {
+	const char *name;
+	unsigned ifindex;
+	uint32_t address, peer; /* point to point */
+	bool gateway;		/* all else goes to the peer */
+};
+/*
+ * Makes a pair: here in the socket's namespace, raised; there, in a device group, in the one of
+ * there_ns_fd, still down. -EEXIST when there is a link of either name or number.
+ */
+int rtnl_veth_make(int fd, const struct rtnl_end *here, const struct rtnl_end *there,
+		   int there_ns_fd, uint32_t there_group) _must_check_;
+/* Gives it its address and raises it. It routes nothing that comes in, and has no IPv6 address. */
+int rtnl_link_raise(int fd, const struct rtnl_end *end) _must_check_;
 int rtnl_link_group(int fd, unsigned ifindex, uint32_t group) _must_check_;
 int rtnl_link_delete(int fd, unsigned ifindex) _must_check_;
-/* Its number by name, in the socket's namespace. -ENODEV */
-int rtnl_link_find(int fd, const char *name, unsigned *ret_ifindex) _must_check_;
 /* Links whose name begins so. */
 struct rtnl_link {
 	unsigned ifindex;

@@ -15,17 +15,19 @@
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 
 #include "base/log.h"
 #include "base/str.h"
-#include "sys/file.h"
 #include "sys/nft.h"
 #include "sys/rtnl.h"
 #include "warden/links.h"
 
 #define INSIDE "eth0"
-#define RANGE_BITS_MAX 12 /* sixteen instances of 65536 addresses */
-#define NUMBER_FIRST 2	  /* 1 is the host's end of all of them */
+#define INSIDE_INDEX 0x40000000 /* far from what the kernel gives out by itself, as is the next */
+#define INDEX_FIRST 0x41000000	/* of links on the host, then instance and number */
+#define RANGE_BITS_MAX 12	/* sixteen instances of 65536 addresses */
+#define NUMBER_FIRST 2		/* 1 is the host's end of all of them */
 #define NUMBER_END 65534
 #define NUMBER_TRIES 64
 #define LOG_GROUP 0x4300
@@ -79,6 +81,43 @@ static int install(struct warden *w)
 	return control_on(w, CONTROL_EGRESS) ? nft_install(w->links.nft_fd, &spec) : 0;
 }
 
+/* Without it nothing is less closed; only UDP and the like are then refused without a word. */
+static void listen_to_rules(struct warden *w)
+{
+	int r = nft_log_open((uint16_t)(LOG_GROUP + w->instance), &w->links.log_fd);
+
+	if (r < 0)
+		log_warn("rejected packets are not told: %s", strerror(-r));
+}
+
+int links_log_fd(const struct warden *w)
+{
+	return w->links.log_fd;
+}
+
+static void on_denied(void *arg, const struct nft_denied *denied)
+{
+	struct warden *w = arg;
+	const struct warden_reply told = { .op = WARDEN_DENIED,
+					   .address = denied->from,
+					   .to_address = denied->to,
+					   .to_port = denied->port,
+					   .protocol = denied->protocol };
+
+	uint8_t bytes[WARDEN_REPLY_SIZE];
+
+	/* Never waits for a daemon that does not read: then this one is not told. */
+	warden_reply_encode(bytes, &told);
+	if (w->client_fd >= 0)
+		(void)!send(w->client_fd, bytes, sizeof(bytes), MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+void links_on_log(struct warden *w)
+{
+	if (nft_log_read(w->links.log_fd, on_denied, w) < 0)
+		(void)close(TAKE_FD(w->links.log_fd));
+}
+
 /* ---- opening ---- */
 
 static int open_sockets(struct warden *w)
@@ -99,13 +138,15 @@ static void close_sockets(struct warden *w)
 /* The real thing in a namespace that is thrown away: what this host cannot do shows here. */
 static int try_all(struct warden *w)
 {
+	const struct rtnl_end here = { INSIDE, INSIDE_INDEX, gateway(w) + 1, gateway(w), true };
+	const struct rtnl_end there = { .name = "outside", .ifindex = INDEX_FIRST };
 	_cleanup_close_ int own = openat(w->proc_fd, "self/ns/net", O_RDONLY | O_CLOEXEC);
 	int r = own < 0 ? -errno : open_sockets(w);
 
 	if (r >= 0)
 		r = install(w);
 	if (r >= 0)
-		r = rtnl_veth_make(w->links.rtnl_fd, INSIDE, "outside", own, NFT_GROUP_CLOSED);
+		r = rtnl_veth_make(w->links.rtnl_fd, &here, &there, own, NFT_GROUP_CLOSED);
 	close_sockets(w);
 	return r;
 }
@@ -154,6 +195,8 @@ static int open_links(struct warden *w, const char *range)
 	if (r >= 0 && ours) {
 		r = install(w);
 		w->links.installed = r >= 0;
+		if (r >= 0)
+			listen_to_rules(w);
 	}
 	return r;
 }
@@ -162,7 +205,7 @@ void links_open(struct warden *w, const char *range)
 {
 	int r;
 
-	w->links.rtnl_fd = w->links.nft_fd = -1;
+	w->links.rtnl_fd = w->links.nft_fd = w->links.log_fd = -1;
 	w->links.next = NUMBER_FIRST;
 	(void)snprintf(w->links.table, sizeof(w->links.table), "cay%u", w->instance);
 	(void)snprintf(w->links.prefix, sizeof(w->links.prefix), "cay%u-", w->instance & 0xff);
@@ -194,52 +237,23 @@ static uint32_t next_number(struct warden *w)
 	return w->links.next - 1;
 }
 
-/* In the sandbox's namespace. IPv6 stays on loopback only. */
-static int make_inside(struct warden *w, uint32_t number)
+static unsigned link_index(const struct warden *w, uint32_t number)
 {
+	return INDEX_FIRST + (w->instance << 16) + number;
+}
+
+/* In the sandbox's namespace. */
+static int make_inside(struct warden *w, const struct rtnl_end *outside)
+{
+	const struct rtnl_end inside = { .name = INSIDE,
+					 .ifindex = INSIDE_INDEX,
+					 .address = outside->peer,
+					 .peer = outside->address,
+					 .gateway = true };
 	_cleanup_close_ int fd = -1;
-	char outside[IF_NAMESIZE];
-	unsigned ifindex = 0;
 	int r = rtnl_open(&fd);
 
-	link_name(w, number, outside);
-	if (r >= 0)
-		r = file_write(w->proc_fd, "sys/net/ipv6/conf/default/disable_ipv6", "1");
-	if (r == -ENOENT)
-		r = 0; /* a kernel without it */
-	if (r >= 0)
-		r = rtnl_veth_make(fd, INSIDE, outside, w->home.net_fd, NFT_GROUP_CLOSED);
-	if (r >= 0)
-		r = rtnl_link_find(fd, INSIDE, &ifindex);
-	if (r >= 0)
-		r = rtnl_link_up(fd, ifindex, w->links.first + number, gateway(w), true);
-	return r;
-}
-
-/* Not by rules alone: the kernel itself routes nothing that comes in here, and has no IPv6 here. */
-static void set_outside(struct warden *w, const char *name)
-{
-	char path[64];
-
-	(void)snprintf(path, sizeof(path), "sys/net/ipv6/conf/%s/disable_ipv6", name);
-	(void)!file_write(w->proc_fd, path, "1");
-	(void)snprintf(path, sizeof(path), "sys/net/ipv4/conf/%s/forwarding", name);
-	(void)!file_write(w->proc_fd, path, "0");
-}
-
-static int make_outside(struct warden *w, uint32_t number)
-{
-	char name[IF_NAMESIZE];
-	unsigned ifindex = 0;
-	int r;
-
-	link_name(w, number, name);
-	set_outside(w, name);
-	r = rtnl_link_find(w->links.rtnl_fd, name, &ifindex);
-	if (r >= 0)
-		r = rtnl_link_up(w->links.rtnl_fd, ifindex, gateway(w), w->links.first + number,
-				 false);
-	return r < 0 ? r : rtnl_link_group(w->links.rtnl_fd, ifindex, NFT_GROUP_OPEN);
+	return r < 0 ? r : rtnl_veth_make(fd, &inside, outside, w->home.net_fd, NFT_GROUP_OPEN);
 }
 
 static int make_link(struct warden *w, unsigned slot, int ns_fd)
@@ -248,16 +262,20 @@ static int make_link(struct warden *w, unsigned slot, int ns_fd)
 	int r = -EEXIST;
 
 	for (int i = 0; i < NUMBER_TRIES && r == -EEXIST; i++) {
-		uint32_t number = next_number(w);
+		char name[IF_NAMESIZE];
+		struct rtnl_end outside = { .name = name, .address = gateway(w) };
 
-		row->link = number;
+		row->link = next_number(w);
+		link_name(w, row->link, name);
+		outside.ifindex = link_index(w, row->link);
+		outside.peer = w->links.first + row->link;
 		if (setns(ns_fd, CLONE_NEWNET) < 0)
 			return -errno;
-		r = make_inside(w, number);
+		r = make_inside(w, &outside);
 		if (setns(w->home.net_fd, CLONE_NEWNET) < 0)
 			abort();
 		if (r >= 0)
-			r = make_outside(w, number);
+			r = rtnl_link_raise(w->links.rtnl_fd, &outside);
 	}
 	if (r < 0)
 		row->link = 0;
@@ -267,15 +285,8 @@ static int make_link(struct warden *w, unsigned slot, int ns_fd)
 /* 'none' after another mode: the link stays, closed. Deleting one takes the kernel 30 ms. */
 static int change_group(struct warden *w, unsigned slot, uint32_t network)
 {
-	char name[IF_NAMESIZE];
-	unsigned ifindex = 0;
-	int r;
-
-	link_name(w, w->rows[slot].link, name);
-	r = rtnl_link_find(w->links.rtnl_fd, name, &ifindex);
-	return r < 0 ? r
-		     : rtnl_link_group(w->links.rtnl_fd, ifindex,
-				       network ? NFT_GROUP_OPEN : NFT_GROUP_CLOSED);
+	return rtnl_link_group(w->links.rtnl_fd, link_index(w, w->rows[slot].link),
+			       network ? NFT_GROUP_OPEN : NFT_GROUP_CLOSED);
 }
 
 int links_set(struct warden *w, unsigned slot, int ns_fd, uint32_t network)
@@ -291,6 +302,7 @@ int links_set(struct warden *w, unsigned slot, int ns_fd, uint32_t network)
 		if (r < 0)
 			return r;
 		w->links.installed = true;
+		listen_to_rules(w);
 	}
 	return w->rows[slot].link ? change_group(w, slot, network) : make_link(w, slot, ns_fd);
 }

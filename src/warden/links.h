@@ -14,4 +14,8 @@ uint32_t links_address(const struct warden *w, unsigned slot); /* 0: none */
 uint32_t links_gateway(const struct warden *w);		       /* 0: no networks here */
 void links_stat(const struct warden *w, unsigned slot, uint64_t *ret_sent, uint64_t *ret_received);
 
+/* Tells the daemon what the rules rejected; fd: to be watched, -1 when there is none. */
+int links_log_fd(const struct warden *w);
+void links_on_log(struct warden *w);
+
 #endif

@@ -9,6 +9,7 @@
 
 #include "base/log.h"
 #include "warden/job.h"
+#include "warden/links.h"
 
 #define QUIET_MS                                                                        \
 	4 /* background work waits for this long without a request, unless it is urgent \
@@ -107,12 +108,15 @@ int rounds(struct warden *w)
 	while (!w->stopping) {
 		struct pollfd fds[] = { { w->client_fd, POLLIN, 0 },
 					{ w->listen_fd, POLLIN, 0 },
-					{ w->signal_fd, POLLIN, 0 } };
+					{ w->signal_fd, POLLIN, 0 },
+					{ links_log_fd(w), POLLIN, 0 } };
 		unsigned dying = count_dying(w);
 		int n = poll(fds, ARRAY_LEN(fds), patience(w, dying, &background));
 
 		if (n < 0 && errno != EINTR)
 			return -errno;
+		if (n > 0 && fds[3].revents)
+			links_on_log(w);
 		if (n > 0 && fds[2].revents)
 			on_signal(w);
 		if (n > 0 && fds[1].revents)

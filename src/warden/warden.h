@@ -107,6 +107,7 @@ struct parts {
 struct links {
 	int rtnl_fd; /* of the host's net namespace */
 	int nft_fd;  /* owns the table of rules */
+	int log_fd;  /* tells what they rejected; -1: nobody tells */
 	char table[16];
 	char prefix[8];	 /* of the links' names on the host */
 	uint32_t first;	 /* of this instance's 65536 addresses */

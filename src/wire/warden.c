@@ -103,7 +103,7 @@ static int request_check(const struct warden_request *req)
 	bool needs_snapshot = req->op == WARDEN_SNAPSHOT || req->op == WARDEN_SNAPSHOT_DELETE;
 	bool needs_limits = req->op == WARDEN_CREATE || req->op == WARDEN_RESIZE;
 
-	if (req->op < WARDEN_HELLO || req->op >= WARDEN_OP_END || !id_is_valid(req->id) ||
+	if (req->op < WARDEN_HELLO || req->op >= WARDEN_DENIED || !id_is_valid(req->id) ||
 	    !id_is_valid(req->snapshot_id))
 		return -EPROTO;
 	if (needs_id != (req->id[0] != '\0'))
@@ -173,6 +173,9 @@ void warden_reply_encode(uint8_t dst[WARDEN_REPLY_SIZE], const struct warden_rep
 	put(&c, reply->address, 4);
 	put(&c, reply->sent_bytes, 8);
 	put(&c, reply->received_bytes, 8);
+	put(&c, reply->to_address, 4);
+	put(&c, reply->to_port, 4);
+	put(&c, reply->protocol, 4);
 }
 
 int warden_reply_decode(const void *src, size_t size, struct warden_reply *ret)
@@ -207,6 +210,9 @@ int warden_reply_decode(const void *src, size_t size, struct warden_reply *ret)
 	reply.address = (uint32_t)get(&c, 4);
 	reply.sent_bytes = get(&c, 8);
 	reply.received_bytes = get(&c, 8);
+	reply.to_address = (uint32_t)get(&c, 4);
+	reply.to_port = (uint32_t)get(&c, 4);
+	reply.protocol = (uint32_t)get(&c, 4);
 	if (reply.op < WARDEN_HELLO || reply.op >= WARDEN_OP_END || reply.error > 0 ||
 	    reply.error < -4095 || reply.more > 1 || reply.paused > 1 || reply.memory > 1 ||
 	    !id_is_valid(reply.id) || !text_is_padded(reply.step, WARDEN_STEP_SIZE))

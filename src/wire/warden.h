@@ -15,7 +15,7 @@
 #define WARDEN_ID_SIZE 64
 #define WARDEN_HASH_SIZE 32
 #define WARDEN_REQUEST_SIZE 200
-#define WARDEN_REPLY_SIZE 320
+#define WARDEN_REPLY_SIZE 332
 #define WARDEN_FDS_MAX 2
 #define WARDEN_STEP_SIZE 112
 
@@ -32,6 +32,7 @@ enum warden_op {
 	WARDEN_SNAPSHOT, /* answered when it is on disk, other requests go on meanwhile */
 	WARDEN_SNAPSHOT_DELETE, /* no id */
 	WARDEN_SNAPSHOT_LIST,	/* as LIST, with the ids of complete snapshots */
+	WARDEN_DENIED, /* no request: told to the daemon, what the rules of its links rejected */
 	WARDEN_OP_END
 };
 
@@ -98,8 +99,9 @@ struct warden_reply {
 	/* CREATE, ATTACH, RESIZE: its IPv4 address, 0 when none; HELLO: the host's end of all links
 	 */
 	uint32_t address;
-	uint64_t sent_bytes, received_bytes; /* STAT: over its link */
-	uint32_t memory;		     /* SNAPSHOT: it is in it */
+	uint64_t sent_bytes, received_bytes;	/* STAT: over its link */
+	uint32_t memory;			/* SNAPSHOT: it is in it */
+	uint32_t to_address, to_port, protocol; /* DENIED: from address */
 	uint8_t template_hash[WARDEN_HASH_SIZE];
 };
 

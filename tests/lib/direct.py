@@ -26,8 +26,8 @@ HELLO, CREATE, ATTACH, DESTROY, RESIZE, STAT, LIST, PAUSE, BUILD, SNAPSHOT, SNAP
 FREEZE, PASSING, MEMORY = 1, 2, 4  # flags of a request
 REQUEST = struct.Struct("<IHHQ64s32sIIIIII64s")
 # Behind magic, version, op and tag: error, more, id, step, capabilities, alive, oom_kills, memory, peak, cpu, pids,
-# disk, paused, size, memory, template, address, sent, received.
-REPLY = struct.Struct("<IHHQiI64s112sIIQQQQIQIQI32sIQQ")
+# disk, paused, size, memory, template, address, sent, received, and of what was rejected: to, port, protocol.
+REPLY = struct.Struct("<IHHQiI64s112sIIQQQQIQIQI32sIQQIII")
 DEFAULTS = {"cpu_count": 1, "memory_mb": 1024, "disk_size_mb": 3072, "pids_max": 1024, "network": 0}
 SIGNALS = {9: "SIGKILL", 15: "SIGTERM", 11: "SIGSEGV", 31: "SIGSYS"}
 PATH = "/opt/venv/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"

@@ -367,6 +367,7 @@ def test_NET_09_datagrams_are_refused_at_once(net, box):
                   "try: s.recv(9); say(-1)\nexcept OSError as e: say([time.time() - t, e.errno])")
     assert took != -1 and took[1] in (113, 111, 13, 1), took
     assert not net.seen("udp")
+    wait(lambda: box.denied(host=GOOD, port=9999, protocol="udp", reason="protocol"))
 
 
 def test_NET_11_neighbours(net, box):

@@ -94,6 +94,7 @@ static void complete(struct native_call *call, const struct warden_reply *reply,
 		call->then.done(call->arg, err);
 		break;
 	case WARDEN_HELLO:
+	case WARDEN_DENIED:
 	case WARDEN_OP_END:
 		break;
 	}
@@ -272,6 +273,13 @@ static int on_reply(struct engine *engine, const struct warden_reply *reply,
 	if (reply->op == WARDEN_HELLO) {
 		engine->capabilities = reply->capabilities;
 		engine->gateway = reply->address;
+		return 0;
+	}
+	if (reply->op == WARDEN_DENIED) {
+		if (engine->config.on_rejected)
+			engine->config.on_rejected(engine->config.arg, reply->address,
+						   reply->to_address, (uint16_t)reply->to_port,
+						   (uint8_t)reply->protocol);
 		return 0;
 	}
 	call = slot_get(&engine->calls, reply->tag);
