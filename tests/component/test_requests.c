@@ -90,7 +90,7 @@ static void test_wrong_bodies_of_create(void **state)
 		{ "{\"network\":{\"mode\":\"warp\"}}", "network.mode", 400 },
 		{ "{\"network\":{\"allow\":[\"ok.test\",\"no host\"]}}", "network.allow[1]", 400 },
 		{ "{\"volumes\":[{}]}", "volumes", 422 },
-		{ "{\"secrets\":[\"s\"]}", "secrets", 422 },
+		{ "{\"secrets\":[\"s\"]}", "secrets[0]", 404 },
 		{ "{\"snapshot_id\":\"s\"}", "snapshot", 404 },
 		{ "{\"snapshot_id\":7}", "snapshot_id", 400 },
 		{ "{\"initializers\":[{}]}", "initializers", 422 },
@@ -229,7 +229,7 @@ static void test_routes(void **state)
 	a = call("PUT", "/v1/sandboxes", NULL);
 	expect_status(a, 405);
 	assert_non_null(strstr(a->head, "Allow: POST, GET, HEAD"));
-	a = call("POST", "/v1/sandboxes/x/previews", NULL);
+	a = call("POST", "/v1/volumes", NULL);
 	expect_status(a, 422);
 	assert_string_equal(error_code(a), "unsupported");
 	expect_status(call("GET", "/v1/sandboxes/x/files/raw", NULL), 404);
