@@ -70,6 +70,7 @@ const struct option_spec command_no_options[] = { END };
 		PICK("on-timeout", "WHAT", timeout_ends,                                           \
 		     "At the end of its time: destroy, pause, hibernate (destroy)"),               \
 		FLAG("auto-resume", 0, "Commands and writes wake it when it is paused"),           \
+		FLAG("retain-on-failure", 0, "Keep what is known of it when it does not start"),   \
 		TEXT("snapshot", 0, "ID", "Start with the files of this snapshot"),                \
 		PAIRS("env", 'e', "Set an environment variable"),                                  \
 		PAIRS("metadata", 0, "Attach a label"),                                            \

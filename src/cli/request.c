@@ -160,6 +160,8 @@ int request_create(const struct args *args, struct buf *out, struct err *err)
 		json_put_bool(&w, "always_on", true);
 	if (args_flag(args, "auto-resume"))
 		json_put_bool(&w, "auto_resume", true);
+	if (args_flag(args, "retain-on-failure"))
+		json_put_bool(&w, "retain_on_failure", true);
 	put_text(&w, args, "on-timeout", "on_timeout");
 	put_text(&w, args, "snapshot", "snapshot_id");
 	put_number(&w, args, "count", "count");

@@ -181,7 +181,10 @@ void create_failed(struct sandbox *sandbox, const struct err *err)
 	if (sandbox->pooled)
 		pool_fill_failed(sandbox, &copy);
 	sandbox_set_error(sandbox, copy.message);
-	if (sandbox_destroy(sandbox, REASON_BOOT_FAILED, &ignored) < 0)
+	if (!sandbox->pooled && sandbox->attrs.retain_on_failure && destroy_retain(sandbox) == 0)
+		(void)err_set(&copy, err->code, "%.200s (kept as sandbox %s)", err->message,
+			      sandbox->id);
+	else if (sandbox_destroy(sandbox, REASON_BOOT_FAILED, &ignored) < 0)
 		log_error("sandbox %s: %s", sandbox->id, ignored.message);
 	if (creation)
 		creation_answer(creation, NULL, &copy);

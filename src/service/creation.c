@@ -112,6 +112,7 @@ static int fill_attrs(struct sandbox_attrs *attrs, const struct key *owner,
 	attrs->idle_timeout_sec = (uint32_t)spec->idle_timeout_sec;
 	attrs->always_on = spec->always_on;
 	attrs->auto_resume = spec->auto_resume;
+	attrs->retain_on_failure = spec->retain_on_failure;
 	attrs->on_timeout = (uint8_t)spec->on_timeout;
 	attrs->pool_mode = (uint8_t)spec->pool_mode;
 	if (egress_wanted(&spec->network) &&

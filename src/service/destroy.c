@@ -178,6 +178,33 @@ int sandbox_destroy(struct sandbox *sandbox, enum sandbox_reason reason, struct 
 	return 0;
 }
 
+int destroy_retain(struct sandbox *sandbox)
+{
+	struct service *service = sandbox->service;
+	int r = store_begin(service->store);
+
+	if (r < 0)
+		return r;
+	sandbox_set_state(sandbox, SANDBOX_ERROR, REASON_BOOT_FAILED);
+	clock_set(sandbox, (int64_t)sandbox->attrs.timeout_sec * 1000);
+	r = sandbox_save(sandbox);
+	if (r == 0)
+		r = store_intent_put(service->store, sandbox->row, STORE_INTENT_DESTROY,
+				     time_real_ms());
+	if (r == 0)
+		r = store_commit(service->store);
+	else
+		store_rollback(service->store);
+	service_wrote(service);
+	if (r < 0)
+		return r; /* the caller ends it */
+	attach_drop_link(sandbox);
+	ready_ended(sandbox);
+	snapshot_unuse(TAKE_PTR(sandbox->from));
+	destroy_sweep(sandbox);
+	return 0;
+}
+
 static void count_death(struct service *service, enum sandbox_reason reason)
 {
 	struct service_counters *c = &service->counters;

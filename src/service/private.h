@@ -308,6 +308,8 @@ void ready_drop(struct sandbox *sandbox);
 /* destroy.c */
 void destroy_sweep(struct sandbox *sandbox); /* asks the engine; again later when it fails */
 void destroy_unknown(struct service_engine *engine, const char *id);
+/* It could not be started: what the engine has of it goes, the rest stays to be looked at. */
+int destroy_retain(struct sandbox *sandbox) _must_check_;
 void destroy_died(struct sandbox *sandbox, enum sandbox_reason reason, const char *message);
 void destroy_check_drained(struct service *service);
 

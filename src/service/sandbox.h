@@ -90,6 +90,7 @@ struct sandbox_attrs {
 	bool always_on;
 	bool auto_resume;
 	struct egress_policy *network; /* NULL: none */
+	bool retain_on_failure;	       /* of its creation; afterwards it means nothing */
 };
 
 /* Owner: the service's table. Kept small: a thousand of them and their links fit in a few MiB. */
@@ -180,6 +181,7 @@ struct sandbox_spec {
 	bool has_count;
 	int pool_mode;
 	int on_timeout;
+	bool retain_on_failure;
 	bool always_on;
 	bool auto_resume;
 	struct egress_want network;

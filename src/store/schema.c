@@ -117,6 +117,10 @@ static const char *const steps[] = {
 	" PRIMARY KEY(sandbox_id, at)) WITHOUT ROWID;"
 	"CREATE TABLE authorities(sandbox_id TEXT PRIMARY KEY, sealed BLOB NOT NULL) "
 	"WITHOUT ROWID;",
+
+	/* usage of a time: only what had not ended before it is looked at. */
+	"CREATE INDEX usage_ended ON usage(to_ms) WHERE to_ms>0;"
+	"CREATE INDEX usage_owner ON usage(owner,to_ms) WHERE to_ms>0;",
 };
 
 int schema_version(void)

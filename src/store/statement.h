@@ -7,6 +7,22 @@
 
 #include "store/store.h"
 
+/* Sums of the intervals inside ?1 to ?2; what lasts has lasted until ?3. Each variant looks only at
+ * what its index finds: history that ended before is not touched. */
+#define USAGE_ROWS(where)                                                                     \
+	"SELECT *,"                                                                           \
+	"MIN(CASE to_ms WHEN 0 THEN MAX(from_ms,?3) ELSE to_ms END,?2)-MAX(from_ms,?1) AS d " \
+	"FROM usage WHERE " where " AND (?4 IS NULL OR owner=?4) AND "                        \
+	"(?5 IS NULL OR external_workspace_id=?5) AND (?6 IS NULL OR sandbox_id=?6)"
+#define USAGE_SUMS(rows)                                                                   \
+	"SELECT owner,external_workspace_id,COUNT(DISTINCT sandbox_id),"                   \
+	"SUM(CASE kind WHEN 1 THEN d ELSE 0 END),SUM(CASE kind WHEN 2 THEN d ELSE 0 END)," \
+	"SUM(CASE kind WHEN 1 THEN 1.0*d*cpu_count ELSE 0 END),"                           \
+	"SUM(CASE kind WHEN 1 THEN 1.0*d*memory_mb ELSE 0 END),"                           \
+	"SUM(CASE kind WHEN 2 THEN 1.0*d*disk_bytes ELSE 0 END) FROM (" rows ") "          \
+	"WHERE d>0 OR (d=0 AND from_ms>=?1 AND from_ms<?2) "                               \
+	"GROUP BY owner,external_workspace_id ORDER BY owner,external_workspace_id"
+
 /* X(symbol, SQL) */
 #define STATEMENT_TABLE(X)                                                                         \
 	X(BEGIN, "BEGIN IMMEDIATE")                                                                \
@@ -86,16 +102,10 @@
 	X(USAGE_LAST, "SELECT MAX(to_ms) FROM usage WHERE sandbox_id=?1")                          \
 	X(USAGE_EXPIRE, "DELETE FROM usage WHERE to_ms>0 AND to_ms<?1")                            \
 	X(USAGE_SUM,                                                                               \
-	  "SELECT owner,external_workspace_id,COUNT(DISTINCT sandbox_id),"                         \
-	  "SUM(CASE kind WHEN 1 THEN d ELSE 0 END),SUM(CASE kind WHEN 2 THEN d ELSE 0 END),"       \
-	  "SUM(CASE kind WHEN 1 THEN 1.0*d*cpu_count ELSE 0 END),"                                 \
-	  "SUM(CASE kind WHEN 1 THEN 1.0*d*memory_mb ELSE 0 END),"                                 \
-	  "SUM(CASE kind WHEN 2 THEN 1.0*d*disk_bytes ELSE 0 END) FROM (SELECT *,"                 \
-	  "MIN(CASE to_ms WHEN 0 THEN MAX(from_ms,?3) ELSE to_ms END,?2)-MAX(from_ms,?1) AS d "    \
-	  "FROM usage WHERE (?4 IS NULL OR owner=?4) AND "                                         \
-	  "(?5 IS NULL OR external_workspace_id=?5) AND (?6 IS NULL OR sandbox_id=?6)) "           \
-	  "WHERE d>0 OR (d=0 AND from_ms>=?1 AND from_ms<?2) "                                     \
-	  "GROUP BY owner,external_workspace_id ORDER BY owner,external_workspace_id")             \
+	  USAGE_SUMS(USAGE_ROWS("to_ms=0") " UNION ALL " USAGE_ROWS("to_ms>0 AND to_ms>=?1")))     \
+	X(USAGE_SUM_OWNER, USAGE_SUMS(USAGE_ROWS("to_ms=0 AND owner=?4") " UNION ALL " USAGE_ROWS( \
+				   "to_ms>0 AND to_ms>=?1 AND owner=?4")))                         \
+	X(USAGE_SUM_SANDBOX, USAGE_SUMS(USAGE_ROWS("sandbox_id=?6")))                              \
 	X(WEBHOOK_PUT, "INSERT OR REPLACE INTO webhooks(id,seq,owner,url,description,events,"      \
 		       "external_workspace_id,secret,enabled,disabled_reason,created_ms,"          \
 		       "failing_ms,missed,cursor) VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,"  \

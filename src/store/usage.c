@@ -88,8 +88,11 @@ int store_usage_expire(struct store *store, int64_t before_ms)
 int store_usage_sum(struct store *store, const struct store_usage_query *query,
 		    store_usage_sum_fn fn, void *arg)
 {
+	enum statement which = query->sandbox_id ? STATEMENT_USAGE_SUM_SANDBOX
+			       : query->owner	 ? STATEMENT_USAGE_SUM_OWNER
+						 : STATEMENT_USAGE_SUM;
 	int r = 0, code = SQLITE_OK;
-	sqlite3_stmt *stmt = statement_get(store, STATEMENT_USAGE_SUM, &r);
+	sqlite3_stmt *stmt = statement_get(store, which, &r);
 
 	if (!stmt)
 		return r;

@@ -289,11 +289,59 @@ static void test_pages_under_churn(void **state)
 		assert_non_null(strstr(seen, ids[i]));
 }
 
+static void test_retained(void **state)
+{
+	struct answer *a;
+	char id[64] = "", key[64];
+
+	(void)state;
+	(void)snprintf(key, sizeof(key), "%s",
+		       make_key("[\"sandboxes:write\",\"sandboxes:read\"]"));
+	fake_fail_next(world.engine, FAKE_CREATE, ERR_BOOT_FAILED);
+	a = call_as(key, "POST", "/v1/sandboxes",
+		    "{\"name\":\"n\",\"retain_on_failure\":true,\"timeout_sec\":2}");
+	expect_status(a, 500);
+	assert_string_equal(error_code(a), "boot_failed");
+	a = call_as(key, "GET", "/v1/sandboxes/n", NULL);
+	expect_status(a, 200);
+	(void)snprintf(id, sizeof(id), "%s", text_of(a, "id"));
+	assert_string_equal(text_of(a, "state"), "error");
+	assert_string_equal(text_of(a, "state_reason"), "boot_failed");
+	assert_true(text_of(a, "last_error")[0] != '\0');
+	world_turns(20);
+	assert_int_equal(fake_live(world.engine), 0);
+	/* It counts, and stays across a restart. */
+	world_restart();
+	expect_status(call_as(key, "GET", path_of("/v1/sandboxes/%s", id), NULL), 200);
+	assert_int_equal(int_of(call_as(key, "GET", "/v1/keys/self", NULL), "sandboxes"), 1);
+	expect_status(call_as(key, "POST", path_of("/v1/sandboxes/%s/exec", id),
+			      "{\"command\":\"true\"}"),
+		      403);
+	expect_status(call("POST", path_of("/v1/sandboxes/%s/exec", id), "{\"command\":\"true\"}"),
+		      409);
+	/* It goes by itself, or when it is told to. */
+	for (int i = 0;
+	     i < 500 && call("GET", path_of("/v1/sandboxes/%s", id), NULL)->status == 200; i++)
+		world_turns(10);
+	expect_status(call("GET", path_of("/v1/sandboxes/%s", id), NULL), 404);
+	assert_int_equal(int_of(call_as(key, "GET", "/v1/keys/self", NULL), "sandboxes"), 0);
+	fake_fail_next(world.engine, FAKE_CREATE, ERR_BOOT_FAILED);
+	expect_status(call("POST", "/v1/sandboxes", "{\"name\":\"m\",\"retain_on_failure\":true}"),
+		      500);
+	expect_status(call("DELETE", "/v1/sandboxes/m", NULL), 204);
+	expect_status(call("GET", "/v1/sandboxes/m", NULL), 404);
+	/* Without it nothing is left. */
+	fake_fail_next(world.engine, FAKE_CREATE, ERR_BOOT_FAILED);
+	expect_status(call("POST", "/v1/sandboxes", "{\"name\":\"o\"}"), 500);
+	expect_status(call("GET", "/v1/sandboxes/o", NULL), 404);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, world_setup, world_teardown)
 	const struct CMUnitTest tests[] = {
 		TEST(test_create_get_list_delete),
+		TEST(test_retained),
 		TEST(test_names_are_unique),
 		TEST(test_patch_and_extend),
 		TEST(test_exec),

@@ -165,7 +165,10 @@ const struct field sandbox_create_fields[] = {
 		 "with "
 		 "error. With name and several they are called NAME-1, NAME-2 and so on" },
 	{ .name = "initializers", .type = FIELD_LATER },
-	{ .name = "retain_on_failure", .type = FIELD_LATER_BOOL },
+	{ .name = "retain_on_failure",
+	  .type = FIELD_BOOL,
+	  .offset = AT(retain_on_failure),
+	  .doc = "when it cannot be started it stays as error, with last_error, for timeout_sec" },
 	{ .type = FIELD_END }
 };
 #undef AT
