@@ -1,11 +1,19 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pausing, snapshots, forks and hibernation through the API, what is compared in turns."""
 
+import os
+import shutil
+import signal
 import statistics
+import subprocess
+import tempfile
 import time
 
 import place
 import report
+from lib.daemon import Daemon
+
+CRIU = os.environ.get("CAY_CRIU", "/var/lib/cay/criu")
 
 SMALL_MB = 5
 FILL = "head -c {mb}M /dev/urandom > /workspace/data && sync"
@@ -126,11 +134,93 @@ def hibernate(client, options):
             "memory_preserved": row["memory_preserved"]}
 
 
+PYTHON = """
+import sys, time
+kept = bytearray(%d << 20)
+for i in range(0, len(kept), 4096):
+    kept[i] = i >> 12 & 255
+n = 0
+while True:
+    n += 1
+    print(n, flush=True)
+    time.sleep(0.05)
+"""
+MEMORY_MB = 200
+
+
+def memory(client, options):
+    """A Python process with so much memory, hibernated and resumed."""
+    down, up, wrong = [], [], 0
+    with Life(client) as box:
+        box.exec(f"cat > /workspace/p.py <<'END'\n{PYTHON % MEMORY_MB}\nEND")
+        process = box.post("processes", argv=["python3", "/workspace/p.py"])["process_id"]
+
+        def printed():
+            body = client.call("GET", f"/v1/sandboxes/{box.id}/processes/{process}/output?format=json&tail=200")
+            numbers = body["stdout"].split()
+            return int(numbers[-1]) if numbers else 0
+        while printed() < 1:
+            time.sleep(0.05)
+        for _ in range(max(options.life_rounds // 4, 5)):
+            before = printed()
+            ms, row = timed(box.post, "pause", kind="hibernate")
+            down.append(ms)
+            up.append(timed(box.post, "resume")[0])
+            wrong += not row["memory_preserved"] or printed() < before
+    return {"down": summary(down), "up": summary(up), "wrong": wrong, "mb": MEMORY_MB}
+
+
+def with_memory(options):
+    """By a daemon of its own, as all others are without CRIU. None where that does not work."""
+    with Daemon(env={"CAY_CRIU": CRIU}) as daemon:
+        until = time.monotonic() + 30
+        while "snapshot_memory" not in daemon.client.capabilities("native"):
+            if time.monotonic() > until:
+                return None
+            time.sleep(0.1)
+        return memory(daemon.client, options)
+
+
+def bare_memory(options):
+    """The limit: CRIU alone on the same program, without namespaces, cgroups or a copy of files."""
+    criu = [f"{CRIU}/usr/lib64/ld-linux-x86-64.so.2", "--library-path", f"{CRIU}/usr/lib/x86_64-linux-gnu",
+            f"{CRIU}/usr/sbin/criu"]
+    down, up = [], []
+    for _ in range(max(options.life_rounds // 4, 5)):
+        with tempfile.TemporaryDirectory(prefix="cay-bench-criu-", dir="/var/tmp") as where:
+            with open(f"{where}/out", "wb") as out:
+                child = subprocess.Popen(["/usr/bin/python3", "-c", PYTHON % MEMORY_MB], stdin=subprocess.DEVNULL,
+                                         stdout=out, stderr=subprocess.DEVNULL, start_new_session=True)
+            while not os.path.getsize(f"{where}/out"):
+                time.sleep(0.05)
+            down.append(timed(subprocess.run, [*criu, "dump", "-t", str(child.pid), "-D", where, "-o", "log"],
+                              check=True, capture_output=True)[0])
+            child.wait()
+            up.append(timed(subprocess.run, [*criu, "restore", "-d", "-D", where, "-o", "log2"],
+                            check=True, capture_output=True)[0])
+            os.kill(child.pid, signal.SIGKILL)  # its number is the one it had
+    return {"down": summary(down), "up": summary(up), "mb": MEMORY_MB}
+
+
+def rivals_say():
+    """Why there is no row of theirs, or what would be needed for one."""
+    if not shutil.which("dockerd"):
+        docker = "docker checkpoint: not run, no dockerd here"
+    else:
+        docker = ("docker checkpoint: not run, it calls the criu of the host, and Debian 12's 3.17 does not work on "
+                  "kernels from 6.13 on")
+    return [docker, "runsc checkpoint: not run, " + ("needs a pod of its own" if shutil.which("runsc") else "not installed")]
+
+
 def measure(daemon, options):
     client, found = daemon.client, {}
     for name, part in (("freeze", freeze), ("snapshots", snapshots), ("fork", fork), ("hibernate", hibernate)):
         place.say(f"life cycle: {name}")
         found[name] = part(client, options)
+    if os.access(f"{CRIU}/usr/sbin/criu", os.X_OK):
+        place.say("life cycle: memory")
+        found["memory"] = with_memory(options)
+        found["bare_memory"] = bare_memory(options)
     return found
 
 
@@ -147,8 +237,23 @@ def bars(result):
         report.bar("fork to first exec / cold create to first exec", forks["fork"]["p50_ms"] / forks["cold"]["p50_ms"], 2),
         report.bar("100 children from one call, p50", forks["hundred"]["p50_ms"] / 1000, 1, True, " s"),
         report.bar("children, files or sandboxes that are not whole",
-                   forks["wrong"] + life["hibernate"]["lost"] + int(not taking["whole"]), 0, True, ""),
+                   forks["wrong"] + life["hibernate"]["lost"] + (life.get("memory") or {"wrong": 0})["wrong"] + int(not taking["whole"]), 0, True, ""),
     ]
+
+
+def show_memory(life):
+    if not life.get("memory"):
+        print("hibernation keeps the files, not the processes: there is no CRIU that works here")
+        return
+    for label, run in ((f"hibernate, Python with {MEMORY_MB} MiB", life["memory"]["down"]),
+                       ("resume of it", life["memory"]["up"])):
+        print(f"{label:44}{run['n']:>6}{run['p50_ms']:>9.2f}{run['p99_ms']:>9.2f}")
+    if life.get("bare_memory"):
+        for label, run in (("  the limit: criu dump of the same, bare", life["bare_memory"]["down"]),
+                           ("  criu restore", life["bare_memory"]["up"])):
+            print(f"{label:44}{run['n']:>6}{run['p50_ms']:>9.2f}{run['p99_ms']:>9.2f}")
+    for line in rivals_say():
+        print("  " + line)
 
 
 def show(result):
@@ -165,6 +270,5 @@ def show(result):
     print(f"{'life cycle, over HTTP keep-alive':44}{'n':>6}{'p50 ms':>9}{'p99 ms':>9}")
     for label, run in rows:
         print(f"{label:44}{run['n']:>6}{run['p50_ms']:>9.2f}{run['p99_ms']:>9.2f}")
-    if not life["hibernate"]["memory_preserved"]:
-        print("hibernation keeps the files, not the processes: memory_preserved is false on this engine")
+    show_memory(life)
     print()
