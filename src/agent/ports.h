@@ -17,7 +17,6 @@ struct agent;
 struct ports {
 	struct agent_port known[PORTS_KNOWN_MAX]; /* without pid and name */
 	uint32_t known_count;
-	bool looked;
 	int64_t due_us; /* the next look; 0: none */
 	int64_t wait_us;
 };

@@ -125,13 +125,27 @@ static bool is_ours(struct str name)
 	       (name.n == 14 && str_eq_nocase(name, "content-length"));
 }
 
+/* "name" or "name/version"; HTTP/2 over this connection would be another proxy's work. */
+static bool is_protocol(struct str text)
+{
+	struct str name = text, version = STR_LIT("1");
+
+	(void)str_cut(text, '/', &name, &version);
+	return http_is_token(name) && http_is_token(version) && !str_eq_nocase(name, "h2c");
+}
+
 bool proxy_can_upgrade(const struct http_req *req)
 {
 	const struct str *to = http_req_header(req, "upgrade");
+	struct str rest, one;
 
-	/* HTTP/2 over this connection would be another proxy's work. */
-	return req->upgrade && !req->has_body && to && http_is_token(*to) &&
-	       !str_eq_nocase(*to, "h2c");
+	if (!req->upgrade || req->has_body || !to || to->n == 0)
+		return false;
+	rest = *to;
+	while (next_token(&rest, &one))
+		if (!is_protocol(one))
+			return false;
+	return true;
 }
 
 static int put_framing(struct buf *out, const struct http_req *req, bool expects)
