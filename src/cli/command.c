@@ -337,6 +337,19 @@ static const struct option_spec webhook_deliveries_options[] = {
 	PICK("status", "STATE", delivery_states, "dead: given up; pending: under way (all)"),
 	END,
 };
+#define PREVIEW_OPTIONS(usually)                                                             \
+	FLAG("private", 0, "Only with a share token, which the printed address carries"),    \
+		SECONDS("expires", 1, 30 * 86400,                                            \
+			"How long; with share: the token (" usually ")"),                    \
+		FLAG("localhost", 0, "The server inside sees itself called localhost:PORT"), \
+		FLAG("reserved", 0, "Also port 22 and 5900 to 5999")
+static const struct option_spec preview_options[] = { PREVIEW_OPTIONS("as the sandbox; 1h"), END };
+static const struct option_spec tunnel_options[] = { PREVIEW_OPTIONS("1h"), END };
+static const char *const preview_examples[] = { "cay preview web 8080", "cay preview web",
+						"cay preview web 3000 --private",
+						"cay preview web rm PREVIEW", NULL };
+static const char *const tunnel_examples[] = { "cay tunnel web 8080",
+					       "cay tunnel web 8080 --expires 15m", NULL };
 static const struct option_spec help_options[] = {
 	FLAG("man", 0, "Print the manual page (roff)"),
 	END,
@@ -466,6 +479,17 @@ const struct command command_table[] = {
 	  "one "
 	  "at a time. read shows what the last command wrote so far.",
 	  windows_options, 1, 3, -1, OPERAND_SANDBOX, windows_run, windows_examples },
+	{ "preview", COMMAND, "Show a port outside, list what is shown",
+	  "ID [PORT | rm PREVIEW | share PREVIEW]",
+	  "With a port it prints its address, PORT-ID.<preview_domain>; the server inside may "
+	  "listen "
+	  "on 127.0.0.1. Without one it lists the previews. share prints an address with a new "
+	  "token.",
+	  preview_options, 1, 3, -1, OPERAND_SANDBOX, preview_run, preview_examples },
+	{ "tunnel", COMMAND, "Show a port outside for an hour", "ID PORT", NULL, tunnel_options, 2,
+	  2, -1, OPERAND_SANDBOX, tunnel_run, tunnel_examples },
+	{ "ports", COMMAND, "List the ports that listen inside", "ID", NULL, command_no_options, 1,
+	  1, -1, OPERAND_SANDBOX, ports_run, NULL },
 	{ "cp", FILES, "Copy files and trees into a sandbox and out of it", "SRC... DST",
 	  "One side is a place in a sandbox, ID:PATH; the other is here, '-' for standard input or "
 	  "output. A file is replaced as a whole or not at all. Wildcards inside are matched "
