@@ -348,8 +348,6 @@ static const struct option_spec tunnel_options[] = { PREVIEW_OPTIONS("1h"), END 
 static const char *const preview_examples[] = { "cay preview web 8080", "cay preview web",
 						"cay preview web 3000 --private",
 						"cay preview web rm PREVIEW", NULL };
-static const char *const tunnel_examples[] = { "cay tunnel web 8080",
-					       "cay tunnel web 8080 --expires 15m", NULL };
 static const struct option_spec help_options[] = {
 	FLAG("man", 0, "Print the manual page (roff)"),
 	END,
@@ -487,7 +485,7 @@ const struct command command_table[] = {
 	  "token.",
 	  preview_options, 1, 3, -1, OPERAND_SANDBOX, preview_run, preview_examples },
 	{ "tunnel", COMMAND, "Show a port outside for an hour", "ID PORT", NULL, tunnel_options, 2,
-	  2, -1, OPERAND_SANDBOX, tunnel_run, tunnel_examples },
+	  2, -1, OPERAND_SANDBOX, tunnel_run, NULL },
 	{ "ports", COMMAND, "List the ports that listen inside", "ID", NULL, command_no_options, 1,
 	  1, -1, OPERAND_SANDBOX, ports_run, NULL },
 	{ "cp", FILES, "Copy files and trees into a sandbox and out of it", "SRC... DST",
