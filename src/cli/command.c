@@ -345,9 +345,7 @@ static const struct option_spec webhook_deliveries_options[] = {
 		FLAG("reserved", 0, "Also port 22 and 5900 to 5999")
 static const struct option_spec preview_options[] = { PREVIEW_OPTIONS("as the sandbox; 1h"), END };
 static const struct option_spec tunnel_options[] = { PREVIEW_OPTIONS("1h"), END };
-static const char *const preview_examples[] = { "cay preview web 8080", "cay preview web",
-						"cay preview web 3000 --private",
-						"cay preview web rm PREVIEW", NULL };
+static const char *const preview_examples[] = { "cay preview web 8080", "cay preview web", NULL };
 static const struct option_spec help_options[] = {
 	FLAG("man", 0, "Print the manual page (roff)"),
 	END,
