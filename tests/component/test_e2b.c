@@ -152,7 +152,9 @@ static void test_refusals(void **state)
 		{ "GET", "/sandboxes/nothere", NULL, 404 },
 		{ "PATCH", "/sandboxes", "{}", 405 },
 		{ "GET", "/sandboxes/a/b/c", NULL, 404 },
-		{ "GET", "/secrets", NULL, 501 },
+		{ "GET", "/volumes", NULL, 501 },
+		{ "GET", "/secrets/nothere", NULL, 404 },
+		{ "POST", "/secrets", "{\"name\":\"A\"}", 400 },
 		{ "POST", "/v3/templates", "{}", 501 },
 		{ "GET", "/templates/aliases/nope", NULL, 404 },
 	};

@@ -28,7 +28,7 @@ INTERNAL = {
     "git.resolveRemoteName", "git.withRemoteCredentials", "git.hasUpstream",
 }
 ORDER = ("Sandbox", "sandbox", "commands", "commandHandle", "pty", "files", "watchHandle", "git", "paginator",
-         "snapshotPaginator", "Template", "Secret", "Volume", "envd", "legacy paths")
+         "snapshotPaginator", "secretPaginator", "Template", "Secret", "Volume", "envd", "legacy paths")
 
 
 @pytest.fixture(scope="module")

@@ -166,6 +166,11 @@ void e2b_templates_tags(struct e2b_call *call);
 void e2b_metrics_of_one(struct e2b_call *call);
 void e2b_metrics_of_many(struct e2b_call *call);
 void e2b_logs_read(struct e2b_call *call);
+void e2b_secrets_list(struct e2b_call *call);
+void e2b_secrets_create(struct e2b_call *call);
+void e2b_secrets_get(struct e2b_call *call);
+void e2b_secrets_update(struct e2b_call *call);
+void e2b_secrets_delete(struct e2b_call *call);
 void e2b_not_here(struct e2b_call *call); /* a part of E2B that the product does not have */
 
 /* network.c. What a body asks for, as it stands in from; told: it asked for anything at all. */

@@ -330,10 +330,27 @@ method('Sandbox.create', 'the network: open, closed, or what is asked for; rules
 
 // ---- what the product has under other names, or not at all
 
-method(['Secret.create', 'Secret.list', 'Secret.getInfo', 'Secret.update', 'Secret.destroy', 'Secret.exists', 'Secret.fill', 'Secret.iamToken'], 'refused', async () => {
-  await assert.rejects(Secret.create('name', 'value'), /501/)
-  await assert.rejects(Secret.list().nextItems(), /501/)
-  await assert.rejects(Secret.getInfo('name'), /501/)
+method(['Secret.create', 'Secret.list', 'Secret.getInfo', 'Secret.update', 'Secret.destroy', 'Secret.exists',
+  'secretPaginator.nextItems'], 'made, found by name and id, given a new value, deleted; the value never comes back', async () => {
+  const name = `S_${process.pid}_${Date.now()}`
+  const made = await Secret.create(name, 'a value that is secret')
+  assert.equal(made.name, name)
+  const seen = await Secret.getInfo(name)
+  assert.deepEqual({ ...seen }, { ...made })
+  assert.ok(!JSON.stringify(seen).includes('a value that is secret'))
+  const changed = await Secret.update(made.secretId, 'another value, also secret')
+  assert.equal(changed.version, made.version + 1)
+  assert.ok((await all(Secret.list({ limit: 1 }))).some((s) => s.secretId === made.secretId))
+  assert.equal(await Secret.exists(name), true)
+  await assert.rejects(Secret.create(`${name}_M`, 'with metadata', { metadata: { a: 'b' } }), /501/)
+  assert.equal(await Secret.destroy(name), true)
+  assert.equal(await Secret.destroy(name), false)
+  assert.equal(await Secret.exists(name), false)
+})
+
+method(['Secret.fill', 'Secret.iamToken'], 'placeholders that the client forms; header rules, which use them, are refused', async () => {
+  assert.match(Secret.fill('NAME'), /NAME/)
+  await assert.rejects(Sandbox.create({ network: { rules: { 'example.com': [{ transform: { headers: { A: Secret.fill('NAME') } } }] } } }), /501/)
 }, refused)
 
 method(['Volume.create', 'Volume.list', 'Volume.getInfo', 'Volume.connect', 'Volume.destroy'], 'refused', async () => {

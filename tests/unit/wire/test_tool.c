@@ -40,6 +40,7 @@ static int get_any(const struct frame *frame)
 		struct tool_event event;
 		struct tool_item item;
 		struct tool_progress progress;
+		struct tool_detail detail;
 		struct tool_failed failed;
 		struct tool_end end;
 		struct tool_file file;
@@ -59,6 +60,8 @@ static int get_any(const struct frame *frame)
 		return tool_get_item(frame, &u.item);
 	case TOOL_PROGRESS:
 		return tool_get_progress(frame, &u.progress);
+	case TOOL_DETAIL:
+		return tool_get_detail(frame, &u.detail);
 	case TOOL_FAILED:
 		return tool_get_failed(frame, &u.failed);
 	case TOOL_END:
@@ -238,6 +241,33 @@ static void test_events_and_items(void **state)
 	mutate(true);
 }
 
+static void test_detail(void **state)
+{
+	struct tool_detail detail = { .kind = TOOL_KIND_FILE,
+				      .mode = 0640,
+				      .target = STR_LIT("/a/b"),
+				      .marks = STR_LIT("k=v\nl=\n") };
+	struct tool_detail got;
+	struct frame frame;
+
+	(void)state;
+	assert_int_equal(tool_put_detail(&out, &detail), 0);
+	frame = only_frame();
+	assert_int_equal(tool_get_detail(&frame, &got), 0);
+	assert_int_equal(got.kind, TOOL_KIND_FILE);
+	assert_int_equal(got.mode, 0640);
+	assert_true(str_is(got.target, "/a/b"));
+	assert_true(str_is(got.marks, "k=v\nl=\n"));
+	mutate(false);
+	buf_clear(&out);
+	detail.marks = STR_LIT("k=v"); /* lines end */
+	assert_int_equal(tool_put_detail(&out, &detail), -EINVAL);
+	detail.marks = STR_LIT("k=\1\n");
+	assert_int_equal(tool_put_detail(&out, &detail), -EINVAL);
+	detail = (struct tool_detail){ .mode = 010000 };
+	assert_int_equal(tool_put_detail(&out, &detail), -EINVAL);
+}
+
 static void test_ends(void **state)
 {
 	struct tool_failed failed = { .error = TOOL_EDIT_MANY,
@@ -328,6 +358,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_entry, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_detail, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_texts, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_events_and_items, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_ends, setup, teardown),
