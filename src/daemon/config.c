@@ -44,6 +44,7 @@ static const struct setting {
 	TEXT(trusted_proxies, "", "addresses and networks whose X-Forwarded-* headers count"),
 	TEXT(preview_domain, "cay.localhost",
 	     "previews are at PORT-ID.<this>; may be https://NAME[:PORT] behind a proxy"),
+	TEXT(egress_ca_file, "", "certificates brokered requests trust besides the system's"),
 	TEXT(default_template, "base", "the template whose pool is filled from the start"),
 	TEXT(dns_upstream, "",
 	     "DNS servers for sandboxes' names, IP[:PORT] ...; empty: those of /etc/resolv.conf"),

@@ -19,6 +19,7 @@ struct config {
 	char tls_key[CONFIG_TEXT_MAX];
 	char listen_redirect[CONFIG_TEXT_MAX];
 	char trusted_proxies[CONFIG_TEXT_MAX];
+	char egress_ca_file[CONFIG_TEXT_MAX];
 	char preview_domain[CONFIG_TEXT_MAX];
 	char default_template[CONFIG_TEXT_MAX];
 	char dns_upstream[CONFIG_TEXT_MAX];

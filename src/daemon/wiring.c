@@ -13,6 +13,7 @@
 #include "daemon/state.h"
 #include "face/e2b/e2b.h"
 #include "engine/driver.h"
+#include "face/broker/broker.h"
 #include "face/egress/egress.h"
 #include "face/preview/preview.h"
 #include "face/rest/rest.h"
@@ -38,6 +39,7 @@ struct wiring {
 	struct preview_face *preview;
 	struct dispatch dispatch;
 	struct egress_face *egress;
+	struct broker *broker;
 	struct http_server *server;
 	struct secure *secure; /* NULL: no TLS */
 	struct loop_timer *ready_timer;
@@ -98,8 +100,12 @@ static void on_network(void *arg, const struct engine_network *network)
 static int open_egress(struct wiring *wiring, struct err *err)
 {
 	struct egress_config config = { .loop = wiring->loop,
-					.dns_upstream = wiring->config->dns_upstream };
+					.dns_upstream = wiring->config->dns_upstream,
+					.intercept = broker_intercept };
 
+	if (broker_new(wiring->loop, wiring->config->egress_ca_file, &wiring->broker, err) < 0)
+		return -1;
+	config.intercept_arg = wiring->broker;
 	return egress_new(&config, &wiring->egress, err);
 }
 
@@ -113,6 +119,8 @@ static int open_service(struct wiring *wiring, struct err *err)
 		.agent_path = c->agent,
 		.tools_path = c->tools,
 		.vault_key = getenv("CAY_VAULT_KEY"),
+		.authority_new = broker_authority_new,
+		.authority_certificate = broker_authority_certificate,
 		.file_ops_per_sandbox = (uint32_t)c->file_ops_per_sandbox,
 		.default_template = c->default_template,
 		.pool_enabled = c->pool && c->pool_max > 0,
@@ -162,6 +170,7 @@ static int open_service(struct wiring *wiring, struct err *err)
 	if (service_open(&config, &wiring->service, err) < 0)
 		return -1;
 	egress_set_service(wiring->egress, wiring->service);
+	broker_set_service(wiring->broker, wiring->service);
 	return 0;
 }
 
@@ -275,6 +284,7 @@ void wiring_free(struct wiring *wiring)
 	secure_free(wiring->secure);
 	preview_free(wiring->preview);
 	egress_stop(wiring->egress);
+	broker_free(wiring->broker);
 	service_close(wiring->service);
 	http_poster_free(wiring->poster);
 	rest_free(wiring->rest);

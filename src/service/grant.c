@@ -308,6 +308,13 @@ static int put_value(const struct service *service, const struct grant *g, struc
 	return r;
 }
 
+/* Programs that look elsewhere by themselves are shown the sandbox's trust store. */
+#define TRUST_STORE "/etc/ssl/certs/ca-certificates.crt"
+#define TRUST_ENV_COUNT 5
+static const char trust_env[] = "SSL_CERT_FILE=" TRUST_STORE "\0REQUESTS_CA_BUNDLE=" TRUST_STORE
+				"\0CURL_CA_BUNDLE=" TRUST_STORE "\0GIT_SSL_CAINFO=" TRUST_STORE
+				"\0NODE_EXTRA_CA_CERTS=/usr/local/share/ca-certificates/cay.crt\0";
+
 int grants_env(const struct sandbox *sandbox, struct pairs *ret, struct err *err)
 {
 	const struct grants *grants = sandbox->attrs.grants;
@@ -329,6 +336,10 @@ int grants_env(const struct sandbox *sandbox, struct pairs *ret, struct err *err
 		if (r == 0)
 			r = buf_putc(&out, '\0');
 		ret->count++;
+	}
+	if (r == 0 && broker_any(grants) && sandbox->service->config.authority_new) {
+		r = buf_append(&out, trust_env, sizeof(trust_env) - 1);
+		ret->count += TRUST_ENV_COUNT;
 	}
 	if (r == 0 && ret->count) {
 		ret->n = (uint32_t)buf_len(&out);

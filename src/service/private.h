@@ -501,6 +501,10 @@ int grants_load(struct service *service, struct err *err) _must_check_;
 int grants_save(struct sandbox *sandbox) _must_check_; /* unless it is */
 void grants_forget(struct sandbox *sandbox);
 bool hosts_have(const char *list, struct str host);
+/* broker.c */
+bool broker_any(const struct grants *grants);
+bool broker_due(const struct sandbox *sandbox); /* nothing may run before its authority is in */
+void broker_install(struct sandbox *sandbox);	/* then ready_there() */
 /* NAME=value of each, for new processes; ret is for grants_env_wipe(). */
 int grants_env(const struct sandbox *sandbox, struct pairs *ret, struct err *err) _must_check_;
 void grants_env_wipe(struct pairs *env);

@@ -87,8 +87,9 @@ struct grants {
 	struct grant list[SECRETS_PER_SANDBOX];
 	size_t count;
 	bool saved;
-	struct scrub *scrub; /* NULL: to be made */
-	uint32_t scrub_of;   /* the vault's generation it was made of */
+	bool installed, installing; /* its authority, in the sandbox's trust store */
+	struct scrub *scrub;	    /* NULL: to be made */
+	uint32_t scrub_of;	    /* the vault's generation it was made of */
 };
 
 /* Reads `secrets` of a create or a change: names, or {name, as, env, hosts}. old: what it had. */
@@ -98,6 +99,22 @@ int grants_read(struct service *service, const struct json *array, const char *o
 struct grants *grants_copy(const struct grants *from); /* for another sandbox; NULL: no memory */
 void grants_free(struct grants *grants);	       /* NULL is fine */
 void grants_write(const struct grants *grants, struct json_writer *w, const char *key);
+
+/* ---- brokering, for the proxy ---- */
+
+#define SECRET_AUTHORITY_BYTES 4096 /* of service_config's authority functions */
+
+/* Whether a placeholder of this sandbox is for this host, a name in lower case. */
+bool broker_has(const struct sandbox *sandbox, struct str host, uint16_t port);
+/* Appends text with values in the place of placeholders for this host. 1: there were some, 0: none,
+ * or -errno. out holds secrets then. */
+int broker_replace(const struct sandbox *sandbox, struct str host, uint16_t port, struct str text,
+		   struct buf *out) _must_check_;
+/* The same for what is base64 of it: credentials of HTTP's Basic. */
+int broker_replace_basic(const struct sandbox *sandbox, struct str host, uint16_t port,
+			 struct str base64, struct buf *out) _must_check_;
+/* Key and certificate of the sandbox's own authority, made on first use: secret. */
+int broker_authority(struct sandbox *sandbox, char saved[SECRET_AUTHORITY_BYTES]) _must_check_;
 
 /* What its output is scrubbed with; NULL: nothing. Good until the loop turns. */
 struct scrub *sandbox_scrub(const struct sandbox *sandbox);

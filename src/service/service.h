@@ -28,6 +28,10 @@ struct service_config {
 	const char *template_dir;
 	const char *agent_path;
 	const char *tools_path;
+	/* A certificate authority as text, with its key, and its certificate alone; each at most
+	 * SECRET_AUTHORITY_BYTES. NULL: nothing is brokered. */
+	int (*authority_new)(const char *name, char *saved);
+	int (*authority_certificate)(const char *saved, char *certificate);
 	const char *vault_key; /* hexadecimal; NULL or "": <state_dir>/vault.key */
 	const struct engine_driver *engines[SERVICE_ENGINES_MAX]; /* the first is the default */
 	const char *build_engine; /* name of the engine whose handle build gets */

@@ -30,6 +30,14 @@
 #define ANSWER_MAX 2048
 
 static void on_in(void *arg, int events, int error);
+
+/* Some clients take their time between connecting and the first byte: git reads all certificates.
+ */
+static bool is_web(uint16_t port)
+{
+	return port == 443 || port == 80 || port == 8443 || port == 8080;
+}
+
 static void on_out(void *arg, int events, int error);
 
 static void relay_time(struct relay *relay, int64_t ms)
@@ -476,8 +484,7 @@ static void accept_one(struct egress_face *face, int fd, uint32_t from)
 		relay_reset(relay);
 		return;
 	}
-	relay_time(relay,
-		   relay->ask.port == 443 || relay->ask.port == 80 ? LISTEN_WEB_MS : LISTEN_MS);
+	relay_time(relay, is_web(relay->ask.port) ? LISTEN_WEB_MS : LISTEN_MS);
 }
 
 void proxy_on_connection(void *arg, int events, int error)

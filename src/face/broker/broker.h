@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Requests with brokered secrets. A TLS connection of a sandbox to a host one of its placeholders
+ * is for is opened up with the sandbox's own authority: one request is read, placeholders in its
+ * header are replaced by values, and it is sent on to the real host, whose certificate is checked.
+ * All other connections pass untouched.
+ */
+#ifndef CAY_FACE_BROKER_BROKER_H
+#define CAY_FACE_BROKER_BROKER_H
+
+#include "base/err.h"
+#include "net/loop.h"
+#include "service/egress.h"
+
+struct broker;
+
+/* ca_path: certificates to trust besides the system's; "": none. */
+int broker_new(struct loop *loop, const char *ca_path, struct broker **ret,
+	       struct err *err) _must_check_;
+void broker_set_service(struct broker *broker, struct service *service);
+void broker_free(struct broker *broker); /* NULL is fine */
+
+/* An egress_intercept_fn; arg is the struct broker. */
+int broker_intercept(void *arg, struct sandbox *sandbox, const struct egress_ask *ask,
+		     const struct egress_verdict *verdict, int fd, struct str read);
+
+/* For struct service_config. */
+int broker_authority_new(const char *name, char *saved);
+int broker_authority_certificate(const char *saved, char *certificate);
+
+#endif
