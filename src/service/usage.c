@@ -15,6 +15,8 @@
 #define ROWS_MAX 16384 /* when the store cannot be written: the oldest is lost, and logged */
 #define ALIVE_TICKS 10
 #define EXPIRE_TICKS 3600
+#define MEASURE_TICKS 10
+#define MEASURE_MS 90000 /* of a pause, in which its disk is looked at again */
 
 /* One interval on its way to the store; its texts stand in it. */
 struct usage_row {
@@ -107,14 +109,16 @@ static void on_paused_stat(void *arg, const struct engine_stat *stat, const stru
 	slot_handle handle = call->sandbox;
 	struct service *service = call_end(call);
 	struct sandbox *sandbox = service ? sandbox_get(service, handle) : NULL;
+	int64_t before;
 
 	if (!sandbox || sandbox->metered != STORE_USAGE_PAUSED)
 		return;
+	before = sandbox->metered_disk_bytes;
 	if (sandbox->from) /* hibernated: all there is of it */
 		sandbox->metered_disk_bytes = (int64_t)sandbox->from->size_bytes;
 	else if (!err)
 		sandbox->metered_disk_bytes = (int64_t)stat->disk_bytes;
-	if (sandbox->metered_disk_bytes)
+	if (sandbox->metered_disk_bytes != before)
 		queue(sandbox, 0);
 }
 
@@ -129,6 +133,20 @@ static void measure(struct sandbox *sandbox)
 	if (call &&
 	    engine->driver->stat(engine->engine, sandbox->id, on_paused_stat, call, &err) < 0)
 		(void)call_end(call);
+}
+
+/* A filesystem counts what was written shortly before only when it has written it out itself;
+ * nothing is written while it is paused, so the later figure holds for all of the interval. */
+static void measure_again(struct service *service)
+{
+	int64_t now_ms = time_boot_ms();
+	struct sandbox *sandbox;
+	uint32_t cursor = 0;
+
+	while ((sandbox = slot_next(&service->sandboxes, &cursor)))
+		if (sandbox->metered == STORE_USAGE_PAUSED && !sandbox->from &&
+		    now_ms - sandbox->metered_boot_ms < MEASURE_MS)
+			measure(sandbox);
 }
 
 /* Where an interval that ends now ends: clocks that were set meanwhile do not matter. */
@@ -267,6 +285,8 @@ void usage_tick(struct service *service)
 	for (size_t i = 0; i < service->engine_count; i++)
 		if (service->engines[i].lost || !service->engines[i].listed)
 			return; /* nobody knows who lives */
+	if (service->ticks % MEASURE_TICKS == 5)
+		measure_again(service);
 	service->alive_ms = time_real_ms();
 	if (service->metered_count && service->ticks % ALIVE_TICKS == 0 &&
 	    reboot_save_alive(service) < 0)
