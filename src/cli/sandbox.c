@@ -58,7 +58,9 @@ static int ls_row(void *arg, const struct json *item)
 	if (seconds_until(item, "created_at", &seconds))
 		style_span(span, -seconds);
 	table_put(table, str_of(span), STYLE_PLAIN);
-	if (!seconds_until(item, "expires_at", &seconds))
+	if (str_is(state, "paused")) /* its clocks stand */
+		table_put(table, STR_LIT("-"), STYLE_DIM);
+	else if (!seconds_until(item, "expires_at", &seconds))
 		table_put(table, STR_LIT("never"), STYLE_DIM);
 	else {
 		style_span(span, seconds);

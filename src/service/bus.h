@@ -22,6 +22,7 @@
 	X(PROCESS_ENDED, "process.ended")               \
 	X(SNAPSHOT_CREATED, "snapshot.created")         \
 	X(SNAPSHOT_DELETED, "snapshot.deleted")         \
+	X(SNAPSHOT_DEADLINE, "snapshot.deadline")       \
 	X(WEBHOOK_DISABLED, "webhook.disabled")         \
 	X(PORT_OPENED, "port.opened")                   \
 	X(PORT_CLOSED, "port.closed")                   \

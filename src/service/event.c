@@ -10,7 +10,8 @@ static_assert((int)EVENT_SANDBOX_PROVISIONING == (int)SANDBOX_PROVISIONING &&
 		      (int)EVENT_SANDBOX_ERROR == (int)SANDBOX_ERROR,
 	      "the events of states stand in the order of the states");
 
-#define WARN_MS 30000 /* before the end; of short timeouts their last tenth */
+#define WARN_MS 30000		  /* before the end; of short timeouts their last tenth */
+#define SNAPSHOT_WARN_MIN_MS 1500 /* they are looked at every second */
 
 struct json_writer event_begin(const struct sandbox *sandbox)
 {
@@ -41,16 +42,15 @@ void event_send(const struct sandbox *sandbox, enum event_type type, struct json
 }
 
 /* The sandbox may be gone: then its workspace is not known any more. */
-void event_snapshot(const struct snapshot *snapshot, bool created)
+static void send_snapshot(const struct snapshot *snapshot, const char *type, int64_t remaining_ms)
 {
 	struct service *service = snapshot->service;
 	const struct sandbox *sandbox = map_get(&service->by_id, str_of(snapshot->sandbox_id));
-	struct event event = {
-		.type = event_names[created ? EVENT_SNAPSHOT_CREATED : EVENT_SNAPSHOT_DELETED],
-		.sandbox_id = snapshot->sandbox_id,
-		.owner = snapshot->owner,
-		.external_workspace_id = sandbox ? sandbox->attrs.external_workspace_id : NULL
-	};
+	struct event event = { .type = type,
+			       .sandbox_id = snapshot->sandbox_id,
+			       .owner = snapshot->owner,
+			       .external_workspace_id =
+				       sandbox ? sandbox->attrs.external_workspace_id : NULL };
 	struct json_writer w;
 
 	if (snapshot->kind != SNAPSHOT_USER || !service->bus)
@@ -60,6 +60,10 @@ void event_snapshot(const struct snapshot *snapshot, bool created)
 	json_begin_object(&w, NULL);
 	json_put_text(&w, "snapshot_id", snapshot->id);
 	json_put_int(&w, "size_bytes", (int64_t)snapshot->size_bytes);
+	if (remaining_ms >= 0) {
+		json_put_int(&w, "remaining_ms", remaining_ms);
+		json_put_time(&w, "expires_at", snapshot->expires_ms);
+	}
 	json_end_object(&w);
 	if (json_writer_end(&w) < 0)
 		return;
@@ -75,6 +79,23 @@ static void write_pause(const struct sandbox *sandbox, struct json_writer *w)
 	json_put_bool(w, "memory_preserved", kept);
 	if (!kept && sandbox->last_error)
 		json_put_text(w, "message", sandbox->last_error);
+}
+
+void event_snapshot(const struct snapshot *snapshot, bool created)
+{
+	send_snapshot(snapshot,
+		      event_names[created ? EVENT_SNAPSHOT_CREATED : EVENT_SNAPSHOT_DELETED], -1);
+}
+
+void event_snapshot_deadline(struct snapshot *snapshot, int64_t now_ms)
+{
+	int64_t left_ms = snapshot->expires_ms - now_ms;
+	int64_t life_ms = snapshot->expires_ms - snapshot->created_ms;
+
+	if (snapshot->warned || left_ms > MIN(MAX(life_ms / 10, SNAPSHOT_WARN_MIN_MS), WARN_MS))
+		return;
+	snapshot->warned = true;
+	send_snapshot(snapshot, event_names[EVENT_SNAPSHOT_DEADLINE], MAX(left_ms, 0));
 }
 
 void event_state(const struct sandbox *sandbox, const char *previous)

@@ -357,6 +357,8 @@ struct event_process {
 struct snapshot;
 struct json_writer event_begin(const struct sandbox *sandbox);
 void event_send(const struct sandbox *sandbox, enum event_type type, struct json_writer *w);
+void event_snapshot_deadline(struct snapshot *snapshot,
+			     int64_t now_ms); /* warns once, when it is near */
 void event_snapshot(const struct snapshot *snapshot, bool created);
 void event_state(const struct sandbox *sandbox, const char *previous);
 void event_process_started(const struct sandbox *sandbox, const struct event_process *process);

@@ -347,7 +347,9 @@ void snapshot_tick(struct service *service)
 		next = s->next;
 		if (s->state == SNAPSHOT_DELETING && s->retry_ms <= boot_ms)
 			snapshot_sweep(s);
-		else if (s->kind == SNAPSHOT_USER && s->expires_ms && s->expires_ms <= wall_ms)
+		else if (s->kind == SNAPSHOT_USER && s->expires_ms && s->state == SNAPSHOT_READY)
+			event_snapshot_deadline(s, wall_ms);
+		if (s->kind == SNAPSHOT_USER && s->expires_ms && s->expires_ms <= wall_ms)
 			snapshot_discard(s);
 	}
 }

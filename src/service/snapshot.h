@@ -35,6 +35,7 @@ struct snapshot {
 	bool deleting;	/* the engine's delete is under way */
 	bool unseen;	/* not yet named by the engine's running list */
 	bool listed;	/* named by it */
+	bool warned;	/* that it ends soon */
 	bool of_reboot; /* the files of a sandbox that ran when the host ended */
 	bool last_use;	/* whoever is made from it next may have it */
 	bool memory;	/* its processes are in it */

@@ -102,6 +102,22 @@ static void test_warning(void **state)
 	request_drop(&req);
 }
 
+static void test_snapshot_warning(void **state)
+{
+	struct request req;
+
+	(void)state;
+	listen_to(&req, world.admin, "/v1/events?type=snapshot.deadline,snapshot.deleted", NULL);
+	new_sandbox("{}");
+	expect_status(post("/snapshots", "{}"), 201);
+	expect_status(post("/snapshots", "{\"expires_in_sec\":1}"), 201);
+	(void)request_until(&req, "event: snapshot.deadline");
+	(void)request_until(&req, "\"remaining_ms\":");
+	(void)request_until(&req, "event: snapshot.deleted");
+	assert_int_equal(count(req.bytes, "event: snapshot.deadline"), 1);
+	request_drop(&req);
+}
+
 static void test_pause_and_snapshots(void **state)
 {
 	struct answer *a;
@@ -447,6 +463,7 @@ int main(void)
 		TEST(test_ends_across_restarts),
 		TEST(test_deaths_and_windows),
 		TEST(test_warning),
+		TEST(test_snapshot_warning),
 		TEST(test_pause_and_snapshots),
 		cmocka_unit_test_setup_teardown(test_pool, world_setup_pool, world_teardown),
 		TEST(test_owners),

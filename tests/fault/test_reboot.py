@@ -2,17 +2,21 @@
 """The host is restarted (lib/reboot.py): every sandbox is what the documentation says, and nobody pays for the night."""
 
 import datetime
+import os
 import sqlite3
 import time
 
 import pytest
 
-from lib import census, tree
+from lib import census, janitor, pool, tree
+from lib.client import ApiError
 from lib.commands import wait_for
 from lib.daemon import Daemon
-from lib.reboot import reboot
+from lib.direct import SNAPSHOT_DELETE, SNAPSHOT_LIST, Warden
+from lib.reboot import kill_daemons, mark_slots, reboot, set_wall_clock, thaw
 
 OFF_SEC = 3 * 3600
+FAULTS = tree.SOURCE / os.environ.get("CAY_BUILD_FAULTS", "build-faults")
 
 
 @pytest.fixture
@@ -127,3 +131,63 @@ def alive_is_recorded(own):
     with sqlite3.connect(f"file:{own.state}/cay.db?mode=ro", uri=True) as db:
         names = {name for (name,) in db.execute("SELECT name FROM meta")}
     return {"alive_ms", "boot_id"} <= names
+
+
+def gone(api, sandbox):
+    try:
+        api.get(sandbox)
+    except ApiError as error:
+        return error.status == 404
+    return False
+
+
+def test_deadlines_without_a_daemon_and_with_another_wall_clock(own):
+    """They pass on the boot clock, whoever looks: due ones are done by the next daemon, the others are as far away."""
+    api = own.client
+    later = made(api, "later", timeout_sec=600)
+    ends = {end: made(api, end, timeout_sec=2, on_timeout=end) for end in ("pause", "hibernate", "destroy")}
+    kill_daemons(own)
+    time.sleep(2.2)
+    set_wall_clock(own, OFF_SEC)
+    own.up()
+    api = own.wait_ready(20)
+    assert wait_for(lambda: gone(api, ends["destroy"]), 20)
+    assert wait_paused(api, ends["pause"])["pause_kind"] == "freeze"
+    assert wait_paused(api, ends["hibernate"])["pause_kind"] == "hibernate"
+    row = api.get(later)
+    assert row["state"] == "running" and 300 < left_sec(row) <= 600, row
+    for end in ("pause", "hibernate"):
+        post(api, ends[end], "resume", timeout_sec=600)
+        assert word(api, ends[end]) == end
+    for row in api.list():
+        api.delete(row["id"])
+
+
+@pytest.mark.parametrize("step", ["described", "named", "moved"])
+def test_killed_while_saving_the_files(step):
+    """The warden of the next boot dies in the middle of it; the one after has the files all the same."""
+    if not os.access(tree.program("cay-warden", FAULTS), os.X_OK):
+        pytest.skip(f"needs {FAULTS} (-Dfaults=true)")
+    with Warden(build=FAULTS) as warden:
+        sandbox = warden.create()["id"]
+        warden.exec(sandbox, "echo kept > /workspace/word").ok()
+        warden.agents.clear()
+        warden.sock.close()
+        warden.process.kill()
+        warden.process.wait()
+        for _ in range(3):
+            janitor.kill_groups(warden.state)
+            thaw(warden.state)
+        janitor.sweep_instance(warden.state)
+        mark_slots(warden.state)
+        warden.env["CAY_WARDEN_FAULT"] = f"salvage.{step}"
+        with pytest.raises(RuntimeError):
+            warden.start()
+        del warden.env["CAY_WARDEN_FAULT"]
+        warden.retry_start()
+        assert warden.names() == [] and warden.names(SNAPSHOT_LIST) == [f"r-{sandbox}"]
+        assert pool.snapshots(warden) == {f"r-{sandbox}"}
+        copy = warden.create(snapshot=f"r-{sandbox}")["id"]
+        assert warden.exec(copy, "cat /workspace/word").stdout == "kept\n"
+        warden.call(SNAPSHOT_DELETE, snapshot=f"r-{sandbox}")
+        assert pool.snapshots(warden) == set()

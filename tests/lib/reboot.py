@@ -33,7 +33,8 @@ def thaw(state):
                             pass
 
 
-def power_off(daemon):
+def kill_daemons(daemon):
+    """At once, the supervisor too; sandboxes live on."""
     if daemon.client:
         daemon.client.close()
     until = time.monotonic() + 20 * tree.SLACK
@@ -44,6 +45,10 @@ def power_off(daemon):
             break
         assert time.monotonic() < until, f"does not die: {daemon.pids()}"
         time.sleep(0.01)
+
+
+def power_off(daemon):
+    kill_daemons(daemon)
     # A process that was to die, frozen or not, runs no step of its own any more.
     for _ in range(3):
         janitor.kill_groups(daemon.state)
@@ -51,18 +56,29 @@ def power_off(daemon):
     janitor.sweep_instance(daemon.state)
 
 
-def another_boot(daemon, off_sec=0):
-    with open(f"{daemon.state}/warden.slots", "r+b") as f:
-        f.seek(BOOT_AT)
-        f.write(OTHER_BOOT.encode().ljust(BOOT_SIZE, b"\0"))
-    off_ms = int(off_sec * 1000)
+def set_wall_clock(daemon, forward_sec):
+    """As if it had been set forward while the daemon was not there: all that was written down lies further back."""
+    ms = int(forward_sec * 1000)
     with sqlite3.connect(f"{daemon.state}/cay.db") as db:
         for table, columns in TIMES.items():
             for column in columns:
-                db.execute(f"UPDATE {table} SET {column}={column}-? WHERE {column}>0", (off_ms,))
+                db.execute(f"UPDATE {table} SET {column}={column}-? WHERE {column}>0", (ms,))
+        db.execute("UPDATE meta SET value=CAST(value AS INTEGER)-? WHERE name='alive_ms'", (ms,))
+
+
+def mark_slots(state):
+    """The warden's table is of another boot."""
+    with open(f"{state}/warden.slots", "r+b") as f:
+        f.seek(BOOT_AT)
+        f.write(OTHER_BOOT.encode().ljust(BOOT_SIZE, b"\0"))
+
+
+def another_boot(daemon, off_sec=0):
+    mark_slots(daemon.state)
+    set_wall_clock(daemon, off_sec)
+    with sqlite3.connect(f"{daemon.state}/cay.db") as db:
         db.execute("UPDATE sandboxes SET clock=?", (OTHER_BOOT,))
         db.execute("UPDATE meta SET value=? WHERE name='boot_id'", (OTHER_BOOT,))
-        db.execute("UPDATE meta SET value=CAST(value AS INTEGER)-? WHERE name='alive_ms'", (off_ms,))
 
 
 def reboot(daemon, off_sec=0):

@@ -485,7 +485,8 @@ const struct field sandbox_usage_answer[] = { STRING("sandbox_id", NULL),
 const struct field event_answer[] = {
 	INTEGER("id", "grows; pass it as after, or Last-Event-ID, to go on behind it"),
 	STRING("type", "sandbox.STATE, sandbox.deadline, process.started, process.ended, "
-		       "snapshot.created, snapshot.deleted, webhook.disabled, port.opened, "
+		       "snapshot.created, snapshot.deleted, snapshot.deadline, webhook.disabled, "
+		       "port.opened, "
 		       "port.closed, preview.created, preview.deleted"),
 	{ .name = "at", .type = FIELD_TIME },
 	STRING("sandbox_id", NULL),
