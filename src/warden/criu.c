@@ -198,7 +198,7 @@ static _noreturn_ void child(struct criu_run *run, int room_fd, int log_fd)
 	} argv = { .in = run->args },
 	  envp = { .in = run->pid ? env : (const char *const[]){ env[0], NULL } };
 	sigset_t none;
-	int r = 0;
+	int in_fd, r = 0;
 
 	if (!run->outlives_us)
 		(void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
@@ -210,8 +210,12 @@ static _noreturn_ void child(struct criu_run *run, int room_fd, int log_fd)
 		r = enter_namespaces(run);
 	if (r >= 0)
 		r = enter_room(run, room_fd);
-	/* The lock of the state directory: no other warden begins before it has ended. */
-	if (r < 0 || dup2(w->lock_fd, 0) < 0 || dup2(log_fd, 1) < 0 || dup2(log_fd, 2) < 0) {
+	/*
+	 * The lock of the state directory: no other warden begins before it has ended. Not where
+	 * it makes processes: those that it leaves half made would hold it.
+	 */
+	in_fd = run->outlives_us ? w->lock_fd : open("/dev/null", O_RDONLY | O_CLOEXEC);
+	if (r < 0 || dup2(in_fd, 0) < 0 || dup2(log_fd, 1) < 0 || dup2(log_fd, 2) < 0) {
 		(void)dprintf(log_fd, "Error (room): %s\n", strerror(r < 0 ? -r : errno));
 		_exit(126);
 	}
