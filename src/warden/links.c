@@ -192,6 +192,8 @@ static int open_links(struct warden *w, const char *range)
 			  range);
 		return -EADDRINUSE;
 	}
+	if (r >= 0 && !ours)
+		r = nft_remove(w->links.nft_fd, w->links.table); /* of one that was killed */
 	if (r >= 0 && ours) {
 		r = install(w);
 		w->links.installed = r >= 0;

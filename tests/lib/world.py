@@ -51,9 +51,12 @@ def _setns(fd):
 
 
 class World:
+    made = 0
+
     def __init__(self):
-        self.host = f"cayt-h{os.getpid()}"
-        self.world = f"cayt-w{os.getpid()}"
+        World.made += 1
+        self.host = f"cayt-h{os.getpid()}-{World.made}"
+        self.world = f"cayt-w{os.getpid()}-{World.made}"
         self.dir = pathlib.Path(tempfile.mkdtemp(prefix="cay-world-", dir="/var/tmp"))
         self.server = None
         self.home_fd = os.open("/proc/self/ns/net", os.O_RDONLY)

@@ -8,6 +8,7 @@ notice.
 
 import os
 import re
+import socket
 import subprocess
 
 from lib import census
@@ -262,6 +263,21 @@ def network_none(box):
         .split() in (["lo"], ["lo", "lo"])
     routes = box.sh("tail -n +2 /proc/net/route")
     assert routes.strip() == "", routes
+
+
+def host_service(box):
+    """A service of the host on all of its addresses, from a sandbox with a link: never reached."""
+    server = socket.create_server(("0.0.0.0", 0))
+    try:
+        with box.client.sandbox(network=1, memory_mb=256, disk_size_mb=64) as linked:
+            code = ("import socket, sys; gateway = [l.split()[2] for l in open('/proc/net/route') if l.split()[1] == "
+                    "'00000000'][0]; address = socket.inet_ntoa(bytes.fromhex(gateway)[::-1])\n"
+                    "try: socket.create_connection((address, int(sys.argv[1])), 20); print('open')\n"
+                    "except OSError as error: print(error)")
+            said = linked.exec(["python3", "-c", code, str(server.getsockname()[1])]).stdout
+    finally:
+        server.close()
+    assert "refused" in said, said
 
 
 def mount_flags(box):

@@ -32,6 +32,7 @@ MATTERS = [
     ("cpu", [lambda box: attacks.cpu_limit(box, 1)]),
     ("disk", [lambda box: attacks.disk_limit(box, 64)]),
     ("netns", [attacks.network_none]),
+    ("egress", [attacks.host_service]),
     ("idmap", [attacks.idmapped_root]),
     ("sockets", [attacks.socket_families]),
     ("ptsmax", [attacks.pty_limit]),

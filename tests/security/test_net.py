@@ -545,6 +545,18 @@ def test_NET_16_killed(net, name):
         daemon.forgive()
 
 
+def test_NET_16_nothing_stays_of_a_killed_warden():
+    """Killed after its last sandbox had ended: the next one clears the rules away."""
+    with World() as outside, Daemon(env={"CAY_DNS_UPSTREAM": world.DNS}) as daemon:
+        outside.daemon = daemon
+        with open_box(outside):
+            assert "cay" in subprocess.run(["nft", "list", "tables"], capture_output=True, text=True).stdout
+        wait(lambda: not re.search(r"cay\d+-", subprocess.run(["ip", "-o", "link"], capture_output=True, text=True).stdout))
+        daemon.kill("cay-warden")
+        wait(lambda: "cay" not in subprocess.run(["nft", "list", "tables"], capture_output=True, text=True).stdout)
+        daemon.wait_ready(30)
+
+
 def test_NET_16_rules_survive_a_flush(net, box):
     """Somebody reloads the host's firewall."""
     check_policy(box)

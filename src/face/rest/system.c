@@ -136,8 +136,8 @@ static void write_counters(struct buf *out, const struct service_counters *c)
 		ROW(creates_cold), ROW(creates_pool),  ROW(creates_failed), ROW(destroys),
 		ROW(pool_hits),	   ROW(pool_misses),   ROW(pool_fills),	    ROW(pool_fill_failures),
 		ROW(execs),	   ROW(exec_refusals), ROW(processes),	    ROW(window_runs),
-		ROW(file_ops),	   ROW(deaths_oom),    ROW(deaths_crash),   ROW(deaths_lost),
-		ROW(timeouts),	   ROW(idle_timeouts),
+		ROW(file_ops),	   ROW(egress_denied), ROW(deaths_oom),	    ROW(deaths_crash),
+		ROW(deaths_lost),  ROW(timeouts),      ROW(idle_timeouts),
 #undef ROW
 	};
 
