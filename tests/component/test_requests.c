@@ -96,7 +96,6 @@ static void test_wrong_bodies_of_create(void **state)
 		{ "{\"initializers\":[{}]}", "initializers", 422 },
 		{ "{\"on_timeout\":\"nap\"}", "on_timeout", 400 },
 		{ "{\"auto_resume\":1}", "auto_resume", 400 },
-		{ "{\"retain_on_failure\":true}", "retain_on_failure", 422 },
 		{ "{\"cpu_count\":1,\"cpu_count\":2}", "cpu_count", 400 },
 		{ "[]", "object", 400 },
 		{ "{", "", 400 },
