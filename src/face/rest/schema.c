@@ -417,6 +417,8 @@ const struct field template_answer[] = { STRING("id", NULL),
 					 MAYBE("workdir", STR, NULL),
 					 MAYBE("user", STR, NULL),
 					 STRING("shell", NULL),
+					 MAYBE("preview_port", INT,
+					       "public from the start; null: none"),
 					 { .name = "env", .type = FIELD_MAP },
 					 { .type = FIELD_END } };
 const struct field template_list_answer[] = { LIST_OF(template_answer), { .type = FIELD_END } };
