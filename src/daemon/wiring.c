@@ -186,6 +186,7 @@ static int open_secure(struct wiring *wiring, struct err *err)
 
 static int open_front(struct wiring *wiring, int listen_fd, int redirect_fd, struct err *err)
 {
+	static const uint16_t e2b_ports[] = { E2B_ENVD_PORT, E2B_CODE_PORT, 0 };
 	struct rest_config config = { .service = wiring->service,
 				      .allowed_hosts = wiring->config->allowed_hosts,
 				      .port = state_url_port(str_of(wiring->url)),
@@ -195,7 +196,7 @@ static int open_front(struct wiring *wiring, int listen_fd, int redirect_fd, str
 					  .service = wiring->service,
 					  .domain = wiring->previews.domain,
 					  .suffix = wiring->previews.suffix,
-					  .foreign_port = E2B_ENVD_PORT,
+					  .foreign_ports = e2b_ports,
 					  .allowed_hosts = wiring->config->allowed_hosts };
 	struct e2b_config e2b = { .service = wiring->service,
 				  .allowed_hosts = config.allowed_hosts,

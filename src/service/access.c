@@ -56,21 +56,29 @@ struct key *access_owner(const struct sandbox *sandbox)
 	return auth_by_id(sandbox->service, sandbox->attrs.owner);
 }
 
-void access_token(const struct sandbox *sandbox, char ret[ACCESS_TOKEN_SIZE])
+static void derive(const struct sandbox *sandbox, struct str context, char ret[ACCESS_TOKEN_SIZE])
 {
-	static const char context[] = "cay sandbox access v1:";
 	const struct service *service = sandbox->service;
 	uint8_t bytes[TOKEN_BYTES];
 	crypto_generichash_state state;
 
 	(void)crypto_generichash_init(&state, service->access_secret,
 				      sizeof(service->access_secret), sizeof(bytes));
-	(void)crypto_generichash_update(&state, (const unsigned char *)context,
-					sizeof(context) - 1);
+	(void)crypto_generichash_update(&state, (const unsigned char *)context.p, context.n);
 	(void)crypto_generichash_update(&state, (const unsigned char *)sandbox->id,
 					strlen(sandbox->id));
 	(void)crypto_generichash_final(&state, bytes, sizeof(bytes));
 	str_hex(ret, bytes, sizeof(bytes));
+}
+
+void access_token(const struct sandbox *sandbox, char ret[ACCESS_TOKEN_SIZE])
+{
+	derive(sandbox, STR_LIT("cay sandbox access v1:"), ret);
+}
+
+void access_traffic_token(const struct sandbox *sandbox, char ret[ACCESS_TOKEN_SIZE])
+{
+	derive(sandbox, STR_LIT("cay sandbox traffic v1:"), ret);
 }
 
 static bool same(struct str given, const char *wanted)
@@ -85,6 +93,14 @@ bool access_token_is(const struct sandbox *sandbox, struct str token)
 	char wanted[ACCESS_TOKEN_SIZE];
 
 	access_token(sandbox, wanted);
+	return same(token, wanted);
+}
+
+bool access_traffic_token_is(const struct sandbox *sandbox, struct str token)
+{
+	char wanted[ACCESS_TOKEN_SIZE];
+
+	access_traffic_token(sandbox, wanted);
 	return same(token, wanted);
 }
 

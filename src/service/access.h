@@ -19,6 +19,9 @@ struct key *access_owner(const struct sandbox *sandbox);
 
 void access_token(const struct sandbox *sandbox, char ret[ACCESS_TOKEN_SIZE]);
 bool access_token_is(const struct sandbox *sandbox, struct str token);
+/* A lesser one, for what listens inside: it may be handed on to whoever visits that. */
+void access_traffic_token(const struct sandbox *sandbox, char ret[ACCESS_TOKEN_SIZE]);
+bool access_traffic_token_is(const struct sandbox *sandbox, struct str token);
 
 /* One operation on one path, as the signature was made for it. */
 struct access_claim {

@@ -331,9 +331,8 @@ static void interrupt_found(struct code_job *job, struct sandbox *sandbox)
 {
 	struct err err;
 
-	if (!is_missing(job) &&
-	    process_stdin(sandbox, job->context.process_id, STR_LIT("{\"op\":\"interrupt\"}\n"),
-			  false, on_done, job, &err) < 0)
+	if (!is_missing(job) && process_stdin(sandbox, job->context.process_id, STR_LIT(INTERRUPT),
+					      false, on_done, job, &err) < 0)
 		fail_job(job, &err);
 }
 

@@ -54,6 +54,8 @@ struct code_hooks {
 int code_run(struct sandbox *sandbox, const struct code_spec *spec, const struct code_hooks *hooks,
 	     void *arg, slot_handle *ret_run, struct err *err) _must_check_;
 void code_more(struct service *service, slot_handle run);
+/* Ends the code, as Ctrl-C would. */
+void code_interrupt(struct service *service, slot_handle run);
 /* The caller has gone: no hook is called any more, the code runs on. */
 void code_leave(struct service *service, slot_handle run);
 

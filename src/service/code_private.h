@@ -6,6 +6,8 @@
 #include "service/code.h"
 #include "service/private.h"
 
+#define INTERRUPT "{\"op\":\"interrupt\"}\n"
+
 /*
  * One call on contexts. Owner: the service's table, from code_job_new() to code_job_free(); its
  * completions find it by its handle, or not any more.

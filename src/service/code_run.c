@@ -6,6 +6,7 @@
  */
 #include <errno.h>
 
+#include "base/log.h"
 #include "base/rand.h"
 #include "service/code_private.h"
 
@@ -188,10 +189,9 @@ static void on_timer(void *arg)
 	int r = -1;
 
 	if (sandbox && sandbox->link)
-		r = run->timed_out
-			    ? process_stop(sandbox, process, NULL, NULL, &err)
-			    : process_stdin(sandbox, process, STR_LIT("{\"op\":\"interrupt\"}\n"),
-					    false, NULL, NULL, &err);
+		r = run->timed_out ? process_stop(sandbox, process, NULL, NULL, &err)
+				   : process_stdin(sandbox, process, STR_LIT(INTERRUPT), false,
+						   NULL, NULL, &err);
 	run->timed_out = true;
 	if (r == 0)
 		loop_timer_set(run->timer, STOP_AFTER_MS, 0);
@@ -349,6 +349,18 @@ void code_more(struct service *service, slot_handle handle)
 	run->behind = false;
 	follow_credit(service, run->follow, run->owed);
 	run->owed = 0;
+}
+
+void code_interrupt(struct service *service, slot_handle handle)
+{
+	struct code_job *job = code_job_get(service, handle);
+	struct sandbox *sandbox = job ? sandbox_get(service, job->sandbox) : NULL;
+	struct err err;
+
+	if (sandbox && sandbox->link && job->run->follow &&
+	    process_stdin(sandbox, job->context.process_id, STR_LIT(INTERRUPT), false, NULL, NULL,
+			  &err) < 0)
+		log_debug("%s: %s", sandbox->id, err.message);
 }
 
 /* Its completions may still be on their way: it goes on, and tells nobody. */

@@ -18,7 +18,7 @@ from lib import node, tree
 HERE = pathlib.Path(__file__).parent / "e2b"
 DOCUMENT = tree.SOURCE / "docs/e2b.md"
 BEGIN, END = "<!-- methods:begin -->\n", "<!-- methods:end -->"
-RUNS = {"control": ("control.test.mjs", ""), "wire": ("wire.test.mjs", ""),
+RUNS = {"code": ("code.test.mjs", ""), "control": ("control.test.mjs", ""), "wire": ("wire.test.mjs", ""),
         "pooled": ("inside.test.mjs", "pooled"), "cold": ("inside.test.mjs", "cold"),
         "forked": ("inside.test.mjs", "forked")}
 # Parts of the SDK's classes that are not for users (private in its types), with what covers them.

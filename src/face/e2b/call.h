@@ -59,7 +59,8 @@ struct e2b_call {
 	void (*then)(struct e2b_call *call); /* when the sandbox's inside can be talked to */
 	char user[E2B_USER_MAX + 1];	     /* who acts inside; "": the engine has no users */
 	bool user_told;
-	void *data; /* of the handler, in the arena */
+	uint64_t port; /* of the sandbox */
+	void *data;    /* of the handler, in the arena */
 };
 
 /* Owner: the daemon's wiring. */

@@ -11,6 +11,7 @@
 #include "base/macro.h"
 
 #define E2B_ENVD_PORT 49983 /* of every sandbox, on its preview host or by header: envd */
+#define E2B_CODE_PORT 49999 /* likewise: the code interpreter */
 
 struct e2b;
 struct http_req;

@@ -30,11 +30,16 @@ bool envd_host_parse(struct str host, uint64_t *ret_port, struct str *ret_id)
 	return true;
 }
 
-static bool is_envd_port(const struct str *port)
+static bool is_ours(uint64_t port)
+{
+	return port == E2B_ENVD_PORT || port == E2B_CODE_PORT;
+}
+
+static bool is_our_port(struct str port)
 {
 	uint64_t number;
 
-	return port && str_to_u64(*port, UINT16_MAX, &number) == 0 && number == E2B_ENVD_PORT;
+	return str_to_u64(port, UINT16_MAX, &number) == 0 && is_ours(number);
 }
 
 /* Signed links carry neither headers nor a host: whose they are is found by their signature. */
@@ -55,7 +60,7 @@ static bool is_hosted(const struct http_req *req)
 	struct str id;
 	uint64_t port;
 
-	return envd_host_parse(req->host, &port, &id) && port == E2B_ENVD_PORT;
+	return envd_host_parse(req->host, &port, &id) && is_ours(port);
 }
 
 /* Other ports are previews; one header without the other is answered here. */
@@ -65,7 +70,7 @@ bool envd_takes(const struct http_req *req)
 	const struct str *port = http_req_header(req, "e2b-sandbox-port");
 
 	if (id && port)
-		return is_envd_port(port);
+		return is_our_port(*port);
 	return id || port || is_hosted(req) || is_signed_link(req);
 }
 
@@ -74,16 +79,16 @@ static int find_sandbox(struct e2b_call *call, struct str *ret_id)
 	const struct http_req *req = call->req;
 	const struct str *id = http_req_header(req, "e2b-sandbox-id");
 	const struct str *port = http_req_header(req, "e2b-sandbox-port");
-	uint64_t number;
 
+	call->port = E2B_ENVD_PORT;
 	if (!id != !port) {
 		e2b_answer_status(call, 400, "missing header: %s",
 				  id ? "E2b-Sandbox-Port" : "E2b-Sandbox-Id");
 		return -1;
 	}
-	if (id)
+	if (id && str_to_u64(*port, UINT16_MAX, &call->port) == 0)
 		*ret_id = *id;
-	else if (!envd_host_parse(req->host, &number, ret_id)) {
+	else if (!envd_host_parse(req->host, &call->port, ret_id)) {
 		call->sandbox = signature_find(call);
 		if (!call->sandbox)
 			e2b_answer_status(call, 401, "invalid signature");
@@ -97,6 +102,15 @@ static int find_sandbox(struct e2b_call *call, struct str *ret_id)
 
 /* ---- whether the caller may ---- */
 
+/* On contexts the code interpreter's clients send this token and no other. */
+static bool may_by_traffic(const struct e2b_call *call)
+{
+	const struct str *token = http_req_header(call->req, "e2b-traffic-access-token");
+
+	return call->port == E2B_CODE_PORT && str_starts(call->req->path, "/contexts") && token &&
+	       access_traffic_token_is(call->sandbox, *token);
+}
+
 static int check_access(struct e2b_call *call, struct err *err)
 {
 	const struct str *token = http_req_header(call->req, "x-access-token");
@@ -104,7 +118,7 @@ static int check_access(struct e2b_call *call, struct err *err)
 	call->key = access_owner(call->sandbox);
 	if (!call->key)
 		return err_set(err, ERR_UNAUTHENTICATED, UNAUTHORIZED);
-	if (token && access_token_is(call->sandbox, *token))
+	if ((token && access_token_is(call->sandbox, *token)) || may_by_traffic(call))
 		return 0;
 	if (!token && str_is(call->req->path, "/files"))
 		return signature_check(call, call->sandbox, err);
@@ -307,26 +321,34 @@ static bool is_content_type(const struct http_req *req, const char *wanted)
 	return str_eq_nocase(str_trim(media, " \t"), wanted);
 }
 
+void envd_read_body(struct e2b_call *call, void (*then)(struct e2b_call *call))
+{
+	call->then = then;
+	if (http_req_read_body(call->req, E2B_RPC_LIMIT, on_body, call) < 0)
+		e2b_answer_status(call, 500, "the body cannot be read");
+}
+
+void envd_when_ready(struct e2b_call *call, void (*then)(struct e2b_call *call))
+{
+	call->then = then;
+	when_ready(call);
+}
+
 static void rpc_handle(struct e2b_call *call, const struct rpc *rpc)
 {
 	bool unary = rpc->style == E2B_UNARY;
-	int r;
 
 	call->rpc = rpc;
 	call->style = rpc->style;
-	call->then = rpc->handle;
 	if (!is_content_type(call->req, unary ? "application/json" : "application/connect+json")) {
 		e2b_answer_status(call, 415, "the content type must be application/%s",
 				  unary ? "json" : "connect+json");
 		return;
 	}
-	if (rpc->input) {
-		when_ready(call);
-		return;
-	}
-	r = http_req_read_body(call->req, E2B_RPC_LIMIT, on_body, call);
-	if (r < 0)
-		e2b_answer_status(call, 500, "the body cannot be read");
+	if (rpc->input)
+		envd_when_ready(call, rpc->handle);
+	else
+		envd_read_body(call, rpc->handle);
 }
 
 /* ---- the plain paths ---- */
@@ -437,8 +459,7 @@ static void plain_handle(struct e2b_call *call)
 		known = true;
 		if (plains[i].method != call->req->method)
 			continue;
-		call->then = plains[i].handle;
-		when_ready(call);
+		envd_when_ready(call, plains[i].handle);
 		return;
 	}
 	e2b_answer_status(call, known ? 405 : 404, known ? "method not allowed" : "no such path");
@@ -463,6 +484,10 @@ void envd_handle(struct e2b_call *call)
 	}
 	if (check_access(call, &err) < 0 || read_user(call, &err) < 0) {
 		e2b_answer_error(call, &err);
+		return;
+	}
+	if (call->port == E2B_CODE_PORT) {
+		interpreter_handle(call);
 		return;
 	}
 	for (size_t i = 0; i < rpc_count; i++)

@@ -10,6 +10,12 @@
 bool envd_takes(const struct http_req *req);
 void envd_handle(struct e2b_call *call);
 
+/* The code interpreter's port. */
+void interpreter_handle(struct e2b_call *call);
+/* then() follows with the body in call->doc, or when the sandbox can be talked to. */
+void envd_read_body(struct e2b_call *call, void (*then)(struct e2b_call *call));
+void envd_when_ready(struct e2b_call *call, void (*then)(struct e2b_call *call));
+
 /* Parses a body of the control plane or of an unary call into call->doc. */
 int call_body(struct e2b_call *call, int status, struct str body, struct err *err) _must_check_;
 

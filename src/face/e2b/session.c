@@ -27,10 +27,13 @@ static void write_entry(const struct e2b *e2b, const struct sandbox *sandbox, st
 void session_write(const struct e2b *e2b, const struct sandbox *sandbox, struct json_writer *w,
 		   const char *key)
 {
+	char token[ACCESS_TOKEN_SIZE];
+
 	json_begin_object(w, key);
 	write_names(sandbox, w);
 	write_entry(e2b, sandbox, w);
-	json_put_null(w, "trafficAccessToken");
+	access_traffic_token(sandbox, token);
+	json_put_text(w, "trafficAccessToken", token);
 	json_end_object(w);
 }
 

@@ -418,6 +418,15 @@ void preview_handle(void *ctx, struct http_req *req)
 	begin(visit, req);
 }
 
+static bool is_foreign(const struct preview_face *face, uint16_t port)
+{
+	const uint16_t *at = face->config.foreign_ports;
+
+	while (at && *at && *at != port)
+		at++;
+	return at && *at;
+}
+
 bool preview_takes(void *ctx, const struct http_req *req)
 {
 	const struct preview_face *face = ctx;
@@ -426,7 +435,7 @@ bool preview_takes(void *ctx, const struct http_req *req)
 	enum address_kind kind = address_find(face->config.domain, req, &address);
 
 	if (kind == ADDRESS_OK)
-		return address.port != face->config.foreign_port;
+		return !is_foreign(face, address.port);
 	/* One that cannot be right is explained here, but not to clients of the other face. */
 	return kind == ADDRESS_BAD && !http_req_header(req, "e2b-sandbox-id");
 }
