@@ -223,8 +223,14 @@ void stream_drain(struct agent *agent, struct process *p, int i)
 	struct process_stream *s = &p->streams[i];
 	int n = 0;
 
-	if (s->fd < 0 || (p->tool && p->follows))
+	if (s->fd < 0)
 		return;
+	if (p->tool && p->follows) {
+		/* It holds what the program wrote last, whether its event has come or not: until
+		 * the follow has looked, it does not count as empty. */
+		stream_on_event(agent, p, i);
+		return;
+	}
 	if (read_some(agent, p, i, LAST_DRAIN_BYTES, true) || !s->waiting)
 		return;
 	if (ioctl(s->fd, FIONREAD, &n) == 0 && n > 0)

@@ -25,7 +25,7 @@ RUNS = {"code": ("code.test.mjs", ""), "control": ("control.test.mjs", ""), "wir
 INTERNAL = {
     "Sandbox.createSandbox", "Sandbox.forkSandbox", "Sandbox.connectSandbox", "sandbox.resolveApiOpts",
     "sandbox.fileUrl", "commands.start", "git.runGit", "git.runShell", "git.getRemoteUrl",
-    "git.resolveRemoteName", "git.withRemoteCredentials", "git.hasUpstream",
+    "sandbox.getJupyterRequestUrl", "sandbox.handleRequestError", "git.resolveRemoteName", "git.withRemoteCredentials", "git.hasUpstream",
 }
 ORDER = ("Sandbox", "sandbox", "commands", "commandHandle", "pty", "files", "watchHandle", "git", "paginator",
          "snapshotPaginator", "secretPaginator", "Template", "Secret", "Volume", "envd", "legacy paths")
