@@ -157,6 +157,12 @@ def cgroups(own):
     return found
 
 
+def links(own):
+    """Without those that other daemons made for their sandboxes."""
+    foreign = tuple(f"cay{n}-" for n, state in claims().items() if state not in own)
+    return collections.Counter(name for name in os.listdir("/sys/class/net") if not name.startswith(foreign or "\0"))
+
+
 def loops(foreign, own):
     """A pool of another state directory is another daemon's, also when that one is gone."""
     found = collections.Counter()
@@ -256,7 +262,7 @@ def take(daemon=None, states=()):
         "namespaces": namespaces,
         "mounts": mounts(foreign),
         "cgroups": cgroups(own),
-        "links": collections.Counter(os.listdir("/sys/class/net")),
+        "links": links(own),
         "loops": loops(foreign, own),
         "ipc": ipc(),
         "devices": device_files(),
