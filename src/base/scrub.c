@@ -433,7 +433,8 @@ struct str scrub_stream_flush(struct scrub_stream *stream)
 {
 	take_given(stream);
 	stream->given = buf_len(&stream->held);
-	if (stream->given >= SCRUB_VALUE_MIN)
+	/* What left before counts too: more than a few bytes of a value are no accident. */
+	if (stream->given && stream->scrub->nodes[stream->node].depth >= SCRUB_VALUE_MIN)
 		memset(buf_data(&stream->held), SCRUB_MASK, stream->given);
 	return buf_str(&stream->held);
 }
