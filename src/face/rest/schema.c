@@ -120,7 +120,7 @@ const struct field port_list_answer[] = { LIST_OF(port_members), { .type = FIELD
 const struct field snapshot_answer[] = {
 	STRING("id", NULL),
 	STRING("sandbox_id", "that it was taken of, which may be gone"),
-	STRING("kind", "filesystem"),
+	STRING("kind", "filesystem; full: with memory"),
 	FLAG("memory_preserved", "whether processes are in it"),
 	STRING("state", "ready; missing: the engine lost it, it can only be deleted"),
 	STRING("template_id", NULL),
