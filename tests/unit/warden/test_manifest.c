@@ -46,6 +46,24 @@ static void sealed_opens(void **state)
 	assert_true(back.created_ms == m.created_ms && back.size_bytes == m.size_bytes);
 	assert_true(back.subvolume.changed == 77 && back.subvolume.created == 78);
 	assert_true(back.subvolume.read_only);
+	assert_false(back.has_memory);
+}
+
+static void memory_is_named(void **state)
+{
+	struct manifest m = example(), back;
+	uint8_t bytes[MANIFEST_SIZE];
+	const char *why = NULL;
+
+	m.has_memory = true;
+	m.memory = (struct btrfs_identity){ .changed = 81, .created = 80, .read_only = true };
+	memset(m.memory.uuid, 0x3c, sizeof(m.memory.uuid));
+	manifest_seal(bytes, &m, key);
+	assert_int_equal(manifest_open(bytes, sizeof(bytes), key, &back, &why), 0);
+	assert_true(back.has_memory && back.memory.read_only);
+	assert_true(back.memory.changed == 81 && back.memory.created == 80);
+	assert_memory_equal(back.memory.uuid, m.memory.uuid, sizeof(m.memory.uuid));
+	assert_true(back.subvolume.changed == 77);
 }
 
 static void every_byte_counts(void **state)
@@ -111,9 +129,8 @@ static void derived_ids(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(sealed_opens),
-		cmocka_unit_test(every_byte_counts),
-		cmocka_unit_test(reasons),
+		cmocka_unit_test(sealed_opens),	     cmocka_unit_test(memory_is_named),
+		cmocka_unit_test(every_byte_counts), cmocka_unit_test(reasons),
 		cmocka_unit_test(derived_ids),
 	};
 
