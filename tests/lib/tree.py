@@ -4,6 +4,7 @@
 import hashlib
 import os
 import pathlib
+import secrets
 import subprocess
 import tempfile
 
@@ -44,7 +45,7 @@ def probe_path():
     digest = hashlib.sha256(b"".join(p.read_bytes() for p in sources)).hexdigest()[:16]
     target = pathlib.Path(tempfile.gettempdir()) / f"cay-probe-{os.getuid()}-{digest}"
     if not target.exists():
-        fresh = str(target) + f".{os.getpid()}"
+        fresh = str(target) + f".{secrets.token_hex(6)}"  # lanes have the same pids
         subprocess.run(
             ["musl-gcc", "-static", "-D_GNU_SOURCE", "-Os", "-s", "-w",
              # musl's wrapper hides the kernel's headers; these come after its own.

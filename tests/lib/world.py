@@ -12,6 +12,7 @@ import ctypes
 import json
 import os
 import pathlib
+import secrets
 import subprocess
 import sys
 import tempfile
@@ -55,8 +56,9 @@ class World:
 
     def __init__(self):
         World.made += 1
-        self.host = f"cayt-h{os.getpid()}-{World.made}"
-        self.world = f"cayt-w{os.getpid()}-{World.made}"
+        name = secrets.token_hex(4)  # not the pid: suites in lanes of their own have the same ones
+        self.host = f"cayt-h{name}-{World.made}"
+        self.world = f"cayt-w{name}-{World.made}"
         self.dir = pathlib.Path(tempfile.mkdtemp(prefix="cay-world-", dir="/var/tmp"))
         self.server = None
         self.home_fd = os.open("/proc/self/ns/net", os.O_RDONLY)
