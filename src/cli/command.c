@@ -322,7 +322,7 @@ static const struct option_spec webhook_add_options[] = {
 	END,
 };
 static const struct option_spec webhook_set_options[] = {
-	TEXT("url", 0, "URL", "Where to send from now on"),
+	TEXT("to", 0, "URL", "Where to send from now on"),
 	WEBHOOK_OPTIONS,
 	FLAG("enable", 0, "Go on where it stopped"),
 	FLAG("disable", 0, "Stop sending"),

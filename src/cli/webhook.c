@@ -95,7 +95,7 @@ int webhook_set_run(struct cli *cli, const struct args *args, struct err *err)
 	if (args_flag(args, "enable") && args_flag(args, "disable"))
 		return err_set(err, ERR_INVALID_REQUEST, "--enable and --disable are opposites");
 	w = begin(&body);
-	put_text(&w, args, "url", "url");
+	put_text(&w, args, "to", "url");
 	put_options(&w, args);
 	if (args_flag(args, "enable") || args_flag(args, "disable"))
 		json_put_bool(&w, "enabled", args_flag(args, "enable"));
