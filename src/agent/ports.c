@@ -14,6 +14,7 @@
 
 #define LOOK_FIRST_US 50000LL
 #define LOOK_LAST_US 5000000LL
+#define LOOK_WHOLE_US 60000000LL   /* the tables themselves, when their size seems unchanged */
 #define TABLE_MAX_BYTES (1U << 20) /* of one file; a sandbox with more sockets is told in part */
 #define PROCESSES_MAX 512	   /* looked through for the owner of a socket */
 #define FDS_MAX 256		   /* of each */
@@ -81,6 +82,46 @@ static void look(const struct agent *agent)
 	table.count = 0;
 	look_at(agent, "self/net/tcp", false);
 	look_at(agent, "self/net/tcp6", true);
+}
+
+/* "TCP: inuse 3" or "TCP6: inuse 3"; what cannot be read is always another number. */
+static uint64_t sockets_in(const struct agent *agent, const char *path, const char *name)
+{
+	_cleanup_close_ int fd = openat(agent->proc_fd, path, O_RDONLY | O_CLOEXEC);
+	char text[512];
+	ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof(text));
+	struct str rest = { text, n > 0 ? (size_t)n : 0 }, line, word;
+	uint64_t count;
+
+	while (str_cut(rest, '\n', &line, &rest)) {
+		if (!str_starts(line, name))
+			continue;
+		line = (struct str){ line.p + strlen(name), line.n - strlen(name) };
+		if (!str_cut(line, ' ', &word, &line))
+			word = line;
+		if (str_to_u64(word, UINT32_MAX, &count) == 0)
+			return count;
+	}
+	return UINT64_MAX;
+}
+
+/*
+ * The kernel walks the whole host's table of sockets for a list of ours, which takes milliseconds:
+ * it is asked for only when their number has changed, and now and then.
+ */
+static bool is_due(struct agent *agent, int64_t now_us)
+{
+	struct ports *ports = &agent->ports;
+	uint64_t v4 = sockets_in(agent, "self/net/sockstat", "TCP: inuse ");
+	uint64_t v6 = sockets_in(agent, "self/net/sockstat6", "TCP6: inuse ");
+	bool same_count = v4 != UINT64_MAX && v4 == ports->sockets[0] && v6 == ports->sockets[1];
+
+	ports->sockets[0] = v4;
+	ports->sockets[1] = v6;
+	if (same_count && now_us < ports->looked_us + LOOK_WHOLE_US)
+		return false;
+	ports->looked_us = now_us;
+	return true;
 }
 
 /* ---- whose they are ---- */
@@ -289,8 +330,12 @@ void ports_run(struct agent *agent)
 		ports->due_us = 0;
 		return;
 	}
-	look(agent);
-	ports->wait_us = compare(agent) ? LOOK_FIRST_US : MIN(ports->wait_us * 2, LOOK_LAST_US);
+	ports->wait_us = MIN(ports->wait_us * 2, LOOK_LAST_US);
+	if (is_due(agent, now_us)) {
+		look(agent);
+		if (compare(agent))
+			ports->wait_us = LOOK_FIRST_US;
+	}
 	/* What runs in the background of an ended command is no process of ours: looked for until
 	 * the looks are rare. */
 	ports->due_us = agent->process_live || ports->known_count || ports->wait_us < LOOK_LAST_US

@@ -19,6 +19,8 @@ struct ports {
 	uint32_t known_count;
 	int64_t due_us; /* the next look; 0: none */
 	int64_t wait_us;
+	int64_t looked_us;   /* when the tables were read last */
+	uint64_t sockets[2]; /* how many there were then, by family */
 };
 
 int ports_on_request(struct agent *agent, const struct frame *frame) _must_check_;

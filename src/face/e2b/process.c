@@ -95,6 +95,7 @@ static void on_output(void *arg, int stream, uint64_t cursor, struct str bytes)
 static void on_end(void *arg, const struct process_status *status, const struct err *err)
 {
 	struct flow *flow = arg;
+	struct err late;
 
 	if (err && err->code == ERR_SANDBOX_GONE) {
 		flow_cut(flow);
@@ -102,8 +103,13 @@ static void on_end(void *arg, const struct process_status *status, const struct 
 	}
 	if (!flow->begun && !err)
 		tell_start(flow);
-	if (!err && status->reason)
+	if (!err && status->reason && strcmp(status->reason, "timeout") == 0) {
+		/* The client's clock runs too: whichever of the two is first, it reads the same. */
+		(void)err_set(&late, ERR_TIMEOUT, "the command ran out of its time");
+		err = &late;
+	} else if (!err && status->reason) {
 		tell_end(flow, status);
+	}
 	flow_end(flow, err);
 }
 
