@@ -348,3 +348,26 @@ int api_print_list(struct cli *cli, const char *path, const char *query, struct 
 	buf_done(&out);
 	return r;
 }
+
+int api_delete_each(struct cli *cli, const struct args *args, const char *collection,
+		    struct err *err)
+{
+	int worst = 0;
+
+	for (size_t i = 0; i < args->operand_count; i++) {
+		char path[2 * API_PATH_MAX], id[API_PATH_MAX];
+
+		if (api_path(id, err, "%s", args->operands[i]) == 0) {
+			(void)snprintf(path, sizeof(path), "%s/%s", collection, id);
+			if (api_call(cli, "DELETE", path, NULL, NULL, err) == 0) {
+				if (!cli->quiet && !cli->json)
+					(void)printf("%s\n", args->operands[i]);
+				continue;
+			}
+		}
+		worst = cli_report(cli, err);
+		if (cli->http_status == 0)
+			break;
+	}
+	return worst;
+}

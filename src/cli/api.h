@@ -40,6 +40,12 @@ int api_list(struct cli *cli, const char *path, const char *query, api_each_fn e
 int api_print_list(struct cli *cli, const char *path, const char *query,
 		   struct err *err) _must_check_;
 
+/* DELETE collection/OPERAND for every operand; what failed is told, the rest goes on while the
+ * daemon answers. The exit status. */
+struct args;
+int api_delete_each(struct cli *cli, const struct args *args, const char *collection,
+		    struct err *err) _must_check_;
+
 /* Builds a path from a format whose only directive is %s; every argument is percent-encoded. */
 int api_path(char dst[API_PATH_MAX], struct err *err, const char *fmt, ...)
 	_printf_(3, 4) _must_check_;

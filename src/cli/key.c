@@ -159,35 +159,11 @@ static int ls_row(void *arg, const struct json *item)
 int key_ls_run(struct cli *cli, const struct args *args, struct err *err)
 {
 	static const char *const headers[] = { "ID", "NAME", "SCOPES", "AGE", "LAST USED", NULL };
-	struct table table;
-	int r;
 
-	if (cli->json)
-		return api_print_list(cli, "/v1/keys", NULL, err);
-	table_init(&table, headers);
-	r = api_list(cli, "/v1/keys", NULL, ls_row, &table, err);
-	if (r == 0)
-		r = show_table(cli, &table, "no keys", err);
-	table_done(&table);
-	return r;
+	return show_list(cli, "/v1/keys", NULL, headers, ls_row, "no keys", err);
 }
 
 int key_rm_run(struct cli *cli, const struct args *args, struct err *err)
 {
-	int worst = 0;
-
-	for (size_t i = 0; i < args->operand_count; i++) {
-		char path[API_PATH_MAX];
-
-		if (api_path(path, err, "/v1/keys/%s", args->operands[i]) == 0 &&
-		    api_call(cli, "DELETE", path, NULL, NULL, err) == 0) {
-			if (!cli->quiet && !cli->json)
-				(void)printf("%s\n", args->operands[i]);
-			continue;
-		}
-		worst = cli_report(cli, err);
-		if (cli->http_status == 0)
-			break;
-	}
-	return worst;
+	return api_delete_each(cli, args, "/v1/keys", err);
 }

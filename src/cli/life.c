@@ -167,42 +167,19 @@ int snapshot_ls_run(struct cli *cli, const struct args *args, struct err *err)
 	static const char *const headers[] = { "ID",  "SANDBOX", "STATE", "SIZE",
 					       "AGE", "COMMENT", NULL };
 	char path[API_PATH_MAX] = "/v1/snapshots";
-	struct table table;
-	int r;
 
 	if (args->operand_count > 0 &&
 	    api_path(path, err, "/v1/sandboxes/%s/snapshots", args->operands[0]) < 0)
 		return -1;
-	if (cli->json)
-		return api_print_list(cli, path, NULL, err);
-	if (cli->quiet)
+	if (cli->quiet && !cli->json)
 		return api_list(cli, path, NULL, print_id, NULL, err);
-	table_init(&table, headers);
-	r = api_list(cli, path, NULL, snapshot_row, &table, err);
-	if (r == 0)
-		r = show_table(cli, &table, "no snapshots; 'cay snapshot ID' takes one", err);
-	table_done(&table);
-	return r;
+	return show_list(cli, path, NULL, headers, snapshot_row,
+			 "no snapshots; 'cay snapshot ID' takes one", err);
 }
 
 int snapshot_rm_run(struct cli *cli, const struct args *args, struct err *err)
 {
-	int worst = 0;
-
-	for (size_t i = 0; i < args->operand_count; i++) {
-		char path[API_PATH_MAX];
-
-		if (api_path(path, err, "/v1/snapshots/%s", args->operands[i]) == 0 &&
-		    api_call(cli, "DELETE", path, NULL, NULL, err) == 0) {
-			if (!cli->quiet && !cli->json)
-				(void)printf("%s\n", args->operands[i]);
-			continue;
-		}
-		worst = cli_report(cli, err);
-		if (cli->http_status == 0)
-			break;
-	}
-	return worst;
+	return api_delete_each(cli, args, "/v1/snapshots", err);
 }
 
 int restore_run(struct cli *cli, const struct args *args, struct err *err)

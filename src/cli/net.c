@@ -157,19 +157,10 @@ int net_denials_run(struct cli *cli, const struct args *args, struct err *err)
 	static const char *const headers[] = { "HOST", "PORT",	"PROTOCOL", "REASON",
 					       "RULE", "COUNT", "AGO",	    NULL };
 	char path[API_PATH_MAX];
-	struct table table;
-	int r;
 
 	if (api_path(path, err, "/v1/sandboxes/%s/denials", args->operands[0]) < 0)
 		return -1;
-	if (cli->json)
-		return api_print_list(cli, path, NULL, err);
-	table_init(&table, headers);
-	r = api_list(cli, path, NULL, denial_row, &table, err);
-	if (r == 0)
-		r = show_table(cli, &table, "nothing was refused", err);
-	table_done(&table);
-	return r;
+	return show_list(cli, path, NULL, headers, denial_row, "nothing was refused", err);
 }
 
 /* ---- learning ---- */

@@ -117,19 +117,11 @@ static int list(struct cli *cli, const char *id, struct err *err)
 	static const char *const headers[] = { "ID",	   "PORT",    "VISIBILITY", "URL",
 					       "REQUESTS", "EXPIRES", NULL };
 	char path[API_PATH_MAX];
-	struct table table;
-	int r;
 
 	if (api_path(path, err, "/v1/sandboxes/%s/previews", id) < 0)
 		return -1;
-	if (cli->json)
-		return api_print_list(cli, path, NULL, err);
-	table_init(&table, headers);
-	r = api_list(cli, path, NULL, ls_row, &table, err);
-	if (r == 0)
-		r = show_table(cli, &table, "no previews; 'cay preview ID PORT' makes one", err);
-	table_done(&table);
-	return r;
+	return show_list(cli, path, NULL, headers, ls_row,
+			 "no previews; 'cay preview ID PORT' makes one", err);
 }
 
 static int drop(struct cli *cli, const char *id, const char *preview, struct err *err)
@@ -178,17 +170,8 @@ int ports_run(struct cli *cli, const struct args *args, struct err *err)
 {
 	static const char *const headers[] = { "PORT", "ADDRESS", "UID", "PID", "PROCESS", NULL };
 	char path[API_PATH_MAX];
-	struct table table;
-	int r;
 
 	if (api_path(path, err, "/v1/sandboxes/%s/ports", args->operands[0]) < 0)
 		return -1;
-	if (cli->json)
-		return api_print_list(cli, path, NULL, err);
-	table_init(&table, headers);
-	r = api_list(cli, path, NULL, port_row, &table, err);
-	if (r == 0)
-		r = show_table(cli, &table, "nothing listens inside", err);
-	table_done(&table);
-	return r;
+	return show_list(cli, path, NULL, headers, port_row, "nothing listens inside", err);
 }

@@ -111,23 +111,15 @@ int ls_run(struct cli *cli, const struct args *args, struct err *err)
 	static const char *const headers[] = { "ID",  "NAME",	 "STATE", "TEMPLATE", "ENGINE",
 					       "AGE", "EXPIRES", "CPU",	  "MEMORY",   NULL };
 	char query[API_PATH_MAX];
-	struct table table;
-	int r;
 
 	if (args->operand_count > 0)
 		return files_ls_run(cli, args, err);
 	if (ls_query(args, query, err) < 0)
 		return -1;
-	if (cli->json)
-		return api_print_list(cli, "/v1/sandboxes", query, err);
-	if (cli->quiet)
+	if (cli->quiet && !cli->json)
 		return api_list(cli, "/v1/sandboxes", query, print_id, NULL, err);
-	table_init(&table, headers);
-	r = api_list(cli, "/v1/sandboxes", query, ls_row, &table, err);
-	if (r == 0)
-		r = show_table(cli, &table, "no sandboxes; 'cay create' makes one", err);
-	table_done(&table);
-	return r;
+	return show_list(cli, "/v1/sandboxes", query, headers, ls_row,
+			 "no sandboxes; 'cay create' makes one", err);
 }
 
 int info_run(struct cli *cli, const struct args *args, struct err *err)

@@ -250,36 +250,12 @@ int secret_ls_run(struct cli *cli, const struct args *args, struct err *err)
 {
 	static const char *const headers[] = { "NAME",	  "VERSION", "SCOPE", "HOSTS",
 					       "UPDATED", "ID",	     NULL };
-	struct table table;
-	int r;
 
 	(void)args;
-	if (cli->json)
-		return api_print_list(cli, "/v1/secrets", NULL, err);
-	table_init(&table, headers);
-	r = api_list(cli, "/v1/secrets", NULL, ls_row, &table, err);
-	if (r == 0)
-		r = show_table(cli, &table, "no secrets", err);
-	table_done(&table);
-	return r;
+	return show_list(cli, "/v1/secrets", NULL, headers, ls_row, "no secrets", err);
 }
 
 int secret_rm_run(struct cli *cli, const struct args *args, struct err *err)
 {
-	int worst = 0;
-
-	for (size_t i = 0; i < args->operand_count; i++) {
-		char path[API_PATH_MAX];
-
-		if (api_path(path, err, "/v1/secrets/%s", args->operands[i]) == 0 &&
-		    api_call(cli, "DELETE", path, NULL, NULL, err) == 0) {
-			if (!cli->quiet && !cli->json)
-				(void)printf("%s\n", args->operands[i]);
-			continue;
-		}
-		worst = cli_report(cli, err);
-		if (cli->http_status == 0)
-			break;
-	}
-	return worst;
+	return api_delete_each(cli, args, "/v1/secrets", err);
 }

@@ -146,6 +146,22 @@ void progress_clear(struct progress *progress)
 	progress->shown = false;
 }
 
+int show_list(struct cli *cli, const char *path, const char *query, const char *const *headers,
+	      api_each_fn row, const char *when_empty, struct err *err)
+{
+	struct table table;
+	int r;
+
+	if (cli->json)
+		return api_print_list(cli, path, query, err);
+	table_init(&table, headers);
+	r = api_list(cli, path, query, row, &table, err);
+	if (r == 0)
+		r = show_table(cli, &table, when_empty, err);
+	table_done(&table);
+	return r;
+}
+
 int show_made(struct cli *cli, const struct json *answer)
 {
 	const struct json *data = field(answer, "data");

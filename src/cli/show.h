@@ -5,7 +5,7 @@
 
 #include <stdio.h>
 
-#include "cli/cli.h"
+#include "cli/api.h"
 #include "cli/table.h"
 
 /* Key and value, one line each; nested objects indented; nulls and empty objects left out. */
@@ -13,6 +13,9 @@ void show_object(FILE *out, const struct json *object, bool color);
 /* The table, or a remark on standard error when it has no rows. */
 int show_table(struct cli *cli, const struct table *table, const char *when_empty,
 	       struct err *err) _must_check_;
+/* All pages of a list: as they are with --json, else as that table; row() gets the struct table. */
+int show_list(struct cli *cli, const char *path, const char *query, const char *const *headers,
+	      api_each_fn row, const char *when_empty, struct err *err) _must_check_;
 /* Of a call that makes many sandboxes: ids on standard output, what failed on standard error. The
  * exit status. */
 int show_made(struct cli *cli, const struct json *answer);

@@ -40,18 +40,9 @@ static int ls_row(void *arg, const struct json *item)
 int template_ls_run(struct cli *cli, const struct args *args, struct err *err)
 {
 	static const char *const headers[] = { "NAME", "VERSION", "HASH", "SIZE", "AGE", NULL };
-	struct table table;
-	int r;
 
-	if (cli->json)
-		return api_print_list(cli, "/v1/templates", NULL, err);
-	table_init(&table, headers);
-	r = api_list(cli, "/v1/templates", NULL, ls_row, &table, err);
-	if (r == 0)
-		r = show_table(cli, &table,
-			       "no templates; 'cay template build base' makes the first", err);
-	table_done(&table);
-	return r;
+	return show_list(cli, "/v1/templates", NULL, headers, ls_row,
+			 "no templates; 'cay template build base' makes the first", err);
 }
 
 int template_info_run(struct cli *cli, const struct args *args, struct err *err)

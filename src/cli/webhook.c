@@ -131,18 +131,10 @@ int webhook_ls_run(struct cli *cli, const struct args *args, struct err *err)
 {
 	static const char *const headers[] = { "ID",   "URL",	     "EVENTS", "STATE",
 					       "DEAD", "LAST ERROR", NULL };
-	struct table table;
-	int r;
 
 	(void)args;
-	if (cli->json)
-		return api_print_list(cli, "/v1/webhooks", NULL, err);
-	table_init(&table, headers);
-	r = api_list(cli, "/v1/webhooks", NULL, ls_row, &table, err);
-	if (r == 0)
-		r = show_table(cli, &table, "no webhooks; 'cay webhook add URL' makes one", err);
-	table_done(&table);
-	return r;
+	return show_list(cli, "/v1/webhooks", NULL, headers, ls_row,
+			 "no webhooks; 'cay webhook add URL' makes one", err);
 }
 
 int webhook_info_run(struct cli *cli, const struct args *args, struct err *err)
@@ -161,22 +153,7 @@ int webhook_info_run(struct cli *cli, const struct args *args, struct err *err)
 
 int webhook_rm_run(struct cli *cli, const struct args *args, struct err *err)
 {
-	int worst = 0;
-
-	for (size_t i = 0; i < args->operand_count; i++) {
-		char path[API_PATH_MAX];
-
-		if (api_path(path, err, "/v1/webhooks/%s", args->operands[i]) == 0 &&
-		    api_call(cli, "DELETE", path, NULL, NULL, err) == 0) {
-			if (!cli->quiet && !cli->json)
-				(void)printf("%s\n", args->operands[i]);
-			continue;
-		}
-		worst = cli_report(cli, err);
-		if (cli->http_status == 0)
-			break;
-	}
-	return worst;
+	return api_delete_each(cli, args, "/v1/webhooks", err);
 }
 
 /* One attempt now; its outcome is the exit status. */
@@ -243,19 +220,11 @@ int webhook_deliveries_run(struct cli *cli, const struct args *args, struct err 
 	static const char *const headers[] = { "EVENT",	       "TYPE",	"STATE", "ATTEMPTS",
 					       "LAST ATTEMPT", "ERROR", NULL };
 	char path[API_PATH_MAX], query[API_PATH_MAX] = "";
-	struct table table;
-	int r;
 
 	if (api_path(path, err, "/v1/webhooks/%s/deliveries", args->operands[0]) < 0 ||
 	    (args_text(args, "status") != NULL &&
 	     api_query(query, "state", args_text(args, "status"), err) < 0))
 		return -1;
-	if (cli->json)
-		return api_print_list(cli, path, query, err);
-	table_init(&table, headers);
-	r = api_list(cli, path, query, delivery_row, &table, err);
-	if (r == 0)
-		r = show_table(cli, &table, "nothing waits, nothing was given up", err);
-	table_done(&table);
-	return r;
+	return show_list(cli, path, query, headers, delivery_row,
+			 "nothing waits, nothing was given up", err);
 }

@@ -293,21 +293,13 @@ static int windows_list(struct cli *cli, const char *id, struct err *err)
 	static const char *const headers[] = { "NAME", "STATE",	  "RUN", "STATUS",
 					       "IDLE", "PROCESS", NULL };
 	char path[API_PATH_MAX];
-	struct table table;
-	int r;
 
 	if (api_path(path, err, "/v1/sandboxes/%s/windows", id) < 0)
 		return -1;
-	if (cli->json)
-		return api_print_list(cli, path, NULL, err);
-	if (cli->quiet)
+	if (cli->quiet && !cli->json)
 		return api_list(cli, path, NULL, window_name, NULL, err);
-	table_init(&table, headers);
-	r = api_list(cli, path, NULL, window_row, &table, err);
-	if (r == 0)
-		r = show_table(cli, &table, "no windows; 'cay exec -w NAME' makes one", err);
-	table_done(&table);
-	return r;
+	return show_list(cli, path, NULL, headers, window_row,
+			 "no windows; 'cay exec -w NAME' makes one", err);
 }
 
 /* What the last command wrote so far, or everything from a cursor on. */

@@ -105,16 +105,13 @@ static bool take_line(struct code_run *run, struct str line)
 	return true;
 }
 
-/* One event that is larger than the limit is left out whole; false: memory is. */
-static bool keep_part(struct code_run *run, struct str bytes)
+/* One event that is larger than the limit is left out whole. */
+static void keep_part(struct code_run *run, struct str bytes)
 {
-	if (run->overlong)
-		return true;
-	if (buf_append(&run->line, bytes.p, bytes.n) == 0)
-		return true;
+	if (run->overlong || buf_append(&run->line, bytes.p, bytes.n) == 0)
+		return;
 	buf_clear(&run->line);
 	run->overlong = true;
-	return true;
 }
 
 /* False: the execution has ended. */
@@ -127,10 +124,11 @@ static bool take_bytes(struct code_run *run, struct str bytes)
 		bool whole = buf_len(&run->line) == 0 && !run->overlong;
 		bool more = true;
 
-		if (whole)
-			more = take_line(run, (struct str){ bytes.p, n });
-		else if (keep_part(run, (struct str){ bytes.p, n }) && !run->overlong)
-			more = take_line(run, buf_str(&run->line));
+		if (!whole)
+			keep_part(run, (struct str){ bytes.p, n });
+		if (!run->overlong)
+			more = take_line(run,
+					 whole ? (struct str){ bytes.p, n } : buf_str(&run->line));
 		buf_clear(&run->line);
 		run->overlong = false;
 		if (!more)
@@ -138,7 +136,8 @@ static bool take_bytes(struct code_run *run, struct str bytes)
 		bytes.p += n + 1;
 		bytes.n -= n + 1;
 	}
-	return keep_part(run, bytes);
+	keep_part(run, bytes);
+	return true;
 }
 
 static void on_output(void *arg, int stream, uint64_t cursor, struct str bytes)

@@ -24,13 +24,7 @@ int store_key_put(struct store *store, const struct store_key *key)
 
 int store_key_delete(struct store *store, const char *id)
 {
-	int r = 0;
-	sqlite3_stmt *stmt = statement_get(store, STATEMENT_KEY_DELETE, &r);
-
-	if (!stmt)
-		return r;
-	statement_bind_text(stmt, 1, id);
-	return statement_run(stmt);
+	return statement_run_text(store, STATEMENT_KEY_DELETE, id);
 }
 
 int store_key_each(struct store *store, store_key_fn fn, void *arg)

@@ -22,22 +22,11 @@ int store_preview_put(struct store *store, const struct store_preview *row)
 	return statement_run(stmt);
 }
 
-static int run_with_text(struct store *store, enum statement which, const char *text)
-{
-	int r = 0;
-	sqlite3_stmt *stmt = statement_get(store, which, &r);
-
-	if (!stmt)
-		return r;
-	statement_bind_text(stmt, 1, text);
-	return statement_run(stmt);
-}
-
 int store_preview_delete(struct store *store, const char *id)
 {
-	int r = run_with_text(store, STATEMENT_PREVIEW_DELETE, id);
+	int r = statement_run_text(store, STATEMENT_PREVIEW_DELETE, id);
 
-	return r < 0 ? r : run_with_text(store, STATEMENT_PREVIEW_TOKENS_DELETE, id);
+	return r < 0 ? r : statement_run_text(store, STATEMENT_PREVIEW_TOKENS_DELETE, id);
 }
 
 int store_preview_each(struct store *store, store_preview_fn fn, void *arg)
@@ -83,7 +72,7 @@ int store_preview_token_put(struct store *store, const struct store_preview_toke
 
 int store_preview_tokens_delete(struct store *store, const char *preview_id)
 {
-	return run_with_text(store, STATEMENT_PREVIEW_TOKENS_DELETE, preview_id);
+	return statement_run_text(store, STATEMENT_PREVIEW_TOKENS_DELETE, preview_id);
 }
 
 int store_preview_token_each(struct store *store, store_preview_token_fn fn, void *arg)

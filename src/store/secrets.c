@@ -25,22 +25,11 @@ int store_secret_put(struct store *store, const struct store_secret *row)
 	return statement_run(stmt);
 }
 
-static int run_with(struct store *store, enum statement which, const char *id)
-{
-	int r = 0;
-	sqlite3_stmt *stmt = statement_get(store, which, &r);
-
-	if (!stmt)
-		return r;
-	statement_bind_text(stmt, 1, id);
-	return statement_run(stmt);
-}
-
 int store_secret_delete(struct store *store, const char *id)
 {
 	int r = store_secret_version_trim(store, id, INT64_MAX);
 
-	return r < 0 ? r : run_with(store, STATEMENT_SECRET_DELETE, id);
+	return r < 0 ? r : statement_run_text(store, STATEMENT_SECRET_DELETE, id);
 }
 
 int store_secret_each(struct store *store, store_secret_fn fn, void *arg)
@@ -129,7 +118,7 @@ int store_grant_put(struct store *store, int64_t at, const struct store_grant *r
 
 int store_grant_delete(struct store *store, const char *sandbox_id)
 {
-	return run_with(store, STATEMENT_GRANT_DELETE, sandbox_id);
+	return statement_run_text(store, STATEMENT_GRANT_DELETE, sandbox_id);
 }
 
 int store_grant_each(struct store *store, store_grant_fn fn, void *arg)
@@ -195,5 +184,5 @@ int store_authority_get(struct store *store, const char *sandbox_id, char **ret,
 
 int store_authority_delete(struct store *store, const char *sandbox_id)
 {
-	return run_with(store, STATEMENT_AUTHORITY_DELETE, sandbox_id);
+	return statement_run_text(store, STATEMENT_AUTHORITY_DELETE, sandbox_id);
 }

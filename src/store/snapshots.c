@@ -27,13 +27,7 @@ int store_snapshot_put(struct store *store, const struct store_snapshot *row)
 
 int store_snapshot_delete(struct store *store, const char *id)
 {
-	int r = 0;
-	sqlite3_stmt *stmt = statement_get(store, STATEMENT_SNAPSHOT_DELETE, &r);
-
-	if (!stmt)
-		return r;
-	statement_bind_text(stmt, 1, id);
-	return statement_run(stmt);
+	return statement_run_text(store, STATEMENT_SNAPSHOT_DELETE, id);
 }
 
 static void read_row(sqlite3_stmt *stmt, struct store_snapshot *row)

@@ -178,6 +178,8 @@ int store_errno(int sqlite_code);
 sqlite3_stmt *statement_get(struct store *store, enum statement which, int *ret_error) _must_check_;
 /* Runs a statement that yields no rows, and resets it. */
 int statement_run(sqlite3_stmt *stmt) _must_check_;
+/* Likewise, of one parameter. */
+int statement_run_text(struct store *store, enum statement which, const char *text) _must_check_;
 void statement_bind_text(sqlite3_stmt *stmt, int at, const char *text); /* NULL binds null */
 void statement_bind_blob(sqlite3_stmt *stmt, int at, struct str bytes);
 const char *statement_text(sqlite3_stmt *stmt, int column);

@@ -208,6 +208,17 @@ static int run_plain(struct store *store, enum statement which)
 	return stmt ? statement_run(stmt) : r;
 }
 
+int statement_run_text(struct store *store, enum statement which, const char *text)
+{
+	int r = 0;
+	sqlite3_stmt *stmt = statement_get(store, which, &r);
+
+	if (!stmt)
+		return r;
+	statement_bind_text(stmt, 1, text);
+	return statement_run(stmt);
+}
+
 int store_begin(struct store *store)
 {
 	return run_plain(store, STATEMENT_BEGIN);

@@ -42,22 +42,11 @@ int store_webhook_set_cursor(struct store *store, const char *id, int64_t cursor
 	return statement_run(stmt);
 }
 
-static int run_with_hook(struct store *store, enum statement which, const char *id)
-{
-	int r = 0;
-	sqlite3_stmt *stmt = statement_get(store, which, &r);
-
-	if (!stmt)
-		return r;
-	statement_bind_text(stmt, 1, id);
-	return statement_run(stmt);
-}
-
 int store_webhook_delete(struct store *store, const char *id)
 {
-	int r = run_with_hook(store, STATEMENT_DEAD_DELETE_ALL, id);
+	int r = statement_run_text(store, STATEMENT_DEAD_DELETE_ALL, id);
 
-	return r < 0 ? r : run_with_hook(store, STATEMENT_WEBHOOK_DELETE, id);
+	return r < 0 ? r : statement_run_text(store, STATEMENT_WEBHOOK_DELETE, id);
 }
 
 int store_webhook_each(struct store *store, store_webhook_fn fn, void *arg)
