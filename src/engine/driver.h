@@ -33,12 +33,18 @@ enum engine_capability {
 	ENGINE_CAN_NETWORK = 1 << 10, /* links that lead to the daemon, and nowhere else */
 };
 
+/* What a sandbox has besides loopback. */
+enum engine_link {
+	ENGINE_LINK_NONE,
+	ENGINE_LINK_PROXY, /* a link to the daemon's proxy and resolver */
+};
+
 struct engine_limits {
 	uint32_t cpu_count;
 	uint32_t memory_mb;
 	uint32_t disk_size_mb;
 	uint32_t pids_max;
-	bool network; /* a link to the daemon's proxy and resolver; else loopback only */
+	enum engine_link network;
 };
 
 struct engine_spec {

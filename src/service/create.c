@@ -87,7 +87,8 @@ void create_limits(const struct sandbox *sandbox, struct engine_limits *ret)
 				       .memory_mb = sandbox->attrs.memory_mb,
 				       .disk_size_mb = sandbox->attrs.disk_size_mb,
 				       .pids_max = sandbox->service->config.pids_max,
-				       .network = egress_mode(sandbox) != NETWORK_NONE };
+				       .network = sandbox->pooled ? sandbox->pool_network
+								  : egress_link(sandbox) };
 }
 
 void create_spec(const struct sandbox *sandbox, struct engine_spec *ret)

@@ -227,17 +227,18 @@ struct creation *creation_new(struct service *service, const struct key *owner,
 static void choose(struct creation *creation)
 {
 	struct service *service = creation->service;
+	enum engine_link network = egress_policy_link(creation->attrs.network);
 	struct sandbox *member = NULL;
 	struct err err;
 
 	if (creation->attrs.pool_mode != POOL_BYPASS && !creation->from) {
-		member = pool_take(service, creation->engine, creation->template);
+		member = pool_take(service, creation->engine, creation->template, network);
 		if (member) {
 			creation_hand_out(creation, member);
 			return;
 		}
-		if (creation->wait_ms > 0 &&
-		    pool_wait(service, creation, creation->engine, creation->template) == 0)
+		if (creation->wait_ms > 0 && pool_wait(service, creation, creation->engine,
+						       creation->template, network) == 0)
 			return;
 	}
 	if (creation_require(creation) && !creation->from) {

@@ -61,6 +61,11 @@ void egress_linked(struct sandbox *sandbox, const struct engine_network *network
 		service->config.on_network(service->config.network_arg, network);
 }
 
+bool egress_is_linked(const struct sandbox *sandbox)
+{
+	return sandbox->egress && sandbox->egress->address;
+}
+
 void egress_free(struct sandbox *sandbox)
 {
 	struct egress *egress = sandbox->egress;
@@ -397,12 +402,10 @@ static int start_change(struct sandbox *sandbox, struct change *change, struct e
 int egress_apply(struct sandbox *sandbox, struct egress_policy *old, sandbox_moved_fn done,
 		 void *arg, struct err *err)
 {
-	bool had = old && old->mode != NETWORK_NONE;
-	bool has = egress_mode(sandbox) != NETWORK_NONE;
 	struct change *change;
 
 	sandbox->network_version++;
-	if (had == has ||
+	if (egress_policy_link(old) == egress_link(sandbox) ||
 	    (sandbox->state == SANDBOX_PAUSED && sandbox->pause_kind == PAUSE_HIBERNATE)) {
 		egress_policy_free(old);
 		return 1;

@@ -169,6 +169,16 @@ int egress_policy_load(const char *text, struct egress_policy **ret)
 	return egress_policy_make(NULL, &want, ret, &err) < 0 ? -EUCLEAN : 0;
 }
 
+enum engine_link egress_policy_link(const struct egress_policy *policy)
+{
+	return !policy || policy->mode == NETWORK_NONE ? ENGINE_LINK_NONE : ENGINE_LINK_PROXY;
+}
+
+enum engine_link egress_link(const struct sandbox *sandbox)
+{
+	return egress_policy_link(sandbox->attrs.network);
+}
+
 enum network_mode egress_mode(const struct sandbox *sandbox)
 {
 	return sandbox->attrs.network ? (enum network_mode)sandbox->attrs.network->mode

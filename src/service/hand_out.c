@@ -78,7 +78,7 @@ void creation_hand_out(struct creation *creation, struct sandbox *member)
 	struct engine_limits fixed;
 	struct err err;
 
-	pool_limits(member->service, &fixed);
+	pool_limits(member->service, member->pool_network, &fixed);
 	member->pooled = false;
 	member->pool = NULL;
 	creation_take_attrs(creation, member);
@@ -88,7 +88,7 @@ void creation_hand_out(struct creation *creation, struct sandbox *member)
 	if (member->attrs.cpu_count == fixed.cpu_count &&
 	    member->attrs.memory_mb == fixed.memory_mb &&
 	    member->attrs.disk_size_mb == fixed.disk_size_mb &&
-	    egress_mode(member) == NETWORK_NONE) {
+	    egress_link(member) == fixed.network) {
 		finish_hand_out(creation, member);
 		return;
 	}

@@ -18,7 +18,8 @@ struct pool {
 	struct service *service;
 	struct service_engine *engine;
 	struct template *template;
-	struct sandbox *ready; /* newest first: its pages are warmest */
+	enum engine_link network; /* what its members are linked to */
+	struct sandbox *ready;	  /* newest first: its pages are warmest */
 	uint32_t ready_count;
 	uint32_t filling; /* 0 or 1 */
 	uint32_t target;
@@ -33,17 +34,19 @@ struct pool {
 
 static void arm(struct pool *pool, int64_t delay_ms);
 
-void pool_limits(const struct service *service, struct engine_limits *ret)
+void pool_limits(const struct service *service, enum engine_link network, struct engine_limits *ret)
 {
 	*ret = (struct engine_limits){ .cpu_count = 1,
 				       .memory_mb = 1024,
 				       .disk_size_mb = 3072,
-				       .pids_max = service->config.pids_max };
+				       .pids_max = service->config.pids_max,
+				       .network = network };
 }
 
 static bool is_default(const struct pool *pool)
 {
-	return strcmp(pool->template->name, pool->service->config.default_template) == 0;
+	return pool->network == ENGINE_LINK_NONE &&
+	       strcmp(pool->template->name, pool->service->config.default_template) == 0;
 }
 
 static bool usable(const struct service *service, const struct service_engine *engine)
@@ -168,9 +171,10 @@ static void fill_one(struct pool *pool)
 		log_warn("pool of %s: %s", pool->template->name, err.message);
 		return;
 	}
-	pool_limits(service, &limits);
+	pool_limits(service, pool->network, &limits);
 	member->pooled = true;
 	member->pool = pool;
+	member->pool_network = (uint8_t)pool->network;
 	member->state = SANDBOX_PROVISIONING;
 	member->created_ms = time_real_ms();
 	member->attrs.cpu_count = limits.cpu_count;
@@ -270,12 +274,13 @@ void pool_made(struct sandbox *member)
 }
 
 static struct pool *pool_find(struct service *service, struct service_engine *engine,
-			      const struct template *tpl)
+			      const struct template *tpl, enum engine_link network)
 {
 	for (size_t i = 0; i < POOLS_MAX; i++) {
 		struct pool *pool = service->pools[i];
 
-		if (pool && pool->engine == engine && pool->template == tpl)
+		if (pool && pool->engine == engine && pool->template == tpl &&
+		    pool->network == network)
 			return pool;
 	}
 	return NULL;
@@ -288,9 +293,9 @@ static void pool_free(struct pool *pool)
 }
 
 static struct pool *pool_open(struct service *service, struct service_engine *engine,
-			      struct template *tpl)
+			      struct template *tpl, enum engine_link network)
 {
-	struct pool *pool = pool_find(service, engine, tpl);
+	struct pool *pool = pool_find(service, engine, tpl, network);
 
 	for (size_t i = 0; !pool && i < POOLS_MAX; i++) {
 		if (service->pools[i])
@@ -298,7 +303,9 @@ static struct pool *pool_open(struct service *service, struct service_engine *en
 		pool = calloc(1, sizeof(*pool));
 		if (!pool)
 			return NULL;
-		*pool = (struct pool){ .service = service, .engine = engine, .template = tpl };
+		*pool = (struct pool){
+			.service = service, .engine = engine, .template = tpl, .network = network
+		};
 		pool->asked_ms = time_boot_ms();
 		pool->target = service->config.pool_min;
 		if (loop_timer_new(service->loop, on_refill, pool, &pool->timer) < 0) {
@@ -318,7 +325,7 @@ static void retire_others(struct pool *pool)
 	for (size_t i = 0; i < POOLS_MAX; i++) {
 		struct pool *other = service->pools[i];
 
-		if (!other || other == pool || other->engine != pool->engine ||
+		if (!other || other->template == pool->template || other->engine != pool->engine ||
 		    strcmp(other->template->name, pool->template->name) != 0)
 			continue;
 		other->stale = true;
@@ -327,12 +334,12 @@ static void retire_others(struct pool *pool)
 }
 
 static struct pool *ask(struct service *service, struct service_engine *engine,
-			struct template *tpl)
+			struct template *tpl, enum engine_link network)
 {
-	struct pool *pool = pool_find(service, engine, tpl);
+	struct pool *pool = pool_find(service, engine, tpl, network);
 
 	if (!pool) {
-		pool = pool_open(service, engine, tpl);
+		pool = pool_open(service, engine, tpl, network);
 		if (pool)
 			retire_others(pool);
 	}
@@ -341,10 +348,20 @@ static struct pool *ask(struct service *service, struct service_engine *engine,
 	return pool;
 }
 
-struct sandbox *pool_take(struct service *service, struct service_engine *engine,
-			  struct template *tpl)
+/* One without a network can be given it, which takes a moment, but less than making one. */
+static struct sandbox *lend(struct service *service, struct service_engine *engine,
+			    struct template *tpl, enum engine_link network)
 {
-	struct pool *pool = usable(service, engine) ? ask(service, engine, tpl) : NULL;
+	if (network != ENGINE_LINK_NONE)
+		return pool_take(service, engine, tpl, ENGINE_LINK_NONE);
+	service->counters.pool_misses++;
+	return NULL;
+}
+
+struct sandbox *pool_take(struct service *service, struct service_engine *engine,
+			  struct template *tpl, enum engine_link network)
+{
+	struct pool *pool = usable(service, engine) ? ask(service, engine, tpl, network) : NULL;
 	struct sandbox *member;
 
 	if (!pool)
@@ -352,11 +369,10 @@ struct sandbox *pool_take(struct service *service, struct service_engine *engine
 	pool->target = MAX(pool->target, service->config.pool_min);
 	member = pool->ready;
 	if (!member) {
-		service->counters.pool_misses++;
 		pool->target =
 			MIN(pool->target + MAX(pool->target / 2, 1u), service->config.pool_max);
 		arm(pool, REFILL_DELAY_MS);
-		return NULL;
+		return lend(service, engine, tpl, network);
 	}
 	unlink_ready(member);
 	service->counters.pool_hits++;
@@ -368,9 +384,9 @@ struct sandbox *pool_take(struct service *service, struct service_engine *engine
 }
 
 int pool_wait(struct service *service, struct creation *creation, struct service_engine *engine,
-	      struct template *tpl)
+	      struct template *tpl, enum engine_link network)
 {
-	struct pool *pool = usable(service, engine) ? ask(service, engine, tpl) : NULL;
+	struct pool *pool = usable(service, engine) ? ask(service, engine, tpl, network) : NULL;
 	struct creation **at;
 
 	if (!pool || pool->waiter_count >= WAITERS_MAX ||
@@ -386,14 +402,17 @@ int pool_wait(struct service *service, struct creation *creation, struct service
 	return 0;
 }
 
-/* A member of a former daemon, its agent linked again. */
+/* A member of a former daemon, its agent linked again. Which network one was made for is not known
+ * any more: such a one goes. */
 void pool_adopt(struct sandbox *member)
 {
 	struct pool *pool = member->service->config.pool_enabled && !member->service->closing
-				    ? pool_open(member->service, member->engine, member->template)
+				    ? pool_open(member->service, member->engine, member->template,
+						ENGINE_LINK_NONE)
 				    : NULL;
 
-	if (!pool || pool->stale || pool->ready_count >= MAX(pool->target, 1u)) {
+	if (!pool || pool->stale || egress_is_linked(member) ||
+	    pool->ready_count >= MAX(pool->target, 1u)) {
 		drop_member(member);
 		return;
 	}
@@ -416,7 +435,7 @@ void pool_start(struct service *service)
 	tpl = template_find(service, str_of(service->config.default_template), &err);
 	if (!tpl)
 		return; /* not built yet: the tick looks again */
-	pool = pool_open(service, engine, tpl);
+	pool = pool_open(service, engine, tpl, ENGINE_LINK_NONE);
 	if (!pool)
 		return;
 	retire_others(pool);

@@ -204,6 +204,9 @@ void create_limits(const struct sandbox *sandbox, struct engine_limits *ret);
 void create_spec(const struct sandbox *sandbox, struct engine_spec *ret);
 
 /* egress.c */
+enum engine_link egress_link(const struct sandbox *sandbox); /* what its policy needs */
+enum engine_link egress_policy_link(const struct egress_policy *policy);
+bool egress_is_linked(const struct sandbox *sandbox);
 void egress_linked(struct sandbox *sandbox, const struct engine_network *network);
 void egress_free(struct sandbox *sandbox);
 void egress_rejected(struct service *service, uint32_t from, uint32_t to, uint16_t port,
@@ -396,16 +399,17 @@ void reconcile_start(struct service_engine *engine);
 
 /* pool.c */
 struct sandbox *pool_take(struct service *service, struct service_engine *engine,
-			  struct template *tpl);
+			  struct template *tpl, enum engine_link network);
 /* 0: the creation waits in the pool; -1: no pool for this one. */
 int pool_wait(struct service *service, struct creation *creation, struct service_engine *engine,
-	      struct template *tpl) _must_check_;
+	      struct template *tpl, enum engine_link network) _must_check_;
 void pool_unwait(struct creation *creation);
 void pool_made(struct sandbox *member); /* its agent said hello: warm up, then ready */
 void pool_fill_failed(struct sandbox *member, const struct err *err);
 void pool_adopt(struct sandbox *member);  /* found again after a restart, link ready */
 void pool_forget(struct sandbox *member); /* dying */
-void pool_limits(const struct service *service, struct engine_limits *ret);
+void pool_limits(const struct service *service, enum engine_link network,
+		 struct engine_limits *ret);
 void pool_start(struct service *service);
 void pool_stop(struct service *service);
 void pool_tick(struct service *service);

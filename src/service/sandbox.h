@@ -109,14 +109,15 @@ struct sandbox {
 	uint8_t recover;      /* enum store_intent found open at the start */
 	bool pooled;	      /* not handed out: nobody's, invisible */
 	bool pool_ready;
-	uint8_t metered; /* enum store_usage_kind; 0: nothing is counted */
-	bool making;	 /* the engine's create is under way: a destroy waits for it */
-	bool attaching;	 /* the engine's attach is under way */
-	bool asking;	 /* an engine call of the move is under way: a destroy waits for it */
-	bool unsure;	 /* whether the engine has it frozen is not known */
-	bool residue;	 /* the engine may hold a running part of a hibernated one */
-	bool wake;	 /* it is always on, and was running when the host ended */
-	bool files_only; /* the resume under way leaves the memory in its snapshot behind */
+	uint8_t pool_network; /* enum engine_link: of the pool it comes from */
+	uint8_t metered;      /* enum store_usage_kind; 0: nothing is counted */
+	bool making;	      /* the engine's create is under way: a destroy waits for it */
+	bool attaching;	      /* the engine's attach is under way */
+	bool asking;	      /* an engine call of the move is under way: a destroy waits for it */
+	bool unsure;	      /* whether the engine has it frozen is not known */
+	bool residue;	      /* the engine may hold a running part of a hibernated one */
+	bool wake;	      /* it is always on, and was running when the host ended */
+	bool files_only;      /* the resume under way leaves the memory in its snapshot behind */
 	bool resizing;
 	bool checking; /* asking the engine how it died */
 	bool sweeping; /* the engine's destroy is under way or due again */

@@ -29,7 +29,7 @@
 #define RANGE_BITS_MAX 12	/* sixteen instances of 65536 addresses */
 #define NUMBER_FIRST 2		/* 1 is the host's end of all of them */
 #define NUMBER_END 65534
-#define NUMBER_TRIES 64
+#define NUMBER_TRIES 256 /* more than were ever in stock: a killed warden's go by and by */
 #define LOG_GROUP 0x4300
 #define GONE_TRIES 300
 #define GONE_STEP_US 10000
@@ -171,6 +171,37 @@ static bool any_linked(const struct warden *w)
 	return false;
 }
 
+/* ---- what is left of links whose namespaces are gone ---- */
+
+struct leftovers {
+	unsigned count;
+	unsigned ifindex; /* of one */
+};
+
+static void on_leftover(void *arg, const struct rtnl_link *link)
+{
+	struct leftovers *left = arg;
+
+	left->count++;
+	left->ifindex = link->ifindex;
+}
+
+/* The kernel takes them down in the background: nobody's are left when this returns. */
+static void await_gone(struct warden *w)
+{
+	for (int i = 0; i < GONE_TRIES; i++) {
+		struct leftovers left = { 0 };
+
+		if (rtnl_link_each(w->links.rtnl_fd, w->links.prefix, on_leftover, &left) < 0 ||
+		    left.count == 0)
+			return;
+		if (i >= GONE_TRIES / 2) /* somebody holds them */
+			(void)!rtnl_link_delete(w->links.rtnl_fd, left.ifindex);
+		else
+			(void)usleep(GONE_STEP_US);
+	}
+}
+
 /* After a restart the rules are renewed at once: those of an older version may differ. */
 static int open_links(struct warden *w, const char *range)
 {
@@ -185,8 +216,10 @@ static int open_links(struct warden *w, const char *range)
 	r = probe(w);
 	if (r >= 0)
 		r = open_sockets(w);
-	if (r >= 0 && !ours)
+	if (r >= 0 && !ours) {
+		await_gone(w); /* the stock of one that was killed */
 		r = rtnl_range_used(w->links.rtnl_fd, w->links.first, 16, &used);
+	}
 	if (r >= 0 && used) {
 		log_error("part of the network range %s is in use on this host: choose another",
 			  range);
@@ -224,6 +257,8 @@ void links_open(struct warden *w, const char *range)
 
 static bool number_free(const struct warden *w, uint32_t number)
 {
+	if (linked_has(w, number))
+		return false;
 	for (unsigned i = 0; i < w->slot_top; i++)
 		if (w->rows[i].state != SLOT_FREE && w->rows[i].link == number)
 			return false;
@@ -258,19 +293,18 @@ static int make_inside(struct warden *w, const struct rtnl_end *outside)
 	return r < 0 ? r : rtnl_veth_make(fd, &inside, outside, w->home.net_fd, NFT_GROUP_OPEN);
 }
 
-static int make_link(struct warden *w, unsigned slot, int ns_fd)
+static int make_link(struct warden *w, int ns_fd, uint32_t *ret)
 {
-	struct slot_row *row = &w->rows[slot];
 	int r = -EEXIST;
 
 	for (int i = 0; i < NUMBER_TRIES && r == -EEXIST; i++) {
 		char name[IF_NAMESIZE];
 		struct rtnl_end outside = { .name = name, .address = gateway(w) };
 
-		row->link = next_number(w);
-		link_name(w, row->link, name);
-		outside.ifindex = link_index(w, row->link);
-		outside.peer = w->links.first + row->link;
+		*ret = next_number(w);
+		link_name(w, *ret, name);
+		outside.ifindex = link_index(w, *ret);
+		outside.peer = w->links.first + *ret;
 		if (setns(ns_fd, CLONE_NEWNET) < 0)
 			return -errno;
 		r = make_inside(w, &outside);
@@ -280,7 +314,7 @@ static int make_link(struct warden *w, unsigned slot, int ns_fd)
 			r = rtnl_link_raise(w->links.rtnl_fd, &outside);
 	}
 	if (r < 0)
-		row->link = 0;
+		*ret = 0;
 	return r;
 }
 
@@ -291,22 +325,41 @@ static int change_group(struct warden *w, unsigned slot, uint32_t network)
 			       network ? NFT_GROUP_OPEN : NFT_GROUP_CLOSED);
 }
 
+/* Before the first link. */
+static int prepare(struct warden *w)
+{
+	int r;
+
+	if (!w->links.usable)
+		return -EOPNOTSUPP;
+	if (w->links.installed)
+		return 0;
+	r = install(w);
+	if (r < 0)
+		return r;
+	w->links.installed = true;
+	listen_to_rules(w);
+	return 0;
+}
+
+int links_make(struct warden *w, int ns_fd, uint32_t *ret)
+{
+	int r = prepare(w);
+
+	return r < 0 ? r : make_link(w, ns_fd, ret);
+}
+
 int links_set(struct warden *w, unsigned slot, int ns_fd, uint32_t network)
 {
-	int r = 0;
+	int r;
 
 	if (!network && !w->rows[slot].link)
 		return 0;
-	if (!w->links.usable)
-		return -EOPNOTSUPP;
-	if (!w->links.installed) {
-		r = install(w);
-		if (r < 0)
-			return r;
-		w->links.installed = true;
-		listen_to_rules(w);
-	}
-	return w->rows[slot].link ? change_group(w, slot, network) : make_link(w, slot, ns_fd);
+	r = prepare(w);
+	if (r < 0)
+		return r;
+	return w->rows[slot].link ? change_group(w, slot, network)
+				  : make_link(w, ns_fd, &w->rows[slot].link);
 }
 
 void links_stat(const struct warden *w, unsigned slot, uint64_t *ret_sent, uint64_t *ret_received)
@@ -324,39 +377,11 @@ void links_stat(const struct warden *w, unsigned slot, uint64_t *ret_sent, uint6
 	*ret_received = link.tx_bytes;
 }
 
-/* ---- closing ---- */
-
-struct leftovers {
-	struct warden *w;
-	unsigned count;
-	bool delete;
-};
-
-static void on_leftover(void *arg, const struct rtnl_link *link)
-{
-	struct leftovers *left = arg;
-
-	left->count++;
-	if (left->delete)
-		left->w->links.doomed = link->ifindex;
-}
-
 void links_close(struct warden *w)
 {
-	struct leftovers left = { .w = w };
-
 	if (!w->links.installed)
 		return;
-	for (int i = 0; i < GONE_TRIES; i++) {
-		left.count = 0;
-		left.delete = i == GONE_TRIES - 1;
-		if (rtnl_link_each(w->links.rtnl_fd, w->links.prefix, on_leftover, &left) < 0 ||
-		    left.count == 0)
-			break;
-		if (left.delete)
-			(void)!rtnl_link_delete(w->links.rtnl_fd, w->links.doomed);
-		(void)usleep(GONE_STEP_US);
-	}
+	await_gone(w);
 	if (nft_remove(w->links.nft_fd, w->links.table) < 0)
 		log_warn("the rules of table %s stay", w->links.table);
 }

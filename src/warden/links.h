@@ -10,9 +10,25 @@ void links_open(struct warden *w, const char *range);
 void links_close(struct warden *w); /* when no sandbox is left: links and rules go */
 /* Gives a sandbox its link, opens or closes it. ns_fd: its net namespace. */
 int links_set(struct warden *w, unsigned slot, int ns_fd, uint32_t network) _must_check_;
+/* One that is nobody's yet: its number. */
+int links_make(struct warden *w, int ns_fd, uint32_t *ret) _must_check_;
 uint32_t links_address(const struct warden *w, unsigned slot); /* 0: none */
 uint32_t links_gateway(const struct warden *w);		       /* 0: no networks here */
 void links_stat(const struct warden *w, unsigned slot, uint64_t *ret_sent, uint64_t *ret_received);
+
+/*
+ * linked.c: net namespaces that have their link already. None until the first sandbox with a
+ * network is asked for; then as many as were needed lately.
+ */
+#define LINKED_MAX 64
+/* The namespace of a new sandbox with a network: out of the stock, or made now. */
+int linked_take(struct warden *w, unsigned slot, uint32_t network, struct netns *ret) _must_check_;
+bool linked_has(const struct warden *w, uint32_t number);
+bool linked_wanted(const struct warden *w);
+int linked_fill(struct warden *w) _must_check_; /* one more */
+bool linked_grown(const struct warden *w);
+void linked_shrink(struct warden *w); /* to nothing, after a quiet while */
+void linked_close(struct warden *w);
 
 /* Tells the daemon what the rules rejected; fd: to be watched, -1 when there is none. */
 int links_log_fd(const struct warden *w);

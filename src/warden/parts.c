@@ -9,7 +9,7 @@
 
 #include "base/log.h"
 #include "base/time.h"
-#include "warden/warden.h"
+#include "warden/links.h"
 
 #define TARGET_USUAL 20
 #define TARGET_MAX 64
@@ -98,6 +98,8 @@ static int fill_one(struct warden *w)
 		root_discard(w, &p->cast_off[--p->cast_off_count]);
 		return 0;
 	}
+	if (parts_left(w) >= p->target && linked_wanted(w))
+		return linked_fill(w);
 	if (parts_left(w) >= p->target) {
 		slot = undressed(w);
 		if (slot < 0)
@@ -243,13 +245,14 @@ static void drop_blank(struct warden *w)
 
 bool parts_grown(const struct warden *w)
 {
-	return w->parts.target > TARGET_USUAL || w->parts.spare_cgroups;
+	return w->parts.target > TARGET_USUAL || w->parts.spare_cgroups || linked_grown(w);
 }
 
 void parts_shrink(struct warden *w)
 {
 	struct parts *p = &w->parts;
 
+	linked_shrink(w);
 	if (time_boot_ms() - p->taken_ms < QUIET_MS)
 		return;
 	p->target = TARGET_USUAL;
@@ -268,6 +271,7 @@ void parts_close(struct warden *w)
 {
 	struct parts *p = &w->parts;
 
+	linked_close(w);
 	while (p->net_count)
 		netns_close(&p->net[--p->net_count]);
 	while (p->blank_count)

@@ -350,12 +350,11 @@ static int gather(struct birth *b, const struct warden_request *req, const char 
 	if (r < 0)
 		return r;
 	*ret_step = "make net namespace";
-	r = parts_take_net(w, &b->net);
+	if (req->limits.network)
+		r = linked_take(w, b->slot, req->limits.network, &b->net);
+	else
+		r = parts_take_net(w, &b->net);
 	b->tell_fd = b->net.listen_fd;
-	if (r >= 0 && req->limits.network) {
-		*ret_step = "make network link";
-		r = links_set(w, b->slot, b->net.ns_fd, req->limits.network);
-	}
 	return r;
 }
 

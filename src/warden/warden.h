@@ -103,18 +103,32 @@ struct parts {
 	bool filling;
 };
 
+/* A net namespace with its link, nobody's yet. */
+struct linked {
+	struct netns net;
+	uint32_t link;
+};
+
+/* linked.c */
+struct linked_stock {
+	struct linked *ready;
+	unsigned count;
+	unsigned target;
+	int64_t taken_ms;
+};
+
 /* links.c */
 struct links {
+	struct linked_stock stock;
 	int rtnl_fd; /* of the host's net namespace */
 	int nft_fd;  /* owns the table of rules */
 	int log_fd;  /* tells what they rejected; -1: nobody tells */
 	char table[16];
-	char prefix[8];	 /* of the links' names on the host */
-	uint32_t first;	 /* of this instance's 65536 addresses */
-	uint32_t next;	 /* number to try */
-	unsigned doomed; /* while closing */
-	bool usable;	 /* this host can, and it is wanted */
-	bool installed;	 /* the rules are there */
+	char prefix[8]; /* of the links' names on the host */
+	uint32_t first; /* of this instance's 65536 addresses */
+	uint32_t next;	/* number to try */
+	bool usable;	/* this host can, and it is wanted */
+	bool installed; /* the rules are there */
 };
 
 struct mask {

@@ -546,15 +546,22 @@ def test_NET_16_killed(net, name):
 
 
 def test_NET_16_nothing_stays_of_a_killed_warden():
-    """Killed after its last sandbox had ended: the next one clears the rules away."""
-    with World() as outside, Daemon(env={"CAY_DNS_UPSTREAM": world.DNS}) as daemon:
+    """Killed after its last sandbox had ended, with links in stock: the next one clears all away."""
+    def shown(*words):
+        return subprocess.run(words, capture_output=True, text=True).stdout
+
+    with World() as outside, Daemon(env={"CAY_DNS_UPSTREAM": world.DNS, "CAY_POOL": "false"}) as daemon:
         outside.daemon = daemon
         with open_box(outside):
-            assert "cay" in subprocess.run(["nft", "list", "tables"], capture_output=True, text=True).stdout
-        wait(lambda: not re.search(r"cay\d+-", subprocess.run(["ip", "-o", "link"], capture_output=True, text=True).stdout))
+            assert "cay" in shown("nft", "list", "tables")
+            wait(lambda: len(re.findall(r"cay\d+-\d+", shown("ip", "-o", "link"))) > 1)
+        wait(lambda: not re.search(r"cay\d+-2@", shown("ip", "-o", "link")))  # the first sandbox's own
+        assert re.search(r"cay\d+-\d+", shown("ip", "-o", "link"))
         daemon.kill("cay-warden")
-        wait(lambda: "cay" not in subprocess.run(["nft", "list", "tables"], capture_output=True, text=True).stdout)
+        wait(lambda: "cay" not in shown("nft", "list", "tables") and not re.search(r"cay\d+-", shown("ip", "-o", "link")))
         daemon.wait_ready(30)
+        with open_box(outside) as box:
+            check_policy(box)
 
 
 def test_NET_16_rules_survive_a_flush(net, box):
