@@ -164,7 +164,7 @@ static int copy_entry(struct op *op, int from_fd, const char *name, int to_fd, c
 	if (!S_ISREG(st.st_mode))
 		return 1;
 	size = (uint64_t)st.st_size;
-	r = temp_open(&temp, to_fd);
+	r = temp_open(&temp, to_fd, 0600);
 	if (r == 0)
 		r = size == 0 && walk_is_synthetic(fd) ? copy_unsized(fd, temp.fd, &size)
 						       : copy_content(fd, temp.fd, size);

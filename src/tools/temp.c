@@ -22,20 +22,20 @@ bool temp_is_name(const char *name)
 	       strspn(name + 5, "0123456789abcdef") == 16;
 }
 
-int temp_open(struct temp *temp, int dir_fd)
+int temp_open(struct temp *temp, int dir_fd, mode_t mode)
 {
 	int r;
 
 	*temp = TEMP_INIT;
 	temp->dir_fd = dir_fd;
-	temp->fd = openat(dir_fd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+	temp->fd = openat(dir_fd, ".", O_TMPFILE | O_RDWR | O_CLOEXEC, mode);
 	if (temp->fd >= 0)
 		return 0;
 	if (errno != EOPNOTSUPP && errno != EISDIR && errno != EINVAL)
 		return -errno;
 	temp_make_name(temp->name);
 	temp->fd = openat(dir_fd, temp->name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
-			  0600);
+			  mode);
 	if (temp->fd >= 0)
 		return 0;
 	r = -errno;

@@ -17,7 +17,8 @@ struct temp {
 };
 #define TEMP_INIT ((struct temp){ -1, -1, "" })
 
-int temp_open(struct temp *temp, int dir_fd) _must_check_;
+/* mode: as far as the umask lets it. */
+int temp_open(struct temp *temp, int dir_fd, mode_t mode) _must_check_;
 /* A name nobody else has, for a temporary thing in a directory. */
 void temp_make_name(char dst[32]);
 bool temp_is_name(const char *name); /* one of those */

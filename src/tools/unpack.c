@@ -17,7 +17,6 @@
 #include "tools/unpack.h"
 #include "tools/write.h"
 
-#define FREE_BYTES (64ULL << 20) /* below this the ratio is not asked */
 #define PROGRESS_US 250000
 #define FAILED_ITEMS_MAX 1000
 #define LATER_MAX_BYTES (64U << 20)
@@ -44,16 +43,17 @@ static la_ssize_t on_read(struct archive *archive, void *arg, const void **ret)
 	return (la_ssize_t)bytes.n;
 }
 
-static int fail_archive(struct unpack *u)
+int unpack_fail_archive(struct unpack *u)
 {
 	const char *why = archive_error_string(u->archive);
 
+	(void)unpack_side_wait(u);
 	u->op->failed.done = u->op->end.entries;
 	return op_fail(u->op, TOOL_ARCHIVE_BAD, (struct str){ u->path, u->path_len }, "%s",
 		       why ? why : "not an archive that can be read");
 }
 
-static void tell_progress(struct unpack *u)
+void unpack_tell_progress(struct unpack *u)
 {
 	int64_t now = time_mono_us();
 
@@ -64,108 +64,16 @@ static void tell_progress(struct unpack *u)
 							.bytes = u->op->end.bytes });
 }
 
-static void tell_failed(struct unpack *u, struct str path, enum tool_error code, int error)
+static void tell_failed(struct unpack *u, uint64_t index, struct str path, enum tool_error code,
+			int error)
 {
 	struct tool_item item = { .error = code,
 				  .errno_value = (uint32_t)error,
-				  .index = u->index,
+				  .index = index,
 				  .path = { path.p, MIN(path.n, TOOL_PATH_MAX) } };
 
 	if (u->op->end.failed++ < FAILED_ITEMS_MAX)
 		op_put_item(u->op, &item);
-}
-
-/* 0: within the limits. Bytes are those written, so holes are free. */
-static int check_limits(struct unpack *u, uint64_t more)
-{
-	uint64_t bytes = u->op->end.bytes + more;
-
-	if (u->max_bytes && bytes > u->max_bytes)
-		u->op->failed.limit = u->max_bytes;
-	else if (bytes > FREE_BYTES && bytes / u->max_ratio > u->in_bytes)
-		u->op->failed.limit = u->max_ratio;
-	else
-		return 0;
-	u->op->failed.done = u->op->end.entries;
-	return op_fail(u->op, TOOL_ARCHIVE_LIMIT, (struct str){ u->path, u->path_len },
-		       u->max_bytes && bytes > u->max_bytes
-			       ? "the content is larger than max_bytes"
-			       : "the content is too large for the size of the archive");
-}
-
-static int write_at(int fd, const char *p, size_t n, off_t at)
-{
-	while (n) {
-		ssize_t done = pwrite(fd, p, n, at);
-
-		if (done < 0 && errno == EINTR && !op_stopped())
-			continue;
-		if (done < 0)
-			return op_stopped() ? -ECANCELED : -errno;
-		p += done;
-		n -= (size_t)done;
-		at += done;
-	}
-	return 0;
-}
-
-/* -1: the whole archive failed; -errno: this entry did. */
-static int receive(struct unpack *u, struct archive_entry *entry, int fd)
-{
-	la_int64_t at, end = 0;
-	const void *bytes;
-	size_t n;
-	int r;
-
-	while ((r = archive_read_data_block(u->archive, &bytes, &n, &at)) == ARCHIVE_OK ||
-	       r == ARCHIVE_WARN) {
-		if (check_limits(u, n) < 0)
-			return -1;
-		r = write_at(fd, bytes, n, at);
-		if (r < 0)
-			return r == -EPERM ? -EACCES : r;
-		u->op->end.bytes += n;
-		end = at + (la_int64_t)n;
-		tell_progress(u);
-	}
-	if (r == ARCHIVE_FAILED)
-		return -EBADMSG; /* of this entry alone, such as one that is encrypted */
-	if (r != ARCHIVE_EOF)
-		return fail_archive(u);
-	/* A sparse file may end with a hole. */
-	if (archive_entry_sparse_count(entry) && archive_entry_size(entry) > end)
-		end = archive_entry_size(entry);
-	return ftruncate(fd, end) < 0 ? (errno == EPERM ? -EACCES : -errno) : 0;
-}
-
-static void set_times(int fd, struct archive_entry *entry)
-{
-	struct timespec times[2] = { { .tv_nsec = UTIME_OMIT }, { .tv_nsec = UTIME_OMIT } };
-
-	if (!archive_entry_mtime_is_set(entry))
-		return;
-	times[1].tv_sec = archive_entry_mtime(entry);
-	times[1].tv_nsec = archive_entry_mtime_nsec(entry);
-	(void)futimens(fd, times); /* a time the file system does not know is no reason to fail */
-}
-
-static int put_file(struct unpack *u, struct archive_entry *entry, const struct leaf *leaf)
-{
-	struct temp temp = TEMP_INIT;
-	int r = temp_open(&temp, leaf->dir_fd);
-
-	if (r == 0 && (r = receive(u, entry, temp.fd)) == 0) {
-		if (u->owner.uid != (uid_t)-1 && fchown(temp.fd, u->owner.uid, u->owner.gid) < 0)
-			r = -EACCES;
-		/* Set-id bits of a stranger's archive are not taken over. */
-		if (r == 0 && fchmod(temp.fd, archive_entry_perm(entry) & 0777) < 0)
-			r = -EACCES;
-		set_times(temp.fd, entry);
-	}
-	if (r == 0)
-		r = temp_publish(&temp, leaf->name, (struct temp_target){ 0 });
-	temp_done(&temp);
-	return r;
 }
 
 /* Puts what stands under a temporary name in its place. */
@@ -246,6 +154,7 @@ static int put_directory(struct unpack *u, struct archive_entry *entry, const st
 	return unpack_remember(u, entry, made);
 }
 
+/* As unpack_file(). */
 static int put_entry(struct unpack *u, struct archive_entry *entry)
 {
 	_cleanup_leaf_ struct leaf leaf = LEAF_INIT;
@@ -257,6 +166,11 @@ static int put_entry(struct unpack *u, struct archive_entry *entry)
 		return type == AE_IFDIR ? 0 : -EXDEV; /* the top itself is there */
 	if (!hardlink && type != AE_IFREG && type != AE_IFDIR && type != AE_IFLNK)
 		return -ENODEV;
+	if (!hardlink && type == AE_IFREG)
+		return unpack_file(u, entry);
+	/* Where a file's directory is may change with anything else. */
+	if (unpack_leave_directory(u) < 0)
+		return -1;
 	r = path_leaf_beneath(u->root_fd, (struct str){ u->path, u->path_len }, u->owner, &leaf);
 	if (r < 0)
 		return r == -EPERM ? -EACCES : r;
@@ -264,9 +178,7 @@ static int put_entry(struct unpack *u, struct archive_entry *entry)
 		return put_hardlink(u, entry, &leaf);
 	if (type == AE_IFDIR)
 		return put_directory(u, entry, &leaf);
-	if (type == AE_IFLNK)
-		return put_symlink(u, entry, &leaf);
-	return put_file(u, entry, &leaf);
+	return put_symlink(u, entry, &leaf);
 }
 
 static enum tool_error code_of(int error)
@@ -278,6 +190,23 @@ static enum tool_error code_of(int error)
 	return error == EXDEV ? TOOL_ARCHIVE_ESCAPE : op_error_of(error);
 }
 
+int unpack_settle(struct unpack *u, uint64_t index, const char *name, int r)
+{
+	if (r == -ENOSPC || r == -EDQUOT || r == -ECANCELED) {
+		if (!name || member_clean(str_of(name), u->path, sizeof(u->path), &u->path_len) < 0)
+			u->path_len = 0;
+		u->op->failed.done = u->op->end.entries;
+		return op_fail_disk(u->op, r, (struct str){ u->path, u->path_len }, u->root_fd);
+	}
+	if (r < 0)
+		tell_failed(u, index, str_of(name ? name : ""),
+			    name ? code_of(-r) : TOOL_ARCHIVE_BAD, -r);
+	else
+		u->op->end.entries++;
+	unpack_tell_progress(u);
+	return 0;
+}
+
 /* -1 is "all failed": -EPERM has the same value and is never passed on as such. */
 static int take_entry(struct unpack *u, struct archive_entry *entry)
 {
@@ -286,6 +215,8 @@ static int take_entry(struct unpack *u, struct archive_entry *entry)
 
 	u->path_len = 0;
 	if (u->index >= u->max_entries) {
+		if (unpack_leave_directory(u) < 0)
+			return -1;
 		u->op->failed.limit = u->max_entries;
 		u->op->failed.done = u->op->end.entries;
 		return op_fail(u->op, TOOL_ARCHIVE_LIMIT, STR_LIT(""),
@@ -296,16 +227,9 @@ static int take_entry(struct unpack *u, struct archive_entry *entry)
 		r = put_entry(u, entry);
 	if (r == -1)
 		return -1;
-	if (r == -ENOSPC || r == -EDQUOT || r == -ECANCELED) {
-		u->op->failed.done = u->op->end.entries;
-		return op_fail_disk(u->op, r, (struct str){ u->path, u->path_len }, u->root_fd);
-	}
-	if (r < 0)
-		tell_failed(u, str_of(name ? name : ""), name ? code_of(-r) : TOOL_ARCHIVE_BAD, -r);
-	else
-		u->op->end.entries++;
+	if (r <= 0 && unpack_settle(u, u->index, name, r) < 0)
+		return -1;
 	u->index++;
-	tell_progress(u);
 	return 0;
 }
 
@@ -320,7 +244,7 @@ static int unpack_all(struct unpack *u)
 		if (r != ARCHIVE_RETRY && take_entry(u, entry) < 0)
 			return -1;
 	if (r != ARCHIVE_EOF)
-		return fail_archive(u);
+		return unpack_fail_archive(u);
 	while (!u->committed) { /* what tar fills up behind its end */
 		r = op_next_data(u->op, &rest);
 		if (r < 0) {
@@ -337,7 +261,7 @@ static int open_zip(struct unpack *u)
 {
 	struct temp temp;
 	struct str bytes = u->first;
-	int r = temp_open(&temp, u->root_fd);
+	int r = temp_open(&temp, u->root_fd, 0600);
 
 	if (r < 0)
 		return op_fail_disk(u->op, r, STR_LIT(""), u->root_fd);
@@ -359,7 +283,7 @@ static int open_zip(struct unpack *u)
 		return op_fail_errno(u->op, errno, STR_LIT(""));
 	if (archive_read_support_format_zip_seekable(u->archive) != ARCHIVE_OK ||
 	    archive_read_open_fd(u->archive, u->spool_fd, TOOL_DATA_MAX) != ARCHIVE_OK)
-		return fail_archive(u);
+		return unpack_fail_archive(u);
 	return 0;
 }
 
@@ -382,7 +306,7 @@ static int open_archive(struct unpack *u)
 	(void)archive_read_support_filter_zstd(u->archive);
 	(void)archive_read_support_filter_gzip(u->archive);
 	if (archive_read_open(u->archive, u, NULL, on_read, NULL) != ARCHIVE_OK)
-		return op_failed(u->op) ? -1 : fail_archive(u);
+		return op_failed(u->op) ? -1 : unpack_fail_archive(u);
 	return 0;
 }
 
@@ -412,7 +336,7 @@ int op_archive_in(struct op *op)
 	bool parents;
 	int r;
 
-	u = (struct unpack){ .op = op, .root_fd = -1, .spool_fd = -1 };
+	u = (struct unpack){ .op = op, .root_fd = -1, .spool_fd = -1, .dir_fd = -1 };
 	if (op_needed(op, "path", &path) < 0 || write_owner(op, &u.owner) < 0 ||
 	    op_number(op, "max_entries", 1000000, 1, 1ULL << 40, &u.max_entries) < 0 ||
 	    op_number(op, "max_bytes", 0, 0, INT64_MAX, &u.max_bytes) < 0 ||
@@ -430,6 +354,8 @@ int op_archive_in(struct op *op)
 	r = open_archive(&u);
 	if (r == 0)
 		r = unpack_all(&u);
+	if (unpack_side_end(&u) < 0)
+		r = -1;
 	unpack_finish_directories(&u);
 	(void)archive_read_free(u.archive);
 	buf_done(&u.later);

@@ -10,6 +10,7 @@
 #include "base/buf.h"
 #include "tools/member.h"
 #include "tools/path.h"
+#include "tools/temp.h"
 
 /* Owner: op_archive_in(). */
 struct unpack {
@@ -25,7 +26,42 @@ struct unpack {
 	int64_t told_us;
 	char path[PATH_MAX];
 	size_t path_len;
+	int dir_fd; /* of the plain files that come now; -1: none */
+	char dir[PATH_MAX];
+	size_t dir_len;
 };
+
+int unpack_fail_archive(struct unpack *u); /* -1 */
+void unpack_tell_progress(struct unpack *u);
+/* What became of the entry: counted, told of, or (-1) the end of all. */
+int unpack_settle(struct unpack *u, uint64_t index, const char *name, int r) _must_check_;
+
+/* unpack_file.c: the plain file at u->path. 1: another thread does it; -1: all failed; -errno. */
+int unpack_file(struct unpack *u, struct archive_entry *entry) _must_check_;
+/* Every file begun in u->dir is done and settled. -1: all failed. */
+int unpack_leave_directory(struct unpack *u) _must_check_;
+
+/* A file that is made at its name; of either thread. */
+struct unpack_made {
+	int dir_fd;
+	const char *name;
+	mode_t mode;
+	struct timespec mtime;
+};
+int unpack_check_limits(struct unpack *u, uint64_t more) _must_check_;
+/* What the last archive_read_data_block() said: 0, -errno of the entry, -1. */
+int unpack_read_end(struct unpack *u, int r) _must_check_;
+int unpack_publish(struct temp *temp, const struct unpack_made *made,
+		   struct path_owner owner) _must_check_;
+
+/*
+ * unpack_side.c: a second thread that makes small files, for they cost the kernel's time and
+ * nothing else. 1: it has it; 0: the caller has to; -1: all failed.
+ */
+int unpack_side_give(struct unpack *u, struct archive_entry *entry,
+		     const struct unpack_made *made) _must_check_;
+int unpack_side_wait(struct unpack *u);		    /* all it has is done and settled */
+int unpack_side_end(struct unpack *u) _must_check_; /* and the thread ended */
 
 /* unpack_later.c: the directory at u->path is there; its mode and time come in the end. */
 int unpack_remember(struct unpack *u, struct archive_entry *entry, bool made);

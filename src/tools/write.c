@@ -103,7 +103,7 @@ int write_file_begin(struct write_file *w, const struct place *place, struct str
 
 	if (r == 0)
 		r = check_target(w, o);
-	return r < 0 ? r : temp_open(&w->temp, w->leaf.dir_fd);
+	return r < 0 ? r : temp_open(&w->temp, w->leaf.dir_fd, 0600);
 }
 
 int write_file_add(struct write_file *w, struct str bytes)

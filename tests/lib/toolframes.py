@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The frames of cay-tools (src/wire/tool.h), for tests that run the program directly."""
 import os
+import resource
 import struct
 import subprocess
 import threading
@@ -159,8 +160,10 @@ def argv(op, **keys):
     return out
 
 
-def run(op, stdin=b"", cwd=None, timeout=60, user=None, **keys):
+def run(op, stdin=b"", cwd=None, timeout=60, user=None, limits=(), **keys):
     extra = dict(user=user, group=user, extra_groups=[]) if user is not None else {}
+    if limits:
+        extra["preexec_fn"] = lambda: [resource.setrlimit(which, (n, n)) for which, n in limits]
     p = subprocess.Popen(argv(op, **keys), stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=cwd,
                          **extra)
     timer = threading.Timer(timeout, p.kill)

@@ -4,6 +4,7 @@ import ctypes
 import io
 import os
 import pathlib
+import resource
 import signal
 import socket
 import stat
@@ -295,6 +296,11 @@ def test_full_and_read_only_disks(tmp_path):
         with tarfile.open(fileobj=tar, mode="w") as out:
             out.add(tmp_path / "src", "one/src")
         bad(run("archive-in", disk, stdin=t.upload(tar.getvalue())), "disk_full")
+        small = make_tar([(f"many/{i}", REG, b"x" * 8192) for i in range(1000)])
+        last = bad(run("archive-in", disk, stdin=t.upload(small)), "disk_full")
+        assert last["limit"] == 4 << 20
+        assert {f.stat().st_size for f in (disk / "many").iterdir()} == {8192}
+        good(run("remove", disk / "many", recursive=1))
         assert left_behind(disk) == []
         subprocess.run(["mount", "-o", "remount,ro", str(disk)], check=True)
         bad(run("write-raw", disk / "f", stdin=t.upload(b"x")), "read_only")
@@ -1035,6 +1041,63 @@ def test_archive_escapes(tmp_path):
                                                         ("trap", REG, b"now a file")])))
     assert [i["error"] for i in a.of("item")] == ["archive_escape"]
     assert (dst / "trap").read_text() == "now a file" and not (tmp_path / "x").exists()
+
+
+def test_archive_of_many_small_files(tmp_path):
+    """Two threads make them; what is there in the end is as if one had, in the archive's order."""
+    sizes = (0, 1, 16383, 16384, 16385, 70000)
+    entries = [(f"./d{i // 40}/f{i}", REG, bytes([i % 251]) * sizes[i % len(sizes)],
+                {"mode": 0o604 if i % 2 else 0o751, "mtime": 1000 + i}) for i in range(400)]
+    entries += [(f"d0/f{i % 10}", REG, b"again %d" % i) for i in range(200)]  # the last one stays
+    for i in range(10):
+        entries += [(f"e/f{i}", REG, b"a file"), (f"e/f{i}/below", REG, b"no")]
+        entries += [(f"l{i}", SYM, "d1"), (f"l{i}/in1-{i}", REG, b"1"), (f"l{i}", SYM, "d2"),
+                    (f"l{i}/in2-{i}", REG, b"2"), (f"h{i}", LNK, f"l{i}/in2-{i}")]
+        entries += [(f"g/f{i}/below", REG, b"yes"), (f"g/f{i}", REG, b"is a directory")]
+    dst = tmp_path / "dst"
+    a = run("archive-in", dst, stdin=t.upload(make_tar(entries)))
+    failed = {i["index"]: (i["path"].decode(), i["error"]) for i in a.of("item")}
+    for index, (name, *_rest) in enumerate(entries):
+        parts = name.split("/")
+        wrong = (parts[0] == "e" and len(parts) == 3) or (parts[0] == "g" and len(parts) == 2)
+        assert (index in failed) == wrong, (index, name, failed.get(index))
+        if wrong:
+            assert failed[index] == (name, "not_a_directory" if parts[0] == "e" else "is_a_directory")
+    end = good(a)
+    assert end["failed"] == len(failed) == 20 and end["entries"] == len(entries) - 20
+    for i in range(10, 400):
+        f = dst / f"d{i // 40}/f{i}"
+        assert f.read_bytes() == bytes([i % 251]) * sizes[i % len(sizes)], i
+        st = f.stat()
+        assert (stat.S_IMODE(st.st_mode), st.st_mtime) == (0o604 if i % 2 else 0o751, 1000 + i)
+    for i in range(10):
+        assert (dst / f"d0/f{i}").read_bytes() == b"again %d" % (190 + i)
+        assert (dst / f"d1/in1-{i}").exists() and (dst / f"h{i}").read_text() == "2"
+        assert (dst / f"e/f{i}").is_file() and (dst / f"g/f{i}/below").read_text() == "yes"
+    assert left_behind(tmp_path) == []
+    # Limits stand at the same entry, and damage at any place leaves whole files only.
+    small = make_tar([(f"f{i}", REG, b"x" * 100) for i in range(300)])
+    last = bad(run("archive-in", tmp_path / "l", max_bytes=20_000, stdin=t.upload(small)),
+               "archive_limit")
+    assert last["done"] == 200 and len(os.listdir(tmp_path / "l")) == 200
+    last = bad(run("archive-in", tmp_path / "c", stdin=t.upload(small[:250 * 1024 + 512 + 50])),
+               "archive_bad")
+    assert last["done"] == 250 and len(os.listdir(tmp_path / "c")) == 250
+    assert {f.stat().st_size for f in (tmp_path / "c").iterdir()} == {100}
+
+
+@pytest.mark.skipif(not ROOT, reason="takes another user's limits")
+def test_archive_without_a_second_thread():
+    """Where no more threads may be, one does it all."""
+    if b"__asan_init" in pathlib.Path(os.fsdecode(t.program())).read_bytes():
+        pytest.skip("the leak check needs a thread of its own")
+    small = make_tar([(f"f{i}", REG, b"x" * 100) for i in range(100)])
+    with tempfile.TemporaryDirectory(dir="/var/tmp") as top:
+        os.chown(top, 64321, 64321)
+        a = t.run("archive-in", path=top + "/d", stdin=t.upload(small), user=64321,
+                  limits=[(resource.RLIMIT_NPROC, 0)])
+        assert good(a)["entries"] == 100
+        assert len(os.listdir(top + "/d")) == 100 and left_behind(top) == []
 
 
 def test_archive_limits_and_damage(tmp_path):
