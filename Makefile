@@ -16,7 +16,7 @@ $(BUILD)/build.ninja: | deps
 
 $(BUILD_ASAN)/build.ninja: | deps
 	meson setup $(BUILD_ASAN) --buildtype=debugoptimized -Db_sanitize=address,undefined -Db_lundef=false \
-		-Dwerror=true -Dfaults=true
+		-Dwerror=true
 
 asan: $(BUILD_ASAN)/build.ninja ## Build with AddressSanitizer and UBSan into build-asan/
 	ninja -C $(BUILD_ASAN)
@@ -59,7 +59,7 @@ install: all ## Install under DESTDIR and PREFIX
 	DESTDIR="$(DESTDIR)" meson install -C $(BUILD)
 
 clean: ## Remove the build directories
-	rm -rf $(BUILD) $(BUILD_ASAN) $(BUILD_FUZZ) build-faults
+	rm -rf $(BUILD) $(BUILD_ASAN) $(BUILD_FUZZ)
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 20

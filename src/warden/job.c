@@ -9,7 +9,6 @@
 #include <sys/prctl.h>
 #include <sys/wait.h>
 
-#include "base/fault.h"
 #include "base/log.h"
 #include "sys/syscalls.h"
 #include "warden/capability.h"
@@ -57,23 +56,6 @@ void job_step(struct job_result *result, const char *step)
 {
 	(void)snprintf(result->step, sizeof(result->step), "%s", step);
 }
-
-#ifdef CAY_FAULTS
-/* "NAME": the warden and its job die here; "-NAME": only the job does. Or by number: base/fault.h.
- */
-void fault_point(const struct warden *w, const char *name)
-{
-	const char *want = getenv("CAY_WARDEN_FAULT");
-
-	if (fault_due())
-		want = name;
-	if (!want || strcmp(*want == '-' ? want + 1 : want, name) != 0)
-		return;
-	if (*want != '-')
-		(void)kill(w->pid, SIGKILL);
-	(void)kill(getpid(), SIGKILL);
-}
-#endif
 
 /* Not of any sandbox: it counts before the first. */
 static int check_criu(struct warden *w, const struct snapshot_order *order,

@@ -252,26 +252,6 @@ static int find_user(struct warden *w, const char *name)
 	return 0;
 }
 
-static void read_disabled(struct warden *w)
-{
-#ifdef CAY_FAULTS
-	static const char *const names[] = { "seccomp", "caps",	 "userns",   "procmask",
-					     "devices", "pids",	 "memory",   "cpu",
-					     "disk",	"netns", "idmap",    "sockets",
-					     "ptsmax",	"nodev", "cgroupns", "oomscore",
-					     "egress" };
-	const char *list = getenv("CAY_WARDEN_DISABLE");
-
-	for (size_t i = 0; list && i < ARRAY_LEN(names); i++)
-		if (strstr(list, names[i]))
-			w->disabled |= 1U << i;
-	if (w->disabled)
-		log_warn("TEST BUILD: controls switched off: %s", list);
-#else
-	(void)w;
-#endif
-}
-
 /* A detached mount can only be copied in the namespace it was taken in: ours, not the host's. */
 static int leave_host(struct warden *w, const char *state_path, const char *templates,
 		      const char *criu)
@@ -346,7 +326,7 @@ int warden_open(struct warden *w, const struct warden_options *o)
 	r = spawn_reserve_descriptors(w);
 	if (r < 0)
 		return fail("/dev/null", r);
-	read_disabled(w);
+	w->disabled = fault_controls_off();
 	if (!realpath(o->state, state_path))
 		return fail(o->state, -errno);
 	w->build_program = o->build;

@@ -168,7 +168,7 @@ struct warden {
 	bool has_criu_parts; /* what goes into its room was found beside our program */
 	bool criu_works;     /* its own check passed on this kernel */
 	bool pool_has_quota;
-	unsigned disabled; /* enum control; always 0 in release builds */
+	unsigned disabled; /* enum control; always 0 in the product */
 	unsigned instance;
 	struct cgroup_tree cgroups;
 	struct filter filter;
@@ -363,15 +363,8 @@ void serve_drop_client(struct warden *w);
 int serve_reply(struct warden *w, const struct warden_reply *reply,
 		const int fds[WARDEN_FDS_MAX]) _must_check_;
 
-/* job.c. Test builds can be made to die here (tests/fault). */
-#ifdef CAY_FAULTS
+/* fault.c. Empty in the product; the tests' twin dies here, or lacks controls. */
 void fault_point(const struct warden *w, const char *name);
-#else
-static inline void fault_point(const struct warden *w, const char *name)
-{
-	(void)w;
-	(void)name;
-}
-#endif
+unsigned fault_controls_off(void); /* enum control */
 
 #endif

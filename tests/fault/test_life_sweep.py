@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """kill -9 of cayd, of cay-warden, of both and of the whole host in every move of the life cycle.
 
-In a test build (-Dfaults=true) at numbered steps: cayd dies on either side of each statement it
+In twins of the programs (ninja faults) at numbered steps: cayd dies on either side of each statement it
 gives its journal, the warden on either side of each call and at each step of its jobs
 (src/base/fault.h). In both builds at random instants. Then a restart, and lib/sweep.py says what
 must be true. CAY_LONG=1 goes through all steps in turn.
@@ -21,7 +21,6 @@ from lib.daemon import Daemon
 from lib.reboot import reboot
 from lib.sweep import MOVES
 
-FAULTS = tree.SOURCE / os.environ.get("CAY_BUILD_FAULTS", "build-faults")
 SEED = int(os.environ.get("CAY_SEED", "0")) or random.randrange(1 << 30)
 LONG = os.environ.get("CAY_LONG") == "1"
 STEP_KILLS = int(os.environ.get("CAY_KILL_ROUNDS", "36"))
@@ -103,7 +102,7 @@ def journal_is_closed(victim):
 @pytest.fixture
 def victim(request):
     if not os.access(tree.program("cay-warden", request.param), os.X_OK):
-        pytest.skip(f"needs {request.param} (-Dfaults=true)")
+        pytest.skip(tree.NO_FAULTS)
     host = census.take()
     with Victim(request.param) as started:
         yield started
@@ -170,7 +169,7 @@ def some_steps(victim, chance):
                 most[name, names] = max(step, 2)
 
 
-@pytest.mark.parametrize("victim", [FAULTS], indirect=True, ids=["faults"])
+@pytest.mark.parametrize("victim", [tree.FAULTS], indirect=True, ids=["faults"])
 def test_killed_at_steps(victim):
     print(f"seed {SEED}")
     if LONG:
@@ -180,7 +179,7 @@ def test_killed_at_steps(victim):
     print(f"{victim.kills} kills")
 
 
-@pytest.mark.parametrize("victim", [FAULTS], indirect=True, ids=["faults"])
+@pytest.mark.parametrize("victim", [tree.FAULTS], indirect=True, ids=["faults"])
 def test_host_restarted_at_steps(victim):
     """Every move in turn, cut at a step of the daemon or of the warden; CAY_LONG does all of them in the test above."""
     print(f"seed {SEED}")

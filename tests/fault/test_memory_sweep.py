@@ -12,7 +12,7 @@ import time
 
 import pytest
 
-from fault.test_life_sweep import FAULTS, KILLERS, LONG, SEED, STEPS_MAX, Victim, finish, journal_is_closed
+from fault.test_life_sweep import KILLERS, LONG, SEED, STEPS_MAX, Victim, finish, journal_is_closed
 from lib import memory, tree
 from lib.sweep import MEMORY_MOVES
 
@@ -36,7 +36,7 @@ class MemoryVictim(Victim):
 def victim(request):
     memory.need()
     if not os.access(tree.program("cay-warden", request.param), os.X_OK):
-        pytest.skip(f"needs {request.param} (-Dfaults=true)")
+        pytest.skip(tree.NO_FAULTS)
     with MemoryVictim(request.param) as started:
         memory.claimed(started.client)
         yield started
@@ -63,7 +63,7 @@ def at_step(victim, name, names, step):
     return died
 
 
-@pytest.mark.parametrize("victim", [FAULTS], indirect=True, ids=["faults"])
+@pytest.mark.parametrize("victim", [tree.FAULTS], indirect=True, ids=["faults"])
 def test_killed_at_steps(victim):
     print(f"seed {SEED}")
     chance = random.Random(SEED)

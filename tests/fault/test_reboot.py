@@ -16,7 +16,6 @@ from lib.direct import SNAPSHOT_DELETE, SNAPSHOT_LIST, Warden
 from lib.reboot import kill_daemons, mark_slots, reboot, set_wall_clock, thaw
 
 OFF_SEC = 3 * 3600
-FAULTS = tree.SOURCE / os.environ.get("CAY_BUILD_FAULTS", "build-faults")
 
 
 @pytest.fixture
@@ -166,9 +165,9 @@ def test_deadlines_without_a_daemon_and_with_another_wall_clock(own):
 @pytest.mark.parametrize("step", ["described", "named", "moved"])
 def test_killed_while_saving_the_files(step):
     """The warden of the next boot dies in the middle of it; the one after has the files all the same."""
-    if not os.access(tree.program("cay-warden", FAULTS), os.X_OK):
-        pytest.skip(f"needs {FAULTS} (-Dfaults=true)")
-    with Warden(build=FAULTS) as warden:
+    if not os.access(tree.program("cay-warden", tree.FAULTS), os.X_OK):
+        pytest.skip(tree.NO_FAULTS)
+    with Warden(build=tree.FAULTS) as warden:
         sandbox = warden.create()["id"]
         warden.exec(sandbox, "echo kept > /workspace/word").ok()
         warden.agents.clear()

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """kill -9 of cay-warden, or of the process that does the work, in the middle of a snapshot or a copy.
 
-In a test build (-Dfaults=true) at each numbered step, by CAY_WARDEN_FAULT; in the build under test
+In twins of the programs (ninja faults) at each numbered step, by CAY_WARDEN_FAULT; in the build under test
 at random instants. The next warden finds the sandbox running (or paused, when it was), the
 snapshot whole or not at all, and nothing half.
 """
@@ -16,7 +16,6 @@ from lib import census, pool, tree
 from lib.client import ApiError
 from lib.direct import CREATE, DESTROY, SNAPSHOT, SNAPSHOT_DELETE, SNAPSHOT_LIST, Warden
 
-FAULTS = tree.SOURCE / os.environ.get("CAY_BUILD_FAULTS", "build-faults")
 SEED = int(os.environ.get("CAY_SEED", "0")) or random.randrange(1 << 30)
 ROUNDS = int(os.environ.get("CAY_KILL_ROUNDS", "12"))
 TAKING = ("begun", "flushed", "held", "frozen", "copied", "thawed", "described", "named", "done")
@@ -99,8 +98,8 @@ def arm(warden, point):
 
 
 def only_faults():
-    if not os.access(tree.program("cay-warden", FAULTS), os.X_OK):
-        pytest.skip(f"needs {FAULTS} (-Dfaults=true)")
+    if not os.access(tree.program("cay-warden", tree.FAULTS), os.X_OK):
+        pytest.skip(tree.NO_FAULTS)
 
 
 def dies_writing_out(warden, source):
@@ -118,7 +117,7 @@ def dies_writing_out(warden, source):
 
 @pytest.mark.parametrize("who", ["", "-"], ids=["warden", "job"])
 @pytest.mark.parametrize("paused", [False, True], ids=["running", "paused"])
-@pytest.mark.parametrize("warden", [FAULTS], indirect=True, ids=["faults"])
+@pytest.mark.parametrize("warden", [tree.FAULTS], indirect=True, ids=["faults"])
 def test_killed_at_each_step_of_a_snapshot(warden, who, paused):
     only_faults()
     source = warden.create()["id"]
@@ -142,7 +141,7 @@ def test_killed_at_each_step_of_a_snapshot(warden, who, paused):
 
 
 @pytest.mark.parametrize("who", ["", "-"], ids=["warden", "job"])
-@pytest.mark.parametrize("warden", [FAULTS], indirect=True, ids=["faults"])
+@pytest.mark.parametrize("warden", [tree.FAULTS], indirect=True, ids=["faults"])
 def test_killed_at_each_step_of_a_copy(warden, who):
     only_faults()
     source = warden.create()["id"]
@@ -158,7 +157,7 @@ def test_killed_at_each_step_of_a_copy(warden, who):
 
 
 @pytest.mark.parametrize("who", ["", "-"], ids=["warden", "job"])
-@pytest.mark.parametrize("warden", [FAULTS], indirect=True, ids=["faults"])
+@pytest.mark.parametrize("warden", [tree.FAULTS], indirect=True, ids=["faults"])
 def test_killed_at_each_step_of_a_passing_snapshot(warden, who):
     only_faults()
     source = warden.create()["id"]

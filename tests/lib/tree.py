@@ -31,6 +31,11 @@ def build_dir(name=None):
     return path if path.is_absolute() else SOURCE / path
 
 
+# cayd and cay-warden that die where a test says: tests/fault/meson.build.
+FAULTS = build_dir() / "tests/fault/tree"
+NO_FAULTS = f"needs {FAULTS.relative_to(SOURCE) if FAULTS.is_relative_to(SOURCE) else FAULTS} (ninja faults)"
+
+
 def program(name, build=None):
     return str((build or build_dir()) / WHERE[name])
 

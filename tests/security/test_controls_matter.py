@@ -1,13 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Would the suite notice a missing control? A test build turns single ones off; the attack must win.
+"""Would the suite notice a missing control? Without single ones the attack must win.
 
-Needs a build tree made with -Dfaults=true (build-faults/, or CAY_BUILD_FAULTS), in which the
-warden honours CAY_WARDEN_DISABLE, a comma-separated list of controls. The warden and the agent are
+The warden's twin (ninja faults) honours CAY_WARDEN_DISABLE, a comma-separated list of controls. The warden and the agent are
 driven directly (lib/direct.py): the controls are theirs alone.
 """
 
 import json
-import os
 
 import pytest
 
@@ -16,7 +14,6 @@ from lib import tree
 from lib.client import ApiError
 from lib.direct import Warden
 
-FAULTS = tree.SOURCE / os.environ.get("CAY_BUILD_FAULTS", "build-faults")
 SMALL = {"memory_mb": 256, "disk_size_mb": 64}
 
 MATTERS = [
@@ -42,14 +39,14 @@ MATTERS = [
 ]
 
 pytestmark = pytest.mark.skipif(
-    bool({"cay-warden", "cay-agent"} & set(tree.missing_programs(FAULTS))),
-    reason=f"no test build in {FAULTS.name}: meson setup -Dfaults=true {FAULTS.name}")
+    bool({"cay-warden", "cay-agent"} & set(tree.missing_programs(tree.FAULTS))),
+    reason=tree.NO_FAULTS)
 
 
 @pytest.mark.parametrize("control,tries", MATTERS, ids=[m[0] for m in MATTERS])
 def test_attack_wins_without_control(control, tries):
     """With the control off, at least one of its attacks is no longer refused."""
-    with Warden(build=FAULTS, env={"CAY_WARDEN_DISABLE": control}) as weak:
+    with Warden(build=tree.FAULTS, env={"CAY_WARDEN_DISABLE": control}) as weak:
         try:
             with weak.client.sandbox(**SMALL) as box:
                 noticed = [name_of(a) for a in tries if attack_wins(a, box)]
@@ -61,7 +58,7 @@ def test_attack_wins_without_control(control, tries):
 
 def test_nothing_off_attacks_lose():
     """The same build with all controls on refuses everything: the switch is what decided."""
-    with Warden(build=FAULTS) as whole, whole.client.sandbox(**SMALL) as box:
+    with Warden(build=tree.FAULTS) as whole, whole.client.sandbox(**SMALL) as box:
         for _control, tries in MATTERS:
             for attack in tries:
                 attack(box)
@@ -70,13 +67,13 @@ def test_nothing_off_attacks_lose():
 @pytest.mark.parametrize("control", ["devices", "nodev"])
 def test_either_of_two_suffices(control):
     """Device files are stopped twice; each control alone holds."""
-    with Warden(build=FAULTS, env={"CAY_WARDEN_DISABLE": control}) as weak, \
+    with Warden(build=tree.FAULTS, env={"CAY_WARDEN_DISABLE": control}) as weak, \
             weak.client.sandbox(**SMALL) as box:
         attacks.planted_node(box)
 
 
 def test_release_build_ignores_the_switch():
-    """A build without -Dfaults keeps every control, whatever the environment says."""
+    """The product keeps every control, whatever the environment says."""
     options = json.loads((tree.build_dir() / "meson-info/intro-buildoptions.json").read_text())
     if [o for o in options if o["name"] == "faults" and o["value"]]:
         pytest.skip(f"{tree.build_dir().name} is itself a test build")
