@@ -149,12 +149,12 @@ static void test_temp(void **state)
 	struct stat st, other;
 	struct temp temp;
 
-	assert_int_equal(temp_open(&temp, d), 0);
+	assert_int_equal(temp_open(&temp, d, 0600), 0);
 	assert_int_equal(write(temp.fd, "1", 1), 1);
 	assert_int_equal(temp_publish(&temp, "t", absent), 0);
 	temp_done(&temp);
 	assert_int_equal(fstatat(d, "t", &st, 0), 0);
-	assert_int_equal(temp_open(&temp, d), 0);
+	assert_int_equal(temp_open(&temp, d, 0600), 0);
 	assert_int_equal(temp_publish(&temp, "t", absent), -EEXIST);
 	other = st;
 	other.st_size++;
@@ -169,7 +169,7 @@ static void test_temp(void **state)
 	temp_done(&temp);
 	assert_int_equal(fstatat(d, "t", &other, 0), 0);
 	assert_int_equal(other.st_size, 0);
-	assert_int_equal(temp_open(&temp, d), 0);
+	assert_int_equal(temp_open(&temp, d, 0600), 0);
 	assert_int_equal(temp_publish(&temp, "t", any), 0);
 	temp_done(&temp);
 	assert_int_equal(unlinkat(d, "t", 0), 0);
