@@ -55,7 +55,7 @@ def test_frozen_processes_go_on(api, engine):
 
 def test_a_commands_time_stands_still(api, engine):
     """Two commands with as much time as the freeze takes: neither ends by it, the second one by its own time after."""
-    limit = int(3 * tree.SLACK)
+    limit = int(2 + tree.SLACK)
     waits = "while [ ! -e go ]; do sleep 0.05; done; echo gone"
     with api.sandbox(engine=engine) as sandbox:
         first = commands.spawn(sandbox, waits, timeout_sec=limit)

@@ -73,10 +73,10 @@ def test_targets(preview):
     host = preview.host.encode()
     for line in (b"GET http://evil.test/echo HTTP/1.1", b"GET evil.test:80 HTTP/1.1", b"GET echo HTTP/1.1",
                  b"GET /a b HTTP/1.1", b"GET /\x01 HTTP/1.1", b"GET /echo HTTP/2.0"):
-        got = exchange(preview.client, line + b"\r\nHost: " + host + b"\r\n\r\n", timeout=5 * tree.SLACK)
+        got = exchange(preview.client, line + b"\r\nHost: " + host + b"\r\nConnection: close\r\n\r\n", timeout=5 * tree.SLACK)
         assert statuses(got)[0] in (400, 505), (line, got[:200])
     for method in ("TRACE", "CONNECT"):
-        got = exchange(preview.client, f"{method} /echo HTTP/1.1\r\nHost: {preview.host}\r\n\r\n".encode(),
+        got = exchange(preview.client, f"{method} /echo HTTP/1.1\r\nHost: {preview.host}\r\nConnection: close\r\n\r\n".encode(),
                        timeout=5 * tree.SLACK)
         assert statuses(got)[0] in (400, 405)
 
