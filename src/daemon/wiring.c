@@ -186,7 +186,6 @@ static int open_secure(struct wiring *wiring, struct err *err)
 
 static int open_front(struct wiring *wiring, int listen_fd, int redirect_fd, struct err *err)
 {
-	static const uint16_t e2b_ports[] = { E2B_ENVD_PORT, E2B_CODE_PORT, 0 };
 	struct rest_config config = { .service = wiring->service,
 				      .allowed_hosts = wiring->config->allowed_hosts,
 				      .port = state_url_port(str_of(wiring->url)),
@@ -196,12 +195,12 @@ static int open_front(struct wiring *wiring, int listen_fd, int redirect_fd, str
 					  .service = wiring->service,
 					  .domain = wiring->previews.domain,
 					  .suffix = wiring->previews.suffix,
-					  .foreign_ports = e2b_ports,
 					  .allowed_hosts = wiring->config->allowed_hosts };
 	struct e2b_config e2b = { .service = wiring->service,
 				  .allowed_hosts = config.allowed_hosts,
 				  .port = config.port,
-				  .domain = wiring->previews.suffix + 1 };
+				  .domain = wiring->previews.suffix + 1,
+				  .preview_domain = wiring->previews.domain };
 	int r = rest_new(&config, &wiring->rest);
 
 	if (secure_new(wiring->config, wiring->loop, config.port, &wiring->secure, err) < 0)
@@ -212,7 +211,9 @@ static int open_front(struct wiring *wiring, int listen_fd, int redirect_fd, str
 		r = e2b_new(&e2b, &wiring->e2b);
 	if (r == 0)
 		r = preview_new(&preview, &wiring->preview);
-	/* Before paths count: whatever is asked of a preview's host is the preview's. */
+	/* Before paths count: two ports of every sandbox are E2B's, and whatever else is asked of a
+	 * preview's host is the preview's. */
+	dispatch_add(&wiring->dispatch, e2b_takes_port, e2b_handle, wiring->e2b);
 	dispatch_add(&wiring->dispatch, preview_takes, preview_handle, wiring->preview);
 	dispatch_add(&wiring->dispatch, e2b_takes, e2b_handle, wiring->e2b);
 	/* Faces that own certain hosts or headers go before this line; the last takes the rest. */

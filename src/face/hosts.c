@@ -73,3 +73,16 @@ int face_hosts_check(const struct face_hosts *hosts, const struct http_req *req,
 	return err_set(err, ERR_HOST_NOT_ALLOWED, "host '%.*s' is not served here",
 		       raw ? (int)MIN(raw->n, 128) : 0, raw ? raw->p : "");
 }
+
+bool face_host_below(struct str host, const char *domain, struct str *ret_label)
+{
+	size_t n = strlen(domain);
+
+	if (host.n && host.p[host.n - 1] == '.')
+		host.n--;
+	if (host.n <= n + 1 || host.p[host.n - n - 1] != '.' ||
+	    memcmp(host.p + host.n - n, domain, n) != 0)
+		return false;
+	*ret_label = (struct str){ host.p, host.n - n - 1 };
+	return true;
+}

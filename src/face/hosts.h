@@ -5,6 +5,7 @@
 
 #include "base/err.h"
 #include "base/macro.h"
+#include "base/str.h"
 
 struct http_req;
 
@@ -21,5 +22,8 @@ void face_hosts_done(struct face_hosts *hosts);
 /* 0, or -1 with err set: a page of another site whose name was made to point here sends its own. */
 int face_hosts_check(const struct face_hosts *hosts, const struct http_req *req,
 		     struct err *err) _must_check_;
+
+/* Whether host is LABEL.domain, with or without the root's own dot; the label may have dots too. */
+bool face_host_below(struct str host, const char *domain, struct str *ret_label);
 
 #endif

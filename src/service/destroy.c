@@ -8,6 +8,7 @@
 
 #include "base/log.h"
 #include "base/time.h"
+#include "service/preview.h"
 #include "service/private.h"
 
 static void remember_end(struct sandbox *sandbox)
@@ -18,6 +19,7 @@ static void remember_end(struct sandbox *sandbox)
 	memcpy(stone->id, sandbox->id, sizeof(stone->id));
 	memcpy(stone->owner, sandbox->attrs.owner, sizeof(stone->owner));
 	stone->reason = sandbox->reason;
+	stone->every_port = preview_every(sandbox);
 }
 
 /* Everything of it is gone: the rows follow. */
@@ -165,8 +167,9 @@ int sandbox_destroy(struct sandbox *sandbox, enum sandbox_reason reason, struct 
 	}
 	if (!sandbox->pooled)
 		service->counters.destroys++;
-	/* Whoever asked for the end knows it; the others may ask why. */
-	if (!sandbox->pooled && reason != REASON_REQUESTED)
+	/* Whoever asked for the end knows it; the others, and visitors of its ports, may ask why.
+	 */
+	if (!sandbox->pooled && (reason != REASON_REQUESTED || preview_every(sandbox)))
 		remember_end(sandbox);
 	sandbox_hide(sandbox);
 	pool_forget(sandbox);

@@ -180,9 +180,11 @@ static void on_saved(void *arg, struct sandbox *sandbox, struct snapshot *snapsh
 static void save_files(struct sandbox *sandbox)
 {
 	struct snapshot_spec spec = { .kind = SNAPSHOT_HIBERNATE,
-				      .memory = move_saves_memory(sandbox) };
+				      .memory =
+					      !sandbox->files_only && move_saves_memory(sandbox) };
 	struct err err;
 
+	sandbox->files_only = false;
 	if (spec.memory)
 		attach_drop_link(sandbox); /* nothing in it may hold anything from outside */
 	if (snapshot_take(sandbox, &spec, on_saved, NULL, NULL, &err) < 0)
@@ -206,6 +208,7 @@ static int hibernate(struct sandbox *sandbox, sandbox_moved_fn done, void *arg, 
 	if (move_need(sandbox, ENGINE_CAN_PAUSE | ENGINE_CAN_SNAPSHOT, "hibernate", err) < 0 ||
 	    move_begin(sandbox, MOVE_HIBERNATE, done, arg, err) < 0)
 		return -1;
+	sandbox->files_only = false;
 	if (move_ask_pause(sandbox, true, on_frozen_to_save, err) == 0)
 		return 0;
 	move_save(sandbox, true, false);
@@ -231,4 +234,13 @@ int sandbox_pause(struct sandbox *sandbox, enum pause_kind kind, sandbox_moved_f
 	sandbox->move = MOVE_NONE;
 	sandbox->moved = NULL;
 	return -1;
+}
+
+int sandbox_pause_files(struct sandbox *sandbox, sandbox_moved_fn done, void *arg, struct err *err)
+{
+	int r = sandbox_pause(sandbox, PAUSE_HIBERNATE, done, arg, err);
+
+	if (r == 0)
+		sandbox->files_only = true;
+	return r;
 }

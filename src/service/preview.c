@@ -2,23 +2,19 @@
 #include "service/preview.h"
 
 #include <errno.h>
-#include <sodium.h>
 #include <stdio.h>
 
 #include "base/log.h"
 #include "base/rand.h"
 #include "base/time.h"
-#include "service/private.h"
+#include "service/preview_private.h"
 
-#define TOKEN_PREFIX "cay_pv_"
-#define TOKEN_BYTES 20
 #define SAVE_TICKS 30 /* counters reach the disk this often */
 
 const char *const preview_visibility_names[] = { "public", "private", NULL };
 const char *const preview_host_names[] = { "preview", "localhost", NULL };
 
-/* Remote shells and screens are not web servers: nobody opens them by mistake. */
-static bool is_reserved(int64_t port)
+bool preview_is_reserved(int64_t port)
 {
 	return port == 22 || (port >= 5900 && port <= 5999);
 }
@@ -52,7 +48,7 @@ static void free_preview(struct preview *preview)
 	free(preview);
 }
 
-static struct preview *by_id(const struct sandbox *sandbox, struct str id)
+struct preview *preview_by_id(const struct sandbox *sandbox, struct str id)
 {
 	struct preview *preview = sandbox->previews;
 
@@ -96,7 +92,7 @@ static int on_row(void *arg, const struct store_preview *row)
 	return 0;
 }
 
-static int add_token(struct preview *preview, const uint8_t hash[32], int64_t expires_ms)
+int preview_add_token(struct preview *preview, const uint8_t hash[32], int64_t expires_ms)
 {
 	struct preview_token *tokens =
 		realloc(preview->tokens, (preview->token_count + 1) * sizeof(*tokens));
@@ -118,10 +114,10 @@ static int on_token(void *arg, const struct store_preview_token *token)
 	uint32_t cursor = 0;
 
 	while (!preview && (sandbox = slot_next(&service->sandboxes, &cursor)))
-		preview = by_id(sandbox, str_of(token->preview_id));
+		preview = preview_by_id(sandbox, str_of(token->preview_id));
 	if (!preview || preview->token_count == PREVIEW_TOKENS_MAX)
 		return 0;
-	return add_token(preview, token->hash, token->expires_ms);
+	return preview_add_token(preview, token->hash, token->expires_ms);
 }
 
 int preview_load(struct service *service, struct err *err)
@@ -195,7 +191,7 @@ static int check_spec(const struct preview_spec *spec, struct err *err)
 {
 	if (spec->port < 0 || spec->port > UINT16_MAX)
 		return err_set(err, ERR_INVALID_REQUEST, "port must be between 1 and 65535");
-	if (is_reserved(spec->port) && !spec->allow_reserved)
+	if (preview_is_reserved(spec->port) && !spec->allow_reserved)
 		return err_set(
 			err, ERR_PORT_REFUSED,
 			"port %lld is for remote shells and screens; allow_reserved opens it",
@@ -203,7 +199,7 @@ static int check_spec(const struct preview_spec *spec, struct err *err)
 	return 0;
 }
 
-static struct preview *of_port(const struct sandbox *sandbox, uint16_t port)
+struct preview *preview_of_port(const struct sandbox *sandbox, uint16_t port)
 {
 	struct preview *preview = sandbox->previews;
 
@@ -222,7 +218,7 @@ int preview_create(struct sandbox *sandbox, const struct preview_spec *spec,
 
 	if (check_spec(spec, err) < 0)
 		return -1;
-	preview = of_port(sandbox, (uint16_t)spec->port);
+	preview = preview_of_port(sandbox, (uint16_t)spec->port);
 	made = !preview;
 	for (const struct preview *at = sandbox->previews; at; at = at->next)
 		count++;
@@ -258,7 +254,7 @@ int preview_create(struct sandbox *sandbox, const struct preview_spec *spec,
 
 struct preview *preview_find(struct sandbox *sandbox, struct str id, struct err *err)
 {
-	struct preview *preview = by_id(sandbox, id);
+	struct preview *preview = preview_by_id(sandbox, id);
 
 	if (!preview)
 		(void)err_set(err, ERR_PREVIEW_NOT_FOUND, "no preview '%.*s'", (int)MIN(id.n, 64),
@@ -276,199 +272,14 @@ int preview_delete(struct sandbox *sandbox, struct str id, struct err *err)
 	return 0;
 }
 
+const struct preview *preview_every(const struct sandbox *sandbox)
+{
+	return preview_of_port(sandbox, 0);
+}
+
 const struct preview *preview_next(const struct sandbox *sandbox, const struct preview *before)
 {
 	return before ? before->next : sandbox->previews;
-}
-
-/* ---- tokens ---- */
-
-static int hash_token(struct str text, uint8_t hash[32])
-{
-	static const uint8_t context[] = "cay preview token v1";
-	uint8_t secret[TOKEN_BYTES];
-	size_t n = sizeof(TOKEN_PREFIX) - 1;
-
-	if (!str_starts(text, TOKEN_PREFIX) ||
-	    str_unhex(secret, sizeof(secret), (struct str){ text.p + n, text.n - n }) < 0)
-		return -EINVAL;
-	(void)crypto_generichash(hash, 32, secret, sizeof(secret), context, sizeof(context));
-	sodium_memzero(secret, sizeof(secret));
-	return 0;
-}
-
-/* Expired ones make room. */
-static void tidy_tokens(struct preview *preview, int64_t now_ms)
-{
-	uint32_t kept = 0;
-
-	for (uint32_t i = 0; i < preview->token_count; i++)
-		if (preview->tokens[i].expires_ms > now_ms)
-			preview->tokens[kept++] = preview->tokens[i];
-	preview->token_count = kept;
-}
-
-int preview_share(struct sandbox *sandbox, struct str id, int64_t ttl_sec,
-		  char ret_token[PREVIEW_TOKEN_SIZE], int64_t *ret_expires_ms, struct err *err)
-{
-	struct preview *preview = preview_find(sandbox, id, err);
-	struct store_preview_token row = { .expires_ms = time_real_ms() + ttl_sec * 1000 };
-	uint8_t secret[TOKEN_BYTES];
-
-	if (!preview)
-		return -1;
-	tidy_tokens(preview, time_real_ms());
-	if (preview->token_count == PREVIEW_TOKENS_MAX)
-		return err_set(err, ERR_QUOTA_EXCEEDED, "a preview has at most %d share tokens",
-			       PREVIEW_TOKENS_MAX);
-	rand_bytes(secret, sizeof(secret));
-	memcpy(ret_token, TOKEN_PREFIX, sizeof(TOKEN_PREFIX) - 1);
-	str_hex(ret_token + sizeof(TOKEN_PREFIX) - 1, secret, sizeof(secret));
-	sodium_memzero(secret, sizeof(secret));
-	row.preview_id = preview->id;
-	if (hash_token(str_of(ret_token), row.hash) < 0 ||
-	    store_preview_token_put(sandbox->service->store, &row) < 0 ||
-	    add_token(preview, row.hash, row.expires_ms) < 0)
-		return err_set(err, ERR_INTERNAL, "the token could not be saved");
-	service_wrote(sandbox->service);
-	*ret_expires_ms = row.expires_ms;
-	return 0;
-}
-
-int preview_unshare(struct sandbox *sandbox, struct str id, struct err *err)
-{
-	struct preview *preview = preview_find(sandbox, id, err);
-
-	if (!preview)
-		return -1;
-	if (store_preview_tokens_delete(sandbox->service->store, preview->id) < 0)
-		return err_set(err, ERR_INTERNAL, "the tokens could not be deleted");
-	service_wrote(sandbox->service);
-	preview->token_count = 0;
-	return 0;
-}
-
-/* Every token is compared, in constant time each. */
-static const struct preview_token *match(const struct preview *preview, const uint8_t hash[32])
-{
-	const struct preview_token *found = NULL;
-
-	for (uint32_t i = 0; i < preview->token_count; i++)
-		if (sodium_memcmp(preview->tokens[i].hash, hash, 32) == 0)
-			found = &preview->tokens[i];
-	return found;
-}
-
-/* ---- access ---- */
-
-static int not_here(const struct service *service, struct str id, struct err *err)
-{
-	for (size_t i = 0; i < TOMBSTONES; i++) {
-		const struct tombstone *stone = &service->tombstones[i];
-
-		if (stone->id[0] && str_is(id, stone->id))
-			return err_set(err, ERR_SANDBOX_GONE, "sandbox %s has ended: %s", stone->id,
-				       sandbox_reason_name(stone->reason));
-	}
-	return err_set(err, ERR_SANDBOX_NOT_FOUND, "no sandbox '%.*s'", (int)MIN(id.n, 64), id.p);
-}
-
-static bool key_fits(const struct key *key, const struct sandbox *sandbox)
-{
-	return key && key_may(key, AUTH_EXEC) &&
-	       (key_is_admin(key) || strcmp(key->id, sandbox->attrs.owner) == 0);
-}
-
-static int check_token(const struct preview *preview, struct str text, int64_t now_ms,
-		       struct preview_grant *ret, bool *ret_guess, struct err *err)
-{
-	const struct preview_token *token;
-	uint8_t hash[32];
-
-	if (text.n == 0)
-		return err_set(err, ERR_PREVIEW_PRIVATE, "this preview is private");
-	token = hash_token(text, hash) == 0 ? match(preview, hash) : NULL;
-	if (!token) {
-		*ret_guess = true;
-		return err_set(err, ERR_PREVIEW_PRIVATE, "the share token is not valid");
-	}
-	if (token->expires_ms <= now_ms)
-		return err_set(err, ERR_PREVIEW_EXPIRED, "the share token has expired");
-	ret->token_expires_ms = token->expires_ms;
-	return 0;
-}
-
-static int check_access(struct sandbox *sandbox, const struct preview_ask *ask,
-			struct preview_grant *ret, bool *ret_guess, struct err *err)
-{
-	const struct preview *preview = of_port(sandbox, ask->port);
-	bool keyed = key_fits(ask->key, sandbox);
-	int64_t now_ms = time_real_ms();
-
-	if (!preview && !is_reserved(ask->port))
-		preview = of_port(sandbox, 0);
-	if (preview) {
-		memcpy(ret->preview_id, preview->id, sizeof(ret->preview_id));
-		ret->host = preview->host;
-	}
-	if (keyed && (preview || !is_reserved(ask->port)))
-		return 0;
-	if (!preview && ask->port == sandbox->template->preview_port)
-		return 0;
-	if (!preview && is_reserved(ask->port))
-		return err_set(err, ERR_PORT_REFUSED, "port %u has no preview", ask->port);
-	if (!preview) {
-		*ret_guess = ask->token.n > 0;
-		return err_set(err, ERR_PREVIEW_NOT_FOUND, "port %u of this sandbox has no preview",
-			       ask->port);
-	}
-	if (preview->expires_ms && preview->expires_ms <= now_ms)
-		return err_set(err, ERR_PREVIEW_EXPIRED, "this preview has expired");
-	if (preview->visibility == PREVIEW_PUBLIC)
-		return 0;
-	return check_token(preview, ask->token, now_ms, ret, ret_guess, err);
-}
-
-int preview_open(struct service *service, const struct preview_ask *ask, struct preview_grant *ret,
-		 bool *ret_guess, struct err *err)
-{
-	struct sandbox *sandbox = map_get(&service->by_id, ask->id);
-	struct preview_grant grant = { .host = PREVIEW_HOST_PREVIEW };
-
-	*ret_guess = false;
-	if (!sandbox || sandbox->pooled || sandbox->state == SANDBOX_DESTROYED) {
-		*ret_guess = true;
-		return not_here(service, ask->id, err);
-	}
-	if (sandbox->state == SANDBOX_ERROR)
-		return err_set(err, ERR_SANDBOX_GONE, "sandbox %s has ended: %s", sandbox->id,
-			       sandbox->reason ? sandbox_reason_name(sandbox->reason) : "error");
-	if (check_access(sandbox, ask, &grant, ret_guess, err) < 0)
-		return -1;
-	grant.sandbox = sandbox->handle;
-	*ret = grant;
-	return 0;
-}
-
-void preview_count(struct service *service, const struct preview_grant *grant,
-		   const struct preview_traffic *traffic)
-{
-	struct sandbox *sandbox = sandbox_get(service, grant->sandbox);
-	struct preview *preview;
-
-	if (!sandbox)
-		return;
-	if (traffic->requests || traffic->bytes_in || traffic->bytes_out)
-		sandbox_touch(sandbox);
-	preview = grant->preview_id[0] ? by_id(sandbox, str_of(grant->preview_id)) : NULL;
-	if (!preview)
-		return;
-	preview->requests += traffic->requests;
-	preview->connections += traffic->connections;
-	preview->bytes_in += traffic->bytes_in;
-	preview->bytes_out += traffic->bytes_out;
-	preview->open = (uint32_t)MAX((int64_t)preview->open + traffic->open, 0);
-	preview->dirty = true;
 }
 
 /* ---- words ---- */

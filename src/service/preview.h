@@ -60,6 +60,8 @@ int preview_share(struct sandbox *sandbox, struct str id, int64_t ttl_sec,
 		  struct err *err) _must_check_;
 int preview_unshare(struct sandbox *sandbox, struct str id, struct err *err) _must_check_;
 const struct preview *preview_next(const struct sandbox *sandbox, const struct preview *before);
+/* The one of every port; NULL: there is none. */
+const struct preview *preview_every(const struct sandbox *sandbox);
 void preview_write(const struct sandbox *sandbox, const struct preview *preview,
 		   struct json_writer *w, const char *key);
 /* "http://PORT-ID.domain"; false: no domain is configured. */
@@ -70,19 +72,26 @@ bool preview_url(const struct sandbox *sandbox, uint16_t port, char dst[PREVIEW_
 struct preview_ask {
 	struct str id; /* of the sandbox */
 	uint16_t port;
-	struct str token;      /* empty: none */
+	struct str token;   /* of a share; empty: none */
+	struct str traffic; /* the sandbox's own (access.h), which opens all its ports; likewise */
 	const struct key *key; /* NULL: none */
 };
 struct preview_grant {
 	slot_handle sandbox;
+	char sandbox_id[SANDBOX_ID_LEN + 1];
 	char preview_id[PREVIEW_ID_SIZE]; /* "": by key, or the template's own port */
 	uint8_t host;
 	int64_t token_expires_ms; /* 0: no token was needed */
 };
+/* Known also of what is refused. */
+struct preview_note {
+	bool guess; /* a credential or an address was wrong */
+	bool every; /* the sandbox has, or had, a preview of every port: clients of that face ask */
+};
 /* 0, or why not: sandbox_not_found, sandbox_gone, preview_not_found, preview_private,
- * preview_expired, port_refused. *ret_guess: a credential was wrong. */
+ * preview_expired, port_refused. */
 int preview_open(struct service *service, const struct preview_ask *ask, struct preview_grant *ret,
-		 bool *ret_guess, struct err *err) _must_check_;
+		 struct preview_note *ret_note, struct err *err) _must_check_;
 
 /* Tells the traffic of a grant: counters and the idle clock. Differences, not sums. */
 struct preview_traffic {

@@ -63,6 +63,7 @@ struct tombstone {
 	char id[SANDBOX_ID_LEN + 1];
 	char owner[AUTH_KEY_ID_SIZE];
 	uint8_t reason;
+	bool every_port; /* it had a preview of all of them */
 };
 
 struct service {

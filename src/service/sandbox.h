@@ -117,7 +117,7 @@ struct sandbox {
 	bool unsure;	      /* whether the engine has it frozen is not known */
 	bool residue;	      /* the engine may hold a running part of a hibernated one */
 	bool wake;	      /* it is always on, and was running when the host ended */
-	bool files_only;      /* the resume under way leaves the memory in its snapshot behind */
+	bool files_only;      /* the move under way leaves the memory behind */
 	bool resizing;
 	bool checking; /* asking the engine how it died */
 	bool sweeping; /* the engine's destroy is under way or due again */
@@ -276,6 +276,9 @@ int sandbox_extend(struct sandbox *sandbox, int64_t timeout_sec, struct err *err
 typedef void (*sandbox_moved_fn)(void *arg, struct sandbox *sandbox, const struct err *err);
 int sandbox_pause(struct sandbox *sandbox, enum pause_kind kind, sandbox_moved_fn done, void *arg,
 		  struct err *err) _must_check_;
+/* Hibernates without its memory, also where that could be kept: it boots again. */
+int sandbox_pause_files(struct sandbox *sandbox, sandbox_moved_fn done, void *arg,
+			struct err *err) _must_check_;
 /* timeout_sec 0: what was left of the time goes on. */
 int sandbox_resume(struct sandbox *sandbox, int64_t timeout_sec, sandbox_moved_fn done, void *arg,
 		   struct err *err) _must_check_;

@@ -9,7 +9,7 @@
 
 #include "base/log.h"
 #include "base/time.h"
-#include "service/private.h"
+#include "service/preview_private.h"
 
 #define REF_FRESH_MS 200 /* a ref is looked at again after this long */
 #define META_MAX_BYTES (64 * 1024)
@@ -68,7 +68,8 @@ static void read_numbers(struct template *tpl, const struct json *meta, struct e
 		else if (strcmp(name, "files") == 0 && json_type(value) == JSON_INT)
 			tpl->files = json_int(value);
 		else if (strcmp(name, "preview_port") == 0 && json_type(value) == JSON_INT &&
-			 json_int(value) > 0 && json_int(value) <= UINT16_MAX)
+			 json_int(value) > 0 && json_int(value) <= UINT16_MAX &&
+			 !preview_is_reserved(json_int(value)))
 			tpl->preview_port = (uint16_t)json_int(value);
 		else if (strcmp(name, "env") == 0 && json_type(value) == JSON_OBJECT &&
 			 pairs_from_json(&tpl->env, value, &pairs_env, err) < 0)

@@ -122,6 +122,23 @@ def test_a_counter_goes_on(sandbox):
     assert process.collect(cursor="0:0").out.split(b"\n", 1)[0] == b"1 8388608"
 
 
+def test_clients_of_e2b_resume_with_what_was_kept(sandbox):
+    """connect() is the same resume; what they paused without its memory has none."""
+    window = Window(sandbox, "main")
+    window.run("secret=41")
+    kept(sandbox)
+    session = sandbox.client.call("POST", f"/v2/sandboxes/{sandbox.id}/connect", {"timeout": 600})
+    assert session["sandboxID"] == sandbox.id
+    assert window.run("echo $secret")["out"] == b"41\n"
+    kept(sandbox)
+    sandbox.client.call("POST", f"/v2/sandboxes/{sandbox.id}/connect", {"memory": False})
+    assert window.run("echo $secret")["out"] == b"\n"
+    sandbox.client.call("POST", f"/sandboxes/{sandbox.id}/pause", {"memory": False})
+    assert sandbox.state()["memory_preserved"] is False
+    sandbox.client.call("POST", f"/v2/sandboxes/{sandbox.id}/connect", {})
+    kept(sandbox)
+
+
 def test_a_window_keeps_its_variables(sandbox):
     window = Window(sandbox, "main")
     window.run("cd /tmp; secret=41; add() { echo $((secret + 1)); }")

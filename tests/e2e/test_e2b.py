@@ -47,7 +47,7 @@ def runs(project, daemon, tmp_path_factory):
                CAY_TEST_SLACK=str(tree.SLACK))
     started, ended = {}, {}
     for name, (file, kind) in RUNS.items():
-        started[name] = subprocess.Popen([program, "--test-reporter=tap", file], cwd=project,
+        started[name] = subprocess.Popen([program, "--test-force-exit", "--test-reporter=tap", file], cwd=project,
                                          env=dict(env, CAY_E2B_KIND=kind), text=True,
                                          stdout=open(results / f"{name}.out", "w"),
                                          stderr=subprocess.STDOUT)

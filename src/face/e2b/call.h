@@ -32,6 +32,13 @@ enum e2b_style {
 	E2B_STREAM, /* 200, and the same in the last envelope */
 };
 
+/* Who gets through to what listens inside, besides keys and the sandbox's traffic token. */
+enum e2b_ports {
+	E2B_PORTS_AS_OURS, /* nobody but by previews: it was not made by this face */
+	E2B_PORTS_TOKEN,
+	E2B_PORTS_OPEN,
+};
+
 struct e2b_route {
 	enum http_method method;
 	const char *pattern; /* "/sandboxes/{id}": a brace takes one segment */
@@ -55,6 +62,7 @@ struct e2b_call {
 	struct json *doc;	 /* the parsed body; freed after the handler returns */
 	struct sandbox *sandbox; /* of envd; good while the handler runs */
 	slot_handle sandbox_handle;
+	enum e2b_ports ports; /* of a create */
 	struct sandbox_wait *wait;
 	void (*then)(struct e2b_call *call); /* when the sandbox's inside can be talked to */
 	char user[E2B_USER_MAX + 1];	     /* who acts inside; "": the engine has no users */
@@ -89,6 +97,7 @@ struct pending {
 	struct buf list; /* an answer that grows */
 	struct json_writer w;
 	int64_t count;
+	enum e2b_ports ports;
 	void *data;
 };
 /* NULL: answered. */
@@ -139,6 +148,10 @@ struct str e2b_json_get_str(const struct json *object,
 
 /* ---- what stands for a sandbox (session.c) ---- */
 
+/* A sandbox that cannot be opened as asked is ended. */
+int session_open_ports(struct e2b *e2b, const struct sandbox *made, enum e2b_ports ports,
+		       struct err *err) _must_check_;
+enum e2b_ports session_ports(const struct sandbox *sandbox);
 void session_write(const struct e2b *e2b, const struct sandbox *sandbox, struct json_writer *w,
 		   const char *key);
 void session_write_listed(const struct sandbox *sandbox, struct json_writer *w);
@@ -178,6 +191,7 @@ void e2b_not_here(struct e2b_call *call); /* a part of E2B that the product does
 struct egress_want;
 int network_read(struct e2b_call *call, const struct json *from, struct egress_want *ret,
 		 bool *ret_told, struct err *err) _must_check_;
+int network_read_ports(const struct json *from, enum e2b_ports *ret, struct err *err) _must_check_;
 void network_write(const struct sandbox *sandbox, struct json_writer *w);
 
 /* "ns/name:tag" without what is around the name. */

@@ -227,6 +227,16 @@ static bool is_browser(const struct http_req *req)
 	return req->method == HTTP_GET && accept && str_starts(*accept, "text/html");
 }
 
+bool e2b_takes_port(void *face, const struct http_req *req)
+{
+	const struct e2b *e2b = face;
+	struct str label;
+	bool preview = e2b->config.preview_domain &&
+		       face_host_below(req->host, e2b->config.preview_domain, &label);
+
+	return envd_takes_host(req) || (!preview && envd_takes_headers(req));
+}
+
 bool e2b_takes(void *face, const struct http_req *req)
 {
 	(void)face;

@@ -24,6 +24,7 @@ struct e2b_config {
 	uint16_t port;
 	/* What getHost(port) puts behind "PORT-ID.": NULL when previews have no domain. */
 	const char *domain;
+	const char *preview_domain; /* other ports of a host below it are not this face's */
 };
 
 int e2b_new(const struct e2b_config *config, struct e2b **ret) _must_check_;
@@ -31,7 +32,9 @@ int e2b_new(const struct e2b_config *config, struct e2b **ret) _must_check_;
 void e2b_free(struct e2b *e2b);
 /* Answers to calls under way go through this server; NULL before it is freed. */
 void e2b_set_server(struct e2b *e2b, struct http_server *server);
-/* Whether it is for this face; the last two are what a dispatcher of faces wants. */
+/* For a dispatcher of faces: whether it is for a port of a sandbox that is this face's, by host or
+ * headers; and whether it is for the rest of this face, by its path. */
+bool e2b_takes_port(void *face, const struct http_req *req);
 bool e2b_takes(void *face, const struct http_req *req);
 void e2b_handle(void *face, struct http_req *req);
 

@@ -55,12 +55,20 @@ static bool is_signed_link(const struct http_req *req)
 	return false;
 }
 
-static bool is_hosted(const struct http_req *req)
+bool envd_takes_host(const struct http_req *req)
 {
 	struct str id;
 	uint64_t port;
 
 	return envd_host_parse(req->host, &port, &id) && is_ours(port);
+}
+
+bool envd_takes_headers(const struct http_req *req)
+{
+	const struct str *id = http_req_header(req, "e2b-sandbox-id");
+	const struct str *port = http_req_header(req, "e2b-sandbox-port");
+
+	return id && port && is_our_port(*port);
 }
 
 /* Other ports are previews; one header without the other is answered here. */
@@ -70,8 +78,8 @@ bool envd_takes(const struct http_req *req)
 	const struct str *port = http_req_header(req, "e2b-sandbox-port");
 
 	if (id && port)
-		return is_our_port(*port);
-	return id || port || is_hosted(req) || is_signed_link(req);
+		return envd_takes_headers(req);
+	return id || port || envd_takes_host(req) || is_signed_link(req);
 }
 
 static int find_sandbox(struct e2b_call *call, struct str *ret_id)

@@ -8,6 +8,8 @@
 
 /* Whether headers, host or a signature say that it is for the inside of a sandbox. */
 bool envd_takes(const struct http_req *req);
+bool envd_takes_host(const struct http_req *req);    /* "49983-ID.domain" */
+bool envd_takes_headers(const struct http_req *req); /* E2b-Sandbox-Id and one of our ports */
 void envd_handle(struct e2b_call *call);
 
 /* The code interpreter's port. */

@@ -25,7 +25,8 @@ static void on_resumed(void *arg, struct sandbox *sandbox, const struct err *err
 		answer_session(call, 201, sandbox);
 }
 
-static void resume(struct e2b_call *call, struct sandbox *sandbox, int64_t sec)
+/* memory: false leaves behind what was kept of it; one that was only frozen has it anyhow. */
+static void resume(struct e2b_call *call, struct sandbox *sandbox, int64_t sec, bool memory)
 {
 	struct pending *pending = e2b_pending_new(call);
 	struct err err;
@@ -33,11 +34,8 @@ static void resume(struct e2b_call *call, struct sandbox *sandbox, int64_t sec)
 
 	if (!pending)
 		return;
-	/* What E2B pauses without its memory is hibernated: it boots again, wherever that was kept.
-	 */
-	r = sandbox->state == SANDBOX_PAUSED && sandbox->pause_kind == PAUSE_HIBERNATE
-		    ? sandbox_resume_files(sandbox, sec, on_resumed, pending, &err)
-		    : sandbox_resume(sandbox, sec, on_resumed, pending, &err);
+	r = memory ? sandbox_resume(sandbox, sec, on_resumed, pending, &err)
+		   : sandbox_resume_files(sandbox, sec, on_resumed, pending, &err);
 	if (r <= 0) {
 		e2b_pending_begun(pending, r, &err);
 		return;
@@ -46,15 +44,16 @@ static void resume(struct e2b_call *call, struct sandbox *sandbox, int64_t sec)
 	answer_session(call, 200, sandbox);
 }
 
-/* Memory is what a frozen sandbox has and a hibernated one has not: it cannot be thrown away here.
- */
-static int check_memory(struct e2b_call *call, const struct sandbox *sandbox, struct err *err)
+/* Of a frozen one the memory cannot be thrown away here. */
+static int read_memory(struct e2b_call *call, const struct sandbox *sandbox, bool *ret,
+		       struct err *err)
 {
-	bool ok = true, memory = call_bool(call, "memory", true, &ok);
+	bool ok = true;
 
+	*ret = call_bool(call, "memory", true, &ok);
 	if (!ok)
 		return 1;
-	if (!memory && sandbox->state == SANDBOX_PAUSED && sandbox->pause_kind == PAUSE_FREEZE)
+	if (!*ret && sandbox->state == SANDBOX_PAUSED && sandbox->pause_kind == PAUSE_FREEZE)
 		return err_set(err, ERR_UNSUPPORTED,
 			       "this sandbox was paused with its memory and resumes with it");
 	return 0;
@@ -73,7 +72,7 @@ static int extend(struct sandbox *sandbox, int64_t sec, struct err *err)
 void e2b_life_connect(struct e2b_call *call)
 {
 	struct sandbox *sandbox = call_sandbox(call);
-	bool ok = true;
+	bool ok = true, memory = true;
 	int64_t sec = sandbox ? call_int(call, "timeout", E2B_TIMEOUT_SEC, 0, 86400, &ok) : 0;
 	struct err err;
 	int r;
@@ -81,7 +80,7 @@ void e2b_life_connect(struct e2b_call *call)
 	if (!sandbox || !ok)
 		return;
 	sec = MAX(sec, 1);
-	r = check_memory(call, sandbox, &err);
+	r = read_memory(call, sandbox, &memory, &err);
 	if (r > 0)
 		return;
 	if (r == 0 && sandbox->state == SANDBOX_RUNNING && !sandbox->move)
@@ -91,13 +90,13 @@ void e2b_life_connect(struct e2b_call *call)
 	else if (sandbox->state == SANDBOX_RUNNING && !sandbox->move)
 		answer_session(call, 200, sandbox);
 	else
-		resume(call, sandbox, sec);
+		resume(call, sandbox, sec, memory);
 }
 
 void e2b_life_resume(struct e2b_call *call)
 {
 	struct sandbox *sandbox = call_sandbox(call);
-	bool ok = true;
+	bool ok = true, memory = true;
 	int64_t sec = sandbox ? call_int(call, "timeout", E2B_TIMEOUT_V1_SEC, 0, 86400, &ok) : 0;
 	struct err err;
 	int r;
@@ -108,11 +107,11 @@ void e2b_life_resume(struct e2b_call *call)
 		e2b_answer_status(call, 409, "sandbox %s is running already", sandbox->id);
 		return;
 	}
-	r = check_memory(call, sandbox, &err);
+	r = read_memory(call, sandbox, &memory, &err);
 	if (r < 0)
 		e2b_answer_error(call, &err);
 	else if (r == 0)
-		resume(call, sandbox, MAX(sec, 1));
+		resume(call, sandbox, MAX(sec, 1), memory);
 }
 
 static void on_paused(void *arg, struct sandbox *sandbox, const struct err *err)
@@ -146,8 +145,8 @@ void e2b_life_pause(struct e2b_call *call)
 	pending = e2b_pending_new(call);
 	if (!pending)
 		return;
-	r = sandbox_pause(sandbox, memory ? PAUSE_FREEZE : PAUSE_HIBERNATE, on_paused, pending,
-			  &err);
+	r = memory ? sandbox_pause(sandbox, PAUSE_FREEZE, on_paused, pending, &err)
+		   : sandbox_pause_files(sandbox, on_paused, pending, &err);
 	if (r <= 0) {
 		e2b_pending_begun(pending, r, &err);
 		return;
@@ -166,11 +165,17 @@ static void write_failure(struct json_writer *w, const struct err *err)
 	json_end_object(w);
 }
 
+/* A child's ports are open to whom the source's are. */
 static void on_child(void *arg, int64_t index, const struct sandbox *child, const struct err *err)
 {
 	struct pending *pending = arg;
+	struct err own;
 
 	(void)index;
+	if (child && session_open_ports(pending->e2b, child, pending->ports, &own) < 0) {
+		child = NULL;
+		err = &own;
+	}
 	json_begin_object(&pending->w, NULL);
 	if (child)
 		session_write(pending->e2b, child, &pending->w, "sandbox");
@@ -215,6 +220,7 @@ void e2b_life_fork(struct e2b_call *call)
 	pending = ok ? e2b_pending_new(call) : NULL;
 	if (!pending)
 		return;
+	pending->ports = session_ports(sandbox);
 	json_begin_array(&pending->w, NULL);
 	e2b_pending_begun(pending,
 			  sandbox_fork(sandbox, call->key, &spec, NULL, &hooks, pending, &err),

@@ -50,6 +50,18 @@ static int check_rest(const struct json *from, struct err *err)
 	return 0;
 }
 
+/* Ports are open to everybody unless told otherwise. */
+int network_read_ports(const struct json *from, enum e2b_ports *ret, struct err *err)
+{
+	const struct json *value = e2b_json_get(from, "allowPublicTraffic");
+
+	if (value && json_type(value) != JSON_BOOL)
+		return err_set(err, ERR_INVALID_REQUEST,
+			       "network.allowPublicTraffic: must be true or false");
+	*ret = !value || json_bool(value) ? E2B_PORTS_OPEN : E2B_PORTS_TOKEN;
+	return 0;
+}
+
 /* Whatever is not named is cleared. */
 int network_read(struct e2b_call *call, const struct json *from, struct egress_want *ret,
 		 bool *ret_told, struct err *err)
@@ -103,7 +115,7 @@ void network_write(const struct sandbox *sandbox, struct json_writer *w)
 		  false);
 	put_rules(w, "denyOut", policy ? policy->deny : NULL, policy ? policy->deny_count : 0,
 		  !open);
-	json_put_bool(w, "allowPublicTraffic", false);
+	json_put_bool(w, "allowPublicTraffic", session_ports(sandbox) == E2B_PORTS_OPEN);
 	json_end_object(w);
 }
 

@@ -77,8 +77,14 @@ static int read_origin(struct e2b_call *call, struct str id, struct sandbox_spec
 
 static void answer_made(struct e2b_call *call, const struct sandbox *sandbox)
 {
-	struct json_writer w = e2b_answer_begin(call->e2b);
+	struct json_writer w;
+	struct err err;
 
+	if (session_open_ports(call->e2b, sandbox, call->ports, &err) < 0) {
+		e2b_answer_error(call, &err);
+		return;
+	}
+	w = e2b_answer_begin(call->e2b);
 	session_write(call->e2b, sandbox, &w, NULL);
 	e2b_answer_send(call, 201, &w);
 }
@@ -144,9 +150,11 @@ void e2b_sandboxes_create(struct e2b_call *call)
 		return;
 	}
 	r = read_life(call, &spec, &err);
-	if (r == 0 && (network_read(call, e2b_json_get(call->doc, "network"), &spec.network, &told,
-				    &err) < 0 ||
-		       read_rest(call, &err) < 0 || read_origin(call, id, &spec, &err) < 0))
+	if (r == 0 &&
+	    (network_read_ports(e2b_json_get(call->doc, "network"), &call->ports, &err) < 0 ||
+	     network_read(call, e2b_json_get(call->doc, "network"), &spec.network, &told, &err) <
+		     0 ||
+	     read_rest(call, &err) < 0 || read_origin(call, id, &spec, &err) < 0))
 		r = -1;
 	if (r < 0)
 		e2b_answer_error(call, &err);

@@ -2,9 +2,43 @@
 /* A sandbox in E2B's words. */
 #include "base/time.h"
 #include "face/e2b/call.h"
+#include "service/preview.h"
 #include "service/template.h"
 
 #define NEVER_MS (365LL * 24 * 3600 * 1000)
+
+/* ---- its ports ---- */
+
+int session_open_ports(struct e2b *e2b, const struct sandbox *made, enum e2b_ports ports,
+		       struct err *err)
+{
+	struct preview_spec spec = { .port = 0,
+				     .visibility = ports == E2B_PORTS_OPEN ? PREVIEW_PUBLIC
+									   : PREVIEW_PRIVATE };
+	struct sandbox *sandbox = sandbox_get(e2b->service, made->handle);
+	const struct preview *preview;
+	struct err ignored;
+
+	if (ports == E2B_PORTS_AS_OURS)
+		return 0;
+	if (!sandbox)
+		return err_set(err, ERR_SANDBOX_GONE, "the sandbox ended");
+	if (preview_create(sandbox, &spec, &preview, err) == 0)
+		return 0;
+	(void)!sandbox_destroy(sandbox, REASON_REQUESTED, &ignored);
+	return -1;
+}
+
+enum e2b_ports session_ports(const struct sandbox *sandbox)
+{
+	const struct preview *every = preview_every(sandbox);
+
+	if (!every)
+		return E2B_PORTS_AS_OURS;
+	return every->visibility == PREVIEW_PUBLIC ? E2B_PORTS_OPEN : E2B_PORTS_TOKEN;
+}
+
+/* ---- its words ---- */
 
 static void write_names(const struct sandbox *sandbox, struct json_writer *w)
 {

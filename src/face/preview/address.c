@@ -31,15 +31,10 @@ static bool parse_port(struct str text, uint16_t *ret)
 /* "PORT-ID" of a host below the domain. */
 static enum address_kind by_host(const char *domain, struct str host, struct address *ret)
 {
-	size_t n = strlen(domain);
 	struct str label, port;
 
-	if (host.n && host.p[host.n - 1] == '.') /* the root's own dot */
-		host.n--;
-	if (host.n <= n + 1 || host.p[host.n - n - 1] != '.' ||
-	    memcmp(host.p + host.n - n, domain, n) != 0)
+	if (!face_host_below(host, domain, &label))
 		return ADDRESS_NONE;
-	label = (struct str){ host.p, host.n - n - 1 };
 	if (!str_cut(label, '-', &port, &ret->id) || !parse_port(port, &ret->port) ||
 	    !parse_id(ret->id))
 		return ADDRESS_BAD;
@@ -69,8 +64,10 @@ enum address_kind address_find(const char *domain, const struct http_req *req, s
 	kind = by_host(domain, req->host, ret);
 	if (kind == ADDRESS_NONE)
 		kind = by_header(req, "cay-sandbox-id", "cay-sandbox-port", ret);
-	if (kind == ADDRESS_NONE)
+	if (kind == ADDRESS_NONE) {
 		kind = by_header(req, "e2b-sandbox-id", "e2b-sandbox-port", ret);
+		ret->e2b = kind != ADDRESS_NONE;
+	}
 	return kind;
 }
 
@@ -137,13 +134,16 @@ static struct str token_query(struct str query)
 	return (struct str){ "", 0 };
 }
 
-int credentials_find(const struct http_req *req, struct credentials *ret)
+void credentials_find(const struct http_req *req, struct credentials *ret)
 {
 	const struct str *header = http_req_header(req, "authorization");
 	const struct str *key = http_req_header(req, "x-api-key");
 	const struct str *token = http_req_header(req, "cay-preview-token");
+	const struct str *traffic = http_req_header(req, TRAFFIC_HEADER);
 
-	*ret = (struct credentials){ .key = { "", 0 }, .token = token_query(req->query) };
+	*ret = (struct credentials){ .key = { "", 0 },
+				     .token = token_query(req->query),
+				     .traffic = { "", 0 } };
 	ret->by_query = ret->token.n > 0;
 	if (header)
 		ret->key = bearer(*header);
@@ -154,7 +154,8 @@ int credentials_find(const struct http_req *req, struct credentials *ret)
 	for (size_t i = 0; !ret->token.n && i < req->header_count; i++)
 		if (str_eq_nocase(req->headers[i].name, "cookie"))
 			ret->token = token_cookie(req->headers[i].value);
-	return 0;
+	if (traffic)
+		ret->traffic = *traffic;
 }
 
 /* ---- what goes on ---- */
@@ -237,8 +238,8 @@ static bool starts_nocase(struct str s, const char *prefix)
 static bool is_ours(struct str name)
 {
 	return starts_nocase(name, "x-forwarded-") || starts_nocase(name, "cay-") ||
-	       starts_nocase(name, "e2b-sandbox-") || str_eq_nocase(name, "forwarded") ||
-	       str_eq_nocase(name, "x-real-ip");
+	       starts_nocase(name, "e2b-sandbox-") || str_eq_nocase(name, TRAFFIC_HEADER) ||
+	       str_eq_nocase(name, "forwarded") || str_eq_nocase(name, "x-real-ip");
 }
 
 bool visit_pass(void *arg, const struct http_header *header, struct str *value)

@@ -101,9 +101,60 @@ static int write_json(struct buf *out, const struct http_req *req, const struct 
 	return json_writer_end(&w);
 }
 
-void page_error(struct preview_face *face, struct http_req *req, const struct err *err)
+/* What E2B's proxy would answer; its clients look for these. */
+static int e2b_status(enum err_code code)
 {
-	bool page = wants_page(req);
+	switch ((int)code) {
+	case ERR_PREVIEW_PRIVATE:
+	case ERR_PREVIEW_EXPIRED:
+	case ERR_PORT_REFUSED:
+		return 403;
+	case ERR_SANDBOX_NOT_FOUND:
+	case ERR_SANDBOX_GONE:
+	case ERR_WRONG_STATE:
+	case ERR_PORT_CLOSED:
+	case ERR_UPSTREAM_FAILED:
+		return 502;
+	default:
+		return err_http_status(code);
+	}
+}
+
+static const char *e2b_message(const struct err *err)
+{
+	switch ((int)err->code) {
+	case ERR_SANDBOX_NOT_FOUND:
+	case ERR_SANDBOX_GONE:
+		return "The sandbox was not found";
+	case ERR_PORT_CLOSED:
+		return "The sandbox is running but port is not open";
+	case ERR_PREVIEW_PRIVATE:
+		return "The traffic access token is missing or not valid: send it as "
+		       "e2b-traffic-access-token";
+	default:
+		return err->message;
+	}
+}
+
+static int write_e2b(struct buf *out, const struct page_subject *of, const struct err *err)
+{
+	struct json_writer w;
+
+	json_writer_init(&w, out);
+	json_begin_object(&w, NULL);
+	json_put_str(&w, "sandboxId", of->id);
+	json_put_text(&w, "message", e2b_message(err));
+	if (err->code == ERR_PORT_CLOSED)
+		json_put_int(&w, "port", of->port);
+	json_put_int(&w, "code", e2b_status(err->code));
+	json_end_object(&w);
+	return json_writer_end(&w);
+}
+
+void page_error(struct preview_face *face, struct http_req *req, const struct page_subject *of,
+		const struct err *err)
+{
+	bool page = wants_page(req), e2b = of && of->e2b;
 	struct http_header headers[] = {
 		{ STR_LIT("Content-Type"),
 		  page ? STR_LIT("text/html; charset=utf-8") : STR_LIT("application/json") },
@@ -114,13 +165,16 @@ void page_error(struct preview_face *face, struct http_req *req, const struct er
 		{ STR_LIT("Vary"), STR_LIT("Accept") },
 		{ STR_LIT("Retry-After"), STR_LIT("5") },
 	};
-	int status = err_http_status(err->code);
+	int status = e2b ? e2b_status(err->code) : err_http_status(err->code);
 	size_t count = ARRAY_LEN(headers);
 	int r;
 
 	face->failures++;
 	buf_clear(&face->out);
-	r = page ? write_page(&face->out, req, err) : write_json(&face->out, req, err);
+	if (page)
+		r = write_page(&face->out, req, err);
+	else
+		r = e2b ? write_e2b(&face->out, of, err) : write_json(&face->out, req, err);
 	if (r < 0)
 		buf_clear(&face->out);
 	if (status == 429)

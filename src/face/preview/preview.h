@@ -18,11 +18,10 @@ struct service;
 struct preview_config {
 	struct loop *loop;
 	struct service *service;
-	const char *domain;	       /* "cay.localhost", lower case; a Host below it is ours */
-	const char *scheme;	       /* "http", or "https" when somebody in front speaks TLS */
-	const char *suffix;	       /* behind "PORT-ID" in an address: ".cay.localhost:7070" */
-	const uint16_t *foreign_ports; /* of every sandbox: another face's; ends with 0 */
-	const char *allowed_hosts;     /* for requests routed by header, besides loopback names */
+	const char *domain;	   /* "cay.localhost", lower case; a Host below it is ours */
+	const char *scheme;	   /* "http", or "https" when somebody in front speaks TLS */
+	const char *suffix;	   /* behind "PORT-ID" in an address: ".cay.localhost:7070" */
+	const char *allowed_hosts; /* for requests routed by header, besides loopback names */
 };
 
 int preview_new(const struct preview_config *config, struct preview_face **ret) _must_check_;

@@ -14,6 +14,7 @@
 
 #define TOKEN_QUERY "cay_token"
 #define TOKEN_COOKIE "cay_preview"
+#define TRAFFIC_HEADER "e2b-traffic-access-token"
 #define HOP_SIZE 17
 #define GUESS_SLOTS 1024
 #define GUESSES_PER_MINUTE 30 /* wrong tokens and unknown sandboxes of one client */
@@ -43,6 +44,7 @@ struct address {
 	struct str id;
 	uint16_t port;
 	bool by_header;
+	bool e2b; /* by the headers of E2B's clients */
 };
 
 enum address_kind { ADDRESS_NONE, ADDRESS_OK, ADDRESS_BAD };
@@ -50,14 +52,24 @@ enum address_kind { ADDRESS_NONE, ADDRESS_OK, ADDRESS_BAD };
 enum address_kind address_find(const char *domain, const struct http_req *req, struct address *ret);
 
 struct credentials {
-	struct str key;	  /* an API key of ours; empty: none */
-	struct str token; /* a share token */
+	struct str key;	    /* an API key of ours; empty: none */
+	struct str token;   /* a share token */
+	struct str traffic; /* the sandbox's own, as E2B's clients send it */
 	bool by_query;
 };
-int credentials_find(const struct http_req *req, struct credentials *ret) _must_check_;
+void credentials_find(const struct http_req *req, struct credentials *ret);
 /* The request's target without our token, in its arena; NULL: no memory. */
 char *address_path(const struct http_req *req, bool by_query);
 bool address_is_key(struct str text);
+
+/* Who was let in, to what; or, as far as it is known, who was not. */
+struct admission {
+	struct preview_grant grant;
+	struct str id;
+	uint16_t port;
+	bool e2b; /* errors are told as E2B tells them */
+	bool by_query;
+};
 
 /* One request. Owner: face->visits until it has ended. */
 struct visit {
@@ -70,15 +82,30 @@ struct visit {
 	struct port_dial *dial;
 	slot_handle exchange;
 	bool counted;
-	bool by_query;
+	bool by_query, e2b;
 	struct str origin_host; /* with host_header localhost: Origin of this host is rewritten */
 	struct str own_origin;
 	struct http_header extra[8];
 };
 bool visit_pass(void *visit, const struct http_header *header, struct str *value);
 
-/* page.c */
-void page_error(struct preview_face *face, struct http_req *req, const struct err *err);
+/* visit.c */
+void visit_start(struct preview_face *face, struct http_req *req,
+		 const struct admission *admission);
+void visit_abort(struct visit *visit);
+static inline struct str visit_text(char *text) /* NULL, of an arena that is full: empty */
+{
+	return (struct str){ text ? text : "", text ? strlen(text) : 0 };
+}
+
+/* page.c. Whom an error is about; NULL: nobody in particular. */
+struct page_subject {
+	struct str id;
+	uint16_t port;
+	bool e2b;
+};
+void page_error(struct preview_face *face, struct http_req *req, const struct page_subject *of,
+		const struct err *err);
 
 /* guess.c */
 bool guess_allowed(struct preview_face *face, struct str peer);

@@ -5,7 +5,7 @@ import {
   AuthenticationError, InvalidArgumentError, NotEnoughSpaceError, Sandbox, SandboxError,
   SandboxNotFoundError, Secret, Template, TimeoutError, Volume,
 } from 'e2b'
-import { api, assert, key, makeCold, method, rejects, until } from './harness.mjs'
+import { api, assert, key, makeCold, method, rejects, rest, until, visit } from './harness.mjs'
 
 const left = []
 const create = async (...args) => {
@@ -209,9 +209,71 @@ method('files.write', 'a full disk is told as such', async () => {
   assert.equal(await sandbox.files.read('small'), 'fits')
 })
 
-method('sandbox.getHost', 'a name for a port', async () => {
+// Says back the headers it got; without any of its own packages.
+const echo = `import http.server, json
+class H(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        body = json.dumps({k.lower(): v for k, v in self.headers.items()}).encode()
+        self.send_response(200)
+        self.send_header('Content-Length', str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+http.server.HTTPServer(('127.0.0.1', 3000), H).serve_forever()`
+
+async function serve(sandbox) {
+  await sandbox.files.write('echo.py', echo)
+  await sandbox.commands.run('python3 echo.py', { background: true })
+  return until('it listens', async () => {
+    const answer = await visit(sandbox.getHost(3000))
+    return answer.body.message?.includes('port is not open') ? null : answer
+  })
+}
+
+method('sandbox.getHost', 'open to everybody, also of a fork; a closed port and an ended sandbox are told apart', async () => {
   const sandbox = await create()
   assert.ok(sandbox.getHost(3000).startsWith(`3000-${sandbox.sandboxId}.`))
+  const first = await serve(sandbox)
+  assert.equal(first.status, 200)
+  assert.equal(first.body.host, sandbox.getHost(3000))
+  assert.equal((await sandbox.getInfo()).network.allowPublicTraffic, true)
+  assert.deepEqual(await visit(sandbox.getHost(3001)), {
+    status: 502,
+    body: { sandboxId: sandbox.sandboxId, message: 'The sandbox is running but port is not open', port: 3001, code: 502 },
+  })
+  const byHeader = { 'E2b-Sandbox-Id': sandbox.sandboxId, 'E2b-Sandbox-Port': '3000' }
+  assert.equal((await visit(new URL(api).host, byHeader)).status, 200)
+  assert.equal((await visit(sandbox.getHost(22))).status, 403)
+  const [child] = await sandbox.fork()
+  left.push(child)
+  assert.equal((await serve(child)).status, 200)
+  const [again] = (await rest('GET', `/v1/sandboxes/${child.sandboxId}/previews`)).body.data
+  assert.deepEqual([again.port, again.visibility], [0, 'public'])
+  await sandbox.kill()
+  assert.deepEqual(await visit(sandbox.getHost(3000)), {
+    status: 502, body: { sandboxId: sandbox.sandboxId, message: 'The sandbox was not found', code: 502 },
+  })
+})
+
+method('sandbox.getHost', 'without public traffic: only with its token, which stays outside', async () => {
+  const sandbox = await create({ network: { allowPublicTraffic: false } })
+  const refused = await serve(sandbox)
+  assert.deepEqual([refused.status, refused.body.code, refused.body.sandboxId], [403, 403, sandbox.sandboxId])
+  assert.equal((await sandbox.getInfo()).network.allowPublicTraffic, false)
+  const token = { 'e2b-traffic-access-token': sandbox.trafficAccessToken }
+  const [child] = await sandbox.fork()
+  left.push(child)
+  await serve(child)
+  for (const [one, own] of [[sandbox, token], [child, { 'e2b-traffic-access-token': child.trafficAccessToken }]]) {
+    const answer = await until('it answers', async () => {
+      const got = await visit(one.getHost(3000), own)
+      return got.status === 502 ? null : got
+    })
+    assert.equal(answer.status, 200)
+    assert.ok(!JSON.stringify(answer.body).includes(own['e2b-traffic-access-token']))
+    assert.equal((await visit(one.getHost(3000), { 'e2b-traffic-access-token': '0'.repeat(64) })).status, 403)
+  }
+  assert.equal((await visit(child.getHost(3000), token)).status, 403)
+  await assert.rejects(Sandbox.create({ network: { allowPublicTraffic: 'no' } }), /400/)
 })
 
 method(['sandbox.getMcpUrl', 'sandbox.getMcpToken'], 'formed by the client; the token is a file of the template', async () => {

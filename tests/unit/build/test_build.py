@@ -65,6 +65,10 @@ class Recipes(Case):
                 ("workdir = relative\n", "workdir must be an absolute path"),
                 ("workdir = /a/../b\n", "workdir must be an absolute path"),
                 ("suite = a b\n", "not a suite name"),
+                ("preview_port = 65536\n", "preview_port must be a port"),
+                ("preview_port = 22\n", "preview_port must not be 22"),
+                ("preview_port = 5900\n", "preview_port must not be 22"),
+                ("preview_port = 5999\n", "preview_port must not be 22"),
                 ("variant = x\n", "variant must be one of")):
             with self.assertRaises(build.Failure) as caught:
                 self.recipe(text)
