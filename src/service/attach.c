@@ -68,16 +68,29 @@ static void ask_how_it_died(struct sandbox *sandbox)
 		destroy_died(sandbox, REASON_ENGINE_LOST, err.message);
 }
 
+void attach_said_hello(struct sandbox *sandbox)
+{
+	if (sandbox->state == SANDBOX_PROVISIONING)
+		create_ready(sandbox);
+	else
+		resume_ready(sandbox);
+}
+
+void attach_failed(struct sandbox *sandbox, const struct err *why)
+{
+	if (sandbox->state == SANDBOX_PROVISIONING)
+		create_failed(sandbox, why);
+	else
+		resume_failed(sandbox, why);
+}
+
 static void on_link_ready(void *arg)
 {
 	struct sandbox *sandbox = arg;
 
-	if (sandbox->state == SANDBOX_PROVISIONING) {
-		create_ready(sandbox);
-		return;
-	}
-	if (sandbox->state == SANDBOX_PAUSED) {
-		resume_ready(sandbox);
+	if (sandbox->state == SANDBOX_PROVISIONING || sandbox->state == SANDBOX_PAUSED) {
+		if (!sandbox_is_copy(sandbox) || fork_hook_start(sandbox) < 0)
+			attach_said_hello(sandbox);
 		return;
 	}
 	sandbox->attach_tries = 0;

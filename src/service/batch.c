@@ -8,7 +8,7 @@
 #include <stdio.h>
 
 #include "base/log.h"
-#include "service/private.h"
+#include "service/snapshot_private.h"
 
 #define BATCH_PARALLEL 8 /* being made at once, of one call */
 

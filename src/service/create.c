@@ -8,7 +8,7 @@
 
 #include "base/log.h"
 #include "base/time.h"
-#include "service/private.h"
+#include "service/snapshot_private.h"
 
 static int save_begun(struct sandbox *sandbox, struct creation *creation)
 {
@@ -151,7 +151,8 @@ void create_ready(struct sandbox *sandbox)
 	struct err err;
 	int r;
 
-	sandbox->counted = true; /* nothing runs in it yet */
+	sandbox->counted = !sandbox_wakes_memory(sandbox); /* else nothing runs in it yet */
+	sandbox->files_only = false;
 	if (sandbox->pooled) {
 		pool_made(sandbox);
 		return;

@@ -7,7 +7,7 @@
 
 #include "base/log.h"
 #include "base/time.h"
-#include "service/private.h"
+#include "service/snapshot_private.h"
 
 void creation_free(struct creation *creation)
 {
@@ -78,6 +78,7 @@ void creation_cold(struct creation *creation)
 	sandbox->boot = creation->boot;
 	if (creation->from)
 		sandbox->from = snapshot_use(creation->from);
+	sandbox->files_only = creation->files_only;
 	sandbox->created_ms = time_real_ms();
 	sandbox_show(sandbox);
 	if (create_begin(sandbox, creation, &err) < 0) {
@@ -213,6 +214,7 @@ struct creation *creation_new(struct service *service, const struct key *owner,
 	creation->service = service;
 	creation->started_us = time_mono_us();
 	creation->wait_ms = spec->pool_wait_ms;
+	creation->files_only = !spec->memory;
 	if (find_parts(creation, owner, spec, err) == 0 &&
 	    fill_attrs(&creation->attrs, owner, spec, creation->from, err) == 0 &&
 	    egress_check_engine(creation->engine, creation->attrs.network, err) == 0 &&
@@ -291,7 +293,7 @@ int sandbox_create(struct service *service, struct key *owner, const struct sand
 }
 
 int create_from(struct service *service, struct sandbox_attrs *attrs, struct service_engine *engine,
-		struct template *tpl, struct snapshot *snapshot, enum sandbox_boot boot,
+		struct template *tpl, struct snapshot *snapshot, bool files_only,
 		sandbox_made_fn done, void *arg, struct err *err)
 {
 	struct creation *creation = calloc(1, sizeof(*creation));
@@ -304,7 +306,8 @@ int create_from(struct service *service, struct sandbox_attrs *attrs, struct ser
 				       .engine = engine,
 				       .template = tpl,
 				       .from = snapshot,
-				       .boot = (uint8_t)boot,
+				       .boot = BOOT_FORK,
+				       .files_only = files_only,
 				       .together = true,
 				       .done = done,
 				       .arg = arg,

@@ -9,7 +9,7 @@
 #include "base/log.h"
 #include "base/time.h"
 #include "service/preview.h"
-#include "service/private.h"
+#include "service/snapshot_private.h"
 
 static void remember_end(struct sandbox *sandbox)
 {

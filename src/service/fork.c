@@ -2,13 +2,14 @@
 /*
  * Forking: one snapshot, during which alone the source stands still, and then as many sandboxes
  * made from it as asked for, a few at a time. Children have what the source was told at its
- * creation, and nothing that must be one's own: no name, no idempotency key.
+ * creation, and nothing that must be one's own: no name, no idempotency key, no secret. With memory
+ * they go on with its processes.
  */
 #include <errno.h>
 #include <stdio.h>
 
 #include "base/log.h"
-#include "service/private.h"
+#include "service/snapshot_private.h"
 
 #define FORK_PARALLEL 8 /* children being made at once, of one call */
 
@@ -30,6 +31,8 @@ struct fork {
 	const struct many_hooks *hooks;
 	void *arg;
 	uint32_t count, begun, ended;
+	bool memory;   /* children go on with the source's processes */
+	bool must;     /* or there are none */
 	bool starting; /* inside start_some() */
 	struct child *children;
 	slot_handle *members; /* 0: it is not made */
@@ -100,7 +103,7 @@ static int start_child(struct fork *f, uint32_t index, struct err *err)
 	if (sandbox_attrs_copy(&attrs, &f->attrs) < 0 ||
 	    many_name(&attrs.name, f->attrs.name, index, f->count) < 0)
 		(void)err_set(err, ERR_UNAVAILABLE, "out of memory");
-	else if (create_from(f->service, &attrs, f->engine, f->template, f->snapshot, BOOT_FORK,
+	else if (create_from(f->service, &attrs, f->engine, f->template, f->snapshot, !f->memory,
 			     on_born, &f->children[index], err) == 0)
 		return 0;
 	sandbox_attrs_done(&attrs);
@@ -129,7 +132,8 @@ static void start_some(struct fork *f)
 static void have_snapshot(struct fork *f, struct snapshot *snapshot)
 {
 	f->snapshot = snapshot_use(snapshot);
-	snapshot->last_use = f->count == 1;
+	f->memory = snapshot->memory;
+	snapshot->last_use = f->count == 1 && !snapshot->memory;
 	f->template = snapshot->template;
 	start_some(f);
 }
@@ -138,7 +142,15 @@ static void on_taken(void *arg, struct sandbox *sandbox, struct snapshot *snapsh
 		     const struct err *err)
 {
 	struct fork *f = arg;
+	struct err own;
 
+	if (!err && f->must && !snapshot->memory) {
+		(void)err_set(&own, ERR_UNSUPPORTED_BY_ENGINE, "%s",
+			      snapshot->memory_error ? snapshot->memory_error
+						     : "its memory was not kept");
+		snapshot_discard(snapshot);
+		err = &own;
+	}
 	if (!err) {
 		have_snapshot(f, snapshot);
 	} else {
@@ -149,7 +161,6 @@ static void on_taken(void *arg, struct sandbox *sandbox, struct snapshot *snapsh
 		snapshot_move_end(sandbox);
 }
 
-/* A hibernated source is a snapshot already. */
 static void on_turn(void *arg)
 {
 	struct call *call = arg;
@@ -159,25 +170,39 @@ static void on_turn(void *arg)
 		start_some(f);
 }
 
+/* A hibernated source is a snapshot already. */
+static int start_hibernated(struct fork *f, struct sandbox *sandbox, struct err *err)
+{
+	struct call *call;
+
+	if (move_check(sandbox, err) < 0)
+		return -1;
+	f->memory = f->memory && sandbox->from->memory;
+	if (f->must && !f->memory)
+		return err_set(err, ERR_UNSUPPORTED_BY_ENGINE,
+			       "sandbox %s was hibernated without its memory", sandbox->id);
+	call = call_new(f->service, 0, err);
+	if (!call)
+		return -1;
+	call->arg = f;
+	if (loop_defer(f->service->loop, on_turn, call) < 0) {
+		(void)call_end(call);
+		return err_set(err, ERR_UNAVAILABLE, "out of memory");
+	}
+	f->snapshot = snapshot_use(sandbox->from);
+	return 0;
+}
+
 static int start(struct fork *f, struct sandbox *sandbox, struct err *err)
 {
 	struct snapshot_spec spec = { .kind = SNAPSHOT_FORK };
-	struct call *call;
 
-	if (sandbox->state == SANDBOX_PAUSED && sandbox->pause_kind == PAUSE_HIBERNATE) {
-		if (move_check(sandbox, err) < 0)
-			return -1;
-		call = call_new(f->service, 0, err);
-		if (!call)
-			return -1;
-		call->arg = f;
-		if (loop_defer(f->service->loop, on_turn, call) < 0) {
-			(void)call_end(call);
-			return err_set(err, ERR_UNAVAILABLE, "out of memory");
-		}
-		f->snapshot = snapshot_use(sandbox->from);
-		return 0;
-	}
+	f->memory = f->memory && move_copies_memory(sandbox, err) == 0;
+	if (f->must && !f->memory)
+		return -1;
+	if (sandbox->state == SANDBOX_PAUSED && sandbox->pause_kind == PAUSE_HIBERNATE)
+		return start_hibernated(f, sandbox, err);
+	spec.memory = f->memory;
 	if (snapshot_move_begin(sandbox, MOVE_FORK, "fork", err) < 0)
 		return -1;
 	if (snapshot_take(sandbox, &spec, on_taken, f, NULL, err) == 0)
@@ -235,6 +260,8 @@ int sandbox_fork(struct sandbox *sandbox, struct key *key, const struct fork_spe
 	f->engine = sandbox->engine;
 	f->template = sandbox->template;
 	f->count = (uint32_t)spec->count;
+	f->memory = spec->memory || spec->memory_if_can;
+	f->must = spec->memory;
 	f->idem = idem;
 	f->hooks = hooks;
 	f->arg = arg;

@@ -68,6 +68,25 @@ bool move_saves_memory(const struct sandbox *sandbox)
 	return engine->capabilities & ENGINE_CAN_SNAPSHOT_MEMORY;
 }
 
+/* Values of secrets would be in the copy's memory, and nothing would scrub its output of them. */
+int move_copies_memory(const struct sandbox *sandbox, struct err *err)
+{
+	const struct grants *grants = sandbox->attrs.grants;
+
+	if (!move_saves_memory(sandbox))
+		return err_set(err, ERR_UNSUPPORTED_BY_ENGINE,
+			       "engine %s cannot keep memory on this host",
+			       sandbox->engine->driver->name);
+	for (size_t i = 0; grants && i < grants->count; i++)
+		if (grants->list[i].way == GRANT_ENV)
+			return err_set(
+				err, ERR_CONFLICT,
+				"secret %s is in the environment of its processes: memory is "
+				"copied where secrets are brokered only",
+				grants->list[i].env);
+	return 0;
+}
+
 int move_begin(struct sandbox *sandbox, enum sandbox_move move, sandbox_moved_fn done, void *arg,
 	       struct err *err)
 {

@@ -8,7 +8,7 @@
 
 #include "base/log.h"
 #include "base/time.h"
-#include "service/private.h"
+#include "service/snapshot_private.h"
 
 /* A link that has not heard the hello yet would give up on a frozen agent. */
 static void freeze_link(struct sandbox *sandbox)
@@ -185,8 +185,6 @@ static void save_files(struct sandbox *sandbox)
 	struct err err;
 
 	sandbox->files_only = false;
-	if (spec.memory)
-		attach_drop_link(sandbox); /* nothing in it may hold anything from outside */
 	if (snapshot_take(sandbox, &spec, on_saved, NULL, NULL, &err) < 0)
 		thaw_back(sandbox, &err);
 }

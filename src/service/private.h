@@ -190,9 +190,10 @@ int creation_start(struct creation *creation, const struct sandbox **ret_now,
 bool creation_require(const struct creation *creation);
 int create_check_end(const struct service_engine *engine, int on_timeout,
 		     struct err *err) _must_check_;
-/* As sandbox_create() from a snapshot, never at once. attrs are taken over on success. */
+/* One of a fork's: as sandbox_create() from a snapshot, never at once. attrs are taken over on
+ * success. */
 int create_from(struct service *service, struct sandbox_attrs *attrs, struct service_engine *engine,
-		struct template *tpl, struct snapshot *snapshot, enum sandbox_boot boot,
+		struct template *tpl, struct snapshot *snapshot, bool files_only,
 		sandbox_made_fn done, void *arg, struct err *err) _must_check_;
 
 /* create.c */
@@ -235,9 +236,13 @@ int move_check(const struct sandbox *sandbox, struct err *err) _must_check_;
 int move_need(const struct sandbox *sandbox, uint32_t capabilities, const char *what,
 	      struct err *err) _must_check_;
 bool move_saves_memory(const struct sandbox *sandbox);
+/* Whether its processes may be copied; err says why not. */
+int move_copies_memory(const struct sandbox *sandbox, struct err *err) _must_check_;
 /* Whether resuming it brings its processes back; whether it has them somewhere while paused. */
 bool sandbox_wakes_memory(const struct sandbox *sandbox);
 bool sandbox_keeps_memory(const struct sandbox *sandbox);
+/* Whether its processes are being made again from those of another one, or of an earlier time. */
+bool sandbox_is_copy(const struct sandbox *sandbox);
 int move_begin(struct sandbox *sandbox, enum sandbox_move move, sandbox_moved_fn done, void *arg,
 	       struct err *err) _must_check_;
 void move_save(struct sandbox *sandbox, bool close, bool durable);
@@ -262,29 +267,6 @@ void resume_failed(struct sandbox *sandbox, const struct err *why);
 /* Goes on after a start. */
 int sandbox_restore_on(struct sandbox *sandbox, struct err *err) _must_check_;
 
-/* snapshot.c. sandbox is NULL when it has ended. With err the snapshot is being deleted already. */
-typedef void (*snapshot_taken_fn)(void *arg, struct sandbox *sandbox, struct snapshot *snapshot,
-				  const struct err *err);
-int snapshot_take(struct sandbox *sandbox, const struct snapshot_spec *spec, snapshot_taken_fn done,
-		  void *arg, struct snapshot **ret, struct err *err) _must_check_;
-struct snapshot *snapshot_use(struct snapshot *snapshot);
-void snapshot_unuse(struct snapshot *snapshot); /* NULL is none */
-void snapshot_discard(struct snapshot *snapshot);
-void snapshot_sweep(struct snapshot *snapshot);
-void snapshot_tick(struct service *service);
-int snapshot_load(struct service *service, struct err *err) _must_check_;
-void snapshot_list_begin(struct service_engine *engine);
-void snapshot_listed(struct service_engine *engine, const char *id);
-void snapshot_settle(struct service_engine *engine);
-int snapshot_adopt(struct sandbox *sandbox, const char *id) _must_check_; /* the engine has it */
-struct snapshot *snapshot_of_reboot(const struct sandbox *sandbox);
-struct snapshot *snapshot_of_hibernate(const struct sandbox *sandbox);
-void snapshot_done_all(struct service *service);
-/* snapshot_calls.c */
-int snapshot_check_usable(const struct snapshot *snapshot, struct err *err) _must_check_;
-int snapshot_move_begin(struct sandbox *sandbox, enum sandbox_move move, const char *what,
-			struct err *err) _must_check_;
-void snapshot_move_end(struct sandbox *sandbox);
 /* fork.c, batch.c */
 void fork_stop_all(struct service *service);
 void batch_stop_all(struct service *service);
@@ -300,6 +282,11 @@ int attach_link(struct sandbox *sandbox, const struct engine_made *made,
 		struct err *err) _must_check_;
 void attach_start(struct sandbox *sandbox);
 void attach_drop_link(struct sandbox *sandbox);
+void attach_said_hello(struct sandbox *sandbox); /* one that was being made or resumed */
+void attach_failed(struct sandbox *sandbox, const struct err *why); /* before that */
+
+/* fork_hook.c: 0: attach_said_hello() or attach_failed() comes later. -1: there is none to run. */
+int fork_hook_start(struct sandbox *sandbox) _must_check_;
 
 /* ready.c: calls that wait for the link */
 void ready_there(struct sandbox *sandbox); /* it is there */
@@ -574,9 +561,10 @@ struct creation {
 	struct creation *next;
 	bool in_call; /* sandbox_create() has not returned yet: answers are returned, not called */
 	bool pool_hit;
-	bool has_room; /* name and quota are taken */
-	bool together; /* one of many of one call: its intent stays until all of them are there */
-	uint8_t boot;  /* enum sandbox_boot, when it is made anew */
+	bool has_room;	 /* name and quota are taken */
+	bool files_only; /* the memory in its snapshot stays there */
+	bool together;	 /* one of many of one call: its intent stays until all of them are there */
+	uint8_t boot;	 /* enum sandbox_boot, when it is made anew */
 	struct sandbox *now;
 	struct err now_err;
 	bool failed_now;

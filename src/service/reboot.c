@@ -9,7 +9,7 @@
 
 #include "base/log.h"
 #include "base/time.h"
-#include "service/private.h"
+#include "service/snapshot_private.h"
 
 #define BOOT_NAME "boot_id"
 #define ALIVE_NAME "alive_ms"

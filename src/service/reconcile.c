@@ -16,7 +16,7 @@
 
 #include "base/log.h"
 #include "base/time.h"
-#include "service/private.h"
+#include "service/snapshot_private.h"
 
 static int restore_attrs(struct sandbox *sandbox, const struct store_sandbox *row)
 {

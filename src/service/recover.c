@@ -6,7 +6,7 @@
 #include <errno.h>
 
 #include "base/log.h"
-#include "service/private.h"
+#include "service/snapshot_private.h"
 
 #define RETRY_TICKS 5
 

@@ -8,7 +8,7 @@
 
 #include "base/log.h"
 #include "base/time.h"
-#include "service/private.h"
+#include "service/snapshot_private.h"
 
 static void resumed_end(struct sandbox *sandbox)
 {
@@ -213,8 +213,8 @@ int sandbox_resume_files(struct sandbox *sandbox, int64_t timeout_sec, sandbox_m
 
 /* ---- restore ---- */
 
-int sandbox_restore(struct sandbox *sandbox, struct snapshot *snapshot, sandbox_moved_fn done,
-		    void *arg, struct err *err)
+int sandbox_restore(struct sandbox *sandbox, struct snapshot *snapshot, bool memory,
+		    sandbox_moved_fn done, void *arg, struct err *err)
 {
 	struct snapshot *before = sandbox->from;
 
@@ -235,6 +235,7 @@ int sandbox_restore(struct sandbox *sandbox, struct snapshot *snapshot, sandbox_
 	sandbox->residue = true;
 	sandbox->template = snapshot->template;
 	sandbox->from = snapshot_use(snapshot);
+	sandbox->files_only = !memory;
 	move_save(sandbox, false, false);
 	attach_drop_link(sandbox);
 	snapshot_unuse(before);

@@ -370,13 +370,16 @@ static void write_pool(const struct sandbox *sandbox, struct json_writer *w)
 	json_end_object(w);
 }
 
-/* Processes come back as the sandbox they were, never as another one. */
 bool sandbox_wakes_memory(const struct sandbox *sandbox)
 {
-	const struct snapshot *from = sandbox->from;
+	return sandbox->from && sandbox->from->memory && !sandbox->files_only;
+}
 
-	return from && from->memory && !sandbox->files_only &&
-	       strcmp(from->sandbox_id, sandbox->id) == 0;
+bool sandbox_is_copy(const struct sandbox *sandbox)
+{
+	return sandbox_wakes_memory(sandbox) &&
+	       (sandbox->from->kind != SNAPSHOT_HIBERNATE ||
+		strcmp(sandbox->from->sandbox_id, sandbox->id) != 0);
 }
 
 bool sandbox_keeps_memory(const struct sandbox *sandbox)

@@ -185,6 +185,7 @@ struct sandbox_spec {
 	bool retain_on_failure;
 	bool always_on;
 	bool auto_resume;
+	bool memory; /* with the processes in the snapshot, where it has some */
 	struct egress_want network;
 	bool has_template, has_cpu, has_memory, has_disk; /* told, not the default */
 };

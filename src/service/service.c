@@ -6,7 +6,7 @@
 
 #include "base/log.h"
 #include "base/time.h"
-#include "service/private.h"
+#include "service/snapshot_private.h"
 #include "service/webhook.h"
 
 #define EXECS_MAX 65536

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Snapshots: the files of a sandbox at one instant, kept by its engine. They outlive the sandbox.
- */
+/* Snapshots: the files of a sandbox at one instant, and its processes where that was asked for and
+ * can be, kept by its engine. They outlive the sandbox. */
 #ifndef CAY_SERVICE_SNAPSHOT_H
 #define CAY_SERVICE_SNAPSHOT_H
 
@@ -46,7 +46,8 @@ struct snapshot {
 	int64_t expires_ms; /* wall clock; 0: never */
 	int64_t retry_ms;   /* boot clock: when to try again to delete it */
 	struct pairs env;
-	char *comment; /* heap or NULL */
+	char *comment;	    /* heap or NULL */
+	char *memory_error; /* likewise: why it is without the memory that was asked for */
 	void (*made)(void *arg, const struct snapshot *snapshot, const struct err *err);
 	void *made_arg; /* who waits for it */
 	int64_t keep_last;
@@ -76,15 +77,18 @@ const struct snapshot *snapshot_list_next(struct service *service, const struct 
 void snapshot_remove(struct snapshot *snapshot);
 void snapshot_write(const struct snapshot *snapshot, struct json_writer *w, const char *key);
 
-/* The sandbox's files become the snapshot's; what runs in it ends, its memory is lost. */
-int sandbox_restore(struct sandbox *sandbox, struct snapshot *snapshot, sandbox_moved_fn done,
-		    void *arg, struct err *err) _must_check_;
+/* The sandbox's files become the snapshot's, and with memory its processes, where it has some; what
+ * runs in it ends. */
+int sandbox_restore(struct sandbox *sandbox, struct snapshot *snapshot, bool memory,
+		    sandbox_moved_fn done, void *arg, struct err *err) _must_check_;
 
 /* What POST .../fork asks for. */
 struct fork_spec {
 	struct str name;
 	const struct json *metadata; /* NULL: the source's */
 	int64_t count, timeout_sec;
+	bool memory;	    /* children go on with its processes, or there are none */
+	bool memory_if_can; /* instead: where that can be, else they have the files */
 };
 int sandbox_fork(struct sandbox *sandbox, struct key *key, const struct fork_spec *spec,
 		 struct idempotency *idem, const struct many_hooks *hooks, void *arg,

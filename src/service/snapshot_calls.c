@@ -3,7 +3,7 @@
 #include <errno.h>
 
 #include "base/log.h"
-#include "service/private.h"
+#include "service/snapshot_private.h"
 
 static bool visible(const struct snapshot *s, const struct key *key)
 {
@@ -59,6 +59,7 @@ void snapshot_write(const struct snapshot *s, struct json_writer *w, const char 
 	json_put_text(w, "sandbox_id", s->sandbox_id);
 	json_put_text(w, "kind", s->memory ? "full" : "filesystem");
 	json_put_bool(w, "memory_preserved", s->memory);
+	json_put_text(w, "memory_error", s->memory_error);
 	json_put_text(w, "state", s->state == SNAPSHOT_MISSING ? "missing" : "ready");
 	json_put_text(w, "template_id", s->template->name);
 	json_put_text(w, "engine", s->engine->driver->name);
@@ -86,8 +87,10 @@ void snapshot_move_end(struct sandbox *sandbox)
 		return;
 	if (sandbox->state == SANDBOX_PAUSED)
 		ready_paused(sandbox);
-	else
+	else if (sandbox->link)
 		ready_there(sandbox);
+	else if (sandbox->state == SANDBOX_RUNNING)
+		attach_start(sandbox); /* it was let go of to save its memory */
 }
 
 int snapshot_move_begin(struct sandbox *sandbox, enum sandbox_move move, const char *what,
@@ -127,17 +130,22 @@ static void on_taken(void *arg, struct sandbox *sandbox, struct snapshot *snapsh
 int sandbox_snapshot(struct sandbox *sandbox, struct key *key, const struct snapshot_spec *spec,
 		     snapshot_made_fn done, void *arg, struct err *err)
 {
+	struct snapshot_spec can = *spec;
+	struct err why = { .code = ERR_OK };
 	struct snapshot *s;
 
+	can.memory = spec->memory && move_copies_memory(sandbox, &why) == 0;
 	if (quota_snapshot(sandbox->service, key, err) < 0 ||
 	    snapshot_move_begin(sandbox, MOVE_SNAPSHOT, "take snapshots", err) < 0)
 		return -1;
-	if (snapshot_take(sandbox, spec, on_taken, NULL, &s, err) < 0) {
+	if (snapshot_take(sandbox, &can, on_taken, NULL, &s, err) < 0) {
 		snapshot_move_end(sandbox);
 		return -1;
 	}
 	s->made = done;
 	s->made_arg = arg;
 	s->keep_last = spec->keep_last;
+	if (why.code)
+		snapshot_set_memory_error(s, why.message);
 	return 0;
 }

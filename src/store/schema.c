@@ -121,6 +121,9 @@ static const char *const steps[] = {
 	/* usage of a time: only what had not ended before it is looked at. */
 	"CREATE INDEX usage_ended ON usage(to_ms) WHERE to_ms>0;"
 	"CREATE INDEX usage_owner ON usage(owner,to_ms) WHERE to_ms>0;",
+
+	/* why a snapshot is without the memory that was asked for. */
+	"ALTER TABLE snapshots ADD COLUMN memory_error TEXT;",
 };
 
 int schema_version(void)

@@ -22,6 +22,7 @@ int store_snapshot_put(struct store *store, const struct store_snapshot *row)
 	statement_bind_blob(stmt, at++, row->env);
 	for (size_t i = 0; i < ARRAY_LEN(numbers); i++)
 		(void)sqlite3_bind_int64(stmt, at++, numbers[i]);
+	statement_bind_text(stmt, at++, row->memory_error);
 	return statement_run(stmt);
 }
 
@@ -50,6 +51,7 @@ static void read_row(sqlite3_stmt *stmt, struct store_snapshot *row)
 		.size_bytes = sqlite3_column_int64(stmt, 14),
 		.created_ms = sqlite3_column_int64(stmt, 15),
 		.expires_ms = sqlite3_column_int64(stmt, 16),
+		.memory_error = statement_text(stmt, 17),
 	};
 }
 

@@ -71,13 +71,13 @@
 	X(SNAPSHOT_PUT, "INSERT OR REPLACE INTO snapshots("                                        \
 			"id,seq,owner,sandbox_id,engine,kind,state,template_name,"                 \
 			"template_hash,comment,env,cpu_count,memory_mb,disk_size_mb,"              \
-			"size_bytes,created_ms,expires_ms) VALUES("                                \
-			"?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16,?17)")             \
+			"size_bytes,created_ms,expires_ms,memory_error) VALUES("                   \
+			"?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16,?17,?18)")         \
 	X(SNAPSHOT_DELETE, "DELETE FROM snapshots WHERE id=?1")                                    \
 	X(SNAPSHOT_EACH, "SELECT "                                                                 \
 			 "id,seq,owner,sandbox_id,engine,kind,state,template_name,"                \
 			 "template_hash,comment,env,cpu_count,memory_mb,disk_size_mb,"             \
-			 "size_bytes,created_ms,expires_ms "                                       \
+			 "size_bytes,created_ms,expires_ms,memory_error "                          \
 			 "FROM snapshots ORDER BY seq")                                            \
 	X(EVENT_PUT, "INSERT INTO events(id,ms,type,sandbox_id,owner,external_workspace_id,data) " \
 		     "VALUES(?1,?2,?3,?4,?5,?6,?7)")                                               \

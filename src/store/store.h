@@ -128,6 +128,7 @@ struct store_snapshot {
 	int64_t size_bytes;
 	int64_t created_ms;
 	int64_t expires_ms; /* 0: never */
+	const char *memory_error;
 };
 
 int store_snapshot_put(struct store *store, const struct store_snapshot *row) _must_check_;

@@ -168,7 +168,7 @@ static void name_mounts(struct criu_run *run)
 	} known[] = {
 		{ "/dev", CRIU_DEV },
 		{ "/run/cay", CRIU_AGENT },
-		{ "/run/cay/forked", CRIU_FORKED },
+		{ IDENTITY_MARK, CRIU_FORKED },
 		{ "/proc/sys/kernel/random/boot_id", CRIU_BOOT },
 		{ "/etc/machine-id", CRIU_MACHINE },
 	};

@@ -6,7 +6,8 @@
  * with the masks of /proc.
  *
  * The machine id follows from the sandbox's id, so it stays through hibernation and restore and
- * differs in every copy; the boot id is new at every start.
+ * differs in every copy; the boot id is new at every start. A copy also has a mark: whose it is,
+ * and a word that no other start has, for processes that came along with it.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -68,7 +69,7 @@ int identity_name(struct warden *w, unsigned slot, const char *id, bool is_copy)
 {
 	uint8_t bytes[16];
 	char text[2 * sizeof(bytes) + 2];
-	char marker[WARDEN_ID_SIZE + 1];
+	char marker[IDENTITY_MARK_SIZE], generation[2 * sizeof(bytes) + 1];
 	int r;
 
 	manifest_derive(bytes, w->snapshot_key, "machine id", id);
@@ -78,6 +79,8 @@ int identity_name(struct warden *w, unsigned slot, const char *id, bool is_copy)
 	r = write_file(w, slot, IDENTITY_MACHINE, 0, text);
 	if (r < 0 || !is_copy)
 		return r;
-	(void)snprintf(marker, sizeof(marker), "%s\n", id);
+	rand_bytes(bytes, sizeof(bytes));
+	str_hex(generation, bytes, sizeof(bytes));
+	(void)snprintf(marker, sizeof(marker), "%s\n%s\n", id, generation);
 	return write_file(w, slot, IDENTITY_FORKED, O_CREAT | O_EXCL, marker);
 }

@@ -4,7 +4,10 @@
 
 #include "warden/warden.h"
 
-#define SNAPSHOT_DATA "data"  /* the files, in the snapshot's directory */
+#define SNAPSHOT_DATA "data"	   /* the files, in the snapshot's directory */
+#define SNAPSHOT_FLUSHED "flushed" /* taken only for what it does to the page cache */
+#define SNAPSHOT_MANIFEST "manifest"
+#define SNAPSHOT_ENGINE "native"
 #define SNAPSHOT_NAME_SIZE 32 /* of an unfinished one */
 
 /* What a job is told. */
@@ -48,6 +51,7 @@ int snapshot_write_manifest(struct warden *w, int dir_fd,
 			    const struct manifest *manifest) _must_check_;
 /* The overlay of a copy must not be bound by the mark of an unclean end that its source has. */
 int snapshot_renew_work(struct warden *w, uint64_t volume) _must_check_;
+int snapshot_open_below(int dir_fd, const char *name) _must_check_; /* a directory, no link */
 void snapshot_name_unfinished(char dst[SNAPSHOT_NAME_SIZE], uint64_t number);
 /* The files of a slot at one instant, during which it stands still. */
 struct snapshot_target {

@@ -117,7 +117,7 @@ static int cover_identity(struct birth *b)
 	r = cover(path, "/proc/sys/kernel/random/boot_id");
 	if (r >= 0 && b->is_copy) {
 		identity_path(path, IDENTITY_FORKED, b->slot);
-		r = cover(path, "/run/cay/forked");
+		r = cover(path, IDENTITY_MARK);
 	}
 	if (r < 0)
 		return r;

@@ -26,6 +26,7 @@
 
 #define WAKE_LIMIT_MS 300000
 #define USERNS_IMAGE_SIZE 64
+#define MOUNTS_BYTES 65536 /* a sandbox has a few dozen */
 /* CRIU works inside the limits, too: so much more until it has ended. */
 #define WAKE_MORE_PIDS 64
 #define WAKE_MORE_MEMORY_MB 128
@@ -239,23 +240,22 @@ static int mount_outers(struct criu_run *run, int images_fd)
 	return r;
 }
 
-/* As every other sandbox: nobody in there makes another user namespace. */
-static int forbid_nesting(struct warden *w, int pid)
+/* ---- inside of what was made, while nothing of it runs ---- */
+
+/* In a process that ends: namespaces are entered for good. */
+static int in_child(struct warden *w, unsigned slot, int pid,
+		    int (*fn)(struct warden *w, unsigned slot, int ns_fd), const char *ns)
 {
 	struct clone_args args = { .exit_signal = SIGCHLD };
 	char path[32];
 	int status, child;
 
-	if (!control_on(w, CONTROL_USERNS))
-		return 0;
-	(void)snprintf(path, sizeof(path), "%d/ns/user", pid);
+	(void)snprintf(path, sizeof(path), "%d/ns/%s", pid, ns);
 	child = sys_clone3(&args);
 	if (child == 0) {
 		int fd = openat(w->proc_fd, path, O_RDONLY | O_CLOEXEC);
 
-		if (fd < 0 || setns(fd, CLONE_NEWUSER) < 0)
-			_exit(1);
-		_exit(file_write(w->proc_fd, "sys/user/max_user_namespaces", "0") < 0 ? 1 : 0);
+		_exit(fd >= 0 && fn(w, slot, fd) >= 0 ? 0 : 1);
 	}
 	if (child < 0)
 		return child;
@@ -263,6 +263,39 @@ static int forbid_nesting(struct warden *w, int pid)
 		if (errno != EINTR)
 			return -errno;
 	return status == 0 ? 0 : -EPERM;
+}
+
+/* As every other sandbox: nobody in there makes another user namespace. */
+static int forbid_nesting(struct warden *w, unsigned slot, int ns_fd)
+{
+	(void)slot;
+	if (setns(ns_fd, CLONE_NEWUSER) < 0)
+		return -errno;
+	return file_write(w->proc_fd, "sys/user/max_user_namespaces", "0");
+}
+
+static int put_mark(struct warden *w, unsigned slot, int ns_fd)
+{
+	char path[IDENTITY_PATH_SIZE];
+	int fd, root_fd, r;
+
+	identity_path(path, IDENTITY_FORKED, slot);
+	r = mount_copy(w->masks_fd, path, 0, -1, &fd);
+	if (r < 0)
+		return r;
+	root_fd = setns(ns_fd, CLONE_NEWNS) < 0 ? -1 : open("/", O_DIRECTORY | O_PATH | O_CLOEXEC);
+	return root_fd < 0 ? -errno : mount_attach(fd, root_fd, IDENTITY_MARK + 1);
+}
+
+/* One that was made from a template had none, so CRIU makes none again. */
+static bool has_mark(struct warden *w, int pid)
+{
+	static char text[MOUNTS_BYTES]; /* in a job's process */
+	char path[32];
+
+	(void)snprintf(path, sizeof(path), "%d/mountinfo", pid);
+	return file_read(w->proc_fd, path, text, sizeof(text)) > 0 &&
+	       strstr(text, " " IDENTITY_MARK " ");
 }
 
 struct wake {
@@ -273,8 +306,12 @@ struct wake {
 static int on_made(struct criu_run *run, int pid)
 {
 	struct wake *wake = run->arg;
-	int r = forbid_nesting(run->w, pid);
+	struct warden *w = run->w;
+	int r = control_on(w, CONTROL_USERNS) ? in_child(w, run->slot, pid, forbid_nesting, "user")
+					      : 0;
 
+	if (r >= 0 && !has_mark(w, pid))
+		r = in_child(w, run->slot, pid, put_mark, "mnt");
 	fault_point(run->w, "wake.made");
 	if (r >= 0)
 		r = groups_place(run->w, run->slot, wake->images_fd, CHECKPOINT_GROUPS);

@@ -322,6 +322,8 @@ int spawn_copy(struct warden *w, const struct warden_request *req, unsigned slot
 
 /* identity.c: what tells a sandbox from its copies, in files that are laid over its own */
 #define IDENTITY_PATH_SIZE 32
+#define IDENTITY_MARK "/run/cay/forked" /* of a copy: its id, and a word no other start has */
+#define IDENTITY_MARK_SIZE (WARDEN_ID_SIZE + 2 * 16 + 3)
 enum identity_file { IDENTITY_MACHINE, IDENTITY_BOOT, IDENTITY_FORKED };
 int identity_make(struct warden *w, unsigned slot) _must_check_; /* of a blank slot */
 int identity_name(struct warden *w, unsigned slot, const char *id,

@@ -207,7 +207,7 @@ void e2b_life_fork(struct e2b_call *call)
 {
 	static const struct many_hooks hooks = { .item = on_child, .done = on_forked };
 	struct sandbox *sandbox = call_sandbox(call);
-	struct fork_spec spec = { .count = 1 };
+	struct fork_spec spec = { .count = 1, .memory_if_can = true };
 	struct pending *pending;
 	bool ok = true;
 	struct err err;

@@ -130,7 +130,9 @@ static void start_create(struct e2b_call *call, struct sandbox_spec *spec, bool 
 
 void e2b_sandboxes_create(struct e2b_call *call)
 {
-	struct sandbox_spec spec = { .cpu_count = 1, .memory_mb = 1024, .disk_size_mb = 3072 };
+	struct sandbox_spec spec = {
+		.cpu_count = 1, .memory_mb = 1024, .disk_size_mb = 3072, .memory = true
+	};
 	bool ok = true;
 	struct str id = call_str(call, "templateID", &ok);
 	bool told = false;

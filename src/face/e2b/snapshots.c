@@ -61,7 +61,7 @@ static void on_taken(void *arg, const struct snapshot *snapshot, const struct er
 void e2b_snapshots_create(struct e2b_call *call)
 {
 	struct sandbox *sandbox = call_sandbox(call);
-	struct snapshot_spec spec = { .kind = SNAPSHOT_USER };
+	struct snapshot_spec spec = { .kind = SNAPSHOT_USER, .memory = true };
 	struct pending *pending;
 	bool ok = true;
 	struct err err;

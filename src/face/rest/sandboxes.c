@@ -152,8 +152,13 @@ const struct field sandbox_create_fields[] = {
 	  .offset = AT(snapshot_id),
 	  .min = 1,
 	  .max = 63,
-	  .doc = "start with the files of this snapshot; sizes and env are then its sandbox's by "
-		 "default" },
+	  .doc = "start with the files of this snapshot, and its processes where they are in it; "
+		 "sizes and env are then its sandbox's by default" },
+	{ .name = "memory",
+	  .type = FIELD_BOOL,
+	  .offset = AT(memory),
+	  .fallback = true,
+	  .doc = "false: with the files of the snapshot only" },
 	{ .name = "count",
 	  .type = FIELD_INT,
 	  .offset = AT(count),

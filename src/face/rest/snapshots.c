@@ -22,44 +22,65 @@ const struct field snapshot_fields[] = {
 	  .offset = AT(keep_last),
 	  .max = 1000,
 	  .doc = "older snapshots of this sandbox beyond so many are deleted; 0: none are" },
+	{ .name = "memory",
+	  .type = FIELD_BOOL,
+	  .offset = AT(memory),
+	  .doc = "with its processes; where they cannot be kept it is of the files and "
+		 "memory_error "
+		 "says why" },
 	{ .type = FIELD_END }
 };
 #undef AT
 
 struct restore_body {
 	struct str snapshot_id;
+	bool memory;
 };
-const struct field restore_fields[] = { { .name = "snapshot_id",
-					  .type = FIELD_STR,
-					  .offset = offsetof(struct restore_body, snapshot_id),
-					  .min = 1,
-					  .max = 63,
-					  .required = true },
-					{ .type = FIELD_END } };
+const struct field restore_fields[] = {
+	{ .name = "snapshot_id",
+	  .type = FIELD_STR,
+	  .offset = offsetof(struct restore_body, snapshot_id),
+	  .min = 1,
+	  .max = 63,
+	  .required = true },
+	{ .name = "memory",
+	  .type = FIELD_BOOL,
+	  .offset = offsetof(struct restore_body, memory),
+	  .fallback = true,
+	  .doc = "false: the files only, where processes are in it" },
+	{ .type = FIELD_END }
+};
 
 #define AT(member) offsetof(struct fork_spec, member)
-const struct field fork_fields[] = { { .name = "count",
-				       .type = FIELD_INT,
-				       .offset = AT(count),
-				       .min = 1,
-				       .max = MANY_MAX,
-				       .fallback = 1 },
-				     { .name = "name",
-				       .type = FIELD_NAME,
-				       .offset = AT(name),
-				       .max = 59,
-				       .doc = "of the child; of many: NAME-1, NAME-2 and so on" },
-				     { .name = "timeout_sec",
-				       .type = FIELD_INT,
-				       .offset = AT(timeout_sec),
-				       .min = 1,
-				       .max = 86400,
-				       .doc = "default: the source's" },
-				     { .name = "metadata",
-				       .type = FIELD_MAP,
-				       .offset = AT(metadata),
-				       .doc = "default: the source's" },
-				     { .type = FIELD_END } };
+const struct field fork_fields[] = {
+	{ .name = "count",
+	  .type = FIELD_INT,
+	  .offset = AT(count),
+	  .min = 1,
+	  .max = MANY_MAX,
+	  .fallback = 1 },
+	{ .name = "name",
+	  .type = FIELD_NAME,
+	  .offset = AT(name),
+	  .max = 59,
+	  .doc = "of the child; of many: NAME-1, NAME-2 and so on" },
+	{ .name = "timeout_sec",
+	  .type = FIELD_INT,
+	  .offset = AT(timeout_sec),
+	  .min = 1,
+	  .max = 86400,
+	  .doc = "default: the source's" },
+	{ .name = "metadata",
+	  .type = FIELD_MAP,
+	  .offset = AT(metadata),
+	  .doc = "default: the source's" },
+	{ .name = "memory",
+	  .type = FIELD_BOOL,
+	  .offset = AT(memory),
+	  .doc = "children go on with its processes; false: they start "
+		 "with its files" },
+	{ .type = FIELD_END }
+};
 #undef AT
 
 const struct field snapshot_list_query[] = {
@@ -220,7 +241,8 @@ void snapshots_restore(struct rest_call *call)
 	if (!pending)
 		return;
 	snapshot = snapshot_find(call->rest->service, call->key, body.snapshot_id, &err);
-	if (!snapshot || sandbox_restore(sandbox, snapshot, on_restored, pending, &err) < 0)
+	if (!snapshot ||
+	    sandbox_restore(sandbox, snapshot, body.memory, on_restored, pending, &err) < 0)
 		once_refuse(pending, &err);
 }
 
