@@ -1,25 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "service/exec.h"
-
 #include "base/time.h"
-#include "service/private.h"
-
-/* Owner: the service's table until it completes; without a service it only frees itself. */
-struct exec_call {
-	struct service *service;
-	slot_handle handle;
-	slot_handle sandbox;
-	exec_done_fn done; /* NULL: nobody waits any more */
-	void *arg;
-	uint32_t process_id; /* 0: not started yet */
-	struct spec_build build;
-	bool kept;	 /* build is ours: it waits to be admitted */
-	struct err gone; /* while the engine is asked why the sandbox ended */
-	char *veiled[2]; /* the output of a sandbox with secrets */
-};
+#include "service/exec_private.h"
 
 static void exec_free(struct exec_call *call)
 {
+	exec_again_free(TAKE_PTR(call->again));
 	if (call->service)
 		(void)slot_take(&call->service->execs, call->handle);
 	if (call->kept)
@@ -118,6 +103,38 @@ static void tell_end(const struct exec_call *call, const struct sandbox *sandbox
 		event_process_ended(sandbox, &process, status);
 }
 
+/* Only to have its memory copied: it goes on, and so does what runs in it. */
+static bool lets_go(const struct sandbox *sandbox)
+{
+	return sandbox->state == SANDBOX_RUNNING && !sandbox->link &&
+	       (sandbox->move == MOVE_SNAPSHOT || sandbox->move == MOVE_FORK);
+}
+
+void exec_followed(struct exec_call *call, const struct process_status *status, struct str out,
+		   struct str err, const struct err *error)
+{
+	struct sandbox *sandbox = sandbox_get(call->service, call->sandbox);
+	struct event_process process = { .process_id = call->process_id, .kind = "exec" };
+	struct exec_result result = { .process_id = call->process_id, .out = out, .err = err };
+
+	if (sandbox)
+		leave_sandbox(sandbox);
+	if (error) { /* never begun, or over for longer than it is kept */
+		if (error->code == ERR_PROCESS_NOT_FOUND)
+			(void)err_set(&call->gone, ERR_SANDBOX_GONE,
+				      "the connection to the sandbox's agent ended");
+		else
+			call->gone = *error;
+		deliver(call, NULL, &call->gone);
+		return;
+	}
+	result.status = *status;
+	if (sandbox)
+		event_process_ended(sandbox, &process, status);
+	call->service->counters.exec_us_sum += (uint64_t)MAX(status->duration_us, 0);
+	deliver(call, &result, NULL);
+}
+
 static void on_exec(void *arg, const struct link_result *from, const struct err *error)
 {
 	struct exec_call *call = arg;
@@ -133,6 +150,9 @@ static void on_exec(void *arg, const struct link_result *from, const struct err 
 		exec_free(call);
 		return;
 	}
+	if (from->status.end == LINK_END_GONE && call->done && sandbox && lets_go(sandbox) &&
+	    exec_again_start(call, sandbox) == 0)
+		return;
 	status_from_link(&result.status, &from->status);
 	if (sandbox && sandbox_scrub(sandbox)) {
 		struct scrub *scrub = sandbox_scrub(sandbox);
@@ -222,6 +242,7 @@ int exec_start(struct sandbox *sandbox, const struct exec_spec *spec, exec_done_
 	}
 	call->kept = true;
 	call->build.exec.save = true;
+	call->output_max_bytes = call->build.exec.output_max_bytes;
 	r = admit_process(sandbox, NULL, on_admitted, call, err);
 	if (r > 0) {
 		r = launch(call, sandbox, &call->build.exec, err);
@@ -247,6 +268,12 @@ void exec_detach(struct service *service, slot_handle handle)
 	if (!call)
 		return;
 	call->done = NULL;
+	if (call->again) {
+		if (sandbox)
+			leave_sandbox(sandbox);
+		exec_free(call);
+		return;
+	}
 	/* Before it was admitted nothing runs yet, and nothing will. When its link is gone, the
 	 * end is on its way. */
 	if (!call->process_id || !sandbox || !sandbox->link || !link_ready(sandbox->link))
@@ -262,6 +289,10 @@ void exec_stop_all(struct service *service)
 	struct exec_call *call;
 	uint32_t cursor = 0;
 
-	while ((call = slot_next(&service->execs, &cursor)))
-		call->service = NULL;
+	while ((call = slot_next(&service->execs, &cursor))) {
+		if (call->again)
+			exec_free(call); /* no link knows it */
+		else
+			call->service = NULL;
+	}
 }

@@ -1,14 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Hibernate and snapshots that keep processes and memory, where CRIU works; and that say so where not."""
 
-import os
-
 import pytest
 
-from lib import census, memory, pool
+from lib import memory, pool
 from lib.client import ApiError
 from lib.commands import Window, spawn, wait_for
-from lib.daemon import Daemon
 
 # Keeps what it counted in a variable only.
 COUNTER = """
@@ -56,17 +53,8 @@ for line in sys.stdin:
 
 @pytest.fixture(scope="module")
 def daemon():
-    memory.need()
-    with Daemon(env=dict(memory.ENV, CAY_POOL="false")) as started:
-        memory.claimed(started.client)
+    with memory.daemon() as started:
         yield started
-        wait_for(lambda: not left(started), timeout=20)
-
-
-def left(daemon):
-    """Processes of sandboxes and snapshots: none, when all sandboxes are gone."""
-    with pool.directory(daemon.pids()["cay-warden"], "snapshots") as point:
-        return census.grouped(daemon.state) | set(os.listdir(point))
 
 
 @pytest.fixture

@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
 """Daemons whose sandboxes keep their memory when they are hibernated: with CRIU, where there is one."""
 
+import contextlib
 import os
 import time
 
 import pytest
 
-from lib import tree
+from lib import census, pool, tree
+from lib.commands import wait_for
+from lib.daemon import Daemon
 
 CRIU = os.environ.get("CAY_CRIU", "/var/lib/cay/criu")
 ENV = {"CAY_CRIU": CRIU}
@@ -26,3 +29,19 @@ def claimed(client, timeout=30):
         if time.monotonic() > until:
             pytest.skip("CRIU is there and does not work on this kernel")
         time.sleep(0.05)
+
+
+@contextlib.contextmanager
+def daemon():
+    """One with CRIU, or a skip; when all sandboxes and snapshots are deleted nothing is left of them."""
+    need()
+    with Daemon(env=dict(ENV, CAY_POOL="false")) as started:
+        claimed(started.client)
+        yield started
+        wait_for(lambda: not left(started), timeout=20)
+
+
+def left(daemon):
+    """Processes of sandboxes, and snapshots."""
+    with pool.directory(daemon.pids()["cay-warden"], "snapshots") as point:
+        return census.grouped(daemon.state) | set(os.listdir(point))

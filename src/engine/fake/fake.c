@@ -76,12 +76,15 @@ static int do_create(struct fake_call *call, struct engine_made *ret, struct err
 			return err_set(err, ERR_SNAPSHOT_NOT_FOUND, "no snapshot %s",
 				       call->snapshot_id);
 	}
+	if (call->memory && (!from || !from->info.memory))
+		return err_set(err, ERR_SNAPSHOT_REFUSED, "it holds no memory");
 	s = calloc(1, sizeof(*s));
 	if (!s)
 		return err_set(err, ERR_UNAVAILABLE, "out of memory");
 	s->engine = call->engine;
 	s->limits = call->limits;
 	s->alive = true;
+	s->woken = call->memory;
 	s->death_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	memcpy(s->id, call->id, sizeof(s->id));
 	memcpy(s->origin, call->snapshot_id, sizeof(s->origin));
@@ -150,6 +153,10 @@ static int do_snapshot(struct fake_call *call, struct engine_snapshot *ret, stru
 	if (fake_snapshot_find(call->engine, call->snapshot_id))
 		return err_set(err, ERR_CONFLICT, "snapshot %s exists", call->snapshot_id);
 	ret->size_bytes = 1 << 20;
+	ret->memory = call->memory && !call->engine->no_memory;
+	ret->why = call->memory ? call->engine->no_memory : NULL;
+	if (ret->memory)
+		ret->size_bytes += 1 << 20;
 	memcpy(ret->template_hash, s->template_hash, sizeof(ret->template_hash));
 	if (fake_snapshot_add(call->engine, call->snapshot_id, call->passing, ret) < 0)
 		return err_set(err, ERR_UNAVAILABLE, "out of memory");
@@ -363,7 +370,7 @@ static uint32_t fake_capabilities(const struct engine *engine)
 {
 	return ENGINE_CAN_ISOLATE | ENGINE_CAN_LIMIT_MEMORY | ENGINE_CAN_LIMIT_CPU |
 	       ENGINE_CAN_LIMIT_PIDS | ENGINE_CAN_LIMIT_DISK | ENGINE_CAN_POOL | ENGINE_CAN_PAUSE |
-	       ENGINE_CAN_SNAPSHOT;
+	       ENGINE_CAN_SNAPSHOT | (engine->memory ? ENGINE_CAN_SNAPSHOT_MEMORY : 0);
 }
 
 static int fake_create(struct engine *engine, const struct engine_spec *spec, engine_made_fn done,
@@ -377,6 +384,7 @@ static int fake_create(struct engine *engine, const struct engine_spec *spec, en
 	memcpy(call->template_hash, spec->template_hash, sizeof(call->template_hash));
 	memcpy(call->snapshot_id, spec->snapshot_id, sizeof(call->snapshot_id));
 	call->passing = spec->last_use;
+	call->memory = spec->memory;
 	call->fn.made = done;
 	return start(call, err);
 }
@@ -459,6 +467,7 @@ static int fake_snapshot(struct engine *engine, const char *id, const char *snap
 		return -1;
 	call->fn.snapshot = done;
 	call->passing = flags & ENGINE_SNAPSHOT_PASSING;
+	call->memory = flags & ENGINE_SNAPSHOT_MEMORY;
 	return name_snapshot(call, snapshot_id, err) < 0 ? -1 : start(call, err);
 }
 

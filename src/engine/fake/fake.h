@@ -51,7 +51,10 @@ bool fake_paused(const struct engine *engine, const char *id);
 unsigned fake_snapshots(const struct engine *engine);
 /* The snapshot that a sandbox was made from; "" when none. */
 const char *fake_origin(const struct engine *engine, const char *id);
-void fake_forget_snapshots(void);		 /* of all engines: the disk is gone */
+/* Whether it keeps memory (it does not, at first); and if why is not NULL, why not after all. */
+void fake_set_memory(struct engine *engine, bool can, const char *why);
+bool fake_woken(const struct engine *engine, const char *id); /* made with the memory in it */
+void fake_forget_snapshots(void);			      /* of all engines: the disk is gone */
 void fake_forget_passing(struct engine *engine); /* another daemon: the one before is dead */
 const struct engine_limits *fake_limits(const struct engine *engine, const char *id);
 

@@ -70,6 +70,19 @@ void fake_snapshot_drop(struct engine *engine, const char *id)
 	}
 }
 
+void fake_set_memory(struct engine *engine, bool can, const char *why)
+{
+	engine->memory = can;
+	engine->no_memory = why;
+}
+
+bool fake_woken(const struct engine *engine, const char *id)
+{
+	const struct fake_sandbox *s = fake_find(engine, id);
+
+	return s && s->woken;
+}
+
 void fake_forget_passing(struct engine *engine)
 {
 	for (struct fake_snapshot *s = fake_snapshot_next(engine, NULL), *next; s; s = next) {

@@ -15,6 +15,7 @@ struct fake_sandbox {
 	bool paused;
 	uint8_t template_hash[ENGINE_TEMPLATE_HASH_SIZE];
 	char origin[ENGINE_ID_MAX + 1]; /* the snapshot it was made from */
+	bool woken;			/* with the memory in that */
 	int death_fd;			/* readable once it is dead */
 	struct fake_agent *agent;
 	struct fake_sandbox *next;
@@ -33,6 +34,7 @@ struct fake_snapshot {
 struct fake_call {
 	struct engine *engine;
 	bool passing;
+	bool memory;
 	enum fake_op op;
 	unsigned steps;
 	char id[ENGINE_ID_MAX + 1];
@@ -63,7 +65,9 @@ struct engine {
 	bool hold[FAKE_OP_COUNT];
 	struct fake_call *held[FAKE_OP_COUNT];
 	unsigned open_calls;
-	bool closed; /* freed with the last call */
+	bool memory;	       /* it can keep that */
+	const char *no_memory; /* but not of this sandbox: why; static */
+	bool closed;	       /* freed with the last call */
 };
 
 extern struct engine *fake_opened_last;

@@ -1,0 +1,312 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Memory in snapshots, restores and forks: what is asked for, what is told, what is refused. */
+#include <string.h>
+
+#include "inside.h"
+
+static char snapshot[64];
+
+static struct answer *take(const char *body)
+{
+	struct answer *a = post("/snapshots", body);
+
+	expect_status(a, 201);
+	(void)snprintf(snapshot, sizeof(snapshot), "%s", text_of(a, "id"));
+	return a;
+}
+
+static struct answer *restore(const char *more)
+{
+	return post("/restore", path_of("{\"snapshot_id\":\"%s\"%s}", snapshot, more));
+}
+
+static struct answer *create(const char *more)
+{
+	return call("POST", "/v1/sandboxes", path_of("{\"snapshot_id\":\"%s\"%s}", snapshot, more));
+}
+
+static void expect_kept(const struct answer *a, bool kept, const char *why)
+{
+	assert_string_equal(text_of(a, "kind"), kept ? "full" : "filesystem");
+	assert_non_null(
+		strstr(a->body, kept ? "\"memory_preserved\":true" : "\"memory_preserved\":false"));
+	if (why)
+		assert_non_null(strstr(text_of(a, "memory_error"), why));
+	else
+		assert_non_null(strstr(a->body, "\"memory_error\":null"));
+}
+
+static void expect_works(void)
+{
+	expect_status(post("/exec", "{\"command\":\"echo on\"}"), 200);
+}
+
+static int setup(void **state)
+{
+	int r = world_setup(state);
+
+	fake_set_memory(world.engine, true, NULL);
+	return r;
+}
+
+static void test_taken(void **state)
+{
+	struct answer *a;
+
+	(void)state;
+	new_sandbox("{}");
+	expect_kept(take("{}"), false, NULL);
+	expect_kept(take("{\"memory\":false}"), false, NULL);
+	a = take("{\"memory\":true}");
+	expect_kept(a, true, NULL);
+	assert_int_equal(int_of(a, "size_bytes"), 2 << 20);
+	expect_works(); /* its link was given up, and is there again */
+	expect_status(post("/snapshots", "{\"memory\":1}"), 400);
+	expect_status(post("/snapshots", "{\"memory\":\"yes\"}"), 400);
+	expect_status(restore(",\"memory\":7"), 400);
+	expect_status(post("/fork", "{\"memory\":\"yes\"}"), 400);
+	world_restart();
+	a = call("GET", path_of("/v1/snapshots/%s", snapshot), NULL);
+	expect_kept(a, true, NULL);
+	assert_int_equal(int_of(a, "size_bytes"), 2 << 20);
+}
+
+static void test_why_not(void **state)
+{
+	struct answer *a;
+
+	(void)state;
+	new_sandbox("{}");
+	fake_set_memory(world.engine, true, "it has io_uring");
+	expect_kept(take("{\"memory\":true}"), false, "it has io_uring");
+	expect_works();
+	a = call("GET", path_of("/v1/sandboxes/%s", sandbox), NULL);
+	assert_non_null(strstr(a->body, "\"last_error\":null"));
+	/* Kept with it. */
+	world_restart();
+	a = call("GET", path_of("/v1/snapshots/%s", snapshot), NULL);
+	expect_kept(a, false, "it has io_uring");
+	fake_set_memory(world.engine, false, NULL);
+	expect_kept(take("{\"memory\":true}"), false, "cannot keep memory");
+	expect_status(create(""), 201);
+	expect_status(restore(""), 200);
+	assert_false(fake_woken(world.engine, sandbox));
+}
+
+static void test_made_from(void **state)
+{
+	struct answer *a;
+
+	(void)state;
+	new_sandbox("{}");
+	(void)take("{\"memory\":true}");
+	a = create("");
+	expect_status(a, 201);
+	assert_string_equal(text_of(a, "boot_path"), "snapshot");
+	assert_true(fake_woken(world.engine, text_of(a, "id")));
+	a = create(",\"memory\":false");
+	expect_status(a, 201);
+	assert_false(fake_woken(world.engine, text_of(a, "id")));
+	a = create(",\"count\":2");
+	expect_status(a, 201);
+	expect_status(restore(""), 200);
+	assert_true(fake_woken(world.engine, sandbox));
+	expect_works();
+	expect_status(restore(",\"memory\":false"), 200);
+	assert_false(fake_woken(world.engine, sandbox));
+	expect_works();
+}
+
+/* Left paused with what the snapshot has; without its memory it starts. */
+static void test_restore_fails(void **state)
+{
+	struct answer *a;
+
+	(void)state;
+	new_sandbox("{}");
+	(void)take("{\"memory\":true}");
+	fake_fail_next(world.engine, FAKE_CREATE, ERR_SNAPSHOT_REFUSED);
+	expect_status(restore(""), 409);
+	a = call("GET", path_of("/v1/sandboxes/%s", sandbox), NULL);
+	assert_string_equal(text_of(a, "state"), "paused");
+	assert_non_null(strstr(a->body, "\"memory_preserved\":true"));
+	expect_status(post("/resume", "{\"memory\":false}"), 200);
+	assert_false(fake_woken(world.engine, sandbox));
+	expect_works();
+}
+
+static unsigned woken_of(const struct answer *a, size_t count)
+{
+	const struct json *data = member(a->doc, "data");
+	unsigned woken = 0;
+
+	assert_int_equal(json_size(data), count);
+	for (size_t i = 0; i < count; i++)
+		woken += fake_woken(world.engine, json_str(member(json_at(data, i), "id")).p);
+	return woken;
+}
+
+static void test_forked(void **state)
+{
+	struct answer *a;
+
+	(void)state;
+	new_sandbox("{}");
+	a = post("/fork", "{\"count\":3}");
+	expect_status(a, 201);
+	assert_int_equal(woken_of(a, 3), 0);
+	for (size_t count = 1; count <= 3; count += 2) {
+		a = post("/fork", path_of("{\"count\":%d,\"memory\":true}", (int)count));
+		expect_status(a, 201);
+		assert_int_equal(woken_of(a, count), count);
+	}
+	expect_works();
+	expect_status(post("/pause", "{}"), 200);
+	a = post("/fork", "{\"count\":2,\"memory\":true}");
+	expect_status(a, 201);
+	assert_int_equal(woken_of(a, 2), 2);
+	assert_true(fake_paused(world.engine, sandbox));
+	expect_status(post("/resume", "{}"), 200);
+	expect_works();
+	/* What it was hibernated with is what they are made from. */
+	expect_status(post("/pause", "{\"kind\":\"hibernate\"}"), 200);
+	a = post("/fork", "{\"count\":2,\"memory\":true}");
+	expect_status(a, 201);
+	assert_int_equal(woken_of(a, 2), 2);
+	a = post("/fork", "{\"count\":2}");
+	expect_status(a, 201);
+	assert_int_equal(woken_of(a, 2), 0);
+	expect_status(post("/resume", "{}"), 200);
+	world_turns(20);
+	assert_int_equal(fake_snapshots(world.engine), 0); /* they are gone with their last use */
+}
+
+static void test_fork_refused(void **state)
+{
+	struct answer *a;
+
+	(void)state;
+	new_sandbox("{}");
+	fake_set_memory(world.engine, false, NULL);
+	a = post("/fork", "{\"memory\":true}");
+	expect_status(a, 422);
+	assert_non_null(strstr(a->body, "unsupported_by_engine"));
+	expect_status(post("/fork", "{}"), 201);
+	fake_set_memory(world.engine, true, "it has io_uring");
+	a = post("/fork", "{\"memory\":true}");
+	expect_status(a, 422);
+	assert_non_null(strstr(a->body, "it has io_uring"));
+	world_turns(20);
+	assert_int_equal(fake_snapshots(world.engine), 0);
+	assert_int_equal(fake_live(world.engine), 2);
+	expect_works();
+	/* Hibernated without it. */
+	expect_status(post("/pause", "{\"kind\":\"hibernate\"}"), 200);
+	expect_status(post("/fork", "{\"memory\":true}"), 422);
+	expect_status(post("/fork", "{}"), 201);
+}
+
+/* Their values would be in the copy. Of placeholders there is nothing to fear. */
+static void test_secrets(void **state)
+{
+	(void)state;
+	expect_status(
+		call("POST", "/v1/secrets",
+		     "{\"name\":\"TOKEN\",\"value\":\"value-of-it\",\"hosts\":[\"a.example\"]}"),
+		201);
+	new_sandbox("{\"secrets\":[\"TOKEN\"]}");
+	expect_kept(take("{\"memory\":true}"), false, "TOKEN");
+	expect_status(post("/fork", "{\"memory\":true}"), 409);
+	expect_status(post("/fork", "{}"), 201);
+}
+
+static void test_quota(void **state)
+{
+	const char *key = make_key("[\"sandboxes:read\",\"sandboxes:write\"],\"max_snapshots\":2");
+	struct answer *a;
+
+	(void)state;
+	a = call_as(key, "POST", "/v1/sandboxes", "{}");
+	expect_status(a, 201);
+	(void)snprintf(sandbox, sizeof(sandbox), "%s", text_of(a, "id"));
+	for (int i = 0; i < 3; i++)
+		expect_status(call_as(key, "POST", path_of("/v1/sandboxes/%s/snapshots", sandbox),
+				      "{\"memory\":true}"),
+			      i < 2 ? 201 : 429);
+	/* A fork's is nobody's. */
+	expect_status(call_as(key, "POST", path_of("/v1/sandboxes/%s/fork", sandbox),
+			      "{\"memory\":true}"),
+		      201);
+}
+
+static void test_retention(void **state)
+{
+	(void)state;
+	new_sandbox("{}");
+	for (int i = 0; i < 3; i++)
+		(void)take("{\"memory\":true,\"keep_last\":2}");
+	world_turns(20);
+	assert_int_equal(fake_snapshots(world.engine), 2);
+}
+
+/* The source goes on and nothing is left, whatever fails. */
+static void test_failures(void **state)
+{
+	static const char *const calls[] = { "/snapshots", "/fork" };
+
+	(void)state;
+	new_sandbox("{}");
+	for (size_t i = 0; i < 2; i++) {
+		fake_fail_next(world.engine, FAKE_SNAPSHOT, ERR_DISK_FULL);
+		expect_status(post(calls[i], "{\"memory\":true}"), 507);
+		expect_works();
+		world_turns(20);
+		assert_int_equal(fake_snapshots(world.engine), 0);
+	}
+	fake_fail_next(world.engine, FAKE_CREATE, ERR_SNAPSHOT_REFUSED);
+	assert_non_null(
+		strstr(post("/fork", "{\"memory\":true,\"count\":2}")->body, "snapshot_refused"));
+	expect_works();
+}
+
+static void test_restarts(void **state)
+{
+	static const char *const calls[] = { "snapshots", "fork" };
+	struct request req;
+
+	(void)state;
+	for (size_t i = 0; i < 2; i++) {
+		new_sandbox("{}");
+		fake_hold(world.engine, FAKE_SNAPSHOT);
+		request_send(&req, world.admin, "POST",
+			     path_of("/v1/sandboxes/%s/%s", sandbox, calls[i]), NULL,
+			     "{\"memory\":true}");
+		world_turns(20);
+		assert_int_equal(fake_waiting(world.engine, FAKE_SNAPSHOT), 1);
+		world_stop();
+		request_drop(&req);
+		fake_release(world.engine, FAKE_SNAPSHOT);
+		world_turns(10);
+		world_start();
+		world_turns(100);
+		assert_int_equal(fake_snapshots(world.engine), 0);
+		expect_works();
+		(void)take("{\"memory\":true}");
+		expect_status(call("DELETE", path_of("/v1/sandboxes/%s", sandbox), NULL), 204);
+		expect_status(call("DELETE", path_of("/v1/snapshots/%s", snapshot), NULL), 204);
+		world_turns(20);
+	}
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, world_teardown)
+	const struct CMUnitTest tests[] = {
+		TEST(test_taken),	  TEST(test_why_not),  TEST(test_made_from),
+		TEST(test_restore_fails), TEST(test_forked),   TEST(test_fork_refused),
+		TEST(test_secrets),	  TEST(test_quota),    TEST(test_retention),
+		TEST(test_failures),	  TEST(test_restarts),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
