@@ -71,6 +71,68 @@ static void test_taken(void **state)
 	assert_int_equal(int_of(a, "size_bytes"), 2 << 20);
 }
 
+/* Its link is given up meanwhile, and whoever waits learns nothing of it. */
+static void test_exec_goes_on(void **state)
+{
+	struct request reqs[2], snap;
+	struct answer answers[2], taken;
+
+	(void)state;
+	new_sandbox("{}");
+	fake_hold(world.engine, FAKE_SNAPSHOT);
+	for (size_t i = 0; i < 2; i++)
+		request_send(&reqs[i], world.admin, "POST",
+			     path_of("/v1/sandboxes/%s/exec", sandbox), NULL,
+			     i ? "{\"argv\":[\"drip\",\"3\",\"100\"]}"
+			       : "{\"argv\":[\"drip\",\"3\",\"100\"],\"max_output_bytes\":3}");
+	world_turns(20);
+	request_send(&snap, world.admin, "POST", path_of("/v1/sandboxes/%s/snapshots", sandbox),
+		     NULL, "{\"memory\":true}");
+	world_turns(20);
+	fake_release(world.engine, FAKE_SNAPSHOT);
+	request_wait(&snap, &taken);
+	expect_status(&taken, 201);
+	for (size_t i = 0; i < 2; i++) {
+		request_wait(&reqs[i], &answers[i]);
+		expect_status(&answers[i], 200);
+		assert_int_equal(int_of(&answers[i], "exit_code"), 0);
+	}
+	assert_non_null(strstr(answers[0].body, "\"stdout_truncated\":true"));
+	assert_non_null(strstr(answers[1].body, "\"stdout\":\"3\\n2\\n1\\n\""));
+	answer_free(&taken);
+	answer_free(&answers[0]);
+	answer_free(&answers[1]);
+	/* One who leaves meanwhile, and a daemon that ends. */
+	for (int turn = 0; turn < 3; turn++) {
+		fake_hold(world.engine, FAKE_SNAPSHOT);
+		request_send(&reqs[0], world.admin, "POST",
+			     path_of("/v1/sandboxes/%s/exec", sandbox), NULL,
+			     "{\"argv\":[\"sleep\",\"300\"]}");
+		world_turns(10);
+		request_send(&snap, world.admin, "POST",
+			     path_of("/v1/sandboxes/%s/snapshots", sandbox), NULL,
+			     "{\"memory\":true}");
+		world_turns(10);
+		if (turn == 0)
+			request_drop(&reqs[0]);
+		fake_release(world.engine, FAKE_SNAPSHOT);
+		if (turn == 1)
+			world_turns(30);
+		if (turn < 2) {
+			request_drop(&snap);
+			world_turns(20);
+		}
+		if (turn == 1)
+			request_drop(&reqs[0]);
+	}
+	world_stop();
+	request_drop(&snap);
+	request_drop(&reqs[0]);
+	world_start();
+	world_turns(50);
+	expect_works();
+}
+
 static void test_why_not(void **state)
 {
 	struct answer *a;
@@ -302,10 +364,10 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, world_teardown)
 	const struct CMUnitTest tests[] = {
-		TEST(test_taken),	  TEST(test_why_not),  TEST(test_made_from),
-		TEST(test_restore_fails), TEST(test_forked),   TEST(test_fork_refused),
-		TEST(test_secrets),	  TEST(test_quota),    TEST(test_retention),
-		TEST(test_failures),	  TEST(test_restarts),
+		TEST(test_taken),	 TEST(test_exec_goes_on),  TEST(test_why_not),
+		TEST(test_made_from),	 TEST(test_restore_fails), TEST(test_forked),
+		TEST(test_fork_refused), TEST(test_secrets),	   TEST(test_quota),
+		TEST(test_retention),	 TEST(test_failures),	   TEST(test_restarts),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
