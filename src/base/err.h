@@ -107,6 +107,8 @@
 	X(INTERNAL, "internal", 500, true, "Look for the request_id in the daemon's log.")         \
 	X(BOOT_FAILED, "boot_failed", 500, true, "'cay doctor' checks what this host is missing.") \
 	X(ENGINE_FAILED, "engine_failed", 500, true, "'cay doctor' checks the engine.")            \
+	X(INITIALIZER_FAILED, "initializer_failed", 422, false,                                    \
+	  "Send retain_on_failure to look at what it left.")                                       \
 	X(SANDBOX_GONE, "sandbox_gone", 410, false,                                                \
 	  "The sandbox ended while the call was running; its state_reason says why.")              \
 	X(CAPACITY_EXCEEDED, "capacity_exceeded", 503, true, "Try again, or raise the limit.")     \

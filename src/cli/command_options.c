@@ -69,8 +69,9 @@ const struct option_spec command_no_options[] = { END };
 		PICK("on-timeout", "WHAT", timeout_ends,                                           \
 		     "At the end of its time: destroy, pause, hibernate (destroy)"),               \
 		FLAG("auto-resume", 0, "Commands and writes wake it when it is paused"),           \
-		FLAG("retain-on-failure", 0, "Keep what is known of it when it does not start"),   \
+		FLAG("retain-on-failure", 0, "Keep it for looking into when it does not start"),   \
 		TEXT("snapshot", 0, "ID", "Start with the files of this snapshot"),                \
+		LIST("init", 0, "CMD", "Run this before it is running; may be repeated"),          \
 		PAIRS("env", 'e', "Set an environment variable"),                                  \
 		PAIRS("metadata", 0, "Attach a label"),                                            \
 		LIST("secret", 0, "NAME[=VAR]", "Give it a secret as a variable"),                 \

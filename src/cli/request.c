@@ -85,14 +85,15 @@ static int ended(struct json_writer *w, struct err *err)
 	return 0;
 }
 
-static void put_words(struct json_writer *w, const struct args *args, const char *option)
+static void put_words(struct json_writer *w, const struct args *args, const char *option,
+		      const char *key)
 {
 	const char *word;
 	size_t cursor = 0;
 
 	if (args_text(args, option) == NULL)
 		return;
-	json_begin_array(w, option);
+	json_begin_array(w, key);
 	while ((word = args_next(args, option, &cursor)) != NULL)
 		json_put_text(w, NULL, word);
 	json_end_array(w);
@@ -108,8 +109,8 @@ static void put_network(struct json_writer *w, const struct args *args)
 		return;
 	json_begin_object(w, "network");
 	json_put_text(w, "mode", mode != NULL ? mode : "restricted");
-	put_words(w, args, "allow");
-	put_words(w, args, "deny");
+	put_words(w, args, "allow", "allow");
+	put_words(w, args, "deny", "deny");
 	json_end_object(w);
 }
 
@@ -168,6 +169,7 @@ int request_create(const struct args *args, struct buf *out, struct err *err)
 	request_pairs(&w, args, "env", "env");
 	request_pairs(&w, args, "metadata", "metadata");
 	put_secrets(&w, args);
+	put_words(&w, args, "init", "initializers");
 	put_text(&w, args, "engine", "engine");
 	put_network(&w, args);
 	if (args_text(args, "pool") != NULL) {

@@ -30,7 +30,7 @@ static void on_death_stat(void *arg, const struct engine_stat *stat, const struc
 	if (!sandbox)
 		return;
 	sandbox->checking = false;
-	if (sandbox->state != SANDBOX_RUNNING && sandbox->state != SANDBOX_PAUSED)
+	if (!sandbox_up(sandbox) && sandbox->state != SANDBOX_PAUSED)
 		return;
 	if (sandbox->state == SANDBOX_PAUSED &&
 	    (sandbox->pause_kind == PAUSE_HIBERNATE || (!err && stat->alive)))
@@ -184,7 +184,7 @@ static void on_attached(void *arg, const struct engine_made *made, const struct 
 	if (sandbox)
 		sandbox->attaching = false;
 	/* A frozen one cannot say hello; it is linked when it is resumed. */
-	if (!sandbox || sandbox->state != SANDBOX_RUNNING) {
+	if (!sandbox || !sandbox_up(sandbox)) {
 		if (!err) {
 			(void)close(made->agent_fd);
 			if (made->watch_fd >= 0)

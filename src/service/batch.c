@@ -213,6 +213,7 @@ static struct creation *copy(const struct creation *from, uint32_t index, uint32
 	if (to) {
 		*to = *from;
 		if (sandbox_attrs_copy(&to->attrs, &from->attrs) == 0 &&
+		    initializers_copy(from->attrs.initializers, &to->attrs.initializers) == 0 &&
 		    many_name(&to->attrs.name, from->attrs.name, index, count) == 0)
 			return to;
 		sandbox_attrs_done(&to->attrs);

@@ -240,6 +240,7 @@ static void on_installed(void *arg, const struct link_result *result, const stru
 			 "there",
 			 sandbox->id, error ? error->message : "its script failed");
 	sandbox->attrs.grants->installed = !lost; /* made again with the next link */
+	initialize_go_on(sandbox);
 	ready_there(sandbox);
 }
 

@@ -13,6 +13,12 @@ static int alive(const struct sandbox *sandbox, struct err *err)
 		       sandbox_state_names[sandbox->state]);
 }
 
+/* One that is kept to be looked at may be looked at. */
+static int up(const struct sandbox *sandbox, struct err *err)
+{
+	return sandbox->retained ? 0 : alive(sandbox, err);
+}
+
 static int rename_to(struct sandbox *sandbox, struct str name, char **ret_old, struct err *err)
 {
 	struct sandbox_attrs *attrs = &sandbox->attrs;
@@ -126,11 +132,14 @@ int sandbox_patch(struct sandbox *sandbox, const struct sandbox_patch *patch, sa
 
 int sandbox_extend(struct sandbox *sandbox, int64_t timeout_sec, struct err *err)
 {
-	if (alive(sandbox, err) < 0)
+	if (up(sandbox, err) < 0)
 		return -1;
 	if (timeout_sec > 0)
 		sandbox->attrs.timeout_sec = (uint32_t)timeout_sec;
-	clock_extend(sandbox);
+	if (sandbox->retained) /* not even one that was to be always on stays for ever */
+		clock_set(sandbox, (int64_t)sandbox->attrs.timeout_sec * 1000);
+	else
+		clock_extend(sandbox);
 	return save(sandbox, err);
 }
 
@@ -167,7 +176,7 @@ int sandbox_metrics(struct sandbox *sandbox, sandbox_metrics_fn done, void *arg,
 	struct service_engine *engine = sandbox->engine;
 	struct call *call;
 
-	if (alive(sandbox, err) < 0)
+	if (up(sandbox, err) < 0)
 		return -1;
 	call = call_new(sandbox->service, sandbox->handle, err);
 	if (!call)

@@ -146,10 +146,7 @@ static int save_running(struct sandbox *sandbox)
 
 void create_ready(struct sandbox *sandbox)
 {
-	struct service *service = sandbox->service;
-	struct creation *creation = sandbox->creation;
-	struct err err;
-	int r;
+	const struct creation *creation = sandbox->creation;
 
 	sandbox->counted = !sandbox_wakes_memory(sandbox); /* else nothing runs in it yet */
 	sandbox->files_only = false;
@@ -157,8 +154,21 @@ void create_ready(struct sandbox *sandbox)
 		pool_made(sandbox);
 		return;
 	}
-	sandbox_set_state(sandbox, SANDBOX_RUNNING, REASON_NONE);
 	sandbox->boot_us = creation ? time_mono_us() - creation->started_us : 0;
+	if (initialize_due(sandbox))
+		initialize_start(sandbox);
+	else
+		create_finish(sandbox);
+}
+
+void create_finish(struct sandbox *sandbox)
+{
+	struct service *service = sandbox->service;
+	struct creation *creation = sandbox->creation;
+	struct err err;
+	int r;
+
+	sandbox_set_state(sandbox, SANDBOX_RUNNING, REASON_NONE);
 	clock_start(sandbox);
 	snapshot_unuse(TAKE_PTR(sandbox->from));
 	r = save_running(sandbox);
@@ -175,6 +185,11 @@ void create_ready(struct sandbox *sandbox)
 
 void create_failed(struct sandbox *sandbox, const struct err *err)
 {
+	create_failed_as(sandbox, err, err->message);
+}
+
+void create_failed_as(struct sandbox *sandbox, const struct err *err, const char *last_error)
+{
 	struct creation *creation = sandbox->creation;
 	struct err copy = *err, ignored;
 
@@ -182,9 +197,9 @@ void create_failed(struct sandbox *sandbox, const struct err *err)
 	sandbox->creation = NULL;
 	if (sandbox->pooled)
 		pool_fill_failed(sandbox, &copy);
-	sandbox_set_error(sandbox, copy.message);
+	sandbox_set_error(sandbox, last_error);
 	if (!sandbox->pooled && sandbox->attrs.retain_on_failure && destroy_retain(sandbox) == 0)
-		(void)err_set(&copy, err->code, "%.200s (kept as sandbox %s)", err->message,
+		(void)err_set(&copy, err->code, "%.270s (kept as sandbox %s)", err->message,
 			      sandbox->id);
 	else if (sandbox_destroy(sandbox, REASON_BOOT_FAILED, &ignored) < 0)
 		log_error("sandbox %s: %s", sandbox->id, ignored.message);

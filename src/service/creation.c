@@ -218,6 +218,7 @@ struct creation *creation_new(struct service *service, const struct key *owner,
 	if (find_parts(creation, owner, spec, err) == 0 &&
 	    fill_attrs(&creation->attrs, owner, spec, creation->from, err) == 0 &&
 	    egress_check_engine(creation->engine, creation->attrs.network, err) == 0 &&
+	    initializers_read(spec->initializers, &creation->attrs.initializers, err) == 0 &&
 	    grants_read(service, spec->secrets, owner->id, creation->attrs.external_workspace_id,
 			NULL, NULL, &creation->attrs.grants, err) == 0)
 		return creation;

@@ -151,16 +151,19 @@ int sandbox_destroy(struct sandbox *sandbox, enum sandbox_reason reason, struct 
 	struct service *service = sandbox->service;
 	enum sandbox_state before = sandbox->state;
 	enum sandbox_reason before_reason = sandbox->reason;
+	bool retained = sandbox->retained;
 	int r;
 
 	if (sandbox->state == SANDBOX_DESTROYED)
 		return 0;
+	sandbox->initializing = sandbox->retained = false;
 	sandbox_set_state(sandbox, SANDBOX_DESTROYED, reason);
 	r = save_end(sandbox, !sandbox->swept);
 	service_wrote(service);
 	if (r < 0) {
 		sandbox->state = (uint8_t)before;
 		sandbox->reason = (uint8_t)before_reason;
+		sandbox->retained = retained;
 		event_state(sandbox, sandbox_state_names[SANDBOX_DESTROYED]);
 		usage_changed(sandbox);
 		return err_set_errno(err, ERR_INTERNAL, r, "the end could not be recorded");
@@ -184,15 +187,20 @@ int sandbox_destroy(struct sandbox *sandbox, enum sandbox_reason reason, struct 
 int destroy_retain(struct sandbox *sandbox)
 {
 	struct service *service = sandbox->service;
+	bool lives = sandbox->initializing && sandbox->link && link_ready(sandbox->link);
 	int r = store_begin(service->store);
 
 	if (r < 0)
 		return r;
+	sandbox->initializing = false;
+	sandbox->retained = lives;
+	initializers_free(TAKE_PTR(sandbox->attrs.initializers));
 	sandbox_set_state(sandbox, SANDBOX_ERROR, REASON_BOOT_FAILED);
 	clock_set(sandbox, (int64_t)sandbox->attrs.timeout_sec * 1000);
 	r = sandbox_save(sandbox);
 	if (r == 0)
-		r = store_intent_put(service->store, sandbox->row, STORE_INTENT_DESTROY,
+		r = store_intent_put(service->store, sandbox->row,
+				     lives ? STORE_INTENT_RETAIN : STORE_INTENT_DESTROY,
 				     time_real_ms());
 	if (r == 0)
 		r = store_commit(service->store);
@@ -201,11 +209,25 @@ int destroy_retain(struct sandbox *sandbox)
 	service_wrote(service);
 	if (r < 0)
 		return r; /* the caller ends it */
+	snapshot_unuse(TAKE_PTR(sandbox->from));
+	if (lives)
+		return 0;
 	attach_drop_link(sandbox);
 	ready_ended(sandbox);
-	snapshot_unuse(TAKE_PTR(sandbox->from));
 	destroy_sweep(sandbox);
 	return 0;
+}
+
+void destroy_unretain(struct sandbox *sandbox)
+{
+	sandbox->retained = false;
+	usage_changed(sandbox);
+	if (store_intent_put(sandbox->service->store, sandbox->row, STORE_INTENT_DESTROY,
+			     time_real_ms()) < 0)
+		log_warn("sandbox %s: its end could not be recorded", sandbox->id);
+	attach_drop_link(sandbox);
+	ready_ended(sandbox);
+	destroy_sweep(sandbox);
 }
 
 static void count_death(struct service *service, enum sandbox_reason reason)
@@ -225,6 +247,8 @@ void destroy_died(struct sandbox *sandbox, enum sandbox_reason reason, const cha
 	struct service *service = sandbox->service;
 	struct err err;
 
+	if (sandbox->retained)
+		destroy_unretain(sandbox);
 	if (sandbox->state == SANDBOX_DESTROYED || sandbox->state == SANDBOX_ERROR)
 		return;
 	log_warn("sandbox %s ended: %s: %s", sandbox->id, sandbox_reason_name(reason), message);

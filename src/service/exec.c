@@ -74,7 +74,7 @@ static int ask_oom(struct exec_call *call, struct sandbox *sandbox)
 
 static void on_gone(struct exec_call *call, struct sandbox *sandbox)
 {
-	if (sandbox && sandbox->state == SANDBOX_RUNNING)
+	if (sandbox && sandbox_up(sandbox))
 		(void)err_set(&call->gone, ERR_SANDBOX_GONE,
 			      "the connection to the sandbox's agent ended");
 	else

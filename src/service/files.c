@@ -214,7 +214,7 @@ static void on_tool_end(void *arg, const struct tool_outcome *outcome)
 	}
 	if (outcome->failed && sandbox)
 		(void)files_error(sandbox, outcome->failed, &err);
-	else if (!sandbox || sandbox->state != SANDBOX_RUNNING)
+	else if (!sandbox || !sandbox_up(sandbox))
 		(void)err_set(&err, ERR_SANDBOX_GONE, "the sandbox ended: %s",
 			      sandbox && sandbox->reason ? sandbox_reason_name(sandbox->reason)
 							 : "its agent is gone");

@@ -152,7 +152,7 @@ static void go_on_later(struct follow *follow)
 
 	follow->follow_id = 0;
 	follow->counts = false; /* they are counted again */
-	if (!sandbox || sandbox->state != SANDBOX_RUNNING)
+	if (!sandbox || !sandbox_up(sandbox))
 		(void)sandbox_gone(sandbox, &err);
 	else if (sandbox_when_ready(sandbox, false, on_ready, follow, &follow->wait, &err) == 0)
 		return;

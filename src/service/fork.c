@@ -219,6 +219,7 @@ static int fill(struct fork *f, const struct sandbox *sandbox, const struct key 
 	f->attrs = *from;
 	f->attrs.name = f->attrs.external_workspace_id = NULL;
 	f->attrs.grants = NULL; /* a child asks for its own */
+	f->attrs.initializers = NULL;
 	f->attrs.env = f->attrs.metadata = (struct pairs){ NULL, 0, 0 };
 	f->attrs.network = from->network ? egress_policy_copy(from->network) : NULL;
 	f->attrs.pool_mode = POOL_BYPASS;

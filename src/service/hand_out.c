@@ -7,19 +7,22 @@ static void finish_hand_out(struct creation *creation, struct sandbox *member)
 {
 	struct service *service = creation->service;
 	struct idempotency *idem = creation->idem;
-	bool many = idem || creation->together || member->attrs.grants; /* statements */
+	bool due = member->state == SANDBOX_PROVISIONING; /* its initializers are */
+	bool open = due || creation->together;
+	bool many = idem || open || member->attrs.grants; /* statements */
 	struct err err;
 	int r = 0;
 
 	member->boot_us = time_mono_us() - creation->started_us;
-	clock_start(member);
+	if (!due)
+		clock_start(member);
 	if (many)
 		r = store_begin(service->store);
 	if (r == 0)
 		r = sandbox_save(member);
 	if (r == 0 && idem)
 		r = idempotency_record(service, idem, member->id);
-	if (r == 0 && creation->together)
+	if (r == 0 && open)
 		r = store_intent_put(service->store, member->row, STORE_INTENT_CREATE,
 				     member->created_ms);
 	if (r == 0 && many)
@@ -33,8 +36,13 @@ static void finish_hand_out(struct creation *creation, struct sandbox *member)
 		create_failed(member, &err);
 		return;
 	}
-	member->creation = NULL;
 	event_state(member, NULL);
+	if (due) {
+		member->creation = creation;
+		initialize_start(member);
+		return;
+	}
+	member->creation = NULL;
 	usage_changed(member);
 	creation_answer(creation, member, NULL);
 }
@@ -84,6 +92,9 @@ void creation_hand_out(struct creation *creation, struct sandbox *member)
 	creation_take_attrs(creation, member);
 	member->boot = BOOT_POOL;
 	member->created_ms = time_real_ms();
+	member->creation = creation;
+	if (initialize_due(member)) /* nobody has seen it running */
+		member->state = SANDBOX_PROVISIONING;
 	sandbox_show(member);
 	if (member->attrs.cpu_count == fixed.cpu_count &&
 	    member->attrs.memory_mb == fixed.memory_mb &&
@@ -92,7 +103,6 @@ void creation_hand_out(struct creation *creation, struct sandbox *member)
 		finish_hand_out(creation, member);
 		return;
 	}
-	member->creation = creation;
 	if (start_resize(member, &err) < 0)
 		create_failed(member, &err);
 }

@@ -13,6 +13,7 @@
 #include "service/egress.h"
 #include "service/exec.h"
 #include "service/idempotency.h"
+#include "service/initialize.h"
 #include "service/sandbox.h"
 #include "service/secret.h"
 #include "service/service.h"
@@ -199,8 +200,16 @@ int create_from(struct service *service, struct sandbox_attrs *attrs, struct ser
 /* create.c */
 /* Row and intent, then the engine. On failure nothing is left and err is set. */
 int create_begin(struct sandbox *sandbox, struct creation *creation, struct err *err) _must_check_;
-void create_ready(struct sandbox *sandbox);			    /* the agent said hello */
+void create_ready(struct sandbox *sandbox);  /* the agent said hello */
+void create_finish(struct sandbox *sandbox); /* and its initializers are done: it runs */
 void create_failed(struct sandbox *sandbox, const struct err *err); /* before that */
+/* With more to say than an answer has room for. */
+void create_failed_as(struct sandbox *sandbox, const struct err *err, const char *last_error);
+
+/* initialize.c */
+bool initialize_due(const struct sandbox *sandbox);
+void initialize_start(struct sandbox *sandbox); /* then create_finish() or create_failed_as() */
+void initialize_go_on(struct sandbox *sandbox); /* its authority is in */
 
 void create_limits(const struct sandbox *sandbox, struct engine_limits *ret);
 void create_spec(const struct sandbox *sandbox, struct engine_spec *ret);
@@ -299,8 +308,10 @@ void ready_drop(struct sandbox *sandbox);
 /* destroy.c */
 void destroy_sweep(struct sandbox *sandbox); /* asks the engine; again later when it fails */
 void destroy_unknown(struct service_engine *engine, const char *id);
-/* It could not be started: what the engine has of it goes, the rest stays to be looked at. */
+/* It could not be started: what the engine has of it goes, the rest stays to be looked at. Where
+ * only an initializer failed it lives on, and can be worked with. */
 int destroy_retain(struct sandbox *sandbox) _must_check_;
+void destroy_unretain(struct sandbox *sandbox); /* it does not live any more */
 void destroy_died(struct sandbox *sandbox, enum sandbox_reason reason, const char *message);
 void destroy_check_drained(struct service *service);
 
@@ -559,6 +570,7 @@ struct creation {
 	struct pool *pool;	  /* waiting here */
 	struct loop_timer *timer; /* ends the waiting */
 	struct creation *next;
+	size_t step;  /* the initializer at work */
 	bool in_call; /* sandbox_create() has not returned yet: answers are returned, not called */
 	bool pool_hit;
 	bool has_room;	 /* name and quota are taken */

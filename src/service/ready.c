@@ -49,9 +49,14 @@ static int is_paused(const struct sandbox *sandbox, struct err *err)
 			       : ", or set auto_resume and what changes something wakes it");
 }
 
+bool sandbox_up(const struct sandbox *sandbox)
+{
+	return sandbox->state == SANDBOX_RUNNING || sandbox->retained;
+}
+
 int sandbox_check_running(const struct sandbox *sandbox, struct err *err)
 {
-	if (sandbox->state == SANDBOX_RUNNING)
+	if (sandbox_up(sandbox))
 		return 0;
 	if (sandbox->state == SANDBOX_PAUSED)
 		return is_paused(sandbox, err);
@@ -68,7 +73,7 @@ static bool leaving(const struct sandbox *sandbox)
 
 bool sandbox_ready(const struct sandbox *sandbox)
 {
-	return sandbox->state == SANDBOX_RUNNING && sandbox->link && link_ready(sandbox->link) &&
+	return sandbox_up(sandbox) && sandbox->link && link_ready(sandbox->link) &&
 	       !leaving(sandbox);
 }
 
@@ -86,7 +91,7 @@ static int may_wait(struct sandbox *sandbox, bool wake, struct err *err)
 	if (leaving(sandbox) && !wake)
 		return err_set(err, ERR_WRONG_STATE, "sandbox %s is %s", sandbox->id,
 			       move_words(sandbox->move));
-	if (waking || leaving(sandbox) || sandbox->state == SANDBOX_RUNNING)
+	if (waking || leaving(sandbox) || sandbox_up(sandbox))
 		return 0;
 	if (sandbox->state != SANDBOX_PAUSED || !wake)
 		return sandbox_check_running(sandbox, err);

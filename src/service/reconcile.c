@@ -10,6 +10,8 @@
  *   resume (hibernated) what was made goes, it is hibernated as before
  *   restore            goes on: its files are given up already
  *   snapshot, fork     half made copies go; the sandbox is as before
+ *
+ * One whose initializer failed lives on as an error (the intent to retain it says so).
  */
 #include <errno.h>
 #include <stdio.h>
@@ -141,6 +143,8 @@ static int on_intent(void *arg, int64_t row, enum store_intent kind)
 	sandbox->swept = false;
 	if (kind == STORE_INTENT_CREATE)
 		sandbox->state = SANDBOX_PROVISIONING;
+	else if (kind == STORE_INTENT_RETAIN)
+		sandbox->retained = sandbox->state == SANDBOX_ERROR;
 	else if (kind != STORE_INTENT_DESTROY)
 		sandbox->recover = (uint8_t)kind;
 	return 0;
@@ -194,7 +198,12 @@ static void settle(struct sandbox *sandbox)
 		break;
 	case SANDBOX_DESTROYED:
 	case SANDBOX_ERROR:
-		destroy_sweep(sandbox);
+		if (!sandbox->retained)
+			destroy_sweep(sandbox);
+		else if (!seen)
+			destroy_unretain(sandbox);
+		else if (!sandbox->link)
+			attach_start(sandbox);
 		break;
 	case SANDBOX_STATE_COUNT:
 		break;
@@ -304,8 +313,7 @@ void reconcile_start(struct service_engine *engine)
 	/* Only those that run already can be missed by the list; newer ones may come behind it. */
 	while ((sandbox = slot_next(&engine->service->sandboxes, &cursor)))
 		if (sandbox->engine == engine)
-			sandbox->unseen = sandbox->state == SANDBOX_RUNNING ||
-					  sandbox->state == SANDBOX_PAUSED;
+			sandbox->unseen = sandbox_up(sandbox) || sandbox->state == SANDBOX_PAUSED;
 	if (engine->capabilities & ENGINE_CAN_SNAPSHOT) {
 		snapshot_list_begin(engine);
 		list(engine, ENGINE_SNAPSHOTS);

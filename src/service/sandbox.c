@@ -64,6 +64,7 @@ void sandbox_attrs_done(struct sandbox_attrs *attrs)
 	pairs_done(&attrs->metadata);
 	grants_free(TAKE_PTR(attrs->grants));
 	egress_policy_free(TAKE_PTR(attrs->network));
+	initializers_free(TAKE_PTR(attrs->initializers));
 	attrs->name = attrs->external_workspace_id = NULL;
 }
 
@@ -73,6 +74,7 @@ int sandbox_attrs_copy(struct sandbox_attrs *to, const struct sandbox_attrs *fro
 	to->name = to->external_workspace_id = NULL;
 	to->env = to->metadata = (struct pairs){ NULL, 0, 0 };
 	to->grants = NULL;
+	to->initializers = NULL; /* a copy of a sandbox has been through them */
 	to->network = from->network ? egress_policy_copy(from->network) : NULL;
 	if (from->network && !to->network)
 		return -ENOMEM;

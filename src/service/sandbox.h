@@ -22,6 +22,7 @@ struct snapshot;
 struct preview;
 
 struct grants;
+struct initializers;
 
 enum sandbox_state {
 	SANDBOX_PROVISIONING,
@@ -79,7 +80,8 @@ struct sandbox_attrs {
 	char *external_workspace_id; /* heap or NULL */
 	struct pairs env;
 	struct pairs metadata;
-	struct grants *grants; /* secrets; NULL: none */
+	struct grants *grants;		   /* secrets; NULL: none */
+	struct initializers *initializers; /* of its creation: gone once it runs; NULL: none */
 	uint32_t cpu_count;
 	uint32_t memory_mb;
 	uint32_t disk_size_mb;
@@ -111,6 +113,8 @@ struct sandbox {
 	bool pool_ready;
 	uint8_t pool_network; /* enum engine_link: of the pool it comes from */
 	uint8_t metered;      /* enum store_usage_kind; 0: nothing is counted */
+	bool initializing;    /* provisioning, and its initializers are at work */
+	bool retained;	      /* an error, but it lives: to be looked at */
 	bool making;	      /* the engine's create is under way: a destroy waits for it */
 	bool attaching;	      /* the engine's attach is under way */
 	bool asking;	      /* an engine call of the move is under way: a destroy waits for it */
@@ -175,6 +179,7 @@ struct sandbox_spec {
 	const struct json *env;
 	const struct json *metadata;
 	const struct json *secrets;
+	const struct json *initializers;
 	int64_t cpu_count, memory_mb, disk_size_mb;
 	int64_t timeout_sec, idle_timeout_sec;
 	int64_t pool_wait_ms;
@@ -235,6 +240,7 @@ int sandbox_when_ready(struct sandbox *sandbox, bool wake, sandbox_ready_fn fn, 
 		       struct sandbox_wait **ret_wait, struct err *err) _must_check_;
 void sandbox_wait_cancel(struct sandbox_wait *wait); /* before fn was called */
 bool sandbox_ready(const struct sandbox *sandbox);   /* its inside can be talked to */
+bool sandbox_up(const struct sandbox *sandbox);	     /* or could be, but for its link */
 /* It has the template's users; else everything in it runs as the daemon's. */
 bool sandbox_has_users(const struct sandbox *sandbox);
 int64_t sandbox_expires_ms(const struct sandbox *sandbox); /* wall clock; 0: never */

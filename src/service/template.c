@@ -71,6 +71,9 @@ static void read_numbers(struct template *tpl, const struct json *meta, struct e
 			 json_int(value) > 0 && json_int(value) <= UINT16_MAX &&
 			 !preview_is_reserved(json_int(value)))
 			tpl->preview_port = (uint16_t)json_int(value);
+		else if (strcmp(name, "initializers") == 0 && json_type(value) == JSON_ARRAY &&
+			 initializers_read(value, &tpl->initializers, err) < 0)
+			log_warn("template %s: %s", tpl->name, err->message);
 		else if (strcmp(name, "env") == 0 && json_type(value) == JSON_OBJECT &&
 			 pairs_from_json(&tpl->env, value, &pairs_env, err) < 0)
 			log_warn("template %s: %s", tpl->name, err->message);
@@ -285,6 +288,7 @@ void template_write(const struct template *tpl, struct json_writer *w, const cha
 	else
 		json_put_null(w, "preview_port");
 	pairs_write(&tpl->env, w, "env");
+	initializers_write(tpl->initializers, w, "initializers");
 	json_end_object(w);
 }
 
@@ -298,6 +302,7 @@ void template_done(struct service *service)
 
 		service->templates = tpl->next;
 		pairs_done(&tpl->env);
+		initializers_free(tpl->initializers);
 		free(tpl);
 	}
 	while ((ref = map_next(&service->template_refs, &cursor)))

@@ -8,6 +8,7 @@
 #include "service/pairs.h"
 
 struct service;
+struct initializers;
 
 #define TEMPLATE_NAME_MAX 63
 #define TEMPLATES_MAX 1024 /* listed; more are left out */
@@ -28,6 +29,7 @@ struct template
 	char shell[256];
 	uint16_t preview_port; /* public from the start; 0: none */
 	struct pairs env;
+	struct initializers *initializers; /* NULL: none */
 };
 
 /* The current version of a name. NULL with err set. */

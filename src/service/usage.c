@@ -31,7 +31,7 @@ static enum store_usage_kind kind_of(const struct sandbox *sandbox)
 {
 	if (sandbox->pooled || !sandbox->attrs.owner[0])
 		return 0;
-	if (sandbox->state == SANDBOX_RUNNING)
+	if (sandbox_up(sandbox) || sandbox->initializing)
 		return STORE_USAGE_RUNNING;
 	return sandbox->state == SANDBOX_PAUSED ? STORE_USAGE_PAUSED : 0;
 }

@@ -98,6 +98,7 @@ enum store_intent {
 	STORE_INTENT_SNAPSHOT = 6,
 	STORE_INTENT_RESTORE = 7,
 	STORE_INTENT_FORK = 8,
+	STORE_INTENT_RETAIN = 9, /* an error that lives on, to be looked at */
 };
 
 /* One open intent per sandbox row; a later one replaces the earlier. */

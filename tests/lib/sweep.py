@@ -142,6 +142,43 @@ class Create(Move):
         assert patiently(lambda: self.client.exec(again["id"], "echo x")).stdout == "x\n"
 
 
+class Initialize(Create):
+    """It runs only when its initializers are through, each of them once."""
+
+    def ask(self):
+        body = {"pool": {"mode": "bypass"}, "name": "n" + self.token,
+                "initializers": ["echo one >> /workspace/f", {"command": "echo two >> /workspace/f"}]}
+        return self.client.call("POST", "/v1/sandboxes", body, self.head)
+
+    def judge(self):
+        super().judge()
+        assert self.content("n" + self.token) == "one\ntwo"
+
+
+class Retain(Create):
+    """One whose initializer failed is kept and can be worked with, or is not there at all."""
+
+    def ask(self):
+        body = {"pool": {"mode": "bypass"}, "retain_on_failure": True, "initializers": ["echo kept > /workspace/f; exit 3"]}
+        try:
+            return self.client.call("POST", "/v1/sandboxes", body)
+        except ApiError as error:
+            if error.code != "initializer_failed":
+                raise
+            return {"kept": error.error["message"]}
+
+    def judge(self):
+        rows = patiently(self.client.list)
+        assert len(rows) <= 1, rows
+        if self.answer:
+            assert [r["state"] for r in rows] == ["error"] and rows[0]["id"] in self.answer["kept"], (rows, self.answer)
+        for row in rows:
+            assert row["state"] == "error", row
+            if self.rebooted or "initializer" not in row["last_error"]:
+                continue  # what ran of it has ended with the host, or before its initializer did
+            assert self.content(row["id"]) == "kept"
+
+
 class Pause(Move):
     def ask(self):
         return self.post("pause", kind="freeze")
@@ -268,5 +305,6 @@ class DestroyHibernated(Destroy):
 
 # On an engine that keeps memory.
 MEMORY_MOVES = {"hibernate": HibernateMemory, "wake": WakeMemory}
-MOVES = {"create": Create, "pause": Pause, "hibernate": Hibernate, "thaw": Thaw, "wake": Wake, "snapshot": Snapshot,
+MOVES = {"create": Create, "initialize": Initialize, "retain": Retain, "pause": Pause,
+         "hibernate": Hibernate, "thaw": Thaw, "wake": Wake, "snapshot": Snapshot,
          "restore": Restore, "fork": Fork, "destroy": Destroy, "destroy-hibernated": DestroyHibernated}

@@ -10,7 +10,8 @@
  *   crash           the sandbox dies                 garbage       the agent breaks the protocol
  *   hang            never ends, ignores its timeout  stubborn      only SIGKILL ends it
  *   drip N MS       counts down a line every MS ms   signal N      dies of that signal
- *   size            writes its terminal's size, and  oom           the memory limit kills it
+ *   fail N WORDS..  writes N 'x', then them; code 1  oom           the memory limit kills it
+ *   size            writes its terminal's size, and
  *                   again whenever it changes        true, false, pwd, whoami
  *
  * A shell with -c (or -lc ...) is taken for its script, cut at spaces; one without is cat.

@@ -40,6 +40,20 @@ static void run_error(struct fake_process *p, const char **words)
 	fake_exit(p, 0);
 }
 
+/* Much output, the words at its end, and exit code 1. */
+static void run_fail(struct fake_process *p, const char **words)
+{
+	struct buf text;
+
+	buf_init(&text, AGENT_TO_MAX_BYTES);
+	for (uint64_t n = number(words, 1); n; n--)
+		must(buf_putc(&text, 'x'));
+	fake_write(p, 1, buf_str(&text));
+	buf_done(&text);
+	write_words(p, 1, words + (words[1] ? 2 : 1));
+	fake_exit(p, 1);
+}
+
 static void run_pwd(struct fake_process *p, const char **words)
 {
 	write_words(p, 0, (const char *[]){ p->cwd, NULL });
@@ -155,6 +169,7 @@ static void run_garbage(struct fake_process *p, const char **words)
 static const struct fake_program programs[] = {
 	{ .name = "echo", .start = run_echo },
 	{ .name = "error", .start = run_error },
+	{ .name = "fail", .start = run_fail },
 	{ .name = "pwd", .start = run_pwd },
 	{ .name = "whoami", .start = run_whoami },
 	{ .name = "true", .start = run_true },

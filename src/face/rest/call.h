@@ -286,7 +286,7 @@ extern const struct field sandbox_create_fields[], sandbox_patch_fields[], sandb
 	page_query[], shutdown_fields[], cursor_query[], events_query[], sandbox_events_query[],
 	usage_query[], sandbox_usage_query[], webhook_create_fields[], webhook_patch_fields[],
 	delivery_query[];
-extern const struct field denial_list_answer[];
+extern const struct field denial_list_answer[], initializer_fields[];
 extern const struct field sandbox_answer[], sandbox_list_answer[], env_answer[], metrics_answer[],
 	exec_answer[], stream_answer[], process_answer[], process_list_answer[], output_answer[],
 	window_run_answer[], window_answer[], window_list_answer[], window_read_answer[],

@@ -5,6 +5,8 @@
 #include <stdio.h>
 
 #include "face/rest/call.h"
+#include "service/initialize.h"
+#include "service/process.h"
 #include "service/secret.h"
 #include "service/template.h"
 
@@ -65,6 +67,36 @@ static const struct field sandbox_secret_fields[] = {
 		 "in requests to hosts" },
 	{ .name = "env", .type = FIELD_STR, .max = SECRET_NAME_MAX, .doc = "default: its name" },
 	{ .name = "hosts", .type = FIELD_STRINGS, .max = SECRET_HOSTS_MAX },
+	{ .type = FIELD_END }
+};
+const struct field initializer_fields[] = {
+	{ .name = "command",
+	  .type = FIELD_STR,
+	  .min = 1,
+	  .max = INITIALIZER_COMMAND_MAX,
+	  .doc = "through the template's shell; command or argv" },
+	{ .name = "cmd",
+	  .type = FIELD_STR,
+	  .min = 1,
+	  .max = INITIALIZER_COMMAND_MAX,
+	  .doc = "another name for command" },
+	{ .name = "argv", .type = FIELD_STRINGS, .max = EXEC_ARGV_MAX, .doc = "directly" },
+	{ .name = "cwd", .type = FIELD_STR, .min = 1, .max = 4096 },
+	{ .name = "env", .type = FIELD_MAP },
+	{ .name = "user", .type = FIELD_STR, .min = 1, .max = 64 },
+	{ .name = "timeout_sec",
+	  .type = FIELD_INT,
+	  .min = 1,
+	  .max = INITIALIZER_TIMEOUT_MAX_SEC,
+	  .fallback = INITIALIZER_TIMEOUT_SEC },
+	{ .name = "name",
+	  .type = FIELD_STR,
+	  .min = 1,
+	  .max = INITIALIZER_NAME_MAX,
+	  .doc = "what last_error calls it" },
+	{ .name = "continue_on_error",
+	  .type = FIELD_BOOL,
+	  .doc = "when it fails the next one runs; last_error tells it" },
 	{ .type = FIELD_END }
 };
 const struct field sandbox_create_fields[] = {
@@ -169,11 +201,17 @@ const struct field sandbox_create_fields[] = {
 	  .doc = "so many at once; the answer is then a list, each entry a sandbox or an object "
 		 "with "
 		 "error. With name and several they are called NAME-1, NAME-2 and so on" },
-	{ .name = "initializers", .type = FIELD_LATER },
+	{ .name = "initializers",
+	  .type = FIELD_MIXED,
+	  .fields = initializer_fields,
+	  .offset = AT(initializers),
+	  .max = INITIALIZERS_MAX,
+	  .doc = "commands, or objects, that run one after the other before it is running" },
 	{ .name = "retain_on_failure",
 	  .type = FIELD_BOOL,
 	  .offset = AT(retain_on_failure),
-	  .doc = "when it cannot be started it stays as error, with last_error, for timeout_sec" },
+	  .doc = "when it cannot be started it stays as error, with last_error, for timeout_sec; "
+		 "when an initializer failed it can be worked with meanwhile" },
 	{ .type = FIELD_END }
 };
 #undef AT

@@ -421,6 +421,10 @@ const struct field template_answer[] = { STRING("id", NULL),
 					 MAYBE("preview_port", INT,
 					       "public from the start; null: none"),
 					 { .name = "env", .type = FIELD_MAP },
+					 { .name = "initializers",
+					   .type = FIELD_MIXED,
+					   .fields = initializer_fields,
+					   .doc = "run in each before it is running" },
 					 { .type = FIELD_END } };
 const struct field template_list_answer[] = { LIST_OF(template_answer), { .type = FIELD_END } };
 

@@ -69,6 +69,9 @@ class Recipes(Case):
                 ("preview_port = 22\n", "preview_port must not be 22"),
                 ("preview_port = 5900\n", "preview_port must not be 22"),
                 ("preview_port = 5999\n", "preview_port must not be 22"),
+                ("init =\n", "init: at most 16"),
+                ("init = true\n" * 17, "17: init: at most 16"),
+                ("init = " + "x" * (32 * 1024 + 1) + "\n", "init: at most 16"),
                 ("variant = x\n", "variant must be one of")):
             with self.assertRaises(build.Failure) as caught:
                 self.recipe(text)
@@ -80,6 +83,12 @@ class Recipes(Case):
         self.assertEqual(r.files, [(os.path.join(self.dir, "code/x"), "/usr/lib/x", 0o755)])
         self.assertEqual((r.values["workdir"], r.values["user"], r.values["shell"]), ("/w", "user", "/bin/sh"))
         self.assertEqual(r.env, {"A": "new", "B": "b"})
+        below = {"workdir": "/w", "user": "sandbox", "shell": "/bin/sh", "env": {}, "initializers": ["one"] * 14}
+        r = self.recipe("from = base\ninit = two = 2\ninit = three\n")
+        r.inherit(below)
+        self.assertEqual(r.initializers, ["one"] * 14 + ["two = 2", "three"])
+        with self.assertRaises(build.Failure):
+            self.recipe("from = base\n" + "init = x\n" * 3).inherit(below)
         for text, message in (("from = base\nsuite = bookworm\n", "suite and variant"),
                               ("from = ../x\n", "not a template name"),
                               ("file = /etc/passwd /x 644\n", "below the recipes"),
