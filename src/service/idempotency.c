@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "base/time.h"
 #include "service/private.h"
+#include "service/vault.h"
 
 struct waiter {
 	struct waiter *next;
@@ -20,6 +21,7 @@ struct idempotency {
 	char owner[AUTH_KEY_ID_SIZE];
 	char key[IDEMPOTENCY_KEY_MAX + 1];
 	uint8_t body_hash[STORE_BODY_HASH_SIZE];
+	bool secret; /* body and answer may hold one */
 	bool recorded;
 	bool settled; /* with its answer */
 	struct waiter *waiters;
@@ -72,6 +74,69 @@ static int join(struct idempotency *idem, idempotency_wait_fn wait, void *arg, s
 	return IDEMPOTENCY_WAIT;
 }
 
+/* ---- secrets: neither what was sent nor the answer can be told from the database ---- */
+
+struct seal_id {
+	char text[2 * STORE_BODY_HASH_SIZE + 1];
+};
+
+static const char *seal_id(struct seal_id *dst, const uint8_t hash[STORE_BODY_HASH_SIZE])
+{
+	str_hex(dst->text, hash, STORE_BODY_HASH_SIZE);
+	return dst->text;
+}
+
+static int fingerprint(struct service *service, struct str body, bool secret,
+		       uint8_t hash[STORE_BODY_HASH_SIZE], struct err *err)
+{
+	if (!secret) {
+		(void)crypto_generichash(hash, STORE_BODY_HASH_SIZE, (const uint8_t *)body.p,
+					 body.n, NULL, 0);
+		return 0;
+	}
+	if (vault_need(service, err) < 0)
+		return -1;
+	vault_hash(service->vault, "idempotency", body, hash);
+	return 0;
+}
+
+static int finish_row(struct service *service, struct idempotency *idem, int status,
+		      struct str body)
+{
+	uint8_t *sealed = NULL;
+	struct seal_id id;
+	size_t n;
+	int r;
+
+	if (!idem->secret)
+		return store_idempotency_finish(service->store, idem->owner, str_of(idem->key),
+						status, body, false);
+	r = vault_seal(service->vault, "idempotency", seal_id(&id, idem->body_hash), 0, body,
+		       &sealed, &n);
+	if (r == 0)
+		r = store_idempotency_finish(service->store, idem->owner, str_of(idem->key), status,
+					     (struct str){ (const char *)sealed, n }, true);
+	free(sealed);
+	return r;
+}
+
+/* The row's body in clear. */
+static int open_row(struct service *service, struct store_idempotency *row, struct err *err)
+{
+	struct str sealed = { row->body, row->body_bytes };
+	struct seal_id id;
+	int r = row->sealed ? vault_need(service, err) : 0;
+
+	if (r < 0 || !row->sealed)
+		return r;
+	r = vault_open(service->vault, "idempotency", seal_id(&id, row->body_hash), 0, sealed,
+		       &row->body, &row->body_bytes);
+	if (r < 0)
+		return err_set_errno(err, ERR_INTERNAL, r, "the answer cannot be told again");
+	free((void *)(uintptr_t)sealed.p);
+	return 0;
+}
+
 /* The daemon ended between making the sandbox and answering: the answer is made again. */
 static int answer_again(struct service *service, const struct store_idempotency *row,
 			int *ret_status, struct str *ret_body)
@@ -116,6 +181,10 @@ static int look_back(struct service *service, const char *owner, struct str key,
 		free(row.body);
 		return mismatch(err);
 	}
+	if (row.status && open_row(service, &row, err) < 0) {
+		free(row.body);
+		return -1;
+	}
 	if (row.status) {
 		*ret_status = row.status;
 		*ret_body = (struct str){ row.body, row.body_bytes };
@@ -126,7 +195,7 @@ static int look_back(struct service *service, const char *owner, struct str key,
 }
 
 int idempotency_begin(struct service *service, const struct key *owner, struct str key,
-		      struct str body, idempotency_wait_fn wait, void *arg,
+		      struct str body, bool secret, idempotency_wait_fn wait, void *arg,
 		      struct idempotency **ret, int *ret_status, struct str *ret_body,
 		      struct err *err)
 {
@@ -135,9 +204,8 @@ int idempotency_begin(struct service *service, const struct key *owner, struct s
 	struct map_key name;
 	int r;
 
-	if (check_key(key, err) < 0)
+	if (check_key(key, err) < 0 || fingerprint(service, body, secret, hash, err) < 0)
 		return -1;
-	(void)crypto_generichash(hash, sizeof(hash), (const uint8_t *)body.p, body.n, NULL, 0);
 	idem = map_get(&service->idempotency, map_key(&name, owner->id, key));
 	if (idem)
 		return memcmp(idem->body_hash, hash, sizeof(hash)) == 0 ? join(idem, wait, arg, err)
@@ -153,6 +221,7 @@ int idempotency_begin(struct service *service, const struct key *owner, struct s
 	memcpy(idem->owner, owner->id, sizeof(idem->owner));
 	memcpy(idem->key, key.p, key.n);
 	memcpy(idem->body_hash, hash, sizeof(hash));
+	idem->secret = secret;
 	*ret = idem;
 	return IDEMPOTENCY_NEW;
 }
@@ -172,10 +241,35 @@ int idempotency_settle(struct service *service, struct idempotency *idem, int st
 	int r = idem->recorded ? 0 : idempotency_record(service, idem, NULL);
 
 	if (r == 0)
-		r = store_idempotency_finish(service->store, idem->owner, str_of(idem->key), status,
-					     body);
+		r = finish_row(service, idem, status, body);
 	idem->settled = r == 0;
 	return r;
+}
+
+int idempotency_open(struct service *service)
+{
+	bus_flush(service); /* events are no part of it: they are not taken back */
+	return store_begin_durable(service->store);
+}
+
+int idempotency_close(struct service *service, struct idempotency *idem, int status,
+		      struct str body)
+{
+	int r = idempotency_settle(service, idem, status, body);
+
+	if (r == 0)
+		r = store_commit(service->store);
+	else
+		store_rollback(service->store);
+	if (r < 0)
+		idempotency_unsettle(idem);
+	service_wrote(service);
+	return r;
+}
+
+void idempotency_abandon(struct service *service)
+{
+	store_rollback(service->store);
 }
 
 void idempotency_unsettle(struct idempotency *idem)

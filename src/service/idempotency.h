@@ -22,11 +22,20 @@ enum idempotency_answer {
 };
 typedef void (*idempotency_wait_fn)(void *arg, int status, struct str body);
 
-/* -1 with err set: the key was used with another body, or is malformed. */
+/* -1 with err set: the key was used with another body, or is malformed. secret: body or answer may
+ * hold one, and only the vault's key tells them from the database. */
 int idempotency_begin(struct service *service, const struct key *owner, struct str key,
-		      struct str body, idempotency_wait_fn wait, void *arg,
+		      struct str body, bool secret, idempotency_wait_fn wait, void *arg,
 		      struct idempotency **ret, int *ret_status, struct str *ret_body,
 		      struct err *err) _must_check_;
+/*
+ * For what is made at once: the thing and its answer in one transaction, so that a death in between
+ * leaves neither. Nothing may wait between open and close or abandon.
+ */
+int idempotency_open(struct service *service) _must_check_;
+int idempotency_close(struct service *service, struct idempotency *idem, int status,
+		      struct str body) _must_check_;
+void idempotency_abandon(struct service *service);
 /* Records an answer that made something (2xx), forgets the others; answers everybody waiting. */
 void idempotency_finish(struct service *service, struct idempotency *idem, int status,
 			struct str body);

@@ -55,11 +55,6 @@ static int link_secret(struct service *service, struct secret *secret)
 	return 0;
 }
 
-static int need_vault(struct service *service, struct err *err)
-{
-	return service->vault ? 0 : vault_new(service, &service->vault, err);
-}
-
 /* ---- checks ---- */
 
 bool secret_name_ok(struct str name)
@@ -279,7 +274,7 @@ int secret_create(struct service *service, struct key *key, const struct secret_
 
 	if (!secret)
 		return no_memory(err);
-	if (need_vault(service, err) < 0 || fill(service, key, spec, secret, err) < 0) {
+	if (vault_need(service, err) < 0 || fill(service, key, spec, secret, err) < 0) {
 		secret_free(secret);
 		return -1;
 	}
@@ -301,7 +296,7 @@ int secret_rotate(struct secret *secret, struct service *service, struct str val
 {
 	int r;
 
-	if (check_value(service, value, err) < 0 || need_vault(service, err) < 0)
+	if (check_value(service, value, err) < 0 || vault_need(service, err) < 0)
 		return -1;
 	r = add_version(service, secret, value);
 	if (r == 0)
@@ -483,7 +478,7 @@ int secret_load(struct service *service, struct err *err)
 		r = store_secret_version_each(service->store, on_version, service);
 	if (r < 0)
 		return err_set_errno(err, ERR_INTERNAL, r, "cannot read the secrets");
-	return service->oldest_secret ? need_vault(service, err) : 0;
+	return service->oldest_secret ? vault_need(service, err) : 0;
 }
 
 void secret_settle(struct service *service)

@@ -183,6 +183,21 @@ int vault_new(struct service *service, struct vault **ret, struct err *err)
 	return 0;
 }
 
+int vault_need(struct service *service, struct err *err)
+{
+	return service->vault ? 0 : vault_new(service, &service->vault, err);
+}
+
+void vault_hash(const struct vault *vault, const char *kind, struct str text, uint8_t ret[32])
+{
+	crypto_generichash_state state;
+
+	(void)crypto_generichash_init(&state, vault->key, sizeof(vault->key), 32);
+	(void)crypto_generichash_update(&state, (const uint8_t *)kind, strlen(kind) + 1);
+	(void)crypto_generichash_update(&state, (const uint8_t *)text.p, text.n);
+	(void)crypto_generichash_final(&state, ret, 32);
+}
+
 void vault_free(struct vault *vault)
 {
 	if (vault)

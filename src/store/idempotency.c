@@ -28,7 +28,7 @@ int store_idempotency_put(struct store *store, const char *owner, struct str key
 }
 
 int store_idempotency_finish(struct store *store, const char *owner, struct str key, int status,
-			     struct str body)
+			     struct str body, bool sealed)
 {
 	int r = 0;
 	sqlite3_stmt *stmt = statement_get(store, STATEMENT_IDEMPOTENCY_FINISH, &r);
@@ -38,6 +38,7 @@ int store_idempotency_finish(struct store *store, const char *owner, struct str 
 	bind_key(stmt, owner, key);
 	(void)sqlite3_bind_int(stmt, 3, status);
 	statement_bind_blob(stmt, 4, body);
+	(void)sqlite3_bind_int(stmt, 5, sealed);
 	return statement_run(stmt);
 }
 
@@ -52,6 +53,7 @@ static int read_entry(sqlite3_stmt *stmt, struct store_idempotency *ret)
 	memcpy(ret->body_hash, hash.p, hash.n);
 	ret->status = sqlite3_column_int(stmt, 1);
 	ret->created_ms = sqlite3_column_int64(stmt, 4);
+	ret->sealed = sqlite3_column_int(stmt, 5) != 0;
 	if (str_copy(ret->sandbox_id, sizeof(ret->sandbox_id), str_of(id)) < 0)
 		return -EUCLEAN;
 	if (!body.n)

@@ -124,6 +124,9 @@ static const char *const steps[] = {
 
 	/* why a snapshot is without the memory that was asked for. */
 	"ALTER TABLE snapshots ADD COLUMN memory_error TEXT;",
+
+	/* answers that show a secret are kept sealed. */
+	"ALTER TABLE idempotency ADD COLUMN sealed INTEGER NOT NULL DEFAULT 0;",
 };
 
 int schema_version(void)

@@ -63,9 +63,10 @@
 	X(IDEMPOTENCY_PUT, "INSERT OR REPLACE INTO idempotency(owner,key,body_hash,sandbox_id,"    \
 			   "status,body,created_ms) VALUES(?1,?2,?3,?4,0,NULL,?5)")                \
 	X(IDEMPOTENCY_FINISH,                                                                      \
-	  "UPDATE idempotency SET status=?3,body=?4 WHERE owner=?1 AND key=?2")                    \
-	X(IDEMPOTENCY_GET, "SELECT body_hash,status,sandbox_id,body,created_ms FROM idempotency "  \
-			   "WHERE owner=?1 AND key=?2")                                            \
+	  "UPDATE idempotency SET status=?3,body=?4,sealed=?5 WHERE owner=?1 AND key=?2")          \
+	X(IDEMPOTENCY_GET,                                                                         \
+	  "SELECT body_hash,status,sandbox_id,body,created_ms,sealed FROM idempotency "            \
+	  "WHERE owner=?1 AND key=?2")                                                             \
 	X(IDEMPOTENCY_DELETE, "DELETE FROM idempotency WHERE owner=?1 AND key=?2")                 \
 	X(IDEMPOTENCY_EXPIRE, "DELETE FROM idempotency WHERE created_ms<?1")                       \
 	X(SNAPSHOT_PUT, "INSERT OR REPLACE INTO snapshots("                                        \
@@ -171,6 +172,8 @@ struct store {
 	sqlite3_stmt *statements[STATEMENT_COUNT];
 	int wal_pages;
 	bool durable; /* the open transaction syncs at its commit */
+	bool broken;  /* a part of it was taken back */
+	unsigned depth;
 };
 
 int store_errno(int sqlite_code);

@@ -219,19 +219,30 @@ int statement_run_text(struct store *store, enum statement which, const char *te
 	return statement_run(stmt);
 }
 
+static int begin(struct store *store)
+{
+	int r = store->depth ? 0 : run_plain(store, STATEMENT_BEGIN);
+
+	store->depth += r == 0;
+	return r;
+}
+
 int store_begin(struct store *store)
 {
-	return run_plain(store, STATEMENT_BEGIN);
+	return begin(store);
 }
 
 int store_begin_durable(struct store *store)
 {
-	int r = store_errno(sqlite3_exec(store->db, "PRAGMA synchronous=FULL", NULL, NULL, NULL));
+	int r;
 
+	if (store->depth)
+		return begin(store);
+	r = store_errno(sqlite3_exec(store->db, "PRAGMA synchronous=FULL", NULL, NULL, NULL));
 	if (r < 0)
 		return r;
 	store->durable = true;
-	return run_plain(store, STATEMENT_BEGIN);
+	return begin(store);
 }
 
 static void end_durable(struct store *store)
@@ -244,17 +255,31 @@ static void end_durable(struct store *store)
 
 int store_commit(struct store *store)
 {
-	int r = run_plain(store, STATEMENT_COMMIT);
+	int r;
 
-	if (r < 0)
+	if (store->depth > 1) {
+		store->depth--;
+		return store->broken ? -ECANCELED : 0;
+	}
+	r = store->broken ? -ECANCELED : run_plain(store, STATEMENT_COMMIT);
+	if (r < 0) {
 		store_rollback(store);
-	else
-		end_durable(store);
-	return r;
+		return r;
+	}
+	store->depth = 0;
+	end_durable(store);
+	return 0;
 }
 
 void store_rollback(struct store *store)
 {
+	if (store->depth > 1) {
+		store->depth--;
+		store->broken = true;
+		return;
+	}
+	store->depth = 0;
+	store->broken = false;
 	if (!sqlite3_get_autocommit(store->db))
 		(void)!run_plain(store, STATEMENT_ROLLBACK);
 	end_durable(store);

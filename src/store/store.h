@@ -24,7 +24,10 @@ struct store;
 int store_open(const char *path, struct store **ret) _must_check_;
 void store_close(struct store *store);
 
-/* Statements outside begin/commit are transactions of their own. */
+/*
+ * Statements outside begin/commit are transactions of their own. What begins inside another one is
+ * a part of it: durable when the outermost is, and when it is taken back all of it is.
+ */
 int store_begin(struct store *store) _must_check_;
 /* As store_begin(), but its commit returns only when the disk has the bytes. */
 int store_begin_durable(struct store *store) _must_check_;
@@ -166,7 +169,8 @@ struct store_idempotency {
 	uint8_t body_hash[STORE_BODY_HASH_SIZE];
 	int status; /* 0: begun, answer not recorded */
 	char sandbox_id[64];
-	char *body; /* heap, the caller frees it; NULL when there is none */
+	bool sealed; /* its body is, by the vault */
+	char *body;  /* heap, the caller frees it; NULL when there is none */
 	size_t body_bytes;
 	int64_t created_ms;
 };
@@ -175,7 +179,7 @@ int store_idempotency_put(struct store *store, const char *owner, struct str key
 			  const uint8_t body_hash[STORE_BODY_HASH_SIZE], const char *sandbox_id,
 			  int64_t now_ms) _must_check_;
 int store_idempotency_finish(struct store *store, const char *owner, struct str key, int status,
-			     struct str body) _must_check_;
+			     struct str body, bool sealed) _must_check_;
 /* 1 found, 0 absent, or -errno. */
 int store_idempotency_get(struct store *store, const char *owner, struct str key,
 			  struct store_idempotency *ret) _must_check_;

@@ -93,7 +93,7 @@ static void test_wrong_bodies_of_create(void **state)
 		{ "{\"secrets\":[\"s\"]}", "secrets[0]", 404 },
 		{ "{\"snapshot_id\":\"s\"}", "snapshot", 404 },
 		{ "{\"snapshot_id\":7}", "snapshot_id", 400 },
-		{ "{\"initializers\":[{}]}", "initializers", 422 },
+		{ "{\"initializers\":[{}]}", "initializers", 400 },
 		{ "{\"on_timeout\":\"nap\"}", "on_timeout", 400 },
 		{ "{\"auto_resume\":1}", "auto_resume", 400 },
 		{ "{\"cpu_count\":1,\"cpu_count\":2}", "cpu_count", 400 },

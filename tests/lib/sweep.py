@@ -159,7 +159,8 @@ class Retain(Create):
     """One whose initializer failed is kept and can be worked with, or is not there at all."""
 
     def ask(self):
-        body = {"pool": {"mode": "bypass"}, "retain_on_failure": True, "initializers": ["echo kept > /workspace/f; exit 3"]}
+        body = {"pool": {"mode": "bypass"}, "timeout_sec": 3600, "retain_on_failure": True,
+                "initializers": ["echo kept > /workspace/f; exit 3"]}
         try:
             return self.client.call("POST", "/v1/sandboxes", body)
         except ApiError as error:
@@ -177,6 +178,20 @@ class Retain(Create):
             if self.rebooted or "initializer" not in row["last_error"]:
                 continue  # what ran of it has ended with the host, or before its initializer did
             assert self.content(row["id"]) == "kept"
+
+
+class Key(Create):
+    """An API key: one, and its secret told again, although nothing on disk can tell it."""
+
+    def ask(self):
+        return self.client.call("POST", "/v1/keys", {"name": self.token, "scopes": ["exec"]}, self.head)
+
+    def judge(self):
+        again = patiently(self.ask)
+        assert not self.answer or again == self.answer
+        rows = patiently(lambda: self.client.call("GET", "/v1/keys"))["data"]
+        assert [r["id"] for r in rows if r["name"] == self.token] == [again["id"]], rows
+        self.remove("keys", again["id"])
 
 
 class Pause(Move):
@@ -305,6 +320,6 @@ class DestroyHibernated(Destroy):
 
 # On an engine that keeps memory.
 MEMORY_MOVES = {"hibernate": HibernateMemory, "wake": WakeMemory}
-MOVES = {"create": Create, "initialize": Initialize, "retain": Retain, "pause": Pause,
+MOVES = {"create": Create, "initialize": Initialize, "retain": Retain, "key": Key, "pause": Pause,
          "hibernate": Hibernate, "thaw": Thaw, "wake": Wake, "snapshot": Snapshot,
          "restore": Restore, "fork": Fork, "destroy": Destroy, "destroy-hibernated": DestroyHibernated}

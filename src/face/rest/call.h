@@ -39,6 +39,7 @@ struct route {
 	int op;		   /* enum files_op of the file routes */
 	bool socket;	   /* a WebSocket */
 	const char *media; /* of the answer; NULL: application/json */
+	bool secret;	   /* its body or its answer holds one */
 	bool ready;	   /* of a sandbox, and waits until its inside can be talked to */
 	bool process;	   /* with ready: the second brace is a process, resolved to its number */
 	const struct field *query;
@@ -144,6 +145,14 @@ void idem_answer_text(struct rest *rest, struct http_req *req, struct idempotenc
 /* many.c: a call that makes something. NULL: answered, also when it was made before. */
 struct pending *once_begin(struct rest_call *call);
 void once_refuse(struct pending *pending, const struct err *err);
+/*
+ * For what is made at once. 0: go on, then refuse or answer; 1: answered. once_answer: w writes to
+ * rest->out; -1: what was made is not on disk and has to be given up; answered all the same.
+ */
+int once_open(struct rest_call *call, struct idempotency **idem) _must_check_;
+void once_fail(struct rest_call *call, struct idempotency *idem, const struct err *err);
+int once_answer(struct rest_call *call, struct idempotency *idem, int status,
+		struct json_writer *w) _must_check_;
 struct pending *many_begin(struct rest_call *call); /* with a list */
 extern const struct many_hooks many_hooks;	    /* with the pending as arg */
 

@@ -366,19 +366,20 @@ static void answer_context(void *arg, const struct code_context *context, const 
 {
 	struct pending *pending = arg;
 	struct rest *rest = pending->rest;
-	int status = pending->call->route->status;
+	struct idempotency *idem = pending->idem;
+	const struct rest_call *call = pending->call;
 	struct http_req *req = pending_end(pending);
 	struct json_writer w;
 
-	if (!req)
+	if (!req && !idem)
 		return;
 	if (err) {
-		answer_error(rest, req, err);
+		idem_answer_error(rest, req, idem, err);
 		return;
 	}
 	w = answer_begin(rest);
 	code_context_write(context, &w, NULL);
-	answer_send(rest, req, status, &w);
+	idem_answer(rest, req, idem, req ? call->route->status : 201, &w);
 }
 
 void code_contexts_create(struct rest_call *call)
@@ -391,11 +392,9 @@ void code_contexts_create(struct rest_call *call)
 		answer_error(call->rest, call->req, &err);
 		return;
 	}
-	pending = pending_for(call);
-	if (pending)
-		answer_later(pending,
-			     code_context_new(call->sandbox, &spec, answer_context, pending, &err),
-			     &err);
+	pending = once_begin(call);
+	if (pending && code_context_new(call->sandbox, &spec, answer_context, pending, &err) < 0)
+		once_refuse(pending, &err);
 }
 
 static void on_each(void *arg, const struct code_context *context, const struct err *err)

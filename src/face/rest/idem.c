@@ -26,8 +26,8 @@ int idem_begin(struct rest_call *call, struct str what, struct idempotency **ide
 	pending = pending_new(call);
 	if (!pending)
 		return err_set(err, ERR_UNAVAILABLE, "out of memory");
-	r = idempotency_begin(call->rest->service, call->key, *key, what, on_first_done, pending,
-			      idem, &status, &body, err);
+	r = idempotency_begin(call->rest->service, call->key, *key, what, call->route->secret,
+			      on_first_done, pending, idem, &status, &body, err);
 	if (r == IDEMPOTENCY_WAIT)
 		return 1;
 	(void)pending_end(pending);

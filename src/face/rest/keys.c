@@ -110,10 +110,6 @@ static int create(struct rest_call *call, char secret[AUTH_KEY_TEXT_SIZE], const
 	struct key_body body = { .scopes = NULL };
 	uint32_t scopes = 0;
 
-	/* Replaying an answer would mean keeping the secret. */
-	if (http_req_header(call->req, "idempotency-key"))
-		return err_set(err, ERR_UNSUPPORTED,
-			       "Idempotency-Key is not offered here: a secret is shown only once");
 	if (field_decode(key_create_fields, call->doc, "", &body, err) < 0 ||
 	    read_scopes(body.scopes, &scopes, err) < 0)
 		return -1;
@@ -124,17 +120,21 @@ static int create(struct rest_call *call, char secret[AUTH_KEY_TEXT_SIZE], const
 void keys_create(struct rest_call *call)
 {
 	char secret[AUTH_KEY_TEXT_SIZE];
+	struct idempotency *idem;
 	const struct key *key = NULL;
 	struct json_writer w;
 	struct err err;
 
+	if (once_open(call, &idem) != 0)
+		return;
 	if (create(call, secret, &key, &err) < 0) {
-		answer_error(call->rest, call->req, &err);
+		once_fail(call, idem, &err);
 		return;
 	}
 	w = answer_begin(call->rest);
 	write_key(call->rest->service, &w, key, secret);
-	answer_send(call->rest, call->req, 201, &w);
+	if (once_answer(call, idem, 201, &w) < 0)
+		(void)!auth_delete(call->rest->service, call->key, str_of(key->id), &err);
 	explicit_bzero(secret, sizeof(secret));
 }
 

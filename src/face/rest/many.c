@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Calls that make something, once however often they come; and those that make many things. */
 #include "face/rest/call.h"
+#include "service/idempotency.h"
 
 /* The same body for another path is another call. */
 static int begin(struct rest_call *call, struct idempotency **idem)
@@ -49,6 +50,53 @@ void once_refuse(struct pending *pending, const struct err *err)
 
 	listing_free(TAKE_PTR(pending->list));
 	idem_answer_error(rest, pending_end(pending), idem, err);
+}
+
+/* ---- at once ---- */
+
+int once_open(struct rest_call *call, struct idempotency **idem)
+{
+	struct err err;
+	int r;
+
+	*idem = NULL;
+	if (begin(call, idem) != 0)
+		return 1;
+	r = *idem ? idempotency_open(call->rest->service) : 0;
+	if (r == 0)
+		return 0;
+	(void)err_set_errno(&err, ERR_INTERNAL, r, "it cannot be recorded");
+	idem_answer_error(call->rest, call->req, *idem, &err);
+	return 1;
+}
+
+void once_fail(struct rest_call *call, struct idempotency *idem, const struct err *err)
+{
+	if (idem)
+		idempotency_abandon(call->rest->service);
+	idem_answer_error(call->rest, call->req, idem, err);
+}
+
+int once_answer(struct rest_call *call, struct idempotency *idem, int status, struct json_writer *w)
+{
+	struct rest *rest = call->rest;
+	struct err err;
+	int r = 0;
+
+	if (idem) {
+		r = json_writer_end(w);
+		if (r == 0)
+			r = idempotency_close(rest->service, idem, status, buf_str(&rest->out));
+		else
+			idempotency_abandon(rest->service);
+	}
+	if (r < 0) {
+		(void)err_set_errno(&err, ERR_INTERNAL, r, "it could not be recorded");
+		idem_answer_error(rest, call->req, idem, &err);
+		return -1;
+	}
+	idem_answer(rest, call->req, idem, status, w);
+	return 0;
 }
 
 /* ---- many ---- */

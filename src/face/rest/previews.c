@@ -66,22 +66,21 @@ void previews_create(struct rest_call *call)
 {
 	struct preview_spec spec = { 0 };
 	struct sandbox *sandbox = life_find(call, preview_fields, &spec);
-	struct pending *pending = sandbox ? once_begin(call) : NULL;
 	const struct preview *preview;
 	struct idempotency *idem;
 	struct json_writer w;
 	struct err err;
 
-	if (!pending)
+	if (!sandbox || once_open(call, &idem) != 0)
 		return;
 	if (preview_create(sandbox, &spec, &preview, &err) < 0) {
-		once_refuse(pending, &err);
+		once_fail(call, idem, &err);
 		return;
 	}
-	idem = pending->idem;
 	w = answer_begin(call->rest);
 	preview_write(sandbox, preview, &w, NULL);
-	idem_answer(call->rest, pending_end(pending), idem, 201, &w);
+	if (once_answer(call, idem, 201, &w) < 0)
+		(void)!preview_delete(sandbox, str_of(preview->id), &err);
 }
 
 void previews_list(struct rest_call *call)
@@ -142,16 +141,17 @@ void previews_share(struct rest_call *call)
 	char token[PREVIEW_TOKEN_SIZE], url[PREVIEW_URL_SIZE];
 	char full[PREVIEW_URL_SIZE + PREVIEW_TOKEN_SIZE + 16];
 	const struct preview *preview;
+	struct idempotency *idem;
 	int64_t expires_ms;
 	struct json_writer w;
 	struct err err;
 
-	if (!sandbox)
+	if (!sandbox || once_open(call, &idem) != 0)
 		return;
 	preview = preview_find(sandbox, call->args[1], &err);
 	if (!preview ||
 	    preview_share(sandbox, call->args[1], body.ttl_sec, token, &expires_ms, &err) < 0) {
-		answer_error(call->rest, call->req, &err);
+		once_fail(call, idem, &err);
 		return;
 	}
 	if (!preview_url(sandbox, preview->port, url))
@@ -164,7 +164,7 @@ void previews_share(struct rest_call *call)
 	json_put_text(&w, "url", url[0] ? full : NULL);
 	json_put_time(&w, "expires_at", expires_ms);
 	json_end_object(&w);
-	answer_send(call->rest, call->req, 201, &w);
+	(void)!once_answer(call, idem, 201, &w); /* a token that nobody was told opens nothing */
 }
 
 void previews_unshare(struct rest_call *call)

@@ -101,51 +101,22 @@ static void on_started(void *arg, uint32_t process_id, uint32_t pid, slot_handle
 		finish_start(pending, NULL, error);
 }
 
-/* The same key and body in another sandbox is another call. */
-static int begin_idempotent(struct rest_call *call, struct idempotency **idem, struct err *err)
-{
-	char *what;
-
-	if (!http_req_header(call->req, "idempotency-key"))
-		return 0;
-	what = arena_printf(call->req->arena, "%s/processes\n%.*s", call->sandbox->id,
-			    (int)call->body.n, call->body.p);
-
-	if (!what)
-		return err_set(err, ERR_UNAVAILABLE, "out of memory");
-	return idem_begin(call, str_of(what), idem, err);
-}
-
-static void start(struct rest_call *call, const struct exec_spec *spec, struct idempotency *idem)
-{
-	struct pending *pending = pending_new(call);
-	struct err err;
-
-	if (!pending) {
-		(void)err_set(&err, ERR_UNAVAILABLE, "out of memory");
-		idem_answer_error(call->rest, call->req, idem, &err);
-		return;
-	}
-	pending->idem = idem;
-	pending->sandbox = call->sandbox->handle;
-	if (process_start(call->sandbox, spec, on_started, pending, NULL, NULL, 0, &err) < 0)
-		finish_start(pending, NULL, &err);
-}
-
 void processes_create(struct rest_call *call)
 {
 	struct exec_spec spec = { .timeout_sec = 0 };
-	struct idempotency *idem = NULL;
+	struct pending *pending;
 	struct err err;
-	int r;
 
-	r = field_decode(process_fields, call->doc, "", &spec, &err);
-	if (r == 0)
-		r = begin_idempotent(call, &idem, &err);
-	if (r < 0)
+	if (field_decode(process_fields, call->doc, "", &spec, &err) < 0) {
 		answer_error(call->rest, call->req, &err);
-	else if (r == 0)
-		start(call, &spec, idem);
+		return;
+	}
+	pending = once_begin(call);
+	if (!pending)
+		return;
+	pending->sandbox = call->sandbox->handle;
+	if (process_start(call->sandbox, &spec, on_started, pending, NULL, NULL, 0, &err) < 0)
+		finish_start(pending, NULL, &err);
 }
 
 /* ---- look ---- */

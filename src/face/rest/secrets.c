@@ -57,12 +57,12 @@ const struct field secret_rotate_fields[] = { { .name = "value",
 						.doc = "for new processes and requests" },
 					      { .type = FIELD_END } };
 
-static void answer_secret(struct rest_call *call, int status, const struct secret *secret)
+static void answer_secret(struct rest_call *call, const struct secret *secret)
 {
 	struct json_writer w = answer_begin(call->rest);
 
 	secret_write(secret, &w, NULL);
-	answer_send(call->rest, call->req, status, &w);
+	answer_send(call->rest, call->req, 200, &w);
 }
 
 static struct secret *find(struct rest_call *call)
@@ -79,13 +79,21 @@ void secrets_create(struct rest_call *call)
 {
 	struct secret_spec spec = { .scope = SECRET_GLOBAL };
 	const struct secret *secret = NULL;
+	struct idempotency *idem;
+	struct json_writer w;
 	struct err err;
 
+	if (once_open(call, &idem) != 0)
+		return;
 	if (field_decode(secret_create_fields, call->doc, "", &spec, &err) < 0 ||
-	    secret_create(call->rest->service, call->key, &spec, &secret, &err) < 0)
-		answer_error(call->rest, call->req, &err);
-	else
-		answer_secret(call, 201, secret);
+	    secret_create(call->rest->service, call->key, &spec, &secret, &err) < 0) {
+		once_fail(call, idem, &err);
+		return;
+	}
+	w = answer_begin(call->rest);
+	secret_write(secret, &w, NULL);
+	if (once_answer(call, idem, 201, &w) < 0)
+		(void)!secret_delete((struct secret *)(uintptr_t)secret, call->rest->service, &err);
 }
 
 void secrets_get(struct rest_call *call)
@@ -93,7 +101,7 @@ void secrets_get(struct rest_call *call)
 	const struct secret *secret = find(call);
 
 	if (secret)
-		answer_secret(call, 200, secret);
+		answer_secret(call, secret);
 }
 
 void secrets_rotate(struct rest_call *call)
@@ -108,7 +116,7 @@ void secrets_rotate(struct rest_call *call)
 	    secret_rotate(secret, call->rest->service, body.value, &err) < 0)
 		answer_error(call->rest, call->req, &err);
 	else
-		answer_secret(call, 200, secret);
+		answer_secret(call, secret);
 }
 
 void secrets_delete(struct rest_call *call)

@@ -87,17 +87,22 @@ static void write_build(struct rest_call *call, struct json_writer *w, const str
 
 void builds_create(struct rest_call *call)
 {
+	struct pending *pending = once_begin(call);
 	const struct build *build = NULL;
+	struct idempotency *idem;
 	struct json_writer w;
 	struct err err;
 
+	if (!pending)
+		return;
 	if (build_start(call->rest->service, call->args[0], &build, &err) < 0) {
-		answer_error(call->rest, call->req, &err);
+		once_refuse(pending, &err);
 		return;
 	}
+	idem = pending->idem;
 	w = answer_begin(call->rest);
 	write_build(call, &w, build, 0);
-	answer_send(call->rest, call->req, 202, &w);
+	idem_answer(call->rest, pending_end(pending), idem, 202, &w);
 }
 
 void builds_get(struct rest_call *call)

@@ -91,31 +91,33 @@ static struct webhook *find(struct rest_call *call)
 	return hook;
 }
 
-static void answer_hook(struct rest_call *call, const struct webhook *hook, int status,
-			bool with_secret)
+static void answer_hook(struct rest_call *call, const struct webhook *hook)
 {
 	struct json_writer w = answer_begin(call->rest);
 
-	webhook_write(hook, &w, NULL, with_secret);
-	answer_send(call->rest, call->req, status, &w);
+	webhook_write(hook, &w, NULL, false);
+	answer_send(call->rest, call->req, 200, &w);
 }
 
 void webhooks_create(struct rest_call *call)
 {
 	struct webhook_spec spec = { .enabled = true };
+	struct idempotency *idem;
 	struct webhook *hook;
+	struct json_writer w;
 	struct err err;
 
-	/* Replaying an answer would mean keeping the secret. */
-	if (http_req_header(call->req, "idempotency-key"))
-		(void)err_set(&err, ERR_UNSUPPORTED,
-			      "Idempotency-Key is not offered here: a secret is shown only once");
-	else if (field_decode(webhook_create_fields, call->doc, "", &spec, &err) == 0 &&
-		 webhook_create(call->rest->service, call->key, &spec, &hook, &err) == 0) {
-		answer_hook(call, hook, 201, true);
+	if (once_open(call, &idem) != 0)
+		return;
+	if (field_decode(webhook_create_fields, call->doc, "", &spec, &err) < 0 ||
+	    webhook_create(call->rest->service, call->key, &spec, &hook, &err) < 0) {
+		once_fail(call, idem, &err);
 		return;
 	}
-	answer_error(call->rest, call->req, &err);
+	w = answer_begin(call->rest);
+	webhook_write(hook, &w, NULL, true);
+	if (once_answer(call, idem, 201, &w) < 0)
+		(void)!webhook_remove(hook, &err);
 }
 
 void webhooks_list(struct rest_call *call)
@@ -154,7 +156,7 @@ void webhooks_get(struct rest_call *call)
 	const struct webhook *hook = find(call);
 
 	if (hook)
-		answer_hook(call, hook, 200, false);
+		answer_hook(call, hook);
 }
 
 void webhooks_patch(struct rest_call *call)
@@ -169,7 +171,7 @@ void webhooks_patch(struct rest_call *call)
 	    webhook_change(hook, &spec, &err) < 0)
 		answer_error(call->rest, call->req, &err);
 	else
-		answer_hook(call, hook, 200, false);
+		answer_hook(call, hook);
 }
 
 void webhooks_delete(struct rest_call *call)

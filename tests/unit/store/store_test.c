@@ -185,10 +185,12 @@ static void test_idempotency_and_meta(void **state)
 	assert_int_equal(entry.status, 0);
 	assert_string_equal(entry.sandbox_id, "sb");
 	assert_null(entry.body);
-	assert_int_equal(store_idempotency_finish(store, "k", STR_LIT("a"), 201, STR_LIT("{}")), 0);
+	assert_int_equal(
+		store_idempotency_finish(store, "k", STR_LIT("a"), 201, STR_LIT("{}"), true), 0);
 	assert_int_equal(store_idempotency_get(store, "k", STR_LIT("a"), &entry), 1);
 	assert_int_equal(entry.status, 201);
 	assert_int_equal(entry.body_bytes, 2);
+	assert_true(entry.sealed);
 	assert_memory_equal(entry.body_hash, hash, sizeof(hash));
 	free(entry.body);
 	assert_int_equal(store_idempotency_get(store, "other", STR_LIT("a"), &entry), 0);
@@ -201,6 +203,42 @@ static void test_idempotency_and_meta(void **state)
 	assert_int_equal(store_meta_put(store, "x", "y"), 0);
 	assert_int_equal(store_meta_get(store, "x", value, sizeof(value)), 1);
 	assert_string_equal(value, "y");
+	store_close(store);
+}
+
+static bool has_meta(struct store *store, const char *name)
+{
+	char value[16];
+
+	return store_meta_get(store, name, value, sizeof(value)) == 1;
+}
+
+/* What begins inside another transaction is a part of it. */
+static void test_one_inside_another(void **state)
+{
+	struct place *place = *state;
+	struct store *store = NULL;
+
+	assert_int_equal(store_open(place->db, &store), 0);
+	for (int round = 0; round < 3; round++) {
+		const char *outer = (const char *[]){ "a", "b", "c" }[round];
+		const char *inner = (const char *[]){ "d", "e", "f" }[round];
+
+		assert_int_equal(store_begin_durable(store), 0);
+		assert_int_equal(store_meta_put(store, outer, "1"), 0);
+		assert_int_equal(round % 2 ? store_begin(store) : store_begin_durable(store), 0);
+		assert_int_equal(store_meta_put(store, inner, "1"), 0);
+		if (round == 1) /* the inner one is taken back */
+			store_rollback(store);
+		else
+			assert_int_equal(store_commit(store), 0);
+		if (round == 2) /* the outer one is */
+			store_rollback(store);
+		else
+			assert_int_equal(store_commit(store), round == 1 ? -ECANCELED : 0);
+		assert_int_equal(has_meta(store, outer), round == 0);
+		assert_int_equal(has_meta(store, inner), round == 0);
+	}
 	store_close(store);
 }
 
@@ -465,6 +503,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_idempotency_and_meta, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_events, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_usage, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_one_inside_another, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_migration, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_damage_is_refused, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_kill, setup, teardown),
