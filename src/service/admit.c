@@ -68,7 +68,7 @@ static void on_list(void *arg, const struct link_process_info *info, const struc
 	handle = call->sandbox;
 	service = call_end(call);
 	sandbox = service ? sandbox_get(service, handle) : NULL;
-	if (!sandbox || !sandbox_ready(sandbox)) {
+	if (!sandbox || !(sandbox_ready(sandbox) || (sandbox->initializing && sandbox->link))) {
 		(void)err_set(&err, ERR_SANDBOX_GONE, "the sandbox ended");
 		a->fn(a->arg, NULL, &err);
 	} else if (error) {
