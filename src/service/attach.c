@@ -159,8 +159,8 @@ int attach_link(struct sandbox *sandbox, const struct engine_made *made, struct 
 
 	attach_drop_link(sandbox);
 	egress_linked(sandbox, &made->network);
-	if (sandbox->attrs.grants) /* its files may be others now */
-		sandbox->attrs.grants->installed = false;
+	sandbox->trust_installed = sandbox->trust_installing =
+		false; /* its files may be others now */
 	sandbox->watch_fd = made->watch_fd;
 	if (link_new(loop, made->agent_fd, HELLO_TIMEOUT_MS, &hooks, sandbox, &sandbox->link, err) <
 	    0)

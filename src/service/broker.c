@@ -1,28 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * What brokering needs of the vault: which hosts a sandbox's placeholders are for, their values,
- * and the sandbox's own certificate authority, whose key never leaves the daemon. Its certificate
- * is put into the sandbox's trust store before the first call on the inside is let through.
+/* What brokering needs of the vault: which hosts a sandbox's placeholders are for, and their
+ * values.
  */
 #include <errno.h>
 #include <sodium.h>
-#include <stdio.h>
 
-#include "base/log.h"
 #include "service/private.h"
 #include "service/vault.h"
-
-#define INSTALL_MS 20000
-
-/* The certificate is its standard input. What the template trusts is kept; a copy of a snapshot may
- * bring another sandbox's certificate, which goes. */
-static const char install_script[] =
-	"set -e; umask 022; b=/etc/ssl/certs/ca-certificates.crt; "
-	"d=/usr/local/share/ca-certificates;"
-	" mkdir -p $d /etc/ssl/certs /etc/ssl/cay; cat > $d/cay.crt;"
-	" if [ ! -e /etc/ssl/cay/before.pem ]; then"
-	"  if [ -e $b ]; then cp $b /etc/ssl/cay/before.pem; else : > /etc/ssl/cay/before.pem; fi;"
-	" fi; cat /etc/ssl/cay/before.pem $d/cay.crt > $b.cay; mv $b.cay $b";
 
 bool broker_any(const struct grants *grants)
 {
@@ -158,135 +142,4 @@ int broker_replace_basic(const struct sandbox *sandbox, struct str host, uint16_
 		explicit_bzero(both.base, both.capacity);
 	buf_done(&both);
 	return r;
-}
-
-/* ---- the authority ---- */
-
-static int load_authority(struct sandbox *sandbox, char saved[SECRET_AUTHORITY_BYTES])
-{
-	struct service *service = sandbox->service;
-	char *sealed = NULL, *plain;
-	size_t n, plain_len;
-	int r = store_authority_get(service->store, sandbox->id, &sealed, &n);
-
-	if (r <= 0)
-		return r;
-	r = vault_open(service->vault, "authority", sandbox->id, 1, (struct str){ sealed, n },
-		       &plain, &plain_len);
-	free(sealed);
-	if (r < 0)
-		return r;
-	r = str_copy(saved, SECRET_AUTHORITY_BYTES, (struct str){ plain, plain_len });
-	vault_wipe(plain, plain_len);
-	return r < 0 ? r : 1;
-}
-
-static int make_authority(struct sandbox *sandbox, char saved[SECRET_AUTHORITY_BYTES])
-{
-	struct service *service = sandbox->service;
-	uint8_t *sealed;
-	char name[64];
-	size_t n;
-	int r;
-
-	if (!service->config.authority_new)
-		return -EOPNOTSUPP;
-	(void)snprintf(name, sizeof(name), "cay sandbox %s", sandbox->id);
-	r = service->config.authority_new(name, saved);
-	if (r < 0)
-		return r;
-	r = vault_seal(service->vault, "authority", sandbox->id, 1, str_of(saved), &sealed, &n);
-	if (r < 0)
-		return r;
-	r = store_authority_put(service->store, sandbox->id,
-				(struct str){ (const char *)sealed, n });
-	free(sealed);
-	service_wrote(service);
-	return r;
-}
-
-int broker_authority(struct sandbox *sandbox, char saved[SECRET_AUTHORITY_BYTES])
-{
-	int r = sandbox->service->vault ? load_authority(sandbox, saved) : -ENOKEY;
-
-	if (r == 0)
-		r = make_authority(sandbox, saved);
-	return MIN(r, 0);
-}
-
-/* ---- in the sandbox's trust store ---- */
-
-bool broker_due(const struct sandbox *sandbox)
-{
-	const struct grants *grants = sandbox->attrs.grants;
-
-	return grants && !grants->installed && broker_any(grants) &&
-	       sandbox->service->config.authority_new;
-}
-
-static void on_installed(void *arg, const struct link_result *result, const struct err *error)
-{
-	struct call *call = arg;
-	slot_handle handle = call->sandbox;
-	struct service *service = call_end(call);
-	struct sandbox *sandbox = service ? sandbox_get(service, handle) : NULL;
-	bool lost = result->status.end == LINK_END_GONE;
-
-	if (!sandbox || !sandbox->attrs.grants)
-		return;
-	sandbox->attrs.grants->installing = false;
-	if (!lost && (error || result->status.exit_code != 0))
-		log_warn("sandbox %s does not trust its own authority (%s): brokered requests fail "
-			 "there",
-			 sandbox->id, error ? error->message : "its script failed");
-	sandbox->attrs.grants->installed = !lost; /* made again with the next link */
-	initialize_go_on(sandbox);
-	ready_there(sandbox);
-}
-
-static int install(struct sandbox *sandbox, struct err *err)
-{
-	static const char *const argv[] = { "/bin/sh", "-c", install_script, NULL };
-	static const char *const env[] = { "PATH=/usr/sbin:/usr/bin:/sbin:/bin", NULL };
-	char saved[SECRET_AUTHORITY_BYTES], cert[SECRET_AUTHORITY_BYTES];
-	struct link_exec exec = { .argv = argv,
-				  .env = env,
-				  .cwd = "/",
-				  .user = "root",
-				  .timeout_ms = INSTALL_MS,
-				  .output_max_bytes = 4096 };
-	struct call *call;
-	uint32_t process_id;
-	int r = broker_authority(sandbox, saved);
-
-	if (r == 0)
-		r = sandbox->service->config.authority_certificate(saved, cert);
-	sodium_memzero(saved, sizeof(saved));
-	if (r < 0)
-		return err_set_errno(err, ERR_INTERNAL, r, "no certificate authority");
-	exec.stdin_bytes = str_of(cert);
-	if (!(sandbox->engine->capabilities & ENGINE_CAN_ISOLATE))
-		return err_set(err, ERR_UNSUPPORTED_BY_ENGINE, "no trust store of its own");
-	call = call_new(sandbox->service, sandbox->handle, err);
-	if (!call)
-		return -1;
-	if (link_exec(sandbox->link, &exec, on_installed, call, &process_id, err) == 0)
-		return 0;
-	(void)call_end(call);
-	return -1;
-}
-
-void broker_install(struct sandbox *sandbox)
-{
-	struct grants *grants = sandbox->attrs.grants;
-	struct err err;
-
-	if (grants->installing)
-		return;
-	grants->installing = true;
-	if (install(sandbox, &err) == 0)
-		return;
-	log_warn("sandbox %s: brokered requests will fail: %s", sandbox->id, err.message);
-	grants->installing = false;
-	grants->installed = true; /* nobody waits for what cannot be */
 }

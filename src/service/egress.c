@@ -311,6 +311,16 @@ void egress_judge(const struct sandbox *sandbox, const struct egress_ask *ask,
 		judge_allow(sandbox, ask, ret);
 }
 
+bool egress_needs_name(const struct sandbox *sandbox, const struct egress_ask *ask)
+{
+	const struct egress_policy *policy = sandbox->attrs.network;
+
+	if (!policy || policy->deny_count)
+		return true;
+	return policy->mode != NETWORK_FULL &&
+	       !by_address(policy->allow, policy->allow_count, ask->address, ask->port, false);
+}
+
 /* What points into this host or a private net is dropped (a name rebound), unless allowed there. */
 bool egress_answer_passes(const struct sandbox *sandbox, uint32_t address)
 {

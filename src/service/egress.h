@@ -142,6 +142,8 @@ static inline bool egress_passes(const struct egress_verdict *verdict)
 struct sandbox *egress_find(struct service *service, uint32_t address);
 void egress_judge(const struct sandbox *sandbox, const struct egress_ask *ask,
 		  struct egress_verdict *ret);
+/* Whether another name on the same connection could be judged otherwise. */
+bool egress_needs_name(const struct sandbox *sandbox, const struct egress_ask *ask);
 /* Whether an address may be given out as an answer. */
 bool egress_answer_passes(const struct sandbox *sandbox, uint32_t address);
 /* The name was resolved to this address for this sandbox. */

@@ -308,13 +308,6 @@ static int put_value(const struct service *service, const struct grant *g, struc
 	return r;
 }
 
-/* Programs that look elsewhere by themselves are shown the sandbox's trust store. */
-#define TRUST_STORE "/etc/ssl/certs/ca-certificates.crt"
-#define TRUST_ENV_COUNT 5
-static const char trust_env[] = "SSL_CERT_FILE=" TRUST_STORE "\0REQUESTS_CA_BUNDLE=" TRUST_STORE
-				"\0CURL_CA_BUNDLE=" TRUST_STORE "\0GIT_SSL_CAINFO=" TRUST_STORE
-				"\0NODE_EXTRA_CA_CERTS=/usr/local/share/ca-certificates/cay.crt\0";
-
 int grants_env(const struct sandbox *sandbox, struct pairs *ret, struct err *err)
 {
 	const struct grants *grants = sandbox->attrs.grants;
@@ -337,9 +330,11 @@ int grants_env(const struct sandbox *sandbox, struct pairs *ret, struct err *err
 			r = buf_putc(&out, '\0');
 		ret->count++;
 	}
-	if (r == 0 && broker_any(grants) && sandbox->service->config.authority_new) {
-		r = buf_append(&out, trust_env, sizeof(trust_env) - 1);
-		ret->count += TRUST_ENV_COUNT;
+	if (r == 0 && broker_any(grants)) { /* else a sandbox's own go before them */
+		const struct pairs *trust = trust_env(sandbox);
+
+		r = trust->n ? buf_append(&out, trust->p, trust->n) : 0;
+		ret->count += trust->count;
 	}
 	if (r == 0 && ret->count) {
 		ret->n = (uint32_t)buf_len(&out);
@@ -464,7 +459,7 @@ int grants_save(struct sandbox *sandbox)
 
 void grants_forget(struct sandbox *sandbox)
 {
-	if (!sandbox->attrs.grants)
+	if (!sandbox->attrs.grants && !sandbox->attrs.network && !sandbox->egress)
 		return;
 	if (store_grant_delete(sandbox->service->store, sandbox->id) < 0 ||
 	    store_authority_delete(sandbox->service->store, sandbox->id) < 0)
@@ -500,6 +495,8 @@ int grants_load(struct service *service, struct err *err)
 {
 	int r = store_grant_each(service->store, on_grant, service);
 
+	if (r == 0)
+		r = store_authority_trim(service->store);
 	if (r < 0)
 		return err_set_errno(err, ERR_INTERNAL, r, "cannot read the sandboxes' secrets");
 	secret_settle(service);

@@ -417,9 +417,9 @@ void initialize_start(struct sandbox *sandbox)
 	sandbox->initializing = true;
 	sandbox->creation->step = 0;
 	usage_changed(sandbox); /* it works for its owner from here on */
-	if (broker_due(sandbox)) {
-		broker_install(sandbox);
-		if (broker_due(sandbox))
+	if (trust_due(sandbox)) {
+		trust_install(sandbox);
+		if (trust_due(sandbox))
 			return; /* initialize_go_on() */
 	}
 	go_on(sandbox);

@@ -230,9 +230,10 @@ static void on_warm(void *arg, const struct link_result *result, const struct er
 	struct pool *pool;
 	int r;
 
-	(void)error;
 	if (!member || member->state != SANDBOX_PROVISIONING || result->status.end == LINK_END_GONE)
 		return; /* its link or its destroyer says why */
+	if (member->pool_network)
+		trust_note(member, result, error);
 	sandbox_set_state(member, SANDBOX_RUNNING, REASON_NONE);
 	r = store_begin(service->store);
 	if (r == 0)
@@ -256,7 +257,8 @@ static void on_warm(void *arg, const struct link_result *result, const struct er
 	arm(pool, 1);
 }
 
-/* One exec now saves the first caller the page faults of the agent's path. */
+/* One exec now saves the first caller the page faults of the agent's path, and where there is a
+ * network, the wait for the trust store. */
 void pool_made(struct sandbox *member)
 {
 	static const char *const argv[] = { "/bin/true", NULL };
@@ -266,7 +268,9 @@ void pool_made(struct sandbox *member)
 	uint32_t process_id;
 	struct call *call = call_new(member->service, member->handle, &err);
 
-	if (call && link_exec(member->link, &exec, on_warm, call, &process_id, &err) == 0)
+	if (call && (trust_due(member) ? trust_start(member, on_warm, call, &err)
+				       : link_exec(member->link, &exec, on_warm, call, &process_id,
+						   &err)) == 0)
 		return;
 	if (call)
 		(void)call_end(call);

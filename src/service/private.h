@@ -508,8 +508,14 @@ void grants_forget(struct sandbox *sandbox);
 bool hosts_have(const char *list, struct str host);
 /* broker.c */
 bool broker_any(const struct grants *grants);
-bool broker_due(const struct sandbox *sandbox); /* nothing may run before its authority is in */
-void broker_install(struct sandbox *sandbox);	/* then ready_there() */
+/* trust.c */
+bool trust_due(const struct sandbox *sandbox); /* nothing may run before its authority is in */
+void trust_install(struct sandbox *sandbox);   /* then ready_there() */
+/* Starts to put it in; done has to call trust_note(). */
+int trust_start(struct sandbox *sandbox, link_exec_fn done, void *arg,
+		struct err *err) _must_check_;
+void trust_note(struct sandbox *sandbox, const struct link_result *result, const struct err *error);
+const struct pairs *trust_env(const struct sandbox *sandbox);
 /* NAME=value of each, for new processes; ret is for grants_env_wipe(). */
 int grants_env(const struct sandbox *sandbox, struct pairs *ret, struct err *err) _must_check_;
 void grants_env_wipe(struct pairs *env);

@@ -109,9 +109,9 @@ int sandbox_when_ready(struct sandbox *sandbox, bool wake, sandbox_ready_fn fn, 
 	struct service *service = sandbox->service;
 	struct sandbox_wait *wait;
 
-	if (sandbox_ready(sandbox) && broker_due(sandbox))
-		broker_install(sandbox);
-	if (sandbox_ready(sandbox) && !broker_due(sandbox))
+	if (sandbox_ready(sandbox) && trust_due(sandbox))
+		trust_install(sandbox);
+	if (sandbox_ready(sandbox) && !trust_due(sandbox))
 		return 1;
 	if (may_wait(sandbox, wake, err) < 0)
 		return -1;
@@ -145,10 +145,10 @@ void ready_there(struct sandbox *sandbox)
 	struct service *service = sandbox->service;
 	slot_handle handle = sandbox->handle;
 
-	if (sandbox->waits && sandbox_ready(sandbox) && broker_due(sandbox))
-		broker_install(sandbox);
+	if (sandbox->waits && sandbox_ready(sandbox) && trust_due(sandbox))
+		trust_install(sandbox);
 	while ((sandbox = sandbox_get(service, handle)) && sandbox->waits &&
-	       sandbox_ready(sandbox) && !broker_due(sandbox))
+	       sandbox_ready(sandbox) && !trust_due(sandbox))
 		answer(sandbox->waits, NULL);
 }
 

@@ -110,6 +110,7 @@ struct sandbox {
 	uint16_t failed_code; /* enum err_code of a move that is being taken back */
 	uint8_t recover;      /* enum store_intent found open at the start */
 	bool pooled;	      /* not handed out: nobody's, invisible */
+	bool trust_installed, trust_installing; /* its authority, in its trust store */
 	bool pool_ready;
 	uint8_t pool_network; /* enum engine_link: of the pool it comes from */
 	uint8_t metered;      /* enum store_usage_kind; 0: nothing is counted */

@@ -87,9 +87,8 @@ struct grants {
 	struct grant list[SECRETS_PER_SANDBOX];
 	size_t count;
 	bool saved;
-	bool installed, installing; /* its authority, in the sandbox's trust store */
-	struct scrub *scrub;	    /* NULL: to be made */
-	uint32_t scrub_of;	    /* the vault's generation it was made of */
+	struct scrub *scrub; /* NULL: to be made */
+	uint32_t scrub_of;   /* the vault's generation it was made of */
 };
 
 /* Reads `secrets` of a create or a change: names, or {name, as, env, hosts}. old: what it had. */
@@ -114,7 +113,7 @@ int broker_replace(const struct sandbox *sandbox, struct str host, uint16_t port
 int broker_replace_basic(const struct sandbox *sandbox, struct str host, uint16_t port,
 			 struct str base64, struct buf *out) _must_check_;
 /* Key and certificate of the sandbox's own authority, made on first use: secret. */
-int broker_authority(struct sandbox *sandbox, char saved[SECRET_AUTHORITY_BYTES]) _must_check_;
+int trust_authority(struct sandbox *sandbox, char saved[SECRET_AUTHORITY_BYTES]) _must_check_;
 
 /* What its output is scrubbed with; NULL: nothing. Good until the loop turns. */
 struct scrub *sandbox_scrub(const struct sandbox *sandbox);

@@ -142,7 +142,7 @@ static int build_env(struct spec_build *b, const struct sandbox *sandbox, bool t
 {
 	static const char term[] = "TERM=xterm-256color";
 	const struct pairs *sources[] = { &b->own_env, &b->secret_env, &sandbox->attrs.env,
-					  &sandbox->template->env };
+					  &sandbox->template->env, trust_env(sandbox) };
 	struct map map, *seen = NULL;
 	size_t most = 0, count = 0;
 	const char **env;

@@ -186,3 +186,11 @@ int store_authority_delete(struct store *store, const char *sandbox_id)
 {
 	return statement_run_text(store, STATEMENT_AUTHORITY_DELETE, sandbox_id);
 }
+
+int store_authority_trim(struct store *store)
+{
+	int r = 0;
+	sqlite3_stmt *stmt = statement_get(store, STATEMENT_AUTHORITY_TRIM, &r);
+
+	return stmt ? statement_run(stmt) : r;
+}

@@ -155,6 +155,8 @@
 	X(AUTHORITY_PUT, "INSERT OR REPLACE INTO authorities(sandbox_id,sealed) VALUES(?1,?2)")    \
 	X(AUTHORITY_GET, "SELECT sealed FROM authorities WHERE sandbox_id=?1")                     \
 	X(AUTHORITY_DELETE, "DELETE FROM authorities WHERE sandbox_id=?1")                         \
+	X(AUTHORITY_TRIM,                                                                          \
+	  "DELETE FROM authorities WHERE sandbox_id NOT IN (SELECT id FROM sandboxes)")            \
 	X(META_GET, "SELECT value FROM meta WHERE name=?1")                                        \
 	X(META_PUT, "INSERT OR REPLACE INTO meta(name,value) VALUES(?1,?2)")
 

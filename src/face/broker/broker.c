@@ -10,6 +10,7 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "face/broker/conn.h"
+#include "face/egress/refusal.h"
 
 #define HOLD_MS 50 /* for bytes that may become a secret */
 #define STEPS_PER_TURN 8
@@ -41,6 +42,7 @@ void conn_free(struct broker_conn *conn)
 	wipe(&conn->in);
 	wipe(&conn->up);
 	wipe(&conn->down);
+	buf_done(&conn->refusal);
 	scrub_stream_done(&conn->scrub);
 	free(conn);
 }
@@ -165,7 +167,7 @@ static int send_some(int fd, struct buf *from)
 
 static int take_body(struct broker_conn *conn)
 {
-	ssize_t n = request_body(conn, buf_data(&conn->in), buf_len(&conn->in));
+	ssize_t n = request_body_take(&conn->body, buf_data(&conn->in), buf_len(&conn->in));
 
 	if (n < 0 || (n && buf_append(&conn->up, buf_data(&conn->in), (size_t)n) < 0))
 		return -1;
@@ -180,7 +182,7 @@ static int read_client(struct broker_conn *conn)
 
 	if (buf_len(&conn->in))
 		return take_body(conn);
-	if (conn->body_done || buf_len(&conn->up))
+	if (conn->body.done || buf_len(&conn->up))
 		return 0;
 	if (buf_reserve(&conn->in, CONN_BYTES / 2, &p) < 0)
 		return -1;
@@ -227,8 +229,8 @@ static void pass(struct broker_conn *conn)
 		/* A host that answered early does not take the rest: the answer still goes. */
 		if (b < 0 && a >= 0) {
 			buf_clear(&conn->up);
-			conn->body_done = true;
-			conn->endless = false;
+			conn->body.done = true;
+			conn->body.endless = false;
 			b = 0;
 		}
 		if (a < 0 || c < 0 || d < 0 || (conn->host_done && !buf_len(&conn->down))) {
@@ -239,7 +241,7 @@ static void pass(struct broker_conn *conn)
 			break;
 	}
 	in = (buf_len(&conn->down) ? LOOP_WRITE : 0) |
-	     (!conn->body_done && !buf_len(&conn->up) ? LOOP_READ : 0);
+	     (!conn->body.done && !buf_len(&conn->up) ? LOOP_READ : 0);
 	out = (buf_len(&conn->up) ? LOOP_WRITE : 0) |
 	      (!conn->host_done && !buf_len(&conn->down) ? LOOP_READ : 0);
 	if (loop_watch_set(conn->in_watch, in) < 0 || loop_watch_set(conn->out_watch, out) < 0)
@@ -248,11 +250,37 @@ static void pass(struct broker_conn *conn)
 
 /* ---- the sandbox's side ---- */
 
+/* The head in conn->in becomes the new one in conn->up. */
+static void rewrite(struct broker_conn *conn)
+{
+	struct broker *broker = conn->broker;
+	const struct sandbox *sandbox = sandbox_get(broker->service, conn->sandbox);
+	struct request *req = &conn->request;
+	int r;
+
+	req->head =
+		(struct http_head){ .headers = broker->headers, .header_max = REQUEST_HEADERS_MAX };
+	r = request_read(req, buf_data(&conn->in), buf_len(&conn->in));
+	if (r == 0)
+		return;
+	if (r < 0) {
+		conn_refuse(conn, req->status, "broker_refused", req->why);
+		return;
+	}
+	if (!sandbox || request_write(req, sandbox, &conn->up) < 0) {
+		conn_refuse(conn, "502 Bad Gateway", "broker_refused",
+			    "the secret cannot be put into this request's header");
+		return;
+	}
+	request_body_init(&conn->body, &req->head);
+	buf_consume(&conn->in, req->head_bytes);
+	connect_out(conn);
+}
+
 static void read_head(struct broker_conn *conn)
 {
 	ssize_t n;
 	char *p;
-	int r;
 
 	if (buf_reserve(&conn->in, 16384, &p) < 0) {
 		conn_refuse(conn, "431 Request Header Fields Too Large", "broker_refused",
@@ -267,9 +295,10 @@ static void read_head(struct broker_conn *conn)
 		return;
 	}
 	buf_commit(&conn->in, (size_t)n);
-	r = request_rewrite(conn);
-	if (r == 1)
-		connect_out(conn);
+	if (buf_len(&conn->refusal))
+		deny_read(conn);
+	else
+		rewrite(conn);
 }
 
 static void on_event(void *arg, int events, int error)
@@ -327,7 +356,7 @@ static void on_secure_in(void *arg, int status, int fd)
 	loop_timer_set(conn->timer, HEAD_MS, 0);
 }
 
-static struct tls_ca *find_authority(struct broker *broker, struct sandbox *sandbox)
+struct authority *authority_find(struct broker *broker, struct sandbox *sandbox)
 {
 	struct authority *oldest = &broker->authorities[0];
 	char saved[SECRET_AUTHORITY_BYTES];
@@ -339,12 +368,12 @@ static struct tls_ca *find_authority(struct broker *broker, struct sandbox *sand
 
 		if (a->ca && strcmp(a->id, egress_id(sandbox)) == 0) {
 			a->used = ++broker->uses;
-			return a->ca;
+			return a;
 		}
 		if (a->used < oldest->used)
 			oldest = a;
 	}
-	r = broker_authority(sandbox, saved);
+	r = trust_authority(sandbox, saved);
 	if (r == 0)
 		r = tls_ca_load(str_of(saved), &ca);
 	explicit_bzero(saved, sizeof(saved));
@@ -355,11 +384,12 @@ static struct tls_ca *find_authority(struct broker *broker, struct sandbox *sand
 	tls_ca_free(oldest->ca);
 	oldest->ca = ca;
 	oldest->used = ++broker->uses;
-	return ca;
+	oldest->pace = (struct pace){ 0 };
+	return oldest;
 }
 
-static struct broker_conn *conn_new(struct broker *broker, struct sandbox *sandbox,
-				    const struct egress_ask *ask)
+struct broker_conn *conn_new(struct broker *broker, struct sandbox *sandbox,
+			     const struct egress_ask *ask, const char *name)
 {
 	struct broker_conn *conn = calloc(1, sizeof(*conn));
 
@@ -370,11 +400,14 @@ static struct broker_conn *conn_new(struct broker *broker, struct sandbox *sandb
 	conn->sandbox = egress_handle(sandbox);
 	conn->address = ask->address;
 	conn->port = ask->port;
-	buf_init(&conn->in, HEAD_MAX + CONN_BYTES);
-	buf_init(&conn->up, HEAD_MAX + CONN_BYTES + SECRET_VALUE_MAX);
+	conn->request.name = conn->name;
+	conn->request.port = ask->port;
+	buf_init(&conn->refusal, REFUSAL_MAX);
+	buf_init(&conn->in, REQUEST_HEAD_MAX + CONN_BYTES);
+	buf_init(&conn->up, REQUEST_HEAD_MAX + CONN_BYTES + SECRET_VALUE_MAX);
 	buf_init(&conn->down, CONN_BYTES + 6 * SECRET_VALUE_MAX);
 	scrub_stream_init(&conn->scrub, sandbox_scrub(sandbox));
-	if (str_copy(conn->name, sizeof(conn->name), ask->name) < 0 ||
+	if (str_copy(conn->name, sizeof(conn->name), str_of(name)) < 0 ||
 	    loop_timer_new(broker->loop, on_timer, conn, &conn->timer) < 0 ||
 	    slot_put(&broker->conns, conn, &conn->handle) < 0) {
 		loop_timer_free(conn->timer);
@@ -385,32 +418,45 @@ static struct broker_conn *conn_new(struct broker *broker, struct sandbox *sandb
 	return conn;
 }
 
+int conn_secure(struct broker_conn *conn, struct tls_ca *ca, int fd, struct str read)
+{
+	struct tls_ctx *ctx;
+	int r = tls_ca_server(ca, conn->name, &ctx);
+
+	if (r < 0) {
+		(void)close(fd);
+		conn_free(conn);
+		return r;
+	}
+	r = tls_accept(conn->broker->tls, ctx, fd, read, on_secure_in, conn, &conn->tls);
+	tls_ctx_unref(ctx);
+	if (r < 0)
+		conn_free(conn);
+	return r;
+}
+
 int broker_intercept(void *arg, struct sandbox *sandbox, const struct egress_ask *ask,
 		     const struct egress_verdict *verdict, int fd, struct str read)
 {
 	struct broker *broker = arg;
+	struct authority *authority;
 	struct broker_conn *conn;
-	struct tls_ctx *ctx;
-	struct tls_ca *ca;
+	char name[EGRESS_NAME_MAX + 1];
 
-	if (ask->protocol != EGRESS_TLS || !egress_passes(verdict) || !ask->name.n ||
-	    !broker_has(sandbox, ask->name, ask->port))
+	if (ask->protocol != EGRESS_TLS)
 		return 0;
-	ca = find_authority(broker, sandbox);
-	conn = ca ? conn_new(broker, sandbox, ask) : NULL;
-	if (conn && tls_ca_server(ca, conn->name, &ctx) == 0) {
-		int r = tls_accept(broker->tls, ctx, fd, read, on_secure_in, conn, &conn->tls);
-
-		tls_ctx_unref(ctx);
-		if (r < 0)
-			conn_free(conn);
-		return 1; /* fd is taken in any case */
-	}
+	if (!egress_passes(verdict))
+		return deny_intercept(broker, sandbox, ask, verdict, fd, read);
+	if (!ask->name.n || !broker_has(sandbox, ask->name, ask->port))
+		return 0;
+	egress_host_text(ask, name);
+	authority = authority_find(broker, sandbox);
+	conn = authority ? conn_new(broker, sandbox, ask, name) : NULL;
+	if (!conn)
+		(void)close(fd);
 	/* Passed on untouched it would carry a placeholder at most; but somebody should know. */
-	log_warn("sandbox %s: a connection to be brokered was refused", egress_id(sandbox));
-	if (conn)
-		conn_free(conn);
-	(void)close(fd);
+	if (!conn || conn_secure(conn, authority->ca, fd, read) < 0)
+		log_warn("sandbox %s: a connection to be brokered was refused", egress_id(sandbox));
 	return 1;
 }
 

@@ -5,15 +5,12 @@
 
 #include "base/buf.h"
 #include "face/broker/broker.h"
-#include "http/chunked.h"
-#include "http/head.h"
+#include "face/broker/request.h"
 #include "net/tls.h"
 #include "service/secret.h"
 
 #define CONNS_MAX 1024
 #define CONN_BYTES 65536 /* each way; at the limit reading stops */
-#define HEAD_MAX 65536	 /* of a request, before and after */
-#define HEADERS_MAX 200
 #define HEAD_MS 30000
 #define CONNECT_MS 15000
 #define AUTHORITIES_MAX 64 /* kept open; beyond it the oldest is loaded again when needed */
@@ -35,21 +32,27 @@ struct broker_conn {
 	int in_fd, out_fd; /* plain bytes: the sandbox's end, the host's; -1: TLS has it */
 	struct loop_watch *in_watch, *out_watch;
 	struct loop_timer *timer;
-	struct http_scan scan;
+	struct request request;
 	struct buf in;	 /* of the client, not yet looked at */
 	struct buf up;	 /* to the host; begins with the new head: wiped */
 	struct buf down; /* to the sandbox */
 	struct scrub_stream scrub;
-	bool chunked, endless; /* the body's framing; endless: another protocol follows */
-	uint64_t left;
-	struct http_chunked chunks;
-	bool body_done, host_done;
+	struct request_body body;
+	bool host_done;
+	struct buf refusal; /* not empty: what every request on it is answered */
+};
+
+/* So many a second, and so many at once. */
+struct pace {
+	int64_t since_ms;
+	uint32_t used;
 };
 
 struct authority {
 	char id[64];
 	struct tls_ca *ca;
 	uint64_t used;
+	struct pace pace; /* of refusals */
 };
 
 /* Owner: the daemon's wiring. */
@@ -61,17 +64,23 @@ struct broker {
 	struct slot_table conns;
 	struct authority authorities[AUTHORITIES_MAX];
 	uint64_t uses;
-	struct http_header headers[HEADERS_MAX];
+	struct pace pace; /* of all refusals */
+	struct http_header headers[REQUEST_HEADERS_MAX];
 };
 
+/* Its id is free for another sandbox's when that is needed; NULL: it has none. */
+struct authority *authority_find(struct broker *broker, struct sandbox *sandbox);
+/* fd and what was read of it are taken in any case. */
+struct broker_conn *conn_new(struct broker *broker, struct sandbox *sandbox,
+			     const struct egress_ask *ask, const char *name);
+int conn_secure(struct broker_conn *conn, struct tls_ca *ca, int fd, struct str read) _must_check_;
+/* deny.c: 1: the connection was taken, and its requests are answered with why not. */
+int deny_intercept(struct broker *broker, struct sandbox *sandbox, const struct egress_ask *ask,
+		   const struct egress_verdict *verdict, int fd, struct str read) _must_check_;
+void deny_read(struct broker_conn *conn);
 void conn_free(struct broker_conn *conn);
 /* Says why to the client and ends the connection. */
 void conn_refuse(struct broker_conn *conn, const char *status, const char *code,
 		 const char *message);
-/* request.c: the head in conn->in becomes the new one in conn->up. 1: done; 0: more is needed; -1:
- * refused, conn is gone. */
-int request_rewrite(struct broker_conn *conn);
-/* Takes what belongs to the body of p; how many bytes. -1: malformed. */
-ssize_t request_body(struct broker_conn *conn, const char *p, size_t n);
 
 #endif

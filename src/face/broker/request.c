@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One request: read strictly, its header rewritten. Only header values are ever replaced: not the
- * target, not the body. */
+#include "face/broker/request.h"
+
 #include <errno.h>
 
-#include "face/broker/conn.h"
+#include "service/secret.h"
 
 /* What is ours to say, or would make the answer unreadable for the scrubber. */
 static bool is_dropped(struct str name, bool upgrade)
@@ -19,36 +19,35 @@ static bool is_dropped(struct str name, bool upgrade)
 	return !upgrade && str_eq_nocase(name, "upgrade");
 }
 
-static int put_value(struct broker_conn *conn, const struct sandbox *sandbox,
-		     const struct http_header *header)
+static int put_value(const struct request *req, const struct sandbox *sandbox,
+		     const struct http_header *header, struct buf *out)
 {
-	struct str host = str_of(conn->name), value = header->value;
-	size_t before = buf_len(&conn->up);
+	struct str host = str_of(req->name), value = header->value;
+	size_t before = buf_len(out);
 	int r;
 
 	if (str_eq_nocase(header->name, "authorization") && value.n > 6 &&
 	    str_eq_nocase((struct str){ value.p, 6 }, "basic ")) {
 		struct str credentials = str_trim((struct str){ value.p + 6, value.n - 6 }, " ");
 
-		r = buf_append(&conn->up, value.p, 6);
+		r = buf_append(out, value.p, 6);
 		if (r == 0)
-			r = broker_replace_basic(sandbox, host, conn->port, credentials, &conn->up);
+			r = broker_replace_basic(sandbox, host, req->port, credentials, out);
 	} else {
-		r = broker_replace(sandbox, host, conn->port, value, &conn->up);
+		r = broker_replace(sandbox, host, req->port, value, out);
 	}
 	if (r < 0)
 		return r;
 	/* A value with a line end would be a header of its own. */
-	return http_is_field_value(
-		       (struct str){ buf_data(&conn->up) + before, buf_len(&conn->up) - before })
+	return http_is_field_value((struct str){ buf_data(out) + before, buf_len(out) - before })
 		       ? 0
 		       : -EINVAL;
 }
 
-static int write_head(struct broker_conn *conn, const struct sandbox *sandbox,
-		      const struct http_head *head)
+int request_write(const struct request *req, const struct sandbox *sandbox, struct buf *out)
 {
-	int r = buf_printf(&conn->up, "%.*s %.*s HTTP/1.1\r\n", (int)head->method_name.n,
+	const struct http_head *head = &req->head;
+	int r = buf_printf(out, "%.*s %.*s HTTP/1.1\r\n", (int)head->method_name.n,
 			   head->method_name.p, (int)head->target.n, head->target.p);
 
 	for (size_t i = 0; i < head->header_count && r == 0; i++) {
@@ -56,109 +55,102 @@ static int write_head(struct broker_conn *conn, const struct sandbox *sandbox,
 
 		if (is_dropped(header->name, head->upgrade))
 			continue;
-		r = buf_printf(&conn->up, "%.*s: ", (int)header->name.n, header->name.p);
+		r = buf_printf(out, "%.*s: ", (int)header->name.n, header->name.p);
 		if (r == 0)
-			r = put_value(conn, sandbox, header);
+			r = put_value(req, sandbox, header, out);
 		if (r == 0)
-			r = buf_puts(&conn->up, "\r\n");
+			r = buf_puts(out, "\r\n");
 	}
 	if (r == 0)
-		r = buf_printf(&conn->up, "Accept-Encoding: identity\r\nConnection: %s\r\n\r\n",
+		r = buf_printf(out, "Accept-Encoding: identity\r\nConnection: %s\r\n\r\n",
 			       head->upgrade ? "Upgrade" : "close");
 	return r;
 }
 
-static bool host_is(const struct broker_conn *conn, struct str host)
+static bool host_is(const struct request *req, struct str host)
 {
 	struct str name, port;
-	uint64_t number = conn->port;
+	uint64_t number = req->port;
 
-	if (!http_host_split(host, &name) || !str_eq_nocase(name, conn->name))
+	if (!http_host_split(host, &name) || !str_eq_nocase(name, req->name))
 		return false;
 	if (name.n == host.n)
 		return true;
 	port = (struct str){ host.p + name.n + 1, host.n - name.n - 1 };
-	return str_to_u64(port, UINT16_MAX, &number) == 0 && number == conn->port;
+	return str_to_u64(port, UINT16_MAX, &number) == 0 && number == req->port;
 }
 
-static int refuse(struct broker_conn *conn, const char *status, const char *message)
+static int refuse(struct request *req, const char *status, const char *why)
 {
-	conn_refuse(conn, status, "broker_refused", message);
+	req->status = status;
+	req->why = why;
 	return -1;
 }
 
-static int check(struct broker_conn *conn, const struct http_head *head)
+int request_read(struct request *req, const char *p, size_t n)
 {
-	if (!host_is(conn, head->host))
-		return refuse(conn, "421 Misdirected Request",
-			      "the Host header is not the host of this connection");
-	if (head->target.p[0] != '/')
-		return refuse(conn, "400 Bad Request", "the request target must start with '/'");
-	/* A server that answers with the request would show the value. */
-	if (str_is(head->method_name, "TRACE") || str_is(head->method_name, "CONNECT"))
-		return refuse(conn, "405 Method Not Allowed", "this method is not passed on");
-	return 0;
-}
+	struct http_head *head = &req->head;
+	enum http_verdict v =
+		http_head_scan(&req->scan, true, p, n, REQUEST_HEAD_MAX, &req->head_bytes);
 
-int request_rewrite(struct broker_conn *conn)
-{
-	struct broker *broker = conn->broker;
-	struct http_head head = { .headers = broker->headers, .header_max = HEADERS_MAX };
-	const struct sandbox *sandbox = sandbox_get(broker->service, conn->sandbox);
-	enum http_verdict v;
-	size_t n;
-
-	v = http_head_scan(&conn->scan, true, buf_data(&conn->in), buf_len(&conn->in), HEAD_MAX,
-			   &n);
 	if (v == HTTP_MORE)
 		return 0;
+	head->why = NULL;
 	if (v == HTTP_OK)
-		v = http_head_parse_request(&head, buf_data(&conn->in), n);
+		v = http_head_parse_request(head, p, req->head_bytes);
 	if (v != HTTP_OK)
-		return refuse(conn, "400 Bad Request", head.why ? head.why : "malformed request");
-	if (check(conn, &head) < 0)
-		return -1;
-	if (!sandbox || write_head(conn, sandbox, &head) < 0)
-		return refuse(conn, "502 Bad Gateway",
-			      "the secret cannot be put into this request's header");
-	conn->chunked = head.chunked;
-	conn->endless = head.upgrade;
-	conn->left = head.content_length > 0 ? (uint64_t)head.content_length : 0;
-	http_chunked_init(&conn->chunks);
-	conn->body_done = !conn->chunked && !conn->endless && conn->left == 0;
-	buf_consume(&conn->in, n);
+		return refuse(req, "400 Bad Request", head->why ? head->why : "malformed request");
+	if (!host_is(req, head->host))
+		return refuse(req, "421 Misdirected Request",
+			      "the Host header is not the host of this connection");
+	if (head->target.p[0] != '/')
+		return refuse(req, "400 Bad Request", "the request target must start with '/'");
+	/* A server that answers with the request would show the value. */
+	if (str_is(head->method_name, "TRACE") || str_is(head->method_name, "CONNECT"))
+		return refuse(req, "405 Method Not Allowed", "this method is not passed on");
 	return 1;
 }
 
-static ssize_t chunked_body(struct broker_conn *conn, const char *p, size_t n)
+void request_body_init(struct request_body *body, const struct http_head *head)
+{
+	*body = (struct request_body){
+		.chunked = head->chunked,
+		.endless = head->upgrade,
+		.left = head->content_length > 0 ? (uint64_t)head->content_length : 0,
+	};
+	http_chunked_init(&body->chunks);
+	body->done = !body->chunked && !body->endless && body->left == 0;
+}
+
+static ssize_t take_chunked(struct request_body *body, const char *p, size_t n)
 {
 	size_t all = 0;
 
-	while (all < n && !conn->body_done) {
+	while (all < n && !body->done) {
 		struct str data;
 		size_t used = 0;
-		int r = http_chunked_next(&conn->chunks, p + all, n - all, &used, &data);
+		int r = http_chunked_next(&body->chunks, p + all, n - all, &used, &data);
 
 		if (r < 0)
 			return -1;
 		all += used;
-		conn->body_done = r == 1;
+		body->done = r == 1;
 		if (used == 0 && r == 0)
 			break;
 	}
 	return (ssize_t)all;
 }
 
-ssize_t request_body(struct broker_conn *conn, const char *p, size_t n)
+ssize_t request_body_take(struct request_body *body, const char *p, size_t n)
 {
-	if (conn->endless)
+	if (body->endless)
 		return (ssize_t)n;
-	if (conn->body_done)
+	if (body->done)
 		return 0;
-	if (conn->chunked)
-		return chunked_body(conn, p, n);
-	n = (size_t)MIN((uint64_t)n, conn->left);
-	conn->left -= n;
-	conn->body_done = conn->left == 0;
+	if (body->chunked)
+		return take_chunked(body, p, n);
+	n = (size_t)MIN((uint64_t)n, body->left);
+	body->left -= n;
+	body->done = body->left == 0;
 	return (ssize_t)n;
 }

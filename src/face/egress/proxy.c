@@ -14,12 +14,11 @@
 #include <limits.h>
 #include <linux/netfilter_ipv4.h>
 #include <netinet/tcp.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 
-#include "base/json.h"
 #include "base/log.h"
+#include "face/egress/refusal.h"
 #include "face/egress/relay.h"
 
 #define ACCEPTS_PER_TURN 64
@@ -27,7 +26,6 @@
 #define LISTEN_MS 500	    /* elsewhere: then the server does */
 #define CONNECT_MS 15000
 #define REFUSE_MS 2000
-#define ANSWER_MAX 2048
 
 static void on_in(void *arg, int events, int error);
 
@@ -57,6 +55,7 @@ void relay_free(struct relay *relay)
 		(void)close(relay->in.fd);
 	if (relay->out.fd >= 0)
 		(void)close(relay->out.fd);
+	buf_done(&relay->held);
 	buf_done(&relay->in.ahead);
 	buf_done(&relay->out.ahead);
 	free(relay);
@@ -73,7 +72,7 @@ void relay_reset(struct relay *relay)
 	relay_free(relay);
 }
 
-static struct sandbox *relay_sandbox(const struct relay *relay)
+struct sandbox *relay_sandbox(const struct relay *relay)
 {
 	struct sandbox *sandbox = egress_find(relay->face->config.service, relay->from);
 
@@ -83,49 +82,11 @@ static struct sandbox *relay_sandbox(const struct relay *relay)
 
 /* ---- refusing ---- */
 
-static void write_reason(struct relay *relay, const struct sandbox *sandbox,
-			 const struct egress_verdict *verdict, const char *code,
-			 const char *message, struct buf *out)
-{
-	char host[EGRESS_NAME_MAX + 1], hint[EGRESS_NAME_MAX + 128];
-	struct json_writer w;
-
-	egress_host_text(&relay->ask, host);
-	egress_explain(sandbox, &relay->ask, verdict, hint, sizeof(hint));
-	json_writer_init(&w, out);
-	json_begin_object(&w, NULL);
-	json_begin_object(&w, "error");
-	json_put_text(&w, "code", code);
-	json_put_text(&w, "message", message);
-	json_put_text(&w, "host", host);
-	json_put_int(&w, "port", relay->ask.port);
-	json_put_text(&w, "reason", egress_why_name(verdict->why));
-	json_put_text(&w, "rule", verdict->rule[0] ? verdict->rule : NULL);
-	json_put_text(&w, "hint", egress_passes(verdict) ? NULL : hint);
-	json_put_text(&w, "sandbox_id", egress_id(sandbox));
-	json_end_object(&w);
-	json_end_object(&w);
-	(void)!json_writer_end(&w);
-}
-
 /* An HTTP client is told in its own words. */
-static void answer_http(struct relay *relay, const struct sandbox *sandbox,
-			const struct egress_verdict *verdict, const char *status, const char *code,
-			const char *message)
+static void answer_http(struct relay *relay, const struct buf *answer, int r)
 {
-	struct buf body, whole;
-
-	buf_init(&body, ANSWER_MAX);
-	buf_init(&whole, 2 * ANSWER_MAX);
-	write_reason(relay, sandbox, verdict, code, message, &body);
-	if (buf_printf(&whole,
-		       "HTTP/1.1 %s\r\nContent-Type: application/json\r\nContent-Length: %zu\r\n"
-		       "Cache-Control: no-store\r\nConnection: close\r\nX-Cay-Egress: %s\r\n\r\n",
-		       status, buf_len(&body), egress_why_name(verdict->why)) == 0 &&
-	    buf_append(&whole, buf_data(&body), buf_len(&body)) == 0)
-		(void)!send(relay->in.fd, buf_data(&whole), buf_len(&whole), MSG_NOSIGNAL);
-	buf_done(&body);
-	buf_done(&whole);
+	if (r == 0)
+		(void)!send(relay->in.fd, buf_str(answer).p, buf_len(answer), MSG_NOSIGNAL);
 }
 
 /* After the answer: a close with unread bytes would be a reset that takes the answer back. */
@@ -139,18 +100,31 @@ static void linger(struct relay *relay)
 		relay_time(relay, REFUSE_MS);
 }
 
-static void refuse(struct relay *relay, struct sandbox *sandbox,
-		   const struct egress_verdict *verdict)
+static void drop_out(struct relay *relay)
+{
+	loop_watch_free(TAKE_PTR(relay->out.watch));
+	if (relay->out.fd >= 0)
+		(void)close(TAKE_FD(relay->out.fd));
+}
+
+void relay_cut(struct relay *relay)
+{
+	relay->cut = relay->in.ended = true;
+	relay_time(relay, REFUSE_MS);
+}
+
+void relay_refuse(struct relay *relay, struct sandbox *sandbox,
+		  const struct egress_verdict *verdict)
 {
 	static const uint8_t alert[] = { 21, 3, 3, 0, 2, 2, 49 }; /* fatal, access denied */
-	char message[EGRESS_NAME_MAX + 128], host[EGRESS_NAME_MAX + 1];
+	struct buf answer;
 
+	drop_out(relay);
 	egress_note(sandbox, &relay->ask, verdict);
-	egress_host_text(&relay->ask, host);
-	(void)snprintf(message, sizeof(message), "this sandbox may not reach %s:%u", host,
-		       relay->ask.port);
 	if (relay->ask.protocol == EGRESS_HTTP) {
-		answer_http(relay, sandbox, verdict, "403 Forbidden", "egress_denied", message);
+		buf_init(&answer, REFUSAL_MAX);
+		answer_http(relay, &answer, refusal_denied(sandbox, &relay->ask, verdict, &answer));
+		buf_done(&answer);
 		linger(relay);
 	} else if (relay->ask.protocol == EGRESS_TLS) {
 		(void)!send(relay->in.fd, alert, sizeof(alert), MSG_NOSIGNAL);
@@ -164,17 +138,16 @@ static void refuse(struct relay *relay, struct sandbox *sandbox,
 
 static void unreachable(struct relay *relay, int error)
 {
-	static const struct egress_verdict passed = { .why = EGRESS_ALLOWED };
 	struct sandbox *sandbox = relay_sandbox(relay);
-	char message[128];
+	struct buf answer;
 
 	if (!sandbox || relay->ask.protocol != EGRESS_HTTP) {
 		relay_reset(relay);
 		return;
 	}
-	(void)snprintf(message, sizeof(message), "allowed, but it cannot be reached: %s",
-		       strerror(error));
-	answer_http(relay, sandbox, &passed, "502 Bad Gateway", "egress_unreachable", message);
+	buf_init(&answer, REFUSAL_MAX);
+	answer_http(relay, &answer, refusal_unreachable(sandbox, &relay->ask, error, &answer));
+	buf_done(&answer);
 	linger(relay);
 }
 
@@ -264,11 +237,13 @@ static void decide(struct relay *relay)
 	if (intercepted(relay, sandbox, &verdict))
 		return;
 	if (!egress_passes(&verdict)) {
-		refuse(relay, sandbox, &verdict);
+		relay_refuse(relay, sandbox, &verdict);
 		return;
 	}
 	if (verdict.why == EGRESS_LEARNED)
 		egress_note(sandbox, &relay->ask, &verdict);
+	relay->checked =
+		relay->ask.protocol == EGRESS_HTTP && egress_needs_name(sandbox, &relay->ask);
 	connect_out(relay);
 }
 
@@ -328,6 +303,22 @@ static void on_in(void *arg, int events, int error)
 	}
 }
 
+/* What was read to judge by is the first of what is passed on. */
+static void begin(struct relay *relay)
+{
+	bool ended = relay->in.ended;
+
+	if (relay->checked) {
+		relay->held = relay->in.ahead;
+		buf_init(&relay->in.ahead, RELAY_AHEAD_MAX);
+		relay->in.ended = false;
+		if (relay_check(relay) < 0)
+			return;
+		relay->in.ended = relay->in.ended || ended;
+	}
+	relay_pass(relay);
+}
+
 static void on_out(void *arg, int events, int error)
 {
 	struct relay *relay = arg;
@@ -348,7 +339,7 @@ static void on_out(void *arg, int events, int error)
 	}
 	relay->state = RELAY_PASS;
 	relay_time(relay, 0);
-	relay_pass(relay);
+	begin(relay);
 }
 
 static void on_due(struct relay *relay)
@@ -369,6 +360,8 @@ static void on_due(struct relay *relay)
 		relay_free(relay);
 		break;
 	case RELAY_PASS:
+		if (relay->cut)
+			relay_reset(relay);
 		break;
 	}
 }
@@ -392,6 +385,9 @@ static bool still_allowed(struct relay *relay)
 	if (relay->version == egress_version(sandbox))
 		return true;
 	relay->version = egress_version(sandbox);
+	if (relay->ask.protocol == EGRESS_HTTP && !relay->checked &&
+	    egress_needs_name(sandbox, &relay->ask))
+		return false;
 	egress_judge(sandbox, &relay->ask, &verdict);
 	/* Its name was resolved once; that this is forgotten by now does not end it. */
 	return egress_passes(&verdict) || verdict.why == EGRESS_NOT_RESOLVED;
@@ -444,6 +440,7 @@ static int relay_new(struct egress_face *face, int fd, uint32_t from, struct rel
 	relay->ask.port = ntohs(to.sin_port);
 	buf_init(&relay->in.ahead, RELAY_AHEAD_MAX);
 	buf_init(&relay->out.ahead, RELAY_AHEAD_MAX);
+	buf_init(&relay->held, RELAY_AHEAD_MAX);
 	if (slot_put(&face->relays, relay, &relay->handle) < 0) {
 		relay->in.fd = -1;
 		free(relay);

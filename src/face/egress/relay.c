@@ -31,13 +31,22 @@ static int flush(struct relay_side *from, const struct relay_side *to)
 	return 0;
 }
 
-/* Straight through; only what does not go on at once is kept. As flush(), 1 also: nothing there. */
+/* Straight through; only what does not go on at once is kept. As flush(), 1 also: nothing there;
+ * -2: the relay is gone. */
 static int move_some(struct relay *relay, struct relay_side *from, const struct relay_side *to)
 {
 	char *bytes = relay->face->scratch;
-	ssize_t n = recv(from->fd, bytes, MIN(sizeof(relay->face->scratch), RELAY_AHEAD_MAX), 0);
-	ssize_t sent;
+	bool is_in = from == &relay->in;
+	ssize_t n, sent;
 
+	if (is_in && relay->checked) {
+		int r = relay_read_checked(relay);
+
+		if (r == 0 && buf_len(&from->ahead))
+			relay->answered = false;
+		return r ? r : flush(from, to);
+	}
+	n = recv(from->fd, bytes, MIN(sizeof(relay->face->scratch), RELAY_AHEAD_MAX), 0);
 	if (would_block(n))
 		return 1;
 	if (n < 0)
@@ -46,6 +55,9 @@ static int move_some(struct relay *relay, struct relay_side *from, const struct 
 		from->ended = true;
 		return 1;
 	}
+	relay->answered = !is_in;
+	if (!is_in && relay->checked)
+		requests_answer(&relay->requests, bytes, (size_t)n);
 	sent = send(to->fd, bytes, (size_t)n, MSG_NOSIGNAL);
 	if (sent < 0 && !would_block(sent))
 		return -1;
@@ -62,7 +74,7 @@ static int pump(struct relay *relay, struct relay_side *from, struct relay_side 
 	for (int i = 0; r == 0 && !from->ended && i < ROUNDS_MAX; i++)
 		r = move_some(relay, from, to);
 	if (r < 0)
-		return -1;
+		return r;
 	if (from->ended && !from->told && buf_len(&from->ahead) == 0) {
 		from->told = true;
 		if (shutdown(to->fd, SHUT_WR) < 0)
@@ -71,11 +83,11 @@ static int pump(struct relay *relay, struct relay_side *from, struct relay_side 
 	return 0;
 }
 
-static int events_for(const struct relay_side *side, const struct relay_side *other)
+static int events_for(const struct relay_side *side, const struct relay_side *other, bool waits)
 {
 	int events = 0;
 
-	if (!side->ended && buf_len(&side->ahead) == 0)
+	if (!side->ended && !waits && buf_len(&side->ahead) == 0)
 		events |= LOOP_READ;
 	if (buf_len(&other->ahead))
 		events |= LOOP_WRITE;
@@ -84,15 +96,24 @@ static int events_for(const struct relay_side *side, const struct relay_side *ot
 
 void relay_pass(struct relay *relay)
 {
-	if (pump(relay, &relay->in, &relay->out) < 0 || pump(relay, &relay->out, &relay->in) < 0) {
-		relay_reset(relay);
-		return;
+	bool asked = relay->checked && relay->requests.state == REQUESTS_ASKED;
+	int r = pump(relay, &relay->in, &relay->out);
+
+	if (r >= 0)
+		r = pump(relay, &relay->out, &relay->in);
+	if (r >= 0 && asked && relay->requests.state != REQUESTS_ASKED) {
+		r = relay_check(relay) < 0 ? -2 : pump(relay, &relay->in, &relay->out);
 	}
+	if (r == -1)
+		relay_reset(relay);
+	if (r < 0)
+		return;
 	if (relay->in.told && relay->out.told) {
 		relay_free(relay);
 		return;
 	}
-	if (loop_watch_set(relay->in.watch, events_for(&relay->in, &relay->out)) < 0 ||
-	    loop_watch_set(relay->out.watch, events_for(&relay->out, &relay->in)) < 0)
+	asked = relay->checked && relay->requests.state == REQUESTS_ASKED;
+	if (loop_watch_set(relay->in.watch, events_for(&relay->in, &relay->out, asked)) < 0 ||
+	    loop_watch_set(relay->out.watch, events_for(&relay->out, &relay->in, false)) < 0)
 		relay_reset(relay);
 }

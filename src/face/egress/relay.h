@@ -5,6 +5,7 @@
 
 #include "base/buf.h"
 #include "face/egress/private.h"
+#include "face/egress/requests.h"
 #include "face/egress/sniff.h"
 
 #define RELAY_AHEAD_MAX 65536 /* read of one side and not yet taken by the other: then it waits */
@@ -32,10 +33,24 @@ struct relay {
 	int64_t due_ms;
 	struct sniff said;
 	struct egress_ask ask; /* name points into said */
+	bool checked;	       /* every request is judged, not only the first */
+	bool answered;	       /* the last bytes that passed were the world's */
+	bool cut;	       /* nothing more of the sandbox passes */
+	struct requests requests;
+	struct buf held; /* of the sandbox, not yet judged: then it is not read further */
 };
 
 void relay_free(struct relay *relay);
 void relay_reset(struct relay *relay);
+struct sandbox *relay_sandbox(const struct relay *relay); /* NULL: it has ended */
+/* Tells why and ends it. */
+void relay_refuse(struct relay *relay, struct sandbox *sandbox,
+		  const struct egress_verdict *verdict);
+/* Nothing more of the sandbox's side; what the other still says within a moment passes. */
+void relay_cut(struct relay *relay);
+/* check.c. -1: the relay is gone. */
+int relay_check(struct relay *relay) _must_check_;
+int relay_read_checked(struct relay *relay) _must_check_;
 void relay_pass(struct relay *relay); /* moves what can be moved; may free it */
 
 #endif

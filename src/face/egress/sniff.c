@@ -136,7 +136,7 @@ static bool sniff_tls(const uint8_t *p, size_t n, struct sniff *s)
 
 /* ---- HTTP ---- */
 
-static void read_host(struct str value, struct sniff *s)
+void sniff_host(struct str value, struct sniff *s)
 {
 	struct str host;
 	uint8_t address[16];
@@ -177,7 +177,7 @@ static bool sniff_http(const uint8_t *p, size_t n, struct sniff *s)
 	if (verdict == HTTP_OK)
 		verdict = http_head_parse_request(&head, (const char *)p, length);
 	if (verdict == HTTP_OK)
-		read_host(head.host, s);
+		sniff_host(head.host, s);
 	else if (memmem(p, n, "HTTP/", 5))
 		s->odd = true;
 	else

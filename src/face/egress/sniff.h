@@ -15,5 +15,7 @@ struct sniff {
 
 /* false: more bytes are needed to tell. all: there will be none. */
 bool sniff(const void *bytes, size_t size, bool all, struct sniff *ret);
+/* The value of a Host header; the rest of ret stays as it is. */
+void sniff_host(struct str value, struct sniff *ret);
 
 #endif
