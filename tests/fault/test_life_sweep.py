@@ -9,206 +9,45 @@ must be true. CAY_LONG=1 goes through all steps in turn.
 
 import os
 import random
-import sqlite3
-import struct
-import threading
 import time
 
 import pytest
 
-from lib import census, pool, tree
-from lib.daemon import Daemon
-from lib.reboot import reboot
+from lib import tree
 from lib.sweep import MOVES
+from lib.victim import HOST, KILLERS, LONG, SEED, all_steps, at_step, random_instants, some_steps, started
 
-SEED = int(os.environ.get("CAY_SEED", "0")) or random.randrange(1 << 30)
-LONG = os.environ.get("CAY_LONG") == "1"
 STEP_KILLS = int(os.environ.get("CAY_KILL_ROUNDS", "36"))
 RANDOM_KILLS = 64 if LONG else 24
 SECONDS = 45  # of each test, without CAY_LONG
-KILLERS = (("cayd",), ("cay-warden",), ("cayd", "cay-warden"))
-HOST = (("cayd", "host"), ("cay-warden", "host"))  # who dies at the step, and then all there is: lib/reboot.py
 REBOOTS = 10
-STEPS_MAX = 200
-
-
-class Counter:
-    """How many steps a program has left; see src/base/fault.h."""
-
-    def __init__(self, path):
-        self.path = path
-        self.set(0)
-        os.chmod(path, 0o666)  # cayd is not root
-
-    def set(self, steps):
-        with open(self.path, "r+b" if os.path.exists(self.path) else "wb") as f:
-            f.write(struct.pack("=i", steps))
-
-    def left(self):
-        with open(self.path, "rb") as f:
-            return struct.unpack("=i", f.read(4))[0]
-
-
-class Victim(Daemon):
-    def __init__(self, build):
-        super().__init__(build, env={"CAY_POOL": "false"})
-        self.counters = {"cayd": Counter(f"{self.state}/fault-cayd"),
-                         "cay-warden": Counter(f"{self.state}/fault-warden")}
-        self.env.update(CAY_FAULT_CAYD=self.counters["cayd"].path, CAY_FAULT_WARDEN=self.counters["cay-warden"].path)
-        self.kills = 0
-
-    def restarted(self, old, names):
-        until = time.monotonic() + 20 * tree.SLACK
-        while True:
-            now = self.pids()
-            if all(now.get(n) and now[n] != old[n] for n in names):
-                break
-            assert time.monotonic() < until, f"not restarted: {old} -> {now}\n{self.logs()}"
-            self.forgive()
-            time.sleep(0.02)
-        self.kills += len(names)
-        self.wait_ready(20)
-
-    def in_order(self):
-        """With nothing left by the API, nothing is left inside: no process and no half snapshot."""
-        until = time.monotonic() + 10 * tree.SLACK
-        while True:
-            left = census.grouped(self.state) | self.snapshots()
-            if not left:
-                return
-            assert time.monotonic() < until, f"left behind: {left}"
-            time.sleep(0.05)
-
-    def snapshots(self):
-        class Warden:
-            class process:
-                pid = self.pids()["cay-warden"]
-        return pool.snapshots(Warden)
-
-
-def journal_is_closed(victim):
-    """No intent and no snapshot; the end of a destroy is written a moment after its answer."""
-    until = time.monotonic() + 5 * tree.SLACK
-    with sqlite3.connect(f"file:{victim.state}/cay.db?mode=ro", uri=True) as db:
-        assert db.execute("PRAGMA integrity_check").fetchone()[0] == "ok"
-        while True:
-            left = [db.execute(f"SELECT * FROM {table}").fetchall() for table in ("intents", "snapshots")]
-            if left == [[], []]:
-                return
-            assert time.monotonic() < until, f"{left}\n{victim.logs()}"
-            time.sleep(0.05)
 
 
 @pytest.fixture
 def victim(request):
-    if not os.access(tree.program("cay-warden", request.param), os.X_OK):
-        pytest.skip(tree.NO_FAULTS)
-    host = census.take()
-    with Victim(request.param) as started:
-        yield started
-        journal_is_closed(started)
-        started.down()
-        with pool.mounted(started.state) as point:
-            assert os.listdir(point) == ["snapshots"] and os.listdir(point + "/snapshots") == []
-    left = census.settle(host, states=[started.state])
-    assert not left, "\n".join(left)
-
-
-def finish(victim, move, what):
-    try:
-        move.judge()
-        move.tidy()
-        victim.in_order()
-    except Exception as error:
-        raise AssertionError(f"{what}: {error}; answer {move.answer}, error {move.error!r}\n{victim.logs(25)}") from error
-
-
-def at_step(victim, name, names, step):
-    """One kill at one step; False when the move has fewer."""
-    move = MOVES[name](victim)
-    old = victim.pids()
-    counter = victim.counters[names[0]]
-    counter.set(step)
-    move.run()
-    until = time.monotonic() + 0.1
-    while counter.left() > 0 and time.monotonic() < until:
-        time.sleep(0.005)  # what it does after the answer
-    died = counter.left() <= 0
-    counter.set(0)
-    if "host" in names:
-        reboot(victim, off_sec=600)
-        move.rebooted = True
-        victim.kills += 1
-    elif died:
-        for other in names[1:]:
-            victim.kill(other)
-        victim.restarted(old, names)
-    finish(victim, move, f"{name}, {'+'.join(names)} at step {step}")
-    return died
-
-
-def all_steps(victim):
-    for names in KILLERS + HOST:
-        for name in MOVES:
-            for step in range(1, STEPS_MAX):
-                if not at_step(victim, name, names, step):
-                    print(f"{name}: {'+'.join(names)} at each of {step - 1} steps, {victim.kills} kills", flush=True)
-                    break
-            else:
-                raise AssertionError(f"{name} has no end")
-
-
-def some_steps(victim, chance):
-    most = {}
-    until = time.monotonic() + SECONDS * tree.SLACK
-    while victim.kills < STEP_KILLS and time.monotonic() < until:
-        for name in chance.sample(list(MOVES), len(MOVES)):
-            names = chance.choice(KILLERS)
-            step = chance.randrange(1, most.get((name, names), 40))
-            if not at_step(victim, name, names, step):
-                most[name, names] = max(step, 2)
+    with started(request.param) as victim:
+        yield victim
 
 
 @pytest.mark.parametrize("victim", [tree.FAULTS], indirect=True, ids=["faults"])
 def test_killed_at_steps(victim):
-    print(f"seed {SEED}")
     if LONG:
-        all_steps(victim)
+        all_steps(victim, MOVES, KILLERS + HOST)
     else:
-        some_steps(victim, random.Random(SEED))
-    print(f"{victim.kills} kills")
+        some_steps(victim, MOVES, STEP_KILLS, SECONDS)
 
 
 @pytest.mark.parametrize("victim", [tree.FAULTS], indirect=True, ids=["faults"])
 def test_host_restarted_at_steps(victim):
     """Every move in turn, cut at a step of the daemon or of the warden; CAY_LONG does all of them in the test above."""
-    print(f"seed {SEED}")
     chance = random.Random(SEED)
     until = time.monotonic() + SECONDS * tree.SLACK
     for turn, name in enumerate(chance.sample(list(MOVES), len(MOVES)) * (3 if LONG else 1)):
         if turn and (turn >= REBOOTS or time.monotonic() > until) and not LONG:
             break
-        at_step(victim, name, chance.choice(HOST), chance.randrange(1, 12))
-    print(f"{victim.kills} restarts")
+        at_step(victim, MOVES, name, chance.choice(HOST), chance.randrange(1, 12))
 
 
 @pytest.mark.parametrize("victim", [tree.build_dir()], indirect=True, ids=["build"])
 def test_killed_at_random_instants(victim):
-    print(f"seed {SEED}")
-    chance = random.Random(SEED)
-    until = time.monotonic() + SECONDS * tree.SLACK
-    while victim.kills < RANDOM_KILLS and (LONG or time.monotonic() < until):
-        name, names = chance.choice(list(MOVES)), chance.choice(KILLERS)
-        move = MOVES[name](victim)
-        old = victim.pids()
-        wait = chance.random() * 0.03
-        asking = threading.Thread(target=move.run)
-        asking.start()
-        time.sleep(wait)
-        for victim_name in names:
-            victim.kill(victim_name)
-        victim.restarted(old, names)
-        asking.join(60)
-        assert not asking.is_alive(), f"{name} hangs"
-        finish(victim, move, f"{name}, {'+'.join(names)} after {wait * 1000:.1f} ms")
-    print(f"{victim.kills} kills")
+    random_instants(victim, MOVES, RANDOM_KILLS, SECONDS, 0.03)

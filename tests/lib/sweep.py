@@ -14,7 +14,6 @@ from lib.client import ApiError
 
 BROKEN = (OSError, ValueError, http.client.HTTPException)
 PROCESS = "setsid -f sleep 1234.5 >/dev/null 2>&1 </dev/null"
-CHILDREN = 3
 
 
 def patiently(call, seconds=15):
@@ -95,8 +94,9 @@ class Move:
     def content(self, sandbox=None):
         return patiently(lambda: self.client.exec(sandbox or self.id, "cat /workspace/f")).stdout.strip()
 
-    def process_lives(self):
-        return self.rebooted or patiently(lambda: self.client.exec(self.id, "pgrep -fc 'sleep 1234[.]5' || :")).stdout.strip() == "1"
+    def process_lives(self, sandbox=None):
+        return self.rebooted or patiently(lambda: self.client.exec(
+            sandbox or self.id, "pgrep -fc 'sleep 1234[.]5' || :")).stdout.strip() == "1"
 
     def judge(self):
         raise NotImplementedError
@@ -241,18 +241,6 @@ class Wake(Thaw):
         self.whole()
 
 
-class HibernateMemory(Hibernate):
-    def judge(self):
-        super().judge()
-        assert self.process_lives(), "hibernated or not, it goes on"
-
-
-class WakeMemory(Wake):
-    def judge(self):
-        super().judge()
-        assert self.process_lives(), "its memory waits until it is resumed"
-
-
 class Snapshot(Move):
     def ask(self):
         return self.post("snapshots")
@@ -284,8 +272,10 @@ class Restore(Move):
 
 
 class Fork(Move):
+    count = 3
+
     def ask(self):
-        return self.post("fork", {"Idempotency-Key": self.token}, count=CHILDREN)
+        return self.post("fork", {"Idempotency-Key": self.token}, count=self.count)
 
     def judge(self):
         self.runs()
@@ -293,7 +283,7 @@ class Fork(Move):
         if self.answer:  # what failed has its error in its place
             assert {c["id"] for c in self.answer["data"] if "id" in c} == {c["id"] for c in children}
         else:
-            assert len(children) in (0, CHILDREN), "a fork nobody was told of is all of its children or none"
+            assert len(children) in (0, self.count), "a fork nobody was told of is all of its children or none"
         for child in children:
             self.runs(child["id"])
             assert self.content(child["id"]) == self.token
@@ -318,8 +308,6 @@ class DestroyHibernated(Destroy):
         self.post("pause", kind="hibernate")
 
 
-# On an engine that keeps memory.
-MEMORY_MOVES = {"hibernate": HibernateMemory, "wake": WakeMemory}
 MOVES = {"create": Create, "initialize": Initialize, "retain": Retain, "key": Key, "pause": Pause,
          "hibernate": Hibernate, "thaw": Thaw, "wake": Wake, "snapshot": Snapshot,
          "restore": Restore, "fork": Fork, "destroy": Destroy, "destroy-hibernated": DestroyHibernated}
