@@ -148,26 +148,58 @@ while True:
 MEMORY_MB = 200
 
 
+MEMORY_CHILDREN = 8
+# What is timed of a process with memory: its key, and what it is called in the table.
+MEMORY_ROWS = (("down", f"hibernate, Python with {MEMORY_MB} MiB"), ("up", "resume of it"), ("taken", "snapshot with its memory"),
+               ("restored", "restore of that in place"), ("made", "new sandbox from it"), ("forked", "fork of one child with its memory"),
+               ("forks", f"fork of {MEMORY_CHILDREN} children, one call"))
+
+
+def copies(box, printed, times):
+    """One snapshot, what is made of it, and forks. How many went wrong."""
+    wrong = 0
+    before = printed(box.id)
+    ms, snapshot = timed(box.post, "snapshots", memory=True)
+    times["taken"].append(ms)
+    wrong += not snapshot["memory_preserved"]
+    times["restored"].append(timed(box.post, "restore", snapshot_id=snapshot["id"])[0])
+    wrong += printed(box.id) < before
+    ms, made = timed(box.client.create, snapshot_id=snapshot["id"])
+    times["made"].append(ms)
+    rows = [made]
+    for key, count in (("forked", 1), ("forks", MEMORY_CHILDREN)):
+        ms, answer = timed(box.post, "fork", count=count, memory=True)
+        times[key].append(ms)
+        rows += answer["data"]
+    for row in rows:
+        wrong += "id" not in row or printed(row["id"]) < before
+        if "id" in row:
+            box.client.delete(row["id"])
+    box.forget(snapshot)
+    return wrong
+
+
 def memory(client, options):
-    """A Python process with so much memory, hibernated and resumed."""
-    down, up, wrong = [], [], 0
+    """A Python process with so much memory: hibernated and resumed, and copied with what it holds."""
+    times, wrong = {key: [] for key, _ in MEMORY_ROWS}, 0
     with Life(client) as box:
         box.exec(f"cat > /workspace/p.py <<'END'\n{PYTHON % MEMORY_MB}\nEND")
         process = box.post("processes", argv=["python3", "/workspace/p.py"])["process_id"]
 
-        def printed():
-            body = client.call("GET", f"/v1/sandboxes/{box.id}/processes/{process}/output?format=json&tail=200")
+        def printed(sandbox):
+            body = client.call("GET", f"/v1/sandboxes/{sandbox}/processes/{process}/output?format=json&tail=200")
             numbers = body["stdout"].split()
             return int(numbers[-1]) if numbers else 0
-        while printed() < 1:
+        while printed(box.id) < 1:
             time.sleep(0.05)
         for _ in range(max(options.life_rounds // 4, 5)):
-            before = printed()
+            before = printed(box.id)
             ms, row = timed(box.post, "pause", kind="hibernate")
-            down.append(ms)
-            up.append(timed(box.post, "resume")[0])
-            wrong += not row["memory_preserved"] or printed() < before
-    return {"down": summary(down), "up": summary(up), "wrong": wrong, "mb": MEMORY_MB}
+            times["down"].append(ms)
+            times["up"].append(timed(box.post, "resume")[0])
+            wrong += not row["memory_preserved"] or printed(box.id) < before
+            wrong += copies(box, printed, times)
+    return {"wrong": wrong, "mb": MEMORY_MB, **{key: summary(ms) for key, ms in times.items()}}
 
 
 def with_memory(options):
@@ -245,8 +277,7 @@ def show_memory(life):
     if not life.get("memory"):
         print("hibernation keeps the files, not the processes: there is no CRIU that works here")
         return
-    for label, run in ((f"hibernate, Python with {MEMORY_MB} MiB", life["memory"]["down"]),
-                       ("resume of it", life["memory"]["up"])):
+    for label, run in ((label, life["memory"][key]) for key, label in MEMORY_ROWS):
         print(f"{label:44}{run['n']:>6}{run['p50_ms']:>9.2f}{run['p99_ms']:>9.2f}")
     if life.get("bare_memory"):
         for label, run in (("  the limit: criu dump of the same, bare", life["bare_memory"]["down"]),
