@@ -60,16 +60,23 @@ const struct command command_table[] = {
 	  command_no_options, 0, 1, -1, OPERAND_SANDBOX, snapshot_ls_run, NULL },
 	{ "snapshot rm", SANDBOX, "Delete snapshots", "SNAPSHOT...", NULL, command_no_options, 1,
 	  -1, -1, OPERAND_SNAPSHOT, snapshot_rm_run, NULL },
-	{ "snapshot", SANDBOX, "Keep the files of a sandbox as they are now", "ID",
+	{ "snapshot", SANDBOX, "Keep a sandbox as it is now: its files, with --memory all of it",
+	  "ID",
 	  "Prints the snapshot's id. It outlives the sandbox; 'cay create --snapshot' makes new "
-	  "ones from it, 'cay restore' brings a sandbox back to it. Memory is not in it.",
+	  "ones from it, 'cay restore' brings a sandbox back to it. Where its memory cannot be "
+	  "kept "
+	  "a warning says why, and it has the files.",
 	  snapshot_options, 1, 1, -1, OPERAND_SANDBOX, snapshot_run, snapshot_examples },
-	{ "restore", SANDBOX, "Bring the files of a sandbox back to a snapshot", "ID SNAPSHOT",
-	  "What runs in it ends, and what was written since is gone.", command_no_options, 2, 2, -1,
-	  OPERAND_SANDBOX, restore_run, NULL },
+	{ "restore", SANDBOX, "Bring a sandbox back to a snapshot", "ID SNAPSHOT",
+	  "What runs in it ends, and what was written since is gone. With the memory in the "
+	  "snapshot, "
+	  "if there is some, its processes go on from there.",
+	  restore_options, 2, 2, -1, OPERAND_SANDBOX, restore_run, NULL },
 	{ "fork", SANDBOX, "Make sandboxes with the files of another", "ID",
-	  "Prints their ids. The source stands still only while its files are copied on write. "
-	  "Processes are not copied.",
+	  "Prints their ids. The source stands still only while its files are copied on write, or "
+	  "its "
+	  "memory is written. Processes are copied with --memory only; docs/lifecycle.md says what "
+	  "a copied process should know.",
 	  fork_options, 1, 1, -1, OPERAND_SANDBOX, fork_run, fork_examples },
 	{ "events", SANDBOX, "Show what happened to sandboxes, or happens", "[ID]",
 	  "One line an event, oldest first; without -f those that are kept. -f survives a restart "

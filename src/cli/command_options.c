@@ -70,7 +70,9 @@ const struct option_spec command_no_options[] = { END };
 		     "At the end of its time: destroy, pause, hibernate (destroy)"),               \
 		FLAG("auto-resume", 0, "Commands and writes wake it when it is paused"),           \
 		FLAG("retain-on-failure", 0, "Keep it for looking into when it does not start"),   \
-		TEXT("snapshot", 0, "ID", "Start with the files of this snapshot"),                \
+		TEXT("snapshot", 0, "ID",                                                          \
+		     "Start with the files of this snapshot, and its memory"),                     \
+		FLAG("no-memory", 0, "Leave the memory in that snapshot behind"),                  \
 		LIST("init", 0, "CMD", "Run this before it is running; may be repeated"),          \
 		PAIRS("env", 'e', "Set an environment variable"),                                  \
 		PAIRS("metadata", 0, "Attach a label"),                                            \
@@ -251,21 +253,29 @@ const struct option_spec extend_options[] = {
 	END,
 };
 const struct option_spec snapshot_options[] = {
+	FLAG("memory", 'm', "With its processes, where they can be kept"),
 	TEXT("comment", 0, "TEXT", "A note to find it by"),
 	SECONDS("expires", 0, 315360000, "Deleted after so long (0: never); also 10m, 2h, 7d"),
 	NUMBER("keep-last", "N", 0, 1000, "Delete older ones of this sandbox beyond N (0: none)"),
 	END,
 };
 const char *const snapshot_examples[] = { "cay snapshot web --comment 'before the upgrade'",
-					  "cay create --snapshot ID", "cay snapshot ls web", NULL };
+					  "cay snapshot web --memory", "cay create --snapshot ID",
+					  "cay snapshot ls web", NULL };
+const struct option_spec restore_options[] = {
+	FLAG("no-memory", 0, "Only the files, although there is memory in it"),
+	END,
+};
 const struct option_spec fork_options[] = {
 	NUMBER("count", "N", 1, 100, "How many (1)"),
+	FLAG("memory", 'm', "They go on with its processes"),
 	TEXT("name", 0, "NAME", "Of the child; of many: NAME-1, NAME-2 and so on"),
 	SECONDS("timeout", 1, 86400, "Life time (the source's); also 10m, 2h"),
 	PAIRS("metadata", 0, "Attach a label (the source's)"),
 	END,
 };
-const char *const fork_examples[] = { "cay fork web", "cay fork web --count 10 --name try", NULL };
+const char *const fork_examples[] = { "cay fork web", "cay fork web --count 10 --name try",
+				      "cay fork warm --memory --count 10", NULL };
 /* Each: a number, 'none' or 'default'. */
 #define KEY_LIMITS                                                                   \
 	TEXT("max-sandboxes", 0, "N", "How many sandboxes it may have"),             \

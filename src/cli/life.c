@@ -113,6 +113,12 @@ int extend_run(struct cli *cli, const struct args *args, struct err *err)
 
 /* ---- snapshots ---- */
 
+/* It was asked for, and is not there. */
+static void warn_memory(struct str why)
+{
+	(void)fprintf(stderr, "cay: without memory: %.*s\n", (int)why.n, why.p);
+}
+
 int snapshot_run(struct cli *cli, const struct args *args, struct err *err)
 {
 	_cleanup_json_ struct json *snapshot = NULL;
@@ -122,6 +128,8 @@ int snapshot_run(struct cli *cli, const struct args *args, struct err *err)
 	uint64_t number;
 
 	w = begun(&body);
+	if (args_flag(args, "memory"))
+		json_put_bool(&w, "memory", true);
 	if (comment != NULL)
 		json_put_text(&w, "comment", comment);
 	if (args_number(args, "expires", &number))
@@ -133,6 +141,8 @@ int snapshot_run(struct cli *cli, const struct args *args, struct err *err)
 	if (cli->json)
 		return api_print(cli, snapshot, err);
 	print_text(snapshot, "id");
+	if (field_str(snapshot, "memory_error").n)
+		warn_memory(field_str(snapshot, "memory_error"));
 	return 0;
 }
 
@@ -145,6 +155,7 @@ static int snapshot_row(void *arg, const struct json *item)
 
 	table_put(table, field_str(item, "id"), STYLE_CYAN);
 	table_put(table, field_str(item, "sandbox_id"), STYLE_PLAIN);
+	table_put(table, field_str(item, "kind"), STYLE_PLAIN);
 	table_put(table, state, str_is(state, "ready") ? STYLE_GREEN : STYLE_RED);
 	style_bytes(size, (uint64_t)field_int(item, "size_bytes", 0));
 	table_put(table, str_of(size), STYLE_PLAIN);
@@ -164,8 +175,8 @@ static int print_id(void *arg, const struct json *item)
 
 int snapshot_ls_run(struct cli *cli, const struct args *args, struct err *err)
 {
-	static const char *const headers[] = { "ID",  "SANDBOX", "STATE", "SIZE",
-					       "AGE", "COMMENT", NULL };
+	static const char *const headers[] = { "ID",   "SANDBOX", "KIND",    "STATE",
+					       "SIZE", "AGE",	  "COMMENT", NULL };
 	char path[API_PATH_MAX] = "/v1/snapshots";
 
 	if (args->operand_count > 0 &&
@@ -190,6 +201,8 @@ int restore_run(struct cli *cli, const struct args *args, struct err *err)
 
 	w = begun(&body);
 	json_put_text(&w, "snapshot_id", args->operands[1]);
+	if (args_flag(args, "no-memory"))
+		json_put_bool(&w, "memory", false);
 	if (post(cli, args->operands[0], "restore", &w, &body, &sandbox, err) < 0)
 		return -1;
 	if (cli->json)
@@ -214,6 +227,8 @@ int fork_run(struct cli *cli, const struct args *args, struct err *err)
 		json_put_int(&w, "count", (int64_t)number);
 	if (args_number(args, "timeout", &number))
 		json_put_int(&w, "timeout_sec", (int64_t)number);
+	if (args_flag(args, "memory"))
+		json_put_bool(&w, "memory", true);
 	if (name != NULL)
 		json_put_text(&w, "name", name);
 	request_pairs(&w, args, "metadata", "metadata");

@@ -165,6 +165,8 @@ int request_create(const struct args *args, struct buf *out, struct err *err)
 		json_put_bool(&w, "retain_on_failure", true);
 	put_text(&w, args, "on-timeout", "on_timeout");
 	put_text(&w, args, "snapshot", "snapshot_id");
+	if (args_flag(args, "no-memory"))
+		json_put_bool(&w, "memory", false);
 	put_number(&w, args, "count", "count");
 	request_pairs(&w, args, "env", "env");
 	request_pairs(&w, args, "metadata", "metadata");

@@ -71,3 +71,17 @@ def test_help_and_usage(cay):
     assert "--keep-last" in ok(cay("help", "snapshot"))
     assert cay("fork", "x", "--count", "101").returncode == 2
     assert cay("create", "--on-timeout", "explode").returncode == 2
+
+
+def test_memory_on_a_host_without(cay, sandbox):
+    """This daemon has no CRIU: a snapshot says what it is without, a fork is refused."""
+    taken = cay("snapshot", sandbox, "--memory")
+    snapshot = ok(taken).strip()
+    try:
+        assert "without memory: " in taken.stderr and "filesystem" in ok(cay("snapshot", "ls", sandbox))
+        ok(cay("restore", sandbox, snapshot, "--no-memory"))
+        ok(cay("rm", ok(cay("create", "--snapshot", snapshot, "--no-memory")).strip()))
+        refused = cay("fork", sandbox, "--memory")
+        assert refused.returncode != 0 and "cannot keep memory" in refused.stderr
+    finally:
+        ok(cay("snapshot", "rm", snapshot))
