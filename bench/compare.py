@@ -230,7 +230,7 @@ def measure(where, options, result):
         if daemon is not None and "lifecycle" in options.sections:
             result["lifecycle"] = lifecycle.measure(daemon, options)
         if daemon is not None and "throughput" in options.sections:
-            result["throughput"] = scale.throughput(daemon, options, load)
+            result["throughput"] = scale.throughput(where, daemon, options, load)
         if daemon is not None and "density" in options.sections:
             result["density"] = scale.density(where, daemon, options, load)
         if daemon is not None and "leak" in options.sections:

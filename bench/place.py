@@ -103,8 +103,8 @@ class Place:
                 put_away(str(path))
                 remove_groups()
 
-    def limit(self, mode, count, *more):
-        return [program("limit"), "--template", rootfs(), "--storage", self.storage, "--init",
+    def limit(self, mode, count, *more, storage=None):
+        return [program("limit"), "--template", rootfs(), "--storage", storage or self.storage, "--init",
                 program("limit-init"), *more, mode, str(count)]
 
     def close(self):

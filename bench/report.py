@@ -64,6 +64,8 @@ def scale_bars(result):
         runs = result["throughput"]
         found += [
             bar("cycles per second, cold", runs["cold"]["per_second"], 300, False, "/s"),
+            bar("  the same / the bare limit's, as many at once",
+                runs["cold"]["per_second"] / runs["limit"]["per_second"], 0.8, False),
             bar("cycles per second, pool", runs["pool"]["per_second"], 300, False, "/s"),
             bar("failed requests", sum(r["failures"] for r in runs.values()), 0, True, ""),
         ]

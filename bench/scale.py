@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Many at once, many after another: throughput, density, and whether anything stays behind."""
 
+import json
 import os
 import pathlib
 import re
+import subprocess
 import time
 
 import count
@@ -16,6 +18,7 @@ LEAK_SETTLE_SEC = 60
 FEW = 10  # "a few alive" of the density comparison
 CREATES = 60  # creates per density sample
 CREATE_GAP_US = 20000
+LIMIT_CYCLES = 50000  # more than it is given time for
 MEMORY_PARTS = ("Slab", "KernelStack", "PageTables", "Percpu", "AnonPages", "Shmem")
 
 
@@ -51,14 +54,49 @@ def reap_orphans():
         pass
 
 
-def throughput(daemon, options, load):
+def limit_throughput(where, clients, seconds):
+    """The bare limit as often at once: the cycles of each process and how long they took."""
+    running = []
+    try:
+        for number in range(clients):
+            storage = os.path.join(where.storage, f"limit-{number}")
+            os.makedirs(storage, exist_ok=True)
+            running.append(subprocess.Popen(where.limit("cycle", LIMIT_CYCLES, storage=storage), text=True,
+                                            stdout=subprocess.PIPE))
+        time.sleep(seconds)
+        for process in running:
+            process.terminate()  # between two cycles
+        return [json.loads(process.communicate(timeout=60)[0])["us"] for process in running]
+    finally:
+        for process in running:
+            process.kill()
+            process.wait()
+
+
+def limit_run(parts, clients):
+    us = sorted(value for part in parts for value in part)
+    rounds = len(parts) // clients
+    return {"per_second": sum(len(part) * 1e6 / sum(part) for part in parts if part) / rounds, "clients": clients,
+            "n": len(us), "p50_us": us[len(us) // 2], "p99_us": us[len(us) * 99 // 100], "failures": 0, "from_pool": 0,
+            "error": ""}
+
+
+def throughput(where, daemon, options, load):
     place.say(f"throughput: {options.clients} clients, {options.seconds:g} s each way")
     found = {}
-    for pool in ("bypass", "prefer"):
+
+    def cycles(pool):
         argv = load(daemon, "cycle", 0, "--pool", pool, "--clients", str(options.clients),
                     "--seconds", str(options.seconds), "--no-samples")
-        found["cold" if pool == "bypass" else "pool"] = place.run_json(argv)
+        done = place.run_json(argv)
         time.sleep(SETTLE_SEC)
+        return done
+    # The limit before and after: what the machine did in between hits both.
+    limit = limit_throughput(where, options.clients, options.seconds / 2)
+    found["cold"] = cycles("bypass")
+    limit += limit_throughput(where, options.clients, options.seconds / 2)
+    found["limit"] = limit_run(limit, options.clients)
+    found["pool"] = cycles("prefer")
     return found
 
 
