@@ -77,13 +77,6 @@ static void look_at(const struct agent *agent, const char *path, bool v6)
 	}
 }
 
-static void look(const struct agent *agent)
-{
-	table.count = 0;
-	look_at(agent, "self/net/tcp", false);
-	look_at(agent, "self/net/tcp6", true);
-}
-
 /* "TCP: inuse 3" or "TCP6: inuse 3"; what cannot be read is always another number. */
 static uint64_t sockets_in(const struct agent *agent, const char *path, const char *name)
 {
@@ -105,9 +98,18 @@ static uint64_t sockets_in(const struct agent *agent, const char *path, const ch
 	return UINT64_MAX;
 }
 
+static void look(const struct agent *agent)
+{
+	table.count = 0;
+	if (sockets_in(agent, "self/net/sockstat", "TCP: inuse "))
+		look_at(agent, "self/net/tcp", false);
+	if (sockets_in(agent, "self/net/sockstat6", "TCP6: inuse "))
+		look_at(agent, "self/net/tcp6", true);
+}
+
 /*
  * The kernel walks the whole host's table of sockets for a list of ours, which takes milliseconds:
- * it is asked for only when their number has changed, and now and then.
+ * it is asked for only when there are any, their number has changed, and now and then.
  */
 static bool is_due(struct agent *agent, int64_t now_us)
 {
