@@ -63,6 +63,41 @@ static int loopback_up(void)
 	return ioctl(fd, SIOCSIFFLAGS, &request) < 0 ? -errno : 0;
 }
 
+/*
+ * What the net namespace we are in says of itself: packets through its links, all counters of its
+ * protocols, labels that outlive their sockets, and how many sockets there are. Nobody inside has
+ * power over its settings, so nothing else in it can be other than it was made. 0: unknown.
+ */
+static size_t netns_trace(int proc_fd, char *dst, size_t size)
+{
+	static const char *const whole[] = { "self/net/dev", "self/net/snmp", "self/net/snmp6",
+					     "self/net/netstat", "self/net/ip6_flowlabel" };
+	char *line_end;
+	size_t n = 0;
+	int r;
+
+	for (size_t i = 0; i < ARRAY_LEN(whole); i++) {
+		r = file_read(proc_fd, whole[i], dst + n, size - n);
+		if (r == -ENOENT)
+			continue; /* a kernel without that protocol */
+		if (r < 0 || (size_t)r + 1 >= size - n)
+			return 0;
+		n += (size_t)r;
+	}
+	/* Its first line is ours: "sockets: used 0"; the others tell of the whole host. */
+	r = file_read(proc_fd, "self/net/sockstat", dst + n, size - n);
+	line_end = r < 0 ? NULL : memchr(dst + n, '\n', (size_t)r);
+	return line_end ? (size_t)(line_end - dst) : 0;
+}
+
+static bool netns_is_fresh(int proc_fd, const struct netns_home *home)
+{
+	static char trace[NETNS_TRACE_MAX]; /* one thread */
+	size_t n = home->fresh_n ? netns_trace(proc_fd, trace, sizeof(trace)) : 0;
+
+	return n && n == home->fresh_n && memcmp(trace, home->fresh, n) == 0;
+}
+
 static int netns_fill(int proc_fd, struct netns *netns)
 {
 	int r;
@@ -71,30 +106,52 @@ static int netns_fill(int proc_fd, struct netns *netns)
 	netns->ipc_fd = openat(proc_fd, "self/ns/ipc", O_RDONLY | O_CLOEXEC);
 	if (netns->ns_fd < 0 || netns->ipc_fd < 0)
 		return -errno;
-	r = loopback_up();
-	if (r >= 0)
-		r = agent_listen(&netns->listen_fd);
+	r = agent_listen(&netns->listen_fd);
 	if (r >= 0)
 		r = agent_connect(&netns->client_fd);
 	return r;
 }
 
-int netns_make(int proc_fd, const struct netns_home *home, struct netns *ret)
+static int netns_leave(const struct netns_home *home, struct netns *netns, int r, struct netns *ret)
+{
+	if (setns(home->net_fd, CLONE_NEWNET) < 0 || setns(home->ipc_fd, CLONE_NEWIPC) < 0)
+		abort(); /* going on in a sandbox's namespace would be worse than a restart */
+	if (r < 0)
+		netns_close(netns);
+	else
+		*ret = *netns;
+	return r < 0 ? r : 0;
+}
+
+int netns_make(int proc_fd, struct netns_home *home, struct netns *ret)
 {
 	struct netns netns = NETNS_NONE;
 	int r;
 
 	if (unshare(CLONE_NEWNET | CLONE_NEWIPC) < 0)
 		return -errno;
-	r = netns_fill(proc_fd, &netns);
-	if (setns(home->net_fd, CLONE_NEWNET) < 0 || setns(home->ipc_fd, CLONE_NEWIPC) < 0)
-		abort(); /* going on in a sandbox's namespace would be worse than a restart */
-	if (r < 0) {
-		netns_close(&netns);
-		return r;
-	}
-	*ret = netns;
-	return 0;
+	r = loopback_up();
+	if (r >= 0 && !home->fresh_n)
+		home->fresh_n = netns_trace(proc_fd, home->fresh, sizeof(home->fresh));
+	if (r >= 0)
+		r = netns_fill(proc_fd, &netns);
+	return netns_leave(home, &netns, r, ret);
+}
+
+int netns_renew(int proc_fd, const struct netns_home *home, int ns_fd, struct netns *ret)
+{
+	struct netns netns = NETNS_NONE;
+	int r = 0;
+
+	if (setns(ns_fd, CLONE_NEWNET) < 0)
+		return -errno;
+	if (!netns_is_fresh(proc_fd, home))
+		r = -ESTALE;
+	else if (unshare(CLONE_NEWIPC) < 0) /* whatever was left in the old one stays there */
+		r = -errno;
+	if (r >= 0)
+		r = netns_fill(proc_fd, &netns);
+	return netns_leave(home, &netns, r, ret);
 }
 
 int netns_enter_new(void)

@@ -23,14 +23,25 @@ struct netns {
 		-1, -1, -1, -1 \
 	}
 
+#define NETNS_TRACE_MAX 16384
+
 /* Our own namespaces, to come back to. */
 struct netns_home {
 	int net_fd;
 	int ipc_fd;
+	size_t fresh_n; /* what a net namespace says of itself in which nothing has happened */
+	char fresh[NETNS_TRACE_MAX];
 };
 
 /* proc_fd: the host's /proc. One thread only. */
-int netns_make(int proc_fd, const struct netns_home *home, struct netns *ret) _must_check_;
+int netns_make(int proc_fd, struct netns_home *home, struct netns *ret) _must_check_;
+/*
+ * The same out of a net namespace that was somebody's, which is still as it was made: no packet was
+ * ever sent in it, nobody has a socket in it, and all of its counters stand where they began. Else
+ * -ESTALE. Making one and taking it down costs the kernel more than all else of a sandbox.
+ */
+int netns_renew(int proc_fd, const struct netns_home *home, int ns_fd,
+		struct netns *ret) _must_check_;
 void netns_close(struct netns *netns);
 /* Moves this process for good into a new one with loopback up and nothing else in it. */
 int netns_enter_new(void) _must_check_;

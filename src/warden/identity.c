@@ -33,8 +33,6 @@ static int write_file(struct warden *w, unsigned slot, enum identity_file which,
 	size_t n = strlen(text);
 
 	identity_path(path, which, slot);
-	if (flags & O_EXCL)
-		(void)unlinkat(w->shared_fd, path, 0); /* of the slot's last owner */
 	fd = openat(w->shared_fd, path, O_WRONLY | O_CLOEXEC | O_NOFOLLOW | flags, 0444);
 	if (fd < 0)
 		return -errno;
@@ -57,12 +55,18 @@ static void boot_id(char dst[40])
 
 int identity_make(struct warden *w, unsigned slot)
 {
+	int r = write_file(w, slot, IDENTITY_BOOT, O_CREAT, "");
+
+	return r < 0 ? r : write_file(w, slot, IDENTITY_MACHINE, O_CREAT, "");
+}
+
+/* Both ids have one length each: they are written over those of the slot's last owner. */
+int identity_renew(struct warden *w, unsigned slot)
+{
 	char text[40];
-	int r;
 
 	boot_id(text);
-	r = write_file(w, slot, IDENTITY_BOOT, O_CREAT | O_EXCL, text);
-	return r < 0 ? r : write_file(w, slot, IDENTITY_MACHINE, O_CREAT | O_EXCL, "");
+	return write_file(w, slot, IDENTITY_BOOT, 0, text);
 }
 
 int identity_name(struct warden *w, unsigned slot, const char *id, bool is_copy)
@@ -82,5 +86,5 @@ int identity_name(struct warden *w, unsigned slot, const char *id, bool is_copy)
 	rand_bytes(bytes, sizeof(bytes));
 	str_hex(generation, bytes, sizeof(bytes));
 	(void)snprintf(marker, sizeof(marker), "%s\n%s\n", id, generation);
-	return write_file(w, slot, IDENTITY_FORKED, O_CREAT | O_EXCL, marker);
+	return write_file(w, slot, IDENTITY_FORKED, O_CREAT | O_TRUNC, marker);
 }

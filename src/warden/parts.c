@@ -50,6 +50,50 @@ bool parts_wanted(const struct warden *w)
 	return w->parts.filling && !w->stopping;
 }
 
+static int make_groups(struct warden *w, unsigned slot)
+{
+	int r = cgroup_make(&w->cgroups, slot);
+
+	if (r >= 0 && !w->rows[slot].has_cgroups)
+		w->rows[slot].has_cgroups = 1;
+	else if (r >= 0 && w->parts.spare_cgroups)
+		w->parts.spare_cgroups--;
+	return r;
+}
+
+/* What stays the slot's. */
+static int make_own(struct warden *w, unsigned slot)
+{
+	int r = make_groups(w, slot);
+
+	if (r >= 0)
+		r = identity_make(w, slot);
+	if (r >= 0)
+		r = userns_make(w->proc_fd, slot_first_id(w, slot), &w->userns_fd[slot]);
+	if (r >= 0)
+		r = cgroup_door_open(&w->cgroups, slot, &w->doors[slot]);
+	if (r >= 0)
+		cgroup_view_make(&w->cgroups, slot, &w->views[slot]);
+	return r;
+}
+
+static int prepare_slot(struct warden *w, unsigned slot)
+{
+	int r = 0;
+
+	if (w->userns_fd[slot] < 0)
+		r = make_own(w, slot);
+	else if (w->parts.spare_cgroups)
+		w->parts.spare_cgroups--;
+	if (r >= 0)
+		r = cgroup_own(&w->cgroups, slot, slot_first_id(w, slot));
+	if (r >= 0)
+		r = limits_set_groups(w, slot, &w->usual);
+	if (r >= 0)
+		r = identity_renew(w, slot);
+	return r;
+}
+
 static int make_slot(struct warden *w, unsigned *ret)
 {
 	for (unsigned i = 0; i < SLOTS_MAX; i++) {
@@ -58,24 +102,11 @@ static int make_slot(struct warden *w, unsigned *ret)
 		if (w->rows[i].state != SLOT_FREE)
 			continue;
 		slots_used(w, i);
-		r = cgroup_make(&w->cgroups, i);
-		if (r >= 0)
-			r = cgroup_own(&w->cgroups, i, slot_first_id(w, i));
-		if (r >= 0 && !w->rows[i].has_cgroups)
-			w->rows[i].has_cgroups = 1;
-		else if (r >= 0 && w->parts.spare_cgroups)
-			w->parts.spare_cgroups--;
-		if (r >= 0)
-			r = limits_set_groups(w, i, &w->usual);
-		if (r >= 0)
-			r = identity_make(w, i);
-		if (r >= 0)
-			r = userns_make(w->proc_fd, slot_first_id(w, i), &w->userns_fd[i]);
-		if (r >= 0)
-			r = cgroup_door_open(&w->cgroups, i, &w->doors[i]);
-		if (r < 0)
+		r = prepare_slot(w, i);
+		if (r < 0) {
+			parts_forget(w, i); /* all of it is made anew the next time */
 			return r;
-		cgroup_view_make(&w->cgroups, i, &w->views[i]);
+		}
 		w->rows[i].oom_base = cgroup_oom_kills(&w->cgroups, i); /* of earlier users */
 		w->rows[i].state = SLOT_BLANK;
 		*ret = i;
@@ -105,7 +136,10 @@ static int fill_one(struct warden *w)
 		if (slot < 0)
 			return -EALREADY; /* nothing is missing */
 		root_drop(w, (unsigned)slot);
-		return root_build(w, (unsigned)slot, w->usual_template, &step);
+		r = root_build(w, (unsigned)slot, w->usual_template, &step);
+		if (r >= 0)
+			root_warm(&w->roots[slot]);
+		return r;
 	}
 	if (p->blank_count <= p->net_count) {
 		r = make_slot(w, &p->blanks[p->blank_count]);
@@ -206,8 +240,39 @@ int parts_take_slot(struct warden *w, const uint8_t *hash, unsigned *ret)
 	return 0;
 }
 
+void parts_forget(struct warden *w, unsigned slot)
+{
+	struct outlook *outlook = &w->outlooks[slot];
+
+	cgroup_view_close(&w->views[slot]);
+	cgroup_door_close(&w->doors[slot]);
+	if (w->userns_fd[slot] >= 0)
+		(void)close(TAKE_FD(w->userns_fd[slot]));
+	parts_close_later(w, TAKE_FD(outlook->lower_fd));
+	parts_close_later(w, TAKE_FD(outlook->pool_fd));
+}
+
+/* A sandbox that stays. */
+static void let_go(struct warden *w, unsigned slot)
+{
+	parts_forget(w, slot);
+	if (w->netns_fd[slot] >= 0)
+		(void)close(TAKE_FD(w->netns_fd[slot]));
+}
+
+void parts_keep_net(struct warden *w, int ns_fd)
+{
+	struct parts *p = &w->parts;
+
+	if (p->net_count < p->target && !w->stopping &&
+	    netns_renew(w->proc_fd, &w->home, ns_fd, &p->net[p->net_count]) >= 0)
+		p->net_count++;
+	(void)close(ns_fd);
+}
+
 static void drop_cgroups(struct warden *w, unsigned slot)
 {
+	parts_forget(w, slot);
 	if (cgroup_remove(&w->cgroups, slot) < 0) {
 		w->parts.spare_cgroups++; /* still busy in the kernel: the next user takes it over
 					   */
@@ -225,27 +290,19 @@ void parts_keep_cgroups(struct warden *w, unsigned slot)
 		drop_cgroups(w, slot);
 }
 
-void parts_drop(struct warden *w, unsigned slot)
-{
-	root_drop(w, slot);
-	cgroup_view_close(&w->views[slot]);
-	cgroup_door_close(&w->doors[slot]);
-	if (w->userns_fd[slot] >= 0)
-		(void)close(TAKE_FD(w->userns_fd[slot]));
-}
-
 static void drop_blank(struct warden *w)
 {
 	unsigned slot = w->parts.blanks[--w->parts.blank_count];
 
-	parts_drop(w, slot);
+	root_drop(w, slot);
 	w->rows[slot].state = SLOT_FREE;
 	drop_cgroups(w, slot);
 }
 
 bool parts_grown(const struct warden *w)
 {
-	return w->parts.target > TARGET_USUAL || w->parts.spare_cgroups || linked_grown(w);
+	return w->parts.target > TARGET_USUAL || w->parts.spare_cgroups || w->parts.kept ||
+	       linked_grown(w);
 }
 
 void parts_shrink(struct warden *w)
@@ -261,9 +318,13 @@ void parts_shrink(struct warden *w)
 	while (p->blank_count > p->target)
 		drop_blank(w);
 	p->spare_cgroups = 0;
-	for (unsigned i = 0; i < w->slot_top; i++)
+	p->kept = false;
+	for (unsigned i = 0; i < w->slot_top; i++) {
 		if (w->rows[i].state == SLOT_FREE && w->rows[i].has_cgroups)
 			drop_cgroups(w, i);
+		if (w->rows[i].state == SLOT_LIVE)
+			let_go(w, i);
+	}
 	slots_trim(w);
 }
 

@@ -69,28 +69,42 @@ static int mount_as(struct warden *w, uint32_t id, int lower_fd, int volume_fd, 
 	return r;
 }
 
+/* Overlayfs takes copies of its own of both mounts, so they serve all roots of the slot. */
+static int outlook_open(struct warden *w, unsigned slot, const uint8_t hash[WARDEN_HASH_SIZE],
+			int idmap_fd, const char **ret_step)
+{
+	struct outlook *outlook = &w->outlooks[slot];
+	int r = 0;
+
+	*ret_step = "open template";
+	if (outlook->lower_fd >= 0 && memcmp(outlook->template_hash, hash, WARDEN_HASH_SIZE) != 0)
+		parts_close_later(w, TAKE_FD(outlook->lower_fd));
+	if (outlook->lower_fd < 0)
+		r = open_template(w, hash, idmap_fd, &outlook->lower_fd);
+	if (r < 0)
+		return r;
+	memcpy(outlook->template_hash, hash, WARDEN_HASH_SIZE);
+	*ret_step = "open pool";
+	return outlook->pool_fd >= 0 ? 0
+				     : mount_copy(w->pool_fd, "", 0, idmap_fd, &outlook->pool_fd);
+}
+
 static int assemble(struct warden *w, unsigned slot, struct root *root, const char **ret_step)
 {
 	bool mapped = control_on(w, CONTROL_IDMAP) && control_on(w, CONTROL_USERNS);
-	int idmap_fd = mapped ? w->userns_fd[slot] : -1;
-	_cleanup_close_ int lower = -1, volume = -1, directory = -1;
+	_cleanup_close_ int volume = -1;
 	int r;
 
-	*ret_step = "open template";
-	r = open_template(w, root->template_hash, idmap_fd, &lower);
+	r = outlook_open(w, slot, root->template_hash, mapped ? w->userns_fd[slot] : -1, ret_step);
 	if (r < 0)
 		return r;
 	*ret_step = "open volume";
-	directory = storage_volume_open(w, root->volume);
-	if (directory < 0)
-		return directory;
-	r = mount_copy(directory, "", 0, idmap_fd, &volume);
-	if (r < 0)
-		return r;
+	volume = storage_volume_open_in(w->outlooks[slot].pool_fd, root->volume);
+	if (volume < 0)
+		return volume;
 	*ret_step = "mount root";
-	r = mount_as(w, mapped ? slot_first_id(w, slot) : 0, lower, volume, &root->fd);
-	parts_close_later(w, TAKE_FD(lower));
-	parts_close_later(w, TAKE_FD(volume));
+	r = mount_as(w, mapped ? slot_first_id(w, slot) : 0, w->outlooks[slot].lower_fd, volume,
+		     &root->fd);
 	if (r < 0)
 		return r;
 	root->shm_memory_mb = w->usual.memory_mb;
@@ -132,7 +146,6 @@ int root_build(struct warden *w, unsigned slot, const uint8_t hash[WARDEN_HASH_S
 		storage_volume_remove(w, root.volume);
 		return r;
 	}
-	root_warm(&root);
 	w->roots[slot] = root;
 	return 0;
 }

@@ -244,8 +244,8 @@ static const struct {
 	{ "mask proc", mask_proc },
 	{ "cover identity", cover_identity },
 	{ "set host name", name_host },
+	{ "keep descriptors", keep_descriptors }, /* before their number is limited */
 	{ "limit resources", limit_resources },
-	{ "keep descriptors", keep_descriptors },
 	{ "enter user namespace", enter_user },
 	{ "load seccomp filter", filter_calls },
 	{ "drop capabilities", drop_capabilities },
@@ -415,11 +415,13 @@ static int spawn_slot(struct warden *w, const struct warden_request *req, unsign
 
 	if (r < 0)
 		w->rows[slot].state = SLOT_DYING;
-	(void)close(TAKE_FD(w->userns_fd[slot]));
+	if (r < 0 || slot >= KEEPING_SLOTS)
+		parts_forget(w, slot);
+	else if (!w->rows[slot].link)
+		w->netns_fd[slot] = TAKE_FD(b.net.ns_fd);
+	w->parts.kept |= slot < KEEPING_SLOTS;
 	if (b.root_fd >= 0)
 		(void)close(b.root_fd);
-	cgroup_view_close(&w->views[slot]);
-	cgroup_door_close(&w->doors[slot]);
 	netns_close(&b.net);
 	return r;
 }

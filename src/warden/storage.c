@@ -170,14 +170,19 @@ static void volume_name(char dst[VOLUME_NAME_SIZE], uint64_t volume)
 	(void)snprintf(dst, VOLUME_NAME_SIZE, "v%016" PRIx64, volume);
 }
 
-int storage_volume_open(const struct warden *w, uint64_t volume)
+int storage_volume_open_in(int pool_fd, uint64_t volume)
 {
 	char name[VOLUME_NAME_SIZE];
 	int fd;
 
 	volume_name(name, volume);
-	fd = openat(w->pool_fd, name, O_DIRECTORY | O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	fd = openat(pool_fd, name, O_DIRECTORY | O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
 	return fd < 0 ? -errno : fd;
+}
+
+int storage_volume_open(const struct warden *w, uint64_t volume)
+{
+	return storage_volume_open_in(w->pool_fd, volume);
 }
 
 uint64_t storage_volume_number(struct warden *w)

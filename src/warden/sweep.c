@@ -40,10 +40,18 @@ void sweep_hold_net(struct warden *w, unsigned slot)
 {
 	char path[32];
 
-	if (w->bonds[slot] != BOND_CHILD)
-		return; /* a number that may be somebody else's by now */
+	if (w->netns_fd[slot] >= 0 || w->bonds[slot] != BOND_CHILD)
+		return; /* else a number that may be somebody else's by now */
 	(void)snprintf(path, sizeof(path), "%d/ns/net", w->rows[slot].pid);
 	w->netns_fd[slot] = openat(w->proc_fd, path, O_RDONLY | O_CLOEXEC);
+}
+
+static void on_reaped(struct warden *w, unsigned slot, int status)
+{
+	w->bonds[slot] = BOND_REAPED;
+	/* Not by our hand: it may have failed to be born, and for want of what its slot keeps. */
+	if (!WIFSIGNALED(status) || WTERMSIG(status) != SIGKILL)
+		parts_forget(w, slot);
 }
 
 void sweep_reap(struct warden *w)
@@ -56,7 +64,7 @@ void sweep_reap(struct warden *w)
 			continue;
 		for (unsigned i = 0; i < w->slot_top; i++)
 			if (w->bonds[i] == BOND_CHILD && w->rows[i].pid == pid)
-				w->bonds[i] = BOND_REAPED;
+				on_reaped(w, i, status);
 	}
 }
 
@@ -82,7 +90,9 @@ static bool sweep_one(struct warden *w, unsigned slot)
 		(void)!sweep_kill(w, slot);
 		return false;
 	}
-	parts_drop(w, slot); /* of one that was never born */
+	root_drop(w, slot); /* of one that was never born */
+	if (slot >= KEEPING_SLOTS)
+		parts_forget(w, slot);
 	if (row->volume)
 		storage_volume_remove(w, row->volume);
 	cgroup_recycle(&w->cgroups, slot);
@@ -95,9 +105,11 @@ static bool sweep_one(struct warden *w, unsigned slot)
 	row->frozen = row->held = 0;
 	row->disk_offset = 0;
 	row->shares_disk = 0;
-	row->link = 0;
-	if (w->netns_fd[slot] >= 0)
+	if (w->netns_fd[slot] >= 0 && slot < KEEPING_SLOTS && !row->link)
+		parts_keep_net(w, TAKE_FD(w->netns_fd[slot]));
+	else if (w->netns_fd[slot] >= 0)
 		(void)close(TAKE_FD(w->netns_fd[slot]));
+	row->link = 0;
 	w->bonds[slot] = BOND_NONE;
 	row->state = SLOT_FREE;
 	if (row->has_cgroups)

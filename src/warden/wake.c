@@ -64,10 +64,7 @@ static void drop_parts(struct warden *w, unsigned slot)
 {
 	if (w->roots[slot].fd >= 0)
 		(void)close(TAKE_FD(w->roots[slot].fd));
-	if (w->userns_fd[slot] >= 0)
-		(void)close(TAKE_FD(w->userns_fd[slot]));
-	cgroup_view_close(&w->views[slot]);
-	cgroup_door_close(&w->doors[slot]);
+	parts_forget(w, slot);
 }
 
 /* As it had one; its address may be another one. */

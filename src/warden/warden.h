@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * cay-warden: the only privileged process. After start it lives in an empty mount namespace and
- * reaches the host through these descriptors alone. Per sandbox it holds no descriptor at all:
- * every clone copies and every exec closes its table, so the table stays small at any number of
- * sandboxes. A sandbox is a slot: a number that names its id range and its cgroups.
+ * reaches the host through these descriptors alone. Per sandbox it holds no descriptor, but for a
+ * few seconds in the first slots: a fork copies and an exec closes its table, so the table stays
+ * small at any number of sandboxes. A sandbox is a slot: a number that names its id range and its
+ * cgroups.
  */
 #ifndef CAY_WARDEN_WARDEN_H
 #define CAY_WARDEN_WARDEN_H
@@ -83,6 +84,20 @@ struct root {
 	uint8_t template_hash[WARDEN_HASH_SIZE];
 };
 
+/* The template and the pool as a slot's ids see them. */
+struct outlook {
+	int lower_fd; /* detached mount of the template named by the hash; -1: none */
+	int pool_fd;  /* detached mount of the pool; -1: none */
+	uint8_t template_hash[WARDEN_HASH_SIZE];
+};
+
+/*
+ * The first slots keep what is theirs and no sandbox can change from one sandbox to the next: user
+ * namespace, views of and doors to their cgroups, outlook. Slots are used from the lowest on, so
+ * these are the ones that come and go. After a quiet while only blank ones have them.
+ */
+#define KEEPING_SLOTS 128
+
 #define CAST_OFF_MAX 16 /* more are cleared away at once */
 #define LATE_FDS_MAX 16
 
@@ -101,6 +116,7 @@ struct parts {
 	unsigned late_fd_count;
 	int64_t taken_ms; /* when a part was last taken */
 	bool filling;
+	bool kept; /* by slots with a sandbox */
 };
 
 /* A net namespace with its link, nobody's yet. */
@@ -173,11 +189,12 @@ struct warden {
 	struct cgroup_tree cgroups;
 	struct filter filter;
 	struct slot_row *rows;	      /* mapped file, SLOTS_MAX rows */
-	int *userns_fd;		      /* per slot, only for blanks; -1 otherwise */
+	int *userns_fd;		      /* per slot; -1: it has nothing of its own yet */
 	struct cgroup_view *views;    /* likewise */
 	struct cgroup_door *doors;    /* likewise */
+	struct outlook *outlooks;     /* likewise */
 	uint32_t slot_top;	      /* no slot from here on is in use: the end of every search */
-	int *netns_fd;		      /* per slot, only for dying ones: see sweep_hold_net() */
+	int *netns_fd;		      /* per slot: see sweep_hold_net() */
 	uint8_t *bonds;		      /* per slot, enum bond */
 	struct root *roots;	      /* per slot, only for blanks */
 	struct warden_limits *limits; /* per slot, what its cgroups are set to; zeros: unknown */
@@ -237,6 +254,7 @@ int storage_volume_adopt(struct warden *w, uint64_t volume, int dir_fd,
 /* And back. */
 int storage_volume_give(struct warden *w, uint64_t volume, int dir_fd, const char *to) _must_check_;
 int storage_volume_open(const struct warden *w, uint64_t volume) _must_check_;
+int storage_volume_open_in(int pool_fd, uint64_t volume) _must_check_; /* of a slot's outlook */
 int storage_volume_limit(const struct warden *w, uint64_t volume, uint64_t bytes) _must_check_;
 uint64_t storage_volume_usage(const struct warden *w, uint64_t volume);
 void storage_volume_remove(struct warden *w, uint64_t volume);
@@ -288,8 +306,10 @@ int parts_take_net(struct warden *w, struct netns *ret) _must_check_;
 /* Prefers a slot whose root is of this template already. hash NULL: one without a root. */
 int parts_take_slot(struct warden *w, const uint8_t *hash, unsigned *ret) _must_check_;
 unsigned parts_left(const struct warden *w);
-void parts_close_later(struct warden *w, int fd); /* no request waits for it */
-void parts_drop(struct warden *w, unsigned slot); /* those of a slot that came to nothing */
+void parts_close_later(struct warden *w, int fd);   /* no request waits for it */
+void parts_forget(struct warden *w, unsigned slot); /* what it keeps of its own */
+/* A dead sandbox's net namespace, as stock if it can be that again. Takes ns_fd. */
+void parts_keep_net(struct warden *w, int ns_fd);
 
 /* limits.c */
 int limits_open(struct warden *w) _must_check_;
@@ -325,7 +345,8 @@ int spawn_copy(struct warden *w, const struct warden_request *req, unsigned slot
 #define IDENTITY_MARK "/run/cay/forked" /* of a copy: its id, and a word no other start has */
 #define IDENTITY_MARK_SIZE (WARDEN_ID_SIZE + 2 * 16 + 3)
 enum identity_file { IDENTITY_MACHINE, IDENTITY_BOOT, IDENTITY_FORKED };
-int identity_make(struct warden *w, unsigned slot) _must_check_; /* of a blank slot */
+int identity_make(struct warden *w, unsigned slot) _must_check_;  /* its files, empty */
+int identity_renew(struct warden *w, unsigned slot) _must_check_; /* for its next owner */
 int identity_name(struct warden *w, unsigned slot, const char *id,
 		  bool is_copy) _must_check_; /* once its owner is known */
 void identity_path(char dst[IDENTITY_PATH_SIZE], enum identity_file which, unsigned slot);
@@ -343,7 +364,8 @@ int shm_resize(const struct warden *w, unsigned slot, uint32_t memory_mb) _must_
 /* sweep.c */
 /*
  * The kernel takes net namespaces down in batches, in the background, and one at a time costs each
- * next create. A killed sandbox's namespace is therefore held until its slot is swept.
+ * next create. A killed sandbox's namespace is therefore held until its slot is swept; that of a
+ * slot that keeps things, without a link, from its start, as it may be used again.
  */
 void sweep_hold_net(struct warden *w, unsigned slot);
 int sweep_kill(struct warden *w, unsigned slot);

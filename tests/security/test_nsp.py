@@ -137,3 +137,30 @@ def test_NSP_10_churn_leaves_no_namespaces(client, daemon):
         time.sleep(0.2)
     # The pool may have grown by demand; forty sandboxes would be 320 namespaces.
     assert now <= before + 8 * 8, f"{before} namespaces before, {now} after"
+
+
+MARKS = {
+    "nothing": "",
+    "loopback": "socket.socket(socket.AF_INET, socket.SOCK_DGRAM).sendto(b'x', ('127.0.0.1', 9))",
+    "loopback6": "socket.socket(socket.AF_INET6, socket.SOCK_DGRAM).sendto(b'x', ('::1', 9))",
+    "unreachable": "socket.socket().connect_ex(('8.8.8.8', 9))",
+    "listener": "s = socket.socket(); s.bind(('127.0.0.1', 7777)); s.listen(); socket.create_connection(('127.0.0.1', 7777))",
+    "name": "s = socket.socket(socket.AF_UNIX); s.bind('\\0left-behind'); s.listen(); os.fork() or (os.close(1), os.close(2), time.sleep(600))",
+    "ipc": "c = ctypes.CDLL(None); c.shmget(77, 4096, 0o1666); c.mq_open(b'/left', 0o102, 0o666, None)",
+}
+TRACES = "cd /proc/net && cat dev snmp snmp6 netstat tcp tcp6 udp udp6 ip6_flowlabel && grep -c left unix; cat /proc/sysvipc/*"
+
+
+def test_NSP_09_nothing_is_left_for_the_next(client):
+    """NSP-09: slots and net namespaces are used again; what one sandbox did there the next one cannot see."""
+    clean = None
+    for number, (name, mark) in enumerate(list(MARKS.items()) * 3):
+        with client.sandbox(pool={"mode": "bypass"}) as box:
+            seen = box.exec(TRACES, user="root").stdout
+            clean = clean or seen
+            assert seen == clean, (number, name)
+            assert "left" not in box.sh("ls /dev/mqueue 2>/dev/null; true")
+            if mark:
+                box.exec(["python3", "-c", f"import ctypes, os, socket, time\n{mark}"], user="root")
+                if name not in ("name", "ipc"):
+                    assert box.exec(TRACES, user="root").stdout != clean, name

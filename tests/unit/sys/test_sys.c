@@ -8,6 +8,7 @@
 #include <cmocka.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
@@ -140,8 +141,8 @@ static void user_namespace_maps(void **state)
 
 static void net_namespace_dials(void **state)
 {
-	struct netns_home home = { open("/proc/self/ns/net", O_RDONLY),
-				   open("/proc/self/ns/ipc", O_RDONLY) };
+	struct netns_home home = { .net_fd = open("/proc/self/ns/net", O_RDONLY),
+				   .ipc_fd = open("/proc/self/ns/ipc", O_RDONLY) };
 	int proc_fd = open("/proc", O_DIRECTORY | O_RDONLY);
 	struct stat ours, its;
 	struct netns net;
@@ -170,6 +171,99 @@ static void net_namespace_dials(void **state)
 	(void)close(served);
 	(void)close(again);
 	netns_close(&net);
+	(void)close(home.net_fd);
+	(void)close(home.ipc_fd);
+	(void)close(proc_fd);
+}
+
+/* Runs in the net namespace and comes back. */
+static void in_net(const struct netns_home *home, int ns_fd, void (*fn)(void))
+{
+	assert_int_equal(setns(ns_fd, CLONE_NEWNET), 0);
+	fn();
+	assert_int_equal(setns(home->net_fd, CLONE_NEWNET), 0);
+}
+
+static void try_unreachable(void)
+{
+	struct sockaddr_in far = { .sin_family = AF_INET, .sin_port = htons(9) };
+	int fd = socket(AF_INET, SOCK_DGRAM, 0);
+
+	far.sin_addr.s_addr = htonl(0x08080808);
+	assert_int_not_equal(connect(fd, (struct sockaddr *)&far, sizeof(far)), 0);
+	(void)close(fd);
+}
+
+static void send_to_itself(void)
+{
+	struct sockaddr_in self = { .sin_family = AF_INET, .sin_port = htons(9) };
+	int fd = socket(AF_INET, SOCK_DGRAM, 0);
+
+	self.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+	assert_int_equal(sendto(fd, "x", 1, 0, (struct sockaddr *)&self, sizeof(self)), 1);
+	(void)close(fd);
+}
+
+static int held_fd;
+
+static void hold_a_socket(void)
+{
+	held_fd = socket(AF_UNIX, SOCK_STREAM, 0);
+	assert_true(held_fd >= 0);
+}
+
+static void come_and_go(void)
+{
+	for (int i = 0; i < 3; i++) {
+		int fd = socket(i == 2 ? AF_UNIX : AF_INET, i ? SOCK_STREAM : SOCK_DGRAM, 0);
+		assert_true(fd >= 0);
+		(void)close(fd);
+	}
+}
+
+/* A net namespace is used again only when nothing happened in it. */
+static void net_namespace_again(void **state)
+{
+	static struct netns_home home;
+	static void (*const marks[])(void) = { try_unreachable, send_to_itself };
+	int proc_fd = open("/proc", O_DIRECTORY | O_RDONLY), served;
+	struct netns net, again;
+	struct stat before, after;
+
+	(void)state;
+	need_root();
+	home.net_fd = open("/proc/self/ns/net", O_RDONLY);
+	home.ipc_fd = open("/proc/self/ns/ipc", O_RDONLY);
+	for (size_t i = 0; i < ARRAY_LEN(marks); i++) {
+		assert_int_equal(netns_make(proc_fd, &home, &net), 0);
+		in_net(&home, net.ns_fd, marks[i]);
+		(void)close(TAKE_FD(net.listen_fd));
+		(void)close(TAKE_FD(net.client_fd));
+		assert_int_equal(netns_renew(proc_fd, &home, net.ns_fd, &again), -ESTALE);
+		netns_close(&net);
+	}
+	assert_int_equal(netns_make(proc_fd, &home, &net), 0);
+	assert_int_equal(netns_renew(proc_fd, &home, net.ns_fd, &again), -ESTALE); /* its own */
+	(void)close(TAKE_FD(net.listen_fd));
+	(void)close(TAKE_FD(net.client_fd));
+	in_net(&home, net.ns_fd, hold_a_socket);
+	assert_int_equal(netns_renew(proc_fd, &home, net.ns_fd, &again), -ESTALE);
+	(void)close(held_fd);
+	in_net(&home, net.ns_fd, come_and_go);
+	assert_int_equal(netns_renew(proc_fd, &home, net.ns_fd, &again), 0);
+	assert_int_equal(fstat(net.ns_fd, &before), 0);
+	assert_int_equal(fstat(again.ns_fd, &after), 0);
+	assert_int_equal(before.st_ino, after.st_ino);
+	assert_int_equal(fstat(net.ipc_fd, &before), 0);
+	assert_int_equal(fstat(again.ipc_fd, &after), 0);
+	assert_int_not_equal(before.st_ino, after.st_ino); /* that one is always new */
+	served = accept(again.listen_fd, NULL, NULL);
+	assert_true(served >= 0);
+	(void)close(served);
+	netns_close(&net);
+	netns_close(&again);
+	assert_int_equal(netns_renew(proc_fd, &home, home.net_fd, &again),
+			 -ESTALE); /* the host's */
 	(void)close(home.net_fd);
 	(void)close(home.ipc_fd);
 	(void)close(proc_fd);
@@ -309,6 +403,7 @@ int main(void)
 		cmocka_unit_test(one_lock),
 		cmocka_unit_test(user_namespace_maps),
 		cmocka_unit_test(net_namespace_dials),
+		cmocka_unit_test(net_namespace_again),
 		cmocka_unit_test(group_limits),
 		cmocka_unit_test(groups_below),
 	};
