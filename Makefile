@@ -14,9 +14,11 @@ all: $(BUILD)/build.ninja ## Build everything, optimised and hardened, into buil
 $(BUILD)/build.ninja: | deps
 	meson setup $(BUILD) --buildtype=release --prefix=$(PREFIX)
 
+# Little optimisation and only lines for the debugger: half the time to compile. What may be cut by
+# a format is left to the release build, which knows the ranges.
 $(BUILD_ASAN)/build.ninja: | deps
-	meson setup $(BUILD_ASAN) --buildtype=debugoptimized -Db_sanitize=address,undefined -Db_lundef=false \
-		-Dwerror=true
+	meson setup $(BUILD_ASAN) -Doptimization=1 -Ddebug=false -Dc_args='-g1 -Wno-format-truncation' \
+		-Db_sanitize=address,undefined -Db_lundef=false -Dwerror=true
 
 asan: $(BUILD_ASAN)/build.ninja ## Build with AddressSanitizer and UBSan into build-asan/
 	ninja -C $(BUILD_ASAN)
