@@ -12,6 +12,8 @@
 #include "base/time.h"
 #include "engine/driver.h"
 
+#define PREVIEW_DOMAIN "cay.localhost"
+
 struct world world;
 
 /* ---- an engine that outlives the daemon ---- */
@@ -123,6 +125,7 @@ void world_prepare(void)
 		.pool_max = 4,
 		.pids_max = 100,
 		.max_sandboxes = 1000,
+		.preview_suffix = "." PREVIEW_DOMAIN,
 		.max_sandboxes_per_key = 100,
 	};
 }
@@ -143,7 +146,11 @@ static void read_admin_key(void)
 static void handle(void *ctx, struct http_req *req)
 {
 	(void)ctx;
-	if (e2b_takes(world.e2b, req))
+	if (e2b_takes_port(world.e2b, req))
+		e2b_handle(world.e2b, req);
+	else if (preview_takes(world.preview, req))
+		preview_handle(world.preview, req);
+	else if (e2b_takes(world.e2b, req))
 		e2b_handle(world.e2b, req);
 	else
 		rest_handle(world.rest, req);
@@ -152,6 +159,8 @@ static void handle(void *ctx, struct http_req *req)
 void world_start(void)
 {
 	struct rest_config config;
+	struct preview_config preview;
+	struct e2b_config e2b;
 	struct err err;
 
 	if (world.engine)
@@ -163,11 +172,18 @@ void world_start(void)
 				       .beat_ms = world.beat_ms,
 				       .on_shutdown = on_shutdown };
 	assert_int_equal(rest_new(&config, &world.rest), 0);
-	assert_int_equal(e2b_new(&(struct e2b_config){ .service = world.service }, &world.e2b), 0);
+	e2b = (struct e2b_config){ .service = world.service, .preview_domain = PREVIEW_DOMAIN };
+	assert_int_equal(e2b_new(&e2b, &world.e2b), 0);
+	preview = (struct preview_config){ .loop = world.loop,
+					   .service = world.service,
+					   .domain = PREVIEW_DOMAIN,
+					   .suffix = "." PREVIEW_DOMAIN };
+	assert_int_equal(preview_new(&preview, &world.preview), 0);
 	assert_int_equal(
 		http_server_new(world.loop, &http_limits_default, handle, NULL, &world.server), 0);
 	rest_set_server(world.rest, world.server);
 	e2b_set_server(world.e2b, world.server);
+	preview_set_server(world.preview, world.server);
 	read_admin_key();
 	for (int i = 0; i < 1000 && !service_ready(world.service, &err); i++)
 		loop_turn(world.loop, 5);
@@ -178,7 +194,9 @@ void world_stop(void)
 {
 	rest_set_server(world.rest, NULL);
 	e2b_set_server(world.e2b, NULL);
+	preview_set_server(world.preview, NULL);
 	http_server_free(world.server);
+	preview_free(world.preview);
 	service_close(world.service);
 	rest_free(world.rest);
 	e2b_free(world.e2b);
@@ -239,18 +257,39 @@ int world_teardown(void **state)
 
 /* ---- requests ---- */
 
+void request_open(struct request *req)
+{
+	int ends[2];
+
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends),
+			 0);
+	assert_int_equal(http_server_adopt(world.server, ends[1]), 0);
+	*req = (struct request){ .fd = ends[0] };
+}
+
+void request_write(struct request *req, struct str bytes)
+{
+	while (bytes.n) {
+		ssize_t n = write(req->fd, bytes.p, bytes.n);
+
+		if (n < 0 && errno == EAGAIN)
+			loop_turn(world.loop, 1);
+		else if (n < 0)
+			break; /* refused before the end: the answer tells */
+		else
+			bytes = (struct str){ bytes.p + n, bytes.n - (size_t)n };
+	}
+}
+
 void request_send_bytes(struct request *req, const char *key, const char *method, const char *path,
 			const char *headers, struct str body)
 {
 	char auth[128] = "";
 	struct buf text;
-	int ends[2], r;
+	int r;
 
 	if (key)
 		(void)snprintf(auth, sizeof(auth), "Authorization: Bearer %s\r\n", key);
-	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends),
-			 0);
-	assert_int_equal(http_server_adopt(world.server, ends[1]), 0);
 	buf_init(&text, body.n + 65536);
 	r = buf_printf(&text, "%s %s HTTP/1.1\r\n%sConnection: close\r\n%s%s", method, path,
 		       headers && strstr(headers, "Host:") ? "" : "Host: localhost\r\n", auth,
@@ -266,17 +305,8 @@ void request_send_bytes(struct request *req, const char *key, const char *method
 	if (r == 0)
 		r = buf_append(&text, body.p, body.n);
 	assert_int_equal(r, 0);
-	*req = (struct request){ .fd = ends[0] };
-	while (buf_len(&text)) {
-		ssize_t n = write(req->fd, buf_data(&text), buf_len(&text));
-
-		if (n < 0 && errno == EAGAIN)
-			loop_turn(world.loop, 1);
-		else if (n < 0)
-			break; /* refused before the end: the answer tells */
-		else
-			buf_consume(&text, (size_t)n);
-	}
+	request_open(req);
+	request_write(req, buf_str(&text));
 	buf_done(&text);
 }
 

@@ -13,6 +13,7 @@
 #include "base/json.h"
 #include "engine/fake/fake.h"
 #include "face/e2b/e2b.h"
+#include "face/preview/preview.h"
 #include "face/rest/rest.h"
 #include "http/server.h"
 #include "service/service.h"
@@ -24,6 +25,7 @@ struct world {
 	struct service *service;
 	struct rest *rest;
 	struct e2b *e2b;
+	struct preview_face *preview;
 	struct http_server *server;
 	struct service_config config;
 	struct engine *engine; /* survives world_restart() */
@@ -69,6 +71,9 @@ void request_send(struct request *req, const char *key, const char *method, cons
 /* The same with any bytes; p NULL: none. */
 void request_send_bytes(struct request *req, const char *key, const char *method, const char *path,
 			const char *headers, struct str body);
+/* A connection of its own, and bytes on it as they are. */
+void request_open(struct request *req);
+void request_write(struct request *req, struct str bytes);
 void request_wait(struct request *req, struct answer *ret); /* fails the test after 5 s */
 /* Until the text has come, somewhere behind what was looked for before. Fails after 5 s. */
 const char *request_until(struct request *req, const char *text);

@@ -205,6 +205,7 @@ static void on_frame(struct fake_agent *agent, const struct frame *frame)
 	struct agent_exec exec;
 	struct fake_follow *f;
 	uint32_t id, value;
+	uint16_t port;
 
 	switch (frame->type) {
 	case AGENT_EXEC:
@@ -218,6 +219,14 @@ static void on_frame(struct fake_agent *agent, const struct frame *frame)
 	case AGENT_LIST:
 		must(agent_get_tag(frame, &value));
 		fake_list(agent, frame->process_id, value);
+		break;
+	case AGENT_DIAL:
+		must(agent_get_dial(frame, &value, &port));
+		fake_dial(agent, value, port);
+		break;
+	case AGENT_PORTS:
+		must(agent_get_ports(frame, &value));
+		fake_ports_list(agent, value);
 		break;
 	case AGENT_CREDIT:
 		must(agent_get_credit(frame, &id, &value));
@@ -292,7 +301,7 @@ static void on_watch(void *arg, int events, int error)
 void fake_agent_connect(struct fake_agent *agent, int fd)
 {
 	struct agent_hello hello = { .version = AGENT_PROTOCOL_VERSION,
-				     .features = AGENT_HAS_CGROUPS,
+				     .features = AGENT_HAS_CGROUPS | AGENT_HAS_PORTS,
 				     .next_process_id = agent->next_id };
 
 	fake_agent_disconnect(agent);
@@ -327,5 +336,6 @@ void fake_agent_free(struct fake_agent *agent)
 	fake_agent_disconnect(agent);
 	while (agent->processes)
 		fake_process_free(agent->processes);
+	fake_ports_free(agent);
 	free(agent);
 }

@@ -14,4 +14,9 @@ void fake_agent_free(struct fake_agent *agent); /* NULL is fine */
 void fake_agent_connect(struct fake_agent *agent, int fd);
 void fake_agent_disconnect(struct fake_agent *agent);
 
+/* Somebody dialled: fd is the server's end, non-blocking, and belongs to whoever is called. */
+typedef void (*fake_dialed_fn)(void *arg, int fd);
+void fake_port_open(struct fake_agent *agent, uint16_t number, fake_dialed_fn fn, void *arg);
+void fake_port_close(struct fake_agent *agent, uint16_t number);
+
 #endif

@@ -17,7 +17,7 @@
  * A shell with -c (or -lc ...) is taken for its script, cut at spaces; one without is cat.
  * Everything else is refused as not found. A terminal echoes its input. Windows have a shell of
  * their own: window.c. Processes live on when the connection breaks, and are kept after their end
- * like the real ones. Tools are refused.
+ * like the real ones. Ports listen where a test does. Tools are refused.
  */
 #ifndef CAY_ENGINE_FAKE_FAKE_H
 #define CAY_ENGINE_FAKE_FAKE_H
@@ -58,6 +58,11 @@ bool fake_woken(const struct engine *engine, const char *id); /* made with the m
 void fake_forget_snapshots(void);			      /* of all engines: the disk is gone */
 void fake_forget_passing(struct engine *engine); /* another daemon: the one before is dead */
 const struct engine_limits *fake_limits(const struct engine *engine, const char *id);
+
+/* A port of a sandbox that is there: fn gets the server's end of every connection. */
+void fake_listen(struct engine *engine, const char *id, uint16_t port, void (*fn)(void *arg, int fd),
+		 void *arg);
+void fake_unlisten(struct engine *engine, const char *id, uint16_t port);
 
 /* Misfortune. */
 void fake_die(struct engine *engine, const char *id, bool by_oom); /* the sandbox ends */

@@ -5,6 +5,7 @@
 
 #include "base/buf.h"
 #include "base/str.h"
+#include "engine/fake/agent.h"
 #include "net/loop.h"
 #include "wire/agent.h"
 
@@ -16,6 +17,7 @@ struct fake_agent {
 	uint32_t next_id;
 	struct fake_process *processes; /* oldest first */
 	struct fake_follow *follows;
+	struct fake_port *ports;
 	bool crashing;
 	void (*on_crash)(void *arg);
 	void *arg;
@@ -129,5 +131,10 @@ void fake_refuse(struct fake_agent *agent, uint32_t id, enum agent_refusal code,
 		 const char *detail);
 void fake_flush(struct fake_agent *agent);
 char *fake_copy(struct str s);
+
+/* port.c */
+void fake_dial(struct fake_agent *agent, uint32_t tag, uint16_t number);
+void fake_ports_list(struct fake_agent *agent, uint32_t tag);
+void fake_ports_free(struct fake_agent *agent);
 
 #endif

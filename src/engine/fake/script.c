@@ -111,3 +111,20 @@ void fake_cut(struct engine *engine, const char *id)
 		return;
 	fake_agent_disconnect(s->agent);
 }
+
+void fake_listen(struct engine *engine, const char *id, uint16_t port,
+		 void (*fn)(void *arg, int fd), void *arg)
+{
+	struct fake_sandbox *s = fake_find(engine, id);
+
+	if (s && s->agent)
+		fake_port_open(s->agent, port, fn, arg);
+}
+
+void fake_unlisten(struct engine *engine, const char *id, uint16_t port)
+{
+	struct fake_sandbox *s = fake_find(engine, id);
+
+	if (s && s->agent)
+		fake_port_close(s->agent, port);
+}
