@@ -102,9 +102,13 @@ static int show_port(struct cli *cli, const struct args *args, uint64_t expires_
 static int ls_row(void *arg, const struct json *item)
 {
 	struct table *table = arg;
+	long long port = field_int(item, "port", 0);
 
 	table_put(table, field_str(item, "id"), STYLE_CYAN);
-	table_printf(table, STYLE_PLAIN, "%lld", (long long)field_int(item, "port", 0));
+	if (port)
+		table_printf(table, STYLE_PLAIN, "%lld", port);
+	else
+		table_put(table, STR_LIT("all"), STYLE_PLAIN); /* made by a client of E2B */
 	table_put(table, field_str(item, "visibility"), STYLE_PLAIN);
 	table_put(table, field_str(item, "url"), STYLE_PLAIN);
 	table_printf(table, STYLE_PLAIN, "%lld", (long long)field_int(item, "requests", 0));
