@@ -60,8 +60,8 @@ void fake_forget_passing(struct engine *engine); /* another daemon: the one befo
 const struct engine_limits *fake_limits(const struct engine *engine, const char *id);
 
 /* A port of a sandbox that is there: fn gets the server's end of every connection. */
-void fake_listen(struct engine *engine, const char *id, uint16_t port, void (*fn)(void *arg, int fd),
-		 void *arg);
+void fake_listen(struct engine *engine, const char *id, uint16_t port,
+		 void (*fn)(void *arg, int fd), void *arg);
 void fake_unlisten(struct engine *engine, const char *id, uint16_t port);
 
 /* Misfortune. */
