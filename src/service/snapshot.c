@@ -2,9 +2,8 @@
 /*
  * The table of snapshots. A row says "making" before the engine is asked and "deleting" before it
  * is asked to forget, so every start knows what is half done. What hibernated sandboxes and forks
- * need are snapshots, too: of other kinds, invisible, and gone with their last user. A fork's has
- * no row, and the engine forgets it with this daemon: it is passing, or with memory one that no row
- * knows.
+ * need are snapshots, too: of other kinds, invisible, and gone with their last user. A fork's is
+ * passing: it has no row, and the engine forgets it with this daemon.
  */
 #include "service/snapshot.h"
 
@@ -195,9 +194,8 @@ int snapshot_take(struct sandbox *sandbox, const struct snapshot_spec *spec, sna
 {
 	struct service_engine *engine = sandbox->engine;
 	struct snapshot *s = snapshot_new(sandbox, spec, NULL);
-	unsigned flags = spec->memory		       ? ENGINE_SNAPSHOT_MEMORY
-			 : spec->kind == SNAPSHOT_FORK ? ENGINE_SNAPSHOT_PASSING
-						       : 0;
+	unsigned flags = (spec->kind == SNAPSHOT_FORK ? ENGINE_SNAPSHOT_PASSING : 0) |
+			 (spec->memory ? ENGINE_SNAPSHOT_MEMORY : 0);
 	struct call *call = NULL;
 	int r = s ? snapshot_save(s) : -ENOMEM;
 

@@ -22,6 +22,7 @@ struct checkpoint {
 	struct warden *w;
 	unsigned slot;
 	int dir_fd;
+	bool passing; /* it stays as it is written: nobody needs it for long */
 	int (*copy)(void *arg);
 	void *arg;
 	bool copied; /* copy was called and came back well */

@@ -347,7 +347,7 @@ static void finish_snapshot(struct warden *w, struct job *job, const struct job_
 	row->held = 1; /* a resume while it was held left the thawing to us */
 	snapshot_thaw(w, job->order.slot);
 	if (reply->error == 0 && job->order.passing)
-		reply->error = passing_keep(w, &job->order);
+		reply->error = passing_keep(w, &job->order, result->has_memory);
 	else if (reply->error == 0)
 		recount(w, job->order.slot, result);
 	if (reply->error < 0) {

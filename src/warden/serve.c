@@ -76,6 +76,8 @@ static int create_of_passing(struct warden *w, struct call *call, const char **r
 	*ret_step = "find snapshot";
 	if (w->snapshots_fd < 0)
 		return -EOPNOTSUPP;
+	if (call->req.flags & WARDEN_MEMORY) /* that takes a job's time */
+		return -EINVAL;
 	r = spawn_reserve(w, &call->req, ret_step, &slot);
 	if (r < 0)
 		return r;

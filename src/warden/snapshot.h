@@ -51,6 +51,8 @@ int snapshot_write_manifest(struct warden *w, int dir_fd,
 			    const struct manifest *manifest) _must_check_;
 /* The overlay of a copy must not be bound by the mark of an unclean end that its source has. */
 int snapshot_renew_work(struct warden *w, uint64_t volume) _must_check_;
+/* Of an unfinished one, for its parts. */
+int snapshot_make_directory(struct warden *w, const char *name) _must_check_;
 int snapshot_open_below(int dir_fd, const char *name) _must_check_; /* a directory, no link */
 void snapshot_name_unfinished(char dst[SNAPSHOT_NAME_SIZE], uint64_t number);
 /* The files of a slot at one instant, during which it stands still. */
@@ -68,8 +70,10 @@ int snapshot_take_data(struct warden *w, const struct snapshot_order *order,
 int passing_open(struct warden *w) _must_check_;
 int passing_take(struct warden *w, const struct snapshot_order *order,
 		 struct job_result *result) _must_check_; /* in a job's process */
-int passing_keep(struct warden *w,
-		 const struct snapshot_order *order) _must_check_; /* it was taken */
+int passing_keep(struct warden *w, const struct snapshot_order *order,
+		 bool memory) _must_check_; /* it was taken */
+int passing_open_memory(struct warden *w,
+			const char *snapshot_id) _must_check_; /* a directory; -ENODATA: none */
 bool passing_exists(const struct warden *w, const char *snapshot_id);
 bool passing_delete(struct warden *w, const char *snapshot_id); /* false: there is none */
 void passing_drop_all(struct warden *w);			/* their client is gone */

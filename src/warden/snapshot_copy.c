@@ -78,8 +78,12 @@ static int check_memory(int dir_fd, const struct manifest *manifest, const char 
 
 int snapshot_open_memory(struct warden *w, const char *snapshot_id)
 {
-	_cleanup_close_ int fd = snapshot_open_below(w->snapshots_fd, snapshot_id);
+	_cleanup_close_ int fd = -1;
+	int r = passing_open_memory(w, snapshot_id);
 
+	if (r != -ENODATA)
+		return r;
+	fd = snapshot_open_below(w->snapshots_fd, snapshot_id);
 	return fd < 0 ? fd : snapshot_open_below(fd, CHECKPOINT_MEMORY);
 }
 

@@ -94,7 +94,12 @@ static int copy_files(void *arg)
 static int copy_both(struct instant *i, unsigned slot)
 {
 	struct checkpoint c = {
-		.w = i->w, .slot = slot, .dir_fd = i->target->dir_fd, .copy = copy_files, .arg = i
+		.w = i->w,
+		.slot = slot,
+		.dir_fd = i->target->dir_fd,
+		.passing = !i->target->read_only,
+		.copy = copy_files,
+		.arg = i,
 	};
 	int r;
 
@@ -208,6 +213,14 @@ static int publish(struct warden *w, const struct snapshot_order *order, const c
 	return btrfs_commit(w->snapshots_fd);
 }
 
+int snapshot_make_directory(struct warden *w, const char *name)
+{
+	if (mkdirat(w->snapshots_fd, name, 0700) < 0)
+		return -errno;
+	fault_point(w, "snapshot.begun");
+	return snapshot_open_below(w->snapshots_fd, name);
+}
+
 int snapshot_take(struct warden *w, const struct snapshot_order *order, struct job_result *result)
 {
 	struct snapshot_target target = { .name = SNAPSHOT_DATA,
@@ -221,10 +234,7 @@ int snapshot_take(struct warden *w, const struct snapshot_order *order, struct j
 	if (order->passing)
 		return passing_take(w, order, result);
 	snapshot_name_unfinished(name, order->number);
-	if (mkdirat(w->snapshots_fd, name, 0700) < 0)
-		return -errno;
-	fault_point(w, "snapshot.begun");
-	dir_fd = snapshot_open_below(w->snapshots_fd, name);
+	dir_fd = snapshot_make_directory(w, name);
 	if (dir_fd < 0)
 		return dir_fd;
 	target.dir_fd = dir_fd;
