@@ -60,6 +60,7 @@ static void send_snapshot(const struct snapshot *snapshot, const char *type, int
 	json_begin_object(&w, NULL);
 	json_put_text(&w, "snapshot_id", snapshot->id);
 	json_put_int(&w, "size_bytes", (int64_t)snapshot->size_bytes);
+	json_put_bool(&w, "memory_preserved", snapshot->memory);
 	if (remaining_ms >= 0) {
 		json_put_int(&w, "remaining_ms", remaining_ms);
 		json_put_time(&w, "expires_at", snapshot->expires_ms);

@@ -17,7 +17,7 @@ CHILDREN = 100 if LONG else 8
 
 # One line of answer for each of input: what it counted, its own random number, the system's, and who it thinks it is.
 WARM = """
-import os, random, signal, sys
+import os, random, signal, socket, sys
 random.seed(7)
 kept = bytearray(b"x" * (4 << 20))
 n = 0
@@ -26,11 +26,21 @@ def reseed(*_):
     open("/tmp/reseeded", "w").write(open("/run/cay/forked").read())
 signal.signal(signal.SIGUSR1, reseed)
 open("/tmp/pid", "w").write(str(os.getpid()))
+server = socket.create_server(("127.0.0.1", 9000))
+client = socket.create_connection(("127.0.0.1", 9000))
+accepted = server.accept()[0]
+def tcp():
+    try:
+        client.sendall(b"ping")
+        return accepted.recv(4).decode()
+    except OSError:
+        return "closed"
 for line in sys.stdin:
     n += 1
     print(n, len(kept), random.getrandbits(64), random.SystemRandom().getrandbits(64), os.uname().nodename,
           open("/etc/machine-id").read().strip(), open("/proc/sys/kernel/random/boot_id").read().strip(),
-          open("/run/cay/forked").read().split() or None, open("/workspace/state").read().strip(), flush=True, sep="|")
+          open("/run/cay/forked").read().split() or None, open("/workspace/state").read().strip(), tcp(),
+          flush=True, sep="|")
 """
 HOOK = """#!/bin/sh
 kill -USR1 "$(cat /tmp/pid)"
@@ -42,7 +52,7 @@ class Line:
     def __init__(self, text):
         parts = text.split("|")
         self.n, self.own, self.system = int(parts[0]), parts[2], parts[3]
-        self.host, self.machine, self.boot, self.forked, self.state = parts[4:]
+        self.host, self.machine, self.boot, self.forked, self.state, self.tcp = parts[4:]
 
 
 @pytest.fixture(scope="module")
@@ -110,6 +120,7 @@ def test_the_source_goes_on(warm):
     assert warm.api.call("GET", f"/v1/snapshots/{row['id']}") == row
     line = warm.ask()
     assert line.n == 2 and line.forked == "None", "the same process, and no copy"
+    assert line.tcp == "ping", "its connections are as they were"
     assert warm.process.get()["state"] == "running"
     assert warm.post("snapshots")["kind"] == "filesystem", "not unless it is asked for"
 
@@ -118,18 +129,23 @@ def test_whoever_waits_gets_his_answer(warm):
     """Commands and streams that are under way while it is written."""
     answers = {}
 
-    def wait():
-        answers["exec"] = client.exec(warm.id, "echo before; cat /workspace/pipe; echo after >&2; exit 3")
-    warm.sandbox.exec("mkfifo /workspace/pipe").ok()
-    client = Client(warm.api.url, warm.api.key)
-    thread = threading.Thread(target=wait)
-    thread.start()
-    wait_for(lambda: warm.sandbox.exec("pgrep -fc '^cat /workspace/pipe' || :").stdout.strip() != "0", timeout=10)
+    def wait(what, call):
+        with contextlib.closing(Client(warm.api.url, warm.api.key)) as client:
+            answers[what] = call(client)
+    warm.sandbox.exec("mkfifo pipe pipe2").ok()
+    threads = [threading.Thread(target=wait, args=(what, call)) for what, call in (
+        ("exec", lambda client: client.exec(warm.id, "echo before; cat pipe; echo after >&2; exit 3")),
+        ("window", lambda client: client.call("POST", f"/v1/sandboxes/{warm.id}/windows/main/run",
+                                              {"command": "echo before; cat pipe2", "wait_ms": 60000})))]
+    for thread in threads:
+        thread.start()
+    wait_for(lambda: warm.sandbox.exec("pgrep -xc cat || :").stdout.strip() == "2", timeout=10)
     for _ in range(2):
         assert warm.post("snapshots", memory=True)["memory_preserved"] is True
-    warm.sandbox.exec("echo through > /workspace/pipe").ok()
-    thread.join(30)
-    client.close()
+    warm.sandbox.exec("echo through > pipe; echo through > pipe2").ok()
+    for thread in threads:
+        thread.join(60)
+    assert answers["window"]["output"] == "before\nthrough\n" and answers["window"]["exit_code"] == 0, answers["window"]
     result = answers["exec"]
     assert (result.stdout, result.stderr, result.exit_code) == ("before\nthrough\n", "after\n", 3)
 
@@ -238,6 +254,26 @@ def test_nothing_is_shared(warm):
     for row in first["data"]:
         assert warm.api.call("GET", f"/v1/sandboxes/{row['id']}/previews")["data"] == []
         assert warm.ask(warm.inside(row)).n == 2
+
+
+def test_clients_of_e2b(warm):
+    """There a snapshot and a fork are memory and files."""
+    made = warm.api.call("POST", f"/sandboxes/{warm.id}/snapshots", {"name": "warm"})
+    rows = [warm.api.call("POST", "/sandboxes", {"templateID": made["snapshotID"]})]
+    rows += [item["sandbox"] for item in warm.api.call("POST", f"/sandboxes/{warm.id}/fork", {"count": 2})]
+    for row in rows:
+        line = warm.ask(warm.inside({"id": row["sandboxID"]}))
+        assert (line.n, line.host, line.tcp) == (2, row["sandboxID"], "closed")
+
+
+def test_a_network_of_its_own(daemon, tidy):
+    if "network" not in tidy.capabilities("native"):
+        pytest.skip("no networks on this host")
+    with contextlib.closing(Warm(tidy, network={"mode": "restricted", "allow": ["a.example"]})) as warm:
+        rows = fork(warm, 2)
+        places = [tidy.exec(row["id"], "hostname -I").stdout.strip() for row in (tidy.get(warm.id), *rows)]
+        assert all(places) and len(set(places)) == 3, places
+        assert all(row["network"]["allow"] == ["a.example"] for row in rows)
 
 
 def test_copies_of_copies(warm):
