@@ -140,6 +140,7 @@ int doctor_run(struct cli *cli, const struct args *args, struct err *err)
 	doctor->state = cli->state;
 	doctor_kernel(doctor);
 	doctor_limits(doctor);
+	doctor_network(doctor);
 	doctor_programs(doctor);
 	doctor_sysctls(doctor);
 	for (size_t i = 0; i < doctor->count; i++)

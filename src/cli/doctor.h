@@ -32,6 +32,7 @@ void doctor_next(struct check *check, const char *fmt, ...) _printf_(2, 3);
 void doctor_kernel(struct doctor *doctor);
 void doctor_limits(struct doctor *doctor);
 void doctor_sysctls(struct doctor *doctor);
+void doctor_network(struct doctor *doctor);
 void doctor_programs(struct doctor *doctor);
 
 /* Reads a small file whole, trimmed of white space. 0 or -errno. */

@@ -36,7 +36,9 @@ enum engine_capability {
 /* What a sandbox has besides loopback. */
 enum engine_link {
 	ENGINE_LINK_NONE,
-	ENGINE_LINK_PROXY, /* a link to the daemon's proxy and resolver */
+	ENGINE_LINK_PROXY,  /* a link to the daemon's proxy and resolver */
+	ENGINE_LINK_ROUTED, /* the same, and what is neither TCP nor DNS is forwarded to the outside
+			     */
 };
 
 struct engine_limits {

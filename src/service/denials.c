@@ -93,7 +93,9 @@ void egress_explain(const struct sandbox *sandbox, const struct egress_ask *ask,
 			       host);
 		break;
 	case EGRESS_PROTOCOL:
-		(void)snprintf(ret, size, "Only TCP and DNS leave a sandbox.");
+		(void)snprintf(ret, size,
+			       "Only TCP and DNS leave a sandbox, unless network.mode is full and "
+			       "network.deny empty.");
 		break;
 	case EGRESS_ALLOWED:
 	case EGRESS_LEARNED:

@@ -7,9 +7,11 @@
 #include <errno.h>
 #include <stdio.h>
 
+#include "base/ipv4.h"
 #include "base/log.h"
 #include "base/time.h"
 #include "service/egress_private.h"
+#include "service/secret.h"
 
 #define PINS_MAX 1024 /* of one sandbox; the one that ends first makes room */
 #define PIN_MIN_SEC 60
@@ -225,11 +227,11 @@ static bool judge_place(const struct sandbox *sandbox, const struct egress_ask *
 			struct egress_verdict *ret)
 {
 	const struct egress_policy *policy = sandbox->attrs.network;
-	enum egress_class class = egress_address_class(ask->address);
+	enum ipv4_class class = ipv4_class(ask->address);
 
-	if (class == EGRESS_NEVER || is_ours(sandbox, ask->address))
+	if (class == IPV4_NEVER || is_ours(sandbox, ask->address))
 		return decide(ret, EGRESS_HOST, NULL);
-	if (class == EGRESS_PUBLIC && !ask->is_local)
+	if (class == IPV4_PUBLIC && !ask->is_local)
 		return false;
 	/* Only an address that means it opens one; a host's public address is named in full. */
 	for (uint32_t i = 0; i < policy->allow_count; i++) {
@@ -311,6 +313,17 @@ void egress_judge(const struct sandbox *sandbox, const struct egress_ask *ask,
 		judge_allow(sandbox, ask, ret);
 }
 
+bool egress_is_brokered(const struct sandbox *sandbox, uint32_t address, uint16_t port)
+{
+	const struct egress *egress = sandbox->egress;
+
+	for (uint32_t i = 0; egress && sandbox->attrs.grants && i < egress->pin_count; i++)
+		if (egress->pins[i].address == address &&
+		    broker_has(sandbox, str_of(egress->pins[i].name), port))
+			return true;
+	return false;
+}
+
 bool egress_needs_name(const struct sandbox *sandbox, const struct egress_ask *ask)
 {
 	const struct egress_policy *policy = sandbox->attrs.network;
@@ -335,7 +348,7 @@ bool egress_answer_passes(const struct sandbox *sandbox, uint32_t address)
 void egress_rejected(struct service *service, uint32_t from, uint32_t to, uint16_t port,
 		     uint8_t protocol)
 {
-	static const struct egress_verdict verdict = { .why = EGRESS_PROTOCOL };
+	struct egress_verdict verdict = { .why = EGRESS_PROTOCOL };
 	struct sandbox *sandbox = egress_find(service, from);
 	struct egress_ask ask = { .protocol = protocol == IPPROTO_UDP	 ? EGRESS_UDP
 					      : protocol == IPPROTO_ICMP ? EGRESS_ICMP
@@ -343,8 +356,12 @@ void egress_rejected(struct service *service, uint32_t from, uint32_t to, uint16
 				  .address = to,
 				  .port = port };
 
-	if (sandbox && to >> 28 != 0xe)
-		egress_note(sandbox, &ask, &verdict);
+	if (!sandbox || to >> 28 == 0xe)
+		return;
+	/* Of a routed one only what lies near is refused, and of public addresses only our own. */
+	if (egress_link(sandbox) == ENGINE_LINK_ROUTED && !judge_place(sandbox, &ask, &verdict))
+		verdict.why = ipv4_class(to) == IPV4_PUBLIC ? EGRESS_HOST : EGRESS_PRIVATE;
+	egress_note(sandbox, &ask, &verdict);
 }
 
 /* ---- changes ---- */

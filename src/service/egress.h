@@ -65,8 +65,6 @@ bool egress_rule_has_name(const struct egress_rule *rule, struct str name, uint1
 bool egress_rule_has_address(const struct egress_rule *rule, uint32_t address, uint16_t port);
 /* Only private and other special addresses: such a rule means them. */
 bool egress_rule_is_special(const struct egress_rule *rule);
-enum egress_class { EGRESS_PUBLIC, EGRESS_SPECIAL, EGRESS_NEVER };
-enum egress_class egress_address_class(uint32_t address);
 
 /* ---- policies, src/service/egress_policy.c ---- */
 
@@ -144,6 +142,8 @@ void egress_judge(const struct sandbox *sandbox, const struct egress_ask *ask,
 		  struct egress_verdict *ret);
 /* Whether another name on the same connection could be judged otherwise. */
 bool egress_needs_name(const struct sandbox *sandbox, const struct egress_ask *ask);
+/* Whether this address was given out for a name that a brokered secret of the sandbox is for. */
+bool egress_is_brokered(const struct sandbox *sandbox, uint32_t address, uint16_t port);
 /* Whether an address may be given out as an answer. */
 bool egress_answer_passes(const struct sandbox *sandbox, uint32_t address);
 /* The name was resolved to this address for this sandbox. */

@@ -171,7 +171,11 @@ int egress_policy_load(const char *text, struct egress_policy **ret)
 
 enum engine_link egress_policy_link(const struct egress_policy *policy)
 {
-	return !policy || policy->mode == NETWORK_NONE ? ENGINE_LINK_NONE : ENGINE_LINK_PROXY;
+	if (!policy || policy->mode == NETWORK_NONE)
+		return ENGINE_LINK_NONE;
+	/* Only the proxy knows names: what is denied must not leave in other ways. */
+	return policy->mode == NETWORK_FULL && !policy->deny_count ? ENGINE_LINK_ROUTED
+								   : ENGINE_LINK_PROXY;
 }
 
 enum engine_link egress_link(const struct sandbox *sandbox)

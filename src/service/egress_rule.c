@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdio.h>
 
+#include "base/ipv4.h"
 #include "base/str.h"
 #include "service/egress.h"
 
@@ -175,44 +176,6 @@ int egress_address_parse(struct str text, uint8_t ret[16])
 		return -EINVAL;
 	unwrap(ret);
 	return 0;
-}
-
-struct range {
-	uint32_t first;
-	uint8_t bits;
-};
-
-static bool in_range(uint32_t address, const struct range *range)
-{
-	return ((address ^ range->first) >> (32 - range->bits)) == 0;
-}
-
-#define V4(a, b, c, d) ((uint32_t)(a) << 24 | (b) << 16 | (c) << 8 | (d))
-
-/* This host itself, groups of hosts, and the services that give out a machine's credentials. */
-static const struct range never[] = {
-	{ V4(0, 0, 0, 0), 8 },		{ V4(127, 0, 0, 0), 8 },
-	{ V4(169, 254, 169, 254), 32 }, { V4(169, 254, 170, 2), 32 },
-	{ V4(100, 100, 100, 200), 32 }, { V4(168, 63, 129, 16), 32 },
-	{ V4(192, 0, 0, 192), 32 },	{ V4(224, 0, 0, 0), 4 },
-	{ V4(255, 255, 255, 255), 32 },
-};
-static const struct range special[] = {
-	{ V4(10, 0, 0, 0), 8 },	     { V4(100, 64, 0, 0), 10 },	 { V4(169, 254, 0, 0), 16 },
-	{ V4(172, 16, 0, 0), 12 },   { V4(192, 0, 0, 0), 24 },	 { V4(192, 0, 2, 0), 24 },
-	{ V4(192, 88, 99, 0), 24 },  { V4(192, 168, 0, 0), 16 }, { V4(198, 18, 0, 0), 15 },
-	{ V4(198, 51, 100, 0), 24 }, { V4(203, 0, 113, 0), 24 }, { V4(240, 0, 0, 0), 4 },
-};
-
-enum egress_class egress_address_class(uint32_t address)
-{
-	for (size_t i = 0; i < ARRAY_LEN(never); i++)
-		if (in_range(address, &never[i]))
-			return EGRESS_NEVER;
-	for (size_t i = 0; i < ARRAY_LEN(special); i++)
-		if (in_range(address, &special[i]))
-			return EGRESS_SPECIAL;
-	return EGRESS_PUBLIC;
 }
 
 /* ---- entries ---- */
@@ -401,8 +364,9 @@ bool egress_rule_is_special(const struct egress_rule *rule)
 		return false;
 	memcpy(&first, rule->address + 12, sizeof(first));
 	first = ntohl(first);
-	for (size_t i = 0; i < ARRAY_LEN(special); i++)
-		if (in_range(first, &special[i]) && rule->bits >= 96u + special[i].bits)
+	for (size_t i = 0; i < ipv4_range_count; i++)
+		if (ipv4_ranges[i].class == IPV4_SPECIAL && ipv4_in_range(first, &ipv4_ranges[i]) &&
+		    rule->bits >= 96u + ipv4_ranges[i].bits)
 			return true;
 	return false;
 }

@@ -8,7 +8,7 @@
 
 #include "base/macro.h"
 
-#define NETLINK_BUFFER_SIZE 16384
+#define NETLINK_BUFFER_SIZE 32768
 
 struct netlink_buffer {
 	size_t n;

@@ -6,6 +6,8 @@
  *
  *   any other group   closed: everything is rejected
  *   NFT_GROUP_OPEN    TCP goes to the proxy, DNS to the resolver, the rest is logged and rejected
+ *   NFT_GROUP_ROUTED  the same, but the rest is forwarded and masqueraded when it is for somebody
+ *                     outside; what is for this host, its neighbours or private nets is rejected
  */
 #ifndef CAY_SYS_NFT_H
 #define CAY_SYS_NFT_H
@@ -14,13 +16,17 @@
 
 #define NFT_GROUP_CLOSED 0x43415900u /* "CAY" and a number: nobody else's by accident */
 #define NFT_GROUP_OPEN 0x43415901u
+#define NFT_GROUP_ROUTED 0x43415902u
+#define NFT_UPLINKS_MAX 4
 
 struct nft_spec {
 	const char *table;
 	const char *prefix; /* of the links' names */
 	uint16_t proxy_port;
 	uint16_t dns_port;
-	uint16_t log_group; /* of NFLOG */
+	uint16_t log_group;		      /* of NFLOG */
+	const char *uplinks[NFT_UPLINKS_MAX]; /* links that forward for our sake alone */
+	size_t uplink_count;
 };
 
 int nft_open(int *ret_fd) _must_check_;

@@ -131,14 +131,22 @@ int rtnl_link_raise(int fd, const struct rtnl_end *end)
 	return netlink_talk(fd, &b);
 }
 
-int rtnl_link_group(int fd, unsigned ifindex, uint32_t group)
+int rtnl_link_group(int fd, unsigned ifindex, uint32_t group, bool forward)
 {
 	const struct ifinfomsg head = { .ifi_family = AF_UNSPEC, .ifi_index = (int)ifindex };
 	struct netlink_buffer b;
+	size_t spec, family, conf;
 
 	netlink_init(&b);
 	netlink_begin(&b, RTM_NEWLINK, ASK, &head, sizeof(head));
 	netlink_u32(&b, IFLA_GROUP, group);
+	spec = netlink_nest(&b, IFLA_AF_SPEC);
+	family = netlink_nest(&b, AF_INET);
+	conf = netlink_nest(&b, IFLA_INET_CONF);
+	netlink_u32(&b, IPV4_DEVCONF_FORWARDING, forward);
+	netlink_unnest(&b, conf);
+	netlink_unnest(&b, family);
+	netlink_unnest(&b, spec);
 	netlink_end(&b);
 	return netlink_talk(fd, &b);
 }
@@ -290,4 +298,61 @@ int rtnl_range_used(int fd, uint32_t address, unsigned bits, bool *ret)
 	r = netlink_dump(fd, &b, on_route, &range);
 	*ret = range.used;
 	return r;
+}
+
+struct defaults {
+	unsigned *links;
+	size_t count, max;
+};
+
+static void add_default(struct defaults *defaults, unsigned ifindex)
+{
+	for (size_t i = 0; i < defaults->count; i++)
+		if (defaults->links[i] == ifindex)
+			return;
+	if (ifindex && defaults->count < defaults->max)
+		defaults->links[defaults->count++] = ifindex;
+}
+
+static void on_default(void *arg, uint16_t type, const void *data, size_t size)
+{
+	const struct rtmsg *route = data;
+	const uint8_t *at;
+	struct rtattr *attr;
+	uint16_t kind;
+	size_t left;
+	unsigned ifindex;
+
+	if (type != RTM_NEWROUTE || size < NLMSG_ALIGN(sizeof(*route)) || route->rtm_dst_len ||
+	    route->rtm_type != RTN_UNICAST)
+		return;
+	at = (const uint8_t *)data + NLMSG_ALIGN(sizeof(*route));
+	left = size - NLMSG_ALIGN(sizeof(*route));
+	while (next_attr(&at, &left, &kind, &attr)) {
+		if (kind == RTA_OIF && RTA_PAYLOAD(attr) == sizeof(ifindex)) {
+			memcpy(&ifindex, RTA_DATA(attr), sizeof(ifindex));
+			add_default(arg, ifindex);
+		} else if (kind == RTA_MULTIPATH) {
+			struct rtnexthop *hop = RTA_DATA(attr);
+			int rest = (int)RTA_PAYLOAD(attr);
+
+			for (; RTNH_OK(hop, rest);
+			     rest -= RTNH_ALIGN(hop->rtnh_len), hop = RTNH_NEXT(hop))
+				add_default(arg, (unsigned)hop->rtnh_ifindex);
+		}
+	}
+}
+
+int rtnl_default_links(int fd, unsigned *ret, size_t max)
+{
+	const struct rtmsg all = { .rtm_family = AF_INET };
+	struct defaults defaults = { ret, 0, max };
+	struct netlink_buffer b;
+	int r;
+
+	netlink_init(&b);
+	netlink_begin(&b, RTM_GETROUTE, NLM_F_DUMP, &all, sizeof(all));
+	netlink_end(&b);
+	r = netlink_dump(fd, &b, on_default, &defaults);
+	return r < 0 ? r : (int)defaults.count;
 }

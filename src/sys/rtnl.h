@@ -24,7 +24,8 @@ int rtnl_veth_make(int fd, const struct rtnl_end *here, const struct rtnl_end *t
 		   int there_ns_fd, uint32_t there_group) _must_check_;
 /* Gives it its address and raises it. It routes nothing that comes in, and has no IPv6 address. */
 int rtnl_link_raise(int fd, const struct rtnl_end *end) _must_check_;
-int rtnl_link_group(int fd, unsigned ifindex, uint32_t group) _must_check_;
+/* Also whether what comes in through it may be routed on. */
+int rtnl_link_group(int fd, unsigned ifindex, uint32_t group, bool forward) _must_check_;
 int rtnl_link_delete(int fd, unsigned ifindex) _must_check_;
 /* Links whose name begins so. */
 struct rtnl_link {
@@ -35,6 +36,8 @@ struct rtnl_link {
 int rtnl_link_each(int fd, const char *prefix,
 		   void (*each)(void *arg, const struct rtnl_link *link), void *arg) _must_check_;
 int rtnl_link_stat(int fd, const char *name, struct rtnl_link *ret) _must_check_;
+/* The links that default routes lead to, each once: how many, at most max. */
+int rtnl_default_links(int fd, unsigned *ret, size_t max) _must_check_;
 /* Whether a route leads to, or an address lies in, this range, other than by the default route. */
 int rtnl_range_used(int fd, uint32_t address, unsigned bits, bool *ret) _must_check_;
 

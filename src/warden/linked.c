@@ -54,7 +54,7 @@ int linked_take(struct warden *w, unsigned slot, uint32_t network, struct netns 
 	stock->count--;
 	w->rows[slot].link = stock->ready[stock->count].link;
 	*ret = stock->ready[stock->count].net;
-	return 0;
+	return network == WARDEN_LINK_PROXY ? 0 : links_set(w, slot, ret->ns_fd, network);
 }
 
 bool linked_wanted(const struct warden *w)

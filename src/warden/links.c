@@ -2,9 +2,9 @@
 /*
  * The network of sandboxes that have one: a pair of links, one end (eth0) in the sandbox's net
  * namespace, the other on the host under a name of this instance, each with a point-to-point
- * address. Nothing is routed: the rules (sys/nft.h) send TCP and DNS to the daemon, which decides,
- * and reject the rest. They are installed before the first link, and stay while one exists: also
- * when the daemon or we are dead, nothing is open then.
+ * address. The rules (sys/nft.h) send TCP and DNS to the daemon, which decides, and reject the
+ * rest; only of routed ones it is forwarded (forward.c). They are installed before the first link,
+ * and stay while one exists: also when the daemon or we are dead, nothing is open then.
  *
  * A link ends with its namespace; the kernel takes it down in the background. Numbers go round, so
  * that one is used again long after.
@@ -19,6 +19,7 @@
 
 #include "base/log.h"
 #include "base/str.h"
+#include "sys/file.h"
 #include "sys/nft.h"
 #include "sys/rtnl.h"
 #include "warden/links.h"
@@ -31,6 +32,7 @@
 #define NUMBER_END 65534
 #define NUMBER_TRIES 256 /* more than were ever in stock: a killed warden's go by and by */
 #define LOG_GROUP 0x4300
+#define PING_GROUPS "sys/net/ipv4/ping_group_range"
 #define GONE_TRIES 300
 #define GONE_STEP_US 10000
 
@@ -70,13 +72,17 @@ static int parse_range(struct warden *w, const char *range)
 	return 0;
 }
 
-static int install(struct warden *w)
+int links_install(struct warden *w)
 {
-	const struct nft_spec spec = { .table = w->links.table,
-				       .prefix = w->links.prefix,
-				       .proxy_port = WARDEN_PROXY_PORT,
-				       .dns_port = WARDEN_DNS_PORT,
-				       .log_group = (uint16_t)(LOG_GROUP + w->instance) };
+	struct nft_spec spec = { .table = w->links.table,
+				 .prefix = w->links.prefix,
+				 .proxy_port = WARDEN_PROXY_PORT,
+				 .dns_port = WARDEN_DNS_PORT,
+				 .log_group = (uint16_t)(LOG_GROUP + w->instance),
+				 .uplink_count = w->links.uplink_count };
+
+	for (size_t i = 0; i < spec.uplink_count; i++)
+		spec.uplinks[i] = w->links.uplinks[i];
 
 	return control_on(w, CONTROL_EGRESS) ? nft_install(w->links.nft_fd, &spec) : 0;
 }
@@ -144,7 +150,7 @@ static int try_all(struct warden *w)
 	int r = own < 0 ? -errno : open_sockets(w);
 
 	if (r >= 0)
-		r = install(w);
+		r = links_install(w);
 	if (r >= 0)
 		r = rtnl_veth_make(w->links.rtnl_fd, &here, &there, own, NFT_GROUP_CLOSED);
 	close_sockets(w);
@@ -225,10 +231,14 @@ static int open_links(struct warden *w, const char *range)
 			  range);
 		return -EADDRINUSE;
 	}
-	if (r >= 0 && !ours)
-		r = nft_remove(w->links.nft_fd, w->links.table); /* of one that was killed */
+	if (r >= 0 && !ours) { /* what is left of one that was killed */
+		forward_open(w);
+		forward_close(w);
+		r = nft_remove(w->links.nft_fd, w->links.table);
+	}
 	if (r >= 0 && ours) {
-		r = install(w);
+		forward_open(w);
+		r = links_install(w);
 		w->links.installed = r >= 0;
 		if (r >= 0)
 			listen_to_rules(w);
@@ -290,6 +300,9 @@ static int make_inside(struct warden *w, const struct rtnl_end *outside)
 	_cleanup_close_ int fd = -1;
 	int r = rtnl_open(&fd);
 
+	/* Everybody inside may ping; whether it leaves is another matter. */
+	if (r >= 0 && file_write(w->proc_fd, PING_GROUPS, "0 4294967294") < 0)
+		log_debug("sandboxes cannot ping");
 	return r < 0 ? r : rtnl_veth_make(fd, &inside, outside, w->home.net_fd, NFT_GROUP_OPEN);
 }
 
@@ -319,10 +332,14 @@ static int make_link(struct warden *w, int ns_fd, uint32_t *ret)
 }
 
 /* 'none' after another mode: the link stays, closed. Deleting one takes the kernel 30 ms. */
-static int change_group(struct warden *w, unsigned slot, uint32_t network)
+static int change_group(struct warden *w, uint32_t number, uint32_t network)
 {
-	return rtnl_link_group(w->links.rtnl_fd, link_index(w, w->rows[slot].link),
-			       network ? NFT_GROUP_OPEN : NFT_GROUP_CLOSED);
+	static const uint32_t groups[] = { NFT_GROUP_CLOSED, NFT_GROUP_OPEN, NFT_GROUP_ROUTED };
+	bool routed = network == WARDEN_LINK_ROUTED;
+
+	if (routed)
+		forward_need(w);
+	return rtnl_link_group(w->links.rtnl_fd, link_index(w, number), groups[network], routed);
 }
 
 /* Before the first link. */
@@ -334,7 +351,7 @@ static int prepare(struct warden *w)
 		return -EOPNOTSUPP;
 	if (w->links.installed)
 		return 0;
-	r = install(w);
+	r = links_install(w);
 	if (r < 0)
 		return r;
 	w->links.installed = true;
@@ -358,8 +375,12 @@ int links_set(struct warden *w, unsigned slot, int ns_fd, uint32_t network)
 	r = prepare(w);
 	if (r < 0)
 		return r;
-	return w->rows[slot].link ? change_group(w, slot, network)
-				  : make_link(w, ns_fd, &w->rows[slot].link);
+	if (!w->rows[slot].link) {
+		r = make_link(w, ns_fd, &w->rows[slot].link);
+		if (r < 0 || network == WARDEN_LINK_PROXY)
+			return r; /* as every new one */
+	}
+	return change_group(w, w->rows[slot].link, network);
 }
 
 void links_stat(const struct warden *w, unsigned slot, uint64_t *ret_sent, uint64_t *ret_received)
@@ -382,6 +403,7 @@ void links_close(struct warden *w)
 	if (!w->links.installed)
 		return;
 	await_gone(w);
+	forward_close(w);
 	if (nft_remove(w->links.nft_fd, w->links.table) < 0)
 		log_warn("the rules of table %s stay", w->links.table);
 }

@@ -16,6 +16,16 @@ uint32_t links_address(const struct warden *w, unsigned slot); /* 0: none */
 uint32_t links_gateway(const struct warden *w);		       /* 0: no networks here */
 void links_stat(const struct warden *w, unsigned slot, uint64_t *ret_sent, uint64_t *ret_received);
 
+int links_install(struct warden *w) _must_check_; /* the rules, anew */
+
+/*
+ * forward.c: what routed links need of the host. Links that lead outside are made to forward where
+ * they do not already, and the rules see to it that they do for us alone.
+ */
+void forward_open(struct warden *w);  /* takes up what a warden before us changed */
+void forward_need(struct warden *w);  /* before a link is routed */
+void forward_close(struct warden *w); /* puts back what nobody needs any more */
+
 /*
  * linked.c: net namespaces that have their link already. None until the first sandbox with a
  * network is asked for; then as many as were needed lately.

@@ -140,11 +140,14 @@ struct links {
 	int nft_fd;  /* owns the table of rules */
 	int log_fd;  /* tells what they rejected; -1: nobody tells */
 	char table[16];
-	char prefix[8]; /* of the links' names on the host */
-	uint32_t first; /* of this instance's 65536 addresses */
-	uint32_t next;	/* number to try */
-	bool usable;	/* this host can, and it is wanted */
-	bool installed; /* the rules are there */
+	char prefix[8];	     /* of the links' names on the host */
+	uint32_t first;	     /* of this instance's 65536 addresses */
+	uint32_t next;	     /* number to try */
+	char uplinks[4][16]; /* that forward for our sake: forward.c */
+	unsigned uplink_count;
+	int64_t forward_ms; /* when default routes were looked at last */
+	bool usable;	    /* this host can, and it is wanted */
+	bool installed;	    /* the rules are there */
 };
 
 struct mask {

@@ -63,7 +63,7 @@ bool warden_limits_valid(const struct warden_limits *limits)
 	return limits->cpu_count >= 1 && limits->cpu_count <= 8 && limits->memory_mb >= 1 &&
 	       limits->memory_mb <= 8192 && limits->disk_size_mb >= 1 &&
 	       limits->disk_size_mb <= 10240 && limits->pids_max >= 8 &&
-	       limits->pids_max <= 32768 && limits->network <= 1;
+	       limits->pids_max <= 32768 && limits->network < WARDEN_LINK_COUNT;
 }
 
 void warden_request_encode(uint8_t dst[WARDEN_REQUEST_SIZE], const struct warden_request *req)

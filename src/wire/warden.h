@@ -64,12 +64,21 @@ enum {
 	WARDEN_MEMORY = 1 << 2,
 };
 
+/* What a sandbox has besides loopback. */
+enum warden_link {
+	WARDEN_LINK_NONE,
+	WARDEN_LINK_PROXY,  /* a link to the daemon's proxy and resolver */
+	WARDEN_LINK_ROUTED, /* the same, and what is neither TCP nor DNS is forwarded to the outside
+			     */
+	WARDEN_LINK_COUNT,
+};
+
 struct warden_limits {
 	uint32_t cpu_count;
 	uint32_t memory_mb;
 	uint32_t disk_size_mb;
 	uint32_t pids_max;
-	uint32_t network; /* 0: loopback only; 1: a link to the daemon's proxy and resolver */
+	uint32_t network; /* enum warden_link */
 };
 
 struct warden_request {

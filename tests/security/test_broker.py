@@ -219,6 +219,34 @@ print('found', found)
     assert out.strip().endswith("found []"), out
 
 
+SLOW = """
+import socket, ssl, sys, time
+host, port = sys.argv[1], int(sys.argv[2])
+s = socket.create_connection((host, port), 20)
+time.sleep(1.2)  # longer than an unknown protocol is listened to
+s = ssl.create_default_context().wrap_socket(s, server_hostname=host)
+s.sendall(b'GET / HTTP/1.1\\r\\nHost: %s:%d\\r\\n\\r\\n' % (host.encode(), port))
+print(s.recv(65536).decode())
+"""
+
+
+def test_slow_client_on_an_unusual_port(net, box):
+    """Its first bytes are waited for, since the address was given out for a bound name."""
+    before = len(net.liar.seen())
+    out = box.exec(["/usr/bin/python3", "-c", SLOW, HOST, str(PORT + 1)]).ok().stdout
+    assert "broker_unreachable" in out, out  # opened up: this host's certificate is nobody's
+    assert len(net.liar.seen()) == before
+
+
+def test_full_network(net):
+    with net.daemon.client.sandbox(network={"mode": "full"}, secrets=[{"name": "TOKEN", "as": "broker"}]) as box:
+        box.root("grep -q nameserver /etc/resolv.conf || echo nameserver 192.0.2.53 > /etc/resolv.conf")
+        box.exec(f'{CURL} -H "X-Token: $TOKEN" {URL}/full').ok()
+        assert net.good.last()["x-token"] == VALUE and net.good.seen()[-1]["path"] == "/full"
+        out = box.exec(["/usr/bin/python3", "-c", SLOW, HOST, str(PORT + 1)]).ok().stdout
+        assert "broker_unreachable" in out, out
+
+
 def test_ca_tricks(net, box):
     """The authority vouches for bound and refused hosts only, and its certificate cannot make others."""
     cert = box.exec("cat /usr/local/share/ca-certificates/cay.crt").stdout

@@ -350,6 +350,92 @@ def test_full_reaches_the_public_only(net):
             assert code(box, f"http://{address}/") == ("403", 0)
 
 
+DATAGRAM = """
+def udp(host, port, wait=10):
+    s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.settimeout(wait)
+    try: s.connect((host, port)); s.send(b'knock'); return s.recv(99).decode()
+    except socket.timeout: return 'TIMEOUT'
+    except OSError as e: return errno.errorcode[e.errno]
+def ping(host, wait=10):
+    s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM, socket.IPPROTO_ICMP); s.settimeout(wait)
+    try: s.connect((host, 0)); s.send(b'\\x08\\0\\0\\0\\0\\0\\0\\1knock'); return s.recv(99)[8:].decode()
+    except socket.timeout: return 'TIMEOUT'
+    except OSError as e: return errno.errorcode[e.errno]
+"""
+
+
+def test_full_is_all_protocols(net):
+    """UDP and ping to the outside; what is near stays shut, and is told."""
+    def forwarding(link="wan"):
+        return open(f"/proc/sys/net/ipv4/conf/{link}/forwarding").read().strip()
+
+    with open_box(net, mode="full", allow=[]) as box:
+        assert box.py(DATAGRAM + f"say([udp('{EVIL}', 9999), ping('{EVIL}')])") == ["knock", "knock"]
+        assert code(box, "http://evil.test/") == ("200", 0)
+        assert code(box, "https://evil.test/", "-k") == ("200", 0)
+        # The link that leads outside forwards; the host as a whole does not, nor anybody else through it.
+        assert forwarding() == "1" and open("/proc/sys/net/ipv4/ip_forward").read().strip() == "0"
+        rules = subprocess.run(["nft", "list", "ruleset"], capture_output=True, text=True).stdout
+        assert re.search(r'iifname "wan" oifname != "cay\*" drop', rules), rules
+        before = len(net.seen("udp"))
+        for address in (PRIVATE, METADATA, HOST, "192.168.1.1", "127.0.0.1", "100.96.0.1"):
+            got = box.py(DATAGRAM + f"say([udp('{address}', 9999, 1), ping('{address}', 1)])")
+            if address != "127.0.0.1":  # its own
+                assert "knock" not in got, (address, got)
+            if address == PRIVATE:  # later ones the kernel limits
+                assert "TIMEOUT" not in got, got
+        assert len(net.seen("udp")) == before
+        wait(lambda: box.denied(host=PRIVATE, port=9999, protocol="udp", reason="private_address"))
+        wait(lambda: box.denied(host=METADATA, protocol="icmp", reason="host_address"))
+        wait(lambda: box.denied(host=HOST, port=9999, protocol="udp", reason="host_address"))
+        # DNS is ours whatever server is asked: every public name, and nothing that leads inside.
+        assert box.py(f"say(socket.gethostbyname('evil.test'))") == EVIL
+        assert box.py("try: say(socket.gethostbyname('intern.test'))\nexcept OSError: say(None)") is None
+        # With names to deny only the proxy can tell: then no other way is open.
+        box.patch(deny=["other.test"])
+        assert box.py(DATAGRAM + f"say(udp('{EVIL}', 9999, 2))") != "knock"
+        wait(lambda: box.denied(host=EVIL, port=9999, protocol="udp", reason="protocol"))
+        box.patch(deny=[])
+        assert box.py(DATAGRAM + f"say(udp('{EVIL}', 9999))") == "knock"
+        box.patch(mode="restricted", allow=["allowed.test"])
+        assert box.py(DATAGRAM + f"say(udp('{EVIL}', 9999, 2))") != "knock"
+
+
+def test_full_neighbours(net):
+    """Two of them, routed both, do not meet; nor does a stranger in the world get in."""
+    with open_box(net, mode="full", allow=[]) as one, open_box(net, mode="full", allow=[]) as two:
+        two.sh("python3 -c \"import socket; s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM);"
+               " s.bind(('', 7000)); d, a = s.recvfrom(9); open('/tmp/got', 'wb').write(d)\" >/dev/null 2>&1 & sleep 0.2")
+        target = two.address()
+        assert one.py(DATAGRAM + f"say(udp('{target}', 7000, 2))") != "knock"
+        with_route = ["ip", "-n", net.world, "route", "replace", f"{target}/32", "via", HOST]
+        subprocess.run(with_route, check=True)
+        try:
+            subprocess.run(["ip", "netns", "exec", net.world, "python3", "-c",
+                            "import socket; s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM);"
+                            f" s.sendto(b'in', ('{target}', 7000))"], check=True)
+            two.py(DATAGRAM + f"say(udp('{EVIL}', 9999))")  # a round trip later
+            assert two.sh("cat /tmp/got 2>/dev/null").stdout == ""
+        finally:
+            subprocess.run(["ip", "-n", net.world, "route", "del", f"{target}/32"], check=True)
+
+
+@pytest.mark.parametrize("end", ["down", "killed"])
+def test_full_puts_forwarding_back(end):
+    with World() as outside:
+        with Daemon(env={"CAY_DNS_UPSTREAM": world.DNS, "CAY_POOL": "false"}) as daemon:
+            outside.daemon = daemon
+            with open_box(outside, mode="full", allow=[]) as box:
+                assert box.py(DATAGRAM + f"say(udp('{EVIL}', 9999))") == "knock"
+                if end == "killed":
+                    daemon.kill("cay-warden")
+                    box.client = box.sandbox.client = daemon.wait_ready(30)
+                    assert box.py(DATAGRAM + f"say(udp('{EVIL}', 9999))") == "knock"
+            daemon.forgive()
+        assert open("/proc/sys/net/ipv4/conf/wan/forwarding").read() == "0\n"
+        assert not [n for n in os.listdir("/run/cay") if n.startswith(f"forward-{os.stat('/proc/self/ns/net').st_ino}-")]
+
+
 # ---- NET-07: metadata ----
 
 FORMS = ["169.254.169.254", "2852039166", "0xa9fea9fe", "0251.0376.0251.0376", "169.254.43518", "0xa9.254.0xa9fe",
@@ -410,7 +496,7 @@ def test_NET_08_other_ways_to_resolve(net, box):
                   "  try: s.connect(to); s.send(b'x'); s.send(b'x'); out.append(s.recv(9).decode())\n"
                   "  except OSError as e: out.append(type(e).__name__)\n"
                   "say(out)" % EVIL)
-    assert done[2] != "x" and not net.seen("udp")
+    assert done[2] != "x" and not net.seen("udp", size=1)
 
 
 def test_NET_08_flood(net, box):
@@ -455,12 +541,46 @@ def test_NET_09_other_protocols(net, box):
     assert "open" not in found.values(), found
 
 
+@pytest.mark.parametrize("mode", ["restricted", "full"])
+def test_NET_09_no_ipv6(net, mode):
+    """No address, no route, no packet, and no answer that would lead there."""
+    with open_box(net, mode=mode) as box:
+        assert box.sh("grep -v ' lo$' /proc/net/if_inet6; grep -v ' lo$' /proc/net/ipv6_route | grep -v '^f'").stdout == ""
+        got = box.py("found = []\n"
+                     "for kind in (socket.SOCK_STREAM, socket.SOCK_DGRAM):\n"
+                     "  for host in ('2606:2800:220:1::1', 'fe80::1', '64:ff9b::5db8:d842', '2002:5db8:d842::1'):\n"
+                     "    s = socket.socket(socket.AF_INET6, kind); s.settimeout(10)\n"
+                     "    try: s.connect((host, 80, 0, 0)); s.send(b'x'); found.append('sent')\n"
+                     "    except OSError as e: found.append(errno.errorcode.get(e.errno, str(e)))\n"
+                     "say(found)")
+        assert set(got) <= {"ENETUNREACH", "EINVAL", "EADDRNOTAVAIL"}, got
+        # AAAA of an allowed name: it exists, without addresses; nobody outside is asked.
+        found = box.py("try: socket.getaddrinfo('allowed.test', 80, socket.AF_INET6); say('found')\n"
+                       "except socket.gaierror as e: say(e.errno in (socket.EAI_NODATA, socket.EAI_NONAME))")
+        assert found is True
+        assert not net.seen("dns", type=28)
+        rules = subprocess.run(["nft", "list", "ruleset"], capture_output=True, text=True).stdout
+        assert "meta nfproto != ipv4 drop" in rules
+        # Where the inside of the link is not quiet, the host drops it: as its root, with an address and a route.
+        enter = ["nsenter", "-t", box.pid(), "-n"]
+        subprocess.run([*enter, "ip", "addr", "add", "fd00::2/64", "dev", "eth0", "nodad"], check=True)
+        subprocess.run([*enter, "ip", "-6", "route", "add", "default", "dev", "eth0"], check=True)
+        box.py("s = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM); s.sendto(b'x', ('2606:2800:220:1::1', 9999)); say(1)")
+        assert not net.seen("udp", address="2606:2800:220:1::1")
+
+
+def test_NET_09_ipv6_of_a_denied_name_is_told(net, box):
+    host = f"only-six-{time.time_ns()}.evil.test"
+    box.py(f"try: socket.getaddrinfo('{host}', 80, socket.AF_INET6)\nexcept OSError: say(1)")
+    assert box.denied(host=host, protocol="dns", reason="not_allowed")
+
+
 def test_NET_09_datagrams_are_refused_at_once(net, box):
     took = box.py("import time; t = time.time(); s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\n"
                   f"s.settimeout(30); s.connect(('{GOOD}', 9999)); s.send(b'x')\n"
                   "try: s.recv(9); say(-1)\nexcept OSError as e: say([time.time() - t, e.errno])")
     assert took != -1 and took[1] in (113, 111, 13, 1), took
-    assert not net.seen("udp")
+    assert not [e for e in net.seen("udp") if e["address"] == GOOD]
     wait(lambda: box.denied(host=GOOD, port=9999, protocol="udp", reason="protocol"))
 
 

@@ -102,10 +102,14 @@ static uint32_t native_capabilities(const struct engine *engine)
 	return bits;
 }
 
+static_assert((int)ENGINE_LINK_PROXY == (int)WARDEN_LINK_PROXY &&
+		      (int)ENGINE_LINK_ROUTED == (int)WARDEN_LINK_ROUTED,
+	      "the same numbers");
+
 static struct warden_limits limits_of(const struct engine_limits *limits)
 {
 	return (struct warden_limits){ limits->cpu_count, limits->memory_mb, limits->disk_size_mb,
-				       limits->pids_max, limits->network };
+				       limits->pids_max, (uint32_t)limits->network };
 }
 
 static int native_create(struct engine *engine, const struct engine_spec *spec, engine_made_fn done,

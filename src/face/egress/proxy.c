@@ -458,6 +458,26 @@ static void too_many(struct egress_face *face, struct sandbox *sandbox)
 	egress_note(sandbox, &ask, &verdict);
 }
 
+/* On such an address the client is waited for: a secret may have to go into what it says. */
+static bool client_first(const struct relay *relay, const struct sandbox *sandbox)
+{
+	return is_web(relay->ask.port) ||
+	       egress_is_brokered(sandbox, relay->ask.address, relay->ask.port);
+}
+
+/* Whatever it would say, it may go: a server that speaks first is not kept waiting. */
+static bool needs_no_words(struct relay *relay, const struct sandbox *sandbox)
+{
+	struct egress_verdict verdict;
+
+	relay->ask.protocol = EGRESS_TCP;
+	relay->ask.is_local = is_local(relay->ask.address);
+	if (client_first(relay, sandbox) || egress_needs_name(sandbox, &relay->ask))
+		return false;
+	egress_judge(sandbox, &relay->ask, &verdict);
+	return verdict.why == EGRESS_ALLOWED && sniff(NULL, 0, true, &relay->said);
+}
+
 static void accept_one(struct egress_face *face, int fd, uint32_t from)
 {
 	struct sandbox *sandbox = egress_find(face->config.service, from);
@@ -481,7 +501,10 @@ static void accept_one(struct egress_face *face, int fd, uint32_t from)
 		relay_reset(relay);
 		return;
 	}
-	relay_time(relay, is_web(relay->ask.port) ? LISTEN_WEB_MS : LISTEN_MS);
+	if (needs_no_words(relay, sandbox))
+		decide(relay);
+	else
+		relay_time(relay, client_first(relay, sandbox) ? LISTEN_WEB_MS : LISTEN_MS);
 }
 
 void proxy_on_connection(void *arg, int events, int error)

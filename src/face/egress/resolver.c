@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "base/ipv4.h"
 #include "base/log.h"
 #include "base/rand.h"
 #include "base/time.h"
@@ -94,7 +95,7 @@ static void note_rebound(struct sandbox *sandbox, const struct lookup *lookup, u
 	struct egress_ask ask = { .protocol = EGRESS_DNS,
 				  .address = address,
 				  .name = str_of(lookup->question.name) };
-	struct egress_verdict verdict = { .why = egress_address_class(address) == EGRESS_NEVER
+	struct egress_verdict verdict = { .why = ipv4_class(address) == IPV4_NEVER
 							 ? EGRESS_HOST
 							 : EGRESS_PRIVATE };
 

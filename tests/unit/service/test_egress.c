@@ -6,6 +6,7 @@
 
 #include <cmocka.h>
 
+#include "base/ipv4.h"
 #include "service/egress.h"
 
 static void taken(const char *text, const char *shown)
@@ -155,23 +156,23 @@ static void addresses_have_classes(void **state)
 {
 	static const struct {
 		uint32_t address;
-		enum egress_class class;
+		enum ipv4_class class;
 	} rows[] = {
-		{ 0x08080808, EGRESS_PUBLIC },	{ 0x0a000000, EGRESS_SPECIAL },
-		{ 0x0affffff, EGRESS_SPECIAL }, { 0x0b000000, EGRESS_PUBLIC },
-		{ 0x7f000001, EGRESS_NEVER },	{ 0xa9fea9fe, EGRESS_NEVER },
-		{ 0xa9fe0001, EGRESS_SPECIAL }, { 0xac0fffff, EGRESS_PUBLIC },
-		{ 0xac100000, EGRESS_SPECIAL }, { 0xac1fffff, EGRESS_SPECIAL },
-		{ 0xac200000, EGRESS_PUBLIC },	{ 0xc0a80001, EGRESS_SPECIAL },
-		{ 0x64400000, EGRESS_SPECIAL }, { 0x646464c8, EGRESS_NEVER },
-		{ 0x64800000, EGRESS_PUBLIC },	{ 0xe0000001, EGRESS_NEVER },
-		{ 0xffffffff, EGRESS_NEVER },	{ 0x00000000, EGRESS_NEVER },
-		{ 0xf0000001, EGRESS_SPECIAL }, { 0xa83f8110, EGRESS_NEVER },
+		{ 0x08080808, IPV4_PUBLIC },  { 0x0a000000, IPV4_SPECIAL },
+		{ 0x0affffff, IPV4_SPECIAL }, { 0x0b000000, IPV4_PUBLIC },
+		{ 0x7f000001, IPV4_NEVER },   { 0xa9fea9fe, IPV4_NEVER },
+		{ 0xa9fe0001, IPV4_SPECIAL }, { 0xac0fffff, IPV4_PUBLIC },
+		{ 0xac100000, IPV4_SPECIAL }, { 0xac1fffff, IPV4_SPECIAL },
+		{ 0xac200000, IPV4_PUBLIC },  { 0xc0a80001, IPV4_SPECIAL },
+		{ 0x64400000, IPV4_SPECIAL }, { 0x646464c8, IPV4_NEVER },
+		{ 0x64800000, IPV4_PUBLIC },  { 0xe0000001, IPV4_NEVER },
+		{ 0xffffffff, IPV4_NEVER },   { 0x00000000, IPV4_NEVER },
+		{ 0xf0000001, IPV4_SPECIAL }, { 0xa83f8110, IPV4_NEVER },
 	};
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
-		assert_int_equal(egress_address_class(rows[i].address), rows[i].class);
+		assert_int_equal(ipv4_class(rows[i].address), rows[i].class);
 }
 
 static void a_policy_is_stored_as_it_is_shown(void **state)
