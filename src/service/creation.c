@@ -217,6 +217,8 @@ struct creation *creation_new(struct service *service, const struct key *owner,
 	creation->files_only = !spec->memory;
 	if (find_parts(creation, owner, spec, err) == 0 &&
 	    fill_attrs(&creation->attrs, owner, spec, creation->from, err) == 0 &&
+	    (!creation->from || creation->files_only ||
+	     snapshot_check_room(creation->from, creation->attrs.memory_mb, err) == 0) &&
 	    egress_check_engine(creation->engine, creation->attrs.network, err) == 0 &&
 	    initializers_read(spec->initializers, &creation->attrs.initializers, err) == 0 &&
 	    grants_read(service, spec->secrets, owner->id, creation->attrs.external_workspace_id,

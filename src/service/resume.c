@@ -224,6 +224,8 @@ int sandbox_restore(struct sandbox *sandbox, struct snapshot *snapshot, bool mem
 		return err_set(err, ERR_INVALID_REQUEST,
 			       "snapshot_id: snapshot %s belongs to engine %s", snapshot->id,
 			       snapshot->engine->driver->name);
+	if (memory && snapshot_check_room(snapshot, sandbox->attrs.memory_mb, err) < 0)
+		return -1;
 	if (move_begin(sandbox, MOVE_RESTORE, done, arg, err) < 0)
 		return -1;
 	if (start_soon(sandbox, err) < 0)

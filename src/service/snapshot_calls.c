@@ -34,6 +34,17 @@ int snapshot_check_usable(const struct snapshot *s, struct err *err)
 	return 0;
 }
 
+/* What is in its memory was within the limit it had: a lower one may not hold it. */
+int snapshot_check_room(const struct snapshot *s, uint32_t memory_mb, struct err *err)
+{
+	if (!s->memory || memory_mb >= s->memory_mb)
+		return 0;
+	return err_set(err, ERR_INVALID_REQUEST,
+		       "memory_mb: the processes in snapshot %s had %u MB; with memory false it "
+		       "starts without them",
+		       s->id, s->memory_mb);
+}
+
 const struct snapshot *snapshot_list_next(struct service *service, const struct key *key,
 					  const char *sandbox_id, int64_t *cursor)
 {

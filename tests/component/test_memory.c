@@ -179,6 +179,23 @@ static void test_made_from(void **state)
 	expect_works();
 }
 
+/* At the limit its processes had, above and below. */
+static void test_room(void **state)
+{
+	(void)state;
+	new_sandbox("{\"memory_mb\":512}");
+	(void)take("{\"memory\":true}");
+	expect_status(create(",\"memory_mb\":512"), 201);
+	expect_status(create(",\"memory_mb\":513"), 201);
+	expect_status(create(",\"memory_mb\":511"), 400);
+	expect_status(create(",\"memory_mb\":511,\"memory\":false"), 201);
+	new_sandbox("{\"memory_mb\":511}");
+	expect_status(restore(""), 400);
+	expect_works();
+	expect_status(restore(",\"memory\":false"), 200);
+	expect_works();
+}
+
 /* Left paused with what the snapshot has; without its memory it starts. */
 static void test_restore_fails(void **state)
 {
@@ -364,10 +381,11 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, world_teardown)
 	const struct CMUnitTest tests[] = {
-		TEST(test_taken),	 TEST(test_exec_goes_on),  TEST(test_why_not),
-		TEST(test_made_from),	 TEST(test_restore_fails), TEST(test_forked),
-		TEST(test_fork_refused), TEST(test_secrets),	   TEST(test_quota),
-		TEST(test_retention),	 TEST(test_failures),	   TEST(test_restarts),
+		TEST(test_taken),     TEST(test_exec_goes_on), TEST(test_why_not),
+		TEST(test_made_from), TEST(test_room),	       TEST(test_restore_fails),
+		TEST(test_forked),    TEST(test_fork_refused), TEST(test_secrets),
+		TEST(test_quota),     TEST(test_retention),    TEST(test_failures),
+		TEST(test_restarts),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
