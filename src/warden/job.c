@@ -106,14 +106,29 @@ static int start(struct warden *w, struct job *job, unsigned place)
 	return 0;
 }
 
-/* One after another where it is the same sandbox: each freezes and thaws it. */
+/* Memory takes as long as it is large; files take milliseconds. */
+static bool is_long(const struct job *job)
+{
+	return job->kind == JOB_WAKE || (job->kind == JOB_SNAPSHOT && job->order.memory);
+}
+
+/* One after another where it is the same sandbox: each freezes and thaws it. One place is left for
+ * what is short. */
 static bool may_run(const struct jobs *jobs, const struct job *job)
 {
-	for (unsigned i = 0; i < JOBS_RUNNING_MAX; i++)
-		if (jobs->running[i] && jobs->running[i]->kind == JOB_SNAPSHOT &&
-		    job->kind == JOB_SNAPSHOT && jobs->running[i]->order.slot == job->order.slot)
+	unsigned longs = 0;
+
+	for (unsigned i = 0; i < JOBS_RUNNING_MAX; i++) {
+		const struct job *other = jobs->running[i];
+
+		if (!other)
+			continue;
+		if (other->kind == JOB_SNAPSHOT && job->kind == JOB_SNAPSHOT &&
+		    other->order.slot == job->order.slot)
 			return false;
-	return true;
+		longs += is_long(other);
+	}
+	return !is_long(job) || longs < JOBS_RUNNING_MAX - 1;
 }
 
 static struct job *next_waiting(struct jobs *jobs)

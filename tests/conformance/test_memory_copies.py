@@ -219,6 +219,21 @@ def test_children_draw_their_own_numbers(warm):
     assert len({line.own for line in lines}) == CHILDREN, "told before they counted as running"
 
 
+def test_others_do_not_wait_for_it(warm, tidy):
+    """Children with memory are made one by one for a while; a snapshot of files is taken in between."""
+    other = tidy.create()["id"]
+    client = Client(tidy.url, tidy.key)
+    asking = threading.Thread(target=lambda: client.call("POST", f"/v1/sandboxes/{warm.id}/fork",
+                                                         {"count": 16, "memory": True}))
+    asking.start()
+    wait_for(lambda: len(tidy.list()) > 2, timeout=20)
+    row = tidy.call("POST", f"/v1/sandboxes/{other}/snapshots", {})
+    assert asking.is_alive() and row["state"] == "ready"
+    asking.join(60)
+    client.close()
+    assert len(tidy.list()) == 18
+
+
 def test_a_hook_that_fails(warm):
     warm.sandbox.root("mkdir -p /etc/cay/fork.d; printf '#!/bin/sh\\necho no luck >&2; exit 3\\n' > /etc/cay/fork.d/bad;"
                       "chmod +x /etc/cay/fork.d/bad; touch /etc/cay/fork.d/readme").ok()
@@ -321,6 +336,7 @@ def test_over_a_restart_of_both(daemon, warm):
     fresh = daemon.wait_ready(20)
     memory.claimed(fresh)
     warm.api.close()
+    warm.api = warm.sandbox.client = fresh  # it may listen elsewhere
     made = fresh.create(snapshot_id=row["id"])
     assert ask(warm.inside(made)).n == 2
     assert ask(warm.process).n == 2, "and its source is a sandbox of its own"
