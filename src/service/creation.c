@@ -222,7 +222,8 @@ struct creation *creation_new(struct service *service, const struct key *owner,
 	    egress_check_engine(creation->engine, creation->attrs.network, err) == 0 &&
 	    initializers_read(spec->initializers, &creation->attrs.initializers, err) == 0 &&
 	    grants_read(service, spec->secrets, owner->id, creation->attrs.external_workspace_id,
-			NULL, NULL, &creation->attrs.grants, err) == 0)
+			NULL, creation->from ? creation->from->grants : NULL,
+			&creation->attrs.grants, err) == 0)
 		return creation;
 	creation_free(creation);
 	return NULL;

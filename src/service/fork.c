@@ -218,7 +218,8 @@ static int fill(struct fork *f, const struct sandbox *sandbox, const struct key 
 
 	f->attrs = *from;
 	f->attrs.name = f->attrs.external_workspace_id = NULL;
-	f->attrs.grants = NULL; /* a child asks for its own */
+	/* A child asks for its own; what its files may hold is scrubbed. */
+	f->attrs.grants = from->grants ? grants_former(from->grants) : NULL;
 	f->attrs.initializers = NULL;
 	f->attrs.env = f->attrs.metadata = (struct pairs){ NULL, 0, 0 };
 	f->attrs.network = from->network ? egress_policy_copy(from->network) : NULL;
@@ -239,7 +240,7 @@ static int fill(struct fork *f, const struct sandbox *sandbox, const struct key 
 	f->children = calloc(f->count, sizeof(*f->children));
 	f->members = calloc(f->count, sizeof(*f->members));
 	if (f->children && f->members && (!spec->name.n || f->attrs.name) &&
-	    (!from->network || f->attrs.network) &&
+	    (!from->network || f->attrs.network) && (!from->grants || f->attrs.grants) &&
 	    (!from->external_workspace_id || f->attrs.external_workspace_id) &&
 	    pairs_from_block(&f->attrs.env, pairs_block(&from->env)) == 0)
 		return 0;

@@ -3,10 +3,8 @@
 #include <errno.h>
 #include <stdio.h>
 
-#include "base/log.h"
 #include "base/rand.h"
 #include "service/private.h"
-#include "service/vault.h"
 
 const char *const grant_way_names[] = { "env", "broker", NULL };
 
@@ -15,7 +13,7 @@ static int no_memory(struct err *err)
 	return err_set(err, ERR_UNAVAILABLE, "out of memory");
 }
 
-static struct grants *grants_new(struct service *service)
+struct grants *grants_new(struct service *service)
 {
 	struct grants *grants = calloc(1, sizeof(*grants));
 
@@ -36,7 +34,7 @@ void grants_free(struct grants *grants)
 	free(grants);
 }
 
-static struct grant *add(struct grants *grants, struct secret *secret, int way, const char *env,
+struct grant *grants_add(struct grants *grants, struct secret *secret, int way, const char *env,
 			 const char *hosts)
 {
 	struct grant *g = &grants->list[grants->count];
@@ -68,7 +66,7 @@ struct grants *grants_copy(const struct grants *from)
 
 	for (size_t i = 0; grants && i < from->count; i++) {
 		const struct grant *old = &from->list[i];
-		struct grant *g = add(grants, old->secret, old->way, old->env, old->hosts);
+		struct grant *g = grants_add(grants, old->secret, old->way, old->env, old->hosts);
 
 		if (!g) {
 			grants_free(grants);
@@ -78,6 +76,32 @@ struct grants *grants_copy(const struct grants *from)
 			make_placeholder(g);
 	}
 	return grants;
+}
+
+struct grants *grants_former(const struct grants *from)
+{
+	struct grants *grants = grants_new(from->service);
+	struct err err;
+
+	if (grants && grants_keep(grants, from, &err) == 0)
+		return grants;
+	grants_free(grants);
+	return NULL;
+}
+
+int grants_inherit(struct sandbox *sandbox, const struct grants *from, struct err *err)
+{
+	struct grants *grants = sandbox->attrs.grants;
+
+	if (!from)
+		return 0;
+	if (!grants)
+		grants = sandbox->attrs.grants = grants_new(sandbox->service);
+	if (!grants)
+		return no_memory(err);
+	grants->saved = false;
+	scrub_unref(TAKE_PTR(grants->scrub)); /* made anew */
+	return grants_keep(grants, from, err);
 }
 
 /* ---- what a caller asks for ---- */
@@ -193,7 +217,7 @@ static int add_wish(struct grants *grants, const struct wish *wish, struct secre
 				       env);
 	if (wish->way == GRANT_BROKER && bind_hosts(wish, secret, &hosts, err) < 0)
 		return -1;
-	g = add(grants, secret, wish->way, env, hosts ? hosts : "");
+	g = grants_add(grants, secret, wish->way, env, hosts ? hosts : "");
 	free(hosts);
 	if (!g)
 		return no_memory(err);
@@ -209,7 +233,7 @@ static int add_wish(struct grants *grants, const struct wish *wish, struct secre
 }
 
 /* Processes that had it may still write it. */
-static int keep_old(struct grants *grants, const struct grants *old, struct err *err)
+int grants_keep(struct grants *grants, const struct grants *old, struct err *err)
 {
 	for (size_t i = 0; old && i < old->count; i++) {
 		struct secret *secret = old->list[i].secret;
@@ -223,7 +247,7 @@ static int keep_old(struct grants *grants, const struct grants *old, struct err 
 			return err_set(err, ERR_QUOTA_EXCEEDED,
 				       "a sandbox has at most %d secrets, former ones included",
 				       SECRETS_PER_SANDBOX);
-		if (!add(grants, secret, GRANT_SCRUB, "", ""))
+		if (!grants_add(grants, secret, GRANT_SCRUB, "", ""))
 			return no_memory(err);
 	}
 	return 0;
@@ -260,7 +284,7 @@ int grants_read(struct service *service, const struct json *array, const char *o
 		if (add_wish(grants, &wish, secret, old, err) < 0)
 			goto fail;
 	}
-	if (keep_old(grants, old, err) < 0)
+	if (grants_keep(grants, old, err) < 0)
 		goto fail;
 	*ret = grants;
 	return 0;
@@ -287,218 +311,4 @@ void grants_write(const struct grants *grants, struct json_writer *w, const char
 		json_end_object(w);
 	}
 	json_end_array(w);
-}
-
-/* ---- what comes of it ---- */
-
-static int put_value(const struct service *service, const struct grant *g, struct buf *out)
-{
-	const struct secret *secret = g->secret;
-	char *plain;
-	size_t n;
-	int r;
-
-	if (g->way == GRANT_BROKER)
-		return buf_puts(out, g->placeholder);
-	r = secret_open(service, secret, &secret->versions[secret->version_count - 1], &plain, &n);
-	if (r < 0)
-		return r;
-	r = buf_append(out, plain, n);
-	vault_wipe(plain, n);
-	return r;
-}
-
-int grants_env(const struct sandbox *sandbox, struct pairs *ret, struct err *err)
-{
-	const struct grants *grants = sandbox->attrs.grants;
-	struct buf out;
-	int r = 0;
-
-	*ret = (struct pairs){ NULL, 0, 0 };
-	if (!grants)
-		return 0;
-	buf_init(&out, SECRETS_PER_SANDBOX * (SECRET_VALUE_MAX + SECRET_NAME_MAX + 2));
-	for (size_t i = 0; i < grants->count && r == 0; i++) {
-		const struct grant *g = &grants->list[i];
-
-		if (g->way == GRANT_SCRUB || g->secret->deleted_ms || !g->secret->version_count)
-			continue;
-		r = buf_printf(&out, "%s=", g->env);
-		if (r == 0)
-			r = put_value(sandbox->service, g, &out);
-		if (r == 0)
-			r = buf_putc(&out, '\0');
-		ret->count++;
-	}
-	if (r == 0 && broker_any(grants)) { /* else a sandbox's own go before them */
-		const struct pairs *trust = trust_env(sandbox);
-
-		r = trust->n ? buf_append(&out, trust->p, trust->n) : 0;
-		ret->count += trust->count;
-	}
-	if (r == 0 && ret->count) {
-		ret->n = (uint32_t)buf_len(&out);
-		ret->p = malloc(ret->n);
-		if (ret->p)
-			memcpy(ret->p, buf_data(&out), ret->n);
-		else
-			r = -ENOMEM;
-	}
-	if (out.base)
-		explicit_bzero(out.base, out.capacity);
-	buf_done(&out);
-	return r < 0 ? err_set_errno(err, ERR_INTERNAL, r, "a secret cannot be opened") : 0;
-}
-
-void grants_env_wipe(struct pairs *env)
-{
-	if (env->p)
-		explicit_bzero(env->p, env->n);
-	pairs_done(env);
-}
-
-static int add_versions(const struct service *service, const struct secret *secret,
-			struct scrub *scrub)
-{
-	int r = 0;
-
-	for (size_t i = 0; i < secret->version_count && r == 0; i++) {
-		char *plain;
-		size_t n;
-
-		r = secret_open(service, secret, &secret->versions[i], &plain, &n);
-		if (r < 0)
-			return r;
-		r = scrub_add(scrub, (struct str){ plain, n });
-		vault_wipe(plain, n);
-	}
-	return r;
-}
-
-static int make_scrub(const struct grants *grants, struct scrub **ret)
-{
-	struct scrub *scrub;
-	int r = scrub_new(&scrub);
-
-	if (r < 0)
-		return r;
-	for (size_t i = 0; i < grants->count && r == 0; i++)
-		r = add_versions(grants->service, grants->list[i].secret, scrub);
-	if (r == 0)
-		r = scrub_finish(scrub);
-	if (r < 0) {
-		scrub_unref(scrub);
-		return r;
-	}
-	*ret = scrub;
-	return 0;
-}
-
-struct scrub *sandbox_scrub(const struct sandbox *sandbox)
-{
-	struct grants *grants = sandbox->attrs.grants;
-	struct scrub *scrub = NULL;
-	int r;
-
-	if (!grants)
-		return NULL;
-	if (grants->scrub && grants->scrub_of == grants->service->vault_generation)
-		return grants->scrub;
-	r = make_scrub(grants, &scrub);
-	if (r < 0) {
-		log_error("sandbox %s: its output cannot be scrubbed anew: %s", sandbox->id,
-			  strerror(-r));
-		return grants->scrub;
-	}
-	scrub_unref(grants->scrub);
-	grants->scrub = scrub;
-	grants->scrub_of = grants->service->vault_generation;
-	return scrub;
-}
-
-const char *sandbox_scrub_text(const struct sandbox *sandbox, const char *text, char *dst,
-			       size_t size)
-{
-	struct scrub *scrub = text ? sandbox_scrub(sandbox) : NULL;
-	size_t n;
-
-	if (!scrub)
-		return text;
-	n = MIN(strlen(text), size - 1);
-	memcpy(dst, text, n);
-	dst[n] = '\0';
-	(void)scrub_text(scrub, dst, n, text[n] != '\0');
-	return dst;
-}
-
-/* ---- on disk ---- */
-
-int grants_save(struct sandbox *sandbox)
-{
-	struct grants *grants = sandbox->attrs.grants;
-	struct store *store = sandbox->service->store;
-	int r;
-
-	if (!grants || grants->saved)
-		return 0;
-	r = store_grant_delete(store, sandbox->id);
-	for (size_t i = 0; i < grants->count && r == 0; i++) {
-		const struct grant *g = &grants->list[i];
-		struct store_grant row = { .sandbox_id = sandbox->id,
-					   .secret_id = g->secret->id,
-					   .way = g->way,
-					   .env = g->env,
-					   .hosts = g->hosts,
-					   .placeholder = g->placeholder };
-
-		r = store_grant_put(store, (int64_t)i, &row);
-	}
-	grants->saved = r == 0;
-	return r;
-}
-
-void grants_forget(struct sandbox *sandbox)
-{
-	if (!sandbox->attrs.grants && !sandbox->attrs.network && !sandbox->egress)
-		return;
-	if (store_grant_delete(sandbox->service->store, sandbox->id) < 0 ||
-	    store_authority_delete(sandbox->service->store, sandbox->id) < 0)
-		log_warn("sandbox %s: what it was given stays on record until the next start",
-			 sandbox->id);
-}
-
-static int on_grant(void *arg, const struct store_grant *row)
-{
-	struct service *service = arg;
-	struct sandbox *sandbox = map_get(&service->by_id, str_of(row->sandbox_id));
-	struct secret *secret = map_get(&service->secrets, str_of(row->secret_id));
-	struct grants *grants;
-	struct grant *g;
-
-	if (!sandbox || !secret || row->way < 0 || row->way >= GRANT_WAY_COUNT)
-		return 0;
-	if (!sandbox->attrs.grants)
-		sandbox->attrs.grants = grants_new(service);
-	grants = sandbox->attrs.grants;
-	if (!grants)
-		return -ENOMEM;
-	if (grants->count == SECRETS_PER_SANDBOX)
-		return 0;
-	grants->saved = true;
-	g = add(grants, secret, (int)row->way, row->env, row->hosts);
-	if (!g)
-		return -ENOMEM;
-	return str_copy(g->placeholder, sizeof(g->placeholder), str_of(row->placeholder));
-}
-
-int grants_load(struct service *service, struct err *err)
-{
-	int r = store_grant_each(service->store, on_grant, service);
-
-	if (r == 0)
-		r = store_authority_trim(service->store);
-	if (r < 0)
-		return err_set_errno(err, ERR_INTERNAL, r, "cannot read the sandboxes' secrets");
-	secret_settle(service);
-	return 0;
 }

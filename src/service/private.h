@@ -15,7 +15,7 @@
 #include "service/idempotency.h"
 #include "service/initialize.h"
 #include "service/sandbox.h"
-#include "service/secret.h"
+#include "service/secret_private.h"
 #include "service/service.h"
 #include "service/snapshot.h"
 #include "service/template.h"
@@ -488,37 +488,6 @@ void preview_forget_all(struct sandbox *sandbox); /* on disk too: it has ended *
 void preview_tick(struct service *service);
 void event_port(const struct sandbox *sandbox, const struct link_port *port, bool opened);
 void event_preview(const struct sandbox *sandbox, const struct preview *preview, bool made);
-
-/* secret.c */
-int secret_load(struct service *service, struct err *err) _must_check_;
-void secret_settle(struct service *service); /* after the grants were read */
-void secret_done(struct service *service);
-bool secret_name_ok(struct str name);
-int secret_hosts_read(const struct json *array, const char *what, char **ret,
-		      struct err *err) _must_check_;
-void secret_write_hosts(const char *hosts, struct json_writer *w, const char *key);
-void secret_unused(struct service *service, struct secret *secret); /* by one sandbox less */
-/* For vault_wipe(). */
-int secret_open(const struct service *service, const struct secret *secret,
-		const struct secret_version *version, char **ret, size_t *ret_len) _must_check_;
-/* grant.c */
-int grants_load(struct service *service, struct err *err) _must_check_;
-int grants_save(struct sandbox *sandbox) _must_check_; /* unless it is */
-void grants_forget(struct sandbox *sandbox);
-bool hosts_have(const char *list, struct str host);
-/* broker.c */
-bool broker_any(const struct grants *grants);
-/* trust.c */
-bool trust_due(const struct sandbox *sandbox); /* nothing may run before its authority is in */
-void trust_install(struct sandbox *sandbox);   /* then ready_there() */
-/* Starts to put it in; done has to call trust_note(). */
-int trust_start(struct sandbox *sandbox, link_exec_fn done, void *arg,
-		struct err *err) _must_check_;
-void trust_note(struct sandbox *sandbox, const struct link_result *result, const struct err *error);
-const struct pairs *trust_env(const struct sandbox *sandbox);
-/* NAME=value of each, for new processes; ret is for grants_env_wipe(). */
-int grants_env(const struct sandbox *sandbox, struct pairs *ret, struct err *err) _must_check_;
-void grants_env_wipe(struct pairs *env);
 
 /* files.c */
 void files_tick(struct service *service);

@@ -226,7 +226,8 @@ int sandbox_restore(struct sandbox *sandbox, struct snapshot *snapshot, bool mem
 			       snapshot->engine->driver->name);
 	if (memory && snapshot_check_room(snapshot, sandbox->attrs.memory_mb, err) < 0)
 		return -1;
-	if (move_begin(sandbox, MOVE_RESTORE, done, arg, err) < 0)
+	if (grants_inherit(sandbox, snapshot->grants, err) < 0 ||
+	    move_begin(sandbox, MOVE_RESTORE, done, arg, err) < 0)
 		return -1;
 	if (start_soon(sandbox, err) < 0)
 		return refused(sandbox);

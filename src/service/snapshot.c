@@ -30,6 +30,7 @@ void snapshot_count(struct snapshot *s, int by)
 void snapshot_free(struct snapshot *s)
 {
 	pairs_done(&s->env);
+	grants_free(s->grants);
 	free(s->comment);
 	free(s->memory_error);
 	free(s);
@@ -93,7 +94,9 @@ struct snapshot *snapshot_new(struct sandbox *sandbox, const struct snapshot_spe
 	s->expires_ms = spec->expires_in_sec ? s->created_ms + spec->expires_in_sec * 1000 : 0;
 	if (spec->comment.n)
 		s->comment = strndup(spec->comment.p, spec->comment.n);
-	if ((spec->comment.n && !s->comment) ||
+	if (sandbox->attrs.grants)
+		s->grants = grants_former(sandbox->attrs.grants);
+	if ((spec->comment.n && !s->comment) || (sandbox->attrs.grants && !s->grants) ||
 	    pairs_from_block(&s->env, pairs_block(&sandbox->attrs.env)) < 0 ||
 	    snapshot_add(service, s) < 0) {
 		snapshot_free(s);
@@ -223,7 +226,7 @@ int snapshot_take(struct sandbox *sandbox, const struct snapshot_spec *spec, sna
 	return 0;
 fail:
 	if (s) {
-		if (store_snapshot_delete(sandbox->service->store, s->id) < 0)
+		if (snapshot_unsave(s) < 0)
 			log_warn("snapshot %s: its row stays until the next start", s->id);
 		snapshot_drop(s);
 	}
@@ -248,7 +251,7 @@ static void on_deleted(void *arg, const struct err *error)
 		s->retry_ms = time_boot_ms() + DELETE_RETRY_MS;
 		return;
 	}
-	if (store_snapshot_delete(service->store, s->id) < 0)
+	if (snapshot_unsave(s) < 0)
 		log_warn("snapshot %s: its row stays until the next start", s->id);
 	service_wrote(service);
 	snapshot_drop(s);

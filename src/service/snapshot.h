@@ -46,8 +46,9 @@ struct snapshot {
 	int64_t expires_ms; /* wall clock; 0: never */
 	int64_t retry_ms;   /* boot clock: when to try again to delete it */
 	struct pairs env;
-	char *comment;	    /* heap or NULL */
-	char *memory_error; /* likewise: why it is without the memory that was asked for */
+	struct grants *grants; /* what may be in its files, to scrub; NULL: nothing */
+	char *comment;	       /* heap or NULL */
+	char *memory_error;    /* likewise: why it is without the memory that was asked for */
 	void (*made)(void *arg, const struct snapshot *snapshot, const struct err *err);
 	void *made_arg; /* who waits for it */
 	int64_t keep_last;

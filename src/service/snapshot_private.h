@@ -36,6 +36,7 @@ struct snapshot *snapshot_new(struct sandbox *sandbox, const struct snapshot_spe
 			      const char *id);
 /* snapshot_row.c */
 int snapshot_save(const struct snapshot *snapshot) _must_check_;
+int snapshot_unsave(const struct snapshot *snapshot) _must_check_;
 
 /* snapshot_calls.c */
 int snapshot_check_usable(const struct snapshot *snapshot, struct err *err) _must_check_;

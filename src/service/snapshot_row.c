@@ -44,8 +44,17 @@ int snapshot_save(const struct snapshot *s)
 	(void)snprintf(kind, sizeof(kind), "%s%s", kind_names[s->kind],
 		       s->memory ? MEMORY_SUFFIX : "");
 	r = store_snapshot_put(s->service->store, &row);
+	if (r == 0)
+		r = grants_save(s->grants, s->id);
 	service_wrote(s->service);
 	return r;
+}
+
+int snapshot_unsave(const struct snapshot *s)
+{
+	int r = store_snapshot_delete(s->service->store, s->id);
+
+	return r == 0 && s->grants ? store_grant_delete(s->service->store, s->id) : r;
 }
 
 static int index_of(const char *const *names, size_t n, const char *name)

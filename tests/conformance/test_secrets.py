@@ -183,6 +183,28 @@ def test_children_and_copies_do_not_inherit(api, box, needs):
         api.delete(row["id"])
 
 
+def test_what_copies_find_in_their_files_is_scrubbed(api, box, needs):
+    """Written down before: forks, sandboxes made from a snapshot and restored ones mask it as the first one does."""
+    needs("snapshot")
+    size = int(box.exec("printenv TOKEN | tee /workspace/kept | wc -c").ok().stdout)
+    snapshot = api.call("POST", f"/v1/sandboxes/{box.id}/snapshots", {})["id"]
+    made = [api.call("POST", f"/v1/sandboxes/{box.id}/fork", {"count": 1})["data"][0]["id"]]
+    try:
+        made.append(api.create(engine=box.row["engine"], snapshot_id=snapshot)["id"])
+        made.append(api.create(engine=box.row["engine"])["id"])
+        api.call("POST", f"/v1/sandboxes/{made[-1]}/restore", {"snapshot_id": snapshot})
+        grandchild = api.call("POST", f"/v1/sandboxes/{made[0]}/fork", {"count": 1})["data"][0]["id"]
+        made.append(grandchild)
+        for one in made:
+            out = api.exec(one, "cat /workspace/kept").stdout
+            assert out == "*" * (size - 1) + "\n", out
+            assert api.get(one)["secrets"] == []
+    finally:
+        for one in made:
+            api.delete(one)
+        api.call("DELETE", f"/v1/snapshots/{snapshot}")
+
+
 # -- output ---------------------------------------------------------------------------------------
 
 def test_every_way_out_is_scrubbed(box, secret):

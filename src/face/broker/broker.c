@@ -356,38 +356,6 @@ static void on_secure_in(void *arg, int status, int fd)
 	loop_timer_set(conn->timer, HEAD_MS, 0);
 }
 
-struct authority *authority_find(struct broker *broker, struct sandbox *sandbox)
-{
-	struct authority *oldest = &broker->authorities[0];
-	char saved[SECRET_AUTHORITY_BYTES];
-	struct tls_ca *ca = NULL;
-	int r;
-
-	for (size_t i = 0; i < AUTHORITIES_MAX; i++) {
-		struct authority *a = &broker->authorities[i];
-
-		if (a->ca && strcmp(a->id, egress_id(sandbox)) == 0) {
-			a->used = ++broker->uses;
-			return a;
-		}
-		if (a->used < oldest->used)
-			oldest = a;
-	}
-	r = trust_authority(sandbox, saved);
-	if (r == 0)
-		r = tls_ca_load(str_of(saved), &ca);
-	explicit_bzero(saved, sizeof(saved));
-	if (r < 0 || str_copy(oldest->id, sizeof(oldest->id), str_of(egress_id(sandbox))) < 0) {
-		tls_ca_free(ca);
-		return NULL;
-	}
-	tls_ca_free(oldest->ca);
-	oldest->ca = ca;
-	oldest->used = ++broker->uses;
-	oldest->pace = (struct pace){ 0 };
-	return oldest;
-}
-
 struct broker_conn *conn_new(struct broker *broker, struct sandbox *sandbox,
 			     const struct egress_ask *ask, const char *name)
 {
@@ -503,28 +471,4 @@ void broker_free(struct broker *broker)
 	tls_ctx_unref(broker->outside);
 	slot_done(&broker->conns);
 	free(broker);
-}
-
-int broker_authority_new(const char *name, char *saved)
-{
-	struct tls_ca *ca;
-	int r = tls_ca_new(name, &ca);
-
-	if (r < 0)
-		return r;
-	r = tls_ca_save(ca, saved);
-	tls_ca_free(ca);
-	return r;
-}
-
-int broker_authority_certificate(const char *saved, char *certificate)
-{
-	struct tls_ca *ca;
-	int r = tls_ca_load(str_of(saved), &ca);
-
-	if (r < 0)
-		return r;
-	r = str_copy(certificate, SECRET_AUTHORITY_BYTES, tls_ca_certificate(ca));
-	tls_ca_free(ca);
-	return r;
 }

@@ -32,7 +32,7 @@ struct egress_face {
 
 struct sockaddr_in egress_sockaddr(uint32_t address, uint16_t port);
 
-/* proxy.c */
+/* accept.c, proxy.c */
 void proxy_on_connection(void *arg, int events, int error);
 void proxy_tick(struct egress_face *face); /* once a second */
 void proxy_stop(struct egress_face *face);

@@ -21,24 +21,12 @@
 #include "face/egress/refusal.h"
 #include "face/egress/relay.h"
 
-#define ACCEPTS_PER_TURN 64
-#define LISTEN_WEB_MS 10000 /* on ports where the client speaks first */
-#define LISTEN_MS 500	    /* elsewhere: then the server does */
 #define CONNECT_MS 15000
 #define REFUSE_MS 2000
 
-static void on_in(void *arg, int events, int error);
-
-/* Some clients take their time between connecting and the first byte: git reads all certificates.
- */
-static bool is_web(uint16_t port)
-{
-	return port == 443 || port == 80 || port == 8443 || port == 8080;
-}
-
 static void on_out(void *arg, int events, int error);
 
-static void relay_time(struct relay *relay, int64_t ms)
+void relay_time(struct relay *relay, int64_t ms)
 {
 	relay->due_ms = ms ? loop_now_ms(relay->face->config.loop) + ms : 0;
 	if (ms && ms <= 1000)
@@ -186,7 +174,7 @@ static void connect_out(struct relay *relay)
 /* ---- deciding ---- */
 
 /* Connected to it, a datagram socket has the address we would come from: its own means ours. */
-static bool is_local(uint32_t address)
+bool relay_is_local(uint32_t address)
 {
 	_cleanup_close_ int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	struct sockaddr_in to = egress_sockaddr(address, 9), from = { .sin_family = AF_INET };
@@ -212,13 +200,13 @@ static bool intercepted(struct relay *relay, struct sandbox *sandbox,
 		relay_free(relay);
 		return true;
 	}
-	if (loop_watch_new(config->loop, relay->in.fd, on_in, relay, &relay->in.watch) == 0)
+	if (loop_watch_new(config->loop, relay->in.fd, relay_on_in, relay, &relay->in.watch) == 0)
 		return false;
 	relay_free(relay);
 	return true;
 }
 
-static void decide(struct relay *relay)
+void relay_decide(struct relay *relay)
 {
 	struct sandbox *sandbox = relay_sandbox(relay);
 	struct egress_verdict verdict;
@@ -230,7 +218,7 @@ static void decide(struct relay *relay)
 	relay->version = egress_version(sandbox);
 	relay->ask.protocol = relay->said.protocol;
 	relay->ask.name = str_of(relay->said.name);
-	relay->ask.is_local = is_local(relay->ask.address);
+	relay->ask.is_local = relay_is_local(relay->ask.address);
 	egress_judge(sandbox, &relay->ask, &verdict);
 	if (relay->said.odd && verdict.why != EGRESS_ALLOWED && verdict.why != EGRESS_DENIED)
 		verdict.why = EGRESS_BAD_NAME;
@@ -273,12 +261,12 @@ static void on_first_bytes(struct relay *relay)
 	}
 	buf_commit(&relay->in.ahead, (size_t)n);
 	if (sniff(buf_data(&relay->in.ahead), buf_len(&relay->in.ahead), n == 0, &relay->said))
-		decide(relay);
+		relay_decide(relay);
 }
 
 /* ---- events ---- */
 
-static void on_in(void *arg, int events, int error)
+void relay_on_in(void *arg, int events, int error)
 {
 	struct relay *relay = arg;
 
@@ -349,7 +337,7 @@ static void on_due(struct relay *relay)
 	case RELAY_LISTEN:
 		(void)sniff(buf_data(&relay->in.ahead), buf_len(&relay->in.ahead), true,
 			    &relay->said);
-		decide(relay);
+		relay_decide(relay);
 		break;
 	case RELAY_CONNECT:
 		loop_watch_free(relay->out.watch);
@@ -366,7 +354,7 @@ static void on_due(struct relay *relay)
 	}
 }
 
-static void on_timer(void *arg)
+void relay_on_timer(void *arg)
 {
 	struct relay *relay = arg;
 
@@ -405,123 +393,6 @@ void proxy_tick(struct egress_face *face)
 			relay_reset(relay);
 		else if (relay->due_ms && relay->due_ms <= now_ms)
 			on_due(relay);
-	}
-}
-
-/* ---- new ones ---- */
-
-static unsigned relays_of(const struct egress_face *face, uint32_t from)
-{
-	const struct relay *relay;
-	uint32_t cursor = 0;
-	unsigned n = 0;
-
-	while ((relay = slot_next(&face->relays, &cursor)))
-		n += relay->from == from;
-	return n;
-}
-
-static int relay_new(struct egress_face *face, int fd, uint32_t from, struct relay **ret)
-{
-	struct sockaddr_in to = { .sin_family = AF_INET };
-	socklen_t size = sizeof(to);
-	struct relay *relay;
-	int one = 1;
-
-	/* Where it was going, before the host's rules turned it. */
-	if (getsockopt(fd, SOL_IP, SO_ORIGINAL_DST, &to, &size) < 0)
-		return -errno;
-	relay = calloc(1, sizeof(*relay));
-	if (!relay)
-		return -ENOMEM;
-	(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
-	*relay = (struct relay){ .face = face, .from = from, .in.fd = fd, .out.fd = -1 };
-	relay->ask.address = ntohl(to.sin_addr.s_addr);
-	relay->ask.port = ntohs(to.sin_port);
-	buf_init(&relay->in.ahead, RELAY_AHEAD_MAX);
-	buf_init(&relay->out.ahead, RELAY_AHEAD_MAX);
-	buf_init(&relay->held, RELAY_AHEAD_MAX);
-	if (slot_put(&face->relays, relay, &relay->handle) < 0) {
-		relay->in.fd = -1;
-		free(relay);
-		return -ENOBUFS;
-	}
-	*ret = relay;
-	return 0;
-}
-
-static void too_many(struct egress_face *face, struct sandbox *sandbox)
-{
-	static const struct egress_verdict verdict = { .why = EGRESS_TOO_MANY };
-	const struct egress_ask ask = { .protocol = EGRESS_TCP, .address = face->gateway };
-
-	egress_note(sandbox, &ask, &verdict);
-}
-
-/* On such an address the client is waited for: a secret may have to go into what it says. */
-static bool client_first(const struct relay *relay, const struct sandbox *sandbox)
-{
-	return is_web(relay->ask.port) ||
-	       egress_is_brokered(sandbox, relay->ask.address, relay->ask.port);
-}
-
-/* Whatever it would say, it may go: a server that speaks first is not kept waiting. */
-static bool needs_no_words(struct relay *relay, const struct sandbox *sandbox)
-{
-	struct egress_verdict verdict;
-
-	relay->ask.protocol = EGRESS_TCP;
-	relay->ask.is_local = is_local(relay->ask.address);
-	if (client_first(relay, sandbox) || egress_needs_name(sandbox, &relay->ask))
-		return false;
-	egress_judge(sandbox, &relay->ask, &verdict);
-	return verdict.why == EGRESS_ALLOWED && sniff(NULL, 0, true, &relay->said);
-}
-
-static void accept_one(struct egress_face *face, int fd, uint32_t from)
-{
-	struct sandbox *sandbox = egress_find(face->config.service, from);
-	struct linger now = { .l_onoff = 1, .l_linger = 0 };
-	struct relay *relay = NULL;
-
-	if (sandbox && relays_of(face, from) >= RELAYS_PER_SANDBOX) {
-		too_many(face, sandbox);
-		sandbox = NULL;
-	}
-	if (!sandbox || relay_new(face, fd, from, &relay) < 0) {
-		(void)setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof(now));
-		(void)close(fd);
-		return;
-	}
-	relay->sandbox = egress_handle(sandbox);
-	relay->state = RELAY_LISTEN;
-	if (loop_timer_new(face->config.loop, on_timer, relay, &relay->timer) < 0 ||
-	    loop_watch_new(face->config.loop, fd, on_in, relay, &relay->in.watch) < 0 ||
-	    loop_watch_set(relay->in.watch, LOOP_READ) < 0) {
-		relay_reset(relay);
-		return;
-	}
-	if (needs_no_words(relay, sandbox))
-		decide(relay);
-	else
-		relay_time(relay, client_first(relay, sandbox) ? LISTEN_WEB_MS : LISTEN_MS);
-}
-
-void proxy_on_connection(void *arg, int events, int error)
-{
-	struct egress_face *face = arg;
-
-	(void)events;
-	(void)error;
-	for (int i = 0; i < ACCEPTS_PER_TURN; i++) {
-		struct sockaddr_in from = { .sin_family = AF_INET };
-		socklen_t size = sizeof(from);
-		int fd = accept4(face->proxy_fd, (struct sockaddr *)&from, &size,
-				 SOCK_CLOEXEC | SOCK_NONBLOCK);
-
-		if (fd < 0)
-			return;
-		accept_one(face, fd, ntohl(from.sin_addr.s_addr));
 	}
 }
 

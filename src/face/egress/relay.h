@@ -42,6 +42,12 @@ struct relay {
 
 void relay_free(struct relay *relay);
 void relay_reset(struct relay *relay);
+/* proxy.c */
+void relay_on_in(void *arg, int events, int error);
+void relay_on_timer(void *arg);
+void relay_time(struct relay *relay, int64_t ms); /* until it is due; 0: never */
+void relay_decide(struct relay *relay);
+bool relay_is_local(uint32_t address);			  /* one of this host's */
 struct sandbox *relay_sandbox(const struct relay *relay); /* NULL: it has ended */
 /* Tells why and ends it. */
 void relay_refuse(struct relay *relay, struct sandbox *sandbox,
