@@ -7,6 +7,9 @@
 #include "cli/cli.h"
 #include "cli/exit.h"
 #include "cli/help.h"
+#include "net/tls.h"
+
+#define TLS_SETTLE_MS 1000 /* for connections that are being closed */
 
 /* Wrong usage: the hint names the help that would have prevented it. */
 static int usage_failed(struct cli *cli, const struct args *args, const struct err *err)
@@ -78,5 +81,6 @@ int main(int argc, char **argv)
 	status = status < 0 ? usage_failed(&cli, &args, &err) : dispatch(&cli, &args);
 	cli_done(&cli);
 	args_done(&args);
+	tls_dial_settle(TLS_SETTLE_MS);
 	return status;
 }

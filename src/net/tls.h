@@ -2,7 +2,7 @@
 /*
  * TLS for streams on the loop. A connection is handed over as a descriptor and comes back as a
  * descriptor that carries its plain bytes (one end of a socketpair, the pipe serves the other), so
- * nobody else needs to know what TLS is. tls.c is the one file that sees OpenSSL.
+ * nobody else needs to know what TLS is. tls.c and tls_ca.c alone see OpenSSL.
  */
 #ifndef CAY_NET_TLS_H
 #define CAY_NET_TLS_H
@@ -75,5 +75,7 @@ void tls_cancel(struct tls *tls, slot_handle handle);
 /* Blocks: for programs, not for the loop. A thread of its own serves the pipe until either side
  * ends. fd is taken over in any case. */
 int tls_dial(struct tls_ctx *ctx, int fd, const char *server_name, int *ret_fd) _must_check_;
+/* Before the program ends: waits for those threads whose plain end is closed, so long at most. */
+void tls_dial_settle(int ms);
 
 #endif

@@ -5,7 +5,6 @@
  */
 #include <errno.h>
 #include <poll.h>
-#include <pthread.h>
 #include <sys/socket.h>
 
 #include "base/buf.h"
@@ -464,88 +463,4 @@ void tls_cancel(struct tls *tls, slot_handle handle)
 
 	if (pipe && pipe->done)
 		pipe_end(pipe);
-}
-
-/* ---- for programs without a loop ---- */
-
-/* Owner: the thread. */
-struct dialled {
-	struct loop *loop;
-	struct tls *tls;
-	int tell_fd; /* status, then descriptor, to who waits */
-};
-
-static void on_dialled(void *arg, int status, int fd)
-{
-	struct dialled *dialled = arg;
-	int answer[2] = { status, fd };
-
-	(void)!write(dialled->tell_fd, answer, sizeof(answer));
-}
-
-static void *serve_dialled(void *arg)
-{
-	struct dialled *dialled = arg;
-
-	while (tls_count(dialled->tls))
-		loop_turn(dialled->loop, -1);
-	tls_free(dialled->tls);
-	loop_free(dialled->loop);
-	(void)close(dialled->tell_fd);
-	free(dialled);
-	return NULL;
-}
-
-static int dialled_start(struct dialled *dialled, struct tls_ctx *ctx, int fd, const char *name)
-{
-	pthread_t thread;
-	int r = loop_new(&dialled->loop);
-
-	if (r < 0) {
-		(void)close(fd);
-		return r;
-	}
-	r = tls_new(dialled->loop, 1, &dialled->tls);
-	if (r < 0)
-		(void)close(fd);
-	else
-		r = tls_connect(dialled->tls, ctx, fd, name, on_dialled, dialled, NULL);
-	if (r == 0)
-		r = -pthread_create(&thread, NULL, serve_dialled, dialled);
-	if (r == 0)
-		return -pthread_detach(thread);
-	tls_free(dialled->tls);
-	loop_free(dialled->loop);
-	return r;
-}
-
-int tls_dial(struct tls_ctx *ctx, int fd, const char *server_name, int *ret_fd)
-{
-	struct dialled *dialled = calloc(1, sizeof(*dialled));
-	int tell[2], answer[2], r;
-	ssize_t n;
-
-	if (!dialled || socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, tell) < 0) {
-		r = -errno;
-		free(dialled);
-		(void)close(fd);
-		return r;
-	}
-	dialled->tell_fd = tell[1];
-	r = dialled_start(dialled, ctx, fd, server_name);
-	if (r < 0) {
-		(void)close(tell[0]);
-		(void)close(tell[1]);
-		free(dialled);
-		return r;
-	}
-	do
-		n = read(tell[0], answer, sizeof(answer));
-	while (n < 0 && errno == EINTR);
-	(void)close(tell[0]);
-	if (n != sizeof(answer))
-		return -ECONNRESET;
-	if (answer[0] == 0)
-		*ret_fd = answer[1];
-	return answer[0];
 }

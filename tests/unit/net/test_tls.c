@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -385,6 +387,54 @@ static void files_that_do_not_serve_are_explained(void **state)
 	assert_int_equal(tls_client_new("/nonexistent/ca", &ctx), -EINVAL);
 }
 
+/* ---- programs without a loop ---- */
+
+static void *dial_blocking(void *arg)
+{
+	client.status = tls_dial(client_ctx, *(int *)arg, "host.test", &client.fd);
+	return NULL;
+}
+
+static unsigned count_threads(void)
+{
+	DIR *dir = opendir("/proc/self/task");
+	unsigned n = 0;
+
+	assert_non_null(dir);
+	while (readdir(dir))
+		n++;
+	(void)closedir(dir);
+	return n;
+}
+
+static void a_dialled_one_leaves_no_thread(void **state)
+{
+	const struct str nothing = { NULL, 0 };
+	unsigned before = count_threads();
+	pthread_t thread;
+	int pair[2];
+	char got[8];
+
+	(void)state;
+	make_pair(pair);
+	assert_int_equal(tls_accept(tls, server_ctx, pair[0], nothing, on_done, &server, NULL), 0);
+	assert_int_equal(pthread_create(&thread, NULL, dial_blocking, &pair[1]), 0);
+	turn_until_done(1);
+	assert_int_equal(pthread_join(thread, NULL), 0);
+	assert_int_equal(server.status, 0);
+	assert_int_equal(client.status, 0);
+	put(client.fd, "hello");
+	assert_int_equal(take(server.fd, got, 5), 5);
+	tls_dial_settle(1); /* of one that is still used: waits for nothing */
+	assert_true(count_threads() > before);
+	(void)close(client.fd);
+	client.fd = -1;
+	tls_dial_settle(60000);
+	for (int i = 0; i < TURNS && count_threads() > before; i++)
+		(void)sched_yield(); /* a joined one may be listed a little longer */
+	assert_int_equal(count_threads(), before);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -405,6 +455,7 @@ int main(void)
 		TEST(names_are_kept_up_to_the_limit),
 		TEST(nothing_but_a_name_is_vouched_for),
 		TEST(files_that_do_not_serve_are_explained),
+		TEST(a_dialled_one_leaves_no_thread),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
