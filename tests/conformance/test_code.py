@@ -177,6 +177,15 @@ def test_much_output(box):
     assert "not shown" in run(box, "'z' * 9_000_000")["results"][0]["text"]
 
 
+@pytest.mark.long
+def test_a_quiet_stream_beats(box):
+    """Nothing in between may take it for dead."""
+    text = box.client.raw("POST", f"{path(box)}/code/stream",
+                          {"code": "import time; time.sleep(31); print('now')"})[2].decode()
+    assert text.count(": beat\n\n") >= 2
+    assert "event: stdout" in text and "event: end" in text
+
+
 def test_stream(box):
     text = box.client.raw("POST", f"{path(box)}/code/stream",
                           {"code": "echo a; echo b >&2; false", "language": "bash"})[2].decode()

@@ -56,6 +56,8 @@ struct code_call {
 	slot_handle run;
 	char key_id[AUTH_KEY_ID_SIZE];
 	bool streamed, begun;
+	bool blocked; /* the client is slow */
+	struct beat beat;
 	struct buf out, err, results, error; /* the two last: JSON */
 	uint64_t cut_bytes;
 	uint32_t cut_results;
@@ -66,6 +68,7 @@ static void call_free(struct code_call *c)
 {
 	if (c->streamed)
 		stream_end(c->rest->service, c->key_id);
+	beat_stop(&c->beat);
 	buf_done(&c->out);
 	buf_done(&c->err);
 	buf_done(&c->results);
@@ -182,17 +185,8 @@ static void answer_whole(struct code_call *c, struct http_req *req, const struct
 
 static void send_begin(struct code_call *c, struct http_req *req)
 {
-	static const struct http_header headers[] = {
-		{ { "Content-Type", 12 }, { "text/event-stream", 17 } },
-		{ { "Cache-Control", 13 }, { "no-store", 8 } },
-		{ { "X-Content-Type-Options", 22 }, { "nosniff", 7 } },
-		{ { "X-Accel-Buffering", 17 }, { "no", 2 } },
-	};
-
 	c->begun = true;
-	c->rest->counters.requests++;
-	c->rest->counters.by_class[2]++;
-	(void)!http_reply_start(req, 200, headers, ARRAY_LEN(headers));
+	(void)!events_begin(c->rest, req);
 }
 
 static struct json_writer event_begin(struct code_call *c, struct str type)
@@ -215,7 +209,21 @@ static bool event_send(struct code_call *c, struct http_req *req, struct json_wr
 	json_end_object(w);
 	if (json_writer_end(w) < 0 || buf_puts(out, "\n\n") < 0)
 		return true;
-	return http_reply_write(req, buf_str(out).p, buf_len(out)) != -EAGAIN;
+	c->blocked = http_reply_write(req, buf_str(out).p, buf_len(out)) == -EAGAIN;
+	return !c->blocked;
+}
+
+/* Code may be quiet for long, also before its first word. */
+static void on_beat(void *arg)
+{
+	struct code_call *c = arg;
+	struct http_req *req = request(c);
+
+	if (!req || c->blocked)
+		return;
+	if (!c->begun)
+		send_begin(c, req);
+	c->blocked = http_reply_write(req, ": beat\n\n", 8) == -EAGAIN;
 }
 
 static void answer_end(struct code_call *c, struct http_req *req, const struct code_end *end,
@@ -298,6 +306,7 @@ static void on_drain(void *arg)
 {
 	struct code_call *c = arg;
 
+	c->blocked = false;
 	code_more(c->rest->service, c->run);
 }
 
@@ -346,8 +355,10 @@ static void run(struct rest_call *call, bool streamed)
 	}
 	http_req_on_gone(call->req, on_gone, c);
 	http_reply_on_drain(call->req, on_drain, c);
-	if (streamed)
-		http_reply_patience(call->req, STREAM_PATIENCE_MS);
+	if (!streamed)
+		return;
+	http_reply_patience(call->req, STREAM_PATIENCE_MS);
+	beat_start(&c->beat, call->rest, on_beat, c);
 }
 
 void code_execute(struct rest_call *call)

@@ -72,7 +72,7 @@ struct event_reader {
 	struct rest *rest;
 	slot_handle req;
 	struct bus_reader *reader;
-	struct loop_timer *beat;
+	struct beat beat;
 	char key_id[AUTH_KEY_ID_SIZE];
 	bool sse;
 	bool one;     /* of one sandbox: its end is the stream's */
@@ -95,7 +95,7 @@ static void unlink_reader(struct event_reader *e)
 		e->rest->event_readers = e->next;
 	if (e->next)
 		e->next->prev = e->prev;
-	loop_timer_free(e->beat);
+	beat_stop(&e->beat);
 	listing_free(e->list);
 	free(e);
 }
@@ -278,24 +278,12 @@ static void on_beat(void *arg)
 
 static void begin_stream(struct event_reader *e, struct http_req *req)
 {
-	static const struct http_header headers[] = {
-		{ STR_LIT("Content-Type"), STR_LIT("text/event-stream") },
-		{ STR_LIT("Cache-Control"), STR_LIT("no-store") },
-		{ STR_LIT("X-Content-Type-Options"), STR_LIT("nosniff") },
-		{ STR_LIT("X-Accel-Buffering"), STR_LIT("no") },
-	};
-	struct rest *rest = e->rest;
-	int ms = rest->config.beat_ms ? rest->config.beat_ms : STREAM_BEAT_MS;
-
-	rest->counters.requests++;
-	rest->counters.by_class[2]++;
 	http_reply_on_drain(req, on_drain, e);
 	http_reply_patience(req, STREAM_PATIENCE_MS);
-	if (http_reply_start(req, 200, headers, ARRAY_LEN(headers)) < 0)
+	if (events_begin(e->rest, req) < 0)
 		return;				      /* on_gone follows */
 	(void)send_bytes(e, STR_LIT(": events\n\n")); /* the head leaves at once */
-	if (loop_timer_new(service_config(rest->service)->loop, on_beat, e, &e->beat) == 0)
-		loop_timer_set(e->beat, ms, ms);
+	beat_start(&e->beat, e->rest, on_beat, e);
 }
 
 /* ---- the call ---- */

@@ -28,7 +28,7 @@ struct transfer {
 	size_t owed;	  /* bytes that have left and were not yet released */
 	struct files_head head;
 	char etag[128]; /* in quotes */
-	struct loop_timer *beat;
+	struct beat beat;
 };
 
 /* NULL: err says why. */

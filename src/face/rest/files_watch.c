@@ -5,9 +5,6 @@
 #include "base/log.h"
 #include "face/rest/files.h"
 #include "http/sse.h"
-#include "net/loop.h"
-
-#define BEAT_MS 15000
 
 /* A reader who is slow makes the tool wait; then the kernel's queue fills and it says overflow. */
 static void send_bytes(struct transfer *t, struct str bytes)
@@ -55,24 +52,14 @@ static void on_beat(void *arg)
 static void on_ready(void *arg)
 {
 	struct transfer *t = arg;
-	struct loop *loop = service_config(t->rest->service)->loop;
 	struct http_req *req = transfer_req(t);
-	const struct http_header headers[] = {
-		{ STR_LIT("Content-Type"), STR_LIT("text/event-stream") },
-		{ STR_LIT("Cache-Control"), STR_LIT("no-store") },
-		{ STR_LIT("X-Content-Type-Options"), STR_LIT("nosniff") },
-		{ STR_LIT("X-Accel-Buffering"), STR_LIT("no") },
-	};
 
 	if (!req || t->begun)
 		return;
 	t->begun = true;
-	t->rest->counters.requests++;
-	t->rest->counters.by_class[2]++;
-	if (http_reply_start(req, 200, headers, ARRAY_LEN(headers)) < 0)
+	if (events_begin(t->rest, req) < 0)
 		return; /* on_gone follows */
-	if (loop_timer_new(loop, on_beat, t, &t->beat) == 0)
-		loop_timer_set(t->beat, BEAT_MS, BEAT_MS);
+	beat_start(&t->beat, t->rest, on_beat, t);
 	send_event(t, "started", STR_LIT("{}"));
 }
 

@@ -20,6 +20,7 @@ struct stream {
 	uint64_t next_cursor[2]; /* behind what was told; the held bytes are not yet */
 	uint8_t held_n[2];
 	char held[2][4];
+	struct beat beat;
 };
 
 static struct http_req *request(const struct stream *stream)
@@ -38,16 +39,6 @@ bool stream_is_gone(const struct stream *stream)
 
 static void on_beat(void *arg);
 
-static void beat_arm(struct rest *rest)
-{
-	struct loop *loop = service_config(rest->service)->loop;
-	int ms = rest->config.beat_ms ? rest->config.beat_ms : STREAM_BEAT_MS;
-
-	if (!rest->beat && loop_timer_new(loop, on_beat, rest, &rest->beat) < 0)
-		return; /* no beats: better than no stream */
-	loop_timer_set(rest->beat, ms, ms);
-}
-
 static void unlink_stream(struct stream *stream)
 {
 	struct rest *rest = stream->rest;
@@ -58,8 +49,7 @@ static void unlink_stream(struct stream *stream)
 		rest->streams = stream->next;
 	if (stream->next)
 		stream->next->prev = stream->prev;
-	if (!rest->streams && rest->beat)
-		loop_timer_clear(rest->beat);
+	beat_stop(&stream->beat);
 	free(stream);
 }
 
@@ -80,7 +70,6 @@ void streams_done(struct rest *rest)
 {
 	while (rest->streams)
 		unlink_stream(rest->streams);
-	loop_timer_free(TAKE_PTR(rest->beat));
 }
 
 /* The client has gone; the process goes on. Without a follow its start is still under way, and
@@ -131,8 +120,7 @@ struct stream *stream_new(struct rest_call *call, bool raw, struct err *err)
 	stream->req = call->req->handle;
 	stream->raw = raw;
 	memcpy(stream->key_id, call->key->id, sizeof(stream->key_id));
-	if (!rest->streams)
-		beat_arm(rest);
+	beat_start(&stream->beat, rest, on_beat, stream);
 	stream->next = rest->streams;
 	if (stream->next)
 		stream->next->prev = stream;
@@ -395,15 +383,11 @@ static void on_end(void *arg, const struct process_status *status, const struct 
 
 const struct follow_hooks stream_hooks = { .on_output = on_output, .on_end = on_end };
 
-/* ---- heart-beats: one timer for all ---- */
-
 static void on_beat(void *arg)
 {
-	struct rest *rest = arg;
+	struct stream *stream = arg;
 
-	for (struct stream *stream = rest->streams; stream; stream = stream->next) {
-		/* A slow reader has enough to read as it is. */
-		if (stream->begun && !stream->raw && !stream->blocked)
-			send_bytes(stream, STR_LIT(": beat\n\n"));
-	}
+	/* A slow reader has enough to read as it is. */
+	if (stream->begun && !stream->raw && !stream->blocked)
+		send_bytes(stream, STR_LIT(": beat\n\n"));
 }

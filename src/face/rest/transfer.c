@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Calls whose content flows: uploads, downloads, watches. */
 #include "face/rest/files.h"
-#include "net/loop.h"
 #include "service/process.h"
 
 static void unlink_free(struct transfer *t)
@@ -14,7 +13,7 @@ static void unlink_free(struct transfer *t)
 		rest->transfers = t->next;
 	if (t->next)
 		t->next->prev = t->prev;
-	loop_timer_free(t->beat);
+	beat_stop(&t->beat);
 	free(t);
 }
 
