@@ -73,6 +73,8 @@ static const struct setting {
 	INT(events_keep, "10000", 100, 200000, "events kept for those who ask later"),
 	INT(events_keep_days, "7", 1, 365, "and for how many days at most"),
 	INT(usage_keep_days, "400", 1, 3660, "for how many days usage is kept"),
+	INT(usage_detail_days, "8", 1, 3660,
+	    "after how many days usage is kept in sums per sandbox and day"),
 	BOOL(webhook_allow_private, "false", "webhooks may go to this host and private networks"),
 	TEXT(webhook_ca, "", "PEM file of authorities webhooks trust besides the system's"),
 	INT(webhooks_per_key, "20", 1, 1000, "webhooks of one key"),

@@ -46,6 +46,7 @@ struct config {
 	int64_t events_keep;
 	int64_t events_keep_days;
 	int64_t usage_keep_days;
+	int64_t usage_detail_days;
 	bool webhook_allow_private;
 	char webhook_ca[CONFIG_TEXT_MAX];
 	int64_t webhooks_per_key;

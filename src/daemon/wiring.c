@@ -142,6 +142,7 @@ static int open_service(struct wiring *wiring, struct err *err)
 		.events_keep = (uint32_t)c->events_keep,
 		.events_keep_days = (uint32_t)c->events_keep_days,
 		.usage_keep_days = (uint32_t)c->usage_keep_days,
+		.usage_detail_days = (uint32_t)c->usage_detail_days,
 		.webhooks_per_key = (uint32_t)c->webhooks_per_key,
 		.webhooks_at_once = (uint32_t)c->webhooks_at_once,
 		.webhook_timeout_sec = (uint32_t)c->webhook_timeout_sec,

@@ -125,6 +125,8 @@ static int save_end(struct sandbox *sandbox, bool intent)
 	r = store_sandbox_set_state(service->store, sandbox->row,
 				    sandbox_state_names[sandbox->state],
 				    sandbox_reason_name(sandbox->reason), sandbox->last_error);
+	if (r == 0)
+		r = usage_put_of(sandbox);
 	if (r == 0 && intent)
 		r = store_intent_put(service->store, sandbox->row, STORE_INTENT_DESTROY,
 				     time_real_ms());

@@ -111,8 +111,10 @@ struct service {
 	struct bus *bus;
 	struct usage_row *usage_first, *usage_last; /* not yet written */
 	uint32_t usage_count, metered_count, history_count;
-	int64_t alive_ms; /* when the engines last knew their sandboxes */
-	bool rebooted;	  /* the host, since the last start; until every engine was asked */
+	int64_t usage_rolled_ms; /* until then intervals may be summed up per day */
+	bool usage_rolling;	 /* and more of them are due */
+	int64_t alive_ms;	 /* when the engines last knew their sandboxes */
+	bool rebooted;		 /* the host, since the last start; until every engine was asked */
 	bool boot_saved;
 	uint32_t wakes; /* sandboxes to wake */
 
@@ -340,6 +342,7 @@ int usage_load(struct service *service, struct err *err) _must_check_;
 void usage_changed(struct sandbox *sandbox); /* after every change of its state */
 /* For bus.c, which writes them with the events. */
 int usage_put_all(struct service *service) _must_check_;
+int usage_put_of(const struct sandbox *sandbox) _must_check_;
 void usage_clear(struct service *service);
 void usage_tick(struct service *service);
 

@@ -157,7 +157,9 @@ static int save_row(struct sandbox *sandbox, const char *network)
 
 	int r = store_sandbox_put(sandbox->service->store, &row);
 
-	return r < 0 ? r : grants_save(sandbox->attrs.grants, sandbox->id);
+	if (r == 0)
+		r = grants_save(sandbox->attrs.grants, sandbox->id);
+	return r < 0 ? r : usage_put_of(sandbox);
 }
 
 #define NETWORK_TEXT_MAX (2 * EGRESS_RULES_MAX * (EGRESS_NAME_MAX + 16))

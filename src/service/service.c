@@ -17,6 +17,7 @@
 #define EVENTS_KEEP 10000
 #define EVENTS_KEEP_DAYS 7
 #define USAGE_KEEP_DAYS 400
+#define USAGE_DETAIL_DAYS 8
 #define WEBHOOKS_AT_ONCE 16
 #define WEBHOOK_TIMEOUT_SEC 10
 #define WEBHOOK_ATTEMPTS 10
@@ -346,6 +347,7 @@ static void set_defaults(struct service_config *config)
 	USUALLY(events_keep, EVENTS_KEEP);
 	USUALLY(events_keep_days, EVENTS_KEEP_DAYS);
 	USUALLY(usage_keep_days, USAGE_KEEP_DAYS);
+	USUALLY(usage_detail_days, USAGE_DETAIL_DAYS);
 	USUALLY(webhooks_per_key, WEBHOOKS_PER_KEY);
 	USUALLY(webhooks_at_once, WEBHOOKS_AT_ONCE);
 	USUALLY(webhook_timeout_sec, WEBHOOK_TIMEOUT_SEC);

@@ -58,7 +58,8 @@ struct service_config {
 	uint32_t events_keep;	       /* so many; 0 here and below: the default */
 	uint32_t events_keep_days;
 	uint32_t usage_keep_days;
-	struct poster *poster; /* of webhooks, outlives the service; NULL: none are sent */
+	uint32_t usage_detail_days; /* after that, sums per day only */
+	struct poster *poster;	    /* of webhooks, outlives the service; NULL: none are sent */
 	uint32_t webhooks_per_key;
 	uint32_t webhooks_at_once; /* posts under way, of all of them */
 	uint32_t webhook_timeout_sec;

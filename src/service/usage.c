@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Intervals of usage. Each begins and ends with a change of state, is written with the events of
- * that change (bus.c), and measured on the boot clock. What a dead daemon left open goes on when
- * its sandbox is still there, else it ends when the sandbox was last known to live.
+ * Intervals of usage. Each begins and ends with a change of state, is written together with the row
+ * that changes (and with the events of that change, bus.c), and measured on the boot clock. What a
+ * dead daemon left open goes on when its sandbox is still there, else it ends when the sandbox was
+ * last known to live.
  */
 #include "service/usage.h"
 
@@ -11,11 +12,14 @@
 #include "base/log.h"
 #include "base/time.h"
 #include "service/private.h"
+#include "service/snapshot_private.h"
 
 #define ROWS_MAX 16384 /* when the store cannot be written: the oldest is lost, and logged */
 #define ALIVE_TICKS 10
 #define EXPIRE_TICKS 3600
 #define MEASURE_TICKS 10
+#define ROLL_ROWS 500 /* a tick */
+#define ROLLED_NAME "usage_rolled_ms"
 #define MEASURE_MS 90000 /* of a pause, in which its disk is looked at again */
 
 /* One interval on its way to the store; its texts stand in it. */
@@ -89,6 +93,19 @@ int usage_put_all(struct service *service)
 	return r;
 }
 
+/* In the transaction of its row: a death right after that finds both. They are written once more
+ * with the events, which does no harm. */
+int usage_put_of(const struct sandbox *sandbox)
+{
+	const struct service *service = sandbox->service;
+	int r = 0;
+
+	for (const struct usage_row *at = service->usage_first; r == 0 && at; at = at->next)
+		if (strcmp(at->sandbox_id, sandbox->id) == 0)
+			r = store_usage_put(service->store, &at->usage);
+	return r;
+}
+
 void usage_clear(struct service *service)
 {
 	while (service->usage_first) {
@@ -114,6 +131,12 @@ static void on_paused_stat(void *arg, const struct engine_stat *stat, const stru
 	if (!sandbox || sandbox->metered != STORE_USAGE_PAUSED)
 		return;
 	before = sandbox->metered_disk_bytes;
+	/* After a restart of the host: nobody measured it when it was saved. */
+	if (sandbox->from && !sandbox->from->size_bytes && !err && stat->disk_bytes) {
+		sandbox->from->size_bytes = stat->disk_bytes;
+		if (snapshot_save(sandbox->from) < 0)
+			log_warn("snapshot %s: its size could not be recorded", sandbox->from->id);
+	}
 	if (sandbox->from) /* hibernated: all there is of it */
 		sandbox->metered_disk_bytes = (int64_t)sandbox->from->size_bytes;
 	else if (!err)
@@ -267,10 +290,63 @@ static int open_missing(struct service *service)
 	return r;
 }
 
+/* ---- days ---- */
+
+/* What ended before the days whose details are kept is summed up per day, a little at a time. */
+static void roll(struct service *service)
+{
+	int64_t keep_ms = (int64_t)service->config.usage_detail_days * STORE_DAY_MS;
+	int64_t until_ms = (service->alive_ms - keep_ms) / STORE_DAY_MS * STORE_DAY_MS;
+	char text[24];
+	int r;
+
+	if (until_ms <= service->usage_rolled_ms && !service->usage_rolling)
+		return;
+	until_ms = MAX(until_ms, service->usage_rolled_ms);
+	(void)snprintf(text, sizeof(text), "%lld", (long long)until_ms);
+	r = store_begin(service->store);
+	if (r == 0)
+		r = store_meta_put(service->store, ROLLED_NAME, text);
+	if (r == 0)
+		r = store_usage_roll(service->store, until_ms, ROLL_ROWS);
+	service->usage_rolling = r == ROLL_ROWS;
+	if (r >= 0)
+		r = store_commit(service->store);
+	else
+		store_rollback(service->store);
+	service_wrote(service);
+	if (r < 0)
+		log_warn("usage could not be summed up: %s", strerror(-r));
+	else
+		service->usage_rolled_ms = until_ms;
+}
+
+static int load_rolled(struct service *service)
+{
+	char text[24] = "";
+	uint64_t rolled_ms = 0;
+	int r = store_meta_get(service->store, ROLLED_NAME, text, sizeof(text));
+
+	if (r > 0 && str_to_u64(str_of(text), INT64_MAX, &rolled_ms) == 0)
+		service->usage_rolled_ms = (int64_t)rolled_ms;
+	service->usage_rolling = true; /* the last one may have had more to do */
+	return r < 0 ? r : 0;
+}
+
+void usage_align(const struct service *service, struct usage_query *query)
+{
+	if (query->from_ms < service->usage_rolled_ms)
+		query->from_ms -= query->from_ms % STORE_DAY_MS;
+	if (query->to_ms < service->usage_rolled_ms)
+		query->to_ms += (STORE_DAY_MS - query->to_ms % STORE_DAY_MS) % STORE_DAY_MS;
+}
+
 int usage_load(struct service *service, struct err *err)
 {
-	int r = store_usage_each_open(service->store, on_open, service);
+	int r = load_rolled(service);
 
+	if (r == 0)
+		r = store_usage_each_open(service->store, on_open, service);
 	if (r == 0)
 		r = close_stale(service);
 	if (r == 0)
@@ -291,6 +367,7 @@ void usage_tick(struct service *service)
 	if (service->metered_count && service->ticks % ALIVE_TICKS == 0 &&
 	    reboot_save_alive(service) < 0)
 		log_warn("that the sandboxes live could not be recorded");
+	roll(service);
 	if (service->ticks % EXPIRE_TICKS == 2 &&
 	    store_usage_expire(service->store, service->alive_ms - keep_ms) < 0)
 		log_warn("old usage stays");

@@ -127,6 +127,17 @@ static const char *const steps[] = {
 
 	/* answers that show a secret are kept sealed. */
 	"ALTER TABLE idempotency ADD COLUMN sealed INTEGER NOT NULL DEFAULT 0;",
+
+	/* usage of days in UTC, of intervals that ended some time ago; last_ms: the end of the last
+	 * of them. */
+	"CREATE TABLE usage_days("
+	" sandbox_id TEXT NOT NULL, day INTEGER NOT NULL, owner TEXT NOT NULL,"
+	" external_workspace_id TEXT, running_ms INTEGER NOT NULL, paused_ms INTEGER NOT NULL,"
+	" vcpu_ms INTEGER NOT NULL, memory_mb_ms INTEGER NOT NULL,"
+	" storage_byte_ms INTEGER NOT NULL, last_ms INTEGER NOT NULL,"
+	" PRIMARY KEY(sandbox_id, day)) WITHOUT ROWID;"
+	"CREATE INDEX usage_days_day ON usage_days(day);"
+	"CREATE INDEX usage_days_owner ON usage_days(owner,day);",
 };
 
 int schema_version(void)

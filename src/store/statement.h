@@ -7,21 +7,65 @@
 
 #include "store/store.h"
 
-/* Sums of the intervals inside ?1 to ?2; what lasts has lasted until ?3. Each variant looks only at
- * what its index finds: history that ended before is not touched. */
-#define USAGE_ROWS(where)                                                                     \
-	"SELECT *,"                                                                           \
-	"MIN(CASE to_ms WHEN 0 THEN MAX(from_ms,?3) ELSE to_ms END,?2)-MAX(from_ms,?1) AS d " \
-	"FROM usage WHERE " where " AND (?4 IS NULL OR owner=?4) AND "                        \
-	"(?5 IS NULL OR external_workspace_id=?5) AND (?6 IS NULL OR sandbox_id=?6)"
-#define USAGE_SUMS(rows)                                                                   \
-	"SELECT owner,external_workspace_id,COUNT(DISTINCT sandbox_id),"                   \
-	"SUM(CASE kind WHEN 1 THEN d ELSE 0 END),SUM(CASE kind WHEN 2 THEN d ELSE 0 END)," \
-	"SUM(CASE kind WHEN 1 THEN 1.0*d*cpu_count ELSE 0 END),"                           \
-	"SUM(CASE kind WHEN 1 THEN 1.0*d*memory_mb ELSE 0 END),"                           \
-	"SUM(CASE kind WHEN 2 THEN 1.0*d*disk_bytes ELSE 0 END) FROM (" rows ") "          \
-	"WHERE d>0 OR (d=0 AND from_ms>=?1 AND from_ms<?2) "                               \
+/*
+ * Sums of the intervals inside ?1 to ?2; what lasts has lasted until ?3. Each variant looks only at
+ * what its index finds: history that ended before is not touched. Whole days, from ?7 to before ?8,
+ * come from usage_days, where those intervals go that ended some time ago.
+ */
+#define USAGE_WHOSE                                                                   \
+	" AND (?4 IS NULL OR owner=?4) AND (?5 IS NULL OR external_workspace_id=?5) " \
+	"AND (?6 IS NULL OR sandbox_id=?6)"
+#define USAGE_PART(from, to) "MIN(" to ")-MAX(" from ") AS d"
+#define USAGE_FIGURES                                             \
+	"CASE kind WHEN 1 THEN d ELSE 0 END AS running,"          \
+	"CASE kind WHEN 2 THEN d ELSE 0 END AS paused,"           \
+	"CASE kind WHEN 1 THEN d*cpu_count ELSE 0 END AS vcpu,"   \
+	"CASE kind WHEN 1 THEN d*memory_mb ELSE 0 END AS memory," \
+	"CASE kind WHEN 2 THEN d*disk_bytes ELSE 0 END AS storage"
+#define USAGE_ROWS(where)                                                                         \
+	"SELECT owner,external_workspace_id,sandbox_id," USAGE_FIGURES                            \
+	" FROM (SELECT *," USAGE_PART("from_ms,?1",                                               \
+				      "CASE to_ms WHEN 0 THEN MAX(from_ms,?3) ELSE "              \
+				      "to_ms END,?2") " FROM usage WHERE " where USAGE_WHOSE ") " \
+						      "WHERE d>0 OR (d=0 AND "                    \
+						      "from_ms>=?1 AND from_ms<?2)"
+#define USAGE_DAYS(where)                                                     \
+	"SELECT owner,external_workspace_id,sandbox_id,running_ms,paused_ms," \
+	"vcpu_ms,memory_mb_ms,storage_byte_ms FROM usage_days "               \
+	"WHERE day>=?7 AND day<?8 AND " where USAGE_WHOSE
+#define USAGE_SUMS(rows)                                                              \
+	"SELECT owner,external_workspace_id,COUNT(DISTINCT sandbox_id),SUM(running)," \
+	"SUM(paused),SUM(1.0*vcpu),SUM(1.0*memory),SUM(1.0*storage) FROM (" rows ") " \
 	"GROUP BY owner,external_workspace_id ORDER BY owner,external_workspace_id"
+
+/* The ?2 oldest intervals that ended until ?1, in an order that is always the same. */
+#define USAGE_OLD                                  \
+	" FROM usage WHERE to_ms>0 AND to_ms<=?1 " \
+	"ORDER BY to_ms,sandbox_id,from_ms,kind LIMIT ?2"
+#define USAGE_DAY_MS "86400000"
+#define USAGE_ROLL_SQL                                                                             \
+	"WITH RECURSIVE part(sandbox_id,from_ms,kind,to_ms,owner,external_workspace_id,"           \
+	"cpu_count,memory_mb,disk_bytes,day) AS (SELECT sandbox_id,from_ms,kind,to_ms,owner,"      \
+	"external_workspace_id,cpu_count,memory_mb,disk_bytes,from_ms/" USAGE_DAY_MS               \
+	" FROM (SELECT *" USAGE_OLD ") UNION ALL SELECT sandbox_id,from_ms,kind,to_ms,owner,"      \
+	"external_workspace_id,cpu_count,memory_mb,disk_bytes,day+1 FROM part "                    \
+	"WHERE (day+1)*" USAGE_DAY_MS "<to_ms) "                                                   \
+	"INSERT INTO usage_days(sandbox_id,day,owner,external_workspace_id,running_ms,"            \
+	"paused_ms,vcpu_ms,memory_mb_ms,storage_byte_ms,last_ms) "                                 \
+	"SELECT sandbox_id,day,owner,external_workspace_id,SUM(running),SUM(paused),SUM(vcpu),"    \
+	"SUM(memory),SUM(storage),MAX(to_ms) FROM (SELECT *," USAGE_FIGURES                        \
+	" FROM (SELECT *," USAGE_PART(                                                             \
+		"from_ms,day*" USAGE_DAY_MS,                                                       \
+		"to_ms,(day+1)*" USAGE_DAY_MS) " FROM part)) "                                     \
+					       "GROUP BY sandbox_id,day ON "                       \
+					       "CONFLICT(sandbox_id,day) DO UPDATE SET "           \
+					       "running_ms=running_ms+excluded.running_ms,paused_" \
+					       "ms=paused_ms+excluded.paused_ms,"                  \
+					       "vcpu_ms=vcpu_ms+excluded.vcpu_ms,memory_mb_ms="    \
+					       "memory_mb_ms+excluded.memory_mb_ms,"               \
+					       "storage_byte_ms=storage_byte_ms+excluded.storage_" \
+					       "byte_ms,"                                          \
+					       "last_ms=MAX(last_ms,excluded.last_ms)"
 
 /* X(symbol, SQL) */
 #define STATEMENT_TABLE(X)                                                                         \
@@ -100,13 +144,20 @@
 	X(USAGE_OPEN, "SELECT sandbox_id,from_ms,kind,to_ms,owner,external_workspace_id,"          \
 		      "cpu_count,memory_mb,disk_bytes FROM usage WHERE to_ms=0")                   \
 	X(USAGE_CLOSE, "UPDATE usage SET to_ms=MAX(from_ms,?2) WHERE sandbox_id=?1 AND to_ms=0")   \
-	X(USAGE_LAST, "SELECT MAX(to_ms) FROM usage WHERE sandbox_id=?1")                          \
+	X(USAGE_LAST, "SELECT MAX(IFNULL((SELECT MAX(to_ms) FROM usage WHERE sandbox_id=?1),0),"   \
+		      "IFNULL((SELECT MAX(last_ms) FROM usage_days WHERE sandbox_id=?1),0))")      \
+	X(USAGE_ROLL, USAGE_ROLL_SQL)                                                              \
+	X(USAGE_ROLLED, "DELETE FROM usage WHERE (sandbox_id,from_ms,kind) IN "                    \
+			"(SELECT sandbox_id,from_ms,kind" USAGE_OLD ")")                           \
+	X(USAGE_EXPIRE_DAYS, "DELETE FROM usage_days WHERE day<?1")                                \
 	X(USAGE_EXPIRE, "DELETE FROM usage WHERE to_ms>0 AND to_ms<?1")                            \
-	X(USAGE_SUM,                                                                               \
-	  USAGE_SUMS(USAGE_ROWS("to_ms=0") " UNION ALL " USAGE_ROWS("to_ms>0 AND to_ms>=?1")))     \
-	X(USAGE_SUM_OWNER, USAGE_SUMS(USAGE_ROWS("to_ms=0 AND owner=?4") " UNION ALL " USAGE_ROWS( \
-				   "to_ms>0 AND to_ms>=?1 AND owner=?4")))                         \
-	X(USAGE_SUM_SANDBOX, USAGE_SUMS(USAGE_ROWS("sandbox_id=?6")))                              \
+	X(USAGE_SUM, USAGE_SUMS(USAGE_ROWS("to_ms=0") " UNION ALL " USAGE_ROWS(                    \
+			     "to_ms>0 AND to_ms>=?1") " UNION ALL " USAGE_DAYS("1")))              \
+	X(USAGE_SUM_OWNER,                                                                         \
+	  USAGE_SUMS(USAGE_ROWS("to_ms=0 AND owner=?4") " UNION ALL " USAGE_ROWS(                  \
+		  "to_ms>0 AND to_ms>=?1 AND owner=?4") " UNION ALL " USAGE_DAYS("owner=?4")))     \
+	X(USAGE_SUM_SANDBOX,                                                                       \
+	  USAGE_SUMS(USAGE_ROWS("sandbox_id=?6") " UNION ALL " USAGE_DAYS("sandbox_id=?6")))       \
 	X(WEBHOOK_PUT, "INSERT OR REPLACE INTO webhooks(id,seq,owner,url,description,events,"      \
 		       "external_workspace_id,secret,enabled,disabled_reason,created_ms,"          \
 		       "failing_ms,missed,cursor) VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,"  \

@@ -244,6 +244,14 @@ int store_usage_close(struct store *store, const char *sandbox_id, int64_t to_ms
 int store_usage_last(struct store *store, const char *sandbox_id, int64_t *ret) _must_check_;
 int store_usage_expire(struct store *store, int64_t before_ms) _must_check_;
 
+#define STORE_DAY_MS (24 * 3600 * 1000LL)
+/*
+ * At most limit of the intervals that ended until to_ms become parts of days (UTC), one row per
+ * sandbox and day; how many is returned. Call it inside a transaction. Windows that begin or end
+ * inside such a day count all of it.
+ */
+int store_usage_roll(struct store *store, int64_t to_ms, int64_t limit) _must_check_;
+
 struct store_usage_query {
 	int64_t from_ms, to_ms; /* of the window */
 	int64_t now_ms;		/* until then what lasts has lasted */

@@ -82,7 +82,29 @@ int store_usage_expire(struct store *store, int64_t before_ms)
 	if (!stmt)
 		return r;
 	(void)sqlite3_bind_int64(stmt, 1, before_ms);
+	r = statement_run(stmt);
+	stmt = r < 0 ? NULL : statement_get(store, STATEMENT_USAGE_EXPIRE_DAYS, &r);
+	if (!stmt)
+		return r;
+	(void)sqlite3_bind_int64(stmt, 1, before_ms / STORE_DAY_MS);
 	return statement_run(stmt);
+}
+
+int store_usage_roll(struct store *store, int64_t to_ms, int64_t limit)
+{
+	static const enum statement both[] = { STATEMENT_USAGE_ROLL, STATEMENT_USAGE_ROLLED };
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < ARRAY_LEN(both); i++) {
+		sqlite3_stmt *stmt = statement_get(store, both[i], &r);
+
+		if (!stmt)
+			return r;
+		(void)sqlite3_bind_int64(stmt, 1, to_ms);
+		(void)sqlite3_bind_int64(stmt, 2, limit);
+		r = statement_run(stmt);
+	}
+	return r < 0 ? r : sqlite3_changes(store->db);
 }
 
 int store_usage_sum(struct store *store, const struct store_usage_query *query,
@@ -102,6 +124,8 @@ int store_usage_sum(struct store *store, const struct store_usage_query *query,
 	statement_bind_text(stmt, 4, query->owner);
 	statement_bind_text(stmt, 5, query->external_workspace_id);
 	statement_bind_text(stmt, 6, query->sandbox_id);
+	(void)sqlite3_bind_int64(stmt, 7, query->from_ms / STORE_DAY_MS);
+	(void)sqlite3_bind_int64(stmt, 8, (query->to_ms + STORE_DAY_MS - 1) / STORE_DAY_MS);
 	while (r == 0 && (code = sqlite3_step(stmt)) == SQLITE_ROW) {
 		struct store_usage_sum sum = {
 			.owner = statement_text(stmt, 0),

@@ -80,6 +80,18 @@ static int salvage_row(struct warden *w, const struct slot_row *row)
 	return seal(w, id);
 }
 
+int salvage_usage(struct warden *w, const char *id, uint64_t *ret_bytes)
+{
+	char path[2 * WARDEN_ID_SIZE + sizeof(PREFIX SNAPSHOT_DATA)];
+	_cleanup_close_ int fd = -1;
+
+	if (w->snapshots_fd < 0)
+		return -ENOENT;
+	(void)snprintf(path, sizeof(path), PREFIX "%s/" SNAPSHOT_DATA, id);
+	fd = openat(w->snapshots_fd, path, O_DIRECTORY | O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	return fd < 0 ? -errno : btrfs_usage(fd, ret_bytes);
+}
+
 void salvage(struct warden *w, const struct slot_row *rows)
 {
 	unsigned kept = 0;

@@ -184,8 +184,8 @@ static int do_stat(struct warden *w, struct call *call)
 	struct cgroup_stat stat;
 	int r;
 
-	if (slot < 0)
-		return slot;
+	if (slot < 0) /* what the host's restart left of it, which does not live */
+		return salvage_usage(w, call->req.id, &call->reply.disk_bytes);
 	net_fd = attach_open_net(w, (unsigned)slot);
 	r = cgroup_stat(&w->cgroups, (unsigned)slot, &stat);
 	if (r < 0)

@@ -285,6 +285,8 @@ void instance_release(struct warden *w);
 
 /* salvage.c */
 void salvage(struct warden *w, const struct slot_row *rows); /* of a boot before this one */
+/* What the files take that were saved of this sandbox. */
+int salvage_usage(struct warden *w, const char *id, uint64_t *ret_bytes) _must_check_;
 
 /* slots.c */
 int slots_open(struct warden *w);

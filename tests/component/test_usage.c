@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Usage: intervals counted once, across restarts and ends that nobody saw. */
 #include <string.h>
+#include <unistd.h>
 
 #include "base/time.h"
 #include "inside.h"
+#include "store/store.h"
 
 static double real_of(const char *text, const char *name)
 {
@@ -197,6 +199,98 @@ static void test_history(void **state)
 	assert_in_range(json_size(member(a->doc, "history")), 2, 3);
 }
 
+/* Any sequence of pauses, resumes and restarts: each moment is counted once, on the right side. */
+static void test_model(void **state)
+{
+	double least[2] = { 0, 0 }, most[2] = { 0, 0 }; /* running, paused */
+	int64_t before_us, after_us = 0;
+	unsigned seed = (unsigned)getpid(), moves = 0;
+	int now = 0;
+
+	(void)state;
+	print_message("seed %u\n", seed);
+	srandom(seed);
+	before_us = time_mono_us();
+	new_sandbox("{}");
+	after_us = time_mono_us();
+	most[0] += (double)(after_us - before_us) / 1e6;
+	for (int i = 0; i < 40; i++, moves++) {
+		int was = now, op = (int)(random() % 4);
+		double sure, unsure;
+
+		world_turns((int)(random() % 20));
+		before_us = time_mono_us();
+		sure = (double)(before_us - after_us) / 1e6;
+		if (op == 0 && !was)
+			expect_status(post("/pause", "{}"), 200);
+		else if (op == 1)
+			expect_status(post("/pause", "{\"kind\":\"hibernate\"}"), 200);
+		else if (op == 2 && was)
+			expect_status(post("/resume", "{}"), 200);
+		else if (op == 3)
+			world_restart();
+		now = op < 2 ? 1 : op == 2 ? 0 : was;
+		after_us = time_mono_us();
+		unsure = (double)(after_us - before_us) / 1e6;
+		least[was] += sure + (now == was ? unsure : 0);
+		most[was] += sure + unsure;
+		most[now] += now == was ? 0 : unsure;
+	}
+	before_us = time_mono_us();
+	expect_status(del(""), 204);
+	most[now] += (double)(time_mono_us() - after_us) / 1e6;
+	least[now] += (double)(before_us - after_us) / 1e6;
+	world_turns(50);
+	near(real_of(get("/usage")->body, "running_seconds"), least[0] - CUT * moves,
+	     most[0] + CUT * moves);
+	near(real_of(get("/usage")->body, "paused_seconds"), least[1] - CUT * moves,
+	     most[1] + CUT * moves);
+}
+
+/* What ended long ago is summed up per day, and a window that cuts a day says what it is. */
+static void test_days(void **state)
+{
+	int64_t day = time_real_ms() / STORE_DAY_MS - 30;
+	char path[128], from[TIME_RFC3339_SIZE], start[TIME_RFC3339_SIZE];
+	struct store *store;
+	struct answer *a;
+
+	(void)state;
+	world_prepare();
+	(void)snprintf(path, sizeof(path), "%s/cay.db", world.dir);
+	assert_int_equal(store_open(path, &store), 0);
+	for (int i = 0; i < 50; i++) { /* short ones, and one beyond midnight */
+		struct store_usage row = { .sandbox_id = "old",
+					   .owner = "k",
+					   .kind = STORE_USAGE_RUNNING,
+					   .from_ms = day * STORE_DAY_MS + i * 1000,
+					   .to_ms = day * STORE_DAY_MS + i * 1000 + 720,
+					   .cpu_count = 2,
+					   .memory_mb = 1024 };
+
+		if (i == 49)
+			row.to_ms = (day + 1) * STORE_DAY_MS + 5000;
+		assert_int_equal(store_usage_put(store, &row), 0);
+	}
+	store_close(store);
+	world_start();
+	world_turns(1300); /* a tick */
+	time_rfc3339(start, day * STORE_DAY_MS);
+	time_rfc3339(from, day * STORE_DAY_MS + 20000);
+	a = call("GET", path_of("/v1/usage?from=%s", from), NULL);
+	assert_string_equal(text_of(a, "from"), start);
+	near(real_of(a->body, "running_seconds"), 49 * 0.72 + 86400 - 49 + 5,
+	     49 * 0.72 + 86400 - 49 + 5);
+	near(real_of(a->body, "sandboxes"), 1, 1);
+	time_rfc3339(from, (day + 1) * STORE_DAY_MS);
+	a = call("GET", path_of("/v1/usage?from=%s", from), NULL);
+	near(real_of(a->body, "running_seconds"), 5, 5);
+	near(real_of(a->body, "vcpu_seconds"), 10, 10);
+	world_restart();
+	a = call("GET", path_of("/v1/usage?from=%s", from), NULL);
+	near(real_of(a->body, "running_seconds"), 5, 5);
+}
+
 int main(void)
 {
 #define TEST(fn) cmocka_unit_test_setup_teardown(fn, world_setup, world_teardown)
@@ -208,6 +302,8 @@ int main(void)
 		TEST(test_lost_while_away),
 		TEST(test_pause),
 		TEST(test_history),
+		TEST(test_model),
+		cmocka_unit_test_teardown(test_days, world_teardown),
 		cmocka_unit_test_setup_teardown(test_pool_is_not_counted, world_setup_pool,
 						world_teardown),
 	};

@@ -119,6 +119,8 @@ def test_nobody_pays_for_the_night(own):
         sums = api.call("GET", f"/v1/sandboxes/{sandbox}/usage")
         seconds = sums["running_seconds"] + sums["paused_seconds"]
         assert 0 < seconds < most, sums
+    for sandbox in (running, frozen, asleep):  # what is kept of them takes room from now on
+        assert wait_for(lambda: api.call("GET", f"/v1/sandboxes/{sandbox}/usage")["paused_storage_gib_seconds"] > 0, 30)
     # It had a minute at most when the host ended, and has it when it goes on.
     kept(wait_paused(api, short))
     assert 0 < left_sec(post(api, short, "resume")) <= 60

@@ -322,3 +322,34 @@ def test_supervisor_killed(victim):
         fresh = victim.wait_ready()
         assert fresh.exec(box.id, ["/bin/echo", "y"]).stdout == "y\n"
         box.client = fresh
+
+
+def test_usage_is_exact_across_kills(victim):
+    """Each moment is counted once and on the right side, also when the daemon dies right after the answer."""
+    api = victim.client
+    chance = random.Random(SEED)
+    print(f"seed {SEED}")
+    before = time.monotonic()
+    sandbox = api.create(timeout_sec=3600, pool={"mode": "bypass"})["id"]
+    after = time.monotonic()
+    least, most, now = [0, 0], [after - before, 0], 0  # seconds running and paused
+    for move in ["pause", "kill", "resume", "kill", "pause", "resume", "kill"]:
+        time.sleep(chance.random() / 10)
+        before, was = time.monotonic(), now
+        if move == "kill":
+            kill_and_wait(victim, ["cayd"])
+            api = victim.client
+        else:
+            api.call("POST", f"/v1/sandboxes/{sandbox}/{move}", {})
+            now = int(move == "pause")
+        sure, unsure = before - after, time.monotonic() - before
+        after = time.monotonic()
+        least[was] += sure + (unsure if now == was else 0)
+        most[was] += sure + unsure
+        if now != was:
+            most[now] += unsure
+    sums = api.call("GET", f"/v1/sandboxes/{sandbox}/usage")
+    most[now] += time.monotonic() - after
+    for name, low, high in zip(("running_seconds", "paused_seconds"), least, most):
+        assert low - 0.05 <= sums[name] <= high + 0.05, (name, sums, least, most)
+    api.delete(sandbox)

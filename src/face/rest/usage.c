@@ -57,6 +57,7 @@ static int read_query(struct rest_call *call, const struct field *fields, struct
 		return -1;
 	if (ret->to_ms < ret->from_ms)
 		return err_set(err, ERR_INVALID_REQUEST, "to must not be before from");
+	usage_align(call->rest->service, ret);
 	ret->owner = query.key;
 	ret->external_workspace_id = query.external_workspace_id;
 	if (key_is_admin(call->key))
