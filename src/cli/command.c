@@ -178,6 +178,10 @@ const struct command command_table[] = {
 	  OPERAND_NONE, template_ls_run, NULL },
 	{ "template build", TEMPLATE, "Build a template from its recipe", "NAME", NULL,
 	  command_no_options, 1, 1, -1, OPERAND_TEMPLATE, template_build_run, NULL },
+	{ "template rm", TEMPLATE, "Remove templates that nothing needs", "NAME...",
+	  "All versions of each. Refused, with the names, while sandboxes, snapshots or other "
+	  "templates need one.",
+	  command_no_options, 1, -1, -1, OPERAND_TEMPLATE, template_rm_run, NULL },
 	{ "template info", TEMPLATE, "Show one template", "NAME", NULL, command_no_options, 1, 1,
 	  -1, OPERAND_TEMPLATE, template_info_run, NULL },
 	{ "key create", TEMPLATE, "Make an API key and print it, once", "",

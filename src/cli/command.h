@@ -125,6 +125,7 @@ int net_denials_run(struct cli *cli, const struct args *args, struct err *err);
 int net_learn_run(struct cli *cli, const struct args *args, struct err *err);
 int template_ls_run(struct cli *cli, const struct args *args, struct err *err);
 int template_build_run(struct cli *cli, const struct args *args, struct err *err);
+int template_rm_run(struct cli *cli, const struct args *args, struct err *err);
 int template_info_run(struct cli *cli, const struct args *args, struct err *err);
 int key_create_run(struct cli *cli, const struct args *args, struct err *err);
 int key_set_run(struct cli *cli, const struct args *args, struct err *err);

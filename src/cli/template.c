@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cay template ls, build, info */
+/* cay template ls, build, info, rm */
 #include "cli/template.h"
 
 #include <inttypes.h>
@@ -57,6 +57,11 @@ int template_info_run(struct cli *cli, const struct args *args, struct err *err)
 		return api_print(cli, template, err);
 	show_object(stdout, template, cli->color_out);
 	return 0;
+}
+
+int template_rm_run(struct cli *cli, const struct args *args, struct err *err)
+{
+	return api_delete_each(cli, args, "/v1/templates", err);
 }
 
 /* A build as it is followed. */

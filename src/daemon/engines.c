@@ -8,7 +8,7 @@
 #include "engine/native/native.h"
 
 /* One build under way. Its success shows in the template's reference: the builder always renames a
- * new file into place, even when the content has not changed. */
+ * new file into place, even when the content has not changed. Of a removal none is left. */
 struct build_run {
 	struct build_run *next;
 	service_build_done_fn done;
@@ -17,6 +17,7 @@ struct build_run {
 	struct stat before;
 	struct loop_watch *watch;
 	int fd;
+	bool remove;
 };
 
 static struct loop *build_loop;
@@ -48,17 +49,18 @@ static void on_ended(void *arg, int events, int error)
 	struct build_run *run = arg;
 	struct stat now;
 	struct err err;
-	bool renewed;
+	bool good;
 
 	(void)events;
 	(void)error;
 	read_ref(run, &now);
-	renewed = now.st_ino && (now.st_ino != run->before.st_ino ||
-				 now.st_mtim.tv_sec != run->before.st_mtim.tv_sec ||
-				 now.st_mtim.tv_nsec != run->before.st_mtim.tv_nsec);
-	if (!renewed)
+	good = run->remove ? now.st_ino == 0
+			   : now.st_ino && (now.st_ino != run->before.st_ino ||
+					    now.st_mtim.tv_sec != run->before.st_mtim.tv_sec ||
+					    now.st_mtim.tv_nsec != run->before.st_mtim.tv_nsec);
+	if (!good)
 		(void)err_set(&err, ERR_ENGINE_FAILED, "the builder failed; its log says why");
-	run->done(run->arg, renewed ? NULL : &err);
+	run->done(run->arg, good ? NULL : &err);
 	build_free(run);
 }
 
@@ -81,18 +83,20 @@ static void on_started(void *arg, const struct engine_made *made, const struct e
 	build_free(run);
 }
 
-static int build_native(void *engine, const char *name, int log_fd, service_build_done_fn done,
-			void *arg, struct err *err)
+static int build_native(void *engine, const char *name, bool remove, int log_fd,
+			service_build_done_fn done, void *arg, struct err *err)
 {
 	struct build_run *run = calloc(1, sizeof(*run));
 
 	if (!run)
 		return err_set(err, ERR_UNAVAILABLE, "out of memory");
-	*run = (struct build_run){ .next = builds, .done = done, .arg = arg, .fd = -1 };
+	*run = (struct build_run){
+		.next = builds, .done = done, .arg = arg, .fd = -1, .remove = remove
+	};
 	(void)snprintf(run->ref, sizeof(run->ref), "%s/refs/%s", template_dir, name);
 	read_ref(run, &run->before);
 	builds = run;
-	if (native_build(engine, name, log_fd, on_started, run, err) < 0) {
+	if (native_build(engine, name, remove, log_fd, on_started, run, err) < 0) {
 		build_free(run);
 		return -1;
 	}

@@ -95,29 +95,36 @@ static struct service_engine *builder(struct service *service, struct err *err)
 	return NULL;
 }
 
-static int run(struct service *service, struct service_engine *engine, struct build *build,
-	       struct err *err)
+static int open_log(const struct service *service, const char *name, int *ret_fd, struct err *err)
 {
 	char path[4096];
-	_cleanup_close_ int fd = -1;
-	struct call *call;
-	int r = log_path(service, build->name, path, sizeof(path));
+	int r = log_path(service, name, path, sizeof(path));
 
 	if (r == 0)
 		r = make_log_dir(service);
 	if (r == 0) {
-		fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW | O_APPEND,
-			  0640);
-		r = fd < 0 ? -errno : 0;
+		*ret_fd =
+			open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW | O_APPEND,
+			     0640);
+		r = *ret_fd < 0 ? -errno : 0;
 	}
-	if (r < 0)
-		return err_set_errno(err, ERR_INTERNAL, r, "cannot open the build's log");
+	return r < 0 ? err_set_errno(err, ERR_INTERNAL, r, "cannot open the build's log") : 0;
+}
+
+static int run(struct service *service, struct service_engine *engine, struct build *build,
+	       struct err *err)
+{
+	_cleanup_close_ int fd = -1;
+	struct call *call;
+
+	if (open_log(service, build->name, &fd, err) < 0)
+		return -1;
 	call = call_new(service, 0, err);
 	if (!call)
 		return -1;
 	(void)snprintf(call->id, sizeof(call->id), "%s", build->name);
-	if (service->config.build((void *)engine->engine, build->name, fd, on_built, call, err) <
-	    0) {
+	if (service->config.build((void *)engine->engine, build->name, false, fd, on_built, call,
+				  err) < 0) {
 		(void)call_end(call);
 		return -1;
 	}
@@ -136,6 +143,9 @@ int build_start(struct service *service, struct str name, const struct build **r
 		return err_set(err, ERR_INVALID_REQUEST,
 			       "a template's name is 1-%d characters of [a-z0-9._-]",
 			       TEMPLATE_NAME_MAX);
+	if (template_removing(service, name))
+		return err_set(err, ERR_CONFLICT, "template '%.*s' is being removed", (int)name.n,
+			       name.p);
 	build = find(service, name);
 	if (build && build->state == BUILD_RUNNING)
 		return err_set(err, ERR_CONFLICT, "template '%s' is being built", build->name);
@@ -157,6 +167,124 @@ int build_start(struct service *service, struct str name, const struct build **r
 	}
 	*ret = build;
 	return 0;
+}
+
+/* ---- removal ---- */
+
+/* Who needs it, as far as this daemon knows; the builder looks at the others of the host. */
+static int check_users(struct service *service, const struct key *key, const char *name,
+		       struct err *err)
+{
+	char users[200] = "";
+	size_t n = 0, shown = 0, others = 0;
+	struct sandbox *sandbox;
+	uint32_t cursor = 0;
+
+	while ((sandbox = slot_next(&service->sandboxes, &cursor))) {
+		if (sandbox->pooled || sandbox->state == SANDBOX_DESTROYED ||
+		    strcmp(sandbox->template->name, name) != 0)
+			continue;
+		if (shown < 4 && (key_is_admin(key) || strcmp(sandbox->attrs.owner, key->id) == 0))
+			n += (size_t)snprintf(users + n, sizeof(users) - n, "%ssandbox %s",
+					      shown++ ? ", " : "", sandbox->id);
+		else
+			others++;
+	}
+	for (struct snapshot *s = service->oldest_snapshot; s; s = s->next) {
+		if (strcmp(s->template->name, name) != 0)
+			continue;
+		if (shown < 6 && (key_is_admin(key) || strcmp(s->owner, key->id) == 0))
+			n += (size_t)snprintf(users + n, sizeof(users) - n, "%ssnapshot %s",
+					      shown++ ? ", " : "", s->id);
+		else
+			others++;
+	}
+	if (!shown && !others)
+		return 0;
+	if (others)
+		(void)snprintf(users + n, sizeof(users) - n, "%s%zu %s", shown ? " and " : "",
+			       others, shown ? "more" : "sandboxes or snapshots");
+	return err_set(err, ERR_CONFLICT, "template '%s' is in use: %s", name, users);
+}
+
+/* What the builder said last. */
+static void read_reason(struct service *service, const char *name, struct err *err)
+{
+	struct build ended = { .state = BUILD_FAILED };
+	char text[ERR_MESSAGE_MAX];
+	struct str last = { text, 0 }, prefix = STR_LIT("cay-build: ");
+	int64_t cursor = -1;
+
+	(void)snprintf(ended.name, sizeof(ended.name), "%s", name);
+	if (build_log(service, &ended, &cursor, text, sizeof(text), &last.n) < 0)
+		return;
+	last = str_trim(last, "\n");
+	for (size_t i = last.n; i > 0; i--)
+		if (last.p[i - 1] == '\n') {
+			last = (struct str){ last.p + i, last.n - i };
+			break;
+		}
+	if (!str_starts(last, prefix.p))
+		return;
+	last = (struct str){ last.p + prefix.n, last.n - prefix.n };
+	(void)err_set(err, str_starts(last, "in use: ") ? ERR_CONFLICT : ERR_ENGINE_FAILED,
+		      "template '%s' was not removed: %.*s", name, (int)MIN(last.n, 220), last.p);
+}
+
+static void on_removed(void *arg, const struct err *error)
+{
+	struct call *call = arg;
+	template_removed_fn done = (template_removed_fn)call->fn;
+	void *done_arg = call->arg;
+	char name[TEMPLATE_NAME_MAX + 1];
+	struct service *service;
+	struct err err;
+
+	(void)!str_copy(name, sizeof(name), str_of(call->id));
+	service = call_end(call);
+	if (!service)
+		return;
+	template_set_removing(service, str_of(name), false);
+	if (error) {
+		err = *error;
+		read_reason(service, name, &err);
+		log_warn("%s", err.message);
+	} else {
+		log_info("template %s was removed", name);
+	}
+	done(done_arg, error ? &err : NULL);
+}
+
+int template_remove(struct service *service, const struct key *key, struct str name,
+		    template_removed_fn done, void *arg, struct err *err)
+{
+	struct template *tpl = template_find(service, name, err);
+	struct service_engine *engine = tpl ? builder(service, err) : NULL;
+	const struct build *build = tpl ? find(service, name) : NULL;
+	_cleanup_close_ int fd = -1;
+	struct call *call;
+
+	if (!engine)
+		return -1;
+	if (build && build->state == BUILD_RUNNING)
+		return err_set(err, ERR_CONFLICT, "template '%s' is being built", tpl->name);
+	if (check_users(service, key, tpl->name, err) < 0 ||
+	    open_log(service, tpl->name, &fd, err) < 0)
+		return -1;
+	call = call_new(service, 0, err);
+	if (!call)
+		return -1;
+	call->fn = (void (*)(void))done;
+	call->arg = arg;
+	(void)snprintf(call->id, sizeof(call->id), "%s", tpl->name);
+	template_set_removing(service, name, true);
+	pool_drop_template(service, tpl->name);
+	if (service->config.build((void *)engine->engine, tpl->name, true, fd, on_removed, call,
+				  err) == 0)
+		return 0;
+	(void)call_end(call);
+	template_set_removing(service, name, false);
+	return -1;
 }
 
 int build_log(struct service *service, const struct build *build, int64_t *cursor, char *dst,

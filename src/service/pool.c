@@ -406,6 +406,25 @@ int pool_wait(struct service *service, struct creation *creation, struct service
 	return 0;
 }
 
+/* It is being removed: nothing ready may be left of it. */
+void pool_drop_template(struct service *service, const char *name)
+{
+	struct sandbox *member;
+	uint32_t cursor = 0;
+
+	for (size_t i = 0; i < POOLS_MAX; i++) {
+		struct pool *pool = service->pools[i];
+
+		if (pool && strcmp(pool->template->name, name) == 0) {
+			pool->stale = true;
+			pool->target = 0;
+		}
+	}
+	while ((member = slot_next(&service->sandboxes, &cursor)))
+		if (member->pooled && strcmp(member->template->name, name) == 0)
+			drop_member(member);
+}
+
 /* A member of a former daemon, its agent linked again. Which network one was made for is not known
  * any more: such a one goes. */
 void pool_adopt(struct sandbox *member)

@@ -410,6 +410,7 @@ void pool_made(struct sandbox *member); /* its agent said hello: warm up, then r
 void pool_fill_failed(struct sandbox *member, const struct err *err);
 void pool_adopt(struct sandbox *member);  /* found again after a restart, link ready */
 void pool_forget(struct sandbox *member); /* dying */
+void pool_drop_template(struct service *service, const char *name);
 void pool_limits(const struct service *service, enum engine_link network,
 		 struct engine_limits *ret);
 void pool_start(struct service *service);
@@ -517,6 +518,8 @@ int quota_snapshot(const struct service *service, const struct key *key,
 struct template *template_by_hash(struct service *service, const char *name, const char *hash_hex,
 				  struct err *err);
 void template_done(struct service *service);
+bool template_removing(struct service *service, struct str name);
+void template_set_removing(struct service *service, struct str name, bool removing);
 void build_done_all(struct service *service);
 int idempotency_record(struct service *service, struct idempotency *idem,
 		       const char *sandbox_id) _must_check_;

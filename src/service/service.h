@@ -17,9 +17,10 @@ struct service;
 
 #define SERVICE_ENGINES_MAX 4
 
-/* Runs one template build as root elsewhere; done is called once on the loop. NULL: unsupported. */
+/* Runs one template build, or removal, as root elsewhere; done is called once on the loop. NULL:
+ * unsupported. */
 typedef void (*service_build_done_fn)(void *arg, const struct err *err);
-typedef int (*service_build_fn)(void *engine, const char *name, int log_fd,
+typedef int (*service_build_fn)(void *engine, const char *name, bool remove, int log_fd,
 				service_build_done_fn done, void *arg, struct err *err);
 
 struct service_config {

@@ -18,6 +18,7 @@ struct template_ref {
 	struct template *template;
 	struct timespec mtime;
 	int64_t looked_ms;
+	bool removing; /* nothing new is made of it */
 };
 
 static int read_small(const char *path, char *dst, size_t size, size_t *ret_n)
@@ -103,6 +104,7 @@ static void read_meta(struct service *service, struct template *tpl)
 			read_text(meta, "workdir", tpl->workdir, sizeof(tpl->workdir));
 			read_text(meta, "user", tpl->user, sizeof(tpl->user));
 			read_text(meta, "shell", tpl->shell, sizeof(tpl->shell));
+			read_text(meta, "from", tpl->from, sizeof(tpl->from));
 			read_numbers(tpl, meta, &err);
 		} else {
 			log_warn("template %s: meta.json is unreadable", tpl->name);
@@ -195,6 +197,26 @@ static struct template_ref *ref_of(struct service *service, struct str name)
 	return ref;
 }
 
+bool template_removing(struct service *service, struct str name)
+{
+	const struct template_ref *ref = map_get(&service->template_refs, name);
+
+	return ref && ref->removing;
+}
+
+/* It was found just before, so there is a reference of it. */
+void template_set_removing(struct service *service, struct str name, bool removing)
+{
+	struct template_ref *ref = map_get(&service->template_refs, name);
+
+	if (!ref)
+		return;
+	ref->removing = removing;
+	ref->looked_ms = 0;
+	if (!removing)
+		ref->template = NULL; /* whatever is there now */
+}
+
 struct template *template_find(struct service *service, struct str name, struct err *err)
 {
 	int64_t now_ms = loop_now_ms(service->loop);
@@ -203,6 +225,11 @@ struct template *template_find(struct service *service, struct str name, struct 
 	struct stat st;
 	char path[4096];
 
+	if (ref && ref->removing) {
+		(void)err_set(err, ERR_CONFLICT, "template '%.*s' is being removed", (int)name.n,
+			      name.p);
+		return NULL;
+	}
 	if (ref && ref->template && now_ms - ref->looked_ms < REF_FRESH_MS)
 		return ref->template;
 	if (!str_is_name(name, TEMPLATE_NAME_MAX)) {
@@ -225,7 +252,7 @@ struct template *template_find(struct service *service, struct str name, struct 
 	tpl = read_ref(service, path, name, err);
 	ref = tpl ? ref_of(service, name) : NULL;
 	if (ref)
-		*ref = (struct template_ref){ tpl, st.st_mtim, now_ms };
+		*ref = (struct template_ref){ tpl, st.st_mtim, now_ms, false };
 	return tpl;
 }
 
@@ -283,6 +310,7 @@ void template_write(const struct template *tpl, struct json_writer *w, const cha
 	json_put_text(w, "workdir", tpl->workdir[0] ? tpl->workdir : NULL);
 	json_put_text(w, "user", tpl->user[0] ? tpl->user : NULL);
 	json_put_text(w, "shell", tpl->shell);
+	json_put_text(w, "from", tpl->from[0] ? tpl->from : NULL);
 	if (tpl->preview_port)
 		json_put_int(w, "preview_port", tpl->preview_port);
 	else

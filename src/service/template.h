@@ -27,7 +27,8 @@ struct template
 	char workdir[256];
 	char user[64];
 	char shell[256];
-	uint16_t preview_port; /* public from the start; 0: none */
+	char from[TEMPLATE_NAME_MAX + 1]; /* the template it was made from; "": none */
+	uint16_t preview_port;		  /* public from the start; 0: none */
 	struct pairs env;
 	struct initializers *initializers; /* NULL: none */
 };
@@ -39,6 +40,12 @@ struct template *template_find(struct service *service, struct str name, struct 
 int template_names(struct service *service, char **ret_names, size_t *ret_count,
 		   struct err *err) _must_check_;
 void template_write(const struct template *tpl, struct json_writer *w, const char *key);
+
+struct key;
+typedef void (*template_removed_fn)(void *arg, const struct err *err);
+/* Refused while anything on this host needs one of its versions: conflict, with the users. */
+int template_remove(struct service *service, const struct key *key, struct str name,
+		    template_removed_fn done, void *arg, struct err *err) _must_check_;
 
 enum build_state { BUILD_RUNNING, BUILD_READY, BUILD_FAILED, BUILD_STATE_COUNT };
 struct build {

@@ -45,6 +45,13 @@ static int undressed(const struct warden *w)
 	return -1;
 }
 
+void parts_undress(struct warden *w)
+{
+	w->has_usual_template = false;
+	for (unsigned i = 0; i < w->parts.blank_count; i++)
+		root_drop(w, w->parts.blanks[i]);
+}
+
 bool parts_wanted(const struct warden *w)
 {
 	return w->parts.filling && !w->stopping;

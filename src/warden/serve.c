@@ -237,7 +237,8 @@ static _noreturn_ void build_child(struct warden *w, struct call *call)
 		_exit(126);
 	(void)sys_close_range(3, ~0U);
 	(void)execl(w->build_program, w->build_program, call->req.id, "--templates",
-		    w->templates_path, (char *)NULL);
+		    w->templates_path, call->req.flags & WARDEN_REMOVE ? "--remove" : NULL,
+		    (char *)NULL);
 	_exit(127);
 }
 
@@ -250,6 +251,8 @@ static int do_build(struct warden *w, struct call *call)
 
 	if (call->in_fd < 0 || !w->build_program)
 		return -EINVAL;
+	if (call->req.flags & WARDEN_REMOVE) /* one that is built anew may have the same hash */
+		parts_undress(w);
 	pid = sys_clone3(&args);
 	if (pid == 0)
 		build_child(w, call);

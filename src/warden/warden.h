@@ -303,6 +303,7 @@ void slots_trim(struct warden *w);			 /* and down */
 int parts_open(struct warden *w);
 void parts_close(struct warden *w);
 bool parts_wanted(const struct warden *w); /* is there background work? */
+void parts_undress(struct warden *w);	   /* no root of any template stays in stock */
 void parts_step(struct warden *w);	   /* does one unit of it */
 bool parts_grown(const struct warden *w);  /* above its usual size: shrinks after a quiet while */
 void parts_shrink(struct warden *w);

@@ -93,7 +93,7 @@ static uint32_t flags_of(const struct warden_request *req)
 		return WARDEN_FREEZE;
 	if (req->op == WARDEN_SNAPSHOT || (req->op == WARDEN_CREATE && *req->snapshot_id))
 		return WARDEN_PASSING | WARDEN_MEMORY;
-	return 0;
+	return req->op == WARDEN_BUILD ? WARDEN_REMOVE : 0;
 }
 
 static int request_check(const struct warden_request *req)

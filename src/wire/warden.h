@@ -26,10 +26,12 @@ enum warden_op {
 	WARDEN_DESTROY,
 	WARDEN_RESIZE,
 	WARDEN_STAT,
-	WARDEN_LIST,	 /* one reply per sandbox with more = 1, then one with more = 0 */
-	WARDEN_PAUSE,	 /* with WARDEN_FREEZE: freeze, else thaw */
-	WARDEN_BUILD,	 /* id = template name, one descriptor: the log. reply: fds = pidfd */
-	WARDEN_SNAPSHOT, /* answered when it is on disk, other requests go on meanwhile */
+	WARDEN_LIST,  /* one reply per sandbox with more = 1, then one with more = 0 */
+	WARDEN_PAUSE, /* with WARDEN_FREEZE: freeze, else thaw */
+	/* id = template name, one descriptor: the log. reply: fds = pidfd. With WARDEN_REMOVE it is
+	 * removed instead. */
+	WARDEN_BUILD,
+	WARDEN_SNAPSHOT,	/* answered when it is on disk, other requests go on meanwhile */
 	WARDEN_SNAPSHOT_DELETE, /* no id */
 	WARDEN_SNAPSHOT_LIST,	/* as LIST, with the ids of complete snapshots */
 	WARDEN_DENIED, /* no request: told to the daemon, what the rules of its links rejected */
@@ -62,6 +64,7 @@ enum {
 	WARDEN_PASSING = 1 << 1,
 	/* SNAPSHOT: with its memory if that can be. CREATE: with that, or not at all. */
 	WARDEN_MEMORY = 1 << 2,
+	WARDEN_REMOVE = 1 << 3, /* BUILD */
 };
 
 /* What a sandbox has besides loopback. */

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Up and down, two daemons side by side, one state directory for one daemon."""
 
+import json
 import os
+import pathlib
 import signal
 import socket
 import subprocess
@@ -160,3 +162,21 @@ def test_openapi_is_complete(daemon):
     text = json.dumps(document["paths"])
     for word in ("sandboxes", "exec", "keys", "options"):
         assert word in text + json.dumps(list(document["paths"]))
+
+
+def test_template_removed():
+    """By the builder, as root, all versions of it."""
+    daemon = Daemon(args=["--no-build"], env={"CAY_POOL": "false"})
+    templates = pathlib.Path(daemon.state, "templates")
+    daemon.args += ["--templates", str(templates)]
+    for digit, version in (("a", 1), ("b", 2)):
+        (templates / (digit * 64) / "tree" / "rootfs").mkdir(parents=True)
+        (templates / (digit * 64) / "meta.json").write_text(json.dumps({"name": "mine", "version": version}))
+    (templates / "refs").mkdir()
+    (templates / "refs" / "mine").write_text("2 " + "b" * 64 + "\n")
+    with daemon:
+        done = daemon.command("template", "rm", "mine")
+        assert (done.stdout, done.returncode) == ("mine\n", 0), done
+        assert daemon.command("template", "rm", "mine").returncode == 3
+        assert sorted(p.name for p in templates.iterdir()) == [".lock", "refs"]
+        assert list((templates / "refs").iterdir()) == []

@@ -222,15 +222,16 @@ static int native_snapshot_delete(struct engine *engine, const char *snapshot_id
 		       : warden_start(engine, &call, &req, -1, err);
 }
 
-int native_build(struct engine *engine, const char *name, int log_fd, engine_made_fn done,
-		 void *arg, struct err *err)
+int native_build(struct engine *engine, const char *name, bool remove, int log_fd,
+		 engine_made_fn done, void *arg, struct err *err)
 {
 	struct native_call call = { .then.made = done, .arg = arg };
 	struct warden_request req;
 
-	return request_for(&req, WARDEN_BUILD, name, err) < 0
-		       ? -1
-		       : warden_start(engine, &call, &req, log_fd, err);
+	if (request_for(&req, WARDEN_BUILD, name, err) < 0)
+		return -1;
+	req.flags = remove ? WARDEN_REMOVE : 0;
+	return warden_start(engine, &call, &req, log_fd, err);
 }
 
 const struct engine_driver engine_native = {

@@ -6,11 +6,11 @@
 #include "engine/driver.h"
 
 /*
- * Starts the template builder; its output goes to log_fd (kept by the caller). done gets a
- * descriptor (made->watch_fd) that is readable once the builder has ended; its success shows in
- * the template directory.
+ * Starts the template builder, or with remove has it remove the template; its output goes to log_fd
+ * (kept by the caller). done gets a descriptor (made->watch_fd) that is readable once the builder
+ * has ended; its success shows in the template directory.
  */
-int native_build(struct engine *engine, const char *name, int log_fd, engine_made_fn done,
-		 void *arg, struct err *err);
+int native_build(struct engine *engine, const char *name, bool remove, int log_fd,
+		 engine_made_fn done, void *arg, struct err *err);
 
 #endif

@@ -283,6 +283,7 @@ void secrets_rotate(struct rest_call *call);
 void secrets_delete(struct rest_call *call);
 void templates_list(struct rest_call *call);
 void templates_get(struct rest_call *call);
+void templates_delete(struct rest_call *call);
 void builds_create(struct rest_call *call);
 void builds_list(struct rest_call *call);
 void builds_get(struct rest_call *call);

@@ -69,6 +69,18 @@ void templates_get(struct rest_call *call)
 	answer_send(call->rest, call->req, 200, &w);
 }
 
+void templates_delete(struct rest_call *call)
+{
+	struct pending *pending = pending_for(call);
+	struct err err;
+
+	if (pending)
+		answer_later(pending,
+			     template_remove(call->rest->service, call->key, call->args[0],
+					     answer_done, pending, &err),
+			     &err);
+}
+
 static void write_build(struct rest_call *call, struct json_writer *w, const struct build *build,
 			int64_t cursor)
 {

@@ -1,11 +1,13 @@
 #!/usr/bin/python3 -I
 # SPDX-License-Identifier: Apache-2.0
 """The template builder without its packages: recipes, cleaning, hashing, publishing."""
+import argparse
 import importlib.machinery
 import importlib.util
 import json
 import os
 import shutil
+import sqlite3
 import sys
 import tempfile
 import unittest
@@ -114,6 +116,93 @@ class Recipes(Case):
             self.assertEqual(recipe.values["name"] + ".recipe", name)
             for source, _, _ in recipe.files:
                 self.assertTrue(os.path.isfile(source), source)
+
+
+class Removal(Case):
+    """Templates and daemons as far as a removal looks at them."""
+
+    def template(self, name, digit, **meta):
+        digest = digit * 64
+        os.makedirs(f"{self.dir}/{digest}/tree/rootfs")
+        os.makedirs(f"{self.dir}/refs", exist_ok=True)
+        with open(f"{self.dir}/{digest}/meta.json", "w", encoding="utf-8") as f:
+            json.dump({"name": name, "hash": digest, **meta}, f)
+        with open(f"{self.dir}/refs/{name}", "w", encoding="ascii") as f:
+            f.write(f"1 {digest}\n")
+        return digest
+
+    def daemon(self, number, rows=(), snapshots=()):
+        state = f"{self.dir}/state{number}"
+        os.makedirs(state)
+        os.makedirs(f"{self.dir}/run", exist_ok=True)
+        with open(f"{self.dir}/run/{number}", "w", encoding="ascii") as f:
+            f.write(state)
+        with sqlite3.connect(f"{state}/cay.db") as db:
+            db.execute("PRAGMA journal_mode=WAL")
+            db.execute("CREATE TABLE sandboxes(id, state, template_hash)")
+            db.execute("CREATE TABLE snapshots(id, template_hash)")
+            db.executemany("INSERT INTO sandboxes VALUES(?,?,?)", rows)
+            db.executemany("INSERT INTO snapshots VALUES(?,?)", snapshots)
+        db.close()
+
+    def remove(self, name):
+        build.remove(argparse.Namespace(name=name, templates=self.dir, run=f"{self.dir}/run", patience=0))
+
+    def setUp(self):
+        super().setUp()
+        lock, build.lock = build.lock, lambda templates: None  # it is held until the process ends
+        self.addCleanup(setattr, build, "lock", lock)
+
+    def refused(self, name, message):
+        with self.assertRaises(build.Failure) as caught:
+            self.remove(name)
+        self.assertIn(message, str(caught.exception))
+
+    def test_all_of_it_goes_and_nothing_else(self):
+        old, new, other = self.template("x", "a"), self.template("x", "b"), self.template("y", "c")
+        self.daemon(1, [("s", "destroyed", old), ("t", "running", other)])
+        self.remove("x")
+        self.assertEqual(sorted(os.listdir(f"{self.dir}/refs")), ["y"])
+        self.assertFalse(os.path.exists(f"{self.dir}/{old}") or os.path.exists(f"{self.dir}/{new}"))
+        self.assertTrue(os.path.isdir(f"{self.dir}/{other}"))
+        self.remove("x")  # again: what a kill left without a ref would go now
+
+    def test_users_of_any_daemon_and_version(self):
+        old, new = self.template("x", "a"), self.template("x", "b")
+        self.daemon(1, [("s1", "paused", old)])
+        self.daemon(2, snapshots=[("p2", new)])
+        self.refused("x", f"in use: sandbox s1 ({self.dir}/state1), snapshot p2 ({self.dir}/state2)")
+        self.assertTrue(os.path.exists(f"{self.dir}/refs/x") and os.path.isdir(f"{self.dir}/{old}"))
+
+    def test_templates_made_from_it(self):
+        self.template("x", "a")
+        self.template("y", "b", **{"from": "x"})
+        self.refused("x", "in use: template y")
+        self.remove("y")
+        self.remove("x")
+        self.assertEqual(os.listdir(f"{self.dir}/refs"), [])
+
+    def test_who_comes_in_between_is_seen(self):
+        digest = self.template("x", "a")
+        answers = [[], ["sandbox late"]]
+        used_by, build.used_by = build.used_by, lambda *_: answers.pop(0)
+        self.addCleanup(setattr, build, "used_by", used_by)
+        self.refused("x", "sandbox late")
+        with open(f"{self.dir}/refs/x", encoding="ascii") as f:
+            self.assertEqual(f.read(), f"1 {digest}\n")
+
+    def test_what_a_kill_left_is_swept(self):
+        self.template("x", "a")
+        os.makedirs(f"{self.dir}/.staging-{'d' * 64}/tree")
+        self.remove("x")
+        self.assertEqual([n for n in os.listdir(self.dir) if n.startswith(".staging")], [])
+
+    def test_a_database_that_cannot_be_read_stops_it(self):
+        self.template("x", "a")
+        self.daemon(1)
+        with open(f"{self.dir}/state1/cay.db", "w", encoding="ascii") as f:
+            f.write("no database " * 1000)
+        self.refused("x", "cannot tell what")
 
 
 class Trees(Case):
