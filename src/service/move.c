@@ -68,7 +68,7 @@ bool move_saves_memory(const struct sandbox *sandbox)
 	return engine->capabilities & ENGINE_CAN_SNAPSHOT_MEMORY;
 }
 
-/* Values of secrets would be in the copy's memory, and nothing would scrub its output of them. */
+/* A copy is not granted its source's secrets: their values must not come along in its memory. */
 int move_copies_memory(const struct sandbox *sandbox, struct err *err)
 {
 	const struct grants *grants = sandbox->attrs.grants;

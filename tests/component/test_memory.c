@@ -285,7 +285,7 @@ static void test_fork_refused(void **state)
 	expect_status(post("/fork", "{}"), 201);
 }
 
-/* Their values would be in the copy. Of placeholders there is nothing to fear. */
+/* Their values would be in the copy. */
 static void test_secrets(void **state)
 {
 	(void)state;
