@@ -3,12 +3,15 @@
 #include <arpa/inet.h>
 #include <stdio.h>
 
+#include "base/log.h"
 #include "base/time.h"
 #include "service/egress_private.h"
 
 #define DENIALS_MAX 128	    /* of one sandbox; the one not seen for longest makes room */
 #define TELL_AGAIN_MS 60000 /* the same is told again after this long, with its count */
 #define TELL_PER_MIN 60	    /* of one sandbox; more are only counted */
+#define SAVE_TICKS 5	    /* between saves: a kill loses what came since; events it does not */
+#define SAVED_BYTES (DENIALS_MAX * 1024)
 
 struct denial {
 	char host[EGRESS_NAME_MAX + 1];
@@ -21,12 +24,14 @@ struct denial {
 	int64_t told_ms;	   /* boot clock */
 };
 
-static const char *const protocol_names[] = { "dns", "tls", "http", "tcp", "udp", "icmp", "other" };
-static const char *const why_names[] = { "allowed",	 "learned",  "no_network",
-					 "not_allowed",	 "denied",   "private_address",
-					 "host_address", "no_name",  "not_resolved",
-					 "invalid_name", "too_many", "protocol" };
-static_assert(ARRAY_LEN(why_names) == EGRESS_WHY_COUNT, "a name for every reason");
+static const char *const protocol_names[] = { "dns", "tls",  "http",  "tcp",
+					      "udp", "icmp", "other", NULL };
+static const char *const why_names[] = {
+	"allowed",	   "learned",	   "no_network", "not_allowed",	 "denied",
+	"private_address", "host_address", "no_name",	 "not_resolved", "invalid_name",
+	"too_many",	   "protocol",	   NULL
+};
+static_assert(ARRAY_LEN(why_names) == EGRESS_WHY_COUNT + 1, "a name for every reason");
 
 const char *egress_why_name(enum egress_why why)
 {
@@ -189,6 +194,7 @@ void egress_note(struct sandbox *sandbox, const struct egress_ask *ask,
 		return;
 	denial->count++;
 	denial->last_ms = like.first_ms;
+	sandbox->egress->denials_unsaved = true;
 	if (!may_tell(sandbox->egress, denial))
 		return;
 	w = event_begin(sandbox);
@@ -223,4 +229,126 @@ void egress_write_denials(const struct sandbox *sandbox, struct json_writer *w)
 		}
 		before_ms = newest_ms;
 	}
+}
+
+/* ---- in the database ---- */
+
+static int write_saved(const struct egress *egress, struct buf *out)
+{
+	struct json_writer w;
+
+	json_writer_init(&w, out);
+	json_begin_array(&w, NULL);
+	for (uint32_t i = 0; i < egress->denial_count; i++) {
+		const struct denial *denial = &egress->denials[i];
+
+		json_begin_object(&w, NULL);
+		json_put_text(&w, "host", denial->host);
+		json_put_text(&w, "rule", denial->rule);
+		json_put_int(&w, "port", denial->port);
+		json_put_text(&w, "protocol", protocol_names[denial->protocol]);
+		json_put_text(&w, "reason", why_names[denial->why]);
+		json_put_int(&w, "count", (int64_t)denial->count);
+		json_put_int(&w, "first_ms", denial->first_ms);
+		json_put_int(&w, "last_ms", denial->last_ms);
+		json_end_object(&w);
+	}
+	json_end_array(&w);
+	return json_writer_end(&w);
+}
+
+static int save(struct sandbox *sandbox)
+{
+	struct buf out;
+	int r;
+
+	buf_init(&out, SAVED_BYTES);
+	r = write_saved(sandbox->egress, &out);
+	if (r == 0)
+		r = store_denials_put(sandbox->service->store, sandbox->id, buf_str(&out));
+	buf_done(&out);
+	sandbox->egress->denials_unsaved = false;
+	return r;
+}
+
+void denials_save_all(struct service *service)
+{
+	struct sandbox *sandbox;
+	uint32_t cursor = 0;
+	int r = 0;
+
+	while (r == 0 && (sandbox = slot_next(&service->sandboxes, &cursor)))
+		if (sandbox->egress && sandbox->egress->denials_unsaved &&
+		    sandbox->state != SANDBOX_DESTROYED)
+			r = save(sandbox);
+	if (r < 0)
+		log_warn("what sandboxes were refused is not saved: %s", strerror(-r));
+}
+
+void denials_tick(struct service *service)
+{
+	if (service->ticks % SAVE_TICKS == 0)
+		denials_save_all(service);
+}
+
+void denials_forget(struct sandbox *sandbox)
+{
+	if (sandbox->egress && store_denials_delete(sandbox->service->store, sandbox->id) < 0)
+		log_debug("sandbox %s: its denials stay until the next start", sandbox->id);
+}
+
+static int read_saved(const struct json *item, struct denial *ret)
+{
+	struct str host = { NULL, 0 }, rule = { NULL, 0 };
+	int protocol = 0, why = 0;
+	int64_t port = 0, count = 0;
+	struct json_reader r;
+	struct err err;
+
+	if (json_type(item) != JSON_OBJECT)
+		return -1;
+	json_reader_init(&r, item, "", &err);
+	json_read_str(&r, "host", 1, EGRESS_NAME_MAX, &host);
+	json_read_str(&r, "rule", 0, sizeof(ret->rule) - 1, &rule);
+	json_read_int(&r, "port", 0, UINT16_MAX, &port);
+	json_read_enum(&r, "protocol", protocol_names, &protocol);
+	json_read_enum(&r, "reason", why_names, &why);
+	json_read_int(&r, "count", 1, INT64_MAX, &count);
+	json_read_int(&r, "first_ms", 0, INT64_MAX, &ret->first_ms);
+	json_read_int(&r, "last_ms", 0, INT64_MAX, &ret->last_ms);
+	if (json_reader_end(&r) < 0 || !host.n ||
+	    str_copy(ret->host, sizeof(ret->host), host) < 0 ||
+	    str_copy(ret->rule, sizeof(ret->rule), rule) < 0)
+		return -1;
+	ret->port = (uint16_t)port;
+	ret->protocol = (uint8_t)protocol;
+	ret->why = (uint8_t)why;
+	ret->count = (uint64_t)count;
+	return 0;
+}
+
+static void on_saved(void *arg, const char *sandbox_id, struct str list)
+{
+	struct service *service = arg;
+	struct sandbox *sandbox = map_get(&service->by_id, str_of(sandbox_id));
+	struct err err;
+	_cleanup_json_ struct json *doc = sandbox ? json_parse(list, &err) : NULL;
+	struct egress *egress = doc ? egress_of(sandbox) : NULL;
+
+	for (size_t i = 0; egress && json_type(doc) == JSON_ARRAY && i < json_size(doc); i++) {
+		struct denial denial = { .port = 0 }, *at;
+
+		at = read_saved(json_at(doc, i), &denial) == 0 ? place(egress, &denial) : NULL;
+		if (at)
+			*at = denial;
+	}
+}
+
+int denials_load(struct service *service, struct err *err)
+{
+	int r = store_denials_trim(service->store);
+
+	if (r == 0)
+		r = store_denials_each(service->store, on_saved, service);
+	return r < 0 ? err_set_errno(err, ERR_INTERNAL, r, "cannot read what was refused") : 0;
 }

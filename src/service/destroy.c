@@ -30,6 +30,7 @@ static void forget(struct sandbox *sandbox)
 	forget_row(service, sandbox->row);
 	preview_forget_all(sandbox);
 	grants_forget(sandbox);
+	denials_forget(sandbox);
 	snapshot_unuse(TAKE_PTR(sandbox->from));
 	sandbox_drop(sandbox);
 	destroy_check_drained(service);

@@ -23,7 +23,7 @@ static struct str address_key(const uint32_t *address)
 	return (struct str){ (const char *)address, sizeof(*address) };
 }
 
-static struct egress *egress_of(struct sandbox *sandbox)
+struct egress *egress_of(struct sandbox *sandbox)
 {
 	if (!sandbox->egress)
 		sandbox->egress = calloc(1, sizeof(*sandbox->egress));

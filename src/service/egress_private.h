@@ -21,10 +21,12 @@ struct egress {
 	uint32_t pin_count, pin_room;
 	struct denial *denials;
 	uint32_t denial_count;
+	bool denials_unsaved;
 	int64_t told_ms; /* when the current minute of events began */
 	uint32_t told;	 /* in it */
 };
 
 void denials_free(struct egress *egress);
+struct egress *egress_of(struct sandbox *sandbox); /* made if need be; NULL: no memory */
 
 #endif

@@ -220,6 +220,11 @@ void create_spec(const struct sandbox *sandbox, struct engine_spec *ret);
 enum engine_link egress_link(const struct sandbox *sandbox); /* what its policy needs */
 enum engine_link egress_policy_link(const struct egress_policy *policy);
 bool egress_is_linked(const struct sandbox *sandbox);
+/* denials.c: the lists are saved every few seconds, and with the service's end. */
+int denials_load(struct service *service, struct err *err) _must_check_;
+void denials_tick(struct service *service);
+void denials_save_all(struct service *service);
+void denials_forget(struct sandbox *sandbox);
 void egress_linked(struct sandbox *sandbox, const struct engine_network *network);
 void egress_free(struct sandbox *sandbox);
 void egress_rejected(struct service *service, uint32_t from, uint32_t to, uint16_t port,

@@ -255,6 +255,7 @@ static void on_tick(void *arg)
 	usage_tick(service);
 	webhook_tick(service);
 	history_tick(service);
+	denials_tick(service);
 	for (size_t i = 0; i < service->engine_count; i++) {
 		struct service_engine *engine = &service->engines[i];
 
@@ -321,8 +322,9 @@ static int start(struct service *service, struct err *err)
 			return -1;
 	if (reboot_load(service, err) < 0 || snapshot_load(service, err) < 0 ||
 	    secret_load(service, err) < 0 || reconcile_load(service, err) < 0 ||
-	    grants_load(service, err) < 0 || preview_load(service, err) < 0 ||
-	    usage_load(service, err) < 0 || webhook_load(service, err) < 0)
+	    grants_load(service, err) < 0 || denials_load(service, err) < 0 ||
+	    preview_load(service, err) < 0 || usage_load(service, err) < 0 ||
+	    webhook_load(service, err) < 0)
 		return -1;
 	for (size_t i = 0; i < service->engine_count; i++)
 		reconcile_start(&service->engines[i]);
@@ -411,6 +413,7 @@ void service_close(struct service *service)
 	for (struct call *call = service->calls; call; call = call->next)
 		call->service = NULL;
 	service->calls = NULL;
+	denials_save_all(service);
 	drop_sandboxes(service);
 	snapshot_done_all(service);
 	webhook_done_all(service);

@@ -138,6 +138,9 @@ static const char *const steps[] = {
 	" PRIMARY KEY(sandbox_id, day)) WITHOUT ROWID;"
 	"CREATE INDEX usage_days_day ON usage_days(day);"
 	"CREATE INDEX usage_days_owner ON usage_days(owner,day);",
+
+	/* what sandboxes were refused: one row each, a list as JSON. */
+	"CREATE TABLE denials(sandbox_id TEXT PRIMARY KEY, list BLOB NOT NULL) WITHOUT ROWID;",
 };
 
 int schema_version(void)

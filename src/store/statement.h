@@ -206,6 +206,10 @@
 	X(AUTHORITY_PUT, "INSERT OR REPLACE INTO authorities(sandbox_id,sealed) VALUES(?1,?2)")    \
 	X(AUTHORITY_GET, "SELECT sealed FROM authorities WHERE sandbox_id=?1")                     \
 	X(AUTHORITY_DELETE, "DELETE FROM authorities WHERE sandbox_id=?1")                         \
+	X(DENIALS_PUT, "INSERT OR REPLACE INTO denials(sandbox_id,list) VALUES(?1,?2)")            \
+	X(DENIALS_DELETE, "DELETE FROM denials WHERE sandbox_id=?1")                               \
+	X(DENIALS_TRIM, "DELETE FROM denials WHERE sandbox_id NOT IN (SELECT id FROM sandboxes)")  \
+	X(DENIALS_EACH, "SELECT sandbox_id,list FROM denials")                                     \
 	X(AUTHORITY_TRIM,                                                                          \
 	  "DELETE FROM authorities WHERE sandbox_id NOT IN (SELECT id FROM sandboxes)")            \
 	X(META_GET, "SELECT value FROM meta WHERE name=?1")                                        \

@@ -385,6 +385,14 @@ int store_grant_delete(struct store *store, const char *sandbox_id) _must_check_
 typedef int (*store_grant_fn)(void *arg, const struct store_grant *row);
 int store_grant_each(struct store *store, store_grant_fn fn, void *arg) _must_check_;
 
+/* What a sandbox was refused, as the service writes it. */
+int store_denials_put(struct store *store, const char *sandbox_id, struct str list) _must_check_;
+int store_denials_delete(struct store *store, const char *sandbox_id) _must_check_;
+int store_denials_trim(struct store *store) _must_check_; /* of sandboxes that are no more */
+int store_denials_each(struct store *store,
+		       void (*fn)(void *arg, const char *sandbox_id, struct str list),
+		       void *arg) _must_check_;
+
 /* The certificate authority of a sandbox, sealed. */
 int store_authority_put(struct store *store, const char *sandbox_id,
 			struct str sealed) _must_check_;

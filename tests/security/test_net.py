@@ -210,6 +210,23 @@ def test_denied_https_storm_is_cheap(net, box):
     assert sum(found.values()) == 150 and len(found) == 2, found
 
 
+def test_denials_outlive_the_daemon():
+    with World() as outside, Daemon(env={"CAY_DNS_UPSTREAM": world.DNS}) as daemon:
+        outside.daemon = daemon
+        with open_box(outside, deny=["other.test"]) as box:
+            assert code(box, f"http://{EVIL}/") == ("403", 0)
+            assert code(box, "http://other.test/")[1] == 6
+            before = box.denials()
+            assert len(before) == 2
+            pid = daemon.kill("cayd", signal.SIGTERM)
+            wait(lambda: daemon.pids().get("cayd") not in (None, pid))
+            box.client = box.sandbox.client = daemon.wait_ready(30)
+            assert box.denials() == before
+            assert code(box, f"http://{EVIL}/") == ("403", 0)
+            assert box.denied(host=EVIL, port=80)[0]["count"] == 2
+            daemon.forgive()
+
+
 def test_learn(net):
     with open_box(net, allow=[], learn=True) as box:
         assert code(box, "http://evil.test:8080/") == ("200", 0)
