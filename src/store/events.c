@@ -42,31 +42,32 @@ int store_event_range(struct store *store, int64_t *ret_first, int64_t *ret_last
 	return stmt ? read_row(stmt, ret, 3) : r;
 }
 
+static int read_event(sqlite3_stmt *stmt, statement_fn fn, void *arg)
+{
+	struct str data = { statement_text(stmt, 6), 0 };
+	struct store_event event = { .id = sqlite3_column_int64(stmt, 0),
+				     .ms = sqlite3_column_int64(stmt, 1),
+				     .type = statement_text(stmt, 2),
+				     .sandbox_id = statement_text(stmt, 3),
+				     .owner = statement_text(stmt, 4),
+				     .external_workspace_id = statement_text(stmt, 5) };
+
+	data.n = data.p ? (size_t)sqlite3_column_bytes(stmt, 6) : 0;
+	event.data = data;
+	return ((store_event_fn)fn)(arg, &event);
+}
+
 int store_event_each(struct store *store, int64_t after, int64_t limit, store_event_fn fn,
 		     void *arg)
 {
-	int r = 0, code = SQLITE_OK;
+	int r = 0;
 	sqlite3_stmt *stmt = statement_get(store, STATEMENT_EVENT_EACH, &r);
 
 	if (!stmt)
 		return r;
 	(void)sqlite3_bind_int64(stmt, 1, after);
 	(void)sqlite3_bind_int64(stmt, 2, limit);
-	while (r == 0 && (code = sqlite3_step(stmt)) == SQLITE_ROW) {
-		struct str data = { statement_text(stmt, 6), 0 };
-		struct store_event event = { .id = sqlite3_column_int64(stmt, 0),
-					     .ms = sqlite3_column_int64(stmt, 1),
-					     .type = statement_text(stmt, 2),
-					     .sandbox_id = statement_text(stmt, 3),
-					     .owner = statement_text(stmt, 4),
-					     .external_workspace_id = statement_text(stmt, 5) };
-
-		data.n = data.p ? (size_t)sqlite3_column_bytes(stmt, 6) : 0;
-		event.data = data;
-		r = fn(arg, &event);
-	}
-	(void)sqlite3_reset(stmt);
-	return r ? r : store_errno(code);
+	return statement_rows(stmt, read_event, (statement_fn)fn, arg);
 }
 
 int store_event_of(struct store *store, const char *sandbox_id, const char *owner)

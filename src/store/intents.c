@@ -27,16 +27,13 @@ int store_intent_delete(struct store *store, int64_t row)
 	return statement_run(stmt);
 }
 
+static int read_intent(sqlite3_stmt *stmt, statement_fn fn, void *arg)
+{
+	return ((store_intent_fn)fn)(arg, sqlite3_column_int64(stmt, 0),
+				     (enum store_intent)sqlite3_column_int(stmt, 1));
+}
+
 int store_intent_each(struct store *store, store_intent_fn fn, void *arg)
 {
-	int r = 0, code;
-	sqlite3_stmt *stmt = statement_get(store, STATEMENT_INTENT_EACH, &r);
-
-	if (!stmt)
-		return r;
-	while ((code = sqlite3_step(stmt)) == SQLITE_ROW && r == 0)
-		r = fn(arg, sqlite3_column_int64(stmt, 0),
-		       (enum store_intent)sqlite3_column_int(stmt, 1));
-	(void)sqlite3_reset(stmt);
-	return r ? r : store_errno(code);
+	return statement_each(store, STATEMENT_INTENT_EACH, read_intent, (statement_fn)fn, arg);
 }

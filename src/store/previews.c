@@ -29,32 +29,28 @@ int store_preview_delete(struct store *store, const char *id)
 	return r < 0 ? r : statement_run_text(store, STATEMENT_PREVIEW_TOKENS_DELETE, id);
 }
 
+static int read_preview(sqlite3_stmt *stmt, statement_fn fn, void *arg)
+{
+	struct store_preview row = {
+		.id = statement_text(stmt, 0),
+		.sandbox_id = statement_text(stmt, 1),
+		.port = sqlite3_column_int64(stmt, 2),
+		.visibility = sqlite3_column_int64(stmt, 3),
+		.host_header = sqlite3_column_int64(stmt, 4),
+		.created_ms = sqlite3_column_int64(stmt, 5),
+		.expires_ms = sqlite3_column_int64(stmt, 6),
+		.requests = sqlite3_column_int64(stmt, 7),
+		.bytes_in = sqlite3_column_int64(stmt, 8),
+		.bytes_out = sqlite3_column_int64(stmt, 9),
+		.connections = sqlite3_column_int64(stmt, 10),
+	};
+
+	return ((store_preview_fn)fn)(arg, &row);
+}
+
 int store_preview_each(struct store *store, store_preview_fn fn, void *arg)
 {
-	int r = 0, code;
-	sqlite3_stmt *stmt = statement_get(store, STATEMENT_PREVIEW_EACH, &r);
-
-	if (!stmt)
-		return r;
-	while ((code = sqlite3_step(stmt)) == SQLITE_ROW && r == 0) {
-		struct store_preview row = {
-			.id = statement_text(stmt, 0),
-			.sandbox_id = statement_text(stmt, 1),
-			.port = sqlite3_column_int64(stmt, 2),
-			.visibility = sqlite3_column_int64(stmt, 3),
-			.host_header = sqlite3_column_int64(stmt, 4),
-			.created_ms = sqlite3_column_int64(stmt, 5),
-			.expires_ms = sqlite3_column_int64(stmt, 6),
-			.requests = sqlite3_column_int64(stmt, 7),
-			.bytes_in = sqlite3_column_int64(stmt, 8),
-			.bytes_out = sqlite3_column_int64(stmt, 9),
-			.connections = sqlite3_column_int64(stmt, 10),
-		};
-
-		r = fn(arg, &row);
-	}
-	(void)sqlite3_reset(stmt);
-	return r ? r : store_errno(code);
+	return statement_each(store, STATEMENT_PREVIEW_EACH, read_preview, (statement_fn)fn, arg);
 }
 
 int store_preview_token_put(struct store *store, const struct store_preview_token *token)
@@ -75,25 +71,20 @@ int store_preview_tokens_delete(struct store *store, const char *preview_id)
 	return statement_run_text(store, STATEMENT_PREVIEW_TOKENS_DELETE, preview_id);
 }
 
+static int read_preview_token(sqlite3_stmt *stmt, statement_fn fn, void *arg)
+{
+	struct store_preview_token token = { .preview_id = statement_text(stmt, 1),
+					     .expires_ms = sqlite3_column_int64(stmt, 2) };
+	struct str hash = statement_blob(stmt, 0);
+
+	if (hash.n != sizeof(token.hash))
+		return -EUCLEAN;
+	memcpy(token.hash, hash.p, sizeof(token.hash));
+	return ((store_preview_token_fn)fn)(arg, &token);
+}
+
 int store_preview_token_each(struct store *store, store_preview_token_fn fn, void *arg)
 {
-	int r = 0, code;
-	sqlite3_stmt *stmt = statement_get(store, STATEMENT_PREVIEW_TOKEN_EACH, &r);
-
-	if (!stmt)
-		return r;
-	while ((code = sqlite3_step(stmt)) == SQLITE_ROW && r == 0) {
-		struct store_preview_token token = { .preview_id = statement_text(stmt, 1),
-						     .expires_ms = sqlite3_column_int64(stmt, 2) };
-		struct str hash = statement_blob(stmt, 0);
-
-		if (hash.n != sizeof(token.hash)) {
-			r = -EUCLEAN;
-			break;
-		}
-		memcpy(token.hash, hash.p, sizeof(token.hash));
-		r = fn(arg, &token);
-	}
-	(void)sqlite3_reset(stmt);
-	return r ? r : store_errno(code);
+	return statement_each(store, STATEMENT_PREVIEW_TOKEN_EACH, read_preview_token,
+			      (statement_fn)fn, arg);
 }

@@ -32,31 +32,27 @@ int store_secret_delete(struct store *store, const char *id)
 	return r < 0 ? r : statement_run_text(store, STATEMENT_SECRET_DELETE, id);
 }
 
+static int read_secret(sqlite3_stmt *stmt, statement_fn fn, void *arg)
+{
+	struct store_secret row = {
+		.id = statement_text(stmt, 0),
+		.owner = statement_text(stmt, 1),
+		.name = statement_text(stmt, 2),
+		.scope = sqlite3_column_int64(stmt, 3),
+		.scope_id = statement_text(stmt, 4),
+		.hosts = statement_text(stmt, 5),
+		.version = sqlite3_column_int64(stmt, 6),
+		.created_ms = sqlite3_column_int64(stmt, 7),
+		.updated_ms = sqlite3_column_int64(stmt, 8),
+		.deleted_ms = sqlite3_column_int64(stmt, 9),
+	};
+
+	return ((store_secret_fn)fn)(arg, &row);
+}
+
 int store_secret_each(struct store *store, store_secret_fn fn, void *arg)
 {
-	int r = 0, code;
-	sqlite3_stmt *stmt = statement_get(store, STATEMENT_SECRET_EACH, &r);
-
-	if (!stmt)
-		return r;
-	while ((code = sqlite3_step(stmt)) == SQLITE_ROW && r == 0) {
-		struct store_secret row = {
-			.id = statement_text(stmt, 0),
-			.owner = statement_text(stmt, 1),
-			.name = statement_text(stmt, 2),
-			.scope = sqlite3_column_int64(stmt, 3),
-			.scope_id = statement_text(stmt, 4),
-			.hosts = statement_text(stmt, 5),
-			.version = sqlite3_column_int64(stmt, 6),
-			.created_ms = sqlite3_column_int64(stmt, 7),
-			.updated_ms = sqlite3_column_int64(stmt, 8),
-			.deleted_ms = sqlite3_column_int64(stmt, 9),
-		};
-
-		r = fn(arg, &row);
-	}
-	(void)sqlite3_reset(stmt);
-	return r ? r : store_errno(code);
+	return statement_each(store, STATEMENT_SECRET_EACH, read_secret, (statement_fn)fn, arg);
 }
 
 int store_secret_version_put(struct store *store, const char *secret_id, int64_t version,
@@ -85,18 +81,17 @@ int store_secret_version_trim(struct store *store, const char *secret_id, int64_
 	return statement_run(stmt);
 }
 
+static int read_secret_version(sqlite3_stmt *stmt, statement_fn fn, void *arg)
+{
+	return ((store_secret_version_fn)fn)(arg, statement_text(stmt, 0),
+					     sqlite3_column_int64(stmt, 1),
+					     statement_blob(stmt, 2));
+}
+
 int store_secret_version_each(struct store *store, store_secret_version_fn fn, void *arg)
 {
-	int r = 0, code;
-	sqlite3_stmt *stmt = statement_get(store, STATEMENT_SECRET_VERSION_EACH, &r);
-
-	if (!stmt)
-		return r;
-	while ((code = sqlite3_step(stmt)) == SQLITE_ROW && r == 0)
-		r = fn(arg, statement_text(stmt, 0), sqlite3_column_int64(stmt, 1),
-		       statement_blob(stmt, 2));
-	(void)sqlite3_reset(stmt);
-	return r ? r : store_errno(code);
+	return statement_each(store, STATEMENT_SECRET_VERSION_EACH, read_secret_version,
+			      (statement_fn)fn, arg);
 }
 
 int store_grant_put(struct store *store, int64_t at, const struct store_grant *row)
@@ -121,27 +116,23 @@ int store_grant_delete(struct store *store, const char *sandbox_id)
 	return statement_run_text(store, STATEMENT_GRANT_DELETE, sandbox_id);
 }
 
+static int read_grant(sqlite3_stmt *stmt, statement_fn fn, void *arg)
+{
+	struct store_grant row = {
+		.sandbox_id = statement_text(stmt, 0),
+		.secret_id = statement_text(stmt, 1),
+		.way = sqlite3_column_int64(stmt, 2),
+		.env = statement_text(stmt, 3),
+		.hosts = statement_text(stmt, 4),
+		.placeholder = statement_text(stmt, 5),
+	};
+
+	return ((store_grant_fn)fn)(arg, &row);
+}
+
 int store_grant_each(struct store *store, store_grant_fn fn, void *arg)
 {
-	int r = 0, code;
-	sqlite3_stmt *stmt = statement_get(store, STATEMENT_GRANT_EACH, &r);
-
-	if (!stmt)
-		return r;
-	while ((code = sqlite3_step(stmt)) == SQLITE_ROW && r == 0) {
-		struct store_grant row = {
-			.sandbox_id = statement_text(stmt, 0),
-			.secret_id = statement_text(stmt, 1),
-			.way = sqlite3_column_int64(stmt, 2),
-			.env = statement_text(stmt, 3),
-			.hosts = statement_text(stmt, 4),
-			.placeholder = statement_text(stmt, 5),
-		};
-
-		r = fn(arg, &row);
-	}
-	(void)sqlite3_reset(stmt);
-	return r ? r : store_errno(code);
+	return statement_each(store, STATEMENT_GRANT_EACH, read_grant, (statement_fn)fn, arg);
 }
 
 int store_authority_put(struct store *store, const char *sandbox_id, struct str sealed)

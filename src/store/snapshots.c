@@ -55,18 +55,15 @@ static void read_row(sqlite3_stmt *stmt, struct store_snapshot *row)
 	};
 }
 
-int store_snapshot_each(struct store *store, store_snapshot_fn fn, void *arg)
+static int read_snapshot(sqlite3_stmt *stmt, statement_fn fn, void *arg)
 {
 	struct store_snapshot row;
-	int r = 0, code;
-	sqlite3_stmt *stmt = statement_get(store, STATEMENT_SNAPSHOT_EACH, &r);
 
-	if (!stmt)
-		return r;
-	while ((code = sqlite3_step(stmt)) == SQLITE_ROW && r == 0) {
-		read_row(stmt, &row);
-		r = fn(arg, &row);
-	}
-	(void)sqlite3_reset(stmt);
-	return r ? r : store_errno(code);
+	read_row(stmt, &row);
+	return ((store_snapshot_fn)fn)(arg, &row);
+}
+
+int store_snapshot_each(struct store *store, store_snapshot_fn fn, void *arg)
+{
+	return statement_each(store, STATEMENT_SNAPSHOT_EACH, read_snapshot, (statement_fn)fn, arg);
 }

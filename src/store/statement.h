@@ -171,7 +171,7 @@
 		    "error,body) VALUES(?1,?2,?3,?4,?5,?6,?7,?8)")                                 \
 	X(DEAD_TRIM, "DELETE FROM webhook_dead WHERE hook=?1 AND event<=(SELECT event FROM "       \
 		     "webhook_dead WHERE hook=?1 ORDER BY event DESC LIMIT 1 OFFSET ?2)")          \
-	X(DEAD_EACH, "SELECT event,type,ms,attempts,status,error,body FROM webhook_dead "          \
+	X(DEAD_EACH, "SELECT event,type,ms,attempts,status,error,body,hook FROM webhook_dead "     \
 		     "WHERE hook=?1 AND event>?2 ORDER BY event LIMIT ?3")                         \
 	X(DEAD_COUNT, "SELECT COUNT(*) FROM webhook_dead WHERE hook=?1")                           \
 	X(DEAD_DELETE, "DELETE FROM webhook_dead WHERE hook=?1 AND event=?2")                      \
@@ -240,6 +240,17 @@ sqlite3_stmt *statement_get(struct store *store, enum statement which, int *ret_
 int statement_run(sqlite3_stmt *stmt) _must_check_;
 /* Likewise, of one parameter. */
 int statement_run_text(struct store *store, enum statement which, const char *text) _must_check_;
+/*
+ * Rows, one by one: row makes of each what fn takes, and calls that; it knows its true type. The
+ * first non-zero answer ends it and is returned. fn must not come back to the same statement.
+ */
+typedef void (*statement_fn)(void);
+typedef int (*statement_row_fn)(sqlite3_stmt *stmt, statement_fn fn, void *arg);
+int statement_rows(sqlite3_stmt *stmt, statement_row_fn row, statement_fn fn,
+		   void *arg) _must_check_;
+/* Likewise, of one without parameters. */
+int statement_each(struct store *store, enum statement which, statement_row_fn row, statement_fn fn,
+		   void *arg) _must_check_;
 void statement_bind_text(sqlite3_stmt *stmt, int at, const char *text); /* NULL binds null */
 void statement_bind_blob(sqlite3_stmt *stmt, int at, struct str bytes);
 const char *statement_text(sqlite3_stmt *stmt, int column);

@@ -77,6 +77,26 @@ int statement_run(sqlite3_stmt *stmt)
 	return store_errno(code);
 }
 
+int statement_rows(sqlite3_stmt *stmt, statement_row_fn row, statement_fn fn, void *arg)
+{
+	int r = 0, code = SQLITE_OK;
+
+	while (r == 0 && (code = sqlite3_step(stmt)) == SQLITE_ROW)
+		r = row(stmt, fn, arg);
+	(void)sqlite3_reset(stmt);
+	(void)sqlite3_clear_bindings(stmt);
+	return r ? r : store_errno(code);
+}
+
+int statement_each(struct store *store, enum statement which, statement_row_fn row, statement_fn fn,
+		   void *arg)
+{
+	int r = 0;
+	sqlite3_stmt *stmt = statement_get(store, which, &r);
+
+	return stmt ? statement_rows(stmt, row, fn, arg) : r;
+}
+
 /* Bound bytes outlive the step that follows: every caller binds and runs in one function. */
 void statement_bind_text(sqlite3_stmt *stmt, int at, const char *text)
 {

@@ -22,29 +22,25 @@ int store_usage_put(struct store *store, const struct store_usage *usage)
 	return statement_run(stmt);
 }
 
+static int read_usage(sqlite3_stmt *stmt, statement_fn fn, void *arg)
+{
+	struct store_usage usage = {
+		.sandbox_id = statement_text(stmt, 0),
+		.from_ms = sqlite3_column_int64(stmt, 1),
+		.kind = (enum store_usage_kind)sqlite3_column_int(stmt, 2),
+		.owner = statement_text(stmt, 4),
+		.external_workspace_id = statement_text(stmt, 5),
+		.cpu_count = sqlite3_column_int64(stmt, 6),
+		.memory_mb = sqlite3_column_int64(stmt, 7),
+		.disk_bytes = sqlite3_column_int64(stmt, 8),
+	};
+
+	return ((store_usage_fn)fn)(arg, &usage);
+}
+
 int store_usage_each_open(struct store *store, store_usage_fn fn, void *arg)
 {
-	int r = 0, code = SQLITE_OK;
-	sqlite3_stmt *stmt = statement_get(store, STATEMENT_USAGE_OPEN, &r);
-
-	if (!stmt)
-		return r;
-	while (r == 0 && (code = sqlite3_step(stmt)) == SQLITE_ROW) {
-		struct store_usage usage = {
-			.sandbox_id = statement_text(stmt, 0),
-			.from_ms = sqlite3_column_int64(stmt, 1),
-			.kind = (enum store_usage_kind)sqlite3_column_int(stmt, 2),
-			.owner = statement_text(stmt, 4),
-			.external_workspace_id = statement_text(stmt, 5),
-			.cpu_count = sqlite3_column_int64(stmt, 6),
-			.memory_mb = sqlite3_column_int64(stmt, 7),
-			.disk_bytes = sqlite3_column_int64(stmt, 8),
-		};
-
-		r = fn(arg, &usage);
-	}
-	(void)sqlite3_reset(stmt);
-	return r ? r : store_errno(code);
+	return statement_each(store, STATEMENT_USAGE_OPEN, read_usage, (statement_fn)fn, arg);
 }
 
 int store_usage_close(struct store *store, const char *sandbox_id, int64_t to_ms)
@@ -107,13 +103,29 @@ int store_usage_roll(struct store *store, int64_t to_ms, int64_t limit)
 	return r < 0 ? r : sqlite3_changes(store->db);
 }
 
+static int read_sum(sqlite3_stmt *stmt, statement_fn fn, void *arg)
+{
+	struct store_usage_sum sum = {
+		.owner = statement_text(stmt, 0),
+		.external_workspace_id = statement_text(stmt, 1),
+		.sandboxes = sqlite3_column_int64(stmt, 2),
+		.running_ms = sqlite3_column_int64(stmt, 3),
+		.paused_ms = sqlite3_column_int64(stmt, 4),
+		.vcpu_ms = sqlite3_column_double(stmt, 5),
+		.memory_mb_ms = sqlite3_column_double(stmt, 6),
+		.storage_byte_ms = sqlite3_column_double(stmt, 7),
+	};
+
+	return ((store_usage_sum_fn)fn)(arg, &sum);
+}
+
 int store_usage_sum(struct store *store, const struct store_usage_query *query,
 		    store_usage_sum_fn fn, void *arg)
 {
 	enum statement which = query->sandbox_id ? STATEMENT_USAGE_SUM_SANDBOX
 			       : query->owner	 ? STATEMENT_USAGE_SUM_OWNER
 						 : STATEMENT_USAGE_SUM;
-	int r = 0, code = SQLITE_OK;
+	int r = 0;
 	sqlite3_stmt *stmt = statement_get(store, which, &r);
 
 	if (!stmt)
@@ -126,21 +138,5 @@ int store_usage_sum(struct store *store, const struct store_usage_query *query,
 	statement_bind_text(stmt, 6, query->sandbox_id);
 	(void)sqlite3_bind_int64(stmt, 7, query->from_ms / STORE_DAY_MS);
 	(void)sqlite3_bind_int64(stmt, 8, (query->to_ms + STORE_DAY_MS - 1) / STORE_DAY_MS);
-	while (r == 0 && (code = sqlite3_step(stmt)) == SQLITE_ROW) {
-		struct store_usage_sum sum = {
-			.owner = statement_text(stmt, 0),
-			.external_workspace_id = statement_text(stmt, 1),
-			.sandboxes = sqlite3_column_int64(stmt, 2),
-			.running_ms = sqlite3_column_int64(stmt, 3),
-			.paused_ms = sqlite3_column_int64(stmt, 4),
-			.vcpu_ms = sqlite3_column_double(stmt, 5),
-			.memory_mb_ms = sqlite3_column_double(stmt, 6),
-			.storage_byte_ms = sqlite3_column_double(stmt, 7),
-		};
-
-		r = fn(arg, &sum);
-	}
-	(void)sqlite3_reset(stmt);
-	(void)sqlite3_clear_bindings(stmt);
-	return r ? r : store_errno(code);
+	return statement_rows(stmt, read_sum, (statement_fn)fn, arg);
 }

@@ -49,35 +49,31 @@ int store_webhook_delete(struct store *store, const char *id)
 	return r < 0 ? r : statement_run_text(store, STATEMENT_WEBHOOK_DELETE, id);
 }
 
+static int read_webhook(sqlite3_stmt *stmt, statement_fn fn, void *arg)
+{
+	struct store_webhook hook = {
+		.id = statement_text(stmt, 0),
+		.seq = sqlite3_column_int64(stmt, 1),
+		.owner = statement_text(stmt, 2),
+		.url = statement_text(stmt, 3),
+		.description = statement_text(stmt, 4),
+		.events = statement_text(stmt, 5),
+		.external_workspace_id = statement_text(stmt, 6),
+		.secret = statement_text(stmt, 7),
+		.enabled = sqlite3_column_int(stmt, 8) != 0,
+		.disabled_reason = statement_text(stmt, 9),
+		.created_ms = sqlite3_column_int64(stmt, 10),
+		.failing_ms = sqlite3_column_int64(stmt, 11),
+		.missed = sqlite3_column_int64(stmt, 12),
+		.cursor = sqlite3_column_int64(stmt, 13),
+	};
+
+	return ((store_webhook_fn)fn)(arg, &hook);
+}
+
 int store_webhook_each(struct store *store, store_webhook_fn fn, void *arg)
 {
-	int r = 0, code = SQLITE_OK;
-	sqlite3_stmt *stmt = statement_get(store, STATEMENT_WEBHOOK_EACH, &r);
-
-	if (!stmt)
-		return r;
-	while (r == 0 && (code = sqlite3_step(stmt)) == SQLITE_ROW) {
-		struct store_webhook hook = {
-			.id = statement_text(stmt, 0),
-			.seq = sqlite3_column_int64(stmt, 1),
-			.owner = statement_text(stmt, 2),
-			.url = statement_text(stmt, 3),
-			.description = statement_text(stmt, 4),
-			.events = statement_text(stmt, 5),
-			.external_workspace_id = statement_text(stmt, 6),
-			.secret = statement_text(stmt, 7),
-			.enabled = sqlite3_column_int(stmt, 8) != 0,
-			.disabled_reason = statement_text(stmt, 9),
-			.created_ms = sqlite3_column_int64(stmt, 10),
-			.failing_ms = sqlite3_column_int64(stmt, 11),
-			.missed = sqlite3_column_int64(stmt, 12),
-			.cursor = sqlite3_column_int64(stmt, 13),
-		};
-
-		r = fn(arg, &hook);
-	}
-	(void)sqlite3_reset(stmt);
-	return r ? r : store_errno(code);
+	return statement_each(store, STATEMENT_WEBHOOK_EACH, read_webhook, (statement_fn)fn, arg);
 }
 
 /* ---- given up ---- */
@@ -108,10 +104,24 @@ int store_dead_put(struct store *store, const struct store_dead *dead, int64_t k
 	return statement_run(stmt);
 }
 
+static int read_dead(sqlite3_stmt *stmt, statement_fn fn, void *arg)
+{
+	struct store_dead dead = { .hook = statement_text(stmt, 7),
+				   .event = sqlite3_column_int64(stmt, 0),
+				   .type = statement_text(stmt, 1),
+				   .ms = sqlite3_column_int64(stmt, 2),
+				   .attempts = sqlite3_column_int64(stmt, 3),
+				   .status = sqlite3_column_int64(stmt, 4),
+				   .error = statement_text(stmt, 5),
+				   .body = statement_blob(stmt, 6) };
+
+	return ((store_dead_fn)fn)(arg, &dead);
+}
+
 int store_dead_each(struct store *store, const char *hook, int64_t after, int64_t limit,
 		    store_dead_fn fn, void *arg)
 {
-	int r = 0, code = SQLITE_OK;
+	int r = 0;
 	sqlite3_stmt *stmt = statement_get(store, STATEMENT_DEAD_EACH, &r);
 
 	if (!stmt)
@@ -119,21 +129,7 @@ int store_dead_each(struct store *store, const char *hook, int64_t after, int64_
 	statement_bind_text(stmt, 1, hook);
 	(void)sqlite3_bind_int64(stmt, 2, after);
 	(void)sqlite3_bind_int64(stmt, 3, limit);
-	while (r == 0 && (code = sqlite3_step(stmt)) == SQLITE_ROW) {
-		struct store_dead dead = { .hook = hook,
-					   .event = sqlite3_column_int64(stmt, 0),
-					   .type = statement_text(stmt, 1),
-					   .ms = sqlite3_column_int64(stmt, 2),
-					   .attempts = sqlite3_column_int64(stmt, 3),
-					   .status = sqlite3_column_int64(stmt, 4),
-					   .error = statement_text(stmt, 5),
-					   .body = statement_blob(stmt, 6) };
-
-		r = fn(arg, &dead);
-	}
-	(void)sqlite3_reset(stmt);
-	(void)sqlite3_clear_bindings(stmt);
-	return r ? r : store_errno(code);
+	return statement_rows(stmt, read_dead, (statement_fn)fn, arg);
 }
 
 int store_dead_count(struct store *store, const char *hook, int64_t *ret)
