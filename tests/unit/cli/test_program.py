@@ -250,7 +250,7 @@ def test_bash_completion(tmp_path, daemon):
         return r.stdout.decode().split()
 
     assert complete("st") == ["status"]
-    assert complete("template", "") == ["ls", "build", "info"]
+    assert complete("template", "") == ["ls", "build", "rm", "info"]
     assert complete("run", "--mem") == ["--memory"]
     assert complete("exec", "we") == ["web"]
     assert complete("help", "do") == ["down", "doctor"]
