@@ -7,6 +7,7 @@
 #include "base/json.h"
 #include "face/e2b/e2b.h"
 #include "face/hosts.h"
+#include "face/transfer.h"
 #include "http/server.h"
 #include "service/access.h"
 #include "service/auth.h"
@@ -80,7 +81,7 @@ struct e2b {
 	struct buf out; /* the answer being written */
 	struct pending *pendings;
 	struct flow *flows; /* streams of processes and watches */
-	struct transfer *transfers;
+	struct transfer_list transfers;
 	struct watcher *watchers;
 	uint32_t watcher_count;
 	struct loop_timer *beat;

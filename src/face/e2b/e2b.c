@@ -14,6 +14,8 @@ int e2b_new(const struct e2b_config *config, struct e2b **ret)
 		return -ENOMEM;
 	e2b->config = *config;
 	e2b->service = config->service;
+	e2b->transfers.service = &e2b->service;
+	e2b->transfers.server = &e2b->server;
 	buf_init(&e2b->out, E2B_ANSWER_LIMIT);
 	r = face_hosts_init(&e2b->hosts, config->allowed_hosts, config->port);
 	if (r < 0) {
@@ -31,7 +33,7 @@ void e2b_free(struct e2b *e2b)
 	e2b->server = NULL;
 	e2b->service = NULL; /* it has ended before */
 	flows_done(e2b);
-	e2b_transfers_done(e2b);
+	transfers_done(&e2b->transfers);
 	watchers_done(e2b);
 	while (e2b->pendings)
 		(void)e2b_pending_end(e2b->pendings);

@@ -47,7 +47,6 @@ int signature_check(struct e2b_call *call, const struct sandbox *sandbox,
 struct sandbox *signature_find(struct e2b_call *call);
 
 void flows_done(struct e2b *e2b);
-void e2b_transfers_done(struct e2b *e2b);
 void watchers_done(struct e2b *e2b);
 
 /* The entry of the service's JSON as E2B's EntryInfo. */

@@ -4,11 +4,9 @@
 
 #include <errno.h>
 #include <stdio.h>
-#include <time.h>
 
 #include "base/time.h"
 #include "face/range.h"
-#include "service/process.h"
 
 /* ---- signatures ---- */
 
@@ -58,78 +56,21 @@ int signature_check(struct e2b_call *call, const struct sandbox *sandbox, struct
 
 /* ---- life ---- */
 
-static void unlink_free(struct transfer *t)
+static void on_done(struct transfer *t)
 {
-	struct e2b *e2b = t->e2b;
-
-	if (t->prev)
-		t->prev->next = t->next;
-	else
-		e2b->transfers = t->next;
-	if (t->next)
-		t->next->prev = t->prev;
-	upload_free(t->upload);
-	free(t);
+	upload_free(((struct e2b_transfer *)t)->upload);
 }
 
-struct http_req *e2b_transfer_req(const struct transfer *t)
+struct e2b_transfer *e2b_transfer_new(struct e2b_call *call, struct err *err)
 {
-	return t->e2b->server ? http_req_get(t->e2b->server, t->req) : NULL;
-}
+	struct e2b_transfer *t =
+		transfer_new(&call->e2b->transfers, call->req, call->key, sizeof(*t), on_done, err);
 
-struct http_req *e2b_transfer_end(struct transfer *t)
-{
-	struct http_req *req = e2b_transfer_req(t);
-
-	if (req) {
-		http_req_on_gone(req, NULL, NULL);
-		http_reply_on_drain(req, NULL, NULL);
+	if (t) {
+		t->e2b = call->e2b;
+		t->call = call;
 	}
-	stream_end(t->e2b->service, t->key_id);
-	unlink_free(t);
-	return req;
-}
-
-static void on_gone(void *arg)
-{
-	struct transfer *t = arg;
-
-	if (t->run)
-		files_cancel(t->e2b->service, t->run);
-	stream_end(t->e2b->service, t->key_id);
-	unlink_free(t);
-}
-
-struct transfer *e2b_transfer_new(struct e2b_call *call, struct err *err)
-{
-	struct e2b *e2b = call->e2b;
-	struct transfer *t;
-
-	if (stream_admit(e2b->service, call->key, err) < 0)
-		return NULL;
-	t = calloc(1, sizeof(*t));
-	if (!t) {
-		stream_end(e2b->service, call->key->id);
-		(void)err_set(err, ERR_UNAVAILABLE, "out of memory");
-		return NULL;
-	}
-	t->e2b = e2b;
-	t->call = call;
-	t->req = call->req->handle;
-	memcpy(t->key_id, call->key->id, sizeof(t->key_id));
-	t->next = e2b->transfers;
-	if (t->next)
-		t->next->prev = t;
-	e2b->transfers = t;
-	http_req_on_gone(call->req, on_gone, t);
 	return t;
-}
-
-/* The service has ended before: its streams are counted no more. */
-void e2b_transfers_done(struct e2b *e2b)
-{
-	while (e2b->transfers)
-		unlink_free(e2b->transfers);
 }
 
 void e2b_transfer_error(const struct err *err, const char *path, struct err *ret)
@@ -143,78 +84,53 @@ void e2b_transfer_error(const struct err *err, const char *path, struct err *ret
 
 /* ---- download ---- */
 
-static int begin(struct transfer *t, struct http_req *req)
+static int begin(struct e2b_transfer *t, struct http_req *req)
 {
-	char length[24], range[80], date[40] = "";
-	struct http_header headers[7] = {
+	struct transfer_words words;
+	struct http_header headers[6] = {
 		{ STR_LIT("Content-Type"), STR_LIT("application/octet-stream") },
-		{ STR_LIT("Content-Length"), { length, 0 } },
 		{ STR_LIT("Accept-Ranges"), STR_LIT("bytes") },
 		{ STR_LIT("Access-Control-Allow-Origin"), STR_LIT("*") },
-		{ STR_LIT("Last-Modified"), { date, 0 } },
-		{ STR_LIT("Content-Range"), { range, 0 } },
 	};
-	time_t seconds = (time_t)(t->head.modified_ms / 1000);
-	size_t count = 5;
-	struct tm tm;
+	size_t count = 3;
+	int status = 200;
 
-	t->begun = true;
-	headers[1].value.n = (size_t)snprintf(length, sizeof(length), "%llu",
-					      (unsigned long long)t->head.length);
-	if (gmtime_r(&seconds, &tm))
-		headers[4].value.n = strftime(date, sizeof(date), "%a, %d %b %Y %H:%M:%S GMT", &tm);
-	if (t->spec.has_range && t->head.length) {
-		headers[5].value.n =
-			(size_t)snprintf(range, sizeof(range), "bytes %llu-%llu/%llu",
-					 (unsigned long long)t->head.begin,
-					 (unsigned long long)(t->head.begin + t->head.length - 1),
-					 (unsigned long long)t->head.size);
-		count = 6;
-	}
-	if (t->head.length == 0) { /* clients want to see the length of nothing */
+	t->base.begun = true;
+	if (t->base.head.length == 0) { /* clients want to see the length of nothing */
 		http_reply(req, 200, headers, 1, (struct str){ "", 0 });
 		return 0;
 	}
-	return http_reply_start(req, count == 6 ? 206 : 200, headers, count);
+	transfer_words(&t->base, &words);
+	headers[count++] = (struct http_header){ STR_LIT("Content-Length"), str_of(words.length) };
+	headers[count++] = (struct http_header){ STR_LIT("Last-Modified"), str_of(words.modified) };
+	if (words.range[0]) {
+		status = 206;
+		headers[count++] =
+			(struct http_header){ STR_LIT("Content-Range"), str_of(words.range) };
+	}
+	return http_reply_start(req, status, headers, count);
 }
 
 static void on_head(void *arg, const struct files_head *head)
 {
-	struct transfer *t = arg;
+	struct e2b_transfer *t = arg;
 
-	t->head = *head;
-	t->head.etag = NULL; /* it lives for this call only */
+	transfer_note_head(&t->base, head);
 }
 
 static void on_data(void *arg, struct str bytes)
 {
-	struct transfer *t = arg;
-	struct http_req *req = e2b_transfer_req(t);
+	struct e2b_transfer *t = arg;
+	struct http_req *req = transfer_req(&t->base);
 
-	if (!req || (!t->begun && begin(t, req) < 0))
+	if (!req || (!t->base.begun && begin(t, req) < 0))
 		return;
-	if (http_reply_write(req, bytes.p, bytes.n) == -EAGAIN)
-		t->blocked = true;
-	t->owed += bytes.n;
-	if (t->blocked)
-		return;
-	files_release(t->e2b->service, t->run, t->owed);
-	t->owed = 0;
-}
-
-static void on_drain(void *arg)
-{
-	struct transfer *t = arg;
-	size_t bytes = t->owed;
-
-	t->blocked = false;
-	t->owed = 0;
-	files_release(t->e2b->service, t->run, bytes);
+	transfer_pass(&t->base, req, bytes);
 }
 
 static void on_end(void *arg, const struct files_result *result, const struct err *error)
 {
-	struct transfer *t = arg, copy = *t;
+	struct e2b_transfer *t = arg, copy = *t;
 	struct e2b_call *call = t->call;
 	char path[160] = "";
 	struct http_req *req;
@@ -222,19 +138,19 @@ static void on_end(void *arg, const struct files_result *result, const struct er
 
 	(void)result;
 	if (error)
-		(void)snprintf(path, sizeof(path), "%.*s", (int)MIN(t->spec.path.n, 150),
-			       t->spec.path.p);
-	req = e2b_transfer_end(t);
+		(void)snprintf(path, sizeof(path), "%.*s", (int)MIN(t->base.spec.path.n, 150),
+			       t->base.spec.path.p);
+	req = transfer_end(&t->base);
 	if (!req)
 		return;
-	if (error && !copy.begun) {
+	if (error && !copy.base.begun) {
 		e2b_transfer_error(error, path, &err);
 		e2b_answer_error(call, &err);
 	} else if (error) {
 		http_reply_abort(req); /* nothing else tells that there would be more */
-	} else if (!copy.begun) {
+	} else if (!copy.base.begun) {
 		copy.upload = NULL;
-		copy.head.length = 0;
+		copy.base.head.length = 0;
 		(void)!begin(&copy, req);
 	} else {
 		http_reply_end(req);
@@ -250,24 +166,24 @@ void e2b_files_get(struct e2b_call *call)
 	struct str path = call_query(call, "path", &ok);
 	const char *full = ok ? envd_path(call, path) : NULL;
 	struct err err = { .code = ERR_UNAVAILABLE, .message = "out of memory" };
-	struct transfer *t;
+	struct e2b_transfer *t;
 
 	if (!ok)
 		return;
 	t = full ? e2b_transfer_new(call, &err) : NULL;
 	if (t) {
-		t->spec.path = str_of(full);
-		t->spec.follow = true;
-		envd_actor(call, &t->spec);
-		if (face_range_read(call->req, &t->spec, &err) < 0 ||
-		    files_start(call->sandbox, FILES_READ, &t->spec, NULL, 0, &hooks, t, &t->run,
-				&err) < 0) {
-			(void)e2b_transfer_end(t);
+		t->base.spec.path = str_of(full);
+		t->base.spec.follow = true;
+		envd_actor(call, &t->base.spec);
+		if (face_range_read(call->req, &t->base.spec, &err) < 0 ||
+		    files_start(call->sandbox, FILES_READ, &t->base.spec, NULL, 0, &hooks, t,
+				&t->base.run, &err) < 0) {
+			(void)transfer_end(&t->base);
 			t = NULL;
 		}
 	}
 	if (!t)
 		e2b_answer_error(call, &err);
 	else
-		http_reply_on_drain(call->req, on_drain, t);
+		http_reply_on_drain(call->req, transfer_on_drain, &t->base);
 }

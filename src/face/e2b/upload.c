@@ -51,22 +51,22 @@ void upload_free(struct upload *u)
 	free(u);
 }
 
-static void step(struct transfer *t);
+static void step(struct e2b_transfer *t);
 
-static void fail(struct transfer *t, const struct err *error)
+static void fail(struct e2b_transfer *t, const struct err *error)
 {
 	struct e2b_call *call = t->call;
 	struct err err;
 
 	e2b_transfer_error(error, t->upload->path ? t->upload->path : "", &err);
-	if (t->run)
-		files_cancel(t->e2b->service, t->run);
+	if (t->base.run)
+		files_cancel(t->e2b->service, t->base.run);
 	call->data = NULL;
-	if (e2b_transfer_end(t))
+	if (transfer_end(&t->base))
 		e2b_answer_error(call, &err);
 }
 
-static void fail_with(struct transfer *t, enum err_code code, const char *message)
+static void fail_with(struct e2b_transfer *t, enum err_code code, const char *message)
 {
 	struct err err;
 
@@ -78,7 +78,7 @@ static void fail_with(struct transfer *t, enum err_code code, const char *messag
 
 static void on_ready(void *arg)
 {
-	struct transfer *t = arg;
+	struct e2b_transfer *t = arg;
 
 	if (t->upload->state == UPLOAD_STARTING)
 		t->upload->state = UPLOAD_OPEN;
@@ -87,7 +87,7 @@ static void on_ready(void *arg)
 
 static void on_room(void *arg)
 {
-	struct transfer *t = arg;
+	struct e2b_transfer *t = arg;
 
 	if (t->upload->state == UPLOAD_FULL)
 		t->upload->state = UPLOAD_OPEN;
@@ -108,11 +108,11 @@ static void write_file(struct upload *u, const struct e2b_call *call)
 
 static void on_end(void *arg, const struct files_result *result, const struct err *err)
 {
-	struct transfer *t = arg;
+	struct e2b_transfer *t = arg;
 	struct upload *u = t->upload;
 
 	(void)result;
-	t->run = 0;
+	t->base.run = 0;
 	if (err) {
 		fail(t, err);
 		return;
@@ -123,7 +123,7 @@ static void on_end(void *arg, const struct files_result *result, const struct er
 	step(t);
 }
 
-static int start_file(struct transfer *t, struct str path, struct err *err)
+static int start_file(struct e2b_transfer *t, struct str path, struct err *err)
 {
 	static const struct files_hooks hooks = { .on_ready = on_ready,
 						  .on_room = on_room,
@@ -141,25 +141,26 @@ static int start_file(struct transfer *t, struct str path, struct err *err)
 	u->path = envd_path(call, path);
 	if (!u->path)
 		return err_set(err, ERR_UNAVAILABLE, "out of memory");
-	t->spec = (struct files_spec){ .path = str_of(u->path), .parents = true };
-	envd_owner(call, &t->spec);
-	if (metadata_read(call, &t->spec, err) < 0)
+	t->base.spec = (struct files_spec){ .path = str_of(u->path), .parents = true };
+	envd_owner(call, &t->base.spec);
+	if (metadata_read(call, &t->base.spec, err) < 0)
 		return -1;
 	u->state = UPLOAD_STARTING;
-	return files_start(sandbox, FILES_WRITE, &t->spec, NULL, 0, &hooks, t, &t->run, err);
+	return files_start(sandbox, FILES_WRITE, &t->base.spec, NULL, 0, &hooks, t, &t->base.run,
+			   err);
 }
 
-static void feed(struct transfer *t, struct str bytes)
+static void feed(struct e2b_transfer *t, struct str bytes)
 {
 	/* Below zero its end is on the way, and tells why. */
-	if (bytes.n && files_feed(t->e2b->service, t->run, bytes) != 1)
+	if (bytes.n && files_feed(t->e2b->service, t->base.run, bytes) != 1)
 		t->upload->state = UPLOAD_FULL;
 }
 
-static void end_file(struct transfer *t)
+static void end_file(struct e2b_transfer *t)
 {
 	t->upload->state = UPLOAD_ENDING;
-	files_commit(t->e2b->service, t->run);
+	files_commit(t->e2b->service, t->base.run);
 }
 
 /* ---- the body ---- */
@@ -208,7 +209,7 @@ static struct str told_path(struct e2b_call *call)
 }
 
 /* One turn of a plain body. 1: go on, 0: wait, -1: err. */
-static int step_plain(struct transfer *t, struct err *err)
+static int step_plain(struct e2b_transfer *t, struct err *err)
 {
 	struct upload *u = t->upload;
 	struct buf *from = source(u);
@@ -229,7 +230,7 @@ static int step_plain(struct transfer *t, struct err *err)
 	return 0;
 }
 
-static int begin_part(struct transfer *t, struct err *err)
+static int begin_part(struct e2b_transfer *t, struct err *err)
 {
 	struct upload *u = t->upload;
 	struct str path = told_path(t->call);
@@ -243,7 +244,7 @@ static int begin_part(struct transfer *t, struct err *err)
 	return start_file(t, path, err);
 }
 
-static int step_parts(struct transfer *t, struct err *err)
+static int step_parts(struct e2b_transfer *t, struct err *err)
 {
 	struct upload *u = t->upload;
 	struct buf *from = source(u);
@@ -279,22 +280,22 @@ static int step_parts(struct transfer *t, struct err *err)
 	return more;
 }
 
-static void finish(struct transfer *t)
+static void finish(struct e2b_transfer *t)
 {
 	struct upload *u = TAKE_PTR(t->upload);
 	struct e2b_call *call = t->call;
 
 	json_end_array(&u->w);
 	call->data = NULL;
-	if (e2b_transfer_end(t))
+	if (transfer_end(&t->base))
 		e2b_answer_send(call, 200, &u->w);
 	upload_free(u);
 }
 
-static void step(struct transfer *t)
+static void step(struct e2b_transfer *t)
 {
 	struct upload *u = t->upload;
-	struct http_req *req = e2b_transfer_req(t);
+	struct http_req *req = transfer_req(&t->base);
 	struct err err;
 	int r = 1;
 
@@ -319,7 +320,7 @@ static void step(struct transfer *t)
 static void on_body(void *arg, struct http_req *req, int status, const char *p, size_t n)
 {
 	struct e2b_call *call = arg;
-	struct transfer *t = call->data;
+	struct e2b_transfer *t = call->data;
 
 	(void)req;
 	if (!t)
@@ -383,7 +384,7 @@ void e2b_files_post(struct e2b_call *call)
 {
 	struct upload *u = calloc(1, sizeof(*u));
 	struct err err = { .code = ERR_UNAVAILABLE, .message = "out of memory" };
-	struct transfer *t = u ? e2b_transfer_new(call, &err) : NULL;
+	struct e2b_transfer *t = u ? e2b_transfer_new(call, &err) : NULL;
 
 	if (!t) {
 		free(u);

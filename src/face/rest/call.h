@@ -6,6 +6,7 @@
 #include "base/buf.h"
 #include "base/json.h"
 #include "face/hosts.h"
+#include "face/transfer.h"
 #include "face/rest/field.h"
 #include "face/rest/rest.h"
 #include "http/server.h"
@@ -60,7 +61,7 @@ struct rest_call {
 	struct sandbox *sandbox; /* of ready routes; good while the handler runs */
 	uint32_t process_id;	 /* of process routes */
 	struct sandbox_wait *wait;
-	struct transfer *transfer; /* of uploads, while it runs */
+	struct rest_transfer *transfer; /* of uploads, while it runs */
 };
 
 struct rest_counters {
@@ -79,7 +80,7 @@ struct rest {
 	struct pending *pendings;
 	struct stream *streams;
 	struct terminal *terminals;
-	struct transfer *transfers;
+	struct transfer_list transfers;
 	struct event_reader *event_readers;
 	struct beat *beats;
 	struct loop_timer *beat; /* of all of them */

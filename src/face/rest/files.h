@@ -4,41 +4,25 @@
 #define CAY_FACE_REST_FILES_H
 
 #include "face/rest/call.h"
-#include "service/files.h"
 
 #define FILES_BODY_LIMIT (16 * 1024 * 1024)
 #define FILES_BATCH_LIMIT (64 * 1024 * 1024)
 
-/*
- * A call whose content flows: it is one of its key's streams. Owner: rest->transfers until
- * transfer_end() or until its client goes, which ends the operation.
- */
-struct transfer {
-	struct transfer *prev, *next;
+/* A call whose content flows. */
+struct rest_transfer {
+	struct transfer base;
 	struct rest *rest;
 	struct rest_call *call; /* good as long as the request is */
-	slot_handle req;
-	slot_handle run;
-	char key_id[AUTH_KEY_ID_SIZE];
-	struct files_spec spec;
-	bool begun;	  /* the head is sent */
-	bool blocked;	  /* the reader is slow */
-	bool reading;	  /* the body is streamed */
-	bool conditional; /* If-Range has still to be compared */
-	size_t owed;	  /* bytes that have left and were not yet released */
-	struct files_head head;
-	char etag[128]; /* in quotes */
+	bool reading;		/* the body is streamed */
+	bool conditional;	/* If-Range has still to be compared */
+	char etag[128];		/* in quotes */
 	struct beat beat;
 };
 
 /* NULL: err says why. */
-struct transfer *transfer_new(struct rest_call *call, struct err *err);
-int transfer_start(struct transfer *t, const struct files_hooks *hooks,
-		   struct err *err) _must_check_;
-struct http_req *transfer_req(const struct transfer *t); /* NULL: gone */
-/* Frees; the request, which is the caller's to answer or end, or NULL. */
-struct http_req *transfer_end(struct transfer *t);
-void transfers_done(struct rest *rest);
+struct rest_transfer *rest_transfer_new(struct rest_call *call, struct err *err);
+int rest_transfer_start(struct rest_transfer *t, const struct files_hooks *hooks,
+			struct err *err) _must_check_;
 
 /* The spec of a call from its table. */
 int files_spec_read(struct rest_call *call, struct files_spec *spec, struct err *err) _must_check_;

@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <stdio.h>
 #include <strings.h>
-#include <time.h>
 
 #include "face/range.h"
 #include "face/rest/files.h"
@@ -35,7 +34,8 @@ static bool names_etag(struct str list, const char *etag)
 struct download_head {
 	struct http_header headers[HEADERS_MAX];
 	size_t count;
-	char length[24], range[80], date[40], name[96];
+	struct transfer_words words;
+	char name[96];
 };
 
 static void add_header(struct download_head *h, const char *name, const char *value)
@@ -43,26 +43,23 @@ static void add_header(struct download_head *h, const char *name, const char *va
 	h->headers[h->count++] = (struct http_header){ str_of(name), str_of(value) };
 }
 
-static void add_file_headers(struct download_head *h, const struct transfer *t)
+static void add_file_headers(struct download_head *h, const struct rest_transfer *t)
 {
-	time_t seconds = (time_t)(t->head.modified_ms / 1000);
-	struct tm tm;
-
-	if (gmtime_r(&seconds, &tm) &&
-	    strftime(h->date, sizeof(h->date), "%a, %d %b %Y %H:%M:%S GMT", &tm))
-		add_header(h, "Last-Modified", h->date);
+	transfer_words(&t->base, &h->words);
+	if (h->words.modified[0])
+		add_header(h, "Last-Modified", h->words.modified);
 	add_header(h, "ETag", t->etag);
 	add_header(h, "Accept-Ranges", "bytes");
 	add_header(h, "Cache-Control", "no-cache");
 }
 
 /* The last name of the path, as far as it can stand in a header. */
-static void add_archive_headers(struct download_head *h, const struct transfer *t)
+static void add_archive_headers(struct download_head *h, const struct rest_transfer *t)
 {
 	static const char *const types[] = { [FILES_TAR_ZST] = "application/zstd",
 					     [FILES_TAR] = "application/x-tar",
 					     [FILES_ZIP] = "application/zip" };
-	struct str path = str_trim(t->spec.path, "/");
+	struct str path = str_trim(t->base.spec.path, "/");
 	char name[33];
 	size_t n = 0;
 
@@ -80,17 +77,15 @@ static void add_archive_headers(struct download_head *h, const struct transfer *
 	}
 	name[n] = '\0';
 	(void)snprintf(h->name, sizeof(h->name), "attachment; filename=\"%s.%s\"",
-		       n ? name : "archive", files_format_names[t->spec.format]);
-	add_header(h, "Content-Type", types[t->spec.format]);
+		       n ? name : "archive", files_format_names[t->base.spec.format]);
+	add_header(h, "Content-Type", types[t->base.spec.format]);
 	add_header(h, "Content-Disposition", h->name);
 	add_header(h, "Cache-Control", "no-store");
 	add_header(h, "Trailer", "Cay-Failed");
 }
 
-static int download_head(struct transfer *t, struct download_head *h)
+static int download_head(struct rest_transfer *t, struct download_head *h)
 {
-	bool part = t->spec.has_range;
-
 	h->count = 0;
 	add_header(h, "X-Content-Type-Options", "nosniff");
 	if (t->call->route->op == FILES_ARCHIVE_OUT) {
@@ -99,15 +94,10 @@ static int download_head(struct transfer *t, struct download_head *h)
 	}
 	add_header(h, "Content-Type", "application/octet-stream");
 	add_file_headers(h, t);
-	(void)snprintf(h->length, sizeof(h->length), "%llu", (unsigned long long)t->head.length);
-	add_header(h, "Content-Length", h->length);
-	if (!part)
+	add_header(h, "Content-Length", h->words.length);
+	if (!h->words.range[0])
 		return 200;
-	(void)snprintf(h->range, sizeof(h->range), "bytes %llu-%llu/%llu",
-		       (unsigned long long)t->head.begin,
-		       (unsigned long long)(t->head.begin + t->head.length - 1),
-		       (unsigned long long)t->head.size);
-	add_header(h, "Content-Range", h->range);
+	add_header(h, "Content-Range", h->words.range);
 	return 206;
 }
 
@@ -118,45 +108,45 @@ static void count(struct rest *rest, int status)
 }
 
 /* -EPIPE: the client is lost; on_gone tells. */
-static int download_begin(struct transfer *t, struct http_req *req)
+static int download_begin(struct rest_transfer *t, struct http_req *req)
 {
 	struct download_head h;
 	int status = download_head(t, &h);
 
-	t->begun = true;
+	t->base.begun = true;
 	count(t->rest, status);
 	return http_reply_start(req, status, h.headers, h.count);
 }
 
-static int download_start(struct transfer *t, struct err *err);
+static int download_start(struct rest_transfer *t, struct err *err);
 
 /* The file is another one than the range was meant for: all of it is sent. */
-static void start_over(struct transfer *t)
+static void start_over(struct rest_transfer *t)
 {
 	struct rest *rest = t->rest;
 	struct http_req *req;
 	struct err err;
 
-	files_cancel(rest->service, t->run);
+	files_cancel(rest->service, t->base.run);
 	t->conditional = false;
-	t->spec.has_range = t->spec.has_length = t->spec.has_suffix = false;
+	t->base.spec.has_range = t->base.spec.has_length = t->base.spec.has_suffix = false;
 	if (steps_again(t->call, &err) == 0 && download_start(t, &err) == 0)
 		return;
-	req = transfer_end(t);
+	req = transfer_end(&t->base);
 	if (req)
 		answer_error(rest, req, &err);
 }
 
-static void answer_unchanged(struct transfer *t)
+static void answer_unchanged(struct rest_transfer *t)
 {
 	struct rest *rest = t->rest;
-	struct transfer copy = *t; /* its texts are used after its end */
+	struct rest_transfer copy = *t; /* its texts are used after its end */
 	struct download_head h = { .count = 0 };
 	struct http_req *req;
 
 	add_file_headers(&h, &copy);
-	files_cancel(rest->service, t->run);
-	req = transfer_end(t);
+	files_cancel(rest->service, t->base.run);
+	req = transfer_end(&t->base);
 	if (!req)
 		return;
 	count(rest, 304);
@@ -165,12 +155,11 @@ static void answer_unchanged(struct transfer *t)
 
 static void on_head(void *arg, const struct files_head *head)
 {
-	struct transfer *t = arg;
-	struct http_req *req = transfer_req(t);
+	struct rest_transfer *t = arg;
+	struct http_req *req = transfer_req(&t->base);
 	const struct str *none, *range;
 
-	t->head = *head;
-	t->head.etag = NULL; /* it lives for this call only */
+	transfer_note_head(&t->base, head);
 	(void)snprintf(t->etag, sizeof(t->etag), "\"%s\"", head->etag);
 	if (!req || !head->is_file)
 		return;
@@ -184,28 +173,12 @@ static void on_head(void *arg, const struct files_head *head)
 
 static void on_data(void *arg, struct str bytes)
 {
-	struct transfer *t = arg;
-	struct http_req *req = transfer_req(t);
+	struct rest_transfer *t = arg;
+	struct http_req *req = transfer_req(&t->base);
 
-	if (!req || (!t->begun && download_begin(t, req) < 0))
+	if (!req || (!t->base.begun && download_begin(t, req) < 0))
 		return;
-	if (http_reply_write(req, bytes.p, bytes.n) == -EAGAIN)
-		t->blocked = true;
-	t->owed += bytes.n;
-	if (t->blocked)
-		return;
-	files_release(t->rest->service, t->run, t->owed);
-	t->owed = 0;
-}
-
-static void on_drain(void *arg)
-{
-	struct transfer *t = arg;
-	size_t bytes = t->owed;
-
-	t->blocked = false;
-	t->owed = 0;
-	files_release(t->rest->service, t->run, bytes);
+	transfer_pass(&t->base, req, bytes);
 }
 
 static void answer_bad_range(struct rest *rest, struct http_req *req, const struct files_head *head,
@@ -224,14 +197,14 @@ static void answer_bad_range(struct rest *rest, struct http_req *req, const stru
 }
 
 /* HEAD, and files without a byte: the head is all there is. */
-static void answer_head(struct transfer *t)
+static void answer_head(struct rest_transfer *t)
 {
 	struct rest *rest = t->rest;
-	struct files_head head = t->head;
+	struct files_head head = t->base.head;
 	struct download_head h;
-	struct transfer copy = *t; /* its texts are used after its end */
+	struct rest_transfer copy = *t; /* its texts are used after its end */
 	int status = download_head(&copy, &h);
-	struct http_req *req = transfer_end(t);
+	struct http_req *req = transfer_end(&t->base);
 	struct err err;
 
 	if (!req)
@@ -247,11 +220,11 @@ static void answer_head(struct transfer *t)
 
 static void on_download_end(void *arg, const struct files_result *result, const struct err *err)
 {
-	struct transfer *t = arg;
+	struct rest_transfer *t = arg;
 	struct rest *rest = t->rest;
-	struct files_head head = t->head;
-	bool begun = t->begun, archive = t->call->route->op == FILES_ARCHIVE_OUT;
-	struct http_req *req = transfer_req(t);
+	struct files_head head = t->base.head;
+	bool begun = t->base.begun, archive = t->call->route->op == FILES_ARCHIVE_OUT;
+	struct http_req *req = transfer_req(&t->base);
 	uint64_t failed = result ? result->failed : 0;
 
 	if (!err && !begun && !archive) {
@@ -260,7 +233,7 @@ static void on_download_end(void *arg, const struct files_result *result, const 
 	}
 	if (!err && !begun && req && download_begin(t, req) < 0)
 		return; /* an empty archive, and on_gone follows */
-	req = transfer_end(t);
+	req = transfer_end(&t->base);
 	if (!req)
 		return;
 	if (!err && archive) {
@@ -279,49 +252,49 @@ static void on_download_end(void *arg, const struct files_result *result, const 
 		answer_error(rest, req, err);
 }
 
-static int download_start(struct transfer *t, struct err *err)
+static int download_start(struct rest_transfer *t, struct err *err)
 {
 	static const struct files_hooks hooks = { .on_head = on_head,
 						  .on_data = on_data,
 						  .on_end = on_download_end };
 
-	return transfer_start(t, &hooks, err);
+	return rest_transfer_start(t, &hooks, err);
 }
 
 void files_download(struct rest_call *call)
 {
 	struct http_req *req = call->req;
 	struct err err;
-	struct transfer *t;
+	struct rest_transfer *t;
 
 	if (req->method == HTTP_HEAD && call->route->op == FILES_ARCHIVE_OUT) {
 		answer_not_allowed(call->rest, req, "GET, PUT");
 		return;
 	}
-	t = transfer_new(call, &err);
-	if (t && (files_spec_read(call, &t->spec, &err) < 0 ||
+	t = rest_transfer_new(call, &err);
+	if (t && (files_spec_read(call, &t->base.spec, &err) < 0 ||
 		  (call->route->op == FILES_READ && req->method == HTTP_GET &&
-		   face_range_read(req, &t->spec, &err) < 0))) {
-		(void)transfer_end(t);
+		   face_range_read(req, &t->base.spec, &err) < 0))) {
+		(void)transfer_end(&t->base);
 		t = NULL;
 	}
 	if (t) {
-		t->conditional = t->spec.has_range && http_req_header(req, "if-range");
-		t->spec.follow = true;
+		t->conditional = t->base.spec.has_range && http_req_header(req, "if-range");
+		t->base.spec.follow = true;
 		if (download_start(t, &err) < 0) {
-			(void)transfer_end(t);
+			(void)transfer_end(&t->base);
 			t = NULL;
 		}
 	}
 	if (!t)
 		answer_error(call->rest, req, &err);
 	else
-		http_reply_on_drain(req, on_drain, t);
+		http_reply_on_drain(req, transfer_on_drain, &t->base);
 }
 
 /* ---- upload ---- */
 
-static void break_off(struct transfer *t, int status)
+static void break_off(struct rest_transfer *t, int status)
 {
 	struct rest *rest = t->rest;
 	struct http_req *req;
@@ -331,9 +304,9 @@ static void break_off(struct transfer *t, int status)
 		(void)err_set(&err, ERR_TIMEOUT, "the body did not come in time");
 	else
 		(void)err_set(&err, ERR_INVALID_REQUEST, "the body is malformed");
-	files_cancel(rest->service, t->run);
+	files_cancel(rest->service, t->base.run);
 	t->call->transfer = NULL;
-	req = transfer_end(t);
+	req = transfer_end(&t->base);
 	if (req)
 		answer_error(rest, req, &err);
 }
@@ -341,22 +314,22 @@ static void break_off(struct transfer *t, int status)
 static void on_body(void *arg, struct http_req *req, int status, const char *p, size_t n)
 {
 	struct rest_call *call = arg;
-	struct transfer *t = call->transfer;
+	struct rest_transfer *t = call->transfer;
 
 	if (!t)
 		return; /* answered before all of it came */
 	if (status < 0)
 		break_off(t, status);
 	else if (n == 0)
-		files_commit(t->rest->service, t->run);
-	else if (files_feed(t->rest->service, t->run, (struct str){ p, n }) != 1)
+		files_commit(t->rest->service, t->base.run);
+	else if (files_feed(t->rest->service, t->base.run, (struct str){ p, n }) != 1)
 		http_req_pause_body(req, true); /* until there is room, or its end */
 }
 
 static void on_ready(void *arg)
 {
-	struct transfer *t = arg;
-	struct http_req *req = transfer_req(t);
+	struct rest_transfer *t = arg;
+	struct http_req *req = transfer_req(&t->base);
 
 	if (!req || t->reading)
 		return;
@@ -367,8 +340,8 @@ static void on_ready(void *arg)
 
 static void on_room(void *arg)
 {
-	struct transfer *t = arg;
-	struct http_req *req = transfer_req(t);
+	struct rest_transfer *t = arg;
+	struct http_req *req = transfer_req(&t->base);
 
 	if (req)
 		http_req_pause_body(req, false);
@@ -376,10 +349,10 @@ static void on_room(void *arg)
 
 static void on_upload_end(void *arg, const struct files_result *result, const struct err *err)
 {
-	struct transfer *t = arg;
+	struct rest_transfer *t = arg;
 	struct rest *rest = t->rest;
 	struct rest_call *call = t->call;
-	struct http_req *req = transfer_end(t);
+	struct http_req *req = transfer_end(&t->base);
 
 	if (!req)
 		return;
@@ -410,16 +383,16 @@ void files_upload(struct rest_call *call)
 						  .on_room = on_room,
 						  .on_end = on_upload_end };
 	struct err err;
-	struct transfer *t = transfer_new(call, &err);
+	struct rest_transfer *t = rest_transfer_new(call, &err);
 
-	if (t && files_spec_read(call, &t->spec, &err) == 0) {
-		read_conditions(call->req, &t->spec);
+	if (t && files_spec_read(call, &t->base.spec, &err) == 0) {
+		read_conditions(call->req, &t->base.spec);
 		call->transfer = t;
-		if (transfer_start(t, &hooks, &err) == 0)
+		if (rest_transfer_start(t, &hooks, &err) == 0)
 			return;
 	}
 	call->transfer = NULL;
 	if (t)
-		(void)transfer_end(t);
+		(void)transfer_end(&t->base);
 	answer_error(call->rest, call->req, &err);
 }

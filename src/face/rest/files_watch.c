@@ -7,17 +7,17 @@
 #include "http/sse.h"
 
 /* A reader who is slow makes the tool wait; then the kernel's queue fills and it says overflow. */
-static void send_bytes(struct transfer *t, struct str bytes)
+static void send_bytes(struct rest_transfer *t, struct str bytes)
 {
-	struct http_req *req = transfer_req(t);
+	struct http_req *req = transfer_req(&t->base);
 
-	if (!req || http_reply_write(req, bytes.p, bytes.n) != -EAGAIN || t->blocked)
+	if (!req || http_reply_write(req, bytes.p, bytes.n) != -EAGAIN || t->base.blocked)
 		return;
-	t->blocked = true;
-	files_pause(t->rest->service, t->run, true);
+	t->base.blocked = true;
+	files_pause(t->rest->service, t->base.run, true);
 }
 
-static void send_event(struct transfer *t, const char *name, struct str json)
+static void send_event(struct rest_transfer *t, const char *name, struct str json)
 {
 	struct buf *out = &t->rest->out;
 
@@ -35,28 +35,28 @@ static void on_event(void *arg, const char *name, struct str json)
 
 static void on_drain(void *arg)
 {
-	struct transfer *t = arg;
+	struct rest_transfer *t = arg;
 
-	t->blocked = false;
-	files_pause(t->rest->service, t->run, false);
+	t->base.blocked = false;
+	files_pause(t->rest->service, t->base.run, false);
 }
 
 static void on_beat(void *arg)
 {
-	struct transfer *t = arg;
+	struct rest_transfer *t = arg;
 
-	if (!t->blocked)
+	if (!t->base.blocked)
 		send_bytes(t, STR_LIT(": beat\n\n"));
 }
 
 static void on_ready(void *arg)
 {
-	struct transfer *t = arg;
-	struct http_req *req = transfer_req(t);
+	struct rest_transfer *t = arg;
+	struct http_req *req = transfer_req(&t->base);
 
-	if (!req || t->begun)
+	if (!req || t->base.begun)
 		return;
-	t->begun = true;
+	t->base.begun = true;
 	if (events_begin(t->rest, req) < 0)
 		return; /* on_gone follows */
 	beat_start(&t->beat, t->rest, on_beat, t);
@@ -79,15 +79,15 @@ static struct str error_json(struct rest *rest, const struct err *err)
 
 static void on_end(void *arg, const struct files_result *result, const struct err *err)
 {
-	struct transfer *t = arg;
+	struct rest_transfer *t = arg;
 	struct rest *rest = t->rest;
-	bool begun = t->begun;
+	bool begun = t->base.begun;
 	struct http_req *req;
 
 	(void)result;
 	if (err && begun)
 		send_event(t, "error", error_json(rest, err));
-	req = transfer_end(t);
+	req = transfer_end(&t->base);
 	if (req && begun)
 		http_reply_end(req);
 	else if (req && err)
@@ -102,11 +102,11 @@ void files_watch(struct rest_call *call)
 						  .on_event = on_event,
 						  .on_end = on_end };
 	struct err err;
-	struct transfer *t = transfer_new(call, &err);
+	struct rest_transfer *t = rest_transfer_new(call, &err);
 
-	if (t &&
-	    (files_spec_read(call, &t->spec, &err) < 0 || transfer_start(t, &hooks, &err) < 0)) {
-		(void)transfer_end(t);
+	if (t && (files_spec_read(call, &t->base.spec, &err) < 0 ||
+		  rest_transfer_start(t, &hooks, &err) < 0)) {
+		(void)transfer_end(&t->base);
 		t = NULL;
 	}
 	if (!t)

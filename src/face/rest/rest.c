@@ -17,6 +17,8 @@ int rest_new(const struct rest_config *config, struct rest **ret)
 		return -ENOMEM;
 	rest->config = *config;
 	rest->service = config->service;
+	rest->transfers.service = &rest->service;
+	rest->transfers.server = &rest->server;
 	rest->started_us = time_mono_us();
 	buf_init(&rest->out, ANSWER_LIMIT);
 	buf_init(&rest->openapi, 1024 * 1024);
@@ -39,7 +41,7 @@ void rest_free(struct rest *rest)
 	rest->server = NULL;
 	streams_done(rest);
 	terminals_done(rest);
-	transfers_done(rest);
+	transfers_done(&rest->transfers);
 	events_done(rest);
 	beats_done(rest);
 	while (rest->pendings)
