@@ -129,7 +129,11 @@ struct pending *pending_for(struct rest_call *call);
 /* r < 0: the service did not take the call. */
 void answer_later(struct pending *pending, int r, const struct err *err);
 void answer_done(void *pending, const struct err *err); /* 204 or the error */
-struct pending *list_begin(struct rest_call *call);	/* {"data":[ into pending->list */
+/* A call of the service on what the path's second part names, and its 204 or error. */
+typedef int (*named_fn)(struct sandbox *sandbox, struct str name,
+			void (*done)(void *arg, const struct err *err), void *arg, struct err *err);
+void answer_named(struct rest_call *call, named_fn fn);
+struct pending *list_begin(struct rest_call *call); /* {"data":[ into pending->list */
 void list_answer(struct pending *pending, const struct err *err);
 struct listing *listing_new(void); /* begun likewise; NULL without memory */
 void listing_free(struct listing *list);

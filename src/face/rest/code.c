@@ -430,26 +430,12 @@ void code_contexts_list(struct rest_call *call)
 
 void code_contexts_delete(struct rest_call *call)
 {
-	struct pending *pending = pending_for(call);
-	struct err err;
-
-	if (pending)
-		answer_later(pending,
-			     code_context_delete(call->sandbox, call->args[1], answer_done, pending,
-						 &err),
-			     &err);
+	answer_named(call, code_context_delete);
 }
 
 void code_contexts_interrupt(struct rest_call *call)
 {
-	struct pending *pending = pending_for(call);
-	struct err err;
-
-	if (pending)
-		answer_later(pending,
-			     code_context_interrupt(call->sandbox, call->args[1], answer_done,
-						    pending, &err),
-			     &err);
+	answer_named(call, code_context_interrupt);
 }
 
 void code_contexts_restart(struct rest_call *call)

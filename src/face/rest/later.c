@@ -40,6 +40,16 @@ void answer_done(void *arg, const struct err *err)
 		answer_empty(rest, req, 204);
 }
 
+void answer_named(struct rest_call *call, named_fn fn)
+{
+	struct pending *pending = pending_for(call);
+	struct err err;
+
+	if (pending)
+		answer_later(pending, fn(call->sandbox, call->args[1], answer_done, pending, &err),
+			     &err);
+}
+
 /* ---- lists ---- */
 
 struct listing *listing_new(void)

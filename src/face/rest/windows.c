@@ -227,11 +227,5 @@ void windows_input(struct rest_call *call)
 
 void windows_delete(struct rest_call *call)
 {
-	struct pending *pending = pending_for(call);
-	struct err err;
-
-	if (pending)
-		answer_later(pending,
-			     window_close(call->sandbox, call->args[1], answer_done, pending, &err),
-			     &err);
+	answer_named(call, window_close);
 }
