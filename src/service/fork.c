@@ -203,6 +203,8 @@ static int start(struct fork *f, struct sandbox *sandbox, struct err *err)
 	if (sandbox->state == SANDBOX_PAUSED && sandbox->pause_kind == PAUSE_HIBERNATE)
 		return start_hibernated(f, sandbox, err);
 	spec.memory = f->memory;
+	if (f->memory && move_check_linked(sandbox, err) < 0)
+		return -1;
 	if (snapshot_move_begin(sandbox, MOVE_FORK, "fork", err) < 0)
 		return -1;
 	if (snapshot_take(sandbox, &spec, on_taken, f, NULL, err) == 0)

@@ -87,6 +87,17 @@ int move_copies_memory(const struct sandbox *sandbox, struct err *err)
 	return 0;
 }
 
+/* Its agent must let go of everything for a copy of its memory: not while it is being dialled. */
+int move_check_linked(const struct sandbox *sandbox, struct err *err)
+{
+	bool linked = sandbox->link && link_ready(sandbox->link) && !sandbox->attaching;
+
+	if (sandbox->state != SANDBOX_RUNNING || sandbox->move || linked)
+		return 0;
+	return err_set(err, ERR_UNAVAILABLE, "sandbox %s is being connected again: try again",
+		       sandbox->id);
+}
+
 int move_begin(struct sandbox *sandbox, enum sandbox_move move, sandbox_moved_fn done, void *arg,
 	       struct err *err)
 {

@@ -252,6 +252,7 @@ int move_check(const struct sandbox *sandbox, struct err *err) _must_check_;
 int move_need(const struct sandbox *sandbox, uint32_t capabilities, const char *what,
 	      struct err *err) _must_check_;
 bool move_saves_memory(const struct sandbox *sandbox);
+int move_check_linked(const struct sandbox *sandbox, struct err *err) _must_check_;
 /* Whether its processes may be copied; err says why not. */
 int move_copies_memory(const struct sandbox *sandbox, struct err *err) _must_check_;
 /* Whether resuming it brings its processes back; whether it has them somewhere while paused. */

@@ -146,6 +146,8 @@ int sandbox_snapshot(struct sandbox *sandbox, struct key *key, const struct snap
 	struct snapshot *s;
 
 	can.memory = spec->memory && move_copies_memory(sandbox, &why) == 0;
+	if (can.memory && move_check_linked(sandbox, err) < 0)
+		return -1;
 	if (quota_snapshot(sandbox->service, key, err) < 0 ||
 	    snapshot_move_begin(sandbox, MOVE_SNAPSHOT, "take snapshots", err) < 0)
 		return -1;

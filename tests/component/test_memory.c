@@ -322,8 +322,10 @@ static void test_retention(void **state)
 {
 	(void)state;
 	new_sandbox("{}");
-	for (int i = 0; i < 3; i++)
+	for (int i = 0; i < 3; i++) {
 		(void)take("{\"memory\":true,\"keep_last\":2}");
+		expect_works(); /* connected again */
+	}
 	world_turns(20);
 	assert_int_equal(fake_snapshots(world.engine), 2);
 }
