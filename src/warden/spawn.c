@@ -395,7 +395,7 @@ int spawn_reserve(struct warden *w, const struct warden_request *req, const char
 	memcpy(row->id, req->id, WARDEN_ID_SIZE);
 	row->pid = 0;
 	if (is_copy)
-		row->volume = storage_volume_number(w);
+		row->volume = storage_volume_number();
 	row->state = SLOT_MAKING; /* the intent: from here on a new warden sweeps it */
 	return 0;
 }

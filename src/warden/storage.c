@@ -185,11 +185,14 @@ int storage_volume_open(const struct warden *w, uint64_t volume)
 	return storage_volume_open_in(w->pool_fd, volume);
 }
 
-uint64_t storage_volume_number(struct warden *w)
+/* By chance: a sandbox sees its own in its mounts, and is to learn nothing of others by it. */
+uint64_t storage_volume_number(void)
 {
-	uint64_t volume = w->next_volume++;
+	uint64_t volume = 0; /* means none */
 
-	return volume ? volume : w->next_volume++; /* 0 means none */
+	while (!volume)
+		rand_bytes(&volume, sizeof(volume));
+	return volume;
 }
 
 int storage_volume_copy(struct warden *w, uint64_t volume, int from_fd)
@@ -218,7 +221,7 @@ int storage_volume_give(struct warden *w, uint64_t volume, int dir_fd, const cha
 
 int storage_volume_make(struct warden *w, uint64_t *ret)
 {
-	uint64_t volume = storage_volume_number(w);
+	uint64_t volume = storage_volume_number();
 	char name[VOLUME_NAME_SIZE];
 	_cleanup_close_ int fd = -1;
 	int r;

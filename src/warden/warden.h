@@ -248,7 +248,7 @@ int storage_open(struct warden *w);
 int storage_enter(struct warden *w,
 		  const char *state_path); /* once the mount namespace is our own */
 int storage_volume_make(struct warden *w, uint64_t *ret) _must_check_;
-uint64_t storage_volume_number(struct warden *w); /* of one to be made */
+uint64_t storage_volume_number(void); /* of one to be made */
 /* A volume with the files of a snapshot; waits for the disk. */
 int storage_volume_copy(struct warden *w, uint64_t volume, int from_fd) _must_check_;
 /* The same with what lies in a directory of the pool, which is then there no more. */

@@ -87,10 +87,17 @@ def test_PRC_04_init_tells_nothing(box):
     cmdline = box.root("tr '\\0' ' ' < /proc/1/cmdline").stdout
     assert "/var/" not in cmdline and "--state" not in cmdline and str(tree.SOURCE) not in cmdline
     info = box.root("cat /proc/1/mountinfo").stdout
-    # Layers are given by descriptor: what shows are names relative to them, no path of the host.
+    # Layers are given by descriptor: what shows is a name that was drawn for this volume, no path of the host.
     layers = re.findall(r"(?:upper|lower|work)dir\+?=([^, ]*)", info)
-    assert set(layers) <= {"/", "/upper", "/work"}, info
+    assert len(layers) == 3 and all(re.fullmatch(r"/|/v[0-9a-f]{16}/(upper|work)", name) for name in layers), info
     assert str(tree.SOURCE) not in info
+
+
+def test_PRC_04_names_of_volumes_tell_nothing(box, neighbour):
+    """PRC-04: they are drawn, not counted: nobody learns from his own how many others there are."""
+    mine, other = (int(re.search(r"upperdir=/v([0-9a-f]{16})/", b.root("cat /proc/1/mountinfo").stdout)[1], 16)
+                   for b in (box, neighbour))
+    assert abs(mine - other) > 1 << 32, (mine, other)
 
 
 def test_PRC_05_cgroup_view(box):

@@ -249,6 +249,11 @@ def test_logs_follow_cut_gap_and_json(web):
 class Screen:
     """The program on a terminal of its own."""
 
+    @staticmethod
+    def own_terminal():
+        fcntl.ioctl(0, termios.TIOCSCTTY, 0)
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)  # whoever runs the tests may ignore it
+
     def __init__(self, web, *args, cols=91, rows=33):
         self.master, slave = pty.openpty()
         fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", rows, cols, 0, 0))
@@ -256,7 +261,7 @@ class Screen:
         self.before = termios.tcgetattr(slave)
         self.p = subprocess.Popen([CAY, *args], stdin=slave, stdout=slave, stderr=slave,
                                   env=environment(TERM="xterm-strange", **web.env), start_new_session=True,
-                                  preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))
+                                  preexec_fn=self.own_terminal)
         self.seen = b""
 
     def expect(self, text, seconds=10):
