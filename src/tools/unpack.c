@@ -169,7 +169,8 @@ static int put_entry(struct unpack *u, struct archive_entry *entry)
 	if (!hardlink && type == AE_IFREG)
 		return unpack_file(u, entry);
 	/* Where a file's directory is may change with anything else. */
-	if (unpack_leave_directory(u) < 0)
+	if ((type == AE_IFDIR && !hardlink ? unpack_change_directory(u)
+					   : unpack_leave_directory(u)) < 0)
 		return -1;
 	r = path_leaf_beneath(u->root_fd, (struct str){ u->path, u->path_len }, u->owner, &leaf);
 	if (r < 0)

@@ -12,6 +12,9 @@
 #include "tools/path.h"
 #include "tools/temp.h"
 
+/* Two threads in one directory wait for each other: they share only one that has many files. */
+enum unpack_turn { TURN_FIRST, TURN_SECOND, TURN_BOTH };
+
 /* Owner: op_archive_in(). */
 struct unpack {
 	struct op *op;
@@ -29,6 +32,10 @@ struct unpack {
 	int dir_fd; /* of the plain files that come now; -1: none */
 	char dir[PATH_MAX];
 	size_t dir_len;
+	dev_t dir_dev;
+	ino_t dir_ino;
+	unsigned dir_files;    /* that came there so far */
+	enum unpack_turn turn; /* whose those files are */
 };
 
 int unpack_fail_archive(struct unpack *u); /* -1 */
@@ -38,7 +45,9 @@ int unpack_settle(struct unpack *u, uint64_t index, const char *name, int r) _mu
 
 /* unpack_file.c: the plain file at u->path. 1: another thread does it; -1: all failed; -errno. */
 int unpack_file(struct unpack *u, struct archive_entry *entry) _must_check_;
-/* Every file begun in u->dir is done and settled. -1: all failed. */
+/* u->path is in or is another directory, and no file under way stands there. -1: all failed. */
+int unpack_change_directory(struct unpack *u) _must_check_;
+/* Every file begun anywhere is done and settled. -1: all failed. */
 int unpack_leave_directory(struct unpack *u) _must_check_;
 
 /* A file that is made at its name; of either thread. */
@@ -60,8 +69,12 @@ int unpack_publish(struct temp *temp, const struct unpack_made *made,
  */
 int unpack_side_give(struct unpack *u, struct archive_entry *entry,
 		     const struct unpack_made *made) _must_check_;
-int unpack_side_wait(struct unpack *u);		    /* all it has is done and settled */
-int unpack_side_end(struct unpack *u) _must_check_; /* and the thread ended */
+bool unpack_side_is_in(dev_t dev, ino_t ino); /* it has files of that directory */
+bool unpack_side_is_on(const char *path); /* it has the file at that path, or one it goes through */
+bool unpack_side_is_idle(void);		  /* or will be soon */
+int unpack_side_close(struct unpack *u, int fd) _must_check_; /* once it has done what it has */
+int unpack_side_wait(struct unpack *u);			      /* all it has is done and settled */
+int unpack_side_end(struct unpack *u) _must_check_;	      /* and the thread ended */
 
 /* unpack_later.c: the directory at u->path is there; its mode and time come in the end. */
 int unpack_remember(struct unpack *u, struct archive_entry *entry, bool made);

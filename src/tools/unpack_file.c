@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The plain files of an archive. Those that follow each other in one directory are put there
- * through one descriptor of it, in part by a second thread: files of different names in the same
- * directory do not depend on each other, and one name is always the same thread's.
+ * through one descriptor of it, and directories go by turns to a second thread: they do not depend
+ * on each other. Of many files in one directory a name is always the same thread's.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -12,6 +12,7 @@
 #include "tools/write.h"
 
 #define FREE_BYTES (64ULL << 20) /* below this the ratio is not asked */
+#define MANY_FILES 256
 
 /* 0: within the limits. Bytes are those written, so holes are free. */
 int unpack_check_limits(struct unpack *u, uint64_t more)
@@ -119,6 +120,29 @@ int unpack_leave_directory(struct unpack *u)
 	return r;
 }
 
+int unpack_change_directory(struct unpack *u)
+{
+	if (u->dir_fd >= 0 && unpack_side_close(u, TAKE_FD(u->dir_fd)) < 0)
+		return -1;
+	return unpack_side_is_on(u->path) ? unpack_side_wait(u) : 0;
+}
+
+/* Whose turn it is: what the other one may still be busy with decides. */
+static enum unpack_turn turn_of(const struct unpack *u)
+{
+	return unpack_side_is_in(u->dir_dev, u->dir_ino) || unpack_side_is_idle() ? TURN_SECOND
+										  : TURN_FIRST;
+}
+
+/* One more file in the directory. -1: all failed. */
+static int count_file(struct unpack *u)
+{
+	if (++u->dir_files != MANY_FILES)
+		return 0;
+	u->turn = TURN_BOTH;
+	return unpack_side_wait(u);
+}
+
 /* u->dir_fd becomes the directory of u->path; *ret_name is its last name. */
 static int enter_directory(struct unpack *u, const char **ret_name)
 {
@@ -129,8 +153,8 @@ static int enter_directory(struct unpack *u, const char **ret_name)
 
 	*ret_name = slash ? slash + 1 : u->path;
 	if (u->dir_fd >= 0 && u->dir_len == n && memcmp(u->dir, u->path, n) == 0)
-		return 0;
-	if (unpack_leave_directory(u) < 0)
+		return count_file(u);
+	if (unpack_change_directory(u) < 0)
 		return -1;
 	r = path_leaf_beneath(u->root_fd, (struct str){ u->path, u->path_len }, u->owner, &leaf);
 	if (r < 0)
@@ -138,6 +162,10 @@ static int enter_directory(struct unpack *u, const char **ret_name)
 	u->dir_fd = leaf.dir_fd;
 	memcpy(u->dir, u->path, n);
 	u->dir_len = n;
+	u->dir_dev = leaf.dir_dev;
+	u->dir_ino = leaf.dir_ino;
+	u->dir_files = 1;
+	u->turn = turn_of(u);
 	return 0;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The second thread of archive-in. Its queue holds whole small files of one directory; everything
- * else about the archive stays with the first thread, which also settles what became of them.
+ * The second thread of archive-in. Its queue holds whole small files; everything else about the
+ * archive stays with the first thread, which also settles what became of them.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -10,7 +10,8 @@
 #include "tools/unpack.h"
 #include "tools/write.h"
 
-#define JOBS 64U /* at the limit: the first thread waits */
+#define JOBS 128U /* at the limit: the first thread waits */
+#define IDLE_JOBS 32U
 #define JOB_BYTES 16384U
 
 struct job {
@@ -18,7 +19,11 @@ struct job {
 	int r;
 	struct unpack_made made;
 	size_t n;
+	bool closes; /* not a file: its directory is not needed any more */
+	dev_t dev;
+	ino_t ino;
 	char path[PATH_MAX]; /* as the archive spells it */
+	char real[PATH_MAX]; /* below the root */
 	char name[256];
 	char content[JOB_BYTES];
 };
@@ -64,7 +69,9 @@ static void *run(void *arg)
 		struct job *job = &side.jobs[side.done % JOBS];
 
 		(void)pthread_mutex_unlock(&side.lock);
-		job->r = make(job);
+		job->r = job->closes ? 0 : make(job);
+		if (job->closes)
+			(void)close(job->made.dir_fd);
 		(void)pthread_mutex_lock(&side.lock);
 		side.done++;
 		if (side.awaited)
@@ -106,7 +113,7 @@ static int settle(struct unpack *u, unsigned left)
 	for (; side.settled != done; side.settled++) {
 		const struct job *job = &side.jobs[side.settled % JOBS];
 
-		if (unpack_settle(u, job->index, job->path, job->r) < 0)
+		if (!job->closes && unpack_settle(u, job->index, job->path, job->r) < 0)
 			r = -1;
 	}
 	return r;
@@ -143,6 +150,68 @@ static int fill(struct unpack *u, struct job *job)
 	return unpack_read_end(u, r);
 }
 
+/* Of those that are not settled: a few more than those that are not done. */
+bool unpack_side_is_in(dev_t dev, ino_t ino)
+{
+	for (unsigned i = side.settled; i != side.put; i++)
+		if (side.jobs[i % JOBS].dev == dev && side.jobs[i % JOBS].ino == ino)
+			return true;
+	return false;
+}
+
+bool unpack_side_is_on(const char *path)
+{
+	for (unsigned i = side.settled; i != side.put; i++) {
+		const struct job *job = &side.jobs[i % JOBS];
+		size_t n = strlen(job->real);
+
+		if (!job->closes && strncmp(path, job->real, n) == 0 &&
+		    (path[n] == '/' || path[n] == '\0'))
+			return true;
+	}
+	return false;
+}
+
+bool unpack_side_is_idle(void)
+{
+	unsigned left;
+
+	(void)pthread_mutex_lock(&side.lock);
+	left = side.put - side.done;
+	(void)pthread_mutex_unlock(&side.lock);
+	return left < IDLE_JOBS;
+}
+
+static void put(void)
+{
+	(void)pthread_mutex_lock(&side.lock);
+	side.put++;
+	if (side.sleeps)
+		(void)pthread_cond_signal(&side.more);
+	(void)pthread_mutex_unlock(&side.lock);
+}
+
+int unpack_side_close(struct unpack *u, int fd)
+{
+	struct job *job;
+
+	if (side.put == side.settled) {
+		(void)close(fd);
+		return 0;
+	}
+	if (settle(u, JOBS - 1) < 0) {
+		(void)close(fd);
+		return -1;
+	}
+	job = &side.jobs[side.put % JOBS];
+	job->closes = true;
+	job->made.dir_fd = fd;
+	job->dev = u->dir_dev;
+	job->ino = u->dir_ino;
+	put();
+	return 0;
+}
+
 int unpack_side_give(struct unpack *u, struct archive_entry *entry, const struct unpack_made *made)
 {
 	const char *path = archive_entry_pathname(entry);
@@ -150,7 +219,7 @@ int unpack_side_give(struct unpack *u, struct archive_entry *entry, const struct
 	struct job *job;
 	int r;
 
-	if (!is_ours(made->name))
+	if (u->turn == TURN_FIRST || (u->turn == TURN_BOTH && !is_ours(made->name)))
 		return 0;
 	if (size < 0 || size > JOB_BYTES || archive_entry_sparse_count(entry) ||
 	    strlen(path) >= sizeof(job->path) || strlen(made->name) >= sizeof(job->name) ||
@@ -159,19 +228,20 @@ int unpack_side_give(struct unpack *u, struct archive_entry *entry, const struct
 	if (settle(u, JOBS - 1) < 0)
 		return -1;
 	job = &side.jobs[side.put % JOBS];
+	job->closes = false;
 	job->index = u->index;
 	job->made = *made;
+	job->dev = u->dir_dev;
+	job->ino = u->dir_ino;
+	memcpy(job->real, u->path, u->path_len);
+	job->real[u->path_len] = '\0';
 	memcpy(job->path, path, strlen(path) + 1);
 	memcpy(job->name, made->name, strlen(made->name) + 1);
 	job->made.name = job->name;
 	r = fill(u, job);
 	if (r < 0)
 		return r;
-	(void)pthread_mutex_lock(&side.lock);
-	side.put++;
-	if (side.sleeps)
-		(void)pthread_cond_signal(&side.more);
-	(void)pthread_mutex_unlock(&side.lock);
+	put();
 	return 1;
 }
 

@@ -1086,6 +1086,29 @@ def test_archive_of_many_small_files(tmp_path):
     assert {f.stat().st_size for f in (tmp_path / "c").iterdir()} == {100}
 
 
+def test_archive_directories_by_turns(tmp_path):
+    """Directories go to one thread or the other, large ones to both: the order of a name stays."""
+    entries = []
+    for turn in range(6):  # the same directories again and again, also under another name
+        for d in range(8):
+            entries += [(f"t/d{d}", DIR, None), *((f"t/d{d}/f{i}", REG, b"%d %d" % (turn, i)) for i in range(20))]
+        entries += [(f"t/one/f{i % 400}", REG, b"%d %d" % (turn, i)) for i in range(700)]
+        entries += [(f"t/x{turn}", REG, b"file"), (f"t/x{turn}", DIR, None), (f"t/x{turn}/y", REG, b"no")]
+    entries += [("t/alias", SYM, "d1")]
+    for turn in range(20):
+        entries += [(f"t/{'alias' if turn % 2 else 'd1'}/a{i}", REG, b"%d" % turn) for i in range(15)]
+    a = run("archive-in", tmp_path, stdin=t.upload(make_tar(entries)))
+    wrong = [i["path"].decode() for i in a.of("item")]
+    assert wrong == [name for turn in range(6) for name in (f"t/x{turn}/", f"t/x{turn}/y")]
+    assert good(a)["entries"] == len(entries) - len(wrong)
+    top = tmp_path / "t"
+    assert all((top / f"d{d}/f{i}").read_bytes() == b"5 %d" % i for d in range(8) for i in range(20))
+    assert all((top / f"one/f{i}").read_bytes() == b"5 %d" % (i + 400 if i < 300 else i) for i in range(400))
+    assert all((top / f"d1/a{i}").read_bytes() == b"19" for i in range(15))
+    assert all((top / f"x{turn}").read_bytes() == b"file" for turn in range(6))
+    assert left_behind(tmp_path) == []
+
+
 @pytest.mark.skipif(not ROOT, reason="takes another user's limits")
 def test_archive_without_a_second_thread():
     """Where no more threads may be, one does it all."""
