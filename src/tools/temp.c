@@ -3,10 +3,17 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <time.h>
 
 #include "base/rand.h"
+#include "tools/op.h"
+
+#define TURN_MS 2000
 
 void temp_make_name(char dst[32])
 {
@@ -77,17 +84,51 @@ bool temp_same(const struct stat *a, const struct stat *b)
 }
 
 /*
- * Swaps, looks at what came out, and swaps back when it is not what was expected: there is no
- * moment between a check and the rename in which somebody's change could be lost.
+ * Of several that swap and swap back at once one may take away what another one put there for good.
+ * So those of us who expect the same file go one after the other: whoever has its number as the
+ * name of a socket. It leaves nothing in the tree, and ends with its holder. -EBUSY: it is taken
+ * for too long. Without sockets there is no order, and -1 is as good as a turn.
  */
-static int exchange(struct temp *temp, const char *name, const struct stat *expected)
+static int take_turn(const struct stat *expected)
+{
+	struct sockaddr_un name = { .sun_family = AF_UNIX };
+	int n = snprintf(name.sun_path + 1, sizeof(name.sun_path) - 1, "cay-turn-%llx-%llx",
+			 (unsigned long long)expected->st_dev,
+			 (unsigned long long)expected->st_ino);
+	socklen_t size = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);
+	_cleanup_close_ int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+	for (unsigned i = 0; fd >= 0 && i < TURN_MS && !op_stopped(); i++) {
+		if (bind(fd, (const struct sockaddr *)&name, size) == 0)
+			return TAKE_FD(fd);
+		if (errno != EADDRINUSE)
+			return -1;
+		(void)nanosleep(&(struct timespec){ .tv_nsec = 1000000 }, NULL);
+	}
+	return fd < 0 ? -1 : -EBUSY;
+}
+
+static bool is_still(const struct temp *temp, const char *name, const struct stat *expected)
 {
 	struct stat now;
 
+	return fstatat(temp->dir_fd, name, &now, AT_SYMLINK_NOFOLLOW) == 0 &&
+	       temp_same(&now, expected);
+}
+
+/*
+ * Swaps, looks at what came out, and swaps back when it is not what was expected: there is no
+ * moment between a check and the rename in which a change of somebody else could be lost.
+ */
+static int exchange(struct temp *temp, const char *name, const struct stat *expected)
+{
+	_cleanup_close_ int turn = take_turn(expected);
+
+	if (turn == -EBUSY || !is_still(temp, name, expected))
+		return -ESTALE;
 	if (renameat2(temp->dir_fd, temp->name, temp->dir_fd, name, RENAME_EXCHANGE) < 0)
 		return errno == ENOENT ? -ESTALE : -errno;
-	if (fstatat(temp->dir_fd, temp->name, &now, AT_SYMLINK_NOFOLLOW) == 0 &&
-	    temp_same(&now, expected))
+	if (is_still(temp, temp->name, expected))
 		return 0; /* temp_done() removes the old one */
 	if (renameat2(temp->dir_fd, temp->name, temp->dir_fd, name, RENAME_EXCHANGE) < 0)
 		return -errno;
@@ -96,7 +137,6 @@ static int exchange(struct temp *temp, const char *name, const struct stat *expe
 
 static int replace(struct temp *temp, const char *name, const struct stat *expected)
 {
-	struct stat now;
 	int r = give_name(temp);
 
 	if (r < 0)
@@ -106,8 +146,7 @@ static int replace(struct temp *temp, const char *name, const struct stat *expec
 		if (r != -EINVAL)
 			return r;
 		/* A file system that cannot swap. */
-		if (fstatat(temp->dir_fd, name, &now, AT_SYMLINK_NOFOLLOW) < 0 ||
-		    !temp_same(&now, expected))
+		if (!is_still(temp, name, expected))
 			return -ESTALE;
 	}
 	if (renameat(temp->dir_fd, temp->name, temp->dir_fd, name) < 0)
