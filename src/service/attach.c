@@ -23,9 +23,7 @@ void attach_drop_link(struct sandbox *sandbox)
 static void on_death_stat(void *arg, const struct engine_stat *stat, const struct err *err)
 {
 	struct call *call = arg;
-	slot_handle handle = call->sandbox;
-	struct service *service = call_end(call);
-	struct sandbox *sandbox = service ? sandbox_get(service, handle) : NULL;
+	struct sandbox *sandbox = call_end_sandbox(call);
 
 	if (!sandbox)
 		return;
@@ -176,9 +174,7 @@ int attach_link(struct sandbox *sandbox, const struct engine_made *made, struct 
 static void on_attached(void *arg, const struct engine_made *made, const struct err *err)
 {
 	struct call *call = arg;
-	slot_handle handle = call->sandbox;
-	struct service *service = call_end(call);
-	struct sandbox *sandbox = service ? sandbox_get(service, handle) : NULL;
+	struct sandbox *sandbox = call_end_sandbox(call);
 	struct err link_err;
 
 	if (sandbox)

@@ -33,3 +33,11 @@ struct service *call_end(struct call *call)
 	free(call);
 	return service;
 }
+
+struct sandbox *call_end_sandbox(struct call *call)
+{
+	slot_handle handle = call->sandbox;
+	struct service *service = call_end(call);
+
+	return service ? sandbox_get(service, handle) : NULL;
+}

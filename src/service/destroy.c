@@ -96,9 +96,7 @@ void destroy_sweep(struct sandbox *sandbox)
 static void on_sweep_turn(void *arg)
 {
 	struct call *call = arg;
-	slot_handle handle = call->sandbox;
-	struct service *service = call_end(call);
-	struct sandbox *sandbox = service ? sandbox_get(service, handle) : NULL;
+	struct sandbox *sandbox = call_end_sandbox(call);
 
 	if (sandbox)
 		destroy_sweep(sandbox);

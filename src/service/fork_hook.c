@@ -45,9 +45,7 @@ static void failed(struct sandbox *sandbox, const struct link_result *result)
 static void on_done(void *arg, const struct link_result *result, const struct err *error)
 {
 	struct call *call = arg;
-	slot_handle handle = call->sandbox;
-	struct service *service = call_end(call);
-	struct sandbox *sandbox = service ? sandbox_get(service, handle) : NULL;
+	struct sandbox *sandbox = call_end_sandbox(call);
 
 	if (!sandbox || result->status.end == LINK_END_GONE ||
 	    (sandbox->state != SANDBOX_PROVISIONING && sandbox->state != SANDBOX_PAUSED))

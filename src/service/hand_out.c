@@ -50,9 +50,7 @@ static void finish_hand_out(struct creation *creation, struct sandbox *member)
 static void on_resized(void *arg, const struct engine_network *network, const struct err *err)
 {
 	struct call *call = arg;
-	slot_handle handle = call->sandbox;
-	struct service *service = call_end(call);
-	struct sandbox *sandbox = service ? sandbox_get(service, handle) : NULL;
+	struct sandbox *sandbox = call_end_sandbox(call);
 
 	if (!sandbox || !sandbox->creation)
 		return; /* it died or was destroyed meanwhile: whoever did that has answered */

@@ -63,9 +63,7 @@ void history_first(struct sandbox *sandbox, const struct engine_stat *stat)
 static void on_stat(void *arg, const struct engine_stat *stat, const struct err *err)
 {
 	struct call *call = arg;
-	slot_handle handle = call->sandbox;
-	struct service *service = call_end(call);
-	struct sandbox *sandbox = service ? sandbox_get(service, handle) : NULL;
+	struct sandbox *sandbox = call_end_sandbox(call);
 
 	if (!sandbox || !sandbox->history)
 		return;

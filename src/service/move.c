@@ -187,9 +187,7 @@ int move_uncall(struct sandbox *sandbox, struct call *call)
 
 struct sandbox *move_called(struct call *call)
 {
-	slot_handle handle = call->sandbox;
-	struct service *service = call_end(call);
-	struct sandbox *sandbox = service ? sandbox_get(service, handle) : NULL;
+	struct sandbox *sandbox = call_end_sandbox(call);
 
 	if (!sandbox)
 		return NULL;

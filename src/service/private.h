@@ -156,6 +156,8 @@ struct preview;
 struct call *call_new(struct service *service, slot_handle sandbox, struct err *err);
 /* Unlinks and frees; the service it belonged to, or NULL when that is gone. */
 struct service *call_end(struct call *call);
+/* The same for its sandbox, or NULL when that or all is gone. */
+struct sandbox *call_end_sandbox(struct call *call);
 
 /* sandbox.c */
 struct sandbox *sandbox_new(struct service *service, struct service_engine *engine,

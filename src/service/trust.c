@@ -126,9 +126,7 @@ void trust_note(struct sandbox *sandbox, const struct link_result *result, const
 static void on_installed(void *arg, const struct link_result *result, const struct err *error)
 {
 	struct call *call = arg;
-	slot_handle handle = call->sandbox;
-	struct service *service = call_end(call);
-	struct sandbox *sandbox = service ? sandbox_get(service, handle) : NULL;
+	struct sandbox *sandbox = call_end_sandbox(call);
 
 	if (!sandbox)
 		return;

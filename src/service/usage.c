@@ -123,9 +123,7 @@ void usage_clear(struct service *service)
 static void on_paused_stat(void *arg, const struct engine_stat *stat, const struct err *err)
 {
 	struct call *call = arg;
-	slot_handle handle = call->sandbox;
-	struct service *service = call_end(call);
-	struct sandbox *sandbox = service ? sandbox_get(service, handle) : NULL;
+	struct sandbox *sandbox = call_end_sandbox(call);
 	int64_t before;
 
 	if (!sandbox || sandbox->metered != STORE_USAGE_PAUSED)

@@ -171,3 +171,13 @@ void answer_not_allowed(struct rest *rest, struct http_req *req, const char *all
 	send(rest, req, 405, STR_LIT("application/json"), answer_error_text(rest, req->id, &err),
 	     &extra, 1);
 }
+
+struct sandbox *answer_find(struct rest_call *call)
+{
+	struct err err;
+	struct sandbox *sandbox = sandbox_find(call->rest->service, call->key, call->args[0], &err);
+
+	if (!sandbox)
+		answer_error(call->rest, call->req, &err);
+	return sandbox;
+}

@@ -133,6 +133,8 @@ void answer_done(void *pending, const struct err *err); /* 204 or the error */
 typedef int (*named_fn)(struct sandbox *sandbox, struct str name,
 			void (*done)(void *arg, const struct err *err), void *arg, struct err *err);
 void answer_named(struct rest_call *call, named_fn fn);
+/* The sandbox that the path names; NULL: it was answered that there is none. */
+struct sandbox *answer_find(struct rest_call *call);
 struct pending *list_begin(struct rest_call *call); /* {"data":[ into pending->list */
 void list_answer(struct pending *pending, const struct err *err);
 struct listing *listing_new(void); /* begun likewise; NULL without memory */

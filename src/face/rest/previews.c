@@ -51,17 +51,6 @@ const struct field share_fields[] = { { .name = "ttl_sec",
 					.fallback = PREVIEW_SHARE_DEFAULT_SEC },
 				      { .type = FIELD_END } };
 
-/* NULL: answered. */
-static struct sandbox *find(struct rest_call *call)
-{
-	struct err err;
-	struct sandbox *sandbox = sandbox_find(call->rest->service, call->key, call->args[0], &err);
-
-	if (!sandbox)
-		answer_error(call->rest, call->req, &err);
-	return sandbox;
-}
-
 void previews_create(struct rest_call *call)
 {
 	struct preview_spec spec = { 0 };
@@ -85,7 +74,7 @@ void previews_create(struct rest_call *call)
 
 void previews_list(struct rest_call *call)
 {
-	const struct sandbox *sandbox = find(call);
+	const struct sandbox *sandbox = answer_find(call);
 	const struct preview *preview = NULL;
 	struct json_writer w;
 
@@ -104,7 +93,7 @@ void previews_list(struct rest_call *call)
 
 void previews_get(struct rest_call *call)
 {
-	struct sandbox *sandbox = find(call);
+	struct sandbox *sandbox = answer_find(call);
 	const struct preview *preview;
 	struct json_writer w;
 	struct err err;
@@ -123,7 +112,7 @@ void previews_get(struct rest_call *call)
 
 void previews_delete(struct rest_call *call)
 {
-	struct sandbox *sandbox = find(call);
+	struct sandbox *sandbox = answer_find(call);
 	struct err err;
 
 	if (!sandbox)
@@ -169,7 +158,7 @@ void previews_share(struct rest_call *call)
 
 void previews_unshare(struct rest_call *call)
 {
-	struct sandbox *sandbox = find(call);
+	struct sandbox *sandbox = answer_find(call);
 	struct err err;
 
 	if (!sandbox)

@@ -154,14 +154,10 @@ static void list(struct rest_call *call, const char *sandbox_id)
 
 void snapshots_of_sandbox(struct rest_call *call)
 {
-	struct err err;
-	const struct sandbox *sandbox =
-		sandbox_find(call->rest->service, call->key, call->args[0], &err);
+	const struct sandbox *sandbox = answer_find(call);
 
 	if (sandbox)
 		list(call, sandbox->id);
-	else
-		answer_error(call->rest, call->req, &err);
 }
 
 void snapshots_list(struct rest_call *call)

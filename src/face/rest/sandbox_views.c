@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What can be looked at of a sandbox beside the sandbox itself. */
+#include "face/rest/call.h"
+#include "service/template.h"
+
+/* The template's variables, then the sandbox's own over them. */
+void sandboxes_env(struct rest_call *call)
+{
+	const struct sandbox *sandbox = answer_find(call);
+	const char *record;
+	struct json_writer w;
+	uint32_t at = 0;
+	char name[257];
+
+	if (!sandbox)
+		return;
+	w = answer_begin(call->rest);
+	json_begin_object(&w, NULL);
+	json_begin_object(&w, "env");
+	for (int own = 1; own >= 0; own--) {
+		const struct pairs *pairs = own ? &sandbox->attrs.env : &sandbox->template->env;
+
+		for (at = 0; pairs_next(pairs, &at, &record);) {
+			struct str k, v;
+
+			if (!str_cut(str_of(record), '=', &k, &v) ||
+			    str_copy(name, sizeof(name), k) < 0 ||
+			    (!own && pairs_get(&sandbox->attrs.env, k)))
+				continue;
+			json_put_str(&w, name, v);
+		}
+	}
+	json_end_object(&w);
+	json_end_object(&w);
+	answer_send(call->rest, call->req, 200, &w);
+}
+
+static void on_metrics(void *arg, const struct sandbox_metrics *m, const struct err *err)
+{
+	struct pending *pending = arg;
+	struct rest *rest = pending->rest;
+	const struct sandbox *sandbox = sandbox_get(rest->service, pending->sandbox);
+	struct http_req *req = pending_end(pending);
+	struct json_writer w;
+
+	if (!req)
+		return;
+	if (err) {
+		answer_error(rest, req, err);
+		return;
+	}
+	w = answer_begin(rest);
+	json_begin_object(&w, NULL);
+	json_put_int(&w, "cpu_us", (int64_t)m->cpu_us);
+	json_put_int(&w, "memory_bytes", (int64_t)m->memory_bytes);
+	json_put_int(&w, "memory_peak_bytes", (int64_t)m->memory_peak_bytes);
+	json_put_int(&w, "memory_limit_bytes", (int64_t)m->memory_limit_bytes);
+	json_put_int(&w, "pids", (int64_t)m->pids);
+	json_put_int(&w, "disk_bytes", (int64_t)m->disk_bytes);
+	json_put_int(&w, "disk_limit_bytes", (int64_t)m->disk_limit_bytes);
+	json_put_int(&w, "oom_kills", (int64_t)m->oom_kills);
+	json_put_int(&w, "network_sent_bytes", (int64_t)m->sent_bytes);
+	json_put_int(&w, "network_received_bytes", (int64_t)m->received_bytes);
+	sandbox_write_history(sandbox, &w, "history");
+	json_end_object(&w);
+	answer_send(rest, req, 200, &w);
+}
+
+void sandboxes_metrics(struct rest_call *call)
+{
+	struct sandbox *sandbox = answer_find(call);
+	struct pending *pending;
+	struct err err = { .code = ERR_UNAVAILABLE };
+
+	if (!sandbox)
+		return;
+	pending = pending_new(call);
+	if (pending)
+		pending->sandbox = sandbox->handle;
+	if (pending && sandbox_metrics(sandbox, on_metrics, pending, &err) == 0)
+		return;
+	if (pending)
+		(void)pending_end(pending);
+	answer_error(call->rest, call->req, &err);
+}
+
+void sandboxes_denials(struct rest_call *call)
+{
+	const struct sandbox *sandbox = answer_find(call);
+	struct json_writer w;
+
+	if (!sandbox)
+		return;
+	w = answer_begin(call->rest);
+	json_begin_object(&w, NULL);
+	json_begin_array(&w, "data");
+	egress_write_denials(sandbox, &w);
+	json_end_array(&w);
+	json_put_null(&w, "next_cursor");
+	json_end_object(&w);
+	answer_send(call->rest, call->req, 200, &w);
+}
