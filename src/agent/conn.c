@@ -6,6 +6,7 @@
 
 #include "agent/agent.h"
 #include "agent/follow.h"
+#include "sys/rights.h"
 
 #define RECV_BYTES 16384
 #define ACCEPTS_PER_EVENT 16
@@ -140,26 +141,18 @@ static int on_bytes(struct agent *agent, bool flows)
 /* Only an agent that let go is given descriptors; others leave them to the kernel to close. */
 static ssize_t receive(struct agent *agent, char *at, size_t want)
 {
-	union {
-		char space[CMSG_SPACE(sizeof(agent->given_fds))];
-		struct cmsghdr align;
-	} control;
-	struct iovec iov = { at, want };
-	struct msghdr msg = { .msg_iov = &iov,
-			      .msg_iovlen = 1,
-			      .msg_control = control.space,
-			      .msg_controllen = sizeof(control.space) };
-	struct cmsghdr *cmsg;
+	struct rights got;
 	ssize_t n;
 
-	if (!agent->groups.away && !agent->memory.away)
-		return recv(agent->conn_fd, at, want, MSG_DONTWAIT);
-	n = recvmsg(agent->conn_fd, &msg, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
-	cmsg = n > 0 ? CMSG_FIRSTHDR(&msg) : NULL;
-	if (cmsg && cmsg->cmsg_level == SOL_SOCKET && cmsg->cmsg_type == SCM_RIGHTS) {
+	if (!agent->groups.away && !agent->memory.away) {
+		n = recv(agent->conn_fd, at, want, MSG_DONTWAIT);
+		return n < 0 ? -errno : n;
+	}
+	n = rights_receive(agent->conn_fd, at, want, ARRAY_LEN(agent->given_fds), MSG_DONTWAIT,
+			   &got);
+	if (n > 0 && got.count) {
 		conn_drop_given(agent);
-		memcpy(agent->given_fds, CMSG_DATA(cmsg),
-		       MIN(cmsg->cmsg_len - CMSG_LEN(0), sizeof(agent->given_fds)));
+		memcpy(agent->given_fds, got.fds, sizeof(agent->given_fds));
 	}
 	return n;
 }
@@ -181,7 +174,7 @@ void conn_on_event(struct agent *agent, uint32_t events)
 		return;
 	}
 	n = receive(agent, at, want);
-	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+	if (n == -EAGAIN || n == -EINTR)
 		return;
 	if (n <= 0) {
 		agent->conn_broken = true;

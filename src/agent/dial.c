@@ -8,6 +8,7 @@
 
 #include "agent/agent.h"
 #include "base/time.h"
+#include "sys/rights.h"
 
 #define CONNECT_US 5000000LL
 
@@ -132,31 +133,16 @@ void dial_on_event(struct agent *agent, uint32_t id)
 /* The frame and the descriptor are one message: nothing of the queue may be half out before it. */
 static bool pass(struct agent *agent, struct dial *dial)
 {
-	union {
-		struct cmsghdr header;
-		char space[CMSG_SPACE(sizeof(int))];
-	} control = { 0 };
 	char packed[AGENT_DIALED_SIZE];
-	struct iovec iov = { packed, sizeof(packed) };
-	struct msghdr message = { .msg_iov = &iov,
-				  .msg_iovlen = 1,
-				  .msg_control = &control,
-				  .msg_controllen = sizeof(control.space) };
 	ssize_t n;
 
 	agent_pack_dialed(packed, dial->tag, 0);
-	control.header.cmsg_level = SOL_SOCKET;
-	control.header.cmsg_type = SCM_RIGHTS;
-	control.header.cmsg_len = CMSG_LEN(sizeof(int));
-	memcpy(CMSG_DATA(&control.header), &dial->fd, sizeof(int));
-	do
-		n = sendmsg(agent->conn_fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT);
-	while (n < 0 && errno == EINTR);
-	if (n < 0 && errno == EAGAIN) {
+	n = rights_send(agent->conn_fd, packed, sizeof(packed), &dial->fd, 1, MSG_DONTWAIT);
+	if (n == -EAGAIN) {
 		agent->out_waits = true;
 		return false;
 	}
-	if (n < 0 && errno == ETOOMANYREFS) /* the daemon has not taken the ones before */
+	if (n == -ETOOMANYREFS) /* the daemon has not taken the ones before */
 		refuse(agent, dial->tag, EAGAIN);
 	else if (n < 0)
 		agent->conn_broken = true;

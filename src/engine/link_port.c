@@ -9,31 +9,19 @@
 
 #include "engine/link_state.h"
 #include "net/foreign.h"
-
-#define PASSED_MAX 8 /* room for what must not come, so that it can be closed */
+#include "sys/rights.h"
 
 /* Takes over what came. false: more than one, or something else. */
-static bool take_passed(struct link *link, struct msghdr *message)
+static bool take_passed(struct link *link, const struct rights *got)
 {
-	bool ok = !(message->msg_flags & MSG_CTRUNC);
+	bool ok = !got->cut;
 
-	for (struct cmsghdr *c = CMSG_FIRSTHDR(message); c; c = CMSG_NXTHDR(message, c)) {
-		size_t count = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-
-		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS) {
+	for (size_t i = 0; i < got->count; i++) {
+		if (link->passed_fd < 0) {
+			link->passed_fd = got->fds[i];
+		} else {
+			foreign_close(got->fds[i]);
 			ok = false;
-			continue;
-		}
-		for (size_t i = 0; i < count; i++) {
-			int fd;
-
-			memcpy(&fd, CMSG_DATA(c) + i * sizeof(fd), sizeof(fd));
-			if (link->passed_fd < 0) {
-				link->passed_fd = fd;
-			} else {
-				foreign_close(fd);
-				ok = false;
-			}
 		}
 	}
 	return ok;
@@ -41,22 +29,12 @@ static bool take_passed(struct link *link, struct msghdr *message)
 
 ssize_t link_receive(struct link *link, char *at, size_t want)
 {
-	union {
-		struct cmsghdr header;
-		char space[CMSG_SPACE(PASSED_MAX * sizeof(int))];
-	} control;
-	struct iovec iov = { at, want };
-	struct msghdr message = { .msg_iov = &iov,
-				  .msg_iovlen = 1,
-				  .msg_control = &control,
-				  .msg_controllen = sizeof(control.space) };
-	ssize_t n = recvmsg(link->fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
+	struct rights got; /* with room for what must not come: it is closed as a foreign one */
+	ssize_t n = rights_receive(link->fd, at, want, RIGHTS_MAX, MSG_DONTWAIT, &got);
 
 	if (n < 0)
-		return -errno;
-	if (message.msg_controllen && !take_passed(link, &message))
-		return -EPROTO;
-	return n;
+		return n;
+	return take_passed(link, &got) ? n : -EPROTO;
 }
 
 static int check_ports(const struct link *link, struct err *err)

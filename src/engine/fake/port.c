@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 
 #include "engine/fake/process.h"
+#include "sys/rights.h"
 
 /* Owner: agent->ports. */
 struct fake_port {
@@ -106,23 +107,11 @@ static void tcp_pair(int ends[2])
 
 static bool pass(const struct fake_agent *agent, uint32_t tag, int fd)
 {
-	union {
-		struct cmsghdr header;
-		char space[CMSG_SPACE(sizeof(int))];
-	} control = { 0 };
 	char packed[AGENT_DIALED_SIZE];
-	struct iovec iov = { packed, sizeof(packed) };
-	struct msghdr message = { .msg_iov = &iov,
-				  .msg_iovlen = 1,
-				  .msg_control = &control,
-				  .msg_controllen = sizeof(control.space) };
 
 	agent_pack_dialed(packed, tag, 0);
-	control.header.cmsg_level = SOL_SOCKET;
-	control.header.cmsg_type = SCM_RIGHTS;
-	control.header.cmsg_len = CMSG_LEN(sizeof(int));
-	memcpy(CMSG_DATA(&control.header), &fd, sizeof(fd));
-	return sendmsg(agent->fd, &message, MSG_NOSIGNAL | MSG_DONTWAIT) == sizeof(packed);
+	return rights_send(agent->fd, packed, sizeof(packed), &fd, 1, MSG_DONTWAIT) ==
+	       sizeof(packed);
 }
 
 void fake_dial(struct fake_agent *agent, uint32_t tag, uint16_t number)

@@ -13,6 +13,7 @@
 #include <sys/un.h>
 
 #include "base/log.h"
+#include "sys/rights.h"
 
 #define RECONNECT_MS 50
 
@@ -155,26 +156,11 @@ static int open_socket(struct engine *engine)
 static int send_request(struct engine *engine, const struct warden_request *req, int with_fd)
 {
 	uint8_t bytes[WARDEN_REQUEST_SIZE];
-	union {
-		char space[CMSG_SPACE(sizeof(int))];
-		struct cmsghdr align;
-	} control = { { 0 } };
-	struct iovec iov = { bytes, sizeof(bytes) };
-	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1 };
+	ssize_t n;
 
 	warden_request_encode(bytes, req);
-	if (with_fd >= 0) {
-		struct cmsghdr *cmsg;
-
-		msg.msg_control = control.space;
-		msg.msg_controllen = sizeof(control.space);
-		cmsg = CMSG_FIRSTHDR(&msg);
-		cmsg->cmsg_level = SOL_SOCKET;
-		cmsg->cmsg_type = SCM_RIGHTS;
-		cmsg->cmsg_len = CMSG_LEN(sizeof(int));
-		memcpy(CMSG_DATA(cmsg), &with_fd, sizeof(int));
-	}
-	return sendmsg(engine->fd, &msg, MSG_NOSIGNAL) < 0 ? -errno : 0;
+	n = rights_send(engine->fd, bytes, sizeof(bytes), &with_fd, with_fd >= 0, 0);
+	return n < 0 ? (int)n : 0;
 }
 
 /* Sends as much as the socket takes. < 0: the connection is over. */
@@ -301,42 +287,24 @@ static int on_reply(struct engine *engine, const struct warden_reply *reply,
 	return 0;
 }
 
-static void take_fds(struct msghdr *msg, int fds[WARDEN_FDS_MAX])
-{
-	struct cmsghdr *cmsg = CMSG_FIRSTHDR(msg);
-
-	if (cmsg && cmsg->cmsg_level == SOL_SOCKET && cmsg->cmsg_type == SCM_RIGHTS)
-		memcpy(fds, CMSG_DATA(cmsg),
-		       MIN(cmsg->cmsg_len - CMSG_LEN(0), sizeof(int) * WARDEN_FDS_MAX));
-}
-
 /* 1: handled one; 0: nothing there; < 0: the connection is over. */
 static int receive_one(struct engine *engine)
 {
 	uint8_t bytes[WARDEN_REPLY_SIZE + 1];
-	union {
-		char space[CMSG_SPACE(sizeof(int) * WARDEN_FDS_MAX)];
-		struct cmsghdr align;
-	} control;
-	struct iovec iov = { bytes, sizeof(bytes) };
-	struct msghdr msg = { .msg_iov = &iov,
-			      .msg_iovlen = 1,
-			      .msg_control = control.space,
-			      .msg_controllen = sizeof(control.space) };
-	int fds[WARDEN_FDS_MAX] = { -1, -1 };
 	struct warden_reply reply;
-	ssize_t n = recvmsg(engine->fd, &msg, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+	struct rights got;
+	ssize_t n = rights_receive(engine->fd, bytes, sizeof(bytes), WARDEN_FDS_MAX, MSG_DONTWAIT,
+				   &got);
 	int r;
 
 	if (n < 0)
-		return errno == EAGAIN || errno == EINTR ? 0 : -errno;
+		return n == -EAGAIN || n == -EINTR ? 0 : (int)n;
 	if (n == 0)
 		return -EPIPE;
-	take_fds(&msg, fds);
 	r = warden_reply_decode(bytes, (size_t)n, &reply);
 	if (r >= 0)
-		r = on_reply(engine, &reply, fds);
-	close_fds(fds);
+		r = on_reply(engine, &reply, got.fds);
+	close_fds(got.fds);
 	return r < 0 ? r : 1;
 }
 

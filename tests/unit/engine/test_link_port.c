@@ -13,6 +13,7 @@
 
 #include "net/foreign.h"
 #include "peer.h"
+#include "sys/rights.h"
 
 #define WAIT_MS 30000
 
@@ -76,21 +77,7 @@ static int connected(void)
 /* A frame with descriptors beside its first byte. */
 static void pass(const char *frame, size_t n, const int *fds, size_t count)
 {
-	union {
-		struct cmsghdr header;
-		char space[CMSG_SPACE(4 * sizeof(int))];
-	} control = { 0 };
-	struct iovec iov = { (void *)(uintptr_t)frame, n };
-	struct msghdr msg = { .msg_iov = &iov,
-			      .msg_iovlen = 1,
-			      .msg_control = &control,
-			      .msg_controllen = CMSG_SPACE(count * sizeof(int)) };
-
-	control.header.cmsg_level = SOL_SOCKET;
-	control.header.cmsg_type = SCM_RIGHTS;
-	control.header.cmsg_len = CMSG_LEN(count * sizeof(int));
-	memcpy(CMSG_DATA(&control.header), fds, count * sizeof(int));
-	assert_int_equal(sendmsg(peer, &msg, 0), n);
+	assert_int_equal(rights_send(peer, frame, n, fds, count, 0), n);
 	for (size_t i = 0; i < count; i++)
 		(void)close(fds[i]);
 }
