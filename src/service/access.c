@@ -5,7 +5,7 @@
 #include <sodium.h>
 
 #include "base/rand.h"
-#include "service/private.h"
+#include "service/auth_private.h"
 
 #define SECRET_NAME "access_secret"
 #define TOKEN_BYTES 32

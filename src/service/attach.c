@@ -6,8 +6,16 @@
 #include <errno.h>
 
 #include "base/log.h"
-#include "service/private.h"
+#include "service/attach_private.h"
+#include "service/creation_private.h"
+#include "service/egress_private.h"
+#include "service/end_private.h"
+#include "service/move_private.h"
+#include "service/pool_private.h"
+#include "service/preview_private.h"
+#include "service/process_private.h"
 
+#define HELLO_TIMEOUT_MS 10000
 #define ATTACH_TRIES_MAX 5 /* links that break one after the other; then it counts as crashed */
 
 void attach_drop_link(struct sandbox *sandbox)

@@ -9,7 +9,10 @@
 #include "base/log.h"
 #include "base/rand.h"
 #include "base/time.h"
-#include "service/private.h"
+#include "service/auth_private.h"
+#include "service/bus.h"
+#include "service/secret.h"
+#include "service/webhook_private.h"
 
 #define SECRET_BYTES 20
 

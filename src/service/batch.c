@@ -8,6 +8,11 @@
 #include <stdio.h>
 
 #include "base/log.h"
+#include "service/creation_private.h"
+#include "service/idempotency_private.h"
+#include "service/initialize.h"
+#include "service/move_private.h"
+#include "service/sandbox_private.h"
 #include "service/snapshot_private.h"
 
 #define BATCH_PARALLEL 8 /* being made at once, of one call */

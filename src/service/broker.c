@@ -5,7 +5,8 @@
 #include <errno.h>
 #include <sodium.h>
 
-#include "service/private.h"
+#include "service/secret_private.h"
+#include "service/service_private.h"
 #include "service/vault.h"
 
 bool broker_any(const struct grants *grants)

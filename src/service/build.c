@@ -8,7 +8,9 @@
 #include "base/log.h"
 #include "base/rand.h"
 #include "base/time.h"
-#include "service/private.h"
+#include "service/pool_private.h"
+#include "service/snapshot.h"
+#include "service/template_private.h"
 
 static const char *const state_names[] = { "running", "ready", "failed" };
 static_assert(ARRAY_LEN(state_names) == BUILD_STATE_COUNT, "every state has a name");

@@ -9,7 +9,10 @@
 
 #include "base/log.h"
 #include "base/time.h"
+#include "service/bus.h"
 #include "service/bus_private.h"
+#include "service/event_private.h"
+#include "service/usage_private.h"
 
 #define FLUSH_DELAY_MS 20
 #define FLUSH_RETRY_MS 1000

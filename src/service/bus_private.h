@@ -3,8 +3,7 @@
 #ifndef CAY_SERVICE_BUS_PRIVATE_H
 #define CAY_SERVICE_BUS_PRIVATE_H
 
-#include "service/bus.h"
-#include "service/private.h"
+#include "service/event_private.h"
 
 /* Happened and not yet written. Its texts stand behind it. */
 struct bus_news {

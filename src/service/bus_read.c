@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "base/time.h"
 #include "service/bus_private.h"
+#include "service/event_private.h"
 
 #define BATCH 128      /* rows of one look into the store */
 #define BUDGET_US 1000 /* of one turn of the loop, for all who are behind */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "service/private.h"
+#include "service/service_private.h"
 
 struct call *call_new(struct service *service, slot_handle sandbox, struct err *err)
 {

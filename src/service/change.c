@@ -3,7 +3,13 @@
 #include <errno.h>
 
 #include "base/time.h"
-#include "service/private.h"
+#include "service/creation_private.h"
+#include "service/egress_private.h"
+#include "service/end_private.h"
+#include "service/pairs.h"
+#include "service/sandbox_private.h"
+#include "service/secret.h"
+#include "service/usage_private.h"
 
 static int alive(const struct sandbox *sandbox, struct err *err)
 {

@@ -5,7 +5,8 @@
  * and for what was left when the host ended.
  */
 #include "base/time.h"
-#include "service/private.h"
+#include "service/end_private.h"
+#include "service/sandbox_private.h"
 
 #define JUMP_MS 1000 /* less is rounding */
 

@@ -6,6 +6,9 @@
 
 #include "base/rand.h"
 #include "service/code_private.h"
+#include "service/process_private.h"
+#include "service/spec_private.h"
+#include "service/template.h"
 
 #define PROGRAM "/usr/lib/cay/cay-code"
 #define PREFIX "code-"

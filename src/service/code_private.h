@@ -4,7 +4,7 @@
 #define CAY_SERVICE_CODE_PRIVATE_H
 
 #include "service/code.h"
-#include "service/private.h"
+#include "service/service_private.h"
 
 #define INTERRUPT "{\"op\":\"interrupt\"}\n"
 
@@ -41,5 +41,7 @@ int code_job_start(struct code_job *job, struct sandbox *sandbox, struct err *er
 void code_run_free(struct code_run *run); /* NULL is none */
 /* Where and as whom a kernel is started that has to be made. */
 int code_place(struct code_job *job, const struct code_spec *spec, struct err *err) _must_check_;
+
+void code_stop_all(struct service *service);
 
 #endif

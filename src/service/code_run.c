@@ -8,7 +8,9 @@
 
 #include "base/log.h"
 #include "base/rand.h"
+#include "service/bus.h"
 #include "service/code_private.h"
+#include "service/process_private.h"
 
 #define RUN_ID_LEN 16
 #define CREDIT (1024 * 1024)

@@ -8,6 +8,14 @@
 
 #include "base/log.h"
 #include "base/time.h"
+#include "service/attach_private.h"
+#include "service/creation_private.h"
+#include "service/egress_private.h"
+#include "service/end_private.h"
+#include "service/idempotency_private.h"
+#include "service/move_private.h"
+#include "service/pool_private.h"
+#include "service/sandbox_private.h"
 #include "service/snapshot_private.h"
 
 static int save_begun(struct sandbox *sandbox, struct creation *creation)

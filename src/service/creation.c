@@ -7,7 +7,17 @@
 
 #include "base/log.h"
 #include "base/time.h"
+#include "service/auth_private.h"
+#include "service/creation_private.h"
+#include "service/egress_private.h"
+#include "service/event_private.h"
+#include "service/initialize.h"
+#include "service/pairs.h"
+#include "service/pool_private.h"
+#include "service/sandbox_private.h"
+#include "service/secret.h"
 #include "service/snapshot_private.h"
+#include "service/template.h"
 
 void creation_free(struct creation *creation)
 {

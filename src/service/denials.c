@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "base/time.h"
 #include "service/egress_private.h"
+#include "service/event_private.h"
 
 #define DENIALS_MAX 128	    /* of one sandbox; the one not seen for longest makes room */
 #define TELL_AGAIN_MS 60000 /* the same is told again after this long, with its count */

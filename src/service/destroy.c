@@ -8,8 +8,23 @@
 
 #include "base/log.h"
 #include "base/time.h"
-#include "service/preview.h"
+#include "service/attach_private.h"
+#include "service/creation_private.h"
+#include "service/egress_private.h"
+#include "service/end_private.h"
+#include "service/event_private.h"
+#include "service/initialize.h"
+#include "service/move_private.h"
+#include "service/pool_private.h"
+#include "service/preview_private.h"
+#include "service/sandbox_private.h"
+#include "service/secret_private.h"
 #include "service/snapshot_private.h"
+#include "service/usage_private.h"
+
+#define ERROR_KEEP_MS (10 * 60 * 1000LL) /* a dead sandbox can be looked at for ten minutes */
+#define SWEEP_RETRY_MIN_MS 200
+#define SWEEP_RETRY_MAX_MS 30000
 
 static void remember_end(struct sandbox *sandbox)
 {

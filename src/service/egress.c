@@ -10,7 +10,10 @@
 #include "base/ipv4.h"
 #include "base/log.h"
 #include "base/time.h"
+#include "service/creation_private.h"
+#include "service/egress.h"
 #include "service/egress_private.h"
+#include "service/sandbox_private.h"
 #include "service/secret.h"
 
 #define PINS_MAX 1024 /* of one sandbox; the one that ends first makes room */

@@ -3,7 +3,8 @@
 #ifndef CAY_SERVICE_EGRESS_PRIVATE_H
 #define CAY_SERVICE_EGRESS_PRIVATE_H
 
-#include "service/private.h"
+#include "service/egress.h"
+#include "service/service_private.h"
 
 struct egress_pin {
 	char *name;
@@ -28,5 +29,25 @@ struct egress {
 
 void denials_free(struct egress *egress);
 struct egress *egress_of(struct sandbox *sandbox); /* made if need be; NULL: no memory */
+
+/* egress.c */
+enum engine_link egress_link(const struct sandbox *sandbox); /* what its policy needs */
+enum engine_link egress_policy_link(const struct egress_policy *policy);
+bool egress_is_linked(const struct sandbox *sandbox);
+void egress_linked(struct sandbox *sandbox, const struct engine_network *network);
+void egress_free(struct sandbox *sandbox);
+void egress_rejected(struct service *service, uint32_t from, uint32_t to, uint16_t port,
+		     uint8_t protocol);
+int egress_check_engine(const struct service_engine *engine, const struct egress_policy *policy,
+			struct err *err) _must_check_;
+/* The policy is another one now. 1: that is all. 0: the engine changes the link, then done. */
+int egress_apply(struct sandbox *sandbox, struct egress_policy *old, sandbox_moved_fn done,
+		 void *arg, struct err *err) _must_check_;
+
+/* denials.c: the lists are saved every few seconds, and with the service's end. */
+int denials_load(struct service *service, struct err *err) _must_check_;
+void denials_tick(struct service *service);
+void denials_save_all(struct service *service);
+void denials_forget(struct sandbox *sandbox);
 
 #endif

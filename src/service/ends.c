@@ -6,6 +6,8 @@
  */
 #include "base/log.h"
 #include "service/bus_private.h"
+#include "service/event_private.h"
+#include "service/process_private.h"
 
 /* Owner: its link's follow, until that ends; without a service it is only freed. */
 struct end_watch {

@@ -4,7 +4,12 @@
 #include "base/log.h"
 #include "base/time.h"
 #include "service/bus_private.h"
+#include "service/event_private.h"
+#include "service/move_private.h"
 #include "service/preview.h"
+#include "service/process.h"
+#include "service/secret.h"
+#include "service/snapshot.h"
 
 static_assert((int)EVENT_SANDBOX_PROVISIONING == (int)SANDBOX_PROVISIONING &&
 		      (int)EVENT_SANDBOX_ERROR == (int)SANDBOX_ERROR,

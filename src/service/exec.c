@@ -1,6 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/time.h"
+#include "service/event_private.h"
+#include "service/exec.h"
 #include "service/exec_private.h"
+#include "service/process_private.h"
+#include "service/secret.h"
+#include "service/spec_private.h"
+#include "service/template.h"
 
 static void exec_free(struct exec_call *call)
 {

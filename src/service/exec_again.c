@@ -5,6 +5,7 @@
  */
 #include "service/exec_private.h"
 #include "service/gather.h"
+#include "service/process_private.h"
 
 /* Owner: its call. */
 struct exec_again {

@@ -4,7 +4,8 @@
 #define CAY_SERVICE_EXEC_PRIVATE_H
 
 #include "service/exec.h"
-#include "service/private.h"
+#include "service/service_private.h"
+#include "service/spec_private.h"
 
 /* Owner: the service's table until it completes; without a service it only frees itself. */
 struct exec_call {
@@ -28,5 +29,7 @@ void exec_again_free(struct exec_again *again); /* NULL is fine */
 /* out and err live for the call. With error there is no end to tell. */
 void exec_followed(struct exec_call *call, const struct process_status *status, struct str out,
 		   struct str err, const struct err *error);
+
+void exec_stop_all(struct service *service);
 
 #endif

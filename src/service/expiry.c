@@ -6,7 +6,9 @@
  */
 #include "base/log.h"
 #include "base/time.h"
-#include "service/private.h"
+#include "service/end_private.h"
+#include "service/event_private.h"
+#include "service/sandbox_private.h"
 
 /* The loop's clock stands while the host sleeps: that is noticed after this long at the latest. */
 #define LOOK_AGAIN_MS 60000

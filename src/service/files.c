@@ -5,7 +5,9 @@
 
 #include "base/log.h"
 #include "base/time.h"
+#include "service/bus.h"
 #include "service/files_run.h"
+#include "service/secret.h"
 
 #define STALL_MS 60000
 #define STALL_SYNC_MS 600000 /* a disk may take long to have it all */

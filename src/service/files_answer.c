@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdio.h>
 
+#include "base/scrub.h"
 #include "service/files_run.h"
 
 #define FRAME_JSON_MAX (1024 * 1024) /* what one frame can add at worst: six bytes for each */

@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "service/files_run.h"
+#include "service/template.h"
 
 #define B64_STEP 174760 /* characters; a multiple of 4, decoded less than TOOL_DATA_MAX */
 #define VIEW_TIME_MS 30000

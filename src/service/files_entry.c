@@ -3,6 +3,7 @@
  * \xNN in place of the bad bytes, and stands beside it whole, in base64. */
 #include <stdio.h>
 
+#include "service/bus.h"
 #include "service/files_run.h"
 
 static size_t whole_char(struct str s)

@@ -6,7 +6,7 @@
 #include "base/arena.h"
 #include "engine/tool.h"
 #include "service/files.h"
-#include "service/private.h"
+#include "service/service_private.h"
 
 #define FILES_ARGS_MAX 24
 
@@ -107,5 +107,9 @@ struct files_run {
 	bool has_head;		 /* FILES_READ, FILES_STAT: on_head was called */
 	struct files_spec range; /* FILES_READ: range_... only */
 };
+
+/* files.c */
+void files_tick(struct service *service);
+void files_stop_all(struct service *service);
 
 #endif

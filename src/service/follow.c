@@ -3,7 +3,9 @@
  * Readers of a process's output. The cursors of a follow are kept here, so that one whose link
  * broke goes on behind its last byte, and a reader never learns of it.
  */
-#include "service/private.h"
+#include "service/event_private.h"
+#include "service/process_private.h"
+#include "service/secret.h"
 
 /* How long bytes that may become a secret are held back: a prompt that happens to end with the
  * first letters of one must not wait, more than a few letters are no accident. */

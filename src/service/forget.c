@@ -6,7 +6,7 @@
 #include <errno.h>
 
 #include "base/log.h"
-#include "service/private.h"
+#include "service/end_private.h"
 
 #define FORGET_DELAY_MS 25
 

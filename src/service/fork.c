@@ -9,6 +9,13 @@
 #include <stdio.h>
 
 #include "base/log.h"
+#include "service/auth_private.h"
+#include "service/creation_private.h"
+#include "service/egress.h"
+#include "service/move_private.h"
+#include "service/pairs.h"
+#include "service/sandbox_private.h"
+#include "service/secret_private.h"
 #include "service/snapshot_private.h"
 
 #define FORK_PARALLEL 8 /* children being made at once, of one call */

@@ -7,7 +7,9 @@
 #include <stdio.h>
 
 #include "base/log.h"
-#include "service/private.h"
+#include "engine/link.h"
+#include "service/attach_private.h"
+#include "service/service_private.h"
 
 #define HOOK_MS 30000
 #define EXIT_NO_PROGRAM 127

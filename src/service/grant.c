@@ -4,7 +4,8 @@
 #include <stdio.h>
 
 #include "base/rand.h"
-#include "service/private.h"
+#include "service/secret_private.h"
+#include "service/service_private.h"
 
 const char *const grant_way_names[] = { "env", "broker", NULL };
 

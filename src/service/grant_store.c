@@ -3,7 +3,8 @@
 #include <errno.h>
 
 #include "base/log.h"
-#include "service/private.h"
+#include "service/egress_private.h"
+#include "service/secret_private.h"
 #include "service/snapshot.h"
 
 int grants_save(struct grants *grants, const char *id)

@@ -4,7 +4,9 @@
 #include <errno.h>
 
 #include "base/log.h"
-#include "service/private.h"
+#include "service/pairs.h"
+#include "service/secret_private.h"
+#include "service/service_private.h"
 #include "service/vault.h"
 
 static int put_value(const struct service *service, const struct grant *g, struct buf *out)

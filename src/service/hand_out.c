@@ -1,7 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Creation from a pool: a member that is up already becomes somebody's. */
 #include "base/time.h"
-#include "service/private.h"
+#include "service/creation_private.h"
+#include "service/egress_private.h"
+#include "service/event_private.h"
+#include "service/idempotency_private.h"
+#include "service/pool_private.h"
+#include "service/sandbox_private.h"
+#include "service/secret.h"
+#include "service/usage_private.h"
 
 static void finish_hand_out(struct creation *creation, struct sandbox *member)
 {

@@ -4,7 +4,7 @@
  * has asked within the last ten minutes. Nobody asks: nothing is kept and nothing is measured.
  */
 #include "base/time.h"
-#include "service/private.h"
+#include "service/usage_private.h"
 
 #define SAMPLES 60
 #define SAMPLE_TICKS 10

@@ -7,7 +7,9 @@
 
 #include "base/log.h"
 #include "base/time.h"
-#include "service/private.h"
+#include "service/event_private.h"
+#include "service/idempotency_private.h"
+#include "service/secret.h"
 #include "service/vault.h"
 
 struct waiter {

@@ -9,7 +9,13 @@
 #include <stdio.h>
 
 #include "base/log.h"
-#include "service/private.h"
+#include "service/creation_private.h"
+#include "service/initialize.h"
+#include "service/pairs.h"
+#include "service/process_private.h"
+#include "service/sandbox_private.h"
+#include "service/secret_private.h"
+#include "service/usage_private.h"
 
 #define TAIL_BYTES 2048 /* the last of its output that last_error shows */
 #define TAIL_SHORT 120	/* and the answer, whose rest is "(kept as sandbox ...)" */

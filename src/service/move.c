@@ -8,7 +8,12 @@
 
 #include "base/log.h"
 #include "base/time.h"
-#include "service/private.h"
+#include "engine/link.h"
+#include "service/creation_private.h"
+#include "service/end_private.h"
+#include "service/move_private.h"
+#include "service/sandbox_private.h"
+#include "service/secret.h"
 
 static const struct {
 	enum store_intent intent;

@@ -8,6 +8,10 @@
 
 #include "base/log.h"
 #include "base/time.h"
+#include "engine/link.h"
+#include "service/attach_private.h"
+#include "service/move_private.h"
+#include "service/sandbox_private.h"
 #include "service/snapshot_private.h"
 
 /* A link that has not heard the hello yet would give up on a frozen agent. */

@@ -6,7 +6,12 @@
  */
 #include "base/log.h"
 #include "base/time.h"
-#include "service/private.h"
+#include "service/creation_private.h"
+#include "service/egress_private.h"
+#include "service/pool_private.h"
+#include "service/sandbox_private.h"
+#include "service/secret_private.h"
+#include "service/template.h"
 
 #define REFILL_DELAY_MS 15
 #define QUIET_MS 60000 /* without a request: back to the least */

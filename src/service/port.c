@@ -4,7 +4,8 @@
 #include <errno.h>
 
 #include "net/foreign.h"
-#include "service/private.h"
+#include "service/event_private.h"
+#include "service/preview_private.h"
 
 #define DIALS_MAX 16384		  /* of all sandboxes; one more is refused */
 #define PORT_EVENTS_PER_MINUTE 60 /* of one sandbox; further ones are not told */

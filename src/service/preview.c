@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/rand.h"
 #include "base/time.h"
+#include "service/event_private.h"
 #include "service/preview_private.h"
 
 #define SAVE_TICKS 30 /* counters reach the disk this often */

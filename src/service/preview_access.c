@@ -7,6 +7,8 @@
 #include "base/time.h"
 #include "service/access.h"
 #include "service/preview_private.h"
+#include "service/secret.h"
+#include "service/template.h"
 
 #define TOKEN_PREFIX "cay_pv_"
 #define TOKEN_BYTES 20

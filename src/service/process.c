@@ -4,7 +4,11 @@
 
 #include <stdio.h>
 
-#include "service/private.h"
+#include "service/event_private.h"
+#include "service/process_private.h"
+#include "service/secret.h"
+#include "service/spec_private.h"
+#include "service/template.h"
 
 static struct call *process_call(struct sandbox *sandbox, void (*fn)(void), void *arg,
 				 struct err *err)

@@ -6,7 +6,9 @@
  */
 #include "base/json.h"
 #include "base/time.h"
-#include "service/private.h"
+#include "service/auth_private.h"
+#include "service/bus.h"
+#include "service/process.h"
 
 const char *const quota_names[] = {
 #define X(sym, name, held) name,

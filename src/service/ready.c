@@ -5,7 +5,11 @@
  * ended, not to be woken, too late, or cancelled.
  */
 #include "base/time.h"
-#include "service/private.h"
+#include "service/attach_private.h"
+#include "service/move_private.h"
+#include "service/secret_private.h"
+
+#define READY_WAITS_MAX 4096 /* calls that wait for a link, on this host; more are refused */
 
 /* Owner: its sandbox's list, until it is answered or cancelled. */
 struct sandbox_wait {

@@ -9,7 +9,12 @@
 
 #include "base/log.h"
 #include "base/time.h"
+#include "service/event_private.h"
+#include "service/move_private.h"
+#include "service/recover_private.h"
+#include "service/sandbox_private.h"
 #include "service/snapshot_private.h"
+#include "service/usage_private.h"
 
 #define BOOT_NAME "boot_id"
 #define ALIVE_NAME "alive_ms"

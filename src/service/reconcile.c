@@ -18,7 +18,16 @@
 
 #include "base/log.h"
 #include "base/time.h"
+#include "service/attach_private.h"
+#include "service/auth_private.h"
+#include "service/egress.h"
+#include "service/end_private.h"
+#include "service/pairs.h"
+#include "service/pool_private.h"
+#include "service/recover_private.h"
+#include "service/sandbox_private.h"
 #include "service/snapshot_private.h"
+#include "service/template_private.h"
 
 static int restore_attrs(struct sandbox *sandbox, const struct store_sandbox *row)
 {

@@ -6,6 +6,10 @@
 #include <errno.h>
 
 #include "base/log.h"
+#include "service/attach_private.h"
+#include "service/end_private.h"
+#include "service/move_private.h"
+#include "service/recover_private.h"
 #include "service/snapshot_private.h"
 
 #define RETRY_TICKS 5

@@ -8,6 +8,11 @@
 
 #include "base/log.h"
 #include "base/time.h"
+#include "service/attach_private.h"
+#include "service/creation_private.h"
+#include "service/move_private.h"
+#include "service/sandbox_private.h"
+#include "service/secret_private.h"
 #include "service/snapshot_private.h"
 
 static void resumed_end(struct sandbox *sandbox)

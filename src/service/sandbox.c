@@ -7,8 +7,19 @@
 
 #include "base/rand.h"
 #include "base/time.h"
-#include "service/preview.h"
-#include "service/private.h"
+#include "service/attach_private.h"
+#include "service/auth_private.h"
+#include "service/egress_private.h"
+#include "service/initialize.h"
+#include "service/move_private.h"
+#include "service/pairs.h"
+#include "service/pool_private.h"
+#include "service/preview_private.h"
+#include "service/sandbox_private.h"
+#include "service/secret_private.h"
+#include "service/snapshot.h"
+#include "service/template.h"
+#include "service/usage_private.h"
 
 /* In by_name while a creation holds the name but has no sandbox yet. */
 static char reserved_marker;

@@ -7,7 +7,8 @@
 #include "base/log.h"
 #include "base/rand.h"
 #include "base/time.h"
-#include "service/private.h"
+#include "service/secret_private.h"
+#include "service/service_private.h"
 #include "service/vault.h"
 
 const char *const secret_scope_names[] = { "global", "workspace", "sandbox", NULL };

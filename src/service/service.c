@@ -6,9 +6,31 @@
 
 #include "base/log.h"
 #include "base/time.h"
+#include "service/attach_private.h"
+#include "service/auth_private.h"
+#include "service/code_private.h"
+#include "service/creation_private.h"
+#include "service/egress_private.h"
+#include "service/end_private.h"
+#include "service/event_private.h"
+#include "service/exec_private.h"
+#include "service/files_run.h"
+#include "service/idempotency_private.h"
+#include "service/move_private.h"
+#include "service/pool_private.h"
+#include "service/preview_private.h"
+#include "service/process_private.h"
+#include "service/recover_private.h"
+#include "service/sandbox_private.h"
+#include "service/secret_private.h"
 #include "service/snapshot_private.h"
-#include "service/webhook.h"
+#include "service/template_private.h"
+#include "service/usage_private.h"
+#include "service/webhook_private.h"
+#include "service/window_private.h"
 
+#define OBJECTS_MAX 65536 /* sandboxes and pool members, dying ones included */
+#define READY_WAIT_DEFAULT_MS 10000
 #define EXECS_MAX 65536
 #define FOLLOWS_MAX 65536
 #define WINDOW_CALLS_MAX 16384
@@ -272,7 +294,7 @@ static void on_tick(void *arg)
 
 static void init_tables(struct service *service)
 {
-	slot_init(&service->sandboxes, SERVICE_OBJECTS_MAX);
+	slot_init(&service->sandboxes, OBJECTS_MAX);
 	slot_init(&service->execs, EXECS_MAX);
 	slot_init(&service->follows, FOLLOWS_MAX);
 	slot_init(&service->window_calls, WINDOW_CALLS_MAX);

@@ -13,6 +13,14 @@
 #include "base/log.h"
 #include "base/rand.h"
 #include "base/time.h"
+#include "service/attach_private.h"
+#include "service/auth_private.h"
+#include "service/end_private.h"
+#include "service/event_private.h"
+#include "service/move_private.h"
+#include "service/pairs.h"
+#include "service/sandbox_private.h"
+#include "service/secret_private.h"
 #include "service/snapshot_private.h"
 
 #define DELETE_RETRY_MS 5000

@@ -3,7 +3,11 @@
 #include <errno.h>
 
 #include "base/log.h"
+#include "service/attach_private.h"
+#include "service/auth_private.h"
+#include "service/move_private.h"
 #include "service/snapshot_private.h"
+#include "service/template.h"
 
 static bool visible(const struct snapshot *s, const struct key *key)
 {

@@ -3,7 +3,8 @@
 #ifndef CAY_SERVICE_SNAPSHOT_PRIVATE_H
 #define CAY_SERVICE_SNAPSHOT_PRIVATE_H
 
-#include "service/private.h"
+#include "service/service_private.h"
+#include "service/snapshot.h"
 
 /* snapshot.c. sandbox is NULL when it has ended. With err the snapshot is being deleted already. */
 typedef void (*snapshot_taken_fn)(void *arg, struct sandbox *sandbox, struct snapshot *snapshot,

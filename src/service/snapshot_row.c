@@ -4,7 +4,11 @@
 #include <stdio.h>
 
 #include "base/log.h"
+#include "service/pairs.h"
+#include "service/recover_private.h"
+#include "service/secret_private.h"
 #include "service/snapshot_private.h"
+#include "service/template_private.h"
 
 static const char *const kind_names[] = { "user", "hibernate", "fork" };
 static const char *const state_names[] = { "making", "ready", "deleting", "missing" };

@@ -3,6 +3,7 @@
 #include <errno.h>
 
 #include "base/log.h"
+#include "service/recover_private.h"
 #include "service/snapshot_private.h"
 
 /* The engine holds one that no row knows: nobody can ever use it. */

@@ -2,7 +2,11 @@
 /* What a caller wants to run, checked field by field and brought into the agent's form. */
 #include <sodium.h>
 
-#include "service/private.h"
+#include "service/pairs.h"
+#include "service/process.h"
+#include "service/secret_private.h"
+#include "service/spec_private.h"
+#include "service/template.h"
 
 /* Above this many variables duplicates are found with a map instead of by comparing. */
 #define ENV_COMPARE_MAX 64

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The states of a sandbox and every move between them, in one table. */
 #include "base/log.h"
-#include "service/private.h"
+#include "service/event_private.h"
+#include "service/sandbox_private.h"
+#include "service/usage_private.h"
 
 const char *const sandbox_state_names[] = { "provisioning", "running", "paused",
 					    "destroyed",    "error",   NULL };

@@ -5,7 +5,7 @@
 #include <strings.h>
 
 #include "base/time.h"
-#include "service/private.h"
+#include "service/process_private.h"
 
 static const char *const reasons[] = {
 	[LINK_END_NONE] = NULL,		[LINK_END_EXIT] = "exited",

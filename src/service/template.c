@@ -9,7 +9,10 @@
 
 #include "base/log.h"
 #include "base/time.h"
+#include "service/initialize.h"
+#include "service/pairs.h"
 #include "service/preview_private.h"
+#include "service/template_private.h"
 
 #define REF_FRESH_MS 200 /* a ref is looked at again after this long */
 #define META_MAX_BYTES (64 * 1024)

@@ -10,7 +10,11 @@
 #include <stdio.h>
 
 #include "base/log.h"
-#include "service/private.h"
+#include "service/attach_private.h"
+#include "service/creation_private.h"
+#include "service/egress_private.h"
+#include "service/pairs.h"
+#include "service/secret_private.h"
 #include "service/vault.h"
 
 #define INSTALL_MS 20000

@@ -11,8 +11,10 @@
 
 #include "base/log.h"
 #include "base/time.h"
-#include "service/private.h"
+#include "service/event_private.h"
+#include "service/recover_private.h"
 #include "service/snapshot_private.h"
+#include "service/usage_private.h"
 
 #define ROWS_MAX 16384 /* when the store cannot be written: the oldest is lost, and logged */
 #define ALIVE_TICKS 10

@@ -11,7 +11,7 @@
 #include <sodium.h>
 #include <stdio.h>
 
-#include "service/private.h"
+#include "service/service_private.h"
 
 #define KEY_BYTES crypto_aead_xchacha20poly1305_ietf_KEYBYTES
 #define NONCE_BYTES crypto_aead_xchacha20poly1305_ietf_NPUBBYTES

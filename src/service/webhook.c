@@ -6,6 +6,10 @@
 #include "base/log.h"
 #include "base/rand.h"
 #include "base/time.h"
+#include "service/bus.h"
+#include "service/event_private.h"
+#include "service/secret.h"
+#include "service/webhook.h"
 #include "service/webhook_private.h"
 
 #define SECRET_BYTES 32

@@ -6,7 +6,7 @@
 #include "base/buf.h"
 #include "base/poster.h"
 #include "service/bus.h"
-#include "service/private.h"
+#include "service/service_private.h"
 #include "service/webhook.h"
 
 #define WEBHOOK_BODY_MAX (64 * 1024)
@@ -60,5 +60,9 @@ void webhook_stop(struct webhook *hook);  /* what was begun is forgotten and tol
 void webhook_disable(struct webhook *hook, const char *reason);
 /* webhook.c */
 int webhook_save(const struct webhook *hook) _must_check_;
+int webhook_load(struct service *service, struct err *err) _must_check_;
+void webhook_tick(struct service *service);
+void webhook_key_deleted(struct service *service, const char *owner);
+void webhook_done_all(struct service *service);
 
 #endif

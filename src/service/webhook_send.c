@@ -11,6 +11,10 @@
 #include "base/log.h"
 #include "base/rand.h"
 #include "base/time.h"
+#include "service/auth_private.h"
+#include "service/bus.h"
+#include "service/event_private.h"
+#include "service/secret.h"
 #include "service/webhook_private.h"
 
 #define RETRY_MAX_MS (5 * 60 * 1000LL)

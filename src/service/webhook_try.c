@@ -2,6 +2,7 @@
 /* Attempts out of turn: a test, and deliveries that were given up. */
 #include "base/log.h"
 #include "base/time.h"
+#include "service/bus.h"
 #include "service/webhook_private.h"
 
 static void on_tried(void *arg, int status, int error)

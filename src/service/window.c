@@ -3,7 +3,9 @@
 #include "service/window.h"
 
 #include "service/gather.h"
-#include "service/private.h"
+#include "service/process_private.h"
+#include "service/spec_private.h"
+#include "service/window_private.h"
 
 #define WINDOW_STOP_GRACE_MS 300 /* an interactive shell does not heed TERM */
 

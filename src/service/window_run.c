@@ -2,8 +2,12 @@
 /* One command in a window: looked for, made when it is missing, run, waited for as long as asked.
  */
 #include "base/time.h"
+#include "service/event_private.h"
 #include "service/gather.h"
-#include "service/private.h"
+#include "service/process_private.h"
+#include "service/spec_private.h"
+#include "service/template.h"
+#include "service/window_private.h"
 
 /*
  * Owner: the service's table. Freed by the look or the start when nobody waits any more; once the

@@ -7,7 +7,7 @@
 #include <cmocka.h>
 
 #include "service/pairs.h"
-#include "service/private.h"
+#include "service/sandbox_private.h"
 
 static void test_moves(void **state)
 {
