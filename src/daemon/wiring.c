@@ -109,10 +109,11 @@ static int open_egress(struct wiring *wiring, struct err *err)
 	return egress_new(&config, &wiring->egress, err);
 }
 
-static int open_service(struct wiring *wiring, struct err *err)
+static struct service_config service_settings(struct wiring *wiring)
 {
 	const struct config *c = wiring->config;
-	struct service_config config = {
+
+	return (struct service_config){
 		.loop = wiring->loop,
 		.state_dir = c->state,
 		.template_dir = c->templates,
@@ -154,7 +155,12 @@ static int open_service(struct wiring *wiring, struct err *err)
 		.on_network = on_network,
 		.network_arg = wiring,
 	};
+}
 
+static int open_service(struct wiring *wiring, struct err *err)
+{
+	const struct config *c = wiring->config;
+	struct service_config config = service_settings(wiring);
 	struct http_poster_config poster = { .loop = wiring->loop,
 					     .ca_path = c->webhook_ca,
 					     .user_agent = "cay/" CAY_VERSION,

@@ -75,6 +75,14 @@ struct engine_made {
 			 none */
 	struct engine_network network;
 };
+/* Nobody takes it over. */
+static inline void engine_made_close(const struct engine_made *made)
+{
+	if (made->agent_fd >= 0)
+		(void)close(made->agent_fd);
+	if (made->watch_fd >= 0)
+		(void)close(made->watch_fd);
+}
 typedef void (*engine_made_fn)(void *arg, const struct engine_made *made,
 			       const struct err *err); /* err NULL: done */
 typedef void (*engine_done_fn)(void *arg, const struct err *err);

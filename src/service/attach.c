@@ -189,11 +189,8 @@ static void on_attached(void *arg, const struct engine_made *made, const struct 
 		sandbox->attaching = false;
 	/* A frozen one cannot say hello; it is linked when it is resumed. */
 	if (!sandbox || !sandbox_up(sandbox)) {
-		if (!err) {
-			(void)close(made->agent_fd);
-			if (made->watch_fd >= 0)
-				(void)close(made->watch_fd);
-		}
+		if (!err)
+			engine_made_close(made);
 		return;
 	}
 	if (!err && attach_link(sandbox, made, &link_err) < 0)

@@ -64,20 +64,14 @@ static void on_made(void *arg, const struct engine_made *made, const struct err 
 	struct err link_err;
 
 	if (!sandbox) { /* the service has been closed: the next start sweeps or adopts */
-		if (!err) {
-			(void)close(made->agent_fd);
-			if (made->watch_fd >= 0)
-				(void)close(made->watch_fd);
-		}
+		if (!err)
+			engine_made_close(made);
 		return;
 	}
 	sandbox->making = false;
-	if (!err && sandbox->state == SANDBOX_DESTROYED) {
-		(void)close(made->agent_fd);
-		if (made->watch_fd >= 0)
-			(void)close(made->watch_fd);
-	}
 	if (sandbox->state == SANDBOX_DESTROYED) {
+		if (!err)
+			engine_made_close(made);
 		destroy_sweep(sandbox); /* asked for while it was being made */
 		return;
 	}

@@ -1,21 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From what was asked to the tool's command line and input. Bytes of callers end up behind a "key="
- * of ours, one argument each, so none can become another key. */
+/* From what was asked to the tool's command line. Bytes of callers end up behind a "key=" of ours,
+ * one argument each, so none can become another key. */
 #include <sodium.h>
-#include <stdio.h>
 
 #include "service/files_run.h"
 #include "service/template.h"
 
-#define B64_STEP 174760 /* characters; a multiple of 4, decoded less than TOOL_DATA_MAX */
 #define VIEW_TIME_MS 30000
 
-static int no_memory(struct err *err)
+/* ---- values ---- */
+
+int files_no_memory(struct err *err)
 {
 	return err_set(err, ERR_UNAVAILABLE, "out of memory");
 }
-
-/* ---- values ---- */
 
 int files_bytes(struct arena *arena, const char *what, struct str text, struct str b64,
 		struct str *ret, struct err *err)
@@ -30,7 +28,7 @@ int files_bytes(struct arena *arena, const char *what, struct str text, struct s
 		return 0;
 	bytes = arena_alloc(arena, most);
 	if (!bytes)
-		return no_memory(err);
+		return files_no_memory(err);
 	if (sodium_base642bin(bytes, most, b64.p, b64.n, NULL, &n, NULL,
 			      sodium_base64_VARIANT_ORIGINAL) != 0)
 		return err_set(err, ERR_INVALID_REQUEST, "%s_b64 must be base64 (RFC 4648)", what);
@@ -291,7 +289,7 @@ static int set_place(struct files_args *args, const struct sandbox *sandbox,
 	if (spec->user.n) {
 		args->user = arena_dup(&args->arena, spec->user.p, spec->user.n);
 		if (!args->user)
-			return no_memory(err);
+			return files_no_memory(err);
 	} else if (has_tree) {
 		/* Only root may give files away, and whoever may ask for that may also be root. */
 		args->user = gives_away			  ? "0"
@@ -301,11 +299,11 @@ static int set_place(struct files_args *args, const struct sandbox *sandbox,
 	if (!has_tree)
 		return 0;
 	if (add_given(args, "known_user", spec->known_user) < 0)
-		return no_memory(err);
+		return files_no_memory(err);
 	args->cwd = "/"; /* an absolute path needs no working directory */
 	if (relative && sandbox->template->workdir[0] &&
 	    add(args, "base", str_of(sandbox->template->workdir)) < 0)
-		return no_memory(err);
+		return files_no_memory(err);
 	return 0;
 }
 
@@ -408,117 +406,11 @@ int files_args_build(struct files_args *args, const struct sandbox *sandbox, enu
 		return -1;
 	args->path = (struct str){ arena_dup(&args->arena, path.p, path.n), path.n };
 	if (!args->path.p || add(args, "path", path) < 0 || add_keys(args, op, spec, to) < 0)
-		return no_memory(err);
+		return files_no_memory(err);
 	return 0;
 }
 
 void files_args_done(struct files_args *args)
 {
 	arena_done(&args->arena);
-}
-
-/* ---- input ---- */
-
-static int put_pieces(struct buf *frames, enum tool_type type, struct str bytes)
-{
-	int r = 0;
-
-	while (bytes.n && r == 0) {
-		struct str piece = { bytes.p, MIN(bytes.n, TOOL_DATA_MAX) };
-
-		r = tool_put_bytes(frames, type, piece);
-		bytes.p += piece.n;
-		bytes.n -= piece.n;
-	}
-	return r;
-}
-
-/* Decoded step by step into the frames: large content is not held twice. */
-static int put_b64(struct buf *frames, const char *what, struct str b64, struct err *err)
-{
-	static unsigned char scratch[TOOL_DATA_MAX];
-
-	while (b64.n) {
-		struct str piece = { b64.p, MIN(b64.n, B64_STEP) };
-		size_t n = 0;
-
-		b64.p += piece.n;
-		b64.n -= piece.n;
-		if (sodium_base642bin(scratch, sizeof(scratch), piece.p, piece.n, NULL, &n, NULL,
-				      sodium_base64_VARIANT_ORIGINAL) != 0 ||
-		    (b64.n && n != B64_STEP / 4 * 3))
-			return err_set(err, ERR_INVALID_REQUEST, "%s must be base64 (RFC 4648)",
-				       what);
-		if (put_pieces(frames, TOOL_DATA, (struct str){ (char *)scratch, n }) < 0)
-			return no_memory(err);
-	}
-	return 0;
-}
-
-static int put_content(struct buf *frames, const char *prefix, struct str text, struct str b64,
-		       struct err *err)
-{
-	char what[64];
-
-	if ((text.p != NULL) == (b64.p != NULL))
-		return err_set(err, ERR_INVALID_REQUEST,
-			       "%scontent or %scontent_b64: exactly one is needed", prefix, prefix);
-	if (text.p)
-		return put_pieces(frames, TOOL_DATA, text) < 0 ? no_memory(err) : 0;
-	(void)snprintf(what, sizeof(what), "%scontent_b64", prefix);
-	return put_b64(frames, what, b64, err);
-}
-
-static int put_commit(struct buf *frames, struct err *err)
-{
-	return tool_put_bytes(frames, TOOL_COMMIT, (struct str){ "", 0 }) < 0 ? no_memory(err) : 0;
-}
-
-int files_input_write(struct buf *frames, const struct files_spec *spec, struct err *err)
-{
-	if (put_content(frames, "", spec->content, spec->content_b64, err) < 0)
-		return -1;
-	return put_commit(frames, err);
-}
-
-int files_input_edit(struct buf *frames, const struct files_spec *spec, struct err *err)
-{
-	if (put_pieces(frames, TOOL_OLD, spec->old_string) < 0 ||
-	    put_pieces(frames, TOOL_NEW, spec->new_string) < 0)
-		return no_memory(err);
-	return put_commit(frames, err);
-}
-
-static int put_item(struct buf *frames, struct arena *arena, const struct files_item *item,
-		    const char *prefix, struct err *err)
-{
-	struct tool_file file = { .mode = TOOL_MODE_DEFAULT };
-	char what[64];
-
-	(void)snprintf(what, sizeof(what), "%spath", prefix);
-	if (files_bytes(arena, what, item->path, item->path_b64, &file.path, err) < 0 ||
-	    files_check_path(what, file.path, err) < 0)
-		return -1;
-	(void)snprintf(what, sizeof(what), "%smode", prefix);
-	if (item->mode.p && files_mode(what, item->mode, &file.mode, err) < 0)
-		return -1;
-	if (tool_put_file(frames, &file) < 0)
-		return no_memory(err);
-	return put_content(frames, prefix, item->content, item->content_b64, err);
-}
-
-int files_input_batch(struct buf *frames, struct arena *arena, const struct files_item *items,
-		      size_t count, struct err *err)
-{
-	if (count == 0 || count > FILES_BATCH_MAX)
-		return err_set(err, ERR_INVALID_REQUEST, "files must have 1 to %d elements",
-			       FILES_BATCH_MAX);
-	for (size_t i = 0; i < count; i++) {
-		char prefix[32];
-
-		(void)snprintf(prefix, sizeof(prefix), "files[%zu].", i);
-		if (put_item(frames, arena, &items[i], prefix, err) < 0)
-			return -1;
-	}
-	return put_commit(frames, err);
 }

@@ -30,7 +30,9 @@ int files_bytes(struct arena *arena, const char *what, struct str text, struct s
 int files_check_path(const char *what, struct str path, struct err *err) _must_check_;
 int files_mode(const char *what, struct str text, uint32_t *ret, struct err *err) _must_check_;
 
-/* The whole input of an operation that has it at hand. */
+int files_no_memory(struct err *err);
+
+/* files_input.c: the whole input of an operation that has it at hand. */
 int files_input_write(struct buf *frames, const struct files_spec *spec,
 		      struct err *err) _must_check_;
 int files_input_edit(struct buf *frames, const struct files_spec *spec,

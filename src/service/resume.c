@@ -91,11 +91,8 @@ static void on_made(void *arg, const struct engine_made *made, const struct err 
 		sandbox->making = false;
 	sandbox = move_called(call);
 	if (!sandbox) {
-		if (!error) {
-			(void)close(made->agent_fd);
-			if (made->watch_fd >= 0)
-				(void)close(made->watch_fd);
-		}
+		if (!error)
+			engine_made_close(made);
 	} else if (error) {
 		resume_failed(sandbox, error);
 	} else if (attach_link(sandbox, made, &err) < 0) {

@@ -74,6 +74,9 @@ extern struct engine *fake_opened_last;
 
 struct fake_sandbox *fake_find(const struct engine *engine, const char *id);
 void fake_end(struct fake_sandbox *sandbox);
+void fake_sandbox_free(struct fake_sandbox *sandbox);
+int fake_sandbox_create(struct fake_call *call, struct engine_made *ret, struct err *err);
+int fake_sandbox_attach(struct fake_call *call, struct engine_made *ret, struct err *err);
 struct fake_snapshot *fake_snapshot_find(const struct engine *engine, const char *id);
 /* The first of this engine's, or the one after previous. */
 struct fake_snapshot *fake_snapshot_next(const struct engine *engine,

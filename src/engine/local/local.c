@@ -71,10 +71,7 @@ static struct local_call *call_new(const struct engine *engine, const char *id, 
 
 static void drop_made(struct engine_made *made)
 {
-	if (made->agent_fd >= 0)
-		(void)close(made->agent_fd);
-	if (made->watch_fd >= 0)
-		(void)close(made->watch_fd);
+	engine_made_close(made);
 	*made = (struct engine_made){ -1, -1 };
 }
 

@@ -18,6 +18,11 @@ void interpreter_handle(struct e2b_call *call);
 void envd_read_body(struct e2b_call *call, void (*then)(struct e2b_call *call));
 void envd_when_ready(struct e2b_call *call, void (*then)(struct e2b_call *call));
 
+/* The paths that are no procedures; health and a page's first question need no token. */
+void plain_handle(struct e2b_call *call);
+void plain_health(struct e2b_call *call);
+void plain_preflight(struct e2b_call *call);
+
 /* Parses a body of the control plane or of an unary call into call->doc. */
 int call_body(struct e2b_call *call, int status, struct str body, struct err *err) _must_check_;
 
