@@ -10,6 +10,7 @@
 
 #include "agent/agent.h"
 #include "agent/digits.h"
+#include "agent/dirent.h"
 #include "base/time.h"
 
 #define LOOK_FIRST_US 50000LL
@@ -127,14 +128,6 @@ static bool is_due(struct agent *agent, int64_t now_us)
 }
 
 /* ---- whose they are ---- */
-
-struct dirent64 { /* the kernel's own layout of getdents64 */
-	uint64_t ino;
-	int64_t off;
-	uint16_t reclen;
-	uint8_t type;
-	char name[];
-};
 
 static void read_name(const struct agent *agent, const char *pid, struct found *found)
 {

@@ -8,19 +8,12 @@
 #include <sys/syscall.h>
 
 #include "agent/digits.h"
+#include "agent/dirent.h"
 #include "base/macro.h"
 #include "base/str.h"
 
 #define ROUNDS_MAX 8 /* a fork bomb may outrun each single scan; the pids limit bounds it */
 #define ENTRIES_MAX 65536
-
-struct dirent64 { /* the kernel's own layout of getdents64 */
-	uint64_t ino;
-	int64_t off;
-	uint16_t reclen;
-	uint8_t type;
-	char name[];
-};
 
 #define ANCESTORS_MAX 4096
 #define PATH_SIZE 32

@@ -118,6 +118,16 @@ void api_forget(struct cli *cli)
 	cli->error_body = NULL;
 }
 
+static int begin(struct cli *cli, struct err *err)
+{
+	api_forget(cli);
+	if (cli_connect(cli, err) == 0)
+		return 0;
+	cli->lost = err->code == ERR_UNAVAILABLE;
+	cli->lost_error = -ECONNREFUSED;
+	return -1;
+}
+
 int api_call(struct cli *cli, const char *method, const char *path, const struct buf *body,
 	     struct json **ret, struct err *err)
 {
@@ -127,12 +137,8 @@ int api_call(struct cli *cli, const char *method, const char *path, const struct
 	struct json *doc = NULL;
 	int r;
 
-	api_forget(cli);
-	if (cli_connect(cli, err) < 0) {
-		cli->lost = err->code == ERR_UNAVAILABLE;
-		cli->lost_error = -ECONNREFUSED;
+	if (begin(cli, err) < 0)
 		return -1;
-	}
 	http_response_init(&res, API_BODY_LIMIT_BYTES);
 	r = http_client_call(cli->http, method, path, type, bytes, &res);
 	if (r < 0) {
@@ -149,6 +155,30 @@ int api_call(struct cli *cli, const char *method, const char *path, const struct
 	if (ret != NULL)
 		*ret = doc;
 	return 0;
+}
+
+struct json_writer api_body_begin(struct buf *body, size_t max_bytes)
+{
+	struct json_writer w;
+
+	buf_init(body, max_bytes);
+	json_writer_init(&w, body);
+	json_begin_object(&w, NULL);
+	return w;
+}
+
+int api_body_send(struct cli *cli, const char *method, const char *path, struct json_writer *w,
+		  struct buf *body, struct json **ret, struct err *err)
+{
+	int r;
+
+	json_end_object(w);
+	if (json_writer_end(w) < 0)
+		r = err_set(err, ERR_PAYLOAD_TOO_LARGE, "the request is too large");
+	else
+		r = api_call(cli, method, path, body, ret, err);
+	buf_done(body);
+	return r;
 }
 
 struct piece_sink {
@@ -174,12 +204,8 @@ int api_stream(struct cli *cli, const char *method, const char *path, const stru
 	struct http_response res;
 	int r;
 
-	api_forget(cli);
-	if (cli_connect(cli, err) < 0) {
-		cli->lost = err->code == ERR_UNAVAILABLE;
-		cli->lost_error = -ECONNREFUSED;
+	if (begin(cli, err) < 0)
 		return -1;
-	}
 	http_response_init(&res, API_BODY_LIMIT_BYTES);
 	r = http_client_stream(cli->http, method, path, type, bytes, &res, take_piece, &sink);
 	if (sink.result < 0)

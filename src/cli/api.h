@@ -22,6 +22,10 @@ int api_call(struct cli *cli, const char *method, const char *path, const struct
  */
 int api_stream(struct cli *cli, const char *method, const char *path, const struct buf *body,
 	       http_client_data_fn data, void *arg, struct err *err) _must_check_;
+/* A body that is one JSON object: begun, and after its members sent. send ends body in any case. */
+struct json_writer api_body_begin(struct buf *body, size_t max_bytes);
+int api_body_send(struct cli *cli, const char *method, const char *path, struct json_writer *w,
+		  struct buf *body, struct json **ret, struct err *err) _must_check_;
 /* What -errno of an HTTP client means here: sets err and cli->lost, returns -1. */
 int api_lost(struct cli *cli, int error, struct err *err);
 /* The same for an answer that is not what was hoped for. */

@@ -203,6 +203,20 @@ void meter_end(struct meter *meter)
 	meter->shown = meter->live = false;
 }
 
+ssize_t reading_read(void *arg, char *p, size_t n)
+{
+	struct reading *reading = arg;
+	ssize_t got;
+
+	do
+		got = read(reading->fd, p, n);
+	while (got < 0 && errno == EINTR);
+	if (got < 0)
+		return -errno;
+	meter_add(&reading->meter, (size_t)got);
+	return got;
+}
+
 /* ---- content ---- */
 
 int files_send(struct cli *cli, const struct place *to, const char *op, const char *mode,

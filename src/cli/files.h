@@ -45,6 +45,12 @@ struct meter {
 void meter_start(struct meter *meter, const struct cli *cli, const char *what, uint64_t total);
 void meter_add(struct meter *meter, size_t n);
 void meter_end(struct meter *meter);
+/* A descriptor as the source of a request's content. */
+struct reading {
+	int fd;
+	struct meter meter;
+};
+ssize_t reading_read(void *reading, char *p, size_t n);
 
 /* Content to a place; source.arg is the caller's. ret may be NULL. */
 int files_send(struct cli *cli, const struct place *to, const char *op, const char *mode,

@@ -49,31 +49,12 @@ static bool ends_with_slash(const char *path)
 
 /* ---- up ---- */
 
-struct reading {
-	int fd;
-	struct meter meter;
-};
-
-static ssize_t read_file(void *arg, char *p, size_t n)
-{
-	struct reading *reading = arg;
-	ssize_t got;
-
-	do
-		got = read(reading->fd, p, n);
-	while (got < 0 && errno == EINTR);
-	if (got < 0)
-		return -errno;
-	meter_add(&reading->meter, (size_t)got);
-	return got;
-}
-
 static int send_file(struct copying *c, const char *from, const struct place *to, struct err *err)
 {
 	_cleanup_close_ int opened = -1;
 	bool standard = strcmp(from, "-") == 0;
 	struct reading reading = { .fd = STDIN_FILENO };
-	struct http_client_source source = { .length = -1, .read = read_file, .arg = &reading };
+	struct http_client_source source = { .length = -1, .read = reading_read, .arg = &reading };
 	char mode[8];
 	struct stat st;
 	int r;

@@ -45,32 +45,13 @@ static int tar_missing(int error, struct err *err)
 	return err_set_errno(err, ERR_INTERNAL, -error, "cannot start tar, which -r needs");
 }
 
-struct reading {
-	int fd;
-	struct meter meter;
-};
-
-static ssize_t read_pipe(void *arg, char *p, size_t n)
-{
-	struct reading *reading = arg;
-	ssize_t got;
-
-	do
-		got = read(reading->fd, p, n);
-	while (got < 0 && errno == EINTR);
-	if (got < 0)
-		return -errno;
-	meter_add(&reading->meter, (size_t)got);
-	return got;
-}
-
 int tree_send(struct cli *cli, const char *dir, const struct place *to, uint64_t *ret_bytes,
 	      struct err *err)
 {
 	const char *const argv[] = { "tar", "-C", dir, "-cf", "-", "--", ".", NULL };
 	_cleanup_json_ struct json *answer = NULL;
 	struct reading reading = { .fd = -1 };
-	struct http_client_source source = { .length = -1, .read = read_pipe, .arg = &reading };
+	struct http_client_source source = { .length = -1, .read = reading_read, .arg = &reading };
 	struct err tar_err;
 	int ends[2], r, tar_result;
 	pid_t pid;

@@ -17,37 +17,16 @@ static void print_text(const struct json *item, const char *member)
 	(void)printf("%.*s\n", (int)text.n, text.p);
 }
 
-static int ended(struct json_writer *w, struct err *err)
-{
-	json_end_object(w);
-	if (json_writer_end(w) < 0)
-		return err_set(err, ERR_PAYLOAD_TOO_LARGE, "the request is too large");
-	return 0;
-}
-
-static struct json_writer begun(struct buf *body)
-{
-	struct json_writer w;
-
-	buf_init(body, BODY_MAX);
-	json_writer_init(&w, body);
-	json_begin_object(&w, NULL);
-	return w;
-}
-
 /* POST /v1/sandboxes/ID/what; takes the body over. */
 static int post(struct cli *cli, const char *id, const char *what, struct json_writer *w,
 		struct buf *body, struct json **ret, struct err *err)
 {
 	char path[API_PATH_MAX];
-	int r = ended(w, err);
 
-	if (r == 0)
-		r = api_path(path, err, "/v1/sandboxes/%s/%s", id, what);
-	if (r == 0)
-		r = api_call(cli, "POST", path, body, ret, err);
+	if (api_path(path, err, "/v1/sandboxes/%s/%s", id, what) == 0)
+		return api_body_send(cli, "POST", path, w, body, ret, err);
 	buf_done(body);
-	return r;
+	return -1;
 }
 
 /* ---- pause, hibernate, resume, extend: the same for one or many ---- */
@@ -60,7 +39,7 @@ static int move_one(struct cli *cli, const char *id, const char *what, const cha
 	struct buf body;
 	uint64_t timeout;
 
-	w = begun(&body);
+	w = api_body_begin(&body, BODY_MAX);
 	if (kind != NULL)
 		json_put_text(&w, "kind", kind);
 	else if (args_number(args, "timeout", &timeout))
@@ -127,7 +106,7 @@ int snapshot_run(struct cli *cli, const struct args *args, struct err *err)
 	struct buf body;
 	uint64_t number;
 
-	w = begun(&body);
+	w = api_body_begin(&body, BODY_MAX);
 	if (args_flag(args, "memory"))
 		json_put_bool(&w, "memory", true);
 	if (comment != NULL)
@@ -199,7 +178,7 @@ int restore_run(struct cli *cli, const struct args *args, struct err *err)
 	struct json_writer w;
 	struct buf body;
 
-	w = begun(&body);
+	w = api_body_begin(&body, BODY_MAX);
 	json_put_text(&w, "snapshot_id", args->operands[1]);
 	if (args_flag(args, "no-memory"))
 		json_put_bool(&w, "memory", false);
@@ -222,7 +201,7 @@ int fork_run(struct cli *cli, const struct args *args, struct err *err)
 	struct buf body;
 	uint64_t number;
 
-	w = begun(&body);
+	w = api_body_begin(&body, BODY_MAX);
 	if (args_number(args, "count", &number))
 		json_put_int(&w, "count", (int64_t)number);
 	if (args_number(args, "timeout", &number))

@@ -55,14 +55,11 @@ static int send_patch(struct cli *cli, const char *id, struct json_writer *w, st
 	int r;
 
 	json_end_object(w);
-	json_end_object(w);
-	r = json_writer_end(w) < 0 ? err_set(err, ERR_PAYLOAD_TOO_LARGE, "the request is too large")
-				   : 0;
+	r = api_path(path, err, "/v1/sandboxes/%s", id);
 	if (r == 0)
-		r = api_path(path, err, "/v1/sandboxes/%s", id);
-	if (r == 0)
-		r = api_call(cli, "PATCH", path, body, &sandbox, err);
-	buf_done(body);
+		r = api_body_send(cli, "PATCH", path, w, body, &sandbox, err);
+	else
+		buf_done(body);
 	if (r < 0)
 		return -1;
 	if (cli->json)
@@ -74,11 +71,8 @@ static int send_patch(struct cli *cli, const char *id, struct json_writer *w, st
 
 static struct json_writer begin_patch(struct buf *body)
 {
-	struct json_writer w;
+	struct json_writer w = api_body_begin(body, BODY_MAX);
 
-	buf_init(body, BODY_MAX);
-	json_writer_init(&w, body);
-	json_begin_object(&w, NULL);
 	json_begin_object(&w, "network");
 	return w;
 }

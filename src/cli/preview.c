@@ -11,30 +11,6 @@
 #define BODY_MAX 4096
 #define TUNNEL_SEC 3600
 
-static int post(struct cli *cli, const char *path, struct json_writer *w, struct buf *body,
-		struct json **ret, struct err *err)
-{
-	int r;
-
-	json_end_object(w);
-	if (json_writer_end(w) < 0)
-		r = err_set(err, ERR_PAYLOAD_TOO_LARGE, "the request is too large");
-	else
-		r = api_call(cli, "POST", path, body, ret, err);
-	buf_done(body);
-	return r;
-}
-
-static struct json_writer begin(struct buf *body)
-{
-	struct json_writer w;
-
-	buf_init(body, BODY_MAX);
-	json_writer_init(&w, body);
-	json_begin_object(&w, NULL);
-	return w;
-}
-
 static int print_member(struct cli *cli, const struct json *answer, const char *member,
 			struct err *err)
 {
@@ -58,10 +34,10 @@ static int share(struct cli *cli, const char *id, const char *preview, const str
 
 	if (api_path(path, err, "/v1/sandboxes/%s/previews/%s/share", id, preview) < 0)
 		return -1;
-	w = begin(&body);
+	w = api_body_begin(&body, BODY_MAX);
 	if (args_number(args, "expires", &seconds))
 		json_put_int(&w, "ttl_sec", (int64_t)seconds);
-	if (post(cli, path, &w, &body, &answer, err) < 0)
+	if (api_body_send(cli, "POST", path, &w, &body, &answer, err) < 0)
 		return -1;
 	return print_member(cli, answer, "url", err);
 }
@@ -80,7 +56,7 @@ static int show_port(struct cli *cli, const struct args *args, uint64_t expires_
 		return err_set(err, ERR_INVALID_REQUEST, "'%s' is no port", args->operands[1]);
 	if (api_path(path, err, "/v1/sandboxes/%s/previews", id) < 0)
 		return -1;
-	w = begin(&body);
+	w = api_body_begin(&body, BODY_MAX);
 	json_put_int(&w, "port", (int64_t)port);
 	json_put_text(&w, "visibility", args_flag(args, "private") ? "private" : "public");
 	if (args_flag(args, "localhost"))
@@ -90,7 +66,7 @@ static int show_port(struct cli *cli, const struct args *args, uint64_t expires_
 	(void)args_number(args, "expires", &expires_sec);
 	if (expires_sec)
 		json_put_int(&w, "expires_in_sec", (int64_t)expires_sec);
-	if (post(cli, path, &w, &body, &preview, err) < 0)
+	if (api_body_send(cli, "POST", path, &w, &body, &preview, err) < 0)
 		return -1;
 	if (!args_flag(args, "private") || cli->json)
 		return print_member(cli, preview, "url", err);

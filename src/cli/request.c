@@ -183,6 +183,19 @@ int request_create(const struct args *args, struct buf *out, struct err *err)
 	return ended(&w, err);
 }
 
+int request_sandbox(struct cli *cli, const struct args *args, struct json **ret, struct err *err)
+{
+	struct buf body;
+	int r;
+
+	buf_init(&body, REQUEST_BODY_MAX);
+	r = request_create(args, &body, err);
+	if (r == 0)
+		r = api_call(cli, "POST", "/v1/sandboxes", &body, ret, err);
+	buf_done(&body);
+	return r;
+}
+
 static void put_env(struct json_writer *w, const struct exec_request *req)
 {
 	size_t cursor = 0;

@@ -29,6 +29,9 @@ struct exec_request {
 
 /* Writes the body of POST /v1/sandboxes. */
 int request_create(const struct args *args, struct buf *out, struct err *err) _must_check_;
+/* The same and the call. */
+int request_sandbox(struct cli *cli, const struct args *args, struct json **ret,
+		    struct err *err) _must_check_;
 /* Writes the body of POST .../exec, .../exec/stream or .../processes. */
 int request_exec(const struct exec_request *req, struct buf *out, struct err *err) _must_check_;
 /* Takes "K=V" options into one JSON object member; nothing when there are none. */

@@ -2,7 +2,6 @@
 /* cay run */
 #include <errno.h>
 #include <signal.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
 
@@ -81,14 +80,9 @@ static int run_remove(struct cli *cli, const char *id, struct err *err)
 static int run_create(struct cli *cli, const struct args *args, char id[128], struct err *err)
 {
 	_cleanup_json_ struct json *sandbox = NULL;
-	struct buf body;
 	int r;
 
-	buf_init(&body, REQUEST_BODY_MAX);
-	r = request_create(args, &body, err);
-	if (r == 0)
-		r = api_call(cli, "POST", "/v1/sandboxes", &body, &sandbox, err);
-	buf_done(&body);
+	r = request_sandbox(cli, args, &sandbox, err);
 	if (r == 0 &&
 	    (field_str(sandbox, "id").n == 0 || str_copy(id, 128, field_str(sandbox, "id")) < 0))
 		r = err_set(err, ERR_INTERNAL, "the daemon made a sandbox without an id");

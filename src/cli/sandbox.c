@@ -12,15 +12,10 @@
 int create_run(struct cli *cli, const struct args *args, struct err *err)
 {
 	_cleanup_json_ struct json *sandbox = NULL;
-	struct buf body;
 	struct str id;
 	int r;
 
-	buf_init(&body, REQUEST_BODY_MAX);
-	r = request_create(args, &body, err);
-	if (r == 0)
-		r = api_call(cli, "POST", "/v1/sandboxes", &body, &sandbox, err);
-	buf_done(&body);
+	r = request_sandbox(cli, args, &sandbox, err);
 	if (r < 0)
 		return -1;
 	if (cli->json)

@@ -33,30 +33,6 @@ static void put_options(struct json_writer *w, const struct args *args)
 	put_text(w, args, "secret", "secret");
 }
 
-static int send(struct cli *cli, const char *method, const char *path, struct json_writer *w,
-		struct buf *body, struct json **ret, struct err *err)
-{
-	int r;
-
-	json_end_object(w);
-	if (json_writer_end(w) < 0)
-		r = err_set(err, ERR_PAYLOAD_TOO_LARGE, "the request is too large");
-	else
-		r = api_call(cli, method, path, body, ret, err);
-	buf_done(body);
-	return r;
-}
-
-static struct json_writer begin(struct buf *body)
-{
-	struct json_writer w;
-
-	buf_init(body, BODY_MAX);
-	json_writer_init(&w, body);
-	json_begin_object(&w, NULL);
-	return w;
-}
-
 int webhook_add_run(struct cli *cli, const struct args *args, struct err *err)
 {
 	_cleanup_json_ struct json *hook = NULL;
@@ -64,12 +40,12 @@ int webhook_add_run(struct cli *cli, const struct args *args, struct err *err)
 	struct buf body;
 	struct str text;
 
-	w = begin(&body);
+	w = api_body_begin(&body, BODY_MAX);
 	json_put_text(&w, "url", args->operands[0]);
 	put_options(&w, args);
 	if (args_flag(args, "disabled"))
 		json_put_bool(&w, "enabled", false);
-	if (send(cli, "POST", "/v1/webhooks", &w, &body, &hook, err) < 0)
+	if (api_body_send(cli, "POST", "/v1/webhooks", &w, &body, &hook, err) < 0)
 		return -1;
 	if (cli->json)
 		return api_print(cli, hook, err);
@@ -94,12 +70,12 @@ int webhook_set_run(struct cli *cli, const struct args *args, struct err *err)
 		return -1;
 	if (args_flag(args, "enable") && args_flag(args, "disable"))
 		return err_set(err, ERR_INVALID_REQUEST, "--enable and --disable are opposites");
-	w = begin(&body);
+	w = api_body_begin(&body, BODY_MAX);
 	put_text(&w, args, "to", "url");
 	put_options(&w, args);
 	if (args_flag(args, "enable") || args_flag(args, "disable"))
 		json_put_bool(&w, "enabled", args_flag(args, "enable"));
-	if (send(cli, "PATCH", path, &w, &body, &hook, err) < 0)
+	if (api_body_send(cli, "PATCH", path, &w, &body, &hook, err) < 0)
 		return -1;
 	return cli->json ? api_print(cli, hook, err) : 0;
 }
@@ -166,8 +142,8 @@ static int try_path(struct cli *cli, const char *path, struct err *err)
 	struct str why;
 	bool ok;
 
-	w = begin(&body);
-	if (send(cli, "POST", path, &w, &body, &result, err) < 0)
+	w = api_body_begin(&body, BODY_MAX);
+	if (api_body_send(cli, "POST", path, &w, &body, &result, err) < 0)
 		return -1;
 	delivered = field(result, "delivered");
 	ok = delivered != NULL && json_bool(delivered);

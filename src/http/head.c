@@ -467,3 +467,22 @@ enum http_verdict http_head_parse_response(struct http_head *head, const char *p
 		return refuse(head, HTTP_BAD, "The status is out of range.");
 	return parse_fields(head, &seen, false, p + next, n - next);
 }
+
+int http_field_put(struct buf *out, struct str name, struct str value)
+{
+	char *p;
+	int r;
+
+	if (!http_is_token(name) || !http_is_field_value(value))
+		return -EINVAL;
+	r = buf_reserve(out, name.n + value.n + 4, &p);
+	if (r < 0)
+		return r;
+	memcpy(p, name.p, name.n);
+	memcpy(p + name.n, ": ", 2);
+	if (value.n)
+		memcpy(p + name.n + 2, value.p, value.n);
+	memcpy(p + name.n + 2 + value.n, "\r\n", 2);
+	buf_commit(out, name.n + value.n + 4);
+	return 0;
+}

@@ -6,6 +6,7 @@
 #ifndef CAY_HTTP_HEAD_H
 #define CAY_HTTP_HEAD_H
 
+#include "base/buf.h"
 #include "base/str.h"
 
 enum http_method {
@@ -89,5 +90,7 @@ enum http_verdict http_head_parse_response(struct http_head *head, const char *p
 bool http_host_split(struct str value, struct str *ret_host);
 bool http_is_token(struct str s);
 bool http_is_field_value(struct str s); /* visible bytes, space, tab; no CR, LF, NUL */
+/* "name: value" and the line's end. -EINVAL: one of them would not be parsed as such. */
+int http_field_put(struct buf *out, struct str name, struct str value) _must_check_;
 
 #endif

@@ -98,25 +98,6 @@ static int put(struct buf *out, struct str s)
 	return buf_append(out, s.p, s.n);
 }
 
-static int put_field(struct buf *out, struct str name, struct str value)
-{
-	char *p;
-	int r;
-
-	if (!http_is_token(name) || !http_is_field_value(value))
-		return -EINVAL;
-	r = buf_reserve(out, name.n + value.n + 4, &p);
-	if (r < 0)
-		return r;
-	memcpy(p, name.p, name.n);
-	memcpy(p + name.n, ": ", 2);
-	if (value.n)
-		memcpy(p + name.n + 2, value.p, value.n);
-	memcpy(p + name.n + 2 + value.n, "\r\n", 2);
-	buf_commit(out, name.n + value.n + 4);
-	return 0;
-}
-
 /* Written by us, whatever the client sent. */
 static bool is_ours(struct str name)
 {
@@ -162,8 +143,8 @@ static int put_framing(struct buf *out, const struct http_req *req, bool expects
 			digits[--at] = (char)('0' + n % 10);
 			n /= 10;
 		} while (n);
-		r = put_field(out, STR_LIT("Content-Length"),
-			      (struct str){ digits + at, sizeof(digits) - at });
+		r = http_field_put(out, STR_LIT("Content-Length"),
+				   (struct str){ digits + at, sizeof(digits) - at });
 	}
 	if (r == 0 && expects)
 		r = put(out, STR_LIT("Expect: 100-continue\r\n"));
@@ -184,7 +165,7 @@ static int put_client_fields(struct buf *out, const struct http_req *req,
 		    (look && is_named(req->headers, req->header_count, h->name)))
 			continue;
 		if (!spec->pass || spec->pass(spec->pass_arg, h, &value))
-			r = put_field(out, h->name, value);
+			r = http_field_put(out, h->name, value);
 	}
 	return r;
 }
@@ -211,7 +192,7 @@ static int put_connection(struct buf *out, const struct http_req *req)
 
 	if (proxy_can_upgrade(req)) {
 		r = put(out, STR_LIT("Connection: upgrade\r\n"));
-		return r < 0 ? r : put_field(out, STR_LIT("Upgrade"), *to);
+		return r < 0 ? r : http_field_put(out, STR_LIT("Upgrade"), *to);
 	}
 	if (wants_trailers(req))
 		return put(out, STR_LIT("Connection: TE\r\nTE: trailers\r\n"));
@@ -230,11 +211,11 @@ int proxy_put_request(struct buf *out, const struct http_req *req, const struct 
 	if (r == 0)
 		r = put(out, STR_LIT(" HTTP/1.1\r\n"));
 	if (r == 0)
-		r = put_field(out, STR_LIT("Host"), spec->host);
+		r = http_field_put(out, STR_LIT("Host"), spec->host);
 	if (r == 0)
 		r = put_client_fields(out, req, spec);
 	for (size_t i = 0; r == 0 && i < spec->extra_count; i++)
-		r = put_field(out, spec->extra[i].name, spec->extra[i].value);
+		r = http_field_put(out, spec->extra[i].name, spec->extra[i].value);
 	if (r == 0)
 		r = put_framing(out, req, expects);
 	if (r == 0)

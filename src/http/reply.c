@@ -101,21 +101,9 @@ static int put(struct buf *out, struct str s)
 
 static int put_header(struct buf *out, struct str name, struct str value)
 {
-	char *p;
-	int r;
+	int r = http_field_put(out, name, value);
 
-	if (!http_is_token(name) || !http_is_field_value(value))
-		return 0; /* would split the answer: dropped */
-	r = buf_reserve(out, name.n + value.n + 4, &p);
-	if (r < 0)
-		return r;
-	memcpy(p, name.p, name.n);
-	memcpy(p + name.n, ": ", 2);
-	if (value.n)
-		memcpy(p + name.n + 2, value.p, value.n);
-	memcpy(p + name.n + 2 + value.n, "\r\n", 2);
-	buf_commit(out, name.n + value.n + 4);
-	return 0;
+	return r == -EINVAL ? 0 : r; /* would split the answer: dropped */
 }
 
 static int put_length(struct buf *out, uint64_t n)

@@ -23,6 +23,15 @@ static int configure(int fs_fd, const struct mount_option *option)
 	return r < 0 ? -errno : 0;
 }
 
+static int configure_all(int fs_fd, const struct mount_option *options, size_t count)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < count && r == 0; i++)
+		r = configure(fs_fd, &options[i]);
+	return r;
+}
+
 int mount_make(const char *type, const struct mount_option *options, size_t count,
 	       uint64_t attributes, int *ret_fd)
 {
@@ -31,11 +40,9 @@ int mount_make(const char *type, const struct mount_option *options, size_t coun
 
 	if (fs_fd < 0)
 		return -errno;
-	for (size_t i = 0; i < count; i++) {
-		r = configure(fs_fd, &options[i]);
-		if (r < 0)
-			return r;
-	}
+	r = configure_all(fs_fd, options, count);
+	if (r < 0)
+		return r;
 	if (fsconfig(fs_fd, FSCONFIG_CMD_CREATE, NULL, NULL, 0) < 0)
 		return -errno;
 	r = fsmount(fs_fd, FSMOUNT_CLOEXEC, (unsigned)attributes);
@@ -52,11 +59,9 @@ int mount_reconfigure(int dir_fd, const struct mount_option *options, size_t cou
 
 	if (fs_fd < 0)
 		return -errno;
-	for (size_t i = 0; i < count; i++) {
-		r = configure(fs_fd, &options[i]);
-		if (r < 0)
-			return r;
-	}
+	r = configure_all(fs_fd, options, count);
+	if (r < 0)
+		return r;
 	return fsconfig(fs_fd, FSCONFIG_CMD_RECONFIGURE, NULL, NULL, 0) < 0 ? -errno : 0;
 }
 

@@ -53,6 +53,17 @@ struct http_req *e2b_pending_end(struct pending *pending)
 	return req;
 }
 
+bool e2b_pending_done(struct pending *pending, const struct err *err)
+{
+	struct e2b_call *call = pending->call;
+
+	if (!e2b_pending_end(pending))
+		return false;
+	if (err)
+		e2b_answer_error(call, err);
+	return !err;
+}
+
 void e2b_pending_begun(struct pending *pending, int r, const struct err *err)
 {
 	struct e2b_call *call = pending->call;

@@ -105,6 +105,8 @@ struct pending {
 struct pending *e2b_pending_new(struct e2b_call *call);
 /* Unlinks and frees; the request, or NULL when its client has gone. */
 struct http_req *e2b_pending_end(struct pending *pending);
+/* The same when its call is done; err is answered. Whether there is still something to answer. */
+bool e2b_pending_done(struct pending *pending, const struct err *err);
 /* r < 0: the service did not take the call. */
 void e2b_pending_begun(struct pending *pending, int r, const struct err *err);
 

@@ -203,12 +203,8 @@ static void on_context(void *arg, const struct code_context *context, const stru
 	struct e2b_call *call = pending->call;
 	struct json_writer w;
 
-	if (!e2b_pending_end(pending))
+	if (!e2b_pending_done(pending, err))
 		return;
-	if (err) {
-		e2b_answer_error(call, err);
-		return;
-	}
 	w = e2b_answer_begin(call->e2b);
 	write_context(&w, context);
 	e2b_answer_send(call, 200, &w);
@@ -219,11 +215,7 @@ static void on_deleted(void *arg, const struct err *err)
 	struct pending *pending = arg;
 	struct e2b_call *call = pending->call;
 
-	if (!e2b_pending_end(pending))
-		return;
-	if (err)
-		e2b_answer_error(call, err);
-	else
+	if (e2b_pending_done(pending, err))
 		e2b_answer_empty(call, 204);
 }
 

@@ -17,11 +17,7 @@ static void on_resumed(void *arg, struct sandbox *sandbox, const struct err *err
 	struct pending *pending = arg;
 	struct e2b_call *call = pending->call;
 
-	if (!e2b_pending_end(pending))
-		return;
-	if (err)
-		e2b_answer_error(call, err);
-	else
+	if (e2b_pending_done(pending, err))
 		answer_session(call, 201, sandbox);
 }
 
@@ -120,11 +116,7 @@ static void on_paused(void *arg, struct sandbox *sandbox, const struct err *err)
 	struct e2b_call *call = pending->call;
 
 	(void)sandbox;
-	if (!e2b_pending_end(pending))
-		return;
-	if (err)
-		e2b_answer_error(call, err);
-	else
+	if (e2b_pending_done(pending, err))
 		e2b_answer_empty(call, 204);
 }
 

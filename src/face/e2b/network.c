@@ -125,11 +125,7 @@ static void on_changed(void *arg, struct sandbox *sandbox, const struct err *err
 	struct e2b_call *call = pending->call;
 
 	(void)sandbox;
-	if (!e2b_pending_end(pending))
-		return;
-	if (err)
-		e2b_answer_error(call, err);
-	else
+	if (e2b_pending_done(pending, err))
 		e2b_answer_empty(call, 204);
 }
 

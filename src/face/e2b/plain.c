@@ -32,12 +32,8 @@ static void on_metrics(void *arg, const struct sandbox_metrics *m, const struct 
 	int64_t cpus = pending->count;
 	struct json_writer w;
 
-	if (!e2b_pending_end(pending))
+	if (!e2b_pending_done(pending, err))
 		return;
-	if (err) {
-		e2b_answer_error(call, err);
-		return;
-	}
 	w = e2b_answer_begin(call->e2b);
 	json_begin_object(&w, NULL);
 	json_put_int(&w, "ts", time_real_ms() / 1000);

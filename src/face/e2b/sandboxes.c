@@ -94,11 +94,7 @@ static void on_made(void *arg, const struct sandbox *sandbox, const struct err *
 	struct pending *pending = arg;
 	struct e2b_call *call = pending->call;
 
-	if (!e2b_pending_end(pending))
-		return;
-	if (err)
-		e2b_answer_error(call, err);
-	else
+	if (e2b_pending_done(pending, err))
 		answer_made(call, sandbox);
 }
 

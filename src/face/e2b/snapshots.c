@@ -47,12 +47,8 @@ static void on_taken(void *arg, const struct snapshot *snapshot, const struct er
 	struct e2b_call *call = pending->call;
 	struct json_writer w;
 
-	if (!e2b_pending_end(pending))
+	if (!e2b_pending_done(pending, err))
 		return;
-	if (err) {
-		e2b_answer_error(call, err);
-		return;
-	}
 	w = e2b_answer_begin(call->e2b);
 	write_snapshot(snapshot, &w);
 	e2b_answer_send(call, 201, &w);

@@ -38,6 +38,17 @@ struct http_req *pending_end(struct pending *pending)
 	return req;
 }
 
+struct http_req *pending_done(struct pending *pending, const struct err *err)
+{
+	struct rest *rest = pending->rest;
+	struct http_req *req = pending_end(pending);
+
+	if (!req || !err)
+		return req;
+	answer_error(rest, req, err);
+	return NULL;
+}
+
 struct json_writer answer_begin(struct rest *rest)
 {
 	struct json_writer w;

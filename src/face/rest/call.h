@@ -123,6 +123,9 @@ struct listing {
 struct pending *pending_new(struct rest_call *call);
 /* Unlinks and frees; the request, or NULL when its client has gone. */
 struct http_req *pending_end(struct pending *pending);
+/* The same when its call is done; err is answered, and then there is nothing left to answer: NULL.
+ */
+struct http_req *pending_done(struct pending *pending, const struct err *err);
 
 /* later.c. NULL: answered. */
 struct pending *pending_for(struct rest_call *call);
@@ -137,6 +140,11 @@ void answer_named(struct rest_call *call, named_fn fn);
 struct sandbox *answer_find(struct rest_call *call);
 struct pending *list_begin(struct rest_call *call); /* {"data":[ into pending->list */
 void list_answer(struct pending *pending, const struct err *err);
+/* A page that is there at once: {"data":[ and its end, sent; next NULL: there is no other. */
+struct json_writer page_begin(struct rest_call *call);
+void page_send(struct rest_call *call, struct json_writer *w, const char *next);
+#define PAGE_NUMBER_SIZE 24
+const char *page_number(char dst[PAGE_NUMBER_SIZE], int64_t next);
 struct listing *listing_new(void); /* begun likewise; NULL without memory */
 void listing_free(struct listing *list);
 

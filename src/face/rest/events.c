@@ -327,19 +327,6 @@ static int read_filter(struct rest_call *call, const struct events_query *query,
 	return 0;
 }
 
-static struct listing *page_begin(void)
-{
-	struct listing *list = calloc(1, sizeof(*list));
-
-	if (!list)
-		return NULL;
-	buf_init(&list->out, 8 * 1024 * 1024);
-	json_writer_init(&list->w, &list->out);
-	json_begin_object(&list->w, NULL);
-	json_begin_array(&list->w, "data");
-	return list;
-}
-
 static int start(struct rest_call *call, const struct events_query *query,
 		 const struct bus_filter *filter, bool live, struct err *err)
 {
@@ -351,7 +338,7 @@ static int start(struct rest_call *call, const struct events_query *query,
 		return -1;
 	e = calloc(1, sizeof(*e));
 	if (e && !sse)
-		e->list = page_begin();
+		e->list = listing_new();
 	if (!e || (!sse && !e->list)) {
 		(void)err_set(err, ERR_UNAVAILABLE, "out of memory");
 	} else {

@@ -154,15 +154,11 @@ static void on_done(void *arg, const struct exec_result *result, const struct er
 {
 	struct pending *pending = arg;
 	struct rest *rest = pending->rest;
-	struct http_req *req = pending_end(pending);
+	struct http_req *req = pending_done(pending, err);
 	struct json_writer w;
 
 	if (!req)
 		return;
-	if (err) {
-		answer_error(rest, req, err);
-		return;
-	}
 	w = answer_begin(rest);
 	json_begin_object(&w, NULL);
 	write_result(result, &w);

@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <stdio.h>
-
 #include "face/rest/call.h"
 
 struct key_body {
@@ -152,21 +150,13 @@ void keys_list(struct rest_call *call)
 		answer_error(call->rest, call->req, &err);
 		return;
 	}
-	w = answer_begin(call->rest);
-	json_begin_object(&w, NULL);
-	json_begin_array(&w, "data");
+	w = page_begin(call);
 	while (limit-- > 0 && (key = auth_next(service, cursor))) {
 		write_key(service, &w, key, NULL);
 		cursor = str_of(key->id);
 		last = key;
 	}
-	json_end_array(&w);
-	if (limit < 0 && last && auth_next(service, cursor))
-		json_put_text(&w, "next_cursor", last->id);
-	else
-		json_put_null(&w, "next_cursor");
-	json_end_object(&w);
-	answer_send(call->rest, call->req, 200, &w);
+	page_send(call, &w, limit < 0 && last && auth_next(service, cursor) ? last->id : NULL);
 }
 
 void keys_delete(struct rest_call *call)

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Answers that come later: without content, or as a list that is put together piece by piece. */
+/* Answers that come later: without content, or as a list that is put together piece by piece; and
+ * pages of lists. */
+#include <stdio.h>
+
 #include "face/rest/call.h"
 
 #define LIST_LIMIT (8 * 1024 * 1024)
@@ -32,11 +35,9 @@ void answer_done(void *arg, const struct err *err)
 {
 	struct pending *pending = arg;
 	struct rest *rest = pending->rest;
-	struct http_req *req = pending_end(pending);
+	struct http_req *req = pending_done(pending, err);
 
-	if (req && err)
-		answer_error(rest, req, err);
-	else if (req)
+	if (req)
 		answer_empty(rest, req, 204);
 }
 
@@ -51,6 +52,29 @@ void answer_named(struct rest_call *call, named_fn fn)
 }
 
 /* ---- lists ---- */
+
+struct json_writer page_begin(struct rest_call *call)
+{
+	struct json_writer w = answer_begin(call->rest);
+
+	json_begin_object(&w, NULL);
+	json_begin_array(&w, "data");
+	return w;
+}
+
+void page_send(struct rest_call *call, struct json_writer *w, const char *next)
+{
+	json_end_array(w);
+	json_put_text(w, "next_cursor", next);
+	json_end_object(w);
+	answer_send(call->rest, call->req, 200, w);
+}
+
+const char *page_number(char dst[PAGE_NUMBER_SIZE], int64_t next)
+{
+	(void)snprintf(dst, PAGE_NUMBER_SIZE, "%lld", (long long)next);
+	return dst;
+}
 
 struct listing *listing_new(void)
 {

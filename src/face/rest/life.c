@@ -47,11 +47,9 @@ void life_moved(void *arg, struct sandbox *sandbox, const struct err *err)
 {
 	struct pending *pending = arg;
 	struct rest *rest = pending->rest;
-	struct http_req *req = pending_end(pending);
+	struct http_req *req = pending_done(pending, err);
 
-	if (req && err)
-		answer_error(rest, req, err);
-	else if (req)
+	if (req)
 		answer_sandbox(rest, req, sandbox);
 }
 

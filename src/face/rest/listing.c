@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* GET /v1/sandboxes: filters, pages, and the queries lists have in common. */
-#include <stdio.h>
-
 #include "face/rest/call.h"
 #include "service/sandbox.h"
 
@@ -79,25 +77,18 @@ void sandboxes_list(struct rest_call *call)
 	const struct sandbox *sandbox;
 	struct json_writer w;
 	struct err err;
-	char next[24];
+	char next[PAGE_NUMBER_SIZE];
 
 	if (read_filter(call->req, &filter, &limit, &cursor, &err) < 0) {
 		answer_error(call->rest, call->req, &err);
 		return;
 	}
-	w = answer_begin(call->rest);
-	json_begin_object(&w, NULL);
-	json_begin_array(&w, "data");
+	w = page_begin(call);
 	while (limit-- > 0 && (sandbox = sandbox_list_next(service, call->key, &filter, &cursor)))
 		sandbox_write(sandbox, &w, NULL);
-	json_end_array(&w);
 	last = cursor;
-	if (limit < 0 && sandbox_list_next(service, call->key, &filter, &cursor)) {
-		(void)snprintf(next, sizeof(next), "%lld", (long long)last);
-		json_put_text(&w, "next_cursor", next);
-	} else {
-		json_put_null(&w, "next_cursor");
-	}
-	json_end_object(&w);
-	answer_send(call->rest, call->req, 200, &w);
+	page_send(call, &w,
+		  limit < 0 && sandbox_list_next(service, call->key, &filter, &cursor)
+			  ? page_number(next, last)
+			  : NULL);
 }

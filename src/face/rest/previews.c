@@ -80,15 +80,10 @@ void previews_list(struct rest_call *call)
 
 	if (!sandbox)
 		return;
-	w = answer_begin(call->rest);
-	json_begin_object(&w, NULL);
-	json_begin_array(&w, "data");
+	w = page_begin(call);
 	while ((preview = preview_next(sandbox, preview)))
 		preview_write(sandbox, preview, &w, NULL);
-	json_end_array(&w);
-	json_put_null(&w, "next_cursor");
-	json_end_object(&w);
-	answer_send(call->rest, call->req, 200, &w);
+	page_send(call, &w, NULL);
 }
 
 void previews_get(struct rest_call *call)

@@ -144,11 +144,9 @@ static void on_found(void *arg, const struct process_info *info, const struct er
 {
 	struct pending *pending = arg;
 	struct rest *rest = pending->rest;
-	struct http_req *req = pending_end(pending);
+	struct http_req *req = pending_done(pending, err);
 
-	if (req && err)
-		answer_error(rest, req, err);
-	else if (req)
+	if (req)
 		answer_process(rest, req, 200, info);
 }
 

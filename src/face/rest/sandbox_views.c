@@ -40,15 +40,11 @@ static void on_metrics(void *arg, const struct sandbox_metrics *m, const struct 
 	struct pending *pending = arg;
 	struct rest *rest = pending->rest;
 	const struct sandbox *sandbox = sandbox_get(rest->service, pending->sandbox);
-	struct http_req *req = pending_end(pending);
+	struct http_req *req = pending_done(pending, err);
 	struct json_writer w;
 
 	if (!req)
 		return;
-	if (err) {
-		answer_error(rest, req, err);
-		return;
-	}
 	w = answer_begin(rest);
 	json_begin_object(&w, NULL);
 	json_put_int(&w, "cpu_us", (int64_t)m->cpu_us);
@@ -91,12 +87,7 @@ void sandboxes_denials(struct rest_call *call)
 
 	if (!sandbox)
 		return;
-	w = answer_begin(call->rest);
-	json_begin_object(&w, NULL);
-	json_begin_array(&w, "data");
+	w = page_begin(call);
 	egress_write_denials(sandbox, &w);
-	json_end_array(&w);
-	json_put_null(&w, "next_cursor");
-	json_end_object(&w);
-	answer_send(call->rest, call->req, 200, &w);
+	page_send(call, &w, NULL);
 }

@@ -146,19 +146,12 @@ void secrets_list(struct rest_call *call)
 		answer_error(call->rest, call->req, &err);
 		return;
 	}
-	w = answer_begin(call->rest);
-	json_begin_object(&w, NULL);
-	json_begin_array(&w, "data");
+	w = page_begin(call);
 	while (limit-- > 0 && (secret = secret_next(service, call->key, cursor))) {
 		secret_write(secret, &w, NULL);
 		cursor = str_of(secret->id);
 		last = secret;
 	}
-	json_end_array(&w);
-	if (limit < 0 && last && secret_next(service, call->key, cursor))
-		json_put_text(&w, "next_cursor", last->id);
-	else
-		json_put_null(&w, "next_cursor");
-	json_end_object(&w);
-	answer_send(call->rest, call->req, 200, &w);
+	page_send(call, &w,
+		  limit < 0 && last && secret_next(service, call->key, cursor) ? last->id : NULL);
 }

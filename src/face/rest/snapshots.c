@@ -1,10 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Snapshots, restoring and forking. */
-#include "service/snapshot.h"
-
-#include <stdio.h>
-
 #include "face/rest/call.h"
+#include "service/snapshot.h"
 
 #define AT(member) offsetof(struct snapshot_spec, member)
 const struct field snapshot_fields[] = {
@@ -127,29 +124,22 @@ static void list(struct rest_call *call, const char *sandbox_id)
 	const struct snapshot *snapshot;
 	struct json_writer w;
 	struct err err;
-	char next[24];
+	char next[PAGE_NUMBER_SIZE];
 
 	if (query_int(call->req, "limit", 1, 1000, &limit, &err) < 0 ||
 	    query_int(call->req, "cursor", 1, INT64_MAX, &cursor, &err) < 0) {
 		answer_error(call->rest, call->req, &err);
 		return;
 	}
-	w = answer_begin(call->rest);
-	json_begin_object(&w, NULL);
-	json_begin_array(&w, "data");
+	w = page_begin(call);
 	while (limit-- > 0 &&
 	       (snapshot = snapshot_list_next(service, call->key, sandbox_id, &cursor)))
 		snapshot_write(snapshot, &w, NULL);
-	json_end_array(&w);
 	last = cursor;
-	if (limit < 0 && snapshot_list_next(service, call->key, sandbox_id, &cursor)) {
-		(void)snprintf(next, sizeof(next), "%lld", (long long)last);
-		json_put_text(&w, "next_cursor", next);
-	} else {
-		json_put_null(&w, "next_cursor");
-	}
-	json_end_object(&w);
-	answer_send(call->rest, call->req, 200, &w);
+	page_send(call, &w,
+		  limit < 0 && snapshot_list_next(service, call->key, sandbox_id, &cursor)
+			  ? page_number(next, last)
+			  : NULL);
 }
 
 void snapshots_of_sandbox(struct rest_call *call)

@@ -9,13 +9,11 @@
 static void write_page(struct rest_call *call, const char *names, size_t count, struct str cursor,
 		       int64_t limit)
 {
-	struct json_writer w = answer_begin(call->rest);
+	struct json_writer w = page_begin(call);
 	const char *last = NULL;
 	bool more = false;
 	struct err err;
 
-	json_begin_object(&w, NULL);
-	json_begin_array(&w, "data");
 	for (size_t i = 0; i < count && !more; i++, names += strlen(names) + 1) {
 		struct template *tpl;
 
@@ -31,10 +29,7 @@ static void write_page(struct rest_call *call, const char *names, size_t count, 
 		template_write(tpl, &w, NULL);
 		last = names;
 	}
-	json_end_array(&w);
-	json_put_text(&w, "next_cursor", more ? last : NULL);
-	json_end_object(&w);
-	answer_send(call->rest, call->req, 200, &w);
+	page_send(call, &w, more ? last : NULL);
 }
 
 void templates_list(struct rest_call *call)
@@ -143,14 +138,9 @@ void builds_get(struct rest_call *call)
 void builds_list(struct rest_call *call)
 {
 	const struct build *build = build_find(call->rest->service, call->args[0]);
-	struct json_writer w = answer_begin(call->rest);
+	struct json_writer w = page_begin(call);
 
-	json_begin_object(&w, NULL);
-	json_begin_array(&w, "data");
 	if (build)
 		write_build(call, &w, build, -1);
-	json_end_array(&w);
-	json_put_null(&w, "next_cursor");
-	json_end_object(&w);
-	answer_send(call->rest, call->req, 200, &w);
+	page_send(call, &w, NULL);
 }

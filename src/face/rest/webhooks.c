@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "service/webhook.h"
 
-#include <stdio.h>
-
 #include "face/rest/call.h"
 
 #define AT(member) offsetof(struct webhook_spec, member)
@@ -127,28 +125,21 @@ void webhooks_list(struct rest_call *call)
 	const struct webhook *hook;
 	struct json_writer w;
 	struct err err;
-	char next[24];
+	char next[PAGE_NUMBER_SIZE];
 
 	if (query_int(call->req, "limit", 1, 1000, &limit, &err) < 0 ||
 	    query_int(call->req, "cursor", 1, INT64_MAX, &cursor, &err) < 0) {
 		answer_error(call->rest, call->req, &err);
 		return;
 	}
-	w = answer_begin(call->rest);
-	json_begin_object(&w, NULL);
-	json_begin_array(&w, "data");
+	w = page_begin(call);
 	while (limit-- > 0 && (hook = webhook_list_next(service, call->key, &cursor)))
 		webhook_write(hook, &w, NULL, false);
-	json_end_array(&w);
 	last = cursor;
-	if (limit < 0 && webhook_list_next(service, call->key, &cursor)) {
-		(void)snprintf(next, sizeof(next), "%lld", (long long)last);
-		json_put_text(&w, "next_cursor", next);
-	} else {
-		json_put_null(&w, "next_cursor");
-	}
-	json_end_object(&w);
-	answer_send(call->rest, call->req, 200, &w);
+	page_send(call, &w,
+		  limit < 0 && webhook_list_next(service, call->key, &cursor)
+			  ? page_number(next, last)
+			  : NULL);
 }
 
 void webhooks_get(struct rest_call *call)
@@ -193,15 +184,11 @@ static void on_tried(void *arg, const struct webhook_result *result, const struc
 {
 	struct pending *pending = arg;
 	struct rest *rest = pending->rest;
-	struct http_req *req = pending_end(pending);
+	struct http_req *req = pending_done(pending, err);
 	struct json_writer w;
 
 	if (!req)
 		return;
-	if (err) {
-		answer_error(rest, req, err);
-		return;
-	}
 	w = answer_begin(rest);
 	json_begin_object(&w, NULL);
 	json_put_bool(&w, "delivered", result->error == NULL);
@@ -277,7 +264,7 @@ void webhooks_deliveries(struct rest_call *call)
 	struct listing_state state = { .more = false };
 	struct json_writer w;
 	struct err err;
-	char next[24];
+	char next[PAGE_NUMBER_SIZE];
 
 	if (!hook)
 		return;
@@ -285,19 +272,13 @@ void webhooks_deliveries(struct rest_call *call)
 		answer_error(call->rest, call->req, &err);
 		return;
 	}
-	w = answer_begin(call->rest);
+	w = page_begin(call);
 	state.w = &w;
 	state.left = query.limit;
-	json_begin_object(&w, NULL);
-	json_begin_array(&w, "data");
 	if (webhook_deliveries(hook, query.state != 2, query.state != 1, query.cursor,
 			       query.limit + 1, on_delivery, &state, &err) < 0) {
 		answer_error(call->rest, call->req, &err);
 		return;
 	}
-	json_end_array(&w);
-	(void)snprintf(next, sizeof(next), "%lld", (long long)state.last);
-	json_put_text(&w, "next_cursor", state.more ? next : NULL);
-	json_end_object(&w);
-	answer_send(call->rest, call->req, 200, &w);
+	page_send(call, &w, state.more ? page_number(next, state.last) : NULL);
 }

@@ -112,15 +112,11 @@ static void on_ran(void *arg, const struct window_result *result, const struct e
 {
 	struct pending *pending = arg;
 	struct rest *rest = pending->rest;
-	struct http_req *req = pending_end(pending);
+	struct http_req *req = pending_done(pending, err);
 	struct json_writer w;
 
 	if (!req)
 		return;
-	if (err) {
-		answer_error(rest, req, err);
-		return;
-	}
 	w = answer_begin(rest);
 	json_begin_object(&w, NULL);
 	json_put_text(&w, "window", result->name);
@@ -170,15 +166,11 @@ static void on_read(void *arg, const struct window_info *info, const struct wind
 {
 	struct pending *pending = arg;
 	struct rest *rest = pending->rest;
-	struct http_req *req = pending_end(pending);
+	struct http_req *req = pending_done(pending, err);
 	struct json_writer w;
 
 	if (!req)
 		return;
-	if (err) {
-		answer_error(rest, req, err);
-		return;
-	}
 	w = answer_begin(rest);
 	json_begin_object(&w, NULL);
 	write_window(info, &w);

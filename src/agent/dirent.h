@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* One entry as getdents64(2) tells it: the kernel's own layout, which libc does not have. */
+#ifndef CAY_AGENT_DIRENT_H
+#define CAY_AGENT_DIRENT_H
+
+#include <stdint.h>
+
+struct dirent64 {
+	uint64_t ino;
+	int64_t off;
+	uint16_t reclen;
+	uint8_t type;
+	char name[];
+};
+
+#endif
