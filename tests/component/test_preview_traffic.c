@@ -5,6 +5,30 @@
 
 #include "visitor.h"
 
+/* A request as it stands, with our Host behind its first line, and the connection it came on. */
+static void visit_raw(struct request *req, struct peer *peer, const char *line, const char *rest)
+{
+	request_open(req);
+	request_write(req, str_of(path_of("%s%s%s", line, host_of(PORT), rest)));
+	peer_take(peer);
+}
+
+/* A visit whose head the server has. */
+static void visit_begin(struct request *req, struct peer *peer)
+{
+	visit_send(req, "GET", "/", "", NULL);
+	peer_take(peer);
+	(void)peer_until(peer, "\r\n\r\n");
+}
+
+static int setup_world(void **state)
+{
+	int r = preview_setup(state);
+
+	new_world("{}");
+	return r;
+}
+
 static void test_counters_and_kept_connections(void **state)
 {
 	struct request req;
@@ -12,7 +36,6 @@ static void test_counters_and_kept_connections(void **state)
 	struct peer peer;
 
 	(void)state;
-	new_world("{}");
 	visit_send(&req, "POST", "/up", "", "0123456789");
 	peer_take(&peer);
 	assert_non_null(strstr(peer_until(&peer, "\r\n\r\n"), "Content-Length: 10\r\n"));
@@ -54,15 +77,11 @@ static void test_trailers(void **state)
 	struct peer peer;
 
 	(void)state;
-	new_world("{}");
-	request_open(&req);
-	request_write(&req,
-		      str_of(path_of("POST / HTTP/1.1\r\n%sTE: trailers\r\n"
-				     "Connection: close, TE\r\nTransfer-Encoding: chunked\r\n\r\n"
-				     "3\r\nabc\r\n0\r\nX-One: 1\r\nX-Forwarded-For: 6.6.6.6\r\n"
-				     "X-Two: 2\r\n\r\n",
-				     host_of(PORT))));
-	peer_take(&peer);
+	visit_raw(&req, &peer, "POST / HTTP/1.1\r\n",
+		  "TE: trailers\r\n"
+		  "Connection: close, TE\r\nTransfer-Encoding: chunked\r\n\r\n"
+		  "3\r\nabc\r\n0\r\nX-One: 1\r\nX-Forwarded-For: 6.6.6.6\r\n"
+		  "X-Two: 2\r\n\r\n");
 	assert_non_null(strstr(peer_until(&peer, "\r\n\r\n"), "TE: trailers\r\n"));
 	assert_string_equal(peer_until(&peer, "X-Two: 2\r\n\r\n"),
 			    "3\r\nabc\r\n0\r\nX-One: 1\r\nX-Two: 2\r\n\r\n");
@@ -80,12 +99,9 @@ static void test_answer_trailers(void **state)
 	struct peer peer;
 
 	(void)state;
-	new_world("{}");
-	request_open(&req);
-	request_write(&req, str_of(path_of("GET / HTTP/1.1\r\n%sTE: trailers\r\n"
-					   "Connection: close, TE\r\n\r\n",
-					   host_of(PORT))));
-	peer_take(&peer);
+	visit_raw(&req, &peer, "GET / HTTP/1.1\r\n",
+		  "TE: trailers\r\n"
+		  "Connection: close, TE\r\n\r\n");
 	(void)peer_until(&peer, "\r\n\r\n");
 	peer_say(&peer, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\n"
 			"X-Sum: 42\r\nSet-Cookie: a=1\r\nX-More: 43\r\n\r\n");
@@ -101,12 +117,9 @@ static void test_expect_continue(void **state)
 	struct peer peer;
 
 	(void)state;
-	new_world("{}");
-	request_open(&req);
-	request_write(&req, str_of(path_of("POST / HTTP/1.1\r\n%sExpect: 100-continue\r\n"
-					   "Connection: close\r\nContent-Length: 4\r\n\r\n",
-					   host_of(PORT))));
-	peer_take(&peer);
+	visit_raw(&req, &peer, "POST / HTTP/1.1\r\n",
+		  "Expect: 100-continue\r\n"
+		  "Connection: close\r\nContent-Length: 4\r\n\r\n");
 	assert_non_null(strstr(peer_until(&peer, "\r\n\r\n"), "Expect: 100-continue\r\n"));
 	world_turns(20);
 	assert_false(request_ended(&req));
@@ -120,11 +133,9 @@ static void test_expect_continue(void **state)
 	request_drop(&req);
 	peer_close(&peer);
 	/* A server that says no is heard before a byte of the body is sent. */
-	request_open(&req);
-	request_write(&req, str_of(path_of("POST / HTTP/1.1\r\n%sExpect: 100-continue\r\n"
-					   "Connection: close\r\nContent-Length: 4\r\n\r\n",
-					   host_of(PORT))));
-	peer_take(&peer);
+	visit_raw(&req, &peer, "POST / HTTP/1.1\r\n",
+		  "Expect: 100-continue\r\n"
+		  "Connection: close\r\nContent-Length: 4\r\n\r\n");
 	(void)peer_until(&peer, "\r\n\r\n");
 	peer_say(&peer, "HTTP/1.1 413 Too Large\r\nContent-Length: 0\r\nConnection: close\r\n\r\n");
 	request_wait(&req, &a);
@@ -133,12 +144,10 @@ static void test_expect_continue(void **state)
 	peer_close(&peer);
 }
 
-static void upgrade_send(struct request *req)
+static void upgrade_send(struct request *req, struct peer *peer)
 {
-	request_open(req);
-	request_write(req, str_of(path_of("GET /ws HTTP/1.1\r\n%sConnection: Upgrade\r\n"
-					  "Upgrade: custom/1\r\n\r\n",
-					  host_of(PORT))));
+	visit_raw(req, peer, "GET /ws HTTP/1.1\r\n",
+		  "Connection: Upgrade\r\nUpgrade: custom/1\r\n\r\n");
 }
 
 static void test_upgrade(void **state)
@@ -147,9 +156,7 @@ static void test_upgrade(void **state)
 	struct peer peer;
 
 	(void)state;
-	new_world("{}");
-	upgrade_send(&req);
-	peer_take(&peer);
+	upgrade_send(&req, &peer);
 	assert_non_null(strstr(peer_until(&peer, "\r\n\r\n"), "Upgrade: custom/1\r\n"));
 	peer_say(&peer, "HTTP/1.1 101 Switching Protocols\r\nUpgrade: custom/1\r\n"
 			"Connection: upgrade\r\n\r\nfirst");
@@ -176,9 +183,7 @@ static void test_upgrade_refused(void **state)
 	struct peer peer;
 
 	(void)state;
-	new_world("{}");
-	upgrade_send(&req);
-	peer_take(&peer);
+	upgrade_send(&req, &peer);
 	(void)peer_until(&peer, "\r\n\r\n");
 	peer_say(&peer, "HTTP/1.1 403 Forbidden\r\nContent-Length: 2\r\n\r\nno");
 	(void)request_until(&req, "HTTP/1.1 403 ");
@@ -187,9 +192,7 @@ static void test_upgrade_refused(void **state)
 	peer_close(&peer);
 	world_turns(20);
 	/* Nobody asked for another protocol: whoever speaks one is not believed. */
-	visit_send(&req, "GET", "/", "", NULL);
-	peer_take(&peer);
-	(void)peer_until(&peer, "\r\n\r\n");
+	visit_begin(&req, &peer);
 	peer_say(&peer, "HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\n"
 			"Connection: upgrade\r\n\r\nraw");
 	(void)request_until(&req, "HTTP/1.1 502 ");
@@ -206,10 +209,7 @@ static void test_stalled_client(void **state)
 	struct peer peer;
 
 	(void)state;
-	new_world("{}");
-	visit_send(&req, "GET", "/", "", NULL);
-	peer_take(&peer);
-	(void)peer_until(&peer, "\r\n\r\n");
+	visit_begin(&req, &peer);
 	peer_say(&peer, path_of("HTTP/1.1 200 OK\r\nContent-Length: %zu\r\n\r\n", all));
 	/* Until nothing moves any more. */
 	for (int quiet = 0; quiet < 100 && taken < all; quiet++) {
@@ -236,16 +236,11 @@ static void test_ends_under_way(void **state)
 	struct peer peer;
 
 	(void)state;
-	new_world("{}");
-	visit_send(&req, "GET", "/", "", NULL);
-	peer_take(&peer);
-	(void)peer_until(&peer, "\r\n\r\n");
+	visit_begin(&req, &peer);
 	request_drop(&req);
 	turn_until(peer_ended, &peer, "the client has gone");
 	peer_close(&peer);
-	visit_send(&req, "GET", "/", "", NULL);
-	peer_take(&peer);
-	(void)peer_until(&peer, "\r\n\r\n");
+	visit_begin(&req, &peer);
 	peer_close(&peer);
 	(void)request_until(&req, "upstream_failed");
 	request_drop(&req);
@@ -256,9 +251,7 @@ static void test_ends_under_way(void **state)
 	(void)request_until(&req, "HTTP/1.1 ");
 	request_drop(&req);
 	new_world("{}");
-	visit_send(&req, "GET", "/", "", NULL);
-	peer_take(&peer);
-	(void)peer_until(&peer, "\r\n\r\n");
+	visit_begin(&req, &peer);
 	world_stop();
 	request_drop(&req);
 	peer_close(&peer);
@@ -290,7 +283,7 @@ static void test_ports(void **state)
 
 int main(void)
 {
-#define T(name) cmocka_unit_test_setup_teardown(name, preview_setup, preview_teardown)
+#define T(name) cmocka_unit_test_setup_teardown(name, setup_world, preview_teardown)
 	const struct CMUnitTest tests[] = {
 		T(test_counters_and_kept_connections),
 		T(test_trailers),
@@ -300,7 +293,7 @@ int main(void)
 		T(test_upgrade_refused),
 		T(test_stalled_client),
 		T(test_ends_under_way),
-		T(test_ports),
+		cmocka_unit_test_setup_teardown(test_ports, preview_setup, preview_teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -76,6 +76,12 @@ def warm(tidy):
         yield made
 
 
+@pytest.fixture
+def taken(warm):
+    """A snapshot of it, with its memory."""
+    return warm.post("snapshots", memory=True)
+
+
 class Warm:
     """A sandbox with a process that keeps what it knows in its memory only."""
 
@@ -152,13 +158,12 @@ def test_whoever_waits_gets_his_answer(warm):
     assert (result.stdout, result.stderr, result.exit_code) == ("before\nthrough\n", "after\n", 3)
 
 
-def test_restore_in_place(warm):
-    row = warm.post("snapshots", memory=True)
+def test_restore_in_place(warm, taken):
     warm.set("second")
     assert (warm.ask().n, warm.ask().state) == (2, "second")
     first = None
     for _ in range(2):  # as often as one likes
-        back = warm.post("restore", snapshot_id=row["id"])
+        back = warm.post("restore", snapshot_id=taken["id"])
         assert (back["id"], back["state"]) == (warm.id, "running")
         line = warm.ask()
         assert (line.n, line.state, line.host) == (2, "first", warm.id), "files and memory are of one instant"
@@ -166,26 +171,25 @@ def test_restore_in_place(warm):
         assert not first or (line.machine == first.machine and line.boot != first.boot)
         assert not first or (line.own == first.own and line.system != first.system), "time ran twice from there"
         first = line
-    files = warm.post("restore", snapshot_id=row["id"], memory=False)
+    files = warm.post("restore", snapshot_id=taken["id"], memory=False)
     assert files["state"] == "running"
     assert warm.sandbox.exec("cat state; pgrep -fc 'warm[.]py' || :").stdout == "first0\n"
 
 
-def test_new_sandboxes(warm):
-    row = warm.post("snapshots", memory=True)
-    made = [warm.api.create(snapshot_id=row["id"]) for _ in range(2)]
+def test_new_sandboxes(warm, taken):
+    made = [warm.api.create(snapshot_id=taken["id"]) for _ in range(2)]
     lines = [warm.ask(warm.inside(m)) for m in made]
     for one, line in zip(made, lines):
         assert (one["boot_path"], line.n, line.host, line.state) == ("snapshot", 2, one["id"], "first")
         assert line.forked.startswith(f"['{one['id']}'")
     assert len({line.machine for line in lines}) == len({line.boot for line in lines}) == 2
-    files = warm.api.create(snapshot_id=row["id"], memory=False)
+    files = warm.api.create(snapshot_id=taken["id"], memory=False)
     assert warm.api.exec(files["id"], "pgrep -fc 'warm[.]py' || :").stdout == "0\n"
     # It outlives its sandbox, and what was made of it outlives it.
     warm.close()
-    late = warm.api.create(snapshot_id=row["id"])
+    late = warm.api.create(snapshot_id=taken["id"])
     assert warm.ask(warm.inside(late)).n == 2
-    warm.api.call("DELETE", f"/v1/snapshots/{row['id']}")
+    warm.api.call("DELETE", f"/v1/snapshots/{taken['id']}")
     assert warm.ask(warm.inside(late)).n == 3
 
 
@@ -319,11 +323,11 @@ def test_what_cannot_be_kept(warm):
     assert warm.api.create(snapshot_id=row["id"])["state"] == "running"
 
 
-def test_altered_memory_is_refused(daemon, warm):
-    row = warm.post("snapshots", memory=True)
+def test_altered_memory_is_refused(daemon, warm, taken):
     with pool.directory(daemon.pids()["cay-warden"], "snapshots") as point:
         pool.alter(point, "memory")
-    for call in (lambda: warm.api.create(snapshot_id=row["id"]), lambda: warm.post("restore", snapshot_id=row["id"])):
+    for call in (lambda: warm.api.create(snapshot_id=taken["id"]),
+                 lambda: warm.post("restore", snapshot_id=taken["id"])):
         with pytest.raises(ApiError) as caught:
             call()
         assert caught.value.code == "snapshot_refused" and "memory was altered" in str(caught.value), caught.value
@@ -331,8 +335,7 @@ def test_altered_memory_is_refused(daemon, warm):
     assert warm.sandbox.exec("cat state").stdout == "first"
 
 
-def test_over_a_restart_of_both(daemon, warm):
-    row = warm.post("snapshots", memory=True)
+def test_over_a_restart_of_both(daemon, warm, taken):
     old = daemon.pids()
     for name in ("cayd", "cay-warden"):
         daemon.kill(name)
@@ -341,6 +344,6 @@ def test_over_a_restart_of_both(daemon, warm):
     memory.claimed(fresh)
     warm.api.close()
     warm.api = warm.sandbox.client = fresh  # it may listen elsewhere
-    made = fresh.create(snapshot_id=row["id"])
+    made = fresh.create(snapshot_id=taken["id"])
     assert ask(warm.inside(made)).n == 2
     assert ask(warm.process).n == 2, "and its source is a sandbox of its own"

@@ -43,6 +43,28 @@ void caller_close(struct caller *caller)
 	free(caller->listed);
 }
 
+const char *const caller_as_root[] = {
+	"--trust-any-peer", "--user", "root", "--cwd", "/tmp", NULL
+};
+
+struct caller *caller_new(struct rig *rig, const char *const *options)
+{
+	struct caller *caller = calloc(1, sizeof(*caller));
+
+	assert_non_null(caller);
+	rig_init(rig);
+	rig_spawn_agent(rig, options);
+	caller_open(caller, rig);
+	return caller;
+}
+
+void caller_free(struct caller *caller, struct rig *rig)
+{
+	caller_close(caller);
+	free(caller);
+	rig_done(rig);
+}
+
 static struct caller_follow *find_follow(struct caller *caller, uint32_t id)
 {
 	for (size_t i = 0; i < caller->follow_count; i++)

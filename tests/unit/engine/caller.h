@@ -63,6 +63,10 @@ struct caller {
 
 void caller_open(struct caller *caller, struct rig *rig); /* connects, waits for HELLO */
 void caller_close(struct caller *caller);
+/* A new agent and a caller of it, and the end of both. */
+struct caller *caller_new(struct rig *rig, const char *const *options);
+void caller_free(struct caller *caller, struct rig *rig);
+extern const char *const caller_as_root[]; /* options: commands run as root, in /tmp */
 void caller_turn(struct caller *caller,
 		 int timeout_ms); /* sends what waits, handles what has come */
 /* Turns until *flag; fails after timeout_ms. */

@@ -76,10 +76,7 @@ static void open_agent(void)
 	const char *const options[] = { "--trust-any-peer", "--same-user", "--cwd", "/tmp",
 					"--tools",	    self,	   NULL };
 
-	rig_init(&rig);
-	rig_spawn_agent(&rig, options);
-	caller = calloc(1, sizeof(*caller));
-	caller_open(caller, &rig);
+	caller = caller_new(&rig, options);
 }
 
 static int setup(void **state)
@@ -90,9 +87,7 @@ static int setup(void **state)
 
 static int teardown(void **state)
 {
-	caller_close(caller);
-	free(caller);
-	rig_done(&rig);
+	caller_free(caller, &rig);
 	return 0;
 }
 

@@ -21,22 +21,13 @@ static struct caller *caller;
 
 static int setup(void **state)
 {
-	static const char *const options[] = {
-		"--trust-any-peer", "--user", "root", "--cwd", "/tmp", NULL
-	};
-
-	rig_init(&rig);
-	rig_spawn_agent(&rig, options);
-	caller = calloc(1, sizeof(*caller));
-	caller_open(caller, &rig);
+	caller = caller_new(&rig, caller_as_root);
 	return 0;
 }
 
 static int teardown(void **state)
 {
-	caller_close(caller);
-	free(caller);
-	rig_done(&rig);
+	caller_free(caller, &rig);
 	return 0;
 }
 

@@ -190,18 +190,13 @@ static int setup(void **state)
 	const char *const options[] = { "--trust-any-peer", "--same-user", "--cwd", "/tmp",
 					"--tools",	    "/bin/sh",	   NULL };
 
-	rig_init(&rig);
-	rig_spawn_agent(&rig, options);
-	caller = calloc(1, sizeof(*caller));
-	caller_open(caller, &rig);
+	caller = caller_new(&rig, options);
 	return 0;
 }
 
 static int teardown(void **state)
 {
-	caller_close(caller);
-	free(caller);
-	rig_done(&rig);
+	caller_free(caller, &rig);
 	return 0;
 }
 

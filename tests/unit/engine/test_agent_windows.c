@@ -25,10 +25,7 @@ static void start_agent(const char *idle_ms)
 	const char *const options[] = { "--trust-any-peer", "--user", "root", "--cwd", "/tmp",
 					"--window-idle-ms", idle_ms,  NULL };
 
-	rig_init(&rig);
-	rig_spawn_agent(&rig, options);
-	caller = calloc(1, sizeof(*caller));
-	caller_open(caller, &rig);
+	caller = caller_new(&rig, options);
 }
 
 static int setup(void **state)
@@ -64,9 +61,7 @@ static int teardown(void **state)
 			(void)caller_stop(caller, caller->listed[i].info.process_id, 0, false);
 	assert_int_equal(files_left(), 0);
 	(void)rmdir(WINDOWS_DIRECTORY);
-	caller_close(caller);
-	free(caller);
-	rig_done(&rig);
+	caller_free(caller, &rig);
 	return 0;
 }
 
