@@ -13,7 +13,7 @@
 #define ERR_TABLE(X)                                                                               \
 	X(OK, "ok", 200, false, NULL)                                                              \
 	X(INVALID_REQUEST, "invalid_request", 400, false,                                          \
-	  "Correct the named field; GET /openapi.json lists every field and its range.")           \
+	  "Correct what the message names; GET /openapi.json lists fields and ranges.")            \
 	X(UNAUTHENTICATED, "unauthenticated", 401, false,                                          \
 	  "Send 'Authorization: Bearer <key>'; the first key is in <state>/admin.key.")            \
 	X(FORBIDDEN, "forbidden", 403, false, "Use a key whose scopes cover this call.")           \
@@ -54,7 +54,7 @@
 	  "This preview leads back to the daemon itself.")                                         \
 	X(SECRET_NOT_FOUND, "secret_not_found", 404, false, "GET /v1/secrets lists the secrets.")  \
 	X(METHOD_NOT_ALLOWED, "method_not_allowed", 405, false, "See the Allow header.")           \
-	X(CONFLICT, "conflict", 409, false, NULL)                                                  \
+	X(CONFLICT, "conflict", 409, false, "The message says what is in the way.")                \
 	X(WRONG_STATE, "wrong_state", 409, false,                                                  \
 	  "Look at the state of the sandbox or process first.")                                    \
 	X(IDEMPOTENCY_MISMATCH, "idempotency_mismatch", 409, false,                                \
@@ -87,12 +87,13 @@
 	  "No entry or link of an archive may leave the directory it is unpacked into.")           \
 	X(ARCHIVE_TOO_LARGE, "archive_too_large", 413, false,                                      \
 	  "Send it in parts; see max_entries, max_bytes and max_ratio.")                           \
-	X(FILE_TOO_LARGE, "file_too_large", 413, false, NULL)                                      \
+	X(FILE_TOO_LARGE, "file_too_large", 413, false, "GET .../files/raw has no such limit.")    \
 	X(RANGE_NOT_SATISFIABLE, "range_not_satisfiable", 416, false,                              \
 	  "One range inside the file; Content-Range tells its size.")                              \
 	X(TOO_MANY_WATCHES, "too_many_watches", 429, false,                                        \
 	  "Watch a smaller tree; the kernel's inotify budget is shared by all.")                   \
-	X(PAYLOAD_TOO_LARGE, "payload_too_large", 413, false, NULL)                                \
+	X(PAYLOAD_TOO_LARGE, "payload_too_large", 413, false,                                      \
+	  "Send less; content of any size goes through PUT .../files/raw.")                        \
 	X(UNSUPPORTED_MEDIA_TYPE, "unsupported_media_type", 415, false,                            \
 	  "Send the body as application/json.")                                                    \
 	X(HOST_NOT_ALLOWED, "host_not_allowed", 421, false,                                        \
@@ -103,7 +104,7 @@
 	X(QUOTA_EXCEEDED, "quota_exceeded", 429, true, "Delete something, or raise the limit.")    \
 	X(RATE_LIMITED, "rate_limited", 429, true, "Wait as long as Retry-After says.")            \
 	X(UPGRADE_REQUIRED, "upgrade_required", 426, false, "Connect with a WebSocket client.")    \
-	X(HEADERS_TOO_LARGE, "headers_too_large", 431, false, NULL)                                \
+	X(HEADERS_TOO_LARGE, "headers_too_large", 431, false, "Send fewer or shorter headers.")    \
 	X(INTERNAL, "internal", 500, true, "Look for the request_id in the daemon's log.")         \
 	X(BOOT_FAILED, "boot_failed", 500, true, "'cay doctor' checks what this host is missing.") \
 	X(ENGINE_FAILED, "engine_failed", 500, true, "'cay doctor' checks the engine.")            \
@@ -113,7 +114,7 @@
 	  "The sandbox ended while the call was running; its state_reason says why.")              \
 	X(CAPACITY_EXCEEDED, "capacity_exceeded", 503, true, "Try again, or raise the limit.")     \
 	X(UNAVAILABLE, "unavailable", 503, true, "Try again shortly.")                             \
-	X(TIMEOUT, "timeout", 504, true, NULL)                                                     \
+	X(TIMEOUT, "timeout", 504, true, "Try again, or allow more time.")                         \
 	X(TOOL_FAILED, "tool_failed", 502, true,                                                   \
 	  "Something inside ended or altered the file tool; try again.")                           \
 	X(FILE_IO, "file_io", 500, false, "The kernel inside refused; the message says how.")      \

@@ -77,6 +77,39 @@ int api_lost(struct cli *cli, int error, struct err *err)
 	return err_set_errno(err, ERR_UNAVAILABLE, -error, "%s", cli->url);
 }
 
+/* The API's general advice names its own calls; ours names commands. What it says about one case in
+ * particular is passed on. */
+static struct str own_hint(enum err_code code, struct str hint)
+{
+	static const struct {
+		enum err_code code;
+		const char *hint;
+	} own[] = {
+		{ ERR_INVALID_REQUEST, "'cay COMMAND --help' tells what a command takes." },
+		{ ERR_UNAUTHENTICATED,
+		  "Pass a key with --key or CAY_API_KEY; root finds the first one in "
+		  "<state>/admin.key by itself." },
+		{ ERR_SANDBOX_NOT_FOUND,
+		  "It may have been destroyed or timed out; 'cay ls' lists the live ones." },
+		{ ERR_TEMPLATE_NOT_FOUND,
+		  "'cay template ls' lists what is built; 'cay template build NAME' builds one." },
+		{ ERR_KEY_NOT_FOUND, "'cay key ls' lists the keys." },
+		{ ERR_PROCESS_NOT_FOUND, "'cay ps -a ID' lists the processes of a sandbox." },
+		{ ERR_FILE_NOT_FOUND,
+		  "'cay ls ID:DIR' lists a directory; relative paths start at the workdir." },
+		{ ERR_WINDOW_NOT_FOUND, "'cay windows ID' lists the windows of a sandbox." },
+		{ ERR_SNAPSHOT_NOT_FOUND, "'cay snapshot ls' lists the snapshots." },
+		{ ERR_SECRET_NOT_FOUND, "'cay secret ls' lists the secrets." },
+		{ ERR_WEBHOOK_NOT_FOUND, "'cay webhook ls' lists the webhooks of this key." },
+	};
+	const char *general = err_hint(code);
+
+	for (size_t i = 0; general != NULL && i < ARRAY_LEN(own); i++)
+		if (own[i].code == code && str_is(hint, general))
+			return str_of(own[i].hint);
+	return hint;
+}
+
 /* Turns an answer that is not 2xx into err, keeping its bytes for --json. */
 int api_refused(struct cli *cli, const struct http_response *res, struct err *err)
 {
@@ -99,7 +132,7 @@ int api_refused(struct cli *cli, const struct http_response *res, struct err *er
 	}
 	cli->error_body = strndup(buf_data(&res->body), buf_len(&res->body));
 	cli->exit_status = exit_of_answer(name, res->status);
-	hint = field_str(error, "hint");
+	hint = own_hint(err_from_name(name), field_str(error, "hint"));
 	if (hint.n > 0)
 		(void)cli_hint(cli, "%.*s", (int)MIN(hint.n, CLI_HINT_MAX), hint.p);
 	message = field_str(error, "message");

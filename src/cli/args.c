@@ -93,7 +93,10 @@ static int check_value(const struct option_spec *spec, const char *text, uint64_
 	}
 	if (r < 0)
 		return err_set(err, ERR_INVALID_REQUEST,
-			       "--%s wants a number from %llu to %llu, not '%s'", spec->name,
+			       "--%s wants %s from %llu to %llu, not '%s'", spec->name,
+			       spec->kind == OPTION_SECONDS ? "seconds (90, 15m, 2h)"
+			       : spec->kind == OPTION_MB    ? "megabytes (512, 2g)"
+							    : "a number",
 			       (unsigned long long)spec->min, (unsigned long long)spec->max, text);
 	return 0;
 }

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <stdarg.h>
 
+#include "base/ini.h"
 #include "cli/exit.h"
 
 /* An exec may rightly be silent for as long as its time limit; the command sets its own idle limit.
@@ -28,9 +29,27 @@ static const char *environment(const char *name)
 	return value != NULL && value[0] != '\0' ? value : NULL;
 }
 
+enum setting_from cli_setting(const struct args *args, const char *name, const char *variable,
+			      char *dst, size_t size)
+{
+	const char *value = args_text(args, name), *path = args_text(args, "config");
+
+	if (value != NULL)
+		return snprintf(dst, size, "%s", value) >= 0 ? SETTING_FLAG : SETTING_NONE;
+	value = environment(variable);
+	if (value != NULL)
+		return snprintf(dst, size, "%s", value) >= 0 ? SETTING_ENVIRONMENT : SETTING_NONE;
+	if (path == NULL)
+		path = environment("CAY_CONFIG");
+	/* A file that cannot be read is the daemon's to complain about. */
+	if (ini_find(path != NULL ? path : INI_FILE, name, dst, size) == 0 && dst[0] != '\0')
+		return SETTING_FILE;
+	return SETTING_NONE;
+}
+
 void cli_init(struct cli *cli, const struct args *args)
 {
-	const char *state = args_text(args, "state");
+	enum setting_from from;
 
 	*cli = (struct cli){ .command = args->command, .wake_fd = -1 };
 	cli->json = args_flag(args, "json");
@@ -40,11 +59,10 @@ void cli_init(struct cli *cli, const struct args *args)
 	cli->color_err = style_wanted(cli->color, STDERR_FILENO);
 	cli->url_flag = args_text(args, "url");
 	cli->key_flag = args_text(args, "key");
-	cli->state_flag = state != NULL;
-	if (state == NULL)
-		state = environment("CAY_STATE");
-	cli->state_given = state != NULL;
-	cli->state = state != NULL ? state : CLI_DEFAULT_STATE;
+	from = cli_setting(args, "state", "CAY_STATE", cli->state_found, sizeof(cli->state_found));
+	cli->state_flag = from == SETTING_FLAG;
+	cli->state_given = from != SETTING_NONE;
+	cli->state = from != SETTING_NONE ? cli->state_found : CLI_DEFAULT_STATE;
 }
 
 void cli_done(struct cli *cli)

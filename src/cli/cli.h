@@ -3,6 +3,8 @@
 #ifndef CAY_CLI_CLI_H
 #define CAY_CLI_CLI_H
 
+#include <limits.h>
+
 #include "base/buf.h"
 #include "base/json.h"
 #include "cli/args.h"
@@ -15,6 +17,9 @@
 #define CLI_KEY_MAX 256
 #define CLI_HINT_MAX 512
 
+/* Who said what a setting is; the first of these wins. */
+enum setting_from { SETTING_FLAG, SETTING_ENVIRONMENT, SETTING_FILE, SETTING_NONE };
+
 /* Owner: main(). */
 struct cli {
 	bool json;
@@ -23,8 +28,9 @@ struct cli {
 	enum color_mode color;
 	bool color_out, color_err;
 	const char *state; /* directory; borrowed */
-	bool state_given;  /* by flag or environment */
-	bool state_flag;   /* by flag: then CAY_URL and CAY_API_KEY mean another daemon */
+	char state_found[PATH_MAX];
+	bool state_given; /* by flag, environment or file */
+	bool state_flag;  /* by flag: then CAY_URL and CAY_API_KEY mean another daemon */
 	const char *url_flag, *key_flag;
 	const struct command *command; /* for hints about usage; may be NULL */
 
@@ -48,6 +54,9 @@ struct cli {
 void cli_init(struct cli *cli, const struct args *args);
 void cli_done(struct cli *cli);
 
+/* A setting that the daemon has too: dst is written unless nobody said anything. */
+enum setting_from cli_setting(const struct args *args, const char *name, const char *variable,
+			      char *dst, size_t size);
 /* Finds address and key (flags, then environment, then the state directory). Idempotent. */
 int cli_connect(struct cli *cli, struct err *err) _must_check_;
 /* Forgets the connection, so that the next call finds the address anew (after start, after fork).

@@ -174,7 +174,47 @@ int home_open_log(const char *state, const char *name)
 	return fd >= 0 ? fd : -errno;
 }
 
-void home_log_tail(const char *state, const char *name, size_t lines, char *dst, size_t size)
+off_t home_log_size(const char *state, const char *name)
+{
+	char path[PATH_MAX];
+	struct stat st;
+
+	(void)snprintf(path, sizeof(path), "%s/logs/%s", state, name);
+	return lstat(path, &st) == 0 && S_ISREG(st.st_mode) ? st.st_size : 0;
+}
+
+/* What a line says: without the time in front. */
+static struct str said(const char *line, size_t n)
+{
+	const char *space = memchr(line, ' ', n);
+
+	return space == NULL ? (struct str){ line, n }
+			     : (struct str){ space, n - (size_t)(space - line) };
+}
+
+/* A program that is started again and again fails with the same words each time. */
+static void drop_repeated(char *text)
+{
+	char *out = text;
+	struct str last = { "", 0 };
+
+	for (char *line = text, *next; *line != '\0'; line = next) {
+		char *end = strchr(line, '\n');
+		size_t n = end != NULL ? (size_t)(end - line) + 1 : strlen(line);
+		struct str words = said(line, n);
+
+		next = line + n;
+		if (str_eq(words, last))
+			continue;
+		memmove(out, line, n);
+		last = said(out, n);
+		out += n;
+	}
+	*out = '\0';
+}
+
+void home_log_tail(const char *state, const char *name, off_t from, size_t lines, char *dst,
+		   size_t size)
 {
 	char path[PATH_MAX];
 	_cleanup_close_ int fd = -1;
@@ -187,11 +227,14 @@ void home_log_tail(const char *state, const char *name, size_t lines, char *dst,
 	fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
 	if (fd < 0 || fstat(fd, &st) < 0)
 		return;
-	n = pread(fd, dst, size - 1,
-		  st.st_size > (off_t)size - 1 ? st.st_size - (off_t)size + 1 : 0);
+	if (from > st.st_size) /* a new one was begun */
+		from = 0;
+	n = pread(fd, dst, size - 1, MAX(from, st.st_size - (off_t)size + 1));
 	if (n <= 0)
 		return;
 	dst[n] = '\0';
+	drop_repeated(dst);
+	n = (ssize_t)strlen(dst);
 	start = (size_t)n;
 	while (start > 0 && (dst[start - 1] != '\n' || start == (size_t)n || lines-- > 1))
 		start--;

@@ -4,6 +4,7 @@
 #define CAY_CLI_HOME_H
 
 #include <limits.h>
+#include <sys/types.h>
 
 #include "base/err.h"
 
@@ -25,7 +26,11 @@ int home_make_plain(const char *path, struct err *err) _must_check_;
 int home_make_user(bool *ret_made, struct err *err) _must_check_;
 /* Opens logs/NAME for appending without following links: the descriptor or -errno. */
 int home_open_log(const char *state, const char *name) _must_check_;
-/* Copies the last lines of a log into dst. */
-void home_log_tail(const char *state, const char *name, size_t lines, char *dst, size_t size);
+/* How long a log is now; 0 when there is none. */
+off_t home_log_size(const char *state, const char *name);
+/* Copies the last lines of a log into dst, of what stands from `from` on. Lines that say again what
+ * the one before said are left out. */
+void home_log_tail(const char *state, const char *name, off_t from, size_t lines, char *dst,
+		   size_t size);
 
 #endif

@@ -46,6 +46,7 @@ struct supervisor {
 	struct program programs[PROGRAM_COUNT];
 	int signal_fd, report_fd;
 	bool holding, stopping;
+	int exit_status;
 	size_t listen_at;	  /* where in the daemon's argv the address stands; 0: nowhere */
 	char listen[LISTEN_SIZE]; /* the address it had before it died */
 	sigset_t old_mask;
@@ -240,6 +241,12 @@ static void ended(struct supervisor *s, struct program *p, int status)
 	p->pidfd = -1;
 	p->pid = 0;
 	report(s, p, status);
+	/* In the background somebody may mend the file; in the foreground somebody looks on. */
+	if (s->config->foreground && !p->adopted && p == &s->programs[DAEMON] &&
+	    WIFEXITED(status) && WEXITSTATUS(status) == SUPERVISE_WRONG_SETTINGS) {
+		s->stopping = true;
+		s->exit_status = SUPERVISE_WRONG_SETTINGS;
+	}
 }
 
 /* Our children and the orphans that fall to us as subreaper. */
@@ -396,5 +403,5 @@ int supervise_run(const struct supervise_config *config)
 	}
 	(void)close(s.signal_fd);
 	log_info("stopped");
-	return 0;
+	return s.exit_status;
 }

@@ -14,6 +14,9 @@
 
 #include "base/err.h"
 
+/* How cayd ends when it does not like its settings: starting it again does not help. */
+#define SUPERVISE_WRONG_SETTINGS 2
+
 struct supervise_config {
 	const char *state;
 	const char *templates;

@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
@@ -21,11 +22,22 @@
 #define READY_POLL_US 10000
 #define DEATHS_MAX 3 /* a program that ended this often while starting will not come up */
 
+enum { DAEMON, WARDEN, SUPERVISOR, PROGRAMS };
+static const struct {
+	const char *name, *log;
+} programs[PROGRAMS] = {
+	[DAEMON] = { "cayd", "cayd.log" },
+	[WARDEN] = { "cay-warden", "warden.log" },
+	[SUPERVISOR] = { "the supervisor", "supervisor.log" },
+};
+
 /* Owner: up_run(). The paths are absolute, because the supervisor leaves our directory. */
 struct up {
 	struct supervise_config config;
 	char state[PATH_MAX], templates[PATH_MAX], config_path[PATH_MAX];
 	char tls_cert[PATH_MAX], tls_key[PATH_MAX];
+	off_t log_from[PROGRAMS]; /* what earlier starts wrote is none of our business */
+	bool wrong_settings;
 	bool already;
 	bool build;
 };
@@ -52,18 +64,21 @@ static int check_rights(struct cli *cli, const struct args *args, struct up *up,
 
 static int prepare_dirs(struct cli *cli, const struct args *args, struct up *up, struct err *err)
 {
-	const char *templates = args_text(args, "templates");
+	char templates[PATH_MAX];
 	bool made = false;
 
-	if (templates == NULL)
-		templates = getenv("CAY_TEMPLATES");
-	if (templates == NULL || templates[0] == '\0')
-		templates = HOME_TEMPLATES;
+	if (cli_setting(args, "templates", "CAY_TEMPLATES", templates, sizeof(templates)) ==
+	    SETTING_NONE)
+		(void)snprintf(templates, sizeof(templates), "%s", HOME_TEMPLATES);
 	if (geteuid() == 0 && home_make_user(&made, err) < 0)
 		return -1;
 	if (made)
 		cli_note(cli, "made the system user '%s'", HOME_USER);
-	if (home_make(cli->state, err) < 0 || make_absolute(cli->state, up->state, err) < 0)
+	if (home_make(cli->state, err) < 0) {
+		(void)cli_hint(cli, "Choose another directory: cay up --state DIR");
+		return -1;
+	}
+	if (make_absolute(cli->state, up->state, err) < 0)
 		return -1;
 	if (geteuid() == 0 && home_make_plain(templates, err) < 0)
 		return -1;
@@ -175,6 +190,8 @@ static int start_background(struct up *up, int *ret_report_fd, struct err *err)
 	pid_t child;
 
 	forget_url(up);
+	for (size_t i = 0; i < PROGRAMS; i++)
+		up->log_from[i] = home_log_size(up->state, programs[i].log);
 	if (pipe2(pipe_fds, O_CLOEXEC) < 0)
 		return err_set_errno(err, ERR_INTERNAL, errno, "cannot make a pipe");
 	(void)fcntl(pipe_fds[0], F_SETFL, O_NONBLOCK);
@@ -193,37 +210,69 @@ static int start_background(struct up *up, int *ret_report_fd, struct err *err)
 	return 0;
 }
 
-/* Prints the end of a program's log and fails. */
-static int start_failed(struct cli *cli, const struct up *up, const char *program, struct err *err)
+/* The last line of a log, without its time and level: why its program ended. */
+static const char *last_words(char *tail)
 {
-	const char *log = strcmp(program, "cayd") == 0	       ? "cayd.log"
-			  : strcmp(program, "cay-warden") == 0 ? "warden.log"
-							       : "supervisor.log";
-	char tail[2048];
+	char *line, *words;
 
-	home_log_tail(up->state, log, 6, tail, sizeof(tail));
-	if (tail[0] != '\0')
-		cli_note(cli, "the end of %s/logs/%s:\n%s", up->state, log, tail);
-	(void)cli_hint(cli, "'cay doctor' checks this host; the logs are in %s/logs", up->state);
-	cli->exit_status = EXIT_STATUS_RUNTIME;
-	return err_set(err, ERR_UNAVAILABLE, "%s does not come up", program);
+	for (size_t n = strlen(tail); n > 0 && tail[n - 1] == '\n'; n--)
+		tail[n - 1] = '\0';
+	line = strrchr(tail, '\n');
+	line = line != NULL ? line + 1 : tail;
+	words = strstr(line, ": ");
+	return words != NULL ? words + 2 : line;
 }
 
-/* Counts the deaths the supervisor reports. Returns the name of what will not come up, or NULL. */
-static const char *read_reports(struct up *up, int *report_fd, unsigned deaths[2])
+/* Shows the end of a program's log and fails with its last line. */
+static int start_failed(struct cli *cli, const struct up *up, int program, struct err *err)
+{
+	const char *log = programs[program].log, *name = programs[program].name, *why;
+	char tail[2048];
+
+	home_log_tail(up->state, log, up->log_from[program], 6, tail, sizeof(tail));
+	if (tail[0] != '\0')
+		cli_note(cli, "the end of %s/logs/%s:\n%s", up->state, log, tail);
+	why = last_words(tail);
+	if (up->wrong_settings) {
+		(void)cli_hint(cli, "Correct the flag, the variable (CAY_*) or the configuration "
+				    "file that says so; docs/config.md lists the settings.");
+		return err_set(err, ERR_INVALID_REQUEST, "cayd refuses its settings: %s", why);
+	}
+	(void)cli_hint(cli, "'cay doctor' checks this host; the logs are in %s/logs", up->state);
+	cli->exit_status = EXIT_STATUS_RUNTIME;
+	return err_set(err, ERR_UNAVAILABLE, "%s does not come up%s%s", name, why[0] ? ": " : "",
+		       why);
+}
+
+static void count_death(struct up *up, const char *line, unsigned deaths[2])
+{
+	int status = 0; /* as wait() gives it */
+
+	if (strncmp(line, "cayd ", 5) != 0) {
+		deaths[WARDEN]++;
+		return;
+	}
+	deaths[DAEMON]++;
+	if (sscanf(line + 5, "%d", &status) == 1 && WIFEXITED(status) &&
+	    WEXITSTATUS(status) == SUPERVISE_WRONG_SETTINGS)
+		up->wrong_settings = true;
+}
+
+/* Counts the deaths the supervisor reports. Returns which program will not come up, or -1. */
+static int read_reports(struct up *up, int *report_fd, unsigned deaths[2])
 {
 	char text[1024];
 	ssize_t n;
 
 	if (*report_fd < 0)
-		return NULL;
+		return -1;
 	n = read(*report_fd, text, sizeof(text) - 1);
 	if (n < 0)
-		return NULL;
+		return -1;
 	if (n == 0) {
 		(void)close(*report_fd);
 		*report_fd = -1;
-		return up->already ? NULL : "the supervisor";
+		return up->already ? -1 : SUPERVISOR;
 	}
 	text[n] = '\0';
 	for (char *save, *line = strtok_r(text, "\n", &save); line;
@@ -231,9 +280,11 @@ static const char *read_reports(struct up *up, int *report_fd, unsigned deaths[2
 		if (strncmp(line, "locked ", 7) == 0)
 			up->already = true; /* another `cay up` was faster */
 		else
-			deaths[strncmp(line, "cayd ", 5) == 0 ? 0 : 1]++;
+			count_death(up, line, deaths);
 	}
-	return deaths[0] >= DEATHS_MAX ? "cayd" : deaths[1] >= DEATHS_MAX ? "cay-warden" : NULL;
+	if (up->wrong_settings || deaths[DAEMON] >= DEATHS_MAX)
+		return DAEMON;
+	return deaths[WARDEN] >= DEATHS_MAX ? WARDEN : -1;
 }
 
 static bool is_ready(struct cli *cli, struct err *err)
@@ -262,13 +313,13 @@ static int wait_ready(struct cli *cli, struct up *up, int *report_fd, struct err
 
 	progress_start(&progress, cli);
 	while (!is_ready(cli, err)) {
-		const char *failed = read_reports(up, report_fd, deaths);
+		int failed = read_reports(up, report_fd, deaths);
 
-		if (failed != NULL || time_boot_ms() > end_ms) {
+		if (failed >= 0 || time_boot_ms() > end_ms) {
 			progress_clear(&progress);
-			if (failed == NULL)
+			if (failed < 0)
 				cli_note(cli, "last seen: %s", err->message);
-			return start_failed(cli, up, failed != NULL ? failed : "cayd", err);
+			return start_failed(cli, up, failed >= 0 ? failed : DAEMON, err);
 		}
 		if (turn++ % 10 == 9)
 			progress_update(&progress, STR_LIT("waiting for the daemon"));
@@ -362,18 +413,24 @@ static int finish(struct cli *cli, struct up *up, int *report_fd, struct err *er
 static int run_foreground(struct cli *cli, struct up *up, struct err *err)
 {
 	int r = lock_take(up->state, LOCK_SUPERVISOR, &up->config.lock_fd), none = -1;
-	pid_t child;
+	pid_t child, parent = getpid();
 
 	if (r < 0)
 		return err_set_errno(err, r == -EWOULDBLOCK ? ERR_CONFLICT : ERR_INTERNAL, -r,
 				     "cannot lock %s/" LOCK_SUPERVISOR, up->state);
 	forget_url(up);
 	(void)fflush(NULL);
-	/* The greeting and the first build are a child's work; the supervisor reaps it. */
+	/* The greeting and the first build are a child's work; the supervisor reaps it, and takes
+	 * it along when it ends first. */
 	child = fork();
 	if (child == 0) {
-		int status = finish(cli, up, &none, err);
+		int status;
 
+		(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
+		if (getppid() != parent)
+			_exit(0);
+		(void)close(up->config.lock_fd); /* the supervisor's alone */
+		status = finish(cli, up, &none, err);
 		if (status < 0)
 			status = cli_report(cli, err);
 		_exit(status);
@@ -396,6 +453,18 @@ static void undo(const struct up *up)
 	lock_holder_done(&holder);
 }
 
+/* A daemon that runs keeps the settings it was started with. */
+static void note_ignored(const struct cli *cli, const struct args *args)
+{
+	static const char *const options[] = { "listen",   "templates", "config",
+					       "tls-cert", "tls-key",	"engine-local" };
+
+	for (size_t i = 0; i < ARRAY_LEN(options); i++)
+		if (args_text(args, options[i]) != NULL || args_flag(args, options[i]))
+			cli_note(cli, "--%s has no effect on a daemon that is up: 'cay down' first",
+				 options[i]);
+}
+
 int up_run(struct cli *cli, const struct args *args, struct err *err)
 {
 	struct lock_holder holder;
@@ -407,6 +476,7 @@ int up_run(struct cli *cli, const struct args *args, struct err *err)
 	r = lock_find(up.state, LOCK_SUPERVISOR, &holder);
 	if (r == 0) {
 		up.already = true;
+		note_ignored(cli, args);
 		r = lock_signal(&holder, SIGUSR2); /* in case a `cay down` was broken off */
 		lock_holder_done(&holder);
 		if (r < 0)

@@ -5,9 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/str.h"
-
-#define CONFIG_FILE "/etc/cay/cay.conf"
+#include "base/ini.h"
 
 enum setting_type { SETTING_TEXT, SETTING_BOOL, SETTING_INT };
 
@@ -150,18 +148,17 @@ static int read_line(struct config *config, struct str line, const char *where, 
 {
 	struct str key, value;
 	const struct setting *s;
+	int r = ini_line(line, &key, &value);
 
-	line = str_trim(line, " \t\r\n");
-	if (line.n == 0 || line.p[0] == '#' || line.p[0] == ';' || line.p[0] == '[')
+	if (r == 0)
 		return 0;
-	if (!str_cut(line, '=', &key, &value))
+	if (r < 0)
 		return err_set(err, ERR_INVALID_REQUEST, "%s: expected name = value", where);
-	key = str_trim(key, " \t");
 	s = find(key, '_');
 	if (!s)
 		return err_set(err, ERR_INVALID_REQUEST, "%s: unknown setting '%.*s'", where,
 			       (int)MIN(key.n, 64), key.p);
-	return set_value(config, s, str_trim(value, " \t"), where, err);
+	return set_value(config, s, value, where, err);
 }
 
 static int read_file(struct config *config, const char *path, bool must_exist, struct err *err)
@@ -284,7 +281,7 @@ int config_load(struct config *config, int argc, char *const *argv, struct err *
 		return -1;
 	if (!path)
 		path = from_env;
-	if (read_file(config, path ? path : CONFIG_FILE, path != NULL, err) < 0 ||
+	if (read_file(config, path ? path : INI_FILE, path != NULL, err) < 0 ||
 	    read_environment(config, err) < 0 ||
 	    read_flags(config, argc, argv, false, &path, err) < 0)
 		return -1;
@@ -318,7 +315,7 @@ void config_print(const struct config *config)
 void config_help(void)
 {
 	(void)printf("usage: cayd [--config FILE] [--SETTING VALUE]...\n\n"
-		     "The cay daemon. Settings come from the file (default " CONFIG_FILE
+		     "The cay daemon. Settings come from the file (default " INI_FILE
 		     "), then the\nenvironment (CAY_SETTING), then flags; the last one wins.\n\n");
 	for (size_t i = 0; i < ARRAY_LEN(settings); i++) {
 		const struct setting *s = &settings[i];

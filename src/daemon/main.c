@@ -57,6 +57,19 @@ static void find_program(char dst[CONFIG_TEXT_MAX], const char *dir, const char 
 		dst[0] = '\0';
 }
 
+/* Says what to do, too: this is the first thing a second user of a host meets. */
+static int refuse_listen(const char *address, int error, struct err *err)
+{
+	const char *advice = "";
+
+	if (error == -EADDRINUSE)
+		advice = ": stop the other program, or choose another address with --listen";
+	else if (error == -EADDRNOTAVAIL)
+		advice = ": this host has no such address";
+	return err_set(err, ERR_INTERNAL, "cannot listen on %s: %s%s", address, strerror(-error),
+		       advice);
+}
+
 static int open_listen(const struct config *config, int *ret_fd, char *url, size_t size,
 		       struct err *err)
 {
@@ -75,7 +88,7 @@ static int open_listen(const struct config *config, int *ret_fd, char *url, size
 	if (r == 0)
 		r = listen_port(fd, &port);
 	if (r < 0)
-		return err_set_errno(err, ERR_INTERNAL, r, "cannot listen on %s", config->listen);
+		return refuse_listen(config->listen, r, err);
 	if (strcmp(host, "0.0.0.0") == 0 || !host[0])
 		(void)snprintf(host, sizeof(host), "127.0.0.1");
 	(void)snprintf(url, size, strchr(host, ':') ? "http://[%s]:%u" : "http://%s:%u", host,
@@ -96,9 +109,7 @@ static int open_redirect(const struct config *config, int *ret_fd, struct err *e
 		return err_set(err, ERR_INVALID_REQUEST, "listen_redirect '%s' is not HOST:PORT",
 			       config->listen_redirect);
 	r = listen_open_tcp(host, port, ret_fd);
-	return r < 0 ? err_set_errno(err, ERR_INTERNAL, r, "cannot listen on %s",
-				     config->listen_redirect)
-		     : 0;
+	return r < 0 ? refuse_listen(config->listen_redirect, r, err) : 0;
 }
 
 static int give_up_power(const struct config *config, const struct isolate_user *user,
@@ -194,7 +205,9 @@ int main(int argc, char **argv)
 	fault_open("CAY_FAULT_CAYD");
 	if (serve(&config, &err) < 0) {
 		log_error("%s", err.message);
-		return err.code == ERR_CONFLICT ? EXIT_CONFLICT : EXIT_FAILED;
+		return err.code == ERR_CONFLICT		 ? EXIT_CONFLICT
+		       : err.code == ERR_INVALID_REQUEST ? EXIT_USAGE
+							 : EXIT_FAILED;
 	}
 	return 0;
 }

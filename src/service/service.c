@@ -99,6 +99,21 @@ struct service_engine *service_engine_by_name(struct service *service, const cha
 	return NULL;
 }
 
+static void refuse_engine(const struct service *service, struct str name, struct err *err)
+{
+	char there[128] = "";
+	size_t n = 0;
+
+	for (size_t i = 0; i < service->engine_count && n < sizeof(there); i++)
+		n += (size_t)snprintf(there + n, sizeof(there) - n, "%s%s", n ? ", " : "",
+				      service->engines[i].driver->name);
+	(void)err_set(err, ERR_INVALID_REQUEST,
+		      "engine '%.*s' is not enabled on this host; enabled: %s%s",
+		      (int)MIN(name.n, 64), name.p, there[0] ? there : "none",
+		      str_is(name, "local") ? "; the operator can allow it: cay up --engine-local"
+					    : "");
+}
+
 struct service_engine *service_engine_find(struct service *service, struct str name,
 					   struct err *err)
 {
@@ -108,8 +123,7 @@ struct service_engine *service_engine_find(struct service *service, struct str n
 		if (!name.n || str_is(name, service->engines[i].driver->name))
 			engine = &service->engines[i];
 	if (!engine)
-		(void)err_set(err, ERR_INVALID_REQUEST, "engine '%.*s' is not enabled on this host",
-			      (int)MIN(name.n, 64), name.p);
+		refuse_engine(service, name, err);
 	else if (!engine->engine || engine->lost || !engine->listed)
 		(void)err_set(err, ERR_UNAVAILABLE, "engine %s is not ready: %s",
 			      engine->driver->name,

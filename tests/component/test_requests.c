@@ -97,6 +97,8 @@ static void test_wrong_bodies_of_create(void **state)
 		{ "{\"on_timeout\":\"nap\"}", "on_timeout", 400 },
 		{ "{\"auto_resume\":1}", "auto_resume", 400 },
 		{ "{\"cpu_count\":1,\"cpu_count\":2}", "cpu_count", 400 },
+		{ "{\"engine\":\"warp\"}", "enabled: fake", 400 },
+		{ "{\"engine\":\"local\"}", "cay up --engine-local", 400 },
 		{ "[]", "object", 400 },
 		{ "{", "", 400 },
 		{ "{} {}", "", 400 },
@@ -202,6 +204,13 @@ static void test_guards(void **state)
 	expect_status(with_headers("POST", "/v1/sandboxes",
 				   "Content-Type: application/json; charset=utf-8\r\n", "{}"),
 		      201);
+	a = with_headers("POST", "/v1/sandboxes", "Content-Encoding: gzip\r\n", "{}");
+	expect_status(a, 415);
+	assert_non_null(strstr(error_message(a), "Content-Encoding"));
+	expect_status(with_headers("POST", "/v1/sandboxes", "Content-Encoding: identity\r\n", "{}"),
+		      201);
+	/* The helper sends a good key already: a second one, good or not, is one too many. */
+	expect_status(with_headers("GET", "/v1/options", "Authorization: Bearer x\r\n", NULL), 401);
 	expect_status(
 		with_headers("POST", "/v1/sandboxes", "Origin: http://evil.example\r\n", "{}"),
 		403);

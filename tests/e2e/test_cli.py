@@ -138,7 +138,9 @@ def test_exit_2_usage(cay):
 def test_exit_3_not_found(cay):
     for words in (["info", "nosuch"], ["rm", "nosuch"], ["exec", "nosuch", "--", "true"],
                   ["create", "--template", "nosuch"]):
-        assert cay(*words).returncode == 3, words
+        done = cay(*words)
+        assert done.returncode == 3, words
+        assert "GET /" not in done.stderr and "'cay " in done.stderr, "advice for who types commands"
 
 
 def test_exit_4_unauthenticated(cay):

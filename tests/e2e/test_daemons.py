@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Up and down, two daemons side by side, one state directory for one daemon."""
 
+import fcntl
 import json
 import os
 import pathlib
@@ -83,10 +84,52 @@ def test_port_in_use_is_explained():
             done = subprocess.run([one.cay, "up", "--state", one.state, "--templates", TEMPLATES,
                                    "--listen", f"127.0.0.1:{port}"], capture_output=True, text=True,
                                   env=one.env, timeout=40, stdin=subprocess.DEVNULL)
-            assert done.returncode != 0
-            assert str(port) in done.stdout + done.stderr, done
+            assert done.returncode == 8
+            assert done.stderr.count(f"cannot listen on 127.0.0.1:{port}") == 2, "in the log's end and the message"
+            assert "--listen" in done.stderr.splitlines()[-2], done
         finally:
             one.close()
+
+
+@pytest.mark.parametrize("mode", [[], ["--foreground"], ["--json"]], ids=["background", "foreground", "json"])
+def test_wrong_settings_end_at_once(mode):
+    """Not tried again, named in the message, nothing left behind, the lock free for the next one."""
+    one = Daemon()
+    try:
+        done = subprocess.run([one.cay, "up", *mode, "--state", one.state, "--templates", TEMPLATES,
+                               "--listen", "nowhere"], capture_output=True, text=True, env=one.env,
+                              timeout=40, stdin=subprocess.DEVNULL)
+        assert done.returncode == 2, done
+        assert "'nowhere' is not HOST:PORT" in done.stderr
+        assert not one.pids()
+        with open(f"{one.state}/supervisor.lock") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if mode == ["--json"]:
+            assert json.loads(done.stderr)["error"]["code"] == "invalid_request"
+    finally:
+        one.close()
+
+
+def test_state_and_templates_from_the_file(tmp_path):
+    """The file is heard by 'cay up' and by every other command; the environment wins over it."""
+    one = Daemon()
+    try:
+        file = tmp_path / "cay.conf"
+        file.write_text(f"state = {one.state}\ntemplates = {TEMPLATES}\nlisten = 127.0.0.1:0\n")
+
+        def cay(*words, **more):
+            return subprocess.run([one.cay, *words], capture_output=True, text=True, timeout=60,
+                                  env={**one.env, **more}, stdin=subprocess.DEVNULL)
+
+        done = cay("up", "--json", "--config", str(file))
+        assert done.returncode == 0 and json.loads(done.stdout)["state"] == one.state, done
+        again = cay("up", "--config", str(file), "--listen", "127.0.0.1:1")
+        assert again.returncode == 0 and "--listen has no effect" in again.stderr, again
+        assert cay("ls", CAY_CONFIG=str(file)).returncode == 0
+        assert cay("ls", CAY_CONFIG=str(file), CAY_STATE=str(tmp_path / "other")).returncode == 8
+        assert cay("down", CAY_CONFIG=str(file)).returncode == 0
+    finally:
+        one.close()
 
 
 def test_foreground_stops_on_ctrl_c():

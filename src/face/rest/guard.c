@@ -40,10 +40,15 @@ int guard_media_type(struct rest_call *call, struct err *err)
 {
 	const struct http_req *req = call->req;
 	const struct str *type = http_req_header(req, "content-type");
+	const struct str *encoding = http_req_header(req, "content-encoding");
 	struct str media, parameters = { "", 0 };
 
 	if (!req->has_body && !call->route->raw)
 		return 0;
+	if (req->has_body && encoding && !str_eq_nocase(*encoding, "identity"))
+		return err_set(err, ERR_UNSUPPORTED_MEDIA_TYPE,
+			       "Content-Encoding is '%.*s': send the body as it is",
+			       (int)MIN(encoding->n, 64), encoding->p);
 	if (type) {
 		media = *type;
 		(void)str_cut(*type, ';', &media, &parameters);
@@ -62,12 +67,26 @@ int guard_media_type(struct rest_call *call, struct err *err)
 		       call->route->raw ? " or application/octet-stream" : "");
 }
 
+/* With two of a kind, a proxy in front may have looked at the other one. */
+static bool is_repeated(const struct http_req *req, const char *name)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < req->header_count; i++)
+		n += str_eq_nocase(req->headers[i].name, name);
+	return n > 1;
+}
+
 struct key *guard_key(const struct rest *rest, const struct http_req *req, struct err *err)
 {
 	const struct str *header = http_req_header(req, "authorization");
 	struct str text = { NULL, 0 };
 	struct key *key;
 
+	if (is_repeated(req, "authorization") || is_repeated(req, "x-api-key")) {
+		(void)err_set(err, ERR_UNAUTHENTICATED, "more than one API key was sent");
+		return NULL;
+	}
 	if (header && header->n > 7 && str_eq_nocase((struct str){ header->p, 7 }, "bearer "))
 		text = str_trim((struct str){ header->p + 7, header->n - 7 }, " ");
 	else if (!header && (header = http_req_header(req, "x-api-key")))

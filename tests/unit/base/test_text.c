@@ -3,7 +3,10 @@
 
 #include <errno.h>
 
-#include "base/str.h"
+#include <fcntl.h>
+#include <stdio.h>
+
+#include "base/ini.h"
 
 static void numbers_are_parsed_strictly(void **state)
 {
@@ -130,6 +133,48 @@ static void fixed_buffers_and_hex(void **state)
 	assert_int_equal(str_unhex(bytes, 3, STR_LIT("00abfg")), -EINVAL);
 }
 
+static void settings_are_read_line_by_line(void **state)
+{
+	static const struct {
+		const char *line;
+		int result;
+		const char *name, *value;
+	} cases[] = {
+		{ "a = b\n", 1, "a", "b" },	{ "  a=b = c\r\n", 1, "a", "b = c" },
+		{ "a =", 1, "a", "" },		{ "= b", 1, "", "b" },
+		{ "", 0, NULL, NULL },		{ " \t\n", 0, NULL, NULL },
+		{ "# a = b", 0, NULL, NULL },	{ "; a = b", 0, NULL, NULL },
+		{ "[section]", 0, NULL, NULL }, { "a b", -EINVAL, NULL, NULL },
+	};
+	struct str name, value;
+
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		assert_int_equal(ini_line(str_of(cases[i].line), &name, &value), cases[i].result);
+		if (cases[i].result == 1) {
+			assert_true(str_is(name, cases[i].name));
+			assert_true(str_is(value, cases[i].value));
+		}
+	}
+}
+
+static void a_setting_is_found_in_a_file(void **state)
+{
+	char path[] = "/tmp/cay-ini-XXXXXX", value[8] = "before";
+	static const char text[] = "# x\nstate = /one\nbroken\nstate=/two\nlong = 12345678\n";
+	int fd = mkstemp(path);
+
+	assert_true(fd >= 0);
+	assert_int_equal(write(fd, text, sizeof(text) - 1), sizeof(text) - 1);
+	assert_int_equal(ini_find(path, "none", value, sizeof(value)), -ENOENT);
+	assert_string_equal(value, "before");
+	assert_int_equal(ini_find(path, "state", value, sizeof(value)), 0);
+	assert_string_equal(value, "/two"); /* the last one counts, as in the daemon */
+	assert_int_equal(ini_find(path, "long", value, sizeof(value)), -ENAMETOOLONG);
+	assert_int_equal(ini_find("/nonexistent/file", "state", value, sizeof(value)), -ENOENT);
+	(void)close(fd);
+	(void)unlink(path);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -138,6 +183,8 @@ int main(void)
 		cmocka_unit_test(names_follow_their_rule),
 		cmocka_unit_test(cutting_and_trimming),
 		cmocka_unit_test(fixed_buffers_and_hex),
+		cmocka_unit_test(settings_are_read_line_by_line),
+		cmocka_unit_test(a_setting_is_found_in_a_file),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

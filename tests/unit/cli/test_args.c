@@ -135,6 +135,8 @@ static void test_refusals(void **state)
 	refuses("create --pool maybe", "cannot be 'maybe'");
 	refuses("create -e NOVALUE", "wants KEY=VALUE");
 	refuses("create -e =x", "wants KEY=VALUE");
+	refuses("create --timeout 1x", "wants seconds (90, 15m, 2h) from 1 to 86400");
+	refuses("create --memory 1x", "wants megabytes (512, 2g) from 1 to 8192");
 	refuses("--color blue ls", "cannot be 'blue'");
 	refuses("info", "needs ID");
 	refuses("info a b", "'b' is one argument too many");
