@@ -27,6 +27,7 @@ MEASURING = ("security/test_cgr.py", "e2e/test_cycles.py", "test_cpu_quota", "te
 def pytest_configure(config):
     config.addinivalue_line("markers", "long: only with CAY_LONG=1")
     config.addinivalue_line("markers", "alone: measures; nothing else may run beside it")
+    config.addinivalue_line("markers", "code: needs the template of the code interpreter")
     # Say why something was skipped, always.
     if "s" not in (config.option.reportchars or ""):
         config.option.reportchars = (config.option.reportchars or "") + "s"

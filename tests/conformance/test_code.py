@@ -11,6 +11,8 @@ from lib import tree
 from lib.client import ApiError, Client
 from lib.commands import in_thread
 
+pytestmark = pytest.mark.code
+
 TEMPLATES = os.environ.get("CAY_TEMPLATES", "/var/lib/cay/templates")
 
 

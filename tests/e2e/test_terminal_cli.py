@@ -181,8 +181,8 @@ def test_detached_ps_logs_kill(cay, name):
     rows = json.loads(ok(cay("ps", name, "--json")))["data"]
     assert [r["state"] for r in rows if r["process_id"] == int(process)] == ["running"]
     ok(cay("kill", "-s", "TERM", name, process))
-    row = wait_for(lambda: next(r for r in json.loads(ok(cay("ps", name, "--json")))["data"]
-                                if r["process_id"] == int(process) and r["state"] == "exited"))
+    row = wait_for(lambda: next((r for r in json.loads(ok(cay("ps", name, "--json")))["data"]
+                                 if r["process_id"] == int(process) and r["state"] == "exited"), None))
     assert row["reason"] == "killed_by_request" and row["exit_code"] == 143
     assert cay("kill", name, process).returncode == 7, "it has ended already"
     assert cay("kill", "-s", "NOPE", name, process).returncode == 2
