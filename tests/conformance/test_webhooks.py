@@ -57,7 +57,7 @@ class Receiver:
         if context:
             self.server.socket = context.wrap_socket(self.server.socket, server_side=True)
         self.url = f"{'https' if context else 'http'}://127.0.0.1:{self.server.server_address[1]}/hook"
-        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+        threading.Thread(target=self.server.serve_forever, args=(0.02,), daemon=True).start()
 
     def take(self):
         headers, body, path = self.got.get(timeout=WAIT)

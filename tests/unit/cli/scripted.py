@@ -101,7 +101,7 @@ class Daemon:
         self.server.daemon_threads = True
         self.server.handle_error = lambda *args: None  # clients may go away
         self.url = "http://127.0.0.1:%d" % self.server.server_address[1]
-        self.thread = threading.Thread(target=self.server.serve_forever, daemon=True)
+        self.thread = threading.Thread(target=self.server.serve_forever, args=(0.02,), daemon=True)  # looks for its end as often
         self.thread.start()
 
     def stop(self):
