@@ -102,6 +102,8 @@ static void set_commands(struct supervisor *s)
 	}
 	if (c->engine_local)
 		daemon->argv[n++] = "--engine-local";
+	if (!c->with_warden)
+		daemon->argv[n++] = "--engine-native=false";
 }
 
 static void started(struct program *p, pid_t pid, int pidfd, bool adopted)

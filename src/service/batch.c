@@ -105,7 +105,7 @@ int many_keep(struct service *service, const slot_handle *members, uint32_t coun
 	if (r == 0)
 		return 0;
 	undo(service, members, count);
-	return err_set_errno(err, ERR_INTERNAL, r, "the sandboxes could not be recorded");
+	return service_unrecorded(err, r, "the sandboxes could not be recorded");
 }
 
 /* ---- one after the other ---- */

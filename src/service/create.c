@@ -117,7 +117,7 @@ int create_begin(struct sandbox *sandbox, struct creation *creation, struct err 
 	r = save_begun(sandbox, creation);
 	service_wrote(service);
 	if (r < 0)
-		return err_set_errno(err, ERR_INTERNAL, r, "the sandbox could not be recorded");
+		return service_unrecorded(err, r, "the sandbox could not be recorded");
 	call = call_new(service, sandbox->handle, err);
 	if (call && engine->driver->create(engine->engine, &spec, on_made, call, err) == 0) {
 		sandbox->making = true;
@@ -176,7 +176,7 @@ void create_finish(struct sandbox *sandbox)
 	r = save_running(sandbox);
 	service_wrote(service);
 	if (r < 0) {
-		(void)err_set_errno(&err, ERR_INTERNAL, r, "the sandbox could not be recorded");
+		(void)service_unrecorded(&err, r, "the sandbox could not be recorded");
 		create_failed(sandbox, &err);
 		return;
 	}
@@ -193,7 +193,7 @@ void create_failed(struct sandbox *sandbox, const struct err *err)
 void create_failed_as(struct sandbox *sandbox, const struct err *err, const char *last_error)
 {
 	struct creation *creation = sandbox->creation;
-	struct err copy = *err, ignored;
+	struct err copy = *err;
 
 	log_warn("sandbox %s was not made: %s", sandbox->id, copy.message);
 	sandbox->creation = NULL;
@@ -203,8 +203,8 @@ void create_failed_as(struct sandbox *sandbox, const struct err *err, const char
 	if (!sandbox->pooled && sandbox->attrs.retain_on_failure && destroy_retain(sandbox) == 0)
 		(void)err_set(&copy, err->code, "%.270s (kept as sandbox %s)", err->message,
 			      sandbox->id);
-	else if (sandbox_destroy(sandbox, REASON_BOOT_FAILED, &ignored) < 0)
-		log_error("sandbox %s: %s", sandbox->id, ignored.message);
+	else
+		destroy_unborn(sandbox, REASON_BOOT_FAILED);
 	if (creation)
 		creation_answer(creation, NULL, &copy);
 }

@@ -162,6 +162,24 @@ static void fail_creation(struct sandbox *sandbox)
 	creation_answer(creation, NULL, &err);
 }
 
+/* What follows a state of destroyed, recorded or not. */
+static void begin_end(struct sandbox *sandbox, enum sandbox_reason reason)
+{
+	if (!sandbox->pooled)
+		sandbox->service->counters.destroys++;
+	/* Whoever asked for the end knows it; the others, and visitors of its ports, may ask why.
+	 */
+	if (!sandbox->pooled && (reason != REASON_REQUESTED || preview_every(sandbox)))
+		remember_end(sandbox);
+	sandbox_hide(sandbox);
+	pool_forget(sandbox);
+	attach_drop_link(sandbox);
+	ready_ended(sandbox);
+	move_cut(sandbox);
+	fail_creation(sandbox);
+	sweep_soon(sandbox);
+}
+
 int sandbox_destroy(struct sandbox *sandbox, enum sandbox_reason reason, struct err *err)
 {
 	struct service *service = sandbox->service;
@@ -182,22 +200,22 @@ int sandbox_destroy(struct sandbox *sandbox, enum sandbox_reason reason, struct 
 		sandbox->retained = retained;
 		event_state(sandbox, sandbox_state_names[SANDBOX_DESTROYED]);
 		usage_changed(sandbox);
-		return err_set_errno(err, ERR_INTERNAL, r, "the end could not be recorded");
+		return service_unrecorded(err, r, "the end could not be recorded");
 	}
-	if (!sandbox->pooled)
-		service->counters.destroys++;
-	/* Whoever asked for the end knows it; the others, and visitors of its ports, may ask why.
-	 */
-	if (!sandbox->pooled && (reason != REASON_REQUESTED || preview_every(sandbox)))
-		remember_end(sandbox);
-	sandbox_hide(sandbox);
-	pool_forget(sandbox);
-	attach_drop_link(sandbox);
-	ready_ended(sandbox);
-	move_cut(sandbox);
-	fail_creation(sandbox);
-	sweep_soon(sandbox);
+	begin_end(sandbox, reason);
 	return 0;
+}
+
+void destroy_unborn(struct sandbox *sandbox, enum sandbox_reason reason)
+{
+	struct err err;
+
+	if (sandbox_destroy(sandbox, reason, &err) == 0)
+		return;
+	log_warn("sandbox %s: %s; it ends all the same", sandbox->id, err.message);
+	sandbox->initializing = sandbox->retained = false;
+	sandbox_set_state(sandbox, SANDBOX_DESTROYED, reason);
+	begin_end(sandbox, reason);
 }
 
 int destroy_retain(struct sandbox *sandbox)

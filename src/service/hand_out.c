@@ -38,7 +38,7 @@ static void finish_hand_out(struct creation *creation, struct sandbox *member)
 		store_rollback(service->store);
 	service_wrote(service);
 	if (r < 0) {
-		(void)err_set_errno(&err, ERR_INTERNAL, r, "the sandbox could not be recorded");
+		(void)service_unrecorded(&err, r, "the sandbox could not be recorded");
 		member->creation = creation;
 		create_failed(member, &err);
 		return;

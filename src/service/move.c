@@ -114,7 +114,7 @@ int move_begin(struct sandbox *sandbox, enum sandbox_move move, sandbox_moved_fn
 			     time_real_ms());
 	service_wrote(sandbox->service);
 	if (r < 0)
-		return err_set_errno(err, ERR_INTERNAL, r, "the intent could not be recorded");
+		return service_unrecorded(err, r, "the intent could not be recorded");
 	sandbox->move = (uint8_t)move;
 	sandbox->moved = done;
 	sandbox->moved_arg = arg;

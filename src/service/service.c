@@ -89,6 +89,14 @@ void service_gauges(const struct service *service, struct service_gauges *ret)
 	pool_gauges(service, ret);
 }
 
+int service_unrecorded(struct err *err, int r, const char *what)
+{
+	if (r == -ENOSPC)
+		return err_set(err, ERR_CAPACITY_EXCEEDED,
+			       "%s: the disk of the state directory is full", what);
+	return err_set_errno(err, ERR_INTERNAL, r, "%s", what);
+}
+
 /* ---- engines ---- */
 
 struct service_engine *service_engine_by_name(struct service *service, const char *name)

@@ -139,6 +139,9 @@ struct sandbox *call_end_sandbox(struct call *call);
 
 /* service.c */
 void service_wrote(struct service *service); /* after a commit: maybe checkpoint */
+/* Something could not be written, for -errno r: always -1. A full disk is not our fault, nor
+ * theirs. */
+int service_unrecorded(struct err *err, int r, const char *what);
 struct service_engine *service_engine_find(struct service *service, struct str name,
 					   struct err *err);
 struct service_engine *service_engine_by_name(struct service *service, const char *name);

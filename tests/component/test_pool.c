@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Ready sandboxes: hits, misses, growth, waiting, failure, restart. */
+#include <signal.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "base/time.h"
 #include "world.h"
@@ -32,6 +34,39 @@ static void test_hit(void **state)
 	a = call("GET", "/v1/sandboxes", NULL); /* members belong to nobody */
 	assert_int_equal(json_size(member(a->doc, "data")), 1);
 	expect_status(call("DELETE", "/v1/sandboxes/p", NULL), 204);
+}
+
+/* From here on (0) no file grows: as on a full disk. */
+static void may_write(rlim_t bytes)
+{
+	struct rlimit limit;
+
+	(void)signal(SIGXFSZ, SIG_IGN);
+	assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
+	limit.rlim_cur = MIN(bytes, limit.rlim_max);
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+}
+
+/* One that could not be recorded is nobody's: it must not live on, seen or unseen. */
+static void test_what_cannot_be_recorded_is_not_made(void **state)
+{
+	const char *id = make("{}");
+	struct answer *a;
+
+	(void)state;
+	may_write(0);
+	a = call("POST", "/v1/sandboxes", "{\"name\":\"x\"}");
+	assert_true(a->status >= 500);
+	world_turns(10);
+	a = call("GET", "/v1/sandboxes", NULL);
+	expect_status(a, 200);
+	assert_int_equal(json_size(member(a->doc, "data")), 1);
+	/* And what cannot be recorded as ended has not ended. */
+	assert_true(call("DELETE", path_of("/v1/sandboxes/%s", id), NULL)->status >= 500);
+	expect_status(call("GET", path_of("/v1/sandboxes/%s", id), NULL), 200);
+	may_write(RLIM_INFINITY);
+	(void)make("{\"name\":\"x\"}");
+	expect_status(call("DELETE", path_of("/v1/sandboxes/%s", id), NULL), 204);
 }
 
 static void test_limits_are_set_at_hand_out(void **state)
@@ -186,6 +221,7 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, world_setup_pool, world_teardown)
 	const struct CMUnitTest tests[] = {
 		TEST(test_hit),
+		TEST(test_what_cannot_be_recorded_is_not_made),
 		TEST(test_limits_are_set_at_hand_out),
 		TEST(test_bypass),
 		TEST(test_require_and_wait),

@@ -152,6 +152,28 @@ def test_foreground_stops_on_ctrl_c():
     assert not census.settle(before, states=[one.state])
 
 
+def test_up_without_root():
+    """What the refusal of a plain 'cay up' advises works: the local engine alone, no warden waited for."""
+    one = Daemon()
+    somebody = {"user": 1234, "group": 1234, "extra_groups": [], "env": one.env, "timeout": 60,
+                "stdin": subprocess.DEVNULL, "capture_output": True, "text": True}
+    try:
+        os.chown(one.state, 1234, 1234)
+        try:
+            refused = subprocess.run([one.cay, "up", "--state", one.state], **somebody)
+        except PermissionError:
+            pytest.skip("the build directory is root's alone")
+        assert refused.returncode == 5 and "--engine-local" in refused.stderr
+        done = subprocess.run([one.cay, "up", "--engine-local", "--state", one.state, "--listen", "127.0.0.1:0"],
+                              **somebody)
+        assert done.returncode == 0 and "isolates nothing" in done.stdout, done
+        done = subprocess.run([one.cay, "status", "--json", "--state", one.state], **somebody)
+        assert [e["name"] for e in json.loads(done.stdout)["options"]["engines"]] == ["local"]
+        assert subprocess.run([one.cay, "down", "--state", one.state], **somebody).returncode == 0
+    finally:
+        one.close()
+
+
 def test_who_runs_as_whom(daemon):
     """cayd is user cay, without capabilities, filtered, no_new_privs; no process of ours is dumpable to it."""
     pids = daemon.pids()
