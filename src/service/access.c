@@ -24,10 +24,7 @@ static int make_secret(struct service *service)
 	rand_bytes(service->access_secret, sizeof(service->access_secret));
 	str_hex(text, service->access_secret, sizeof(service->access_secret));
 	r = store_meta_put(service->store, SECRET_NAME, text);
-	if (r == 0)
-		return store_commit(service->store);
-	store_rollback(service->store);
-	return r;
+	return store_end(service->store, r);
 }
 
 int access_load(struct service *service, struct err *err)

@@ -93,12 +93,7 @@ static int save(struct service *service, const struct key *key)
 	r = store_begin_durable(service->store);
 	if (r < 0)
 		return r;
-	r = store_key_put(service->store, &row);
-	if (r < 0) {
-		store_rollback(service->store);
-		return r;
-	}
-	return store_commit(service->store);
+	return store_end(service->store, store_key_put(service->store, &row));
 }
 
 static int make_key(struct service *service, const uint8_t secret[SECRET_BYTES], struct str name,
@@ -242,10 +237,7 @@ int auth_delete(struct service *service, const struct key *maker, struct str id,
 	r = store_begin_durable(service->store);
 	if (r == 0)
 		r = store_key_delete(service->store, key->id);
-	if (r == 0)
-		r = store_commit(service->store);
-	else
-		store_rollback(service->store);
+	r = store_end(service->store, r);
 	if (r < 0)
 		return err_set_errno(err, ERR_INTERNAL, r, "the key could not be deleted");
 	webhook_key_deleted(service, key->id);

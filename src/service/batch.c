@@ -72,10 +72,7 @@ static int keep(struct service *service, const slot_handle *members, uint32_t co
 	}
 	if (r == 0 && idem)
 		r = idempotency_settle(service, idem, 201, answer);
-	if (r == 0)
-		r = store_commit(service->store);
-	else
-		store_rollback(service->store);
+	r = store_end(service->store, r);
 	if (r < 0 && idem)
 		idempotency_unsettle(idem);
 	service_wrote(service);

@@ -188,10 +188,7 @@ static int write_all(struct bus *bus, int64_t reserved)
 	}
 	if (r == 0)
 		r = usage_put_all(bus->service);
-	if (r == 0)
-		return store_commit(store);
-	store_rollback(store);
-	return r;
+	return store_end(store, r);
 }
 
 static void trim(struct bus *bus, int64_t upto, int64_t count)

@@ -31,10 +31,7 @@ static int save_begun(struct sandbox *sandbox, struct creation *creation)
 				     sandbox->created_ms);
 	if (r == 0 && creation && creation->idem)
 		r = idempotency_record(service, creation->idem, sandbox->id);
-	if (r == 0)
-		return store_commit(service->store);
-	store_rollback(service->store);
-	return r;
+	return store_end(service->store, r);
 }
 
 static void forget_begun(struct sandbox *sandbox)
@@ -46,10 +43,7 @@ static void forget_begun(struct sandbox *sandbox)
 		r = store_sandbox_delete(service->store, sandbox->row);
 	if (r == 0)
 		r = store_intent_delete(service->store, sandbox->row);
-	if (r == 0)
-		r = store_commit(service->store);
-	else
-		store_rollback(service->store);
+	r = store_end(service->store, r);
 	if (r < 0)
 		log_warn("sandbox %s: its row stays until the next start: %s", sandbox->id,
 			 strerror(-r));
@@ -140,10 +134,7 @@ static int save_running(struct sandbox *sandbox)
 	/* One without all of its siblings is half made: who makes them closes the intents. */
 	if (r == 0 && !(sandbox->creation && sandbox->creation->together))
 		r = store_intent_delete(service->store, sandbox->row);
-	if (r == 0)
-		return store_commit(service->store);
-	store_rollback(service->store);
-	return r;
+	return store_end(service->store, r);
 }
 
 void create_ready(struct sandbox *sandbox)

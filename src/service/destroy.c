@@ -144,10 +144,7 @@ static int save_end(struct sandbox *sandbox, bool intent)
 	if (r == 0 && intent)
 		r = store_intent_put(service->store, sandbox->row, STORE_INTENT_DESTROY,
 				     time_real_ms());
-	if (r == 0)
-		return store_commit(service->store);
-	store_rollback(service->store);
-	return r;
+	return store_end(service->store, r);
 }
 
 static void fail_creation(struct sandbox *sandbox)
@@ -236,10 +233,7 @@ int destroy_retain(struct sandbox *sandbox)
 		r = store_intent_put(service->store, sandbox->row,
 				     lives ? STORE_INTENT_RETAIN : STORE_INTENT_DESTROY,
 				     time_real_ms());
-	if (r == 0)
-		r = store_commit(service->store);
-	else
-		store_rollback(service->store);
+	r = store_end(service->store, r);
 	service_wrote(service);
 	if (r < 0)
 		return r; /* the caller ends it */

@@ -28,10 +28,7 @@ void forget_flush(struct service *service)
 		if (r == 0)
 			r = store_intent_delete(service->store, service->forgotten[i]);
 	}
-	if (r == 0)
-		r = store_commit(service->store);
-	else
-		store_rollback(service->store);
+	r = store_end(service->store, r);
 	if (r < 0)
 		log_warn("rows of ended sandboxes stay until the next start: %s", strerror(-r));
 	service->forgotten_count = 0;

@@ -32,10 +32,8 @@ static void finish_hand_out(struct creation *creation, struct sandbox *member)
 	if (r == 0 && open)
 		r = store_intent_put(service->store, member->row, STORE_INTENT_CREATE,
 				     member->created_ms);
-	if (r == 0 && many)
-		r = store_commit(service->store);
-	else if (r < 0 && many)
-		store_rollback(service->store);
+	if (many)
+		r = store_end(service->store, r);
 	service_wrote(service);
 	if (r < 0) {
 		(void)service_unrecorded(&err, r, "the sandbox could not be recorded");

@@ -259,10 +259,7 @@ int idempotency_close(struct service *service, struct idempotency *idem, int sta
 {
 	int r = idempotency_settle(service, idem, status, body);
 
-	if (r == 0)
-		r = store_commit(service->store);
-	else
-		store_rollback(service->store);
+	r = store_end(service->store, r);
 	if (r < 0)
 		idempotency_unsettle(idem);
 	service_wrote(service);

@@ -132,10 +132,7 @@ void move_save(struct sandbox *sandbox, bool close, bool durable)
 		r = sandbox_save(sandbox);
 		if (r == 0 && close)
 			r = store_intent_delete(service->store, sandbox->row);
-		if (r == 0)
-			r = store_commit(service->store);
-		else
-			store_rollback(service->store);
+		r = store_end(service->store, r);
 	}
 	service_wrote(service);
 	if (r < 0)

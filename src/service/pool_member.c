@@ -160,10 +160,7 @@ static void on_warm(void *arg, const struct link_result *result, const struct er
 		r = sandbox_save(member);
 	if (r == 0)
 		r = store_intent_delete(service->store, member->row);
-	if (r == 0)
-		r = store_commit(service->store);
-	else
-		store_rollback(service->store);
+	r = store_end(service->store, r);
 	service_wrote(service);
 	pool = member->pool;
 	if (r < 0 || !pool || pool->stale) {

@@ -149,10 +149,7 @@ static int save(struct service *service, const struct secret *secret)
 	if (r == 0)
 		r = store_secret_version_trim(service->store, secret->id,
 					      secret->versions[0].version);
-	if (r == 0)
-		return store_commit(service->store);
-	store_rollback(service->store);
-	return r;
+	return store_end(service->store, r);
 }
 
 static int add_version(struct service *service, struct secret *secret, struct str value)
@@ -252,12 +249,7 @@ static int purge(struct service *service, struct secret *secret)
 
 	if (r < 0)
 		return r;
-	r = store_secret_delete(service->store, secret->id);
-	if (r < 0) {
-		store_rollback(service->store);
-		return r;
-	}
-	r = store_commit(service->store);
+	r = store_end(service->store, store_secret_delete(service->store, secret->id));
 	if (r < 0)
 		return r;
 	unlink_secret(service, secret);

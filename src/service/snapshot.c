@@ -161,10 +161,7 @@ static int save_durably(const struct snapshot *s)
 	r = store_begin_durable(store);
 	if (r == 0)
 		r = snapshot_save(s);
-	if (r == 0)
-		return store_commit(store);
-	store_rollback(store);
-	return r;
+	return store_end(store, r);
 }
 
 static void on_taken(void *arg, const struct engine_snapshot *made, const struct err *error)

@@ -310,10 +310,7 @@ static void roll(struct service *service)
 	if (r == 0)
 		r = store_usage_roll(service->store, until_ms, ROLL_ROWS);
 	service->usage_rolling = r == ROLL_ROWS;
-	if (r >= 0)
-		r = store_commit(service->store);
-	else
-		store_rollback(service->store);
+	r = store_end(service->store, r);
 	service_wrote(service);
 	if (r < 0)
 		log_warn("usage could not be summed up: %s", strerror(-r));

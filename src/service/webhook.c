@@ -68,10 +68,7 @@ int webhook_save(const struct webhook *hook)
 	if (r < 0)
 		return r;
 	r = store_webhook_put(hook->service->store, &row);
-	if (r == 0)
-		r = store_commit(hook->service->store);
-	else
-		store_rollback(hook->service->store);
+	r = store_end(hook->service->store, r);
 	service_wrote(hook->service);
 	return r;
 }
@@ -310,10 +307,7 @@ int webhook_remove(struct webhook *hook, struct err *err)
 
 	if (r == 0)
 		r = store_webhook_delete(service->store, hook->id);
-	if (r == 0)
-		r = store_commit(service->store);
-	else
-		store_rollback(service->store);
+	r = store_end(service->store, r);
 	service_wrote(service);
 	if (r < 0)
 		return err_set_errno(err, ERR_INTERNAL, r, "the webhook could not be deleted");

@@ -177,10 +177,7 @@ static int bury(struct webhook *hook)
 	if (r == 0)
 		r = store_webhook_set_cursor(store, hook->id, hook->event, hook->failing_ms,
 					     hook->missed);
-	if (r == 0)
-		return store_commit(store);
-	store_rollback(store);
-	return r;
+	return store_end(store, r);
 }
 
 /* Doubling, and up to a quarter of it more or less, so that many hooks do not come back together.

@@ -305,6 +305,14 @@ void store_rollback(struct store *store)
 	end_durable(store);
 }
 
+int store_end(struct store *store, int r)
+{
+	if (r >= 0)
+		return store_commit(store);
+	store_rollback(store);
+	return r;
+}
+
 bool store_wants_checkpoint(const struct store *store)
 {
 	return store->wal_pages >= STORE_WAL_PAGES_MAX;

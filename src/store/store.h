@@ -33,6 +33,8 @@ int store_begin(struct store *store) _must_check_;
 int store_begin_durable(struct store *store) _must_check_;
 int store_commit(struct store *store) _must_check_;
 void store_rollback(struct store *store);
+/* The end of what was begun: committed, or with r < 0, of one of its statements, taken back. */
+int store_end(struct store *store, int r) _must_check_;
 
 /* Whether the WAL has grown past STORE_WAL_PAGES_MAX. */
 bool store_wants_checkpoint(const struct store *store);

@@ -104,7 +104,7 @@ static void test_rows_and_intents(void **state)
 	assert_int_equal(store_begin(store), 0);
 	assert_int_equal(store_sandbox_put(store, &row), 0);
 	assert_int_equal(store_intent_put(store, 7, STORE_INTENT_CREATE, 1), 0);
-	assert_int_equal(store_commit(store), 0);
+	assert_int_equal(store_end(store, 0), 0);
 	assert_int_equal(store_sandbox_each(store, on_row, &seen), 0);
 	assert_int_equal(seen.count, 1);
 	assert_int_equal(seen.env_bytes, 8);
@@ -123,7 +123,7 @@ static void test_rows_and_intents(void **state)
 	row.row = 8;
 	assert_int_equal(store_begin(store), 0);
 	assert_int_equal(store_sandbox_put(store, &row), 0);
-	store_rollback(store);
+	assert_int_equal(store_end(store, -EIO), -EIO);
 	seen.count = 0;
 	assert_int_equal(store_sandbox_each(store, on_row, &seen), 0);
 	assert_int_equal(seen.count, 1);
