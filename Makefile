@@ -15,8 +15,8 @@ $(BUILD)/build.ninja: | deps
 	meson setup $(BUILD) --buildtype=release --prefix=$(PREFIX)
 
 # No optimisation and only lines for the debugger: half the time to compile, while the tests take
-# hardly longer. What a compiler warns of only when it optimises is left to the release build. gold, where there is one, links the
-# hundred programs in half the time.
+# hardly longer. What a compiler warns of only when it optimises is left to the release build. gold,
+# where there is one, links the hundred programs in half the time.
 $(BUILD_ASAN)/build.ninja: | deps
 	meson setup $(BUILD_ASAN) -Doptimization=0 -Ddebug=false -Dc_args='-g1 -Wno-format-truncation' \
 		-Dc_link_args="$$(command -v ld.gold >/dev/null && echo -fuse-ld=gold)" \
