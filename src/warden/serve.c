@@ -11,11 +11,12 @@
 #include "base/log.h"
 #include "base/time.h"
 #include "sys/syscalls.h"
+#include "warden/birth.h"
 #include "warden/capability.h"
 #include "warden/job.h"
 #include "warden/links.h"
 
-#define LATER 1 /* an operation's answer comes from a job */
+#define LATER 1 /* an operation's answer comes from a job, or when a child is born */
 
 struct call {
 	struct warden_request req;
@@ -32,6 +33,7 @@ void serve_drop_client(struct warden *w)
 	w->client_fd = -1;
 	jobs_kill_all(w);
 	passing_drop_all(w);
+	nursery_settle(w);
 }
 
 static void call_step(struct call *call, const char *step)
@@ -95,18 +97,10 @@ static int create_of_passing(struct warden *w, struct call *call, const char **r
 	return r;
 }
 
-static int do_create(struct warden *w, struct call *call)
+static int created(struct warden *w, struct call *call, int r, const char *step)
 {
-	const char *step = "";
-	int r, slot;
+	int slot = r == 0 ? slots_find(w, call->req.id) : -ENOENT;
 
-	if (call->req.flags & WARDEN_PASSING)
-		r = create_of_passing(w, call, &step);
-	else if (*call->req.snapshot_id)
-		r = create_later(w, call, &step);
-	else
-		r = spawn(w, &call->req, &step, call->fds);
-	slot = r == 0 ? slots_find(w, call->req.id) : -ENOENT;
 	if (slot >= 0)
 		call->reply.address = links_address(w, (unsigned)slot);
 	if (r < 0) {
@@ -115,6 +109,20 @@ static int do_create(struct warden *w, struct call *call)
 		log_warn("create %s: %s: %s", call->req.id, step, strerror(-r));
 	}
 	return r;
+}
+
+static int do_create(struct warden *w, struct call *call)
+{
+	const char *step = "";
+	int r;
+
+	if (call->req.flags & WARDEN_PASSING)
+		r = create_of_passing(w, call, &step);
+	else if (*call->req.snapshot_id)
+		r = create_later(w, call, &step);
+	else
+		r = spawn(w, &call->req, &step, call->fds);
+	return created(w, call, r, step);
 }
 
 static int do_attach(struct warden *w, struct call *call)
@@ -399,15 +407,9 @@ static int take_descriptor(struct msghdr *msg)
 	return taken;
 }
 
-static void call_run(struct warden *w, struct call *call)
+static void call_answer(struct warden *w, struct call *call)
 {
-	call->reply.op = call->req.op;
-	call->reply.tag = call->req.tag;
-	fault_point(w, "call.asked");
-	call->reply.error = operations[call->req.op](w, call);
 	fault_point(w, "call.done");
-	if (call->reply.error == LATER)
-		return;
 	/* Nobody heard that it exists: undo, the daemon will ask again. */
 	if (serve_reply(w, &call->reply, call->fds) < 0 && call->req.op == WARDEN_CREATE &&
 	    call->reply.error == 0)
@@ -416,6 +418,28 @@ static void call_run(struct warden *w, struct call *call)
 		if (call->fds[i] >= 0)
 			(void)close(call->fds[i]);
 	fault_point(w, "call.answered");
+}
+
+void serve_created(struct warden *w, const struct warden_request *req, int r,
+		   const int fds[WARDEN_FDS_MAX])
+{
+	struct call call = { .req = *req, .reply = { .op = req->op, .tag = req->tag } };
+
+	memcpy(call.fds, fds, sizeof(call.fds));
+	call.reply.error = created(w, &call, r, "clone");
+	call_answer(w, &call);
+}
+
+static void call_run(struct warden *w, struct call *call)
+{
+	call->reply.op = call->req.op;
+	call->reply.tag = call->req.tag;
+	fault_point(w, "call.asked");
+	if (call->req.op != WARDEN_CREATE && nursery_has(w, call->req.id))
+		nursery_settle(w);
+	call->reply.error = operations[call->req.op](w, call);
+	if (call->reply.error != LATER)
+		call_answer(w, call);
 }
 
 void serve_client(struct warden *w)

@@ -1,324 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * From parts to a running sandbox. The warden clones and answers at once; everything else happens
- * in the child, beside the warden's next request. The child is full root of the host until it
- * enters its user namespace, runs only the code below, and touches no path of the template by name
- * from outside. What goes wrong is told to the daemon over the agent's own socket.
- *
- * All namespaces but the user namespace belong to the host's user namespace: root inside has no
- * power over any of them (docs/decisions/001).
+ * From parts to a running sandbox. The warden clones and answers; everything else happens in the
+ * child (child.c).
  */
 #include <errno.h>
-#include <fcntl.h>
-#include <grp.h>
-#include <linux/securebits.h>
-#include <sched.h>
-#include <signal.h>
-#include <stdio.h>
 #include <string.h>
-#include <sys/fsuid.h>
-#include <sys/mount.h>
-#include <sys/prctl.h>
-#include <sys/resource.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
 
-#include "base/log.h"
-#include "sys/caps.h"
-#include "sys/file.h"
-#include "sys/mount.h"
-#include "sys/syscalls.h"
+#include "warden/birth.h"
 #include "warden/job.h"
 #include "warden/links.h"
-#include "warden/warden.h"
-#include "wire/agent.h"
-
-/* The agent's descriptors at its start; src/agent/main.c knows them by the same numbers. */
-#define AGENT_FD 3
-#define AGENT_GROUPS_FD 4 /* its freezer cgroup, to make groups in */
-#define AGENT_MEMORY_FD 5 /* its memory cgroup, to read */
-#define AGENT_FDS_END 6
-#define USERNS_FD 6 /* the child's until it has entered it */
-#define CHILD_FDS_END 7
-#define NOFILE_MAX 65536
-#define CHILD_STACK_BYTES 65536
-
-#ifndef CLONE_NEWTIME
-#define CLONE_NEWTIME 0x00000080
-#endif
-
-struct birth {
-	struct warden *w;
-	unsigned slot;
-	const char *id;
-	int userns_fd;
-	struct netns net;
-	int tell_fd; /* the agent's socket, by the child's number for it */
-	struct cgroup_view view;
-	bool is_copy; /* of a snapshot */
-	int root_fd;  /* the overlay and what is mounted in it, still detached */
-};
-
-static int enter_cgroups(struct birth *b)
-{
-	int r = cgroup_enter(&b->w->doors[b->slot]);
-
-	if (r < 0 || !control_on(b->w, CONTROL_CGROUPNS))
-		return r;
-	return unshare(CLONE_NEWCGROUP) < 0 ? -errno : 0;
-}
-
-static int enter_namespaces(struct birth *b)
-{
-	if (setns(b->net.ipc_fd, CLONE_NEWIPC) < 0)
-		return -errno;
-	if (!control_on(b->w, CONTROL_NETNS))
-		return 0;
-	return setns(b->net.ns_fd, CLONE_NEWNET) < 0 ? -errno : 0;
-}
-
-static int mount_proc(struct birth *b)
-{
-	_cleanup_close_ int fd = -1;
-	int r = mount_make("proc", NULL, 0,
-			   MOUNT_ATTR_NODEV | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC, &fd);
-
-	return r < 0 ? r : mount_attach(fd, b->root_fd, "proc");
-}
-
-/*
- * By path and in one call, where everything else goes by descriptor: the working directory is the
- * warden's, and the targets lie on file systems of ours, which step by step were mounted without
- * following a link.
- */
-static int cover(const char *from, const char *target)
-{
-	return mount(from, target, NULL, MS_BIND, NULL) < 0 ? -errno : 0;
-}
-
-static int mask_proc(struct birth *b)
-{
-	int r = fchdir(b->w->masks_fd) < 0 ? -errno : 0;
-
-	for (unsigned i = 0; r >= 0 && i < b->w->mask_count; i++) {
-		const struct mask *mask = &b->w->masks[i];
-
-		r = cover(mask->is_dir ? "void" : "empty", mask->target);
-	}
-	return r;
-}
-
-static int cover_identity(struct birth *b)
-{
-	char path[IDENTITY_PATH_SIZE];
-	int r;
-
-	identity_path(path, IDENTITY_BOOT, b->slot);
-	r = cover(path, "/proc/sys/kernel/random/boot_id");
-	if (r >= 0 && b->is_copy) {
-		identity_path(path, IDENTITY_FORKED, b->slot);
-		r = cover(path, IDENTITY_MARK);
-	}
-	if (r < 0)
-		return r;
-	return chdir("/") < 0 ? -errno : 0;
-}
-
-static int enter_root(struct birth *b)
-{
-	return mount_enter_root(b->root_fd);
-}
-
-static int name_host(struct birth *b)
-{
-	return sethostname(b->id, strlen(b->id)) < 0 ? -errno : 0;
-}
-
-static int limit_resources(struct birth *b)
-{
-	struct rlimit none = { 0, 0 }, files;
-
-	if (setrlimit(RLIMIT_CORE, &none) < 0 || getrlimit(RLIMIT_NOFILE, &files) < 0)
-		return -errno;
-	files.rlim_max = MIN(files.rlim_max, (rlim_t)NOFILE_MAX);
-	files.rlim_cur = MIN(files.rlim_max, (rlim_t)1024);
-	if (setrlimit(RLIMIT_NOFILE, &files) < 0)
-		return -errno;
-	if (!control_on(b->w, CONTROL_OOMSCORE))
-		return 0;
-	return file_write(AT_FDCWD, "/proc/self/oom_score_adj", "100");
-}
-
-static int fill_reserved(int null_fd)
-{
-	for (int fd = AGENT_FD; fd < CHILD_FDS_END; fd++)
-		if (dup3(null_fd, fd, O_CLOEXEC) < 0)
-			return -errno;
-	return 0;
-}
-
-int spawn_reserve_descriptors(struct warden *w)
-{
-	_cleanup_close_ int fd = open("/dev/null", O_RDWR | O_CLOEXEC);
-
-	w->null_fd = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, CHILD_FDS_END);
-	if (w->null_fd < 0)
-		return -errno;
-	if (fd < CHILD_FDS_END)
-		fd = -1; /* one of them already */
-	return fill_reserved(w->null_fd);
-}
-
-/*
- * Only what is open inside stays open: 0, 1, 2 on its own /dev/null, the socket and what there is
- * of the cgroups. Until here the child uses the warden's own table, and whatever it opened is
- * closed again; now it gets one of its own, with these few copied instead of hundreds closed.
- */
-static int keep_descriptors(struct birth *b)
-{
-	int from[CHILD_FDS_END] = { [AGENT_FD] = b->net.listen_fd,
-				    [AGENT_GROUPS_FD] = b->view.groups_fd,
-				    [AGENT_MEMORY_FD] = b->view.memory_fd,
-				    [USERNS_FD] = b->userns_fd };
-	int null_fd;
-
-	for (int fd = AGENT_FD; fd < CHILD_FDS_END; fd++)
-		if (from[fd] >= 0 && dup3(from[fd], fd, fd == USERNS_FD ? O_CLOEXEC : 0) < 0)
-			return -errno;
-	if (close_range(CHILD_FDS_END, ~0U, CLOSE_RANGE_UNSHARE) < 0)
-		return -errno;
-	b->tell_fd = AGENT_FD;
-	null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
-	if (null_fd < 0)
-		return -errno;
-	for (int fd = 0; fd < AGENT_FDS_END; fd++)
-		if ((fd < AGENT_FD || from[fd] < 0) && dup2(null_fd, fd) < 0)
-			return -errno;
-	(void)close(null_fd);
-	return 0;
-}
-
-static int enter_user(struct birth *b)
-{
-	if (!control_on(b->w, CONTROL_USERNS))
-		return 0;
-	if (setns(USERNS_FD, CLONE_NEWUSER) < 0)
-		return -errno;
-	if (setgroups(0, NULL) < 0 || setresgid(0, 0, 0) < 0 || setresuid(0, 0, 0) < 0)
-		return -errno;
-	return 0;
-}
-
-/* Before the capabilities go: loading it without no_new_privs (sudo!) needs CAP_SYS_ADMIN. */
-static int filter_calls(struct birth *b)
-{
-	return control_on(b->w, CONTROL_SECCOMP) ? filter_load(&b->w->filter) : 0;
-}
-
-static int drop_capabilities(struct birth *b)
-{
-	return control_on(b->w, CONTROL_CAPS) ? caps_bound(caps_sandbox) : 0;
-}
-
-static int start_agent(struct birth *b)
-{
-	static char name[] = "cay-agent", option[] = "--tools", tools[] = "/run/cay/tools",
-		    path[] = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
-	char *const argv[] = { name, option, tools, NULL }, *const envp[] = { path, NULL };
-
-	if (setsid() < 0 && errno != EPERM)
-		return -errno;
-	(void)close(USERNS_FD);
-	(void)execve("/run/cay/agent", argv, envp);
-	return -errno;
-}
-
-static const struct {
-	const char *name;
-	int (*run)(struct birth *b);
-} steps[] = {
-	{ "enter cgroups", enter_cgroups },
-	{ "enter namespaces", enter_namespaces },
-	{ "enter root", enter_root },
-	{ "mount proc", mount_proc },
-	{ "mask proc", mask_proc },
-	{ "cover identity", cover_identity },
-	{ "set host name", name_host },
-	{ "keep descriptors", keep_descriptors }, /* before their number is limited */
-	{ "limit resources", limit_resources },
-	{ "enter user namespace", enter_user },
-	{ "load seccomp filter", filter_calls },
-	{ "drop capabilities", drop_capabilities },
-	{ "start agent", start_agent },
-};
-
-static _noreturn_ void tell_failure(struct birth *b, size_t step, int error)
-{
-	char frame[AGENT_BOOT_FAILED_SIZE];
-	int fd = accept(b->tell_fd, NULL, NULL);
-
-	agent_pack_boot_failed(frame, (uint32_t)step, (uint32_t)-error, steps[step].name);
-	if (fd >= 0) {
-		(void)!write(fd, frame, sizeof(frame));
-		(void)close(fd); /* it may be the warden's too */
-	}
-	_exit(1);
-}
-
-static int child(void *arg)
-{
-	struct birth *b = arg;
-	sigset_t none;
-
-	for (size_t i = 0; i < ARRAY_LEN(steps); i++) {
-		int r;
-
-		if (i == ARRAY_LEN(steps) - 1) {
-			(void)sigemptyset(&none);
-			(void)sigprocmask(SIG_SETMASK, &none, NULL);
-		}
-		r = steps[i].run(b);
-		if (r < 0)
-			tell_failure(b, i, r);
-	}
-	return 1;
-}
-
-/*
- * The child borrows our memory until its exec while we wait (as vfork does): copying the page
- * tables, faulting the copies in and waking the child on another core cost more than the wait. It
- * has a stack of its own and changes nothing of ours but the birth it was given. It borrows our
- * descriptors, too: copying the table and closing the copy would cost more than all it opens.
- * Sanitizers cannot follow that; their builds copy.
- *
- * The kernel writes the pid into the row before the child runs: no instant without an owner.
- */
-static int clone_child(struct birth *b, int *ret_pidfd)
-{
-	static char stack[CHILD_STACK_BYTES] __attribute__((aligned(64)));
-	int pidfd = -1, pid;
-	struct clone_args args = {
-		.flags = CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWUTS | CLONE_NEWTIME | CLONE_PIDFD |
-			 CLONE_PARENT_SETTID,
-		.parent_tid = (uint64_t)(uintptr_t)&b->w->rows[b->slot].pid,
-		.pidfd = (uint64_t)(uintptr_t)&pidfd,
-		.exit_signal = SIGCHLD,
-	};
-
-#ifndef CAY_SANITIZED
-	args.flags |= CLONE_VM | CLONE_VFORK | CLONE_FILES;
-	args.stack = (uint64_t)(uintptr_t)stack;
-	args.stack_size = sizeof(stack);
-#else
-	(void)stack;
-#endif
-	pid = sys_clone3_call(&args, child, b);
-	if (fill_reserved(b->w->null_fd) < 0)
-		abort(); /* a sandbox's descriptors must not stay ours */
-	if (pid > 0)
-		*ret_pidfd = pidfd;
-	return pid;
-}
 
 static int gather(struct birth *b, const struct warden_request *req, const char **ret_step)
 {
@@ -358,25 +48,6 @@ static int gather(struct birth *b, const struct warden_request *req, const char 
 	return r;
 }
 
-static int bear(struct birth *b, const struct warden_request *req, const char **ret_step,
-		int ret_fds[WARDEN_FDS_MAX])
-{
-	int pid, pidfd = -1, r;
-
-	r = gather(b, req, ret_step);
-	if (r < 0)
-		return r;
-	*ret_step = "clone";
-	pid = clone_child(b, &pidfd);
-	if (pid < 0)
-		return pid;
-	b->w->bonds[b->slot] = BOND_CHILD;
-	b->w->rows[b->slot].state = SLOT_LIVE;
-	ret_fds[0] = TAKE_FD(b->net.client_fd);
-	ret_fds[1] = pidfd;
-	return 0;
-}
-
 int spawn_reserve(struct warden *w, const struct warden_request *req, const char **ret_step,
 		  unsigned *ret_slot)
 {
@@ -400,8 +71,32 @@ int spawn_reserve(struct warden *w, const struct warden_request *req, const char
 	return 0;
 }
 
+int spawn_born(struct birth *b, int ret_fds[WARDEN_FDS_MAX])
+{
+	struct warden *w = b->w;
+	unsigned slot = b->slot;
+	int r = MIN(b->pid, 0);
+
+	if (r < 0)
+		w->bonds[slot] = BOND_NONE;
+	w->rows[slot].state = r < 0 ? SLOT_DYING : SLOT_LIVE;
+	if (r >= 0) {
+		ret_fds[0] = TAKE_FD(b->net.client_fd);
+		ret_fds[1] = TAKE_FD(b->pidfd);
+	}
+	if (r < 0 || slot >= KEEPING_SLOTS)
+		parts_forget(w, slot);
+	else if (!w->rows[slot].link)
+		w->netns_fd[slot] = TAKE_FD(b->net.ns_fd);
+	w->parts.kept |= slot < KEEPING_SLOTS;
+	if (b->root_fd >= 0)
+		(void)close(TAKE_FD(b->root_fd));
+	netns_close(&b->net);
+	return r;
+}
+
 static int spawn_slot(struct warden *w, const struct warden_request *req, unsigned slot,
-		      const char **ret_step, int ret_fds[WARDEN_FDS_MAX])
+		      bool may_wait, const char **ret_step, int ret_fds[WARDEN_FDS_MAX])
 {
 	struct birth b = { .w = w,
 			   .slot = slot,
@@ -410,20 +105,21 @@ static int spawn_slot(struct warden *w, const struct warden_request *req, unsign
 			   .view = w->views[slot],
 			   .is_copy = *req->snapshot_id,
 			   .net = NETNS_NONE,
-			   .root_fd = -1 };
-	int r = bear(&b, req, ret_step, ret_fds);
+			   .root_fd = -1,
+			   .pidfd = -1 };
 
-	if (r < 0)
-		w->rows[slot].state = SLOT_DYING;
-	if (r < 0 || slot >= KEEPING_SLOTS)
-		parts_forget(w, slot);
-	else if (!w->rows[slot].link)
-		w->netns_fd[slot] = TAKE_FD(b.net.ns_fd);
-	w->parts.kept |= slot < KEEPING_SLOTS;
-	if (b.root_fd >= 0)
-		(void)close(b.root_fd);
-	netns_close(&b.net);
-	return r;
+	b.pid = gather(&b, req, ret_step);
+	if (b.pid < 0)
+		return spawn_born(&b, ret_fds);
+	*ret_step = "clone";
+	w->bonds[slot] = BOND_CHILD; /* before it is one: it may end before we look again */
+	if (may_wait && rounds_pressed(w)) {
+		nursery_give(w, &b, req);
+		return SPAWN_LATER;
+	}
+	nursery_settle(w);
+	birth_clone(&b);
+	return spawn_born(&b, ret_fds);
 }
 
 int spawn(struct warden *w, const struct warden_request *req, const char **ret_step,
@@ -432,7 +128,7 @@ int spawn(struct warden *w, const struct warden_request *req, const char **ret_s
 	unsigned slot;
 	int r = spawn_reserve(w, req, ret_step, &slot);
 
-	return r < 0 ? r : spawn_slot(w, req, slot, ret_step, ret_fds);
+	return r < 0 ? r : spawn_slot(w, req, slot, true, ret_step, ret_fds);
 }
 
 int spawn_copy(struct warden *w, const struct warden_request *req, unsigned slot,
@@ -444,5 +140,5 @@ int spawn_copy(struct warden *w, const struct warden_request *req, unsigned slot
 		return r;
 	w->rows[slot].disk_size_mb = 0;
 	limits_recount(w, slot, 0, copied->size_bytes);
-	return spawn_slot(w, req, slot, ret_step, ret_fds);
+	return spawn_slot(w, req, slot, false, ret_step, ret_fds);
 }

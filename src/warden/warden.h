@@ -158,6 +158,7 @@ struct mask {
 
 struct jobs;	/* job.c */
 struct passing; /* passing.c */
+struct nursery; /* nursery.c */
 struct recount; /* limits.c */
 struct job_result;
 
@@ -210,6 +211,7 @@ struct warden {
 	uint8_t snapshot_key[MANIFEST_KEY_SIZE];
 	struct jobs *jobs;
 	struct passing *passing; /* passing.c */
+	struct nursery *nursery; /* nursery.c */
 	struct parts parts;
 	struct links links;
 	bool stopping;
@@ -334,10 +336,15 @@ int limits_look_ms(const struct warden *w); /* until the next look for such; -1:
 void limits_look(struct warden *w);
 uint64_t limits_disk_usage(const struct warden *w, unsigned slot);
 
-/* spawn.c */
+/* child.c */
 /* Before any other descriptor is opened: keeps the low numbers for children, who share the table
  * with the warden for a while. */
-int spawn_reserve_descriptors(struct warden *w) _must_check_;
+int child_reserve_descriptors(struct warden *w) _must_check_;
+/* In a copy of the warden: a sandbox may have been about to be born, with its own in there. */
+void child_close_reserved(void);
+
+/* spawn.c */
+#define SPAWN_LATER 1 /* somebody else waits for the child, and the answer comes then */
 int spawn(struct warden *w, const struct warden_request *req, const char **ret_step,
 	  int ret_fds[WARDEN_FDS_MAX]);
 /* From a snapshot: first a slot, and when a job has made its volume, the rest. */
@@ -384,11 +391,15 @@ int attach_open_net(const struct warden *w, unsigned slot) _must_check_;
 int attach_slot(struct warden *w, unsigned slot, int ret_fds[WARDEN_FDS_MAX]) _must_check_;
 
 /* round.c */
-int rounds(struct warden *w); /* until it is to stop */
+int rounds(struct warden *w);		     /* until it is to stop */
+bool rounds_pressed(const struct warden *w); /* something else is to be done already */
 
 /* serve.c */
 void serve_client(struct warden *w); /* its next request */
 void serve_drop_client(struct warden *w);
+/* A sandbox whose create was answered with SPAWN_LATER: r tells what came of it. Takes fds. */
+void serve_created(struct warden *w, const struct warden_request *req, int r,
+		   const int fds[WARDEN_FDS_MAX]);
 /* fds NULL: none. Fails when there is no client (any more). */
 int serve_reply(struct warden *w, const struct warden_reply *reply,
 		const int fds[WARDEN_FDS_MAX]) _must_check_;

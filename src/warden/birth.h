@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A sandbox between its parts and its first process. spawn.c gathers the parts and takes what came
+ * of it, child.c is the process, nursery.c a second thread to wait for it in.
+ */
+#ifndef CAY_WARDEN_BIRTH_H
+#define CAY_WARDEN_BIRTH_H
+
+#include "warden/warden.h"
+
+struct birth {
+	struct warden *w;
+	unsigned slot;
+	const char *id;
+	int userns_fd;
+	struct netns net;
+	int tell_fd; /* the agent's socket, by the child's number for it */
+	struct cgroup_view view;
+	bool is_copy; /* of a snapshot */
+	int root_fd;  /* the overlay and what is mounted in it, still detached */
+	int pid;      /* what came of it: the child, or -errno */
+	int pidfd;
+};
+
+/* child.c. Returns when the agent runs, or failed to. One at a time, in whatever thread. */
+void birth_clone(struct birth *b);
+
+/* spawn.c: the slot's new state, and what goes to the daemon. */
+int spawn_born(struct birth *b, int ret_fds[WARDEN_FDS_MAX]) _must_check_;
+
+/*
+ * nursery.c: a birth takes as long as everything else that a create needs, and most of it is the
+ * child's own work. When something else waits for the warden, another thread waits for the child.
+ */
+int nursery_open(struct warden *w) _must_check_;
+/* Takes the birth and answers the request when it is over; one at a time: waits for the last one.
+ */
+void nursery_give(struct warden *w, const struct birth *b, const struct warden_request *req);
+int nursery_fd(const struct warden *w); /* readable: somebody is to be settled */
+void nursery_settle(struct warden *w);	/* waits for the birth under way, if any, and answers */
+bool nursery_has(const struct warden *w, const char *id);
+
+#endif
