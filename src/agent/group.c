@@ -187,16 +187,20 @@ static struct group *make(struct groups *groups)
 	if (!group)
 		return NULL;
 	for (int i = 0; i < NUMBERS_TRIED; i++) {
+		bool made;
+
 		group->number = groups->next_number++;
 		name_path(path, group->number, "");
-		if (mkdirat(groups->dir_fd, path, 0755) < 0) {
-			if (errno == EEXIST)
-				continue;
+		made = mkdirat(groups->dir_fd, path, 0755) == 0;
+		if (!made && errno != EEXIST)
 			break;
-		}
 		open_tasks(groups, group);
-		if (group->tasks_fd >= 0)
+		/* An earlier user of the slot may have left it, or be in it still. */
+		if (group->tasks_fd >= 0 && (made || group_is_empty(groups, group)))
 			return add(groups, group);
+		close_tasks(group);
+		if (!made)
+			continue;
 		(void)unlinkat(groups->dir_fd, path, AT_REMOVEDIR);
 		break;
 	}

@@ -487,7 +487,7 @@ int cgroup_note(const struct cgroup_tree *tree, unsigned slot, const char *name,
 void cgroup_recycle(const struct cgroup_tree *tree, unsigned slot)
 {
 	(void)!cgroup_freeze(tree, slot, false);
-	cgroup_remove_below(tree, slot);
+	cgroup_clear_below(tree, slot);
 	if (tree->fd[CGROUP_MEMORY] < 0 || tree->v2[CGROUP_MEMORY])
 		return;
 	if (slot_read(tree, CGROUP_MEMORY, slot, "memory.usage_in_bytes", NULL) >

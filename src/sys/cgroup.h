@@ -88,7 +88,7 @@ int cgroup_freeze(const struct cgroup_tree *tree, unsigned slot, bool frozen) _m
 bool cgroup_is_frozen(const struct cgroup_tree *tree, unsigned slot);
 /* The groups that the agent made: an agent killed at the wrong moment leaves one frozen. */
 void cgroup_thaw_below(const struct cgroup_tree *tree, unsigned slot);
-void cgroup_remove_below(const struct cgroup_tree *tree, unsigned slot);
+void cgroup_clear_below(const struct cgroup_tree *tree, unsigned slot);
 /* The first call belongs into the mount namespace from which the others are made, while the host's
  * mounts are still there. */
 void cgroup_view_open(struct cgroup_tree *tree, unsigned instance);

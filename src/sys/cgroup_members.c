@@ -32,16 +32,22 @@ static const char *next_group(DIR *dir)
 	return NULL;
 }
 
+static void remove_groups(int parent_fd, const char *name, int depth);
+
+static void remove_below(DIR *dir, const char *below, int depth)
+{
+	if (unlinkat(dirfd(dir), below, AT_REMOVEDIR) == 0 || depth == DEPTH_MAX)
+		return;
+	remove_groups(dirfd(dir), below, depth + 1);
+	(void)unlinkat(dirfd(dir), below, AT_REMOVEDIR);
+}
+
 static void remove_groups(int parent_fd, const char *name, int depth)
 {
 	DIR *dir = open_groups(parent_fd, name);
 
-	for (const char *below; dir && (below = next_group(dir));) {
-		if (unlinkat(dirfd(dir), below, AT_REMOVEDIR) == 0 || depth == DEPTH_MAX)
-			continue;
-		remove_groups(dirfd(dir), below, depth + 1);
-		(void)unlinkat(dirfd(dir), below, AT_REMOVEDIR);
-	}
+	for (const char *below; dir && (below = next_group(dir));)
+		remove_below(dir, below, depth);
 	if (dir)
 		(void)closedir(dir);
 }
@@ -54,12 +60,29 @@ int cgroup_remove_group(int parent_fd, const char *name)
 	return unlinkat(parent_fd, name, AT_REMOVEDIR) < 0 && errno != ENOENT ? -errno : 0;
 }
 
-void cgroup_remove_below(const struct cgroup_tree *tree, unsigned slot)
+/* The first group that an agent makes is as good for the next one, if nothing is in it. */
+static bool stays(DIR *dir, const char *name)
 {
-	char name[64];
+	struct stat st;
 
-	if (tree->fd[CGROUP_FREEZER] >= 0 && slot_path(name, slot, "") >= 0)
-		remove_groups(tree->fd[CGROUP_FREEZER], name, 0);
+	return strcmp(name, "1") == 0 && fstatat(dirfd(dir), name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+	       st.st_nlink == 2 && file_write(dirfd(dir), "1/freezer.state", "THAWED") >= 0;
+}
+
+void cgroup_clear_below(const struct cgroup_tree *tree, unsigned slot)
+{
+	bool v2 = tree->v2[CGROUP_FREEZER];
+	char name[64];
+	DIR *dir;
+
+	if (tree->fd[CGROUP_FREEZER] < 0 || slot_path(name, slot, "") < 0)
+		return;
+	dir = open_groups(tree->fd[CGROUP_FREEZER], name);
+	for (const char *below; dir && (below = next_group(dir));)
+		if (v2 || !stays(dir, below))
+			remove_below(dir, below, 0);
+	if (dir)
+		(void)closedir(dir);
 }
 
 static void thaw_groups(int parent_fd, const char *name, bool v2, int depth)

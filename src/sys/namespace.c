@@ -64,36 +64,51 @@ static int loopback_up(void)
 }
 
 /*
- * What the net namespace we are in says of itself: packets through its links, all counters of its
- * protocols, labels that outlive their sockets, and how many sockets there are. Nobody inside has
- * power over its settings, so nothing else in it can be other than it was made. 0: unknown.
+ * What a net namespace says of itself: packets through its links, the counters of its protocols,
+ * labels that outlive their sockets, and how many sockets there are. Nobody inside has power over
+ * its settings, so nothing else in it can be other than it was made. Not among them is netstat,
+ * twice as dear as all others: what it counts comes of packets, which dev counts, or of calls that
+ * sent none, which snmp and snmp6 count.
  */
-static size_t netns_trace(int proc_fd, char *dst, size_t size)
+static const char *const traces[NETSPACE_TRACES] = { "self/net/dev", "self/net/snmp",
+						     "self/net/snmp6", "self/net/ip6_flowlabel",
+						     "self/net/sockstat" };
+
+static int traces_open(int proc_fd, struct netspace *space)
 {
-	static const char *const whole[] = { "self/net/dev", "self/net/snmp", "self/net/snmp6",
-					     "self/net/netstat", "self/net/ip6_flowlabel" };
+	for (size_t i = 0; i < NETSPACE_TRACES; i++) {
+		space->trace_fd[i] = openat(proc_fd, traces[i], O_RDONLY | O_CLOEXEC);
+		if (space->trace_fd[i] < 0 && errno != ENOENT) /* a kernel without that protocol */
+			return -errno;
+	}
+	return 0;
+}
+
+/* 0: unknown. */
+static size_t traces_read(const struct netspace *space, char *dst, size_t size)
+{
 	char *line_end;
 	size_t n = 0;
-	int r;
+	ssize_t r = 0;
 
-	for (size_t i = 0; i < ARRAY_LEN(whole); i++) {
-		r = file_read(proc_fd, whole[i], dst + n, size - n);
-		if (r == -ENOENT)
-			continue; /* a kernel without that protocol */
-		if (r < 0 || (size_t)r + 1 >= size - n)
-			return 0;
+	for (size_t i = 0; i < NETSPACE_TRACES; i++) {
 		n += (size_t)r;
+		if (space->trace_fd[i] < 0)
+			r = 0;
+		else
+			r = pread(space->trace_fd[i], dst + n, size - n, 0);
+		if (r < 0 || (size_t)r == size - n)
+			return 0;
 	}
-	/* Its first line is ours: "sockets: used 0"; the others tell of the whole host. */
-	r = file_read(proc_fd, "self/net/sockstat", dst + n, size - n);
-	line_end = r < 0 ? NULL : memchr(dst + n, '\n', (size_t)r);
+	/* The last one's first line is ours: "sockets: used 0"; others tell of the whole host. */
+	line_end = memchr(dst + n, '\n', (size_t)r);
 	return line_end ? (size_t)(line_end - dst) : 0;
 }
 
-static bool netns_is_fresh(int proc_fd, const struct netns_home *home)
+static bool netspace_is_fresh(const struct netspace *space, const struct netns_home *home)
 {
 	static char trace[NETNS_TRACE_MAX]; /* one thread */
-	size_t n = home->fresh_n ? netns_trace(proc_fd, trace, sizeof(trace)) : 0;
+	size_t n = home->fresh_n ? traces_read(space, trace, sizeof(trace)) : 0;
 
 	return n && n == home->fresh_n && memcmp(trace, home->fresh, n) == 0;
 }
@@ -102,9 +117,8 @@ static int netns_fill(int proc_fd, struct netns *netns)
 {
 	int r;
 
-	netns->ns_fd = openat(proc_fd, "self/ns/net", O_RDONLY | O_CLOEXEC);
 	netns->ipc_fd = openat(proc_fd, "self/ns/ipc", O_RDONLY | O_CLOEXEC);
-	if (netns->ns_fd < 0 || netns->ipc_fd < 0)
+	if (netns->ipc_fd < 0)
 		return -errno;
 	r = agent_listen(&netns->listen_fd);
 	if (r >= 0)
@@ -131,27 +145,34 @@ int netns_make(int proc_fd, struct netns_home *home, struct netns *ret)
 	if (unshare(CLONE_NEWNET | CLONE_NEWIPC) < 0)
 		return -errno;
 	r = loopback_up();
+	netns.space.fd = openat(proc_fd, "self/ns/net", O_RDONLY | O_CLOEXEC);
+	if (r >= 0)
+		r = netns.space.fd < 0 ? -errno : traces_open(proc_fd, &netns.space);
 	if (r >= 0 && !home->fresh_n)
-		home->fresh_n = netns_trace(proc_fd, home->fresh, sizeof(home->fresh));
+		home->fresh_n = traces_read(&netns.space, home->fresh, sizeof(home->fresh));
 	if (r >= 0)
 		r = netns_fill(proc_fd, &netns);
 	return netns_leave(home, &netns, r, ret);
 }
 
-int netns_renew(int proc_fd, const struct netns_home *home, int ns_fd, struct netns *ret)
+int netns_renew(int proc_fd, const struct netns_home *home, struct netspace *space,
+		struct netns *ret)
 {
 	struct netns netns = NETNS_NONE;
 	int r = 0;
 
-	if (setns(ns_fd, CLONE_NEWNET) < 0)
+	if (!netspace_is_fresh(space, home))
+		return -ESTALE;
+	if (setns(space->fd, CLONE_NEWNET) < 0)
 		return -errno;
-	if (!netns_is_fresh(proc_fd, home))
-		r = -ESTALE;
-	else if (unshare(CLONE_NEWIPC) < 0) /* whatever was left in the old one stays there */
+	if (unshare(CLONE_NEWIPC) < 0) /* whatever was left in the old one stays there */
 		r = -errno;
 	if (r >= 0)
 		r = netns_fill(proc_fd, &netns);
-	return netns_leave(home, &netns, r, ret);
+	r = netns_leave(home, &netns, r, ret);
+	if (r >= 0)
+		netspace_take(&ret->space, space);
+	return r;
 }
 
 int netns_enter_new(void)
@@ -159,10 +180,29 @@ int netns_enter_new(void)
 	return unshare(CLONE_NEWNET) < 0 ? -errno : loopback_up();
 }
 
+void netspace_forget(struct netspace *space)
+{
+	for (size_t i = 0; i < NETSPACE_TRACES; i++)
+		if (space->trace_fd[i] >= 0)
+			(void)close(TAKE_FD(space->trace_fd[i]));
+}
+
+void netspace_take(struct netspace *to, struct netspace *from)
+{
+	*to = *from;
+	*from = (struct netspace)NETSPACE_NONE;
+}
+
+void netspace_close(struct netspace *space)
+{
+	netspace_forget(space);
+	if (space->fd >= 0)
+		(void)close(TAKE_FD(space->fd));
+}
+
 void netns_close(struct netns *netns)
 {
-	if (netns->ns_fd >= 0)
-		(void)close(netns->ns_fd);
+	netspace_close(&netns->space);
 	if (netns->ipc_fd >= 0)
 		(void)close(netns->ipc_fd);
 	if (netns->listen_fd >= 0)

@@ -52,7 +52,7 @@ static int enter_namespaces(struct birth *b)
 		return -errno;
 	if (!control_on(b->w, CONTROL_NETNS))
 		return 0;
-	return setns(b->net.ns_fd, CLONE_NEWNET) < 0 ? -errno : 0;
+	return setns(b->net.space.fd, CLONE_NEWNET) < 0 ? -errno : 0;
 }
 
 static int mount_proc(struct birth *b)

@@ -41,7 +41,7 @@ static int make(struct warden *w, unsigned slot, uint32_t network, struct netns 
 {
 	int r = parts_take_net(w, ret);
 
-	return r < 0 ? r : links_set(w, slot, ret->ns_fd, network);
+	return r < 0 ? r : links_set(w, slot, ret->space.fd, network);
 }
 
 int linked_take(struct warden *w, unsigned slot, uint32_t network, struct netns *ret)
@@ -54,7 +54,7 @@ int linked_take(struct warden *w, unsigned slot, uint32_t network, struct netns 
 	stock->count--;
 	w->rows[slot].link = stock->ready[stock->count].link;
 	*ret = stock->ready[stock->count].net;
-	return network == WARDEN_LINK_PROXY ? 0 : links_set(w, slot, ret->ns_fd, network);
+	return network == WARDEN_LINK_PROXY ? 0 : links_set(w, slot, ret->space.fd, network);
 }
 
 bool linked_wanted(const struct warden *w)
@@ -74,11 +74,12 @@ int linked_fill(struct warden *w)
 		return -ENOMEM;
 	r = netns_make(w->proc_fd, &w->home, &one.net);
 	if (r >= 0)
-		r = links_make(w, one.net.ns_fd, &one.link);
+		r = links_make(w, one.net.space.fd, &one.link);
 	if (r < 0) {
 		netns_close(&one.net);
 		return r;
 	}
+	netspace_forget(&one.net.space);
 	stock->ready[stock->count++] = one;
 	return 0;
 }

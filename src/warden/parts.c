@@ -263,18 +263,17 @@ void parts_forget(struct warden *w, unsigned slot)
 static void let_go(struct warden *w, unsigned slot)
 {
 	parts_forget(w, slot);
-	if (w->netns_fd[slot] >= 0)
-		(void)close(TAKE_FD(w->netns_fd[slot]));
+	netspace_close(&w->spaces[slot]);
 }
 
-void parts_keep_net(struct warden *w, int ns_fd)
+void parts_keep_net(struct warden *w, struct netspace *space)
 {
 	struct parts *p = &w->parts;
 
 	if (p->net_count < p->target && !w->stopping &&
-	    netns_renew(w->proc_fd, &w->home, ns_fd, &p->net[p->net_count]) >= 0)
+	    netns_renew(w->proc_fd, &w->home, space, &p->net[p->net_count]) >= 0)
 		p->net_count++;
-	(void)close(ns_fd);
+	netspace_close(space);
 }
 
 static void drop_cgroups(struct warden *w, unsigned slot)

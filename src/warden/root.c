@@ -44,7 +44,8 @@ static int mount_overlay(struct warden *w, int lower_fd, int volume_fd, int *ret
 		{ "lowerdir+", NULL, lower_fd }, { "upperdir", NULL, upper },
 		{ "workdir", NULL, work },	 { "redirect_dir", "nofollow", -1 },
 		{ "metacopy", "off", -1 },	 { "index", "off", -1 },
-		{ "xino", "off", -1 },		 { "volatile", NULL, -1 },
+		{ "xino", "off", -1 },		 { "uuid", "null", -1 },
+		{ "volatile", NULL, -1 },
 	};
 	return mount_make("overlay", options, ARRAY_LEN(options), attributes, ret_fd);
 }

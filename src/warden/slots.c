@@ -64,19 +64,20 @@ int slots_open(struct warden *w)
 	}
 	w->rows = table->rows;
 	w->userns_fd = malloc(SLOTS_MAX * sizeof(int));
-	w->netns_fd = malloc(SLOTS_MAX * sizeof(int));
+	w->spaces = malloc(SLOTS_MAX * sizeof(*w->spaces));
 	w->views = malloc(SLOTS_MAX * sizeof(*w->views));
 	w->doors = malloc(SLOTS_MAX * sizeof(*w->doors));
 	w->outlooks = malloc(SLOTS_MAX * sizeof(*w->outlooks));
 	w->roots = calloc(SLOTS_MAX, sizeof(*w->roots));
 	w->limits = calloc(SLOTS_MAX, sizeof(*w->limits));
 	w->bonds = calloc(SLOTS_MAX, sizeof(*w->bonds));
-	if (!w->userns_fd || !w->netns_fd || !w->views || !w->doors || !w->outlooks || !w->roots ||
+	if (!w->userns_fd || !w->spaces || !w->views || !w->doors || !w->outlooks || !w->roots ||
 	    !w->limits || !w->bonds)
 		return -ENOMEM;
 	w->slot_top = SLOTS_MAX;
 	for (unsigned i = 0; i < SLOTS_MAX; i++) {
-		w->userns_fd[i] = w->netns_fd[i] = w->roots[i].fd = -1;
+		w->userns_fd[i] = w->roots[i].fd = -1;
+		w->spaces[i] = (struct netspace)NETSPACE_NONE;
 		w->views[i] = (struct cgroup_view){ -1, -1 };
 		memset(&w->doors[i], 0xff, sizeof(w->doors[i])); /* -1 each */
 		w->outlooks[i] = (struct outlook){ .lower_fd = -1, .pool_fd = -1 };

@@ -87,7 +87,7 @@ int spawn_born(struct birth *b, int ret_fds[WARDEN_FDS_MAX])
 	if (r < 0 || slot >= KEEPING_SLOTS)
 		parts_forget(w, slot);
 	else if (!w->rows[slot].link)
-		w->netns_fd[slot] = TAKE_FD(b->net.ns_fd);
+		netspace_take(&w->spaces[slot], &b->net.space);
 	w->parts.kept |= slot < KEEPING_SLOTS;
 	if (b->root_fd >= 0)
 		(void)close(TAKE_FD(b->root_fd));

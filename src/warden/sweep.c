@@ -40,10 +40,10 @@ void sweep_hold_net(struct warden *w, unsigned slot)
 {
 	char path[32];
 
-	if (w->netns_fd[slot] >= 0 || w->bonds[slot] != BOND_CHILD)
+	if (w->spaces[slot].fd >= 0 || w->bonds[slot] != BOND_CHILD)
 		return; /* else a number that may be somebody else's by now */
 	(void)snprintf(path, sizeof(path), "%d/ns/net", w->rows[slot].pid);
-	w->netns_fd[slot] = openat(w->proc_fd, path, O_RDONLY | O_CLOEXEC);
+	w->spaces[slot].fd = openat(w->proc_fd, path, O_RDONLY | O_CLOEXEC);
 }
 
 static void on_reaped(struct warden *w, unsigned slot, int status)
@@ -105,10 +105,10 @@ static bool sweep_one(struct warden *w, unsigned slot)
 	row->frozen = row->held = 0;
 	row->disk_offset = 0;
 	row->shares_disk = 0;
-	if (w->netns_fd[slot] >= 0 && slot < KEEPING_SLOTS && !row->link)
-		parts_keep_net(w, TAKE_FD(w->netns_fd[slot]));
-	else if (w->netns_fd[slot] >= 0)
-		(void)close(TAKE_FD(w->netns_fd[slot]));
+	if (w->spaces[slot].fd >= 0 && slot < KEEPING_SLOTS && !row->link)
+		parts_keep_net(w, &w->spaces[slot]);
+	else
+		netspace_close(&w->spaces[slot]);
 	row->link = 0;
 	w->bonds[slot] = BOND_NONE;
 	row->state = SLOT_FREE;

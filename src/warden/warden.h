@@ -198,7 +198,7 @@ struct warden {
 	struct cgroup_door *doors;    /* likewise */
 	struct outlook *outlooks;     /* likewise */
 	uint32_t slot_top;	      /* no slot from here on is in use: the end of every search */
-	int *netns_fd;		      /* per slot: see sweep_hold_net() */
+	struct netspace *spaces;      /* per slot: see sweep_hold_net() */
 	uint8_t *bonds;		      /* per slot, enum bond */
 	struct root *roots;	      /* per slot, only for blanks */
 	struct warden_limits *limits; /* per slot, what its cgroups are set to; zeros: unknown */
@@ -316,8 +316,8 @@ int parts_take_slot(struct warden *w, const uint8_t *hash, unsigned *ret) _must_
 unsigned parts_left(const struct warden *w);
 void parts_close_later(struct warden *w, int fd);   /* no request waits for it */
 void parts_forget(struct warden *w, unsigned slot); /* what it keeps of its own */
-/* A dead sandbox's net namespace, as stock if it can be that again. Takes ns_fd. */
-void parts_keep_net(struct warden *w, int ns_fd);
+/* A dead sandbox's net namespace, as stock if it can be that again. Takes it. */
+void parts_keep_net(struct warden *w, struct netspace *space);
 
 /* limits.c */
 int limits_open(struct warden *w) _must_check_;

@@ -259,21 +259,55 @@ static void test_parked(void **state)
 	assert_int_equal(groups_made(), groups.spare_count);
 }
 
+static bool holds_nobody(const char *group)
+{
+	char name[176], first;
+	int fd;
+	ssize_t n;
+
+	(void)snprintf(name, sizeof(name), "%s/cgroup.procs", group);
+	fd = open(name, O_RDONLY);
+	n = read(fd, &first, 1);
+	(void)close(fd);
+	return n == 0;
+}
+
+/* An earlier user of the slot left a group with somebody in it, and one that is empty. */
 static void test_leftovers(void **state)
 {
-	char name[160];
 	struct group *group, *spares[5] = { NULL };
+	char busy[160], empty[160], tasks[176];
+	pid_t pid, other;
 
 	(void)state;
 	need_freezer();
 	for (size_t i = 0; groups.spare; i++)
 		spares[i] = group_take(&groups);
-	(void)snprintf(name, sizeof(name), "%s/%u", path, groups.next_number);
-	assert_int_equal(mkdir(name, 0755), 0); /* of an earlier user of the slot */
+	(void)snprintf(busy, sizeof(busy), "%s/%u", path, groups.next_number);
+	(void)snprintf(empty, sizeof(empty), "%s/%u", path, groups.next_number + 1);
+	assert_int_equal(mkdir(busy, 0755), 0);
+	assert_int_equal(mkdir(empty, 0755), 0);
+	(void)snprintf(tasks, sizeof(tasks), "%s/tasks", busy);
+	pid = fork();
+	if (pid == 0) {
+		int fd = open(tasks, O_WRONLY);
+
+		if (write(fd, "0", 1) != 1)
+			_exit(1);
+		body_sleep();
+	}
+	while (holds_nobody(busy))
+		(void)usleep(100);
 	group = group_take(&groups);
 	assert_non_null(group);
+	other = start(group, body_sleep);
+	while (holds_nobody(empty)) /* it is this one */
+		(void)usleep(100);
+	assert_int_equal(kill(pid, SIGKILL), 0);
+	assert_int_equal(kill(other, SIGKILL), 0);
+	reap_all();
 	group_release(&groups, group);
-	assert_int_equal(rmdir(name), 0);
+	assert_int_equal(rmdir(busy), 0);
 	for (size_t i = 0; i < ARRAY_LEN(spares); i++)
 		group_release(&groups, spares[i]);
 }

@@ -162,7 +162,7 @@ static void net_namespace_dials(void **state)
 	assert_int_equal(write(net.client_fd, "a", 1), 1);
 	assert_int_equal(read(served, &byte, 1), 1);
 	assert_int_equal(byte, 'a');
-	assert_int_equal(netns_dial(home.net_fd, net.ns_fd, &again), 0);
+	assert_int_equal(netns_dial(home.net_fd, net.space.fd, &again), 0);
 	(void)close(served);
 	served = accept(net.listen_fd, NULL, NULL);
 	assert_int_equal(write(again, "b", 1), 1);
@@ -221,6 +221,76 @@ static void come_and_go(void)
 	}
 }
 
+static void connect_to(int family, int protocol, bool self)
+{
+	struct sockaddr_in v4 = { .sin_family = AF_INET, .sin_port = htons(9) };
+	struct sockaddr_in6 v6 = { .sin6_family = AF_INET6, .sin6_port = htons(9) };
+	int fd = socket(family, SOCK_STREAM | SOCK_CLOEXEC, protocol);
+
+	if (fd < 0)
+		return; /* a kernel without that protocol */
+	v4.sin_addr.s_addr = htonl(self ? INADDR_LOOPBACK : 0x08080808);
+	v6.sin6_addr = in6addr_loopback;
+	if (!self)
+		v6.sin6_addr.s6_addr[0] = 0x20;
+	(void)!connect(fd, family == AF_INET ? (void *)&v4 : (void *)&v6,
+		       family == AF_INET ? sizeof(v4) : sizeof(v6));
+	(void)close(fd);
+}
+
+static size_t netstat_of(const struct netns_home *home, int ns_fd, char *dst, size_t size)
+{
+	int r;
+
+	assert_int_equal(setns(ns_fd, CLONE_NEWNET), 0);
+	r = file_read(AT_FDCWD, "/proc/self/net/netstat", dst, size);
+	assert_int_equal(setns(home->net_fd, CLONE_NEWNET), 0);
+	assert_true(r > 0);
+	return (size_t)r;
+}
+
+/* netstat is not looked at: whatever moves it must show elsewhere. */
+static void net_namespace_netstat(void **state)
+{
+	static const struct {
+		int family, protocol;
+		bool self;
+	} tries[] = { { AF_INET, 0, false },	{ AF_INET, 0, true },
+		      { AF_INET6, 0, false },	{ AF_INET6, 0, true },
+		      { AF_INET, 262, false },	{ AF_INET, 262, true }, /* MPTCP */
+		      { AF_INET6, 262, false }, { AF_INET6, 262, true } };
+	static struct netns_home home;
+	static char before[32768], after[32768];
+	int proc_fd = open("/proc", O_DIRECTORY | O_RDONLY), moved = 0;
+
+	(void)state;
+	need_root();
+	home.net_fd = open("/proc/self/ns/net", O_RDONLY);
+	home.ipc_fd = open("/proc/self/ns/ipc", O_RDONLY);
+	for (size_t i = 0; i < ARRAY_LEN(tries); i++) {
+		struct netns net, again;
+		size_t n;
+
+		assert_int_equal(netns_make(proc_fd, &home, &net), 0);
+		(void)close(TAKE_FD(net.listen_fd));
+		(void)close(TAKE_FD(net.client_fd));
+		n = netstat_of(&home, net.space.fd, before, sizeof(before));
+		assert_int_equal(setns(net.space.fd, CLONE_NEWNET), 0);
+		connect_to(tries[i].family, tries[i].protocol, tries[i].self);
+		assert_int_equal(setns(home.net_fd, CLONE_NEWNET), 0);
+		if (netstat_of(&home, net.space.fd, after, sizeof(after)) != n ||
+		    memcmp(before, after, n) != 0) {
+			assert_int_equal(netns_renew(proc_fd, &home, &net.space, &again), -ESTALE);
+			moved++;
+		}
+		netns_close(&net);
+	}
+	assert_true(moved > 0);
+	(void)close(home.net_fd);
+	(void)close(home.ipc_fd);
+	(void)close(proc_fd);
+}
+
 /* A net namespace is used again only when nothing happened in it. */
 static void net_namespace_again(void **state)
 {
@@ -236,23 +306,24 @@ static void net_namespace_again(void **state)
 	home.ipc_fd = open("/proc/self/ns/ipc", O_RDONLY);
 	for (size_t i = 0; i < ARRAY_LEN(marks); i++) {
 		assert_int_equal(netns_make(proc_fd, &home, &net), 0);
-		in_net(&home, net.ns_fd, marks[i]);
+		in_net(&home, net.space.fd, marks[i]);
 		(void)close(TAKE_FD(net.listen_fd));
 		(void)close(TAKE_FD(net.client_fd));
-		assert_int_equal(netns_renew(proc_fd, &home, net.ns_fd, &again), -ESTALE);
+		assert_int_equal(netns_renew(proc_fd, &home, &net.space, &again), -ESTALE);
 		netns_close(&net);
 	}
 	assert_int_equal(netns_make(proc_fd, &home, &net), 0);
-	assert_int_equal(netns_renew(proc_fd, &home, net.ns_fd, &again), -ESTALE); /* its own */
+	assert_int_equal(netns_renew(proc_fd, &home, &net.space, &again), -ESTALE); /* its own */
 	(void)close(TAKE_FD(net.listen_fd));
 	(void)close(TAKE_FD(net.client_fd));
-	in_net(&home, net.ns_fd, hold_a_socket);
-	assert_int_equal(netns_renew(proc_fd, &home, net.ns_fd, &again), -ESTALE);
+	in_net(&home, net.space.fd, hold_a_socket);
+	assert_int_equal(netns_renew(proc_fd, &home, &net.space, &again), -ESTALE);
 	(void)close(held_fd);
-	in_net(&home, net.ns_fd, come_and_go);
-	assert_int_equal(netns_renew(proc_fd, &home, net.ns_fd, &again), 0);
-	assert_int_equal(fstat(net.ns_fd, &before), 0);
-	assert_int_equal(fstat(again.ns_fd, &after), 0);
+	in_net(&home, net.space.fd, come_and_go);
+	assert_int_equal(fstat(net.space.fd, &before), 0);
+	assert_int_equal(netns_renew(proc_fd, &home, &net.space, &again), 0);
+	assert_int_equal(net.space.fd, -1); /* it is the new one's now */
+	assert_int_equal(fstat(again.space.fd, &after), 0);
 	assert_int_equal(before.st_ino, after.st_ino);
 	assert_int_equal(fstat(net.ipc_fd, &before), 0);
 	assert_int_equal(fstat(again.ipc_fd, &after), 0);
@@ -262,8 +333,10 @@ static void net_namespace_again(void **state)
 	(void)close(served);
 	netns_close(&net);
 	netns_close(&again);
-	assert_int_equal(netns_renew(proc_fd, &home, home.net_fd, &again),
-			 -ESTALE); /* the host's */
+	net = (struct netns)NETNS_NONE; /* one without traces, as the host's */
+	net.space.fd = dup(home.net_fd);
+	assert_int_equal(netns_renew(proc_fd, &home, &net.space, &again), -ESTALE);
+	netns_close(&net);
 	(void)close(home.net_fd);
 	(void)close(home.ipc_fd);
 	(void)close(proc_fd);
@@ -323,6 +396,7 @@ static void groups_below(void **state)
 	struct cgroup_tree tree;
 	struct cgroup_door door;
 	struct stat info;
+	char text[16];
 	pid_t pid;
 
 	(void)state;
@@ -366,6 +440,13 @@ static void groups_below(void **state)
 	cgroup_recycle(&tree, 4);
 	assert_int_equal(faccessat(freezer_fd, "4/1", F_OK, 0), -1);
 	assert_int_equal(faccessat(freezer_fd, "4/2", F_OK, 0), -1);
+	assert_int_equal(mkdirat(freezer_fd, "4/1", 0755), 0); /* the next one's first */
+	assert_int_equal(file_write(freezer_fd, "4/1/freezer.state", "FROZEN"), 0);
+	assert_int_equal(mkdirat(freezer_fd, "4/3", 0755), 0);
+	cgroup_recycle(&tree, 4);
+	assert_int_equal(faccessat(freezer_fd, "4/3", F_OK, 0), -1);
+	assert_int_equal(file_read(freezer_fd, "4/1/freezer.state", text, sizeof(text)), 7);
+	assert_string_equal(text, "THAWED\n");
 	assert_int_equal(mkdirat(freezer_fd, "4/3", 0755), 0);
 	assert_int_equal(cgroup_remove(&tree, 4), 0);
 	cgroup_door_close(&door);
@@ -404,6 +485,7 @@ int main(void)
 		cmocka_unit_test(user_namespace_maps),
 		cmocka_unit_test(net_namespace_dials),
 		cmocka_unit_test(net_namespace_again),
+		cmocka_unit_test(net_namespace_netstat),
 		cmocka_unit_test(group_limits),
 		cmocka_unit_test(groups_below),
 	};
