@@ -8,9 +8,13 @@
 
 #include "warden/warden.h"
 
+/* The warden's own, and those that another thread waits for. */
+#define BIRTH_PLACES 4
+
 struct birth {
 	struct warden *w;
 	unsigned slot;
+	unsigned place; /* whose descriptors and stack it borrows: one birth at a time */
 	const char *id;
 	int userns_fd;
 	struct netns net;
@@ -22,7 +26,7 @@ struct birth {
 	int pidfd;
 };
 
-/* child.c. Returns when the agent runs, or failed to. One at a time, in whatever thread. */
+/* child.c. Returns when the agent runs, or failed to. */
 void birth_clone(struct birth *b);
 
 /* spawn.c: the slot's new state, and what goes to the daemon. */
@@ -30,14 +34,14 @@ int spawn_born(struct birth *b, int ret_fds[WARDEN_FDS_MAX]) _must_check_;
 
 /*
  * nursery.c: a birth takes as long as everything else that a create needs, and most of it is the
- * child's own work. When something else waits for the warden, another thread waits for the child.
+ * child's own work. When something else waits for the warden, other threads wait for the children.
  */
 int nursery_open(struct warden *w) _must_check_;
-/* Takes the birth and answers the request when it is over; one at a time: waits for the last one.
- */
+/* Takes the birth and answers the request when it is over. Waits when all places are taken. */
 void nursery_give(struct warden *w, const struct birth *b, const struct warden_request *req);
-int nursery_fd(const struct warden *w); /* readable: somebody is to be settled */
-void nursery_settle(struct warden *w);	/* waits for the birth under way, if any, and answers */
-bool nursery_has(const struct warden *w, const char *id);
+int nursery_fd(const struct warden *w);		     /* readable: somebody was born */
+void nursery_look(struct warden *w);		     /* answers for those who were */
+void nursery_settle(struct warden *w);		     /* waits for all others */
+void nursery_wait(struct warden *w, const char *id); /* for this one, if it is there */
 
 #endif

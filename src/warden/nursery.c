@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One thread that waits for births, and does nothing else: it shares the warden's memory and
- * descriptors, so it touches only the birth it was given. A thread's credentials and namespaces are
- * its own in Linux; whatever the first thread enters for a moment, children are born at home.
+ * A few threads that wait for births, and do nothing else: they share the warden's memory and
+ * descriptors, so each touches only the birth it was given. A thread's credentials and namespaces
+ * are its own in Linux; whatever the first thread enters for a moment, children are born at home.
  */
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
 #include <semaphore.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -15,43 +16,46 @@
 
 #include "warden/birth.h"
 
+#define BEDS (BIRTH_PLACES - 1)
 #define THREAD_STACK_BYTES (64 * 1024)
 
-struct nursery {
+struct bed {
 	struct birth birth;
 	struct warden_request req; /* to be answered */
-	bool busy;		   /* the first thread's: a birth was given and is not settled */
+	bool taken; /* the first thread's, as all but the birth while it is under way */
+	atomic_bool born;
 	sem_t given;
+	int born_fd;
+};
+
+struct nursery {
+	struct bed beds[BEDS];
 	int born_fd;
 };
 
 static void *wait_for_births(void *arg)
 {
-	struct nursery *n = arg;
+	struct bed *bed = arg;
 	const uint64_t one = 1;
 
 	for (;;) {
-		while (sem_wait(&n->given) < 0)
+		while (sem_wait(&bed->given) < 0)
 			;
-		birth_clone(&n->birth);
-		if (write(n->born_fd, &one, sizeof(one)) != sizeof(one))
+		birth_clone(&bed->birth);
+		atomic_store(&bed->born, true);
+		if (write(bed->born_fd, &one, sizeof(one)) != sizeof(one))
 			abort(); /* nobody would ever hear of it */
 	}
 	return NULL;
 }
 
-int nursery_open(struct warden *w)
+static int start(struct bed *bed)
 {
-	struct nursery *n = calloc(1, sizeof(*n));
 	pthread_attr_t attr;
 	pthread_t thread;
 	int r;
 
-	if (!n)
-		return -ENOMEM;
-	w->nursery = n;
-	n->born_fd = eventfd(0, EFD_CLOEXEC);
-	if (n->born_fd < 0 || sem_init(&n->given, 0, 0) < 0)
+	if (sem_init(&bed->given, 0, 0) < 0)
 		return -errno;
 	r = pthread_attr_init(&attr);
 	if (r == 0)
@@ -59,9 +63,27 @@ int nursery_open(struct warden *w)
 	if (r == 0)
 		r = pthread_attr_setstacksize(&attr, THREAD_STACK_BYTES);
 	if (r == 0)
-		r = pthread_create(&thread, &attr, wait_for_births, n);
+		r = pthread_create(&thread, &attr, wait_for_births, bed);
 	(void)pthread_attr_destroy(&attr);
 	return -r;
+}
+
+int nursery_open(struct warden *w)
+{
+	struct nursery *n = calloc(1, sizeof(*n));
+	int r = 0;
+
+	if (!n)
+		return -ENOMEM;
+	w->nursery = n;
+	n->born_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	if (n->born_fd < 0)
+		return -errno;
+	for (size_t i = 0; r >= 0 && i < BEDS; i++) {
+		n->beds[i].born_fd = n->born_fd;
+		r = start(&n->beds[i]);
+	}
+	return r;
 }
 
 int nursery_fd(const struct warden *w)
@@ -69,36 +91,83 @@ int nursery_fd(const struct warden *w)
 	return w->nursery->born_fd;
 }
 
-bool nursery_has(const struct warden *w, const char *id)
+static void leave(struct warden *w, struct bed *bed)
 {
-	return w->nursery->busy && strcmp(w->nursery->req.id, id) == 0;
+	int fds[WARDEN_FDS_MAX] = { -1, -1 };
+	struct warden_request req = bed->req;
+	int r = spawn_born(&bed->birth, fds);
+
+	bed->taken = false; /* before the answer: one that fails settles all others */
+	serve_created(w, &req, r, fds);
+}
+
+static bool look(struct warden *w)
+{
+	struct nursery *n = w->nursery;
+	bool found = false;
+	uint64_t count;
+
+	if (read(n->born_fd, &count, sizeof(count)) < 0 && errno != EAGAIN)
+		abort();
+	for (size_t i = 0; i < BEDS; i++)
+		if (n->beds[i].taken && atomic_load(&n->beds[i].born)) {
+			leave(w, &n->beds[i]);
+			found = true;
+		}
+	return found;
+}
+
+void nursery_look(struct warden *w)
+{
+	(void)look(w);
+}
+
+/* Looks before it waits: an answer that fails comes here in the middle of a look. */
+static void wait_for_one(struct warden *w)
+{
+	struct pollfd fd = { w->nursery->born_fd, POLLIN, 0 };
+
+	if (!look(w))
+		(void)!poll(&fd, 1, -1);
+}
+
+static struct bed *empty_bed(struct nursery *n)
+{
+	for (size_t i = 0; i < BEDS; i++)
+		if (!n->beds[i].taken)
+			return &n->beds[i];
+	return NULL;
 }
 
 void nursery_give(struct warden *w, const struct birth *b, const struct warden_request *req)
 {
 	struct nursery *n = w->nursery;
+	struct bed *bed;
 
-	nursery_settle(w);
-	n->birth = *b;
-	n->req = *req;
-	n->busy = true;
-	if (sem_post(&n->given) < 0)
+	while (!(bed = empty_bed(n)))
+		wait_for_one(w);
+	bed->birth = *b;
+	bed->birth.place = (unsigned)(bed - n->beds) + 1;
+	bed->req = *req;
+	bed->taken = true;
+	atomic_store(&bed->born, false);
+	if (sem_post(&bed->given) < 0)
 		abort();
 }
 
 void nursery_settle(struct warden *w)
 {
-	struct nursery *n = w->nursery;
-	int fds[WARDEN_FDS_MAX] = { -1, -1 };
-	uint64_t count;
-	int r;
+	for (size_t i = 0; w->nursery && i < BEDS; i++)
+		while (w->nursery->beds[i].taken)
+			wait_for_one(w);
+}
 
-	if (!n || !n->busy)
-		return;
-	while (read(n->born_fd, &count, sizeof(count)) < 0)
-		if (errno != EINTR)
-			abort();
-	n->busy = false; /* an answer that fails comes back here */
-	r = spawn_born(&n->birth, fds);
-	serve_created(w, &n->req, r, fds);
+void nursery_wait(struct warden *w, const char *id)
+{
+	for (size_t i = 0; i < BEDS; i++) {
+		struct bed *bed = &w->nursery->beds[i];
+
+		while (bed->taken && strcmp(bed->req.id, id) == 0)
+			wait_for_one(w);
+	}
 }

@@ -129,7 +129,7 @@ int rounds(struct warden *w)
 		if (n < 0 && errno != EINTR)
 			return -errno;
 		if (n > 0 && fds[4].revents)
-			nursery_settle(w);
+			nursery_look(w);
 		if (n > 0 && fds[3].revents)
 			links_on_log(w);
 		if (n > 0 && fds[2].revents)

@@ -435,8 +435,8 @@ static void call_run(struct warden *w, struct call *call)
 	call->reply.op = call->req.op;
 	call->reply.tag = call->req.tag;
 	fault_point(w, "call.asked");
-	if (call->req.op != WARDEN_CREATE && nursery_has(w, call->req.id))
-		nursery_settle(w);
+	if (call->req.op != WARDEN_CREATE)
+		nursery_wait(w, call->req.id);
 	call->reply.error = operations[call->req.op](w, call);
 	if (call->reply.error != LATER)
 		call_answer(w, call);

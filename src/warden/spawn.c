@@ -117,7 +117,6 @@ static int spawn_slot(struct warden *w, const struct warden_request *req, unsign
 		nursery_give(w, &b, req);
 		return SPAWN_LATER;
 	}
-	nursery_settle(w);
 	birth_clone(&b);
 	return spawn_born(&b, ret_fds);
 }

@@ -226,6 +226,84 @@ def test_WAR_11_stat_reports_oom(warden):
             assert kills(box) == 0, "the last owner's kills show"
 
 
+def pid_of(pidfd):
+    with open(f"/proc/self/fdinfo/{pidfd}") as f:
+        return int(next(line.split()[1] for line in f if line.startswith("Pid:")))
+
+
+def descriptors(pid):
+    """What a process has open, without the numbers that differ from one to the next."""
+    found = {}
+    for number in os.listdir(f"/proc/{pid}/fd"):
+        found[int(number)] = os.readlink(f"/proc/{pid}/fd/{number}").split(":")[0].rsplit("/cay-")[0]
+    return found
+
+
+def begin(warden, names):
+    return {name: warden.send(CREATE, sandbox=name, template=warden.template) for name in names}
+
+
+def take(warden, name, tag):
+    _data, fds = warden.finish(tag)
+    warden.agents[name] = direct.Agent(socket.socket(fileno=fds[0]), {})
+    pid = pid_of(fds[1])
+    os.close(fds[1])
+    return pid
+
+
+def test_WAR_12_many_at_once(warden):
+    """WAR-12: sandboxes that are born at the same time have nothing of each other."""
+    with warden.sandbox() as alone:
+        alone.exec(["/bin/true"])
+    names = [f"many{i}" for i in range(24)]
+    tags = begin(warden, names)
+    pids = {name: take(warden, name, tag) for name, tag in tags.items()}
+    try:
+        said = {name: warden.exec(name, "hostname; cat /etc/machine-id; echo $$ > /dev/shm/mine; ls /dev/shm /workspace")
+                for name in names}
+        assert all(said[name].stdout.splitlines()[0] == name for name in names)
+        assert len({said[name].stdout.splitlines()[1] for name in names}) == len(names)
+        kinds = [descriptors(pids[name]) for name in names]
+        assert all(kind == kinds[0] for kind in kinds), kinds
+        for space in ("mnt", "pid", "net", "ipc", "uts", "user", "cgroup", "time"):
+            found = {os.readlink(f"/proc/{pid}/ns/{space}") for pid in pids.values()}
+            assert len(found) == len(names), space
+    finally:
+        for name in names:
+            warden.delete(name)
+
+
+def test_WAR_13_ended_before_born(warden):
+    """WAR-13: destroyed, asked about and asked for again while it is being made."""
+    names = [f"short{i}" for i in range(24)]
+    tags = begin(warden, names)
+    again = {name: warden.send(CREATE, sandbox=name, template=warden.template) for name in names[::3]}
+    looks = {name: warden.send(STAT, sandbox=name) for name in names[::4]}
+    ends = {name: warden.send(DESTROY, sandbox=name) for name in names}
+    for name, tag in tags.items():
+        _data, fds = warden.finish(tag)
+        for fd in fds:
+            os.close(fd)
+    for tag in again.values():
+        with pytest.raises(ApiError):
+            warden.finish(tag)
+    for tag in [*looks.values(), *ends.values()]:
+        warden.finish(tag)
+    assert not set(warden.names()) & set(names)
+
+
+def test_WAR_14_daemon_gone_before_born(warden):
+    """WAR-14: what a daemon asked for and never heard of is taken away, and the next one hears nothing of it."""
+    names = [f"orphan{i}" for i in range(24)]
+    for _ in range(3):
+        begin(warden, names)
+        warden.sock.close()
+        warden.sock = warden.connect()
+        assert not set(warden.names()) & set(names)
+        with warden.sandbox() as box:
+            assert box.exec(["/bin/echo", "x"]).stdout == "x\n"
+
+
 def test_WAR_storage_without_btrfs():
     """Where btrfs is not to be had: plain directories, said in the capabilities and the log; nothing stays."""
     plain = Warden()
