@@ -6,6 +6,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "sys/rights.h"
 #include "sys/syscalls.h"
 #include "warden/warden.h"
 #include "wire/agent.h"
@@ -29,29 +30,13 @@ int attach_open_net(const struct warden *w, unsigned slot)
 static void give_back(struct warden *w, unsigned slot, int agent_fd)
 {
 	struct cgroup_view view;
-	int fds[2];
 	char frame[FRAME_HEADER_SIZE];
-	union {
-		char space[CMSG_SPACE(sizeof(fds))];
-		struct cmsghdr align;
-	} control = { { 0 } };
-	struct iovec iov = { frame, sizeof(frame) };
-	struct msghdr msg = { .msg_iov = &iov,
-			      .msg_iovlen = 1,
-			      .msg_control = control.space,
-			      .msg_controllen = sizeof(control.space) };
-	struct cmsghdr *cmsg = CMSG_FIRSTHDR(&msg);
 
 	cgroup_view_make(&w->cgroups, slot, &view);
-	fds[0] = view.groups_fd;
-	fds[1] = view.memory_fd;
 	agent_pack_empty(frame, AGENT_TAKE_BACK);
-	cmsg->cmsg_level = SOL_SOCKET;
-	cmsg->cmsg_type = SCM_RIGHTS;
-	cmsg->cmsg_len = CMSG_LEN(sizeof(fds));
-	memcpy(CMSG_DATA(cmsg), fds, sizeof(fds));
-	if (fds[0] >= 0 && fds[1] >= 0)
-		(void)!sendmsg(agent_fd, &msg, MSG_NOSIGNAL | MSG_DONTWAIT);
+	if (view.groups_fd >= 0 && view.memory_fd >= 0)
+		(void)!rights_send(agent_fd, frame, sizeof(frame),
+				   (int[]){ view.groups_fd, view.memory_fd }, 2, MSG_DONTWAIT);
 	cgroup_view_close(&view);
 }
 

@@ -10,6 +10,7 @@
 
 #include "base/log.h"
 #include "base/time.h"
+#include "sys/rights.h"
 #include "sys/syscalls.h"
 #include "warden/birth.h"
 #include "warden/capability.h"
@@ -294,29 +295,13 @@ static int do_snapshot_delete(struct warden *w, struct call *call)
 int serve_reply(struct warden *w, const struct warden_reply *reply, const int fds[WARDEN_FDS_MAX])
 {
 	uint8_t bytes[WARDEN_REPLY_SIZE];
-	union {
-		char space[CMSG_SPACE(sizeof(int) * WARDEN_FDS_MAX)];
-		struct cmsghdr align;
-	} control;
-	struct iovec iov = { bytes, sizeof(bytes) };
-	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1 };
 	size_t count = 0;
 
 	while (fds && count < WARDEN_FDS_MAX && fds[count] >= 0)
 		count++;
 	warden_reply_encode(bytes, reply);
-	if (count) {
-		struct cmsghdr *cmsg;
-
-		msg.msg_control = control.space;
-		msg.msg_controllen = CMSG_SPACE(sizeof(int) * count);
-		cmsg = CMSG_FIRSTHDR(&msg);
-		cmsg->cmsg_level = SOL_SOCKET;
-		cmsg->cmsg_type = SCM_RIGHTS;
-		cmsg->cmsg_len = CMSG_LEN(sizeof(int) * count);
-		memcpy(CMSG_DATA(cmsg), fds, sizeof(int) * count);
-	}
-	if (w->client_fd >= 0 && sendmsg(w->client_fd, &msg, MSG_NOSIGNAL) >= 0)
+	if (w->client_fd >= 0 &&
+	    rights_send(w->client_fd, bytes, sizeof(bytes), fds, count, 0) >= 0)
 		return 0;
 	serve_drop_client(w);
 	return -EPIPE;
@@ -384,29 +369,6 @@ static int (*const operations[WARDEN_OP_END])(struct warden *w, struct call *cal
 	[WARDEN_SNAPSHOT_LIST] = do_snapshot_list,
 };
 
-/* Takes at most one descriptor; everything else that came along is closed. */
-static int take_descriptor(struct msghdr *msg)
-{
-	int taken = -1;
-
-	for (struct cmsghdr *c = CMSG_FIRSTHDR(msg); c; c = CMSG_NXTHDR(msg, c)) {
-		int fds[8];
-		size_t n;
-
-		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
-			continue;
-		n = MIN((c->cmsg_len - CMSG_LEN(0)) / sizeof(int), ARRAY_LEN(fds));
-		memcpy(fds, CMSG_DATA(c), n * sizeof(int));
-		for (size_t i = 0; i < n; i++) {
-			if (taken < 0)
-				taken = fds[i];
-			else
-				(void)close(fds[i]);
-		}
-	}
-	return taken;
-}
-
 static void call_answer(struct warden *w, struct call *call)
 {
 	fault_point(w, "call.done");
@@ -445,26 +407,18 @@ static void call_run(struct warden *w, struct call *call)
 void serve_client(struct warden *w)
 {
 	uint8_t bytes[WARDEN_REQUEST_SIZE + 1];
-	union {
-		char space[CMSG_SPACE(sizeof(int) * 8)];
-		struct cmsghdr align;
-	} control;
-	struct iovec iov = { bytes, sizeof(bytes) };
-	struct msghdr msg = { .msg_iov = &iov,
-			      .msg_iovlen = 1,
-			      .msg_control = control.space,
-			      .msg_controllen = sizeof(control.space) };
 	struct call call = { .in_fd = -1, .fds = { -1, -1 } };
-	ssize_t n = recvmsg(w->client_fd, &msg, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+	struct rights rights;
+	ssize_t n = rights_receive(w->client_fd, bytes, sizeof(bytes), 1, MSG_DONTWAIT, &rights);
 
-	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+	if (n == -EAGAIN || n == -EINTR)
 		return;
 	if (n <= 0) {
 		log_info("the daemon went away");
 		serve_drop_client(w);
 		return;
 	}
-	call.in_fd = take_descriptor(&msg);
+	call.in_fd = rights.fds[0]; /* -1: none came */
 	if (warden_request_decode(bytes, (size_t)n, &call.req) < 0) {
 		log_warn("a malformed request: connection closed");
 		serve_drop_client(w);
