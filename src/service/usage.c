@@ -27,6 +27,7 @@
 /* One interval on its way to the store; its texts stand in it. */
 struct usage_row {
 	struct usage_row *next;
+	uint64_t stored; /* with the row of its sandbox: one more than rollbacks there were then */
 	struct store_usage usage;
 	char sandbox_id[SANDBOX_ID_LEN + 1];
 	char owner[AUTH_KEY_ID_SIZE];
@@ -86,26 +87,38 @@ static void queue(const struct sandbox *sandbox, int64_t to_ms)
 	bus_flush_soon(service);
 }
 
-int usage_put_all(struct service *service)
+/*
+ * Whatever is written anew is written in order from there on: the end of an interval replaces its
+ * beginning, never the other way round.
+ */
+static int put_rows(struct service *service, const char *sandbox_id)
 {
+	uint64_t now = store_rollbacks(service->store) + 1;
+	bool behind = false;
 	int r = 0;
 
-	for (const struct usage_row *at = service->usage_first; r == 0 && at; at = at->next)
+	for (struct usage_row *at = service->usage_first; r == 0 && at; at = at->next) {
+		if (sandbox_id && strcmp(at->sandbox_id, sandbox_id) != 0)
+			continue;
+		behind |= at->stored != now;
+		if (!behind)
+			continue;
 		r = store_usage_put(service->store, &at->usage);
+		if (r == 0)
+			at->stored = now;
+	}
 	return r;
 }
 
-/* In the transaction of its row: a death right after that finds both. They are written once more
- * with the events, which does no harm. */
+int usage_put_all(struct service *service)
+{
+	return put_rows(service, NULL);
+}
+
+/* In the transaction of its row: a death right after that finds both. */
 int usage_put_of(const struct sandbox *sandbox)
 {
-	const struct service *service = sandbox->service;
-	int r = 0;
-
-	for (const struct usage_row *at = service->usage_first; r == 0 && at; at = at->next)
-		if (strcmp(at->sandbox_id, sandbox->id) == 0)
-			r = store_usage_put(service->store, &at->usage);
-	return r;
+	return put_rows(sandbox->service, sandbox->id);
 }
 
 void usage_clear(struct service *service)

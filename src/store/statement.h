@@ -229,6 +229,7 @@ struct store {
 	sqlite3_stmt *statements[STATEMENT_COUNT];
 	int wal_pages;
 	bool durable; /* the open transaction syncs at its commit */
+	uint64_t rollbacks;
 	bool broken;  /* a part of it was taken back */
 	unsigned depth;
 };

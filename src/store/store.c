@@ -300,6 +300,7 @@ void store_rollback(struct store *store)
 	}
 	store->depth = 0;
 	store->broken = false;
+	store->rollbacks++;
 	if (!sqlite3_get_autocommit(store->db))
 		(void)!run_plain(store, STATEMENT_ROLLBACK);
 	end_durable(store);
@@ -311,6 +312,11 @@ int store_end(struct store *store, int r)
 		return store_commit(store);
 	store_rollback(store);
 	return r;
+}
+
+uint64_t store_rollbacks(const struct store *store)
+{
+	return store->rollbacks;
 }
 
 bool store_wants_checkpoint(const struct store *store)

@@ -32,6 +32,7 @@ int store_begin(struct store *store) _must_check_;
 /* As store_begin(), but its commit returns only when the disk has the bytes. */
 int store_begin_durable(struct store *store) _must_check_;
 int store_commit(struct store *store) _must_check_;
+uint64_t store_rollbacks(const struct store *store); /* how many there were, failed commits too */
 void store_rollback(struct store *store);
 /* The end of what was begun: committed, or with r < 0, of one of its statements, taken back. */
 int store_end(struct store *store, int r) _must_check_;
