@@ -180,13 +180,13 @@ static int keep_descriptors(struct birth *b)
 			return -errno;
 	if (close_range(RESERVED_END, ~0U, CLOSE_RANGE_UNSHARE) < 0)
 		return -errno;
+	b->tell_fd = first;
 	null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
 	if (null_fd < 0)
 		return -errno;
 	for (int fd = 0; fd < AGENT_FD; fd++)
 		if (dup2(null_fd, fd) < 0)
 			return -errno;
-	b->tell_fd = first;
 	for (int i = 0; i < CHILD_FDS; i++) {
 		int source = from[i] < 0 ? null_fd : first + i, fd = AGENT_FD + i;
 		int flags = fd == USERNS_FD ? FD_CLOEXEC : 0;
