@@ -230,7 +230,7 @@ struct store {
 	int wal_pages;
 	bool durable; /* the open transaction syncs at its commit */
 	uint64_t rollbacks;
-	bool broken;  /* a part of it was taken back */
+	bool broken; /* a part of it was taken back */
 	unsigned depth;
 };
 
