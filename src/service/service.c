@@ -277,7 +277,8 @@ static void checkpoint_done(void *arg)
 
 void service_wrote(struct service *service)
 {
-	if (service->checkpointing || !store_wants_checkpoint(service->store))
+	/* What is written while the service ends must not begin one: the store is closed after it. */
+	if (service->closing || service->checkpointing || !store_wants_checkpoint(service->store))
 		return;
 	if (loop_work(service->loop, checkpoint_work, checkpoint_done, service) == 0)
 		service->checkpointing = true;
