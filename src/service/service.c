@@ -277,7 +277,7 @@ static void checkpoint_done(void *arg)
 
 void service_wrote(struct service *service)
 {
-	/* What is written while the service ends must not begin one: the store is closed after it. */
+	/* What is written while the service ends begins none: the store is closed after it. */
 	if (service->closing || service->checkpointing || !store_wants_checkpoint(service->store))
 		return;
 	if (loop_work(service->loop, checkpoint_work, checkpoint_done, service) == 0)
