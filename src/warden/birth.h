@@ -37,6 +37,8 @@ int spawn_born(struct birth *b, int ret_fds[WARDEN_FDS_MAX]) _must_check_;
  * child's own work. When something else waits for the warden, other threads wait for the children.
  */
 int nursery_open(struct warden *w) _must_check_;
+/* One that lives as long as the warden. */
+int thread_start(void *(*run)(void *arg), void *arg) _must_check_;
 /* Takes the birth and answers the request when it is over. Waits when all places are taken. */
 void nursery_give(struct warden *w, const struct birth *b, const struct warden_request *req);
 int nursery_fd(const struct warden *w);		     /* readable: somebody was born */

@@ -95,6 +95,8 @@ static int start(struct warden *w, struct job *job, unsigned place)
 	int pid;
 
 	job->place = place;
+	if (job->kind != JOB_CHECK)
+		bare_forget(w, job->order.slot); /* whoever works on a volume has it alone */
 	w->jobs->results[place] = (struct job_result){ .error = -ECANCELED };
 	pid = sys_clone3(&args);
 	if (pid == 0)

@@ -49,21 +49,18 @@ static void *wait_for_births(void *arg)
 	return NULL;
 }
 
-static int start(struct bed *bed)
+int thread_start(void *(*run)(void *arg), void *arg)
 {
 	pthread_attr_t attr;
 	pthread_t thread;
-	int r;
+	int r = pthread_attr_init(&attr);
 
-	if (sem_init(&bed->given, 0, 0) < 0)
-		return -errno;
-	r = pthread_attr_init(&attr);
 	if (r == 0)
 		r = pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
 	if (r == 0)
 		r = pthread_attr_setstacksize(&attr, THREAD_STACK_BYTES);
 	if (r == 0)
-		r = pthread_create(&thread, &attr, wait_for_births, bed);
+		r = pthread_create(&thread, &attr, run, arg);
 	(void)pthread_attr_destroy(&attr);
 	return -r;
 }
@@ -81,7 +78,9 @@ int nursery_open(struct warden *w)
 		return -errno;
 	for (size_t i = 0; r >= 0 && i < BEDS; i++) {
 		n->beds[i].born_fd = n->born_fd;
-		r = start(&n->beds[i]);
+		if (sem_init(&n->beds[i].given, 0, 0) < 0)
+			return -errno;
+		r = thread_start(wait_for_births, &n->beds[i]);
 	}
 	return r;
 }

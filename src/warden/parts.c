@@ -48,6 +48,7 @@ static int undressed(const struct warden *w)
 void parts_undress(struct warden *w)
 {
 	w->has_usual_template = false;
+	bare_forget_all(w);
 	for (unsigned i = 0; i < w->parts.blank_count; i++)
 		root_drop(w, w->parts.blanks[i]);
 }
@@ -128,10 +129,6 @@ static int fill_one(struct warden *w)
 	const char *step;
 	int slot, r;
 
-	if (p->late_fd_count) {
-		(void)close(p->late_fds[--p->late_fd_count]);
-		return 0;
-	}
 	if (p->cast_off_count && parts_left(w) > p->target / 2) {
 		root_discard(w, &p->cast_off[--p->cast_off_count]);
 		return 0;
@@ -202,18 +199,6 @@ static unsigned best_blank(const struct warden *w, const uint8_t *hash)
 	return best;
 }
 
-void parts_close_later(struct warden *w, int fd)
-{
-	struct parts *p = &w->parts;
-
-	if (fd < 0)
-		return;
-	if (p->late_fd_count == LATE_FDS_MAX)
-		(void)close(p->late_fds[--p->late_fd_count]);
-	p->late_fds[p->late_fd_count++] = fd;
-	p->filling = true;
-}
-
 /* Unmounting and deleting is not for the way of a request. */
 static void cast_off(struct warden *w, unsigned slot)
 {
@@ -221,6 +206,7 @@ static void cast_off(struct warden *w, unsigned slot)
 
 	if (w->roots[slot].fd < 0)
 		return;
+	bare_forget(w, slot);
 	if (p->cast_off_count == CAST_OFF_MAX)
 		root_discard(w, &p->cast_off[--p->cast_off_count]);
 	p->cast_off[p->cast_off_count++] = w->roots[slot];
@@ -255,8 +241,9 @@ void parts_forget(struct warden *w, unsigned slot)
 	cgroup_door_close(&w->doors[slot]);
 	if (w->userns_fd[slot] >= 0)
 		(void)close(TAKE_FD(w->userns_fd[slot]));
-	parts_close_later(w, TAKE_FD(outlook->lower_fd));
-	parts_close_later(w, TAKE_FD(outlook->pool_fd));
+	bare_forget(w, slot);
+	close_later(w, TAKE_FD(outlook->lower_fd));
+	close_later(w, TAKE_FD(outlook->pool_fd));
 }
 
 /* A sandbox that stays. */
@@ -343,10 +330,9 @@ void parts_close(struct warden *w)
 		netns_close(&p->net[--p->net_count]);
 	while (p->blank_count)
 		drop_blank(w);
-	while (p->late_fd_count)
-		(void)close(p->late_fds[--p->late_fd_count]);
 	while (p->cast_off_count)
 		root_discard(w, &p->cast_off[--p->cast_off_count]);
+	bare_forget_all(w);
 	free(p->net);
 	free(p->blanks);
 }

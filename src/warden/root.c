@@ -79,7 +79,7 @@ static int outlook_open(struct warden *w, unsigned slot, const uint8_t hash[WARD
 
 	*ret_step = "open template";
 	if (outlook->lower_fd >= 0 && memcmp(outlook->template_hash, hash, WARDEN_HASH_SIZE) != 0)
-		parts_close_later(w, TAKE_FD(outlook->lower_fd));
+		close_later(w, TAKE_FD(outlook->lower_fd));
 	if (outlook->lower_fd < 0)
 		r = open_template(w, hash, idmap_fd, &outlook->lower_fd);
 	if (r < 0)
@@ -90,7 +90,7 @@ static int outlook_open(struct warden *w, unsigned slot, const uint8_t hash[WARD
 				     : mount_copy(w->pool_fd, "", 0, idmap_fd, &outlook->pool_fd);
 }
 
-static int assemble(struct warden *w, unsigned slot, struct root *root, const char **ret_step)
+static int mount_root(struct warden *w, unsigned slot, struct root *root, const char **ret_step)
 {
 	bool mapped = control_on(w, CONTROL_IDMAP) && control_on(w, CONTROL_USERNS);
 	_cleanup_close_ int volume = -1;
@@ -104,14 +104,20 @@ static int assemble(struct warden *w, unsigned slot, struct root *root, const ch
 	if (volume < 0)
 		return volume;
 	*ret_step = "mount root";
-	r = mount_as(w, mapped ? slot_first_id(w, slot) : 0, w->outlooks[slot].lower_fd, volume,
-		     &root->fd);
-	if (r < 0)
-		return r;
+	return mount_as(w, mapped ? slot_first_id(w, slot) : 0, w->outlooks[slot].lower_fd, volume,
+			&root->fd);
+}
+
+static int finish(struct warden *w, unsigned slot, struct root *root, const char **ret_step)
+{
+	int r;
+
 	root->shm_memory_mb = w->usual.memory_mb;
 	r = root_furnish(w, slot, root, ret_step);
 	if (r < 0)
 		(void)close(TAKE_FD(root->fd));
+	else
+		w->roots[slot] = *root;
 	return r;
 }
 
@@ -122,10 +128,8 @@ int root_build_over(struct warden *w, unsigned slot, uint64_t volume,
 	int r;
 
 	memcpy(root.template_hash, hash, sizeof(root.template_hash));
-	r = assemble(w, slot, &root, ret_step);
-	if (r >= 0)
-		w->roots[slot] = root;
-	return r;
+	r = mount_root(w, slot, &root, ret_step);
+	return r < 0 ? r : finish(w, slot, &root, ret_step);
 }
 
 int root_build(struct warden *w, unsigned slot, const uint8_t hash[WARDEN_HASH_SIZE],
@@ -133,22 +137,28 @@ int root_build(struct warden *w, unsigned slot, const uint8_t hash[WARDEN_HASH_S
 {
 	struct root root = { .fd = -1 };
 	uint32_t disk_size_mb = w->usual.disk_size_mb;
-	int r;
+	int r = 0;
 
 	memcpy(root.template_hash, hash, sizeof(root.template_hash));
 	*ret_step = "make volume";
-	r = storage_volume_make(w, &root.volume);
-	if (r < 0)
-		return r;
-	if (storage_volume_limit(w, root.volume, (uint64_t)disk_size_mb << 20) >= 0)
-		root.disk_size_mb = disk_size_mb; /* else tried again, and told, at the create */
-	r = assemble(w, slot, &root, ret_step);
-	if (r < 0) {
-		storage_volume_remove(w, root.volume);
-		return r;
+	if (!bare_use(w, slot, &root)) {
+		r = storage_volume_make(w, &root.volume);
+		if (r < 0)
+			return r;
+		r = mount_root(w, slot, &root, ret_step);
+		if (r >= 0)
+			bare_keep(w, slot, &root);
 	}
-	w->roots[slot] = root;
-	return 0;
+	if (r >= 0 && root.disk_size_mb != disk_size_mb &&
+	    storage_volume_limit(w, root.volume, (uint64_t)disk_size_mb << 20) >= 0)
+		root.disk_size_mb = disk_size_mb; /* else tried again, and told, at the create */
+	if (r >= 0)
+		r = finish(w, slot, &root, ret_step);
+	if (r < 0) {
+		bare_forget(w, slot);
+		storage_volume_remove(w, root.volume);
+	}
+	return r;
 }
 
 bool root_fits(const struct warden *w, unsigned slot, const uint8_t hash[WARDEN_HASH_SIZE])
@@ -159,6 +169,8 @@ bool root_fits(const struct warden *w, unsigned slot, const uint8_t hash[WARDEN_
 
 void root_drop(struct warden *w, unsigned slot)
 {
+	if (w->roots[slot].fd >= 0)
+		bare_forget(w, slot);
 	root_discard(w, &w->roots[slot]);
 }
 

@@ -268,6 +268,9 @@ static int leave_host(struct warden *w, const char *state_path, const char *temp
 		       &w->templates_fd);
 	if (r < 0)
 		return fail(templates, r);
+	r = bare_open(w);
+	if (r < 0)
+		return r;
 	criu_open(w, criu);
 	cgroup_view_open(&w->cgroups, w->instance);
 	r = mount_leave_host();
@@ -320,9 +323,12 @@ int warden_open(struct warden *w, const struct warden_options *o)
 	char state_path[PATH_MAX];
 	int r;
 
-	*w = (struct warden){
-		.pid = getpid(), .client_fd = -1, .listen_fd = -1, .run_fd = -1, .snapshots_fd = -1
-	};
+	*w = (struct warden){ .pid = getpid(),
+			      .client_fd = -1,
+			      .listen_fd = -1,
+			      .run_fd = -1,
+			      .snapshots_fd = -1,
+			      .closer_fd = -1 };
 	raise_files();
 	r = child_reserve_descriptors(w);
 	if (r < 0)
@@ -362,7 +368,9 @@ int warden_open(struct warden *w, const struct warden_options *o)
 		r = parts_open(w);
 	if (r >= 0)
 		r = leave_host(w, state_path, o->templates, o->criu);
-	return r < 0 ? r : nursery_open(w); /* a thread has the namespaces of its maker */
+	if (r >= 0) /* a thread has the namespaces of its maker */
+		r = nursery_open(w);
+	return r < 0 ? r : closer_open(w);
 }
 
 void warden_close(struct warden *w)

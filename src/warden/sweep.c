@@ -93,7 +93,7 @@ static bool sweep_one(struct warden *w, unsigned slot)
 	root_drop(w, slot); /* of one that was never born */
 	if (slot >= KEEPING_SLOTS)
 		parts_forget(w, slot);
-	if (row->volume)
+	if (row->volume && !bare_stays(w, slot))
 		storage_volume_remove(w, row->volume);
 	cgroup_recycle(&w->cgroups, slot);
 	if (row->frozen_us)

@@ -9,6 +9,8 @@
 #ifndef CAY_WARDEN_WARDEN_H
 #define CAY_WARDEN_WARDEN_H
 
+#include <time.h>
+
 #include "sys/cgroup.h"
 #include "sys/filter.h"
 #include "sys/namespace.h"
@@ -84,6 +86,25 @@ struct root {
 	uint8_t template_hash[WARDEN_HASH_SIZE];
 };
 
+/* What tells whether something was written to a volume. */
+#define BARE_DIRECTORIES 3
+struct bare_stamp {
+	uint64_t inode[BARE_DIRECTORIES];
+	int64_t size[BARE_DIRECTORIES];
+	struct timespec changed[BARE_DIRECTORIES], written[BARE_DIRECTORIES],
+		read[BARE_DIRECTORIES];
+};
+
+/* bare.c */
+struct bare {
+	int fd;	   /* detached mount of the overlay; -1: none */
+	bool idle; /* nobody's: the volume is its own */
+	uint32_t disk_size_mb;
+	uint64_t volume;
+	struct bare_stamp stamp;
+	uint8_t template_hash[WARDEN_HASH_SIZE];
+};
+
 /* The template and the pool as a slot's ids see them. */
 struct outlook {
 	int lower_fd; /* detached mount of the template named by the hash; -1: none */
@@ -99,7 +120,6 @@ struct outlook {
 #define KEEPING_SLOTS 128
 
 #define CAST_OFF_MAX 16 /* more are cleared away at once */
-#define LATE_FDS_MAX 16
 
 /* A sandbox's parts, made before they are needed. */
 struct parts {
@@ -111,9 +131,6 @@ struct parts {
 	unsigned spare_cgroups;		    /* of free slots */
 	struct root cast_off[CAST_OFF_MAX]; /* roots whose slots had to go without them */
 	unsigned cast_off_count;
-	int late_fds[LATE_FDS_MAX]; /* mounts nobody needs: to close one waits for every processor
-				     */
-	unsigned late_fd_count;
 	int64_t taken_ms; /* when a part was last taken */
 	bool filling;
 	bool kept; /* by slots with a sandbox */
@@ -192,11 +209,14 @@ struct warden {
 	unsigned instance;
 	struct cgroup_tree cgroups;
 	struct filter filter;
-	struct slot_row *rows;	      /* mapped file, SLOTS_MAX rows */
-	int *userns_fd;		      /* per slot; -1: it has nothing of its own yet */
-	struct cgroup_view *views;    /* likewise */
-	struct cgroup_door *doors;    /* likewise */
-	struct outlook *outlooks;     /* likewise */
+	struct slot_row *rows;	   /* mapped file, SLOTS_MAX rows */
+	int *userns_fd;		   /* per slot; -1: it has nothing of its own yet */
+	struct cgroup_view *views; /* likewise */
+	struct cgroup_door *doors; /* likewise */
+	struct outlook *outlooks;  /* likewise */
+	struct bare *bares;	   /* of the first KEEPING_SLOTS */
+	bool keeps_bares;
+	int closer_fd;		      /* takes descriptors to close */
 	uint32_t slot_top;	      /* no slot from here on is in use: the end of every search */
 	struct netspace *spaces;      /* per slot: see sweep_hold_net() */
 	uint8_t *bonds;		      /* per slot, enum bond */
@@ -276,6 +296,17 @@ bool root_fits(const struct warden *w, unsigned slot, const uint8_t hash[WARDEN_
 void root_drop(struct warden *w, unsigned slot);
 void root_discard(struct warden *w, struct root *root);
 
+/* bare.c: roots that were used and not written to */
+int bare_open(struct warden *w) _must_check_;
+/* Of a root just made: the slot keeps a mount of it, if it can. */
+void bare_keep(struct warden *w, unsigned slot, const struct root *root);
+/* Fills in volume and mount for the root's template, if the slot has them. */
+bool bare_use(struct warden *w, unsigned slot, struct root *root);
+/* Of a dead sandbox: whether its volume stays for the next one. */
+bool bare_stays(struct warden *w, unsigned slot);
+void bare_forget(struct warden *w, unsigned slot);
+void bare_forget_all(struct warden *w);
+
 /* furnish.c: everything of a detached root that does not need the sandbox's pid namespace */
 int root_furnish(struct warden *w, unsigned slot, struct root *root,
 		 const char **ret_step) _must_check_;
@@ -314,10 +345,13 @@ int parts_take_net(struct warden *w, struct netns *ret) _must_check_;
 /* Prefers a slot whose root is of this template already. hash NULL: one without a root. */
 int parts_take_slot(struct warden *w, const uint8_t *hash, unsigned *ret) _must_check_;
 unsigned parts_left(const struct warden *w);
-void parts_close_later(struct warden *w, int fd);   /* no request waits for it */
 void parts_forget(struct warden *w, unsigned slot); /* what it keeps of its own */
 /* A dead sandbox's net namespace, as stock if it can be that again. Takes it. */
 void parts_keep_net(struct warden *w, struct netspace *space);
+
+/* closer.c */
+int closer_open(struct warden *w) _must_check_;
+void close_later(struct warden *w, int fd); /* a mount; nobody waits for it */
 
 /* limits.c */
 int limits_open(struct warden *w) _must_check_;

@@ -304,6 +304,51 @@ def test_WAR_14_daemon_gone_before_born(warden):
             assert box.exec(["/bin/echo", "x"]).stdout == "x\n"
 
 
+VOLUME = "sed -n 's/.* overlay .*upperdir=[^,]*\\(v[0-9a-f]\\{16\\}\\).*/\\1/p' /proc/self/mountinfo | head -1"
+
+# What root inside does to a root, all of it gone again or hardly to be seen.
+TOUCHES = {
+    "file made and removed": "touch /x && rm /x",
+    "directory made and removed": "mkdir /x && rmdir /x",
+    "deep file": "echo >> /usr/share/x",
+    "same bytes": "cp /etc/hostname /dev/shm/h; cat /dev/shm/h > /etc/hostname",
+    "opened for writing": "python3 -c 'import os; os.open(\"/etc/passwd\", os.O_RDWR)'",
+    "removed": "rm -f /etc/issue",
+    "mode and back": "chmod 700 / && chmod 755 /",
+    "mode of a deep file": "chmod 600 /etc/issue.net",
+    "owner and back": "chown 1000 / && chown 0 /",
+    "attribute": "python3 -c 'import os; os.setxattr(\"/\", \"user.x\", b\"y\")'",
+    "attribute and back": "python3 -c 'import os; os.setxattr(\"/\", \"user.x\", b\"y\"); "
+                          "os.removexattr(\"/\", \"user.x\")'",
+    "times": "touch -d 2001-01-01 /",
+    "listed": "ls / > /dev/null",
+    "socket": "python3 -c 'import os, socket; socket.socket(socket.AF_UNIX).bind(\"/s\"); os.unlink(\"/s\")'",
+    "renamed and back": "mv /srv /srv2 && mv /srv2 /srv",
+    "in the workspace": "touch /workspace/x && rm /workspace/x",
+}
+
+
+def test_WAR_15_written_roots_are_not_used_again(warden):
+    """WAR-15: the next sandbox gets a root only if nobody wrote to it; it finds nothing of the last one."""
+    written, read = {}, set()
+    for name, command in TOUCHES.items():
+        with warden.sandbox() as box:
+            done = box.root(f"{VOLUME}; {command}")
+            assert done.exit_code == 0, (name, done.stderr)
+            written[done.stdout.strip()] = name
+    for _ in range(3):
+        with warden.sandbox() as box:
+            read.add(box.exec(VOLUME).stdout.strip())
+    assert all(len(volume) == 17 for volume in [*written, *read]), (written, read)
+    later = []
+    while len(later) < 80 or (len(set(later)) == len(later) < 400):  # more than any stock of new ones
+        with warden.sandbox() as box:
+            later.append(box.exec(VOLUME).stdout.strip())
+    assert not set(later) & set(written), [written[v] for v in set(later) & set(written)]
+    if "roots are used once" not in warden.logs():
+        assert len(set(later)) < len(later), "a root that nobody wrote to is made anew each time"
+
+
 def test_WAR_storage_without_btrfs():
     """Where btrfs is not to be had: plain directories, said in the capabilities and the log; nothing stays."""
     plain = Warden()
