@@ -83,7 +83,7 @@ void bare_keep(struct warden *w, unsigned slot, const struct root *root)
 	if (mount_copy(root->fd, "", 0, -1, &kept.fd) < 0)
 		return; /* then it is used once */
 	if (stamp_take(w, root->volume, &kept.stamp) < 0) {
-		close_later(w, kept.fd);
+		parts_close_later(w, kept.fd);
 		return;
 	}
 	memcpy(kept.template_hash, root->template_hash, sizeof(kept.template_hash));
@@ -134,7 +134,7 @@ void bare_forget(struct warden *w, unsigned slot)
 
 	if (!bare || bare->fd < 0)
 		return;
-	close_later(w, TAKE_FD(bare->fd));
+	parts_close_later(w, TAKE_FD(bare->fd));
 	if (bare->idle)
 		storage_volume_remove(w, bare->volume);
 	bare->idle = false;

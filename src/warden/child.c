@@ -9,6 +9,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <grp.h>
 #include <sched.h>
 #include <signal.h>
 #include <string.h>
@@ -20,7 +21,7 @@
 #include "sys/file.h"
 #include "sys/mount.h"
 #include "sys/syscalls.h"
-#include "warden/birth.h"
+#include "warden/child.h"
 #include "wire/agent.h"
 
 /* The agent's descriptors at its start; src/agent/main.c knows them by the same numbers. */
@@ -30,8 +31,6 @@
 #define AGENT_FDS_END 6
 #define USERNS_FD 6 /* the child's until it has entered it */
 #define CHILD_FDS_END 7
-#define CHILD_FDS (CHILD_FDS_END - AGENT_FD)
-#define RESERVED_END (AGENT_FD + BIRTH_PLACES * CHILD_FDS)
 #define NOFILE_MAX 65536
 #define CHILD_STACK_BYTES 65536
 
@@ -129,16 +128,10 @@ static int limit_resources(struct birth *b)
 	return file_write(AT_FDCWD, "/proc/self/oom_score_adj", "100");
 }
 
-/* Each place has numbers of its own in the table that all children borrow. */
-static int first_reserved(unsigned place)
+static int fill_reserved(int null_fd)
 {
-	return AGENT_FD + (int)place * CHILD_FDS;
-}
-
-static int fill_reserved(int null_fd, unsigned place)
-{
-	for (int i = 0; i < CHILD_FDS; i++)
-		if (dup3(null_fd, first_reserved(place) + i, O_CLOEXEC) < 0)
+	for (int fd = AGENT_FD; fd < CHILD_FDS_END; fd++)
+		if (dup3(null_fd, fd, O_CLOEXEC) < 0)
 			return -errno;
 	return 0;
 }
@@ -146,56 +139,42 @@ static int fill_reserved(int null_fd, unsigned place)
 int child_reserve_descriptors(struct warden *w)
 {
 	_cleanup_close_ int fd = open("/dev/null", O_RDWR | O_CLOEXEC);
-	int r = 0;
 
-	w->null_fd = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, RESERVED_END);
+	w->null_fd = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, CHILD_FDS_END);
 	if (w->null_fd < 0)
 		return -errno;
-	if (fd < RESERVED_END)
+	if (fd < CHILD_FDS_END)
 		fd = -1; /* one of them already */
-	for (unsigned place = 0; r >= 0 && place < BIRTH_PLACES; place++)
-		r = fill_reserved(w->null_fd, place);
-	return r;
-}
-
-void child_close_reserved(void)
-{
-	(void)sys_close_range(AGENT_FD, RESERVED_END - 1);
+	return fill_reserved(w->null_fd);
 }
 
 /*
  * Only what is open inside stays open: 0, 1, 2 on its own /dev/null, the socket and what there is
  * of the cgroups. Until here the child uses the warden's own table, and whatever it opened is
- * closed again; now it gets one of its own, with the reserved numbers copied instead of hundreds
- * closed. Those of other places may be other sandboxes' by now: they go.
+ * closed again; now it gets one of its own, with these few copied instead of hundreds closed.
  */
 static int keep_descriptors(struct birth *b)
 {
-	const int from[CHILD_FDS] = { b->net.listen_fd, b->view.groups_fd, b->view.memory_fd,
-				      b->userns_fd };
-	int first = first_reserved(b->place), null_fd;
+	int from[CHILD_FDS_END] = { [AGENT_FD] = b->net.listen_fd,
+				    [AGENT_GROUPS_FD] = b->view.groups_fd,
+				    [AGENT_MEMORY_FD] = b->view.memory_fd,
+				    [USERNS_FD] = b->userns_fd };
+	int null_fd;
 
-	for (int i = 0; i < CHILD_FDS; i++)
-		if (from[i] >= 0 && dup3(from[i], first + i, O_CLOEXEC) < 0)
+	for (int fd = AGENT_FD; fd < CHILD_FDS_END; fd++)
+		if (from[fd] >= 0 && dup3(from[fd], fd, fd == USERNS_FD ? O_CLOEXEC : 0) < 0)
 			return -errno;
-	if (close_range(RESERVED_END, ~0U, CLOSE_RANGE_UNSHARE) < 0)
+	if (close_range(CHILD_FDS_END, ~0U, CLOSE_RANGE_UNSHARE) < 0)
 		return -errno;
-	b->tell_fd = first;
+	b->tell_fd = AGENT_FD;
 	null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
 	if (null_fd < 0)
 		return -errno;
-	for (int fd = 0; fd < AGENT_FD; fd++)
-		if (dup2(null_fd, fd) < 0)
+	for (int fd = 0; fd < AGENT_FDS_END; fd++)
+		if ((fd < AGENT_FD || from[fd] < 0) && dup2(null_fd, fd) < 0)
 			return -errno;
-	for (int i = 0; i < CHILD_FDS; i++) {
-		int source = from[i] < 0 ? null_fd : first + i, fd = AGENT_FD + i;
-		int flags = fd == USERNS_FD ? FD_CLOEXEC : 0;
-
-		if ((source != fd && dup2(source, fd) < 0) || fcntl(fd, F_SETFD, flags) < 0)
-			return -errno;
-	}
-	b->tell_fd = AGENT_FD;
-	return sys_close_range(CHILD_FDS_END, (unsigned)MAX(null_fd, RESERVED_END - 1));
+	(void)close(null_fd);
+	return 0;
 }
 
 static int enter_user(struct birth *b)
@@ -204,9 +183,7 @@ static int enter_user(struct birth *b)
 		return 0;
 	if (setns(USERNS_FD, CLONE_NEWUSER) < 0)
 		return -errno;
-	/* Not by the C library, which would change every thread of the warden along. */
-	if (syscall(SYS_setgroups, 0, NULL) < 0 || syscall(SYS_setresgid, 0, 0, 0) < 0 ||
-	    syscall(SYS_setresuid, 0, 0, 0) < 0)
+	if (setgroups(0, NULL) < 0 || setresgid(0, 0, 0) < 0 || setresuid(0, 0, 0) < 0)
 		return -errno;
 	return 0;
 }
@@ -287,35 +264,37 @@ static int child(void *arg)
 }
 
 /*
- * The child borrows our memory until its exec while this thread waits (as vfork does): copying the
- * page tables, faulting the copies in and waking the child on another core cost more than the wait.
- * It has a stack of its own and changes nothing of ours but the birth it was given. It borrows our
+ * The child borrows our memory until its exec while we wait (as vfork does): copying the page
+ * tables, faulting the copies in and waking the child on another core cost more than the wait. It
+ * has a stack of its own and changes nothing of ours but the birth it was given. It borrows our
  * descriptors, too: copying the table and closing the copy would cost more than all it opens.
  * Sanitizers cannot follow that; their builds copy.
  *
  * The kernel writes the pid into the row before the child runs: no instant without an owner.
  */
-void birth_clone(struct birth *b)
+int child_clone(struct birth *b, int *ret_pidfd)
 {
-	static char stacks[BIRTH_PLACES][CHILD_STACK_BYTES] __attribute__((aligned(64)));
+	static char stack[CHILD_STACK_BYTES] __attribute__((aligned(64)));
+	int pidfd = -1, pid;
 	struct clone_args args = {
 		.flags = CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWUTS | CLONE_NEWTIME | CLONE_PIDFD |
 			 CLONE_PARENT_SETTID,
 		.parent_tid = (uint64_t)(uintptr_t)&b->w->rows[b->slot].pid,
-		.pidfd = (uint64_t)(uintptr_t)&b->pidfd,
+		.pidfd = (uint64_t)(uintptr_t)&pidfd,
 		.exit_signal = SIGCHLD,
 	};
 
 #ifndef CAY_SANITIZED
 	args.flags |= CLONE_VM | CLONE_VFORK | CLONE_FILES;
-	args.stack = (uint64_t)(uintptr_t)stacks[b->place];
-	args.stack_size = sizeof(stacks[b->place]);
+	args.stack = (uint64_t)(uintptr_t)stack;
+	args.stack_size = sizeof(stack);
 #else
-	(void)stacks;
+	(void)stack;
 #endif
-	b->pid = sys_clone3_call(&args, child, b);
-	if (fill_reserved(b->w->null_fd, b->place) < 0)
+	pid = sys_clone3_call(&args, child, b);
+	if (fill_reserved(b->w->null_fd) < 0)
 		abort(); /* a sandbox's descriptors must not stay ours */
-	if (b->pid < 0)
-		b->pidfd = -1;
+	if (pid > 0)
+		*ret_pidfd = pidfd;
+	return pid;
 }

@@ -82,7 +82,6 @@ static _noreturn_ void run(struct warden *w, struct job *job)
 		_exit(1);
 	(void)close(w->client_fd);
 	(void)close(w->listen_fd);
-	child_close_reserved();
 	(void)sigemptyset(&none);
 	(void)sigprocmask(SIG_SETMASK, &none, NULL);
 	result->error = work[job->kind](w, &job->order, result);

@@ -129,6 +129,10 @@ static int fill_one(struct warden *w)
 	const char *step;
 	int slot, r;
 
+	if (p->late_fd_count) {
+		(void)close(p->late_fds[--p->late_fd_count]);
+		return 0;
+	}
 	if (p->cast_off_count && parts_left(w) > p->target / 2) {
 		root_discard(w, &p->cast_off[--p->cast_off_count]);
 		return 0;
@@ -199,6 +203,18 @@ static unsigned best_blank(const struct warden *w, const uint8_t *hash)
 	return best;
 }
 
+void parts_close_later(struct warden *w, int fd)
+{
+	struct parts *p = &w->parts;
+
+	if (fd < 0)
+		return;
+	if (p->late_fd_count == LATE_FDS_MAX)
+		(void)close(p->late_fds[--p->late_fd_count]);
+	p->late_fds[p->late_fd_count++] = fd;
+	p->filling = true;
+}
+
 /* Unmounting and deleting is not for the way of a request. */
 static void cast_off(struct warden *w, unsigned slot)
 {
@@ -242,8 +258,8 @@ void parts_forget(struct warden *w, unsigned slot)
 	if (w->userns_fd[slot] >= 0)
 		(void)close(TAKE_FD(w->userns_fd[slot]));
 	bare_forget(w, slot);
-	close_later(w, TAKE_FD(outlook->lower_fd));
-	close_later(w, TAKE_FD(outlook->pool_fd));
+	parts_close_later(w, TAKE_FD(outlook->lower_fd));
+	parts_close_later(w, TAKE_FD(outlook->pool_fd));
 }
 
 /* A sandbox that stays. */
@@ -333,6 +349,8 @@ void parts_close(struct warden *w)
 	while (p->cast_off_count)
 		root_discard(w, &p->cast_off[--p->cast_off_count]);
 	bare_forget_all(w);
+	while (p->late_fd_count)
+		(void)close(p->late_fds[--p->late_fd_count]);
 	free(p->net);
 	free(p->blanks);
 }

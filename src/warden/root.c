@@ -79,7 +79,7 @@ static int outlook_open(struct warden *w, unsigned slot, const uint8_t hash[WARD
 
 	*ret_step = "open template";
 	if (outlook->lower_fd >= 0 && memcmp(outlook->template_hash, hash, WARDEN_HASH_SIZE) != 0)
-		close_later(w, TAKE_FD(outlook->lower_fd));
+		parts_close_later(w, TAKE_FD(outlook->lower_fd));
 	if (outlook->lower_fd < 0)
 		r = open_template(w, hash, idmap_fd, &outlook->lower_fd);
 	if (r < 0)

@@ -8,7 +8,6 @@
 #include <sys/socket.h>
 
 #include "base/log.h"
-#include "warden/birth.h"
 #include "warden/job.h"
 #include "warden/links.h"
 
@@ -64,25 +63,14 @@ struct background {
 	bool stuck; /* what is dying is not dead yet: look again later */
 };
 
-/* The next creates would have to make their parts themselves. */
-static bool parts_urgent(const struct warden *w)
-{
-	return parts_wanted(w) && parts_left(w) <= w->parts.target / 8;
-}
-
-bool rounds_pressed(const struct warden *w)
-{
-	struct pollfd fd = { w->client_fd, POLLIN, 0 };
-
-	return parts_urgent(w) || poll(&fd, 1, 0) > 0;
-}
-
 /* How long poll may wait: work is urgent, or waits for a quiet moment, or there is none. */
 static int patience(const struct warden *w, unsigned dying, const struct background *b)
 {
+	const struct parts *p = &w->parts;
 	bool sweeping = dying && !b->stuck;
 
-	if (parts_urgent(w) || (sweeping && dying > URGENT_DYING))
+	if ((parts_wanted(w) && parts_left(w) <= p->target / 8) ||
+	    (sweeping && dying > URGENT_DYING))
 		return 0;
 	if (parts_wanted(w) || sweeping)
 		return b->quiet ? 0 : QUIET_MS;
@@ -121,15 +109,12 @@ int rounds(struct warden *w)
 		struct pollfd fds[] = { { w->client_fd, POLLIN, 0 },
 					{ w->listen_fd, POLLIN, 0 },
 					{ w->signal_fd, POLLIN, 0 },
-					{ links_log_fd(w), POLLIN, 0 },
-					{ nursery_fd(w), POLLIN, 0 } };
+					{ links_log_fd(w), POLLIN, 0 } };
 		unsigned dying = count_dying(w);
 		int n = poll(fds, ARRAY_LEN(fds), patience(w, dying, &background));
 
 		if (n < 0 && errno != EINTR)
 			return -errno;
-		if (n > 0 && fds[4].revents)
-			nursery_look(w);
 		if (n > 0 && fds[3].revents)
 			links_on_log(w);
 		if (n > 0 && fds[2].revents)

@@ -12,12 +12,11 @@
 #include "base/time.h"
 #include "sys/rights.h"
 #include "sys/syscalls.h"
-#include "warden/birth.h"
 #include "warden/capability.h"
 #include "warden/job.h"
 #include "warden/links.h"
 
-#define LATER 1 /* an operation's answer comes from a job, or when a child is born */
+#define LATER 1 /* an operation's answer comes from a job */
 
 struct call {
 	struct warden_request req;
@@ -34,7 +33,6 @@ void serve_drop_client(struct warden *w)
 	w->client_fd = -1;
 	jobs_kill_all(w);
 	passing_drop_all(w);
-	nursery_settle(w);
 }
 
 static void call_step(struct call *call, const char *step)
@@ -98,10 +96,18 @@ static int create_of_passing(struct warden *w, struct call *call, const char **r
 	return r;
 }
 
-static int created(struct warden *w, struct call *call, int r, const char *step)
+static int do_create(struct warden *w, struct call *call)
 {
-	int slot = r == 0 ? slots_find(w, call->req.id) : -ENOENT;
+	const char *step = "";
+	int r, slot;
 
+	if (call->req.flags & WARDEN_PASSING)
+		r = create_of_passing(w, call, &step);
+	else if (*call->req.snapshot_id)
+		r = create_later(w, call, &step);
+	else
+		r = spawn(w, &call->req, &step, call->fds);
+	slot = r == 0 ? slots_find(w, call->req.id) : -ENOENT;
 	if (slot >= 0)
 		call->reply.address = links_address(w, (unsigned)slot);
 	if (r < 0) {
@@ -110,20 +116,6 @@ static int created(struct warden *w, struct call *call, int r, const char *step)
 		log_warn("create %s: %s: %s", call->req.id, step, strerror(-r));
 	}
 	return r;
-}
-
-static int do_create(struct warden *w, struct call *call)
-{
-	const char *step = "";
-	int r;
-
-	if (call->req.flags & WARDEN_PASSING)
-		r = create_of_passing(w, call, &step);
-	else if (*call->req.snapshot_id)
-		r = create_later(w, call, &step);
-	else
-		r = spawn(w, &call->req, &step, call->fds);
-	return created(w, call, r, step);
 }
 
 static int do_attach(struct warden *w, struct call *call)
@@ -369,9 +361,15 @@ static int (*const operations[WARDEN_OP_END])(struct warden *w, struct call *cal
 	[WARDEN_SNAPSHOT_LIST] = do_snapshot_list,
 };
 
-static void call_answer(struct warden *w, struct call *call)
+static void call_run(struct warden *w, struct call *call)
 {
+	call->reply.op = call->req.op;
+	call->reply.tag = call->req.tag;
+	fault_point(w, "call.asked");
+	call->reply.error = operations[call->req.op](w, call);
 	fault_point(w, "call.done");
+	if (call->reply.error == LATER)
+		return;
 	/* Nobody heard that it exists: undo, the daemon will ask again. */
 	if (serve_reply(w, &call->reply, call->fds) < 0 && call->req.op == WARDEN_CREATE &&
 	    call->reply.error == 0)
@@ -380,28 +378,6 @@ static void call_answer(struct warden *w, struct call *call)
 		if (call->fds[i] >= 0)
 			(void)close(call->fds[i]);
 	fault_point(w, "call.answered");
-}
-
-void serve_created(struct warden *w, const struct warden_request *req, int r,
-		   const int fds[WARDEN_FDS_MAX])
-{
-	struct call call = { .req = *req, .reply = { .op = req->op, .tag = req->tag } };
-
-	memcpy(call.fds, fds, sizeof(call.fds));
-	call.reply.error = created(w, &call, r, "clone");
-	call_answer(w, &call);
-}
-
-static void call_run(struct warden *w, struct call *call)
-{
-	call->reply.op = call->req.op;
-	call->reply.tag = call->req.tag;
-	fault_point(w, "call.asked");
-	if (call->req.op != WARDEN_CREATE)
-		nursery_wait(w, call->req.id);
-	call->reply.error = operations[call->req.op](w, call);
-	if (call->reply.error != LATER)
-		call_answer(w, call);
 }
 
 void serve_client(struct warden *w)

@@ -21,7 +21,7 @@
 #include "sys/file.h"
 #include "sys/mount.h"
 #include "sys/syscalls.h"
-#include "warden/birth.h"
+#include "warden/child.h"
 #include "warden/criu.h"
 #include "warden/job.h"
 #include "warden/links.h"
@@ -323,12 +323,9 @@ int warden_open(struct warden *w, const struct warden_options *o)
 	char state_path[PATH_MAX];
 	int r;
 
-	*w = (struct warden){ .pid = getpid(),
-			      .client_fd = -1,
-			      .listen_fd = -1,
-			      .run_fd = -1,
-			      .snapshots_fd = -1,
-			      .closer_fd = -1 };
+	*w = (struct warden){
+		.pid = getpid(), .client_fd = -1, .listen_fd = -1, .run_fd = -1, .snapshots_fd = -1
+	};
 	raise_files();
 	r = child_reserve_descriptors(w);
 	if (r < 0)
@@ -366,11 +363,7 @@ int warden_open(struct warden *w, const struct warden_options *o)
 	r = open_signals(w);
 	if (r >= 0)
 		r = parts_open(w);
-	if (r >= 0)
-		r = leave_host(w, state_path, o->templates, o->criu);
-	if (r >= 0) /* a thread has the namespaces of its maker */
-		r = nursery_open(w);
-	return r < 0 ? r : closer_open(w);
+	return r < 0 ? r : leave_host(w, state_path, o->templates, o->criu);
 }
 
 void warden_close(struct warden *w)
@@ -379,7 +372,6 @@ void warden_close(struct warden *w)
 	bool rest = false;
 
 	jobs_kill_all(w);
-	nursery_settle(w);
 	parts_close(w);
 	for (unsigned i = 0; i < w->slot_top; i++)
 		if (w->rows[i].state == SLOT_LIVE && !slots_alive(w, i))

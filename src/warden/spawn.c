@@ -6,7 +6,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "warden/birth.h"
+#include "warden/child.h"
 #include "warden/job.h"
 #include "warden/links.h"
 
@@ -48,6 +48,25 @@ static int gather(struct birth *b, const struct warden_request *req, const char 
 	return r;
 }
 
+static int bear(struct birth *b, const struct warden_request *req, const char **ret_step,
+		int ret_fds[WARDEN_FDS_MAX])
+{
+	int pid, pidfd = -1, r;
+
+	r = gather(b, req, ret_step);
+	if (r < 0)
+		return r;
+	*ret_step = "clone";
+	pid = child_clone(b, &pidfd);
+	if (pid < 0)
+		return pid;
+	b->w->bonds[b->slot] = BOND_CHILD;
+	b->w->rows[b->slot].state = SLOT_LIVE;
+	ret_fds[0] = TAKE_FD(b->net.client_fd);
+	ret_fds[1] = pidfd;
+	return 0;
+}
+
 int spawn_reserve(struct warden *w, const struct warden_request *req, const char **ret_step,
 		  unsigned *ret_slot)
 {
@@ -71,32 +90,8 @@ int spawn_reserve(struct warden *w, const struct warden_request *req, const char
 	return 0;
 }
 
-int spawn_born(struct birth *b, int ret_fds[WARDEN_FDS_MAX])
-{
-	struct warden *w = b->w;
-	unsigned slot = b->slot;
-	int r = MIN(b->pid, 0);
-
-	if (r < 0)
-		w->bonds[slot] = BOND_NONE;
-	w->rows[slot].state = r < 0 ? SLOT_DYING : SLOT_LIVE;
-	if (r >= 0) {
-		ret_fds[0] = TAKE_FD(b->net.client_fd);
-		ret_fds[1] = TAKE_FD(b->pidfd);
-	}
-	if (r < 0 || slot >= KEEPING_SLOTS)
-		parts_forget(w, slot);
-	else if (!w->rows[slot].link)
-		netspace_take(&w->spaces[slot], &b->net.space);
-	w->parts.kept |= slot < KEEPING_SLOTS;
-	if (b->root_fd >= 0)
-		(void)close(TAKE_FD(b->root_fd));
-	netns_close(&b->net);
-	return r;
-}
-
 static int spawn_slot(struct warden *w, const struct warden_request *req, unsigned slot,
-		      bool may_wait, const char **ret_step, int ret_fds[WARDEN_FDS_MAX])
+		      const char **ret_step, int ret_fds[WARDEN_FDS_MAX])
 {
 	struct birth b = { .w = w,
 			   .slot = slot,
@@ -105,20 +100,20 @@ static int spawn_slot(struct warden *w, const struct warden_request *req, unsign
 			   .view = w->views[slot],
 			   .is_copy = *req->snapshot_id,
 			   .net = NETNS_NONE,
-			   .root_fd = -1,
-			   .pidfd = -1 };
+			   .root_fd = -1 };
+	int r = bear(&b, req, ret_step, ret_fds);
 
-	b.pid = gather(&b, req, ret_step);
-	if (b.pid < 0)
-		return spawn_born(&b, ret_fds);
-	*ret_step = "clone";
-	w->bonds[slot] = BOND_CHILD; /* before it is one: it may end before we look again */
-	if (may_wait && rounds_pressed(w)) {
-		nursery_give(w, &b, req);
-		return SPAWN_LATER;
-	}
-	birth_clone(&b);
-	return spawn_born(&b, ret_fds);
+	if (r < 0)
+		w->rows[slot].state = SLOT_DYING;
+	if (r < 0 || slot >= KEEPING_SLOTS)
+		parts_forget(w, slot);
+	else if (!w->rows[slot].link)
+		netspace_take(&w->spaces[slot], &b.net.space);
+	w->parts.kept |= slot < KEEPING_SLOTS;
+	if (b.root_fd >= 0)
+		(void)close(b.root_fd);
+	netns_close(&b.net);
+	return r;
 }
 
 int spawn(struct warden *w, const struct warden_request *req, const char **ret_step,
@@ -127,7 +122,7 @@ int spawn(struct warden *w, const struct warden_request *req, const char **ret_s
 	unsigned slot;
 	int r = spawn_reserve(w, req, ret_step, &slot);
 
-	return r < 0 ? r : spawn_slot(w, req, slot, true, ret_step, ret_fds);
+	return r < 0 ? r : spawn_slot(w, req, slot, ret_step, ret_fds);
 }
 
 int spawn_copy(struct warden *w, const struct warden_request *req, unsigned slot,
@@ -139,5 +134,5 @@ int spawn_copy(struct warden *w, const struct warden_request *req, unsigned slot
 		return r;
 	w->rows[slot].disk_size_mb = 0;
 	limits_recount(w, slot, 0, copied->size_bytes);
-	return spawn_slot(w, req, slot, false, ret_step, ret_fds);
+	return spawn_slot(w, req, slot, ret_step, ret_fds);
 }

@@ -120,6 +120,7 @@ struct outlook {
 #define KEEPING_SLOTS 128
 
 #define CAST_OFF_MAX 16 /* more are cleared away at once */
+#define LATE_FDS_MAX 32
 
 /* A sandbox's parts, made before they are needed. */
 struct parts {
@@ -131,6 +132,9 @@ struct parts {
 	unsigned spare_cgroups;		    /* of free slots */
 	struct root cast_off[CAST_OFF_MAX]; /* roots whose slots had to go without them */
 	unsigned cast_off_count;
+	int late_fds[LATE_FDS_MAX]; /* mounts nobody needs: to close one waits for every processor
+				     */
+	unsigned late_fd_count;
 	int64_t taken_ms; /* when a part was last taken */
 	bool filling;
 	bool kept; /* by slots with a sandbox */
@@ -175,7 +179,6 @@ struct mask {
 
 struct jobs;	/* job.c */
 struct passing; /* passing.c */
-struct nursery; /* nursery.c */
 struct recount; /* limits.c */
 struct job_result;
 
@@ -216,7 +219,6 @@ struct warden {
 	struct outlook *outlooks;  /* likewise */
 	struct bare *bares;	   /* of the first KEEPING_SLOTS */
 	bool keeps_bares;
-	int closer_fd;		      /* takes descriptors to close */
 	uint32_t slot_top;	      /* no slot from here on is in use: the end of every search */
 	struct netspace *spaces;      /* per slot: see sweep_hold_net() */
 	uint8_t *bonds;		      /* per slot, enum bond */
@@ -231,7 +233,6 @@ struct warden {
 	uint8_t snapshot_key[MANIFEST_KEY_SIZE];
 	struct jobs *jobs;
 	struct passing *passing; /* passing.c */
-	struct nursery *nursery; /* nursery.c */
 	struct parts parts;
 	struct links links;
 	bool stopping;
@@ -345,13 +346,10 @@ int parts_take_net(struct warden *w, struct netns *ret) _must_check_;
 /* Prefers a slot whose root is of this template already. hash NULL: one without a root. */
 int parts_take_slot(struct warden *w, const uint8_t *hash, unsigned *ret) _must_check_;
 unsigned parts_left(const struct warden *w);
+void parts_close_later(struct warden *w, int fd);   /* no request waits for it */
 void parts_forget(struct warden *w, unsigned slot); /* what it keeps of its own */
 /* A dead sandbox's net namespace, as stock if it can be that again. Takes it. */
 void parts_keep_net(struct warden *w, struct netspace *space);
-
-/* closer.c */
-int closer_open(struct warden *w) _must_check_;
-void close_later(struct warden *w, int fd); /* a mount; nobody waits for it */
 
 /* limits.c */
 int limits_open(struct warden *w) _must_check_;
@@ -370,15 +368,7 @@ int limits_look_ms(const struct warden *w); /* until the next look for such; -1:
 void limits_look(struct warden *w);
 uint64_t limits_disk_usage(const struct warden *w, unsigned slot);
 
-/* child.c */
-/* Before any other descriptor is opened: keeps the low numbers for children, who share the table
- * with the warden for a while. */
-int child_reserve_descriptors(struct warden *w) _must_check_;
-/* In a copy of the warden: a sandbox may have been about to be born, with its own in there. */
-void child_close_reserved(void);
-
 /* spawn.c */
-#define SPAWN_LATER 1 /* somebody else waits for the child, and the answer comes then */
 int spawn(struct warden *w, const struct warden_request *req, const char **ret_step,
 	  int ret_fds[WARDEN_FDS_MAX]);
 /* From a snapshot: first a slot, and when a job has made its volume, the rest. */
@@ -425,15 +415,11 @@ int attach_open_net(const struct warden *w, unsigned slot) _must_check_;
 int attach_slot(struct warden *w, unsigned slot, int ret_fds[WARDEN_FDS_MAX]) _must_check_;
 
 /* round.c */
-int rounds(struct warden *w);		     /* until it is to stop */
-bool rounds_pressed(const struct warden *w); /* something else is to be done already */
+int rounds(struct warden *w); /* until it is to stop */
 
 /* serve.c */
 void serve_client(struct warden *w); /* its next request */
 void serve_drop_client(struct warden *w);
-/* A sandbox whose create was answered with SPAWN_LATER: r tells what came of it. Takes fds. */
-void serve_created(struct warden *w, const struct warden_request *req, int r,
-		   const int fds[WARDEN_FDS_MAX]);
 /* fds NULL: none. Fails when there is no client (any more). */
 int serve_reply(struct warden *w, const struct warden_reply *reply,
 		const int fds[WARDEN_FDS_MAX]) _must_check_;

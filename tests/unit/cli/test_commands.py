@@ -252,7 +252,8 @@ class Screen:
     @staticmethod
     def own_terminal():
         fcntl.ioctl(0, termios.TIOCSCTTY, 0)
-        signal.signal(signal.SIGHUP, signal.SIG_DFL)  # whoever runs the tests may ignore it
+        for signum in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):  # whoever runs the tests may ignore them
+            signal.signal(signum, signal.SIG_DFL)
 
     def __init__(self, web, *args, cols=91, rows=33):
         self.master, slave = pty.openpty()

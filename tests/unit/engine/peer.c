@@ -145,7 +145,7 @@ void peer_say_window(const struct agent_window *window)
 void peer_start(void)
 {
 	peer_say_hello(AGENT_PROTOCOL_VERSION);
-	assert_true(rig_wait(&rig, &rig.ready, 2000));
+	assert_true(rig_wait(&rig, &rig.ready, RIG_PATIENCE_MS));
 }
 
 static bool hear(void)
@@ -211,7 +211,7 @@ void peer_turn(void)
 
 void peer_expect_gone(enum err_code code, const char *part)
 {
-	assert_true(rig_wait(&rig, &rig.gone, 2000));
+	assert_true(rig_wait(&rig, &rig.gone, RIG_PATIENCE_MS));
 	assert_int_equal(rig.why.code, code);
 	if (!strstr(rig.why.message, part))
 		fail_msg("'%s' is not in '%s'", part, rig.why.message);

@@ -101,7 +101,7 @@ void rig_start_agent(struct rig *rig, const char *const *options)
 {
 	rig_spawn_agent(rig, options);
 	rig_adopt(rig, rig_connect(rig), 5000);
-	assert_true(rig_wait(rig, &rig->ready, 5000));
+	assert_true(rig_wait(rig, &rig->ready, RIG_PATIENCE_MS));
 }
 
 int rig_connect(struct rig *rig)

@@ -31,6 +31,7 @@ void rig_init(struct rig *rig);
 void rig_done(struct rig *rig);
 void rig_adopt(struct rig *rig, int fd, int hello_timeout_ms); /* makes the link */
 void rig_drop_link(struct rig *rig);
+#define RIG_PATIENCE_MS 30000 /* for what must come: a loaded machine is slow */
 bool rig_wait(struct rig *rig, const bool *flag, int timeout_ms);
 
 /* The real program with a listening socket as descriptor 3. */

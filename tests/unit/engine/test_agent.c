@@ -386,8 +386,8 @@ static void test_reconnect(void **state)
 	loop_turn(rig.loop, 50);
 	memcpy(second.sock_path, rig.sock_path, sizeof(rig.sock_path));
 	rig_adopt(&second, rig_connect(&rig), 5000);
-	assert_true(rig_wait(&second, &second.ready, 5000));
-	assert_true(rig_wait(&rig, &rig.gone, 5000));
+	assert_true(rig_wait(&second, &second.ready, RIG_PATIENCE_MS));
+	assert_true(rig_wait(&rig, &rig.gone, RIG_PATIENCE_MS));
 	assert_int_equal(rig.why.code, ERR_SANDBOX_GONE);
 	assert_int_equal(r.deliveries, 1);
 	assert_int_equal(r.result.status.end, LINK_END_GONE);

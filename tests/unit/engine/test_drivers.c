@@ -118,7 +118,7 @@ static enum err_code make_from(const char *id, const char *snapshot_id)
 	}
 	rig.listen_fd = a.made.watch_fd; /* kept there for the test */
 	rig_adopt(&rig, a.made.agent_fd, 5000);
-	assert_true(rig_wait(&rig, &rig.ready, 5000));
+	assert_true(rig_wait(&rig, &rig.ready, RIG_PATIENCE_MS));
 	return ERR_OK;
 }
 
@@ -138,7 +138,7 @@ static enum err_code attach(const char *id)
 		return a.err.code;
 	rig.listen_fd = a.made.watch_fd;
 	rig_adopt(&rig, a.made.agent_fd, 5000);
-	assert_true(rig_wait(&rig, &rig.ready, 5000));
+	assert_true(rig_wait(&rig, &rig.ready, RIG_PATIENCE_MS));
 	return ERR_OK;
 }
 
@@ -202,7 +202,7 @@ static void test_life(void **state)
 	assert_false(is_dead(rig.listen_fd, 0));
 	assert_int_equal(destroy("aaa1"), ERR_OK);
 	assert_true(is_dead(rig.listen_fd, 2000));
-	assert_true(rig_wait(&rig, &rig.gone, 2000));
+	assert_true(rig_wait(&rig, &rig.gone, RIG_PATIENCE_MS));
 	assert_int_equal(rig.why.code, ERR_SANDBOX_GONE);
 	assert_false(is_listed("aaa1"));
 	drop();
@@ -397,7 +397,7 @@ static void test_script(void **state)
 	wait_answer(&a);
 	fake_die(engine, "ggg1", true);
 	assert_true(is_dead(rig.listen_fd, 0));
-	assert_true(rig_wait(&rig, &rig.gone, 1000));
+	assert_true(rig_wait(&rig, &rig.gone, RIG_PATIENCE_MS));
 	assert_int_equal(driver->stat(engine, "ggg1", on_stat, &b, &err), 0);
 	wait_answer(&b);
 	assert_false(b.stat.alive);

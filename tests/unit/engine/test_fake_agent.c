@@ -42,7 +42,7 @@ static void connect_agent(void)
 			 0);
 	fake_agent_connect(agent, ends[1]);
 	rig_adopt(&rig, ends[0], 1000);
-	assert_true(rig_wait(&rig, &rig.ready, 2000));
+	assert_true(rig_wait(&rig, &rig.ready, RIG_PATIENCE_MS));
 }
 
 static void clear(void)
@@ -132,13 +132,13 @@ static void spawn(const char *const *argv, bool tty, uint32_t credit)
 	assert_int_equal(link_spawn(rig.link, &exec, on_started, NULL, &hooks, NULL, credit,
 				    &job.follow_id, &err),
 			 0);
-	assert_true(rig_wait(&rig, &job.started, 1000));
+	assert_true(rig_wait(&rig, &job.started, RIG_PATIENCE_MS));
 	assert_int_equal(job.err.code, ERR_OK);
 }
 
 static void expect_end(enum link_end end, int exit_code)
 {
-	assert_true(rig_wait(&rig, &job.ended, 2000));
+	assert_true(rig_wait(&rig, &job.ended, RIG_PATIENCE_MS));
 	assert_int_equal(job.status.end, end);
 	assert_int_equal(job.status.exit_code, exit_code);
 }
@@ -153,7 +153,7 @@ static void expect_text(const char *text)
 
 static void expect_answer(enum err_code code)
 {
-	assert_true(rig_wait(&rig, &job.answered, 2000));
+	assert_true(rig_wait(&rig, &job.answered, RIG_PATIENCE_MS));
 	assert_int_equal(job.answer.code, code);
 	job.answered = false;
 }
@@ -164,7 +164,7 @@ static void list(uint32_t process_id)
 
 	job.listed = 0;
 	assert_int_equal(link_list(rig.link, process_id, on_listed, NULL, &err), 0);
-	assert_true(rig_wait(&rig, &job.list_ended, 1000));
+	assert_true(rig_wait(&rig, &job.list_ended, RIG_PATIENCE_MS));
 	job.list_ended = false;
 }
 
@@ -228,7 +228,7 @@ static void test_follow(void **state)
 	clear();
 	wish = (struct link_follow){ .credit = 1, .streams = LINK_OUT, .out_cursor = 6 };
 	assert_int_equal(link_follow(rig.link, id, &wish, &hooks, NULL, &job.follow_id, &err), 0);
-	assert_true(rig_wait(&rig, &job.ended, 1000));
+	assert_true(rig_wait(&rig, &job.ended, RIG_PATIENCE_MS));
 	assert_int_equal(job.err.code, ERR_INVALID_REQUEST);
 }
 
@@ -340,7 +340,7 @@ static void run(const char *command)
 	assert_int_equal(link_window_run(rig.link, &wish, on_window, NULL, &hooks, NULL,
 					 &job.follow_id, &err),
 			 0);
-	assert_true(rig_wait(&rig, &job.started, 1000));
+	assert_true(rig_wait(&rig, &job.started, RIG_PATIENCE_MS));
 }
 
 static void test_window(void **state)

@@ -459,7 +459,7 @@ static void test_list_limit(void **state)
 	buf_init(&buf, 1000);
 	assert_int_equal(agent_put_hello(&buf, &hello), 0);
 	peer_say_buf(&buf);
-	assert_true(rig_wait(&rig, &rig.ready, 2000));
+	assert_true(rig_wait(&rig, &rig.ready, RIG_PATIENCE_MS));
 	ask_list(&l, 0);
 	for (uint32_t i = 0; i < 4; i++)
 		say_listed(1, 1 + i * 1024, 1024, i == 3, "x");
