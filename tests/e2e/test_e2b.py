@@ -15,6 +15,7 @@ import pytest
 
 from lib import node, tree
 
+pytestmark = pytest.mark.code
 HERE = pathlib.Path(__file__).parent / "e2b"
 DOCUMENT = tree.SOURCE / "docs/e2b.md"
 BEGIN, END = "<!-- methods:begin -->\n", "<!-- methods:end -->"
