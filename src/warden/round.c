@@ -14,6 +14,7 @@
 #define QUIET_MS                                                                        \
 	4 /* background work waits for this long without a request, unless it is urgent \
 	   */
+#define JOB_MS 20 /* ... and for this long while a job runs: whoever asked for it waits */
 #define URGENT_DYING 64
 #define SWEEP_RETRY_MS 20
 #define SHRINK_LOOK_MS 500
@@ -73,7 +74,7 @@ static int patience(const struct warden *w, unsigned dying, const struct backgro
 	    (sweeping && dying > URGENT_DYING))
 		return 0;
 	if (parts_wanted(w) || sweeping)
-		return b->quiet ? 0 : QUIET_MS;
+		return b->quiet ? 0 : jobs_running(w) ? JOB_MS : QUIET_MS;
 	if (dying)
 		return SWEEP_RETRY_MS;
 	return parts_grown(w) ? SHRINK_LOOK_MS : limits_look_ms(w);

@@ -49,11 +49,14 @@ static int check_data(int data_fd, const struct btrfs_identity *was, const char 
  */
 int snapshot_renew_work(struct warden *w, uint64_t volume)
 {
-	_cleanup_close_ int fd = storage_volume_open(w, volume), marks_fd = -1;
+	_cleanup_close_ int fd = storage_volume_open(w, volume), marks_fd = -1, mark_fd = -1;
 
 	if (fd < 0)
 		return fd;
 	marks_fd = snapshot_open_below(fd, "work/work/incompat");
+	mark_fd = marks_fd < 0 ? -1 : snapshot_open_below(marks_fd, "volatile");
+	if (mark_fd >= 0)
+		(void)unlinkat(mark_fd, "dirty", 0);
 	if (marks_fd == -ENOENT ||
 	    (marks_fd >= 0 &&
 	     (unlinkat(marks_fd, "volatile", AT_REMOVEDIR) == 0 || errno == ENOENT)))
