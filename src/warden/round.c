@@ -11,9 +11,8 @@
 #include "warden/job.h"
 #include "warden/links.h"
 
-#define QUIET_MS                                                                        \
-	4 /* background work waits for this long without a request, unless it is urgent \
-	   */
+/* Background work waits for this long without a request, unless it is urgent ... */
+#define QUIET_MS 4
 #define JOB_MS 20 /* ... and for this long while a job runs: whoever asked for it waits */
 #define URGENT_DYING 64
 #define SWEEP_RETRY_MS 20
