@@ -88,6 +88,8 @@ int cgroup_freeze(const struct cgroup_tree *tree, unsigned slot, bool frozen) _m
 bool cgroup_is_frozen(const struct cgroup_tree *tree, unsigned slot);
 /* The groups that the agent made: an agent killed at the wrong moment leaves one frozen. */
 void cgroup_thaw_below(const struct cgroup_tree *tree, unsigned slot);
+/* Removes them, but for an empty first one ("1", where an agent begins to count): the next agent
+ * takes that over. */
 void cgroup_clear_below(const struct cgroup_tree *tree, unsigned slot);
 /* The first call belongs into the mount namespace from which the others are made, while the host's
  * mounts are still there. */

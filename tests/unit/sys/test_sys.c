@@ -389,6 +389,20 @@ static void group_limits(void **state)
 	(void)close(root_fd);
 }
 
+/* The next agent's first, thawed; all others go. */
+static void first_group_stays(const struct cgroup_tree *tree, int freezer_fd)
+{
+	char text[16];
+
+	assert_int_equal(mkdirat(freezer_fd, "4/1", 0755), 0);
+	assert_int_equal(file_write(freezer_fd, "4/1/freezer.state", "FROZEN"), 0);
+	assert_int_equal(mkdirat(freezer_fd, "4/3", 0755), 0);
+	cgroup_recycle(tree, 4);
+	assert_int_equal(faccessat(freezer_fd, "4/3", F_OK, 0), -1);
+	assert_int_equal(file_read(freezer_fd, "4/1/freezer.state", text, sizeof(text)), 7);
+	assert_string_equal(text, "THAWED\n");
+}
+
 /* What an agent does below its slot: its groups are seen through, thawed and removed. */
 static void groups_below(void **state)
 {
@@ -396,7 +410,6 @@ static void groups_below(void **state)
 	struct cgroup_tree tree;
 	struct cgroup_door door;
 	struct stat info;
-	char text[16];
 	pid_t pid;
 
 	(void)state;
@@ -440,13 +453,7 @@ static void groups_below(void **state)
 	cgroup_recycle(&tree, 4);
 	assert_int_equal(faccessat(freezer_fd, "4/1", F_OK, 0), -1);
 	assert_int_equal(faccessat(freezer_fd, "4/2", F_OK, 0), -1);
-	assert_int_equal(mkdirat(freezer_fd, "4/1", 0755), 0); /* the next one's first */
-	assert_int_equal(file_write(freezer_fd, "4/1/freezer.state", "FROZEN"), 0);
-	assert_int_equal(mkdirat(freezer_fd, "4/3", 0755), 0);
-	cgroup_recycle(&tree, 4);
-	assert_int_equal(faccessat(freezer_fd, "4/3", F_OK, 0), -1);
-	assert_int_equal(file_read(freezer_fd, "4/1/freezer.state", text, sizeof(text)), 7);
-	assert_string_equal(text, "THAWED\n");
+	first_group_stays(&tree, freezer_fd);
 	assert_int_equal(mkdirat(freezer_fd, "4/3", 0755), 0);
 	assert_int_equal(cgroup_remove(&tree, 4), 0);
 	cgroup_door_close(&door);
