@@ -32,7 +32,7 @@ run: deps all ## Start the daemon, make the base template when missing, show a s
 	@CAY_BUILD=$(BUILD) tools/demo
 
 stop: ## Stop what 'make run' started, sandboxes included
-	$(BUILD)/src/cli/cay down
+	$(BUILD)/src/cli/cay down --yes
 
 test: deps ## All checks and tests; ends with one line of sums
 	@CAY_BUILD=$(BUILD) CAY_BUILD_ASAN=$(BUILD_ASAN) $(PYTHON) tools/run-tests

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/cli.h"
 
+#include <ctype.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdarg.h>
@@ -95,49 +96,130 @@ int cli_read_line(const char *dir, const char *name, char *dst, size_t size)
 	return 0;
 }
 
-static int find_url(struct cli *cli, struct err *err)
+const char *cli_url_named(const struct cli *cli, const char **ret_by)
 {
-	const char *given = cli->url_flag;
-	struct str url;
-	int r;
+	const char *variable = environment("CAY_URL");
 
-	/* A state directory named on this command line means its own daemon. */
-	if (given == NULL && !cli->state_flag)
-		given = environment("CAY_URL");
-	if (given == NULL) {
-		r = cli_read_line(cli->state, "url", cli->url, sizeof(cli->url));
-		if (r == 0)
-			return 0;
-		if (cli->state_given) {
-			(void)cli_hint(cli,
-				       r == -EACCES
-					       ? "Run this as root, or set CAY_URL and CAY_API_KEY."
-					       : "Start it with: cay up --state %s",
-				       cli->state);
-			return err_set(err, r == -EACCES ? ERR_FORBIDDEN : ERR_UNAVAILABLE,
-				       r == -EACCES ? "%s may not be read by this user"
-						    : "no daemon is running on %s",
-				       cli->state);
-		}
-		given = CLI_DEFAULT_URL;
-	}
-	url = str_trim(str_of(given), " \t\r\n");
+	if (cli->url_ignored)
+		return NULL;
+	*ret_by = cli->url_flag != NULL ? "--url" : "CAY_URL";
+	if (cli->url_flag != NULL)
+		return cli->url_flag;
+	return cli->state_flag ? NULL : variable;
+}
+
+/* Without blanks around it and slashes behind it. */
+static struct str tidy_url(const char *text)
+{
+	struct str url = str_trim(str_of(text), " \t\r\n");
+
 	while (url.n > 0 && url.p[url.n - 1] == '/')
 		url.n--;
-	if (str_copy(cli->url, sizeof(cli->url), url) < 0)
-		return err_set(err, ERR_INVALID_REQUEST, "the URL is too long");
+	return url;
+}
+
+/* Splits SCHEME://HOST[:PORT]; the names of the loopback interface become one. */
+static bool split_url(struct str url, struct str *scheme, struct str *host, struct str *port)
+{
+	static const char *const loopback[] = { "localhost", "127.0.0.1", "[::1]" };
+	const char *slashes = memmem(url.p, url.n, "://", 3);
+	size_t colon;
+
+	if (slashes == NULL)
+		return false;
+	*scheme = (struct str){ url.p, (size_t)(slashes - url.p) };
+	*host = (struct str){ slashes + 3, url.n - scheme->n - 3 };
+	*port = str_is(*scheme, "https") ? STR_LIT("443") : STR_LIT("80");
+	for (colon = host->n; colon > 0 && isdigit((unsigned char)host->p[colon - 1]);)
+		colon--;
+	if (colon > 0 && colon < host->n && host->p[colon - 1] == ':') {
+		*port = (struct str){ host->p + colon, host->n - colon };
+		host->n = colon - 1;
+	}
+	for (size_t i = 0; i < ARRAY_LEN(loopback); i++)
+		if (str_eq_nocase(*host, loopback[i]))
+			*host = str_of(loopback[0]);
+	return true;
+}
+
+bool cli_url_is_local(const struct cli *cli, const char *url)
+{
+	struct str scheme[2], host[2], port[2], one = tidy_url(url), two;
+	char own[CLI_URL_MAX];
+
+	if (cli_read_line(cli->state, "url", own, sizeof(own)) < 0)
+		return false;
+	two = tidy_url(own);
+	if (str_eq(one, two))
+		return true;
+	return split_url(one, &scheme[0], &host[0], &port[0]) &&
+	       split_url(two, &scheme[1], &host[1], &port[1]) && str_eq(scheme[0], scheme[1]) &&
+	       str_eq(host[0], host[1]) && str_eq(port[0], port[1]);
+}
+
+int cli_use_state(struct cli *cli, struct err *err)
+{
+	const char *by, *url = cli_url_named(cli, &by);
+	char own[CLI_URL_MAX];
+	bool runs = cli_read_line(cli->state, "url", own, sizeof(own)) == 0;
+
+	if (url != NULL && !cli_url_is_local(cli, url)) {
+		(void)cli_hint(
+			cli,
+			"Name the daemon of this host with --state %s; a daemon elsewhere is "
+			"started and stopped on its own host.",
+			cli->state);
+		return err_set(
+			err, ERR_INVALID_REQUEST,
+			"%s names %.100s, but the daemon of the state directory %.100s %s%.60s", by,
+			url, cli->state, runs ? "is " : "is not running", runs ? own : "");
+	}
+	cli->url_ignored = cli->state_given = true;
+	return 0;
+}
+
+/* The address in the state directory, or the usual one when no directory was named. */
+static int find_local(struct cli *cli, struct err *err)
+{
+	int r = cli_read_line(cli->state, "url", cli->url, sizeof(cli->url));
+
+	if (r == 0)
+		return 0;
+	if (!cli->state_given) {
+		(void)snprintf(cli->url, sizeof(cli->url), "%s", CLI_DEFAULT_URL);
+		return 0;
+	}
+	if (r == -EACCES) {
+		(void)cli_hint(cli, "Run this as root, or set CAY_URL and CAY_API_KEY.");
+		return err_set(err, ERR_FORBIDDEN, "%s may not be read by this user", cli->state);
+	}
+	(void)cli_hint(cli, "Start it with: cay up --state %s", cli->state);
+	return err_set(err, ERR_UNAVAILABLE, "no daemon is running on %s", cli->state);
+}
+
+static int find_url(struct cli *cli, struct err *err)
+{
+	const char *by, *named = cli_url_named(cli, &by);
+
+	if (named == NULL)
+		return find_local(cli, err);
+	if (str_copy(cli->url, sizeof(cli->url), tidy_url(named)) < 0)
+		return err_set(err, ERR_INVALID_REQUEST, "the URL in %s is too long", by);
 	return 0;
 }
 
 static int find_key(struct cli *cli, char dst[CLI_KEY_MAX], struct err *err)
 {
-	const char *given = cli->key_flag;
+	const char *given = cli->key_flag, *by, *named = cli_url_named(cli, &by);
 
-	if (given == NULL && !cli->state_flag)
+	if (given == NULL && !cli->state_flag && !cli->url_ignored)
 		given = environment("CAY_API_KEY");
 	if (given == NULL) {
-		if (cli_read_line(cli->state, "admin.key", dst, CLI_KEY_MAX) < 0)
-			dst[0] = '\0'; /* the daemon will say that a key is missing, and how */
+		/* The key of a state directory is for its own daemon: another one must not get it.
+		 * Without a key the daemon says that one is missing, and how to give it. */
+		if ((named != NULL && !cli_url_is_local(cli, named)) ||
+		    cli_read_line(cli->state, "admin.key", dst, CLI_KEY_MAX) < 0)
+			dst[0] = '\0';
 		return 0;
 	}
 	for (const char *p = given; *p != '\0'; p++)

@@ -32,6 +32,7 @@ struct cli {
 	bool state_given; /* by flag, environment or file */
 	bool state_flag;  /* by flag: then CAY_URL and CAY_API_KEY mean another daemon */
 	const char *url_flag, *key_flag;
+	bool url_ignored;	       /* up and down: the daemon is the state directory's */
 	const struct command *command; /* for hints about usage; may be NULL */
 
 	char url[CLI_URL_MAX]; /* filled by cli_connect() */
@@ -57,7 +58,17 @@ void cli_done(struct cli *cli);
 /* A setting that the daemon has too: dst is written unless nobody said anything. */
 enum setting_from cli_setting(const struct args *args, const char *name, const char *variable,
 			      char *dst, size_t size);
-/* Finds address and key (flags, then environment, then the state directory). Idempotent. */
+/*
+ * The URL that names the daemon (--url, or CAY_URL without --state) and in *ret_by where it was
+ * given; NULL when the state directory names it. docs/cli.md has the rule, the same for all
+ * commands.
+ */
+const char *cli_url_named(const struct cli *cli, const char **ret_by);
+/* Whether a URL is the address that the daemon of the state directory has written there. */
+bool cli_url_is_local(const struct cli *cli, const char *url);
+/* For commands that act on the state directory: refused when a URL names another daemon. */
+int cli_use_state(struct cli *cli, struct err *err) _must_check_;
+/* Finds address and key by that rule. Idempotent. */
 int cli_connect(struct cli *cli, struct err *err) _must_check_;
 /* Forgets the connection, so that the next call finds the address anew (after start, after fork).
  */

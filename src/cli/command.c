@@ -19,10 +19,12 @@ const struct command command_table[] = {
 	  "directories. Needs root.",
 	  up_options, 0, 0, -1, OPERAND_NONE, up_run, up_examples },
 	{ "down", DAEMON, "Stop the daemon and destroy its sandboxes", "",
-	  "Asks the daemon to destroy every sandbox and to stop, then stops the supervisor and the "
-	  "warden, and waits until all are gone. With --keep the sandboxes live on and the next "
-	  "'cay up' finds them again.",
-	  down_options, 0, 0, -1, OPERAND_NONE, down_run, NULL },
+	  "Lists the sandboxes and asks before it destroys them; where it cannot ask, --yes or "
+	  "--keep has to be given. Then the daemon destroys them and ends, and the supervisor and "
+	  "the warden are stopped. With --keep the sandboxes live on and the next 'cay up' finds "
+	  "them again. Sandboxes that run without a daemon are ended, too. Acts on the state "
+	  "directory (--state, CAY_STATE) and refuses when --url or CAY_URL names another daemon.",
+	  down_options, 0, 0, -1, OPERAND_NONE, down_run, down_examples },
 	{ "status", DAEMON, "Show the daemon, its engines and how many sandboxes there are", "",
 	  NULL, command_no_options, 0, 0, -1, OPERAND_NONE, status_run, NULL },
 	{ "doctor", DAEMON, "Check what this host offers and what it is missing", "",

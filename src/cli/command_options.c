@@ -99,9 +99,12 @@ const struct option_spec up_options[] = {
 const char *const up_examples[] = { "cay up", "cay up --state /tmp/one --listen 127.0.0.1:0",
 				    "cay up --foreground", NULL };
 const struct option_spec down_options[] = {
+	FLAG("yes", 'y', "Destroy the sandboxes without asking"),
 	FLAG("keep", 0, "Leave the sandboxes running"),
 	END,
 };
+const char *const down_examples[] = { "cay down", "cay down --yes", "cay down --keep",
+				      "cay down --state /tmp/one", NULL };
 const struct option_spec create_options[] = {
 	CREATE_OPTIONS,
 	NUMBER("count", "N", 1, 100, "How many; with a name: NAME-1, NAME-2 and so on"),

@@ -14,25 +14,27 @@ extern const struct option_spec up_options[], down_options[], create_options[], 
 	key_set_options[], webhook_add_options[], webhook_set_options[],
 	webhook_deliveries_options[], preview_options[], tunnel_options[], help_options[],
 	net_options[];
-extern const char *const up_examples[],
-	*const create_examples[],
-		*const run_examples[],
-			*const exec_examples[],
-				*const logs_examples[],
-					*const kill_examples[],
-						*const windows_examples[],
-							*const cp_examples[],
-								*const glob_examples[],
-									*const grep_examples[],
-										*const events_examples[],
-											*const snapshot_examples[],
-												*const fork_examples[],
-													*const secret_set_examples[],
-														*const key_set_examples[],
-															*const webhook_add_examples[],
-																*const preview_examples[],
-																	*const net_examples[],
-																		*const net_learn_examples
-																			[];
+extern const char *const up_examples[];
+extern const char *const down_examples[];
+extern const char *const create_examples[];
+extern const char *const run_examples[];
+extern const char *const exec_examples[];
+extern const char *const logs_examples[];
+extern const char *const kill_examples[];
+extern const char *const windows_examples[];
+extern const char *const cp_examples[];
+extern const char *const glob_examples[];
+extern const char *const grep_examples[];
+extern const char *const events_examples[];
+extern const char *const snapshot_examples[];
+extern const char *const fork_examples[];
+extern const char *const secret_set_examples[];
+extern const char *const key_set_examples[];
+extern const char *const webhook_add_examples[];
+extern const char *const preview_examples[];
+extern const char *const net_examples[];
+extern const char *const net_learn_examples[];
+extern const char *const shell_examples[];
+extern const char *const update_examples[];
 
 #endif

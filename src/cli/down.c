@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cay down */
+#include <dirent.h>
 #include <errno.h>
+#include <limits.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -10,12 +12,18 @@
 #include "cli/exit.h"
 #include "cli/lock.h"
 #include "cli/show.h"
+#include "cli/table.h"
+#include "cli/up.h"
 
 #define FIND_TRIES 20
 #define FIND_RETRY_US 50000
 #define DESTROY_MS 180000   /* for the daemon to destroy everything and end */
 #define SUPERVISOR_MS 60000 /* it gives the daemon 30 s and the warden 15 s */
 #define LEFTOVER_MS 15000
+#define SHOWN_MAX 20 /* sandboxes that are listed before the question */
+/* The warden's claims: files with a number as name and a state directory as content. A claim stays
+ * while sandboxes of that directory run, also without a warden. */
+#define CLAIMS "/run/cay"
 
 enum { SUPERVISOR, DAEMON, WARDEN, ROLE_COUNT };
 static const char *const locks[ROLE_COUNT] = { LOCK_SUPERVISOR, LOCK_DAEMON, LOCK_WARDEN };
@@ -149,25 +157,153 @@ static void forget_url(const struct cli *cli)
 	(void)unlink(path);
 }
 
-int down_run(struct cli *cli, const struct args *args, struct err *err)
-{
-	struct lock_holder supervisor;
-	struct err ask_err = { 0 };
-	bool keep = args_flag(args, "keep");
-	int running = 0, asked, r;
+/* ---- what will be destroyed ---- */
 
-	cli->state_given = cli->state_flag = true;
-	for (int role = 0; role < ROLE_COUNT; role++)
-		running += lock_is_held(cli->state, locks[role]);
-	r = find(cli, SUPERVISOR, &supervisor, err);
-	if (r < 0)
-		return -1;
-	if (running == 0 && r == 0) {
+struct victims {
+	struct table table;
+	size_t count;
+};
+
+static int victim_row(void *arg, const struct json *item)
+{
+	struct victims *victims = arg;
+	struct str state = show_state(item);
+	char age[STYLE_SPAN_SIZE] = "";
+
+	if (victims->count++ >= SHOWN_MAX)
+		return 0;
+	show_age(age, item, "created_at");
+	table_put(&victims->table, field_str(item, "id"), STYLE_CYAN);
+	table_put(&victims->table, field_str(item, "name"), STYLE_PLAIN);
+	table_put(&victims->table, state, style_of_state(state));
+	table_put(&victims->table, str_of(age), STYLE_PLAIN);
+	return 0;
+}
+
+static bool answered_yes(void)
+{
+	char line[16] = "";
+
+	(void)fputs("Destroy them and stop the daemon? [y/N] ", stderr);
+	(void)fflush(stderr);
+	if (fgets(line, sizeof(line), stdin) == NULL)
+		(void)fputc('\n', stderr);
+	return strcasecmp(line, "y\n") == 0 || strcasecmp(line, "yes\n") == 0;
+}
+
+/* Asks on a terminal; elsewhere --yes has to be given. 0 to go on, -1 with err set. */
+static int confirm(struct cli *cli, const struct victims *victims, struct err *err)
+{
+	const char *what = victims->count == 1 ? "sandbox" : "sandboxes";
+
+	if (!cli->json)
+		(void)!table_print(&victims->table, stderr, cli->color_err);
+	if (!cli->json && victims->count > SHOWN_MAX)
+		(void)fprintf(stderr, "and %zu more\n", victims->count - SHOWN_MAX);
+	(void)cli_hint(cli, "'cay down --yes' destroys %s, 'cay down --keep' leaves %s running.",
+		       victims->count == 1 ? "it" : "them", victims->count == 1 ? "it" : "them");
+	if (cli->json || !isatty(STDIN_FILENO) || !isatty(STDERR_FILENO))
+		return err_set(err, ERR_CONFLICT,
+			       "%zu %s on %s would be destroyed; nothing was stopped",
+			       victims->count, what, cli->state);
+	(void)fprintf(stderr, "%zu %s on %s, with all files in %s.\n", victims->count, what,
+		      cli->state, victims->count == 1 ? "it" : "them");
+	if (!answered_yes())
+		return err_set(err, ERR_CONFLICT, "nothing was stopped");
+	cli->hint[0] = '\0';
+	return 0;
+}
+
+/* A daemon that does not answer destroys nothing, so there is nothing to ask. */
+static int check_victims(struct cli *cli, struct err *err)
+{
+	static const char *const headers[] = { "ID", "NAME", "STATE", "AGE", NULL };
+	struct victims victims = { .count = 0 };
+	struct err ignored = { 0 };
+	int r = 0;
+
+	table_init(&victims.table, headers);
+	if (lock_is_held(cli->state, LOCK_DAEMON) &&
+	    api_list(cli, "/v1/sandboxes", "limit=1000", victim_row, &victims, &ignored) == 0 &&
+	    victims.count > 0)
+		r = confirm(cli, &victims, err);
+	table_done(&victims.table);
+	return r;
+}
+
+/* ---- sandboxes without a daemon ---- */
+
+static bool claim_is(const char *name, const char *state)
+{
+	char owner[PATH_MAX] = "";
+
+	return name[0] >= '0' && name[0] <= '9' &&
+	       cli_read_line(CLAIMS, name, owner, sizeof(owner)) == 0 && strcmp(owner, state) == 0;
+}
+
+/* Whether a directory has an entry that is wanted. */
+static bool any_entry(const char *path, bool (*is_wanted)(const char *name, const char *arg),
+		      const char *arg)
+{
+	const struct dirent *entry;
+	bool found = false;
+	DIR *dir = opendir(path);
+
+	if (dir == NULL)
+		return false;
+	while (!found && (entry = readdir(dir)) != NULL)
+		found = is_wanted(entry->d_name, arg);
+	(void)closedir(dir);
+	return found;
+}
+
+static bool is_visible(const char *name, const char *arg)
+{
+	(void)arg;
+	return name[0] != '.';
+}
+
+/* The local engine has no warden: it keeps one directory for each sandbox. */
+static bool sandboxes_left(const struct cli *cli)
+{
+	char state[PATH_MAX], local[PATH_MAX + 8];
+
+	if (realpath(cli->state, state) == NULL)
+		return false;
+	(void)snprintf(local, sizeof(local), "%s/local", state);
+	return any_entry(CLAIMS, claim_is, state) || any_entry(local, is_visible, NULL);
+}
+
+/* After a TERM of `cay up --foreground`, a crash of everything or `cay down --keep` nothing runs
+ * but the sandboxes: only their daemon can end them. 1: it is up again; 0: there is nothing to do.
+ */
+static int start_for_left(struct cli *cli, const struct args *args, bool keep, struct err *err)
+{
+	if (!sandboxes_left(cli)) {
 		cli_note(cli, "cay is not running on %s", cli->state);
 		return 0;
 	}
+	if (keep) {
+		cli_note(cli, "cay is not running on %s; its sandboxes are", cli->state);
+		return 0;
+	}
+	cli_note(cli, "cay is not running on %s, but sandboxes are: starting it to end them",
+		 cli->state);
+	return up_for_down(cli, args, err) < 0 ? -1 : 1;
+}
+
+/* ---- stopping ---- */
+
+static int stop_all(struct cli *cli, bool keep, struct err *err)
+{
+	struct lock_holder supervisor;
+	struct err ask_err = { 0 };
+	int asked, r = find(cli, SUPERVISOR, &supervisor, err);
+
+	if (r < 0)
+		return -1;
 	if (r > 0) {
-		/* The daemon ends at our request: nobody may start it again. */
+		/* The daemon ends at our request and must not be started again. */
 		r = send(cli, &supervisor, SUPERVISOR, SIGUSR1, err);
 		lock_holder_done(&supervisor);
 		if (r < 0)
@@ -178,8 +314,39 @@ int down_run(struct cli *cli, const struct args *args, struct err *err)
 	    stop(cli, DAEMON, LEFTOVER_MS, err) < 0 || stop(cli, WARDEN, LEFTOVER_MS, err) < 0)
 		return -1;
 	forget_url(cli);
-	if (asked < 0 && !keep)
-		return undestroyed(cli, &ask_err);
-	cli_note(cli, keep ? "cay is down; the sandboxes are still running" : "cay is down");
-	return 0;
+	return asked < 0 && !keep ? undestroyed(cli, &ask_err) : 0;
+}
+
+int down_run(struct cli *cli, const struct args *args, struct err *err)
+{
+	bool keep = args_flag(args, "keep"), started = false;
+	struct err ignored = { 0 };
+	char hint[CLI_HINT_MAX];
+	int running = 0, r;
+
+	if (keep && args_flag(args, "yes"))
+		return err_set(err, ERR_INVALID_REQUEST,
+			       "--keep and --yes exclude each other: one keeps the sandboxes, the "
+			       "other destroys them");
+	if (cli_use_state(cli, err) < 0)
+		return -1;
+	for (int role = 0; role < ROLE_COUNT; role++)
+		running += lock_is_held(cli->state, locks[role]);
+	if (running == 0) {
+		r = start_for_left(cli, args, keep, err);
+		if (r <= 0)
+			return r;
+		started = true;
+	}
+	if (!keep && !args_flag(args, "yes") && check_victims(cli, err) < 0) {
+		(void)snprintf(hint, sizeof(hint), "%s", cli->hint);
+		if (started) /* as it was found */
+			(void)!stop_all(cli, true, &ignored);
+		return cli_hint(cli, "%s", hint);
+	}
+	r = stop_all(cli, keep, err);
+	if (r == 0)
+		cli_note(cli,
+			 keep ? "cay is down; the sandboxes are still running" : "cay is down");
+	return r;
 }

@@ -91,6 +91,24 @@ static void show_members(FILE *out, const struct json *object, bool color, int d
 	}
 }
 
+struct str show_state(const struct json *sandbox)
+{
+	struct str state = field_str(sandbox, "state");
+
+	if (str_is(state, "paused") && str_is(field_str(sandbox, "pause_kind"), "hibernate"))
+		return STR_LIT("hibernated");
+	return state;
+}
+
+void show_age(char dst[STYLE_SPAN_SIZE], const struct json *item, const char *member)
+{
+	int64_t at_ms;
+
+	dst[0] = '\0';
+	if (style_parse_time(field_str(item, member), &at_ms) == 0)
+		style_span(dst, (time_real_ms() - at_ms) / 1000);
+}
+
 void show_object(FILE *out, const struct json *object, bool color)
 {
 	if (object != NULL && json_type(object) == JSON_OBJECT)

@@ -19,6 +19,10 @@ int show_list(struct cli *cli, const char *path, const char *query, const char *
 /* Of a call that makes many sandboxes: ids on standard output, what failed on standard error. The
  * exit status. */
 int show_made(struct cli *cli, const struct json *answer);
+/* The state of a sandbox as people see it: "hibernated" instead of paused where that is so. */
+struct str show_state(const struct json *sandbox);
+/* How long ago the time in a member was; "" when it has none. */
+void show_age(char dst[STYLE_SPAN_SIZE], const struct json *item, const char *member);
 /* A value in one line. */
 void show_value(char *dst, size_t size, const struct json *value);
 

@@ -170,8 +170,11 @@ int status_run(struct cli *cli, const struct args *args, struct err *err)
 
 	if (api_call(cli, "GET", "/readyz", NULL, &status.ready, err) < 0)
 		return -1;
-	status.supervised = lock_is_held(cli->state, LOCK_SUPERVISOR);
-	status.warden = lock_is_held(cli->state, LOCK_WARDEN);
+	/* The locks of the state directory say nothing about a daemon elsewhere. */
+	if (cli_url_is_local(cli, cli->url)) {
+		status.supervised = lock_is_held(cli->state, LOCK_SUPERVISOR);
+		status.warden = lock_is_held(cli->state, LOCK_WARDEN);
+	}
 	/* Without a key that reaches so far, what is public must do. */
 	status.counted = api_list(cli, "/v1/sandboxes", "limit=1000", count_one, &status.counts,
 				  &ignored) == 0;

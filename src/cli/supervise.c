@@ -14,6 +14,7 @@
 #include "base/log.h"
 #include "base/time.h"
 #include "cli/cli.h"
+#include "cli/exit.h"
 #include "cli/home.h"
 #include "cli/lock.h"
 
@@ -46,6 +47,7 @@ struct supervisor {
 	struct program programs[PROGRAM_COUNT];
 	int signal_fd, report_fd;
 	bool holding, stopping;
+	bool was_ready; /* the daemon has written its address at least once */
 	int exit_status;
 	size_t listen_at;	  /* where in the daemon's argv the address stands; 0: nowhere */
 	char listen[LISTEN_SIZE]; /* the address it had before it died */
@@ -223,9 +225,36 @@ static void report(struct supervisor *s, const struct program *p, int status)
 	}
 }
 
+/*
+ * In the background `cay up` looks on and gives up; later somebody may correct the file. In the
+ * foreground we are all there is: a start that fails ends us with its reason, which the program has
+ * written to standard error. A daemon that was up once is restarted for ever.
+ */
+static void consider_end(struct supervisor *s, const struct program *p, int status)
+{
+	int code = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+	bool daemon = p == &s->programs[DAEMON];
+
+	if (daemon && code == SUPERVISE_WRONG_SETTINGS) {
+		s->exit_status = SUPERVISE_WRONG_SETTINGS;
+	} else if (s->was_ready) {
+		return;
+	} else if ((daemon && code == SUPERVISE_NO_ADDRESS) || p->deaths >= SUPERVISE_DEATHS_MAX) {
+		log_error("%s does not come up: giving up", p->name);
+		s->exit_status = EXIT_STATUS_RUNTIME;
+	} else {
+		return;
+	}
+	s->stopping = true;
+}
+
 static void ended(struct supervisor *s, struct program *p, int status)
 {
 	int64_t now_ms = time_boot_ms();
+	char url[CLI_URL_MAX];
+
+	s->was_ready =
+		s->was_ready || cli_read_line(s->config->state, "url", url, sizeof(url)) == 0;
 
 	if (p->adopted)
 		log_warn("%s (pid %d) ended", p->name, (int)p->pid);
@@ -243,12 +272,8 @@ static void ended(struct supervisor *s, struct program *p, int status)
 	p->pidfd = -1;
 	p->pid = 0;
 	report(s, p, status);
-	/* In the background somebody may mend the file; in the foreground somebody looks on. */
-	if (s->config->foreground && !p->adopted && p == &s->programs[DAEMON] &&
-	    WIFEXITED(status) && WEXITSTATUS(status) == SUPERVISE_WRONG_SETTINGS) {
-		s->stopping = true;
-		s->exit_status = SUPERVISE_WRONG_SETTINGS;
-	}
+	if (s->config->foreground && !s->stopping && !p->adopted)
+		consider_end(s, p, status);
 }
 
 /* Our children and the orphans that fall to us as subreaper. */

@@ -16,6 +16,10 @@
 
 /* How cayd ends when it does not like its settings: starting it again does not help. */
 #define SUPERVISE_WRONG_SETTINGS 2
+/* How cayd ends when it cannot listen. In the foreground the first one is final. */
+#define SUPERVISE_NO_ADDRESS 3
+/* A program that ended this often in a row before the daemon was ever ready will not come up. */
+#define SUPERVISE_DEATHS_MAX 3
 
 struct supervise_config {
 	const char *state;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cay up */
+/* cay up: preparing the host, starting the supervisor, waiting until the daemon answers. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -17,29 +17,18 @@
 #include "cli/show.h"
 #include "cli/supervise.h"
 #include "cli/template.h"
+#include "cli/up.h"
 
 #define READY_MS 60000
 #define READY_POLL_US 10000
-#define DEATHS_MAX 3 /* a program that ended this often while starting will not come up */
 
-enum { DAEMON, WARDEN, SUPERVISOR, PROGRAMS };
+enum { DAEMON = UP_DAEMON, WARDEN = UP_WARDEN, SUPERVISOR = UP_SUPERVISOR };
 static const struct {
 	const char *name, *log;
-} programs[PROGRAMS] = {
+} programs[UP_PROGRAMS] = {
 	[DAEMON] = { "cayd", "cayd.log" },
 	[WARDEN] = { "cay-warden", "warden.log" },
 	[SUPERVISOR] = { "the supervisor", "supervisor.log" },
-};
-
-/* Owner: up_run(). The paths are absolute, because the supervisor leaves our directory. */
-struct up {
-	struct supervise_config config;
-	char state[PATH_MAX], templates[PATH_MAX], config_path[PATH_MAX];
-	char tls_cert[PATH_MAX], tls_key[PATH_MAX];
-	off_t log_from[PROGRAMS]; /* what earlier starts wrote is none of our business */
-	bool wrong_settings;
-	bool already;
-	bool build;
 };
 
 static int make_absolute(const char *path, char dst[PATH_MAX], struct err *err)
@@ -55,7 +44,8 @@ static int check_rights(struct cli *cli, const struct args *args, struct up *up,
 		up->config.with_warden = true;
 		return 0;
 	}
-	if (args_flag(args, "engine-local"))
+	/* `cay down` ends what it finds, whatever engine it is on. */
+	if (args_flag(args, "engine-local") || strcmp(args->command->name, "down") == 0)
 		return 0;
 	(void)cli_hint(cli, "Run it as root (sudo cay up); without root only the engine without "
 			    "isolation works: cay up --engine-local --state DIR");
@@ -143,10 +133,10 @@ static int prepare(struct cli *cli, const struct args *args, struct up *up, stru
 	c->foreground = args_flag(args, "foreground");
 	c->lock_fd = c->report_fd = -1;
 	up->build = c->with_warden && !args_flag(args, "no-build");
-	/* The daemon of this directory is meant, whatever the environment says. */
+	/* The daemon of this directory is meant, whatever CAY_URL says; up_print() mentions that.
+	 */
 	cli->state = up->state;
-	cli->state_given = cli->state_flag = true;
-	cli->url_flag = NULL;
+	cli->state_given = cli->url_ignored = true;
 	return 0;
 }
 
@@ -190,7 +180,7 @@ static int start_background(struct up *up, int *ret_report_fd, struct err *err)
 	pid_t child;
 
 	forget_url(up);
-	for (size_t i = 0; i < PROGRAMS; i++)
+	for (size_t i = 0; i < UP_PROGRAMS; i++)
 		up->log_from[i] = home_log_size(up->state, programs[i].log);
 	if (pipe2(pipe_fds, O_CLOEXEC) < 0)
 		return err_set_errno(err, ERR_INTERNAL, errno, "cannot make a pipe");
@@ -238,7 +228,12 @@ static int start_failed(struct cli *cli, const struct up *up, int program, struc
 				    "file that says so; docs/config.md lists the settings.");
 		return err_set(err, ERR_INVALID_REQUEST, "cayd refuses its settings: %s", why);
 	}
-	(void)cli_hint(cli, "'cay doctor' checks this host; the logs are in %s/logs", up->state);
+	if (up->no_address)
+		(void)cli_hint(cli, "A second daemon needs a directory and an address of its own: "
+				    "cay up --state DIR --listen 127.0.0.1:0");
+	else
+		(void)cli_hint(cli, "'cay doctor' checks this host; the logs are in %s/logs",
+			       up->state);
 	cli->exit_status = EXIT_STATUS_RUNTIME;
 	return err_set(err, ERR_UNAVAILABLE, "%s does not come up%s%s", name, why[0] ? ": " : "",
 		       why);
@@ -253,9 +248,10 @@ static void count_death(struct up *up, const char *line, unsigned deaths[2])
 		return;
 	}
 	deaths[DAEMON]++;
-	if (sscanf(line + 5, "%d", &status) == 1 && WIFEXITED(status) &&
-	    WEXITSTATUS(status) == SUPERVISE_WRONG_SETTINGS)
-		up->wrong_settings = true;
+	if (sscanf(line + 5, "%d", &status) != 1 || !WIFEXITED(status))
+		return;
+	up->wrong_settings |= WEXITSTATUS(status) == SUPERVISE_WRONG_SETTINGS;
+	up->no_address |= WEXITSTATUS(status) == SUPERVISE_NO_ADDRESS;
 }
 
 /* Counts the deaths the supervisor reports. Returns which program will not come up, or -1. */
@@ -282,9 +278,9 @@ static int read_reports(struct up *up, int *report_fd, unsigned deaths[2])
 		else
 			count_death(up, line, deaths);
 	}
-	if (up->wrong_settings || deaths[DAEMON] >= DEATHS_MAX)
+	if (up->wrong_settings || up->no_address || deaths[DAEMON] >= SUPERVISE_DEATHS_MAX)
 		return DAEMON;
-	return deaths[WARDEN] >= DEATHS_MAX ? WARDEN : -1;
+	return deaths[WARDEN] >= SUPERVISE_DEATHS_MAX ? WARDEN : -1;
 }
 
 static bool is_ready(struct cli *cli, struct err *err)
@@ -340,65 +336,6 @@ static int build_base(struct cli *cli, struct err *err)
 	return template_build(cli, "base", err);
 }
 
-static int print_json(struct cli *cli, const struct up *up, struct err *err)
-{
-	struct json_writer w;
-	struct buf out;
-	char path[PATH_MAX + 16];
-
-	buf_init(&out, 65536);
-	json_writer_init(&w, &out);
-	json_begin_object(&w, NULL);
-	json_put_text(&w, "url", cli->url);
-	json_put_text(&w, "state", up->state);
-	(void)snprintf(path, sizeof(path), "%s/admin.key", up->state);
-	json_put_text(&w, "key_file", path);
-	(void)snprintf(path, sizeof(path), "%s/logs", up->state);
-	json_put_text(&w, "logs", path);
-	json_put_bool(&w, "already_running", up->already);
-	json_end_object(&w);
-	if (json_writer_end(&w) == 0)
-		(void)printf("%.*s\n", (int)buf_len(&out), buf_data(&out));
-	buf_done(&out);
-	return 0;
-}
-
-/* What programs written for E2B need; the key itself stays in its file. */
-static void print_e2b(const struct cli *cli, const struct up *up)
-{
-	(void)printf("  e2b   export E2B_API_URL=%s\n", cli->url);
-	(void)printf("        export E2B_SANDBOX_URL=%s\n", cli->url);
-	(void)printf("        export E2B_API_KEY=$(sed s/cay_/e2b_/ %s/admin.key)\n", up->state);
-}
-
-static int print_ready(struct cli *cli, const struct up *up, struct err *err)
-{
-	bool c = cli->color_out, other = strcmp(up->state, CLI_DEFAULT_STATE) != 0;
-
-	if (cli->json)
-		return print_json(cli, up, err);
-	if (cli->quiet) {
-		(void)printf("%s\n", cli->url);
-		return 0;
-	}
-	(void)printf("%scay %s%s at %s%s%s\n", style_on(c, STYLE_GREEN),
-		     up->already ? "is already up" : "is up", style_off(c), style_on(c, STYLE_BOLD),
-		     cli->url, style_off(c));
-	(void)printf("  key   %s/admin.key\n  logs  %s/logs\n", up->state, up->state);
-	if (up->config.engine_local)
-		(void)printf("  %swarning: the local engine is allowed; it isolates nothing%s\n",
-			     style_on(c, STYLE_YELLOW), style_off(c));
-	if (other)
-		(void)printf("  next  export CAY_STATE=%s\n        cay run -- echo hello\n",
-			     up->state);
-	else
-		(void)printf("  next  cay run -- echo hello\n");
-	(void)printf("        cay help\n        cay down\n");
-	print_e2b(cli, up);
-	(void)fflush(stdout);
-	return 0;
-}
-
 static int finish(struct cli *cli, struct up *up, int *report_fd, struct err *err)
 {
 	if (wait_ready(cli, up, report_fd, err) < 0)
@@ -407,7 +344,7 @@ static int finish(struct cli *cli, struct up *up, int *report_fd, struct err *er
 		cli_note(cli, "the daemon itself is up at %s", cli->url);
 		return -1;
 	}
-	return print_ready(cli, up, err);
+	return up_print(cli, up, err);
 }
 
 static int run_foreground(struct cli *cli, struct up *up, struct err *err)
@@ -465,12 +402,40 @@ static void note_ignored(const struct cli *cli, const struct args *args)
 				 options[i]);
 }
 
+int up_for_down(struct cli *cli, const struct args *args, struct err *err)
+{
+	const char *state = cli->state;
+	struct up up = { 0 };
+	int report_fd = -1, r;
+
+	r = prepare(cli, args, &up, err);
+	cli->state = state; /* up's own copy ends with this call */
+	if (r < 0)
+		return -1;
+	(void)!str_copy(up.listen, sizeof(up.listen), STR_LIT("127.0.0.1:0"));
+	up.config.listen = up.listen;
+	up.config.engine_local = true;
+	(void)setenv("CAY_POOL", "false", 1); /* ready-made sandboxes are not needed now */
+	if (start_background(&up, &report_fd, err) < 0)
+		return -1;
+	r = wait_ready(cli, &up, &report_fd, err);
+	if (r < 0)
+		undo(&up);
+	if (report_fd >= 0)
+		(void)close(report_fd);
+	return r;
+}
+
 int up_run(struct cli *cli, const struct args *args, struct err *err)
 {
 	struct lock_holder holder;
 	struct up up = { 0 };
 	int report_fd = -1, r;
 
+	if (cli->url_flag != NULL)
+		return err_set(err, ERR_INVALID_REQUEST,
+			       "'cay up' starts a daemon on this host and takes no --url: --state "
+			       "names its directory, --listen its address");
 	if (prepare(cli, args, &up, err) < 0)
 		return -1;
 	r = lock_find(up.state, LOCK_SUPERVISOR, &holder);

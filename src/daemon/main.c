@@ -17,7 +17,7 @@
 #include "daemon/wiring.h"
 #include "net/listen.h"
 
-enum { EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_CONFLICT = 7 };
+enum { EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_ADDRESS = 3, EXIT_CONFLICT = 7 };
 
 static void set_limits(void)
 {
@@ -63,10 +63,11 @@ static int refuse_listen(const char *address, int error, struct err *err)
 	const char *advice = "";
 
 	if (error == -EADDRINUSE)
-		advice = ": stop the other program, or choose another address with --listen";
+		advice = ": stop the other program ('ss -ltnp' names it), or choose another "
+			 "address with --listen";
 	else if (error == -EADDRNOTAVAIL)
 		advice = ": this host has no such address";
-	return err_set(err, ERR_INTERNAL, "cannot listen on %s: %s%s", address, strerror(-error),
+	return err_set(err, ERR_UNAVAILABLE, "cannot listen on %s: %s%s", address, strerror(-error),
 		       advice);
 }
 
@@ -207,6 +208,7 @@ int main(int argc, char **argv)
 		log_error("%s", err.message);
 		return err.code == ERR_CONFLICT		 ? EXIT_CONFLICT
 		       : err.code == ERR_INVALID_REQUEST ? EXIT_USAGE
+		       : err.code == ERR_UNAVAILABLE	 ? EXIT_ADDRESS
 							 : EXIT_FAILED;
 	}
 	return 0;

@@ -30,6 +30,7 @@
 struct wiring {
 	const struct config *config;
 	char url[CONFIG_TEXT_MAX + 16];
+	char hosts[2 * CONFIG_TEXT_MAX + 16]; /* allowed_hosts, and the address we listen on */
 	struct loop *loop;
 	struct poster *poster; /* of webhooks */
 	struct service *service;
@@ -194,7 +195,7 @@ static int open_secure(struct wiring *wiring, struct err *err)
 static int open_front(struct wiring *wiring, int listen_fd, int redirect_fd, struct err *err)
 {
 	struct rest_config config = { .service = wiring->service,
-				      .allowed_hosts = wiring->config->allowed_hosts,
+				      .allowed_hosts = wiring->hosts,
 				      .port = state_url_port(str_of(wiring->url)),
 				      .on_shutdown = on_shutdown,
 				      .arg = wiring };
@@ -202,7 +203,7 @@ static int open_front(struct wiring *wiring, int listen_fd, int redirect_fd, str
 					  .service = wiring->service,
 					  .domain = wiring->previews.domain,
 					  .suffix = wiring->previews.suffix,
-					  .allowed_hosts = wiring->config->allowed_hosts };
+					  .allowed_hosts = wiring->hosts };
 	struct e2b_config e2b = { .service = wiring->service,
 				  .allowed_hosts = config.allowed_hosts,
 				  .port = config.port,
@@ -250,6 +251,17 @@ static int open_front(struct wiring *wiring, int listen_fd, int redirect_fd, str
 	return 0;
 }
 
+/* A Host header with the address that is listened on is no other site's name: DNS rebinding needs a
+ * name. Without it, clients that use <state>/url would be refused on any address but loopback. */
+static void set_hosts(struct wiring *wiring)
+{
+	const char *host = strstr(wiring->url, "://"), *colon = strrchr(wiring->url, ':');
+	int n = host && colon > host + 3 ? (int)(colon - host - 3) : 0;
+
+	(void)snprintf(wiring->hosts, sizeof(wiring->hosts), "%s %.*s",
+		       wiring->config->allowed_hosts, n, n ? host + 3 : "");
+}
+
 int wiring_new(const struct config *config, int listen_fd, int redirect_fd, const char *url,
 	       struct wiring **ret, struct err *err)
 {
@@ -259,6 +271,7 @@ int wiring_new(const struct config *config, int listen_fd, int redirect_fd, cons
 		return err_set(err, ERR_INTERNAL, "out of memory");
 	wiring->config = config;
 	(void)snprintf(wiring->url, sizeof(wiring->url), "%s", url);
+	set_hosts(wiring);
 	if (loop_new(&wiring->loop) < 0) {
 		free(wiring);
 		return err_set(err, ERR_INTERNAL, "cannot make the event loop");

@@ -118,7 +118,7 @@ class Daemon:
         raise AssertionError(f"not ready within {timeout} s: {last}\n{self.logs()}")
 
     def down(self, *args, check=True):
-        done = self.command("down", *args)
+        done = self.command("down", *(args if "--keep" in args else ("--yes", *args)))
         if check:
             assert done.returncode == 0, f"cay down: {done}\n{self.logs()}"
         return done

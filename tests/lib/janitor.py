@@ -130,7 +130,7 @@ def take_down(state, cay):
     """Stops what runs on the state directory and removes it; each step is tried whatever happened."""
     if state_pids(state):
         try:
-            subprocess.run([cay, "down", "--state", state], timeout=20,
+            subprocess.run([cay, "down", "--yes", "--state", state], timeout=20,
                            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         except (OSError, subprocess.TimeoutExpired):
             pass

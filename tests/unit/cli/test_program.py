@@ -317,7 +317,7 @@ def house(tmp_path):
         return found[0]
     h.pid = pid
     yield h
-    h.cay("down")
+    h.cay("down", "--yes")
     for name in ("supervisor", "cayd", "warden"):
         if (state / (name + ".lock")).exists():
             assert not alive(h.pid(name)), name
