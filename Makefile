@@ -11,13 +11,13 @@ PYTHON := /usr/bin/python3
 all: $(BUILD)/build.ninja ## Build everything, optimised and hardened, into build/
 	ninja -C $(BUILD)
 
-$(BUILD)/build.ninja: | deps
+$(BUILD)/build.ninja: | deps-build
 	meson setup $(BUILD) --buildtype=release --prefix=$(PREFIX)
 
 # No optimisation and only lines for the debugger: half the time to compile, while the tests take
 # hardly longer. What a compiler warns of only when it optimises is left to the release build. gold,
 # where there is one, links the hundred programs in half the time.
-$(BUILD_ASAN)/build.ninja: | deps
+$(BUILD_ASAN)/build.ninja: | deps-test
 	meson setup $(BUILD_ASAN) -Doptimization=0 -Ddebug=false -Dc_args='-g1 -Wno-format-truncation' \
 		-Dc_link_args="$$(command -v ld.gold >/dev/null && echo -fuse-ld=gold)" \
 		-Db_sanitize=address,undefined -Db_lundef=false -Dwerror=true
@@ -25,37 +25,47 @@ $(BUILD_ASAN)/build.ninja: | deps
 asan: $(BUILD_ASAN)/build.ninja ## Build with AddressSanitizer and UBSan into build-asan/
 	ninja -C $(BUILD_ASAN)
 
-deps: ## Install the Debian packages that building, running and testing need
-	@tools/deps
+deps: ## Install the packages that building and running need
+	@tools/deps run
 
-run: deps all ## Start the daemon, make the base template when missing, show a sandbox at work
+deps-build:
+	@tools/deps build
+
+deps-test: ## Install the packages that testing needs, too
+	@tools/deps test
+
+# The rights are checked first: installing and building takes minutes.
+run: ## Start the daemon, make the base template when missing, show a sandbox at work
+	@tools/demo --check
+	@$(MAKE) --no-print-directory deps
+	@$(MAKE) --no-print-directory all
 	@CAY_BUILD=$(BUILD) tools/demo
 
 stop: ## Stop what 'make run' started, sandboxes included
 	$(BUILD)/src/cli/cay down --yes
 
-test: deps ## All checks and tests; ends with one line of sums
+test: deps-test ## All checks and tests; ends with one line of sums
 	@CAY_BUILD=$(BUILD) CAY_BUILD_ASAN=$(BUILD_ASAN) $(PYTHON) tools/run-tests
 
-test-unit: deps all ## Unit and component tests and fuzz corpora on the release build
+test-unit: deps-test all ## Unit and component tests and fuzz corpora on the release build
 	meson test -C $(BUILD) --print-errorlogs
 
 test-asan: asan ## The same under the sanitizers
 	meson test -C $(BUILD_ASAN) --print-errorlogs
 
-lint: deps ## Layers, sizes, banned functions, layout
+lint: deps-test ## Layers, sizes, banned functions, layout
 	@tools/lint
 
 format: ## Lay out all C files with clang-format
 	clang-format -i $$(git ls-files '*.c' '*.h')
 
-lint-deep: deps all ## clang-tidy and cppcheck over everything
+lint-deep: deps-test all ## clang-tidy and cppcheck over everything
 	@CAY_BUILD=$(BUILD) tools/lint-deep
 
-bench: deps all ## Measure against the bare limit and against what else a user could pick
+bench: deps-test all ## Measure against the bare limit and against what else a user could pick
 	@if [ -x bench/run ]; then CAY_BUILD=$(BUILD) bench/run; else echo "bench/run is not there yet" >&2; exit 1; fi
 
-fuzz: deps ## Run every fuzz target for FUZZ_SECONDS each
+fuzz: deps-test ## Run every fuzz target for FUZZ_SECONDS each
 	@BUILD_FUZZ=$(BUILD_FUZZ) FUZZ_SECONDS=$(FUZZ_SECONDS) tools/fuzz
 
 install: all ## Install under DESTDIR and PREFIX
@@ -68,4 +78,4 @@ clean: ## Remove the build directories
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 20
 
-.PHONY: all asan format deps run stop test test-unit test-asan lint lint-deep bench fuzz install clean help
+.PHONY: all asan format deps deps-build deps-test run stop test test-unit test-asan lint lint-deep bench fuzz install clean help

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A process that outlives a killed test run and puts the machine back.
 
-The harness tells it on its standard input what exists ("+state DIR CAY", "+file PATH",
-"+netns NAME") and what is
+The harness tells it on its standard input what exists ("+state DIR CAY", "+file PATH") and what is
 gone again ("-state DIR"). When the pipe closes, whatever is still registered is taken down.
 """
 
@@ -160,7 +159,7 @@ def main():
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    states, files, namespaces = {}, set(), set()
+    states, files = {}, set()
     for line in sys.stdin:
         verb, *words = line.rstrip("\n").split("\t")
         if verb == "+state":
@@ -171,17 +170,11 @@ def main():
             files.add(words[0])
         elif verb == "-file":
             files.discard(words[0])
-        elif verb == "+netns":
-            namespaces.add(words[0])
-        elif verb == "-netns":
-            namespaces.discard(words[0])
     for state, cay in states.items():
         take_down(state, cay)
     for path in files:
         if os.path.exists(path):
             os.unlink(path)
-    for name in namespaces:
-        subprocess.run(["ip", "netns", "del", name], stderr=subprocess.DEVNULL)
 
 
 if __name__ == "__main__":

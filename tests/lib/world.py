@@ -5,6 +5,10 @@ Two net namespaces: "host", in which the test's own thread and the daemons it st
 "world", where servers run on addresses that look public. Nothing of the machine's real network is
 touched or reached. Names and answers of the world's DNS are the test's; every question that comes
 there is written down.
+
+The namespaces have no names: descriptors of the test's process hold them, and the kernel removes
+them with it. "ip netns" would name them by mounts, and its first use on a machine mounts
+/run/netns, which the census would report.
 """
 
 import contextlib
@@ -12,14 +16,12 @@ import ctypes
 import json
 import os
 import pathlib
-import secrets
 import subprocess
 import sys
 import tempfile
 import time
 
 from lib import tree
-from lib.daemon import tell_janitor
 
 CLONE_NEWNET = 0x40000000
 GOOD = "93.184.216.34"  # allowed.test and its relatives
@@ -42,8 +44,8 @@ ZONE = {
 ALIASES = {"alias.allowed.test": "evil.test", "two.allowed.test": "allowed.test"}
 
 
-def _ip(*words, check=True):
-    return subprocess.run(["ip", *words], capture_output=True, text=True, check=check)
+def _ip(*words, within=()):
+    subprocess.run([*within, "ip", *words], capture_output=True, text=True, check=True)
 
 
 def _setns(fd):
@@ -51,35 +53,48 @@ def _setns(fd):
         raise OSError(ctypes.get_errno(), "setns")
 
 
-class World:
-    made = 0
+def _new_namespace(home_fd):
+    """A descriptor of a new net namespace; the calling thread is back in its own."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.unshare(CLONE_NEWNET) != 0:
+        raise OSError(ctypes.get_errno(), "unshare")
+    try:
+        return os.open("/proc/thread-self/ns/net", os.O_RDONLY)
+    finally:
+        _setns(home_fd)
 
+
+def _path(fd):
+    return f"/proc/{os.getpid()}/fd/{fd}"
+
+
+class World:
     def __init__(self):
-        World.made += 1
-        name = secrets.token_hex(4)  # not the pid: suites in lanes of their own have the same ones
-        self.host = f"cayt-h{name}-{World.made}"
-        self.world = f"cayt-w{name}-{World.made}"
+        self.host_fd = self.world_fd = -1
         self.dir = pathlib.Path(tempfile.mkdtemp(prefix="cay-world-", dir="/var/tmp"))
         self.server = None
-        self.home_fd = os.open("/proc/self/ns/net", os.O_RDONLY)
+        self.home_fd = os.open("/proc/thread-self/ns/net", os.O_RDONLY)
+
+    def within_host(self, *command):
+        """The command line that runs a command in the host's namespace."""
+        return ["nsenter", f"--net={_path(self.host_fd)}", "--", *command]
+
+    def within_world(self, *command):
+        return ["nsenter", f"--net={_path(self.world_fd)}", "--", *command]
 
     def __enter__(self):
-        for name in (self.host, self.world):
-            tell_janitor("+netns", name)
-            _ip("netns", "add", name)
-        _ip("link", "add", "wan", "netns", self.host, "type", "veth", "peer", "name", "wan",
-            "netns", self.world)
-        for name, address in ((self.host, HOST), (self.world, LAN)):
-            _ip("-n", name, "link", "set", "lo", "up")
-            _ip("-n", name, "addr", "add", f"{address}/24", "dev", "wan")
-            _ip("-n", name, "link", "set", "wan", "up")
+        self.host_fd, self.world_fd = _new_namespace(self.home_fd), _new_namespace(self.home_fd)
+        _ip("link", "add", "wan", "netns", _path(self.host_fd), "type", "veth", "peer", "name", "wan",
+            "netns", _path(self.world_fd))
+        for within, address in ((self.within_host(), HOST), (self.within_world(), LAN)):
+            _ip("link", "set", "lo", "up", within=within)
+            _ip("addr", "add", f"{address}/24", "dev", "wan", within=within)
+            _ip("link", "set", "wan", "up", within=within)
         for address in ADDRESSES:
-            _ip("-n", self.world, "addr", "add", f"{address}/32", "dev", "lo")
-        _ip("-n", self.host, "route", "add", "default", "via", LAN)
+            _ip("addr", "add", f"{address}/32", "dev", "lo", within=self.within_world())
+        _ip("route", "add", "default", "via", LAN, within=self.within_host())
         self._start_server()
-        fd = os.open(f"/run/netns/{self.host}", os.O_RDONLY)
-        _setns(fd)
-        os.close(fd)
+        _setns(self.host_fd)
         return self
 
     def _start_server(self):
@@ -93,7 +108,7 @@ class World:
                   "key": str(self.dir / "key.pem"), "ready": str(self.dir / "ready")}
         script = pathlib.Path(__file__).with_name("world_server.py")
         self.server = subprocess.Popen(
-            ["ip", "netns", "exec", self.world, sys.executable, str(script), json.dumps(config)],
+            self.within_world(sys.executable, str(script), json.dumps(config)),
             stdin=subprocess.PIPE, stdout=open(self.dir / "server.out", "w"),
             stderr=subprocess.STDOUT)
         until = time.monotonic() + 30 * tree.SLACK
@@ -108,9 +123,8 @@ class World:
         if self.server:
             self.server.stdin.close()  # it ends with its standard input
             self.server.wait(30)
-        for name in (self.host, self.world):
-            _ip("netns", "del", name, check=False)
-            tell_janitor("-netns", name)
+        for fd in (self.host_fd, self.world_fd):
+            os.close(fd)
         for path in self.dir.iterdir():
             path.unlink()
         self.dir.rmdir()
@@ -118,13 +132,11 @@ class World:
     @contextlib.contextmanager
     def at_home(self):
         """Outside of it all for a moment."""
-        fd = os.open(f"/run/netns/{self.host}", os.O_RDONLY)
         _setns(self.home_fd)
         try:
             yield
         finally:
-            _setns(fd)
-            os.close(fd)
+            _setns(self.host_fd)
 
     def log(self):
         """What arrived in the world: [{"kind": "dns", "name": ...}, {"kind": "http", ...}]"""

@@ -32,8 +32,8 @@ class Server:
         config = {"address": address, "port": port, "cert": cert, "key": key, "log": str(self.log),
                   "value": VALUE, "root": str(place)}
         script = pathlib.Path(__file__).parents[1] / "lib/broker_server.py"
-        self.process = subprocess.Popen(["ip", "netns", "exec", outside.world, "/usr/bin/python3", str(script),
-                                         json.dumps(config)], stdout=subprocess.PIPE, text=True)
+        self.process = subprocess.Popen(outside.within_world("/usr/bin/python3", str(script), json.dumps(config)),
+                                        stdout=subprocess.PIPE, text=True)
         assert self.process.stdout.readline() == "ready\n"
 
     def seen(self):

@@ -17,7 +17,7 @@ import time
 
 import pytest
 
-from lib import tree, world
+from lib import census, tree, world
 from lib.client import ApiError
 from lib.daemon import Daemon
 from lib.world import EVIL, GOOD, HOST, METADATA, PRIVATE, World
@@ -36,6 +36,16 @@ def net():
         tables = subprocess.run(["nft", "list", "tables"], capture_output=True, text=True).stdout
         routes = subprocess.run(["ip", "route"], capture_output=True, text=True).stdout
         assert not re.search(r"cay\d+-", links) and "cay" not in tables and "100." not in routes, (links, tables, routes)
+
+
+def test_world_mounts_nothing():
+    """The test's own namespaces leave the host's mounts alone, also on a machine that never had a named one."""
+    before = census.mounts(())
+    with World() as outside:
+        assert census.mounts(()) == before
+        done = subprocess.run(outside.within_host("ip", "-o", "addr"), capture_output=True, text=True)
+        assert HOST in done.stdout
+    assert census.mounts(()) == before
 
 
 def open_box(net, **policy):
@@ -425,16 +435,15 @@ def test_full_neighbours(net):
                " s.bind(('', 7000)); d, a = s.recvfrom(9); open('/tmp/got', 'wb').write(d)\" >/dev/null 2>&1 & sleep 0.2")
         target = two.address()
         assert one.py(DATAGRAM + f"say(udp('{target}', 7000, 2))") != "knock"
-        with_route = ["ip", "-n", net.world, "route", "replace", f"{target}/32", "via", HOST]
-        subprocess.run(with_route, check=True)
+        subprocess.run(net.within_world("ip", "route", "replace", f"{target}/32", "via", HOST), check=True)
         try:
-            subprocess.run(["ip", "netns", "exec", net.world, "python3", "-c",
-                            "import socket; s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM);"
-                            f" s.sendto(b'in', ('{target}', 7000))"], check=True)
+            subprocess.run(net.within_world(
+                "python3", "-c", "import socket; s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM);"
+                f" s.sendto(b'in', ('{target}', 7000))"), check=True)
             two.py(DATAGRAM + f"say(udp('{EVIL}', 9999))")  # a round trip later
             assert two.sh("cat /tmp/got 2>/dev/null").stdout == ""
         finally:
-            subprocess.run(["ip", "-n", net.world, "route", "del", f"{target}/32"], check=True)
+            subprocess.run(net.within_world("ip", "route", "del", f"{target}/32"), check=True)
 
 
 @pytest.mark.parametrize("end", ["down", "killed"])
