@@ -262,6 +262,24 @@ void json_read_int(struct json_reader *r, const char *key, int64_t min, int64_t 
 	*ret = json_int(value);
 }
 
+void json_read_milli(struct json_reader *r, const char *key, int64_t min, int64_t max, int64_t *ret)
+{
+	const struct json *value = json_read(r, key);
+	double number;
+
+	if (!value)
+		return;
+	number = json_type(value) == JSON_INT || json_type(value) == JSON_REAL
+			 ? json_number(value) * 1000
+			 : -1;
+	if (!(number >= (double)min && number <= (double)max)) {
+		refuse(r, key, "must be a number from %.12g to %.12g", (double)min / 1000,
+		       (double)max / 1000);
+		return;
+	}
+	*ret = (int64_t)(number + 0.5);
+}
+
 void json_read_bool(struct json_reader *r, const char *key, bool *ret)
 {
 	const struct json *value = json_read(r, key);

@@ -48,6 +48,9 @@ void json_reader_init(struct json_reader *r, const struct json *object, const ch
 const struct json *json_read(struct json_reader *r,
 			     const char *key); /* any type; NULL when absent or null */
 void json_read_int(struct json_reader *r, const char *key, int64_t min, int64_t max, int64_t *ret);
+/* A number in thousandths: 0.5 is 500; min and max in thousandths, too. */
+void json_read_milli(struct json_reader *r, const char *key, int64_t min, int64_t max,
+		     int64_t *ret);
 void json_read_bool(struct json_reader *r, const char *key, bool *ret);
 /* No NUL bytes inside; between min and max bytes. The view lives as long as the document. */
 void json_read_str(struct json_reader *r, const char *key, size_t min, size_t max, struct str *ret);
@@ -78,6 +81,8 @@ void json_put_text(struct json_writer *w, const char *key,
 		   const char *value); /* NULL writes null */
 void json_put_int(struct json_writer *w, const char *key, int64_t value);
 void json_put_real(struct json_writer *w, const char *key, double value);
+/* A number of thousandths: an integer where it is whole. */
+void json_put_milli(struct json_writer *w, const char *key, int64_t milli);
 void json_put_bool(struct json_writer *w, const char *key, bool value);
 void json_put_null(struct json_writer *w, const char *key);
 void json_put_time(struct json_writer *w, const char *key, int64_t real_ms); /* <= 0 writes null */

@@ -168,6 +168,14 @@ void json_put_real(struct json_writer *w, const char *key, double value)
 	json_put_raw(w, key, (struct str){ text, (size_t)n });
 }
 
+void json_put_milli(struct json_writer *w, const char *key, int64_t milli)
+{
+	if (milli % 1000)
+		json_put_real(w, key, (double)milli / 1000);
+	else
+		json_put_int(w, key, milli / 1000);
+}
+
 void json_put_bool(struct json_writer *w, const char *key, bool value)
 {
 	json_put_raw(w, key, value ? STR_LIT("true") : STR_LIT("false"));

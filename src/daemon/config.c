@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/bounds.h"
 #include "base/ini.h"
 
 enum setting_type { SETTING_TEXT, SETTING_BOOL, SETTING_INT };
@@ -52,7 +53,12 @@ static const struct setting {
 	BOOL(pool, "true", "keep ready sandboxes"),
 	INT(pool_min, "2", 0, 64, "ready sandboxes kept of the default template when all is quiet"),
 	INT(pool_max, "16", 0, 256, "ready sandboxes kept of a template under load"),
-	INT(pids_max, "1024", 16, 32768, "processes in one sandbox"),
+	INT(pids_max, "1024", 16, BOUNDS_PIDS_MAX, "processes in one sandbox"),
+	INT(max_cpu_count, "8", 1, BOUNDS_CPU_MILLI_MAX / 1000, "CPUs one sandbox may ask for"),
+	INT(max_memory_mb, "8192", 1, BOUNDS_MEMORY_MB_MAX, "MiB of memory likewise"),
+	INT(max_disk_size_mb, "10240", 1, BOUNDS_DISK_MB_MAX, "MiB of disk likewise"),
+	INT(max_timeout_sec, "86400", 1, BOUNDS_TIMEOUT_SEC_MAX,
+	    "seconds timeout_sec and idle_timeout_sec of one sandbox may be"),
 	INT(max_sandboxes, "4000", 1, 60000, "sandboxes on this host"),
 	INT(max_sandboxes_per_key, "1000", 1, 60000, "sandboxes of one key without admin scope"),
 	INT(max_snapshots_per_key, "1000", 1, 60000, "snapshots of one key without admin scope"),

@@ -30,6 +30,10 @@ struct config {
 	int64_t pool_min;
 	int64_t pool_max;
 	int64_t pids_max;
+	int64_t max_cpu_count;
+	int64_t max_memory_mb;
+	int64_t max_disk_size_mb;
+	int64_t max_timeout_sec;
 	int64_t max_sandboxes;
 	int64_t max_sandboxes_per_key;
 	int64_t max_snapshots_per_key;

@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "daemon/engines.h"
 
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/stat.h>
 
+#include "base/bounds.h"
 #include "engine/driver.h"
 #include "engine/native/native.h"
 
@@ -103,6 +107,43 @@ static int build_native(void *engine, const char *name, bool remove, int log_fd,
 	return 0;
 }
 
+/* -1: not found; then the builder alone says what it can build. */
+static int recipes_fd = -1;
+
+void engines_find_recipes(void)
+{
+	static const char *const places[] = { "../../templates", "../../share/cay/templates" };
+	char program[CONFIG_TEXT_MAX], path[CONFIG_TEXT_MAX + 64];
+	ssize_t n = readlink("/proc/self/exe", program, sizeof(program) - 1);
+	char *slash;
+
+	if (n <= 0)
+		return;
+	program[n] = '\0';
+	slash = strrchr(program, '/');
+	if (slash)
+		*slash = '\0';
+	for (size_t i = 0; recipes_fd < 0 && i < ARRAY_LEN(places); i++) {
+		(void)snprintf(path, sizeof(path), "%s/%s", program, places[i]);
+		recipes_fd = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	}
+	if (recipes_fd < 0)
+		recipes_fd = open("/usr/share/cay/templates", O_PATH | O_DIRECTORY | O_CLOEXEC);
+}
+
+static int has_recipe(const char *name)
+{
+	char file[BOUNDS_NAME_MAX + sizeof(".recipe")];
+	struct stat st;
+
+	if (recipes_fd < 0)
+		return -ENOENT;
+	(void)snprintf(file, sizeof(file), "%s.recipe", name);
+	if (fstatat(recipes_fd, file, &st, 0) == 0)
+		return 1;
+	return errno == ENOENT ? 0 : -errno;
+}
+
 void engines_choose(const struct config *config, struct loop *loop, struct service_config *ret)
 {
 	size_t n = 0;
@@ -113,6 +154,7 @@ void engines_choose(const struct config *config, struct loop *loop, struct servi
 		ret->engines[n++] = &engine_native;
 		ret->build_engine = engine_native.name;
 		ret->build = build_native;
+		ret->recipe = has_recipe;
 	}
 	if (config->engine_local)
 		ret->engines[n++] = &engine_local;
@@ -123,4 +165,6 @@ void engines_done(void)
 {
 	while (builds)
 		build_free(builds);
+	if (recipes_fd >= 0)
+		(void)close(TAKE_FD(recipes_fd));
 }

@@ -9,5 +9,8 @@
 
 void engines_choose(const struct config *config, struct loop *loop, struct service_config *ret);
 void engines_done(void);
+/* Before the daemon gives up its privileges: opens the directory of recipes, beside this program or
+ * where it is installed. */
+void engines_find_recipes(void);
 
 #endif

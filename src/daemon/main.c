@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "daemon/config.h"
+#include "daemon/engines.h"
 #include "daemon/isolate.h"
 #include "daemon/state.h"
 #include "daemon/wiring.h"
@@ -153,6 +154,7 @@ static int serve(struct config *config, struct err *err)
 	}
 	find_program(config->agent, "agent", "cay-agent");
 	find_program(config->tools, "tools", "cay-tools");
+	engines_find_recipes();
 	set_limits();
 	if (state_prepare(config->state, user, err) < 0 ||
 	    state_lock(config->state, &lock_fd, err) < 0)

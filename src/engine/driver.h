@@ -42,7 +42,7 @@ enum engine_link {
 };
 
 struct engine_limits {
-	uint32_t cpu_count;
+	uint32_t cpu_milli; /* thousandths of a CPU */
 	uint32_t memory_mb;
 	uint32_t disk_size_mb;
 	uint32_t pids_max;

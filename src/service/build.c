@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
+#include "base/bounds.h"
 #include "base/log.h"
 #include "base/rand.h"
 #include "base/time.h"
@@ -133,18 +134,28 @@ static int run(struct service *service, struct service_engine *engine, struct bu
 	return 0;
 }
 
+int build_check(struct service *service, struct str name, struct err *err)
+{
+	char text[TEMPLATE_NAME_MAX + 1];
+
+	if (!bounds_template_name(name) || str_copy(text, sizeof(text), name) < 0)
+		return err_set(err, ERR_INVALID_REQUEST,
+			       "a template's name is 1-%d characters of [a-z0-9._-], the first a "
+			       "letter or digit",
+			       TEMPLATE_NAME_MAX);
+	if (service->config.recipe && service->config.recipe(text) == 0)
+		return err_set(err, ERR_TEMPLATE_NOT_FOUND, "no recipe for a template '%s'", text);
+	return 0;
+}
+
 int build_start(struct service *service, struct str name, const struct build **ret, struct err *err)
 {
 	struct service_engine *engine = builder(service, err);
 	struct build *build;
 	int place;
 
-	if (!engine)
+	if (!engine || build_check(service, name, err) < 0)
 		return -1;
-	if (!str_is_name(name, TEMPLATE_NAME_MAX))
-		return err_set(err, ERR_INVALID_REQUEST,
-			       "a template's name is 1-%d characters of [a-z0-9._-]",
-			       TEMPLATE_NAME_MAX);
 	if (template_removing(service, name))
 		return err_set(err, ERR_CONFLICT, "template '%.*s' is being removed", (int)name.n,
 			       name.p);

@@ -6,6 +6,7 @@
 #include "service/creation_private.h"
 #include "service/egress_private.h"
 #include "service/end_private.h"
+#include "service/limits_private.h"
 #include "service/pairs.h"
 #include "service/sandbox_private.h"
 #include "service/secret.h"
@@ -86,7 +87,10 @@ int sandbox_patch(struct sandbox *sandbox, const struct sandbox_patch *patch, sa
 
 	if (alive(sandbox, err) < 0 ||
 	    (patch->has_on_timeout &&
-	     create_check_end(sandbox->engine, patch->on_timeout, err) < 0))
+	     create_check_end(sandbox->engine, patch->on_timeout, err) < 0) ||
+	    limits_check_time(sandbox->service, "timeout_sec", patch->timeout_sec, err) < 0 ||
+	    limits_check_time(sandbox->service, "idle_timeout_sec", patch->idle_timeout_sec, err) <
+		    0)
 		return -1;
 	if (patch->has_secrets &&
 	    grants_read(sandbox->service, patch->secrets, attrs->owner,
@@ -138,7 +142,8 @@ int sandbox_patch(struct sandbox *sandbox, const struct sandbox_patch *patch, sa
 
 int sandbox_extend(struct sandbox *sandbox, int64_t timeout_sec, struct err *err)
 {
-	if (up(sandbox, err) < 0)
+	if (up(sandbox, err) < 0 ||
+	    limits_check_time(sandbox->service, "timeout_sec", timeout_sec, err) < 0)
 		return -1;
 	if (timeout_sec > 0)
 		sandbox->attrs.timeout_sec = (uint32_t)timeout_sec;

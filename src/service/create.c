@@ -79,7 +79,7 @@ static void on_made(void *arg, const struct engine_made *made, const struct err 
 
 void create_limits(const struct sandbox *sandbox, struct engine_limits *ret)
 {
-	*ret = (struct engine_limits){ .cpu_count = sandbox->attrs.cpu_count,
+	*ret = (struct engine_limits){ .cpu_milli = sandbox->attrs.cpu_milli,
 				       .memory_mb = sandbox->attrs.memory_mb,
 				       .disk_size_mb = sandbox->attrs.disk_size_mb,
 				       .pids_max = sandbox->service->config.pids_max,

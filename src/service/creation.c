@@ -12,6 +12,7 @@
 #include "service/egress_private.h"
 #include "service/event_private.h"
 #include "service/initialize.h"
+#include "service/limits_private.h"
 #include "service/pairs.h"
 #include "service/pool_private.h"
 #include "service/sandbox_private.h"
@@ -115,7 +116,7 @@ static int fill_attrs(struct sandbox_attrs *attrs, const struct key *owner,
 		      const struct sandbox_spec *spec, const struct snapshot *from, struct err *err)
 {
 	memcpy(attrs->owner, owner->id, sizeof(attrs->owner));
-	attrs->cpu_count = from && !spec->has_cpu ? from->cpu_count : (uint32_t)spec->cpu_count;
+	attrs->cpu_milli = from && !spec->has_cpu ? from->cpu_milli : (uint32_t)spec->cpu_milli;
 	attrs->memory_mb = from && !spec->has_memory ? from->memory_mb : (uint32_t)spec->memory_mb;
 	attrs->disk_size_mb =
 		from && !spec->has_disk ? from->disk_size_mb : (uint32_t)spec->disk_size_mb;
@@ -225,7 +226,7 @@ struct creation *creation_new(struct service *service, const struct key *owner,
 	creation->started_us = time_mono_us();
 	creation->wait_ms = spec->pool_wait_ms;
 	creation->files_only = !spec->memory;
-	if (find_parts(creation, owner, spec, err) == 0 &&
+	if (limits_check(service, spec, err) == 0 && find_parts(creation, owner, spec, err) == 0 &&
 	    fill_attrs(&creation->attrs, owner, spec, creation->from, err) == 0 &&
 	    (!creation->from || creation->files_only ||
 	     snapshot_check_room(creation->from, creation->attrs.memory_mb, err) == 0) &&

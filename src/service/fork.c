@@ -12,6 +12,7 @@
 #include "service/auth_private.h"
 #include "service/creation_private.h"
 #include "service/egress.h"
+#include "service/limits_private.h"
 #include "service/move_private.h"
 #include "service/pairs.h"
 #include "service/sandbox_private.h"
@@ -234,6 +235,8 @@ static int fill(struct fork *f, const struct sandbox *sandbox, const struct key 
 	f->attrs.network = from->network ? egress_policy_copy(from->network) : NULL;
 	f->attrs.pool_mode = POOL_BYPASS;
 	memcpy(f->attrs.owner, key->id, sizeof(f->attrs.owner));
+	if (limits_check_time(sandbox->service, "timeout_sec", spec->timeout_sec, err) < 0)
+		return -1;
 	if (spec->timeout_sec)
 		f->attrs.timeout_sec = (uint32_t)spec->timeout_sec;
 	if (spec->metadata) {

@@ -99,7 +99,7 @@ void creation_hand_out(struct creation *creation, struct sandbox *member)
 	if (initialize_due(member)) /* nobody has seen it running */
 		member->state = SANDBOX_PROVISIONING;
 	sandbox_show(member);
-	if (member->attrs.cpu_count == fixed.cpu_count &&
+	if (member->attrs.cpu_milli == fixed.cpu_milli &&
 	    member->attrs.memory_mb == fixed.memory_mb &&
 	    member->attrs.disk_size_mb == fixed.disk_size_mb &&
 	    egress_link(member) == fixed.network) {

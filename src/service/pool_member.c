@@ -14,9 +14,9 @@
 
 void pool_limits(const struct service *service, enum engine_link network, struct engine_limits *ret)
 {
-	*ret = (struct engine_limits){ .cpu_count = 1,
-				       .memory_mb = 1024,
-				       .disk_size_mb = 3072,
+	*ret = (struct engine_limits){ .cpu_milli = MIN(1000, service->config.max_cpu_milli),
+				       .memory_mb = MIN(1024, service->config.max_memory_mb),
+				       .disk_size_mb = MIN(3072, service->config.max_disk_size_mb),
 				       .pids_max = service->config.pids_max,
 				       .network = network };
 }
@@ -106,7 +106,7 @@ static void fill_one(struct pool *pool)
 	member->pool_network = (uint8_t)pool->network;
 	member->state = SANDBOX_PROVISIONING;
 	member->created_ms = time_real_ms();
-	member->attrs.cpu_count = limits.cpu_count;
+	member->attrs.cpu_milli = limits.cpu_milli;
 	member->attrs.memory_mb = limits.memory_mb;
 	member->attrs.disk_size_mb = limits.disk_size_mb;
 	if (create_begin(member, NULL, &err) < 0) {

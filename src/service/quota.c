@@ -58,7 +58,7 @@ static int64_t part(const struct sandbox_attrs *attrs, enum quota which)
 	case QUOTA_SANDBOXES:
 		return 1;
 	case QUOTA_VCPUS:
-		return attrs->cpu_count;
+		return attrs->cpu_milli;
 	case QUOTA_MEMORY:
 		return attrs->memory_mb;
 	case QUOTA_DISK:
@@ -71,18 +71,25 @@ static int64_t part(const struct sandbox_attrs *attrs, enum quota which)
 	return 0;
 }
 
+/* vCPUs are held in thousandths; limits are whole. */
+static int64_t scale(enum quota which)
+{
+	return which == QUOTA_VCPUS ? 1000 : 1;
+}
+
 static int check(const struct service *service, const struct key *key, enum quota which,
 		 int64_t more, struct err *err)
 {
-	int64_t limit = quota_limit(service, key, which);
+	int64_t limit = quota_limit(service, key, which), unit = scale(which);
+	int64_t held = key->held[which];
 
-	if (limit < 0 || more == 0 || key->held[which] + more <= limit)
+	if (limit < 0 || more == 0 || held + more <= limit * unit)
 		return 0;
 	(void)err_set(err, ERR_QUOTA_EXCEEDED,
-		      "%s: this key holds %lld of %lld %s, %lld more are too many",
-		      quota_names[which], (long long)key->held[which], (long long)limit,
-		      held_names[which], (long long)more);
-	return err_set_limit(err, quota_names[which], limit, key->held[which]);
+		      "%s: this key holds %.12g of %lld %s, %.12g more are too many",
+		      quota_names[which], (double)held / (double)unit, (long long)limit,
+		      held_names[which], (double)more / (double)unit);
+	return err_set_limit(err, quota_names[which], limit, (held + unit - 1) / unit);
 }
 
 /* A bucket of one second: bursts up to the rate, then the rate. */
@@ -171,7 +178,7 @@ void quota_write(const struct service *service, const struct key *key, struct js
 		else
 			json_put_int(w, "limit", limit);
 		if (i != QUOTA_CREATES)
-			json_put_int(w, "used", key->held[i]);
+			json_put_milli(w, "used", key->held[i] * 1000 / scale(i));
 		json_end_object(w);
 	}
 	json_end_object(w);

@@ -39,7 +39,7 @@ static int restore_attrs(struct sandbox *sandbox, const struct store_sandbox *ro
 		attrs->name = strdup(row->name);
 	if (row->external_workspace_id)
 		attrs->external_workspace_id = strdup(row->external_workspace_id);
-	attrs->cpu_count = (uint32_t)row->cpu_count;
+	attrs->cpu_milli = (uint32_t)row->cpu_milli;
 	attrs->memory_mb = (uint32_t)row->memory_mb;
 	attrs->disk_size_mb = (uint32_t)row->disk_size_mb;
 	attrs->timeout_sec = (uint32_t)row->timeout_sec;

@@ -10,6 +10,7 @@
 #include "base/time.h"
 #include "service/attach_private.h"
 #include "service/creation_private.h"
+#include "service/limits_private.h"
 #include "service/move_private.h"
 #include "service/sandbox_private.h"
 #include "service/secret_private.h"
@@ -193,7 +194,8 @@ int sandbox_resume(struct sandbox *sandbox, int64_t timeout_sec, sandbox_moved_f
 
 	if (sandbox->state == SANDBOX_RUNNING && !sandbox->move && !sandbox->creation)
 		return 1;
-	if (move_begin(sandbox, MOVE_RESUME, done, arg, err) < 0)
+	if (limits_check_time(sandbox->service, "timeout_sec", timeout_sec, err) < 0 ||
+	    move_begin(sandbox, MOVE_RESUME, done, arg, err) < 0)
 		return -1;
 	if (timeout_sec > 0) {
 		sandbox->attrs.timeout_sec = (uint32_t)timeout_sec;

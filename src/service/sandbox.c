@@ -144,7 +144,7 @@ static int save_row(struct sandbox *sandbox, const char *network)
 		.metadata = pairs_block(&attrs->metadata),
 		.pooled = sandbox->pooled,
 		.always_on = attrs->always_on,
-		.cpu_count = attrs->cpu_count,
+		.cpu_milli = attrs->cpu_milli,
 		.memory_mb = attrs->memory_mb,
 		.disk_size_mb = attrs->disk_size_mb,
 		.timeout_sec = attrs->timeout_sec,
@@ -433,7 +433,7 @@ void sandbox_write(const struct sandbox *sandbox, struct json_writer *w, const c
 	json_put_text(w, "state_reason", sandbox_reason_name(sandbox->reason));
 	json_put_text(w, "template_id", sandbox->template->name);
 	json_put_text(w, "engine", sandbox->engine->driver->name);
-	json_put_int(w, "cpu_count", attrs->cpu_count);
+	json_put_milli(w, "cpu_count", attrs->cpu_milli);
 	json_put_int(w, "memory_mb", attrs->memory_mb);
 	json_put_int(w, "disk_size_mb", attrs->disk_size_mb);
 	json_put_int(w, "timeout_sec", attrs->timeout_sec);

@@ -82,7 +82,7 @@ struct sandbox_attrs {
 	struct pairs metadata;
 	struct grants *grants;		   /* secrets; NULL: none */
 	struct initializers *initializers; /* of its creation: gone once it runs; NULL: none */
-	uint32_t cpu_count;
+	uint32_t cpu_milli;
 	uint32_t memory_mb;
 	uint32_t disk_size_mb;
 	uint32_t timeout_sec;
@@ -181,7 +181,7 @@ struct sandbox_spec {
 	const struct json *metadata;
 	const struct json *secrets;
 	const struct json *initializers;
-	int64_t cpu_count, memory_mb, disk_size_mb;
+	int64_t cpu_milli, memory_mb, disk_size_mb;
 	int64_t timeout_sec, idle_timeout_sec;
 	int64_t pool_wait_ms;
 	int64_t count; /* of sandbox_create_many() */
@@ -245,6 +245,11 @@ bool sandbox_up(const struct sandbox *sandbox);	     /* or could be, but for its
 /* It has the template's users; else everything in it runs as the daemon's. */
 bool sandbox_has_users(const struct sandbox *sandbox);
 int64_t sandbox_expires_ms(const struct sandbox *sandbox); /* wall clock; 0: never */
+/* How many CPUs it can use at a time: a fraction counts as one more. */
+static inline uint32_t sandbox_cpus(const struct sandbox *sandbox)
+{
+	return (sandbox->attrs.cpu_milli + 999) / 1000;
+}
 /* Somebody uses it: the idle clock starts again. */
 void sandbox_touch(struct sandbox *sandbox);
 

@@ -384,6 +384,10 @@ static void set_defaults(struct service_config *config)
 		if (!config->member)              \
 			config->member = (value); \
 	while (0)
+	USUALLY(max_cpu_milli, 8000);
+	USUALLY(max_memory_mb, 8192);
+	USUALLY(max_disk_size_mb, 10240);
+	USUALLY(max_timeout_sec, 86400);
 	USUALLY(processes_per_sandbox, PROCESSES_PER_SANDBOX);
 	USUALLY(max_snapshots_per_key, SNAPSHOTS_PER_KEY);
 	USUALLY(windows_per_sandbox, WINDOWS_PER_SANDBOX);

@@ -23,6 +23,9 @@ typedef void (*service_build_done_fn)(void *arg, const struct err *err);
 typedef int (*service_build_fn)(void *engine, const char *name, bool remove, int log_fd,
 				service_build_done_fn done, void *arg, struct err *err);
 
+/* Whether a template's recipe is there: 1, 0, or -errno when that cannot be known. */
+typedef int (*service_recipe_fn)(const char *name);
+
 struct service_config {
 	struct loop *loop;
 	const char *state_dir;
@@ -37,11 +40,14 @@ struct service_config {
 	const struct engine_driver *engines[SERVICE_ENGINES_MAX]; /* the first is the default */
 	const char *build_engine; /* name of the engine whose handle build gets */
 	service_build_fn build;
+	service_recipe_fn recipe; /* NULL: the builder alone knows */
 	const char *default_template;
 	bool pool_enabled;
 	uint32_t pool_min; /* per popular template */
 	uint32_t pool_max;
 	uint32_t pids_max;
+	/* The most a sandbox may ask for; 0: the default. timeout: also of idleness. */
+	uint32_t max_cpu_milli, max_memory_mb, max_disk_size_mb, max_timeout_sec;
 	uint32_t max_sandboxes;		/* on this host */
 	uint32_t max_sandboxes_per_key; /* keys with the admin scope are not counted */
 	uint32_t max_snapshots_per_key; /* likewise; 0: the default */

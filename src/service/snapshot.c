@@ -94,7 +94,7 @@ struct snapshot *snapshot_new(struct sandbox *sandbox, const struct snapshot_spe
 	s->engine = sandbox->engine;
 	s->template = sandbox->template;
 	s->kind = (uint8_t)spec->kind;
-	s->cpu_count = sandbox->attrs.cpu_count;
+	s->cpu_milli = sandbox->attrs.cpu_milli;
 	s->memory_mb = sandbox->attrs.memory_mb;
 	s->disk_size_mb = sandbox->attrs.disk_size_mb;
 	s->created_ms = time_real_ms();

@@ -40,7 +40,7 @@ struct snapshot {
 	bool last_use;	/* whoever is made from it next may have it */
 	bool memory;	/* its processes are in it */
 	uint32_t users; /* sandboxes that are it, or are being made from it: it stays meanwhile */
-	uint32_t cpu_count, memory_mb, disk_size_mb; /* of the sandbox it was taken of */
+	uint32_t cpu_milli, memory_mb, disk_size_mb; /* of the sandbox it was taken of */
 	uint64_t size_bytes;
 	int64_t seq, created_ms;
 	int64_t expires_ms; /* wall clock; 0: never */

@@ -34,7 +34,7 @@ int snapshot_save(const struct snapshot *s)
 				      .template_hash = s->template->hash_hex,
 				      .comment = s->comment,
 				      .env = pairs_block(&s->env),
-				      .cpu_count = s->cpu_count,
+				      .cpu_milli = s->cpu_milli,
 				      .memory_mb = s->memory_mb,
 				      .disk_size_mb = s->disk_size_mb,
 				      .size_bytes = (int64_t)s->size_bytes,
@@ -109,7 +109,7 @@ static int on_row(void *arg, const struct store_snapshot *row)
 	s->kind = (uint8_t)kind;
 	s->memory = memory;
 	s->state = (uint8_t)state;
-	s->cpu_count = (uint32_t)row->cpu_count;
+	s->cpu_milli = (uint32_t)row->cpu_milli;
 	s->memory_mb = (uint32_t)row->memory_mb;
 	s->disk_size_mb = (uint32_t)row->disk_size_mb;
 	s->size_bytes = (uint64_t)row->size_bytes;

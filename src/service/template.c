@@ -137,7 +137,7 @@ struct template *template_by_hash(struct service *service, const char *name, con
 		return NULL;
 	}
 	if (str_unhex(tpl->hash, sizeof(tpl->hash), str_of(hash_hex)) < 0 ||
-	    !str_is_name(str_of(name), TEMPLATE_NAME_MAX)) {
+	    !bounds_template_name(str_of(name))) {
 		free(tpl);
 		(void)err_set(err, ERR_TEMPLATE_NOT_FOUND,
 			      "the reference of template '%.64s' is damaged", name);
@@ -235,7 +235,7 @@ struct template *template_find(struct service *service, struct str name, struct 
 	}
 	if (ref && ref->template && now_ms - ref->looked_ms < REF_FRESH_MS)
 		return ref->template;
-	if (!str_is_name(name, TEMPLATE_NAME_MAX)) {
+	if (!bounds_template_name(name)) {
 		(void)not_found(name, err);
 		return NULL;
 	}
@@ -274,7 +274,7 @@ int template_names(struct service *service, char **ret_names, size_t *ret_count,
 	(void)snprintf(path, sizeof(path), "%s/refs", service->config.template_dir);
 	dir = opendir(path);
 	while (dir && count < TEMPLATES_MAX && (entry = readdir(dir))) {
-		if (!str_is_name(str_of(entry->d_name), TEMPLATE_NAME_MAX))
+		if (!bounds_template_name(str_of(entry->d_name)))
 			continue;
 		sorted[count] = strdup(entry->d_name);
 		if (!sorted[count])

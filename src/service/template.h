@@ -3,6 +3,7 @@
 #ifndef CAY_SERVICE_TEMPLATE_H
 #define CAY_SERVICE_TEMPLATE_H
 
+#include "base/bounds.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "service/pairs.h"
@@ -10,7 +11,7 @@
 struct service;
 struct initializers;
 
-#define TEMPLATE_NAME_MAX 63
+#define TEMPLATE_NAME_MAX BOUNDS_NAME_MAX
 #define TEMPLATES_MAX 1024 /* listed; more are left out */
 
 /* One version of a template. Owner: the service's list; kept until the service closes, because
@@ -55,6 +56,8 @@ struct build {
 	int64_t started_ms, finished_ms;
 	char error[256];
 };
+/* Whether it could be built: invalid_request, or template_not_found without a recipe. */
+int build_check(struct service *service, struct str name, struct err *err) _must_check_;
 /* One build of a name at a time: conflict. */
 int build_start(struct service *service, struct str name, const struct build **ret,
 		struct err *err) _must_check_;

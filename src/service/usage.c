@@ -60,7 +60,7 @@ static void queue(const struct sandbox *sandbox, int64_t to_ms)
 	*row = (struct usage_row){ .usage = { .kind = sandbox->metered,
 					      .from_ms = sandbox->metered_ms,
 					      .to_ms = to_ms,
-					      .cpu_count = attrs->cpu_count,
+					      .cpu_milli = attrs->cpu_milli,
 					      .memory_mb = attrs->memory_mb,
 					      .disk_bytes = sandbox->metered_disk_bytes } };
 	memcpy(row->sandbox_id, sandbox->id, sizeof(row->sandbox_id));

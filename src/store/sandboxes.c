@@ -24,11 +24,10 @@ static void bind_row(sqlite3_stmt *stmt, const struct store_sandbox *row)
 				      row->on_timeout,
 				      row->clock,
 				      row->network };
-	const int64_t numbers[] = { row->pooled,      row->always_on,	     row->auto_resume,
-				    row->cpu_count,   row->memory_mb,	     row->disk_size_mb,
-				    row->timeout_sec, row->idle_timeout_sec, row->created_ms,
-				    row->started_ms,  row->expires_ms,	     row->boot_us,
-				    row->due_ms,      row->left_ms,	     row->idle_left_ms };
+	const int64_t numbers[] = { row->memory_mb,	   row->disk_size_mb, row->timeout_sec,
+				    row->idle_timeout_sec, row->created_ms,   row->started_ms,
+				    row->expires_ms,	   row->boot_us,      row->due_ms,
+				    row->left_ms,	   row->idle_left_ms };
 	int at = 1;
 
 	(void)sqlite3_bind_int64(stmt, at++, row->row);
@@ -37,6 +36,10 @@ static void bind_row(sqlite3_stmt *stmt, const struct store_sandbox *row)
 		statement_bind_text(stmt, at++, texts[i]);
 	statement_bind_blob(stmt, at++, row->env);
 	statement_bind_blob(stmt, at++, row->metadata);
+	(void)sqlite3_bind_int64(stmt, at++, row->pooled);
+	(void)sqlite3_bind_int64(stmt, at++, row->always_on);
+	(void)sqlite3_bind_int64(stmt, at++, row->auto_resume);
+	statement_bind_milli(stmt, at++, row->cpu_milli);
 	for (size_t i = 0; i < ARRAY_LEN(numbers); i++)
 		(void)sqlite3_bind_int64(stmt, at++, numbers[i]);
 }
@@ -105,7 +108,7 @@ static void read_row(sqlite3_stmt *stmt, struct store_sandbox *row)
 		.pooled = sqlite3_column_int(stmt, 21) != 0,
 		.always_on = sqlite3_column_int(stmt, 22) != 0,
 		.auto_resume = sqlite3_column_int(stmt, 23) != 0,
-		.cpu_count = sqlite3_column_int64(stmt, 24),
+		.cpu_milli = statement_milli(stmt, 24),
 		.memory_mb = sqlite3_column_int64(stmt, 25),
 		.disk_size_mb = sqlite3_column_int64(stmt, 26),
 		.timeout_sec = sqlite3_column_int64(stmt, 27),

@@ -8,8 +8,8 @@ int store_snapshot_put(struct store *store, const struct store_snapshot *row)
 	const char *const texts[] = { row->owner,	  row->sandbox_id, row->engine,
 				      row->kind,	  row->state,	   row->template_name,
 				      row->template_hash, row->comment };
-	const int64_t numbers[] = { row->cpu_count,  row->memory_mb,  row->disk_size_mb,
-				    row->size_bytes, row->created_ms, row->expires_ms };
+	const int64_t numbers[] = { row->memory_mb, row->disk_size_mb, row->size_bytes,
+				    row->created_ms, row->expires_ms };
 	int r = 0, at = 1;
 	sqlite3_stmt *stmt = statement_get(store, STATEMENT_SNAPSHOT_PUT, &r);
 
@@ -20,6 +20,7 @@ int store_snapshot_put(struct store *store, const struct store_snapshot *row)
 	for (size_t i = 0; i < ARRAY_LEN(texts); i++)
 		statement_bind_text(stmt, at++, texts[i]);
 	statement_bind_blob(stmt, at++, row->env);
+	statement_bind_milli(stmt, at++, row->cpu_milli);
 	for (size_t i = 0; i < ARRAY_LEN(numbers); i++)
 		(void)sqlite3_bind_int64(stmt, at++, numbers[i]);
 	statement_bind_text(stmt, at++, row->memory_error);
@@ -45,7 +46,7 @@ static void read_row(sqlite3_stmt *stmt, struct store_snapshot *row)
 		.template_hash = statement_text(stmt, 8),
 		.comment = statement_text(stmt, 9),
 		.env = statement_blob(stmt, 10),
-		.cpu_count = sqlite3_column_int64(stmt, 11),
+		.cpu_milli = statement_milli(stmt, 11),
 		.memory_mb = sqlite3_column_int64(stmt, 12),
 		.disk_size_mb = sqlite3_column_int64(stmt, 13),
 		.size_bytes = sqlite3_column_int64(stmt, 14),

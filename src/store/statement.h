@@ -253,6 +253,9 @@ int statement_rows(sqlite3_stmt *stmt, statement_row_fn row, statement_fn fn,
 int statement_each(struct store *store, enum statement which, statement_row_fn row, statement_fn fn,
 		   void *arg) _must_check_;
 void statement_bind_text(sqlite3_stmt *stmt, int at, const char *text); /* NULL binds null */
+/* A number of thousandths: cpu_count is in CPUs, so that sums over it stay right. */
+void statement_bind_milli(sqlite3_stmt *stmt, int at, int64_t milli);
+int64_t statement_milli(sqlite3_stmt *stmt, int column);
 void statement_bind_blob(sqlite3_stmt *stmt, int at, struct str bytes);
 const char *statement_text(sqlite3_stmt *stmt, int column);
 struct str statement_blob(sqlite3_stmt *stmt, int column);

@@ -103,6 +103,19 @@ void statement_bind_text(sqlite3_stmt *stmt, int at, const char *text)
 	(void)sqlite3_bind_text(stmt, at, text, -1, SQLITE_STATIC);
 }
 
+void statement_bind_milli(sqlite3_stmt *stmt, int at, int64_t milli)
+{
+	if (milli % 1000)
+		(void)sqlite3_bind_double(stmt, at, (double)milli / 1000);
+	else
+		(void)sqlite3_bind_int64(stmt, at, milli / 1000);
+}
+
+int64_t statement_milli(sqlite3_stmt *stmt, int column)
+{
+	return (int64_t)(sqlite3_column_double(stmt, column) * 1000 + 0.5);
+}
+
 void statement_bind_blob(sqlite3_stmt *stmt, int at, struct str bytes)
 {
 	if (bytes.n)

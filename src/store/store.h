@@ -72,7 +72,7 @@ struct store_sandbox {
 	bool pooled;
 	bool always_on;
 	bool auto_resume;
-	int64_t cpu_count;
+	int64_t cpu_milli; /* cpu_count holds the number of CPUs, a fraction where it is one */
 	int64_t memory_mb;
 	int64_t disk_size_mb;
 	int64_t timeout_sec;
@@ -129,7 +129,7 @@ struct store_snapshot {
 	const char *template_hash;
 	const char *comment;
 	struct str env;
-	int64_t cpu_count;
+	int64_t cpu_milli; /* cpu_count holds the number of CPUs, a fraction where it is one */
 	int64_t memory_mb;
 	int64_t disk_size_mb;
 	int64_t size_bytes;
@@ -234,7 +234,7 @@ struct store_usage {
 	enum store_usage_kind kind;
 	int64_t from_ms;
 	int64_t to_ms; /* 0: it lasts */
-	int64_t cpu_count, memory_mb, disk_bytes;
+	int64_t cpu_milli, memory_mb, disk_bytes;
 };
 
 int store_usage_put(struct store *store, const struct store_usage *usage) _must_check_;

@@ -16,7 +16,7 @@ int store_usage_put(struct store *store, const struct store_usage *usage)
 	(void)sqlite3_bind_int64(stmt, 4, usage->to_ms);
 	statement_bind_text(stmt, 5, usage->owner);
 	statement_bind_text(stmt, 6, usage->external_workspace_id);
-	(void)sqlite3_bind_int64(stmt, 7, usage->cpu_count);
+	statement_bind_milli(stmt, 7, usage->cpu_milli);
 	(void)sqlite3_bind_int64(stmt, 8, usage->memory_mb);
 	(void)sqlite3_bind_int64(stmt, 9, usage->disk_bytes);
 	return statement_run(stmt);
@@ -30,7 +30,7 @@ static int read_usage(sqlite3_stmt *stmt, statement_fn fn, void *arg)
 		.kind = (enum store_usage_kind)sqlite3_column_int(stmt, 2),
 		.owner = statement_text(stmt, 4),
 		.external_workspace_id = statement_text(stmt, 5),
-		.cpu_count = sqlite3_column_int64(stmt, 6),
+		.cpu_milli = statement_milli(stmt, 6),
 		.memory_mb = sqlite3_column_int64(stmt, 7),
 		.disk_bytes = sqlite3_column_int64(stmt, 8),
 	};

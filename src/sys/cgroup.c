@@ -316,14 +316,14 @@ static int limit_memory_v1(const struct cgroup_tree *tree, unsigned slot, uint64
 	return swap == -ENOENT ? 0 : swap; /* hosts without swap accounting have no such file */
 }
 
-static int limit_cpu(const struct cgroup_tree *tree, unsigned slot, uint32_t cpus)
+static int limit_cpu(const struct cgroup_tree *tree, unsigned slot, uint32_t milli)
 {
+	uint64_t quota_us = (uint64_t)milli * CPU_PERIOD_US / 1000;
 	char text[48];
 
 	if (!tree->v2[CGROUP_CPU])
-		return slot_write_u64(tree, CGROUP_CPU, slot, "cpu.cfs_quota_us",
-				      (uint64_t)cpus * CPU_PERIOD_US);
-	(void)snprintf(text, sizeof(text), "%u %u", cpus * CPU_PERIOD_US, CPU_PERIOD_US);
+		return slot_write_u64(tree, CGROUP_CPU, slot, "cpu.cfs_quota_us", quota_us);
+	(void)snprintf(text, sizeof(text), "%llu %u", (unsigned long long)quota_us, CPU_PERIOD_US);
 	return slot_write(tree, CGROUP_CPU, slot, "cpu.max", text);
 }
 
@@ -332,7 +332,7 @@ int cgroup_limit(const struct cgroup_tree *tree, unsigned slot, const struct cgr
 	int r = 0;
 
 	if (tree->fd[CGROUP_CPU] >= 0)
-		r = limit_cpu(tree, slot, limits->cpu_count);
+		r = limit_cpu(tree, slot, limits->cpu_milli);
 	if (r >= 0 && tree->fd[CGROUP_MEMORY] >= 0) {
 		if (tree->v2[CGROUP_MEMORY]) {
 			r = slot_write_u64(tree, CGROUP_MEMORY, slot, "memory.max",

@@ -42,7 +42,7 @@ struct cgroup_door {
 };
 
 struct cgroup_limits {
-	uint32_t cpu_count;
+	uint32_t cpu_milli; /* thousandths of a CPU */
 	uint64_t memory_bytes;
 	uint32_t pids_max;
 };

@@ -29,14 +29,14 @@ int limits_open(struct warden *w)
 
 static bool same_groups(const struct warden_limits *a, const struct warden_limits *b)
 {
-	return a->cpu_count == b->cpu_count && a->memory_mb == b->memory_mb &&
+	return a->cpu_milli == b->cpu_milli && a->memory_mb == b->memory_mb &&
 	       a->pids_max == b->pids_max;
 }
 
 int limits_set_groups(struct warden *w, unsigned slot, const struct warden_limits *limits)
 {
 	struct cgroup_limits groups = {
-		.cpu_count = control_on(w, CONTROL_CPU) ? limits->cpu_count : 1000,
+		.cpu_milli = control_on(w, CONTROL_CPU) ? limits->cpu_milli : BOUNDS_CPU_MILLI_MAX,
 		.memory_bytes = control_on(w, CONTROL_MEMORY) ? (uint64_t)limits->memory_mb << 20
 							      : 1ULL << 40,
 		.pids_max = control_on(w, CONTROL_PIDS) ? limits->pids_max : 1U << 22,

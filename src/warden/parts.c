@@ -24,7 +24,7 @@ int parts_open(struct warden *w)
 	p->target = TARGET_USUAL;
 	p->filling = true;
 	w->usual = (struct warden_limits){
-		.cpu_count = 1, .memory_mb = 1024, .disk_size_mb = 3072, .pids_max = 1024
+		.cpu_milli = 1000, .memory_mb = 1024, .disk_size_mb = 3072, .pids_max = 1024
 	};
 	return p->net && p->blanks ? 0 : -ENOMEM;
 }

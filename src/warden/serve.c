@@ -380,12 +380,24 @@ static void call_run(struct warden *w, struct call *call)
 	fault_point(w, "call.answered");
 }
 
+/* The frame is whole, its content is not acceptable: an answer, and the connection goes on. One
+ * bad request must not cost every other user the engine. */
+static void call_reject(struct warden *w, struct call *call)
+{
+	struct warden_reply reply = { .op = call->req.op, .tag = call->req.tag, .error = -EINVAL };
+
+	(void)snprintf(reply.step, sizeof(reply.step), "the warden rejected the request");
+	log_warn("operation %u: the request is malformed", (unsigned)call->req.op);
+	(void)!serve_reply(w, &reply, NULL);
+}
+
 void serve_client(struct warden *w)
 {
 	uint8_t bytes[WARDEN_REQUEST_SIZE + 1];
 	struct call call = { .in_fd = -1, .fds = { -1, -1 } };
 	struct rights rights;
 	ssize_t n = rights_receive(w->client_fd, bytes, sizeof(bytes), 1, MSG_DONTWAIT, &rights);
+	int r;
 
 	if (n == -EAGAIN || n == -EINTR)
 		return;
@@ -395,8 +407,11 @@ void serve_client(struct warden *w)
 		return;
 	}
 	call.in_fd = rights.fds[0]; /* -1: none came */
-	if (warden_request_decode(bytes, (size_t)n, &call.req) < 0) {
-		log_warn("a malformed request: connection closed");
+	r = warden_request_decode(bytes, (size_t)n, &call.req);
+	if (r == -EINVAL) {
+		call_reject(w, &call);
+	} else if (r < 0) {
+		log_warn("%zd bytes that are no request: connection closed", n);
 		serve_drop_client(w);
 	} else {
 		call_run(w, &call);

@@ -35,8 +35,9 @@
 
 static void more_room(struct warden_limits *limits)
 {
-	limits->pids_max = MIN(limits->pids_max + WAKE_MORE_PIDS, 32768U);
-	limits->memory_mb = MIN(limits->memory_mb + WAKE_MORE_MEMORY_MB, 8192U);
+	limits->pids_max = MIN(limits->pids_max + WAKE_MORE_PIDS, (uint32_t)BOUNDS_PIDS_MAX);
+	limits->memory_mb =
+		MIN(limits->memory_mb + WAKE_MORE_MEMORY_MB, (uint32_t)BOUNDS_MEMORY_MB_MAX);
 }
 
 int wake_prepare(struct warden *w, const struct warden_request *req, unsigned slot,

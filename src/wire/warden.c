@@ -48,22 +48,23 @@ static bool text_is_padded(const char *text, size_t size)
 	return true;
 }
 
+static_assert(WARDEN_ID_SIZE == BOUNDS_NAME_MAX + 1, "an id and its NUL");
+
 static bool id_is_valid(const char *id)
 {
-	if (!text_is_padded(id, WARDEN_ID_SIZE) || id[0] == '-')
-		return false;
-	for (const char *p = id; *p; p++)
-		if (!((*p >= 'a' && *p <= 'z') || (*p >= '0' && *p <= '9') || *p == '-'))
-			return false;
-	return true;
+	return text_is_padded(id, WARDEN_ID_SIZE) && (!*id || bounds_id(str_of(id)));
+}
+
+static bool name_is_valid(const char *name)
+{
+	return text_is_padded(name, WARDEN_ID_SIZE) && bounds_template_name(str_of(name));
 }
 
 bool warden_limits_valid(const struct warden_limits *limits)
 {
-	return limits->cpu_count >= 1 && limits->cpu_count <= 8 && limits->memory_mb >= 1 &&
-	       limits->memory_mb <= 8192 && limits->disk_size_mb >= 1 &&
-	       limits->disk_size_mb <= 10240 && limits->pids_max >= 8 &&
-	       limits->pids_max <= 32768 && limits->network < WARDEN_LINK_COUNT;
+	return bounds_sizes(limits->cpu_milli, limits->memory_mb, limits->disk_size_mb,
+			    limits->pids_max) &&
+	       limits->network < WARDEN_LINK_COUNT;
 }
 
 void warden_request_encode(uint8_t dst[WARDEN_REQUEST_SIZE], const struct warden_request *req)
@@ -77,7 +78,7 @@ void warden_request_encode(uint8_t dst[WARDEN_REQUEST_SIZE], const struct warden
 	put(&c, req->tag, 8);
 	put_bytes(&c, req->id, WARDEN_ID_SIZE);
 	put_bytes(&c, req->template_hash, WARDEN_HASH_SIZE);
-	put(&c, req->limits.cpu_count, 4);
+	put(&c, req->limits.cpu_milli, 4);
 	put(&c, req->limits.memory_mb, 4);
 	put(&c, req->limits.disk_size_mb, 4);
 	put(&c, req->limits.pids_max, 4);
@@ -96,23 +97,24 @@ static uint32_t flags_of(const struct warden_request *req)
 	return req->op == WARDEN_BUILD ? WARDEN_REMOVE : 0;
 }
 
-static int request_check(const struct warden_request *req)
+int warden_request_check(const struct warden_request *req)
 {
 	bool lists = req->op == WARDEN_LIST || req->op == WARDEN_SNAPSHOT_LIST;
 	bool needs_id = req->op != WARDEN_HELLO && req->op != WARDEN_SNAPSHOT_DELETE && !lists;
 	bool needs_snapshot = req->op == WARDEN_SNAPSHOT || req->op == WARDEN_SNAPSHOT_DELETE;
 	bool needs_limits = req->op == WARDEN_CREATE || req->op == WARDEN_RESIZE;
 
-	if (req->op < WARDEN_HELLO || req->op >= WARDEN_DENIED || !id_is_valid(req->id) ||
-	    !id_is_valid(req->snapshot_id))
-		return -EPROTO;
+	if (req->op < WARDEN_HELLO || req->op >= WARDEN_DENIED || !id_is_valid(req->snapshot_id))
+		return -EINVAL;
+	if (req->op == WARDEN_BUILD ? !name_is_valid(req->id) : !id_is_valid(req->id))
+		return -EINVAL;
 	if (needs_id != (req->id[0] != '\0'))
-		return -EPROTO;
+		return -EINVAL;
 	if (req->op != WARDEN_CREATE && needs_snapshot != (req->snapshot_id[0] != '\0'))
-		return -EPROTO;
+		return -EINVAL;
 	if (needs_limits && !warden_limits_valid(&req->limits))
-		return -EPROTO;
-	return req->flags & ~flags_of(req) ? -EPROTO : 0;
+		return -EINVAL;
+	return req->flags & ~flags_of(req) ? -EINVAL : 0;
 }
 
 int warden_request_decode(const void *src, size_t size, struct warden_request *ret)
@@ -120,7 +122,6 @@ int warden_request_decode(const void *src, size_t size, struct warden_request *r
 	uint8_t copy[WARDEN_REQUEST_SIZE];
 	struct cursor c = { copy };
 	struct warden_request req = { 0 };
-	int r;
 
 	if (size != WARDEN_REQUEST_SIZE)
 		return -EPROTO;
@@ -131,18 +132,15 @@ int warden_request_decode(const void *src, size_t size, struct warden_request *r
 	req.tag = get(&c, 8);
 	get_bytes(&c, req.id, WARDEN_ID_SIZE);
 	get_bytes(&c, req.template_hash, WARDEN_HASH_SIZE);
-	req.limits.cpu_count = (uint32_t)get(&c, 4);
+	req.limits.cpu_milli = (uint32_t)get(&c, 4);
 	req.limits.memory_mb = (uint32_t)get(&c, 4);
 	req.limits.disk_size_mb = (uint32_t)get(&c, 4);
 	req.limits.pids_max = (uint32_t)get(&c, 4);
 	req.limits.network = (uint32_t)get(&c, 4);
 	req.flags = (uint32_t)get(&c, 4);
 	get_bytes(&c, req.snapshot_id, WARDEN_ID_SIZE);
-	r = request_check(&req);
-	if (r < 0)
-		return r;
 	*ret = req;
-	return 0;
+	return warden_request_check(&req);
 }
 
 void warden_reply_encode(uint8_t dst[WARDEN_REPLY_SIZE], const struct warden_reply *reply)

@@ -7,11 +7,12 @@
 #ifndef CAY_WIRE_WARDEN_H
 #define CAY_WIRE_WARDEN_H
 
+#include "base/bounds.h"
 #include "base/macro.h"
 #include "base/str.h"
 
 #define WARDEN_MAGIC 0x43415957u /* "CAYW" */
-#define WARDEN_VERSION 3
+#define WARDEN_VERSION 4
 #define WARDEN_ID_SIZE 64
 #define WARDEN_HASH_SIZE 32
 #define WARDEN_REQUEST_SIZE 200
@@ -77,7 +78,7 @@ enum warden_link {
 };
 
 struct warden_limits {
-	uint32_t cpu_count;
+	uint32_t cpu_milli; /* thousandths of a CPU */
 	uint32_t memory_mb;
 	uint32_t disk_size_mb;
 	uint32_t pids_max;
@@ -118,7 +119,13 @@ struct warden_reply {
 };
 
 void warden_request_encode(uint8_t dst[WARDEN_REQUEST_SIZE], const struct warden_request *req);
-/* -EPROTO: wrong size, magic, version, op, an id that is not [a-z0-9-]+, numbers out of range. */
+/* 0, or -EINVAL: unknown operation, an id or name or a number out of bounds, unknown flags. The
+ * engine asks before it sends, the warden after it received. */
+int warden_request_check(const struct warden_request *req) _must_check_;
+/*
+ * -EPROTO: wrong size, magic or version; this is not our peer. -EINVAL: warden_request_check() says
+ * no; *ret is set all the same, so that the request can be answered.
+ */
 int warden_request_decode(const void *src, size_t size, struct warden_request *ret) _must_check_;
 void warden_reply_encode(uint8_t dst[WARDEN_REPLY_SIZE], const struct warden_reply *reply);
 int warden_reply_decode(const void *src, size_t size, struct warden_reply *ret) _must_check_;
@@ -127,7 +134,7 @@ int warden_reply_decode(const void *src, size_t size, struct warden_reply *ret) 
 #define WARDEN_PROXY_PORT 17080
 #define WARDEN_DNS_PORT 17053
 
-/* The ranges of api.md: the one place where both ends take them from. */
+/* base/bounds.h: absolute bounds, whatever an operator allows. */
 bool warden_limits_valid(const struct warden_limits *limits);
 
 #endif

@@ -265,7 +265,7 @@ static void test_days(void **state)
 					   .kind = STORE_USAGE_RUNNING,
 					   .from_ms = day * STORE_DAY_MS + i * 1000,
 					   .to_ms = day * STORE_DAY_MS + i * 1000 + 720,
-					   .cpu_count = 2,
+					   .cpu_milli = 2000,
 					   .memory_mb = 1024 };
 
 		if (i == 49)

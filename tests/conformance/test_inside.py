@@ -84,6 +84,14 @@ def test_cpu_quota(api, engine, needs):
         pytest.fail(f"only {used} ms: the quota is too tight")
 
 
+def test_half_a_cpu(api, engine, needs):
+    needs("cpu")
+    with api.sandbox(engine=engine, cpu_count=0.5) as sandbox:
+        assert api.get(sandbox.id)["cpu_count"] == 0.5
+        used = int(sandbox.probe("bomb-cpu", 4, 1000).ok().probe()["cpu_ms"].split(":")[1])
+        assert used < 700, f"{used} ms of CPU in one second with cpu_count 0.5"
+
+
 def test_pids_limit(api, engine, needs):
     needs("pids")
     with api.sandbox(engine=engine) as sandbox:

@@ -20,7 +20,7 @@ from lib import flags, janitor, tree
 from lib.client import ApiError, Result, Sandbox
 from lib.daemon import TEMPLATES, clean_env, tell_janitor
 
-MAGIC, VERSION = 0x43415957, 3
+MAGIC, VERSION = 0x43415957, 4
 HELLO, CREATE, ATTACH, DESTROY, RESIZE, STAT, LIST, PAUSE, BUILD, SNAPSHOT, SNAPSHOT_DELETE, SNAPSHOT_LIST = \
     range(1, 13)
 FREEZE, PASSING, MEMORY = 1, 2, 4  # flags of a request
@@ -35,7 +35,7 @@ PATH = "/opt/venv/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/b
 
 def encode(op, tag=1, sandbox="", template=b"", limits=None, flags=0, snapshot=""):
     size = dict(DEFAULTS, **(limits or {}))
-    return REQUEST.pack(MAGIC, VERSION, op, tag, sandbox.encode(), template, size["cpu_count"],
+    return REQUEST.pack(MAGIC, VERSION, op, tag, sandbox.encode(), template, round(size["cpu_count"] * 1000),
                         size["memory_mb"], size["disk_size_mb"], size["pids_max"], size["network"], flags,
                         snapshot.encode())
 

@@ -2,6 +2,7 @@
 """A hostile cayd against cay-warden, and a hostile sandbox against its agent's socket (B2, L12)."""
 
 import array
+import errno
 import os
 import socket
 import struct
@@ -69,14 +70,35 @@ MALFORMED = {
     "cpu_max": field(112, b"\xff" * 4), "memory0": field(116, struct.pack("<I", 0)),
     "memory_max": field(116, b"\xff" * 4), "disk0": field(120, struct.pack("<I", 0)),
     "disk_max": field(120, b"\xff" * 4), "pids0": field(124, struct.pack("<I", 0)),
-    "pids_max": field(124, b"\xff" * 4), "paused": field(128, struct.pack("<I", 2)),
+    "pids_max": field(124, b"\xff" * 4), "network": field(128, struct.pack("<I", 3)),
     "hello_with_id": encode(HELLO, sandbox="abc"),
 }
 
 
+# What is no frame of ours at all; everything else is a whole frame with a bad value in it.
+UNFRAMED = {"short", "long", "one", "random", "magic", "version"}
+
+
+@pytest.mark.parametrize("name", sorted(set(MALFORMED) - UNFRAMED))
+def test_WAR_01_bad_value_keeps_the_connection(warden, name):
+    """WAR-01: a bad value is answered with an error for that request; the connection goes on."""
+    sock = warden.connect()
+    try:
+        sock.settimeout(3 * tree.SLACK)
+        sock.send(MALFORMED[name])
+        assert struct.unpack_from("<i", sock.recv(4096), 16)[0] == -errno.EINVAL
+        sock.send(encode(HELLO, tag=77))
+        answer = sock.recv(4096)
+        assert struct.unpack_from("<Qi", answer, 8) == (77, 0)
+    finally:
+        sock.close()
+        warden.sock.close()
+        warden.sock = warden.connect()
+
+
 @pytest.mark.parametrize("name", MALFORMED)
 def test_WAR_01_malformed_request(warden, name):
-    """WAR-01: a malformed request closes the connection; the warden lives and makes nothing."""
+    """WAR-01: a malformed request is refused or closes the connection; the warden lives and makes nothing."""
     pid = warden.process.pid
     answer = ask(warden, MALFORMED[name])
     assert answer == b"" or struct.unpack_from("<i", answer, 16)[0] < 0, answer

@@ -108,7 +108,7 @@ static_assert((int)ENGINE_LINK_PROXY == (int)WARDEN_LINK_PROXY &&
 
 static struct warden_limits limits_of(const struct engine_limits *limits)
 {
-	return (struct warden_limits){ limits->cpu_count, limits->memory_mb, limits->disk_size_mb,
+	return (struct warden_limits){ limits->cpu_milli, limits->memory_mb, limits->disk_size_mb,
 				       limits->pids_max, (uint32_t)limits->network };
 }
 

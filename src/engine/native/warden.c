@@ -190,6 +190,8 @@ int warden_start(struct engine *engine, const struct native_call *want, struct w
 
 	if (engine->fd < 0)
 		return err_set(err, ERR_UNAVAILABLE, "the native engine's warden is not running");
+	if (warden_request_check(req) < 0)
+		return err_set(err, ERR_INTERNAL, "the request does not fit the warden's protocol");
 	call = malloc(sizeof(*call));
 	if (!call)
 		return err_set(err, ERR_UNAVAILABLE, "out of memory");

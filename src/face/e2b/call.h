@@ -140,6 +140,7 @@ const struct json *call_member(struct e2b_call *call, const char *key, enum json
 			       bool *ok);
 int64_t call_int(struct e2b_call *call, const char *key, int64_t fallback, int64_t min, int64_t max,
 		 bool *ok);
+int64_t call_timeout_max(const struct e2b_call *call); /* seconds; the operator's limit */
 bool call_bool(struct e2b_call *call, const char *key, bool fallback, bool *ok);
 struct str call_str(struct e2b_call *call, const char *key, bool *ok);
 /* Query parameters; malformed: answered, and *ok false. */

@@ -97,6 +97,11 @@ const struct json *call_member(struct e2b_call *call, const char *key, enum json
 	return NULL;
 }
 
+int64_t call_timeout_max(const struct e2b_call *call)
+{
+	return service_config(call->e2b->service)->max_timeout_sec;
+}
+
 int64_t call_int(struct e2b_call *call, const char *key, int64_t fallback, int64_t min, int64_t max,
 		 bool *ok)
 {

@@ -23,7 +23,7 @@ static void write_figures(const struct sandbox *sandbox, const struct figures *f
 	json_begin_object(w, key);
 	json_put_time(w, "timestamp", f->at_ms);
 	json_put_int(w, "timestampUnix", f->at_ms / 1000);
-	json_put_int(w, "cpuCount", sandbox->attrs.cpu_count);
+	json_put_int(w, "cpuCount", sandbox_cpus(sandbox));
 	json_put_real(w, "cpuUsedPct", f->cpu_percent);
 	json_put_int(w, "memUsed", f->memory);
 	json_put_int(w, "memTotal", sandbox->attrs.memory_mb * MEBI);

@@ -69,7 +69,9 @@ void e2b_life_connect(struct e2b_call *call)
 {
 	struct sandbox *sandbox = call_sandbox(call);
 	bool ok = true, memory = true;
-	int64_t sec = sandbox ? call_int(call, "timeout", E2B_TIMEOUT_SEC, 0, 86400, &ok) : 0;
+	int64_t sec =
+		sandbox ? call_int(call, "timeout", E2B_TIMEOUT_SEC, 0, call_timeout_max(call), &ok)
+			: 0;
 	struct err err;
 	int r;
 
@@ -93,7 +95,9 @@ void e2b_life_resume(struct e2b_call *call)
 {
 	struct sandbox *sandbox = call_sandbox(call);
 	bool ok = true, memory = true;
-	int64_t sec = sandbox ? call_int(call, "timeout", E2B_TIMEOUT_V1_SEC, 0, 86400, &ok) : 0;
+	int64_t sec = sandbox ? call_int(call, "timeout", E2B_TIMEOUT_V1_SEC, 0,
+					 call_timeout_max(call), &ok)
+			      : 0;
 	struct err err;
 	int r;
 
@@ -207,7 +211,8 @@ void e2b_life_fork(struct e2b_call *call)
 	if (!sandbox)
 		return;
 	spec.count = call_int(call, "count", 1, 1, MANY_MAX, &ok);
-	spec.timeout_sec = call_int(call, "timeout", E2B_TIMEOUT_SEC, 0, 86400, &ok);
+	spec.timeout_sec =
+		call_int(call, "timeout", E2B_TIMEOUT_SEC, 0, call_timeout_max(call), &ok);
 	spec.timeout_sec = MAX(spec.timeout_sec, 1);
 	pending = ok ? e2b_pending_new(call) : NULL;
 	if (!pending)

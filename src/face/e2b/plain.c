@@ -57,7 +57,7 @@ static void answer_metrics(struct e2b_call *call)
 
 	if (!pending)
 		return;
-	pending->count = call->sandbox->attrs.cpu_count;
+	pending->count = sandbox_cpus(call->sandbox);
 	e2b_pending_begun(pending, sandbox_metrics(call->sandbox, on_metrics, pending, &err), &err);
 }
 

@@ -126,9 +126,11 @@ static void start_create(struct e2b_call *call, struct sandbox_spec *spec, bool 
 
 void e2b_sandboxes_create(struct e2b_call *call)
 {
-	struct sandbox_spec spec = {
-		.cpu_count = 1, .memory_mb = 1024, .disk_size_mb = 3072, .memory = true
-	};
+	const struct service_config *config = service_config(call->e2b->service);
+	struct sandbox_spec spec = { .cpu_milli = MIN(1000, config->max_cpu_milli),
+				     .memory_mb = MIN(1024, config->max_memory_mb),
+				     .disk_size_mb = MIN(3072, config->max_disk_size_mb),
+				     .memory = true };
 	bool ok = true;
 	struct str id = call_str(call, "templateID", &ok);
 	bool told = false;
@@ -137,7 +139,7 @@ void e2b_sandboxes_create(struct e2b_call *call)
 
 	spec.timeout_sec = call_int(call, "timeout",
 				    call->route->arg == 1 ? E2B_TIMEOUT_V1_SEC : E2B_TIMEOUT_SEC, 0,
-				    86400, &ok);
+				    call_timeout_max(call), &ok);
 	spec.timeout_sec = MAX(spec.timeout_sec, 1);
 	spec.env = call_member(call, "envVars", JSON_OBJECT, &ok);
 	spec.metadata = call_member(call, "metadata", JSON_OBJECT, &ok);
@@ -366,7 +368,7 @@ void e2b_sandboxes_timeout(struct e2b_call *call)
 	if (!sandbox)
 		return;
 	sec = refresh ? call_int(call, "duration", 60, 0, 3600, &ok)
-		      : call_int(call, "timeout", -1, 0, 86400, &ok);
+		      : call_int(call, "timeout", -1, 0, call_timeout_max(call), &ok);
 	if (!ok)
 		return;
 	if (sec < 0) {

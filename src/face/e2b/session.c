@@ -77,7 +77,7 @@ static void write_figures(const struct sandbox *sandbox, struct json_writer *w)
 	const struct sandbox_attrs *attrs = &sandbox->attrs;
 	int64_t end_ms = sandbox_expires_ms(sandbox);
 
-	json_put_int(w, "cpuCount", attrs->cpu_count);
+	json_put_int(w, "cpuCount", sandbox_cpus(sandbox));
 	json_put_int(w, "memoryMB", attrs->memory_mb);
 	json_put_int(w, "diskSizeMB", attrs->disk_size_mb);
 	json_put_time(w, "startedAt",

@@ -3,13 +3,31 @@
 
 #include <stdio.h>
 
+static int64_t limits[FIELD_LIMIT_COUNT];
+
+void field_limit_set(enum field_limit limit, int64_t max)
+{
+	limits[limit] = max;
+}
+
+int64_t field_max(const struct field *f)
+{
+	return f->limit ? limits[f->limit] : f->max;
+}
+
+int64_t field_fallback(const struct field *f)
+{
+	return f->limit ? MIN(f->fallback, field_max(f)) : f->fallback;
+}
+
 static void set_default(const struct field *f, void *base)
 {
 	char *at = (char *)base + f->offset;
 
 	switch (f->type) {
 	case FIELD_INT:
-		*(int64_t *)(void *)at = f->fallback;
+	case FIELD_MILLI:
+		*(int64_t *)(void *)at = field_fallback(f);
 		break;
 	case FIELD_BOOL:
 		*(bool *)(void *)at = f->fallback != 0;
@@ -136,7 +154,10 @@ static void read_field(struct json_reader *r, const struct field *f, void *base)
 
 	switch (f->type) {
 	case FIELD_INT:
-		json_read_int(r, f->name, f->min, f->max, at);
+		json_read_int(r, f->name, f->min, field_max(f), at);
+		break;
+	case FIELD_MILLI:
+		json_read_milli(r, f->name, f->min, field_max(f), at);
 		break;
 	case FIELD_BOOL:
 		json_read_bool(r, f->name, at);
@@ -196,7 +217,8 @@ static void note_told(const struct field *f, const struct json *object, void *ba
 	while (json_next(object, &it, &key, &value))
 		if (strcmp(key, f->name) == 0 &&
 		    (json_type(value) != JSON_NULL ||
-		     (f->type != FIELD_INT && f->type != FIELD_BOOL && f->type != FIELD_OBJECT)))
+		     (f->type != FIELD_INT && f->type != FIELD_MILLI && f->type != FIELD_BOOL &&
+		      f->type != FIELD_OBJECT)))
 			*(bool *)(void *)((char *)base + f->told_offset) = true;
 }
 
@@ -279,12 +301,23 @@ static void write_string(const struct field *f, struct json_writer *w)
 static void write_int(const struct field *f, struct json_writer *w)
 {
 	write_type(f, w, "integer");
-	if (f->max) {
+	if (field_max(f)) {
 		json_put_int(w, "minimum", f->min);
-		json_put_int(w, "maximum", f->max);
+		json_put_int(w, "maximum", field_max(f));
 	}
 	if (f->fallback)
-		json_put_int(w, "default", f->fallback);
+		json_put_int(w, "default", field_fallback(f));
+}
+
+static void write_milli(const struct field *f, struct json_writer *w)
+{
+	write_type(f, w, "number");
+	if (field_max(f)) {
+		json_put_milli(w, "minimum", f->min);
+		json_put_milli(w, "maximum", field_max(f));
+	}
+	if (f->fallback)
+		json_put_milli(w, "default", field_fallback(f));
 }
 
 static void write_items(const struct field *f, struct json_writer *w)
@@ -319,6 +352,9 @@ static void write_kind(const struct field *f, struct json_writer *w)
 	switch (f->type) {
 	case FIELD_INT:
 		write_int(f, w);
+		break;
+	case FIELD_MILLI:
+		write_milli(f, w);
 		break;
 	case FIELD_BOOL:
 	case FIELD_LATER_BOOL:

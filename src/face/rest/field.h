@@ -11,6 +11,7 @@
 enum field_type {
 	FIELD_END,
 	FIELD_INT,     /* int64_t; min..max */
+	FIELD_MILLI,   /* int64_t of thousandths; a number, also a fraction; min..max likewise */
 	FIELD_BOOL,    /* bool */
 	FIELD_STR,     /* struct str; min..max bytes */
 	FIELD_NAME,    /* struct str; [a-z0-9][a-z0-9._-]*, at most max */
@@ -30,6 +31,16 @@ enum field_type {
 	FIELD_REAL,
 };
 
+/* Upper bounds that an operator sets; a row that names one has no max of its own. */
+enum field_limit {
+	FIELD_LIMIT_NONE,
+	FIELD_LIMIT_CPU, /* thousandths */
+	FIELD_LIMIT_MEMORY,
+	FIELD_LIMIT_DISK,
+	FIELD_LIMIT_TIMEOUT,
+	FIELD_LIMIT_COUNT,
+};
+
 struct field {
 	const char *name;
 	const char *doc;
@@ -41,9 +52,15 @@ struct field {
 	size_t offset;
 	size_t told_offset; /* a bool set when the field was sent; 0: nobody asks */
 	enum field_type type;
+	enum field_limit limit;
 	bool required;
 	bool nullable; /* in answers */
 };
+
+/* One daemon, one configuration: set before the first request is decoded. */
+void field_limit_set(enum field_limit limit, int64_t max);
+int64_t field_max(const struct field *f);
+int64_t field_fallback(const struct field *f); /* never above the maximum */
 
 /* Fills base (already zeroed) from a parsed object: defaults, then what was sent. */
 int field_decode(const struct field *fields, const struct json *object, const char *path,

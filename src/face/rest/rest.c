@@ -8,6 +8,14 @@
 #include "face/rest/files.h"
 #include "face/rest/stream.h"
 
+static void set_limits(const struct service_config *config)
+{
+	field_limit_set(FIELD_LIMIT_CPU, config->max_cpu_milli);
+	field_limit_set(FIELD_LIMIT_MEMORY, config->max_memory_mb);
+	field_limit_set(FIELD_LIMIT_DISK, config->max_disk_size_mb);
+	field_limit_set(FIELD_LIMIT_TIMEOUT, config->max_timeout_sec);
+}
+
 int rest_new(const struct rest_config *config, struct rest **ret)
 {
 	struct rest *rest = calloc(1, sizeof(*rest));
@@ -23,6 +31,7 @@ int rest_new(const struct rest_config *config, struct rest **ret)
 	buf_init(&rest->out, ANSWER_LIMIT);
 	buf_init(&rest->openapi, 1024 * 1024);
 	buf_init(&rest->scratch, 1024 * 1024);
+	set_limits(service_config(config->service));
 	r = face_hosts_init(&rest->hosts, config->allowed_hosts, config->port);
 	if (r == 0)
 		r = openapi_write(&rest->openapi);

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdio.h>
 
+#include "base/bounds.h"
 #include "face/rest/call.h"
 #include "service/initialize.h"
 #include "service/process.h"
@@ -112,37 +113,38 @@ const struct field sandbox_create_fields[] = {
 	  .max = 63,
 	  .doc = "unique among this key's sandboxes" },
 	{ .name = "cpu_count",
-	  .type = FIELD_INT,
-	  .offset = AT(cpu_count),
-	  .min = 1,
-	  .max = 8,
+	  .type = FIELD_MILLI,
+	  .offset = AT(cpu_milli),
+	  .min = BOUNDS_CPU_MILLI_MIN,
+	  .limit = FIELD_LIMIT_CPU,
 	  .told_offset = AT(has_cpu),
-	  .fallback = 1 },
+	  .fallback = 1000,
+	  .doc = "how many CPUs, in steps of 0.001" },
 	{ .name = "memory_mb",
 	  .type = FIELD_INT,
 	  .offset = AT(memory_mb),
 	  .min = 1,
-	  .max = 8192,
+	  .limit = FIELD_LIMIT_MEMORY,
 	  .told_offset = AT(has_memory),
 	  .fallback = 1024 },
 	{ .name = "disk_size_mb",
 	  .type = FIELD_INT,
 	  .offset = AT(disk_size_mb),
 	  .min = 1,
-	  .max = 10240,
+	  .limit = FIELD_LIMIT_DISK,
 	  .told_offset = AT(has_disk),
 	  .fallback = 3072 },
 	{ .name = "timeout_sec",
 	  .type = FIELD_INT,
 	  .offset = AT(timeout_sec),
 	  .min = 1,
-	  .max = 86400,
+	  .limit = FIELD_LIMIT_TIMEOUT,
 	  .fallback = 300,
 	  .doc = "wall clock from the start or the last extend" },
 	{ .name = "idle_timeout_sec",
 	  .type = FIELD_INT,
 	  .offset = AT(idle_timeout_sec),
-	  .max = 86400,
+	  .limit = FIELD_LIMIT_TIMEOUT,
 	  .doc = "0: none; reset by commands" },
 	{ .name = "always_on",
 	  .type = FIELD_BOOL,
@@ -230,12 +232,12 @@ const struct field sandbox_patch_fields[] = {
 	  .type = FIELD_INT,
 	  .offset = AT(timeout_sec),
 	  .min = 1,
-	  .max = 86400,
+	  .limit = FIELD_LIMIT_TIMEOUT,
 	  .told_offset = AT(has_timeout) },
 	{ .name = "idle_timeout_sec",
 	  .type = FIELD_INT,
 	  .offset = AT(idle_timeout_sec),
-	  .max = 86400,
+	  .limit = FIELD_LIMIT_TIMEOUT,
 	  .told_offset = AT(has_idle_timeout) },
 	{ .name = "always_on",
 	  .type = FIELD_BOOL,
@@ -267,7 +269,7 @@ struct extend_body {
 };
 const struct field sandbox_extend_fields[] = { { .name = "timeout_sec",
 						 .type = FIELD_INT,
-						 .max = 86400,
+						 .limit = FIELD_LIMIT_TIMEOUT,
 						 .min = 1,
 						 .offset =
 							 offsetof(struct extend_body, timeout_sec),
@@ -345,7 +347,7 @@ static void start_many(struct rest_call *call, const struct sandbox_spec *spec)
 
 void sandboxes_create(struct rest_call *call)
 {
-	struct sandbox_spec spec = { .cpu_count = 0 };
+	struct sandbox_spec spec = { .cpu_milli = 0 };
 	struct idempotency *idem = NULL;
 	struct err err;
 	int r;

@@ -30,7 +30,7 @@ const struct field sandbox_answer[] = {
 	      "requested, timeout, idle_timeout, oom, crash, engine_lost, boot_failed"),
 	STRING("template_id", NULL),
 	STRING("engine", NULL),
-	INTEGER("cpu_count", NULL),
+	{ .name = "cpu_count", .type = FIELD_MILLI },
 	INTEGER("memory_mb", NULL),
 	INTEGER("disk_size_mb", NULL),
 	INTEGER("timeout_sec", NULL),

@@ -58,12 +58,14 @@ static void write_limits(struct json_writer *w)
 	for (size_t i = 0; i < ARRAY_LEN(tables); i++) {
 		json_begin_object(w, names[i]);
 		for (const struct field *f = tables[i]; f->type; f++) {
-			if (f->type != FIELD_INT)
+			int64_t unit = f->type == FIELD_MILLI ? 1 : 1000;
+
+			if (f->type != FIELD_INT && f->type != FIELD_MILLI)
 				continue;
 			json_begin_object(w, f->name);
-			json_put_int(w, "min", f->min);
-			json_put_int(w, "max", f->max);
-			json_put_int(w, "default", f->fallback);
+			json_put_milli(w, "min", f->min * unit);
+			json_put_milli(w, "max", field_max(f) * unit);
+			json_put_milli(w, "default", field_fallback(f) * unit);
 			json_end_object(w);
 		}
 		json_end_object(w);

@@ -94,12 +94,17 @@ static void write_build(struct rest_call *call, struct json_writer *w, const str
 
 void builds_create(struct rest_call *call)
 {
-	struct pending *pending = once_begin(call);
+	struct pending *pending;
 	const struct build *build = NULL;
 	struct idempotency *idem;
 	struct json_writer w;
 	struct err err;
 
+	if (field_decode(empty_fields, call->doc, "", call, &err) < 0) {
+		answer_error(call->rest, call->req, &err);
+		return;
+	}
+	pending = once_begin(call);
 	if (!pending)
 		return;
 	if (build_start(call->rest->service, call->args[0], &build, &err) < 0) {
@@ -137,9 +142,17 @@ void builds_get(struct rest_call *call)
 
 void builds_list(struct rest_call *call)
 {
-	const struct build *build = build_find(call->rest->service, call->args[0]);
-	struct json_writer w = page_begin(call);
+	struct service *service = call->rest->service;
+	const struct build *build = build_find(service, call->args[0]);
+	struct json_writer w;
+	struct err err;
 
+	if (!build && !template_find(service, call->args[0], &err) &&
+	    build_check(service, call->args[0], &err) < 0) {
+		answer_error(call->rest, call->req, &err);
+		return;
+	}
+	w = page_begin(call);
 	if (build)
 		write_build(call, &w, build, -1);
 	page_send(call, &w, NULL);

@@ -54,7 +54,7 @@ static struct store_sandbox sample(int64_t row)
 				       .template_name = "base",
 				       .template_hash = "00",
 				       .env = { "A=1\0B=2\0", 8 },
-				       .cpu_count = 1,
+				       .cpu_milli = 1000,
 				       .memory_mb = 1024,
 				       .disk_size_mb = 3072,
 				       .timeout_sec = 300,
@@ -437,7 +437,7 @@ static void test_usage(void **state)
 				     .owner = "key1",
 				     .kind = STORE_USAGE_RUNNING,
 				     .from_ms = 1000,
-				     .cpu_count = 2,
+				     .cpu_milli = 2500,
 				     .memory_mb = 512 };
 	struct store_usage_query query = { .from_ms = 0, .to_ms = 100000, .now_ms = 9000 };
 	struct store_usage_sum sums[4] = { { .sandboxes = 0 } };
@@ -461,12 +461,12 @@ static void test_usage(void **state)
 				      .external_workspace_id = "w",
 				      .kind = STORE_USAGE_RUNNING,
 				      .from_ms = 4000,
-				      .cpu_count = 1,
+				      .cpu_milli = 1000,
 				      .memory_mb = 1024 };
 	assert_int_equal(store_usage_put(store, &usage), 0);
 	assert_int_equal(store_usage_sum(store, &query, on_sum, sums), 0);
 	assert_true(sums[0].running_ms == 2000 && sums[0].paused_ms == 4000);
-	assert_true((int64_t)sums[0].vcpu_ms == 4000 &&
+	assert_true((int64_t)sums[0].vcpu_ms == 5000 &&
 		    (int64_t)sums[0].memory_mb_ms == 2000 * 512 &&
 		    (int64_t)sums[0].storage_byte_ms == 400000);
 	assert_true(sums[1].running_ms == 5000 && sums[1].sandboxes == 1);

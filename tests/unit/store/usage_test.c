@@ -77,7 +77,7 @@ static void fill(struct store *store)
 					   .kind = (enum store_usage_kind)in->kind,
 					   .from_ms = in->from,
 					   .to_ms = in->to,
-					   .cpu_count = cpu_of(which),
+					   .cpu_milli = cpu_of(which) * 1000,
 					   .memory_mb = 256,
 					   .disk_bytes = disk_of(which) };
 		assert_int_equal(store_usage_put(store, &row), 0);

@@ -103,7 +103,9 @@ static void one_lock(void **state)
 static void group_limits(void **state)
 {
 	int root_fd = open("/sys/fs/cgroup", O_DIRECTORY | O_RDONLY), status;
-	struct cgroup_limits limits = { .cpu_count = 1, .memory_bytes = 64 << 20, .pids_max = 16 };
+	struct cgroup_limits limits = { .cpu_milli = 1000,
+					.memory_bytes = 64 << 20,
+					.pids_max = 16 };
 	struct cgroup_tree tree;
 	struct cgroup_door door;
 	struct cgroup_stat stat;

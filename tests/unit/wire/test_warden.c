@@ -16,7 +16,7 @@ static struct warden_request create_request(void)
 		.op = WARDEN_CREATE,
 		.tag = 0x1122334455667788,
 		.id = "abc123",
-		.limits = { 1, 1024, 3072, 512 },
+		.limits = { 1000, 1024, 3072, 512 },
 	};
 
 	memset(req.template_hash, 0xa5, sizeof(req.template_hash));
@@ -64,16 +64,16 @@ static void request_ids(void **state)
 	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
 		memset(req.id, 0, sizeof(req.id));
 		memcpy(req.id, bad[i], strlen(bad[i]));
-		assert_int_equal(trip(&req, &back), -EPROTO);
+		assert_int_equal(trip(&req, &back), -EINVAL);
 	}
 	memset(req.id, 'a', sizeof(req.id)); /* no NUL at all */
-	assert_int_equal(trip(&req, &back), -EPROTO);
+	assert_int_equal(trip(&req, &back), -EINVAL);
 	req.id[WARDEN_ID_SIZE - 1] = '\0';
 	assert_int_equal(trip(&req, &back), 0);
 	memset(req.id, 0, sizeof(req.id));
 	req.id[0] = 'a';
 	req.id[5] = 'b'; /* something behind the NUL */
-	assert_int_equal(trip(&req, &back), -EPROTO);
+	assert_int_equal(trip(&req, &back), -EINVAL);
 }
 
 static void request_limits(void **state)
@@ -82,10 +82,11 @@ static void request_limits(void **state)
 		uint32_t low, high;
 		size_t offset;
 	} ranges[] = {
-		{ 1, 8, offsetof(struct warden_limits, cpu_count) },
-		{ 1, 8192, offsetof(struct warden_limits, memory_mb) },
-		{ 1, 10240, offsetof(struct warden_limits, disk_size_mb) },
-		{ 8, 32768, offsetof(struct warden_limits, pids_max) },
+		{ BOUNDS_CPU_MILLI_MIN, BOUNDS_CPU_MILLI_MAX,
+		  offsetof(struct warden_limits, cpu_milli) },
+		{ 1, BOUNDS_MEMORY_MB_MAX, offsetof(struct warden_limits, memory_mb) },
+		{ 1, BOUNDS_DISK_MB_MAX, offsetof(struct warden_limits, disk_size_mb) },
+		{ 8, BOUNDS_PIDS_MAX, offsetof(struct warden_limits, pids_max) },
 	};
 
 	(void)state;
@@ -98,7 +99,7 @@ static void request_limits(void **state)
 
 			memcpy((char *)&req.limits + ranges[i].offset, &values[k],
 			       sizeof(uint32_t));
-			assert_int_equal(trip(&req, &back), k == 1 || k == 2 ? 0 : -EPROTO);
+			assert_int_equal(trip(&req, &back), k == 1 || k == 2 ? 0 : -EINVAL);
 		}
 	}
 }
@@ -109,15 +110,15 @@ static void request_ops(void **state)
 
 	(void)state;
 	req.op = 0;
-	assert_int_equal(trip(&req, &back), -EPROTO);
+	assert_int_equal(trip(&req, &back), -EINVAL);
 	req.op = WARDEN_OP_END;
-	assert_int_equal(trip(&req, &back), -EPROTO);
+	assert_int_equal(trip(&req, &back), -EINVAL);
 	req.op = WARDEN_LIST; /* takes no id */
-	assert_int_equal(trip(&req, &back), -EPROTO);
+	assert_int_equal(trip(&req, &back), -EINVAL);
 	memset(req.id, 0, sizeof(req.id));
 	assert_int_equal(trip(&req, &back), 0);
 	req.flags = WARDEN_FREEZE;
-	assert_int_equal(trip(&req, &back), -EPROTO);
+	assert_int_equal(trip(&req, &back), -EINVAL);
 }
 
 /* Each flag belongs to its operations; CREATE has one only where there is a snapshot to use up. */
@@ -127,19 +128,19 @@ static void request_flags(void **state)
 
 	(void)state;
 	req.flags = WARDEN_PASSING;
-	assert_int_equal(trip(&req, &back), -EPROTO);
+	assert_int_equal(trip(&req, &back), -EINVAL);
 	memcpy(req.snapshot_id, "f-1", sizeof("f-1"));
 	assert_int_equal(trip(&req, &back), 0);
 	assert_int_equal(back.flags, WARDEN_PASSING);
 	req.op = WARDEN_SNAPSHOT;
 	assert_int_equal(trip(&req, &back), 0);
 	req.flags = WARDEN_FREEZE;
-	assert_int_equal(trip(&req, &back), -EPROTO);
+	assert_int_equal(trip(&req, &back), -EINVAL);
 	memset(req.snapshot_id, 0, sizeof(req.snapshot_id));
 	req.op = WARDEN_PAUSE;
 	assert_int_equal(trip(&req, &back), 0);
 	req.flags = WARDEN_FREEZE | 1U << 31;
-	assert_int_equal(trip(&req, &back), -EPROTO);
+	assert_int_equal(trip(&req, &back), -EINVAL);
 }
 
 /* Which names each operation takes: exactly these. */
@@ -178,7 +179,7 @@ static void request_names(void **state)
 				memset(req.id, 0, sizeof(req.id));
 			if (snapshot)
 				memcpy(req.snapshot_id, "s-1", 3);
-			assert_int_equal(trip(&req, &back), good ? 0 : -EPROTO);
+			assert_int_equal(trip(&req, &back), good ? 0 : -EINVAL);
 		}
 }
 
@@ -194,10 +195,45 @@ static void request_snapshot_ids(void **state)
 	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
 		memset(req.snapshot_id, 0, sizeof(req.snapshot_id));
 		memcpy(req.snapshot_id, bad[i], strlen(bad[i]));
-		assert_int_equal(trip(&req, &back), -EPROTO);
+		assert_int_equal(trip(&req, &back), -EINVAL);
 	}
 	memset(req.snapshot_id, 'a', sizeof(req.snapshot_id)); /* no NUL at all */
-	assert_int_equal(trip(&req, &back), -EPROTO);
+	assert_int_equal(trip(&req, &back), -EINVAL);
+}
+
+/* What the service takes for a template's name, the warden takes too, and nothing else: every
+ * name of one or two bytes, and the longest ones. */
+static void build_names(void **state)
+{
+	struct warden_request req = { .op = WARDEN_BUILD }, back;
+
+	(void)state;
+	for (int first = 1; first < 256; first++)
+		for (int second = 0; second < 256; second++) {
+			req.id[0] = (char)first;
+			req.id[1] = (char)second;
+			assert_int_equal(trip(&req, &back),
+					 bounds_template_name(str_of(req.id)) ? 0 : -EINVAL);
+		}
+	memset(req.id, 'a', sizeof(req.id));
+	assert_int_equal(trip(&req, &back), -EINVAL);
+	req.id[BOUNDS_NAME_MAX] = '\0';
+	assert_int_equal(trip(&req, &back), 0);
+	req.id[10] = '.';
+	req.id[11] = '_';
+	assert_int_equal(trip(&req, &back), 0);
+}
+
+/* A request that is refused can still be answered: its tag and operation are known. */
+static void refused_request_is_known(void **state)
+{
+	struct warden_request req = create_request(), back = { 0 };
+
+	(void)state;
+	req.limits.memory_mb = 0;
+	assert_int_equal(warden_request_check(&req), -EINVAL);
+	assert_int_equal(trip(&req, &back), -EINVAL);
+	assert_true(back.op == WARDEN_CREATE && back.tag == req.tag);
 }
 
 static void reply_round_trip(void **state)
@@ -245,11 +281,17 @@ static void reply_round_trip(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(request_round_trip),	cmocka_unit_test(request_size_is_exact),
-		cmocka_unit_test(request_ids),		cmocka_unit_test(request_limits),
-		cmocka_unit_test(request_ops),		cmocka_unit_test(reply_round_trip),
-		cmocka_unit_test(request_flags),	cmocka_unit_test(request_names),
+		cmocka_unit_test(request_round_trip),
+		cmocka_unit_test(request_size_is_exact),
+		cmocka_unit_test(request_ids),
+		cmocka_unit_test(request_limits),
+		cmocka_unit_test(request_ops),
+		cmocka_unit_test(reply_round_trip),
+		cmocka_unit_test(request_flags),
+		cmocka_unit_test(request_names),
 		cmocka_unit_test(request_snapshot_ids),
+		cmocka_unit_test(build_names),
+		cmocka_unit_test(refused_request_is_known),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
