@@ -2,6 +2,7 @@
 #include "sys/btrfs.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/btrfs.h>
 #include <linux/btrfs_tree.h>
 #include <linux/magic.h>
@@ -9,8 +10,12 @@
 #include <sys/ioctl.h>
 #include <sys/vfs.h>
 
+/* Newer than Debian 12's headers. */
 #ifndef BTRFS_QUOTA_CTL_ENABLE_SIMPLE_QUOTA
-#define BTRFS_QUOTA_CTL_ENABLE_SIMPLE_QUOTA 4 /* newer than Debian 12's headers */
+#define BTRFS_QUOTA_CTL_ENABLE_SIMPLE_QUOTA 4
+#endif
+#ifndef BTRFS_QGROUP_STATUS_FLAG_SIMPLE_MODE
+#define BTRFS_QGROUP_STATUS_FLAG_SIMPLE_MODE (1ULL << 3)
 #endif
 
 bool btrfs_is(int fd)
@@ -20,16 +25,56 @@ bool btrfs_is(int fd)
 	return fstatfs(fd, &fs) == 0 && fs.f_type == BTRFS_SUPER_MAGIC;
 }
 
-int btrfs_quota_enable(int fd)
-{
-	struct btrfs_ioctl_quota_ctl_args args = { .cmd = BTRFS_QUOTA_CTL_ENABLE_SIMPLE_QUOTA };
+/* Of a group quota the removal of a subvolume leaves its group, before Linux 6.12. */
+static bool removes_groups;
 
-	if (ioctl(fd, BTRFS_IOC_QUOTA_CTL, &args) == 0 || errno == EEXIST)
-		return 0;
-	args = (struct btrfs_ioctl_quota_ctl_args){ .cmd = BTRFS_QUOTA_CTL_ENABLE };
-	if (ioctl(fd, BTRFS_IOC_QUOTA_CTL, &args) == 0 || errno == EEXIST)
-		return 0;
-	return -errno;
+static int quota_enable(int fd, uint64_t how)
+{
+	struct btrfs_ioctl_quota_ctl_args args = { .cmd = how };
+
+	return ioctl(fd, BTRFS_IOC_QUOTA_CTL, &args) == 0 || errno == EEXIST ? 0 : -errno;
+}
+
+/* A quota that is on already stays what it was, so it is looked at. */
+static int quota_kind(int fd, enum btrfs_quota *ret)
+{
+	struct btrfs_ioctl_search_args args = {
+		.key = {
+			.tree_id = BTRFS_QUOTA_TREE_OBJECTID,
+			.min_type = BTRFS_QGROUP_STATUS_KEY,
+			.max_type = BTRFS_QGROUP_STATUS_KEY,
+			.max_offset = UINT64_MAX,
+			.max_transid = UINT64_MAX,
+			.nr_items = 1,
+		},
+	};
+	struct btrfs_ioctl_search_header header;
+	struct btrfs_qgroup_status_item status;
+	const size_t size = offsetof(struct btrfs_qgroup_status_item, rescan);
+
+	if (ioctl(fd, BTRFS_IOC_TREE_SEARCH, &args) < 0)
+		return -errno;
+	memcpy(&header, args.buf, sizeof(header));
+	if (args.key.nr_items != 1 || header.len < size)
+		return -ENOENT;
+	memcpy(&status, args.buf + sizeof(header), size);
+	*ret = status.flags & BTRFS_QGROUP_STATUS_FLAG_SIMPLE_MODE ? BTRFS_QUOTA_SIMPLE
+								   : BTRFS_QUOTA_GROUPS;
+	return 0;
+}
+
+int btrfs_quota_enable(int fd, bool simple, enum btrfs_quota *ret)
+{
+	int r = -EOPNOTSUPP;
+
+	if (simple)
+		r = quota_enable(fd, BTRFS_QUOTA_CTL_ENABLE_SIMPLE_QUOTA);
+	if (r < 0)
+		r = quota_enable(fd, BTRFS_QUOTA_CTL_ENABLE);
+	if (r >= 0)
+		r = quota_kind(fd, ret);
+	removes_groups = r >= 0 && *ret == BTRFS_QUOTA_GROUPS;
+	return r;
 }
 
 static int subvolume_call(int dir_fd, unsigned long request, const char *name)
@@ -45,11 +90,6 @@ static int subvolume_call(int dir_fd, unsigned long request, const char *name)
 int btrfs_subvolume_make(int dir_fd, const char *name)
 {
 	return subvolume_call(dir_fd, BTRFS_IOC_SUBVOL_CREATE, name);
-}
-
-int btrfs_subvolume_remove(int dir_fd, const char *name)
-{
-	return subvolume_call(dir_fd, BTRFS_IOC_SNAP_DESTROY, name);
 }
 
 int btrfs_limit(int fd, uint64_t bytes)
@@ -70,6 +110,28 @@ static int subvolume_id(int fd, uint64_t *ret)
 		return -errno;
 	*ret = args.treeid;
 	return 0;
+}
+
+static uint64_t group_of(int dir_fd, const char *name)
+{
+	_cleanup_close_ int fd =
+		openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+	uint64_t id = 0;
+
+	return fd < 0 || subvolume_id(fd, &id) < 0 ? 0 : id;
+}
+
+int btrfs_subvolume_remove(int dir_fd, const char *name)
+{
+	struct btrfs_ioctl_qgroup_create_args group = {
+		.qgroupid = removes_groups ? group_of(dir_fd, name) : 0,
+	};
+	int r = subvolume_call(dir_fd, BTRFS_IOC_SNAP_DESTROY, name);
+
+	/* Newer kernels keep it until the subvolume's extents are freed, then remove it. */
+	if (r >= 0 && group.qgroupid)
+		(void)ioctl(dir_fd, BTRFS_IOC_QGROUP_CREATE, &group);
+	return r;
 }
 
 int btrfs_usage(int fd, uint64_t *ret_bytes)

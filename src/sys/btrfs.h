@@ -6,13 +6,18 @@
 #include "base/macro.h"
 
 bool btrfs_is(int fd);
-/* Simple quotas (Linux 6.7) where the kernel has them, group quotas otherwise. */
-int btrfs_quota_enable(int fd) _must_check_;
+enum btrfs_quota {
+	BTRFS_QUOTA_SIMPLE, /* Linux 6.7: a volume counts what it wrote and anybody still holds */
+	BTRFS_QUOTA_GROUPS, /* a volume counts everything in it, shared or not */
+};
+/* Simple quotas, if asked for and the kernel has them; group quotas otherwise. A quota that is on
+ * already stays as it is. */
+int btrfs_quota_enable(int fd, bool simple, enum btrfs_quota *ret) _must_check_;
 int btrfs_subvolume_make(int dir_fd, const char *name) _must_check_;
 int btrfs_subvolume_remove(int dir_fd, const char *name) _must_check_;
 /* Bounds the subvolume that fd is in. */
 int btrfs_limit(int fd, uint64_t bytes) _must_check_;
-/* What was written by the subvolume that fd is in and is still held by anybody. */
+/* What the quota counts for the subvolume that fd is in, as of the last commit. */
 int btrfs_usage(int fd, uint64_t *ret_bytes) _must_check_;
 
 /* A copy on write of the subvolume at fd, as dir_fd/name. On disk when this returns. */

@@ -8,6 +8,7 @@
 #include <sys/mount.h>
 #include <sys/stat.h>
 
+#include "sys/buildns.h"
 #include "sys/syscalls.h"
 
 static int configure(int fs_fd, const struct mount_option *option)
@@ -68,11 +69,13 @@ int mount_reconfigure(int dir_fd, const struct mount_option *options, size_t cou
 int mount_copy(int dir_fd, const char *path, uint64_t attributes, int idmap_fd, int *ret_fd)
 {
 	struct mount_attr attr = { .attr_set = attributes };
-	_cleanup_close_ int fd = sys_open_tree(dir_fd, path,
-					       OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH |
-						       AT_SYMLINK_NOFOLLOW);
+	_cleanup_close_ int fd = -1;
 	int r;
 
+	buildns_enter();
+	fd = sys_open_tree(dir_fd, path,
+			   OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH |
+				   AT_SYMLINK_NOFOLLOW);
 	if (fd < 0)
 		return fd;
 	if (idmap_fd >= 0) {
@@ -133,15 +136,4 @@ int mount_become_root(int mount_fd)
 	if (umount2(".", MNT_DETACH) < 0 || chdir("/") < 0)
 		return -errno;
 	return 0;
-}
-
-int mount_leave_host(void)
-{
-	struct mount_option size = { "size", "4k", -1 };
-	_cleanup_close_ int root_fd = -1;
-	int r;
-
-	r = mount_make("tmpfs", &size, 1, MOUNT_ATTR_NODEV | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC,
-		       &root_fd);
-	return r < 0 ? r : mount_become_root(root_fd);
 }

@@ -5,8 +5,9 @@
  * mount of its overlay, and when its sandbox is dead and nothing was written, the next one gets it.
  *
  * Whatever is written goes through a directory of the volume (its upper one is empty, so even what
- * lies deep in the template must first be copied to below it), and changes its times. Those are
- * exact: from a kernel whose clock for files has steps nobody could tell, nothing is kept.
+ * lies deep in the template must first be copied to below it), and changes its times. Those must be
+ * exact: on a kernel whose clock for files goes in steps a change could be missed, and no root is
+ * kept.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -14,25 +15,10 @@
 #include <sys/stat.h>
 
 #include "base/log.h"
+#include "sys/buildns.h"
 #include "sys/mount.h"
+#include "sys/probe.h"
 #include "warden/warden.h"
-
-#define CLOCK_LOOKS 3
-
-/* Changed attributes one right after the other must show as different times. */
-static bool clock_is_exact(int dir_fd)
-{
-	for (int i = 0; i < CLOCK_LOOKS; i++) {
-		struct stat before, after;
-
-		if (fstat(dir_fd, &before) < 0 || fchmod(dir_fd, before.st_mode & 07777) < 0 ||
-		    fstat(dir_fd, &after) < 0)
-			return false;
-		if (memcmp(&before.st_ctim, &after.st_ctim, sizeof(after.st_ctim)) == 0)
-			return false;
-	}
-	return true;
-}
 
 int bare_open(struct warden *w)
 {
@@ -41,9 +27,9 @@ int bare_open(struct warden *w)
 		return -ENOMEM;
 	for (unsigned i = 0; i < KEEPING_SLOTS; i++)
 		w->bares[i].fd = -1;
-	w->keeps_bares = clock_is_exact(w->pool_fd);
-	if (!w->keeps_bares)
-		log_info("times of files are not exact here: roots are used once");
+	w->keeps_bares = probe_has(PROBE_EXACT_TIMES) && probe_times_exact(w->pool_fd);
+	if (!w->keeps_bares && probe_has(PROBE_EXACT_TIMES))
+		log_info("file times in the storage pool are not exact: roots are used once");
 	return 0;
 }
 
@@ -82,7 +68,7 @@ void bare_keep(struct warden *w, unsigned slot, const struct root *root)
 	bare_forget(w, slot);
 	if (mount_copy(root->fd, "", 0, -1, &kept.fd) < 0)
 		return; /* then it is used once */
-	if (stamp_take(w, root->volume, &kept.stamp) < 0) {
+	if (mount_keep(kept.fd) < 0 || stamp_take(w, root->volume, &kept.stamp) < 0) {
 		parts_close_later(w, kept.fd);
 		return;
 	}
@@ -99,6 +85,11 @@ bool bare_use(struct warden *w, unsigned slot, struct root *root)
 	if (!bare->idle ||
 	    memcmp(bare->template_hash, root->template_hash, sizeof(bare->template_hash)) != 0 ||
 	    mount_copy(bare->fd, "", 0, -1, &root->fd) < 0) {
+		bare_forget(w, slot);
+		return false;
+	}
+	if (mount_keep(root->fd) < 0) {
+		mount_close(TAKE_FD(root->fd));
 		bare_forget(w, slot);
 		return false;
 	}

@@ -17,6 +17,7 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 
+#include "sys/buildns.h"
 #include "sys/caps.h"
 #include "sys/file.h"
 #include "sys/mount.h"
@@ -77,7 +78,7 @@ static int cover(const char *from, const char *target)
 
 static int mask_proc(struct birth *b)
 {
-	int r = fchdir(b->w->masks_fd) < 0 ? -errno : 0;
+	int r = fchdir(b->covers_fd) < 0 ? -errno : 0;
 
 	for (unsigned i = 0; r >= 0 && i < b->w->mask_count; i++) {
 		const struct mask *mask = &b->w->masks[i];
@@ -100,11 +101,19 @@ static int cover_identity(struct birth *b)
 	}
 	if (r < 0)
 		return r;
+	(void)close(TAKE_FD(b->covers_fd)); /* the warden's table has it, too */
 	return chdir("/") < 0 ? -errno : 0;
 }
 
+/*
+ * The root of a new mount namespace is the warden's read-only tmpfs of covers. This namespace has a
+ * copy of it, and only from there can files be laid over others before Linux 6.15.
+ */
 static int enter_root(struct birth *b)
 {
+	b->covers_fd = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (b->covers_fd < 0)
+		return -errno;
 	return mount_enter_root(b->root_fd);
 }
 
@@ -236,6 +245,8 @@ static _noreturn_ void tell_failure(struct birth *b, size_t step, int error)
 	char frame[AGENT_BOOT_FAILED_SIZE];
 	int fd = accept(b->tell_fd, NULL, NULL);
 
+	if (b->covers_fd >= 0)
+		(void)close(b->covers_fd); /* it may be the warden's too */
 	agent_pack_boot_failed(frame, (uint32_t)step, (uint32_t)-error, steps[step].name);
 	if (fd >= 0) {
 		(void)!write(fd, frame, sizeof(frame));
@@ -291,6 +302,7 @@ int child_clone(struct birth *b, int *ret_pidfd)
 #else
 	(void)stack;
 #endif
+	buildns_leave(); /* its mounts are not for sandboxes */
 	pid = sys_clone3_call(&args, child, b);
 	if (fill_reserved(b->w->null_fd) < 0)
 		abort(); /* a sandbox's descriptors must not stay ours */

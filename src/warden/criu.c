@@ -20,6 +20,7 @@
 
 #include "base/log.h"
 #include "base/time.h"
+#include "sys/buildns.h"
 #include "sys/mount.h"
 #include "sys/namespace.h"
 #include "sys/syscalls.h"
@@ -180,8 +181,10 @@ static int enter_namespaces(struct criu_run *run)
 
 static int enter_room(struct criu_run *run, int room_fd)
 {
-	int r = unshare(CLONE_NEWNS) < 0 ? -errno : mount_become_root(room_fd);
+	int r;
 
+	buildns_leave();
+	r = unshare(CLONE_NEWNS) < 0 ? -errno : mount_become_root(room_fd);
 	for (size_t i = 0; r >= 0 && i < run->mount_count; i++)
 		r = mount_attach(run->mounts[i].fd, room_fd, run->mounts[i].target);
 	return r;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What a sandbox's root has besides its files: /dev, the agent, a machine id. All of it is mounted
- * into the root while that is still detached (Linux 6.15), so it is made ahead together with it;
- * only /proc needs the sandbox's own pid namespace and waits for the child.
+ * into the root before it is handed out, so it is made ahead together with it; only /proc needs
+ * the sandbox's own pid namespace and waits for the child.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -15,13 +15,10 @@
 
 #define PTS_MAX "256"
 
-static int mount_dev(struct warden *w, const struct root *root, int idmap_fd)
+static int mount_dev(struct warden *w, const struct root *root, unsigned slot)
 {
 	_cleanup_close_ int fd = -1;
-	/* The nodes live in one tmpfs shared by all, read-only and owned by each one's own root. */
-	int r = mount_copy(w->shared_fd, "dev",
-			   MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC, idmap_fd,
-			   &fd);
+	int r = dev_copy(w, slot, &fd);
 
 	return r < 0 ? r : mount_attach(fd, root->fd, "dev");
 }
@@ -97,7 +94,7 @@ int root_furnish(struct warden *w, unsigned slot, struct root *root, const char 
 	int r;
 
 	*ret_step = "mount dev";
-	r = mount_dev(w, root, mapped ? w->userns_fd[slot] : -1);
+	r = mount_dev(w, root, slot);
 	if (r >= 0)
 		r = mount_pts(w, root, first_id);
 	if (r >= 0)

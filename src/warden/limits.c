@@ -79,7 +79,7 @@ int limits_set(struct warden *w, unsigned slot, const struct warden_limits *limi
 
 void limits_shared(struct warden *w, unsigned slot)
 {
-	if (!w->pool_has_quota)
+	if (!w->pool_has_quota || w->pool_counts_shared)
 		return;
 	w->rows[slot].shares_disk = 1;
 	if (!w->recount_ms)
@@ -91,7 +91,7 @@ void limits_recount(struct warden *w, unsigned slot, uint64_t quota_bytes, uint6
 	struct slot_row *row = &w->rows[slot];
 	int r;
 
-	if (!w->pool_has_quota)
+	if (!w->pool_has_quota || w->pool_counts_shared)
 		return;
 	limits_shared(w, slot);
 	row->disk_offset = (int64_t)quota_bytes - (int64_t)file_bytes;

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
 #include <getopt.h>
 #include <stdio.h>
 #include <string.h>
@@ -6,6 +7,7 @@
 
 #include "base/fault.h"
 #include "base/log.h"
+#include "sys/probe.h"
 #include "warden/warden.h"
 
 /* Shared address space (RFC 6598), the half that providers seldom use. */
@@ -38,6 +40,8 @@ static void usage(FILE *out)
 		      "                   private addresses for sandboxes with a network\n"
 		      "                   (CAY_NETWORK_RANGE, else " NETWORK_RANGE
 		      "); none: no networks\n"
+		      "  --without LIST   do as if the kernel lacked these features, for tests\n"
+		      "                   (CAY_WITHOUT): names separated by commas, or all\n"
 		      "  --log-level L    debug, info, warn or error\n");
 }
 
@@ -52,6 +56,7 @@ static int parse(int argc, char **argv, struct warden_options *o, enum log_level
 		{ "user", required_argument, NULL, 'u' },
 		{ "network-range", required_argument, NULL, 'n' },
 		{ "criu", required_argument, NULL, 'c' },
+		{ "without", required_argument, NULL, 'w' },
 		{ "log-level", required_argument, NULL, 'l' },
 		{ "version", no_argument, NULL, 'V' },
 		{ "help", no_argument, NULL, 'h' },
@@ -85,6 +90,9 @@ static int parse(int argc, char **argv, struct warden_options *o, enum log_level
 		case 'c':
 			o->criu = optarg;
 			break;
+		case 'w':
+			o->without = optarg;
+			break;
 		case 'l':
 			if (log_level_parse(optarg, level) < 0)
 				return 2;
@@ -102,12 +110,25 @@ static int parse(int argc, char **argv, struct warden_options *o, enum log_level
 	return o->state && o->templates && o->agent && optind == argc ? 0 : 2;
 }
 
+static int disable(const char *list)
+{
+	char unknown[80], names[256];
+
+	if (probe_disable(list, unknown, sizeof(unknown)) >= 0)
+		return 0;
+	probe_names(names, sizeof(names));
+	log_error("--without (or CAY_WITHOUT): there is no kernel feature '%s'; there are: %s, all",
+		  unknown, names);
+	return -EINVAL;
+}
+
 int main(int argc, char **argv)
 {
 	const char *criu = getenv("CAY_CRIU");
 	struct warden_options options = { .user = "cay",
 					  .network_range = NETWORK_RANGE,
-					  .criu = criu && *criu ? criu : CRIU_DIR };
+					  .criu = criu && *criu ? criu : CRIU_DIR,
+					  .without = getenv("CAY_WITHOUT") };
 	enum log_level level = LOG_INFO;
 	static struct warden warden;
 	const char *range = getenv("CAY_NETWORK_RANGE");
@@ -126,10 +147,14 @@ int main(int argc, char **argv)
 	fault_open("CAY_FAULT_WARDEN");
 	(void)umask(022); /* the modes of a sandbox's root come from here, not from whoever started
 			     us */
+	if (disable(options.without) < 0)
+		return 2;
 	if (warden_open(&warden, &options) < 0)
 		return 1;
 	log_info("ready: instance %u, disk quota %s", warden.instance,
-		 warden.pool_has_quota ? "on" : "off");
+		 !warden.pool_has_quota	     ? "off"
+		 : warden.pool_counts_shared ? "by groups"
+					     : "on");
 	r = rounds(&warden);
 	if (r < 0)
 		log_error("serve: %s", strerror(-r));

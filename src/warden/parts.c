@@ -9,6 +9,7 @@
 
 #include "base/log.h"
 #include "base/time.h"
+#include "sys/buildns.h"
 #include "warden/links.h"
 
 #define TARGET_USUAL 20
@@ -77,6 +78,8 @@ static int make_own(struct warden *w, unsigned slot)
 	if (r >= 0)
 		r = identity_make(w, slot);
 	if (r >= 0)
+		r = dev_make(w, slot);
+	if (r >= 0)
 		r = userns_make(w->proc_fd, slot_first_id(w, slot), &w->userns_fd[slot]);
 	if (r >= 0)
 		r = cgroup_door_open(&w->cgroups, slot, &w->doors[slot]);
@@ -130,7 +133,7 @@ static int fill_one(struct warden *w)
 	int slot, r;
 
 	if (p->late_fd_count) {
-		(void)close(p->late_fds[--p->late_fd_count]);
+		mount_close(p->late_fds[--p->late_fd_count]);
 		return 0;
 	}
 	if (p->cast_off_count && parts_left(w) > p->target / 2) {
@@ -210,7 +213,7 @@ void parts_close_later(struct warden *w, int fd)
 	if (fd < 0)
 		return;
 	if (p->late_fd_count == LATE_FDS_MAX)
-		(void)close(p->late_fds[--p->late_fd_count]);
+		mount_close(p->late_fds[--p->late_fd_count]);
 	p->late_fds[p->late_fd_count++] = fd;
 	p->filling = true;
 }
@@ -350,7 +353,7 @@ void parts_close(struct warden *w)
 		root_discard(w, &p->cast_off[--p->cast_off_count]);
 	bare_forget_all(w);
 	while (p->late_fd_count)
-		(void)close(p->late_fds[--p->late_fd_count]);
+		mount_close(p->late_fds[--p->late_fd_count]);
 	free(p->net);
 	free(p->blanks);
 }

@@ -7,31 +7,87 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/securebits.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/fsuid.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
 
 #include "base/log.h"
+#include "sys/buildns.h"
 #include "sys/mount.h"
+#include "sys/probe.h"
 #include "sys/syscalls.h"
 #include "warden/warden.h"
+
+/* Makes a mount one that an overlay can have below it; takes it. */
+static int keep(int fd, int *ret_fd)
+{
+	int r = mount_keep(fd);
+
+	if (r < 0)
+		mount_close(fd);
+	else
+		*ret_fd = fd;
+	return r;
+}
 
 static int open_template(struct warden *w, const uint8_t hash[WARDEN_HASH_SIZE], int idmap_fd,
 			 int *ret_fd)
 {
 	char path[2 * WARDEN_HASH_SIZE + 16];
 	_cleanup_close_ int fd = -1;
+	int view_fd, r;
 
 	str_hex(path, hash, WARDEN_HASH_SIZE);
 	memcpy(path + 2 * WARDEN_HASH_SIZE, "/tree/rootfs", sizeof("/tree/rootfs"));
 	fd = sys_openat2(w->templates_fd, path, O_PATH | O_DIRECTORY | O_CLOEXEC,
 			 RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_XDEV);
-	return fd < 0 ? fd : mount_copy(fd, "", MOUNT_ATTR_RDONLY, idmap_fd, ret_fd);
+	if (fd < 0)
+		return fd;
+	r = mount_copy(fd, "", MOUNT_ATTR_RDONLY, idmap_fd, &view_fd);
+	return r < 0 ? r : keep(view_fd, ret_fd);
 }
 
-static int mount_overlay(struct warden *w, int lower_fd, int volume_fd, int *ret_fd)
+static int open_pool(struct warden *w, int idmap_fd, int *ret_fd)
 {
+	int view_fd, r = mount_copy(w->pool_fd, "", 0, idmap_fd, &view_fd);
+
+	return r < 0 ? r : keep(view_fd, ret_fd);
+}
+
+/*
+ * Layers by name, where the kernel takes no descriptors for them (before 6.13). The sandbox can
+ * read these names in its mounts, so they are those of the build namespace, never the host's.
+ * uuid=off is what the kernels before 6.6 have of uuid=null.
+ */
+static int mount_overlay_named(const struct outlook *outlook, uint64_t volume, uint64_t attributes,
+			       int *ret_fd)
+{
+	char lower[MOUNT_NAME_SIZE], pool[MOUNT_NAME_SIZE], name[VOLUME_NAME_SIZE];
+	char upper[MOUNT_NAME_SIZE + VOLUME_NAME_SIZE + 8];
+	char work[MOUNT_NAME_SIZE + VOLUME_NAME_SIZE + 8];
+
+	mount_name(outlook->lower_fd, lower);
+	mount_name(outlook->pool_fd, pool);
+	storage_volume_name(name, volume);
+	(void)snprintf(upper, sizeof(upper), "%s/%s/upper", pool, name);
+	(void)snprintf(work, sizeof(work), "%s/%s/work", pool, name);
+	const struct mount_option options[] = {
+		{ "lowerdir", lower, -1 }, { "upperdir", upper, -1 },
+		{ "workdir", work, -1 },   { "redirect_dir", "nofollow", -1 },
+		{ "metacopy", "off", -1 }, { "index", "off", -1 },
+		{ "xino", "off", -1 },	   { "uuid", "off", -1 },
+		{ "volatile", NULL, -1 },
+	};
+	buildns_enter();
+	return mount_make("overlay", options, ARRAY_LEN(options), attributes, ret_fd);
+}
+
+static int mount_overlay(struct warden *w, unsigned slot, uint64_t volume, int volume_fd,
+			 int *ret_fd)
+{
+	const struct outlook *outlook = &w->outlooks[slot];
 	_cleanup_close_ int upper =
 		openat(volume_fd, "upper", O_PATH | O_CLOEXEC | O_DIRECTORY | O_NOFOLLOW);
 	_cleanup_close_ int work =
@@ -40,13 +96,20 @@ static int mount_overlay(struct warden *w, int lower_fd, int volume_fd, int *ret
 
 	if (upper < 0 || work < 0)
 		return -ENOENT;
+	if (!probe_has(PROBE_OVERLAY_FD))
+		return mount_overlay_named(outlook, volume, attributes, ret_fd);
 	const struct mount_option options[] = {
-		{ "lowerdir+", NULL, lower_fd }, { "upperdir", NULL, upper },
-		{ "workdir", NULL, work },	 { "redirect_dir", "nofollow", -1 },
-		{ "metacopy", "off", -1 },	 { "index", "off", -1 },
-		{ "xino", "off", -1 },		 { "uuid", "null", -1 },
+		{ "lowerdir+", NULL, outlook->lower_fd },
+		{ "upperdir", NULL, upper },
+		{ "workdir", NULL, work },
+		{ "redirect_dir", "nofollow", -1 },
+		{ "metacopy", "off", -1 },
+		{ "index", "off", -1 },
+		{ "xino", "off", -1 },
+		{ "uuid", "null", -1 },
 		{ "volatile", NULL, -1 },
 	};
+	buildns_enter();
 	return mount_make("overlay", options, ARRAY_LEN(options), attributes, ret_fd);
 }
 
@@ -54,7 +117,7 @@ static int mount_overlay(struct warden *w, int lower_fd, int volume_fd, int *ret
  * Overlayfs works on the upper layer with the credentials of whoever mounts it, and those must be
  * mapped on the idmapped volume: mount as the sandbox's root id, but with all capabilities.
  */
-static int mount_as(struct warden *w, uint32_t id, int lower_fd, int volume_fd, int *ret_fd)
+static int mount_as(struct warden *w, uint32_t id, unsigned slot, struct root *root, int volume_fd)
 {
 	int r;
 
@@ -62,7 +125,7 @@ static int mount_as(struct warden *w, uint32_t id, int lower_fd, int volume_fd, 
 		return -errno;
 	(void)setfsgid(id);
 	(void)setfsuid(id);
-	r = mount_overlay(w, lower_fd, volume_fd, ret_fd);
+	r = mount_overlay(w, slot, root->volume, volume_fd, &root->fd);
 	(void)setfsuid(0);
 	(void)setfsgid(0);
 	if (prctl(PR_SET_SECUREBITS, 0, 0, 0, 0) < 0)
@@ -86,8 +149,7 @@ static int outlook_open(struct warden *w, unsigned slot, const uint8_t hash[WARD
 		return r;
 	memcpy(outlook->template_hash, hash, WARDEN_HASH_SIZE);
 	*ret_step = "open pool";
-	return outlook->pool_fd >= 0 ? 0
-				     : mount_copy(w->pool_fd, "", 0, idmap_fd, &outlook->pool_fd);
+	return outlook->pool_fd >= 0 ? 0 : open_pool(w, idmap_fd, &outlook->pool_fd);
 }
 
 static int mount_root(struct warden *w, unsigned slot, struct root *root, const char **ret_step)
@@ -104,8 +166,19 @@ static int mount_root(struct warden *w, unsigned slot, struct root *root, const 
 	if (volume < 0)
 		return volume;
 	*ret_step = "mount root";
-	return mount_as(w, mapped ? slot_first_id(w, slot) : 0, w->outlooks[slot].lower_fd, volume,
-			&root->fd);
+	return mount_as(w, mapped ? slot_first_id(w, slot) : 0, slot, root, volume);
+}
+
+/* A root that can be mounted into. */
+static int mount_root_kept(struct warden *w, unsigned slot, struct root *root,
+			   const char **ret_step)
+{
+	int r = mount_root(w, slot, root, ret_step);
+
+	if (r < 0)
+		return r;
+	*ret_step = "keep root";
+	return keep(TAKE_FD(root->fd), &root->fd);
 }
 
 static int finish(struct warden *w, unsigned slot, struct root *root, const char **ret_step)
@@ -114,9 +187,13 @@ static int finish(struct warden *w, unsigned slot, struct root *root, const char
 
 	root->shm_memory_mb = w->usual.memory_mb;
 	r = root_furnish(w, slot, root, ret_step);
-	if (r < 0)
-		(void)close(TAKE_FD(root->fd));
-	else
+	if (r < 0) {
+		mount_close(TAKE_FD(root->fd));
+		return r;
+	}
+	*ret_step = "settle root";
+	r = mount_settle(&root->fd);
+	if (r >= 0)
 		w->roots[slot] = *root;
 	return r;
 }
@@ -128,8 +205,21 @@ int root_build_over(struct warden *w, unsigned slot, uint64_t volume,
 	int r;
 
 	memcpy(root.template_hash, hash, sizeof(root.template_hash));
-	r = mount_root(w, slot, &root, ret_step);
+	r = mount_root_kept(w, slot, &root, ret_step);
 	return r < 0 ? r : finish(w, slot, &root, ret_step);
+}
+
+int root_build_plain(struct warden *w, unsigned slot, uint64_t volume,
+		     const uint8_t hash[WARDEN_HASH_SIZE], const char **ret_step)
+{
+	struct root root = { .fd = -1, .volume = volume };
+	int r;
+
+	memcpy(root.template_hash, hash, sizeof(root.template_hash));
+	r = mount_root(w, slot, &root, ret_step);
+	if (r >= 0)
+		w->roots[slot] = root;
+	return r;
 }
 
 int root_build(struct warden *w, unsigned slot, const uint8_t hash[WARDEN_HASH_SIZE],
@@ -145,7 +235,7 @@ int root_build(struct warden *w, unsigned slot, const uint8_t hash[WARDEN_HASH_S
 		r = storage_volume_make(w, &root.volume);
 		if (r < 0)
 			return r;
-		r = mount_root(w, slot, &root, ret_step);
+		r = mount_root_kept(w, slot, &root, ret_step);
 		if (r >= 0)
 			bare_keep(w, slot, &root);
 	}

@@ -14,12 +14,14 @@
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/sysmacros.h>
 #include <sys/un.h>
 
 #include "base/log.h"
+#include "sys/buildns.h"
 #include "sys/file.h"
+#include "sys/module.h"
 #include "sys/mount.h"
+#include "sys/probe.h"
 #include "sys/syscalls.h"
 #include "warden/child.h"
 #include "warden/criu.h"
@@ -41,44 +43,6 @@ static int fail(const char *what, int r)
 {
 	log_error("%s: %s", what, strerror(-r));
 	return r;
-}
-
-static const struct {
-	const char *name;
-	unsigned major_number, minor_number;
-} nodes[] = { { "null", 1, 3 },	  { "zero", 1, 5 },    { "full", 1, 7 },
-	      { "random", 1, 8 }, { "urandom", 1, 9 }, { "tty", 5, 0 } };
-
-static const struct {
-	const char *name, *target;
-} links[] = { { "fd", "/proc/self/fd" },
-	      { "stdin", "/proc/self/fd/0" },
-	      { "stdout", "/proc/self/fd/1" },
-	      { "stderr", "/proc/self/fd/2" },
-	      { "ptmx", "pts/ptmx" } };
-
-static int fill_dev(int shared_fd)
-{
-	static const char *const dirs[] = { "dev/pts", "dev/shm", "dev/mqueue" };
-	char path[32];
-
-	if (mkdirat(shared_fd, "dev", 0755) < 0)
-		return -errno;
-	for (size_t i = 0; i < ARRAY_LEN(dirs); i++)
-		if (mkdirat(shared_fd, dirs[i], 0755) < 0)
-			return -errno;
-	for (size_t i = 0; i < ARRAY_LEN(nodes); i++) {
-		(void)snprintf(path, sizeof(path), "dev/%s", nodes[i].name);
-		if (mknodat(shared_fd, path, S_IFCHR | 0666,
-			    makedev(nodes[i].major_number, nodes[i].minor_number)) < 0)
-			return -errno;
-	}
-	for (size_t i = 0; i < ARRAY_LEN(links); i++) {
-		(void)snprintf(path, sizeof(path), "dev/%s", links[i].name);
-		if (symlinkat(links[i].target, shared_fd, path) < 0)
-			return -errno;
-	}
-	return 0;
 }
 
 /* Programs are copied: what runs in sandboxes can neither be written nor change under them. */
@@ -133,7 +97,7 @@ static int make_shared(struct warden *w, const struct warden_options *o)
 	int fd;
 
 	if (r >= 0)
-		r = fill_dev(w->shared_fd);
+		r = dev_open(w->shared_fd);
 	if (r >= 0)
 		r = mkdirat(w->shared_fd, "bin", 0755) < 0 ? -errno : 0;
 	if (r >= 0)
@@ -166,7 +130,7 @@ static const char *const hidden[] = {
 	"timer_list",	 "timer_stats", "vmallocinfo", "zoneinfo",
 };
 
-static int find_masks(struct warden *w)
+static void find_masks(struct warden *w)
 {
 	bool masked = control_on(w, CONTROL_PROCMASK);
 
@@ -181,10 +145,6 @@ static int find_masks(struct warden *w)
 		mask->is_dir = S_ISDIR(st.st_mode);
 		w->mask_count++;
 	}
-	return mount_copy(w->shared_fd, "",
-			  MOUNT_ATTR_RDONLY | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOSUID |
-				  MOUNT_ATTR_NOEXEC,
-			  -1, &w->masks_fd);
 }
 
 static int open_socket(struct warden *w, const char *state_path)
@@ -240,6 +200,37 @@ static int open_host(struct warden *w, const struct warden_options *o)
 	return 0;
 }
 
+/*
+ * What a distribution's kernel has as modules. The rules of the network need more, which the kernel
+ * loads by itself when they are made.
+ */
+static void load_modules(void)
+{
+	static const char *const names[] = { "overlay", "btrfs", "loop", "veth", "nf_tables" };
+
+	if (module_has_filesystem("overlay") && module_has_filesystem("btrfs") &&
+	    access("/sys/module/loop", F_OK) == 0)
+		return;
+	if (module_load(names, ARRAY_LEN(names)) == -EIO)
+		log_info("modprobe did not load all of: overlay btrfs loop veth nf_tables");
+}
+
+static void probe_kernel(void)
+{
+	static const char *const words[] = { "could not be probed", "present", "missing",
+					     "disabled" };
+
+	probe_all();
+	for (int i = 0; i < PROBE_COUNT; i++) {
+		const struct probe_row *row = &probe_rows[i];
+		enum probe_state state = probe_state((enum probe_feature)i);
+
+		log_info("kernel: %s %s%s%s", row->name, words[state],
+			 state == PROBE_PRESENT ? "" : ", used instead: ",
+			 state == PROBE_PRESENT ? "" : row->instead);
+	}
+}
+
 static int find_user(struct warden *w, const char *name)
 {
 	struct passwd *pw = getpwnam(name); /* at start only, before anything hostile is near */
@@ -253,10 +244,51 @@ static int find_user(struct warden *w, const char *name)
 	return 0;
 }
 
-/* A detached mount can only be copied in the namespace it was taken in: ours, not the host's. */
+/*
+ * Copies of the shared tmpfs: the one the warden writes to, what is laid over files of sandboxes,
+ * and the same as the root of the namespace that sandboxes start in, where each finds it by "/".
+ * Kernels before 6.15 copy it only while it is attached, so it is until the host's mounts go: in
+ * this private namespace, over /proc, which was opened long ago.
+ */
+static int copy_shared(struct warden *w, int *ret_root_fd)
+{
+	const uint64_t attributes =
+		MOUNT_ATTR_RDONLY | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC;
+	_cleanup_close_ int fd = w->shared_fd;
+	int r = sys_move_mount(fd, "", AT_FDCWD, "/proc", MOVE_MOUNT_F_EMPTY_PATH);
+
+	w->shared_fd = -1;
+	if (r >= 0)
+		r = mount_copy(fd, "", 0, -1, &w->shared_fd);
+	if (r >= 0)
+		r = mount_copy(fd, "", attributes, -1, &w->masks_fd);
+	if (r >= 0)
+		r = mount_copy(fd, "", attributes, -1, ret_root_fd);
+	return r;
+}
+
+static int keep_mounts(struct warden *w)
+{
+	const int fds[] = { w->shared_fd,
+			    w->masks_fd,
+			    w->templates_fd,
+			    w->pool_mount_fd,
+			    w->criu_fd,
+			    w->cgroups.groups_view_fd,
+			    w->cgroups.memory_view_fd };
+	int r = buildns_open(w->proc_fd);
+
+	for (size_t i = 0; r >= 0 && i < ARRAY_LEN(fds); i++)
+		if (fds[i] >= 0)
+			r = mount_keep(fds[i]);
+	return r;
+}
+
+/* A mount can only be copied in the namespace it was taken in: ours, not the host's. */
 static int leave_host(struct warden *w, const char *state_path, const char *templates,
 		      const char *criu)
 {
+	_cleanup_close_ int root_fd = -1;
 	int r = mount_unshare();
 
 	if (r < 0)
@@ -273,8 +305,14 @@ static int leave_host(struct warden *w, const char *state_path, const char *temp
 		return r;
 	criu_open(w, criu);
 	cgroup_view_open(&w->cgroups, w->instance);
-	r = mount_leave_host();
-	return r < 0 ? fail("leave the host's mounts", r) : 0;
+	r = copy_shared(w, &root_fd);
+	if (r < 0)
+		return fail("copies of the shared tree", r);
+	r = mount_become_root(root_fd);
+	if (r < 0)
+		return fail("leave the host's mounts", r);
+	r = keep_mounts(w);
+	return r < 0 ? fail("build namespace", r) : 0;
 }
 
 static int open_kernel_parts(struct warden *w, const struct warden_options *o)
@@ -294,9 +332,7 @@ static int open_kernel_parts(struct warden *w, const struct warden_options *o)
 	r = make_shared(w, o);
 	if (r < 0)
 		return fail("shared tree (agent, devices)", r);
-	r = find_masks(w);
-	if (r < 0)
-		return fail("masks", r);
+	find_masks(w);
 	r = storage_open(w);
 	if (r >= 0)
 		r = snapshot_open(w);
@@ -345,6 +381,8 @@ int warden_open(struct warden *w, const struct warden_options *o)
 	}
 	if (r < 0)
 		return fail(LOCK_NAME, r);
+	load_modules();
+	probe_kernel();
 	r = find_user(w, o->user);
 	if (r >= 0)
 		r = instance_claim(w, state_path);

@@ -100,7 +100,8 @@ static int spawn_slot(struct warden *w, const struct warden_request *req, unsign
 			   .view = w->views[slot],
 			   .is_copy = *req->snapshot_id,
 			   .net = NETNS_NONE,
-			   .root_fd = -1 };
+			   .root_fd = -1,
+			   .covers_fd = -1 };
 	int r = bear(&b, req, ret_step, ret_fds);
 
 	if (r < 0)

@@ -2,7 +2,7 @@
 /*
  * The storage pool: one volume per sandbox, with the overlay's upper and work directories in it. On
  * btrfs (a sparse file in the state directory, mounted through a loop device that goes away with
- * its last user) a volume is a subvolume with a quota. The mount is never attached anywhere: it
+ * its last user) a volume is a subvolume with a quota. No path of the host leads to the mount: it
  * lives in a descriptor of the warden and in the overlays above it.
  */
 #include <dirent.h>
@@ -23,6 +23,7 @@
 #include "sys/file.h"
 #include "sys/loopdev.h"
 #include "sys/mount.h"
+#include "sys/probe.h"
 #include "sys/syscalls.h"
 #include "warden/warden.h"
 
@@ -32,7 +33,6 @@
 #define POOL_SHARE_PERCENT \
 	60 /* of what is free on the state directory's filesystem; the file is sparse */
 #define POOL_MIN_BYTES (512ULL << 20)
-#define VOLUME_NAME_SIZE 24
 #define REMOVE_DEPTH_MAX 256 /* descriptors held at once */
 
 static int run_mkfs(int file_fd)
@@ -86,6 +86,18 @@ static int pool_file_make(struct warden *w)
 	return 0;
 }
 
+static void enable_quota(struct warden *w)
+{
+	enum btrfs_quota kind = BTRFS_QUOTA_SIMPLE;
+	int r = btrfs_quota_enable(w->pool_fd, probe_has(PROBE_SIMPLE_QUOTA), &kind);
+
+	if (r < 0)
+		log_warn("storage pool: no quotas (%s): disk limits are not enforced",
+			 strerror(-r));
+	w->pool_has_quota = r >= 0;
+	w->pool_counts_shared = kind == BTRFS_QUOTA_GROUPS;
+}
+
 static int pool_mount_btrfs(struct warden *w)
 {
 	_cleanup_close_ int file_fd = -1, loop_fd = -1, mount_fd = -1;
@@ -119,11 +131,7 @@ static int pool_mount_btrfs(struct warden *w)
 	if (w->pool_fd < 0)
 		return -errno;
 	w->pool_mount_fd = TAKE_FD(mount_fd);
-	r = btrfs_quota_enable(w->pool_fd);
-	if (r < 0)
-		log_warn("storage pool: no quotas (%s): disk limits are not enforced",
-			 strerror(-r));
-	w->pool_has_quota = r >= 0;
+	enable_quota(w);
 	return 0;
 }
 
@@ -170,7 +178,7 @@ int storage_open(struct warden *w)
 	return r;
 }
 
-static void volume_name(char dst[VOLUME_NAME_SIZE], uint64_t volume)
+void storage_volume_name(char dst[VOLUME_NAME_SIZE], uint64_t volume)
 {
 	(void)snprintf(dst, VOLUME_NAME_SIZE, "v%016" PRIx64, volume);
 }
@@ -180,7 +188,7 @@ int storage_volume_open_in(int pool_fd, uint64_t volume)
 	char name[VOLUME_NAME_SIZE];
 	int fd;
 
-	volume_name(name, volume);
+	storage_volume_name(name, volume);
 	fd = openat(pool_fd, name, O_DIRECTORY | O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
 	return fd < 0 ? -errno : fd;
 }
@@ -204,7 +212,7 @@ int storage_volume_copy(struct warden *w, uint64_t volume, int from_fd)
 {
 	char name[VOLUME_NAME_SIZE];
 
-	volume_name(name, volume);
+	storage_volume_name(name, volume);
 	return btrfs_snapshot(from_fd, w->pool_fd, name, false);
 }
 
@@ -212,7 +220,7 @@ int storage_volume_adopt(struct warden *w, uint64_t volume, int dir_fd, const ch
 {
 	char name[VOLUME_NAME_SIZE];
 
-	volume_name(name, volume);
+	storage_volume_name(name, volume);
 	return renameat(dir_fd, from, w->pool_fd, name) < 0 ? -errno : 0;
 }
 
@@ -220,7 +228,7 @@ int storage_volume_give(struct warden *w, uint64_t volume, int dir_fd, const cha
 {
 	char name[VOLUME_NAME_SIZE];
 
-	volume_name(name, volume);
+	storage_volume_name(name, volume);
 	return renameat(w->pool_fd, name, dir_fd, to) < 0 ? -errno : 0;
 }
 
@@ -231,7 +239,7 @@ int storage_volume_make(struct warden *w, uint64_t *ret)
 	_cleanup_close_ int fd = -1;
 	int r;
 
-	volume_name(name, volume);
+	storage_volume_name(name, volume);
 	if (btrfs_is(w->pool_fd))
 		r = btrfs_subvolume_make(w->pool_fd, name);
 	else
@@ -275,7 +283,7 @@ static void move_to_top(struct warden *w, int dir_fd, const char *name)
 {
 	char top[VOLUME_NAME_SIZE];
 
-	volume_name(top, w->next_volume++);
+	storage_volume_name(top, w->next_volume++);
 	if (renameat(dir_fd, name, w->pool_fd, top) < 0)
 		log_warn("a deep directory of a volume stays: %s", strerror(errno));
 }
@@ -316,11 +324,11 @@ void storage_volume_remove(struct warden *w, uint64_t volume)
 	char name[VOLUME_NAME_SIZE];
 	int r;
 
-	volume_name(name, volume);
+	storage_volume_name(name, volume);
 	if (!btrfs_is(w->pool_fd)) {
 		remove_tree(w, w->pool_fd, name, 0);
 		for (; deep != w->next_volume; deep++) { /* grows while it goes */
-			volume_name(name, deep);
+			storage_volume_name(name, deep);
 			remove_tree(w, w->pool_fd, name, 0);
 		}
 		return;

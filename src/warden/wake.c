@@ -45,7 +45,7 @@ int wake_prepare(struct warden *w, const struct warden_request *req, unsigned sl
 {
 	struct slot_row *row = &w->rows[slot];
 	struct warden_limits limits = req->limits;
-	int r = root_build_over(w, slot, row->volume, copied->template_hash, ret_step);
+	int r = root_build_plain(w, slot, row->volume, copied->template_hash, ret_step);
 
 	if (r < 0)
 		return r;
@@ -183,8 +183,8 @@ static int mount_userns(struct criu_run *run, int images_fd, char target[48])
 	return r < 0 ? r : criu_mount(run, target, true, fd);
 }
 
-static int mount_outer(struct criu_run *run, enum criu_outer which, int dir_fd, const char *path,
-		       uint64_t attributes, int idmap_fd)
+/* Takes the mount; < 0 is passed on. */
+static int add_outer(struct criu_run *run, enum criu_outer which, int fd)
 {
 	static const char *const targets[CRIU_OUTER_COUNT] = {
 		[CRIU_DEV] = "ext/dev",		[CRIU_AGENT] = "ext/agent",
@@ -196,12 +196,13 @@ static int mount_outer(struct criu_run *run, enum criu_outer which, int dir_fd, 
 	struct mount_attr as_made = { .attr_clr = MOUNT_ATTR_NOEXEC | MOUNT_ATTR__ATIME,
 				      .attr_set = MOUNT_ATTR_RELATIME };
 	bool is_dir = which == CRIU_DEV || which == CRIU_AGENT || which == CRIU_VOID;
-	int fd, r = mount_copy(dir_fd, path, attributes, idmap_fd, &fd);
+	int r = fd;
 
 	if (r >= 0 && which == CRIU_AGENT)
 		r = sys_mount_setattr(fd, "", AT_EMPTY_PATH, &as_made);
-	if (r >= 0)
-		r = criu_mount(run, targets[which], !is_dir, fd);
+	if (r < 0)
+		return r; /* the job ends, and its descriptors with it */
+	r = criu_mount(run, targets[which], !is_dir, fd);
 	if (r < 0)
 		return r;
 	criu_arg(run, "--external");
@@ -209,10 +210,24 @@ static int mount_outer(struct criu_run *run, enum criu_outer which, int dir_fd, 
 	return 0;
 }
 
+static int mount_outer(struct criu_run *run, enum criu_outer which, int dir_fd, const char *path,
+		       uint64_t attributes)
+{
+	int fd, r = mount_copy(dir_fd, path, attributes, -1, &fd);
+
+	return r < 0 ? r : add_outer(run, which, fd);
+}
+
+static int mount_dev(struct criu_run *run)
+{
+	int fd, r = dev_copy(run->w, run->slot, &fd);
+
+	return r < 0 ? r : add_outer(run, CRIU_DEV, fd);
+}
+
 static int mount_outers(struct criu_run *run, int images_fd)
 {
 	struct warden *w = run->w;
-	bool mapped = control_on(w, CONTROL_IDMAP) && control_on(w, CONTROL_USERNS);
 	static const enum identity_file files[] = { IDENTITY_FORKED, IDENTITY_BOOT,
 						    IDENTITY_MACHINE };
 	static const enum criu_outer outers[] = { CRIU_FORKED, CRIU_BOOT, CRIU_MACHINE };
@@ -220,21 +235,19 @@ static int mount_outers(struct criu_run *run, int images_fd)
 	char path[IDENTITY_PATH_SIZE];
 	int r;
 
-	r = mount_outer(run, CRIU_DEV, w->shared_fd, "dev",
-			MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC,
-			mapped ? w->userns_fd[run->slot] : -1);
+	r = mount_dev(run);
 	if (r >= 0)
 		r = mount_outer(run, CRIU_AGENT, same ? w->shared_fd : images_fd,
 				same ? "bin" : CHECKPOINT_PROGRAMS,
-				MOUNT_ATTR_RDONLY | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOSUID, -1);
+				MOUNT_ATTR_RDONLY | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOSUID);
 	for (size_t i = 0; r >= 0 && i < ARRAY_LEN(files); i++) {
 		identity_path(path, files[i], run->slot);
-		r = mount_outer(run, outers[i], w->masks_fd, path, 0, -1);
+		r = mount_outer(run, outers[i], w->masks_fd, path, 0);
 	}
 	if (r >= 0)
-		r = mount_outer(run, CRIU_EMPTY, w->masks_fd, "empty", 0, -1);
+		r = mount_outer(run, CRIU_EMPTY, w->masks_fd, "empty", 0);
 	if (r >= 0)
-		r = mount_outer(run, CRIU_VOID, w->masks_fd, "void", 0, -1);
+		r = mount_outer(run, CRIU_VOID, w->masks_fd, "void", 0);
 	return r;
 }
 
@@ -320,10 +333,10 @@ static int on_made(struct criu_run *run, int pid)
 
 static int furnish(struct criu_run *run, int images_fd, char userns_target[48])
 {
-	int fd, r = mount_copy(run->w->roots[run->slot].fd, "", 0, -1, &fd);
+	/* The root itself, not a copy: it is nowhere else, and goes with the processes in it. */
+	int fd = fcntl(run->w->roots[run->slot].fd, F_DUPFD_CLOEXEC, 3), r;
 
-	if (r >= 0)
-		r = criu_mount(run, "root", false, fd);
+	r = criu_mount(run, "root", false, fd < 0 ? -errno : fd);
 	if (r >= 0)
 		r = mount_copy(images_fd, "",
 			       MOUNT_ATTR_RDONLY | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOSUID, -1, &fd);

@@ -97,7 +97,7 @@ struct bare_stamp {
 
 /* bare.c */
 struct bare {
-	int fd;	   /* detached mount of the overlay; -1: none */
+	int fd;	   /* mount of the overlay; -1: none */
 	bool idle; /* nobody's: the volume is its own */
 	uint32_t disk_size_mb;
 	uint64_t volume;
@@ -107,8 +107,8 @@ struct bare {
 
 /* The template and the pool as a slot's ids see them. */
 struct outlook {
-	int lower_fd; /* detached mount of the template named by the hash; -1: none */
-	int pool_fd;  /* detached mount of the pool; -1: none */
+	int lower_fd; /* mount of the template named by the hash; -1: none */
+	int pool_fd;  /* mount of the pool; -1: none */
 	uint8_t template_hash[WARDEN_HASH_SIZE];
 };
 
@@ -191,12 +191,11 @@ struct warden {
 	int run_fd;	 /* the directory of instance claims */
 	int host_mnt_fd; /* the host's mount namespace: template builds go back there */
 	struct netns_home home;
-	int templates_fd;  /* detached copy of the template directory's mount */
+	int templates_fd;  /* copy of the template directory's mount */
 	int pool_fd;	   /* the storage pool's root directory */
-	int pool_mount_fd; /* keeps its mount, which is attached nowhere; -1 for plain directories
-			    */
+	int pool_mount_fd; /* keeps its mount; no path of the host leads there */
 	int snapshots_fd;  /* its directory of snapshots; -1 for plain directories */
-	int shared_fd;	   /* detached tmpfs with dev/, bin/, the masks and what names each slot */
+	int shared_fd;	   /* tmpfs with dev/, bin/, the masks and what names each slot */
 	int masks_fd;	   /* the same, read-only: what covers parts of /proc and /etc */
 	struct mask masks[MASKS_MAX]; /* those this kernel has */
 	unsigned mask_count;
@@ -204,11 +203,12 @@ struct warden {
 	int client_fd; /* cayd, -1 while there is none */
 	int signal_fd;
 	int lock_fd;	     /* of the state directory */
-	int criu_fd;	     /* detached copy of CRIU's /usr; -1: there is none */
+	int criu_fd;	     /* copy of CRIU's /usr; -1: there is none */
 	bool has_criu_parts; /* what goes into its room was found beside our program */
 	bool criu_works;     /* its own check passed on this kernel */
 	bool pool_has_quota;
-	unsigned disabled; /* enum control; always 0 in the product */
+	bool pool_counts_shared; /* by group quotas: a volume's count is what its files take */
+	unsigned disabled;	 /* enum control; always 0 in the product */
 	unsigned instance;
 	struct cgroup_tree cgroups;
 	struct filter filter;
@@ -262,6 +262,7 @@ struct warden_options {
 	const char *user;
 	const char *network_range; /* "none": sandboxes get no network */
 	const char *criu;	   /* directory with CRIU's usr/ */
+	const char *without;	   /* kernel features not to use: probe.h */
 };
 int warden_open(struct warden *w, const struct warden_options *options);
 void warden_close(struct warden *w); /* gives the instance back when nothing lives */
@@ -281,6 +282,8 @@ int storage_volume_adopt(struct warden *w, uint64_t volume, int dir_fd,
 int storage_volume_give(struct warden *w, uint64_t volume, int dir_fd, const char *to) _must_check_;
 int storage_volume_open(const struct warden *w, uint64_t volume) _must_check_;
 int storage_volume_open_in(int pool_fd, uint64_t volume) _must_check_; /* of a slot's outlook */
+#define VOLUME_NAME_SIZE 24
+void storage_volume_name(char dst[VOLUME_NAME_SIZE], uint64_t volume); /* in the pool */
 int storage_volume_limit(const struct warden *w, uint64_t volume, uint64_t bytes) _must_check_;
 uint64_t storage_volume_usage(const struct warden *w, uint64_t volume);
 void storage_volume_remove(struct warden *w, uint64_t volume);
@@ -293,6 +296,9 @@ int root_build(struct warden *w, unsigned slot, const uint8_t hash[WARDEN_HASH_S
 /* The same over a volume that exists. */
 int root_build_over(struct warden *w, unsigned slot, uint64_t volume,
 		    const uint8_t hash[WARDEN_HASH_SIZE], const char **ret_step);
+/* The overlay alone, for CRIU, which mounts the rest itself. */
+int root_build_plain(struct warden *w, unsigned slot, uint64_t volume,
+		     const uint8_t hash[WARDEN_HASH_SIZE], const char **ret_step);
 bool root_fits(const struct warden *w, unsigned slot, const uint8_t hash[WARDEN_HASH_SIZE]);
 void root_drop(struct warden *w, unsigned slot);
 void root_discard(struct warden *w, struct root *root);
@@ -307,6 +313,14 @@ bool bare_use(struct warden *w, unsigned slot, struct root *root);
 bool bare_stays(struct warden *w, unsigned slot);
 void bare_forget(struct warden *w, unsigned slot);
 void bare_forget_all(struct warden *w);
+
+/* dev.c: the nodes of /dev, in the shared tmpfs */
+#define DEV_PATH_SIZE 24
+int dev_open(int shared_fd) _must_check_;
+int dev_make(struct warden *w,
+	     unsigned slot) _must_check_; /* where slots have nodes of their own */
+/* A detached mount of them, owned by the slot's root. */
+int dev_copy(struct warden *w, unsigned slot, int *ret_fd) _must_check_;
 
 /* furnish.c: everything of a detached root that does not need the sandbox's pid namespace */
 int root_furnish(struct warden *w, unsigned slot, struct root *root,
@@ -346,7 +360,7 @@ int parts_take_net(struct warden *w, struct netns *ret) _must_check_;
 /* Prefers a slot whose root is of this template already. hash NULL: one without a root. */
 int parts_take_slot(struct warden *w, const uint8_t *hash, unsigned *ret) _must_check_;
 unsigned parts_left(const struct warden *w);
-void parts_close_later(struct warden *w, int fd);   /* no request waits for it */
+void parts_close_later(struct warden *w, int fd);   /* a mount; no request waits for it */
 void parts_forget(struct warden *w, unsigned slot); /* what it keeps of its own */
 /* A dead sandbox's net namespace, as stock if it can be that again. Takes it. */
 void parts_keep_net(struct warden *w, struct netspace *space);
@@ -357,10 +371,11 @@ int limits_set(struct warden *w, unsigned slot, const struct warden_limits *limi
 int limits_set_groups(struct warden *w, unsigned slot,
 		      const struct warden_limits *limits) _must_check_;
 /*
- * The quota counts what a volume wrote and anybody still holds: nothing of what a copy began with,
- * and too much where a snapshot keeps what was deleted. So the limit is moved by the difference
- * whenever the files were measured: when a snapshot is taken or copied, and when a sandbox that
- * shares its files with one comes near its limit.
+ * A simple quota counts what a volume wrote and anybody still holds: nothing of what a copy began
+ * with, and too much where a snapshot keeps what was deleted. So the limit is moved by the
+ * difference whenever the files were measured: when a snapshot is taken or copied, and when a
+ * sandbox that shares its files with one comes near its limit. Group quotas count the files
+ * themselves, and need none of this.
  */
 void limits_recount(struct warden *w, unsigned slot, uint64_t quota_bytes, uint64_t file_bytes);
 void limits_shared(struct warden *w, unsigned slot); /* its files, with a copy */
