@@ -71,7 +71,7 @@ static void set_commands(struct supervisor *s)
 					    c->templates, "--agent", c->agent, "--tools",
 					    c->tools,	  "--build", c->build, "--user",
 					    HOME_USER };
-	size_t n = 0;
+	size_t n = 0, at = ARRAY_LEN(warden_argv);
 
 	*daemon = (struct program){ .name = "cayd", .log = "cayd.log", .lock = LOCK_DAEMON };
 	*warden =
@@ -80,6 +80,10 @@ static void set_commands(struct supervisor *s)
 	daemon->wanted = true;
 	warden->wanted = c->with_warden;
 	memcpy(warden->argv, warden_argv, sizeof(warden_argv));
+	if (c->config != NULL) {
+		warden->argv[at++] = "--config";
+		warden->argv[at] = c->config;
+	}
 	daemon->argv[n++] = c->daemon;
 	daemon->argv[n++] = "--state";
 	daemon->argv[n++] = c->state;

@@ -47,6 +47,8 @@ static const struct setting {
 	TEXT(default_template, "base", "the template whose pool is filled from the start"),
 	TEXT(dns_upstream, "",
 	     "DNS servers for sandboxes' names, IP[:PORT] ...; empty: those of /etc/resolv.conf"),
+	TEXT(storage, "auto",
+	     "for cay-warden: auto, btrfs or directory (no disk limits, no snapshots)"),
 	TEXT(log_level, "info", "debug, info, warn or error"),
 	BOOL(engine_native, "true", "namespaces and cgroups of this host, through cay-warden"),
 	BOOL(engine_local, "false", "no isolation at all: for debugging only"),

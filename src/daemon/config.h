@@ -23,6 +23,7 @@ struct config {
 	char preview_domain[CONFIG_TEXT_MAX];
 	char default_template[CONFIG_TEXT_MAX];
 	char dns_upstream[CONFIG_TEXT_MAX];
+	char storage[CONFIG_TEXT_MAX]; /* cay-warden's; here only so that both read one file */
 	char log_level[CONFIG_TEXT_MAX];
 	bool engine_native;
 	bool engine_local;

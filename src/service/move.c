@@ -57,9 +57,16 @@ int move_need(const struct sandbox *sandbox, uint32_t capabilities, const char *
 	      struct err *err)
 {
 	const struct service_engine *engine = sandbox->engine;
+	uint32_t missing = capabilities & ~engine->capabilities;
 
-	if ((engine->capabilities & capabilities) == capabilities)
+	if (!missing)
 		return 0;
+	if ((missing & ENGINE_CAN_SNAPSHOT) && (engine->capabilities & ENGINE_CAN_ISOLATE) &&
+	    !(engine->capabilities & ENGINE_CAN_LIMIT_DISK))
+		return err_set(err, ERR_UNSUPPORTED_BY_ENGINE,
+			       "engine %s cannot %s on this host: its storage is plain "
+			       "directories, and copies of files need btrfs",
+			       engine->driver->name, what);
 	return err_set(err, ERR_UNSUPPORTED_BY_ENGINE, "engine %s cannot %s on this host",
 		       engine->driver->name, what);
 }

@@ -436,6 +436,9 @@ void sandbox_write(const struct sandbox *sandbox, struct json_writer *w, const c
 	json_put_milli(w, "cpu_count", attrs->cpu_milli);
 	json_put_int(w, "memory_mb", attrs->memory_mb);
 	json_put_int(w, "disk_size_mb", attrs->disk_size_mb);
+	json_put_text(w, "disk_limit",
+		      sandbox->engine->capabilities & ENGINE_CAN_LIMIT_DISK ? "enforced"
+									    : "unenforced");
 	json_put_int(w, "timeout_sec", attrs->timeout_sec);
 	json_put_int(w, "idle_timeout_sec", attrs->idle_timeout_sec);
 	json_put_bool(w, "always_on", attrs->always_on);

@@ -234,6 +234,8 @@ void service_write_engines(const struct service *service, struct json_writer *w)
 		for (size_t k = 0; k < ARRAY_LEN(capability_names); k++)
 			json_put_bool(w, capability_names[k].name,
 				      (can & capability_names[k].bit) != 0);
+		json_put_text(w, "disk_limit",
+			      can & ENGINE_CAN_LIMIT_DISK ? "enforced" : "unenforced");
 		json_end_object(w);
 		json_end_object(w);
 	}
@@ -253,7 +255,8 @@ void service_write_warnings(const struct service *service, struct json_writer *w
 		if (engine->engine && (engine->capabilities & ENGINE_CAN_ISOLATE) &&
 		    !(engine->capabilities & ENGINE_CAN_LIMIT_DISK))
 			json_put_text(w, NULL,
-				      "disk_size_mb is not enforced: the storage has no quotas");
+				      "disk_limit: unenforced. The storage has no quotas, so "
+				      "disk_size_mb does not limit a sandbox");
 	}
 	json_end_array(w);
 }

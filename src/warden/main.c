@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include "base/fault.h"
+#include "base/ini.h"
 #include "base/log.h"
 #include "sys/probe.h"
 #include "warden/warden.h"
@@ -25,28 +26,50 @@ const char *__asan_default_options(void)
 
 static void usage(FILE *out)
 {
-	(void)fprintf(out,
-		      "usage: cay-warden --state DIR --templates DIR --agent FILE [--build "
-		      "FILE] [--user NAME]\n"
-		      "The privileged half of the native engine; 'cay up' starts it.\n"
-		      "  --state DIR      state directory shared with cayd\n"
-		      "  --templates DIR  built templates, shared read-only by all sandboxes\n"
-		      "  --agent FILE     the cay-agent program that becomes pid 1 inside\n"
-		      "  --tools FILE     the cay-tools program that works on files inside\n"
-		      "  --build FILE     the template builder\n"
-		      "  --user NAME      whom cayd runs as (cay)\n"
-		      "  --criu DIR       CRIU in DIR/usr, for memory (" CRIU_DIR ", or CAY_CRIU)\n"
-		      "  --network-range ADDRESS/BITS\n"
-		      "                   private addresses for sandboxes with a network\n"
-		      "                   (CAY_NETWORK_RANGE, else " NETWORK_RANGE
-		      "); none: no networks\n"
-		      "  --without LIST   do as if the kernel lacked these features, for tests\n"
-		      "                   (CAY_WITHOUT): names separated by commas, or all\n"
-		      "  --log-level L    debug, info, warn or error\n");
+	(void)fprintf(
+		out,
+		"usage: cay-warden --state DIR --templates DIR --agent FILE [--build "
+		"FILE] [--user NAME]\n"
+		"The privileged half of the native engine; 'cay up' starts it.\n"
+		"  --state DIR      state directory shared with cayd\n"
+		"  --templates DIR  built templates, shared read-only by all sandboxes\n"
+		"  --agent FILE     the cay-agent program that becomes pid 1 inside\n"
+		"  --tools FILE     the cay-tools program that works on files inside\n"
+		"  --build FILE     the template builder\n"
+		"  --user NAME      whom cayd runs as (cay)\n"
+		"  --criu DIR       CRIU in DIR/usr, for memory (" CRIU_DIR ", or CAY_CRIU)\n"
+		"  --network-range ADDRESS/BITS\n"
+		"                   private addresses for sandboxes with a network\n"
+		"                   (CAY_NETWORK_RANGE, else " NETWORK_RANGE
+		"); none: no networks\n"
+		"  --without LIST   do as if the kernel lacked these features, for tests\n"
+		"                   (CAY_WITHOUT): names separated by commas, or all\n"
+		"  --storage KIND   auto, btrfs or directory (CAY_STORAGE, else 'storage' in the\n"
+		"                   settings file, else auto); directory: no disk limits\n"
+		"  --config FILE    settings file, for 'storage' (CAY_CONFIG, else " INI_FILE ")\n"
+		"  --log-level L    debug, info, warn or error\n");
+}
+
+/* Flag, environment, settings file: the first that names one. */
+static int find_storage(const char *flag, const char *config, struct warden_options *o)
+{
+	const char *text = flag ? flag : getenv("CAY_STORAGE");
+	char found[32];
+
+	if (!config)
+		config = getenv("CAY_CONFIG");
+	if (!text && ini_find(config ? config : INI_FILE, "storage", found, sizeof(found)) == 0)
+		text = found;
+	if (!text || storage_kind_parse(text, &o->storage) == 0)
+		return 0;
+	(void)fprintf(stderr, "cay-warden: storage is '%s'; it must be auto, btrfs or directory\n",
+		      text);
+	return 2;
 }
 
 static int parse(int argc, char **argv, struct warden_options *o, enum log_level *level)
 {
+	const char *storage = NULL, *config = NULL;
 	static const struct option options[] = {
 		{ "state", required_argument, NULL, 's' },
 		{ "templates", required_argument, NULL, 't' },
@@ -57,6 +80,8 @@ static int parse(int argc, char **argv, struct warden_options *o, enum log_level
 		{ "network-range", required_argument, NULL, 'n' },
 		{ "criu", required_argument, NULL, 'c' },
 		{ "without", required_argument, NULL, 'w' },
+		{ "storage", required_argument, NULL, 'S' },
+		{ "config", required_argument, NULL, 'C' },
 		{ "log-level", required_argument, NULL, 'l' },
 		{ "version", no_argument, NULL, 'V' },
 		{ "help", no_argument, NULL, 'h' },
@@ -93,6 +118,12 @@ static int parse(int argc, char **argv, struct warden_options *o, enum log_level
 		case 'w':
 			o->without = optarg;
 			break;
+		case 'S':
+			storage = optarg;
+			break;
+		case 'C':
+			config = optarg;
+			break;
 		case 'l':
 			if (log_level_parse(optarg, level) < 0)
 				return 2;
@@ -107,7 +138,9 @@ static int parse(int argc, char **argv, struct warden_options *o, enum log_level
 			return 2;
 		}
 	}
-	return o->state && o->templates && o->agent && optind == argc ? 0 : 2;
+	if (!o->state || !o->templates || !o->agent || optind != argc)
+		return 2;
+	return find_storage(storage, config, o);
 }
 
 static int disable(const char *list)

@@ -333,7 +333,7 @@ static int open_kernel_parts(struct warden *w, const struct warden_options *o)
 	if (r < 0)
 		return fail("shared tree (agent, devices)", r);
 	find_masks(w);
-	r = storage_open(w);
+	r = storage_open(w, o->storage);
 	if (r >= 0)
 		r = snapshot_open(w);
 	if (r >= 0)

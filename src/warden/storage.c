@@ -1,182 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The storage pool: one volume per sandbox, with the overlay's upper and work directories in it. On
- * btrfs (a sparse file in the state directory, mounted through a loop device that goes away with
- * its last user) a volume is a subvolume with a quota. No path of the host leads to the mount: it
- * lives in a descriptor of the warden and in the overlays above it.
+ * Volumes of the storage pool (pool.c opens it): one per sandbox, with the overlay's upper and work
+ * directories in it. On btrfs a volume is a subvolume with a quota, else a plain directory.
  */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
-#include <limits.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mount.h>
 #include <sys/stat.h>
-#include <sys/statvfs.h>
-#include <sys/wait.h>
 
 #include "base/log.h"
 #include "base/rand.h"
 #include "sys/btrfs.h"
-#include "sys/file.h"
-#include "sys/loopdev.h"
-#include "sys/mount.h"
-#include "sys/probe.h"
 #include "sys/syscalls.h"
 #include "warden/warden.h"
 
-#define POOL_FILE "pool.btrfs"
-#define POOL_FILE_NEW "pool.btrfs.new"
-#define POOL_DIRECTORY "volumes" /* where btrfs is not to be had */
-#define POOL_SHARE_PERCENT \
-	60 /* of what is free on the state directory's filesystem; the file is sparse */
-#define POOL_MIN_BYTES (512ULL << 20)
 #define REMOVE_DEPTH_MAX 256 /* descriptors held at once */
-
-static int run_mkfs(int file_fd)
-{
-	char path[64];
-	int status, pid;
-
-	(void)snprintf(path, sizeof(path), "/proc/self/fd/%d", file_fd);
-	pid = fork();
-	if (pid < 0)
-		return -errno;
-	if (pid == 0) {
-		int null_fd = open("/dev/null", O_WRONLY);
-
-		(void)dup2(null_fd, STDOUT_FILENO); /* it is chatty even when quiet */
-		(void)fcntl(file_fd, F_SETFD, 0);
-		(void)execl("/sbin/mkfs.btrfs", "mkfs.btrfs", "-q", "-f", "-K", "-m", "single",
-			    "-d", "single", path, (char *)NULL);
-		_exit(127);
-	}
-	if (waitpid(pid, &status, 0) < 0)
-		return -errno;
-	return status == 0 ? 0 : -ENOEXEC;
-}
-
-/* Made under another name and renamed when complete: a kill in the middle leaves no half pool. */
-static int pool_file_make(struct warden *w)
-{
-	_cleanup_close_ int fd = -1;
-	struct statvfs fs;
-	uint64_t bytes;
-	int r;
-
-	(void)unlinkat(w->state_fd, POOL_FILE_NEW, 0);
-	r = file_open_own(w->state_fd, POOL_FILE_NEW, O_RDWR | O_CREAT | O_EXCL, &fd);
-	if (r < 0)
-		return r;
-	if (fstatvfs(fd, &fs) < 0)
-		return -errno;
-	bytes = (uint64_t)fs.f_bavail * fs.f_frsize / 100 * POOL_SHARE_PERCENT;
-	bytes &= ~((64ULL << 20) - 1);
-	if (bytes < POOL_MIN_BYTES)
-		return -ENOSPC;
-	if (ftruncate(fd, (off_t)bytes) < 0)
-		return -errno;
-	r = run_mkfs(fd);
-	if (r < 0)
-		return r;
-	if (fsync(fd) < 0 || renameat(w->state_fd, POOL_FILE_NEW, w->state_fd, POOL_FILE) < 0)
-		return -errno;
-	return 0;
-}
-
-static void enable_quota(struct warden *w)
-{
-	enum btrfs_quota kind = BTRFS_QUOTA_SIMPLE;
-	int r = btrfs_quota_enable(w->pool_fd, probe_has(PROBE_SIMPLE_QUOTA), &kind);
-
-	if (r < 0)
-		log_warn("storage pool: no quotas (%s): disk limits are not enforced",
-			 strerror(-r));
-	w->pool_has_quota = r >= 0;
-	w->pool_counts_shared = kind == BTRFS_QUOTA_GROUPS;
-}
-
-static int pool_mount_btrfs(struct warden *w)
-{
-	_cleanup_close_ int file_fd = -1, loop_fd = -1, mount_fd = -1;
-	char device[32];
-	int r;
-
-	if (faccessat(w->state_fd, POOL_FILE, F_OK, AT_SYMLINK_NOFOLLOW) < 0) {
-		r = pool_file_make(w);
-		if (r < 0)
-			return r;
-	}
-	/* The kernel will parse it as a filesystem: only one that we made ourselves. */
-	r = file_open_own(w->state_fd, POOL_FILE, O_RDWR, &file_fd);
-	if (r < 0)
-		return r;
-	r = loopdev_open(file_fd, device, sizeof(device), &loop_fd);
-	if (r < 0)
-		return r;
-	/*
-	 * The kernel's thread that commits can overlook one who asks for a commit beside another
-	 * (BTRFS_IOC_START_SYNC then waits for the next regular one, else 30 seconds away).
-	 */
-	const struct mount_option options[] = { { "source", device, -1 },
-						{ "discard", "async", -1 },
-						{ "commit", "1", -1 } };
-	r = mount_make("btrfs", options, ARRAY_LEN(options),
-		       MOUNT_ATTR_NOATIME | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOSUID, &mount_fd);
-	if (r < 0)
-		return r;
-	w->pool_fd = openat(mount_fd, ".", O_DIRECTORY | O_RDONLY | O_CLOEXEC);
-	if (w->pool_fd < 0)
-		return -errno;
-	w->pool_mount_fd = TAKE_FD(mount_fd);
-	enable_quota(w);
-	return 0;
-}
-
-/* Taken again in the warden's own mount namespace: only there may the volumes' mounts be copied. */
-int storage_enter(struct warden *w, const char *state_path)
-{
-	char path[PATH_MAX];
-	int r;
-
-	if (w->pool_mount_fd >= 0)
-		return 0;
-	if (snprintf(path, sizeof(path), "%s/" POOL_DIRECTORY, state_path) >= (int)sizeof(path))
-		return -ENAMETOOLONG;
-	r = mount_copy(AT_FDCWD, path, MOUNT_ATTR_NODEV | MOUNT_ATTR_NOSUID, -1, &w->pool_mount_fd);
-	if (r < 0)
-		return r;
-	(void)close(w->pool_fd);
-	w->pool_fd = openat(w->pool_mount_fd, ".", O_DIRECTORY | O_RDONLY | O_CLOEXEC);
-	return w->pool_fd < 0 ? -errno : 0;
-}
-
-static int pool_open_directory(struct warden *w)
-{
-	if (mkdirat(w->state_fd, POOL_DIRECTORY, 0700) < 0 && errno != EEXIST)
-		return -errno;
-	w->pool_has_quota = false;
-	w->pool_fd = openat(w->state_fd, POOL_DIRECTORY, O_DIRECTORY | O_RDONLY | O_CLOEXEC);
-	return w->pool_fd < 0 ? -errno : 0;
-}
-
-int storage_open(struct warden *w)
-{
-	int r;
-
-	w->pool_mount_fd = -1;
-	r = pool_mount_btrfs(w);
-	if (r < 0) {
-		log_warn("storage pool: no btrfs here (%s): plain directories, disk limits are not "
-			 "enforced",
-			 strerror(-r));
-		r = pool_open_directory(w);
-	}
-	rand_bytes(&w->next_volume, sizeof(w->next_volume));
-	return r;
-}
 
 void storage_volume_name(char dst[VOLUME_NAME_SIZE], uint64_t volume)
 {

@@ -252,6 +252,12 @@ static inline bool control_on(const struct warden *w, enum control control)
 	return !(w->disabled & control);
 }
 
+enum storage_kind {
+	STORAGE_AUTO,  /* what is there already; else btrfs, or directories where it cannot be */
+	STORAGE_BTRFS, /* or no start */
+	STORAGE_DIRECTORY, /* no disk limits, no snapshots */
+};
+
 /* setup.c */
 struct warden_options {
 	const char *state;
@@ -263,14 +269,18 @@ struct warden_options {
 	const char *network_range; /* "none": sandboxes get no network */
 	const char *criu;	   /* directory with CRIU's usr/ */
 	const char *without;	   /* kernel features not to use: probe.h */
+	enum storage_kind storage;
 };
 int warden_open(struct warden *w, const struct warden_options *options);
 void warden_close(struct warden *w); /* gives the instance back when nothing lives */
 
-/* storage.c */
-int storage_open(struct warden *w);
+/* pool.c */
+int storage_kind_parse(const char *text, enum storage_kind *ret) _must_check_;
+int storage_open(struct warden *w, enum storage_kind kind) _must_check_;
 int storage_enter(struct warden *w,
 		  const char *state_path); /* once the mount namespace is our own */
+
+/* storage.c */
 int storage_volume_make(struct warden *w, uint64_t *ret) _must_check_;
 uint64_t storage_volume_number(void); /* of one to be made */
 /* A volume with the files of a snapshot; waits for the disk. */

@@ -29,6 +29,8 @@ def clean_env(**more):
     """The caller's CAY_* settings must not steer the daemon under test."""
     env = {k: v for k, v in os.environ.items() if not k.startswith("CAY_") or k == "CAY_WITHOUT"}
     env["CAY_CRIU"] = "none"  # what keeps memory asks for it: lib/memory.py
+    if os.environ.get("CAY_TEST_STORAGE"):  # "directory": a host without btrfs, for a whole run
+        env["CAY_STORAGE"] = os.environ["CAY_TEST_STORAGE"]
     env.update({k: v for k, v in more.items() if v is not None})
     return env
 

@@ -33,6 +33,7 @@ const struct field sandbox_answer[] = {
 	{ .name = "cpu_count", .type = FIELD_MILLI },
 	INTEGER("memory_mb", NULL),
 	INTEGER("disk_size_mb", NULL),
+	STRING("disk_limit", "enforced, or unenforced where the storage has no quotas"),
 	INTEGER("timeout_sec", NULL),
 	INTEGER("idle_timeout_sec", NULL),
 	FLAG("always_on", NULL),
@@ -265,7 +266,9 @@ static const struct field engine_members[] = {
 	FLAG("available", NULL),
 	MAYBE("unavailable_because", STR, NULL),
 	MAYBE("warning", STR, NULL),
-	{ .name = "capabilities", .type = FIELD_LATER, .doc = "name to boolean" },
+	{ .name = "capabilities",
+	  .type = FIELD_LATER,
+	  .doc = "name to boolean; and disk_limit: enforced or unenforced" },
 	{ .type = FIELD_END }
 };
 const struct field options_answer[] = {
