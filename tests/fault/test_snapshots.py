@@ -494,8 +494,7 @@ def test_a_power_cut_after_the_answer():
 
 
 def test_without_btrfs_it_says_so():
-    plain = Warden()
-    os.mkdir(os.path.join(plain.state, "pool.btrfs"))
+    plain = Warden(env={"CAY_STORAGE": "directory"})
     with plain as weak:
         source = weak.create()["id"]
         for call in (lambda: weak.snapshot(source), lambda: weak.create(snapshot="s1")):

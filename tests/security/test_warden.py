@@ -380,8 +380,7 @@ def test_WAR_15_written_roots_are_not_used_again(warden):
 
 def test_WAR_storage_without_btrfs():
     """Where btrfs is not to be had: plain directories, said in the capabilities and the log; nothing stays."""
-    plain = Warden()
-    os.mkdir(os.path.join(plain.state, "pool.btrfs"))  # what cannot be a pool file
+    plain = Warden(env={"CAY_STORAGE": "directory"})
     volumes = os.path.join(plain.state, "volumes")
     with plain as weak:
         with weak.sandbox() as box:
