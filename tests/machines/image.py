@@ -37,7 +37,8 @@ UBUNTU_PACKAGES = ["apparmor"]
 UBUNTU_SYSCTLS = "kernel.apparmor_restrict_unprivileged_userns = 1\nkernel.unprivileged_userns_clone = 1\n"
 # What is of no use in a machine without a network, and only delays its start.
 MASKED = ["apt-daily.timer", "apt-daily-upgrade.timer", "dpkg-db-backup.timer", "e2scrub_all.timer", "fstrim.timer",
-          "e2scrub_reap.service", "getty@tty1.service", "systemd-timesyncd.service", "systemd-pstore.service"]
+          "e2scrub_reap.service", "getty@tty1.service", "serial-getty@ttyS0.service", "systemd-logind.service",
+          "systemd-binfmt.service", "systemd-timesyncd.service", "systemd-pstore.service"]
 
 
 class Failure(Exception):
@@ -203,6 +204,7 @@ def build_tree(kernel, target):
     say(f"==> downloading and installing the packages of {kernel.name} (once, about two minutes)")
     with tempfile.TemporaryDirectory(prefix=f".{kernel.name}-", dir=CACHE) as name:
         work = pathlib.Path(name)
+        work.chmod(0o755)  # apt reads the keys as a user of its own
         for script, text in (("prepare", PREPARE), ("clean", CLEAN)):
             (work / script).write_text(text)
             (work / script).chmod(0o755)

@@ -72,7 +72,7 @@ class Machine:
                 "-nodefaults", "-no-user-config", "-display", "none", "-serial", f"file:{self.path('console.log')}",
                 "-monitor", "none", "-qmp", f"unix:{self.path('qmp')},server=on,wait=off",
                 "-kernel", str(root / "vmlinuz"), "-initrd", str(root / "initrd"),
-                "-append", f"root=/dev/vda rw console=ttyS0 quiet net.ifnames=0 {kernel.command_line}".strip(),
+                "-append", f"root=/dev/vda rw console=ttyS0 quiet net.ifnames=0 mitigations=off {kernel.command_line}".strip(),
                 *disks, "-device", "virtio-serial-pci,max_ports=8", *ports, "-device", "virtio-rng-pci"]
 
     def boot(self, kernel, templates, accel="tcg", keep=False):
@@ -157,8 +157,8 @@ class Machine:
 
     def put(self, directory, destination, limit_sec=300):
         """Copies the contents of a directory of the host into one of the machine, as root's."""
-        tar = subprocess.run(["tar", "-C", str(directory), "--owner=0", "--group=0", "-cz", "."], check=True, capture_output=True).stdout
-        status, output = self.run(["/bin/sh", "-c", 'mkdir -p "$1" && tar -C "$1" -xz --keep-directory-symlink', "sh", destination],
+        tar = subprocess.run(["tar", "-C", str(directory), "--owner=0", "--group=0", "-c", "."], check=True, capture_output=True).stdout
+        status, output = self.run(["/bin/sh", "-c", 'mkdir -p "$1" && tar -C "$1" -x --no-overwrite-dir --keep-directory-symlink', "sh", destination],
                                   data=tar, limit_sec=limit_sec, quiet=True)
         if status != 0:
             raise Trouble(f"copying to {destination}: {output}")
