@@ -6,7 +6,10 @@
 
 static void listen_to(struct request *req, const char *key, const char *path, const char *headers)
 {
-	request_send(req, key, "GET", path, headers, NULL);
+	char all[256];
+
+	(void)snprintf(all, sizeof(all), "Accept: text/event-stream\r\n%s", headers ? headers : "");
+	request_send(req, key, "GET", path, all, NULL);
 	(void)request_until(req, ": events");
 }
 
@@ -32,7 +35,7 @@ static const char *types_of(const struct answer *a)
 
 static struct answer *page(const char *query)
 {
-	struct answer *a = call("GET", path_of("/v1/events?format=json&%s", query), NULL);
+	struct answer *a = call("GET", path_of("/v1/events?%s", query), NULL);
 
 	expect_status(a, 200);
 	return a;
@@ -223,6 +226,8 @@ static void test_filters(void **state)
 	expect_status(call("GET", "/v1/events?format=json&type=", NULL), 400);
 	expect_status(call("GET", "/v1/events?format=json&type=process,", NULL), 400);
 	expect_status(call("GET", "/v1/events?format=xml", NULL), 400);
+	expect_status(call("GET", "/v1/events?format=json&follow=true", NULL), 400);
+	expect_status(call("GET", "/v1/events?follow=maybe", NULL), 400);
 	expect_status(call("GET", "/v1/events?format=json&limit=1001", NULL), 400);
 	expect_status(call("GET", "/v1/events?format=json&limit=0", NULL), 400);
 	expect_status(call("GET", "/v1/events?format=json&after=-1", NULL), 400);
@@ -265,7 +270,7 @@ static void test_replay(void **state)
 	answer_free(&a);
 	/* One that has ended is replayed and ended. */
 	request_send(&again, world.admin, "GET",
-		     path_of("/v1/sandboxes/%s/events?after=0", sandbox), NULL, NULL);
+		     path_of("/v1/sandboxes/%s/events?after=0&format=sse", sandbox), NULL, NULL);
 	request_wait(&again, &a);
 	assert_int_equal(count(a.body, "event: process."), 600);
 	answer_free(&a);

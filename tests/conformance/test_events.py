@@ -19,7 +19,7 @@ class Events:
     def __init__(self, client, path, last=None, timeout=20):
         host = client.url.split("//")[1]
         self.connection = http.client.HTTPConnection(host, timeout=timeout)
-        head = {"Authorization": f"Bearer {client.key}"}
+        head = {"Authorization": f"Bearer {client.key}", "Accept": "text/event-stream"}
         if last is not None:
             head["Last-Event-ID"] = str(last)
         self.connection.request("GET", path, headers=head)
@@ -106,6 +106,32 @@ def test_deadline_is_warned_of(api, engine):
     assert len(warnings) == 1 and warnings[0]["reason"] == "timeout"
     assert warnings[0]["remaining_ms"] <= 300
     assert seen[-1][2]["data"]["reason"] == "timeout"
+
+
+def test_a_page_unless_a_stream_is_asked_for(api):
+    """What knows nothing of streams gets a page that ends; each way to ask for a stream works."""
+    with api.sandbox() as sandbox:
+        path = f"/v1/sandboxes/{sandbox.id}/events"
+        for accept in (None, "*/*", "application/json", "text/html, application/json;q=0.9"):
+            status, headers, data = api.raw("GET", path + "?limit=1", headers={"Accept": accept})
+            assert status == 200 and headers["Content-Type"] == "application/json"
+            body = json.loads(data)
+            assert len(body["data"]) == 1 and body["next_cursor"] == str(body["data"][0]["id"])
+    for query, accept in (("follow=true", None), ("follow=1", "application/json"), ("format=sse", None),
+                          ("", "text/event-stream"), ("", "application/json, Text/Event-Stream;q=0.5"),
+                          ("follow=false&format=sse", None)):
+        # The sandbox is gone, so its streams end by themselves.
+        status, headers, data = api.raw("GET", f"{path}?after=0&{query}".rstrip("&"), headers={"Accept": accept})
+        assert status == 200 and headers["Content-Type"] == "text/event-stream", (query, accept)
+        assert b"event: sandbox.destroyed" in data
+    with pytest.raises(ApiError):
+        api.call("GET", path + "?format=json&follow=true")
+
+
+def test_a_stream_that_does_not_follow_ends(api):
+    with api.sandbox() as sandbox:
+        status, _h, data = api.raw("GET", f"/v1/sandboxes/{sandbox.id}/events?format=sse&follow=false")
+        assert status == 200 and b"event: sandbox.running" in data
 
 
 def test_bad_queries(api):

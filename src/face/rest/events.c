@@ -9,46 +9,54 @@
 #include "net/loop.h"
 #include "service/bus.h"
 
-static const char *const format_names[] = { "sse", "json", NULL };
-enum { FORMAT_SSE, FORMAT_JSON };
+static const char *const format_names[] = { "json", "sse", NULL };
+enum { FORMAT_NONE = -1, FORMAT_JSON, FORMAT_SSE };
 
 struct events_query {
 	int64_t after; /* BUS_NOW - 1: not told */
 	int64_t limit;
-	int format;
+	int format; /* FORMAT_NONE: not told */
+	bool follow, has_follow;
 	struct str type, sandbox, external_workspace_id;
 };
 #define NOT_TOLD (BUS_NOW - 1)
 #define AT(member) offsetof(struct events_query, member)
 /* cursor is what lists call it. */
-#define COMMON_QUERY                                                                         \
-	{ .name = "after",                                                                   \
-	  .type = FIELD_INT,                                                                 \
-	  .offset = AT(after),                                                               \
-	  .max = INT64_MAX,                                                                  \
-	  .fallback = NOT_TOLD,                                                              \
-	  .doc = "the id in front of the first one; 0: all that are kept. Without it (and "  \
-		 "Last-Event-ID) a stream begins now and a page with the oldest" },          \
-		{ .name = "cursor",                                                          \
-		  .type = FIELD_INT,                                                         \
-		  .offset = AT(after),                                                       \
-		  .max = INT64_MAX,                                                          \
-		  .fallback = NOT_TOLD,                                                      \
-		  .doc = "the same as after" },                                              \
-		{ .name = "format",                                                          \
-		  .type = FIELD_ENUM,                                                        \
-		  .offset = AT(format),                                                      \
-		  .names = format_names },                                                   \
-		{ .name = "limit",                                                           \
-		  .type = FIELD_INT,                                                         \
-		  .offset = AT(limit),                                                       \
-		  .min = 1,                                                                  \
-		  .max = 1000,                                                               \
-		  .fallback = 100,                                                           \
-		  .doc = "of a page" },                                                      \
-	{                                                                                    \
-		.name = "type", .type = FIELD_STR, .offset = AT(type), .min = 1, .max = 512, \
-		.doc = "names between commas: process,sandbox.error"                         \
+#define COMMON_QUERY                                                                               \
+	{ .name = "after",                                                                         \
+	  .type = FIELD_INT,                                                                       \
+	  .offset = AT(after),                                                                     \
+	  .max = INT64_MAX,                                                                        \
+	  .fallback = NOT_TOLD,                                                                    \
+	  .doc = "the id in front of the first one; 0: all that are kept. Without it (and "        \
+		 "Last-Event-ID) a stream begins now and a page with the oldest" },                \
+		{ .name = "cursor",                                                                \
+		  .type = FIELD_INT,                                                               \
+		  .offset = AT(after),                                                             \
+		  .max = INT64_MAX,                                                                \
+		  .fallback = NOT_TOLD,                                                            \
+		  .doc = "the same as after" },                                                    \
+		{ .name = "format",                                                                \
+		  .type = FIELD_ENUM,                                                              \
+		  .offset = AT(format),                                                            \
+		  .names = format_names,                                                           \
+		  .fallback = FORMAT_NONE,                                                         \
+		  .doc = "sse with follow or Accept: text/event-stream, else json" },              \
+		{ .name = "follow",                                                                \
+		  .type = FIELD_BOOL,                                                              \
+		  .offset = AT(follow),                                                            \
+		  .doc = "a stream that goes on with what happens; false: one that ends with the " \
+			 "last event that is kept" },                                              \
+		{ .name = "limit",                                                                 \
+		  .type = FIELD_INT,                                                               \
+		  .offset = AT(limit),                                                             \
+		  .min = 1,                                                                        \
+		  .max = 1000,                                                                     \
+		  .fallback = 100,                                                                 \
+		  .doc = "of a page" },                                                            \
+	{                                                                                          \
+		.name = "type", .type = FIELD_STR, .offset = AT(type), .min = 1, .max = 512,       \
+		.doc = "names between commas: process,sandbox.error"                               \
 	}
 const struct field events_query[] = { COMMON_QUERY,
 				      { .name = "sandbox",
@@ -288,7 +296,8 @@ static void begin_stream(struct event_reader *e, struct http_req *req)
 
 /* ---- the call ---- */
 
-static int read_after(struct rest_call *call, struct events_query *query, struct err *err)
+static int read_after(struct rest_call *call, struct events_query *query, bool live,
+		      struct err *err)
 {
 	const struct str *last = http_req_header(call->req, "last-event-id");
 	uint64_t value = 0;
@@ -300,7 +309,7 @@ static int read_after(struct rest_call *call, struct events_query *query, struct
 		query->after = (int64_t)value;
 	}
 	if (query->after == NOT_TOLD)
-		query->after = query->format == FORMAT_SSE ? BUS_NOW : 0;
+		query->after = query->format == FORMAT_SSE && live ? BUS_NOW : 0;
 	return 0;
 }
 
@@ -367,11 +376,40 @@ static int start(struct rest_call *call, const struct events_query *query,
 	return -1;
 }
 
-static bool wants_json(const struct rest_call *call)
+/* Among others, in any case and with parameters or without. */
+static bool accepts_stream(const struct rest_call *call)
 {
 	const struct str *accept = http_req_header(call->req, "accept");
+	struct str rest = accept ? *accept : (struct str){ "", 0 }, one, media, parameters;
 
-	return accept && str_starts(*accept, "application/json");
+	while (rest.n) {
+		if (!str_cut(rest, ',', &one, &rest)) {
+			one = rest;
+			rest = (struct str){ "", 0 };
+		}
+		media = one;
+		(void)str_cut(one, ';', &media, &parameters);
+		if (str_eq_nocase(str_trim(media, " \t"), "text/event-stream"))
+			return true;
+	}
+	return false;
+}
+
+/* A page unless a stream was asked for: a client that knows nothing of streams would wait for ever.
+ */
+static int choose_format(struct rest_call *call, struct events_query *query, struct err *err)
+{
+	struct str follow = { NULL, 0 };
+
+	if (query_text(call->req, "follow", &follow, err) < 0)
+		return -1;
+	query->has_follow = follow.p != NULL;
+	if (query->format == FORMAT_JSON && query->follow)
+		return err_set(err, ERR_INVALID_REQUEST,
+			       "follow needs a stream: leave format out, or use format=sse");
+	if (query->format == FORMAT_NONE)
+		query->format = query->follow || accepts_stream(call) ? FORMAT_SSE : FORMAT_JSON;
+	return 0;
 }
 
 void events_read(struct rest_call *call)
@@ -379,19 +417,16 @@ void events_read(struct rest_call *call)
 	struct events_query query = { .after = 0 };
 	struct bus_filter filter;
 	bool live = true;
-	struct str format = { NULL, 0 };
 	struct err err;
 
 	if (query_decode(call->req, events_query, &query, &err) < 0 ||
-	    query_text(call->req, "format", &format, &err) < 0) {
+	    choose_format(call, &query, &err) < 0) {
 		answer_error(call->rest, call->req, &err);
 		return;
 	}
-	if (!format.p && wants_json(call))
-		query.format = FORMAT_JSON;
-	if (call->req->method == HTTP_HEAD)
-		live = false; /* nobody would see what it waits for */
-	if (read_after(call, &query, &err) < 0 ||
+	if (call->req->method == HTTP_HEAD || (query.has_follow && !query.follow))
+		live = false; /* the client does not wait for what comes */
+	if (read_after(call, &query, live, &err) < 0 ||
 	    read_filter(call, &query, &filter, &live, &err) < 0 ||
 	    start(call, &query, &filter, live, &err) < 0)
 		answer_error(call->rest, call->req, &err);

@@ -210,7 +210,7 @@ const struct route rest_routes[] = {
 	  .op = FILES_ARCHIVE_IN, .query = files_unpack_query, .upload = true,
 	  .answer = files_unpack_answer, .status = 200, .ready = true },
 	{ HTTP_GET, SB "/events", AUTH_SANDBOXES_READ, events_read,
-	  "What happened to a sandbox and what happens: a stream or a page (format=json)",
+	  "What happened to a sandbox: a page, or a stream with what happens (follow=true)",
 	  .query = sandbox_events_query, .answer = event_answer, .media = "text/event-stream",
 	  .status = 200 },
 	{ HTTP_GET, "/v1/events", AUTH_SANDBOXES_READ, events_read,
