@@ -13,9 +13,10 @@
 #define SILENCE_MS 60000 /* the daemon sends something every 15 s */
 
 /* Of the data of an event, what a line has room for. */
-static const char *const told[] = { "name",	  "kind",      "process_id",   "window",
-				    "run",	  "exit_code", "signal",       "reason",
-				    "pause_kind", "message",   "remaining_ms", "snapshot_id" };
+static const char *const told[] = { "name",	 "host",	 "port",       "protocol",
+				    "kind",	 "process_id",	 "window",     "run",
+				    "exit_code", "signal",	 "reason",     "pause_kind",
+				    "message",	 "remaining_ms", "snapshot_id" };
 
 static void print_line(const struct cli *cli, const struct json *event)
 {

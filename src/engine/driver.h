@@ -65,6 +65,7 @@ struct engine_network {
 	uint32_t address; /* nobody else's while it lives */
 	uint32_t gateway; /* of the host, where these are to be served */
 	uint16_t proxy_port, dns_port;
+	uint32_t sink; /* an address of this network that is nobody's; 0: there is none */
 };
 
 /* Where an operation's answer goes. arg is opaque to the engine (a handle of the caller). */

@@ -185,6 +185,9 @@ void egress_note(struct sandbox *sandbox, const struct egress_ask *ask,
 	struct denial *denial;
 	struct json_writer w;
 
+	if (ask->protocol != EGRESS_DNS && egress_is_sink(sandbox, ask->address) &&
+	    egress_sink_connected(sandbox, ask->name))
+		return;
 	sandbox->service->counters.egress_denied += verdict->why != EGRESS_LEARNED;
 	if (!sandbox->egress)
 		return;

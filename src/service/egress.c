@@ -62,6 +62,7 @@ void egress_linked(struct sandbox *sandbox, const struct engine_network *network
 		return;
 	egress->address = network->address;
 	egress->gateway = network->gateway;
+	egress->sink = network->sink;
 	if (service->config.on_network)
 		service->config.on_network(service->config.network_arg, network);
 }
@@ -81,6 +82,7 @@ void egress_free(struct sandbox *sandbox)
 	for (uint32_t i = 0; i < egress->pin_count; i++)
 		free(egress->pins[i].name);
 	free(egress->pins);
+	egress_sink_free(egress);
 	denials_free(egress);
 	free(egress);
 	sandbox->egress = NULL;
@@ -306,11 +308,33 @@ static void judge_allow(const struct sandbox *sandbox, const struct egress_ask *
 	(void)decide(ret, why, rule);
 }
 
+/* No rule opens the sink. A name that would pass by now has to be looked up again. */
+static void judge_sink(const struct sandbox *sandbox, const struct egress_ask *ask,
+		       struct egress_verdict *ret)
+{
+	const struct egress_policy *policy = sandbox->attrs.network;
+	const struct egress_rule *rule =
+		by_name(policy->deny, policy->deny_count, ask->name, ask->port);
+
+	if (rule) {
+		(void)decide(ret, EGRESS_DENIED, rule);
+		return;
+	}
+	rule = by_name(policy->allow, policy->allow_count, ask->name, ask->port);
+	(void)decide(ret,
+		     ask->name.n && (rule || policy->learn || policy->mode == NETWORK_FULL)
+			     ? EGRESS_NOT_RESOLVED
+			     : EGRESS_NOT_ALLOWED,
+		     rule);
+}
+
 void egress_judge(const struct sandbox *sandbox, const struct egress_ask *ask,
 		  struct egress_verdict *ret)
 {
 	if (egress_mode(sandbox) == NETWORK_NONE)
 		(void)decide(ret, EGRESS_NO_NETWORK, NULL);
+	else if (ask->protocol != EGRESS_DNS && egress_is_sink(sandbox, ask->address))
+		judge_sink(sandbox, ask, ret);
 	else if (!(ask->protocol != EGRESS_DNS && judge_place(sandbox, ask, ret)) &&
 		 !judge_deny(sandbox, ask, ret))
 		judge_allow(sandbox, ask, ret);
@@ -331,7 +355,7 @@ bool egress_needs_name(const struct sandbox *sandbox, const struct egress_ask *a
 {
 	const struct egress_policy *policy = sandbox->attrs.network;
 
-	if (!policy || policy->deny_count)
+	if (!policy || policy->deny_count || egress_is_sink(sandbox, ask->address))
 		return true;
 	return policy->mode != NETWORK_FULL &&
 	       !by_address(policy->allow, policy->allow_count, ask->address, ask->port, false);
@@ -359,7 +383,8 @@ void egress_rejected(struct service *service, uint32_t from, uint32_t to, uint16
 				  .address = to,
 				  .port = port };
 
-	if (!sandbox || to >> 28 == 0xe)
+	/* Nor what is sent to the sink: the name was noted when it was asked for. */
+	if (!sandbox || to >> 28 == 0xe || egress_is_sink(sandbox, to))
 		return;
 	/* Of a routed one only what lies near is refused, and of public addresses only our own. */
 	if (egress_link(sandbox) == ENGINE_LINK_ROUTED && !judge_place(sandbox, &ask, &verdict))

@@ -146,6 +146,14 @@ bool egress_needs_name(const struct sandbox *sandbox, const struct egress_ask *a
 bool egress_is_brokered(const struct sandbox *sandbox, uint32_t address, uint16_t port);
 /* Whether an address may be given out as an answer. */
 bool egress_answer_passes(const struct sandbox *sandbox, uint32_t address);
+/* ---- the sink, src/service/egress_sink.c ---- */
+
+/* Where refused names lead; 0: the sandbox has no link. What goes there is always refused. */
+uint32_t egress_sink(const struct sandbox *sandbox);
+enum egress_question { EGRESS_ASKS_A = 1, EGRESS_ASKS_AAAA = 2, EGRESS_ASKS_OTHER = 4 };
+/* A refused name was asked for. true: a new attempt, to be noted; false: part of the last one. */
+bool egress_sink_asked(struct sandbox *sandbox, struct str name, enum egress_question kind);
+
 /* The name was resolved to this address for this sandbox. */
 void egress_pin(struct sandbox *sandbox, struct str name, uint32_t address, uint32_t ttl_sec);
 /* Notes what was refused, or let through by learn; host: the name it said, else its address. */

@@ -18,14 +18,22 @@ struct denial;
 struct egress {
 	uint32_t address; /* of its link; 0: none */
 	uint32_t gateway;
+	uint32_t sink; /* 0: none */
 	struct egress_pin *pins;
 	uint32_t pin_count, pin_room;
+	struct egress_sunk *sunk; /* egress_sink.c; NULL: no name was refused yet */
 	struct denial *denials;
 	uint32_t denial_count;
 	bool denials_unsaved;
 	int64_t told_ms; /* when the current minute of events began */
 	uint32_t told;	 /* in it */
 };
+
+/* egress_sink.c */
+void egress_sink_free(struct egress *egress);
+bool egress_is_sink(const struct sandbox *sandbox, uint32_t address);
+/* A connection there. true: it was counted with its lookup. */
+bool egress_sink_connected(const struct sandbox *sandbox, struct str name);
 
 void denials_free(struct egress *egress);
 struct egress *egress_of(struct sandbox *sandbox); /* made if need be; NULL: no memory */

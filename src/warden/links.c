@@ -29,7 +29,7 @@
 #define INDEX_FIRST 0x41000000	/* of links on the host, then instance and number */
 #define RANGE_BITS_MAX 12	/* sixteen instances of 65536 addresses */
 #define NUMBER_FIRST 2		/* 1 is the host's end of all of them */
-#define NUMBER_END 65534
+#define NUMBER_END WARDEN_SINK_NUMBER /* not a link's, nor what comes behind it */
 #define NUMBER_TRIES 256 /* more than were ever in stock: a killed warden's go by and by */
 #define LOG_GROUP 0x4300
 #define PING_GROUPS "sys/net/ipv4/ping_group_range"

@@ -133,6 +133,8 @@ int warden_reply_decode(const void *src, size_t size, struct warden_reply *ret) 
 /* Where the daemon serves the links, on the address HELLO tells. */
 #define WARDEN_PROXY_PORT 17080
 #define WARDEN_DNS_PORT 17053
+/* Of the 65536 addresses of an instance, no link's: where the daemon sends names it refuses. */
+#define WARDEN_SINK_NUMBER 0xfffe
 
 /* base/bounds.h: absolute bounds, whatever an operator allows. */
 bool warden_limits_valid(const struct warden_limits *limits);

@@ -34,7 +34,9 @@ static struct engine_network network_of(const struct engine *engine,
 	return (struct engine_network){ .address = reply->address,
 					.gateway = engine->gateway,
 					.proxy_port = WARDEN_PROXY_PORT,
-					.dns_port = WARDEN_DNS_PORT };
+					.dns_port = WARDEN_DNS_PORT,
+					.sink = (engine->gateway & 0xffff0000) |
+						WARDEN_SINK_NUMBER };
 }
 
 static void complete(struct native_call *call, const struct warden_reply *reply,

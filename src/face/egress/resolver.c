@@ -3,7 +3,8 @@
  * The resolver of sandboxes. Only names that the policy allows are ever asked for outside, and only
  * their IPv4 addresses, in questions of our own: no bit of what a sandbox sends leaves by this way
  * but the choice among allowed names. What comes back is read, judged and written anew. Every
- * question has a socket, a port and an id of its own.
+ * question has a socket, a port and an id of its own. Names that are refused lead to the sink
+ * (service/egress_sink.c), where the proxy explains why; nobody is asked whether they exist.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -22,6 +23,7 @@
 #define ASK_TRIES 3
 #define QUESTIONS_PER_TURN 64
 #define TTL_MAX_SEC 300 /* what is given out: a changed policy or address is soon noticed */
+#define SINK_TTL_SEC 1	/* a name that is allowed a moment later resolves then */
 #define ARG_MAX 64
 
 /* One question under way. Owner: the face's table. */
@@ -308,6 +310,30 @@ static bool is_reverse(const char *name)
 	return s.n > 5 && strcmp(name + s.n - 5, ".arpa") == 0;
 }
 
+static enum egress_question kind_of(const struct dns_question *question)
+{
+	return question->type == DNS_A	    ? EGRESS_ASKS_A
+	       : question->type == DNS_AAAA ? EGRESS_ASKS_AAAA
+					    : EGRESS_ASKS_OTHER;
+}
+
+/* The name exists, as far as the sandbox can tell, and has one address. */
+static void lead_to_sink(const struct sandbox *sandbox, const struct dns_question *question,
+			 const struct egress_verdict *verdict, struct dns_reply *reply)
+{
+	uint32_t sink = egress_sink(sandbox);
+
+	if (verdict->why == EGRESS_BAD_NAME || !sink) {
+		reply->code = DNS_NXDOMAIN;
+		return;
+	}
+	if (question->type != DNS_A)
+		return;
+	reply->addresses[0] = sink;
+	reply->count = 1;
+	reply->ttl_sec = SINK_TTL_SEC;
+}
+
 /* Programs look for the names of addresses by themselves: nothing to tell anybody about. */
 static bool refused(struct sandbox *sandbox, const struct dns_question *question,
 		    struct dns_reply *reply, char *why, size_t why_size)
@@ -326,13 +352,15 @@ static bool refused(struct sandbox *sandbox, const struct dns_question *question
 		egress_judge(sandbox, &ask, &verdict);
 	if (verdict.why == EGRESS_ALLOWED)
 		return false;
-	egress_note(sandbox, &ask, &verdict);
-	if (verdict.why == EGRESS_LEARNED)
+	if (egress_passes(&verdict) || verdict.why == EGRESS_BAD_NAME ||
+	    egress_sink_asked(sandbox, ask.name, kind_of(question)))
+		egress_note(sandbox, &ask, &verdict);
+	if (egress_passes(&verdict))
 		return false;
 	egress_explain(sandbox, &ask, &verdict, hint, sizeof(hint));
 	(void)snprintf(why, why_size, "cay: %s; %s", egress_why_name(verdict.why), hint);
-	reply->code = DNS_NXDOMAIN;
 	reply->why = why;
+	lead_to_sink(sandbox, question, &verdict, reply);
 	return true;
 }
 
@@ -423,62 +451,4 @@ void resolver_stop(struct egress_face *face)
 
 	while ((lookup = slot_next(&face->lookups, &cursor)))
 		lookup_free(lookup);
-}
-
-/* ---- servers ---- */
-
-static int add_server(struct egress_face *face, struct str text)
-{
-	struct str host, port;
-	char address[INET_ADDRSTRLEN];
-	uint64_t number = 53;
-	struct in_addr in;
-
-	if (!str_cut(text, ':', &host, &port))
-		host = text;
-	else if (str_to_u64(port, 65535, &number) < 0 || !number)
-		return -EINVAL;
-	if (str_copy(address, sizeof(address), host) < 0 || inet_pton(AF_INET, address, &in) != 1)
-		return -EINVAL;
-	if (face->server_count < SERVERS_MAX)
-		face->servers[face->server_count++] =
-			egress_sockaddr(ntohl(in.s_addr), (uint16_t)number);
-	return 0;
-}
-
-/* As the C library reads it; servers by IPv6 are left out, a host without any has none. */
-static void read_resolv_conf(struct egress_face *face)
-{
-	FILE *file = fopen("/etc/resolv.conf", "re");
-	char line[256];
-
-	while (file && fgets(line, sizeof(line), file)) {
-		struct str s = str_trim(str_of(line), " \t\r\n");
-
-		if (str_starts(s, "nameserver") && s.n > 10 && (s.p[10] == ' ' || s.p[10] == '\t'))
-			(void)add_server(face, str_trim((struct str){ s.p + 10, s.n - 10 }, " \t"));
-	}
-	if (file)
-		(void)fclose(file);
-}
-
-int resolver_servers(struct egress_face *face, struct err *err)
-{
-	struct str rest = str_trim(str_of(face->config.dns_upstream), " ,"), one;
-
-	if (!rest.n)
-		read_resolv_conf(face);
-	while (rest.n) {
-		size_t n = 0;
-
-		while (n < rest.n && rest.p[n] != ' ' && rest.p[n] != ',')
-			n++;
-		one = (struct str){ rest.p, n };
-		if (add_server(face, one) < 0)
-			return err_set(err, ERR_INVALID_REQUEST,
-				       "dns_upstream: '%.*s' is not IP or IP:PORT", (int)one.n,
-				       one.p);
-		rest = str_trim((struct str){ rest.p + n, rest.n - n }, " ,");
-	}
-	return 0;
 }
