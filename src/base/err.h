@@ -98,7 +98,7 @@
 	  "Send the body as application/json.")                                                    \
 	X(HOST_NOT_ALLOWED, "host_not_allowed", 421, false,                                        \
 	  "Use the daemon's own address, or add the name to allowed_hosts.")                       \
-	X(UNSUPPORTED, "unsupported", 422, false, "This version of cay does not have it yet.")     \
+	X(UNSUPPORTED, "unsupported", 422, false, "The message says what is missing here.")        \
 	X(UNSUPPORTED_BY_ENGINE, "unsupported_by_engine", 422, false,                              \
 	  "GET /v1/options tells what each engine can do on this host.")                           \
 	X(QUOTA_EXCEEDED, "quota_exceeded", 429, true, "Delete something, or raise the limit.")    \

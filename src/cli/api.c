@@ -6,7 +6,11 @@
 #include <stdarg.h>
 #include <strings.h>
 
+#include "cli/advice.h"
 #include "cli/exit.h"
+#include "cli/resolve.h"
+
+#define PROBE_MS 2000 /* for the question whether the other protocol is spoken */
 
 const struct json *field(const struct json *object, const char *name)
 {
@@ -47,8 +51,46 @@ bool field_bool(const struct json *object, const char *name)
 	return value != NULL && json_type(value) == JSON_BOOL && json_bool(value);
 }
 
+/* Whether something at this address answers in that protocol. It gets no key. */
+static bool speaks(const char *url)
+{
+	struct http_client *other = NULL;
+	struct http_response res;
+	int r;
+
+	if (http_client_new(url, &other) < 0)
+		return false;
+	http_client_set_timeout(other, PROBE_MS, PROBE_MS);
+	http_response_init(&res, API_BODY_LIMIT_BYTES);
+	r = http_client_call(other, "GET", "/healthz", (struct str){ "", 0 }, (struct str){ "", 0 },
+			     &res);
+	http_response_done(&res);
+	http_client_free(other);
+	return r == 0 || (r == -EKEYREJECTED && str_starts(str_of(url), "https://"));
+}
+
+/* https:// to a plain port, or the other way round: 1 when that is the reason, with err set. */
+static int wrong_scheme(struct cli *cli, int error, struct err *err)
+{
+	bool secure = str_starts(str_of(cli->url), "https://");
+	const char *host = strstr(cli->url, "://");
+	char other[CLI_URL_MAX + 8];
+
+	if (host == NULL || (error != -EPROTO && error != -ECONNRESET && error != -EPIPE))
+		return 0;
+	(void)snprintf(other, sizeof(other), "%s%s", secure ? "http" : "https", host);
+	if (!speaks(other))
+		return 0;
+	(void)cli_hint(cli, "Use %s (--url or CAY_URL).", other);
+	(void)err_set(err, ERR_INVALID_REQUEST, "%s does not speak %s there: it speaks %s",
+		      host + 3, secure ? "https" : "http", secure ? "http" : "https");
+	return 1;
+}
+
 int api_lost(struct cli *cli, int error, struct err *err)
 {
+	if (wrong_scheme(cli, error, err))
+		return -1;
 	cli->lost = error != -EFBIG && error != -ENOBUFS && error != -ENOMEM && error != -ECANCELED;
 	cli->lost_error = error;
 	if (error == -ECONNREFUSED || error == -ENOENT) {
@@ -77,47 +119,14 @@ int api_lost(struct cli *cli, int error, struct err *err)
 	return err_set_errno(err, ERR_UNAVAILABLE, -error, "%s", cli->url);
 }
 
-/* The API's general advice names its own calls; ours names commands. What it says about one case in
- * particular is passed on. */
-static struct str own_hint(enum err_code code, struct str hint)
-{
-	static const struct {
-		enum err_code code;
-		const char *hint;
-	} own[] = {
-		{ ERR_INVALID_REQUEST, "'cay COMMAND --help' tells what a command takes." },
-		{ ERR_UNAUTHENTICATED,
-		  "Pass a key with --key or CAY_API_KEY; root finds the first one in "
-		  "<state>/admin.key by itself." },
-		{ ERR_SANDBOX_NOT_FOUND,
-		  "It may have been destroyed or timed out; 'cay ls' lists the live ones." },
-		{ ERR_TEMPLATE_NOT_FOUND,
-		  "'cay template ls' lists what is built; 'cay template build NAME' builds one." },
-		{ ERR_KEY_NOT_FOUND, "'cay key ls' lists the keys." },
-		{ ERR_PROCESS_NOT_FOUND, "'cay ps -a ID' lists the processes of a sandbox." },
-		{ ERR_FILE_NOT_FOUND,
-		  "'cay ls ID:DIR' lists a directory; relative paths start at the workdir." },
-		{ ERR_WINDOW_NOT_FOUND, "'cay windows ID' lists the windows of a sandbox." },
-		{ ERR_SNAPSHOT_NOT_FOUND, "'cay snapshot ls' lists the snapshots." },
-		{ ERR_SECRET_NOT_FOUND, "'cay secret ls' lists the secrets." },
-		{ ERR_WEBHOOK_NOT_FOUND, "'cay webhook ls' lists the webhooks of this key." },
-	};
-	const char *general = err_hint(code);
-
-	for (size_t i = 0; general != NULL && i < ARRAY_LEN(own); i++)
-		if (own[i].code == code && str_is(hint, general))
-			return str_of(own[i].hint);
-	return hint;
-}
-
 /* Turns an answer that is not 2xx into err, keeping its bytes for --json. */
 int api_refused(struct cli *cli, const struct http_response *res, struct err *err)
 {
 	struct err parse_err;
 	_cleanup_json_ struct json *doc = NULL;
 	const struct json *error;
-	struct str code, message, hint;
-	char name[64];
+	char name[64], message[ERR_MESSAGE_MAX];
+	struct str code;
 
 	cli->http_status = res->status;
 	cli->lost = res->status == 503;
@@ -132,12 +141,9 @@ int api_refused(struct cli *cli, const struct http_response *res, struct err *er
 	}
 	cli->error_body = strndup(buf_data(&res->body), buf_len(&res->body));
 	cli->exit_status = exit_of_answer(name, res->status);
-	hint = own_hint(err_from_name(name), field_str(error, "hint"));
-	if (hint.n > 0)
-		(void)cli_hint(cli, "%.*s", (int)MIN(hint.n, CLI_HINT_MAX), hint.p);
-	message = field_str(error, "message");
-	return err_set(err, err_from_name(name), "%.*s", (int)MIN(message.n, ERR_MESSAGE_MAX),
-		       message.p);
+	advice_hint(cli->hint, cli, err_from_name(name), field_str(error, "hint"));
+	advice_message(message, cli, field_str(error, "message"));
+	return err_set(err, err_from_name(name), "%s", message);
 }
 
 void api_forget(struct cli *cli)
@@ -161,8 +167,8 @@ static int begin(struct cli *cli, struct err *err)
 	return -1;
 }
 
-int api_call(struct cli *cli, const char *method, const char *path, const struct buf *body,
-	     struct json **ret, struct err *err)
+static int call_once(struct cli *cli, const char *method, const char *path, const struct buf *body,
+		     struct json **ret, struct err *err)
 {
 	struct http_response res;
 	struct str type = body != NULL ? STR_LIT("application/json") : (struct str){ "", 0 };
@@ -188,6 +194,20 @@ int api_call(struct cli *cli, const char *method, const char *path, const struct
 	if (ret != NULL)
 		*ret = doc;
 	return 0;
+}
+
+int api_call(struct cli *cli, const char *method, const char *path, const struct buf *body,
+	     struct json **ret, struct err *err)
+{
+	struct buf whole;
+	int r;
+
+	buf_init(&whole, API_URL_MAX);
+	r = call_once(cli, method, resolve_path(cli, path, &whole), body, ret, err);
+	if (r < 0 && resolve_again(cli, path, err))
+		r = call_once(cli, method, resolve_path(cli, path, &whole), body, ret, err);
+	buf_done(&whole);
+	return r;
 }
 
 struct json_writer api_body_begin(struct buf *body, size_t max_bytes)
@@ -228,8 +248,8 @@ static int take_piece(void *arg, const char *p, size_t n)
 	return sink->result;
 }
 
-int api_stream(struct cli *cli, const char *method, const char *path, const struct buf *body,
-	       http_client_data_fn data, void *arg, struct err *err)
+static int stream_once(struct cli *cli, const char *method, const char *path,
+		       const struct buf *body, http_client_data_fn data, void *arg, struct err *err)
 {
 	struct piece_sink sink = { .data = data, .arg = arg };
 	struct str type = body != NULL ? STR_LIT("application/json") : (struct str){ "", 0 };
@@ -251,6 +271,20 @@ int api_stream(struct cli *cli, const char *method, const char *path, const stru
 				? strtoull(res.trailer + 12, NULL, 10)
 				: 0;
 	http_response_done(&res);
+	return r;
+}
+
+int api_stream(struct cli *cli, const char *method, const char *path, const struct buf *body,
+	       http_client_data_fn data, void *arg, struct err *err)
+{
+	struct buf whole;
+	int r;
+
+	buf_init(&whole, API_URL_MAX);
+	r = stream_once(cli, method, resolve_path(cli, path, &whole), body, data, arg, err);
+	if (r < 0 && resolve_again(cli, path, err))
+		r = stream_once(cli, method, resolve_path(cli, path, &whole), body, data, arg, err);
+	buf_done(&whole);
 	return r;
 }
 

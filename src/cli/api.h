@@ -8,6 +8,7 @@
 /* The largest answer read into memory; a larger one is refused. Streams are not bound by it. */
 #define API_BODY_LIMIT_BYTES (64 * 1024 * 1024)
 #define API_PATH_MAX 1024
+#define API_URL_MAX (160 * 1024) /* a path of 32 KiB, every byte as %XX, and the rest */
 
 /*
  * One call. body NULL: none. ret may be NULL; *ret becomes NULL when the answer has no JSON body

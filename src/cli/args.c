@@ -5,6 +5,7 @@
 #include <errno.h>
 
 #include "base/str.h"
+#include "cli/line/suggest.h"
 
 static int suffixed(const char *text, const char *letters, const uint64_t *factors, uint64_t min,
 		    uint64_t max, uint64_t *ret)
@@ -77,7 +78,7 @@ static int check_value(const struct option_spec *spec, const char *text, uint64_
 		for (const char *const *c = spec->choices; *c != NULL; c++)
 			if (strcmp(*c, text) == 0)
 				return 0;
-		return err_set(err, ERR_INVALID_REQUEST, "--%s cannot be '%s'", spec->name, text);
+		return suggest_choice(spec, text, err);
 	}
 	if (spec->kind == OPTION_PAIRS && (strchr(text, '=') == NULL || text[0] == '='))
 		return err_set(err, ERR_INVALID_REQUEST, "--%s wants KEY=VALUE, not '%s'",
@@ -124,8 +125,7 @@ static int parse_long(struct args *args, int argc, char **argv, int *i, struct e
 	const struct option_spec *spec = find_option(args, name, n, 0);
 
 	if (spec == NULL)
-		return err_set(err, ERR_INVALID_REQUEST, "there is no option --%.*s",
-			       (int)MIN(n, 60), name);
+		return suggest_option(args->command, name, n, err);
 	if (spec->kind == OPTION_FLAG) {
 		if (equals != NULL)
 			return err_set(err, ERR_INVALID_REQUEST, "--%s takes no value", spec->name);
@@ -146,7 +146,7 @@ static int parse_short(struct args *args, int argc, char **argv, int *i, struct 
 		const struct option_spec *spec = find_option(args, NULL, 0, *p);
 
 		if (spec == NULL)
-			return err_set(err, ERR_INVALID_REQUEST, "there is no option -%c", *p);
+			return suggest_letter(args->command, *p, err);
 		if (spec->kind == OPTION_FLAG) {
 			if (add_value(args, spec, NULL, err) < 0)
 				return -1;
@@ -167,7 +167,6 @@ static int parse_command(struct args *args, int argc, char **argv, int *i, struc
 {
 	const char *words[2] = { argv[*i], *i + 1 < argc ? argv[*i + 1] : NULL };
 	size_t used = 0;
-	const char *near;
 
 	args->command = command_find(words, words[1] != NULL ? 2 : 1, &used);
 	if (args->command != NULL) {
@@ -178,14 +177,38 @@ static int parse_command(struct args *args, int argc, char **argv, int *i, struc
 		if (words[1] == NULL || words[1][0] == '-')
 			return err_set(err, ERR_INVALID_REQUEST, "'cay %s' needs a second word",
 				       words[0]);
-		return err_set(err, ERR_INVALID_REQUEST, "there is no command 'cay %s %s'",
-			       words[0], words[1]);
+		return suggest_command(words[0], words[1], err);
 	}
-	near = command_nearest(words[0]);
-	if (near != NULL)
-		return err_set(err, ERR_INVALID_REQUEST,
-			       "there is no command '%s'; did you mean 'cay %s'?", words[0], near);
-	return err_set(err, ERR_INVALID_REQUEST, "there is no command '%s'", words[0]);
+	return suggest_command(NULL, words[0], err);
+}
+
+/* "ID:PATH" where a sandbox is meant would become part of an address. */
+static int check_sandbox(const struct command *c, const char *word, struct err *err)
+{
+	size_t n = strcspn(word, ":/");
+	const struct option_spec *cwd = find_in(c->options, "cwd", 3, 0);
+
+	if (word[n] != ':')
+		return 0;
+	return err_set(err, ERR_INVALID_REQUEST,
+		       "'cay %s' takes a sandbox, not a path in one: %.*s instead of %.60s%s%.60s",
+		       c->name, (int)MIN(n, 60), word, word,
+		       cwd != NULL ? "; to run it there: -C " : "",
+		       cwd != NULL ? word + n + 1 : "");
+}
+
+static int check_sandboxes(const struct args *args, struct err *err)
+{
+	const struct command *c = args->command;
+	bool all = strncmp(c->operands, "ID...", 5) == 0;
+
+	if ((c->operand != OPERAND_SANDBOX && c->operand != OPERAND_PROCESS) ||
+	    strstr(c->operands, ":PATH") != NULL)
+		return 0;
+	for (size_t i = 0; i < (all ? args->operand_count : MIN(args->operand_count, 1)); i++)
+		if (check_sandbox(c, args->operands[i], err) < 0)
+			return -1;
+	return 0;
 }
 
 static int check_operands(const struct args *args, struct err *err)
@@ -200,7 +223,7 @@ static int check_operands(const struct args *args, struct err *err)
 		return err_set(err, ERR_INVALID_REQUEST,
 			       "'%s' is one argument too many for 'cay %s'",
 			       args->operands[c->operands_max], c->name);
-	return 0;
+	return check_sandboxes(args, err);
 }
 
 int args_parse(struct args *args, int argc, char **argv, struct err *err)

@@ -7,6 +7,7 @@
 #include <stdarg.h>
 
 #include "base/ini.h"
+#include "cli/advice.h"
 #include "cli/exit.h"
 
 /* An exec may rightly be silent for as long as its time limit; the command sets its own idle limit.
@@ -304,10 +305,15 @@ static void report_json(const struct cli *cli, const struct err *err, const char
 
 int cli_report(struct cli *cli, const struct err *err)
 {
-	/* For what failed on this side the API has no advice. */
-	const char *fallback = err->errno_value ? NULL : err_hint(err->code);
-	const char *hint = cli->hint[0] != '\0' ? cli->hint : fallback;
-	char clean[CLI_HINT_MAX];
+	const char *general = err_hint(err->code), *hint = cli->hint;
+	char clean[CLI_HINT_MAX], own[CLI_HINT_MAX] = "";
+
+	/* What failed on this side, in a system call, needs no advice about the daemon. */
+	if (cli->hint[0] == '\0') {
+		if (general != NULL && err->errno_value == 0)
+			advice_hint(own, cli, err->code, str_of(general));
+		hint = own[0] != '\0' ? own : NULL;
+	}
 
 	if (cli->json) {
 		report_json(cli, err, hint);

@@ -20,6 +20,13 @@
 /* Who said what a setting is; the first of these wins. */
 enum setting_from { SETTING_FLAG, SETTING_ENVIRONMENT, SETTING_FILE, SETTING_NONE };
 
+/* The beginning of an id, and what it was found to be: resolve.h. */
+#define CLI_RESOLVED_MAX 8 /* the oldest is looked up again */
+struct resolved {
+	int collection;
+	char typed[64], id[64];
+};
+
 /* Owner: main(). */
 struct cli {
 	bool json;
@@ -41,6 +48,10 @@ struct cli {
 	int wake_fd;
 	int (*wake)(void *arg);
 	void *wake_arg;
+
+	struct resolved resolved[CLI_RESOLVED_MAX];
+	size_t resolved_count;
+	bool resolving;
 
 	/* The last failure beyond struct err: what the daemon answered, and what to do next. */
 	char *error_body; /* verbatim JSON, NULL when none */

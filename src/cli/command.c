@@ -40,7 +40,7 @@ const struct command command_table[] = {
 	{ "create", SANDBOX, "Make a sandbox and print its id", "", NULL, create_options, 0, 0, -1,
 	  OPERAND_NONE, create_run, create_examples },
 	{ "ls", SANDBOX, "List the sandboxes, or a directory in one", "[ID:PATH]", NULL, ls_options,
-	  0, 1, -1, OPERAND_NONE, ls_run, NULL },
+	  0, 1, -1, OPERAND_PLACE, ls_run, NULL },
 	{ "info", SANDBOX, "Show one sandbox", "ID", NULL, command_no_options, 1, 1, -1,
 	  OPERAND_SANDBOX, info_run, NULL },
 	{ "rm", SANDBOX, "Remove sandboxes", "ID...", NULL, rm_options, 0, -1, -1, OPERAND_SANDBOX,
@@ -58,6 +58,9 @@ const struct command command_table[] = {
 	  1, -1, -1, OPERAND_SANDBOX, resume_run, NULL },
 	{ "extend", SANDBOX, "Start the life time of sandboxes again", "ID...", NULL,
 	  extend_options, 1, -1, -1, OPERAND_SANDBOX, extend_run, NULL },
+	{ "update", SANDBOX, "Change the name, labels or timeouts of sandboxes", "ID...",
+	  "What is not named stays as it is. 'cay net' changes what a sandbox may reach.",
+	  update_options, 1, -1, -1, OPERAND_SANDBOX, update_run, update_examples },
 	{ "snapshot ls", SANDBOX, "List the snapshots, or those of one sandbox", "[ID]", NULL,
 	  command_no_options, 0, 1, -1, OPERAND_SANDBOX, snapshot_ls_run, NULL },
 	{ "snapshot rm", SANDBOX, "Delete snapshots", "SNAPSHOT...", NULL, command_no_options, 1,
@@ -103,6 +106,10 @@ const struct command command_table[] = {
 	  "the "
 	  "template's shell. A restart of the daemon is waited for, and no output is lost.",
 	  exec_options, 1, -1, 1, OPERAND_SANDBOX, exec_run, exec_examples },
+	{ "shell", COMMAND, "Open a shell in a sandbox", "ID",
+	  "The template's shell, on this terminal; as 'cay exec -it ID'. Ctrl-P Ctrl-Q detaches. "
+	  "With --create a sandbox of that name is made when there is none; it stays afterwards.",
+	  shell_options, 1, 1, -1, OPERAND_SANDBOX, shell_run, shell_examples },
 	{ "ps", COMMAND, "List the processes of a sandbox", "ID",
 	  "Those that were started through the API, with their windows. With --json always all of "
 	  "them.",
@@ -136,27 +143,29 @@ const struct command command_table[] = {
 	  2, -1, OPERAND_SANDBOX, tunnel_run, NULL },
 	{ "ports", COMMAND, "List the ports that listen inside", "ID", NULL, command_no_options, 1,
 	  1, -1, OPERAND_SANDBOX, ports_run, NULL },
-	{ "cp", FILES, "Copy files and trees into a sandbox and out of it", "SRC... DST",
-	  "One side is a place in a sandbox, ID:PATH; the other is here, '-' for standard input or "
-	  "output. A file is replaced as a whole or not at all. Wildcards inside are matched "
-	  "there: quote them.",
-	  cp_options, 2, -1, -1, OPERAND_NONE, cp_run, cp_examples },
+	{ "cp", FILES, "Copy files and trees into a sandbox, out of it, or to another",
+	  "SRC... DST",
+	  "A place in a sandbox is ID:PATH; any other is here, '-' for standard input or output. A "
+	  "directory goes to '-' as a tar archive, and '-' into a directory unpacks one; files are "
+	  "passed as they are. A file is replaced as a whole or not at all. Wildcards inside are "
+	  "matched there: quote them.",
+	  cp_options, 2, -1, -1, OPERAND_PLACE, cp_run, cp_examples },
 	{ "cat", FILES, "Print files of a sandbox", "ID:PATH...", NULL, command_no_options, 1, -1,
-	  -1, OPERAND_NONE, cat_run, NULL },
+	  -1, OPERAND_PLACE, cat_run, NULL },
 	{ "tree", FILES, "Show a directory and what is below it", "ID:PATH", NULL, tree_options, 1,
-	  1, -1, OPERAND_NONE, tree_run, NULL },
+	  1, -1, OPERAND_PLACE, tree_run, NULL },
 	{ "edit", FILES, "Edit a file of a sandbox here", "ID:PATH",
 	  "Opens $VISUAL, $EDITOR or vi. The file is written back only when nobody changed it "
 	  "meanwhile; otherwise what you wrote is kept, and you are told where.",
-	  command_no_options, 1, 1, -1, OPERAND_NONE, edit_run, NULL },
-	{ "glob", FILES, "Find files by name", "ID PATTERN [PATH]",
+	  command_no_options, 1, 1, -1, OPERAND_PLACE, edit_run, NULL },
+	{ "glob", FILES, "Find files by name", "ID[:PATH] PATTERN [PATH]",
 	  "A pattern without '/' matches names at any depth. Ends with status 1 when nothing "
 	  "matches.",
 	  glob_options, 2, 3, -1, OPERAND_SANDBOX, glob_run, glob_examples },
-	{ "grep", FILES, "Find files by content", "ID PATTERN [PATH]",
+	{ "grep", FILES, "Find files by content", "ID[:PATH] PATTERN [PATH]",
 	  "The pattern is a regular expression (PCRE2). Ends with status 1 when nothing matches.",
 	  grep_options, 2, 3, -1, OPERAND_SANDBOX, grep_run, grep_examples },
-	{ "watch", FILES, "Show changes in a directory as they happen", "ID [PATH]",
+	{ "watch", FILES, "Show changes in a directory as they happen", "ID[:PATH]",
 	  "With --json: one object a line.", watch_options, 1, 2, -1, OPERAND_SANDBOX, watch_run,
 	  NULL },
 	{ "net allow", NETWORK, "Let a sandbox reach hosts", "ID [HOST...]",
@@ -212,18 +221,19 @@ const struct command command_table[] = {
 	{ "webhook ls", TEMPLATE, "List the webhooks and how they are doing", "", NULL,
 	  command_no_options, 0, 0, -1, OPERAND_NONE, webhook_ls_run, NULL },
 	{ "webhook info", TEMPLATE, "Show one webhook", "ID", NULL, command_no_options, 1, 1, -1,
-	  OPERAND_NONE, webhook_info_run, NULL },
+	  OPERAND_WEBHOOK, webhook_info_run, NULL },
 	{ "webhook set", TEMPLATE, "Change a webhook", "ID", NULL, webhook_set_options, 1, 1, -1,
-	  OPERAND_NONE, webhook_set_run, NULL },
+	  OPERAND_WEBHOOK, webhook_set_run, NULL },
 	{ "webhook rm", TEMPLATE, "Delete webhooks", "ID...", NULL, command_no_options, 1, -1, -1,
-	  OPERAND_NONE, webhook_rm_run, NULL },
+	  OPERAND_WEBHOOK, webhook_rm_run, NULL },
 	{ "webhook test", TEMPLATE, "Send a test event now", "ID",
 	  "Ends with status 8 when it was not answered with 2xx.", command_no_options, 1, 1, -1,
-	  OPERAND_NONE, webhook_test_run, NULL },
+	  OPERAND_WEBHOOK, webhook_test_run, NULL },
 	{ "webhook deliveries", TEMPLATE, "List what was given up and what is under way", "ID",
-	  NULL, webhook_deliveries_options, 1, 1, -1, OPERAND_NONE, webhook_deliveries_run, NULL },
+	  NULL, webhook_deliveries_options, 1, 1, -1, OPERAND_WEBHOOK, webhook_deliveries_run,
+	  NULL },
 	{ "webhook redeliver", TEMPLATE, "Send a delivery that was given up again", "ID EVENT",
-	  NULL, command_no_options, 2, 2, -1, OPERAND_NONE, webhook_redeliver_run, NULL },
+	  NULL, command_no_options, 2, 2, -1, OPERAND_WEBHOOK, webhook_redeliver_run, NULL },
 	{ "secret set", TEMPLATE, "Put a value into the vault, or a new version of it", "NAME",
 	  "The value comes from standard input, is asked for on a terminal, or is read from a file "
 	  "or "
@@ -241,14 +251,16 @@ const struct command command_table[] = {
 	  -1, OPERAND_SECRET, secret_rm_run, NULL },
 	{ "version", OTHER, "Show the version of this program and of the daemon", "", NULL,
 	  command_no_options, 0, 0, -1, OPERAND_NONE, version_run, NULL },
-	{ "completion", OTHER, "Print the completion script of a shell", "bash|zsh",
+	{ "completion", OTHER, "Print the completion script of a shell", "bash|zsh|fish",
 	  "Put 'source <(cay completion bash)' into ~/.bashrc, or write the output of 'cay "
-	  "completion zsh' to a file _cay in a directory of $fpath.",
+	  "completion zsh' to a file _cay in a directory of $fpath, or that of 'cay completion "
+	  "fish' "
+	  "to ~/.config/fish/completions/cay.fish.",
 	  command_no_options, 1, 1, -1, OPERAND_NONE, completion_run, NULL },
 	{ "help", OTHER, "Show help, for one command when it is named", "[COMMAND]", NULL,
 	  help_options, 0, 2, -1, OPERAND_COMMAND, help_run, NULL },
 	/* Hidden: what the completion scripts ask for names. */
-	{ "complete", NULL, "Print names for completion", "sandbox|template|key|process ID", NULL,
-	  command_no_options, 1, 2, -1, OPERAND_NONE, complete_run, NULL },
+	{ "complete", NULL, "Print candidates for completion", "[--] WORD...", NULL,
+	  command_no_options, 0, -1, -1, OPERAND_NONE, complete_run, NULL },
 	{ NULL },
 };

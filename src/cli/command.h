@@ -42,6 +42,8 @@ enum operand_kind {
 	OPERAND_SNAPSHOT,
 	OPERAND_COMMAND,
 	OPERAND_PROCESS, /* behind the sandbox it belongs to */
+	OPERAND_WEBHOOK,
+	OPERAND_PLACE, /* ID:PATH */
 };
 
 /*
@@ -78,8 +80,6 @@ extern const struct option_spec command_no_options[];
 const struct command *command_find(const char *const *words, size_t count, size_t *ret_used);
 /* True when some command's first word of two is this. */
 bool command_is_family(const char *word);
-/* The command most like this word, for "did you mean"; NULL when none is near. */
-const char *command_nearest(const char *word);
 
 /* The functions of the table, by file. */
 int up_run(struct cli *cli, const struct args *args, struct err *err);
@@ -113,6 +113,8 @@ int pause_run(struct cli *cli, const struct args *args, struct err *err);
 int hibernate_run(struct cli *cli, const struct args *args, struct err *err);
 int resume_run(struct cli *cli, const struct args *args, struct err *err);
 int extend_run(struct cli *cli, const struct args *args, struct err *err);
+int update_run(struct cli *cli, const struct args *args, struct err *err);
+int shell_run(struct cli *cli, const struct args *args, struct err *err);
 int snapshot_run(struct cli *cli, const struct args *args, struct err *err);
 int snapshot_ls_run(struct cli *cli, const struct args *args, struct err *err);
 int snapshot_rm_run(struct cli *cli, const struct args *args, struct err *err);

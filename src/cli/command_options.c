@@ -57,9 +57,9 @@ const struct option_spec command_globals[] = {
 
 const struct option_spec command_no_options[] = { END };
 
-#define CREATE_OPTIONS                                                                             \
+/* All but the name. */
+#define CREATE_REST                                                                                \
 	TEXT("template", 't', "NAME", "Template to start from (base)"),                            \
-		TEXT("name", 0, "NAME", "A unique name; usable instead of the id"),                \
 		NUMBER("cpu", "N", 1, 8, "Processors (1)"),                                        \
 		MEGABYTES("memory", 1, 8192, "Memory in MB (1024)"),                               \
 		MEGABYTES("disk", 1, 10240, "Disk in MB (3072)"),                                  \
@@ -84,7 +84,26 @@ const struct option_spec command_no_options[] = { END };
 		     "What it may reach: none, restricted, full (none)"),                          \
 		LIST("allow", 0, "HOST", "With restricted: a host it may reach; may be repeated"), \
 		LIST("deny", 0, "HOST", "A host it may not reach; may be repeated")
+#define CREATE_OPTIONS \
+	TEXT("name", 0, "NAME", "A unique name; usable instead of the id"), CREATE_REST
 
+static const char *const switch_modes[] = { "on", "off", NULL };
+const struct option_spec update_options[] = {
+	TEXT("name", 0, "NAME", "A new name"),
+	SECONDS("timeout", 1, 86400,
+		"Life time from its creation on; 'cay extend' starts it again"),
+	SECONDS("idle-timeout", 0, 86400, "End after this long without use (0: never)"),
+	PICK("always-on", "on|off", switch_modes, "on: no life time"),
+	PICK("on-timeout", "WHAT", timeout_ends,
+	     "At the end of its time: destroy, pause, hibernate"),
+	PICK("auto-resume", "on|off", switch_modes,
+	     "on: commands and writes wake it when it is paused"),
+	PAIRS("metadata", 0, "All labels anew; may be repeated"),
+	END,
+};
+const char *const update_examples[] = { "cay update web --auto-resume on",
+					"cay update web --timeout 2h --on-timeout hibernate",
+					NULL };
 const struct option_spec up_options[] = {
 	TEXT("listen", 0, "ADDR:PORT", "Where to listen (127.0.0.1:7070); port 0 picks one"),
 	TEXT("templates", 0, "DIR", "Template directory (/var/lib/cay/templates)"),
@@ -145,6 +164,15 @@ const char *const exec_examples[] = { "cay exec web -- ls -l",
 				      "cay exec -d web -- python3 -m http.server",
 				      "cay exec -w build web -c 'cd src && make'",
 				      NULL };
+const struct option_spec shell_options[] = {
+	FLAG("create", 0, "Make the sandbox, with the options below, when there is none"),
+	TEXT("user", 'u', "USER", "Open it as this user (sandbox)"),
+	TEXT("cwd", 'C', "DIR", "Working directory (/workspace)"),
+	CREATE_REST,
+	END,
+};
+const char *const shell_examples[] = { "cay shell web", "cay shell -u root web",
+				       "cay shell --create --always-on dev", NULL };
 const struct option_spec ps_options[] = {
 	FLAG("all", 'a', "Finished ones, too"),
 	END,
@@ -187,9 +215,13 @@ const struct option_spec cp_options[] = {
 	FLAG("recursive", 'r', "Trees too"),
 	END,
 };
-const char *const cp_examples[] = { "cay cp main.c web:src/", "cay cp -r . web:/workspace/project",
+const char *const cp_examples[] = { "cay cp main.c web:src/",
+				    "cay cp -r . web:/workspace/project",
 				    "cay cp 'web:/var/log/*.log' logs/",
-				    "tar c dir | cay cp - web:/tmp/dir.tar", NULL };
+				    "cay cp -r web:src other:/workspace/",
+				    "cay cp web:/etc - | tar tv",
+				    "tar c . | cay cp - web:/workspace",
+				    NULL };
 const struct option_spec tree_options[] = {
 	NUMBER("depth", "N", 1, 16, "Levels (3)"),
 	END,

@@ -13,7 +13,7 @@ extern const struct option_spec up_options[], down_options[], create_options[], 
 	fork_options[], secret_value_options[], secret_set_options[], key_create_options[],
 	key_set_options[], webhook_add_options[], webhook_set_options[],
 	webhook_deliveries_options[], preview_options[], tunnel_options[], help_options[],
-	net_options[];
+	net_options[], shell_options[], update_options[];
 extern const char *const up_examples[];
 extern const char *const down_examples[];
 extern const char *const create_examples[];

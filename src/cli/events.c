@@ -30,6 +30,10 @@ static void print_line(const struct cli *cli, const struct json *event)
 		style = STYLE_RED;
 	else if (str_is(type, "sandbox.deadline"))
 		style = STYLE_YELLOW;
+	if (cli->quiet) {
+		(void)printf("%lld\n", (long long)field_int(event, "id", 0));
+		return;
+	}
 	style_clean(clean, sizeof(clean), at);
 	(void)printf("%s%s%s  ", style_on(cli->color_out, STYLE_DIM), clean,
 		     style_off(cli->color_out));

@@ -11,6 +11,7 @@
 #include "base/rand.h"
 #include "base/time.h"
 #include "cli/request.h"
+#include "cli/resolve.h"
 
 /* ---- places ---- */
 
@@ -31,11 +32,30 @@ int place_parse(const char *word, struct place *ret, struct err *err)
 
 int place_inside(const char *word, struct place *ret, struct err *err)
 {
+	char example[80];
+
+	(void)snprintf(example, sizeof(example), "%.60s:.", word);
 	if (place_parse(word, ret, err) < 0)
 		return -1;
 	if (ret->id[0] == '\0')
 		return err_set(err, ERR_INVALID_REQUEST,
-			       "'%.100s' is no place in a sandbox: write ID:PATH", word);
+			       "'%.100s' is no place in a sandbox: write ID:PATH, as in %s", word,
+			       word[0] == '/' || strchr(word, '/') != NULL ? "web:/tmp" : example);
+	return 0;
+}
+
+int place_around(const char *word, const char *otherwise, struct place *ret, struct err *err)
+{
+	if (strchr(word, ':') != NULL) {
+		if (otherwise != NULL)
+			return err_set(err, ERR_INVALID_REQUEST,
+				       "the path is given twice: in '%.100s' and as '%.100s'", word,
+				       otherwise);
+		return place_inside(word, ret, err);
+	}
+	ret->path = otherwise;
+	if (str_copy(ret->id, sizeof(ret->id), str_of(word)) < 0)
+		return err_set(err, ERR_INVALID_REQUEST, "'%.100s' is no name or id", word);
 	return 0;
 }
 
@@ -61,7 +81,7 @@ int files_url(struct buf *out, const struct place *place, const char *op, struct
 
 	if (api_path(base, err, "/v1/sandboxes/%s/files", place->id) < 0)
 		return -1;
-	buf_init(out, FILES_URL_MAX);
+	buf_init(out, API_URL_MAX);
 	r = buf_printf(out, "%s%s%s?path=", base, op[0] != '\0' ? "/" : "", op);
 	if (r == 0)
 		r = put_encoded(out, place->path);
@@ -225,7 +245,7 @@ int files_send(struct cli *cli, const struct place *to, const char *op, const ch
 {
 	struct http_response res;
 	struct json *doc = NULL;
-	struct buf url;
+	struct buf url, whole;
 	int r;
 
 	api_forget(cli);
@@ -233,7 +253,11 @@ int files_send(struct cli *cli, const struct place *to, const char *op, const ch
 	    files_url(&url, to, op, err, "mode", mode, "if_match", if_match, NULL) < 0)
 		return -1;
 	http_response_init(&res, API_BODY_LIMIT_BYTES);
-	r = http_client_upload(cli->http, "PUT", buf_data(&url), source, &res);
+	/* The source can be read once: the caller has looked the place up before. */
+	buf_init(&whole, API_URL_MAX);
+	r = http_client_upload(cli->http, "PUT", resolve_path(cli, buf_data(&url), &whole), source,
+			       &res);
+	buf_done(&whole);
 	if (r < 0)
 		r = api_lost(cli, r, err);
 	else if (res.status < 200 || res.status > 299)

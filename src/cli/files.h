@@ -6,8 +6,6 @@
 #include "cli/api.h"
 #include "cli/args.h"
 
-#define FILES_URL_MAX (160 * 1024) /* a path of 32 KiB, every byte as %XX, and the rest */
-
 /* "ID:PATH", or a local path. */
 struct place {
 	char id[128]; /* empty: local */
@@ -17,6 +15,10 @@ struct place {
 int place_parse(const char *word, struct place *ret, struct err *err) _must_check_;
 int place_inside(const char *word, struct place *ret,
 		 struct err *err) _must_check_; /* or refused */
+
+/* "ID" or "ID:PATH"; otherwise is the path when the word has none. */
+int place_around(const char *word, const char *otherwise, struct place *ret,
+		 struct err *err) _must_check_;
 
 /* "/v1/sandboxes/ID/files/OP?path=..." with more pairs of names and values, NULL at the end. */
 int files_url(struct buf *out, const struct place *place, const char *op, struct err *err,
@@ -65,6 +67,18 @@ int tree_send(struct cli *cli, const char *dir, const struct place *to, uint64_t
 	      struct err *err) _must_check_;
 int tree_receive(struct cli *cli, const struct place *from, const char *dir, uint64_t *ret_bytes,
 		 struct err *err) _must_check_;
+
+/* What an archive's answer says of entries that could not be made: 0, or -1 with err set. */
+int tree_unpacked(const struct json *answer, struct err *err) _must_check_;
+/* An archive from standard input, or to standard output. */
+int tree_send_stdin(struct cli *cli, const struct place *to, uint64_t *ret_bytes,
+		    struct err *err) _must_check_;
+int tree_receive_stdout(struct cli *cli, const struct place *from, uint64_t *ret_bytes,
+			struct err *err) _must_check_;
+
+/* files_between.c: from one sandbox to another; op is "raw" for a file, "archive" for a tree. */
+int between_copy(struct cli *cli, const struct place *from, const struct place *to, const char *op,
+		 const char *mode, uint64_t *ret_bytes, struct err *err) _must_check_;
 
 /* tar_filter.c: what comes out of a sandbox is foreign; only plain entries go to tar(1). */
 struct tar_filter {

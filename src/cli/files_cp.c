@@ -14,6 +14,8 @@ struct copying {
 	struct cli *cli;
 	bool recursive;
 	bool many; /* the target must be a directory */
+	struct place to;
+	bool into; /* the target is a directory */
 	uint64_t files, bytes;
 };
 
@@ -99,13 +101,11 @@ static int copy_up(struct copying *c, const char *from, const struct place *to, 
 		if (join(path, sizeof(path), to->path, name, err) < 0)
 			return -1;
 		target.path = path;
-	} else if (into && standard) {
-		return err_set(err, ERR_NOT_A_FILE, "%.200s is a directory: name a file for '-'",
-			       to->path);
 	}
-	if (!dir)
+	if (!dir && !(into && standard))
 		return send_file(c, from, &target, err);
-	if (tree_send(c->cli, from, &target, &bytes, err) < 0)
+	if ((standard ? tree_send_stdin(c->cli, &target, &bytes, err)
+		      : tree_send(c->cli, from, &target, &bytes, err)) < 0)
 		return -1;
 	c->files++;
 	c->bytes += bytes;
@@ -177,11 +177,9 @@ static int copy_down(struct copying *c, const struct place *from, const char *to
 	if (files_get(c->cli, from, "stat", "follow", "true", &entry, err) < 0)
 		return -1;
 	dir = str_is(field_str(entry, "type"), "directory");
-	if (dir && !c->recursive)
+	if (dir && !c->recursive && strcmp(to, "-") != 0)
 		return err_set(err, ERR_NOT_A_FILE, "%.200s is a directory; -r copies trees",
 			       from->path);
-	if (dir && strcmp(to, "-") == 0)
-		return err_set(err, ERR_NOT_A_FILE, "a tree cannot go to standard output");
 	last_name(from->path, name);
 	if (into && strcmp(name, ".") != 0 && strcmp(name, "..") != 0 && strcmp(name, "/") != 0) {
 		if (join(path, sizeof(path), to, name, err) < 0)
@@ -190,11 +188,52 @@ static int copy_down(struct copying *c, const struct place *from, const char *to
 	}
 	if (!dir)
 		return receive_file(c, from, entry, to, err);
-	if (tree_receive(c->cli, from, to, &bytes, err) < 0)
+	if ((strcmp(to, "-") == 0 ? tree_receive_stdout(c->cli, from, &bytes, err)
+				  : tree_receive(c->cli, from, to, &bytes, err)) < 0)
 		return -1;
 	c->files++;
 	c->bytes += bytes;
 	return 0;
+}
+
+/* ---- across ---- */
+
+static int copy_across(struct copying *c, const struct place *from, struct err *err)
+{
+	_cleanup_json_ struct json *entry = NULL;
+	struct place to = c->to;
+	char path[8192], name[256], mode[8];
+	uint64_t bytes = 0;
+	bool dir;
+
+	if (files_get(c->cli, from, "stat", "follow", "true", &entry, err) < 0)
+		return -1;
+	dir = str_is(field_str(entry, "type"), "directory");
+	if (dir && !c->recursive)
+		return err_set(err, ERR_NOT_A_FILE, "%.200s is a directory; -r copies trees",
+			       from->path);
+	last_name(from->path, name);
+	if (c->into && strcmp(name, ".") != 0 && strcmp(name, "..") != 0 &&
+	    strcmp(name, "/") != 0) {
+		if (join(path, sizeof(path), c->to.path, name, err) < 0)
+			return -1;
+		to.path = path;
+	}
+	/* No set-id bits from another place. */
+	(void)snprintf(mode, sizeof(mode), "%04o",
+		       (unsigned int)strtoul(field_str(entry, "mode").p, NULL, 8) & 0777);
+	if (between_copy(c->cli, from, &to, dir ? "archive" : "raw", dir ? NULL : mode, &bytes,
+			 err) < 0)
+		return -1;
+	c->files++;
+	c->bytes += bytes;
+	return 0;
+}
+
+static int copy_one(struct copying *c, const struct place *from, struct err *err)
+{
+	return c->to.id[0] != '\0' ? copy_across(c, from, err)
+				   : copy_down(c, from, c->to.path, c->into, err);
 }
 
 /* ---- globs inside ---- */
@@ -252,8 +291,7 @@ static bool match_at(const struct json *data, size_t i, const struct place *from
 	return is;
 }
 
-static int copy_matches(struct copying *c, const struct place *from, const char *to, bool into,
-			struct err *err)
+static int copy_matches(struct copying *c, const struct place *from, struct err *err)
 {
 	_cleanup_json_ struct json *found = NULL;
 	const struct json *data;
@@ -266,64 +304,70 @@ static int copy_matches(struct copying *c, const struct place *from, const char 
 		matches += match_at(data, i, from, text, sizeof(text));
 	if (r == 0 && matches == 0)
 		r = err_set(err, ERR_FILE_NOT_FOUND, "%.200s: nothing matches", from->path);
-	if (matches > 1 && !into && strcmp(to, "-") != 0)
-		r = err_set(err, ERR_NOT_A_DIRECTORY, "%.200s is no directory", to);
+	if (matches > 1 && !c->into && strcmp(c->to.path, "-") != 0)
+		r = err_set(err, ERR_NOT_A_DIRECTORY, "%.200s is no directory", c->to.path);
 	for (size_t i = 0; r == 0 && i < json_size(data); i++) {
 		struct place one = *from;
 
 		one.path = text;
 		if (match_at(data, i, from, text, sizeof(text)))
-			r = copy_down(c, &one, to, into, err);
+			r = copy_one(c, &one, err);
 	}
 	return r;
 }
 
-static int copy_from(struct copying *c, const struct place *from, const char *to, struct err *err)
+static int copy_from(struct copying *c, const struct place *from, struct err *err)
 {
 	_cleanup_json_ struct json *entry = NULL;
-	struct stat st;
-	bool into = strcmp(to, "-") != 0 &&
-		    (ends_with_slash(to) || (stat(to, &st) == 0 && S_ISDIR(st.st_mode)));
 
-	if (c->many && !into)
-		return err_set(err, ERR_NOT_A_DIRECTORY, "%.200s is no directory", to);
 	if (from->path[strcspn(from->path, "*?[")] != '\0') {
 		if (files_look(c->cli, from, &entry, err) < 0)
 			return -1;
 		if (entry == NULL)
-			return copy_matches(c, from, to, into, err);
+			return copy_matches(c, from, err);
 	}
-	return copy_down(c, from, to, into, err);
+	return copy_one(c, from, err);
 }
 
 /* ---- the commands ---- */
 
+/* Whether the target is a directory, so that names are kept. */
+static int look_at_target(struct copying *c, struct err *err)
+{
+	_cleanup_json_ struct json *entry = NULL;
+	const char *path = c->to.path;
+	struct stat st;
+
+	if (c->to.id[0] == '\0') {
+		c->into = strcmp(path, "-") != 0 &&
+			  (ends_with_slash(path) || (stat(path, &st) == 0 && S_ISDIR(st.st_mode)));
+	} else {
+		if (files_look(c->cli, &c->to, &entry, err) < 0)
+			return -1;
+		c->into = ends_with_slash(path) || str_is(field_str(entry, "type"), "directory");
+	}
+	if (c->many && !c->into)
+		return err_set(err, ERR_NOT_A_DIRECTORY, "%.200s is no directory", path);
+	return 0;
+}
+
 static int copy_all(struct copying *c, const struct args *args, struct err *err)
 {
 	size_t last = args->operand_count - 1;
-	struct place from, to;
-	bool into = false;
+	struct place from;
 
 	c->many = last > 1;
-	if (place_parse(args->operands[last], &to, err) < 0)
+	if (place_parse(args->operands[last], &c->to, err) < 0 || look_at_target(c, err) < 0)
 		return -1;
-	if (to.id[0] != '\0') {
-		_cleanup_json_ struct json *entry = NULL;
-
-		if (files_look(c->cli, &to, &entry, err) < 0)
-			return -1;
-		into = ends_with_slash(to.path) || str_is(field_str(entry, "type"), "directory");
-		if (c->many && !into)
-			return err_set(err, ERR_NOT_A_DIRECTORY, "%.200s is no directory", to.path);
-	}
 	for (size_t i = 0; i < last; i++) {
 		if (place_parse(args->operands[i], &from, err) < 0)
 			return -1;
-		if ((from.id[0] != '\0') == (to.id[0] != '\0'))
-			return err_set(err, ERR_INVALID_REQUEST,
-				       "one side is a sandbox, ID:PATH, and the other is here");
-		if ((from.id[0] != '\0' ? copy_from(c, &from, to.path, err)
-					: copy_up(c, from.path, &to, into, err)) < 0)
+		if (from.id[0] == '\0' && c->to.id[0] == '\0')
+			return err_set(
+				err, ERR_INVALID_REQUEST,
+				"neither side is a place in a sandbox: write ID:PATH for one");
+		if ((from.id[0] != '\0' ? copy_from(c, &from, err)
+					: copy_up(c, from.path, &c->to, c->into, err)) < 0)
 			return -1;
 	}
 	return 0;

@@ -30,15 +30,15 @@ static void put_number(struct json_writer *w, const struct args *args, const cha
 		json_put_int(w, member, (int64_t)value);
 }
 
-static int grep_body(const struct args *args, struct buf *body, struct err *err)
+static int grep_body(const struct args *args, const char *path, struct buf *body, struct err *err)
 {
 	struct json_writer w;
 
 	json_writer_init(&w, body);
 	json_begin_object(&w, NULL);
 	json_put_text(&w, "pattern", args->operands[1]);
-	if (args->operand_count > 2)
-		files_put_path(&w, args->operands[2]);
+	if (path != NULL)
+		files_put_path(&w, path);
 	put_flag(&w, args, "ignore-case", "ignore_case");
 	put_flag(&w, args, "fixed", "fixed");
 	put_flag(&w, args, "gitignore", "gitignore");
@@ -82,16 +82,19 @@ int grep_run(struct cli *cli, const struct args *args, struct err *err)
 {
 	_cleanup_json_ struct json *found = NULL;
 	const struct json *data;
+	const char *path = args->operand_count > 2 ? args->operands[2] : NULL;
 	char url[API_PATH_MAX];
+	struct place place;
 	struct buf body;
 	uint64_t context = 0;
 	struct str reason;
 	int r;
 
-	if (api_path(url, err, "/v1/sandboxes/%s/files/grep", args->operands[0]) < 0)
+	if (place_around(args->operands[0], path, &place, err) < 0 ||
+	    api_path(url, err, "/v1/sandboxes/%s/files/grep", place.id) < 0)
 		return -1;
 	buf_init(&body, 256 * 1024);
-	r = grep_body(args, &body, err);
+	r = grep_body(args, place.path, &body, err);
 	if (r == 0)
 		r = api_call(cli, "POST", url, &body, &found, err);
 	buf_done(&body);
@@ -183,12 +186,15 @@ static int take(void *arg, const char *p, size_t n)
 int watch_run(struct cli *cli, const struct args *args, struct err *err)
 {
 	struct watching watching = { .cli = cli, .err = err };
-	struct place place = { .path = args->operand_count > 1 ? args->operands[1] : "." };
+	struct place place;
 	struct buf url;
 	int r;
 
-	if (str_copy(place.id, sizeof(place.id), str_of(args->operands[0])) < 0)
-		return err_set(err, ERR_INVALID_REQUEST, "not a usable name or id");
+	if (place_around(args->operands[0], args->operand_count > 1 ? args->operands[1] : NULL,
+			 &place, err) < 0)
+		return -1;
+	if (place.path == NULL)
+		place.path = ".";
 	if (files_url(&url, &place, "watch", err, "recursive",
 		      args_flag(args, "recursive") ? "true" : "false", NULL) < 0)
 		return -1;

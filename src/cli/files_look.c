@@ -216,6 +216,24 @@ static void print_tree(struct cli *cli, const struct json *data, size_t base)
 	}
 }
 
+/* An empty directory at the last level cannot be told from one that was not looked into. */
+static void note_depth(const struct cli *cli, const struct json *data, size_t base, size_t levels)
+{
+	size_t closed = 0;
+
+	for (size_t i = 0; i < json_size(data); i++) {
+		const struct json *entry = json_at(data, i);
+
+		closed += str_is(field_str(entry, "type"), "directory") &&
+			  depth_of(field_str(entry, "path"), base) + 1 >= levels;
+	}
+	if (closed > 0)
+		cli_note(cli,
+			 "cay: stopped at depth %zu; %zu %s there may have more: --depth N (up to "
+			 "16)",
+			 levels, closed, closed == 1 ? "directory" : "directories");
+}
+
 int tree_run(struct cli *cli, const struct args *args, struct err *err)
 {
 	_cleanup_json_ struct json *list = NULL;
@@ -245,6 +263,7 @@ int tree_run(struct cli *cli, const struct args *args, struct err *err)
 	(void)putchar('\n');
 	print_tree(cli, field(list, "data"), base);
 	note_cut(cli, list);
+	note_depth(cli, field(list, "data"), base, strtoul(depth, NULL, 10));
 	return 0;
 }
 
@@ -253,20 +272,23 @@ int tree_run(struct cli *cli, const struct args *args, struct err *err)
 int glob_run(struct cli *cli, const struct args *args, struct err *err)
 {
 	_cleanup_json_ struct json *found = NULL;
+	const char *path = args->operand_count > 2 ? args->operands[2] : NULL;
 	char url[API_PATH_MAX];
 	struct json_writer w;
+	struct place place;
 	struct buf body;
 	uint64_t limit;
 	int r;
 
-	if (api_path(url, err, "/v1/sandboxes/%s/files/glob", args->operands[0]) < 0)
+	if (place_around(args->operands[0], path, &place, err) < 0 ||
+	    api_path(url, err, "/v1/sandboxes/%s/files/glob", place.id) < 0)
 		return -1;
 	buf_init(&body, 256 * 1024);
 	json_writer_init(&w, &body);
 	json_begin_object(&w, NULL);
 	json_put_text(&w, "pattern", args->operands[1]);
-	if (args->operand_count > 2)
-		files_put_path(&w, args->operands[2]);
+	if (place.path != NULL)
+		files_put_path(&w, place.path);
 	if (args_number(args, "limit", &limit))
 		json_put_int(&w, "limit", (int64_t)limit);
 	if (args_flag(args, "gitignore"))

@@ -9,6 +9,7 @@
 #include <sys/wait.h>
 
 #include "cli/files.h"
+#include "cli/follow.h"
 
 extern char **environ;
 
@@ -45,6 +46,22 @@ static int tar_missing(int error, struct err *err)
 	return err_set_errno(err, ERR_INTERNAL, -error, "cannot start tar, which -r needs");
 }
 
+int tree_unpacked(const struct json *answer, struct err *err)
+{
+	const struct json *failed = field(answer, "failed"), *first = NULL;
+	struct str path, why;
+
+	if (field_int(answer, "failed_count", 0) == 0)
+		return 0;
+	if (failed != NULL && json_type(failed) == JSON_ARRAY && json_size(failed) > 0)
+		first = json_at(failed, 0);
+	path = field_str(first, "path");
+	why = field_str(first, "message");
+	return err_set(err, ERR_FILE_IO, "%lld entries failed, the first: %.*s: %.*s",
+		       (long long)field_int(answer, "failed_count", 0), (int)MIN(path.n, 100),
+		       path.p, (int)MIN(why.n, 100), why.p);
+}
+
 int tree_send(struct cli *cli, const char *dir, const struct place *to, uint64_t *ret_bytes,
 	      struct err *err)
 {
@@ -77,15 +94,7 @@ int tree_send(struct cli *cli, const char *dir, const struct place *to, uint64_t
 		*err = tar_err;
 		return -1;
 	}
-	if (field_int(answer, "failed_count", 0) > 0) {
-		const struct json *first = json_at(field(answer, "failed"), 0);
-		struct str path = field_str(first, "path"), why = field_str(first, "message");
-
-		return err_set(err, ERR_FILE_IO, "%lld entries failed, the first: %.*s: %.*s",
-			       (long long)field_int(answer, "failed_count", 0),
-			       (int)MIN(path.n, 100), path.p, (int)MIN(why.n, 100), why.p);
-	}
-	return 0;
+	return tree_unpacked(answer, err);
 }
 
 struct writing {
@@ -175,5 +184,69 @@ int tree_receive(struct cli *cli, const struct place *from, const char *dir, uin
 		return err_set(err, ERR_FILE_FORBIDDEN,
 			       "%llu entries of %.200s could not be read; the others are here",
 			       (unsigned long long)cli->left_out, from->path);
+	return r;
+}
+
+/* ---- standard input and output ---- */
+
+int tree_send_stdin(struct cli *cli, const struct place *to, uint64_t *ret_bytes, struct err *err)
+{
+	struct reading reading = { .fd = STDIN_FILENO };
+	struct http_client_source source = { .length = -1, .read = reading_read, .arg = &reading };
+	_cleanup_json_ struct json *answer = NULL;
+	int r;
+
+	if (isatty(STDIN_FILENO))
+		return err_set(
+			err, ERR_INVALID_REQUEST,
+			"%.100s is a directory: an archive is expected on standard input, as "
+			"in tar c . | cay cp - ID:DIR",
+			to->path);
+	meter_start(&reading.meter, cli, to->path, 0);
+	r = files_send(cli, to, "archive", NULL, NULL, &source, &answer, err);
+	meter_end(&reading.meter);
+	*ret_bytes = reading.meter.bytes;
+	if (r < 0 && err->code == ERR_ARCHIVE_INVALID)
+		(void)cli_hint(cli, "'-' into a directory is a tar archive; to write the bytes as "
+				    "they are, name a file.");
+	return r < 0 ? -1 : tree_unpacked(answer, err);
+}
+
+static int write_stdout(void *arg, const char *p, size_t n)
+{
+	struct writing *writing = arg;
+
+	writing->error = follow_write(STDOUT_FILENO, (struct str){ p, n });
+	if (writing->error == 0)
+		meter_add(&writing->meter, n);
+	return writing->error;
+}
+
+int tree_receive_stdout(struct cli *cli, const struct place *from, uint64_t *ret_bytes,
+			struct err *err)
+{
+	struct writing writing = { .fd = -1 };
+	struct buf url;
+	int r;
+
+	if (isatty(STDOUT_FILENO))
+		return err_set(err, ERR_INVALID_REQUEST,
+			       "a directory goes to standard output as a tar archive, which is not "
+			       "written to a terminal");
+	if (files_url(&url, from, "archive", err, "format", "tar", NULL) < 0)
+		return -1;
+	meter_start(&writing.meter, cli, from->path, 0);
+	r = files_receive(cli, &url, write_stdout, &writing, err);
+	meter_end(&writing.meter);
+	buf_done(&url);
+	*ret_bytes = writing.meter.bytes;
+	if (writing.error < 0)
+		return err_set_errno(err, ERR_INTERNAL, -writing.error,
+				     "cannot write to standard output");
+	if (r == 0 && cli->left_out > 0)
+		return err_set(
+			err, ERR_FILE_FORBIDDEN,
+			"%llu entries of %.200s could not be read; the archive has the others",
+			(unsigned long long)cli->left_out, from->path);
 	return r;
 }

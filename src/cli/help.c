@@ -5,6 +5,7 @@
 
 #include "cli/args.h"
 #include "cli/cli.h"
+#include "cli/line/suggest.h"
 #include "cli/style.h"
 
 #define LEFT_MAX 40
@@ -41,8 +42,15 @@ static void option_list(FILE *out, bool color, const struct option_spec *options
 		width = MAX(width, (int)strlen(left));
 	}
 	for (const struct option_spec *o = options; o->name != NULL; o++) {
+		char about[256], choices[160];
+
 		option_left(left, o);
-		entry(out, color, left, o->help, width);
+		(void)snprintf(about, sizeof(about), "%s", o->help);
+		if (o->choices != NULL && strstr(o->help, o->choices[0]) == NULL) {
+			suggest_list(choices, sizeof(choices), o->choices);
+			(void)snprintf(about, sizeof(about), "%s: %s", o->help, choices);
+		}
+		entry(out, color, left, about, width);
 	}
 }
 
@@ -139,5 +147,7 @@ int help_run(struct cli *cli, const struct args *args, struct err *err)
 		help_family(stdout, args->operands[0], cli->color_out);
 		return 0;
 	}
-	return err_set(err, ERR_INVALID_REQUEST, "there is no command '%s'", args->operands[0]);
+	if (args->operand_count == 2 && command_is_family(args->operands[0]))
+		return suggest_command(args->operands[0], args->operands[1], err);
+	return suggest_command(NULL, args->operands[0], err);
 }

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cay pause, hibernate, resume, extend, snapshot, restore, fork */
+/* cay pause, hibernate, resume, extend, update, snapshot, restore, fork */
 #include <stdio.h>
 #include <string.h>
 
 #include "base/time.h"
 #include "cli/request.h"
+#include "cli/resolve.h"
 #include "cli/show.h"
 #include "cli/table.h"
 
@@ -90,6 +91,65 @@ int extend_run(struct cli *cli, const struct args *args, struct err *err)
 	return move_all(cli, "extend", NULL, args, err);
 }
 
+static void put_switch(struct json_writer *w, const struct args *args, const char *option,
+		       const char *member)
+{
+	if (args_text(args, option) != NULL)
+		json_put_bool(w, member, strcmp(args_text(args, option), "on") == 0);
+}
+
+static int update_one(struct cli *cli, const char *id, const struct args *args, struct err *err)
+{
+	_cleanup_json_ struct json *sandbox = NULL;
+	char path[API_PATH_MAX];
+	struct json_writer w;
+	struct buf body;
+	uint64_t seconds;
+
+	if (api_path(path, err, "/v1/sandboxes/%s", id) < 0)
+		return -1;
+	w = api_body_begin(&body, BODY_MAX);
+	if (args_text(args, "name") != NULL)
+		json_put_text(&w, "name", args_text(args, "name"));
+	if (args_number(args, "timeout", &seconds))
+		json_put_int(&w, "timeout_sec", (int64_t)seconds);
+	if (args_number(args, "idle-timeout", &seconds))
+		json_put_int(&w, "idle_timeout_sec", (int64_t)seconds);
+	put_switch(&w, args, "always-on", "always_on");
+	put_switch(&w, args, "auto-resume", "auto_resume");
+	if (args_text(args, "on-timeout") != NULL)
+		json_put_text(&w, "on_timeout", args_text(args, "on-timeout"));
+	request_pairs(&w, args, "metadata", "metadata");
+	if (api_body_send(cli, "PATCH", path, &w, &body, &sandbox, err) < 0)
+		return -1;
+	if (cli->json)
+		return api_print(cli, sandbox, err);
+	if (!cli->quiet)
+		print_text(sandbox, "id");
+	return 0;
+}
+
+int update_run(struct cli *cli, const struct args *args, struct err *err)
+{
+	int worst = 0;
+	bool any = false;
+
+	for (const struct option_spec *o = args->command->options; o->name != NULL; o++)
+		any = any || args_flag(args, o->name);
+	if (!any)
+		return err_set(err, ERR_INVALID_REQUEST, "nothing to change: no option is given");
+	if (args->operand_count > 1 && args_text(args, "name") != NULL)
+		return err_set(err, ERR_INVALID_REQUEST, "--name is for one sandbox");
+	for (size_t i = 0; i < args->operand_count; i++) {
+		if (update_one(cli, args->operands[i], args, err) == 0)
+			continue;
+		worst = cli_report(cli, err);
+		if (cli->http_status == 0)
+			break;
+	}
+	return worst;
+}
+
 /* ---- snapshots ---- */
 
 /* It was asked for, and is not there. */
@@ -145,13 +205,6 @@ static int snapshot_row(void *arg, const struct json *item)
 	return 0;
 }
 
-static int print_id(void *arg, const struct json *item)
-{
-	(void)arg;
-	print_text(item, "id");
-	return 0;
-}
-
 int snapshot_ls_run(struct cli *cli, const struct args *args, struct err *err)
 {
 	static const char *const headers[] = { "ID",   "SANDBOX", "KIND",    "STATE",
@@ -161,9 +214,7 @@ int snapshot_ls_run(struct cli *cli, const struct args *args, struct err *err)
 	if (args->operand_count > 0 &&
 	    api_path(path, err, "/v1/sandboxes/%s/snapshots", args->operands[0]) < 0)
 		return -1;
-	if (cli->quiet && !cli->json)
-		return api_list(cli, path, NULL, print_id, NULL, err);
-	return show_list(cli, path, NULL, headers, snapshot_row,
+	return show_list(cli, path, NULL, "id", headers, snapshot_row,
 			 "no snapshots; 'cay snapshot ID' takes one", err);
 }
 
@@ -177,9 +228,12 @@ int restore_run(struct cli *cli, const struct args *args, struct err *err)
 	_cleanup_json_ struct json *sandbox = NULL;
 	struct json_writer w;
 	struct buf body;
+	char snapshot[64];
 
+	if (resolve_id(cli, "snapshots", args->operands[1], snapshot, err) < 0)
+		return -1;
 	w = api_body_begin(&body, BODY_MAX);
-	json_put_text(&w, "snapshot_id", args->operands[1]);
+	json_put_text(&w, "snapshot_id", snapshot);
 	if (args_flag(args, "no-memory"))
 		json_put_bool(&w, "memory", false);
 	if (post(cli, args->operands[0], "restore", &w, &body, &sandbox, err) < 0)

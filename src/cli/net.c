@@ -113,11 +113,19 @@ int net_deny_run(struct cli *cli, const struct args *args, struct err *err)
 
 int net_mode_run(struct cli *cli, const struct args *args, struct err *err)
 {
+	static const char *const modes[] = { "none", "restricted", "full", NULL };
+	const char *mode = args->operands[1];
 	struct json_writer w;
 	struct buf body;
+	size_t i = 0;
 
+	while (modes[i] != NULL && strcmp(modes[i], mode) != 0)
+		i++;
+	if (modes[i] == NULL)
+		return err_set(err, ERR_INVALID_REQUEST,
+			       "the mode cannot be '%.60s'; choose none, restricted or full", mode);
 	w = begin_patch(&body);
-	json_put_text(&w, "mode", args->operands[1]);
+	json_put_text(&w, "mode", mode);
 	return send_patch(cli, args->operands[0], &w, &body, err);
 }
 
@@ -154,7 +162,7 @@ int net_denials_run(struct cli *cli, const struct args *args, struct err *err)
 
 	if (api_path(path, err, "/v1/sandboxes/%s/denials", args->operands[0]) < 0)
 		return -1;
-	return show_list(cli, path, NULL, headers, denial_row, "nothing was refused", err);
+	return show_list(cli, path, NULL, "host", headers, denial_row, "nothing was refused", err);
 }
 
 /* ---- learning ---- */

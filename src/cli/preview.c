@@ -100,7 +100,7 @@ static int list(struct cli *cli, const char *id, struct err *err)
 
 	if (api_path(path, err, "/v1/sandboxes/%s/previews", id) < 0)
 		return -1;
-	return show_list(cli, path, NULL, headers, ls_row,
+	return show_list(cli, path, NULL, "id", headers, ls_row,
 			 "no previews; 'cay preview ID PORT' makes one", err);
 }
 
@@ -153,5 +153,5 @@ int ports_run(struct cli *cli, const struct args *args, struct err *err)
 
 	if (api_path(path, err, "/v1/sandboxes/%s/ports", args->operands[0]) < 0)
 		return -1;
-	return show_list(cli, path, NULL, headers, port_row, "nothing listens inside", err);
+	return show_list(cli, path, NULL, "port", headers, port_row, "nothing listens inside", err);
 }

@@ -3,6 +3,8 @@
 
 #include <errno.h>
 
+#include "cli/resolve.h"
+
 static void put_pairs(struct json_writer *w, const struct args *args, const char *option)
 {
 	size_t cursor = 0;
@@ -185,11 +187,21 @@ int request_create(const struct args *args, struct buf *out, struct err *err)
 
 int request_sandbox(struct cli *cli, const struct args *args, struct json **ret, struct err *err)
 {
+	struct args whole = *args; /* with the whole id of a snapshot */
+	char snapshot[64];
 	struct buf body;
-	int r;
+	int r = 0;
 
+	for (size_t i = 0; i < whole.value_count && r == 0; i++) {
+		if (strcmp(whole.values[i].spec->name, "snapshot") != 0)
+			continue;
+		r = resolve_id(cli, "snapshots", whole.values[i].text, snapshot, err);
+		whole.values[i].text = snapshot;
+	}
+	if (r < 0)
+		return -1;
 	buf_init(&body, REQUEST_BODY_MAX);
-	r = request_create(args, &body, err);
+	r = request_create(&whole, &body, err);
 	if (r == 0)
 		r = api_call(cli, "POST", "/v1/sandboxes", &body, ret, err);
 	buf_done(&body);

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cay create, ls, info, rm */
+/* cay create, ls, info, shell, rm */
 #include <stdio.h>
 #include <string.h>
 
 #include "base/time.h"
 #include "cli/exit.h"
 #include "cli/request.h"
+#include "cli/resolve.h"
 #include "cli/show.h"
 #include "cli/table.h"
 
@@ -41,7 +42,7 @@ static bool seconds_until(const struct json *item, const char *name, int64_t *re
 static int ls_row(void *arg, const struct json *item)
 {
 	struct table *table = arg;
-	struct str state = field_str(item, "state"), template = field_str(item, "template_id");
+	struct str state = show_state(item), template = field_str(item, "template_id");
 	char span[STYLE_SPAN_SIZE] = "", memory[STYLE_SPAN_SIZE];
 	int64_t seconds;
 
@@ -53,7 +54,7 @@ static int ls_row(void *arg, const struct json *item)
 	if (seconds_until(item, "created_at", &seconds))
 		style_span(span, -seconds);
 	table_put(table, str_of(span), STYLE_PLAIN);
-	if (str_is(state, "paused")) /* its clocks stand */
+	if (str_is(field_str(item, "state"), "paused")) /* its clocks stand */
 		table_put(table, STR_LIT("-"), STYLE_DIM);
 	else if (!seconds_until(item, "expires_at", &seconds))
 		table_put(table, STR_LIT("never"), STYLE_DIM);
@@ -93,14 +94,6 @@ static int ls_query(const struct args *args, char query[API_PATH_MAX], struct er
 	return 0;
 }
 
-static int print_id(void *arg, const struct json *item)
-{
-	struct str id = field_str(item, "id");
-
-	(void)printf("%.*s\n", (int)id.n, id.p);
-	return 0;
-}
-
 int ls_run(struct cli *cli, const struct args *args, struct err *err)
 {
 	static const char *const headers[] = { "ID",  "NAME",	 "STATE", "TEMPLATE", "ENGINE",
@@ -111,9 +104,7 @@ int ls_run(struct cli *cli, const struct args *args, struct err *err)
 		return files_ls_run(cli, args, err);
 	if (ls_query(args, query, err) < 0)
 		return -1;
-	if (cli->quiet && !cli->json)
-		return api_list(cli, "/v1/sandboxes", query, print_id, NULL, err);
-	return show_list(cli, "/v1/sandboxes", query, headers, ls_row,
+	return show_list(cli, "/v1/sandboxes", query, "id", headers, ls_row,
 			 "no sandboxes; 'cay create' makes one", err);
 }
 
@@ -130,6 +121,63 @@ int info_run(struct cli *cli, const struct args *args, struct err *err)
 	show_object(stdout, sandbox, cli->color_out);
 	return 0;
 }
+
+/* ---- shell ---- */
+
+static void add_value(struct args *args, const struct option_spec *spec, const char *text)
+{
+	if (args->value_count < ARGS_VALUES_MAX)
+		args->values[args->value_count++] =
+			(struct arg_value){ .spec = spec, .text = text };
+}
+
+/* The sandbox of that name, made when there is none and --create says so. */
+static int shell_sandbox(struct cli *cli, const struct args *args, char id[64], struct err *err)
+{
+	static const struct option_spec name = { .name = "name", .kind = OPTION_TEXT };
+	_cleanup_json_ struct json *made = NULL;
+	struct args create = *args;
+
+	if (resolve_id(cli, "sandboxes", args->operands[0], id, err) == 0)
+		return 0;
+	if (err->code != ERR_SANDBOX_NOT_FOUND)
+		return -1;
+	if (!args_flag(args, "create"))
+		return cli_hint(cli, "To make it first: cay shell --create %.100s",
+				args->operands[0]);
+	add_value(&create, &name, args->operands[0]);
+	if (request_sandbox(cli, &create, &made, err) < 0)
+		return -1;
+	cli_note(cli, "cay: made sandbox %.100s", args->operands[0]);
+	return str_copy(id, 64, field_str(made, "id"));
+}
+
+int shell_run(struct cli *cli, const struct args *args, struct err *err)
+{
+	static const struct option_spec tty = { .name = "tty" }, user = { .name = "user" },
+					cwd = { .name = "cwd" };
+	struct args exec = { .command = args->command, .operand_count = 1 };
+	char id[64] = "";
+	const char *operands[] = { id };
+
+	if (!isatty(STDIN_FILENO)) {
+		(void)cli_hint(cli, "Commands from a pipe or file: cay exec -i %.100s -- bash",
+			       args->operands[0]);
+		return err_set(err, ERR_INVALID_REQUEST,
+			       "'cay shell' needs a terminal on standard input");
+	}
+	if (shell_sandbox(cli, args, id, err) < 0)
+		return -1;
+	exec.operands = operands;
+	add_value(&exec, &tty, NULL);
+	if (args_text(args, "user") != NULL)
+		add_value(&exec, &user, args_text(args, "user"));
+	if (args_text(args, "cwd") != NULL)
+		add_value(&exec, &cwd, args_text(args, "cwd"));
+	return exec_run(cli, &exec, err);
+}
+
+/* ---- rm ---- */
 
 /* The ids of --all, gathered before the first removal so that pages do not shift below us. */
 struct id_list {

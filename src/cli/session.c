@@ -10,6 +10,7 @@
 #include "base/time.h"
 #include "cli/end.h"
 #include "cli/exit.h"
+#include "cli/resolve.h"
 #include "cli/terminal.h"
 
 #define SILENCE_MS 60000   /* the daemon pings every 15 s */
@@ -250,6 +251,7 @@ static int open_once(struct session *s)
 {
 	char path[API_PATH_MAX];
 	struct http_response res;
+	struct buf whole;
 	int r;
 
 	api_forget(s->cli);
@@ -259,12 +261,17 @@ static int open_once(struct session *s)
 		return s->retry.until_ms != 0 && s->err->code == ERR_UNAVAILABLE ? 1 : -1;
 	http_client_set_timeout(s->cli->http, 5000, CONNECT_MS);
 	http_response_init(&res, API_BODY_LIMIT_BYTES);
-	r = websocket_client_open(s->cli->http, path, &res, on_message, s, &s->ws);
+	buf_init(&whole, API_URL_MAX);
+	r = websocket_client_open(s->cli->http, resolve_path(s->cli, path, &whole), &res,
+				  on_message, s, &s->ws);
+	buf_done(&whole);
 	if (r < 0)
 		r = api_lost(s->cli, r, s->err);
 	else if (r > 0)
 		r = api_refused(s->cli, &res, s->err);
 	http_response_done(&res);
+	if (r < 0 && resolve_again(s->cli, path, s->err))
+		return open_once(s);
 	if (r < 0)
 		return s->retry.until_ms != 0 && s->cli->lost ? 1 : -1;
 	if (s->tty)

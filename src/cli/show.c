@@ -164,14 +164,40 @@ void progress_clear(struct progress *progress)
 	progress->shown = false;
 }
 
-int show_list(struct cli *cli, const char *path, const char *query, const char *const *headers,
-	      api_each_fn row, const char *when_empty, struct err *err)
+struct naming {
+	const char *member;
+	bool terminal; /* names are cleaned for it */
+};
+
+static int print_name(void *arg, const struct json *item)
 {
+	const struct naming *naming = arg;
+	const struct json *value = field(item, naming->member);
+	struct str name = field_str(item, naming->member);
+	char clean[1024];
+
+	if (value == NULL)
+		return 0;
+	if (json_type(value) == JSON_STRING && !naming->terminal) {
+		(void)printf("%.*s\n", (int)name.n, name.p);
+		return 0;
+	}
+	show_value(clean, sizeof(clean), value);
+	(void)printf("%s\n", clean);
+	return 0;
+}
+
+int show_list(struct cli *cli, const char *path, const char *query, const char *member,
+	      const char *const *headers, api_each_fn row, const char *when_empty, struct err *err)
+{
+	struct naming naming = { .member = member, .terminal = isatty(STDOUT_FILENO) };
 	struct table table;
 	int r;
 
 	if (cli->json)
 		return api_print_list(cli, path, query, err);
+	if (cli->quiet)
+		return api_list(cli, path, query, print_name, &naming, err);
 	table_init(&table, headers);
 	r = api_list(cli, path, query, row, &table, err);
 	if (r == 0)

@@ -13,9 +13,11 @@ void show_object(FILE *out, const struct json *object, bool color);
 /* The table, or a remark on standard error when it has no rows. */
 int show_table(struct cli *cli, const struct table *table, const char *when_empty,
 	       struct err *err) _must_check_;
-/* All pages of a list: as they are with --json, else as that table; row() gets the struct table. */
-int show_list(struct cli *cli, const char *path, const char *query, const char *const *headers,
-	      api_each_fn row, const char *when_empty, struct err *err) _must_check_;
+/* All pages of a list: as they are with --json, with -q only the member that names each item, else
+ * as that table; row() gets the struct table. */
+int show_list(struct cli *cli, const char *path, const char *query, const char *member,
+	      const char *const *headers, api_each_fn row, const char *when_empty,
+	      struct err *err) _must_check_;
 /* Of a call that makes many sandboxes: ids on standard output, what failed on standard error. The
  * exit status. */
 int show_made(struct cli *cli, const struct json *answer);

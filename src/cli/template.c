@@ -41,7 +41,7 @@ int template_ls_run(struct cli *cli, const struct args *args, struct err *err)
 {
 	static const char *const headers[] = { "NAME", "VERSION", "HASH", "SIZE", "AGE", NULL };
 
-	return show_list(cli, "/v1/templates", NULL, headers, ls_row,
+	return show_list(cli, "/v1/templates", NULL, "name", headers, ls_row,
 			 "no templates; 'cay template build base' makes the first", err);
 }
 
@@ -199,7 +199,29 @@ int template_build(struct cli *cli, const char *name, struct err *err)
 	return 0;
 }
 
+/* The daemon builds recipes of its own; a file of ours it never sees. */
+static int check_recipe_name(struct cli *cli, const char *name, struct err *err)
+{
+	const char *base = strrchr(name, '/'), *end = strstr(name, ".recipe");
+
+	if (base == NULL && (end == NULL || end[7] != '\0'))
+		return 0;
+	base = base != NULL ? base + 1 : name;
+	(void)cli_hint(
+		cli,
+		"Recipes are in share/cay/templates of the installation. Put the file there, "
+		"then: cay template build %.*s",
+		(int)strcspn(base, "."), base);
+	return err_set(
+		err, ERR_INVALID_REQUEST,
+		"'%.100s' is a file; 'cay template build' takes the name of a recipe that the "
+		"daemon's host has",
+		name);
+}
+
 int template_build_run(struct cli *cli, const struct args *args, struct err *err)
 {
+	if (check_recipe_name(cli, args->operands[0], err) < 0)
+		return -1;
 	return template_build(cli, args->operands[0], err);
 }

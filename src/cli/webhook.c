@@ -109,7 +109,7 @@ int webhook_ls_run(struct cli *cli, const struct args *args, struct err *err)
 					       "DEAD", "LAST ERROR", NULL };
 
 	(void)args;
-	return show_list(cli, "/v1/webhooks", NULL, headers, ls_row,
+	return show_list(cli, "/v1/webhooks", NULL, "id", headers, ls_row,
 			 "no webhooks; 'cay webhook add URL' makes one", err);
 }
 
@@ -201,6 +201,6 @@ int webhook_deliveries_run(struct cli *cli, const struct args *args, struct err 
 	    (args_text(args, "status") != NULL &&
 	     api_query(query, "state", args_text(args, "status"), err) < 0))
 		return -1;
-	return show_list(cli, path, query, headers, delivery_row,
+	return show_list(cli, path, query, "event_id", headers, delivery_row,
 			 "nothing waits, nothing was given up", err);
 }

@@ -279,15 +279,6 @@ static int window_row(void *arg, const struct json *item)
 	return 0;
 }
 
-static int window_name(void *arg, const struct json *item)
-{
-	struct str name = field_str(item, "name");
-
-	(void)arg;
-	(void)printf("%.*s\n", (int)name.n, name.p);
-	return 0;
-}
-
 static int windows_list(struct cli *cli, const char *id, struct err *err)
 {
 	static const char *const headers[] = { "NAME", "STATE",	  "RUN", "STATUS",
@@ -296,9 +287,7 @@ static int windows_list(struct cli *cli, const char *id, struct err *err)
 
 	if (api_path(path, err, "/v1/sandboxes/%s/windows", id) < 0)
 		return -1;
-	if (cli->quiet && !cli->json)
-		return api_list(cli, path, NULL, window_name, NULL, err);
-	return show_list(cli, path, NULL, headers, window_row,
+	return show_list(cli, path, NULL, "name", headers, window_row,
 			 "no windows; 'cay exec -w NAME' makes one", err);
 }
 

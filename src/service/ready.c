@@ -46,11 +46,11 @@ static void answer(struct sandbox_wait *wait, const struct err *err)
 
 static int is_paused(const struct sandbox *sandbox, struct err *err)
 {
-	return err_set(err, ERR_WRONG_STATE, "sandbox %s is paused (%s): POST .../resume first%s",
+	return err_set(err, ERR_WRONG_STATE, "sandbox %s is paused (%s): resume it first%s",
 		       sandbox->id, pause_kind_names[sandbox->pause_kind],
 		       sandbox->attrs.auto_resume
 			       ? "; calls that only read do not wake it"
-			       : ", or set auto_resume and what changes something wakes it");
+			       : "; with auto_resume, calls that change something wake it");
 }
 
 bool sandbox_up(const struct sandbox *sandbox)

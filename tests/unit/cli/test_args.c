@@ -119,7 +119,19 @@ static void test_two_words(void **state)
 
 static void test_refusals(void **state)
 {
-	refuses("fly", "no command 'fly'");
+	refuses("fly", "no command 'cay fly'");
+	refuses("stop web", "'cay pause'");
+	refuses("start web", "'cay resume'");
+	refuses("template biuld", "did you mean 'cay template build'");
+	refuses("create --tmeout 5", "did you mean --timeout");
+	refuses("exec --workdir /x web ls", "-C (--cwd)");
+	refuses("run --rm ls", "removes its sandbox by itself");
+	refuses("create -n x", "did you mean --name");
+	refuses("ls --mem", "'cay ls' has no option --mem");
+	refuses("create --network internet", "choose none, restricted or full");
+	refuses("info web:/tmp", "takes a sandbox, not a path in one: web instead");
+	refuses("exec web:/tmp ls", "-C /tmp");
+	refuses("rm a b:c", "b instead of b:c");
 	refuses("lst", "did you mean 'cay ls'");
 	refuses("list", "did you mean 'cay ls'");
 	refuses("ps", "needs ID");
