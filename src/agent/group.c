@@ -7,6 +7,7 @@
 #include <signal.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/vfs.h>
 #include <sys/xattr.h>
 #include <time.h>
@@ -27,6 +28,7 @@ struct group {
 	struct group *newer, *older;
 	uint32_t number;
 	int tasks_fd;
+	bool threaded; /* v2: holds threads, not processes */
 };
 
 /* "NUMBER" or "NUMBER/file"; file is one of ours and short. */
@@ -61,6 +63,29 @@ static void write_file(const struct groups *groups, const struct group *group, c
 
 	if (fd >= 0 && write(fd, text, strlen(text)) < 0)
 		return; /* what was meant to happen is looked at afterwards anyhow */
+}
+
+/*
+ * On v2 a move by cgroup.procs takes a lock of the whole host and waits for an RCU grace period
+ * (10 ms); a lone thread that moves itself by cgroup.threads does not. That works in a threaded
+ * group only. Where the kernel refuses to make one, the slow way is used.
+ */
+static void set_type(const struct groups *groups, struct group *group)
+{
+	_cleanup_close_ int fd = -1;
+
+	group->threaded = false;
+	if (!groups->v2)
+		return;
+	fd = open_file(groups, group, "cgroup.type", O_WRONLY);
+	group->threaded = fd >= 0 && write(fd, "threaded", 8) == 8;
+}
+
+static const char *tasks_name(const struct groups *groups, const struct group *group)
+{
+	if (!groups->v2)
+		return "tasks";
+	return group->threaded ? "cgroup.threads" : "cgroup.procs";
 }
 
 static void use(struct groups *groups, int dir_fd)
@@ -99,16 +124,26 @@ uint64_t groups_frozen_us(const struct groups *groups)
 	return us;
 }
 
+static bool has_event(const struct groups *groups, const struct group *group, const char *event)
+{
+	_cleanup_close_ int fd = open_file(groups, group, "cgroup.events", O_RDONLY);
+	char text[64] = "";
+
+	return fd >= 0 && read(fd, text, sizeof(text) - 1) > 0 && strstr(text, event);
+}
+
 /* Opened each time: v1 answers a descriptor that was read before from the list of then. */
 bool group_is_empty(struct groups *groups, struct group *group)
 {
 	_cleanup_close_ int fd = -1;
-	char first[16];
+	char text[64] = "";
 
 	if (!group)
 		return true;
+	if (groups->v2)
+		return has_event(groups, group, "populated 0");
 	fd = open_file(groups, group, "cgroup.procs", O_RDONLY);
-	return fd >= 0 && read(fd, first, sizeof(first)) == 0;
+	return fd >= 0 && read(fd, text, sizeof(text)) == 0;
 }
 
 static void close_tasks(struct group *group)
@@ -120,7 +155,8 @@ static void close_tasks(struct group *group)
 
 static void open_tasks(struct groups *groups, struct group *group)
 {
-	group->tasks_fd = open_file(groups, group, groups->v2 ? "cgroup.procs" : "tasks", O_WRONLY);
+	set_type(groups, group);
+	group->tasks_fd = open_file(groups, group, tasks_name(groups, group), O_WRONLY);
 }
 
 static void drop(struct groups *groups, struct group *group)
@@ -248,11 +284,41 @@ void group_release(struct groups *groups, struct group *group)
 	park(groups, group);
 }
 
+/*
+ * The process that a listed thread stands for; 0 for none, so that each counts once. A thread that
+ * is not the first of its process stands for it when that one has ended before the others.
+ */
+static pid_t process_of(pid_t tid)
+{
+	static const char key[] = "\nTgid:\t";
+	char path[PATH_SIZE + 6] = "/proc/", text[512] = "", *at;
+	_cleanup_close_ int fd = -1;
+	pid_t pid = 0;
+
+	if (syscall(SYS_tgkill, tid, tid, 0) == 0)
+		return tid;
+	name_path(path + strlen(path), (uint32_t)tid, "status");
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0 || read(fd, text, sizeof(text) - 1) <= 0)
+		return 0;
+	at = strstr(text, key);
+	for (at = at ? at + strlen(key) : text; *at >= '0' && *at <= '9'; at++)
+		pid = pid * 10 + (*at - '0');
+	name_path(path + strlen("/proc/"), (uint32_t)pid, "status");
+	(void)close(fd);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	memset(text, 0, sizeof(text));
+	if (fd < 0 || read(fd, text, sizeof(text) - 1) <= 0)
+		return 0;
+	return strstr(text, "\nState:\tZ") ? pid : 0;
+}
+
 /* Calls on_pid for every process of the group; the number of them. */
 static size_t each_member(const struct groups *groups, const struct group *group,
 			  void (*on_pid)(void *context, pid_t pid), void *context)
 {
-	_cleanup_close_ int fd = open_file(groups, group, "cgroup.procs", O_RDONLY);
+	const char *list = group->threaded ? "cgroup.threads" : "cgroup.procs";
+	_cleanup_close_ int fd = open_file(groups, group, list, O_RDONLY);
 	char space[2048];
 	size_t count = 0;
 	pid_t pid = 0;
@@ -264,6 +330,8 @@ static size_t each_member(const struct groups *groups, const struct group *group
 				pid = pid * 10 + (space[i] - '0');
 				continue;
 			}
+			if (pid > 1 && group->threaded)
+				pid = process_of(pid);
 			if (pid > 1) { /* 1 is the agent, 0 is no number of our pid namespace */
 				on_pid(context, pid);
 				count++;
@@ -284,32 +352,47 @@ static void kill_one(void *context, pid_t pid)
 static bool freeze(const struct groups *groups, const struct group *group)
 {
 	static const struct timespec pause = { .tv_nsec = FREEZE_WAIT_NS };
-	_cleanup_close_ int fd = open_file(groups, group, "freezer.state", O_RDWR);
+	_cleanup_close_ int fd = -1;
 	char state[8];
 
-	if (fd < 0 || write(fd, "FROZEN", 6) < 0)
-		return false;
+	if (groups->v2) {
+		write_file(groups, group, "cgroup.freeze", "1");
+	} else {
+		fd = open_file(groups, group, "freezer.state", O_RDWR);
+		if (fd < 0 || write(fd, "FROZEN", 6) < 0)
+			return false;
+	}
 	for (int i = 0; i < FREEZE_LOOKS; i++) {
-		if (pread(fd, state, sizeof(state), 0) >= 6 && memcmp(state, "FROZEN", 6) == 0)
+		if (groups->v2 ? has_event(groups, group, "frozen 1")
+			       : pread(fd, state, sizeof(state), 0) >= 6 &&
+					 memcmp(state, "FROZEN", 6) == 0)
 			return true;
 		(void)nanosleep(&pause, NULL);
 	}
 	return false;
 }
 
+static void thaw(const struct groups *groups, const struct group *group)
+{
+	write_file(groups, group, groups->v2 ? "cgroup.freeze" : "freezer.state",
+		   groups->v2 ? "0" : "THAWED");
+}
+
 bool group_kill(struct groups *groups, struct group *group)
 {
 	if (!group)
 		return true;
-	if (groups->v2) {
+	if (groups->v2 && !group->threaded) {
+		bool was_empty = group_is_empty(groups, group);
+
 		write_file(groups, group, "cgroup.kill", "1");
-		return group_is_empty(groups, group);
+		return was_empty;
 	}
 	for (int round = 0; round < KILL_ROUNDS; round++) {
 		bool frozen = freeze(groups, group);
 		size_t count = each_member(groups, group, kill_one, NULL);
 
-		write_file(groups, group, "freezer.state", "THAWED"); /* frozen, nothing dies */
+		thaw(groups, group); /* frozen, nothing dies */
 		/* Nobody was missed, and nobody forks with a SIGKILL pending. Before that a list
 		 * can be empty although a chain of forks runs on. */
 		if (frozen)

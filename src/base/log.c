@@ -4,20 +4,37 @@
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "base/time.h"
 
 #define LINE_MAX_BYTES 2048
 
 static const char *const level_names[] = { "debug", "info", "warn", "error" };
+static const int priorities[] = { 7, 6, 4, 3 }; /* of syslog(3) */
 static const char *program_name = "cay";
 static enum log_level least_level = LOG_INFO;
+static bool is_journal; /* it knows time and program, and wants the level as a number in front */
+
+/* JOURNAL_STREAM names the device and inode of the socket to the journal: systemd.exec(5). Compared
+ * because a child inherits the variable and may have its standard error elsewhere. */
+static bool goes_to_journal(void)
+{
+	const char *stream = getenv("JOURNAL_STREAM");
+	unsigned long long device, inode;
+	struct stat st;
+
+	return stream && sscanf(stream, "%llu:%llu", &device, &inode) == 2 &&
+	       fstat(STDERR_FILENO, &st) == 0 && st.st_dev == device && st.st_ino == inode;
+}
 
 void log_init(const char *program, enum log_level least)
 {
 	program_name = program;
 	least_level = least;
+	is_journal = goes_to_journal();
 }
 
 int log_level_parse(const char *name, enum log_level *ret)
@@ -57,9 +74,13 @@ void log_at(enum log_level level, const char *fmt, ...)
 	va_start(ap, fmt);
 	(void)vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
-	time_rfc3339(stamp, time_real_ms());
-	n = (size_t)snprintf(line, sizeof(line), "%s %s %s: ", stamp, level_names[level],
-			     program_name);
+	if (is_journal) {
+		n = (size_t)snprintf(line, sizeof(line), "<%d>", priorities[level]);
+	} else {
+		time_rfc3339(stamp, time_real_ms());
+		n = (size_t)snprintf(line, sizeof(line), "%s %s %s: ", stamp, level_names[level],
+				     program_name);
+	}
 	n += escape(line + n, sizeof(line) - n - 1, text);
 	line[n++] = '\n';
 	(void)!write(STDERR_FILENO, line, n); /* one write: lines of several threads do not mix */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One line per event on standard error: time, level, program, text. Control bytes and quotes of
+ * One line per event on standard error: time, level, program, text; to the journal of systemd
+ * "<priority>text", as it adds the rest itself. Control bytes and quotes of
  * foreign text are escaped, so hostile input can neither start a new line nor drive a terminal.
  */
 #ifndef CAY_BASE_LOG_H

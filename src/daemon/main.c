@@ -17,6 +17,7 @@
 #include "daemon/state.h"
 #include "daemon/wiring.h"
 #include "net/listen.h"
+#include "sys/notify.h"
 
 enum { EXIT_FAILED = 1, EXIT_USAGE = 2, EXIT_ADDRESS = 3, EXIT_CONFLICT = 7 };
 
@@ -145,6 +146,7 @@ static int serve(struct config *config, struct err *err)
 	char url[CONFIG_TEXT_MAX];
 	struct isolate_user found, *user = NULL;
 	struct wiring *wiring = NULL;
+	struct notify notify;
 	int listen_fd = -1, redirect_fd = -1, lock_fd = -1;
 
 	if (geteuid() == 0) {
@@ -156,6 +158,7 @@ static int serve(struct config *config, struct err *err)
 	find_program(config->tools, "tools", "cay-tools");
 	engines_find_recipes();
 	set_limits();
+	notify_open(&notify);
 	if (state_prepare(config->state, user, err) < 0 ||
 	    state_lock(config->state, &lock_fd, err) < 0)
 		return -1;
@@ -166,8 +169,9 @@ static int serve(struct config *config, struct err *err)
 	if (give_up_power(config, user, err) < 0 ||
 	    wiring_new(config, listen_fd, redirect_fd, url, &wiring, err) < 0)
 		return -1;
-	wiring_run(wiring);
+	wiring_run(wiring, &notify);
 	wiring_free(wiring);
+	notify_close(&notify);
 	(void)close(lock_fd);
 	log_info("ended");
 	return 0;
@@ -184,6 +188,7 @@ int main(int argc, char **argv)
 	(void)mallopt(M_TRIM_THRESHOLD, 1024 * 1024);
 	(void)mallopt(M_MMAP_THRESHOLD, 256 * 1024);
 	(void)signal(SIGPIPE, SIG_IGN);
+	(void)signal(SIGHUP, SIG_IGN); /* with TLS it reads the certificate again */
 	(void)umask(0027);
 	(void)setenv("UV_THREADPOOL_SIZE", "4", 0);
 	log_init("cayd", LOG_INFO);

@@ -44,6 +44,8 @@ struct wiring {
 	struct http_server *server;
 	struct secure *secure; /* NULL: no TLS */
 	struct loop_timer *ready_timer;
+	struct loop_timer *alive_timer;
+	struct notify *notify; /* main()'s */
 	bool told;
 	bool ending;
 };
@@ -60,6 +62,7 @@ static void end(struct wiring *wiring)
 	if (wiring->ending)
 		return;
 	wiring->ending = true;
+	notify_send(wiring->notify, "STOPPING=1");
 	state_remove_url(wiring->config->state);
 	http_server_drain(wiring->server, DRAIN_MS, on_drained, wiring);
 }
@@ -87,6 +90,7 @@ static void on_ready_look(void *arg)
 	loop_timer_clear(wiring->ready_timer);
 	if (state_write_url(wiring->config->state, wiring->url, &err) < 0)
 		log_error("%s", err.message);
+	notify_send(wiring->notify, "READY=1");
 	log_info("ready on %s", wiring->url);
 }
 
@@ -291,14 +295,26 @@ int wiring_new(const struct config *config, int listen_fd, int redirect_fd, cons
 	return 0;
 }
 
-void wiring_run(struct wiring *wiring)
+static void on_alive(void *arg)
 {
+	struct wiring *wiring = arg;
+
+	notify_alive(wiring->notify);
+}
+
+void wiring_run(struct wiring *wiring, struct notify *notify)
+{
+	wiring->notify = notify;
+	if (notify->alive_ms &&
+	    loop_timer_new(wiring->loop, on_alive, wiring, &wiring->alive_timer) >= 0)
+		loop_timer_set(wiring->alive_timer, 0, MAX(notify->alive_ms / 2, 1));
 	(void)loop_run(wiring->loop);
 }
 
 void wiring_free(struct wiring *wiring)
 {
 	loop_timer_free(wiring->ready_timer);
+	loop_timer_free(wiring->alive_timer);
 	if (wiring->rest)
 		rest_set_server(wiring->rest, NULL);
 	if (wiring->e2b)

@@ -5,6 +5,7 @@
 
 #include "base/err.h"
 #include "daemon/config.h"
+#include "sys/notify.h"
 
 struct wiring;
 
@@ -12,7 +13,8 @@ struct wiring;
  * the daemon is ready. */
 int wiring_new(const struct config *config, int listen_fd, int redirect_fd, const char *url,
 	       struct wiring **ret, struct err *err) _must_check_;
-void wiring_run(struct wiring *wiring); /* until a signal or a shutdown call */
+/* Until a signal or a shutdown call. */
+void wiring_run(struct wiring *wiring, struct notify *notify);
 void wiring_free(struct wiring *wiring);
 
 #endif

@@ -14,8 +14,10 @@
 #include "sys/file.h"
 
 #define CPU_PERIOD_US 100000U
+#define CPU_QUOTA_LEAST_US 1000U  /* the kernel refuses less */
 #define PIDS_KEEP_FREE_PERCENT 15 /* of the host's pid_max stays out of reach of all sandboxes */
 #define MEMORY_KEEP_FREE_PERCENT 8
+#define GROUPS_BELOW_MAX "4096"
 #define LEFTOVER_MAX_BYTES (512 << 10) /* of one user's charge may pass to the next */
 
 static const struct {
@@ -27,19 +29,13 @@ static const struct {
 	[CGROUP_MEMORY] = { "memory", "memory" },
 	[CGROUP_PIDS] = { "pids", "pids" },
 	[CGROUP_FREEZER] = { "freezer", NULL },
-	[CGROUP_DEVICES] = { "devices", "" }, /* v2 has none but by BPF */
+	[CGROUP_DEVICES] = { "devices", "" }, /* v2 has none but by BPF: cgroup_device.c */
+	[CGROUP_IO] = { NULL, "io" },
 };
 
 /* What every sandbox may open: null, zero, full, random, urandom, tty, ptmx, pts. */
 static const char *const device_rules[] = { "c 1:3 rwm", "c 1:5 rwm", "c 1:7 rwm", "c 1:8 rwm",
 					    "c 1:9 rwm", "c 5:0 rwm", "c 5:2 rwm", "c 136:* rwm" };
-
-static int open_dir(int dir_fd, const char *path)
-{
-	int fd = openat(dir_fd, path, O_DIRECTORY | O_RDONLY | O_CLOEXEC);
-
-	return fd < 0 ? -errno : fd;
-}
 
 static int make_dir(int dir_fd, const char *name)
 {
@@ -58,21 +54,6 @@ static bool word_in(const char *list, const char *word)
 	return false;
 }
 
-/* The unified hierarchy, at the mount itself or at "unified" on hybrid hosts. */
-static int open_unified(int root_fd)
-{
-	int fd;
-
-	if (faccessat(root_fd, "cgroup.controllers", F_OK, 0) == 0)
-		return open_dir(root_fd, ".");
-	fd = open_dir(root_fd, "unified");
-	if (fd >= 0 && faccessat(fd, "cgroup.controllers", F_OK, 0) < 0) {
-		(void)close(fd);
-		return -ENOENT;
-	}
-	return fd;
-}
-
 static int make_parent(int hierarchy_fd, unsigned instance)
 {
 	char name[32];
@@ -80,12 +61,13 @@ static int make_parent(int hierarchy_fd, unsigned instance)
 
 	(void)snprintf(name, sizeof(name), "cay-%u", instance);
 	r = make_dir(hierarchy_fd, name);
-	return r < 0 ? r : open_dir(hierarchy_fd, name);
+	return r < 0 ? r : cgroup_open_dir(hierarchy_fd, name);
 }
 
 static int open_v1(struct cgroup_tree *tree, int root_fd, unsigned instance, int which)
 {
-	_cleanup_close_ int fd = open_dir(root_fd, controllers[which].v1_dir);
+	const char *dir = controllers[which].v1_dir;
+	_cleanup_close_ int fd = dir ? cgroup_open_dir(root_fd, dir) : -1;
 	int r;
 
 	if (fd < 0 || faccessat(fd, "tasks", F_OK, 0) < 0)
@@ -97,16 +79,24 @@ static int open_v1(struct cgroup_tree *tree, int root_fd, unsigned instance, int
 	return 0;
 }
 
-static int open_v2(struct cgroup_tree *tree, int root_fd, unsigned instance)
+static int open_place(int root_fd, const char *place)
 {
-	_cleanup_close_ int fd = open_unified(root_fd);
-	char have[256], enable[32];
-	bool any = false;
-	int r;
+	_cleanup_close_ int fd = cgroup_open_unified(root_fd);
+	char path[CGROUP_PATH_SIZE + 1];
 
 	if (fd < 0)
-		return 0;
-	r = file_read(fd, "cgroup.controllers", have, sizeof(have));
+		return fd;
+	(void)snprintf(path, sizeof(path), ".%s", place);
+	return cgroup_open_dir(fd, path);
+}
+
+/* For the children of the place, and for those of cay-N in it. */
+static int enable_v2(struct cgroup_tree *tree, int place_fd, unsigned instance)
+{
+	char have[256];
+	bool any = false;
+	int r = file_read(place_fd, "cgroup.controllers", have, sizeof(have));
+
 	if (r < 0)
 		return r;
 	for (int i = 0; i < CGROUP_COUNT; i++) {
@@ -114,26 +104,37 @@ static int open_v2(struct cgroup_tree *tree, int root_fd, unsigned instance)
 
 		if (tree->fd[i] >= 0 || !name || !*name || !word_in(have, name))
 			continue;
-		(void)snprintf(enable, sizeof(enable), "+%s", name);
-		if (file_write(fd, "cgroup.subtree_control", enable) < 0)
-			continue;
-		tree->v2[i] = any = true;
+		r = cgroup_enable(place_fd, name);
+		if (r < 0 && i != CGROUP_IO)
+			return r;
+		tree->v2[i] = r >= 0;
+		any |= r >= 0;
 	}
 	if (!any)
 		return 0;
-	tree->v2_fd = make_parent(fd, instance);
-	if (tree->v2_fd < 0)
-		return tree->v2_fd;
-	for (int i = 0; i < CGROUP_COUNT; i++) {
-		const char *name = controllers[i].v2_name;
+	tree->v2_fd = make_parent(place_fd, instance);
+	r = tree->v2_fd;
+	for (int i = 0; r >= 0 && i < CGROUP_COUNT; i++)
+		if (tree->v2[i])
+			r = cgroup_enable(tree->v2_fd, controllers[i].v2_name);
+	return r;
+}
 
-		if (!tree->v2[i] || !name)
-			continue;
-		(void)snprintf(enable, sizeof(enable), "+%s", name);
-		r = file_write(tree->v2_fd, "cgroup.subtree_control", enable);
-		if (r < 0)
-			return r;
-	}
+static int open_v2(struct cgroup_tree *tree, int root_fd, const char *place, unsigned instance)
+{
+	_cleanup_close_ int fd = open_place(root_fd, place);
+	const char *top = faccessat(root_fd, "cgroup.controllers", F_OK, 0) == 0 ? "" : "/unified";
+	int r;
+
+	if (fd == -ENOENT && !cgroup_v2_has_controllers(root_fd))
+		return 0;
+	r = fd < 0 ? fd : enable_v2(tree, fd, instance);
+	if (r < 0 || tree->v2_fd < 0)
+		return r;
+	r = snprintf(tree->v2_path, sizeof(tree->v2_path), CGROUP_ROOT "%s%s/cay-%u", top,
+		     strcmp(place, "/") == 0 ? "" : place, instance);
+	if (r >= (int)sizeof(tree->v2_path))
+		return -ENAMETOOLONG;
 	/* Accounting and freezing are part of the v2 core. */
 	for (int i = 0; i < CGROUP_COUNT; i++)
 		if (tree->fd[i] < 0 && !controllers[i].v2_name)
@@ -171,7 +172,7 @@ static int bound_all(const struct cgroup_tree *tree)
 			  tree->v2[CGROUP_MEMORY] ? "memory.max" : "memory.limit_in_bytes", text);
 }
 
-int cgroup_open(int root_fd, unsigned instance, struct cgroup_tree *ret)
+int cgroup_open(int root_fd, const char *place, unsigned instance, struct cgroup_tree *ret)
 {
 	struct cgroup_tree tree = { .v2_fd = -1, .groups_view_fd = -1, .memory_view_fd = -1 };
 	int r;
@@ -183,7 +184,7 @@ int cgroup_open(int root_fd, unsigned instance, struct cgroup_tree *ret)
 		if (r < 0 && r != -ENOENT)
 			goto fail;
 	}
-	r = open_v2(&tree, root_fd, instance);
+	r = open_v2(&tree, root_fd, place, instance);
 	if (r >= 0)
 		r = bound_all(&tree);
 	if (r < 0)
@@ -216,15 +217,16 @@ static void remove_instance(int hierarchy_fd, unsigned instance)
 	(void)cgroup_remove_group(hierarchy_fd, name);
 }
 
-int cgroup_remove_tree(int root_fd, unsigned instance)
+int cgroup_remove_tree(int root_fd, const char *place, unsigned instance)
 {
 	for (int i = 0; i < CGROUP_COUNT; i++) {
-		_cleanup_close_ int fd = open_dir(root_fd, controllers[i].v1_dir);
+		const char *dir = controllers[i].v1_dir;
+		_cleanup_close_ int fd = dir ? cgroup_open_dir(root_fd, dir) : -1;
 
 		if (fd >= 0)
 			remove_instance(fd, instance);
 	}
-	_cleanup_close_ int unified = open_unified(root_fd);
+	_cleanup_close_ int unified = open_place(root_fd, place);
 	if (unified >= 0)
 		remove_instance(unified, instance);
 	return 0;
@@ -237,6 +239,17 @@ static int slot_write_u64(const struct cgroup_tree *tree, int which, unsigned sl
 
 	(void)snprintf(text, sizeof(text), "%" PRIu64, value);
 	return slot_write(tree, which, slot, file, text);
+}
+
+/* The agent makes one level of groups, one for every process: no more than that is possible. */
+static void bound_below(const struct cgroup_tree *tree, unsigned slot)
+{
+	char path[64];
+
+	if (slot_path(path, slot, "cgroup.max.depth") >= 0)
+		(void)!file_write(tree->v2_fd, path, "1");
+	if (slot_path(path, slot, "cgroup.max.descendants") >= 0)
+		(void)!file_write(tree->v2_fd, path, GROUPS_BELOW_MAX);
 }
 
 int cgroup_make(const struct cgroup_tree *tree, unsigned slot)
@@ -252,6 +265,8 @@ int cgroup_make(const struct cgroup_tree *tree, unsigned slot)
 		if (r < 0)
 			return r;
 	}
+	if (tree->v2_fd >= 0)
+		bound_below(tree, slot);
 	if (tree->fd[CGROUP_DEVICES] < 0 || tree->v2[CGROUP_DEVICES])
 		return 0;
 	r = slot_write(tree, CGROUP_DEVICES, slot, "devices.deny", "a");
@@ -299,31 +314,52 @@ int cgroup_remove(const struct cgroup_tree *tree, unsigned slot)
  * v1 keeps limit <= memsw limit at every instant: growing raises memsw first, shrinking lowers the
  * limit first. The order that fits is the one that does not answer EINVAL.
  */
-static int limit_memory_v1(const struct cgroup_tree *tree, unsigned slot, uint64_t bytes)
+static int limit_memory_v1(const struct cgroup_tree *tree, unsigned slot,
+			   const struct cgroup_limits *limits)
 {
 	static const char plain[] = "memory.limit_in_bytes",
 			  with_swap[] = "memory.memsw.limit_in_bytes";
+	uint64_t bytes = limits->memory_bytes, both = bytes + limits->swap_bytes;
 	int r = slot_write_u64(tree, CGROUP_MEMORY, slot, plain, bytes);
 	int swap;
 
 	if (r == -EINVAL) {
-		swap = slot_write_u64(tree, CGROUP_MEMORY, slot, with_swap, bytes);
+		swap = slot_write_u64(tree, CGROUP_MEMORY, slot, with_swap, both);
 		return swap < 0 ? swap : slot_write_u64(tree, CGROUP_MEMORY, slot, plain, bytes);
 	}
 	if (r < 0)
 		return r;
-	swap = slot_write_u64(tree, CGROUP_MEMORY, slot, with_swap, bytes);
+	swap = slot_write_u64(tree, CGROUP_MEMORY, slot, with_swap, both);
 	return swap == -ENOENT ? 0 : swap; /* hosts without swap accounting have no such file */
 }
 
-static int limit_cpu(const struct cgroup_tree *tree, unsigned slot, uint32_t milli)
+/*
+ * memory.oom.group stays 0: the kernel kills one process, whose command then ends with the reason
+ * "oom", and the sandbox lives on. v1 knows nothing else.
+ */
+static int limit_memory(const struct cgroup_tree *tree, unsigned slot,
+			const struct cgroup_limits *limits)
 {
-	uint64_t quota_us = (uint64_t)milli * CPU_PERIOD_US / 1000;
+	int r;
+
+	if (!tree->v2[CGROUP_MEMORY])
+		return limit_memory_v1(tree, slot, limits);
+	r = slot_write_u64(tree, CGROUP_MEMORY, slot, "memory.max", limits->memory_bytes);
+	if (r < 0)
+		return r;
+	r = slot_write_u64(tree, CGROUP_MEMORY, slot, "memory.swap.max", limits->swap_bytes);
+	return r == -ENOENT ? 0 : r; /* likewise */
+}
+
+static int limit_cpu(const struct cgroup_tree *tree, unsigned slot, uint32_t millis)
+{
+	uint64_t quota_us = (uint64_t)millis * CPU_PERIOD_US / 1000;
 	char text[48];
 
+	quota_us = MAX(quota_us, (uint64_t)CPU_QUOTA_LEAST_US);
 	if (!tree->v2[CGROUP_CPU])
 		return slot_write_u64(tree, CGROUP_CPU, slot, "cpu.cfs_quota_us", quota_us);
-	(void)snprintf(text, sizeof(text), "%llu %u", (unsigned long long)quota_us, CPU_PERIOD_US);
+	(void)snprintf(text, sizeof(text), "%" PRIu64 " %u", quota_us, CPU_PERIOD_US);
 	return slot_write(tree, CGROUP_CPU, slot, "cpu.max", text);
 }
 
@@ -333,43 +369,43 @@ int cgroup_limit(const struct cgroup_tree *tree, unsigned slot, const struct cgr
 
 	if (tree->fd[CGROUP_CPU] >= 0)
 		r = limit_cpu(tree, slot, limits->cpu_milli);
-	if (r >= 0 && tree->fd[CGROUP_MEMORY] >= 0) {
-		if (tree->v2[CGROUP_MEMORY]) {
-			r = slot_write_u64(tree, CGROUP_MEMORY, slot, "memory.max",
-					   limits->memory_bytes);
-			(void)!slot_write(tree, CGROUP_MEMORY, slot, "memory.swap.max", "0");
-		} else {
-			r = limit_memory_v1(tree, slot, limits->memory_bytes);
-		}
-	}
+	if (r >= 0 && tree->fd[CGROUP_MEMORY] >= 0)
+		r = limit_memory(tree, slot, limits);
 	if (r >= 0 && tree->fd[CGROUP_PIDS] >= 0)
 		r = slot_write_u64(tree, CGROUP_PIDS, slot, "pids.max", limits->pids_max);
 	return r;
 }
 
+static int open_in_slot(int dir_fd, unsigned slot, const char *file, int flags)
+{
+	char path[64];
+	int fd, r = slot_path(path, slot, file);
+
+	if (r < 0)
+		return r;
+	fd = openat(dir_fd, path, flags | O_CLOEXEC);
+	return fd < 0 ? -errno : fd;
+}
+
 int cgroup_door_open(const struct cgroup_tree *tree, unsigned slot, struct cgroup_door *ret)
 {
-	struct cgroup_door door;
-	bool in_v2 = false;
-	char path[64];
+	struct cgroup_door door = CGROUP_DOOR_NONE;
+	int r = 0;
 
-	for (int i = 0; i < CGROUP_COUNT; i++)
-		door.fd[i] = -1;
-	for (int i = 0; i < CGROUP_COUNT; i++) {
-		int r;
-
-		if (tree->fd[i] < 0 || (tree->v2[i] && in_v2))
+	for (int i = 0; r >= 0 && i < CGROUP_COUNT; i++) {
+		if (tree->fd[i] < 0 || (tree->v2[i] && door.v2_index >= 0))
 			continue;
-		in_v2 |= tree->v2[i];
-		r = slot_path(path, slot, tree->v2[i] ? "cgroup.procs" : "tasks");
-		if (r >= 0)
-			door.fd[i] = openat(tree->fd[i], path, O_WRONLY | O_CLOEXEC);
-		if (r >= 0 && door.fd[i] < 0)
-			r = -errno;
-		if (r < 0) {
-			cgroup_door_close(&door);
-			return r;
-		}
+		if (tree->v2[i])
+			door.v2_index = i;
+		r = open_in_slot(tree->fd[i], slot, tree->v2[i] ? "cgroup.procs" : "tasks",
+				 O_WRONLY);
+		door.fd[i] = r;
+	}
+	if (r >= 0 && tree->v2_fd >= 0)
+		door.into_fd = r = open_in_slot(tree->v2_fd, slot, "", O_PATH | O_DIRECTORY);
+	if (r < 0) {
+		cgroup_door_close(&door);
+		return r;
 	}
 	*ret = door;
 	return 0;
@@ -377,97 +413,21 @@ int cgroup_door_open(const struct cgroup_tree *tree, unsigned slot, struct cgrou
 
 void cgroup_door_close(struct cgroup_door *door)
 {
-	for (int i = 0; i < CGROUP_COUNT; i++) {
+	for (int i = 0; i < CGROUP_COUNT; i++)
 		if (door->fd[i] >= 0)
 			(void)close(door->fd[i]);
-		door->fd[i] = -1;
-	}
+	if (door->into_fd >= 0)
+		(void)close(door->into_fd);
+	*door = (struct cgroup_door)CGROUP_DOOR_NONE;
 }
 
-int cgroup_enter(const struct cgroup_door *door)
+int cgroup_enter(const struct cgroup_door *door, bool is_born_inside)
 {
 	for (int i = 0; i < CGROUP_COUNT; i++)
-		if (door->fd[i] >= 0 && write(door->fd[i], "0", 1) < 0)
+		if (door->fd[i] >= 0 && !(is_born_inside && i == door->v2_index) &&
+		    write(door->fd[i], "0", 1) < 0)
 			return -errno;
 	return 0;
-}
-
-static uint64_t slot_read(const struct cgroup_tree *tree, int which, unsigned slot,
-			  const char *file, const char *field)
-{
-	char path[64];
-	uint64_t value = 0;
-	int r = tree->fd[which] < 0 ? -ENOENT : slot_path(path, slot, file);
-
-	if (r >= 0)
-		r = field ? file_read_field(tree->fd[which], path, field, &value)
-			  : file_read_u64(tree->fd[which], path, &value);
-	return r < 0 ? 0 : value;
-}
-
-uint64_t cgroup_oom_kills(const struct cgroup_tree *tree, unsigned slot)
-{
-	return slot_read(tree, CGROUP_MEMORY, slot,
-			 tree->v2[CGROUP_MEMORY] ? "memory.events" : "memory.oom_control",
-			 "oom_kill");
-}
-
-int cgroup_stat(const struct cgroup_tree *tree, unsigned slot, struct cgroup_stat *ret)
-{
-	bool v2 = tree->v2[CGROUP_MEMORY];
-
-	*ret = (struct cgroup_stat){
-		.oom_kills = cgroup_oom_kills(tree, slot),
-		.memory_bytes = slot_read(tree, CGROUP_MEMORY, slot,
-					  v2 ? "memory.current" : "memory.usage_in_bytes", NULL),
-		.memory_peak_bytes =
-			slot_read(tree, CGROUP_MEMORY, slot,
-				  v2 ? "memory.peak" : "memory.max_usage_in_bytes", NULL),
-		.pids = slot_read(tree, CGROUP_PIDS, slot, "pids.current", NULL),
-	};
-	if (tree->v2[CGROUP_CPUACCT])
-		ret->cpu_us = slot_read(tree, CGROUP_CPUACCT, slot, "cpu.stat", "usage_usec");
-	else
-		ret->cpu_us = slot_read(tree, CGROUP_CPUACCT, slot, "cpuacct.usage", NULL) / 1000;
-	return 0;
-}
-
-uint64_t cgroup_unwritten(const struct cgroup_tree *tree, unsigned slot)
-{
-	bool v2 = tree->v2[CGROUP_MEMORY];
-	char path[64];
-	uint64_t dirty = 0, under_way = 0;
-	int fd = tree->fd[CGROUP_MEMORY];
-
-	if (fd < 0 || slot_path(path, slot, "memory.stat") < 0 ||
-	    file_read_field(fd, path, v2 ? "file_dirty" : "total_dirty", &dirty) < 0 ||
-	    file_read_field(fd, path, v2 ? "file_writeback" : "total_writeback", &under_way) < 0)
-		return UINT64_MAX;
-	return dirty + under_way;
-}
-
-int cgroup_freeze(const struct cgroup_tree *tree, unsigned slot, bool frozen)
-{
-	if (tree->fd[CGROUP_FREEZER] < 0)
-		return -EOPNOTSUPP;
-	if (tree->v2[CGROUP_FREEZER])
-		return slot_write(tree, CGROUP_FREEZER, slot, "cgroup.freeze", frozen ? "1" : "0");
-	return slot_write(tree, CGROUP_FREEZER, slot, "freezer.state",
-			  frozen ? "FROZEN" : "THAWED");
-}
-
-bool cgroup_is_frozen(const struct cgroup_tree *tree, unsigned slot)
-{
-	bool v2 = tree->v2[CGROUP_FREEZER];
-	char path[64], text[16];
-	uint64_t frozen;
-	int fd = tree->fd[CGROUP_FREEZER];
-
-	if (fd < 0 || slot_path(path, slot, v2 ? "cgroup.events" : "freezer.state") < 0)
-		return false;
-	if (v2)
-		return file_read_field(fd, path, "frozen", &frozen) >= 0 && frozen;
-	return file_read(fd, path, text, sizeof(text)) > 0 && strncmp(text, "FROZEN", 6) == 0;
 }
 
 int cgroup_note(const struct cgroup_tree *tree, unsigned slot, const char *name, uint64_t value)
@@ -484,13 +444,34 @@ int cgroup_note(const struct cgroup_tree *tree, unsigned slot, const char *name,
 	return fsetxattr(fd, name, &value, sizeof(value), 0) < 0 ? -errno : 0;
 }
 
+bool cgroup_is_reusable(const struct cgroup_tree *tree)
+{
+	return !tree->v2[CGROUP_MEMORY];
+}
+
+/* What stays charged, mostly cached files of templates, keeps a removed v2 group alive in the
+ * kernel: it is given back before. */
+static void recycle_v2(const struct cgroup_tree *tree, unsigned slot)
+{
+	uint64_t bytes = cgroup_slot_read(tree, CGROUP_MEMORY, slot, "memory.current", NULL);
+
+	if (bytes > LEFTOVER_MAX_BYTES)
+		(void)!slot_write_u64(tree, CGROUP_MEMORY, slot, "memory.reclaim", bytes);
+}
+
 void cgroup_recycle(const struct cgroup_tree *tree, unsigned slot)
 {
 	(void)!cgroup_freeze(tree, slot, false);
 	cgroup_clear_below(tree, slot);
-	if (tree->fd[CGROUP_MEMORY] < 0 || tree->v2[CGROUP_MEMORY])
+	if (tree->fd[CGROUP_CPUACCT] >= 0 && !tree->v2[CGROUP_CPUACCT])
+		(void)!slot_write(tree, CGROUP_CPUACCT, slot, "cpuacct.usage", "0");
+	if (tree->fd[CGROUP_MEMORY] < 0)
 		return;
-	if (slot_read(tree, CGROUP_MEMORY, slot, "memory.usage_in_bytes", NULL) >
+	if (tree->v2[CGROUP_MEMORY]) {
+		recycle_v2(tree, slot);
+		return;
+	}
+	if (cgroup_slot_read(tree, CGROUP_MEMORY, slot, "memory.usage_in_bytes", NULL) >
 	    LEFTOVER_MAX_BYTES)
 		(void)!slot_write(tree, CGROUP_MEMORY, slot, "memory.force_empty", "0");
 	(void)!slot_write(tree, CGROUP_MEMORY, slot, "memory.max_usage_in_bytes", "0");

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Control groups, v1 and v2 behind one set of verbs. Each controller we want is looked for in its
- * own v1 hierarchy first and in the unified one after that; a hybrid host (v1 limits, an empty v2)
- * and a pure v2 host both work. Groups are <hierarchy>/cay-N/<slot>, made before they are needed
- * and used again by the next sandbox.
+ * Control groups, v1 and v2 behind one set of verbs. The normal host has v2 alone, and the groups
+ * are <place>/cay-N/<slot> below a place that was delegated to cay (docs/decisions/024). A
+ * controller that is bound to a v1 hierarchy is used there instead, as <hierarchy>/cay-N/<slot>.
+ * Groups are made before they are needed. On v1 the next sandbox uses them again; on v2 they are
+ * made anew, because v2 cannot reset the peak.
  */
 #ifndef CAY_SYS_CGROUP_H
 #define CAY_SYS_CGROUP_H
@@ -17,7 +18,19 @@ enum cgroup_controller {
 	CGROUP_PIDS,
 	CGROUP_FREEZER,
 	CGROUP_DEVICES,
+	CGROUP_IO, /* v2 only */
 	CGROUP_COUNT
+};
+
+#define CGROUP_ROOT "/sys/fs/cgroup"
+#define CGROUP_PATH_SIZE 256
+
+enum cgroup_resource { CGROUP_STALL_CPU, CGROUP_STALL_MEMORY, CGROUP_STALL_IO, CGROUP_STALL_COUNT };
+
+/* Time in which some or all tasks of a group waited for a resource (PSI). */
+struct cgroup_stall {
+	uint64_t some_us, full_us;	     /* in all */
+	uint32_t some_percent, full_percent; /* of the last 10 s, in hundredths of a percent */
 };
 
 /* Owner: the warden. Descriptors are of <hierarchy>/cay-N. */
@@ -25,6 +38,7 @@ struct cgroup_tree {
 	int fd[CGROUP_COUNT]; /* -1 when this host has no such controller */
 	bool v2[CGROUP_COUNT];
 	int v2_fd; /* the unified hierarchy's cay-N; -1 when there is none with controllers */
+	char v2_path[CGROUP_PATH_SIZE];	    /* its absolute path */
 	int groups_view_fd, memory_view_fd; /* of cgroup_view_open(); -1: none */
 };
 
@@ -39,24 +53,66 @@ struct cgroup_view {
 /* The files through which one enters the groups of a slot; -1: none. */
 struct cgroup_door {
 	int fd[CGROUP_COUNT];
+	int v2_index; /* which of them belongs to v2; -1: none */
+	int into_fd;  /* the v2 group itself, for CLONE_INTO_CGROUP; -1: none */
 };
+
+#define CGROUP_DOOR_NONE                                                               \
+	{                                                                              \
+		.fd = { [0 ... CGROUP_COUNT - 1] = -1 }, .v2_index = -1, .into_fd = -1 \
+	}
 
 struct cgroup_limits {
 	uint32_t cpu_milli; /* thousandths of a CPU */
 	uint64_t memory_bytes;
+	uint64_t swap_bytes; /* besides memory_bytes */
 	uint32_t pids_max;
 };
 
 struct cgroup_stat {
 	uint64_t oom_kills, memory_bytes, memory_peak_bytes, cpu_us, pids;
+	bool has_stall; /* v2, and the kernel counts it */
+	struct cgroup_stall stall[CGROUP_STALL_COUNT];
 };
 
-/* root_fd: /sys/fs/cgroup. Makes the cay-N parents and bounds what all sandboxes together may use.
+/*
+ * root_fd: /sys/fs/cgroup. place: the v2 group to stay inside, from cgroup_place(). Makes the
+ * cay-N parents and bounds what all sandboxes together may use.
  */
-int cgroup_open(int root_fd, unsigned instance, struct cgroup_tree *ret) _must_check_;
+int cgroup_open(int root_fd, const char *place, unsigned instance,
+		struct cgroup_tree *ret) _must_check_;
 void cgroup_close(struct cgroup_tree *tree);
 /* Removes cay-N and whatever empty groups are left below. */
-int cgroup_remove_tree(int root_fd, unsigned instance);
+int cgroup_remove_tree(int root_fd, const char *place, unsigned instance);
+
+/* cgroup_place.c: where in the v2 hierarchy the sandboxes are. Paths begin with "/". */
+
+/* The v2 path out of the text of /proc/PID/cgroup; -ENOENT when it has none. */
+int cgroup_path_parse(const char *text, char dst[CGROUP_PATH_SIZE]) _must_check_;
+/*
+ * What --cgroup means to a process in the group own: "/a/b" from the root, "../b" and "." from
+ * own. -EINVAL for anything else, such as a path that leads above the root.
+ */
+int cgroup_path_resolve(const char *own, const char *wanted,
+			char dst[CGROUP_PATH_SIZE]) _must_check_;
+/* Resolves wanted (NULL: the root of what is mounted) for this process. */
+int cgroup_place(int proc_fd, const char *wanted, char dst[CGROUP_PATH_SIZE]) _must_check_;
+/* Whether the unified hierarchy of this host has controllers: only then a place matters. */
+bool cgroup_v2_has_controllers(int root_fd);
+/* Whether a process lives in <place>/cay-N. */
+bool cgroup_place_busy(int root_fd, const char *place, unsigned instance);
+/* The unified hierarchy, at the mount itself or at "unified" on hybrid hosts. */
+int cgroup_open_unified(int root_fd) _must_check_;
+/*
+ * Enables a controller for the children of a group. v2 allows that only in a group without
+ * processes: those that are in it are moved to a child "cay-host" first.
+ */
+int cgroup_enable(int group_fd, const char *controller) _must_check_;
+/* Moves the processes that are in a group itself to its child "cay-host". */
+int cgroup_vacate(int group_fd) _must_check_;
+
+/* cgroup_device.c: lets everything in this v2 group open the devices of a sandbox and no others. */
+int cgroup_limit_devices(int group_fd) _must_check_;
 
 int cgroup_make(const struct cgroup_tree *tree,
 		unsigned slot) _must_check_; /* existing ones are fine */
@@ -72,9 +128,11 @@ int cgroup_limit(const struct cgroup_tree *tree, unsigned slot,
 int cgroup_door_open(const struct cgroup_tree *tree, unsigned slot,
 		     struct cgroup_door *ret) _must_check_;
 void cgroup_door_close(struct cgroup_door *door);
-/* Called by the child itself: a lone thread moving itself skips the RCU grace period (10 ms cold).
+/*
+ * Called by the child itself: a lone thread moving itself skips the RCU grace period (10 ms cold)
+ * on v1. On v2 only a clone into the group is as cheap: is_born_inside says that it was.
  */
-int cgroup_enter(const struct cgroup_door *door) _must_check_;
+int cgroup_enter(const struct cgroup_door *door, bool is_born_inside) _must_check_;
 /* Bytes its files have not written out yet, as far as they are charged to it; UINT64_MAX: unknown.
  */
 uint64_t cgroup_unwritten(const struct cgroup_tree *tree, unsigned slot);
@@ -84,6 +142,9 @@ int cgroup_stat(const struct cgroup_tree *tree, unsigned slot,
 int cgroup_note(const struct cgroup_tree *tree, unsigned slot, const char *name,
 		uint64_t value) _must_check_;
 int cgroup_freeze(const struct cgroup_tree *tree, unsigned slot, bool frozen) _must_check_;
+/* Freezes and waits until every task is frozen; -EBUSY after timeout_us: it may be half frozen. */
+int cgroup_freeze_wait(const struct cgroup_tree *tree, unsigned slot,
+		       int64_t timeout_us) _must_check_;
 /* Whether a freeze has reached every task, those in groups below included. */
 bool cgroup_is_frozen(const struct cgroup_tree *tree, unsigned slot);
 /* The groups that the agent made: an agent killed at the wrong moment leaves one frozen. */
@@ -102,7 +163,12 @@ bool cgroup_has_pid(const struct cgroup_tree *tree, unsigned slot, int pid);
 bool cgroup_is_empty(const struct cgroup_tree *tree, unsigned slot);
 /* SIGKILL to everything in the group, in whatever way this host has. */
 int cgroup_kill(const struct cgroup_tree *tree, unsigned slot);
-/* Gives back what the last user left charged and made, and clears its peaks. */
+/* Gives back what the last user left charged and made, and clears its peaks where it can. */
 void cgroup_recycle(const struct cgroup_tree *tree, unsigned slot);
+/* Whether a group shows nothing of its last user after that. */
+bool cgroup_is_reusable(const struct cgroup_tree *tree);
+
+/* The text of a pressure file; -EINVAL when it is none. */
+int cgroup_stall_parse(const char *text, struct cgroup_stall *ret) _must_check_;
 
 #endif

@@ -9,24 +9,21 @@
 #include "sys/cgroup_slot.h"
 #include "sys/mount.h"
 
-#define CGROUP_ROOT "/sys/fs/cgroup"
 #define VIEW_ATTRIBUTES (MOUNT_ATTR_NODEV | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC)
 
 static int open_view(const struct cgroup_tree *tree, enum cgroup_controller which,
 		     const char *v1_dir, unsigned instance, uint64_t attributes)
 {
-	const char *dir = tree->v2[which] ? "unified/" : v1_dir;
-	char path[64];
-	int fd, r;
+	char v1_path[64];
+	int fd;
 
 	if (tree->fd[which] < 0)
 		return -1;
-	if (tree->v2[which] && access(CGROUP_ROOT "/cgroup.controllers", F_OK) == 0)
-		dir = "";
-	r = snprintf(path, sizeof(path), CGROUP_ROOT "/%scay-%u", dir, instance);
-	if (r >= (int)sizeof(path))
-		return -1;
-	return mount_copy(AT_FDCWD, path, VIEW_ATTRIBUTES | attributes, -1, &fd) < 0 ? -1 : fd;
+	(void)snprintf(v1_path, sizeof(v1_path), CGROUP_ROOT "/%scay-%u", v1_dir, instance);
+	return mount_copy(AT_FDCWD, tree->v2[which] ? tree->v2_path : v1_path,
+			  VIEW_ATTRIBUTES | attributes, -1, &fd) < 0
+		       ? -1
+		       : fd;
 }
 
 void cgroup_view_open(struct cgroup_tree *tree, unsigned instance)

@@ -41,7 +41,7 @@
 
 static int enter_cgroups(struct birth *b)
 {
-	int r = cgroup_enter(&b->w->doors[b->slot]);
+	int r = cgroup_enter(&b->w->doors[b->slot], true);
 
 	if (r < 0 || !control_on(b->w, CONTROL_CGROUPNS))
 		return r;
@@ -295,6 +295,10 @@ int child_clone(struct birth *b, int *ret_pidfd)
 		.exit_signal = SIGCHLD,
 	};
 
+	if (b->w->doors[b->slot].into_fd >= 0) {
+		args.flags |= CLONE_INTO_CGROUP;
+		args.cgroup = (uint64_t)b->w->doors[b->slot].into_fd;
+	}
 #ifndef CAY_SANITIZED
 	args.flags |= CLONE_VM | CLONE_VFORK | CLONE_FILES;
 	args.stack = (uint64_t)(uintptr_t)stack;

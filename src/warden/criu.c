@@ -208,7 +208,7 @@ static _noreturn_ void child(struct criu_run *run, int room_fd, int log_fd)
 	(void)sigemptyset(&none);
 	(void)sigprocmask(SIG_SETMASK, &none, NULL);
 	if (run->enters_cgroups)
-		r = cgroup_enter(&w->doors[run->slot]);
+		r = cgroup_enter(&w->doors[run->slot], false);
 	if (r >= 0)
 		r = enter_namespaces(run);
 	if (r >= 0)

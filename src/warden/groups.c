@@ -54,7 +54,10 @@ static int add_group(struct warden *w, int freezer_fd, const char *name, struct 
 
 	if (sscanf(name, "%u", &group) != 1)
 		return 0;
-	(void)snprintf(path, sizeof(path), "%u/cgroup.procs", group);
+	/* v2: the group is threaded; what is no first thread is of no process inside, and no matter
+	 */
+	(void)snprintf(path, sizeof(path), "%u/%s", group,
+		       w->cgroups.v2[CGROUP_FREEZER] ? "cgroup.threads" : "cgroup.procs");
 	fd = openat(freezer_fd, path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
 	file = fd < 0 ? NULL : fdopen(fd, "r");
 	if (!file) {
@@ -115,7 +118,7 @@ int groups_write(struct warden *w, unsigned slot, int dir_fd, const char *name)
 static int make_group(struct warden *w, unsigned slot, int freezer_fd, uint32_t group)
 {
 	uint32_t id = slot_first_id(w, slot);
-	char path[16];
+	char path[32];
 	int r;
 
 	(void)snprintf(path, sizeof(path), "%u", group);
@@ -124,7 +127,10 @@ static int make_group(struct warden *w, unsigned slot, int freezer_fd, uint32_t 
 	r = mkdirat(freezer_fd, path, 0755) < 0 && errno != EEXIST ? -errno : 0;
 	(void)setfsuid(0);
 	(void)setfsgid(0);
-	return r;
+	if (r < 0 || !w->cgroups.v2[CGROUP_FREEZER])
+		return r;
+	(void)snprintf(path, sizeof(path), "%u/cgroup.type", group);
+	return file_write(freezer_fd, path, "threaded"); /* as the agent makes it */
 }
 
 static int place_one(struct warden *w, unsigned slot, int freezer_fd, int pid,

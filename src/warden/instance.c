@@ -26,32 +26,47 @@ static int owner_read(const struct warden *w, unsigned number, char dst[PATH_MAX
 	return file_read(w->run_fd, path, dst, PATH_MAX);
 }
 
-static int owner_write(const struct warden *w, unsigned number, const char *state_path)
+static int text_write(const struct warden *w, const char *path, const char *text)
 {
-	char path[32];
 	_cleanup_close_ int fd = -1;
-	size_t n = strlen(state_path);
+	size_t n = strlen(text);
 
-	(void)snprintf(path, sizeof(path), "%u", number);
 	fd = openat(w->run_fd, path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0644);
 	if (fd < 0)
 		return -errno;
-	return write(fd, state_path, n) == (ssize_t)n ? 0 : -EIO;
+	return write(fd, text, n) == (ssize_t)n ? 0 : -EIO;
 }
 
-/* Is anything alive in this instance's pids (or other) cgroups? Then its ids are in use. */
+static int owner_write(const struct warden *w, unsigned number, const char *state_path)
+{
+	char path[32];
+
+	(void)snprintf(path, sizeof(path), "%u", number);
+	return text_write(w, path, state_path);
+}
+
+/* Where the v2 groups of an instance were last. Only root writes here, but a cut-off file must not
+ * name a strange place. */
+static bool place_read(const struct warden *w, unsigned number, char dst[CGROUP_PATH_SIZE])
+{
+	char path[32], text[CGROUP_PATH_SIZE];
+	int n;
+
+	(void)snprintf(path, sizeof(path), "%u.cgroup", number);
+	n = file_read(w->run_fd, path, text, sizeof(text));
+	return n > 0 && n < CGROUP_PATH_SIZE - 1 && cgroup_path_resolve("/", text, dst) >= 0;
+}
+
+/* Is anything alive in this instance's cgroups? Then its ids are in use. */
 static bool instance_busy(const struct warden *w, unsigned number)
 {
-	char path[64];
+	char path[64], place[CGROUP_PATH_SIZE];
 	uint64_t pids;
 
+	if (place_read(w, number, place) && cgroup_place_busy(w->cgroup_root_fd, place, number))
+		return true;
 	(void)snprintf(path, sizeof(path), "pids/cay-%u/pids.current", number);
-	if (file_read_u64(w->cgroup_root_fd, path, &pids) < 0) {
-		(void)snprintf(path, sizeof(path), "cay-%u/pids.current", number);
-		if (file_read_u64(w->cgroup_root_fd, path, &pids) < 0)
-			return false;
-	}
-	return pids > 0;
+	return file_read_u64(w->cgroup_root_fd, path, &pids) >= 0 && pids > 0;
 }
 
 static int claim_locked(struct warden *w, const char *state_path)
@@ -95,10 +110,32 @@ int instance_claim(struct warden *w, const char *state_path)
 	return claim_locked(w, state_path);
 }
 
+int instance_place(struct warden *w, const char *wanted)
+{
+	char path[32], last[CGROUP_PATH_SIZE];
+	int r;
+
+	if (!cgroup_v2_has_controllers(w->cgroup_root_fd))
+		return cgroup_place(w->proc_fd, NULL, w->place);
+	r = cgroup_place(w->proc_fd, wanted, w->place);
+	if (r < 0)
+		return r;
+	if (place_read(w, w->instance, last) && strcmp(last, w->place) != 0 &&
+	    cgroup_place_busy(w->cgroup_root_fd, last, w->instance)) {
+		log_info("sandboxes live in the group %s: it stays in use", last);
+		memcpy(w->place, last, sizeof(last));
+		return 0;
+	}
+	(void)snprintf(path, sizeof(path), "%u.cgroup", w->instance);
+	return text_write(w, path, w->place);
+}
+
 void instance_release(struct warden *w)
 {
 	char path[32];
 
+	(void)snprintf(path, sizeof(path), "%u.cgroup", w->instance);
+	(void)unlinkat(w->run_fd, path, 0);
 	(void)snprintf(path, sizeof(path), "%u", w->instance);
 	(void)unlinkat(w->run_fd, path, 0);
 }

@@ -39,6 +39,7 @@ int limits_set_groups(struct warden *w, unsigned slot, const struct warden_limit
 		.cpu_milli = control_on(w, CONTROL_CPU) ? limits->cpu_milli : BOUNDS_CPU_MILLI_MAX,
 		.memory_bytes = control_on(w, CONTROL_MEMORY) ? (uint64_t)limits->memory_mb << 20
 							      : 1ULL << 40,
+		.swap_bytes = (uint64_t)w->swap_mb << 20,
 		.pids_max = control_on(w, CONTROL_PIDS) ? limits->pids_max : 1U << 22,
 	};
 	int r;

@@ -8,11 +8,13 @@
 #include "base/fault.h"
 #include "base/ini.h"
 #include "base/log.h"
+#include "base/str.h"
 #include "sys/probe.h"
 #include "warden/warden.h"
 
 /* Shared address space (RFC 6598), the half that providers seldom use. */
 #define NETWORK_RANGE "100.96.0.0/12"
+#define SWAP_MAX_MB (1 << 20)
 #define CRIU_DIR "/var/lib/cay/criu" /* where cay-criu puts it */
 
 #ifdef CAY_SANITIZED
@@ -42,6 +44,11 @@ static void usage(FILE *out)
 		"                   private addresses for sandboxes with a network\n"
 		"                   (CAY_NETWORK_RANGE, else " NETWORK_RANGE
 		"); none: no networks\n"
+		"  --cgroup PATH    the cgroup v2 to keep sandboxes in: /PATH from the root,\n"
+		"                   ../PATH from the warden's own, . for the warden's own\n"
+		"                   (default: a systemd scope, or the root without systemd)\n"
+		"  --hold-group     alone: keep the cgroup of a systemd unit, do nothing else\n"
+		"  --swap-mb N      swap each sandbox may use besides its memory (0)\n"
 		"  --without LIST   do as if the kernel lacked these features, for tests\n"
 		"                   (CAY_WITHOUT): names separated by commas, or all\n"
 		"  --storage KIND   auto, btrfs or directory (CAY_STORAGE, else 'storage' in the\n"
@@ -82,11 +89,15 @@ static int parse(int argc, char **argv, struct warden_options *o, enum log_level
 		{ "without", required_argument, NULL, 'w' },
 		{ "storage", required_argument, NULL, 'S' },
 		{ "config", required_argument, NULL, 'C' },
+		{ "cgroup", required_argument, NULL, 'g' },
+		{ "hold-group", no_argument, NULL, 'H' },
+		{ "swap-mb", required_argument, NULL, 'm' },
 		{ "log-level", required_argument, NULL, 'l' },
 		{ "version", no_argument, NULL, 'V' },
 		{ "help", no_argument, NULL, 'h' },
 		{ NULL, 0, NULL, 0 },
 	};
+	uint64_t swap_mb;
 	int c;
 
 	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
@@ -124,6 +135,17 @@ static int parse(int argc, char **argv, struct warden_options *o, enum log_level
 		case 'C':
 			config = optarg;
 			break;
+		case 'g':
+			o->cgroup = optarg;
+			break;
+		case 'H':
+			o->hold = true;
+			break;
+		case 'm':
+			if (str_to_u64(str_of(optarg), SWAP_MAX_MB, &swap_mb) < 0)
+				return 2;
+			o->swap_mb = (uint32_t)swap_mb;
+			break;
 		case 'l':
 			if (log_level_parse(optarg, level) < 0)
 				return 2;
@@ -138,6 +160,8 @@ static int parse(int argc, char **argv, struct warden_options *o, enum log_level
 			return 2;
 		}
 	}
+	if (o->hold)
+		return optind == argc ? 0 : 2;
 	if (!o->state || !o->templates || !o->agent || optind != argc)
 		return 2;
 	return find_storage(storage, config, o);
@@ -177,6 +201,12 @@ int main(int argc, char **argv)
 		return r;
 	}
 	log_init("cay-warden", level);
+	if (options.hold)
+		return scope_hold() < 0;
+	r = scope_enter(&options, argv);
+	if (r < 0)
+		log_warn("no scope of systemd's (%s): sandboxes are in groups at the root",
+			 strerror(-r));
 	fault_open("CAY_FAULT_WARDEN");
 	(void)umask(022); /* the modes of a sandbox's root come from here, not from whoever started
 			     us */
@@ -184,6 +214,7 @@ int main(int argc, char **argv)
 		return 2;
 	if (warden_open(&warden, &options) < 0)
 		return 1;
+	notify_send(&warden.notify, "READY=1");
 	log_info("ready: instance %u, disk quota %s", warden.instance,
 		 !warden.pool_has_quota	     ? "off"
 		 : warden.pool_counts_shared ? "by groups"
@@ -191,6 +222,7 @@ int main(int argc, char **argv)
 	r = rounds(&warden);
 	if (r < 0)
 		log_error("serve: %s", strerror(-r));
+	notify_send(&warden.notify, "STOPPING=1");
 	warden_close(&warden);
 	return r < 0 ? 1 : 0;
 }

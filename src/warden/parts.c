@@ -70,10 +70,21 @@ static int make_groups(struct warden *w, unsigned slot)
 	return r;
 }
 
+static int open_groups(struct warden *w, unsigned slot)
+{
+	int r = make_groups(w, slot);
+
+	if (r >= 0)
+		r = cgroup_door_open(&w->cgroups, slot, &w->doors[slot]);
+	if (r >= 0)
+		cgroup_view_make(&w->cgroups, slot, &w->views[slot]);
+	return r;
+}
+
 /* What stays the slot's. */
 static int make_own(struct warden *w, unsigned slot)
 {
-	int r = make_groups(w, slot);
+	int r = open_groups(w, slot);
 
 	if (r >= 0)
 		r = identity_make(w, slot);
@@ -81,10 +92,6 @@ static int make_own(struct warden *w, unsigned slot)
 		r = dev_make(w, slot);
 	if (r >= 0)
 		r = userns_make(w->proc_fd, slot_first_id(w, slot), &w->userns_fd[slot]);
-	if (r >= 0)
-		r = cgroup_door_open(&w->cgroups, slot, &w->doors[slot]);
-	if (r >= 0)
-		cgroup_view_make(&w->cgroups, slot, &w->views[slot]);
 	return r;
 }
 
@@ -94,6 +101,8 @@ static int prepare_slot(struct warden *w, unsigned slot)
 
 	if (w->userns_fd[slot] < 0)
 		r = make_own(w, slot);
+	else if (!w->rows[slot].has_cgroups)
+		r = open_groups(w, slot);
 	else if (w->parts.spare_cgroups)
 		w->parts.spare_cgroups--;
 	if (r >= 0)
@@ -282,6 +291,18 @@ void parts_keep_net(struct warden *w, struct netspace *space)
 	netspace_close(space);
 }
 
+/* On v2 a group shows figures of its last user for good. */
+static void renew_cgroups(struct warden *w, unsigned slot)
+{
+	cgroup_view_close(&w->views[slot]);
+	cgroup_door_close(&w->doors[slot]);
+	if (cgroup_remove(&w->cgroups, slot) < 0)
+		parts_forget(w, slot); /* still busy in the kernel: the next user takes it over */
+	else
+		w->rows[slot].has_cgroups = 0;
+	w->limits[slot] = (struct warden_limits){ 0 };
+}
+
 static void drop_cgroups(struct warden *w, unsigned slot)
 {
 	parts_forget(w, slot);
@@ -296,7 +317,9 @@ static void drop_cgroups(struct warden *w, unsigned slot)
 
 void parts_keep_cgroups(struct warden *w, unsigned slot)
 {
-	if (w->parts.blank_count + w->parts.spare_cgroups < w->parts.target)
+	if (!cgroup_is_reusable(&w->cgroups))
+		renew_cgroups(w, slot);
+	else if (w->parts.blank_count + w->parts.spare_cgroups < w->parts.target)
 		w->parts.spare_cgroups++;
 	else
 		drop_cgroups(w, slot);

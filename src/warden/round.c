@@ -111,8 +111,11 @@ int rounds(struct warden *w)
 					{ w->signal_fd, POLLIN, 0 },
 					{ links_log_fd(w), POLLIN, 0 } };
 		unsigned dying = count_dying(w);
-		int n = poll(fds, ARRAY_LEN(fds), patience(w, dying, &background));
+		int wait_ms = patience(w, dying, &background);
+		int sleep_ms = notify_sleep_ms(&w->notify, wait_ms);
+		int n = poll(fds, ARRAY_LEN(fds), sleep_ms);
 
+		notify_alive(&w->notify);
 		if (n < 0 && errno != EINTR)
 			return -errno;
 		if (n > 0 && fds[3].revents)
@@ -123,7 +126,7 @@ int rounds(struct warden *w)
 			on_connect(w);
 		if (n > 0 && fds[0].revents)
 			on_request(w, dying, &background);
-		if (n == 0)
+		if (n == 0 && sleep_ms == wait_ms)
 			work(w, dying, &background);
 		limits_look(w);
 	}

@@ -315,17 +315,37 @@ static int leave_host(struct warden *w, const char *state_path, const char *temp
 	return r < 0 ? fail("build namespace", r) : 0;
 }
 
+static int open_cgroups(struct warden *w, const struct warden_options *o)
+{
+	int r = instance_place(w, o->cgroup);
+
+	if (r >= 0)
+		r = cgroup_open(w->cgroup_root_fd, w->place, w->instance, &w->cgroups);
+	if (r < 0)
+		return r;
+	w->swap_mb = o->swap_mb;
+	if (!control_on(w, CONTROL_DEVICES)) {
+		if (w->cgroups.fd[CGROUP_DEVICES] >= 0)
+			(void)close(TAKE_FD(w->cgroups.fd[CGROUP_DEVICES]));
+		return 0;
+	}
+	if (w->cgroups.v2_fd < 0 || w->cgroups.fd[CGROUP_DEVICES] >= 0)
+		return 0;
+	r = cgroup_limit_devices(w->cgroups.v2_fd);
+	if (r < 0)
+		log_warn("devices: no BPF program (%s): nodev mounts and user namespaces alone "
+			 "keep sandboxes from devices",
+			 strerror(-r));
+	return 0;
+}
+
 static int open_kernel_parts(struct warden *w, const struct warden_options *o)
 {
 	unsigned flags = control_on(w, CONTROL_SOCKETS) ? 0 : FILTER_ANY_SOCKET;
-	int r = cgroup_open(w->cgroup_root_fd, w->instance, &w->cgroups);
+	int r = open_cgroups(w, o);
 
 	if (r < 0)
 		return fail("cgroups", r);
-	if (!control_on(w, CONTROL_DEVICES) && w->cgroups.fd[CGROUP_DEVICES] >= 0) {
-		(void)close(w->cgroups.fd[CGROUP_DEVICES]);
-		w->cgroups.fd[CGROUP_DEVICES] = -1;
-	}
 	r = filter_build(flags, &w->filter);
 	if (r < 0)
 		return fail("seccomp filter", r);
@@ -366,6 +386,7 @@ int warden_open(struct warden *w, const struct warden_options *o)
 	r = child_reserve_descriptors(w);
 	if (r < 0)
 		return fail("/dev/null", r);
+	notify_open(&w->notify);
 	w->disabled = fault_controls_off();
 	if (!realpath(o->state, state_path))
 		return fail(o->state, -errno);
@@ -436,7 +457,7 @@ void warden_close(struct warden *w)
 	}
 	links_close(w);
 	cgroup_close(&w->cgroups);
-	(void)cgroup_remove_tree(w->cgroup_root_fd, w->instance);
+	(void)cgroup_remove_tree(w->cgroup_root_fd, w->place, w->instance);
 	instance_release(w);
 	(void)unlinkat(w->state_fd, SOCKET_NAME, 0);
 	(void)unlinkat(w->state_fd, "warden.slots", 0);

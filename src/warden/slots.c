@@ -79,7 +79,7 @@ int slots_open(struct warden *w)
 		w->userns_fd[i] = w->roots[i].fd = -1;
 		w->spaces[i] = (struct netspace)NETSPACE_NONE;
 		w->views[i] = (struct cgroup_view){ -1, -1 };
-		memset(&w->doors[i], 0xff, sizeof(w->doors[i])); /* -1 each */
+		w->doors[i] = (struct cgroup_door)CGROUP_DOOR_NONE;
 		w->outlooks[i] = (struct outlook){ .lower_fd = -1, .pool_fd = -1 };
 		w->rows[i].id[WARDEN_ID_SIZE - 1] = '\0';
 	}

@@ -6,7 +6,6 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <sched.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -17,39 +16,9 @@
 #include "warden/checkpoint.h"
 #include "warden/job.h"
 
+/* A task that waits in the kernel for something slow is waited for: its write is not over. */
 #define FREEZE_WAIT_US 2000000
-#define FREEZE_AGAIN_US 10000
-#define FREEZE_SPIN_US 300
 #define FEW_BYTES (1ULL << 20) /* as much may be left to write while the sandbox stands still */
-
-/*
- * A task forked while the group froze may have been missed, so the order is repeated. One that
- * waits in the kernel for something slow is waited for: its write is not over.
- */
-static int freeze(struct warden *w, unsigned slot)
-{
-	int64_t begin_us = time_mono_us(), ordered_us = 0;
-
-	for (unsigned pause_us = 20;; pause_us = MIN(pause_us * 2, 1000U)) {
-		int64_t now_us = time_mono_us();
-
-		if (now_us - begin_us > FREEZE_WAIT_US)
-			return -EBUSY;
-		if (!ordered_us || now_us - ordered_us > FREEZE_AGAIN_US) {
-			int r = cgroup_freeze(&w->cgroups, slot, true);
-
-			if (r < 0)
-				return r;
-			ordered_us = now_us;
-		}
-		if (cgroup_is_frozen(&w->cgroups, slot))
-			return 0;
-		if (now_us - begin_us < FREEZE_SPIN_US)
-			(void)sched_yield(); /* seldom takes longer */
-		else
-			(void)usleep(pause_us);
-	}
-}
 
 void snapshot_thaw(struct warden *w, unsigned slot)
 {
@@ -145,7 +114,7 @@ int snapshot_take_data(struct warden *w, const struct snapshot_order *order,
 	job_step(result, "freeze");
 	row->held = 1; /* before the fact: whoever finds it thaws */
 	fault_point(w, "snapshot.held");
-	r = freeze(w, order->slot);
+	r = cgroup_freeze_wait(&w->cgroups, order->slot, FREEZE_WAIT_US);
 	fault_point(w, "snapshot.frozen");
 	instant.volume_fd = volume_fd;
 	if (r >= 0)

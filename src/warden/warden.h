@@ -14,6 +14,7 @@
 #include "sys/cgroup.h"
 #include "sys/filter.h"
 #include "sys/namespace.h"
+#include "sys/notify.h"
 #include "warden/manifest.h"
 #include "wire/warden.h"
 
@@ -191,6 +192,7 @@ struct warden {
 	int run_fd;	 /* the directory of instance claims */
 	int host_mnt_fd; /* the host's mount namespace: template builds go back there */
 	struct netns_home home;
+	struct notify notify;
 	int templates_fd;  /* copy of the template directory's mount */
 	int pool_fd;	   /* the storage pool's root directory */
 	int pool_mount_fd; /* keeps its mount; no path of the host leads there */
@@ -211,6 +213,8 @@ struct warden {
 	unsigned disabled;	 /* enum control; always 0 in the product */
 	unsigned instance;
 	struct cgroup_tree cgroups;
+	char place[CGROUP_PATH_SIZE]; /* the v2 group to stay inside */
+	uint32_t swap_mb;	      /* of every sandbox */
 	struct filter filter;
 	struct slot_row *rows;	   /* mapped file, SLOTS_MAX rows */
 	int *userns_fd;		   /* per slot; -1: it has nothing of its own yet */
@@ -270,9 +274,24 @@ struct warden_options {
 	const char *criu;	   /* directory with CRIU's usr/ */
 	const char *without;	   /* kernel features not to use: probe.h */
 	enum storage_kind storage;
+	const char *cgroup; /* for cgroup_place(); NULL: what the host suggests */
+	uint32_t swap_mb;
+	bool hold; /* only keep a group: scope_hold() */
 };
 int warden_open(struct warden *w, const struct warden_options *options);
 void warden_close(struct warden *w); /* gives the instance back when nothing lives */
+
+/*
+ * scope.c: on a host with systemd and cgroup v2, and without --cgroup, the warden runs in a scope
+ * of its own, which is delegated to it. Does not return when it has to be run again there; returns
+ * 0 when that is done or not needed.
+ */
+int scope_enter(const struct warden_options *options, char **argv) _must_check_;
+/*
+ * The whole work of cay-sandboxes.service: to be there, in a child of the unit's group, because
+ * systemd removes the group of a unit without processes. Returns only when that fails.
+ */
+int scope_hold(void);
 
 /* pool.c */
 int storage_kind_parse(const char *text, enum storage_kind *ret) _must_check_;
@@ -339,6 +358,11 @@ void root_warm(const struct root *root);
 
 /* instance.c */
 int instance_claim(struct warden *w, const char *state_path);
+/*
+ * Where its v2 groups are: where sandboxes of it live already, else as the option says. Known to
+ * later wardens, too.
+ */
+int instance_place(struct warden *w, const char *wanted) _must_check_;
 void instance_release(struct warden *w);
 
 /* salvage.c */

@@ -113,7 +113,7 @@ static void group_limits(void **state)
 
 	(void)state;
 	need_root();
-	if (root_fd < 0 || cgroup_open(root_fd, TEST_INSTANCE, &tree) < 0) {
+	if (root_fd < 0 || cgroup_open(root_fd, "/", TEST_INSTANCE, &tree) < 0) {
 		print_message("skipped: no writable cgroups\n");
 		skip();
 	}
@@ -128,7 +128,7 @@ static void group_limits(void **state)
 	assert_int_equal(cgroup_door_open(&tree, 3, &door), 0);
 	pid = fork();
 	if (pid == 0) {
-		if (cgroup_enter(&door) < 0)
+		if (cgroup_enter(&door, false) < 0)
 			_exit(1);
 		(void)pause();
 	}
@@ -144,7 +144,7 @@ static void group_limits(void **state)
 	cgroup_recycle(&tree, 3);
 	cgroup_door_close(&door);
 	cgroup_close(&tree);
-	assert_int_equal(cgroup_remove_tree(root_fd, TEST_INSTANCE), 0);
+	assert_int_equal(cgroup_remove_tree(root_fd, "/", TEST_INSTANCE), 0);
 	assert_int_equal(faccessat(root_fd, "pids/cay-9999", F_OK, 0), -1);
 	(void)close(root_fd);
 }
@@ -174,7 +174,7 @@ static void groups_below(void **state)
 
 	(void)state;
 	need_root();
-	if (root_fd < 0 || cgroup_open(root_fd, TEST_INSTANCE, &tree) < 0 ||
+	if (root_fd < 0 || cgroup_open(root_fd, "/", TEST_INSTANCE, &tree) < 0 ||
 	    tree.fd[CGROUP_FREEZER] < 0 || tree.v2[CGROUP_FREEZER]) {
 		print_message("skipped: no v1 freezer\n");
 		skip();
@@ -192,7 +192,8 @@ static void groups_below(void **state)
 	assert_int_equal(cgroup_door_open(&tree, 4, &door), 0);
 	pid = fork();
 	if (pid == 0) {
-		if (cgroup_enter(&door) < 0 || file_write(freezer_fd, "4/1/deeper/tasks", "0") < 0)
+		if (cgroup_enter(&door, false) < 0 ||
+		    file_write(freezer_fd, "4/1/deeper/tasks", "0") < 0)
 			_exit(1);
 		(void)pause();
 	}
@@ -218,7 +219,7 @@ static void groups_below(void **state)
 	assert_int_equal(cgroup_remove(&tree, 4), 0);
 	cgroup_door_close(&door);
 	cgroup_close(&tree);
-	assert_int_equal(cgroup_remove_tree(root_fd, TEST_INSTANCE), 0);
+	assert_int_equal(cgroup_remove_tree(root_fd, "/", TEST_INSTANCE), 0);
 	(void)close(root_fd);
 }
 
