@@ -98,6 +98,8 @@
 	  "Send the body as application/json.")                                                    \
 	X(HOST_NOT_ALLOWED, "host_not_allowed", 421, false,                                        \
 	  "Use the daemon's own address, or add the name to allowed_hosts.")                       \
+	X(ORIGIN_NOT_ALLOWED, "origin_not_allowed", 403, false,                                    \
+	  "Add the origin of the page to the setting cors_origins.")                               \
 	X(UNSUPPORTED, "unsupported", 422, false, "The message says what is missing here.")        \
 	X(UNSUPPORTED_BY_ENGINE, "unsupported_by_engine", 422, false,                              \
 	  "GET /v1/options tells what each engine can do on this host.")                           \

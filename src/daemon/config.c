@@ -37,6 +37,7 @@ static const struct setting {
 	TEXT(tools, "", "the cay-tools program, for the local engine; empty: beside this program"),
 	TEXT(user, "cay", "user to become when started as root"),
 	TEXT(allowed_hosts, "", "names a Host header may carry besides the loopback ones"),
+	TEXT(cors_origins, "", "origins whose pages may use the API from a browser"),
 	TEXT(tls_cert, "", "certificate (PEM, with its chain) to serve https:// with"),
 	TEXT(tls_key, "", "its key (PEM)"),
 	TEXT(listen_redirect, "", "a second address, to send http:// on to https:// from"),

@@ -15,6 +15,7 @@ struct config {
 	char tools[CONFIG_TEXT_MAX];
 	char user[CONFIG_TEXT_MAX];
 	char allowed_hosts[CONFIG_TEXT_MAX];
+	char cors_origins[CONFIG_TEXT_MAX];
 	char tls_cert[CONFIG_TEXT_MAX];
 	char tls_key[CONFIG_TEXT_MAX];
 	char listen_redirect[CONFIG_TEXT_MAX];

@@ -204,6 +204,7 @@ static int open_front(struct wiring *wiring, int listen_fd, int redirect_fd, str
 {
 	struct rest_config config = { .service = wiring->service,
 				      .allowed_hosts = wiring->hosts,
+				      .cors_origins = wiring->config->cors_origins,
 				      .port = state_url_port(str_of(wiring->url)),
 				      .on_shutdown = on_shutdown,
 				      .arg = wiring };
@@ -219,6 +220,10 @@ static int open_front(struct wiring *wiring, int listen_fd, int redirect_fd, str
 				  .preview_domain = wiring->previews.domain };
 	int r = rest_new(&config, &wiring->rest);
 
+	if (r == -EINVAL)
+		return err_set(err, ERR_INVALID_REQUEST,
+			       "cors_origins must be origins like https://app.example, in lower "
+			       "case, without a path; '*' is none");
 	if (secure_new(wiring->config, wiring->loop, config.port, &wiring->secure, err) < 0)
 		return -1;
 	if (wiring->secure)

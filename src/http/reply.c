@@ -181,6 +181,8 @@ static int put_head(struct http_conn *conn, const struct head_shape *shape,
 		if (!ours)
 			r = put_header(out, headers[i].name, headers[i].value);
 	}
+	for (size_t i = 0; i < conn->req.added_count && r == 0; i++)
+		r = put_header(out, conn->req.added[i].name, conn->req.added[i].value);
 	if (r == 0)
 		r = put_framing(conn, out, shape);
 	if (r == 0)
@@ -188,6 +190,12 @@ static int put_head(struct http_conn *conn, const struct head_shape *shape,
 	if (r == 0)
 		*ret = buf_str(out);
 	return r;
+}
+
+void http_req_add(struct http_req *req, struct str name, struct str value)
+{
+	if (req->added_count < HTTP_ADDED_MAX)
+		req->added[req->added_count++] = (struct http_header){ name, value };
 }
 
 static bool has_no_body(const struct http_conn *conn, int status)

@@ -19,6 +19,7 @@ struct http_server;
 struct http_conn;
 
 /* Owned by its connection; lives from the handler's call until the reply has ended or aborted. */
+#define HTTP_ADDED_MAX 4
 struct http_req {
 	slot_handle handle;
 	struct http_server *server;
@@ -41,6 +42,8 @@ struct http_req {
 	bool secure;	   /* over TLS; told by the proxy when it is a trusted one */
 	struct str client; /* whose address it is, behind trusted proxies too; "": a Unix socket */
 	bool upgrade;	   /* asks for one by both Upgrade and Connection */
+	struct http_header added[HTTP_ADDED_MAX]; /* to its answer: http_req_add() */
+	size_t added_count;
 };
 
 struct http_limits {
@@ -92,6 +95,9 @@ const struct str *http_req_header(const struct http_req *req,
 /* Value of one query parameter, percent-decoded into the arena: 1 found, 0 absent, -EINVAL
  * malformed. */
 int http_req_query(struct http_req *req, const char *name, struct str *ret) _must_check_;
+/* A header of the answer, whoever writes it. Name and value live as long as the request. Beyond
+ * HTTP_ADDED_MAX it is left out. */
+void http_req_add(struct http_req *req, struct str name, struct str value);
 /* Called once when the client goes away before the reply has ended (the request dies after it). */
 void http_req_on_gone(struct http_req *req, void (*fn)(void *arg), void *arg);
 

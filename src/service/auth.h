@@ -83,6 +83,7 @@ static inline bool key_may(const struct key *key, uint32_t scope)
 
 /* "cay_<40 hex>" or "e2b_<40 hex>"; NULL when it is no key of ours. */
 struct key *auth_find(struct service *service, struct str text);
+struct key *auth_by_id(const struct service *service, const char *id); /* NULL: there is none */
 /* Makes a key. maker NULL: the daemon itself; else its scopes bound the new key's. */
 int auth_create(struct service *service, const struct key *maker, struct str name, uint32_t scopes,
 		const int64_t limits[QUOTA_COUNT], char ret_text[AUTH_KEY_TEXT_SIZE],

@@ -9,7 +9,6 @@
 /* auth.c */
 int auth_load(struct service *service, struct err *err) _must_check_;
 void auth_done(struct service *service);
-struct key *auth_by_id(const struct service *service, const char *id);
 
 /* access.c */
 int access_load(struct service *service, struct err *err) _must_check_;

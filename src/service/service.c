@@ -25,6 +25,7 @@
 #include "service/secret_private.h"
 #include "service/snapshot_private.h"
 #include "service/template_private.h"
+#include "service/ticket_private.h"
 #include "service/usage_private.h"
 #include "service/webhook_private.h"
 #include "service/window_private.h"
@@ -304,6 +305,7 @@ static void on_tick(void *arg)
 	webhook_tick(service);
 	history_tick(service);
 	denials_tick(service);
+	tickets_tick(service);
 	for (size_t i = 0; i < service->engine_count; i++) {
 		struct service_engine *engine = &service->engines[i];
 
@@ -333,6 +335,7 @@ static void init_tables(struct service *service)
 	map_init(&service->webhooks);
 	map_init(&service->keys_by_hash);
 	map_init(&service->keys_by_id);
+	map_init(&service->tickets);
 	map_init(&service->template_refs);
 	map_init(&service->idempotency);
 	map_init(&service->secrets);
@@ -480,6 +483,7 @@ void service_close(struct service *service)
 	build_done_all(service);
 	idempotency_done(service);
 	template_done(service);
+	tickets_done(service);
 	auth_done(service);
 	secret_done(service);
 	map_done(&service->by_id);

@@ -107,6 +107,7 @@ struct service {
 
 	struct map keys_by_hash;
 	struct map keys_by_id;
+	struct map tickets; /* by hash */
 	struct template *templates;
 	struct map template_refs; /* name -> struct template_ref */
 	struct pool *pools[POOLS_MAX];

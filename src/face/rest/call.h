@@ -7,6 +7,7 @@
 #include "base/json.h"
 #include "face/hosts.h"
 #include "face/transfer.h"
+#include "face/rest/cors.h"
 #include "face/rest/field.h"
 #include "face/rest/rest.h"
 #include "http/server.h"
@@ -53,7 +54,8 @@ struct rest_call {
 	struct rest *rest;
 	struct http_req *req;
 	const struct route *route;
-	struct key *key;    /* NULL on open routes */
+	struct key *key; /* NULL on open routes */
+	char key_id[AUTH_KEY_ID_SIZE];
 	struct str args[2]; /* what the braces took */
 	struct str body;
 	bool raw;		 /* the body is not JSON, and wants to be taken as it is */
@@ -88,6 +90,7 @@ struct rest {
 	struct rest_counters counters;
 	int64_t started_us;
 	struct face_hosts hosts;
+	struct cors cors;
 };
 
 /* Called now and then while nothing happens. Owner: what it is part of; zeroed: not started. */
@@ -201,9 +204,17 @@ void answer_write_error(struct json_writer *w, const char *request_id, const str
 struct str answer_error_text(struct rest *rest, const char *request_id, const struct err *err);
 
 /* guard.c: 0 or -1 with err set. */
-int guard_origin(const struct http_req *req, bool socket, struct err *err) _must_check_;
+int guard_origin(const struct rest *rest, const struct http_req *req, bool socket,
+		 struct err *err) _must_check_;
 int guard_media_type(struct rest_call *call, struct err *err) _must_check_;
 struct key *guard_key(const struct rest *rest, const struct http_req *req, struct err *err);
+/* The key of a call that was let in, later: it may have been deleted meanwhile. */
+struct key *guard_again(const struct rest *rest, const char *key_id, struct err *err);
+
+/* tickets.c */
+bool ticket_opens(const struct route *route); /* whether it can be opened with one */
+/* NULL, err untouched: there is none. */
+struct key *ticket_key(struct rest_call *call, struct err *err);
 
 /* route.c */
 const struct route *route_find(const struct http_req *req, struct str args[2], char *allow,
@@ -291,6 +302,7 @@ void keys_delete(struct rest_call *call);
 void keys_get(struct rest_call *call);
 void keys_self(struct rest_call *call);
 void keys_patch(struct rest_call *call);
+void tickets_create(struct rest_call *call);
 void secrets_create(struct rest_call *call);
 void secrets_list(struct rest_call *call);
 void secrets_get(struct rest_call *call);
@@ -326,7 +338,8 @@ extern const struct field sandbox_create_fields[], sandbox_patch_fields[], sandb
 	page_query[], shutdown_fields[], cursor_query[], events_query[], sandbox_events_query[],
 	usage_query[], sandbox_usage_query[], webhook_create_fields[], webhook_patch_fields[],
 	delivery_query[];
-extern const struct field denial_list_answer[], initializer_fields[];
+extern const struct field denial_list_answer[], initializer_fields[], ticket_fields[],
+	ticket_answer[];
 extern const struct field sandbox_answer[], sandbox_list_answer[], env_answer[], metrics_answer[],
 	exec_answer[], stream_answer[], process_answer[], process_list_answer[], output_answer[],
 	window_run_answer[], window_answer[], window_list_answer[], window_read_answer[],
@@ -350,6 +363,6 @@ int query_bool(struct http_req *req, const char *name, bool *ret, struct err *er
 int query_decode(struct http_req *req, const struct field *fields, void *base,
 		 struct err *err) _must_check_;
 /* Refuses parameters that the table does not list. */
-int query_check(struct http_req *req, const struct field *allowed, struct err *err) _must_check_;
+int query_check(struct http_req *req, const struct route *route, struct err *err) _must_check_;
 
 #endif

@@ -2,9 +2,9 @@
 /* What every call must pass before a handler sees it: host, origin, key, media type. */
 #include "face/rest/call.h"
 
-/* Browsers name the page that asks; programs do not. Only our own page may change things, and open
- * WebSockets: those are bound by no other rule of the browser. */
-int guard_origin(const struct http_req *req, bool socket, struct err *err)
+/* Browsers name the page that asks; programs do not. Only our own page and those of cors_origins
+ * may change things, and open WebSockets: those are bound by no other rule of the browser. */
+int guard_origin(const struct rest *rest, const struct http_req *req, bool socket, struct err *err)
 {
 	const struct str *origin = http_req_header(req, "origin");
 	const struct str *host = http_req_header(req, "host");
@@ -17,9 +17,10 @@ int guard_origin(const struct http_req *req, bool socket, struct err *err)
 		rest_of = (struct str){ rest_of.p + 7, rest_of.n - 7 };
 	else if (str_starts(rest_of, "https://"))
 		rest_of = (struct str){ rest_of.p + 8, rest_of.n - 8 };
-	if (host && rest_of.p != origin->p && str_eq(rest_of, *host))
+	if ((host && rest_of.p != origin->p && str_eq(rest_of, *host)) ||
+	    cors_allows(&rest->cors, *origin))
 		return 0;
-	return err_set(err, ERR_FORBIDDEN, "a page of '%.*s' may not change anything here",
+	return err_set(err, ERR_ORIGIN_NOT_ALLOWED, "a page of '%.*s' may not change anything here",
 		       (int)MIN(origin->n, 128), origin->p);
 }
 
@@ -96,6 +97,15 @@ struct key *guard_key(const struct rest *rest, const struct http_req *req, struc
 		return NULL;
 	}
 	key = auth_find(rest->service, text);
+	if (!key)
+		(void)err_set(err, ERR_UNAUTHENTICATED, "the API key is not valid");
+	return key;
+}
+
+struct key *guard_again(const struct rest *rest, const char *key_id, struct err *err)
+{
+	struct key *key = auth_by_id(rest->service, key_id);
+
 	if (!key)
 		(void)err_set(err, ERR_UNAUTHENTICATED, "the API key is not valid");
 	return key;

@@ -34,6 +34,8 @@ int rest_new(const struct rest_config *config, struct rest **ret)
 	set_limits(service_config(config->service));
 	r = face_hosts_init(&rest->hosts, config->allowed_hosts, config->port);
 	if (r == 0)
+		r = cors_init(&rest->cors, config->cors_origins);
+	if (r == 0)
 		r = openapi_write(&rest->openapi);
 	if (r < 0) {
 		rest_free(rest);
@@ -56,6 +58,7 @@ void rest_free(struct rest *rest)
 	while (rest->pendings)
 		(void)pending_end(rest->pendings);
 	face_hosts_done(&rest->hosts);
+	cors_done(&rest->cors);
 	buf_done(&rest->out);
 	buf_done(&rest->openapi);
 	buf_done(&rest->scratch);
@@ -86,7 +89,7 @@ static void on_body(void *arg, struct http_req *req, int status, struct str body
 	struct err err;
 
 	/* The key may have been deleted while the body came. */
-	call->key = guard_key(call->rest, req, &err);
+	call->key = guard_again(call->rest, call->key_id, &err);
 	if (!call->key) {
 		answer_error(call->rest, req, &err);
 		return;
@@ -121,11 +124,11 @@ static int check(struct rest_call *call, struct err *err)
 				(void)!str_copy(names, sizeof(names), str_of(auth_scope_names[i]));
 		return err_set(err, ERR_FORBIDDEN, "this key lacks the scope '%s'", names);
 	}
-	if (guard_origin(call->req, route->socket, err) < 0)
+	if (guard_origin(call->rest, call->req, route->socket, err) < 0)
 		return -1;
 	if (!route->handle)
 		return err_set(err, ERR_UNSUPPORTED, "%s is not supported yet", route->pattern);
-	if (query_check(call->req, route->query, err) < 0)
+	if (query_check(call->req, route, err) < 0)
 		return -1;
 	return route->body ? guard_media_type(call, err) : 0;
 }
@@ -161,15 +164,22 @@ void rest_handle(void *ctx, struct http_req *req)
 		answer_error(rest, req, &err);
 		return;
 	}
+	cors_mark(&rest->cors, req);
+	if (cors_preflight(&rest->cors, req))
+		return;
 	call->route = route_find(req, call->args, allow, sizeof(allow), &err);
 	if (call->route && call->route->open) {
 		call->route->handle(call);
 		return;
 	}
 	/* Without a key nobody learns even which routes exist. */
-	struct err auth_err;
+	struct err auth_err = { .code = ERR_OK };
 
-	call->key = guard_key(rest, req, &auth_err);
+	call->key = ticket_key(call, &auth_err);
+	if (!call->key && auth_err.code == ERR_OK)
+		call->key = guard_key(rest, req, &auth_err);
+	if (call->key)
+		memcpy(call->key_id, call->key->id, sizeof(call->key_id));
 	if (!call->key)
 		answer_error(rest, req, &auth_err);
 	else if (!call->route && allow[0])

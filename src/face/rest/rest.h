@@ -15,8 +15,9 @@ struct rest_config {
 	/* Names a Host header may carry besides localhost, 127.0.0.1 and [::1]: blanks or commas
 	 * between them. */
 	const char *allowed_hosts;
-	uint16_t port; /* a Host header's port must be this one; 0: any */
-	int beat_ms;   /* between heart-beats of event streams; 0: 15 s */
+	const char *cors_origins; /* whose pages may use the API; NULL or "": none but our own */
+	uint16_t port;		  /* a Host header's port must be this one; 0: any */
+	int beat_ms;		  /* between heart-beats of event streams; 0: 15 s */
 	/* POST /v1/admin/shutdown has been answered: the program may end. */
 	void (*on_shutdown)(void *arg);
 	void *arg;

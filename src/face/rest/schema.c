@@ -210,6 +210,12 @@ static const struct field delivery_members[] = { INTEGER("event_id", NULL),
 						 { .type = FIELD_END } };
 const struct field delivery_list_answer[] = { LIST_OF(delivery_members), { .type = FIELD_END } };
 
+const struct field ticket_answer[] = { STRING("ticket", "send it as ?ticket=; shown only here"),
+				       STRING("method", NULL),
+				       STRING("path", NULL),
+				       { .name = "expires_at", .type = FIELD_TIME },
+				       { .type = FIELD_END } };
+
 const struct field secret_answer[] = {
 	STRING("id", NULL),
 	STRING("name", NULL),

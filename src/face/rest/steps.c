@@ -27,7 +27,7 @@ static void refuse(struct rest_call *call, const struct err *err)
 /* After a wait nothing is as it was: the key and the sandbox are looked up again. */
 int steps_again(struct rest_call *call, struct err *err)
 {
-	call->key = guard_key(call->rest, call->req, err);
+	call->key = guard_again(call->rest, call->key_id, err);
 	if (!call->key)
 		return -1;
 	call->sandbox = sandbox_find(call->rest->service, call->key, call->args[0], err);

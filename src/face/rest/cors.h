@@ -1,0 +1,27 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which pages of other origins may use the API from a browser: docs/browsers.md. */
+#ifndef CAY_FACE_REST_CORS_H
+#define CAY_FACE_REST_CORS_H
+
+#include "base/err.h"
+#include "base/str.h"
+
+struct http_req;
+
+/* Owner: its face. */
+struct cors {
+	char **origins;
+	size_t count;
+};
+
+/* list: "https://app.example http://localhost:3000", blanks or commas between them. -EINVAL: one
+ * is no origin ('*' is none either). */
+int cors_init(struct cors *cors, const char *list) _must_check_;
+void cors_done(struct cors *cors);
+bool cors_allows(const struct cors *cors, struct str origin);
+/* Whatever the answer is going to be, it says which page may read it. */
+void cors_mark(const struct cors *cors, struct http_req *req);
+/* A browser's question before a request that is not simple: true when it was that, and answered. */
+bool cors_preflight(const struct cors *cors, struct http_req *req);
+
+#endif

@@ -1,0 +1,114 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* POST /v1/tickets, and what a ticket opens. */
+#include "service/ticket.h"
+
+#include "face/rest/call.h"
+
+struct ticket_body {
+	struct str method, path, scope;
+	int64_t ttl_sec;
+};
+#define AT(member) offsetof(struct ticket_body, member)
+const struct field ticket_fields[] = {
+	{ .name = "path",
+	  .type = FIELD_STR,
+	  .offset = AT(path),
+	  .min = 1,
+	  .max = 1024,
+	  .required = true,
+	  .doc = "what it opens, without a query: a WebSocket or a stream of events" },
+	{ .name = "method",
+	  .type = FIELD_STR,
+	  .offset = AT(method),
+	  .min = 1,
+	  .max = 7,
+	  .fallback_text = "GET",
+	  .doc = "GET: streams and WebSockets have no other" },
+	{ .name = "scope",
+	  .type = FIELD_STR,
+	  .offset = AT(scope),
+	  .min = 1,
+	  .max = 32,
+	  .doc = "the scope the path needs; sent, it must be that one" },
+	{ .name = "ttl_sec",
+	  .type = FIELD_INT,
+	  .offset = AT(ttl_sec),
+	  .min = 1,
+	  .max = TICKET_TTL_MAX_SEC,
+	  .fallback = TICKET_TTL_SEC },
+	{ .type = FIELD_END }
+};
+#undef AT
+
+bool ticket_opens(const struct route *route)
+{
+	return route->handle && route->method == HTTP_GET &&
+	       (route->socket || (route->media && strcmp(route->media, "text/event-stream") == 0));
+}
+
+/* What it is for must be there to be opened, by this key. */
+static int check(struct rest_call *call, const struct ticket_body *body, struct err *err)
+{
+	struct http_req asked = { .method = HTTP_GET, .path = body->path };
+	struct str args[2] = { { NULL, 0 }, { NULL, 0 } };
+	const struct route *route;
+	char allow[96] = "";
+
+	if (!str_is(body->method, "GET"))
+		return err_set(err, ERR_INVALID_REQUEST, "method must be GET");
+	route = route_find(&asked, args, allow, sizeof(allow), err);
+	if (!route || !ticket_opens(route))
+		return err_set(err, ERR_INVALID_REQUEST,
+			       "path must be that of a WebSocket or a stream of events, without a "
+			       "query");
+	if (!key_may(call->key, route->scope))
+		return err_set(err, ERR_FORBIDDEN, "this key may not open '%.*s'",
+			       (int)MIN(body->path.n, 128), body->path.p);
+	for (int i = 0; body->scope.n && i < AUTH_SCOPE_COUNT; i++)
+		if ((route->scope >> i & 1) && !str_is(body->scope, auth_scope_names[i]))
+			return err_set(err, ERR_INVALID_REQUEST, "scope: this path needs '%s'",
+				       auth_scope_names[i]);
+	return 0;
+}
+
+void tickets_create(struct rest_call *call)
+{
+	struct ticket_body body = { .ttl_sec = 0 };
+	struct ticket_spec spec;
+	char text[TICKET_TEXT_SIZE];
+	int64_t expires_ms = 0;
+	struct json_writer w;
+	struct err err;
+
+	if (field_decode(ticket_fields, call->doc, "", &body, &err) < 0 ||
+	    check(call, &body, &err) < 0) {
+		answer_error(call->rest, call->req, &err);
+		return;
+	}
+	spec = (struct ticket_spec){ body.method, body.path, body.ttl_sec };
+	if (ticket_new(call->rest->service, call->key, &spec, text, &expires_ms, &err) < 0) {
+		answer_error(call->rest, call->req, &err);
+		return;
+	}
+	w = answer_begin(call->rest);
+	json_begin_object(&w, NULL);
+	json_put_text(&w, "ticket", text);
+	json_put_str(&w, "method", body.method);
+	json_put_str(&w, "path", body.path);
+	json_put_time(&w, "expires_at", expires_ms);
+	json_end_object(&w);
+	answer_send(call->rest, call->req, 201, &w);
+}
+
+/* A key in a header as well would leave open whose request this is. */
+struct key *ticket_key(struct rest_call *call, struct err *err)
+{
+	struct str text = { NULL, 0 };
+
+	if (!call->route || !ticket_opens(call->route) || call->req->method != HTTP_GET ||
+	    http_req_header(call->req, "authorization") || http_req_header(call->req, "x-api-key"))
+		return NULL;
+	if (query_text(call->req, "ticket", &text, err) < 0 || !text.p)
+		return NULL;
+	return ticket_use(call->rest->service, text, STR_LIT("GET"), call->req->path, err);
+}
