@@ -87,7 +87,9 @@ static int on_item(void *arg, const struct json *item)
 		return 0;
 	}
 	offer(c, field_str(item, "name"), NULL);
-	offer(c, field_str(item, "id"), NULL);
+	/* A name is enough until something is typed that only an id begins with. */
+	if (c->prefix[0] != '\0' || field_str(item, "name").n == 0)
+		offer(c, field_str(item, "id"), NULL);
 	if (process > 0) {
 		char number[24];
 
