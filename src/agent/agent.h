@@ -62,6 +62,7 @@ struct agent {
 	int windows_fd; /* the directory of their files; -1: no window was made yet */
 	char windows_path[AGENT_SCRATCH_MAX + 32];
 	int64_t window_idle_us;
+	int64_t hold_grace_us;
 
 	struct groups groups;
 	struct group *spent[32]; /* of processes that ended in this turn: released behind it */

@@ -39,7 +39,7 @@ void conn_close(struct agent *agent)
 	agent->connection++; /* events of the old one are none any more */
 	buf_done(&agent->in);
 	buf_done(&agent->out);
-	follow_drop_all(agent);
+	follow_lose_all(agent);
 	dial_drop_all(agent);
 	process_on_conn_lost(agent);
 	/* What these had to say was for the old one. */
@@ -78,7 +78,8 @@ static void adopt_connection(struct agent *agent, int fd)
 	struct agent_hello hello = {
 		.version = AGENT_PROTOCOL_VERSION,
 		.features = (groups_on(&agent->groups) ? AGENT_HAS_CGROUPS : 0) |
-			    (agent->tools_fd >= 0 ? AGENT_HAS_TOOLS : 0) | AGENT_HAS_PORTS,
+			    (agent->tools_fd >= 0 ? AGENT_HAS_TOOLS : 0) | AGENT_HAS_PORTS |
+			    AGENT_HAS_HOLD,
 		.next_process_id = agent->next_process_id,
 		.process_count = agent->process_count,
 	};

@@ -4,6 +4,7 @@
 #include <errno.h>
 
 #include "agent/agent.h"
+#include "agent/hold.h"
 
 static char scratch[AGENT_OUTPUT_BYTES_MAX]; /* between a tool's pipe and the socket */
 
@@ -26,7 +27,7 @@ bool follow_exists(const struct agent *agent, uint32_t id)
 	return find(agent, id);
 }
 
-static bool reads(const struct follow *f, int i)
+bool follow_reads(const struct follow *f, int i)
 {
 	return f->flags & (i ? AGENT_FOLLOW_ERR : AGENT_FOLLOW_OUT);
 }
@@ -106,6 +107,23 @@ static void tell_end(struct agent *agent, uint32_t process_id, uint32_t follow_i
 		agent->conn_broken = true;
 }
 
+void follow_lose_all(struct agent *agent)
+{
+	for (size_t i = 0; i < AGENT_BUCKETS && agent->follow_count; i++) {
+		while (agent->follows[i]) {
+			struct follow *f = agent->follows[i];
+
+			if (hold_has(f) && !f->process->ended) {
+				uint64_t from[2] = { hold_needed_from(f, 0),
+						     hold_needed_from(f, 1) };
+
+				hold_expect(agent, f->process, from);
+			}
+			drop(agent, f);
+		}
+	}
+}
+
 struct follow *follow_add(struct agent *agent, struct process *p, uint32_t id, uint32_t credit,
 			  uint8_t flags, uint64_t out_cursor, uint64_t err_cursor)
 {
@@ -120,6 +138,7 @@ struct follow *follow_add(struct agent *agent, struct process *p, uint32_t id, u
 	*f = (struct follow){
 		.id = id,
 		.credit = credit,
+		.window = credit,
 		.flags = flags,
 		.cursor = { out_cursor, err_cursor },
 		.process = p,
@@ -138,6 +157,8 @@ struct follow *follow_add(struct agent *agent, struct process *p, uint32_t id, u
 	*at = f;
 	agent->follow_count++;
 	enqueue(agent, f);
+	if (flags & AGENT_FOLLOW_HOLD)
+		hold_arrived(agent, p);
 	return f;
 }
 
@@ -204,7 +225,11 @@ void follow_on_credit(struct agent *agent, uint32_t id, uint32_t bytes)
 	if (!f)
 		return; /* it ended while the frame was on its way */
 	f->credit = (uint32_t)MIN((uint64_t)f->credit + bytes, AGENT_CREDIT_MAX);
+	f->window = MAX(f->window, f->credit);
 	enqueue(agent, f);
+	if (hold_has(f))
+		for (int i = 0; i < 2; i++)
+			stream_on_taken(agent, f->process, i);
 }
 
 void follow_on_unfollow(struct agent *agent, uint32_t id)
@@ -251,16 +276,10 @@ void follow_refuse_all(struct agent *agent, struct process *p)
 	}
 }
 
-void follow_drop_all(struct agent *agent)
-{
-	for (size_t i = 0; i < AGENT_BUCKETS && agent->follow_count; i++)
-		while (agent->follows[i])
-			drop(agent, agent->follows[i]);
-}
-
 static bool is_waited_for(const struct follow *f, int i)
 {
-	return reads(f, i) && (f->flags & AGENT_FOLLOW_LIVE) && !f->over && !f->lagging[i];
+	return follow_reads(f, i) && (f->flags & AGENT_FOLLOW_LIVE) && !hold_has(f) && !f->over &&
+	       !f->lagging[i];
 }
 
 uint64_t follow_wanted_from(const struct process *p, int i)
@@ -295,7 +314,7 @@ static bool is_at_end(const struct follow *f)
 	if ((f->flags & AGENT_FOLLOW_LIVE) && !f->over && !p->ended)
 		return false;
 	for (int i = 0; i < 2; i++)
-		if (reads(f, i) && f->cursor[i] < MIN(f->end[i], p->streams[i].ring.end))
+		if (follow_reads(f, i) && f->cursor[i] < MIN(f->end[i], p->streams[i].ring.end))
 			return false;
 	return true;
 }
@@ -314,7 +333,7 @@ static size_t sendable(struct follow *f, int i)
 	const struct ring *ring = &f->process->streams[i].ring;
 	uint64_t end = MIN(f->end[i], ring->end);
 
-	if (!reads(f, i))
+	if (!follow_reads(f, i))
 		return 0;
 	if (f->cursor[i] < ring->begin) {
 		f->cursor[i] = ring->begin;

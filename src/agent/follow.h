@@ -11,6 +11,7 @@
 struct follow {
 	uint32_t id;
 	uint32_t credit;
+	uint32_t window; /* the largest credit so far: what is missing of it is not taken yet */
 	uint32_t run;
 	uint8_t flags;
 	uint8_t turn;	 /* which stream goes first */
@@ -31,6 +32,7 @@ void follow_on_request(struct agent *agent, const struct agent_follow *request);
 /* From the first byte on of a process that was just started, or from cursor on for a window. */
 struct follow *follow_add(struct agent *agent, struct process *p, uint32_t id, uint32_t credit,
 			  uint8_t flags, uint64_t out_cursor, uint64_t err_cursor);
+bool follow_reads(const struct follow *f, int i); /* stream i is for it */
 bool follow_exists(const struct agent *agent, uint32_t id);
 void follow_on_credit(struct agent *agent, uint32_t id, uint32_t bytes);
 void follow_on_unfollow(struct agent *agent, uint32_t id);
@@ -44,8 +46,10 @@ void follow_end_run(struct agent *agent, struct process *p, uint32_t run, uint64
 void follow_wake_all(struct agent *agent, struct process *p);
 /* p goes: FOLLOWED with NO_PROCESS for all of them. */
 void follow_refuse_all(struct agent *agent, struct process *p);
-void follow_drop_all(struct agent *agent); /* the connection is gone */
-/* The cursor of the fastest live follow that keeps up; the ring's end when there is none. */
+/* The connection is gone. What follows with HOLD had not taken is kept for a while. */
+void follow_lose_all(struct agent *agent);
+/* The cursor of the fastest live follow without HOLD that keeps up; the ring's end when there is
+ * none. */
 uint64_t follow_wanted_from(const struct process *p, int i);
 /* They had their pause: whoever still holds more than half the ring is lagging from now on. */
 void follow_mark_lagging(struct process *p, int i);

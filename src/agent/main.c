@@ -5,11 +5,12 @@
  * cgroups where there are such.
  *
  *   cay-agent [--trust-any-peer] [--same-user] [--user NAME] [--cwd DIR] [--tools FILE]
- *             [--scratch DIR] [--window-idle-ms N]
+ *             [--scratch DIR] [--window-idle-ms N] [--hold-grace-ms N]
  *
  * --trust-any-peer  accept connections from our own pid namespace (engines without one)
  * --same-user       run everything as who we are, even as root
  * --window-idle-ms  a window without a command closes after this long; for tests
+ * --hold-grace-ms   how long output is kept for foreground readers that are away; for tests
  * --scratch         where files of ours for programs go; default: /tmp
  * --tools           the program behind AGENT_EXEC_TOOL; default: "tools" beside our own
  */
@@ -29,6 +30,7 @@
 #include "agent/agent.h"
 #include "agent/clock.h"
 #include "agent/digits.h"
+#include "agent/hold.h"
 #include "agent/window.h"
 
 /* Descriptors at our start; src/warden/spawn.c knows them by the same numbers. */
@@ -302,6 +304,7 @@ int main(int argc, char **argv)
 	agent.next_process_id = 1;
 	agent.windows_fd = -1;
 	agent.window_idle_us = WINDOW_IDLE_MS * 1000LL;
+	agent.hold_grace_us = HOLD_GRACE_MS * 1000LL;
 	for (int i = 0; i < DIALS_MAX; i++)
 		agent.dials[i].fd = -1;
 	/* Before anything else can take their numbers. */
@@ -323,6 +326,8 @@ int main(int argc, char **argv)
 			tools = argv[++i];
 		else if (strcmp(argv[i], "--window-idle-ms") == 0 && i + 1 < argc)
 			agent.window_idle_us = strtoll(argv[++i], NULL, 10) * 1000;
+		else if (strcmp(argv[i], "--hold-grace-ms") == 0 && i + 1 < argc)
+			agent.hold_grace_us = strtoll(argv[++i], NULL, 10) * 1000;
 		else
 			return 2;
 	}

@@ -8,6 +8,7 @@
 #include "agent/agent.h"
 #include "agent/clock.h"
 #include "agent/follow.h"
+#include "agent/hold.h"
 
 /* Background children may keep the pipes open for ever; output that is only a little late (a tee, a
  * process substitution) is still waited for. */
@@ -74,8 +75,9 @@ bool process_evict(struct agent *agent)
 
 	while (p && p->follows)
 		p = p->ended_after;
-	if (!p)
-		p = agent->first_ended;
+	for (struct process *q = agent->first_ended; q && !p; q = q->ended_after)
+		if (!hold_is_on(q)) /* a foreground reader gets all of it */
+			p = q;
 	if (!p)
 		return false;
 	follow_refuse_all(agent, p);
@@ -277,6 +279,9 @@ void process_on_timer(struct agent *agent, struct process *p, enum process_timer
 	case TIMER_WINDOW:
 		if (p->hooks && p->hooks->on_timer)
 			p->hooks->on_timer(agent, p);
+		break;
+	case TIMER_HOLD:
+		hold_on_over(agent, p);
 		break;
 	case TIMER_COUNT:
 		break;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One program the agent runs for the daemon: its pipes or terminal, its rings, its end. Output is
- * always drained; nobody's slowness blocks the program for longer than a short pause (stream.c). A
- * finished one stays readable for a while and then gives way.
+ * drained whether it is read or not, unless a foreground reader holds it (stream.c). A finished one
+ * stays readable for a while and then gives way.
  *
  *   running -> reaped (the status is known) -> ended (the output too; it may be told)
  *           -> hidden (nobody can ask for it any more) -> freed
@@ -29,7 +29,7 @@ struct process;
 
 /* A flag of EXEC that is ours and never on the wire: a terminal that leaves newlines alone, and an
  * id that was checked when it was asked for. */
-#define PROCESS_EXEC_WINDOW 64
+#define PROCESS_EXEC_WINDOW 128
 
 struct process_stream {
 	int fd; /* -1 behind the end */
@@ -40,7 +40,8 @@ struct process_stream {
 	bool ready;   /* tool: there may be something to read */
 	bool bulk;    /* reads are large: they go straight into the ring */
 	bool grown;   /* the pipe was made larger, or cannot be */
-	bool waiting; /* not read for a moment: a follow that keeps up would lose bytes */
+	bool waiting; /* not read just now: a follow would lose bytes */
+	bool pausing; /* with waiting: and only for a moment, because none of them has HOLD */
 	unsigned full_reads;
 };
 
@@ -53,6 +54,7 @@ enum process_timer {
 	TIMER_OUT, /* the pause of a stream: TIMER_OUT + stream */
 	TIMER_ERR,
 	TIMER_WINDOW,
+	TIMER_HOLD, /* the end of struct process_hold */
 	TIMER_COUNT,
 };
 
@@ -65,6 +67,13 @@ struct process_wait {
 struct process_waits {
 	struct process_wait *items;
 	size_t count, capacity, first;
+};
+
+/* Output kept for foreground readers that are not connected: their daemon is away, or they have
+ * not come yet. TIMER_HOLD ends it. */
+struct process_hold {
+	uint32_t readers; /* how many are expected; 0: off */
+	uint64_t from[2]; /* the oldest byte one of them needs */
 };
 
 /* What a window puts into a process; any may be NULL. */
@@ -124,6 +133,7 @@ struct process {
 	uint64_t told[2]; /* of a collected one: cursors of what is not sent yet */
 	struct save save; /* of a collected one */
 	struct follow *follows;
+	struct process_hold hold;
 
 	const struct process_hooks *hooks;
 	void *window;

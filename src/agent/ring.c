@@ -152,6 +152,15 @@ void ring_commit(struct ring *ring, size_t n)
 		ring->begin = ring->end - ring->capacity;
 }
 
+size_t ring_free(struct ring *ring, uint64_t keep_from, size_t want)
+{
+	size_t kept = (size_t)(ring->end - MIN(MAX(keep_from, ring->begin), ring->end));
+
+	if (kept + want > ring->capacity)
+		grow(ring, kept + want);
+	return ring->capacity ? ring->capacity - kept : want;
+}
+
 struct str ring_peek(const struct ring *ring, uint64_t *cursor)
 {
 	size_t at;

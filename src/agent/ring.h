@@ -55,6 +55,13 @@ int ring_room(struct ring *ring, size_t n, struct iovec ret[2]);
 void ring_commit(struct ring *ring, size_t n);
 
 /*
+ * How many bytes can be put without overwriting those from keep_from on. Takes memory for up to
+ * want of them. Without any memory at all it returns want: the bytes are counted and dropped, and
+ * no writer waits for memory that may never come.
+ */
+size_t ring_free(struct ring *ring, uint64_t keep_from, size_t want);
+
+/*
  * The longest contiguous piece at *cursor, empty at the end. A cursor older than what is held is
  * moved forward to the oldest byte: the caller sees the gap by comparing.
  */

@@ -2,6 +2,7 @@
 /* From EXEC to a running process: who, where, with which pipes. */
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 
@@ -9,6 +10,7 @@
 #include "agent/clock.h"
 #include "agent/digits.h"
 #include "agent/follow.h"
+#include "agent/hold.h"
 #include "agent/spawn.h"
 #include "agent/tty.h"
 #include "base/time.h"
@@ -254,11 +256,28 @@ static int check_tool(const struct agent *agent, struct start *s)
 	return 0;
 }
 
+/* A relative one starts from the default. */
+static int find_cwd(const struct agent *agent, struct start *s)
+{
+	static char joined[PATH_MAX];
+	size_t n = strlen(agent->default_cwd);
+
+	s->cwd = s->exec->cwd[0] ? s->exec->cwd : agent->default_cwd;
+	if (s->cwd[0] == '/')
+		return 0;
+	if (agent->default_cwd[0] != '/' || n + 1 + strlen(s->cwd) >= sizeof(joined))
+		return refuse(s, AGENT_REFUSED_CWD_MISSING, ENAMETOOLONG, s->cwd);
+	memcpy(joined, agent->default_cwd, n);
+	joined[n] = '/';
+	memcpy(joined + n + 1, s->cwd, strlen(s->cwd) + 1);
+	s->cwd = joined;
+	return 0;
+}
+
 static int prepare(struct agent *agent, struct start *s)
 {
-	s->cwd = s->exec->cwd[0] ? s->exec->cwd : agent->default_cwd;
-	if (s->cwd[0] != '/')
-		return refuse(s, AGENT_REFUSED_BAD_REQUEST, EINVAL, "cwd must be absolute");
+	if (find_cwd(agent, s) < 0)
+		return -1;
 	if (!(s->exec->flags & PROCESS_EXEC_WINDOW)) {
 		if (s->exec->process_id < agent->next_process_id)
 			return refuse(s, AGENT_REFUSED_BAD_REQUEST, EEXIST,
@@ -401,6 +420,7 @@ static void tell_refusal(struct agent *agent, uint32_t process_id,
 
 void process_exec(struct agent *agent, const struct agent_exec *exec)
 {
+	uint8_t flags = AGENT_FOLLOW_LIVE | AGENT_FOLLOW_OUT | AGENT_FOLLOW_ERR;
 	struct process_refusal refusal;
 	struct process *p;
 
@@ -420,8 +440,10 @@ void process_exec(struct agent *agent, const struct agent_exec *exec)
 	}
 	if (!p->collect && agent_put_started(&agent->out, p->id, (uint32_t)p->pid) < 0)
 		agent->conn_broken = true;
-	if (exec->follow_id &&
-	    !follow_add(agent, p, exec->follow_id, exec->credit,
-			AGENT_FOLLOW_LIVE | AGENT_FOLLOW_OUT | AGENT_FOLLOW_ERR, 0, 0))
-		agent->conn_broken = true; /* no memory: never a follow that nobody ends */
+	if (exec->flags & AGENT_EXEC_HOLD)
+		flags |= AGENT_FOLLOW_HOLD;
+	if (exec->follow_id && !follow_add(agent, p, exec->follow_id, exec->credit, flags, 0, 0))
+		agent->conn_broken = true; /* no memory: never a follow without an end */
+	else if (!exec->follow_id && (exec->flags & AGENT_EXEC_HOLD))
+		hold_expect(agent, p, (const uint64_t[2]){ 0, 0 });
 }

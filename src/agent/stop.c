@@ -105,6 +105,8 @@ void stop_start(struct agent *agent, struct process *p, uint32_t tag, uint32_t g
 	/* A second one may shorten the grace, never lengthen it. */
 	p->kill_us = p->stopping ? MIN(p->kill_us, at_us) : at_us;
 	p->stopping = true;
+	for (int i = 0; i < 2; i++) /* no reader is waited for any more */
+		stream_on_taken(agent, p, i);
 	note_asked(p, SIGKILL);
 	if (grace_ms && !p->reaped)
 		ask_to_end(agent, p);

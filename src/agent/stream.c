@@ -2,11 +2,15 @@
 /*
  * From a program's pipe (or terminal) into the ring of its stream.
  *
- * Everything is read, always. Only a follow that keeps up is worth a pause: when the ring would
- * overwrite what the fastest such follow has not got yet, the pipe is left alone until half the
- * ring is free, for PAUSE_US at most. Whoever is too slow for that is lagging from then on: it gets
- * a gap and is not waited for again until it has caught up. So a stalled reader costs the program
- * one short pause.
+ * What a foreground reader (a follow with HOLD) has not taken is never overwritten: the pipe is
+ * left alone until a quarter of the ring is free, and the program blocks in write(2) when the pipe
+ * is full.
+ *
+ * For all other readers everything is read. Only a follow that keeps up is worth a pause: when the
+ * ring would overwrite what the fastest such follow has not got yet, the pipe is left alone until
+ * half the ring is free, for PAUSE_US at most. A follow that is too slow for that is lagging from
+ * then on: it gets a gap and is not waited for again until it has caught up. So a stalled reader
+ * costs the program one short pause.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -16,10 +20,12 @@
 #include "agent/agent.h"
 #include "agent/clock.h"
 #include "agent/follow.h"
+#include "agent/hold.h"
 
 #define SCRATCH_BYTES 65536
 #define BULK_BYTES (256U << 10) /* one read straight into the ring; also all of one event */
 #define BULK_FROM_BYTES 32768	/* the size of a read that shows that more such will come */
+#define FIRST_BYTES 4096	/* of held output, read into a ring without memory yet */
 #define FULL_READS 4		/* in a row, then the pipe is made larger */
 /* A pipe holds at most 1 MiB: what a dead program left behind is out after so many bytes, however
  * fast its orphans go on writing. */
@@ -53,21 +59,23 @@ void stream_close(struct agent *agent, struct process *p, int i)
 	s->fd = -1;
 	s->watched = false;
 	s->left = 0;
-	s->ready = s->waiting = false;
+	s->ready = s->waiting = s->pausing = false;
 	timer_clear(agent, p, TIMER_OUT + i);
 }
 
-/* Half: a pipe that was stopped goes on with more than a few bytes. */
+/* A pipe that was stopped goes on with more than a few bytes. */
 static bool has_room(const struct process *p, int i)
 {
 	const struct ring *ring = &p->streams[i].ring;
 
-	return ring->end - follow_wanted_from(p, i) <= ring->limit_bytes / 2;
+	return ring->end - hold_from(p, i) <= ring->limit_bytes / 4 * 3 &&
+	       (!p->streams[i].pausing ||
+		ring->end - follow_wanted_from(p, i) <= ring->limit_bytes / 2);
 }
 
 static void go_on(struct agent *agent, struct process *p, int i)
 {
-	p->streams[i].waiting = false;
+	p->streams[i].waiting = p->streams[i].pausing = false;
 	timer_clear(agent, p, TIMER_OUT + i);
 	stream_watch(agent, p, i, true);
 }
@@ -83,26 +91,60 @@ void stream_on_pause_over(struct agent *agent, struct process *p, int i)
 	if (!p->streams[i].waiting)
 		return;
 	follow_mark_lagging(p, i);
-	go_on(agent, p, i);
+	p->streams[i].pausing = false;
+	if (has_room(p, i))
+		go_on(agent, p, i);
+}
+
+static size_t wait_for_reader(struct agent *agent, struct process *p, int i, bool pausing)
+{
+	struct process_stream *s = &p->streams[i];
+
+	s->waiting = true;
+	s->pausing = pausing;
+	stream_watch(agent, p, i, false);
+	if (pausing)
+		timer_set(agent, p, TIMER_OUT + i, clock_us() + PAUSE_US);
+	return 0;
+}
+
+/* The same for output that is held: the memory for it is taken before it is read, so that nothing
+ * is overwritten when there is none. A small ring doubles. */
+static size_t held_room(struct process *p, int i)
+{
+	struct process_stream *s = &p->streams[i];
+	uint64_t from = hold_from(p, i);
+	size_t kept = (size_t)(s->ring.end - from), want, free_bytes;
+
+	want = s->bulk ? BULK_BYTES : MIN(MAX(kept, (size_t)FIRST_BYTES), (size_t)SCRATCH_BYTES);
+	free_bytes = MIN(ring_free(&s->ring, from, want), (size_t)BULK_BYTES);
+	if (s->ring.capacity >= s->ring.limit_bytes &&
+	    free_bytes < MIN(s->ring.limit_bytes / 4, (size_t)SCRATCH_BYTES))
+		return 0;
+	return free_bytes;
 }
 
 /* How much may be read now; 0: the stream waits. */
 static size_t room(struct agent *agent, struct process *p, int i)
 {
 	struct process_stream *s = &p->streams[i];
-	uint64_t wanted, limit = s->ring.limit_bytes;
+	size_t most = BULK_BYTES;
+	uint64_t wanted, limit;
 
-	if (!p->follows || p->ended || s->ring.policy == RING_KEEP_FIRST)
-		return BULK_BYTES;
+	if ((!p->follows && !p->hold.readers) || p->ended || s->ring.policy == RING_KEEP_FIRST)
+		return most;
+	if (hold_is_on(p)) {
+		most = held_room(p, i);
+		if (!most)
+			return wait_for_reader(agent, p, i, false);
+	}
+	limit = s->ring.limit_bytes;
 	wanted = s->ring.end - follow_wanted_from(p, i);
 	if (wanted == 0)
-		return BULK_BYTES;
+		return most;
 	if (wanted < limit && limit - wanted >= MIN(limit / 4, (uint64_t)SCRATCH_BYTES))
-		return (size_t)MIN(limit - wanted, (uint64_t)BULK_BYTES);
-	s->waiting = true;
-	stream_watch(agent, p, i, false);
-	timer_set(agent, p, TIMER_OUT + i, clock_us() + PAUSE_US);
-	return 0;
+		return (size_t)MIN(limit - wanted, (uint64_t)most);
+	return wait_for_reader(agent, p, i, true);
 }
 
 static void keep(struct agent *agent, struct process *p, int i, struct str bytes)

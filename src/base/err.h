@@ -80,6 +80,10 @@
 	X(FILE_FORBIDDEN, "file_forbidden", 403, false,                                            \
 	  "The user of this call may not do that; 'user' names another.")                          \
 	X(READ_ONLY, "read_only", 403, false, "This part of the tree cannot be changed.")          \
+	X(COMMAND_NOT_FOUND, "command_not_found", 400, false,                                      \
+	  "The sandbox has no such program: check the name and PATH inside.")                      \
+	X(COMMAND_NOT_EXECUTABLE, "command_not_executable", 400, false,                            \
+	  "The file is there, but the user of this call cannot run it.")                           \
 	X(NAME_TOO_LONG, "name_too_long", 400, false, "A name has at most 255 bytes.")             \
 	X(ARCHIVE_INVALID, "archive_invalid", 400, false,                                          \
 	  "Send a tar, tar.zst or zip of files, directories and links.")                           \
@@ -119,6 +123,8 @@
 	X(TIMEOUT, "timeout", 504, true, "Try again, or allow more time.")                         \
 	X(TOOL_FAILED, "tool_failed", 502, true,                                                   \
 	  "Something inside ended or altered the file tool; try again.")                           \
+	X(OUTPUT_LOST, "output_lost", 500, false,                                                  \
+	  "Only foreground readers get every byte; see 'Back-pressure' in docs/commands.md.")      \
 	X(FILE_IO, "file_io", 500, false, "The kernel inside refused; the message says how.")      \
 	X(OUT_OF_MEMORY, "out_of_memory", 507, false,                                              \
 	  "End something inside, or ask for more memory_mb.")                                      \

@@ -328,6 +328,8 @@ int cli_report(struct cli *cli, const struct err *err)
 				      style_off(cli->color_err), clean);
 		}
 	}
+	if (cli->command != NULL && cli->command->own_status)
+		return exit_of_run(err);
 	return cli->exit_status != 0 ? cli->exit_status : (int)exit_of_code(err->code);
 }
 

@@ -33,10 +33,13 @@ const struct command command_table[] = {
 	  "status 8 when something a sandbox needs is missing.",
 	  command_no_options, 0, 0, -1, OPERAND_NONE, doctor_run, NULL },
 	{ "run", SANDBOX, "Make a sandbox, run a command in it, remove it", "[--] COMMAND [ARG...]",
-	  "The exit status is the command's own: 128 plus the signal's number when a signal ended "
-	  "it, 124 when it ran out of time. The sandbox goes away in every case, also on Ctrl-C, "
+	  "Output comes through as with 'cay exec', and -i and -t mean the same. The exit status "
+	  "is "
+	  "the command's own: 128 plus the signal's number when a signal ended it, 124 when it or "
+	  "the sandbox ran out of time, 125 when cay failed, 126 when the command cannot be run, "
+	  "127 when there is none such. The sandbox goes away in every case, also on Ctrl-C, "
 	  "unless --keep is given.",
-	  run_options, 1, -1, 0, OPERAND_NONE, run_run, run_examples },
+	  run_options, 1, -1, 0, OPERAND_NONE, run_run, run_examples, true },
 	{ "create", SANDBOX, "Make a sandbox and print its id", "", NULL, create_options, 0, 0, -1,
 	  OPERAND_NONE, create_run, create_examples },
 	{ "ls", SANDBOX, "List the sandboxes, or a directory in one", "[ID:PATH]", NULL, ls_options,
@@ -97,33 +100,36 @@ const struct command command_table[] = {
 	  "with --json, once.",
 	  top_options, 0, 0, -1, OPERAND_NONE, top_run, NULL },
 	{ "exec", COMMAND, "Run a command in a sandbox", "ID [--] COMMAND [ARG...]",
-	  "Standard output and standard error come through as they are written, byte for byte. "
-	  "Standard input is sent along (up to 1 MiB) when it is not a terminal; -i passes it on "
-	  "as it comes. The exit status is the command's own: 128 plus the signal's number when a "
-	  "signal ended it, 124 when it ran out of time, 8 when the sandbox ended. Ctrl-C goes to "
-	  "the command; a second one kills it; a third leaves it running. With -t the command has "
-	  "this terminal: Ctrl-P Ctrl-Q detaches and leaves it running; without a command it is "
-	  "the "
-	  "template's shell. A restart of the daemon is waited for, and no output is lost.",
-	  exec_options, 1, -1, 1, OPERAND_SANDBOX, exec_run, exec_examples },
+	  "Standard output and standard error come through as they are written, byte for byte; "
+	  "when their reader is slow, the command waits, as on a pipe. Standard input is read only "
+	  "with -i, and then passed on as it comes. The exit status is the command's own: 128 plus "
+	  "the signal's number when a signal ended it, 124 when it ran out of time, 125 when cay "
+	  "failed (the sandbox ended, output was lost), 126 when the command cannot be run, 127 "
+	  "when there is none such. Ctrl-C goes to the command; a second one kills it; a third "
+	  "leaves it running. With -t the command has this terminal: Ctrl-P Ctrl-Q detaches and "
+	  "leaves it running; without a command it is the template's shell. A restart of the "
+	  "daemon is waited for, and no output is lost.",
+	  exec_options, 1, -1, 1, OPERAND_SANDBOX, exec_run, exec_examples, true },
 	{ "shell", COMMAND, "Open a shell in a sandbox", "ID",
 	  "The template's shell, on this terminal; as 'cay exec -it ID'. Ctrl-P Ctrl-Q detaches. "
 	  "With --create a sandbox of that name is made when there is none; it stays afterwards.",
-	  shell_options, 1, 1, -1, OPERAND_SANDBOX, shell_run, shell_examples },
+	  shell_options, 1, 1, -1, OPERAND_SANDBOX, shell_run, shell_examples, true },
 	{ "ps", COMMAND, "List the processes of a sandbox", "ID",
 	  "Those that were started through the API, with their windows. With --json always all of "
 	  "them.",
 	  ps_options, 1, 1, -1, OPERAND_SANDBOX, ps_run, NULL },
 	{ "logs", COMMAND, "Show what a process has written", "ID PROCESS",
-	  "Standard output goes to standard output, standard error to standard error. What was "
-	  "dropped because nobody read it in time is reported with its size. -f survives a restart "
-	  "of the daemon. PROCESS is a process id or a name. With -f --json: one object a line.",
+	  "Standard output goes to standard output, standard error to standard error. A process "
+	  "that runs detached keeps the last part of its output; when bytes that were asked for "
+	  "are overwritten, standard error says which and the status is 125 (--tail asks for the "
+	  "last ones only). -f survives a restart of the daemon. PROCESS is a process id or a "
+	  "name. With -f --json: one object a line.",
 	  logs_options, 2, 2, -1, OPERAND_PROCESS, logs_run, logs_examples },
 	{ "attach", COMMAND, "Connect this terminal to a process", "ID PROCESS",
 	  "Keys go to the process, its output comes here, and its exit status is ours. With a "
 	  "terminal of its own Ctrl-P Ctrl-Q leaves it running; without one, Ctrl-C goes to it as "
 	  "with exec.",
-	  attach_options, 2, 2, -1, OPERAND_PROCESS, attach_run, NULL },
+	  attach_options, 2, 2, -1, OPERAND_PROCESS, attach_run, NULL, true },
 	{ "kill", COMMAND, "Send a signal to processes", "ID PROCESS...", NULL, kill_options, 2, -1,
 	  -1, OPERAND_PROCESS, kill_run, kill_examples },
 	{ "windows", COMMAND, "List, read and close windows", "ID [read NAME | close NAME]",

@@ -67,6 +67,8 @@ struct command {
 	enum operand_kind operand;
 	command_fn run;
 	const char *const *examples; /* NULL-terminated; may be NULL */
+	/* It ends with the status of a program inside: failures of our own are 124 to 127. */
+	bool own_status;
 };
 
 extern const struct command command_table[]; /* ends with a NULL name */

@@ -57,9 +57,9 @@ const struct option_spec command_globals[] = {
 
 const struct option_spec command_no_options[] = { END };
 
-/* All but the name. */
-#define CREATE_REST                                                                                \
-	TEXT("template", 't', "NAME", "Template to start from (base)"),                            \
+/* All but the name. letter: of --template; with `run` -t is the terminal, as people expect it. */
+#define CREATE_REST(letter)                                                                        \
+	TEXT("template", letter, "NAME", "Template to start from (base)"),                         \
 		NUMBER("cpu", "N", 1, 8, "Processors (1)"),                                        \
 		MEGABYTES("memory", 1, 8192, "Memory in MB (1024)"),                               \
 		MEGABYTES("disk", 1, 10240, "Disk in MB (3072)"),                                  \
@@ -84,8 +84,8 @@ const struct option_spec command_no_options[] = { END };
 		     "What it may reach: none, restricted, full (none)"),                          \
 		LIST("allow", 0, "HOST", "With restricted: a host it may reach; may be repeated"), \
 		LIST("deny", 0, "HOST", "A host it may not reach; may be repeated")
-#define CREATE_OPTIONS \
-	TEXT("name", 0, "NAME", "A unique name; usable instead of the id"), CREATE_REST
+#define CREATE_OPTIONS(letter) \
+	TEXT("name", 0, "NAME", "A unique name; usable instead of the id"), CREATE_REST(letter)
 
 static const char *const switch_modes[] = { "on", "off", NULL };
 const struct option_spec update_options[] = {
@@ -125,7 +125,7 @@ const struct option_spec down_options[] = {
 const char *const down_examples[] = { "cay down", "cay down --yes", "cay down --keep",
 				      "cay down --state /tmp/one", NULL };
 const struct option_spec create_options[] = {
-	CREATE_OPTIONS,
+	CREATE_OPTIONS('t'),
 	NUMBER("count", "N", 1, 100, "How many; with a name: NAME-1, NAME-2 and so on"),
 	END,
 };
@@ -133,25 +133,27 @@ const char *const create_examples[] = { "cay create",
 					"cay create --name web --memory 2g --timeout 1h",
 					"cay create --count 10 --name worker", NULL };
 const struct option_spec run_options[] = {
-	CREATE_OPTIONS,
+	CREATE_OPTIONS(0),
+	FLAG("interactive", 'i', "Pass standard input on as it comes"),
+	FLAG("tty", 't', "With a terminal, and this one raw for it; implies -i"),
 	FLAG("keep", 0, "Do not remove the sandbox afterwards"),
 	TEXT("user", 'u', "USER", "Run as this user (sandbox)"),
-	TEXT("cwd", 'C', "DIR", "Working directory (/workspace)"),
+	TEXT("cwd", 'C', "DIR", "Working directory (/workspace); relative to that"),
 	SECONDS("exec-timeout", 1, 86400, "Time limit of the command (the sandbox's)"),
 	FLAG("shell", 'c', "Run the one argument through the shell"),
 	END,
 };
 const char *const run_examples[] = { "cay run -- python3 -c 'print(6*7)'",
-				     "cay run -c 'uname -a && id'",
+				     "cay run -c 'uname -a && id'", "cay run -it -- bash",
 				     "cay run --memory 256 --exec-timeout 10 -- make test", NULL };
 const struct option_spec exec_options[] = {
-	FLAG("interactive", 'i', "Pass standard input on as it comes, of any length"),
+	FLAG("interactive", 'i', "Pass standard input on as it comes; without it, none is read"),
 	FLAG("tty", 't', "With a terminal, and this one raw for it; implies -i"),
 	FLAG("detach", 'd', "Start it, print its process id and leave it running"),
 	TEXT("window", 'w', "NAME", "Run it in this window: a shell that stays"),
 	TEXT("name", 0, "NAME", "With -d: a name for the process"),
 	TEXT("user", 'u', "USER", "Run as this user (sandbox)"),
-	TEXT("cwd", 'C', "DIR", "Working directory (/workspace)"),
+	TEXT("cwd", 'C', "DIR", "Working directory (/workspace); relative to that"),
 	PAIRS("env", 'e', "Set an environment variable"),
 	SECONDS("timeout", 0, 86400, "Time limit (120; none with -i, -t, -d); 0: none"),
 	FLAG("shell", 'c', "Run the one argument through the shell"),
@@ -168,7 +170,7 @@ const struct option_spec shell_options[] = {
 	FLAG("create", 0, "Make the sandbox, with the options below, when there is none"),
 	TEXT("user", 'u', "USER", "Open it as this user (sandbox)"),
 	TEXT("cwd", 'C', "DIR", "Working directory (/workspace)"),
-	CREATE_REST,
+	CREATE_REST('t'),
 	END,
 };
 const char *const shell_examples[] = { "cay shell web", "cay shell -u root web",

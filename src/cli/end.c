@@ -40,12 +40,13 @@ int end_status(const struct json *end)
 	int signum = signal_of(end);
 
 	if (str_is(reason, "sandbox_gone"))
-		return EXIT_STATUS_RUNTIME;
+		return exit_is_end_of_life(field_str(end, "message")) ? EXIT_STATUS_TIMED_OUT
+								      : EXIT_STATUS_CAY_FAILED;
 	if (str_is(reason, "timeout") || field_bool(end, "timed_out"))
 		return EXIT_STATUS_TIMED_OUT;
 	if (signum > 0)
 		return 128 + signum;
-	return (int)(field_int(end, "exit_code", EXIT_STATUS_GENERIC) & 0xff);
+	return (int)(field_int(end, "exit_code", EXIT_STATUS_CAY_FAILED) & 0xff);
 }
 
 static void signal_words(char dst[32], const struct json *end)

@@ -73,6 +73,25 @@ enum exit_status exit_of_answer(const char *name, int http_status)
 	return exit_of_http(http_status);
 }
 
+bool exit_is_end_of_life(struct str message)
+{
+	static const char end[] = ": timeout";
+	size_t n = sizeof(end) - 1;
+
+	return message.n >= n && memcmp(message.p + message.n - n, end, n) == 0;
+}
+
+int exit_of_run(const struct err *err)
+{
+	if (err->code == ERR_COMMAND_NOT_FOUND)
+		return EXIT_STATUS_NO_COMMAND;
+	if (err->code == ERR_COMMAND_NOT_EXECUTABLE)
+		return EXIT_STATUS_CANNOT_RUN;
+	if (err->code == ERR_SANDBOX_GONE && exit_is_end_of_life(str_of(err->message)))
+		return EXIT_STATUS_TIMED_OUT;
+	return EXIT_STATUS_CAY_FAILED;
+}
+
 const char *exit_meaning(enum exit_status status)
 {
 	static const char *const meaning[] = {

@@ -4,6 +4,7 @@
 #define CAY_CLI_EXIT_H
 
 #include "base/err.h"
+#include "base/str.h"
 
 enum exit_status {
 	EXIT_STATUS_OK = 0,
@@ -17,14 +18,24 @@ enum exit_status {
 	EXIT_STATUS_RUNTIME = 8,
 };
 
-/* A command inside a sandbox that was stopped by its time limit, as timeout(1) reports it. */
+/*
+ * Of the commands that end with the status of a program inside a sandbox (struct command,
+ * own_status): what is not the program's own. As timeout(1), env(1) and docker-run(1) have it.
+ */
 #define EXIT_STATUS_TIMED_OUT 124
+#define EXIT_STATUS_CAY_FAILED 125
+#define EXIT_STATUS_CANNOT_RUN 126
+#define EXIT_STATUS_NO_COMMAND 127
 
 enum exit_status exit_of_code(enum err_code code);
 /* For answers whose code this version does not know: the HTTP status decides. */
 enum exit_status exit_of_http(int http_status);
 /* The public name decides when it is known, the HTTP status otherwise. */
 enum exit_status exit_of_answer(const char *name, int http_status);
+/* The message of sandbox_gone says that the sandbox's own time is over. */
+bool exit_is_end_of_life(struct str message);
+/* 124 to 127. */
+int exit_of_run(const struct err *err);
 const char *exit_meaning(enum exit_status status);
 
 #endif

@@ -122,15 +122,31 @@ static int on_output(struct follow *follow, const struct json *doc, bool is_err)
 	return r;
 }
 
+void follow_lost(const struct cli *cli, const char *process, bool is_err, uint64_t bytes,
+		 uint64_t offset)
+{
+	char name[FOLLOW_PROCESS_MAX + 8];
+
+	style_clean(name, sizeof(name), str_of(process));
+	(void)fprintf(stderr,
+		      "%scay: output lost: %llu bytes were overwritten before they were read "
+		      "(process %s, %s, offset %llu)%s\n",
+		      cli->raw ? "\r\n" : "", (unsigned long long)bytes, name,
+		      is_err ? "stderr" : "stdout", (unsigned long long)offset,
+		      cli->raw ? "\r" : "");
+}
+
 static void on_gap(struct follow *follow, const struct json *doc)
 {
-	struct str stream = field_str(doc, "stream");
+	bool is_err = str_is(field_str(doc, "stream"), "stderr");
+	uint64_t bytes = (uint64_t)MAX(field_int(doc, "bytes", 0), (int64_t)0);
+	uint64_t cursor = (uint64_t)MAX(field_int(doc, "cursor", 0), (int64_t)0);
 
-	take_cursor(follow, doc, str_is(stream, "stderr"));
+	take_cursor(follow, doc, is_err);
+	follow->lost = true;
 	if (!follow->cli->json)
-		(void)fprintf(stderr, "cay: %lld bytes of %s are missing here: they were dropped\n",
-			      (long long)field_int(doc, "bytes", 0),
-			      str_is(stream, "stderr") ? "stderr" : "stdout");
+		follow_lost(follow->cli, follow->process, is_err, bytes,
+			    cursor - MIN(bytes, cursor));
 }
 
 static int on_error(struct follow *follow, const struct json *doc)
@@ -213,8 +229,7 @@ static int output_path(const struct follow *follow, char path[API_PATH_MAX], str
 }
 
 /* 0: all was seen. 1: the connection is lost. -1: err. */
-static int stream_once(struct follow *follow, const char *method, const char *path,
-		       const struct buf *body, struct err *err)
+static int stream_once(struct follow *follow, const char *path, struct err *err)
 {
 	int r;
 
@@ -222,7 +237,7 @@ static int stream_once(struct follow *follow, const char *method, const char *pa
 	event_reset(&follow->events);
 	if (cli_connect(follow->cli, err) == 0)
 		http_client_set_timeout(follow->cli->http, 5000, SILENCE_MS);
-	r = api_stream(follow->cli, method, path, body, on_piece, follow, err);
+	r = api_stream(follow->cli, "GET", path, NULL, on_piece, follow, err);
 	if (follow->end != NULL)
 		return 0;
 	if (follow->output_error < 0)
@@ -247,7 +262,7 @@ int follow_run(struct follow *follow, struct err *err)
 	for (;;) {
 		if (output_path(follow, path, err) < 0)
 			return -1;
-		r = stream_once(follow, "GET", path, NULL, err);
+		r = stream_once(follow, path, err);
 		if (r <= 0)
 			return r;
 		/* Nobody was there from the beginning: that is no restart. */
@@ -259,20 +274,4 @@ int follow_run(struct follow *follow, struct err *err)
 						       : err_set(err, ERR_UNAVAILABLE,
 								 "the daemon does not come back");
 	}
-}
-
-int follow_start(struct follow *follow, const char *path, const struct buf *body, struct err *err)
-{
-	int r = stream_once(follow, "POST", path, body, err);
-
-	if (r <= 0)
-		return r;
-	/* Whether it was started is not known: it must not be started twice. */
-	if (follow->process[0] == '\0')
-		return err->message[0] != '\0' ? -1
-					       : err_set(err, ERR_UNAVAILABLE,
-							 "the daemon ended before it answered");
-	if (!retry_wait(&follow->retry, follow->cli))
-		return -1;
-	return follow_run(follow, err);
 }

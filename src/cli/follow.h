@@ -26,6 +26,7 @@ struct follow {
 	int output_error; /* -errno of our own standard output */
 	struct err *err;
 	bool failed; /* err is set by an event */
+	bool lost;   /* there was a gap */
 	struct event_reader events;
 	struct retry retry;
 	struct buf bytes; /* decoded */
@@ -33,11 +34,11 @@ struct follow {
 
 void follow_init(struct follow *follow, struct cli *cli, const char *sandbox, bool live);
 void follow_done(struct follow *follow);
-/* POST path, which starts the process and streams; then on until it ends. */
-int follow_start(struct follow *follow, const char *path, const struct buf *body,
-		 struct err *err) _must_check_;
 /* The output of follow->process. 0 also when it does not live and all was passed on. */
 int follow_run(struct follow *follow, struct err *err) _must_check_;
+/* Says on standard error that output is missing. offset: of the first byte that is. */
+void follow_lost(const struct cli *cli, const char *process, bool is_err, uint64_t bytes,
+		 uint64_t offset);
 /* Writes all of it; 0 or -errno. */
 int follow_write(int fd, struct str bytes) _must_check_;
 /* The bytes of the member name, or name_b64, decoded into dst when they must be. */

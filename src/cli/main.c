@@ -56,7 +56,7 @@ static int dispatch(struct cli *cli, const struct args *args)
 	/* A full disk behind standard output must not look like success. */
 	if (fflush(stdout) != 0 && status == EXIT_STATUS_OK) {
 		perror("cay: cannot write the output");
-		status = EXIT_STATUS_GENERIC;
+		status = args->command->own_status ? EXIT_STATUS_CAY_FAILED : EXIT_STATUS_GENERIC;
 	}
 	return status;
 }

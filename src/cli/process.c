@@ -7,6 +7,7 @@
 
 #include "base/time.h"
 #include "cli/end.h"
+#include "cli/exit.h"
 #include "cli/follow.h"
 #include "cli/session.h"
 #include "cli/show.h"
@@ -161,7 +162,7 @@ int logs_run(struct cli *cli, const struct args *args, struct err *err)
 	else
 		r = follow_run(&follow, err);
 	follow_done(&follow);
-	return r;
+	return r == 0 && follow.lost ? EXIT_STATUS_CAY_FAILED : r;
 }
 
 static void attach_from(struct session *session, const struct json *process)
@@ -178,6 +179,7 @@ int attach_run(struct cli *cli, const struct args *args, struct err *err)
 {
 	struct session session = { .cli = cli,
 				   .sandbox = args->operands[0],
+				   .input = true,
 				   .keep_stdin_open = !isatty(STDIN_FILENO) };
 	const char *cursor = args_text(args, "cursor");
 	_cleanup_json_ struct json *process = NULL;

@@ -270,6 +270,8 @@ int request_exec(const struct exec_request *req, struct buf *out, struct err *er
 	put_terminal(&w, req);
 	if (req->keep_stdin_open || req->close_stdin)
 		json_put_bool(&w, "stdin_open", req->keep_stdin_open);
+	if (req->hold)
+		json_put_bool(&w, "hold", true);
 	if (req->timeout_sec != 0 || req->has_timeout)
 		json_put_int(&w, "timeout_sec", (int64_t)req->timeout_sec);
 	if (req->has_stdin)

@@ -6,7 +6,7 @@
 #include "cli/api.h"
 #include "cli/args.h"
 
-#define REQUEST_STDIN_MAX (1024 * 1024)	   /* more is refused before anything runs */
+#define REQUEST_STDIN_MAX (1024 * 1024)	   /* with -d or --json; more is refused */
 #define REQUEST_BODY_MAX (4 * 1024 * 1024) /* stdin in base64, arguments, environment */
 
 /* Zero: the daemon's default. */
@@ -24,6 +24,7 @@ struct exec_request {
 	bool has_stdin;
 	bool keep_stdin_open; /* or closed: only sent when it matters */
 	bool close_stdin;
+	bool hold;		 /* a reader attaches at once */
 	unsigned int cols, rows; /* 0: no terminal */
 };
 
@@ -44,14 +45,17 @@ int request_unb64(struct str text, struct buf *dst) _must_check_;
 /* The words as one line of a shell, each quoted as it needs to be. */
 int request_quote(const char *const *words, size_t count, struct buf *out) _must_check_;
 
-/*
- * Runs a command, passes its output on as it comes, returns the command's exit status or -1.
- * forward: signals to us go to the command.
- */
-int exec_call(struct cli *cli, const char *id, const struct exec_request *req, bool forward,
+/* How a command is connected to us. */
+struct exec_way {
+	bool input; /* -i: our standard input is its own; else that is empty and ours untouched */
+	bool tty;   /* -t */
+	bool ephemeral; /* the caller handles signals and removes the sandbox */
+};
+/* Runs a command, passes its output on as it comes, returns its exit status or -1. */
+int exec_call(struct cli *cli, const char *id, struct exec_request *req, const struct exec_way *way,
 	      struct err *err);
-/* Reads all of standard input when it is not a terminal. */
-int exec_read_stdin(struct buf *dst, bool *ret_has, struct err *err) _must_check_;
+/* -t needs a terminal. */
+int exec_check_tty(struct cli *cli, bool tty, struct err *err) _must_check_;
 /* exec -w: the words of req as a command of the named window. */
 int window_exec(struct cli *cli, const char *id, const char *window, const struct exec_request *req,
 		struct err *err);

@@ -12,23 +12,23 @@
 
 /* The command's call in a process of its own: the parent stays free to hear Ctrl-C and to clean up
  * whatever happens to this one. */
-static _noreturn_ void run_child(struct cli *cli, const char *id, const struct exec_request *req,
-				 const sigset_t *old_mask)
+static _noreturn_ void run_child(struct cli *cli, const char *id, struct exec_request *req,
+				 const struct exec_way *way, const sigset_t *old_mask)
 {
 	struct err err = { 0 };
 	int status;
 
 	(void)sigprocmask(SIG_SETMASK, old_mask, NULL);
 	cli->http = NULL; /* the connection is the parent's */
-	status = exec_call(cli, id, req, false, &err);
+	status = exec_call(cli, id, req, way, &err);
 	if (status < 0)
 		status = cli_report(cli, &err);
 	(void)fflush(NULL);
 	_exit(status);
 }
 
-/* Waits for the child; a signal to us ends it early. Returns the exit status. */
-static int run_wait(pid_t child, const sigset_t *signals)
+/* Waits for the child; a signal to us ends it early, by end_signal. Returns the exit status. */
+static int run_wait(pid_t child, const sigset_t *signals, int end_signal)
 {
 	int status, ended_by = 0;
 
@@ -38,12 +38,12 @@ static int run_wait(pid_t child, const sigset_t *signals)
 		if (pid == child)
 			break;
 		if (pid < 0 && errno != EINTR)
-			return EXIT_STATUS_GENERIC;
+			return EXIT_STATUS_CAY_FAILED;
 		int signum = sigwaitinfo(signals, NULL);
 
 		if (signum > 0 && signum != SIGCHLD) {
 			ended_by = signum;
-			(void)kill(child, SIGKILL);
+			(void)kill(child, end_signal);
 		}
 	}
 	if (ended_by != 0)
@@ -51,8 +51,9 @@ static int run_wait(pid_t child, const sigset_t *signals)
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-static int run_in(struct cli *cli, const char *id, const struct exec_request *req,
-		  const sigset_t *signals, const sigset_t *old_mask, struct err *err)
+static int run_in(struct cli *cli, const char *id, struct exec_request *req,
+		  const struct exec_way *way, const sigset_t *signals, const sigset_t *old_mask,
+		  struct err *err)
 {
 	pid_t child;
 
@@ -61,8 +62,9 @@ static int run_in(struct cli *cli, const char *id, const struct exec_request *re
 	if (child < 0)
 		return err_set_errno(err, ERR_INTERNAL, errno, "cannot fork");
 	if (child == 0)
-		run_child(cli, id, req, old_mask);
-	return run_wait(child, signals);
+		run_child(cli, id, req, way, old_mask);
+	/* One that has made the terminal raw must give it back first. */
+	return run_wait(child, signals, way->tty ? SIGTERM : SIGKILL);
 }
 
 static int run_remove(struct cli *cli, const char *id, struct err *err)
@@ -98,10 +100,13 @@ int run_run(struct cli *cli, const struct args *args, struct err *err)
 		.user = args_text(args, "user"),
 		.cwd = args_text(args, "cwd"),
 		.timeout_sec = RUN_DEFAULT_SEC,
+		.has_timeout = true,
 	};
+	const struct exec_way way = { .input = args_flag(args, "interactive"),
+				      .tty = args_flag(args, "tty"),
+				      .ephemeral = true };
 	sigset_t signals, old_mask;
 	struct err remove_err = { 0 };
-	struct buf input;
 	char id[128];
 	int status;
 
@@ -109,25 +114,26 @@ int run_run(struct cli *cli, const struct args *args, struct err *err)
 		(void)args_number(args, "timeout", &req.timeout_sec);
 	if (req.shell && req.count != 1)
 		return err_set(err, ERR_INVALID_REQUEST, "-c wants the command as one argument");
-	buf_init(&input, REQUEST_STDIN_MAX);
-	status = exec_read_stdin(&input, &req.has_stdin, err);
-	req.stdin_bytes = buf_str(&input);
+	if (way.tty && !isatty(STDIN_FILENO) && !cli->json) {
+		(void)cli_hint(cli, "Leave out -t; a template is chosen with --template NAME.");
+		return err_set(err, ERR_INVALID_REQUEST, "-t needs a terminal on standard input");
+	}
+	if (exec_check_tty(cli, way.tty, err) < 0)
+		return -1;
 	/* From here to the removal a signal waits: no moment is left in which a sandbox exists and
 	 * nobody would remove it. */
 	(void)sigemptyset(&signals);
 	for (size_t i = 0; i < 4; i++)
 		(void)sigaddset(&signals, (int[]){ SIGINT, SIGTERM, SIGHUP, SIGCHLD }[i]);
 	(void)sigprocmask(SIG_BLOCK, &signals, &old_mask);
-	if (status == 0)
-		status = run_create(cli, args, id, err);
+	status = run_create(cli, args, id, err);
 	if (status == 0) {
-		status = run_in(cli, id, &req, &signals, &old_mask, err);
+		status = run_in(cli, id, &req, &way, &signals, &old_mask, err);
 		if (args_flag(args, "keep"))
 			cli_note(cli, "cay: kept %s", id);
 		else if (run_remove(cli, id, &remove_err) < 0)
 			(void)cli_report(cli, &remove_err);
 	}
 	(void)sigprocmask(SIG_SETMASK, &old_mask, NULL);
-	buf_done(&input);
 	return status;
 }

@@ -47,7 +47,10 @@ struct link_exec {
 	struct str stdin_bytes;	 /* then closed, unless stdin_open */
 	bool stdin_open;
 	bool tty;
-	bool tool;		 /* AGENT_EXEC_TOOL: lossless, not listed; needs a follow */
+	bool tool; /* AGENT_EXEC_TOOL: lossless, not listed; needs a follow */
+	/* link_spawn(): a foreground reader waits for the output, which is not overwritten before
+	 * it is read: the follow that comes with it, or one that is to come soon. */
+	bool hold;
 	bool save;		 /* link_exec(): output beyond the limit goes to a file inside */
 	uint16_t cols, rows;	 /* with tty */
 	int64_t timeout_ms;	 /* 0: none */
@@ -123,6 +126,7 @@ struct link_follow {
 	uint32_t run;	 /* not 0: of a window, ends with that run */
 	uint8_t streams; /* LINK_OUT | LINK_ERR */
 	bool live;
+	bool hold; /* with live: what it has not taken is not overwritten, the program blocks */
 	bool tail; /* the cursors count back from the newest byte */
 };
 

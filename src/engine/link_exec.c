@@ -402,6 +402,8 @@ int link_spawn(struct link *link, const struct link_exec *exec, link_started_fn 
 	}
 	if (exec->tool)
 		args.flags |= AGENT_EXEC_TOOL;
+	else if (exec->hold && (link->features & AGENT_HAS_HOLD))
+		args.flags |= AGENT_EXEC_HOLD;
 	if (send_exec(link, &args, p->node.id, exec->stdin_bytes, err) < 0)
 		goto fail;
 	link->next_process_id++;

@@ -81,12 +81,14 @@ int link_follow(struct link *link, uint32_t process_id, const struct link_follow
 		struct err *err)
 {
 	bool out = follow->streams & LINK_OUT, errs = follow->streams & LINK_ERR;
+	bool hold = follow->hold && follow->live && (link->features & AGENT_HAS_HOLD);
 	struct agent_follow request = {
 		.process_id = process_id,
 		.run = follow->run,
 		.flags = (uint8_t)((follow->live ? AGENT_FOLLOW_LIVE : 0) |
 				   (out ? AGENT_FOLLOW_OUT : 0) | (errs ? AGENT_FOLLOW_ERR : 0) |
 				   (follow->tail ? AGENT_FOLLOW_TAIL : 0) |
+				   (hold ? AGENT_FOLLOW_HOLD : 0) |
 				   (follow->run ? AGENT_FOLLOW_RUN : 0)),
 		.out_cursor = out ? follow->out_cursor : 0,
 		.err_cursor = errs ? follow->err_cursor : 0,

@@ -167,6 +167,23 @@ static void flush(struct websocket_client *ws)
 	}
 }
 
+/* Eight at a time: byte by byte this is the slowest step of a large upload. */
+static void mask_bytes(char *dst, struct str bytes, const unsigned char mask[4])
+{
+	uint64_t wide, word;
+	size_t i = 0;
+
+	memcpy(&wide, mask, 4);
+	memcpy((char *)&wide + 4, mask, 4);
+	for (; i + 8 <= bytes.n; i += 8) {
+		memcpy(&word, bytes.p + i, 8);
+		word ^= wide;
+		memcpy(dst + i, &word, 8);
+	}
+	for (; i < bytes.n; i++)
+		dst[i] = (char)(bytes.p[i] ^ mask[i % 4]);
+}
+
 static int put_frame(struct websocket_client *ws, enum websocket_opcode opcode, struct str bytes)
 {
 	unsigned char head[WEBSOCKET_HEAD_MAX], mask[4];
@@ -180,8 +197,7 @@ static int put_frame(struct websocket_client *ws, enum websocket_opcode opcode, 
 	if (r < 0)
 		return -EAGAIN;
 	memcpy(dst, head, n);
-	for (size_t i = 0; i < bytes.n; i++)
-		dst[n + i] = (char)(bytes.p[i] ^ mask[i % 4]);
+	mask_bytes(dst + n, bytes, mask);
 	buf_commit(&ws->out, n + bytes.n);
 	flush(ws);
 	return 0;

@@ -212,9 +212,11 @@ static void on_written(void *arg, const struct err *error)
 static int begin(struct code_job *job, struct sandbox *sandbox, struct err *err)
 {
 	struct code_run *run = job->run;
-	struct follow_spec follow = {
-		.out_cursor = job->cursor, .credit = CREDIT, .streams = PROCESS_OUT, .live = true
-	};
+	struct follow_spec follow = { .out_cursor = job->cursor,
+				      .credit = CREDIT,
+				      .streams = PROCESS_OUT,
+				      .live = true,
+				      .hold = true };
 
 	if (follow_open(sandbox, job->context.process_id, &follow, &follow_hooks, run, &run->follow,
 			err) < 0 ||

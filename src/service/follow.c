@@ -125,7 +125,8 @@ static int ask_link(struct follow *follow, struct sandbox *sandbox, struct err *
 				   .credit = spec->credit,
 				   .run = spec->run,
 				   .streams = spec->streams,
-				   .live = spec->live };
+				   .live = spec->live,
+				   .hold = spec->hold };
 
 	return link_follow(sandbox->link, follow->process_id, &ask, &follow_link_hooks, follow,
 			   &follow->follow_id, err);
@@ -360,6 +361,8 @@ int follow_open(struct sandbox *sandbox, uint32_t process_id, const struct follo
 		follow_free(follow);
 		return -1;
 	}
+	follow->holds = spec->waited;
+	sandbox->execs += spec->waited;
 	*ret = follow->handle;
 	return 0;
 }

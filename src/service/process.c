@@ -161,7 +161,8 @@ int process_start(struct sandbox *sandbox, const struct exec_spec *spec, process
 {
 	struct follow_spec follow = { .credit = credit,
 				      .streams = PROCESS_OUT | PROCESS_ERR,
-				      .live = true };
+				      .live = true,
+				      .hold = spec->hold };
 	struct process_start *start = calloc(1, sizeof(*start));
 
 	if (!start)

@@ -37,6 +37,7 @@ struct exec_spec {
 	int64_t cols, rows;		  /* with tty */
 	uint32_t ring_bytes;		  /* per stream; 0: as configured */
 	bool stdin_open;
+	bool hold; /* process_start(): a foreground reader gets every byte; see follow_spec */
 	bool tty;
 	bool shell_only; /* shell is what is to be run */
 };
@@ -90,6 +91,10 @@ struct follow_spec {
 	uint32_t run;	 /* not 0: of a window, ends with that run */
 	uint8_t streams; /* PROCESS_OUT | PROCESS_ERR */
 	bool live;
+	/* With live: a foreground reader. Bytes whose credit it has not given back are not
+	 * overwritten; when the ring is full, the program blocks. */
+	bool hold;
+	bool waited; /* the sandbox's idle clock stands still meanwhile */
 };
 int follow_open(struct sandbox *sandbox, uint32_t process_id, const struct follow_spec *spec,
 		const struct follow_hooks *hooks, void *arg, slot_handle *ret,

@@ -176,16 +176,36 @@ static int build_env(struct spec_build *b, const struct sandbox *sandbox, bool t
 
 /* ---- the rest ---- */
 
+/* A relative one starts from the default; without a tree of its own only the agent knows that. */
+static const char *build_cwd(struct spec_build *b, const char *workdir, struct str cwd,
+			     struct err *err)
+{
+	size_t n = strlen(workdir);
+	char *path;
+
+	if (cwd.p[0] == '/' || !n)
+		return copy_arg(b, "cwd", cwd, err);
+	path = arena_alloc(&b->arena, n + 1 + cwd.n + 1);
+	if (!path) {
+		(void)no_memory(err);
+		return NULL;
+	}
+	memcpy(path, workdir, n);
+	path[n] = '/';
+	memcpy(path + n + 1, cwd.p, cwd.n);
+	path[n + 1 + cwd.n] = '\0';
+	return copy_arg(b, "cwd", (struct str){ path, n + 1 + cwd.n }, err);
+}
+
 /* Without a tree of its own a sandbox has neither the template's users nor its directories. */
 static int build_place(struct spec_build *b, const struct sandbox *sandbox,
 		       const struct exec_spec *spec, struct err *err)
 {
 	bool has_tree = (sandbox->engine->capabilities & ENGINE_CAN_ISOLATE) != 0;
 
-	if (spec->cwd.n && spec->cwd.p[0] != '/')
-		return err_set(err, ERR_INVALID_REQUEST, "cwd must be an absolute path");
 	if (spec->cwd.n)
-		b->exec.cwd = copy_arg(b, "cwd", spec->cwd, err);
+		b->exec.cwd =
+			build_cwd(b, has_tree ? sandbox->template->workdir : "", spec->cwd, err);
 	else if (has_tree && sandbox->template->workdir[0])
 		b->exec.cwd = sandbox->template->workdir;
 	if (spec->cwd.n && !b->exec.cwd)
@@ -265,6 +285,7 @@ static int build_rest(struct spec_build *b, const struct sandbox *sandbox,
 	b->exec.tty = spec->tty;
 	b->exec.cols = (uint16_t)spec->cols;
 	b->exec.rows = (uint16_t)spec->rows;
+	b->exec.hold = spec->hold;
 	b->exec.ring_bytes = spec->ring_bytes ? spec->ring_bytes : config->output_ring_bytes;
 	b->exec.keep_ms = config->output_keep_sec * 1000;
 	return build_input(b, spec, err);

@@ -33,6 +33,8 @@
 #define AGENT_KEEP_DEFAULT_MS 300000 /* how long a finished process stays readable */
 #define AGENT_KEEP_MAX_MS (24U * 3600 * 1000)
 #define AGENT_GRACE_MAX_MS (3600U * 1000)
+/* How long output is kept for a foreground reader while the daemon is away. */
+#define AGENT_HOLD_GRACE_MS 60000
 #define AGENT_CREDIT_MAX (16U << 20) /* of one follow, at any time */
 #define AGENT_SIGNAL_MAX 64
 #define AGENT_MESSAGE_MAX 200
@@ -107,7 +109,13 @@ enum {
 	 * archives), which are not listed either. argv[0] names a tool, not a path.
 	 */
 	AGENT_EXEC_TOOL = 32,
-	AGENT_EXEC_FLAGS = 63,
+	/*
+	 * A foreground reader waits for the output. With FOLLOW, that follow has HOLD; without, the
+	 * output is kept from its first byte on for AGENT_HOLD_GRACE_MS, until a follow with HOLD
+	 * comes.
+	 */
+	AGENT_EXEC_HOLD = 64,
+	AGENT_EXEC_FLAGS = 127,
 };
 
 /* Flags of STDIN. */
@@ -128,7 +136,13 @@ enum {
 	AGENT_FOLLOW_ERR = 4,
 	AGENT_FOLLOW_TAIL = 8, /* cursors count back from the newest byte instead */
 	AGENT_FOLLOW_RUN = 16, /* of a window: end with the command run, not with the shell */
-	AGENT_FOLLOW_FLAGS = 31,
+	/*
+	 * With LIVE: bytes that this reader has not taken are not overwritten; when the ring is
+	 * full, the program blocks as on a pipe. Taken are bytes whose credit came back. When the
+	 * connection is lost, they stay for AGENT_HOLD_GRACE_MS; UNFOLLOW releases them at once.
+	 */
+	AGENT_FOLLOW_HOLD = 32,
+	AGENT_FOLLOW_FLAGS = 63,
 };
 
 /* Flags of STOP. */
@@ -142,7 +156,8 @@ enum {
 	AGENT_HAS_CGROUPS = 1, /* a timeout and STOP reach children in other sessions for certain */
 	AGENT_HAS_TOOLS = 2,   /* EXEC_TOOL works */
 	AGENT_HAS_PORTS = 4,   /* DIAL and PORTS work */
-	AGENT_FEATURES = 7,
+	AGENT_HAS_HOLD = 8,    /* EXEC_HOLD and FOLLOW_HOLD work */
+	AGENT_FEATURES = 15,
 };
 
 enum agent_stream { AGENT_STREAM_OUT = 1, AGENT_STREAM_ERR = 2 };

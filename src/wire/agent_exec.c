@@ -91,7 +91,9 @@ static bool exec_ok(const struct agent_exec *e)
 	    e->credit > AGENT_CREDIT_MAX)
 		return false;
 	/* One that is collected is told in one piece: nobody follows it, and no tool is. */
-	if (collect && (e->flags & (AGENT_EXEC_FOLLOW | AGENT_EXEC_TOOL)))
+	if (collect && (e->flags & (AGENT_EXEC_FOLLOW | AGENT_EXEC_TOOL | AGENT_EXEC_HOLD)))
+		return false;
+	if ((e->flags & AGENT_EXEC_TOOL) && (e->flags & AGENT_EXEC_HOLD))
 		return false;
 	if ((e->flags & AGENT_EXEC_SAVE) && !collect)
 		return false;

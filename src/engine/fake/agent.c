@@ -254,6 +254,9 @@ void fake_agent_disconnect(struct fake_agent *agent)
 {
 	if (agent->fd < 0)
 		return;
+	for (const struct fake_follow *f = agent->follows; f; f = f->next)
+		if (f->flags & AGENT_FOLLOW_HOLD)
+			f->process->expects_reader = true;
 	while (agent->follows)
 		fake_follow_free(agent, agent->follows);
 	for (struct fake_process *p = agent->processes; p; p = p->next) {
@@ -301,7 +304,8 @@ static void on_watch(void *arg, int events, int error)
 void fake_agent_connect(struct fake_agent *agent, int fd)
 {
 	struct agent_hello hello = { .version = AGENT_PROTOCOL_VERSION,
-				     .features = AGENT_HAS_CGROUPS | AGENT_HAS_PORTS,
+				     .features =
+					     AGENT_HAS_CGROUPS | AGENT_HAS_PORTS | AGENT_HAS_HOLD,
 				     .next_process_id = agent->next_id };
 
 	fake_agent_disconnect(agent);

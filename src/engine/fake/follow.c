@@ -18,6 +18,8 @@ void fake_follow_free(struct fake_agent *agent, struct fake_follow *f)
 	while (*at != f)
 		at = &(*at)->next;
 	*at = f->next;
+	if (f->flags & AGENT_FOLLOW_HOLD)
+		fake_trim(f->process);
 	free(f);
 }
 
@@ -86,6 +88,8 @@ void fake_follow_new(struct fake_process *p, const struct agent_follow *wish)
 	}
 	f->next = p->agent->follows;
 	p->agent->follows = f;
+	if (f->flags & AGENT_FOLLOW_HOLD)
+		p->expects_reader = false;
 	if (w && f->run && (f->run < w->run || !w->busy))
 		close_one(f, &w->run_status);
 	else if (!fake_process_runs(p) || !(f->flags & AGENT_FOLLOW_LIVE))

@@ -98,6 +98,25 @@ void fake_process_free(struct fake_process *p)
 	free(p);
 }
 
+/* A program of a script cannot block: what a foreground reader has not taken is kept instead,
+ * however much it is. */
+void fake_trim(struct fake_process *p)
+{
+	for (int i = 0; i < 2; i++) {
+		struct fake_stream *s = &p->streams[i];
+		uint64_t from = s->total - MIN(s->total, (uint64_t)p->hold_bytes);
+
+		if (p->collect || p->expects_reader || buf_len(&s->data) <= p->hold_bytes)
+			continue;
+		for (const struct fake_follow *f = p->agent->follows; f; f = f->next)
+			if (f->process == p && (f->flags & AGENT_FOLLOW_HOLD) &&
+			    (f->flags & (i ? AGENT_FOLLOW_ERR : AGENT_FOLLOW_OUT)))
+				from = MIN(from, MAX(f->cursors[i], s->begin));
+		buf_consume(&s->data, (size_t)(from - s->begin));
+		s->begin = from;
+	}
+}
+
 void fake_write(struct fake_process *p, int stream, struct str bytes)
 {
 	struct fake_stream *s = &p->streams[p->tty ? 0 : stream];
@@ -110,10 +129,7 @@ void fake_write(struct fake_process *p, int stream, struct str bytes)
 	}
 	must(buf_append(&s->data, bytes.p, bytes.n));
 	fake_follow_pump(p->agent); /* who keeps up misses nothing */
-	if (buf_len(&s->data) > p->hold_bytes) {
-		buf_consume(&s->data, buf_len(&s->data) - p->hold_bytes);
-		s->begin = s->total - buf_len(&s->data);
-	}
+	fake_trim(p);
 }
 
 static void put_collected(struct fake_process *p, int i)

@@ -55,7 +55,8 @@ struct fake_process {
 	uint32_t stop_tag;
 	uint16_t cols, rows;
 	uint32_t output_max_bytes, keep_ms;
-	size_t hold_bytes; /* of each stream */
+	size_t hold_bytes;   /* of each stream */
+	bool expects_reader; /* a foreground reader is to come: nothing is dropped until then */
 	size_t unread_bytes;
 	int64_t start_ms;
 	struct agent_status status;
@@ -105,6 +106,7 @@ void fake_process_free(struct fake_process *p); /* its follows end */
 struct fake_process *fake_process_find(const struct fake_agent *agent, uint32_t id);
 bool fake_process_runs(const struct fake_process *p);
 void fake_write(struct fake_process *p, int stream, struct str bytes);
+void fake_trim(struct fake_process *p); /* drops what is too much */
 void fake_exit(struct fake_process *p, uint32_t exit_code);
 void fake_finish(struct fake_process *p, enum agent_end end, uint32_t value); /* code or signal */
 void fake_signal(struct fake_process *p, int signum);

@@ -228,6 +228,7 @@ static struct fake_process *start(struct fake_agent *agent, const struct agent_e
 	p->cols = exec->cols;
 	p->rows = exec->rows;
 	p->keep_ms = exec->keep_ms;
+	p->expects_reader = (exec->flags & AGENT_EXEC_HOLD) && !(exec->flags & AGENT_EXEC_FOLLOW);
 	p->name = fake_copy(str_of(exec->name));
 	p->user = fake_copy(str_of(exec->user));
 	p->cwd = fake_copy(str_of(exec->cwd));
@@ -243,6 +244,8 @@ static struct fake_process *start(struct fake_agent *agent, const struct agent_e
 					     .flags = AGENT_FOLLOW_LIVE | AGENT_FOLLOW_OUT |
 						      AGENT_FOLLOW_ERR };
 
+		if (exec->flags & AGENT_EXEC_HOLD)
+			wish.flags |= AGENT_FOLLOW_HOLD;
 		fake_follow_new(p, &wish);
 	}
 	return p;

@@ -193,6 +193,8 @@ const char *e2b_error_rpc_code(const struct err *err)
 
 	if (err->code == ERR_FILE_EXISTS)
 		return "already_exists";
+	if (err->code == ERR_OUTPUT_LOST)
+		return "data_loss";
 	for (size_t i = 0; i < ARRAY_LEN(table); i++)
 		if (table[i].status == status)
 			return table[i].code;

@@ -20,6 +20,7 @@ struct flow {
 	bool blocked;	    /* the reader is slow */
 	bool tty;
 	uint32_t pid, owed;
+	uint64_t next_cursor[2];	    /* of a process: what comes next of stdout and stderr */
 	int64_t keepalive_ms, sent_ms;	    /* monotonic */
 	const char *keepalive;		    /* the message of an idle stream */
 	void (*on_gone)(struct flow *flow); /* the client has; it must be freed now or later */

@@ -79,12 +79,33 @@ static void give_back(struct flow *flow)
 	follow_credit(flow->e2b->service, flow->follow, bytes);
 }
 
+/* The protocol has no event for a gap, and a client that is not informed would take what it has for
+ * all there is. The process goes on. */
+static void lose(struct flow *flow, int stream, uint64_t bytes, uint64_t at)
+{
+	struct err err;
+
+	(void)err_set(&err, ERR_OUTPUT_LOST,
+		      "output lost: %llu bytes were overwritten before they were read (pid %u, %s, "
+		      "offset %llu)",
+		      (unsigned long long)bytes, flow->pid,
+		      stream == PROCESS_ERR ? "stderr" : "stdout", (unsigned long long)at);
+	follow_close(flow->e2b->service, flow->follow);
+	flow_end(flow, &err);
+}
+
 static void on_output(void *arg, int stream, uint64_t cursor, struct str bytes)
 {
 	struct flow *flow = arg;
-	struct json_writer w = event_begin(flow, "data");
+	uint64_t *next = &flow->next_cursor[stream == PROCESS_ERR];
+	struct json_writer w;
 
-	(void)cursor; /* what was dropped cannot be told */
+	if (cursor != *next) {
+		lose(flow, stream, cursor - *next, *next);
+		return;
+	}
+	*next += bytes.n;
+	w = event_begin(flow, "data");
 	json_put_b64(&w, flow->tty ? "pty" : stream == PROCESS_ERR ? "stderr" : "stdout", bytes);
 	event_send(flow, &w);
 	flow->owed += (uint32_t)bytes.n;
@@ -255,6 +276,7 @@ static int read_start(struct e2b_call *call, const struct json *process, struct 
 	spec->timeout_ms = life_ms(call->req);
 	spec->stdin_open = !in || json_type(in) != JSON_BOOL || json_bool(in);
 	spec->tty = pty != NULL;
+	spec->hold = true;
 	read_size(pty, spec);
 	return 0;
 }
@@ -304,6 +326,8 @@ static void on_found(struct e2b_call *call, const struct process_info *info)
 	}
 	flow->pid = info->pid;
 	flow->tty = info->tty;
+	flow->next_cursor[0] = spec.out_cursor;
+	flow->next_cursor[1] = spec.err_cursor;
 	if (follow_open(call->sandbox, info->process_id, &spec, &hooks, flow, &flow->follow, &err) <
 	    0) {
 		flow_end(flow, &err);

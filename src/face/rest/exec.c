@@ -9,40 +9,40 @@
 
 #define AT(member) offsetof(struct exec_spec, member)
 
-#define COMMAND_FIELDS                                                           \
-	{ .name = "command",                                                     \
-	  .type = FIELD_STR,                                                     \
-	  .offset = AT(command),                                                 \
-	  .max = EXEC_STRING_MAX - 1,                                            \
-	  .doc = "runs through the template's shell; command or argv" },         \
-		{ .name = "argv",                                                \
-		  .type = FIELD_STRINGS,                                         \
-		  .offset = AT(argv),                                            \
-		  .max = EXEC_ARGV_MAX,                                          \
-		  .doc = "runs directly" },                                      \
-		{ .name = "cwd",                                                 \
-		  .type = FIELD_STR,                                             \
-		  .offset = AT(cwd),                                             \
-		  .min = 1,                                                      \
-		  .max = 4096,                                                   \
-		  .doc = "default: the template's workdir" },                    \
-		{ .name = "env",                                                 \
-		  .type = FIELD_MAP,                                             \
-		  .offset = AT(env),                                             \
-		  .doc = "over the sandbox's, over the template's" },            \
-		{ .name = "user",                                                \
-		  .type = FIELD_STR,                                             \
-		  .offset = AT(user),                                            \
-		  .min = 1,                                                      \
-		  .max = 64,                                                     \
-		  .doc = "a name or a number" },                                 \
-		{ .name = "stdin",                                               \
-		  .type = FIELD_STR,                                             \
-		  .offset = AT(stdin_text),                                      \
-		  .max = EXEC_BODY_LIMIT },                                      \
-	{                                                                        \
-		.name = "stdin_b64", .type = FIELD_STR, .offset = AT(stdin_b64), \
-		.max = EXEC_BODY_LIMIT                                           \
+#define COMMAND_FIELDS                                                                     \
+	{ .name = "command",                                                               \
+	  .type = FIELD_STR,                                                               \
+	  .offset = AT(command),                                                           \
+	  .max = EXEC_STRING_MAX - 1,                                                      \
+	  .doc = "runs through the template's shell; command or argv" },                   \
+		{ .name = "argv",                                                          \
+		  .type = FIELD_STRINGS,                                                   \
+		  .offset = AT(argv),                                                      \
+		  .max = EXEC_ARGV_MAX,                                                    \
+		  .doc = "runs directly" },                                                \
+		{ .name = "cwd",                                                           \
+		  .type = FIELD_STR,                                                       \
+		  .offset = AT(cwd),                                                       \
+		  .min = 1,                                                                \
+		  .max = 4096,                                                             \
+		  .doc = "default: the template's workdir; a relative one starts there" }, \
+		{ .name = "env",                                                           \
+		  .type = FIELD_MAP,                                                       \
+		  .offset = AT(env),                                                       \
+		  .doc = "over the sandbox's, over the template's" },                      \
+		{ .name = "user",                                                          \
+		  .type = FIELD_STR,                                                       \
+		  .offset = AT(user),                                                      \
+		  .min = 1,                                                                \
+		  .max = 64,                                                               \
+		  .doc = "a name or a number" },                                           \
+		{ .name = "stdin",                                                         \
+		  .type = FIELD_STR,                                                       \
+		  .offset = AT(stdin_text),                                                \
+		  .max = EXEC_BODY_LIMIT },                                                \
+	{                                                                                  \
+		.name = "stdin_b64", .type = FIELD_STR, .offset = AT(stdin_b64),           \
+		.max = EXEC_BODY_LIMIT                                                     \
 	}
 #define TIMEOUT_FIELD(least, usual, text)                                                       \
 	{                                                                                       \
@@ -95,7 +95,15 @@ const struct field stream_fields[] = { COMMAND_FIELDS,
 				       DETACHED_FIELDS(false),
 				       { .type = FIELD_END } };
 const struct field process_fields[] = {
-	COMMAND_FIELDS, TIMEOUT_FIELD(0, 0, "0: none"), DETACHED_FIELDS(true), { .type = FIELD_END }
+	COMMAND_FIELDS,
+	TIMEOUT_FIELD(0, 0, "0: none"),
+	DETACHED_FIELDS(true),
+	{ .name = "hold",
+	  .type = FIELD_BOOL,
+	  .offset = AT(hold),
+	  .doc = "a foreground reader will attach with hold=true within 60 s: until then nothing "
+		 "it writes is overwritten" },
+	{ .type = FIELD_END }
 };
 #undef AT
 
@@ -229,6 +237,7 @@ void exec_stream(struct rest_call *call)
 		answer_error(call->rest, call->req, &err);
 		return;
 	}
+	spec.hold = true;
 	if (process_start(call->sandbox, &spec, on_started, stream, &stream_hooks, stream,
 			  STREAM_CREDIT, &err) < 0)
 		stream_refuse(stream, &err);

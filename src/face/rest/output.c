@@ -18,6 +18,9 @@ const struct field output_query[] = {
 	  .doc = "N, or N:M for stdout and stderr: the first byte wanted; default 0" },
 	{ .name = "tail", .type = FIELD_INT, .doc = "the last so many bytes instead" },
 	{ .name = "follow", .type = FIELD_BOOL, .doc = "go on until the process ends" },
+	{ .name = "hold",
+	  .type = FIELD_BOOL,
+	  .doc = "with follow: the process blocks rather than overwrite what was not read" },
 	{ .name = "stream", .type = FIELD_ENUM, .names = stream_names },
 	{ .name = "format",
 	  .type = FIELD_ENUM,
@@ -29,7 +32,7 @@ const struct field output_query[] = {
 struct output_ask {
 	uint64_t cursor[2];
 	int64_t tail; /* -1: none */
-	bool follow;
+	bool follow, hold;
 	int format, stream;
 };
 
@@ -100,13 +103,16 @@ static int read_ask(struct rest_call *call, struct output_ask *ask, struct err *
 	if (ask->format == FORMAT_RAW)
 		ask->stream = ONLY_OUT;
 	if (one_of(req, "stream", stream_names, &ask->stream, err) < 0 ||
-	    query_bool(req, "follow", &ask->follow, err) < 0 || read_cursor(req, ask, err) < 0)
+	    query_bool(req, "follow", &ask->follow, err) < 0 ||
+	    query_bool(req, "hold", &ask->hold, err) < 0 || read_cursor(req, ask, err) < 0)
 		return -1;
 	if (req->method == HTTP_HEAD)
-		ask->follow = false; /* there is nothing to wait for */
+		ask->follow = ask->hold = false; /* there is nothing to wait for */
 	if (ask->format == FORMAT_RAW && ask->stream == BOTH)
 		return err_set(err, ERR_INVALID_REQUEST,
 			       "stream must be stdout or stderr when format is raw");
+	if (ask->hold && !ask->follow)
+		return err_set(err, ERR_INVALID_REQUEST, "hold needs follow");
 	if (ask->format == FORMAT_JSON && ask->follow)
 		return err_set(err, ERR_INVALID_REQUEST, "follow needs format sse or raw");
 	return 0;
@@ -141,6 +147,8 @@ static struct follow_spec follow_of(const struct output_ask *ask, uint32_t credi
 				     .err_cursor = ask->cursor[1],
 				     .credit = credit,
 				     .live = ask->follow,
+				     .hold = ask->hold,
+				     .waited = ask->follow && ask->hold,
 				     .streams = ask->stream == ONLY_OUT ? PROCESS_OUT
 						: ask->stream == ONLY_ERR
 							? PROCESS_ERR

@@ -4,6 +4,8 @@
 #include <errno.h>
 
 #define INPUT_MAX (256 * 1024) /* that the program has not taken; then the reading stops */
+/* With ack: the client stops by itself before this, so that its acks and pongs are still read. */
+#define INPUT_ACK_MAX (1024 * 1024)
 
 /* ---- life ---- */
 
@@ -144,7 +146,7 @@ static void on_output(void *arg, int stream, uint64_t cursor, struct str bytes)
 		note_sent(t, websocket_send(t->ws, false, (struct str){ "", 0 }, bytes));
 	}
 	t->owed += (uint32_t)bytes.n;
-	if (!t->blocked && t->owed >= TERMINAL_CREDIT / 4)
+	if (!t->acks && !t->blocked && t->owed >= TERMINAL_CREDIT / 4)
 		give_back(t);
 }
 
@@ -175,7 +177,8 @@ static void on_drain(void *arg)
 	struct terminal *t = arg;
 
 	t->blocked = false;
-	give_back(t);
+	if (!t->acks)
+		give_back(t);
 }
 
 static void on_close(void *arg, int code)
@@ -189,13 +192,40 @@ static void on_close(void *arg, int code)
 
 /* ---- from the client ---- */
 
+static void tell_taken(struct terminal *t, uint32_t bytes)
+{
+	struct json_writer w = control_begin(t, "taken");
+
+	json_put_int(&w, "bytes", bytes);
+	control_send(t, &w);
+}
+
+/* A program may end, or stop reading, before its input does: that is no failure of the client's,
+ * who sends nothing more and waits for the exit. */
+static void tell_refused(struct terminal *t, const struct err *err)
+{
+	struct json_writer w;
+
+	if (!t->acks || err->code != ERR_WRONG_STATE) {
+		terminal_tell_error(t, err);
+		return;
+	}
+	if (t->input_closed)
+		return;
+	t->input_closed = true;
+	w = control_begin(t, "stdin_closed");
+	control_send(t, &w);
+}
+
 /* One message of input was taken, or will never be. They come in order, but for failures: the sum
  * is right in any case. */
 static void on_typed(void *arg, const struct err *err)
 {
 	struct terminal *t = arg;
 
-	t->unread -= t->sizes[t->oldest++ % TERMINAL_INPUTS_MAX];
+	uint32_t n = t->sizes[t->oldest++ % TERMINAL_INPUTS_MAX];
+
+	t->unread -= n;
 	t->in_flight--;
 	if (!t->ws) {
 		if (t->in_flight == 0)
@@ -203,7 +233,9 @@ static void on_typed(void *arg, const struct err *err)
 		return;
 	}
 	if (err)
-		terminal_tell_error(t, err);
+		tell_refused(t, err);
+	else if (t->acks)
+		tell_taken(t, n);
 	if (t->paused && t->unread <= INPUT_MAX / 2 && t->in_flight <= TERMINAL_INPUTS_MAX / 2) {
 		t->paused = false;
 		websocket_pause(t->ws, false);
@@ -213,7 +245,9 @@ static void on_typed(void *arg, const struct err *err)
 static int type_bytes(struct terminal *t, struct sandbox *sandbox, struct str bytes,
 		      struct err *err)
 {
-	if (bytes.n == 0)
+	uint32_t most = t->acks ? INPUT_ACK_MAX : INPUT_MAX;
+
+	if (bytes.n == 0 || t->input_closed)
 		return 0;
 	if (t->in_flight == TERMINAL_INPUTS_MAX)
 		return err_set(err, ERR_QUOTA_EXCEEDED, "too much input waits to be read");
@@ -221,19 +255,20 @@ static int type_bytes(struct terminal *t, struct sandbox *sandbox, struct str by
 		return -1;
 	t->sizes[(t->oldest + t->in_flight++) % TERMINAL_INPUTS_MAX] = (uint32_t)bytes.n;
 	t->unread += (uint32_t)bytes.n;
-	if ((t->unread >= INPUT_MAX || t->in_flight == TERMINAL_INPUTS_MAX) && !t->paused) {
+	if ((t->unread >= most || t->in_flight == TERMINAL_INPUTS_MAX) && !t->paused) {
 		t->paused = true;
 		websocket_pause(t->ws, true);
 	}
 	return 0;
 }
 
-enum { SAY_RESIZE, SAY_SIGNAL, SAY_CLOSE_STDIN };
-static const char *const say_names[] = { "resize", "signal", "close_stdin", NULL };
+enum { SAY_RESIZE, SAY_SIGNAL, SAY_CLOSE_STDIN, SAY_ACK };
+static const char *const say_names[] = { "resize", "signal", "close_stdin", "ack", NULL };
 
 struct say {
 	int type;
 	int64_t cols, rows;
+	int64_t bytes;
 	const struct json *signal;
 };
 #define AT(member) offsetof(struct say, member)
@@ -246,9 +281,23 @@ static const struct field say_fields[] = {
 	{ .name = "cols", .type = FIELD_INT, .offset = AT(cols), .min = 1, .max = PROCESS_TTY_MAX },
 	{ .name = "rows", .type = FIELD_INT, .offset = AT(rows), .min = 1, .max = PROCESS_TTY_MAX },
 	{ .name = "signal", .type = FIELD_ANY, .offset = AT(signal) },
+	{ .name = "bytes", .type = FIELD_INT, .offset = AT(bytes), .min = 1, .max = INT32_MAX },
 	{ .type = FIELD_END }
 };
 #undef AT
+
+/* The client has passed on so much of what it got, of both streams together. */
+static int take_ack(struct terminal *t, int64_t bytes, struct err *err)
+{
+	if (!t->acks || bytes < 1 || bytes > t->owed)
+		return err_set(err, ERR_INVALID_REQUEST,
+			       "ack: bytes must be 1 to what was sent and is not acknowledged "
+			       "(%u), on a connection opened with ack=true",
+			       t->acks ? t->owed : 0);
+	t->owed -= (uint32_t)bytes;
+	follow_credit(t->rest->service, t->follow, (uint32_t)bytes);
+	return 0;
+}
 
 static int obey(struct terminal *t, struct sandbox *sandbox, const struct say *say, struct err *err)
 {
@@ -260,6 +309,8 @@ static int obey(struct terminal *t, struct sandbox *sandbox, const struct say *s
 			return err_set(err, ERR_INVALID_REQUEST, "cols and rows are required");
 		return process_resize(sandbox, t->process_id, say->cols, say->rows, NULL, NULL,
 				      err);
+	case SAY_ACK:
+		return take_ack(t, say->bytes, err);
 	case SAY_CLOSE_STDIN:
 		return process_close_stdin(sandbox, t->process_id, NULL, NULL, err);
 	default:
@@ -301,7 +352,7 @@ static void on_message(void *arg, bool is_text, struct str bytes)
 			    : type_bytes(t, sandbox, bytes, &err);
 	}
 	if (r < 0)
-		terminal_tell_error(t, &err);
+		tell_refused(t, &err);
 }
 
 const struct websocket_hooks terminal_socket_hooks = { .on_message = on_message,

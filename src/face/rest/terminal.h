@@ -10,6 +10,7 @@
 #include "http/websocket.h"
 
 #define TERMINAL_CREDIT (128 * 1024)
+#define TERMINAL_ACK_CREDIT (512 * 1024) /* with ack: sent and not acknowledged; then it waits */
 #define TERMINAL_INPUTS_MAX 64 /* messages that the program has not taken; then no more is read */
 
 /* Owner: rest->terminals, until the WebSocket is closed and no input is on its way. */
@@ -22,9 +23,11 @@ struct terminal {
 	slot_handle follow; /* 0: none */
 	uint32_t process_id;
 	char key_id[AUTH_KEY_ID_SIZE];
-	bool counted; /* as a stream of its key */
-	bool blocked; /* the client is slow */
-	bool paused;  /* the program is */
+	bool counted;	   /* as a stream of its key */
+	bool blocked;	   /* the client is slow */
+	bool paused;	   /* the program is */
+	bool input_closed; /* the client was informed that nothing reads its input any more */
+	bool acks;	   /* the client says what it has taken; credit waits for that */
 	uint32_t owed;
 	uint32_t unread;    /* input that the program has not taken */
 	uint32_t in_flight; /* messages of it, their sizes from oldest on */

@@ -11,6 +11,13 @@
 const struct field attach_query[] = {
 	{ .name = "cursor", .type = FIELD_STR, .doc = "N, or N:M for stdout and stderr" },
 	{ .name = "tail", .type = FIELD_INT, .doc = "the last so many bytes; a terminal: 65536" },
+	{ .name = "hold",
+	  .type = FIELD_BOOL,
+	  .doc = "the process blocks rather than overwrite what was not read" },
+	{ .name = "ack",
+	  .type = FIELD_BOOL,
+	  .doc = "the client acknowledges output with ack messages, and is told what of its input "
+		 "was taken" },
 	{ .type = FIELD_END }
 };
 const struct field pty_query[] = {
@@ -19,6 +26,7 @@ const struct field pty_query[] = {
 	{ .name = "cwd", .type = FIELD_STR },
 	{ .name = "shell", .type = FIELD_STR, .doc = "default: the template's" },
 	{ .name = "user", .type = FIELD_STR },
+	{ .name = "ack", .type = FIELD_BOOL, .doc = "as for attach" },
 	{ .type = FIELD_END }
 };
 
@@ -61,6 +69,7 @@ static int accept_socket(struct terminal *t, struct http_req *req, struct err *e
 struct attach_ask {
 	uint64_t cursor[2];
 	bool has_cursor;
+	bool hold, ack;
 	int64_t tail; /* -1: none */
 };
 
@@ -73,7 +82,9 @@ static int read_attach(struct rest_call *call, struct attach_ask *ask, struct er
 	    (text.p && cursor_parse(text, "cursor", ask->cursor, err) < 0))
 		return -1;
 	ask->has_cursor = text.p != NULL;
-	if (query_int(call->req, "tail", 0, INT64_MAX, &ask->tail, err) < 0)
+	if (query_bool(call->req, "hold", &ask->hold, err) < 0 ||
+	    query_bool(call->req, "ack", &ask->ack, err) < 0 ||
+	    query_int(call->req, "tail", 0, INT64_MAX, &ask->tail, err) < 0)
 		return -1;
 	return ask->has_cursor && ask->tail >= 0
 		       ? err_set(err, ERR_INVALID_REQUEST, "cursor or tail, not both")
@@ -116,12 +127,15 @@ static void start_following(struct terminal *t, struct sandbox *sandbox,
 {
 	struct follow_spec spec = { .out_cursor = ask->cursor[0],
 				    .err_cursor = ask->cursor[1],
-				    .credit = TERMINAL_CREDIT,
+				    .credit = ask->ack ? TERMINAL_ACK_CREDIT : TERMINAL_CREDIT,
 				    .streams = PROCESS_OUT | PROCESS_ERR,
-				    .live = true };
+				    .live = true,
+				    .hold = ask->hold,
+				    .waited = ask->hold && !info->tty };
 	struct err err;
 
 	t->process_id = info->process_id;
+	t->acks = ask->ack;
 	memcpy(t->next_cursor, ask->cursor, sizeof(t->next_cursor));
 	terminal_tell_started(t, info->pid);
 	if (follow_open(sandbox, info->process_id, &spec, &terminal_follow_hooks, t, &t->follow,
@@ -227,16 +241,19 @@ static void on_started(void *arg, uint32_t process_id, uint32_t pid, slot_handle
 	terminal_tell_started(t, pid);
 }
 
-static int read_pty(struct rest_call *call, struct exec_spec *spec, struct err *err)
+static int read_pty(struct rest_call *call, struct exec_spec *spec, bool *ret_ack, struct err *err)
 {
 	struct http_req *req = call->req;
 
-	*spec = (struct exec_spec){ .tty = true, .shell_only = true, .cols = 80, .rows = 24 };
+	*spec = (struct exec_spec){
+		.tty = true, .shell_only = true, .hold = true, .cols = 80, .rows = 24
+	};
 	if (query_int(req, "cols", 1, PROCESS_TTY_MAX, &spec->cols, err) < 0 ||
 	    query_int(req, "rows", 1, PROCESS_TTY_MAX, &spec->rows, err) < 0 ||
 	    query_text(req, "cwd", &spec->cwd, err) < 0 ||
 	    query_text(req, "shell", &spec->shell, err) < 0 ||
-	    query_text(req, "user", &spec->user, err) < 0)
+	    query_text(req, "user", &spec->user, err) < 0 ||
+	    query_bool(req, "ack", ret_ack, err) < 0)
 		return -1;
 	if (spec->cwd.n > 4096 || spec->shell.n > 4096 || spec->user.n > 64)
 		return err_set(err, ERR_INVALID_REQUEST,
@@ -248,16 +265,18 @@ void terminal_pty(struct rest_call *call)
 {
 	struct exec_spec spec;
 	struct terminal *t;
+	bool ack = false;
 	struct err err;
 
 	if (!check_upgrade(call))
 		return;
-	if (read_pty(call, &spec, &err) < 0 || !(t = terminal_new(call, &err))) {
+	if (read_pty(call, &spec, &ack, &err) < 0 || !(t = terminal_new(call, &err))) {
 		answer_error(call->rest, call->req, &err);
 		return;
 	}
+	t->acks = ack;
 	if (process_start(call->sandbox, &spec, on_started, t, &terminal_follow_hooks, t,
-			  TERMINAL_CREDIT, &err) < 0) {
+			  ack ? TERMINAL_ACK_CREDIT : TERMINAL_CREDIT, &err) < 0) {
 		terminal_leave(t);
 		answer_error(call->rest, call->req, &err);
 		return;
