@@ -179,7 +179,9 @@ static void test_limits(void **state)
 	expect_status(make_with("", "[{\"cmd\":\"true\",\"timeout_sec\":3601}]"), 400);
 	expect_status(make_with("", "[{\"cmd\":\"true\",\"timeout_sec\":3600}]"), 201);
 	expect_status(call("DELETE", "/v1/sandboxes/n", NULL), 204);
-	expect_status(make_with("", "[{\"cmd\":\"true\",\"cwd\":\"relative\"}]"), 422);
+	/* A relative directory starts from the template's. */
+	expect_status(make_with("", "[{\"cmd\":\"true\",\"cwd\":\"relative\"}]"), 201);
+	expect_status(call("DELETE", "/v1/sandboxes/n", NULL), 204);
 	expect_status(make_with("", "[]"), 201);
 }
 

@@ -48,7 +48,7 @@ BAD = [
     ({"command": "true", "no_such_field": 1}, "no_such_field"),
     ({"argv": ["no-such-program"]}, "argv"),
     ({"argv": ["/etc/passwd"]}, "argv"),
-    ({"command": "true", "cwd": "tmp"}, "cwd must"),
+    ({"command": "true", "cwd": "no-such-place"}, "cwd"),
     ({"command": "echo " + "x" * 200000}, "command"),
     ({"argv": ["true", "x" * 200000]}, "argv"),
     ({"command": "true", "env": {"A": "x" * (131072 - 2)}}, "env"),
@@ -70,7 +70,9 @@ def test_bad_input_names_the_field(shared, route, body, field):
     with pytest.raises(ApiError) as caught:
         shared.client.call("POST", f"/v1/sandboxes/{shared.id}/{route}", body)
     assert caught.value.status == 400, caught.value
-    assert caught.value.code == "invalid_request" and field in caught.value.error["message"]
+    code = {"['no-such-program']": "command_not_found", "['/etc/passwd']": "command_not_executable"}
+    assert caught.value.code == code.get(str(body.get("argv")), "invalid_request"), caught.value
+    assert field in caught.value.error["message"]
 
 
 TTY_BAD = [{"cols": 0, "rows": 24}, {"cols": 80, "rows": 4097}, {"cols": "80", "rows": 24}, True,

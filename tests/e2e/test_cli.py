@@ -57,7 +57,7 @@ def test_life_of_a_sandbox(cay):
     assert ok(cay("exec", name, "-c", "echo $A; pwd")) == "1\n/workspace\n"
     assert ok(cay("exec", name, "--user", "root", "--", "id", "-u")) == "0\n"
     assert ok(cay("exec", name, "--cwd", "/tmp", "--", "pwd")) == "/tmp\n"
-    assert ok(cay("exec", name, "--", "tr", "a", "b", input="banana")) == "bbnbnb"
+    assert ok(cay("exec", "-i", name, "--", "tr", "a", "b", input="banana")) == "bbnbnb"
     ok(cay("rm", name))
     assert cay("info", name).returncode == 3
 
@@ -99,7 +99,7 @@ def test_run_interrupted_removes_its_sandbox(daemon, client):
 def test_binary_passes_through(daemon):
     sandbox = ok(daemon.command("create")).strip()
     data = os.urandom(50000)
-    done = subprocess.run([daemon.cay, "exec", "--state", daemon.state, sandbox, "--", "cat"],
+    done = subprocess.run([daemon.cay, "exec", "-i", "--state", daemon.state, sandbox, "--", "cat"],
                           input=data, capture_output=True, env=daemon.env, timeout=20)
     assert done.returncode == 0 and done.stdout == data
     ok(daemon.command("rm", sandbox))
@@ -124,19 +124,19 @@ def test_templates(cay):
 
 def test_exit_2_usage(cay):
     for words in (["no-such-command"], ["create", "--no-such-option"], ["info"],
-                  ["create", "--memory", "lots"], ["create", "--memory", "0"], ["exec"], ["run"],
+                  ["create", "--memory", "lots"], ["create", "--memory", "0"],
                   ["create", "--cpu", "99"]):
         done = cay(*words)
         assert done.returncode == 2, (words, done)
         assert done.stderr and not done.stdout, (words, done)
-    for words in (["exec", "-d", "-t", "x", "--", "true"], ["logs", "--cursor", "x", "x", "y"],
-                  ["kill", "-s", "FOO", "x", "y"]):
+    for words, status in ((["exec", "-d", "-t", "x", "--", "true"], 125), (["logs", "--cursor", "x", "x", "y"], 2),
+                          (["kill", "-s", "FOO", "x", "y"], 2)):
         done = cay(*words)
-        assert done.returncode == 2 and f"hint: cay {words[0]} --help" in done.stderr, (words, done)
+        assert done.returncode == status and f"hint: cay {words[0]} --help" in done.stderr, (words, done)
 
 
 def test_exit_3_not_found(cay):
-    for words in (["info", "nosuch"], ["rm", "nosuch"], ["exec", "nosuch", "--", "true"],
+    for words in (["info", "nosuch"], ["rm", "nosuch"], ["ps", "nosuch"],
                   ["create", "--template", "nosuch"]):
         done = cay(*words)
         assert done.returncode == 3, words

@@ -280,5 +280,5 @@ def test_words_of_ends(cay, client, name):
 
 def test_terminal_is_restored_when_the_daemon_dies(orphan):
     screen = orphan.wait(lambda s: re.search(r"^status \d", s, re.M), 60)
-    assert "status 8" in screen and "daemon" in screen
+    assert "status 125" in screen and "daemon" in screen
     assert orphan.settings(orphan.after) == orphan.before

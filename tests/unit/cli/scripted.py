@@ -72,7 +72,7 @@ class Daemon:
                     return self.answer(401, error("unauthenticated", "a key is needed"))
                 if daemon.refuse:
                     return self.answer(503, error("unavailable", "not yet"))
-                match = re.fullmatch(r"/v1/sandboxes/([^/]+)/(exec/stream|pty|processes/([^/]+)/(output|attach))", path)
+                match = re.fullmatch(r"/v1/sandboxes/([^/]+)/(pty|processes/([^/]+)/(output|attach))", path)
                 if match and daemon.find(match[1]):
                     return self.stream(match[2].split("/")[-1], match[3], parse_query(query), body)
                 return self.answer(*daemon.route(self.command, path, query, body))
@@ -81,10 +81,6 @@ class Daemon:
                 if kind == "pty":
                     process = daemon.start(dict(query, argv=["shell"], tty=query))
                     return serve_attach(self, process, {})
-                if kind == "stream":
-                    process = daemon.start(body)
-                    daemon.play_exec(process)
-                    return send_events(self, process, {}, True)
                 process = daemon.process(number)
                 if not process:
                     return self.answer(404, error("process_not_found", "no process '%s'" % number))
@@ -198,7 +194,10 @@ class Daemon:
     def process_route(self, method, words, body):
         if not words:
             if method == "POST":
-                return 201, self.start(body).row()
+                process = self.start(body)
+                if body.get("hold") and not body.get("stdin_open"):
+                    self.play_exec(process)  # a plain exec
+                return 201, process.row()
             return 200, {"data": [p.row() for p in self.processes.values()], "next_cursor": None}
         process = self.process(words[0])
         if not process:

@@ -29,7 +29,7 @@ class Process:
         self.sizes = []
         self.gap = 0  # bytes at the start of stdout that are gone
         self.cut_at = []  # positions of stdout at which a connection breaks, each once
-        self.attached = 0
+        self.attached, self.acked = 0, 0
         self.on_input = self.echo
 
     def write(self, data, stream="stdout"):
@@ -189,6 +189,7 @@ def serve_attach(handler, process, query):
                 if opcode == 8:
                     break
                 if opcode == 2:
+                    frames.text(type="taken", bytes=len(data))
                     process.take(data)
                 elif opcode == 1:
                     message = json.loads(data)
@@ -196,6 +197,8 @@ def serve_attach(handler, process, query):
                         process.signal(message["signal"])
                     elif message["type"] == "resize":
                         process.sizes.append((message["cols"], message["rows"]))
+                    elif message["type"] == "ack":
+                        process.acked += message["bytes"]
                     elif message["type"] == "close_stdin":
                         process.input_closed = True
                         process.on_input(b"")

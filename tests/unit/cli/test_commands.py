@@ -71,7 +71,7 @@ def test_exec_goes_on_after_a_cut(web):
      b"cay: the command was killed on request (killed_by_request): SIGTERM\n"),
     ({"reason": "signaled", "exit_code": 139, "signal": "SIGSEGV"}, 139,
      b"cay: the command was ended by a signal (signaled): SIGSEGV\n"),
-    ({"reason": "sandbox_gone", "exit_code": None, "message": "out of\033 memory"}, 8,
+    ({"reason": "sandbox_gone", "exit_code": None, "message": "out of\033 memory"}, 125,
      b"cay: the sandbox ended while the command ran (sandbox_gone): out of? memory\n"),
     ({"reason": "exited", "exit_code": 124}, 124, b""),
 ])
@@ -153,7 +153,7 @@ def test_interactive_pipe(web):
     assert (r.stdout, r.stderr, r.returncode) == (b"done\n", b"warned\n", 0)
     assert end == [True]
     body = web.calls[0][2]
-    assert body == {"argv": ["cat"], "stdin_open": True}
+    assert body == {"argv": ["cat"], "stdin_open": True, "hold": True}
 
 
 def test_interactive_cut_is_an_error(web):
@@ -164,7 +164,7 @@ def test_interactive_cut_is_an_error(web):
     p = start(web, "exec", "-i", "web", "--", "cat", stdin=subprocess.PIPE)
     p.stdin.write(b"some")
     p.stdin.flush()
-    assert p.wait(10) == 8
+    assert p.wait(10) == 125
     err = p.stderr.read()
     assert b"only part of it" in err and b"cay logs web 1" in err
 
@@ -188,7 +188,7 @@ def test_interrupt_of_an_interactive_one(web):
 ])
 def test_ways_that_exclude_each_other(web, args, part):
     r = web.cay("exec", *args)
-    assert r.returncode == 2 and part in r.stderr
+    assert r.returncode == 125 and part in r.stderr
     assert not web.processes
 
 
@@ -232,8 +232,9 @@ def test_logs_follow_cut_gap_and_json(web):
     process.write(b"klmnop\n")
     process.finish(3)
     out, err = p.communicate(timeout=10)
-    assert out == b"klmnop\n" and p.returncode == 0
-    assert err.startswith(b"cay: 5 bytes of stdout are missing here")
+    assert out == b"klmnop\n" and p.returncode == 125
+    assert err.startswith(b"cay: output lost: 5 bytes were overwritten before they were read "
+                          b"(process 1, stdout, offset 0)\n")
     lines = [json.loads(line) for line in web.cay("logs", "-f", "--json", "web", "1").stdout.splitlines()]
     assert lines[0] == {"type": "gap", "stream": "stdout", "bytes": 5, "cursor": 5}
     assert lines[-1]["type"] == "exit" and lines[-1]["exit_code"] == 3
@@ -311,7 +312,7 @@ def test_terminal(web, screen):
     until(lambda: web.processes and web.processes[1].sizes)
     process = web.processes[1]
     assert web.calls[0][2] == {"argv": ["bash"], "env": {"TERM": "xterm-256color"}, "tty": {"cols": 91, "rows": 33},
-                               "stdin_open": True}
+                               "stdin_open": True, "hold": True}
     until(s.is_raw)
     s.type(b"\x03\x1a\x1c\x04\0\xff")
     until(lambda: process.input == b"\x03\x1a\x1c\x04\0\xff")
@@ -368,7 +369,7 @@ def test_detach_and_attach(web, screen):
 def test_shell_without_a_command(web, screen):
     s = screen("exec", "-it", "web", "-u", "root")
     until(lambda: web.processes and web.processes[1].sizes)
-    assert web.calls[0][:2] == ("GET", "/v1/sandboxes/web/pty?cols=91&rows=33&user=root")
+    assert web.calls[0][:2] == ("GET", "/v1/sandboxes/web/pty?cols=91&ack=true&rows=33&user=root")
     until(s.is_raw)
     s.type(b"exit 2\r")
     assert s.end() == 2

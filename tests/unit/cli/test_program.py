@@ -150,10 +150,10 @@ def test_exec_passes_bytes_and_status(daemon):
     r = daemon.cay("exec", "web", "-u", "root", "-e", "A=1", "--cwd", "/tmp", "--", "cat", "--json",
                    stdin=b"\0\xff" * 10)
     assert (r.stdout, r.stderr, r.returncode) == (bytes(range(256)), b"oops\n", 7)
-    body = daemon.calls[-1][2]
-    assert body == {"argv": ["cat", "--json"], "user": "root", "cwd": "/tmp", "env": {"A": "1"},
-                    "stdin_b64": base64.b64encode(b"\0\xff" * 10).decode()}
-    assert daemon.calls[-1][1].endswith("/exec/stream")
+    assert daemon.calls[-2][2] == {"argv": ["cat", "--json"], "user": "root", "cwd": "/tmp", "env": {"A": "1"},
+                                   "stdin_open": False, "hold": True, "timeout_sec": 120}
+    assert daemon.calls[-2][1].endswith("/processes")
+    assert daemon.calls[-1][1].endswith("/processes/1/attach?hold=true&ack=true&cursor=0:0")
 
 
 def test_exec_json_is_the_whole_answer(daemon):
@@ -173,14 +173,18 @@ def test_exec_status(daemon, result, status):
     daemon.cay("create", "--name", "web")
     daemon.exec_result = dict(daemon.exec_result, **result)
     assert daemon.cay("exec", "web", "-c", "true; false").returncode == status
-    assert daemon.calls[-1][2] == {"command": "true; false"}
+    assert daemon.calls[-2][2] == {"command": "true; false", "stdin_open": False, "hold": True, "timeout_sec": 120}
 
 
 def test_exec_refuses_too_much_input(daemon):
+    """Where it goes along in one piece."""
     daemon.cay("create", "--name", "web")
-    assert daemon.cay("exec", "web", "--", "cat", stdin=b"x" * (1 << 20)).returncode == 0
-    r = daemon.cay("exec", "web", "--", "cat", stdin=b"x" * ((1 << 20) + 1))
-    assert r.returncode == 2 and b"longer than" in r.stderr
+    assert daemon.cay("exec", "-i", "--json", "web", "--", "cat", stdin=b"x" * (1 << 20)).returncode == 0
+    assert base64.b64decode(daemon.calls[-1][2]["stdin_b64"]) == b"x" * (1 << 20)
+    r = daemon.cay("exec", "-i", "--json", "web", "--", "cat", stdin=b"x" * ((1 << 20) + 1))
+    assert r.returncode == 125 and b"longer than" in r.stderr
+    assert daemon.cay("exec", "-d", "-i", "web", "--", "cat", stdin=b"abc").returncode == 0
+    assert daemon.calls[-1][2]["stdin_b64"] == base64.b64encode(b"abc").decode()
 
 
 def test_run_removes_what_it_made(daemon):
@@ -188,7 +192,7 @@ def test_run_removes_what_it_made(daemon):
     r = daemon.cay("run", "--memory", "256", "--", "python3", "-c", "print(42)")
     assert (r.stdout, r.stderr, r.returncode) == (b"42\n", b"", 3)
     assert daemon.sandboxes == {}
-    assert [c[0] for c in daemon.calls] == ["POST", "POST", "DELETE"]
+    assert [c[0] for c in daemon.calls] == ["POST", "POST", "GET", "DELETE"]
     assert daemon.calls[0][2] == {"memory_mb": 256}
 
 
@@ -203,7 +207,7 @@ def test_run_interrupted(daemon, signum):
     daemon.exec_delay = 30
     p = subprocess.Popen([CAY, "run", "sleep", "30"], env=environment(**daemon.env),
                          stdin=subprocess.DEVNULL)
-    while not any(c[1].endswith("/exec/stream") for c in daemon.calls):
+    while not any("/attach" in c[1] for c in daemon.calls):
         time.sleep(0.01)
     start = time.monotonic()
     p.send_signal(signum)

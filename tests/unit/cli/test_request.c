@@ -121,7 +121,9 @@ static void test_status(void **state)
 	status_is(143, "{\"exit_code\":-1,\"signal\":\"SIGTERM\"}");
 	status_is(139, "{\"signal\":\"SEGV\"}");
 	status_is(124, "{\"exit_code\":124,\"signal\":9,\"timed_out\":true}");
-	status_is(1, "{}");
+	status_is(125, "{}");
+	status_is(125, "{\"reason\":\"sandbox_gone\",\"message\":\"the sandbox ended: oom\"}");
+	status_is(124, "{\"reason\":\"sandbox_gone\",\"message\":\"the sandbox ended: timeout\"}");
 }
 
 static void decodes(const char *text, const char *expected, size_t n)

@@ -245,17 +245,17 @@ static void test_refusals(void **state)
 	expect_refusal(&exec, ERR_INVALID_REQUEST, ENOENT, 125);
 	exec.cwd = "/etc/passwd";
 	expect_refusal(&exec, ERR_INVALID_REQUEST, ENOTDIR, 125);
-	exec.cwd = "tmp";
-	expect_refusal(&exec, ERR_INVALID_REQUEST, EINVAL, 125);
+	exec.cwd = "no/such"; /* from the default on */
+	expect_refusal(&exec, ERR_INVALID_REQUEST, ENOENT, 125);
 	exec.cwd = NULL;
 	exec.argv = missing;
-	expect_refusal(&exec, ERR_INVALID_REQUEST, ENOENT, 127);
+	expect_refusal(&exec, ERR_COMMAND_NOT_FOUND, ENOENT, 127);
 	exec.argv = lost;
-	expect_refusal(&exec, ERR_INVALID_REQUEST, ENOENT, 127);
+	expect_refusal(&exec, ERR_COMMAND_NOT_FOUND, ENOENT, 127);
 	exec.argv = dir;
-	expect_refusal(&exec, ERR_INVALID_REQUEST, EACCES, 126);
+	expect_refusal(&exec, ERR_COMMAND_NOT_EXECUTABLE, EACCES, 126);
 	exec.argv = text;
-	expect_refusal(&exec, ERR_INVALID_REQUEST, EACCES, 126);
+	expect_refusal(&exec, ERR_COMMAND_NOT_EXECUTABLE, EACCES, 126);
 }
 
 static void test_too_big(void **state)
@@ -265,7 +265,7 @@ static void test_too_big(void **state)
 	struct link_exec exec = { .argv = argv };
 
 	memset(big, 'x', sizeof(big) - 1);
-	expect_refusal(&exec, ERR_INVALID_REQUEST, E2BIG, 126);
+	expect_refusal(&exec, ERR_COMMAND_NOT_EXECUTABLE, E2BIG, 126);
 }
 
 static void test_environment(void **state)

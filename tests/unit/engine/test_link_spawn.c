@@ -108,7 +108,7 @@ static void test_spawn_refused(void **state)
 	peer_say_refused(41, AGENT_REFUSED_NOT_FOUND, "x");
 	peer_turn();
 	assert_int_equal(s.calls, 1);
-	assert_int_equal(s.err.code, ERR_INVALID_REQUEST);
+	assert_int_equal(s.err.code, ERR_COMMAND_NOT_FOUND);
 	rig_drop_link(&rig);
 	assert_int_equal(r->ends, 0);
 	free(r);
