@@ -30,6 +30,7 @@ struct check *doctor_add(struct doctor *doctor, const char *group, enum check_le
 void doctor_next(struct check *check, const char *fmt, ...) _printf_(2, 3);
 
 void doctor_kernel(struct doctor *doctor);
+void doctor_features(struct doctor *doctor);
 void doctor_limits(struct doctor *doctor);
 void doctor_sysctls(struct doctor *doctor);
 void doctor_network(struct doctor *doctor);

@@ -11,31 +11,13 @@
 #include <sys/vfs.h>
 
 #include "base/str.h"
+#include "sys/module.h"
 
 #define GROUP_KERNEL "Kernel"
 #define GROUP_LIMITS "Limits"
 
 #define CAP_SYS_ADMIN_BIT 21
 #define CAP_SYS_RESOURCE_BIT 24
-
-#define NATIVE_KERNEL 6015 /* overlay layers by descriptor, copies of detached mounts */
-
-static void check_version(struct doctor *d)
-{
-	struct utsname u;
-	unsigned major = 0, minor = 0;
-	struct check *c;
-
-	if (uname(&u) < 0 || sscanf(u.release, "%u.%u", &major, &minor) != 2)
-		return;
-	d->kernel = major * 1000 + minor;
-	c = doctor_add(d, GROUP_KERNEL, d->kernel < NATIVE_KERNEL ? CHECK_FAIL : CHECK_OK,
-		       "version", "Linux %s", u.release);
-	if (d->kernel < NATIVE_KERNEL)
-		doctor_next(c, "The native engine builds roots by descriptor, which needs Linux "
-			       "6.15 or newer: "
-			       "install a newer kernel (Debian backports carry them).");
-}
 
 static bool has_word(const char *text, const char *word)
 {
@@ -134,24 +116,16 @@ static void check_namespaces(struct doctor *d)
 /* In the running kernel, or as a module that will be loaded when it is first used. */
 static const char *filesystem_from(const char *name)
 {
-	FILE *list = fopen("/proc/filesystems", "re");
-	char line[128], word[64], path[256];
+	char path[256];
 	struct utsname u;
-	bool found = false;
 
-	while (list != NULL && !found && fgets(line, sizeof(line), list) != NULL)
-		found = (sscanf(line, "nodev %63s", word) == 1 ||
-			 sscanf(line, " %63s", word) == 1) &&
-			strcmp(word, name) == 0;
-	if (list != NULL)
-		(void)fclose(list);
-	if (found)
+	if (module_has_filesystem(name))
 		return "in the kernel";
 	if (uname(&u) < 0)
 		return NULL;
 	(void)snprintf(path, sizeof(path), "/lib/modules/%s/kernel/fs/%s%s", u.release, name,
 		       strcmp(name, "overlay") == 0 ? "fs" : "");
-	return access(path, F_OK) == 0 ? "as a module" : NULL;
+	return access(path, F_OK) == 0 ? "as a module; the warden loads it" : NULL;
 }
 
 static void check_filesystems(struct doctor *d)
@@ -162,16 +136,16 @@ static void check_filesystems(struct doctor *d)
 	c = doctor_add(d, GROUP_KERNEL, overlay != NULL ? CHECK_OK : CHECK_FAIL, "overlayfs", "%s",
 		       overlay != NULL ? overlay : "missing");
 	if (overlay == NULL)
-		doctor_next(c, "Sandboxes share their template through it: modprobe overlay, or "
-			       "run a kernel "
-			       "that has it.");
+		doctor_next(c, "Sandboxes share their template through it: modprobe overlay. If "
+			       "that finds no module, install the modules of this kernel.");
 	c = doctor_add(d, GROUP_KERNEL, btrfs != NULL ? CHECK_OK : CHECK_WARN, "btrfs", "%s",
 		       btrfs != NULL ? btrfs : "missing");
 	if (btrfs == NULL)
 		doctor_next(
 			c,
-			"Without it disk sizes are not enforced and snapshots are copies: modprobe "
-			"btrfs, or run a kernel that has it.");
+			"Without it disk sizes are not enforced: modprobe btrfs. If that finds no "
+			"module, install the modules of this kernel (Ubuntu: apt-get install "
+			"linux-modules-extra-$(uname -r)).");
 	c = doctor_add(d, GROUP_KERNEL,
 		       access("/dev/loop-control", F_OK) == 0 ? CHECK_OK : CHECK_WARN,
 		       "loop devices", "%s",
@@ -218,7 +192,7 @@ static void check_idmap(struct doctor *d)
 
 void doctor_kernel(struct doctor *d)
 {
-	check_version(d);
+	doctor_features(d);
 	check_namespaces(d);
 	check_cgroups(d);
 	check_filesystems(d);

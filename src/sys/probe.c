@@ -109,6 +109,8 @@ static int probe_exact_times(void)
 /* The module tells, so it must be loaded. The quota itself can only be tried on a file system. */
 static int probe_simple_quota(void)
 {
+	if (access("/sys/fs/btrfs/features", F_OK) < 0)
+		return -EACCES; /* not loaded: unknown */
 	return access("/sys/fs/btrfs/features/simple_quota", F_OK) < 0 ? -errno : 0;
 }
 

@@ -16,7 +16,6 @@
 #include "base/log.h"
 #include "sys/buildns.h"
 #include "sys/mount.h"
-#include "sys/probe.h"
 #include "sys/syscalls.h"
 #include "warden/warden.h"
 
@@ -57,31 +56,50 @@ static int open_pool(struct warden *w, int idmap_fd, int *ret_fd)
 }
 
 /*
- * Layers by name, where the kernel takes no descriptors for them (before 6.13). The sandbox can
- * read these names in its mounts, so they are those of the build namespace, never the host's.
- * uuid=off is what the kernels before 6.6 have of uuid=null.
+ * Layers by name, where there is a build namespace: kernels before 6.13 take no descriptors for
+ * them, and those before 6.15 show where a descriptor's mount is attached. The sandbox can read the
+ * names in its mounts, so they are links that exist while the overlay is mounted, and say what the
+ * newest kernels say: the volume's name, which is drawn. uuid=off is what kernels before 6.6 have
+ * of uuid=null.
  */
+#define LOWER_LINK "/template"
+
+static int mount_named(const char *upper, const char *work, uint64_t attributes, int *ret_fd)
+{
+	const struct mount_option options[] = {
+		{ "lowerdir", LOWER_LINK, -1 }, { "upperdir", upper, -1 },
+		{ "workdir", work, -1 },	{ "redirect_dir", "nofollow", -1 },
+		{ "metacopy", "off", -1 },	{ "index", "off", -1 },
+		{ "xino", "off", -1 },		{ "uuid", "off", -1 },
+		{ "volatile", NULL, -1 },
+	};
+
+	return mount_make("overlay", options, ARRAY_LEN(options), attributes, ret_fd);
+}
+
 static int mount_overlay_named(const struct outlook *outlook, uint64_t volume, uint64_t attributes,
 			       int *ret_fd)
 {
 	char lower[MOUNT_NAME_SIZE], pool[MOUNT_NAME_SIZE], name[VOLUME_NAME_SIZE];
-	char upper[MOUNT_NAME_SIZE + VOLUME_NAME_SIZE + 8];
-	char work[MOUNT_NAME_SIZE + VOLUME_NAME_SIZE + 8];
+	char target[MOUNT_NAME_SIZE + VOLUME_NAME_SIZE], link[VOLUME_NAME_SIZE + 1];
+	char upper[VOLUME_NAME_SIZE + 8], work[VOLUME_NAME_SIZE + 8];
+	int r = 0;
 
 	mount_name(outlook->lower_fd, lower);
 	mount_name(outlook->pool_fd, pool);
 	storage_volume_name(name, volume);
-	(void)snprintf(upper, sizeof(upper), "%s/%s/upper", pool, name);
-	(void)snprintf(work, sizeof(work), "%s/%s/work", pool, name);
-	const struct mount_option options[] = {
-		{ "lowerdir", lower, -1 }, { "upperdir", upper, -1 },
-		{ "workdir", work, -1 },   { "redirect_dir", "nofollow", -1 },
-		{ "metacopy", "off", -1 }, { "index", "off", -1 },
-		{ "xino", "off", -1 },	   { "uuid", "off", -1 },
-		{ "volatile", NULL, -1 },
-	};
+	(void)snprintf(link, sizeof(link), "/%s", name);
+	(void)snprintf(target, sizeof(target), "%s/%s", pool, name);
+	(void)snprintf(upper, sizeof(upper), "%s/upper", link);
+	(void)snprintf(work, sizeof(work), "%s/work", link);
 	buildns_enter();
-	return mount_make("overlay", options, ARRAY_LEN(options), attributes, ret_fd);
+	if (symlink(lower, LOWER_LINK) < 0 || symlink(target, link) < 0)
+		r = -errno;
+	if (r >= 0)
+		r = mount_named(upper, work, attributes, ret_fd);
+	(void)unlink(link);
+	(void)unlink(LOWER_LINK);
+	return r;
 }
 
 static int mount_overlay(struct warden *w, unsigned slot, uint64_t volume, int volume_fd,
@@ -96,7 +114,7 @@ static int mount_overlay(struct warden *w, unsigned slot, uint64_t volume, int v
 
 	if (upper < 0 || work < 0)
 		return -ENOENT;
-	if (!probe_has(PROBE_OVERLAY_FD))
+	if (buildns_is_open())
 		return mount_overlay_named(outlook, volume, attributes, ret_fd);
 	const struct mount_option options[] = {
 		{ "lowerdir+", NULL, outlook->lower_fd },
@@ -109,7 +127,6 @@ static int mount_overlay(struct warden *w, unsigned slot, uint64_t volume, int v
 		{ "uuid", "null", -1 },
 		{ "volatile", NULL, -1 },
 	};
-	buildns_enter();
 	return mount_make("overlay", options, ARRAY_LEN(options), attributes, ret_fd);
 }
 
