@@ -45,8 +45,8 @@ void creation_answer(struct creation *creation, struct sandbox *sandbox, const s
 							    : &service->counters.creates_cold;
 
 		(*made)++;
-		service->counters.create_us_sum +=
-			(uint64_t)(time_mono_us() - creation->started_us);
+		histogram_add(&service->counters.create_duration,
+			      (time_mono_us() - creation->started_us));
 	} else {
 		service->counters.creates_failed++;
 		if (creation->attrs.owner[0]) { /* not moved into a sandbox yet */

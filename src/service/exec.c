@@ -137,7 +137,7 @@ void exec_followed(struct exec_call *call, const struct process_status *status, 
 	result.status = *status;
 	if (sandbox)
 		event_process_ended(sandbox, &process, status);
-	call->service->counters.exec_us_sum += (uint64_t)MAX(status->duration_us, 0);
+	histogram_add(&call->service->counters.exec_duration, status->duration_us);
 	deliver(call, &result, NULL);
 }
 
@@ -171,7 +171,8 @@ static void on_exec(void *arg, const struct link_result *from, const struct err 
 		admit_ended(sandbox);
 		tell_end(call, sandbox, from, &result.status, error);
 	}
-	service->counters.exec_us_sum += (uint64_t)MAX(from->status.duration_us, 0);
+	if (from->status.end != LINK_END_GONE) /* then on_gone() may still learn how it ended */
+		histogram_add(&service->counters.exec_duration, from->status.duration_us);
 	if (from->status.end == LINK_END_GONE) {
 		on_gone(call, sandbox);
 	} else if (from->status.end == LINK_END_REFUSED) {

@@ -7,6 +7,7 @@
 #define CAY_SERVICE_SERVICE_H
 
 #include "base/err.h"
+#include "base/histogram.h"
 #include "base/json.h"
 
 struct engine_driver;
@@ -103,7 +104,7 @@ struct service_counters {
 	uint64_t file_ops;
 	uint64_t hooks_delivered, hooks_failed;
 	uint64_t egress_denied;
-	uint64_t create_us_sum, exec_us_sum;
+	struct histogram create_duration, exec_duration;
 	uint64_t deaths_oom, deaths_crash, deaths_lost, timeouts, idle_timeouts;
 };
 const struct service_counters *service_counters(const struct service *service);

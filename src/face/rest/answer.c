@@ -64,7 +64,7 @@ static void count(struct rest *rest, const struct http_req *req, int status)
 
 	rest->counters.requests++;
 	rest->counters.by_class[MIN(status / 100, 5)]++;
-	rest->counters.us_sum += (uint64_t)MAX(us, 0);
+	histogram_add(&rest->counters.duration, us);
 	log_debug("%s %.*s %.*s %d %lld us", req->id, (int)req->method_name.n, req->method_name.p,
 		  (int)MIN(req->path.n, 200), req->path.p, status, (long long)us);
 }

@@ -4,6 +4,7 @@
 #define CAY_FACE_REST_CALL_H
 
 #include "base/buf.h"
+#include "base/histogram.h"
 #include "base/json.h"
 #include "face/hosts.h"
 #include "face/transfer.h"
@@ -69,7 +70,7 @@ struct rest_call {
 struct rest_counters {
 	uint64_t requests;
 	uint64_t by_class[6]; /* status / 100 */
-	uint64_t us_sum;
+	struct histogram duration;
 };
 
 /* Owner: the daemon's wiring. */
