@@ -26,9 +26,29 @@ static int suffixed(const char *text, const char *letters, const uint64_t *facto
 	if (r < 0)
 		return r;
 	value *= factor;
-	if (value < min || value > max)
+	if (value < min || (max > 0 && value > max))
 		return -ERANGE;
 	*ret = value;
+	return 0;
+}
+
+int args_thousandths(const char *text, uint64_t *ret)
+{
+	struct str whole = str_of(text), places = { "", 0 };
+	uint64_t number = 0, part = 0;
+
+	if (str_cut(whole, '.', &whole, &places) && (places.n == 0 || places.n > 3))
+		return -EINVAL;
+	if (str_to_u64(whole, UINT32_MAX, &number) < 0)
+		return -EINVAL;
+	for (size_t i = 0; i < 3; i++) {
+		char c = i < places.n ? places.p[i] : '0';
+
+		if (c < '0' || c > '9')
+			return -EINVAL;
+		part = part * 10 + (uint64_t)(c - '0');
+	}
+	*ret = number * 1000 + part;
 	return 0;
 }
 
@@ -68,6 +88,20 @@ static const struct option_spec *find_option(const struct args *args, const char
 	return spec != NULL ? spec : find_in(command_globals, name, n, letter);
 }
 
+static int wrong_number(const struct option_spec *spec, const char *text, struct err *err)
+{
+	const char *what = spec->kind == OPTION_SECONDS ? "seconds (90, 15m, 2h)"
+			   : spec->kind == OPTION_MB	? "megabytes (512, 2g)"
+							: "a number";
+
+	if (spec->max == 0)
+		return err_set(err, ERR_INVALID_REQUEST, "--%s wants %s from %llu on, not '%s'",
+			       spec->name, what, (unsigned long long)spec->min, text);
+	return err_set(err, ERR_INVALID_REQUEST, "--%s wants %s from %llu to %llu, not '%s'",
+		       spec->name, what, (unsigned long long)spec->min,
+		       (unsigned long long)spec->max, text);
+}
+
 static int check_value(const struct option_spec *spec, const char *text, uint64_t *ret_number,
 		       struct err *err)
 {
@@ -83,8 +117,12 @@ static int check_value(const struct option_spec *spec, const char *text, uint64_
 	if (spec->kind == OPTION_PAIRS && (strchr(text, '=') == NULL || text[0] == '='))
 		return err_set(err, ERR_INVALID_REQUEST, "--%s wants KEY=VALUE, not '%s'",
 			       spec->name, text);
+	if (spec->kind == OPTION_MILLI && args_thousandths(text, ret_number) < 0)
+		return err_set(err, ERR_INVALID_REQUEST,
+			       "--%s wants a number with up to three places (2, 0.5), not '%s'",
+			       spec->name, text);
 	if (spec->kind == OPTION_NUMBER) {
-		r = str_to_u64(str_of(text), spec->max, ret_number);
+		r = str_to_u64(str_of(text), spec->max > 0 ? spec->max : INT64_MAX, ret_number);
 		if (r == 0 && *ret_number < spec->min)
 			r = -ERANGE;
 	} else if (spec->kind == OPTION_SECONDS) {
@@ -92,14 +130,7 @@ static int check_value(const struct option_spec *spec, const char *text, uint64_
 	} else if (spec->kind == OPTION_MB) {
 		r = args_megabytes(text, spec->min, spec->max, ret_number);
 	}
-	if (r < 0)
-		return err_set(err, ERR_INVALID_REQUEST,
-			       "--%s wants %s from %llu to %llu, not '%s'", spec->name,
-			       spec->kind == OPTION_SECONDS ? "seconds (90, 15m, 2h)"
-			       : spec->kind == OPTION_MB    ? "megabytes (512, 2g)"
-							    : "a number",
-			       (unsigned long long)spec->min, (unsigned long long)spec->max, text);
-	return 0;
+	return r < 0 ? wrong_number(spec, text, err) : 0;
 }
 
 static int add_value(struct args *args, const struct option_spec *spec, const char *text,

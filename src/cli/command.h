@@ -15,7 +15,8 @@ struct args;
 enum option_kind {
 	OPTION_FLAG,
 	OPTION_TEXT,
-	OPTION_NUMBER,	/* decimal, min..max */
+	OPTION_NUMBER,	/* decimal, min..max; max 0: the daemon's limit, which the operator sets */
+	OPTION_MILLI,	/* decimal with up to three places; the number is in thousandths */
 	OPTION_SECONDS, /* decimal with s, m, h or d behind it; min..max */
 	OPTION_MB,	/* decimal with m or g behind it; min..max */
 	OPTION_LIST,	/* text; may be given several times */

@@ -26,6 +26,10 @@
 	{                                                                                     \
 		.name = n, .kind = OPTION_NUMBER, .value = v, .help = h, .min = lo, .max = hi \
 	}
+#define MILLI(n, v, h)                                                 \
+	{                                                              \
+		.name = n, .kind = OPTION_MILLI, .value = v, .help = h \
+	}
 #define SECONDS(n, lo, hi, h)                                                                      \
 	{                                                                                          \
 		.name = n, .kind = OPTION_SECONDS, .value = "SEC", .help = h, .min = lo, .max = hi \
@@ -60,11 +64,11 @@ const struct option_spec command_no_options[] = { END };
 /* All but the name. letter: of --template; with `run` -t is the terminal, as people expect it. */
 #define CREATE_REST(letter)                                                                        \
 	TEXT("template", letter, "NAME", "Template to start from (base)"),                         \
-		NUMBER("cpu", "N", 1, 8, "Processors (1)"),                                        \
-		MEGABYTES("memory", 1, 8192, "Memory in MB (1024)"),                               \
-		MEGABYTES("disk", 1, 10240, "Disk in MB (3072)"),                                  \
-		SECONDS("timeout", 1, 86400, "Life time (300); also 10m, 2h"),                     \
-		SECONDS("idle-timeout", 0, 86400, "End after this long without use (0: never)"),   \
+		MILLI("cpu", "N", "Processors (1); also parts, 0.5"),                              \
+		MEGABYTES("memory", 1, 0, "Memory in MB (1024)"),                                  \
+		MEGABYTES("disk", 1, 0, "Disk in MB (3072)"),                                      \
+		SECONDS("timeout", 1, 0, "Life time (300); also 10m, 2h"),                         \
+		SECONDS("idle-timeout", 0, 0, "End after this long without use (0: never)"),       \
 		FLAG("always-on", 0, "No life time: lives until it is removed"),                   \
 		PICK("on-timeout", "WHAT", timeout_ends,                                           \
 		     "At the end of its time: destroy, pause, hibernate (destroy)"),               \
@@ -90,9 +94,8 @@ const struct option_spec command_no_options[] = { END };
 static const char *const switch_modes[] = { "on", "off", NULL };
 const struct option_spec update_options[] = {
 	TEXT("name", 0, "NAME", "A new name"),
-	SECONDS("timeout", 1, 86400,
-		"Life time from its creation on; 'cay extend' starts it again"),
-	SECONDS("idle-timeout", 0, 86400, "End after this long without use (0: never)"),
+	SECONDS("timeout", 1, 0, "Life time from its creation on; 'cay extend' starts it again"),
+	SECONDS("idle-timeout", 0, 0, "End after this long without use (0: never)"),
 	PICK("always-on", "on|off", switch_modes, "on: no life time"),
 	PICK("on-timeout", "WHAT", timeout_ends,
 	     "At the end of its time: destroy, pause, hibernate"),
@@ -155,7 +158,7 @@ const struct option_spec exec_options[] = {
 	TEXT("user", 'u', "USER", "Run as this user (sandbox)"),
 	TEXT("cwd", 'C', "DIR", "Working directory (/workspace); relative to that"),
 	PAIRS("env", 'e', "Set an environment variable"),
-	SECONDS("timeout", 0, 86400, "Time limit (120; none with -i, -t, -d); 0: none"),
+	SECONDS("timeout", 0, 0, "Time limit (120; none with -i, -t, -d); 0: none"),
 	FLAG("shell", 'c', "Run the one argument through the shell"),
 	END,
 };
@@ -281,12 +284,12 @@ const struct option_spec rm_options[] = {
 	END,
 };
 const struct option_spec resume_options[] = {
-	SECONDS("timeout", 1, 86400, "A new life time; default: what was left goes on"),
+	SECONDS("timeout", 1, 0, "A new life time; default: what was left goes on"),
 	FLAG("no-memory", 0, "Start with the files only, although memory was kept"),
 	END,
 };
 const struct option_spec extend_options[] = {
-	SECONDS("timeout", 1, 86400, "The new life time, from now (as before); also 10m, 2h"),
+	SECONDS("timeout", 1, 0, "The new life time, from now (as before); also 10m, 2h"),
 	END,
 };
 const struct option_spec snapshot_options[] = {
@@ -307,7 +310,7 @@ const struct option_spec fork_options[] = {
 	NUMBER("count", "N", 1, 100, "How many (1)"),
 	FLAG("memory", 'm', "They go on with its processes"),
 	TEXT("name", 0, "NAME", "Of the child; of many: NAME-1, NAME-2 and so on"),
-	SECONDS("timeout", 1, 86400, "Life time (the source's); also 10m, 2h"),
+	SECONDS("timeout", 1, 0, "Life time (the source's); also 10m, 2h"),
 	PAIRS("metadata", 0, "Attach a label (the source's)"),
 	END,
 };

@@ -147,6 +147,7 @@ static void put_secrets(struct json_writer *w, const struct args *args)
 int request_create(const struct args *args, struct buf *out, struct err *err)
 {
 	struct json_writer w;
+	uint64_t cpu_milli;
 
 	if (check_pairs(args, "env", err) < 0 || check_pairs(args, "metadata", err) < 0)
 		return -1;
@@ -154,7 +155,8 @@ int request_create(const struct args *args, struct buf *out, struct err *err)
 	json_begin_object(&w, NULL);
 	put_text(&w, args, "template", "template");
 	put_text(&w, args, "name", "name");
-	put_number(&w, args, "cpu", "cpu_count");
+	if (args_number(args, "cpu", &cpu_milli))
+		json_put_milli(&w, "cpu_count", (int64_t)cpu_milli);
 	put_number(&w, args, "memory", "memory_mb");
 	put_number(&w, args, "disk", "disk_size_mb");
 	put_number(&w, args, "timeout", "timeout_sec");

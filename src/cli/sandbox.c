@@ -39,6 +39,16 @@ static bool seconds_until(const struct json *item, const char *name, int64_t *re
 	return true;
 }
 
+/* 1, or 0.5. */
+static void put_number(struct table *table, const struct json *value)
+{
+	char text[64] = "";
+
+	if (value != NULL)
+		show_value(text, sizeof(text), value);
+	table_put(table, str_of(text), STYLE_PLAIN);
+}
+
 static int ls_row(void *arg, const struct json *item)
 {
 	struct table *table = arg;
@@ -62,7 +72,7 @@ static int ls_row(void *arg, const struct json *item)
 		style_span(span, seconds);
 		table_put(table, str_of(span), seconds < 30 ? STYLE_YELLOW : STYLE_PLAIN);
 	}
-	table_printf(table, STYLE_PLAIN, "%lld", (long long)field_int(item, "cpu_count", 0));
+	put_number(table, field(item, "cpu_count"));
 	style_bytes(memory, (uint64_t)field_int(item, "memory_mb", 0) << 20);
 	table_put(table, str_of(memory), STYLE_PLAIN);
 	return 0;

@@ -153,6 +153,17 @@ def test_run_and_create_have_the_same_flags(cay):
     assert flags("create") - flags("run") == {"--count"}
 
 
+def test_limits_are_the_daemons(cay, client):
+    """Parts of a processor, and no bound of our own: an operator may have raised the daemon's."""
+    made = ok(cay("create", "--cpu", "0.5", "--memory", "256")).strip()
+    assert client.get(made)["cpu_count"] == 0.5
+    assert re.search(rf"{made} .* 0\.5 +256 MB", ok(cay("ls")))
+    ok(cay("rm", made))
+    for words, flag in ((["--cpu", "5000"], "--cpu"), (["--memory", "100000g"], "--memory"), (["--timeout", "20000d"], "--timeout")):
+        done = cay("create", *words)
+        assert done.returncode == 2 and done.stderr.startswith(f"cay: {flag} must be "), done
+
+
 # -- lists ----------------------------------------------------------------------------------------
 
 def test_quiet_lists_names_only(cay, box, client):

@@ -78,6 +78,7 @@ static void test_options(void **state)
 static void test_verbatim(void **state)
 {
 	struct line line;
+	uint64_t number;
 
 	accepts(&line, "run --cpu 2 ls --json -- -q");
 	assert_int_equal(line.args.operand_count, 4);
@@ -97,6 +98,11 @@ static void test_verbatim(void **state)
 	assert_string_equal(line.args.operands[1], "sh");
 	assert_string_equal(line.args.operands[2], "-c");
 	assert_false(args_flag(&line.args, "shell"));
+	args_done(&line.args);
+
+	accepts(&line, "create --cpu 0.05");
+	assert_true(args_number(&line.args, "cpu", &number));
+	assert_int_equal(number, 50);
 	args_done(&line.args);
 
 	accepts(&line, "exec web -c id");
@@ -139,16 +145,16 @@ static void test_refusals(void **state)
 	refuses("ls -Z", "no option -Z");
 	refuses("create --name", "--name needs a value");
 	refuses("create --always-on=yes", "takes no value");
-	refuses("create --cpu 9", "from 1 to 8");
-	refuses("create --cpu 0", "from 1 to 8");
-	refuses("create --cpu two", "from 1 to 8");
-	refuses("create --memory 9g", "from 1 to 8192");
-	refuses("create --timeout 25h", "from 1 to 86400");
+	refuses("create --cpu two", "up to three places");
+	refuses("create --cpu 0.1234", "up to three places");
+	refuses("create --cpu 1.", "up to three places");
+	refuses("create --memory 0", "from 1 on");
+	refuses("exec --timeout 1x web ls", "wants seconds");
 	refuses("create --pool maybe", "cannot be 'maybe'");
 	refuses("create -e NOVALUE", "wants KEY=VALUE");
 	refuses("create -e =x", "wants KEY=VALUE");
-	refuses("create --timeout 1x", "wants seconds (90, 15m, 2h) from 1 to 86400");
-	refuses("create --memory 1x", "wants megabytes (512, 2g) from 1 to 8192");
+	refuses("create --timeout 1x", "wants seconds (90, 15m, 2h) from 1 on");
+	refuses("create --memory 1x", "wants megabytes (512, 2g) from 1 on");
 	refuses("--color blue ls", "cannot be 'blue'");
 	refuses("info", "needs ID");
 	refuses("info a b", "'b' is one argument too many");
