@@ -47,6 +47,9 @@ stop: ## Stop what 'make run' started, sandboxes included
 test: deps-test ## All checks and tests; ends with one line of sums
 	@CAY_BUILD=$(BUILD) CAY_BUILD_ASAN=$(BUILD_ASAN) $(PYTHON) tools/run-tests
 
+test-docker: all ## cay inside a Docker container; skips by name where dockerd cannot run
+	@CAY_BUILD=$(BUILD) $(PYTHON) tools/run-tests docker
+
 test-unit: deps-test all ## Unit and component tests and fuzz corpora on the release build
 	meson test -C $(BUILD) --print-errorlogs
 
@@ -78,4 +81,4 @@ clean: ## Remove the build directories
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 20
 
-.PHONY: all asan format deps deps-build deps-test run stop test test-unit test-asan lint lint-deep bench fuzz install clean help
+.PHONY: all asan format deps deps-build deps-test run stop test test-docker test-unit test-asan lint lint-deep bench fuzz install clean help

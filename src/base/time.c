@@ -42,6 +42,26 @@ void time_boot_id(char dst[TIME_BOOT_ID_SIZE])
 	dst[strcspn(dst, "\n")] = '\0';
 }
 
+void time_start_id(char dst[TIME_START_ID_SIZE])
+{
+	int fd = open("/proc/1/stat", O_RDONLY | O_CLOEXEC);
+	unsigned long long ticks = 0;
+	char text[1024];
+	ssize_t n = fd >= 0 ? read(fd, text, sizeof(text) - 1) : 0;
+	const char *rest;
+
+	if (fd >= 0)
+		(void)close(fd);
+	text[MAX(n, 0)] = '\0';
+	dst[0] = '\0';
+	rest = strrchr(text, ')'); /* the name before it may hold anything */
+	if (rest && sscanf(rest + 1,
+			   " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d "
+			   "%*d %*d %llu",
+			   &ticks) == 1)
+		(void)snprintf(dst, TIME_START_ID_SIZE, "%llu", ticks);
+}
+
 /* Years have four digits in this format: times outside 1000..9999 are shown as the nearest end. */
 #define FIRST_MS INT64_C(-30610224000000)
 #define LAST_MS INT64_C(253402300799999)

@@ -7,12 +7,18 @@
 
 #define TIME_RFC3339_SIZE 32
 #define TIME_BOOT_ID_SIZE 40
+#define TIME_START_ID_SIZE 24
 
 int64_t time_real_ms(void); /* wall clock, for people and rows */
 int64_t time_boot_ms(void); /* counts suspend; for deadlines */
 int64_t time_mono_us(void); /* for durations */
 /* Which boot time_boot_ms() counts from: differs after every start of the host. "" when unknown. */
 void time_boot_id(char dst[TIME_BOOT_ID_SIZE]);
+/*
+ * Which start of pid 1 this is: in a container it changes with every start of the container, while
+ * the boot stays the same. "" when unknown.
+ */
+void time_start_id(char dst[TIME_START_ID_SIZE]);
 /* "2026-11-16T00:42:00.123Z" */
 void time_rfc3339(char dst[TIME_RFC3339_SIZE], int64_t real_ms);
 /* "2026-11-16T00:42:00Z" with or without a fraction, or only the date. 0 or -EINVAL. */

@@ -17,9 +17,22 @@
 #include "service/usage_private.h"
 
 #define BOOT_NAME "boot_id"
+#define START_NAME "start_id" /* of pid 1: a container can be started again without a boot */
 #define ALIVE_NAME "alive_ms"
 #define PREFIX "r-"
 #define WAKES_PER_TICK 4 /* the others wait: each makes work for the disk */
+
+/* Whether the container that the daemon runs in was started again. 0 or -errno. */
+static int look_at_container(struct service *service)
+{
+	char before[TIME_START_ID_SIZE] = "", now[TIME_START_ID_SIZE];
+	int r = store_meta_get(service->store, START_NAME, before, sizeof(before));
+
+	time_start_id(now);
+	service->rebooted = r > 0 && before[0] && now[0] && strcmp(before, now) != 0;
+	service->boot_saved = r > 0 && !service->rebooted; /* an older daemon saved none */
+	return MIN(r, 0);
+}
 
 int reboot_load(struct service *service, struct err *err)
 {
@@ -33,6 +46,8 @@ int reboot_load(struct service *service, struct err *err)
 		r = store_meta_get(service->store, BOOT_NAME, text, sizeof(text));
 	service->rebooted = r > 0 && strcmp(text, service->boot_id) != 0;
 	service->boot_saved = r > 0 && !service->rebooted;
+	if (service->boot_saved)
+		r = look_at_container(service);
 	if (service->rebooted)
 		log_info("the host was started anew");
 	return r < 0 ? err_set_errno(err, ERR_INTERNAL, r, "cannot read the last boot") : 0;
@@ -49,9 +64,13 @@ int reboot_save_alive(struct service *service)
 /* Every engine has been asked by now: a start after this one need not do it again. */
 static void save_boot(struct service *service)
 {
+	char start[TIME_START_ID_SIZE];
+
 	if (service->boot_saved)
 		return;
-	if (store_meta_put(service->store, BOOT_NAME, service->boot_id) < 0)
+	time_start_id(start);
+	if (store_meta_put(service->store, BOOT_NAME, service->boot_id) < 0 ||
+	    store_meta_put(service->store, START_NAME, start) < 0)
 		log_warn("that the host was started anew could not be recorded");
 	else
 		service->boot_saved = true;

@@ -4,12 +4,36 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/loop.h>
+#include <linux/major.h>
 #include <stdio.h>
 #include <sys/ioctl.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
 
 #define LOOP_SCAN_MAX 256
 #define LOOP_TRIES 16
+
+/*
+ * A container has the device nodes that were there when it was started: the node of a device that
+ * the kernel made after that is made here.
+ */
+static int open_node(int number, char *path, size_t size)
+{
+	char known[48];
+	int fd;
+
+	(void)snprintf(path, size, "/dev/loop%d", number);
+	fd = open(path, O_RDWR | O_CLOEXEC);
+	if (fd >= 0 || errno != ENOENT)
+		return fd < 0 ? -errno : fd;
+	(void)snprintf(known, sizeof(known), "/sys/block/loop%d", number);
+	if (access(known, F_OK) < 0 ||
+	    mknod(path, S_IFBLK | 0600, makedev(LOOP_MAJOR, (unsigned)number)) < 0)
+		return -ENOENT;
+	fd = open(path, O_RDWR | O_CLOEXEC);
+	return fd < 0 ? -errno : fd;
+}
 
 static int find_existing(const struct stat *file, char *path, size_t size, int *ret_fd)
 {
@@ -17,8 +41,7 @@ static int find_existing(const struct stat *file, char *path, size_t size, int *
 		struct loop_info64 info;
 		int fd;
 
-		(void)snprintf(path, size, "/dev/loop%d", i);
-		fd = open(path, O_RDWR | O_CLOEXEC);
+		fd = open_node(i, path, size);
 		if (fd < 0)
 			continue;
 		if (ioctl(fd, LOOP_GET_STATUS64, &info) == 0 && info.lo_inode == file->st_ino &&
@@ -63,10 +86,9 @@ int loopdev_open(int file_fd, char *ret_path, size_t size, int *ret_fd)
 
 		if (number < 0)
 			return -errno;
-		(void)snprintf(ret_path, size, "/dev/loop%d", number);
-		fd = open(ret_path, O_RDWR | O_CLOEXEC);
+		fd = open_node(number, ret_path, size);
 		if (fd < 0)
-			return -errno;
+			return fd;
 		r = set_up(fd, file_fd);
 		if (r >= 0) {
 			*ret_fd = fd;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The slot table is a file mapped shared: a row is written by plain stores, which survive kill -9
- * of the warden at any instant and cost no system call. After a reboot, which the boot id in the
- * header tells, it is good for one thing: to know whose the files are.
+ * of the warden at any instant and cost no system call. After a reboot, or a new start of the
+ * container, which the ids in the header tell, it is good for one thing: to know whose the files
+ * are.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -24,7 +25,8 @@ struct table_header {
 	uint32_t version;
 	uint32_t row_size;
 	char boot_id[40];
-	uint8_t pad[4096 - 48];
+	char start_id[TIME_START_ID_SIZE]; /* of pid 1; empty: written by an older warden */
+	uint8_t pad[4096 - 48 - TIME_START_ID_SIZE];
 };
 
 struct table {
@@ -34,10 +36,19 @@ struct table {
 
 static_assert(sizeof(struct table_header) == 4096, "rows start on a page");
 
+/* A container that was started again has lost its processes as a host that was rebooted has. */
+static bool same_start(const struct table_header *header, const char boot_id[40],
+		       const char start_id[TIME_START_ID_SIZE])
+{
+	return memcmp(header->boot_id, boot_id, sizeof(header->boot_id)) == 0 &&
+	       (!header->start_id[0] || !start_id[0] ||
+		memcmp(header->start_id, start_id, sizeof(header->start_id)) == 0);
+}
+
 int slots_open(struct warden *w)
 {
 	_cleanup_close_ int fd = -1;
-	char boot_id[40] = "";
+	char boot_id[40] = "", start_id[TIME_START_ID_SIZE] = "";
 	struct table *table;
 	bool readable;
 	int r = file_open_own(w->state_fd, TABLE_NAME, O_RDWR | O_CREAT, &fd);
@@ -54,7 +65,8 @@ int slots_open(struct warden *w)
 		return r;
 	readable = table->header.version == TABLE_VERSION &&
 		   table->header.row_size == sizeof(struct slot_row);
-	if (!readable || memcmp(table->header.boot_id, boot_id, sizeof(boot_id)) != 0) {
+	time_start_id(start_id);
+	if (!readable || !same_start(&table->header, boot_id, start_id)) {
 		if (readable)
 			salvage(w, table->rows); /* a kill in it repeats it */
 		memset(table, 0, sizeof(*table));
@@ -62,6 +74,7 @@ int slots_open(struct warden *w)
 		table->header.row_size = sizeof(struct slot_row);
 		memcpy(table->header.boot_id, boot_id, sizeof(boot_id));
 	}
+	memcpy(table->header.start_id, start_id, sizeof(start_id));
 	w->rows = table->rows;
 	w->userns_fd = malloc(SLOTS_MAX * sizeof(int));
 	w->spaces = malloc(SLOTS_MAX * sizeof(*w->spaces));

@@ -19,7 +19,7 @@ FIRST_ID = 0x100000  # the ranges of sandboxes begin here
 NS_KINDS = ("cgroup", "ipc", "mnt", "net", "pid", "time", "user", "uts")
 PROGRAMS = ("cay", "cayd", "cay-warden", "cay-agent", "cay-tools", "cay-build")
 # Control groups of the machine's own services come and go without us.
-FOREIGN_CGROUPS = ("/process_api", "/system.slice", "/user.slice", "/init.scope", "/docker", "/cay-bench")
+FOREIGN_CGROUPS = ("/process_api", "/system.slice", "/user.slice", "/init.scope", "/docker", "/cay-docker-", "/cay-bench")
 # The benchmark keeps its own things under this name.
 FOREIGN_PATHS = ("/var/tmp/cay-bench-",)
 # Of these only new ones are leaks; old ones may end for reasons of their own.
