@@ -162,8 +162,13 @@ int cli_use_state(struct cli *cli, struct err *err)
 {
 	const char *by, *url = cli_url_named(cli, &by);
 	char own[CLI_URL_MAX];
-	bool runs = cli_read_line(cli->state, "url", own, sizeof(own)) == 0;
+	int r = cli_read_line(cli->state, "url", own, sizeof(own));
+	bool runs = r == 0;
 
+	if (url != NULL && r == -EACCES) {
+		(void)cli_hint(cli, "Run this as root.");
+		return err_set(err, ERR_FORBIDDEN, "%s may not be read by this user", cli->state);
+	}
 	if (url != NULL && !cli_url_is_local(cli, url)) {
 		(void)cli_hint(
 			cli,

@@ -320,9 +320,10 @@ static int stop_all(struct cli *cli, bool keep, struct err *err)
 int down_run(struct cli *cli, const struct args *args, struct err *err)
 {
 	bool keep = args_flag(args, "keep"), started = false;
+	struct lock_holder supervisor;
 	struct err ignored = { 0 };
 	char hint[CLI_HINT_MAX];
-	int running = 0, r;
+	int running, r;
 
 	if (keep && args_flag(args, "yes"))
 		return err_set(err, ERR_INVALID_REQUEST,
@@ -330,7 +331,13 @@ int down_run(struct cli *cli, const struct args *args, struct err *err)
 			       "other destroys them");
 	if (cli_use_state(cli, err) < 0)
 		return -1;
-	for (int role = 0; role < ROLE_COUNT; role++)
+	/* Refused here already when this user may not look. */
+	running = find(cli, SUPERVISOR, &supervisor, err);
+	if (running < 0)
+		return -1;
+	if (running > 0)
+		lock_holder_done(&supervisor);
+	for (int role = DAEMON; role < ROLE_COUNT; role++)
 		running += lock_is_held(cli->state, locks[role]);
 	if (running == 0) {
 		r = start_for_left(cli, args, keep, err);

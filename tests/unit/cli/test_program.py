@@ -126,6 +126,28 @@ def test_refusals(daemon, args, status, code):
     assert answer["error"]["code"] == code and answer["error"]["request_id"] == "r1"
 
 
+def test_beginnings_of_ids(daemon):
+    for _ in range(12):
+        daemon.cay("create")
+    ids = sorted(daemon.sandboxes)
+    r = daemon.cay("info", "sandbox00")
+    assert r.returncode == 3 and r.stderr.startswith(b"cay: 12 ids begin with 'sandbox00': ")
+    listed = [i for i in ids if i.encode() in r.stderr]
+    assert len(listed) == 5 and b", ..." in r.stderr, "some of them"
+    assert daemon.cay("rm", "sandbox00").returncode == 3 and len(daemon.sandboxes) == 12
+    assert json.loads(daemon.cay("--json", "info", "sandbox00").stderr)["error"]["code"] == "sandbox_not_found"
+    # A whole id or name costs no second call; a beginning is looked up once.
+    daemon.calls.clear()
+    daemon.cay("info", ids[0])
+    assert len(daemon.calls) == 1
+    del daemon.sandboxes[ids[10]], daemon.sandboxes[ids[11]]
+    short = ids[9][:-1]
+    daemon.calls.clear()
+    assert daemon.cay("rm", short, short).returncode == 3, "the second time it is gone"
+    assert sorted(daemon.sandboxes) == ids[:9]
+    assert [c[1] for c in daemon.calls if c[0] == "DELETE"] == ["/v1/sandboxes/" + i for i in (short, ids[9], ids[9])]
+
+
 def test_rm_goes_on_after_a_failure(daemon):
     one = daemon.cay("create").stdout.decode().strip()
     r = daemon.cay("rm", "nosuch", one)
