@@ -7,6 +7,8 @@ PREFIX ?= /usr/local
 DESTDIR ?=
 FUZZ_SECONDS ?= 60
 PYTHON := /usr/bin/python3
+KERNELS ?= bookworm noble trixie
+MACHINES_FLAGS ?=
 
 all: $(BUILD)/build.ninja ## Build everything, optimised and hardened, into build/
 	ninja -C $(BUILD)
@@ -50,6 +52,9 @@ test: deps-test ## All checks and tests; ends with one line of sums
 test-docker: all ## cay inside a Docker container; skips by name where dockerd cannot run
 	@CAY_BUILD=$(BUILD) $(PYTHON) tools/run-tests docker
 
+test-machines: deps-test all ## Boot the kernels of distributions in QEMU and test there (KERNELS="bookworm noble trixie")
+	@CAY_BUILD=$(BUILD) $(PYTHON) tests/machines/run $(MACHINES_FLAGS) $(KERNELS)
+
 test-unit: deps-test all ## Unit and component tests and fuzz corpora on the release build
 	meson test -C $(BUILD) --print-errorlogs
 
@@ -81,4 +86,4 @@ clean: ## Remove the build directories
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 20
 
-.PHONY: all asan format deps deps-build deps-test run stop test test-docker test-unit test-asan lint lint-deep bench fuzz install clean help
+.PHONY: all asan format deps deps-build deps-test run stop test test-docker test-machines test-unit test-asan lint lint-deep bench fuzz install clean help

@@ -13,6 +13,7 @@ import re
 import shutil
 import subprocess
 import tempfile
+import time
 
 HERE = pathlib.Path(__file__).resolve().parent
 CACHE = pathlib.Path(os.environ.get("CAY_MACHINES", "")
@@ -20,6 +21,7 @@ CACHE = pathlib.Path(os.environ.get("CAY_MACHINES", "")
                          else "/var/cache/cay/machines"))
 ROOT_SIZE = "12G"
 BUILD_LIMIT_SEC = 900
+KEEP_SEC = 24 * 3600
 PORTS = 4  # commands of the host that can run at the same time
 
 # What the programs link with and what they call; names differ where Debian 13 has 64-bit time.
@@ -236,12 +238,14 @@ def build_image(kernel, tree_tar, target):
 
 
 def replace(target, pattern, make):
-    """Makes what the cache does not have; what it had for an older recipe is removed."""
+    """Makes what the cache does not have; what it had for an older recipe is removed, unless another tree may use it."""
     if target.exists():
         return
     if os.geteuid() != 0:
         raise Failure("making an image needs root")
     for old in CACHE.glob(pattern):
+        if time.time() - old.stat().st_mtime < KEEP_SEC:
+            continue
         if old.is_dir():
             shutil.rmtree(old)
         else:

@@ -1,0 +1,23 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Run before the machine restarts; test_after_reboot.py looks at what is left of it."""
+import json
+import pathlib
+
+from machines.guest.units import Units
+
+NOTES = pathlib.Path("/var/lib/machine-reboot.json")
+
+
+def test_sandboxes_are_prepared():
+    with Units() as units:
+        made = {}
+        for kind in ("running", "frozen", "hibernated"):
+            sandbox = units.client.create(timeout_sec=3600, metadata={"kind": kind})["id"]
+            units.client.exec(sandbox, f"echo {kind} > /workspace/word; sync /workspace/word").ok()
+            made[kind] = sandbox
+        units.client.call("POST", f"/v1/sandboxes/{made['frozen']}/pause", {"kind": "freeze"})
+        units.client.call("POST", f"/v1/sandboxes/{made['hibernated']}/pause", {"kind": "hibernate"})
+        gone = units.client.create()["id"]
+        units.client.delete(gone)
+        boot = pathlib.Path("/proc/sys/kernel/random/boot_id").read_text(encoding="utf-8")
+        NOTES.write_text(json.dumps({"made": made, "gone": gone, "boot": boot}), encoding="utf-8")
