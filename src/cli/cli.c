@@ -9,6 +9,7 @@
 #include "base/ini.h"
 #include "cli/advice.h"
 #include "cli/exit.h"
+#include "cli/own.h"
 
 /* An exec may rightly be silent for as long as its time limit; the command sets its own idle limit.
  */
@@ -49,6 +50,13 @@ enum setting_from cli_setting(const struct args *args, const char *name, const c
 	return SETTING_NONE;
 }
 
+/* An ordinary user's own daemon, once there is one or while it is being started. */
+static bool has_own_state(struct cli *cli, const struct args *args)
+{
+	return own_state(cli->state_found, sizeof(cli->state_found)) &&
+	       (args_flag(args, "engine-local") || access(cli->state_found, F_OK) == 0);
+}
+
 void cli_init(struct cli *cli, const struct args *args)
 {
 	enum setting_from from;
@@ -64,7 +72,8 @@ void cli_init(struct cli *cli, const struct args *args)
 	from = cli_setting(args, "state", "CAY_STATE", cli->state_found, sizeof(cli->state_found));
 	cli->state_flag = from == SETTING_FLAG;
 	cli->state_given = from != SETTING_NONE;
-	cli->state = from != SETTING_NONE ? cli->state_found : CLI_DEFAULT_STATE;
+	cli->state = from != SETTING_NONE || has_own_state(cli, args) ? cli->state_found
+								      : CLI_DEFAULT_STATE;
 }
 
 void cli_done(struct cli *cli)

@@ -219,11 +219,12 @@ static void check_rights(struct doctor *d)
 	bool admin = caps >> CAP_SYS_ADMIN_BIT & 1, resource = caps >> CAP_SYS_RESOURCE_BIT & 1;
 	struct check *c;
 
-	c = doctor_add(d, GROUP_LIMITS, geteuid() == 0 && !admin ? CHECK_FAIL : CHECK_OK, "rights",
-		       "%s",
-		       geteuid() != 0 ? "not root; 'cay up' will need it"
-		       : admin	      ? "root with CAP_SYS_ADMIN"
-				      : "root without CAP_SYS_ADMIN");
+	c = doctor_add(
+		d, GROUP_LIMITS, geteuid() == 0 && !admin ? CHECK_FAIL : CHECK_OK, "rights", "%s",
+		geteuid() != 0
+			? "not root: 'sudo cay up', or 'cay up --engine-local' without isolation"
+		: admin ? "root with CAP_SYS_ADMIN"
+			: "root without CAP_SYS_ADMIN");
 	if (c->level != CHECK_OK)
 		doctor_next(c, "This root cannot mount or make namespaces: leave the container, or "
 			       "give it "

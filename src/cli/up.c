@@ -47,8 +47,8 @@ static int check_rights(struct cli *cli, const struct args *args, struct up *up,
 	/* `cay down` ends what it finds, whatever engine it is on. */
 	if (args_flag(args, "engine-local") || strcmp(args->command->name, "down") == 0)
 		return 0;
-	(void)cli_hint(cli, "Run it as root (sudo cay up); without root only the engine without "
-			    "isolation works: cay up --engine-local --state DIR");
+	(void)cli_hint(cli, "With root: sudo cay up. Without root: cay up --engine-local, which "
+			    "isolates nothing: commands run on this host as you.");
 	return err_set(err, ERR_FORBIDDEN, "'cay up' needs root to isolate sandboxes");
 }
 

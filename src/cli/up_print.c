@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "cli/own.h"
 #include "cli/up.h"
 
 static int print_json(struct cli *cli, const struct up *up, struct err *err)
@@ -47,7 +48,8 @@ static void warn_other_url(const struct cli *cli)
 
 int up_print(struct cli *cli, const struct up *up, struct err *err)
 {
-	bool c = cli->color_out, other = strcmp(up->state, CLI_DEFAULT_STATE) != 0;
+	bool c = cli->color_out;
+	bool other = strcmp(up->state, CLI_DEFAULT_STATE) != 0 && !own_state_is(up->state);
 
 	if (cli->json)
 		return print_json(cli, up, err);
@@ -60,7 +62,8 @@ int up_print(struct cli *cli, const struct up *up, struct err *err)
 		     cli->url, style_off(c));
 	(void)printf("  key   %s/admin.key\n  logs  %s/logs\n", up->state, up->state);
 	if (up->config.engine_local)
-		(void)printf("  %swarning: the local engine is allowed; it isolates nothing%s\n",
+		(void)printf("  %swarning: the local engine isolates nothing: commands run on this "
+			     "host with the daemon's rights, files and network%s\n",
 			     style_on(c, STYLE_YELLOW), style_off(c));
 	if (other)
 		(void)printf("  next  export CAY_STATE=%s\n        cay run -- echo hello\n",
