@@ -412,15 +412,25 @@ int api_list(struct cli *cli, const char *path, const char *query, api_each_fn e
 	}
 }
 
+struct printing {
+	struct json_writer *w;
+	api_keep_fn keep;
+};
+
 static int put_item(void *arg, const struct json *item)
 {
-	json_put_value(arg, NULL, item);
+	const struct printing *printing = arg;
+
+	if (printing->keep == NULL || printing->keep(item))
+		json_put_value(printing->w, NULL, item);
 	return 0;
 }
 
-int api_print_list(struct cli *cli, const char *path, const char *query, struct err *err)
+int api_print_list(struct cli *cli, const char *path, const char *query, api_keep_fn keep,
+		   struct err *err)
 {
 	struct json_writer w;
+	struct printing printing = { .w = &w, .keep = keep };
 	struct buf out;
 	int r, error;
 
@@ -428,7 +438,7 @@ int api_print_list(struct cli *cli, const char *path, const char *query, struct 
 	json_writer_init(&w, &out);
 	json_begin_object(&w, NULL);
 	json_begin_array(&w, "data");
-	r = api_list(cli, path, query, put_item, &w, err);
+	r = api_list(cli, path, query, put_item, &printing, err);
 	json_end_array(&w);
 	json_put_null(&w, "next_cursor");
 	json_end_object(&w);

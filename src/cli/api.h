@@ -41,8 +41,10 @@ int api_print(struct cli *cli, const struct json *doc, struct err *err) _must_ch
 typedef int (*api_each_fn)(void *arg, const struct json *item);
 int api_list(struct cli *cli, const char *path, const char *query, api_each_fn each, void *arg,
 	     struct err *err) _must_check_;
+/* Which items count; NULL: all. */
+typedef bool (*api_keep_fn)(const struct json *item);
 /* Prints {"data":[...],"next_cursor":null} of all pages. */
-int api_print_list(struct cli *cli, const char *path, const char *query,
+int api_print_list(struct cli *cli, const char *path, const char *query, api_keep_fn keep,
 		   struct err *err) _must_check_;
 
 /* DELETE collection/OPERAND for every operand; what failed is told, the rest goes on while the

@@ -207,7 +207,7 @@ const struct option_spec windows_options[] = {
 };
 const char *const windows_examples[] = { "cay windows web", "cay windows web read build",
 					 "cay windows web close build", NULL };
-static const char *const states[] = { "provisioning", "running",   "paused",
+static const char *const states[] = { "provisioning", "running",   "paused", "hibernated",
 				      "error",	      "destroyed", NULL };
 const struct option_spec ls_options[] = {
 	FLAG("long", 'l', "With ID:PATH: mode, owner, size and time"),

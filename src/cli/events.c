@@ -183,7 +183,7 @@ int events_run(struct cli *cli, const struct args *args, struct err *err)
 	if (live)
 		return follow(cli, args, path, query, err);
 	if (cli->json)
-		return api_print_list(cli, path, query, err);
+		return api_print_list(cli, path, query, NULL, err);
 	return api_list(cli, path, query, on_item, cli, err);
 }
 

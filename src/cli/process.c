@@ -88,7 +88,7 @@ int ps_run(struct cli *cli, const struct args *args, struct err *err)
 	if (api_path(path, err, "/v1/sandboxes/%s/processes", args->operands[0]) < 0)
 		return -1;
 	if (cli->json)
-		return api_print_list(cli, path, NULL, err);
+		return api_print_list(cli, path, NULL, NULL, err);
 	table_init(&ps.table, headers);
 	r = api_list(cli, path, NULL, ps_row, &ps, err);
 	if (r == 0 && !ps.ids_only)

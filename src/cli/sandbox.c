@@ -90,6 +90,9 @@ static int ls_query(const struct args *args, char query[API_PATH_MAX], struct er
 	for (size_t i = 0; i < ARRAY_LEN(filters); i++) {
 		const char *value = args_text(args, filters[i].option);
 
+		if (i == 0 && value != NULL && strcmp(value, "hibernated") == 0)
+			value = "paused"; /* the rest is is_hibernated()'s */
+
 		if (value != NULL && api_query(query, filters[i].parameter, value, err) < 0)
 			return -1;
 	}
@@ -104,18 +107,25 @@ static int ls_query(const struct args *args, char query[API_PATH_MAX], struct er
 	return 0;
 }
 
+static bool is_hibernated(const struct json *item)
+{
+	return str_is(show_state(item), "hibernated");
+}
+
 int ls_run(struct cli *cli, const struct args *args, struct err *err)
 {
 	static const char *const headers[] = { "ID",  "NAME",	 "STATE", "TEMPLATE", "ENGINE",
 					       "AGE", "EXPIRES", "CPU",	  "MEMORY",   NULL };
+	const char *status = args_text(args, "status");
+	bool asleep = status != NULL && strcmp(status, "hibernated") == 0;
 	char query[API_PATH_MAX];
 
 	if (args->operand_count > 0)
 		return files_ls_run(cli, args, err);
 	if (ls_query(args, query, err) < 0)
 		return -1;
-	return show_list(cli, "/v1/sandboxes", query, "id", headers, ls_row,
-			 "no sandboxes; 'cay create' makes one", err);
+	return show_list_where(cli, "/v1/sandboxes", query, asleep ? is_hibernated : NULL, "id",
+			       headers, ls_row, "no sandboxes; 'cay create' makes one", err);
 }
 
 int info_run(struct cli *cli, const struct args *args, struct err *err)

@@ -164,21 +164,25 @@ void progress_clear(struct progress *progress)
 	progress->shown = false;
 }
 
-struct naming {
-	const char *member;
-	bool terminal; /* names are cleaned for it */
+/* How the items of a list are shown. */
+struct listing {
+	api_keep_fn keep;
+	const char *member; /* with -q: this alone */
+	bool terminal;	    /* names are cleaned for it */
+	api_each_fn row;
+	struct table table;
 };
 
 static int print_name(void *arg, const struct json *item)
 {
-	const struct naming *naming = arg;
-	const struct json *value = field(item, naming->member);
-	struct str name = field_str(item, naming->member);
+	const struct listing *listing = arg;
+	const struct json *value = field(item, listing->member);
+	struct str name = field_str(item, listing->member);
 	char clean[1024];
 
-	if (value == NULL)
+	if (value == NULL || (listing->keep != NULL && !listing->keep(item)))
 		return 0;
-	if (json_type(value) == JSON_STRING && !naming->terminal) {
+	if (json_type(value) == JSON_STRING && !listing->terminal) {
 		(void)printf("%.*s\n", (int)name.n, name.p);
 		return 0;
 	}
@@ -187,23 +191,40 @@ static int print_name(void *arg, const struct json *item)
 	return 0;
 }
 
-int show_list(struct cli *cli, const char *path, const char *query, const char *member,
-	      const char *const *headers, api_each_fn row, const char *when_empty, struct err *err)
+static int put_row(void *arg, const struct json *item)
 {
-	struct naming naming = { .member = member, .terminal = isatty(STDOUT_FILENO) };
-	struct table table;
+	struct listing *listing = arg;
+
+	if (listing->keep != NULL && !listing->keep(item))
+		return 0;
+	return listing->row(&listing->table, item);
+}
+
+int show_list_where(struct cli *cli, const char *path, const char *query, api_keep_fn keep,
+		    const char *member, const char *const *headers, api_each_fn row,
+		    const char *when_empty, struct err *err)
+{
+	struct listing listing = {
+		.keep = keep, .member = member, .terminal = isatty(STDOUT_FILENO), .row = row
+	};
 	int r;
 
 	if (cli->json)
-		return api_print_list(cli, path, query, err);
+		return api_print_list(cli, path, query, keep, err);
 	if (cli->quiet)
-		return api_list(cli, path, query, print_name, &naming, err);
-	table_init(&table, headers);
-	r = api_list(cli, path, query, row, &table, err);
+		return api_list(cli, path, query, print_name, &listing, err);
+	table_init(&listing.table, headers);
+	r = api_list(cli, path, query, put_row, &listing, err);
 	if (r == 0)
-		r = show_table(cli, &table, when_empty, err);
-	table_done(&table);
+		r = show_table(cli, &listing.table, when_empty, err);
+	table_done(&listing.table);
 	return r;
+}
+
+int show_list(struct cli *cli, const char *path, const char *query, const char *member,
+	      const char *const *headers, api_each_fn row, const char *when_empty, struct err *err)
+{
+	return show_list_where(cli, path, query, NULL, member, headers, row, when_empty, err);
 }
 
 int show_made(struct cli *cli, const struct json *answer)

@@ -18,6 +18,10 @@ int show_table(struct cli *cli, const struct table *table, const char *when_empt
 int show_list(struct cli *cli, const char *path, const char *query, const char *member,
 	      const char *const *headers, api_each_fn row, const char *when_empty,
 	      struct err *err) _must_check_;
+/* Only those items that keep() wants, for what the API has no filter for. */
+int show_list_where(struct cli *cli, const char *path, const char *query, api_keep_fn keep,
+		    const char *member, const char *const *headers, api_each_fn row,
+		    const char *when_empty, struct err *err) _must_check_;
 /* Of a call that makes many sandboxes: ids on standard output, what failed on standard error. The
  * exit status. */
 int show_made(struct cli *cli, const struct json *answer);

@@ -198,6 +198,13 @@ def test_hibernated_is_shown(cay, box):
     ok(cay("resume", box["name"]))
     ok(cay("hibernate", box["name"]))
     assert re.search(rf"{box['id']} +{box['name']} +hibernated ", ok(cay("ls")))
+    for words in (["ls", "-q"], ["ls", "--json"], ["ls"]):
+        assert box["id"] in ok(cay(*words, "--status", "hibernated")), "what is shown can be asked for"
+        assert box["id"] not in ok(cay(*words, "--status", "running"))
+    ok(cay("resume", box["name"]))
+    ok(cay("pause", box["name"]))
+    assert box["id"] not in ok(cay("ls", "-q", "--status", "hibernated"))
+    assert box["id"] in ok(cay("ls", "-q", "--status", "paused"))
 
 
 def test_tree_says_that_it_stops(cay, box):
