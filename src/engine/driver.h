@@ -14,6 +14,7 @@
 #include "base/err.h"
 #include "base/str.h"
 #include "net/loop.h"
+#include "base/stall.h"
 
 #define ENGINE_ID_MAX 63 /* a sandbox id is a host label */
 #define ENGINE_TEMPLATE_HASH_SIZE 32
@@ -103,6 +104,8 @@ struct engine_stat {
 	uint64_t disk_bytes;
 	uint64_t disk_limit_bytes;
 	uint64_t sent_bytes, received_bytes; /* over its link */
+	bool has_stall;
+	struct stall stall[STALL_COUNT];
 };
 typedef void (*engine_stat_fn)(void *arg, const struct engine_stat *stat, const struct err *err);
 /* Names one thing the engine holds; called for each, then once with id NULL. */

@@ -178,7 +178,14 @@ static void on_stat(void *arg, const struct engine_stat *stat, const struct err 
 						    .disk_limit_bytes = stat->disk_limit_bytes,
 						    .oom_kills = stat->oom_kills,
 						    .sent_bytes = stat->sent_bytes,
-						    .received_bytes = stat->received_bytes };
+						    .received_bytes = stat->received_bytes,
+						    .has_stall = stat->has_stall };
+	memcpy(metrics.stall, stat->stall, sizeof(metrics.stall));
+	/* An engine that does not say them has those that were asked for. */
+	if (sandbox && !metrics.memory_limit_bytes)
+		metrics.memory_limit_bytes = (uint64_t)sandbox->attrs.memory_mb << 20;
+	if (sandbox && !metrics.disk_limit_bytes)
+		metrics.disk_limit_bytes = (uint64_t)sandbox->attrs.disk_size_mb << 20;
 	done(done_arg, err ? NULL : &metrics, err);
 }
 

@@ -5,6 +5,7 @@
 
 #include "base/err.h"
 #include "base/slot.h"
+#include "base/stall.h"
 #include "service/auth.h"
 #include "service/egress.h"
 #include "service/pairs.h"
@@ -308,6 +309,8 @@ void sandbox_write(const struct sandbox *sandbox, struct json_writer *w, const c
 struct sandbox_metrics {
 	uint64_t memory_bytes, memory_peak_bytes, memory_limit_bytes, cpu_us, pids, disk_bytes,
 		disk_limit_bytes, oom_kills, sent_bytes, received_bytes;
+	bool has_stall; /* this engine and kernel count it */
+	struct stall stall[STALL_COUNT];
 };
 typedef void (*sandbox_metrics_fn)(void *arg, const struct sandbox_metrics *metrics,
 				   const struct err *err);

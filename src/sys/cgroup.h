@@ -10,6 +10,7 @@
 #define CAY_SYS_CGROUP_H
 
 #include "base/macro.h"
+#include "base/stall.h"
 
 enum cgroup_controller {
 	CGROUP_CPU,
@@ -24,14 +25,6 @@ enum cgroup_controller {
 
 #define CGROUP_ROOT "/sys/fs/cgroup"
 #define CGROUP_PATH_SIZE 256
-
-enum cgroup_resource { CGROUP_STALL_CPU, CGROUP_STALL_MEMORY, CGROUP_STALL_IO, CGROUP_STALL_COUNT };
-
-/* Time in which some or all tasks of a group waited for a resource (PSI). */
-struct cgroup_stall {
-	uint64_t some_us, full_us;	     /* in all */
-	uint32_t some_percent, full_percent; /* of the last 10 s, in hundredths of a percent */
-};
 
 /* Owner: the warden. Descriptors are of <hierarchy>/cay-N. */
 struct cgroup_tree {
@@ -72,7 +65,7 @@ struct cgroup_limits {
 struct cgroup_stat {
 	uint64_t oom_kills, memory_bytes, memory_peak_bytes, cpu_us, pids;
 	bool has_stall; /* v2, and the kernel counts it */
-	struct cgroup_stall stall[CGROUP_STALL_COUNT];
+	struct stall stall[STALL_COUNT];
 };
 
 /*
@@ -169,6 +162,6 @@ void cgroup_recycle(const struct cgroup_tree *tree, unsigned slot);
 bool cgroup_is_reusable(const struct cgroup_tree *tree);
 
 /* The text of a pressure file; -EINVAL when it is none. */
-int cgroup_stall_parse(const char *text, struct cgroup_stall *ret) _must_check_;
+int cgroup_stall_parse(const char *text, struct stall *ret) _must_check_;
 
 #endif

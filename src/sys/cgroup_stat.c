@@ -41,9 +41,9 @@ static int parse_line(const char *text, const char *kind, uint64_t *ret_us, uint
 	return 0;
 }
 
-int cgroup_stall_parse(const char *text, struct cgroup_stall *ret)
+int cgroup_stall_parse(const char *text, struct stall *ret)
 {
-	struct cgroup_stall stall = { 0 };
+	struct stall stall = { 0 };
 	int r = parse_line(text, "some", &stall.some_us, &stall.some_percent);
 
 	if (r < 0)
@@ -59,15 +59,15 @@ int cgroup_stall_parse(const char *text, struct cgroup_stall *ret)
 /* Kernels without PSI have no such files, those booted with psi=0 answer EOPNOTSUPP. */
 static bool read_stall(const struct cgroup_tree *tree, unsigned slot, struct cgroup_stat *stat)
 {
-	static const char *const files[CGROUP_STALL_COUNT] = {
-		[CGROUP_STALL_CPU] = "cpu.pressure",
-		[CGROUP_STALL_MEMORY] = "memory.pressure",
-		[CGROUP_STALL_IO] = "io.pressure",
+	static const char *const files[STALL_COUNT] = {
+		[STALL_CPU] = "cpu.pressure",
+		[STALL_MEMORY] = "memory.pressure",
+		[STALL_IO] = "io.pressure",
 	};
 
 	if (tree->v2_fd < 0)
 		return false;
-	for (int i = 0; i < CGROUP_STALL_COUNT; i++) {
+	for (int i = 0; i < STALL_COUNT; i++) {
 		char path[64], text[256];
 
 		if (slot_path(path, slot, files[i]) < 0 ||

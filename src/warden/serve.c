@@ -196,6 +196,8 @@ static int do_stat(struct warden *w, struct call *call)
 	call->reply.memory_bytes = stat.memory_bytes;
 	call->reply.memory_peak_bytes = stat.memory_peak_bytes;
 	call->reply.cpu_us = stat.cpu_us;
+	call->reply.has_stall = stat.has_stall;
+	memcpy(call->reply.stall, stat.stall, sizeof(stat.stall));
 	call->reply.pids = (uint32_t)stat.pids;
 	call->reply.disk_bytes = limits_disk_usage(w, (unsigned)slot);
 	call->reply.paused = w->rows[slot].frozen;

@@ -174,6 +174,13 @@ void warden_reply_encode(uint8_t dst[WARDEN_REPLY_SIZE], const struct warden_rep
 	put(&c, reply->to_address, 4);
 	put(&c, reply->to_port, 4);
 	put(&c, reply->protocol, 4);
+	put(&c, reply->has_stall, 4);
+	for (size_t i = 0; i < STALL_COUNT; i++) {
+		put(&c, reply->stall[i].some_us, 8);
+		put(&c, reply->stall[i].full_us, 8);
+		put(&c, reply->stall[i].some_percent, 4);
+		put(&c, reply->stall[i].full_percent, 4);
+	}
 }
 
 int warden_reply_decode(const void *src, size_t size, struct warden_reply *ret)
@@ -211,9 +218,17 @@ int warden_reply_decode(const void *src, size_t size, struct warden_reply *ret)
 	reply.to_address = (uint32_t)get(&c, 4);
 	reply.to_port = (uint32_t)get(&c, 4);
 	reply.protocol = (uint32_t)get(&c, 4);
+	reply.has_stall = (uint32_t)get(&c, 4);
+	for (size_t i = 0; i < STALL_COUNT; i++) {
+		reply.stall[i].some_us = get(&c, 8);
+		reply.stall[i].full_us = get(&c, 8);
+		reply.stall[i].some_percent = (uint32_t)get(&c, 4);
+		reply.stall[i].full_percent = (uint32_t)get(&c, 4);
+	}
 	if (reply.op < WARDEN_HELLO || reply.op >= WARDEN_OP_END || reply.error > 0 ||
 	    reply.error < -4095 || reply.more > 1 || reply.paused > 1 || reply.memory > 1 ||
-	    !id_is_valid(reply.id) || !text_is_padded(reply.step, WARDEN_STEP_SIZE))
+	    reply.has_stall > 1 || !id_is_valid(reply.id) ||
+	    !text_is_padded(reply.step, WARDEN_STEP_SIZE))
 		return -EPROTO;
 	*ret = reply;
 	return 0;

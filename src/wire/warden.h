@@ -9,14 +9,15 @@
 
 #include "base/bounds.h"
 #include "base/macro.h"
+#include "base/stall.h"
 #include "base/str.h"
 
 #define WARDEN_MAGIC 0x43415957u /* "CAYW" */
-#define WARDEN_VERSION 4
+#define WARDEN_VERSION 5
 #define WARDEN_ID_SIZE 64
 #define WARDEN_HASH_SIZE 32
 #define WARDEN_REQUEST_SIZE 200
-#define WARDEN_REPLY_SIZE 332
+#define WARDEN_REPLY_SIZE 408
 #define WARDEN_FDS_MAX 2
 #define WARDEN_STEP_SIZE 112
 
@@ -112,8 +113,10 @@ struct warden_reply {
 	/* CREATE, ATTACH, RESIZE: its IPv4 address, 0 when none; HELLO: the host's end of all links
 	 */
 	uint32_t address;
-	uint64_t sent_bytes, received_bytes;	/* STAT: over its link */
-	uint32_t memory;			/* SNAPSHOT: it is in it */
+	uint64_t sent_bytes, received_bytes; /* STAT: over its link */
+	uint32_t memory;		     /* SNAPSHOT: it is in it */
+	uint32_t has_stall;		     /* STAT: the next is known */
+	struct stall stall[STALL_COUNT];
 	uint32_t to_address, to_port, protocol; /* DENIED: from address */
 	uint8_t template_hash[WARDEN_HASH_SIZE];
 };

@@ -71,6 +71,8 @@ static void complete(struct native_call *call, const struct warden_reply *reply,
 			stat.disk_bytes = reply->disk_bytes;
 			stat.sent_bytes = reply->sent_bytes;
 			stat.received_bytes = reply->received_bytes;
+			stat.has_stall = reply->has_stall;
+			memcpy(stat.stall, reply->stall, sizeof(stat.stall));
 		}
 		call->then.stat(call->arg, &stat, err);
 		break;

@@ -35,6 +35,30 @@ void sandboxes_env(struct rest_call *call)
 	answer_send(call->rest, call->req, 200, &w);
 }
 
+static void write_pressure(const struct sandbox_metrics *m, struct json_writer *w)
+{
+	static const char *const names[STALL_COUNT] = {
+		[STALL_CPU] = "cpu",
+		[STALL_MEMORY] = "memory",
+		[STALL_IO] = "io",
+	};
+
+	if (!m->has_stall) {
+		json_put_null(w, "pressure");
+		return;
+	}
+	json_begin_object(w, "pressure");
+	for (size_t i = 0; i < STALL_COUNT; i++) {
+		json_begin_object(w, names[i]);
+		json_put_milli(w, "some_percent", (int64_t)m->stall[i].some_percent * 10);
+		json_put_int(w, "some_us", (int64_t)m->stall[i].some_us);
+		json_put_milli(w, "full_percent", (int64_t)m->stall[i].full_percent * 10);
+		json_put_int(w, "full_us", (int64_t)m->stall[i].full_us);
+		json_end_object(w);
+	}
+	json_end_object(w);
+}
+
 static void on_metrics(void *arg, const struct sandbox_metrics *m, const struct err *err)
 {
 	struct pending *pending = arg;
@@ -57,6 +81,7 @@ static void on_metrics(void *arg, const struct sandbox_metrics *m, const struct 
 	json_put_int(&w, "oom_kills", (int64_t)m->oom_kills);
 	json_put_int(&w, "network_sent_bytes", (int64_t)m->sent_bytes);
 	json_put_int(&w, "network_received_bytes", (int64_t)m->received_bytes);
+	write_pressure(m, &w);
 	sandbox_write_history(sandbox, &w, "history");
 	json_end_object(&w);
 	answer_send(rest, req, 200, &w);

@@ -138,6 +138,23 @@ static const struct field denial_members[] = {
 };
 const struct field denial_list_answer[] = { LIST_OF(denial_members), { .type = FIELD_END } };
 
+static const struct field stall_members[] = {
+	{ .name = "some_percent",
+	  .type = FIELD_REAL,
+	  .doc = "of the last 10 s in which some task waited" },
+	INTEGER("some_us", "the same since the start"),
+	{ .name = "full_percent",
+	  .type = FIELD_REAL,
+	  .doc = "of the last 10 s in which all tasks waited" },
+	INTEGER("full_us", "the same since the start"),
+	{ .type = FIELD_END }
+};
+static const struct field pressure_members[] = {
+	{ .name = "cpu", .type = FIELD_OBJECT, .fields = stall_members },
+	{ .name = "memory", .type = FIELD_OBJECT, .fields = stall_members },
+	{ .name = "io", .type = FIELD_OBJECT, .fields = stall_members },
+	{ .type = FIELD_END }
+};
 const struct field metrics_answer[] = { INTEGER("cpu_us", "used since the start"),
 					INTEGER("memory_bytes", NULL),
 					INTEGER("memory_peak_bytes", NULL),
@@ -148,6 +165,12 @@ const struct field metrics_answer[] = { INTEGER("cpu_us", "used since the start"
 					INTEGER("oom_kills", NULL),
 					INTEGER("network_sent_bytes", "out of the sandbox"),
 					INTEGER("network_received_bytes", NULL),
+					{ .name = "pressure",
+					  .type = FIELD_OBJECT,
+					  .fields = pressure_members,
+					  .nullable = true,
+					  .doc = "waiting for resources (PSI); null without "
+						 "cgroup v2" },
 					{ .name = "history",
 					  .type = FIELD_LIST,
 					  .fields = sample_members,

@@ -91,7 +91,7 @@ static void pressure(void **state)
 		"some avg10=101.00 avg60=0.00 avg300=0.00 total=1\n",
 		"some avg10=0.00 avg60=0.00 avg300=0.00 total=1\nfull\n",
 	};
-	struct cgroup_stall stall = { 0 };
+	struct stall stall = { 0 };
 
 	(void)state;
 	assert_int_equal(cgroup_stall_parse(both, &stall), 0);

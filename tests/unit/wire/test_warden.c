@@ -255,6 +255,9 @@ static void reply_round_trip(void **state)
 		.capabilities = 0xff,
 		.paused = 1,
 		.size_bytes = 1ULL << 41,
+		.has_stall = 1,
+		.stall = { [STALL_CPU] = { 1ULL << 42, 2, 10000, 4 },
+			   [STALL_IO] = { 5, 6, 7, 8 } },
 		.template_hash = { 1, 2, [WARDEN_HASH_SIZE - 1] = 3 },
 	};
 	struct warden_reply back;
@@ -269,6 +272,12 @@ static void reply_round_trip(void **state)
 		    back.pids == 12);
 	assert_true(back.paused == 1 && back.size_bytes == 1ULL << 41);
 	assert_memory_equal(back.template_hash, reply.template_hash, WARDEN_HASH_SIZE);
+	assert_int_equal(back.has_stall, 1);
+	assert_memory_equal(back.stall, reply.stall, sizeof(back.stall));
+	reply.has_stall = 2;
+	warden_reply_encode(bytes, &reply);
+	assert_int_equal(warden_reply_decode(bytes, sizeof(bytes), &back), -EPROTO);
+	reply.has_stall = 0;
 	reply.error = 1;
 	warden_reply_encode(bytes, &reply);
 	assert_int_equal(warden_reply_decode(bytes, sizeof(bytes), &back), -EPROTO);
