@@ -256,8 +256,7 @@ static void reply_round_trip(void **state)
 		.paused = 1,
 		.size_bytes = 1ULL << 41,
 		.has_stall = 1,
-		.stall = { [STALL_CPU] = { 1ULL << 42, 2, 10000, 4 },
-			   [STALL_IO] = { 5, 6, 7, 8 } },
+		.stall = { [STALL_CPU] = { 1ULL << 42, 2, 10000, 4 }, [STALL_IO] = { 5, 6, 7, 8 } },
 		.template_hash = { 1, 2, [WARDEN_HASH_SIZE - 1] = 3 },
 	};
 	struct warden_reply back;
