@@ -225,14 +225,14 @@ static int find_url(struct cli *cli, struct err *err)
 
 static int find_key(struct cli *cli, char dst[CLI_KEY_MAX], struct err *err)
 {
-	const char *given = cli->key_flag, *by, *named = cli_url_named(cli, &by);
+	const char *given = cli->key_flag;
 
 	if (given == NULL && !cli->state_flag && !cli->url_ignored)
 		given = environment("CAY_API_KEY");
 	if (given == NULL) {
 		/* The key of a state directory is for its own daemon: another one must not get it.
 		 * Without a key the daemon says that one is missing, and how to give it. */
-		if ((named != NULL && !cli_url_is_local(cli, named)) ||
+		if (!cli_url_is_local(cli, cli->url) ||
 		    cli_read_line(cli->state, "admin.key", dst, CLI_KEY_MAX) < 0)
 			dst[0] = '\0';
 		return 0;

@@ -11,7 +11,7 @@ import subprocess
 import pytest
 
 from lib import census, janitor, tree
-from lib.daemon import Daemon, TEMPLATES
+from lib.daemon import Daemon, TEMPLATES, clean_env
 
 
 def cay(one, *words, **env):
@@ -69,6 +69,24 @@ def test_the_key_of_a_directory_goes_to_its_own_daemon_only(daemon):
         visitor.close()
         process.wait(20)
     assert b"GET /v1/sandboxes" in head and b"uthorization" not in head, head
+
+
+def test_the_key_stays_when_a_stranger_has_the_usual_port(tmp_path):
+    """The daemon of the default directory is down, and another program listens where it used to."""
+    script = tmp_path / "try.sh"
+    script.write_text(f"""set -e
+mount -t tmpfs none /var/lib; mkdir /var/lib/cay; echo cay_{'ab' * 20} > /var/lib/cay/admin.key
+ip link set lo up
+exec /usr/bin/python3 - <<'END'
+import socket, subprocess
+s = socket.create_server(("127.0.0.1", 7070)); s.settimeout(20)
+p = subprocess.Popen([{tree.program("cay")!r}, "ls"], stderr=subprocess.DEVNULL)
+c = s.accept()[0]; print(c.recv(65536).decode()); c.close(); p.wait()
+END
+""")
+    done = subprocess.run(["unshare", "--mount", "--net", "bash", str(script)], capture_output=True, text=True,
+                          env=clean_env(), timeout=60 * tree.SLACK, stdin=subprocess.DEVNULL)
+    assert "GET /v1/sandboxes" in done.stdout and "uthorization" not in done.stdout, done
 
 
 def test_up_takes_no_url(daemon):
