@@ -59,8 +59,8 @@ const struct command command_table[] = {
 	  command_no_options, 1, -1, -1, OPERAND_SANDBOX, hibernate_run, NULL },
 	{ "resume", SANDBOX, "Resume paused or hibernated sandboxes", "ID...", NULL, resume_options,
 	  1, -1, -1, OPERAND_SANDBOX, resume_run, NULL },
-	{ "extend", SANDBOX, "Start the life time of sandboxes again", "ID...", NULL,
-	  extend_options, 1, -1, -1, OPERAND_SANDBOX, extend_run, NULL },
+	{ "extend", SANDBOX, "Start the lifetime of sandboxes again", "ID...", NULL, extend_options,
+	  1, -1, -1, OPERAND_SANDBOX, extend_run, NULL },
 	{ "update", SANDBOX, "Change the name, labels or timeouts of sandboxes", "ID...",
 	  "What is not named stays as it is. 'cay net' changes what a sandbox may reach.",
 	  update_options, 1, -1, -1, OPERAND_SANDBOX, update_run, update_examples },
@@ -86,7 +86,7 @@ const struct command command_table[] = {
 	  "memory is written. Processes are copied with --memory only; docs/lifecycle.md says what "
 	  "a copied process should know.",
 	  fork_options, 1, 1, -1, OPERAND_SANDBOX, fork_run, fork_examples },
-	{ "events", SANDBOX, "Show what happened to sandboxes, or happens", "[ID]",
+	{ "events", SANDBOX, "Show the events of sandboxes, past or as they happen", "[ID]",
 	  "One line an event, oldest first; without -f those that are kept. -f survives a restart "
 	  "of the daemon and ends with the sandbox when one is named. With -f --json: one object a "
 	  "line.",
@@ -95,7 +95,7 @@ const struct command command_table[] = {
 	  "Per key and workspace: seconds, and seconds by processors, by GiB of memory, and while "
 	  "paused by GiB on disk.",
 	  usage_options, 0, 1, -1, OPERAND_SANDBOX, usage_run, NULL },
-	{ "top", SANDBOX, "Show what the sandboxes use just now", "",
+	{ "top", SANDBOX, "Show what the sandboxes use at the moment", "",
 	  "On a terminal again and again, the busiest first, until q is pressed; elsewhere, and "
 	  "with --json, once.",
 	  top_options, 0, 0, -1, OPERAND_NONE, top_run, NULL },
@@ -138,15 +138,15 @@ const struct command command_table[] = {
 	  "one "
 	  "at a time. read shows what the last command wrote so far.",
 	  windows_options, 1, 3, -1, OPERAND_SANDBOX, windows_run, windows_examples },
-	{ "preview", COMMAND, "Show a port outside, list what is shown",
+	{ "preview", COMMAND, "Publish a port, or list the published ones",
 	  "ID [PORT | rm PREVIEW | share PREVIEW]",
 	  "With a port it prints its address, PORT-ID.<preview_domain>; the server inside may "
 	  "listen "
 	  "on 127.0.0.1. Without one it lists the previews. share prints an address with a new "
 	  "token.",
 	  preview_options, 1, 3, -1, OPERAND_SANDBOX, preview_run, preview_examples },
-	{ "tunnel", COMMAND, "Show a port outside for an hour", "ID PORT", NULL, tunnel_options, 2,
-	  2, -1, OPERAND_SANDBOX, tunnel_run, NULL },
+	{ "tunnel", COMMAND, "Publish a port for an hour", "ID PORT", NULL, tunnel_options, 2, 2,
+	  -1, OPERAND_SANDBOX, tunnel_run, NULL },
 	{ "ports", COMMAND, "List the ports that listen inside", "ID", NULL, command_no_options, 1,
 	  1, -1, OPERAND_SANDBOX, ports_run, NULL },
 	{ "cp", FILES, "Copy files and trees into a sandbox, out of it, or to another",
@@ -161,8 +161,8 @@ const struct command command_table[] = {
 	{ "tree", FILES, "Show a directory and what is below it", "ID:PATH", NULL, tree_options, 1,
 	  1, -1, OPERAND_PLACE, tree_run, NULL },
 	{ "edit", FILES, "Edit a file of a sandbox here", "ID:PATH",
-	  "Opens $VISUAL, $EDITOR or vi. The file is written back only when nobody changed it "
-	  "meanwhile; otherwise what you wrote is kept, and you are told where.",
+	  "Opens $VISUAL, $EDITOR or vi. The file is written back only if it has not changed "
+	  "meanwhile; otherwise your version is kept here, and its path is printed.",
 	  command_no_options, 1, 1, -1, OPERAND_PLACE, edit_run, NULL },
 	{ "glob", FILES, "Find files by name", "ID[:PATH] PATTERN [PATH]",
 	  "A pattern without '/' matches names at any depth. Ends with status 1 when nothing "
@@ -220,7 +220,7 @@ const struct command command_table[] = {
 	  OPERAND_NONE, key_ls_run, NULL },
 	{ "key rm", TEMPLATE, "Revoke API keys", "ID...", NULL, command_no_options, 1, -1, -1,
 	  OPERAND_KEY, key_rm_run, NULL },
-	{ "webhook add", TEMPLATE, "Have events told to a URL, signed", "URL",
+	{ "webhook add", TEMPLATE, "Send events to a URL, signed", "URL",
 	  "Prints the id and, when none was given, the secret that signs, once. Events come in "
 	  "order and at least once; docs/webhooks.md shows how to verify them.",
 	  webhook_add_options, 1, 1, -1, OPERAND_NONE, webhook_add_run, webhook_add_examples },

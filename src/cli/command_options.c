@@ -49,7 +49,7 @@ static const char *const network_modes[] = { "none", "restricted", "full", NULL 
 static const char *const pool_modes[] = { "prefer", "bypass", "require", NULL };
 
 const struct option_spec command_globals[] = {
-	FLAG("json", 0, "Answer in JSON, errors too"),
+	FLAG("json", 0, "Print JSON, errors included"),
 	TEXT("url", 0, "URL", "Address of the daemon (CAY_URL)"),
 	TEXT("key", 0, "KEY", "API key (CAY_API_KEY)"),
 	TEXT("state", 0, "DIR",
@@ -68,9 +68,9 @@ const struct option_spec command_no_options[] = { END };
 		MILLI("cpu", "N", "Processors (1); also parts, 0.5"),                              \
 		MEGABYTES("memory", 1, 0, "Memory in MB (1024)"),                                  \
 		MEGABYTES("disk", 1, 0, "Disk in MB (3072)"),                                      \
-		SECONDS("timeout", 1, 0, "Life time (300); also 10m, 2h"),                         \
+		SECONDS("timeout", 1, 0, "Lifetime (300); also 10m, 2h"),                          \
 		SECONDS("idle-timeout", 0, 0, "End after this long without use (0: never)"),       \
-		FLAG("always-on", 0, "No life time: lives until it is removed"),                   \
+		FLAG("always-on", 0, "No lifetime: it stays until it is removed"),                 \
 		PICK("on-timeout", "WHAT", timeout_ends,                                           \
 		     "At the end of its time: destroy, pause, hibernate (destroy)"),               \
 		FLAG("auto-resume", 0, "Commands and writes wake it when it is paused"),           \
@@ -95,14 +95,14 @@ const struct option_spec command_no_options[] = { END };
 static const char *const switch_modes[] = { "on", "off", NULL };
 const struct option_spec update_options[] = {
 	TEXT("name", 0, "NAME", "A new name"),
-	SECONDS("timeout", 1, 0, "Life time from its creation on; 'cay extend' starts it again"),
+	SECONDS("timeout", 1, 0, "Lifetime from its creation on; 'cay extend' starts it again"),
 	SECONDS("idle-timeout", 0, 0, "End after this long without use (0: never)"),
-	PICK("always-on", "on|off", switch_modes, "on: no life time"),
+	PICK("always-on", "on|off", switch_modes, "on: no lifetime"),
 	PICK("on-timeout", "WHAT", timeout_ends,
 	     "At the end of its time: destroy, pause, hibernate"),
 	PICK("auto-resume", "on|off", switch_modes,
 	     "on: commands and writes wake it when it is paused"),
-	PAIRS("metadata", 0, "All labels anew; may be repeated"),
+	PAIRS("metadata", 0, "Replace all labels; may be repeated"),
 	END,
 };
 const char *const update_examples[] = { "cay update web --auto-resume on",

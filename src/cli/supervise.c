@@ -230,9 +230,9 @@ static void report(struct supervisor *s, const struct program *p, int status)
 }
 
 /*
- * In the background `cay up` looks on and gives up; later somebody may correct the file. In the
- * foreground we are all there is: a start that fails ends us with its reason, which the program has
- * written to standard error. A daemon that was up once is restarted for ever.
+ * In the background `cay up` watches the start and gives up; afterwards the file can be corrected.
+ * In the foreground we are all there is: a start that fails ends us with its reason, which the
+ * program has written to standard error. A daemon that was up once is restarted for ever.
  */
 static void consider_end(struct supervisor *s, const struct program *p, int status)
 {
