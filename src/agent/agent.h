@@ -9,6 +9,7 @@
 
 #include "agent/dial.h"
 #include "agent/group.h"
+#include "agent/inside.h"
 #include "agent/memory.h"
 #include "agent/ports.h"
 #include "agent/process.h"
@@ -100,6 +101,7 @@ struct agent {
 	struct dial dials[DIALS_MAX]; /* of this connection */
 	uint32_t dial_count, dials_connected;
 	struct ports ports;
+	struct inside inside;
 };
 
 int agent_watch(struct agent *agent, int op, int fd, uint32_t events, enum agent_event event,

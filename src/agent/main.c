@@ -107,7 +107,8 @@ static int earlier(int a_ms, int b_ms)
 
 static int sleep_ms(const struct agent *agent)
 {
-	return earlier(timer_sleep_ms(agent), earlier(dial_sleep_ms(agent), ports_sleep_ms(agent)));
+	return earlier(earlier(timer_sleep_ms(agent), inside_sleep_ms(agent)),
+		       earlier(dial_sleep_ms(agent), ports_sleep_ms(agent)));
 }
 
 int agent_run(struct agent *agent)
@@ -122,6 +123,7 @@ int agent_run(struct agent *agent)
 		ports_run(agent);
 		conn_flush(agent);
 		process_release_groups(agent);
+		inside_run(agent);
 		n = epoll_wait(agent->epoll_fd, events, EVENTS_PER_TURN, sleep_ms(agent));
 		if (n < 0 && errno != EINTR)
 			return -errno;
@@ -273,6 +275,7 @@ static int agent_settle(struct agent *agent)
 	if (r < 0)
 		return r;
 	groups_prepare(&agent->groups);
+	inside_open(agent);
 	(void)sigemptyset(&child);
 	(void)sigaddset(&child, SIGCHLD);
 	agent->signal_fd = signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK);

@@ -183,8 +183,10 @@ static int on_take_back(struct agent *agent, const struct frame *frame)
 		return -EPROTO;
 	if (agent->groups.away)
 		groups_take_back(&agent->groups, TAKE_FD(agent->given_fds[0]));
-	if (agent->memory.away)
+	if (agent->memory.away) {
 		memory_take_back(&agent->memory, TAKE_FD(agent->given_fds[1]));
+		inside_rebase(agent);
+	}
 	conn_drop_given(agent);
 	return 0;
 }

@@ -347,8 +347,10 @@ static void adopt(struct agent *agent, struct process *p, struct start *s, pid_t
 	buf_init(&p->in, AGENT_STDIN_MAX_BYTES);
 	init_rings(agent, p, exec);
 	table_add(agent, p);
-	if (!p->tool)
+	if (!p->tool) {
 		ports_expect(agent);
+		inside_expect(agent);
+	}
 	if (exec->timeout_ms)
 		timer_set(agent, p, TIMER_TIMEOUT, p->start_us + (int64_t)exec->timeout_ms * 1000);
 	for (int i = 0; i < 2; i++) {
@@ -386,6 +388,8 @@ struct process *process_start(struct agent *agent, const struct agent_exec *exec
 		p->start_us = clock_us();
 		p->start_ms = time_real_ms();
 		p->kills_before = memory_kills(&agent->memory);
+		if (!(exec->flags & AGENT_EXEC_TOOL))
+			inside_check(agent);
 		r = prepare(agent, &s);
 	}
 	if (r == 0)

@@ -179,6 +179,9 @@ int cgroup_open(int root_fd, const char *place, unsigned instance, struct cgroup
 
 	for (int i = 0; i < CGROUP_COUNT; i++)
 		tree.fd[i] = -1;
+	tree.cpuset_door_fd = -1;
+	for (int i = 0; i < CGROUP_SHOWN_COUNT; i++)
+		tree.shown_fd[i] = -1;
 	for (int i = 0; i < CGROUP_COUNT; i++) {
 		r = open_v1(&tree, root_fd, instance, i);
 		if (r < 0 && r != -ENOENT)
@@ -207,6 +210,11 @@ void cgroup_close(struct cgroup_tree *tree)
 		(void)close(tree->groups_view_fd);
 	if (tree->memory_view_fd >= 0)
 		(void)close(tree->memory_view_fd);
+	if (tree->cpuset_door_fd >= 0)
+		(void)close(tree->cpuset_door_fd);
+	for (int i = 0; i < CGROUP_SHOWN_COUNT; i++)
+		if (tree->shown_fd[i] >= 0)
+			(void)close(tree->shown_fd[i]);
 }
 
 static void remove_instance(int hierarchy_fd, unsigned instance)
@@ -226,6 +234,9 @@ int cgroup_remove_tree(int root_fd, const char *place, unsigned instance)
 		if (fd >= 0)
 			remove_instance(fd, instance);
 	}
+	_cleanup_close_ int cpuset = cgroup_open_dir(root_fd, "cpuset");
+	if (cpuset >= 0)
+		remove_instance(cpuset, instance);
 	_cleanup_close_ int unified = open_place(root_fd, place);
 	if (unified >= 0)
 		remove_instance(unified, instance);

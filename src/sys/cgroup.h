@@ -26,6 +26,22 @@ enum cgroup_controller {
 #define CGROUP_ROOT "/sys/fs/cgroup"
 #define CGROUP_PATH_SIZE 256
 
+/*
+ * What a sandbox sees below /sys/fs/cgroup, all of it read-only: its own group at the top where
+ * memory is limited by v2, else one directory per v1 hierarchy. The JVM takes v1 for limits only
+ * if there is a cpuset, too: all sandboxes share one.
+ */
+enum cgroup_shown {
+	CGROUP_SHOWN_V2,
+	CGROUP_SHOWN_MEMORY,
+	CGROUP_SHOWN_CPU,
+	CGROUP_SHOWN_CPUACCT,
+	CGROUP_SHOWN_PIDS,
+	CGROUP_SHOWN_CPUSET,
+	CGROUP_SHOWN_COUNT
+};
+extern const char *const cgroup_shown_names[CGROUP_SHOWN_COUNT]; /* directories; "": the top */
+
 /* Owner: the warden. Descriptors are of <hierarchy>/cay-N. */
 struct cgroup_tree {
 	int fd[CGROUP_COUNT]; /* -1 when this host has no such controller */
@@ -33,6 +49,8 @@ struct cgroup_tree {
 	int v2_fd; /* the unified hierarchy's cay-N; -1 when there is none with controllers */
 	char v2_path[CGROUP_PATH_SIZE];	    /* its absolute path */
 	int groups_view_fd, memory_view_fd; /* of cgroup_view_open(); -1: none */
+	int cpuset_door_fd;		  /* of the v1 cpuset that all sandboxes share; -1: none */
+	int shown_fd[CGROUP_SHOWN_COUNT]; /* the same; what sandboxes see as /sys/fs/cgroup */
 };
 
 /*
@@ -126,6 +144,8 @@ void cgroup_door_close(struct cgroup_door *door);
  * on v1. On v2 only a clone into the group is as cheap: is_born_inside says that it was.
  */
 int cgroup_enter(const struct cgroup_door *door, bool is_born_inside) _must_check_;
+/* The same for the cpuset that only exists to be seen. */
+int cgroup_enter_cpuset(const struct cgroup_tree *tree) _must_check_;
 /* Bytes its files have not written out yet, as far as they are charged to it; UINT64_MAX: unknown.
  */
 uint64_t cgroup_unwritten(const struct cgroup_tree *tree, unsigned slot);
@@ -150,9 +170,15 @@ void cgroup_clear_below(const struct cgroup_tree *tree, unsigned slot);
 void cgroup_view_open(struct cgroup_tree *tree, unsigned instance);
 void cgroup_view_make(const struct cgroup_tree *tree, unsigned slot, struct cgroup_view *ret);
 void cgroup_view_close(struct cgroup_view *view);
+/* A detached read-only mount for a sandbox's /sys/fs/cgroup; -ENOENT: this host has no such. */
+int cgroup_show(const struct cgroup_tree *tree, unsigned slot, enum cgroup_shown which,
+		int *ret_fd) _must_check_;
 /* How often the kernel killed in this group for want of memory, all users of it included. */
 uint64_t cgroup_oom_kills(const struct cgroup_tree *tree, unsigned slot);
 bool cgroup_has_pid(const struct cgroup_tree *tree, unsigned slot, int pid);
+/* Every process of the slot, also in the groups that its agent made. */
+void cgroup_each_member(const struct cgroup_tree *tree, unsigned slot,
+			void (*on_pid)(void *arg, int pid), void *arg);
 bool cgroup_is_empty(const struct cgroup_tree *tree, unsigned slot);
 /* SIGKILL to everything in the group, in whatever way this host has. */
 int cgroup_kill(const struct cgroup_tree *tree, unsigned slot);

@@ -152,6 +152,51 @@ bool cgroup_has_pid(const struct cgroup_tree *tree, unsigned slot, int pid)
 	return found;
 }
 
+static void each_in(FILE *members, void (*on_pid)(void *arg, int pid), void *arg)
+{
+	int member;
+
+	while (fscanf(members, "%d", &member) == 1)
+		if (member > 1)
+			on_pid(arg, member);
+	(void)fclose(members);
+}
+
+/* One level: that is where the agent puts processes. */
+static void each_below(int parent_fd, const char *name, void (*on_pid)(void *arg, int pid),
+		       void *arg)
+{
+	DIR *dir = open_groups(parent_fd, name);
+
+	for (const char *below; dir && (below = next_group(dir));) {
+		char path[300];
+		FILE *members;
+		int fd;
+
+		(void)snprintf(path, sizeof(path), "%s/cgroup.procs", below);
+		fd = openat(dirfd(dir), path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+		members = fd < 0 ? NULL : fdopen(fd, "r");
+		if (members)
+			each_in(members, on_pid, arg);
+		else if (fd >= 0)
+			(void)close(fd);
+	}
+	if (dir)
+		(void)closedir(dir);
+}
+
+void cgroup_each_member(const struct cgroup_tree *tree, unsigned slot,
+			void (*on_pid)(void *arg, int pid), void *arg)
+{
+	FILE *members = NULL;
+	char name[64];
+
+	if (members_open(tree, slot, &members) >= 0 && members)
+		each_in(members, on_pid, arg);
+	if (tree->v2[CGROUP_FREEZER] && slot_path(name, slot, "") >= 0)
+		each_below(tree->fd[CGROUP_FREEZER], name, on_pid, arg);
+}
+
 bool cgroup_is_empty(const struct cgroup_tree *tree, unsigned slot)
 {
 	FILE *members = NULL;

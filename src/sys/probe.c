@@ -11,6 +11,7 @@
 #include "sys/mount.h"
 #include "sys/namespace.h"
 #include "sys/syscalls.h"
+#include "sys/timens.h"
 
 #define TIME_TRIES 3
 #define SOME_ID 1000000 /* any id that is not 0 */
@@ -34,6 +35,8 @@ const struct probe_row probe_rows[PROBE_COUNT] = {
 	[PROBE_SIMPLE_QUOTA] = { "simple-quota", 6007, "simple quotas of btrfs",
 				 "group quotas of btrfs",
 				 "snapshots and large writes take longer" },
+	[PROBE_TIME_AT_EXEC] = { "time-at-exec", 6003, "entering a time namespace at exec",
+				 "sandboxes show the uptime of the host", "none" },
 };
 
 static enum probe_state states[PROBE_COUNT];
@@ -121,6 +124,7 @@ static int (*const probes[PROBE_COUNT])(void) = {
 	[PROBE_IDMAPPED_TMPFS] = probe_idmapped_tmpfs,
 	[PROBE_EXACT_TIMES] = probe_exact_times,
 	[PROBE_SIMPLE_QUOTA] = probe_simple_quota,
+	[PROBE_TIME_AT_EXEC] = timens_follows_exec,
 };
 
 bool probe_times_exact(int dir_fd)

@@ -178,6 +178,7 @@ static void name_mounts(struct criu_run *run)
 		criu_arg(run, "--external");
 		criu_argf(run, "mnt[%s]:%s", known[i].target, criu_outer_names[known[i].outer]);
 	}
+	cover_dump(run);
 	for (unsigned i = 0; i < w->mask_count; i++) {
 		criu_arg(run, "--external");
 		criu_argf(run, "mnt[%s]:%s", w->masks[i].target,
@@ -234,6 +235,8 @@ static int on_written(struct criu_run *run, int pid)
 	r = fd < 0 ? -errno : groups_write(c->w, c->slot, fd, CHECKPOINT_GROUPS);
 	if (r >= 0)
 		r = copy_programs(c->w, fd);
+	if (r >= 0)
+		r = cover_save(c->w, c->slot, fd);
 	if (r >= 0)
 		r = c->copy(c->arg);
 	c->copied = r >= 0;

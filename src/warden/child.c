@@ -21,7 +21,9 @@
 #include "sys/caps.h"
 #include "sys/file.h"
 #include "sys/mount.h"
+#include "sys/probe.h"
 #include "sys/syscalls.h"
+#include "sys/timens.h"
 #include "warden/child.h"
 #include "wire/agent.h"
 
@@ -35,14 +37,12 @@
 #define NOFILE_MAX 65536
 #define CHILD_STACK_BYTES 65536
 
-#ifndef CLONE_NEWTIME
-#define CLONE_NEWTIME 0x00000080
-#endif
-
 static int enter_cgroups(struct birth *b)
 {
 	int r = cgroup_enter(&b->w->doors[b->slot], true);
 
+	if (r >= 0)
+		r = cgroup_enter_cpuset(&b->w->cgroups);
 	if (r < 0 || !control_on(b->w, CONTROL_CGROUPNS))
 		return r;
 	return unshare(CLONE_NEWCGROUP) < 0 ? -errno : 0;
@@ -88,6 +88,19 @@ static int mask_proc(struct birth *b)
 	return r;
 }
 
+/* The agent keeps them current; what they cover shows the host's. */
+static int cover_proc(struct birth *b)
+{
+	int r = 0;
+
+	if (!control_on(b->w, CONTROL_COVERS) || !b->has_covers)
+		return 0;
+	r = chdir("/sys") < 0 ? -errno : 0;
+	for (size_t i = 0; r >= 0 && i < COVER_COUNT; i++)
+		r = cover(covers[i].name, covers[i].target);
+	return r;
+}
+
 static int cover_identity(struct birth *b)
 {
 	char path[IDENTITY_PATH_SIZE];
@@ -115,6 +128,22 @@ static int enter_root(struct birth *b)
 	if (b->covers_fd < 0)
 		return -errno;
 	return mount_enter_root(b->root_fd);
+}
+
+/* In the last moment in which /proc can be written to; see child_clone() for when it counts. */
+static int begin_time(struct birth *b)
+{
+	(void)b;
+#ifndef CAY_SANITIZED
+	if (probe_has(PROBE_TIME_AT_EXEC))
+		return timens_begin("/proc");
+#endif
+	return 0;
+}
+
+static int choose_processors(struct birth *b)
+{
+	return processors_enter(b->w, b->slot, &b->w->limits[b->slot]);
 }
 
 static int name_host(struct birth *b)
@@ -229,8 +258,11 @@ static const struct {
 	{ "enter namespaces", enter_namespaces },
 	{ "enter root", enter_root },
 	{ "mount proc", mount_proc },
+	{ "cover proc", cover_proc },
 	{ "mask proc", mask_proc },
 	{ "cover identity", cover_identity },
+	{ "begin time", begin_time },
+	{ "choose processors", choose_processors },
 	{ "set host name", name_host },
 	{ "keep descriptors", keep_descriptors }, /* before their number is limited */
 	{ "limit resources", limit_resources },

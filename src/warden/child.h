@@ -13,9 +13,10 @@ struct birth {
 	struct netns net;
 	int tell_fd; /* the agent's socket, by the child's number for it */
 	struct cgroup_view view;
-	bool is_copy;  /* of a snapshot */
-	int root_fd;   /* the overlay and what is mounted in it, still detached */
-	int covers_fd; /* where the child finds what it lays over files; -1: not open */
+	bool is_copy;	 /* of a snapshot */
+	bool has_covers; /* /sys is the slot's tmpfs (cover.c) */
+	int root_fd;	 /* the overlay and what is mounted in it, still detached */
+	int covers_fd;	 /* where the child finds what it lays over files; -1: not open */
 };
 
 /* Before any other descriptor is opened: keeps the low numbers for the child, who shares the table

@@ -209,6 +209,10 @@ static _noreturn_ void child(struct criu_run *run, int room_fd, int log_fd)
 	(void)sigprocmask(SIG_SETMASK, &none, NULL);
 	if (run->enters_cgroups)
 		r = cgroup_enter(&w->doors[run->slot], false);
+	if (r >= 0 && run->enters_cgroups)
+		r = cgroup_enter_cpuset(&w->cgroups);
+	if (r >= 0 && run->enters_cgroups) /* CRIU does not restore it: everything inherits it */
+		r = processors_enter(w, run->slot, &w->limits[run->slot]);
 	if (r >= 0)
 		r = enter_namespaces(run);
 	if (r >= 0)

@@ -9,7 +9,7 @@
 
 #include "warden/warden.h"
 
-#define CRIU_MOUNTS_MAX 20
+#define CRIU_MOUNTS_MAX 40
 #define CRIU_ARGS_MAX 128
 #define CRIU_WHY_SIZE 96
 #define CRIU_HOOK_NAME "cay-criu-hook"

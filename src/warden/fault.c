@@ -36,7 +36,7 @@ unsigned fault_controls_off(void)
 					     "devices", "pids",	 "memory",   "cpu",
 					     "disk",	"netns", "idmap",    "sockets",
 					     "ptsmax",	"nodev", "cgroupns", "oomscore",
-					     "egress" };
+					     "egress",	"covers" };
 	const char *list = getenv("CAY_WARDEN_DISABLE");
 	unsigned off = 0;
 

@@ -101,6 +101,10 @@ int root_furnish(struct warden *w, unsigned slot, struct root *root, const char 
 		r = mount_shm(root, first_id);
 	if (r < 0)
 		return r;
+	*ret_step = "mount sys";
+	r = cover_furnish(w, slot, root);
+	if (r < 0)
+		return r;
 	*ret_step = "mount agent";
 	r = mount_agent(w, root);
 	if (r < 0)

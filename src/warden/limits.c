@@ -48,6 +48,8 @@ int limits_set_groups(struct warden *w, unsigned slot, const struct warden_limit
 		return 0;
 	w->limits[slot] = (struct warden_limits){ 0 }; /* unknown, should this fail in the middle */
 	r = cgroup_limit(&w->cgroups, slot, &groups);
+	if (r >= 0 && w->rows[slot].state == SLOT_MAKING)
+		r = cover_renew(w, slot, limits);
 	if (r >= 0)
 		w->limits[slot] = *limits;
 	return r;

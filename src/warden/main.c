@@ -54,7 +54,8 @@ static void usage(FILE *out)
 		"  --storage KIND   auto, btrfs or directory (CAY_STORAGE, else 'storage' in the\n"
 		"                   settings file, else auto); directory: no disk limits\n"
 		"  --config FILE    settings file, for 'storage' (CAY_CONFIG, else " INI_FILE ")\n"
-		"  --log-level L    debug, info, warn or error\n");
+		"  --log-level L    debug, info, warn or error\n"
+		"CAY_ALL_CPUS=1 lets sandboxes run on all CPUs of the host; their limits stay.\n");
 }
 
 /* Flag, environment, settings file: the first that names one. */
@@ -184,6 +185,7 @@ int main(int argc, char **argv)
 	const char *criu = getenv("CAY_CRIU");
 	struct warden_options options = { .user = "cay",
 					  .network_range = NETWORK_RANGE,
+					  .spread = !getenv("CAY_ALL_CPUS"),
 					  .criu = criu && *criu ? criu : CRIU_DIR,
 					  .without = getenv("CAY_WITHOUT") };
 	enum log_level level = LOG_INFO;

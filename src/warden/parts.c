@@ -91,6 +91,8 @@ static int make_own(struct warden *w, unsigned slot)
 	if (r >= 0)
 		r = dev_make(w, slot);
 	if (r >= 0)
+		r = cover_make(w, slot);
+	if (r >= 0)
 		r = userns_make(w->proc_fd, slot_first_id(w, slot), &w->userns_fd[slot]);
 	return r;
 }
@@ -111,6 +113,8 @@ static int prepare_slot(struct warden *w, unsigned slot)
 		r = limits_set_groups(w, slot, &w->usual);
 	if (r >= 0)
 		r = identity_renew(w, slot);
+	if (r >= 0)
+		r = cover_renew(w, slot, &w->usual);
 	return r;
 }
 
@@ -270,6 +274,7 @@ void parts_forget(struct warden *w, unsigned slot)
 	if (w->userns_fd[slot] >= 0)
 		(void)close(TAKE_FD(w->userns_fd[slot]));
 	bare_forget(w, slot);
+	parts_close_later(w, TAKE_FD(w->covers_fd[slot]));
 	parts_close_later(w, TAKE_FD(outlook->lower_fd));
 	parts_close_later(w, TAKE_FD(outlook->pool_fd));
 }

@@ -160,16 +160,19 @@ static int resize_network(struct warden *w, struct call *call, unsigned slot)
 static int do_resize(struct warden *w, struct call *call)
 {
 	int slot = slots_find_live(w, call->req.id);
-	bool same;
+	bool same, same_cpus;
 	int r;
 
 	if (slot < 0)
 		return slot;
+	same_cpus = cover_cpus(&w->limits[slot]) == cover_cpus(&call->req.limits);
 	same = w->limits[slot].memory_mb == call->req.limits.memory_mb;
 	r = resize_network(w, call, (unsigned)slot);
 	if (r < 0)
 		return r;
 	r = limits_set(w, (unsigned)slot, &call->req.limits);
+	if (r >= 0 && !same_cpus)
+		processors_change(w, (unsigned)slot, &call->req.limits);
 	if (r < 0 || same)
 		return r;
 	r = shm_resize(w, (unsigned)slot, call->req.limits.memory_mb);

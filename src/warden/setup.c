@@ -124,10 +124,11 @@ static int make_shared(struct warden *w, const struct warden_options *o)
  * the same reason.
  */
 static const char *const hidden[] = {
-	"acpi",		 "asound",	"config.gz",   "interrupts",  "kallsyms",   "kcore",
-	"key-users",	 "keys",	"kmsg",	       "kpagecgroup", "kpagecount", "kpageflags",
-	"latency_stats", "pressure",	"sched_debug", "scsi",	      "slabinfo",   "sysrq-trigger",
-	"timer_list",	 "timer_stats", "vmallocinfo", "zoneinfo",
+	"acpi",		 "asound",	"buddyinfo",   "cmdline",	"config.gz", "diskstats",
+	"interrupts",	 "kallsyms",	"kcore",       "key-users",	"keys",	     "kmsg",
+	"kpagecgroup",	 "kpagecount",	"kpageflags",  "latency_stats", "modules",   "partitions",
+	"pressure",	 "sched_debug", "schedstat",   "scsi",		"slabinfo",  "softirqs",
+	"sysrq-trigger", "timer_list",	"timer_stats", "vmallocinfo",	"zoneinfo",
 };
 
 static void find_masks(struct warden *w)
@@ -276,11 +277,15 @@ static int keep_mounts(struct warden *w)
 			    w->criu_fd,
 			    w->cgroups.groups_view_fd,
 			    w->cgroups.memory_view_fd };
+	const struct cgroup_tree *groups = &w->cgroups;
 	int r = buildns_open(w->proc_fd);
 
 	for (size_t i = 0; r >= 0 && i < ARRAY_LEN(fds); i++)
 		if (fds[i] >= 0)
 			r = mount_keep(fds[i]);
+	for (size_t i = 0; r >= 0 && i < ARRAY_LEN(groups->shown_fd); i++)
+		if (groups->shown_fd[i] >= 0)
+			r = mount_keep(groups->shown_fd[i]);
 	return r;
 }
 
@@ -352,6 +357,8 @@ static int open_kernel_parts(struct warden *w, const struct warden_options *o)
 	r = make_shared(w, o);
 	if (r < 0)
 		return fail("shared tree (agent, devices)", r);
+	cover_open(w);
+	processors_open(w, o->spread);
 	find_masks(w);
 	r = storage_open(w, o->storage);
 	if (r >= 0)

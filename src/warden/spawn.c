@@ -30,6 +30,7 @@ static int gather(struct birth *b, const struct warden_request *req, const char 
 	row->disk_size_mb = root->disk_size_mb;
 	row->volume = root->volume; /* from here on it is the sandbox's, and swept with it */
 	memcpy(row->template_hash, root->template_hash, sizeof(row->template_hash));
+	b->has_covers = root->has_covers;
 	b->root_fd = TAKE_FD(root->fd);
 	if (!b->is_copy) {
 		memcpy(w->usual_template, req->template_hash, sizeof(w->usual_template));

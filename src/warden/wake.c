@@ -248,6 +248,8 @@ static int mount_outers(struct criu_run *run, int images_fd)
 		r = mount_outer(run, CRIU_EMPTY, w->masks_fd, "empty", 0);
 	if (r >= 0)
 		r = mount_outer(run, CRIU_VOID, w->masks_fd, "void", 0);
+	if (r >= 0)
+		r = cover_wake(run, images_fd);
 	return r;
 }
 

@@ -9,6 +9,7 @@
 #ifndef CAY_WARDEN_WARDEN_H
 #define CAY_WARDEN_WARDEN_H
 
+#include <sched.h>
 #include <time.h>
 
 #include "sys/cgroup.h"
@@ -42,6 +43,7 @@ enum control {
 	CONTROL_CGROUPNS = 1 << 14,
 	CONTROL_OOMSCORE = 1 << 15,
 	CONTROL_EGRESS = 1 << 16,
+	CONTROL_COVERS = 1 << 17,
 };
 
 enum slot_state {
@@ -83,6 +85,7 @@ struct root {
 	int fd;			/* detached mount; -1: none */
 	uint32_t disk_size_mb;	/* the quota of its volume; 0: unknown */
 	uint32_t shm_memory_mb; /* what its /dev/shm was made for */
+	bool has_covers;	/* /sys is the slot's tmpfs */
 	uint64_t volume;
 	uint8_t template_hash[WARDEN_HASH_SIZE];
 };
@@ -201,6 +204,8 @@ struct warden {
 	int masks_fd;	   /* the same, read-only: what covers parts of /proc and /etc */
 	struct mask masks[MASKS_MAX]; /* those this kernel has */
 	unsigned mask_count;
+	cpu_set_t processors; /* that sandboxes are spread over; none: they see all */
+	char cpuinfo[4096];   /* the beginning of the host's, with its first processor */
 	int listen_fd;
 	int client_fd; /* cayd, -1 while there is none */
 	int signal_fd;
@@ -217,6 +222,7 @@ struct warden {
 	uint32_t swap_mb;	      /* of every sandbox */
 	struct filter filter;
 	struct slot_row *rows;	   /* mapped file, SLOTS_MAX rows */
+	int *covers_fd;		   /* per slot: detached tmpfs of cover.c; -1: none */
 	int *userns_fd;		   /* per slot; -1: it has nothing of its own yet */
 	struct cgroup_view *views; /* likewise */
 	struct cgroup_door *doors; /* likewise */
@@ -272,6 +278,7 @@ struct warden_options {
 	const char *user;
 	const char *network_range; /* "none": sandboxes get no network */
 	const char *criu;	   /* directory with CRIU's usr/ */
+	bool spread;		   /* a sandbox sees as many processors as it may use */
 	const char *without;	   /* kernel features not to use: probe.h */
 	enum storage_kind storage;
 	const char *cgroup; /* for cgroup_place(); NULL: what the host suggests */
@@ -436,6 +443,41 @@ int identity_renew(struct warden *w, unsigned slot) _must_check_; /* for its nex
 int identity_name(struct warden *w, unsigned slot, const char *id,
 		  bool is_copy) _must_check_; /* once its owner is known */
 void identity_path(char dst[IDENTITY_PATH_SIZE], enum identity_file which, unsigned slot);
+
+/* cover.c: files of a slot's own tmpfs that lie over files of /proc */
+struct cover {
+	const char *name, *target;
+	const char *outer; /* where CRIU finds it in its room, and its name for it */
+	const char *text;  /* NULL: a live one, which the agent writes */
+};
+#define COVER_COUNT 6
+#define COVER_DIR ".cay" /* of the slot's tmpfs, which is /sys */
+extern const struct cover covers[COVER_COUNT];
+void cover_open(struct warden *w); /* reads what the host's processors are */
+int cover_make(struct warden *w, unsigned slot) _must_check_;
+unsigned cover_cpus(const struct warden_limits *limits); /* how many processors it sees */
+/* /sys of a root, with the sandbox's cgroups, read-only. */
+int cover_furnish(struct warden *w, unsigned slot, struct root *root) _must_check_;
+/* The live ones, for the slot's next owner. */
+int cover_renew(struct warden *w, unsigned slot, const struct warden_limits *limits) _must_check_;
+/* With the memory of a sandbox, in a job: their content into its images, their names for CRIU, and
+ * both of them again in another slot. */
+struct criu_run;
+int cover_save(struct warden *w, unsigned slot, int dir_fd) _must_check_;
+void cover_dump(struct criu_run *run);
+int cover_wake(struct criu_run *run, int images_fd) _must_check_;
+
+/* processors.c */
+struct processors_change {
+	int proc_fd;
+	cpu_set_t set;
+};
+void processors_open(struct warden *w, bool spread);
+/* This process and what it starts. */
+int processors_enter(const struct warden *w, unsigned slot,
+		     const struct warden_limits *limits) _must_check_;
+/* Every process of a living sandbox. */
+void processors_change(const struct warden *w, unsigned slot, const struct warden_limits *limits);
 
 /* shm.c */
 struct shm_size {

@@ -218,6 +218,20 @@ def proc_masked(box):
     assert not leaking, f"readable: {leaking}"
 
 
+def proc_covered(box):
+    """Nothing of the host in the files that programs size themselves by."""
+    with open("/proc/meminfo") as f:
+        total = f.readline().split()[1]
+    with open("/proc/stat") as f:
+        boot = next(line for line in f if line.startswith("ctxt"))
+    for path in ("/proc/meminfo", "/proc/self/../meminfo", "/proc/1/../meminfo", "/proc/self/root/proc/meminfo"):
+        text = box.sh(f"cat {path}")
+        assert text.startswith("MemTotal:") and total not in text.split("\n")[0], (path, text[:200])
+    assert "ctxt 0\n" in box.sh("cat /proc/stat") and boot != "ctxt 0\n"
+    assert box.sh("cat /proc/cmdline /proc/partitions /proc/diskstats") == ""
+    assert len(box.sh("cat /proc/swaps").splitlines()) == 1
+
+
 def oom_score_floor(box):
     first = min(census.sandbox_pids(box.id))
     with open(f"/proc/{first}/oom_score_adj") as f:

@@ -45,11 +45,22 @@ def timed_destroy(client, box, limit):
     assert took < limit * tree.SLACK, f"destroy took {took:.1f} s"
 
 
-def test_CGR_01_no_cgroup_files(box):
-    """CGR-01: no control group file system inside, no release_agent, no own limits to raise."""
+def test_CGR_01_cgroup_files_are_read_only(box):
+    """CGR-01: the sandbox sees its own groups and no other, no release_agent, and writes to none."""
     found = box.sh("find / -xdev \\( -name release_agent -o -name 'memory.limit_in_bytes' -o -name "
-                   "cgroup.procs \\) 2>/dev/null; grep cgroup /proc/self/mountinfo; true")
+                   "cgroup.procs \\) 2>/dev/null; find / -name release_agent 2>/dev/null; true")
     assert found == "", found
+    mounts = [line.split() for line in box.sh("grep -w cgroup2* /proc/self/mountinfo; true").splitlines()]
+    for fields in mounts:
+        assert fields[3] == "/" and fields[4].startswith("/sys/fs/cgroup"), fields
+        assert "ro" in fields[5].split(","), fields
+    refused = box.root("""cd /sys/fs/cgroup; for f in $(find . -type f); do (echo 1 >> $f) 2>/dev/null && echo wrote $f; done
+        for d in . */; do mkdir $d/x 2>/dev/null && echo made $d; done
+        mount -o remount,rw /sys/fs/cgroup/memory 2>/dev/null && echo remounted; true""")
+    assert refused.stdout == "", refused
+    groups = box.sh("cd /sys/fs/cgroup && find . -mindepth 1 -type d | grep -v '^./[a-z]*$' | "
+                    "grep -v '^./[0-9]*$'; true")
+    assert groups == "", f"other groups show: {groups}"
 
 
 def test_CGR_02_fork_bomb(client, watched):

@@ -23,6 +23,7 @@ MATTERS = [
     ("caps", [attacks.capability_sets, attacks.agent_groups_closed]),
     ("userns", [attacks.uid_map]),
     ("procmask", [attacks.proc_masked]),
+    ("covers", [attacks.proc_covered]),
     ("devices,nodev", [attacks.planted_node]),
     ("pids", [attacks.fork_limit]),
     ("memory", [lambda box: attacks.memory_limit(box, 256)]),
