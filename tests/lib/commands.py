@@ -326,9 +326,9 @@ def processes(sandbox):
     return answer["data"]
 
 
-def exec_stream(sandbox, command, timeout=None, **fields):
+def exec_stream(sandbox, command, timeout=None, rcvbuf=None, **fields):
     return Events(sandbox.client, "POST", f"/v1/sandboxes/{sandbox.id}/exec/stream",
-                  body_of(command, fields), timeout=timeout)
+                  body_of(command, fields), timeout=timeout, rcvbuf=rcvbuf)
 
 
 def alive_inside(sandbox, marker):

@@ -57,6 +57,37 @@ method('envd', 'Start as a stream of envelopes that ends', async () => {
   assert.deepEqual(list.at(-1), [2, {}])
 })
 
+method('commands.run', 'a hundred megabytes of output, complete', async () => {
+  const size = 100_000_000
+  let seen = 0
+  const result = await sandbox.commands.run(`head -c ${size} /dev/zero | tr '\\0' x`, {
+    timeoutMs: 0, onStdout: (text) => { seen += text.length },
+  })
+  assert.equal(result.exitCode, 0)
+  assert.equal(seen, size)
+  assert.equal(result.stdout.length, size)
+})
+
+// One that reads nothing: its process is not stopped by it, and what it missed is an error, not silence.
+method('envd', 'output that was overwritten ends Connect with data_loss', async () => {
+  const handle = await sandbox.commands.run('read go; head -c 60000000 /dev/zero; echo end; read stay', {
+    background: true, stdin: true, timeoutMs: 0,
+  })
+  const answer = await fetch(`${api}/process.Process/Connect`, {
+    method: 'POST', body: envelope({ process: { pid: handle.pid } }), headers: headers({ 'Content-Type': 'application/connect+json' }),
+  })
+  await handle.disconnect()
+  await sandbox.commands.sendStdin(handle.pid, 'go\n')
+  await until('all of it is written', async () =>
+    (await sandbox.commands.run(`test -e /proc/${handle.pid} && ls /proc/${handle.pid}/task/*/children | xargs cat | wc -w`)).stdout.trim() === '0')
+  await new Promise((r) => setTimeout(r, 1000))
+  const list = open(Buffer.from(await answer.arrayBuffer()))
+  assert.equal(list.at(-1)[0], 2)
+  assert.equal(list.at(-1)[1].error.code, 'data_loss')
+  assert.match(list.at(-1)[1].error.message, /^output lost: \d+ bytes were overwritten before they were read \(pid \d+, stdout, offset \d+\)$/)
+  await sandbox.commands.kill(handle.pid)
+})
+
 method('envd', 'errors of a stream stand in its last envelope', async () => {
   const [status, list] = await stream('process.Process/Connect', envelope({ process: { pid: 999999 } }))
   assert.equal(status, 200)
