@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/sysinfo.h>
 #include <sys/utsname.h>
 #include <sys/vfs.h>
 
@@ -16,6 +17,8 @@
 #define GROUP_KERNEL "Kernel"
 #define GROUP_LIMITS "Limits"
 
+#define MEMORY_LEAST_MIB 400 /* a machine of 512 MB shows about 450 */
+#define MEMORY_USUAL_MIB 1536
 #define CAP_SYS_ADMIN_BIT 21
 #define CAP_SYS_RESOURCE_BIT 24
 
@@ -237,6 +240,26 @@ static void check_rights(struct doctor *d)
 		doctor_next(c, "Hard limits (open files, below) cannot be raised from here.");
 }
 
+/* The defaults give each sandbox up to 1 GiB; the daemons themselves take about 30 MB. */
+static void check_memory(struct doctor *d)
+{
+	struct sysinfo info;
+	uint64_t mib;
+	struct check *c;
+
+	if (sysinfo(&info) < 0)
+		return;
+	mib = (uint64_t)info.totalram * info.mem_unit >> 20;
+	c = doctor_add(d, GROUP_LIMITS, mib < MEMORY_USUAL_MIB ? CHECK_WARN : CHECK_OK, "memory",
+		       "%llu MiB", (unsigned long long)mib);
+	if (mib < MEMORY_LEAST_MIB)
+		doctor_next(c, "Too little: 512 MB are the least that cay is tested with.");
+	else if (mib < MEMORY_USUAL_MIB)
+		doctor_next(c, "Less than a sandbox may use by default (1 GiB). All sandboxes "
+			       "together get three quarters of it: create them with a smaller "
+			       "--memory, and set pool_min = 0 (docs/config.md).");
+}
+
 void doctor_limits(struct doctor *d)
 {
 	uint64_t pid_max, instances;
@@ -244,6 +267,7 @@ void doctor_limits(struct doctor *d)
 	struct check *c;
 
 	check_rights(d);
+	check_memory(d);
 	if (doctor_number("/proc/sys/kernel/pid_max", &pid_max) < 0)
 		return;
 	c = doctor_add(d, GROUP_LIMITS, pid_max < 131072 ? CHECK_WARN : CHECK_OK, "kernel.pid_max",

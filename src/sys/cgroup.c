@@ -17,6 +17,8 @@
 #define CPU_QUOTA_LEAST_US 1000U  /* the kernel refuses less */
 #define PIDS_KEEP_FREE_PERCENT 15 /* of the host's pid_max stays out of reach of all sandboxes */
 #define MEMORY_KEEP_FREE_PERCENT 8
+#define MEMORY_KEEP_FREE_BYTES (128ULL << 20) /* on small hosts: for the daemons and the system */
+#define MEMORY_KEEP_MOST_PERCENT 25
 #define GROUPS_BELOW_MAX "4096"
 #define LEFTOVER_MAX_BYTES (512 << 10) /* of one user's charge may pass to the next */
 
@@ -145,6 +147,22 @@ static int open_v2(struct cgroup_tree *tree, int root_fd, const char *place, uns
 	return 0;
 }
 
+/*
+ * What all sandboxes together may use: of the host's memory, or of what the group above ours has,
+ * in a container or a unit with a limit of its own.
+ */
+static uint64_t memory_for_all(const struct cgroup_tree *tree, uint64_t total)
+{
+	uint64_t above = UINT64_MAX, keep;
+
+	if (file_read_u64(tree->fd[CGROUP_MEMORY],
+			  tree->v2[CGROUP_MEMORY] ? "../memory.max" : "../memory.limit_in_bytes",
+			  &above) >= 0)
+		total = MIN(total, above);
+	keep = MAX(total / 100 * MEMORY_KEEP_FREE_PERCENT, MEMORY_KEEP_FREE_BYTES);
+	return total - MIN(keep, total / 100 * MEMORY_KEEP_MOST_PERCENT);
+}
+
 /* All sandboxes together leave the host room to fork and to breathe. */
 static int bound_all(const struct cgroup_tree *tree)
 {
@@ -166,7 +184,7 @@ static int bound_all(const struct cgroup_tree *tree)
 	}
 	if (tree->fd[CGROUP_MEMORY] < 0 || sysinfo(&info) < 0)
 		return 0;
-	memory = (uint64_t)info.totalram * info.mem_unit / 100 * (100 - MEMORY_KEEP_FREE_PERCENT);
+	memory = memory_for_all(tree, (uint64_t)info.totalram * info.mem_unit);
 	(void)snprintf(text, sizeof(text), "%" PRIu64, memory);
 	return file_write(tree->fd[CGROUP_MEMORY],
 			  tree->v2[CGROUP_MEMORY] ? "memory.max" : "memory.limit_in_bytes", text);

@@ -135,6 +135,23 @@ def test_stop_and_start_keep_the_files(box):
     assert box.cay("exec", sandbox, "--", "cat", "file").stdout == "kept\n"
 
 
+def test_half_a_gigabyte(engine, data):
+    """The container's limit is the host's memory here: sandboxes that want more end, the daemons do not."""
+    box = Box(engine, data, "--memory=512m")
+    try:
+        ids = [json.loads(box.cay("--json", "create", "--timeout", "600").stdout)["id"] for _ in range(4)]
+        for sandbox in ids:
+            assert box.cay("exec", sandbox, "--", "python3", "-c", "print(6 * 7)").stdout == "42\n"
+        greedy = box.cay("exec", ids[0], "--", "python3", "-c", "x = bytearray(700 << 20)", check=False)
+        assert greedy.returncode != 0, "more than the host has, within the sandbox's own limit"
+        logs = engine.docker("logs", box.id)
+        assert "ended by signal" not in logs.stdout + logs.stderr, logs
+        sandbox = json.loads(box.cay("--json", "create", "--timeout", "600").stdout)["id"]
+        assert box.cay("exec", sandbox, "--", "echo", "still here").stdout == "still here\n"
+    finally:
+        box.remove()
+
+
 def test_no_loop_nodes(engine, data):
     """A container has the device nodes of the moment it was started; the kernel may offer another device."""
     hide = pathlib.Path(data, "start")
