@@ -6,7 +6,9 @@ import pathlib
 import re
 import statistics
 import subprocess
+import tempfile
 import threading
+import time
 
 import crowd
 import place
@@ -160,7 +162,7 @@ def drain(daemon, box, size, form):
     path = f"/v1/sandboxes/{box.id}/processes/{row['process_id']}"
     try:
         done = place.run_json([place.program("exec-probe"), "drain", daemon.url.split("//", 1)[1].rstrip("/"),
-                               daemon.key, path + f"/output?follow=true&stream=stdout&format={form}",
+                               daemon.key, path + f"/output?follow=true&hold=true&stream=stdout&format={form}",
                                path + "/stdin"])
         end = daemon.client.call("GET", path)
         if end["stdout_cursor"] != size:
@@ -171,11 +173,25 @@ def drain(daemon, box, size, form):
     return done
 
 
+def through_cli(daemon, box, size, inwards):
+    """Seconds for so many bytes through `cay exec | cat`, or `cay exec -i <file`; None: not all of them came."""
+    words = [daemon.cay, "--state", daemon.state, "exec", "--timeout", "0", *(["-i"] if inwards else []), box.id, "--"]
+    with tempfile.TemporaryFile(dir="/dev/shm") as data:
+        if inwards:
+            data.truncate(size)
+        started = time.monotonic()
+        child = subprocess.Popen([*words, *(["wc", "-c"] if inwards else ["sh", "-c", STREAM % size])], env=daemon.env,
+                                 stdin=data, stdout=subprocess.PIPE)
+        seen = subprocess.run(["cat"] if inwards else ["wc", "-c"], stdin=child.stdout, capture_output=True, text=True)
+        seconds = time.monotonic() - started
+        return seconds if child.wait() == 0 and int(seen.stdout) == size else None
+
+
 def streaming(daemon, options):
     size = options.stream_mb << 20
     box = with_probe(daemon.client, cpu_count=2)
     pids = {"cayd": daemon.pids()["cayd"], "agent": agent_pid(box.id)}
-    rates = {"pair": [], "pair_host": [], "raw": [], "sse": []}
+    rates = {"pair": [], "pair_host": [], "raw": [], "sse": [], "cli": [], "cli_in": []}
     broken = 0
     try:
         with Sampler(pids) as memory:
@@ -186,6 +202,10 @@ def streaming(daemon, options):
                 broken += not raw["whole"]
                 for name, run in (("pair", inside), ("pair_host", host), ("raw", raw)):
                     rates[name].append(size / run["seconds"])
+                for name in ("cli", "cli_in"):
+                    seconds = through_cli(daemon, box, size, name == "cli_in")
+                    broken += seconds is None
+                    rates[name].append(size / seconds if seconds else 0)
             sse = drain(daemon, box, size // 4, "sse")
             rates["sse"].append(size // 4 / sse["seconds"])
     finally:
@@ -222,6 +242,8 @@ def bars(result):
                    many["many_per_second"] / many["one_per_second"], 1.5, False),
         report.bar("exec: failed requests", e["latency"]["failures"] + many["failures"], 0, True, ""),
         report.bar("stream to a client / socket pair inside", flow["raw"] / flow["pair"], 0.5, False),
+        report.bar("cay exec to a pipe / socket pair inside", flow["cli"] / flow["pair"], 0.3, False),
+        report.bar("cay exec -i from a file / socket pair inside", flow["cli_in"] / flow["pair"], 0.2, False),
         report.bar("streams that lost something", flow["broken"], 0, True, ""),
         report.bar("growth of cayd while streaming", flow["growth_kb"]["cayd"] / 1024, 8, True, " MiB"),
         report.bar("growth of the agent while streaming", flow["growth_kb"]["agent"] / 1024, 8, True, " MiB"),
@@ -246,7 +268,7 @@ def show(result):
     m, s, c = e["parallel"], e["streaming"], e["crowd"]
     print(f"exec, {m['clients']} clients: {m['many_per_second']:.0f} commands/s, one client {m['one_per_second']:.0f}/s")
     print(f"streaming {s['size_mb']} MiB: {s['raw']:.0f} MiB/s to a client, socket pair inside {s['pair']:.0f}, on the host "
-          f"{s['pair_host']:.0f}, as events {s['sse']:.0f}; growth cayd {s['growth_kb']['cayd']} kB, agent {s['growth_kb']['agent']} kB")
+          f"{s['pair_host']:.0f}, as events {s['sse']:.0f}, cay exec {s['cli']:.0f}, cay exec -i {s['cli_in']:.0f}; growth cayd {s['growth_kb']['cayd']} kB, agent {s['growth_kb']['agent']} kB")
     print(f"{c['follows']} follows, {c['ptys']} terminals: line to a follower {c['follow_us'] / 1e3:.2f} ms (p99 "
           f"{c['follow_p99_us'] / 1e3:.2f}), with a stalled reader {c['follow_stalled_us'] / 1e3:.2f} (p99 "
           f"{c['follow_stalled_p99_us'] / 1e3:.2f}); key to its echo {c['pty_us'] / 1e3:.2f} and "
