@@ -11,6 +11,8 @@ import vm
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 TEMPLATES = os.environ.get("CAY_TEMPLATES", "/var/lib/cay/templates")
 
+INSTALL_LIMIT_SEC = 400
+
 START = """
 set -e
 systemd-sysusers
@@ -38,6 +40,6 @@ def install(machine, build):
     with tempfile.TemporaryDirectory(prefix="cay-install-", dir="/var/tmp") as directory:
         tree(build, directory)
         machine.put(directory, "/")
-    status, output = machine.run(["/bin/sh", "-c", START], limit_sec=120, quiet=True)
+    status, output = machine.run(["/bin/sh", "-c", START], limit_sec=INSTALL_LIMIT_SEC, quiet=True)
     if status != 0:
         raise vm.Trouble(f"installing: status {status}\n{output}")
