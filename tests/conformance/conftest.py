@@ -8,11 +8,21 @@ import time
 
 import pytest
 
+from lib.client import Client
 from lib.commands import spawn
+from lib.contract import Contracts
 from lib.daemon import Daemon
 from lib.terminal import Terminal
 
 ENGINES = ("native", "local")
+
+
+@pytest.fixture(scope="session", autouse=True)
+def contract():
+    """Every answer of this suite fits the OpenAPI document of its daemon."""
+    Client.contracts = Contracts()
+    yield
+    Client.contracts = None
 
 
 @pytest.fixture(scope="session")

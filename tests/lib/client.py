@@ -102,6 +102,8 @@ class Client:
             self.close()
             raise
 
+    contracts = None  # lib.contract: set where every answer is held against the OpenAPI document
+
     def _once(self, method, path, body, head):
         conn = self.connection()
         conn.request(method, path, body=body, headers=head)
@@ -109,7 +111,19 @@ class Client:
         data = response.read()
         if response.will_close:
             self.close()
+        if self.contracts and path.startswith(("/v1", "/healthz", "/readyz", "/metrics")):
+            self.contracts.check(self, method, path, response.status, response.headers, data)
         return response.status, response.headers, data
+
+    def plain(self, method, path):
+        """On a connection of its own, held against nothing."""
+        conn = http.client.HTTPConnection(self.host, self.port, timeout=self.timeout)
+        try:
+            conn.request(method, path)
+            response = conn.getresponse()
+            return response.status, response.headers, response.read()
+        finally:
+            conn.close()
 
     def call(self, method, path, body=None, headers=None):
         status, _headers, data = self.raw(method, path, body, headers)

@@ -36,6 +36,7 @@ struct route {
 	const struct field *answer;
 	size_t body_limit; /* 0: BODY_LIMIT */
 	int status;	   /* of success */
+	int also;	   /* another one, with the same answer; 0: none */
 	bool open;	   /* no key needed */
 	bool raw;	   /* application/octet-stream is taken too */
 	bool upload;	   /* the handler streams the body, of any type and size */
@@ -46,6 +47,9 @@ struct route {
 	bool ready;	   /* of a sandbox, and waits until its inside can be talked to */
 	bool process;	   /* with ready: the second brace is a process, resolved to its number */
 	const struct field *query;
+	const struct field *page; /* of a stream: the answer as JSON, where that can be asked for */
+	const struct field *other; /* another shape of the answer */
+	const char *example;	   /* of the body, as JSON */
 };
 extern const struct route rest_routes[];
 extern const size_t rest_route_count;
@@ -228,6 +232,11 @@ int steps_again(struct rest_call *call, struct err *err) _must_check_;
 
 /* openapi.c */
 int openapi_write(struct buf *out) _must_check_;
+/* openapi_names.c: unique, and the same in every version: methods of generated clients. */
+#define OPERATION_ID_MAX 64
+void operation_id(const struct route *route, char ret[OPERATION_ID_MAX]);
+const char *operation_tag(const struct route *route);
+void operation_write_tags(struct json_writer *w); /* all of them, with descriptions */
 
 /* The handlers, one file per resource. */
 void sandboxes_create(struct rest_call *call);
@@ -339,6 +348,7 @@ extern const struct field sandbox_create_fields[], sandbox_patch_fields[], sandb
 	page_query[], shutdown_fields[], cursor_query[], events_query[], sandbox_events_query[],
 	usage_query[], sandbox_usage_query[], webhook_create_fields[], webhook_patch_fields[],
 	delivery_query[];
+extern const struct field error_answer[], failed_answer[], event_list_answer[];
 extern const struct field denial_list_answer[], initializer_fields[], ticket_fields[],
 	ticket_answer[];
 extern const struct field sandbox_answer[], sandbox_list_answer[], env_answer[], metrics_answer[],

@@ -4,6 +4,12 @@
 #include <stdio.h>
 
 static int64_t limits[FIELD_LIMIT_COUNT];
+static const char *(*name_of)(const struct field *fields);
+
+void field_names_set(const char *(*fn)(const struct field *fields))
+{
+	name_of = fn;
+}
 
 void field_limit_set(enum field_limit limit, int64_t max)
 {
@@ -53,6 +59,7 @@ static void set_default(const struct field *f, void *base)
 	case FIELD_LATER_ENUM:
 	case FIELD_TIME:
 	case FIELD_REAL:
+	case FIELD_FREE:
 	case FIELD_LIST:
 	case FIELD_MIXED:
 		break;
@@ -195,6 +202,7 @@ static void read_field(struct json_reader *r, const struct field *f, void *base)
 	case FIELD_END:
 	case FIELD_TIME:
 	case FIELD_REAL:
+	case FIELD_FREE:
 		break;
 	case FIELD_LIST:
 		read_list(r, f, at);
@@ -278,6 +286,8 @@ static void write_enum(const struct field *f, struct json_writer *w)
 	json_begin_array(w, "enum");
 	for (const char *const *name = f->names; *name; name++)
 		json_put_text(w, NULL, *name);
+	if (f->nullable)
+		json_put_null(w, NULL);
 	json_end_array(w);
 	if (f->type == FIELD_LATER_ENUM)
 		json_put_text(w, "default", f->names[0]);
@@ -320,13 +330,31 @@ static void write_milli(const struct field *f, struct json_writer *w)
 		json_put_milli(w, "default", field_fallback(f));
 }
 
-static void write_items(const struct field *f, struct json_writer *w)
+static void write_element(const struct field *fields, bool answer, struct json_writer *w,
+			  const char *key)
+{
+	if (answer)
+		field_write_answer(fields, false, w, key);
+	else
+		field_write_schema(fields, w, key);
+}
+
+static void write_items(const struct field *f, bool answer, struct json_writer *w)
 {
 	write_type(f, w, "array");
 	if (f->max)
 		json_put_int(w, "maxItems", f->max);
+	if (f->type == FIELD_LIST && !f->other) {
+		write_element(f->fields, answer, w, "items");
+		return;
+	}
 	if (f->type == FIELD_LIST) {
-		field_write_schema(f->fields, w, "items");
+		json_begin_object(w, "items");
+		json_begin_array(w, "anyOf");
+		write_element(f->fields, answer, w, NULL);
+		write_element(f->other, answer, w, NULL);
+		json_end_array(w);
+		json_end_object(w);
 		return;
 	}
 	if (f->type == FIELD_MIXED) {
@@ -335,7 +363,7 @@ static void write_items(const struct field *f, struct json_writer *w)
 		json_begin_object(w, NULL);
 		json_put_text(w, "type", "string");
 		json_end_object(w);
-		field_write_schema(f->fields, w, NULL);
+		field_write_schema(f->fields, w, NULL); /* what is kept is as it was sent */
 		json_end_array(w);
 		json_end_object(w);
 		return;
@@ -345,9 +373,9 @@ static void write_items(const struct field *f, struct json_writer *w)
 	json_end_object(w);
 }
 
-static void write_members(const struct field *fields, struct json_writer *w);
+static void write_members(const struct field *fields, bool answer, struct json_writer *w);
 
-static void write_kind(const struct field *f, struct json_writer *w)
+static void write_kind(const struct field *f, bool answer, struct json_writer *w)
 {
 	switch (f->type) {
 	case FIELD_INT:
@@ -359,7 +387,8 @@ static void write_kind(const struct field *f, struct json_writer *w)
 	case FIELD_BOOL:
 	case FIELD_LATER_BOOL:
 		write_type(f, w, "boolean");
-		json_put_bool(w, "default", f->fallback != 0);
+		if (!answer)
+			json_put_bool(w, "default", f->fallback != 0);
 		break;
 	case FIELD_STR:
 	case FIELD_NAME:
@@ -378,11 +407,11 @@ static void write_kind(const struct field *f, struct json_writer *w)
 	case FIELD_STRINGS:
 	case FIELD_MIXED:
 	case FIELD_LIST:
-		write_items(f, w);
+		write_items(f, answer, w);
 		break;
 	case FIELD_OBJECT:
 		write_type(f, w, "object");
-		write_members(f->fields, w);
+		write_members(f->fields, answer, w);
 		break;
 	case FIELD_ANY:
 		json_put_raw(w, "type", STR_LIT("[\"string\",\"integer\"]"));
@@ -394,16 +423,19 @@ static void write_kind(const struct field *f, struct json_writer *w)
 	case FIELD_REAL:
 		write_type(f, w, "number");
 		break;
+	case FIELD_FREE:
+		write_type(f, w, "object");
+		break;
 	case FIELD_LATER:
 	case FIELD_END:
 		break;
 	}
 }
 
-void field_write_one(const struct field *f, struct json_writer *w, const char *key)
+static void write_one(const struct field *f, bool answer, struct json_writer *w, const char *key)
 {
 	json_begin_object(w, key);
-	write_kind(f, w);
+	write_kind(f, answer, w);
 	if (f->doc)
 		json_put_text(w, "description", f->doc);
 	if (f->type == FIELD_LATER || f->type == FIELD_LATER_BOOL || f->type == FIELD_LATER_ENUM)
@@ -411,14 +443,25 @@ void field_write_one(const struct field *f, struct json_writer *w, const char *k
 	json_end_object(w);
 }
 
-static void write_members(const struct field *fields, struct json_writer *w)
+void field_write_one(const struct field *f, struct json_writer *w, const char *key)
+{
+	write_one(f, false, w, key);
+}
+
+/* Of a body what must be sent; of an answer what is always there. */
+static bool is_required(const struct field *f, bool answer)
+{
+	return answer ? !f->optional : f->required;
+}
+
+static void write_members(const struct field *fields, bool answer, struct json_writer *w)
 {
 	bool any = false;
 
 	json_begin_object(w, "properties");
 	for (const struct field *f = fields; f->type; f++) {
-		field_write_one(f, w, f->name);
-		any = any || f->required;
+		write_one(f, answer, w, f->name);
+		any = any || is_required(f, answer);
 	}
 	json_end_object(w);
 	json_put_bool(w, "additionalProperties", false);
@@ -426,15 +469,37 @@ static void write_members(const struct field *fields, struct json_writer *w)
 		return;
 	json_begin_array(w, "required");
 	for (const struct field *f = fields; f->type; f++)
-		if (f->required)
+		if (is_required(f, answer))
 			json_put_text(w, NULL, f->name);
 	json_end_array(w);
 }
 
-void field_write_schema(const struct field *fields, struct json_writer *w, const char *key)
+static void write_table(const struct field *fields, bool answer, struct json_writer *w,
+			const char *key)
 {
 	json_begin_object(w, key);
 	json_put_text(w, "type", "object");
-	write_members(fields, w);
+	write_members(fields, answer, w);
+	json_end_object(w);
+}
+
+void field_write_schema(const struct field *fields, struct json_writer *w, const char *key)
+{
+	write_table(fields, false, w, key);
+}
+
+void field_write_answer(const struct field *fields, bool whole, struct json_writer *w,
+			const char *key)
+{
+	const char *name = whole || !name_of ? NULL : name_of(fields);
+	char ref[96];
+
+	if (!name) {
+		write_table(fields, true, w, key);
+		return;
+	}
+	(void)snprintf(ref, sizeof(ref), "#/components/schemas/%s", name);
+	json_begin_object(w, key);
+	json_put_text(w, "$ref", ref);
 	json_end_object(w);
 }

@@ -29,6 +29,7 @@ enum field_type {
 	/* In answers only. */
 	FIELD_TIME,
 	FIELD_REAL,
+	FIELD_FREE, /* an object of anything */
 };
 
 /* Upper bounds that an operator sets; a row that names one has no max of its own. */
@@ -47,6 +48,8 @@ struct field {
 	const char *const *names;
 	const char *fallback_text; /* FIELD_STR, FIELD_NAME */
 	const struct field *fields;
+	const struct field
+		*other; /* FIELD_LIST, in answers: elements may have these members instead */
 	int64_t min, max;
 	int64_t fallback; /* FIELD_INT, FIELD_BOOL, FIELD_ENUM */
 	size_t offset;
@@ -55,6 +58,7 @@ struct field {
 	enum field_limit limit;
 	bool required;
 	bool nullable; /* in answers */
+	bool optional; /* in answers: it may be absent */
 };
 
 /* One daemon, one configuration: set before the first request is decoded. */
@@ -68,7 +72,14 @@ int field_decode(const struct field *fields, const struct json *object, const ch
 void field_set_defaults(const struct field *fields, void *base);
 /* One row as JSON Schema under key. */
 void field_write_one(const struct field *f, struct json_writer *w, const char *key);
-/* A JSON Schema of the table, as one object under key. */
+/* A JSON Schema of a body's table, as one object under key. */
 void field_write_schema(const struct field *fields, struct json_writer *w, const char *key);
+/* Of an answer's: members are there unless they are optional. A table with a name is referred to;
+ * whole: it is written all the same. */
+void field_write_answer(const struct field *fields, bool whole, struct json_writer *w,
+			const char *key);
+/* What a table is called among the components; NULL: it has no name. Without names all is written
+ * where it is used. */
+void field_names_set(const char *(*name_of)(const struct field *fields));
 
 #endif

@@ -217,9 +217,10 @@ static const char *const cut_names[] = { "limit", "bytes", "time", "pattern", "d
 	{                                          \
 		.name = (name_), .type = FIELD_INT \
 	}
-#define B64_ANSWER(name_)                                                                    \
-	{                                                                                    \
-		.name = (name_), .type = FIELD_STR, .doc = "only when the name is not UTF-8" \
+#define B64_ANSWER(name_)                                             \
+	{                                                             \
+		.name = (name_), .type = FIELD_STR, .optional = true, \
+		.doc = "only when the name is not UTF-8"              \
 	}
 #define CUT_ANSWERS                                                                       \
 	{ .name = "truncated", .type = FIELD_BOOL },                                      \
@@ -251,8 +252,12 @@ const struct field files_entry_answer[] = {
 	ENTRY_ANSWERS,
 	{ .name = "created",
 	  .type = FIELD_BOOL,
+	  .optional = true,
 	  .doc = "of writes and mkdir: it was not there before" },
-	{ .name = "entries", .type = FIELD_INT, .doc = "of copy, chmod and chown: how many" },
+	{ .name = "entries",
+	  .type = FIELD_INT,
+	  .optional = true,
+	  .doc = "of copy, chmod and chown: how many" },
 	END
 };
 static const struct field listed_answer[] = { ENTRY_ANSWERS, END };
@@ -306,7 +311,10 @@ static const struct field match_answer[] = {
 	INT_ANSWER("line"),
 	{ .name = "column", .type = FIELD_INT, .doc = "in bytes, from 1" },
 	NAME_ANSWER("text", NULL),
-	{ .name = "cut", .type = FIELD_BOOL, .doc = "text is a part of a long line" },
+	{ .name = "cut",
+	  .type = FIELD_BOOL,
+	  .optional = true,
+	  .doc = "text is a part of a long line" },
 	{ .name = "before", .type = FIELD_STRINGS },
 	{ .name = "after", .type = FIELD_STRINGS },
 	END

@@ -95,6 +95,23 @@ static const struct field port_members[] = { INTEGER("port", NULL),
 					     { .type = FIELD_END } };
 const struct field port_list_answer[] = { LIST_OF(port_members), { .type = FIELD_END } };
 
+/* Of every error; those of a part of an answer have no request. */
+const struct field error_answer[] = { STRING("code", "stable: one of x-codes"),
+				      STRING("message", NULL),
+				      MAYBE("hint", STR, "what to do next"),
+				      { .name = "request_id", .type = FIELD_STR, .optional = true },
+				      FLAG("retryable", "the same call may succeed later"),
+				      { .name = "field",
+					.type = FIELD_STR,
+					.optional = true,
+					.doc = "the limit that was reached; with limit and used" },
+				      { .name = "limit", .type = FIELD_INT, .optional = true },
+				      { .name = "used", .type = FIELD_INT, .optional = true },
+				      { .type = FIELD_END } };
+const struct field failed_answer[] = {
+	{ .name = "error", .type = FIELD_OBJECT, .fields = error_answer }, { .type = FIELD_END }
+};
+
 const struct field snapshot_answer[] = {
 	STRING("id", NULL),
 	STRING("sandbox_id", "that it was taken of, which may be gone"),
@@ -111,7 +128,11 @@ const struct field snapshot_answer[] = {
 	{ .type = FIELD_END }
 };
 const struct field snapshot_list_answer[] = { LIST_OF(snapshot_answer), { .type = FIELD_END } };
-const struct field fork_answer[] = { LIST_OF(sandbox_answer), { .type = FIELD_END } };
+const struct field fork_answer[] = {
+	{ .name = "data", .type = FIELD_LIST, .fields = sandbox_answer, .other = failed_answer },
+	NEXT_CURSOR,
+	{ .type = FIELD_END }
+};
 
 const struct field env_answer[] = {
 	{ .name = "env", .type = FIELD_MAP, .doc = "the template's and the sandbox's own" },
@@ -184,7 +205,7 @@ const struct field metrics_answer[] = { INTEGER("cpu_us", "used since the start"
 		INTEGER("max_disk_mb", NULL), INTEGER("max_snapshots", NULL),                     \
 		INTEGER("max_creates_per_sec", NULL), INTEGER("sandboxes", "alive now"),          \
 		{ .name = "quota",                                                                \
-		  .type = FIELD_LATER,                                                            \
+		  .type = FIELD_FREE,                                                             \
 		  .doc = "per limit {limit, used}; limit null: none applies" },                   \
 		{ .name = "created_at", .type = FIELD_TIME },                                     \
 		MAYBE("last_used_at", TIME, "since the daemon's start")
@@ -296,16 +317,20 @@ static const struct field engine_members[] = {
 	MAYBE("unavailable_because", STR, NULL),
 	MAYBE("warning", STR, NULL),
 	{ .name = "capabilities",
-	  .type = FIELD_LATER,
+	  .type = FIELD_FREE,
 	  .doc = "name to boolean; and disk_limit: enforced or unenforced" },
 	{ .type = FIELD_END }
 };
+static const struct field pool_members[] = { INTEGER("ready", NULL),
+					     INTEGER("filling", NULL),
+					     INTEGER("target", NULL),
+					     { .type = FIELD_END } };
 const struct field options_answer[] = {
 	STRING("version", NULL),
 	{ .name = "engines", .type = FIELD_LIST, .fields = engine_members },
-	{ .name = "limits", .type = FIELD_LATER, .doc = "name to {min, max, default}" },
-	{ .name = "defaults", .type = FIELD_LATER },
-	{ .name = "pool", .type = FIELD_LATER, .doc = "ready, filling, target" },
+	{ .name = "limits", .type = FIELD_FREE, .doc = "name to {min, max, default}" },
+	{ .name = "defaults", .type = FIELD_FREE },
+	{ .name = "pool", .type = FIELD_OBJECT, .fields = pool_members },
 	{ .name = "scopes", .type = FIELD_STRINGS },
 	{ .name = "warnings", .type = FIELD_STRINGS },
 	{ .type = FIELD_END }
@@ -349,9 +374,10 @@ const struct field event_answer[] = {
 	{ .name = "at", .type = FIELD_TIME },
 	STRING("sandbox_id", NULL),
 	MAYBE("external_workspace_id", STR, NULL),
-	{ .name = "data", .type = FIELD_LATER, .doc = "see docs/events.md" },
+	{ .name = "data", .type = FIELD_FREE, .doc = "docs/events.md" },
 	{ .type = FIELD_END }
 };
+const struct field event_list_answer[] = { LIST_OF(event_answer), { .type = FIELD_END } };
 const struct field status_answer[] = { STRING("status", NULL), { .type = FIELD_END } };
 const struct field ready_answer[] = { STRING("status", NULL),
 				      STRING("version", NULL),

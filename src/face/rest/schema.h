@@ -13,6 +13,10 @@
 	{                                                                    \
 		.name = (n), .type = FIELD_##t, .doc = (d), .nullable = true \
 	}
+#define PART(n, t, d)                                                        \
+	{                                                                    \
+		.name = (n), .type = FIELD_##t, .doc = (d), .optional = true \
+	}
 #define INTEGER(n, d)                                      \
 	{                                                  \
 		.name = (n), .type = FIELD_INT, .doc = (d) \
@@ -20,6 +24,11 @@
 #define FLAG(n, d)                                          \
 	{                                                   \
 		.name = (n), .type = FIELD_BOOL, .doc = (d) \
+	}
+#define NEXT_CURSOR                                                                  \
+	{                                                                            \
+		.name = "next_cursor", .type = FIELD_STR, .nullable = true,          \
+		.doc = "null at the end; else the value of cursor for the next page" \
 	}
 #define LIST_OF(fields_)                                                             \
 	{ .name = "data", .type = FIELD_LIST, .fields = (fields_) },                 \

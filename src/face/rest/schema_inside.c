@@ -16,10 +16,10 @@
 
 const struct field exec_answer[] = {
 	INTEGER("process_id", NULL),
-	STRING("stdout", "absent when the bytes are not UTF-8: then stdout_b64"),
-	STRING("stdout_b64", NULL),
-	STRING("stderr", "absent when the bytes are not UTF-8: then stderr_b64"),
-	STRING("stderr_b64", NULL),
+	PART("stdout", STR, "absent when the bytes are not UTF-8: then stdout_b64"),
+	PART("stdout_b64", STR, NULL),
+	PART("stderr", STR, "absent when the bytes are not UTF-8: then stderr_b64"),
+	PART("stderr_b64", STR, NULL),
 	END_MEMBERS,
 	MEMORY_MEMBERS,
 	FLAG("timed_out", NULL),
@@ -35,7 +35,7 @@ const struct field exec_answer[] = {
 
 const struct field stream_answer[] = {
 	STRING("data", "of the events stdout and stderr; absent when not UTF-8: then data_b64"),
-	STRING("data_b64", NULL),
+	PART("data_b64", STR, NULL),
 	INTEGER("cursor", "behind the piece: give it back as cursor to go on"),
 	INTEGER("process_id", "of the event started"),
 	INTEGER("pid", "of the event started, inside the sandbox"),
@@ -71,28 +71,27 @@ const struct field process_answer[] = { INTEGER("process_id", NULL),
 					{ .type = FIELD_END } };
 const struct field process_list_answer[] = { LIST_OF(process_answer), { .type = FIELD_END } };
 
-const struct field output_answer[] = {
-	STRING("state", "running, exited"),
-	STRING("stdout", "absent when the bytes are not UTF-8: then stdout_b64"),
-	STRING("stdout_b64", NULL),
-	STRING("stderr", NULL),
-	STRING("stderr_b64", NULL),
-	INTEGER("stdout_cursor", "where the next call goes on"),
-	INTEGER("stderr_cursor", NULL),
-	INTEGER("stdout_gap_bytes", "dropped before or between"),
-	INTEGER("stderr_gap_bytes", NULL),
-	FLAG("more", "there is more already"),
-	END_MEMBERS,
-	INTEGER("stdout_bytes", "written by the program so far"),
-	INTEGER("stderr_bytes", NULL),
-	MEMORY_MEMBERS,
-	{ .type = FIELD_END }
-};
+const struct field output_answer[] = { STRING("state", "running, exited"),
+				       PART("stdout", STR,
+					    "absent when the bytes are not UTF-8: then stdout_b64"),
+				       PART("stdout_b64", STR, NULL),
+				       PART("stderr", STR, NULL),
+				       PART("stderr_b64", STR, NULL),
+				       INTEGER("stdout_cursor", "where the next call goes on"),
+				       INTEGER("stderr_cursor", NULL),
+				       INTEGER("stdout_gap_bytes", "dropped before or between"),
+				       INTEGER("stderr_gap_bytes", NULL),
+				       FLAG("more", "there is more already"),
+				       END_MEMBERS,
+				       INTEGER("stdout_bytes", "written by the program so far"),
+				       INTEGER("stderr_bytes", NULL),
+				       MEMORY_MEMBERS,
+				       { .type = FIELD_END } };
 
-#define OUTPUT_MEMBERS                                                                        \
-	STRING("output", "absent when the bytes are not UTF-8: then output_b64"),             \
-		STRING("output_b64", NULL), INTEGER("cursor", "where the next read goes on"), \
-		INTEGER("gap_bytes", "dropped before or between"),                            \
+#define OUTPUT_MEMBERS                                                                           \
+	PART("output", STR, "absent when the bytes are not UTF-8: then output_b64"),             \
+		PART("output_b64", STR, NULL), INTEGER("cursor", "where the next read goes on"), \
+		INTEGER("gap_bytes", "dropped before or between"),                               \
 		FLAG("truncated", "there is more: read on from cursor")
 const struct field window_run_answer[] = { STRING("window", NULL),
 					   INTEGER("run", "counts the commands of this window"),
@@ -151,8 +150,8 @@ static const struct field code_error_members[] = { STRING("name", NULL),
 const struct field code_answer[] = {
 	STRING("context_id", NULL),
 	INTEGER("execution_count", NULL),
-	STRING("stdout", NULL),
-	STRING("stderr", NULL),
+	PART("stdout", STR, NULL),
+	PART("stderr", STR, NULL),
 	{ .name = "results", .type = FIELD_LIST, .fields = code_result_members },
 	{ .name = "error", .type = FIELD_OBJECT, .fields = code_error_members, .nullable = true },
 	FLAG("timed_out", NULL),
