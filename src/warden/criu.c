@@ -190,6 +190,18 @@ static int enter_room(struct criu_run *run, int room_fd)
 	return r;
 }
 
+/* Before the cgroup namespace is entered; -1: the freezer is of version 1, or none is needed. */
+static int open_freeze(const struct criu_run *run)
+{
+	const struct cgroup_tree *cgroups = &run->w->cgroups;
+	char path[32];
+
+	if (!run->pid || cgroups->fd[CGROUP_FREEZER] < 0 || !cgroups->v2[CGROUP_FREEZER])
+		return -1;
+	(void)snprintf(path, sizeof(path), "%u/cgroup.freeze", run->slot);
+	return openat(cgroups->fd[CGROUP_FREEZER], path, O_RDWR | O_CLOEXEC);
+}
+
 static _noreturn_ void child(struct criu_run *run, int room_fd, int log_fd)
 {
 	static const char *const env[] = { "PATH=/usr/sbin:/usr/bin",
@@ -200,8 +212,8 @@ static _noreturn_ void child(struct criu_run *run, int room_fd, int log_fd)
 		char *const *out;
 	} argv = { .in = run->args },
 	  envp = { .in = run->pid ? env : (const char *const[]){ env[0], NULL } };
+	int freeze_fd = open_freeze(run), in_fd, r = 0;
 	sigset_t none;
-	int in_fd, r = 0;
 
 	if (!run->outlives_us)
 		(void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
@@ -227,7 +239,11 @@ static _noreturn_ void child(struct criu_run *run, int room_fd, int log_fd)
 		_exit(126);
 	}
 	(void)setsid();
-	(void)sys_close_range(3, ~0U);
+	if (freeze_fd >= 0 && freeze_fd != CRIU_FREEZE_FD)
+		freeze_fd = dup2(freeze_fd, CRIU_FREEZE_FD);
+	else if (freeze_fd >= 0)
+		(void)fcntl(freeze_fd, F_SETFD, 0);
+	(void)sys_close_range(CRIU_FREEZE_FD + (freeze_fd >= 0), ~0U);
 	(void)execve("/usr/sbin/criu", argv.out, envp.out);
 	(void)dprintf(2, "Error (room): no criu: %s\n", strerror(errno));
 	_exit(127);
