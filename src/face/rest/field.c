@@ -413,8 +413,9 @@ static void write_kind(const struct field *f, bool answer, struct json_writer *w
 		write_type(f, w, "object");
 		write_members(f->fields, answer, w);
 		break;
-	case FIELD_ANY:
-		json_put_raw(w, "type", STR_LIT("[\"string\",\"integer\"]"));
+	case FIELD_ANY: /* of an answer: any value at all */
+		if (!answer)
+			json_put_raw(w, "type", STR_LIT("[\"string\",\"integer\"]"));
 		break;
 	case FIELD_TIME:
 		write_type(f, w, "string");
