@@ -67,8 +67,8 @@ class Machine:
         for number in range(image.PORTS):
             ports += ["-chardev", f"socket,id=port{number},path={self.path(f'port.{number}')},server=on,wait=off",
                       "-device", f"virtserialport,chardev=port{number},name=cay.{number},nr={number + 1}"]
-        # Not 'max': QEMU 7.2 emulates some newer instructions wrongly (garbage in RFLAGS; Linux 6.12 panics), and AVX slowly.
-        processor = ["-accel", "kvm", "-cpu", "host"] if accel == "kvm" else ["-accel", "tcg,thread=multi", "-cpu", "Nehalem"]
+        # QEMU 7.2 leaves garbage in RFLAGS after CMPXCHG16B, and Linux 6.12 panics; it emulates AVX slowly.
+        processor = ["-accel", "kvm", "-cpu", "host"] if accel == "kvm" else ["-accel", "tcg,thread=multi", "-cpu", "Nehalem,-cx16"]
         disks = []
         for name, base in (("root", root / "root.img"), ("templates", templates)):
             overlay = self.path(f"{name}.qcow2")
@@ -104,6 +104,8 @@ class Machine:
         """Until a command runs in it and systemd has started everything."""
         until = time.monotonic() + limit_sec
         while time.monotonic() < until:
+            if "Kernel panic" in self.tail("console.log"):
+                break
             if not self.running():
                 raise Trouble(f"QEMU ended:\n{self.tail('qemu.log')}")
             try:

@@ -35,7 +35,7 @@ def crun_bundle(directory, rootfs):
 def test_create_exec_destroy_is_faster_than_crun(tmp_path):
     templates = pathlib.Path("/var/lib/cay/templates")
     content = templates / (templates / "refs/base").read_text(encoding="utf-8").split()[-1]
-    crun_bundle(tmp_path, content / "tree")
+    crun_bundle(tmp_path, content / "tree/rootfs")
 
     def crun():
         done = subprocess.run(["crun", "run", "--bundle", str(tmp_path), f"speed-{time.monotonic_ns()}"], capture_output=True, text=True, check=False)

@@ -12,8 +12,9 @@ from lib.commands import wait_for
 from machines.guest.units import UNITS, Units, systemctl
 
 STATE = "/var/lib/cay"
-POOL_MAX = 4
-SETTLE_SEC = 60  # what the kernel and the pool do after a sandbox is gone
+POOL_MAX = 8
+SETTLE_SEC = 3
+ROUNDS = 4
 
 
 @pytest.fixture(scope="module")
@@ -149,26 +150,31 @@ def ready_pool(units):
 
 def cycles(api, number):
     for turn in range(number):
-        network = {"network": {"mode": "restricted", "allow": ["allowed.test"]}} if turn % 4 == 3 else {}
+        network = {"network": {"mode": "restricted", "allow": ["allowed.test"]}} if turn % 3 == 2 else {}
         with api.sandbox(**network) as sandbox:
             assert sandbox.exec("echo x > f; setsid -f sleep 99 >/dev/null 2>&1 </dev/null; cat f").ok().stdout == "x\n"
 
 
-def test_cycles_leave_nothing(units):
-    """The census: processes, namespaces, mounts, groups, links, loop devices, descriptors, volumes, files."""
-    api = units.wait_ready()
-    cycles(api, 4)  # what is opened once stays open
+def settled(units):
+    """Counted after the pool is full again and the kernel has removed what it removes later."""
     ready_pool(units)
-    before = counted(units)
-    cycles(api, 8)
-    until, left = time.monotonic() + SETTLE_SEC, None
-    while time.monotonic() < until:
-        ready_pool(units)
-        left = sizes(before, counted(units))
+    time.sleep(SETTLE_SEC)
+    return counted(units)
+
+
+def test_cycles_leave_nothing(units):
+    """The census: processes, namespaces, mounts, groups, links, loop devices, descriptors, volumes.
+    The warden prepares roots ahead, up to a limit: a leak is what grows with every round."""
+    api = units.wait_ready()
+    before = settled(units)
+    for _ in range(ROUNDS):
+        cycles(api, 6)
+        after = settled(units)
+        left = sizes(before, after)
         if not left:
             return
-        time.sleep(0.5)
-    raise AssertionError("the machine differs after 8 sandboxes:\n" + "\n".join(left))
+        before = after
+    raise AssertionError(f"the machine has more of these after each of {ROUNDS} rounds:\n" + "\n".join(left))
 
 
 def sizes(before, after):
@@ -176,13 +182,13 @@ def sizes(before, after):
     lines = []
     for category in before:
         had, has = sum(before[category].values()), sum(after[category].values())
-        if has > had and category not in ("files",):
+        if has > had and category != "files":
             lines.append(f"{category}: {had} -> {has}: " + "; ".join(sorted(after[category] - before[category])[:8]))
     return lines
 
 
 def agents():
-    return {line for line in census.take(states=[STATE])["processes"] if line.endswith(" agent")}
+    return {line for line in census.take(states=[STATE])["processes"] if line.endswith("agent")}
 
 
 def test_stopped_units_leave_only_the_pool(units):
@@ -194,11 +200,13 @@ def test_stopped_units_leave_only_the_pool(units):
     systemctl("stop", *reversed(UNITS.values()))
     try:
         taken = census.take(states=[STATE])
-        holder = systemctl("show", "-P", "MainPID", "cay-sandboxes.service").strip()  # keeps the group, nothing else
-        others = [line for line in taken["processes"] if not line.endswith(" agent") and line.split()[0] != holder]
+        # One process holds the group of the sandboxes: cay-sandboxes.service.
+        holder = systemctl("show", "-P", "MainPID", "cay-sandboxes.service").strip()
+        others = [line for line in taken["processes"] if not line.endswith("agent") and line.split()[0] != holder]
         links = [link for link in taken["links"] if link.startswith("cay")]
         pool = agents()
-        assert not others and not links and len(pool) <= POOL_MAX, f"{taken['processes']}; {links}"
+        # The pool has sandboxes with a network too once one was asked for: one link each.
+        assert not others and len(links) <= len(pool) <= POOL_MAX, f"{taken['processes']}; {links}"
     finally:
         units.up()
     assert pool <= agents(), "the pool was replaced"
