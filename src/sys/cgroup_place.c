@@ -155,8 +155,13 @@ static int vacate_once(int group_fd)
 
 int cgroup_vacate(int group_fd)
 {
+	char first[16];
 	int moved = 1;
 
+	if (faccessat(group_fd, "cgroup.type", F_OK, 0) < 0 ||
+	    file_read(group_fd, "cgroup.procs", first, sizeof(first)) <= 0)
+		return 0; /* the root of the hierarchy, which may have processes; or none are here
+			   */
 	if (mkdirat(group_fd, VACATED_NAME, 0755) < 0 && errno != EEXIST)
 		return -errno;
 	for (int round = 0; round < VACATE_ROUNDS && moved > 0; round++)
@@ -169,10 +174,9 @@ int cgroup_enable(int group_fd, const char *controller)
 	char text[32];
 	int r;
 
-	(void)snprintf(text, sizeof(text), "+%s", controller);
-	r = file_write(group_fd, "cgroup.subtree_control", text);
-	if (r != -EBUSY && r != -EOPNOTSUPP)
-		return r;
+	/* First of all: cpu could be enabled beside processes, but would make the group threaded,
+	 * and then nothing else can be. */
 	r = cgroup_vacate(group_fd);
+	(void)snprintf(text, sizeof(text), "+%s", controller);
 	return r < 0 ? r : file_write(group_fd, "cgroup.subtree_control", text);
 }

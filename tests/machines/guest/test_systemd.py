@@ -7,6 +7,7 @@ import re
 import shutil
 import signal
 import subprocess
+import tempfile
 import time
 
 import pytest
@@ -192,9 +193,10 @@ def test_the_journal_has_priorities_and_no_second_time(units):
         assert not any(re.match(r"<\d>|\d{4}-\d\d-\d\d", row["MESSAGE"]) for row in ours), ours
 
 
-def test_a_warden_of_a_login_has_a_scope(units, tmp_path):
+def test_a_warden_of_a_login_has_a_scope(units):
     """'cay up' in a shell: its sandboxes are in a scope of their own, not in the login's group, and outlive a killed warden."""
-    state = tmp_path / "state"
+    state = pathlib.Path(tempfile.mkdtemp(prefix="cay-scope-", dir="/var/tmp"))
+    state.chmod(0o755)  # cayd is another user
     words = ["--state", str(state)]
 
     def cay(*more, check=True):
@@ -216,6 +218,7 @@ def test_a_warden_of_a_login_has_a_scope(units, tmp_path):
         assert {open(f"/proc/{pid}/cgroup", encoding="utf-8").read().strip() for pid in pids} == paths
     finally:
         cay("down", "--yes", check=False)
+        shutil.rmtree(state, ignore_errors=True)
     wait_for(lambda: scopes() == 0, 30)
 
 
