@@ -46,7 +46,8 @@ struct supervisor {
 	const struct supervise_config *config;
 	struct program programs[PROGRAM_COUNT];
 	int signal_fd, report_fd;
-	bool holding, stopping;
+	bool holding; /* the daemon is not started again */
+	bool stopping;
 	bool was_ready; /* the daemon has written its address at least once */
 	int exit_status;
 	size_t listen_at;	  /* where in the daemon's argv the address stands; 0: nowhere */
@@ -310,8 +311,11 @@ static void on_signal(struct supervisor *s, int signum)
 		s->stopping = true;
 		return;
 	case SIGUSR1:
-		log_info("holding: what ends stays ended");
+		log_info("holding: cayd is not started again when it ends");
 		s->holding = true;
+		/* The daemon needs the warden to destroy its sandboxes: no pause before a restart.
+		 */
+		s->programs[WARDEN].start_at_ms = 0;
 		return;
 	case SIGUSR2:
 		s->holding = false;
@@ -357,6 +361,14 @@ static bool stop_step(struct supervisor *s)
 	return true;
 }
 
+/* Whether a program has to be started as soon as its pause is over. */
+static bool is_due(const struct supervisor *s, const struct program *p)
+{
+	bool held = s->holding && p == &s->programs[DAEMON];
+
+	return !s->stopping && !held && p->wanted && p->pid == 0;
+}
+
 static int next_timeout_ms(const struct supervisor *s)
 {
 	int64_t now_ms = time_boot_ms(), next_ms = now_ms + 60000;
@@ -366,7 +378,7 @@ static int next_timeout_ms(const struct supervisor *s)
 
 		if (s->stopping && p->pid != 0 && p->kill_at_ms > 0)
 			next_ms = MIN(next_ms, p->kill_at_ms);
-		if (!s->stopping && !s->holding && p->wanted && p->pid == 0)
+		if (is_due(s, p))
 			next_ms = MIN(next_ms, p->start_at_ms);
 	}
 	return (int)MAX(next_ms - now_ms, 0);
@@ -426,8 +438,7 @@ int supervise_run(const struct supervise_config *config)
 		for (size_t i = PROGRAM_COUNT; i-- > 0;) {
 			struct program *p = &s.programs[i];
 
-			if (!s.stopping && !s.holding && p->wanted && p->pid == 0 &&
-			    time_boot_ms() >= p->start_at_ms)
+			if (is_due(&s, p) && time_boot_ms() >= p->start_at_ms)
 				start(&s, p);
 		}
 		wait_events(&s);

@@ -4,7 +4,8 @@
  * one when it dies, takes over ones that already run, and reaps what they leave.
  *
  * Signals: TERM, INT  stop both (the daemon first), then end; a second one kills at once
- *          USR1       hold: what ends from now on stays ended (`cay down` is at work)
+ *          USR1       hold: the daemon is not started again when it ends (`cay down` is at work).
+ *                     The warden still is, because the daemon needs it to destroy sandboxes.
  *          USR2       go on: restart again, without waiting
  */
 #ifndef CAY_CLI_SUPERVISE_H

@@ -7,6 +7,7 @@ import re
 import signal
 import socket
 import subprocess
+import time
 
 import pytest
 
@@ -26,6 +27,16 @@ def start_foreground(one, *words):
                                stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
     one.wait_ready(20)
     return process
+
+
+def await_pending(pid, signum):
+    until = time.monotonic() + 30 * tree.SLACK
+    while time.monotonic() < until:
+        with open(f"/proc/{pid}/status") as status:
+            if int(re.search(r"ShdPnd:\s*(\w+)", status.read())[1], 16) >> (signum - 1) & 1:
+                return
+        time.sleep(0.01)
+    raise AssertionError(f"signal {signum} has not reached process {pid}")
 
 
 def test_two_daemons_named_at_once():
@@ -157,6 +168,30 @@ def test_down_after_the_foreground_was_terminated():
         assert not one.pids() and not janitor.instances(one.state)
         done = one.command("down")
         assert done.returncode == 0 and "not running" in done.stderr
+        left = census.settle(before, states=[one.state])
+        assert not left, "\n".join(left)
+    finally:
+        one.close()
+
+
+def test_down_right_after_the_warden_died():
+    """The daemon needs a warden to destroy sandboxes, so the supervisor still starts one."""
+    before = census.take()
+    one = Daemon()
+    try:
+        one.up()
+        one.client.create()
+        one.client.close()
+        # The supervisor learns of the death and of the request at the same time.
+        supervisor = one.kill("cay", signal.SIGSTOP)
+        one.kill("cay-warden")
+        down = subprocess.Popen([one.cay, "down", "--yes", "--state", one.state], env=one.env, text=True,
+                                stdin=subprocess.DEVNULL, stderr=subprocess.PIPE)
+        await_pending(supervisor, signal.SIGUSR1)
+        os.kill(supervisor, signal.SIGCONT)
+        text = down.communicate(timeout=120 * tree.SLACK)[1]
+        assert down.returncode == 0 and "cay is down" in text, text
+        assert not one.pids() and not janitor.instances(one.state)
         left = census.settle(before, states=[one.state])
         assert not left, "\n".join(left)
     finally:
