@@ -13,6 +13,7 @@
 #include "cli/lock.h"
 #include "cli/show.h"
 #include "cli/table.h"
+#include "cli/unit.h"
 #include "cli/up.h"
 
 #define FIND_TRIES 20
@@ -294,6 +295,33 @@ static int start_for_left(struct cli *cli, const struct args *args, bool keep, s
 
 /* ---- stopping ---- */
 
+/* systemd starts its daemons again when they end, so only systemd can stop them. 0, or -1 with err
+ * set. */
+static int refuse_units(struct cli *cli, struct err *err)
+{
+	struct lock_holder holder;
+
+	for (int role = DAEMON; role < ROLE_COUNT; role++) {
+		const char *unit;
+		int r = find(cli, role, &holder, err);
+
+		if (r < 0)
+			return -1;
+		if (r == 0)
+			continue;
+		unit = unit_of(holder.pid);
+		lock_holder_done(&holder);
+		if (unit == NULL)
+			continue;
+		(void)cli_hint(cli, "'systemctl stop cayd cay-warden' stops the daemons and leaves "
+				    "the sandboxes running, 'systemctl stop cayd cay-sandboxes' "
+				    "also ends the sandboxes.");
+		return err_set(err, ERR_CONFLICT,
+			       "%s is run by systemd (%s); nothing was stopped", names[role], unit);
+	}
+	return 0;
+}
+
 static int stop_all(struct cli *cli, bool keep, struct err *err)
 {
 	struct lock_holder supervisor;
@@ -337,6 +365,8 @@ int down_run(struct cli *cli, const struct args *args, struct err *err)
 		return -1;
 	if (running > 0)
 		lock_holder_done(&supervisor);
+	if (refuse_units(cli, err) < 0)
+		return -1;
 	for (int role = DAEMON; role < ROLE_COUNT; role++)
 		running += lock_is_held(cli->state, locks[role]);
 	if (running == 0) {

@@ -198,6 +198,34 @@ def test_down_right_after_the_warden_died():
         one.close()
 
 
+def test_down_leaves_daemons_of_systemd_alone():
+    """systemd would start them again: the message names its commands. A group of that name is all that tells."""
+    mounts = [line.split() for line in open("/proc/mounts", encoding="utf-8")]
+    root = next((words[1] for words in mounts if words[2] == "cgroup2"), None)
+    if not root:
+        pytest.skip("no hierarchy of version 2")
+    with Daemon() as one:
+        sandbox = one.client.create()["id"]
+        slice_dir = f"{root}/cay-test-{os.path.basename(one.state)}"
+        home = root + re.search(r"^0::(/.*)$", open(f"/proc/{one.pids()['cayd']}/cgroup", encoding="utf-8").read(), re.M)[1]
+        for name, unit in (("cayd", "cayd.service"), ("cay-warden", "cay-warden.service")):
+            pids, place = one.pids(), f"{slice_dir}/{unit}"
+            os.makedirs(place)
+            try:
+                open(place + "/cgroup.procs", "w", encoding="utf-8").write(str(pids[name]))
+                for words in (["--yes"], ["--keep"], []):
+                    done = one.command("down", *words, stdin=subprocess.DEVNULL)
+                    assert done.returncode == 7 and f"{name} is run by systemd ({unit})" in done.stderr, done
+                    assert "systemctl stop cayd cay-warden" in done.stderr
+                    assert "systemctl stop cayd cay-sandboxes" in done.stderr
+                assert one.pids() == pids and one.client.get(sandbox)["state"] == "running"
+            finally:
+                open(home + "/cgroup.procs", "w", encoding="utf-8").write(str(pids[name]))
+                os.rmdir(place)
+                os.rmdir(slice_dir)
+        assert one.command("down", "--yes").returncode == 0 and not one.pids()
+
+
 def test_foreground_on_a_port_in_use_ends_with_the_reason():
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
