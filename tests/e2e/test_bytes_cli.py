@@ -62,7 +62,9 @@ def fill(box, path, size):
 
 
 def peak_kb(pid):
-    return int(re.search(r"VmHWM:\s+(\d+)", pathlib.Path(f"/proc/{pid}/status").read_text()).group(1))
+    """0 for a process that has ended and was not waited for: it has no memory any more."""
+    peak = re.search(r"VmHWM:\s+(\d+)", pathlib.Path(f"/proc/{pid}/status").read_text())
+    return int(peak.group(1)) if peak else 0
 
 
 def rss_kb(pid):
