@@ -316,8 +316,8 @@ static int refuse_units(struct cli *cli, struct err *err)
 		(void)cli_hint(cli, "'systemctl stop cayd cay-warden' stops the daemons and leaves "
 				    "the sandboxes running, 'systemctl stop cayd cay-sandboxes' "
 				    "also ends the sandboxes.");
-		return err_set(err, ERR_CONFLICT,
-			       "%s is run by systemd (%s); nothing was stopped", names[role], unit);
+		return err_set(err, ERR_CONFLICT, "%s is run by systemd (%s); nothing was stopped",
+			       names[role], unit);
 	}
 	return 0;
 }

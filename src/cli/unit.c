@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "cli/unit.h"
 
-#include <fcntl.h>
 #include <stdio.h>
 
-#include "sys/file.h"
+#include "cli/doctor.h"
 
-#define CGROUP_TEXT_MAX 8192 /* a line for each hierarchy of version 1; the rest is not looked at */
+/* A line for each hierarchy of version 1; what is beyond is not looked at. */
+#define CGROUP_TEXT_MAX 8192
 
 static const char *const units[] = { "cayd.service", "cay-warden.service" };
 
@@ -34,5 +34,5 @@ const char *unit_of(pid_t pid)
 	char path[64], text[CGROUP_TEXT_MAX];
 
 	(void)snprintf(path, sizeof(path), "/proc/%d/cgroup", (int)pid);
-	return file_read(AT_FDCWD, path, text, sizeof(text)) < 0 ? NULL : unit_in(str_of(text));
+	return doctor_read(path, text, sizeof(text)) < 0 ? NULL : unit_in(str_of(text));
 }
