@@ -20,14 +20,15 @@ from lib import flags, janitor, tree
 from lib.client import ApiError, Result, Sandbox
 from lib.daemon import TEMPLATES, clean_env, tell_janitor
 
-MAGIC, VERSION = 0x43415957, 4
+MAGIC, VERSION = 0x43415957, 5
 HELLO, CREATE, ATTACH, DESTROY, RESIZE, STAT, LIST, PAUSE, BUILD, SNAPSHOT, SNAPSHOT_DELETE, SNAPSHOT_LIST = \
     range(1, 13)
 FREEZE, PASSING, MEMORY = 1, 2, 4  # flags of a request
 REQUEST = struct.Struct("<IHHQ64s32sIIIIII64s")
 # Behind magic, version, op and tag: error, more, id, step, capabilities, alive, oom_kills, memory, peak, cpu, pids,
-# disk, paused, size, memory, template, address, sent, received, and of what was rejected: to, port, protocol.
-REPLY = struct.Struct("<IHHQiI64s112sIIQQQQIQIQI32sIQQIII")
+# disk, paused, size, memory, template, address, sent, received, of what was rejected: to, port, protocol;
+# then of pressure: known or not, and for each of three resources two times and two shares.
+REPLY = struct.Struct("<IHHQiI64s112sIIQQQQIQIQI32sIQQIIII" + 3 * "QQII")
 DEFAULTS = {"cpu_count": 1, "memory_mb": 1024, "disk_size_mb": 3072, "pids_max": 1024, "network": 0}
 SIGNALS = {9: "SIGKILL", 15: "SIGTERM", 11: "SIGSEGV", 31: "SIGSYS"}
 PATH = "/opt/venv/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
