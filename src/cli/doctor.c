@@ -138,7 +138,10 @@ int doctor_run(struct cli *cli, const struct args *args, struct err *err)
 	if (doctor == NULL)
 		return err_set(err, ERR_INTERNAL, "out of memory");
 	doctor->state = cli->state;
+	(void)snprintf(doctor->storage, sizeof(doctor->storage), "auto");
+	(void)cli_setting(args, "storage", "CAY_STORAGE", doctor->storage, sizeof(doctor->storage));
 	doctor_kernel(doctor);
+	doctor_storage(doctor);
 	doctor_limits(doctor);
 	doctor_network(doctor);
 	doctor_programs(doctor);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The host seen through the eyes of `cay doctor`: a list of checks, each with what to do next. */
+/* `cay doctor`: a list of checks of the host, each with what to do next. */
 #ifndef CAY_CLI_DOCTOR_H
 #define CAY_CLI_DOCTOR_H
 
@@ -22,6 +22,7 @@ struct doctor {
 	size_t count;
 	unsigned kernel; /* major * 1000 + minor */
 	const char *state;
+	char storage[32]; /* the setting: auto, btrfs or directory */
 };
 
 /* Adds a check and returns it, so that the caller can say what to do next. */
@@ -31,6 +32,7 @@ void doctor_next(struct check *check, const char *fmt, ...) _printf_(2, 3);
 
 void doctor_kernel(struct doctor *doctor);
 void doctor_features(struct doctor *doctor);
+void doctor_storage(struct doctor *doctor);
 void doctor_limits(struct doctor *doctor);
 void doctor_sysctls(struct doctor *doctor);
 void doctor_network(struct doctor *doctor);

@@ -34,10 +34,11 @@ static void check_feature(struct doctor *d, enum probe_feature feature)
 	if (state == PROBE_PRESENT)
 		(void)doctor_add(d, GROUP, CHECK_OK, row->name, "present: %s", row->what);
 	else if (state == PROBE_UNKNOWN)
-		(void)doctor_add(
-			d, GROUP, CHECK_OK, row->name,
-			"%s, from Linux %u.%u on: not probed (needs root, and modules loaded)",
-			row->what, row->since / 1000, row->since % 1000);
+		(void)doctor_add(d, GROUP, CHECK_OK, row->name,
+				 "%s, from Linux %u.%u on: not checked, because %s", row->what,
+				 row->since / 1000, row->since % 1000,
+				 geteuid() != 0 ? "only root can try it"
+						: "its module is not loaded");
 	else
 		(void)doctor_add(d, GROUP, CHECK_OK, row->name, "%s; fallback: %s; cost: %s",
 				 state == PROBE_DISABLED ? "disabled" : "missing", row->instead,

@@ -12,7 +12,6 @@
 #include <sys/vfs.h>
 
 #include "base/str.h"
-#include "sys/module.h"
 
 #define GROUP_KERNEL "Kernel"
 #define GROUP_LIMITS "Limits"
@@ -116,47 +115,6 @@ static void check_namespaces(struct doctor *d)
 		doctor_next(c, "sysctl -w user.max_user_namespaces=65536");
 }
 
-/* In the running kernel, or as a module that will be loaded when it is first used. */
-static const char *filesystem_from(const char *name)
-{
-	char path[256];
-	struct utsname u;
-
-	if (module_has_filesystem(name))
-		return "in the kernel";
-	if (uname(&u) < 0)
-		return NULL;
-	(void)snprintf(path, sizeof(path), "/lib/modules/%s/kernel/fs/%s%s", u.release, name,
-		       strcmp(name, "overlay") == 0 ? "fs" : "");
-	return access(path, F_OK) == 0 ? "as a module; the warden loads it" : NULL;
-}
-
-static void check_filesystems(struct doctor *d)
-{
-	const char *overlay = filesystem_from("overlay"), *btrfs = filesystem_from("btrfs");
-	struct check *c;
-
-	c = doctor_add(d, GROUP_KERNEL, overlay != NULL ? CHECK_OK : CHECK_FAIL, "overlayfs", "%s",
-		       overlay != NULL ? overlay : "missing");
-	if (overlay == NULL)
-		doctor_next(c, "Sandboxes share their template through it: modprobe overlay. If "
-			       "that finds no module, install the modules of this kernel.");
-	c = doctor_add(d, GROUP_KERNEL, btrfs != NULL ? CHECK_OK : CHECK_WARN, "btrfs", "%s",
-		       btrfs != NULL ? btrfs : "missing");
-	if (btrfs == NULL)
-		doctor_next(
-			c,
-			"Without it disk sizes are not enforced: modprobe btrfs. If that finds no "
-			"module, install the modules of this kernel (Ubuntu: apt-get install "
-			"linux-modules-extra-$(uname -r)).");
-	c = doctor_add(d, GROUP_KERNEL,
-		       access("/dev/loop-control", F_OK) == 0 ? CHECK_OK : CHECK_WARN,
-		       "loop devices", "%s",
-		       access("/dev/loop-control", F_OK) == 0 ? "/dev/loop-control" : "missing");
-	if (c->level != CHECK_OK)
-		doctor_next(c, "The storage pool is a file on a loop device: modprobe loop.");
-}
-
 /* Overlay layers are idmapped; which file systems can do that, and since when. */
 static void check_idmap(struct doctor *d)
 {
@@ -198,7 +156,6 @@ void doctor_kernel(struct doctor *d)
 	doctor_features(d);
 	check_namespaces(d);
 	check_cgroups(d);
-	check_filesystems(d);
 	check_idmap(d);
 }
 
@@ -240,7 +197,7 @@ static void check_rights(struct doctor *d)
 		doctor_next(c, "Hard limits (open files, below) cannot be raised from here.");
 }
 
-/* The defaults give each sandbox up to 1 GiB; the daemons themselves take about 30 MB. */
+/* The defaults give each sandbox up to 1 GiB. All together get what sys/cgroup.c leaves them. */
 static void check_memory(struct doctor *d)
 {
 	struct sysinfo info;
@@ -255,9 +212,11 @@ static void check_memory(struct doctor *d)
 	if (mib < MEMORY_LEAST_MIB)
 		doctor_next(c, "Too little: 512 MB are the least that cay is tested with.");
 	else if (mib < MEMORY_USUAL_MIB)
-		doctor_next(c, "Less than a sandbox may use by default (1 GiB). All sandboxes "
-			       "together get three quarters of it: create them with a smaller "
-			       "--memory, and set pool_min = 0 (docs/config.md).");
+		doctor_next(c,
+			    "All sandboxes together may use %llu MiB, and one may use 1 GiB by "
+			    "default: create them with a smaller --memory, and set pool_min = 0 "
+			    "(docs/config.md).",
+			    (unsigned long long)(mib - MIN(MAX(mib * 8 / 100, 128), mib / 4)));
 }
 
 void doctor_limits(struct doctor *d)

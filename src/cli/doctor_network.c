@@ -54,12 +54,12 @@ static void check_one(struct doctor *d, const char *name, int (*what)(void), con
 {
 	int error = try_alone(what);
 	struct check *c = doctor_add(d, GROUP, error ? CHECK_WARN : CHECK_OK, name, "%s",
-				     error < 0 ? "only root can try it"
+				     error < 0 ? "not checked: only root can try it"
 				     : error   ? strerror(error)
 					       : "works");
 
-	if (error > 0)
-		doctor_next(c, "%s", next);
+	if (error != 0)
+		doctor_next(c, "%s", error > 0 ? next : "Run it as root: sudo cay doctor");
 }
 
 void doctor_network(struct doctor *d)
@@ -72,8 +72,9 @@ void doctor_network(struct doctor *d)
 		  "Sandboxes get no network without it: modprobe nf_tables nft_fib_inet nft_redir "
 		  "nft_masq nft_reject_inet nft_log (CONFIG_NF_TABLES_INET and the like).");
 	if (doctor_number("/proc/sys/net/ipv4/ip_forward", &on) == 0)
-		(void)doctor_add(d, GROUP, CHECK_OK, "forwarding", "%s",
-				 on ? "on for the whole host; cay leaves it so"
-				    : "off; cay turns it on for the links that default routes lead "
-				      "to, while a sandbox has network full, and for those alone");
+		(void)doctor_add(
+			d, GROUP, CHECK_OK, "forwarding", "%s",
+			on ? "on for the whole host; cay does not change it"
+			   : "off; while a sandbox has 'network full', cay turns it on for "
+			     "the links of the default routes only");
 }

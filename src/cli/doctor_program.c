@@ -135,7 +135,8 @@ static void check_program(struct doctor *d, const char *name, const char *flag,
 	uint64_t version;
 
 	if (ask_program(argv, text) < 0) {
-		(void)doctor_add(d, GROUP, CHECK_OK, name, "not installed; only %s", what_for);
+		(void)doctor_add(d, GROUP, CHECK_OK, name, "not installed; needed only %s",
+				 what_for);
 		return;
 	}
 	text[strcspn(text, "\n")] = '\0';
@@ -148,7 +149,7 @@ static void check_program(struct doctor *d, const char *name, const char *flag,
 	bad = doctor_known_bad(name, version, d->kernel);
 	c = doctor_add(d, GROUP, bad != NULL ? CHECK_WARN : CHECK_OK, name, "%s", shown);
 	if (bad != NULL)
-		doctor_next(c, "%s %s %s. It is only %s.", name, shown, bad, what_for);
+		doctor_next(c, "%s %s %s. It is needed only %s.", name, shown, bad, what_for);
 }
 
 static void check_presence(struct doctor *d, const char *label, const char *const *names,
@@ -190,7 +191,8 @@ static void check_criu(struct doctor *d)
 		return;
 	}
 	if (geteuid() != 0) {
-		(void)doctor_add(d, GROUP, CHECK_OK, "criu", "in %s; as root its check runs", dir);
+		(void)doctor_add(d, GROUP, CHECK_OK, "criu",
+				 "in %s; not checked: only root can run its check", dir);
 		return;
 	}
 	if (ask_program(argv, text) == 0 && strstr(text, "Looks good") != NULL) {
@@ -203,20 +205,29 @@ static void check_criu(struct doctor *d)
 	doctor_next(c, "Hibernating keeps files only. It says: %.200s", text);
 }
 
+/* Daemons are there, and the PATH of an ordinary user on Debian does not have it. */
+static void look_in_sbin(void)
+{
+	const char *path = getenv("PATH");
+	char longer[PATH_MAX];
+
+	if (snprintf(longer, sizeof(longer), "%s:/usr/local/sbin:/usr/sbin:/sbin",
+		     path != NULL ? path : "/usr/bin:/bin") < (int)sizeof(longer))
+		(void)setenv("PATH", longer, 1);
+}
+
 void doctor_programs(struct doctor *d)
 {
 	static const char *const builders[] = { "mmdebstrap", "debootstrap", NULL };
-	static const char *const makers[] = { "mkfs.btrfs", NULL };
 
+	look_in_sbin();
 	check_presence(d, "template builder", builders,
 		       "Templates cannot be built without it: apt install mmdebstrap");
-	check_presence(d, "storage pool maker", makers,
-		       "Disk sizes are not enforced without it: apt install btrfs-progs");
 	check_criu(d);
 	check_program(d, "runsc", "--version", "for the gVisor engine");
 	check_program(d, "dockerd", "--version", "for the Docker engine");
 	check_program(d, "docker", "--version", "for the Docker engine");
 	check_program(d, "containerd", "--version", "for the Docker engine");
 	check_program(d, "runc", "--version", "for the Docker engine");
-	check_program(d, "crun", "--version", "for comparison");
+	check_program(d, "crun", "--version", "for benchmarks");
 }

@@ -30,10 +30,12 @@ static _noreturn_ void probe_child(int in_fd, int ready_fd)
 {
 	static char name[] = "cat";
 	char *const argv[] = { name, NULL }, *const envp[] = { NULL };
+	unsigned char why;
 
 	if (unshare(CLONE_NEWTIME) == 0 && dup2(in_fd, 0) == 0)
 		(void)execve("/bin/cat", argv, envp);
-	(void)!write(ready_fd, "x", 1);
+	why = (unsigned char)MIN(errno, UINT8_MAX);
+	(void)!write(ready_fd, &why, 1);
 	_exit(1);
 }
 
@@ -52,11 +54,13 @@ static int namespace_of(pid_t pid, char *dst, size_t size)
 
 static int compare(pid_t pid, int ready_fd)
 {
-	char ours[64], its[64], byte;
+	char ours[64], its[64];
+	unsigned char why = 0;
 	int r;
 
-	if (read(ready_fd, &byte, 1) != 0)
-		return -EOPNOTSUPP; /* it could not even begin */
+	/* It could not even begin; without the rights to that says nothing about the kernel. */
+	if (read(ready_fd, &why, 1) != 0)
+		return why == EPERM ? -EPERM : -EOPNOTSUPP;
 	r = namespace_of(getpid(), ours, sizeof(ours));
 	if (r >= 0)
 		r = namespace_of(pid, its, sizeof(its));

@@ -50,6 +50,8 @@ static int run_mkfs(int file_fd)
 		(void)fcntl(file_fd, F_SETFD, 0);
 		(void)execl("/sbin/mkfs.btrfs", "mkfs.btrfs", "-q", "-f", "-K", "-m", "single",
 			    "-d", "single", path, (char *)NULL);
+		(void)execl("/usr/sbin/mkfs.btrfs", "mkfs.btrfs", "-q", "-f", "-K", "-m", "single",
+			    "-d", "single", path, (char *)NULL);
 		_exit(127);
 	}
 	if (waitpid(pid, &status, 0) < 0)

@@ -302,6 +302,32 @@ def test_doctor():
     assert all(c["next"] for c in report["checks"] if c["level"] != "ok")
 
 
+def storage_row(state, **env):
+    r = subprocess.run([CAY, "doctor", "--json", "--state", str(state)], env=environment(**env), capture_output=True)
+    rows = {c["name"]: c for c in json.loads(r.stdout)["checks"] if c["group"] == "Storage"}
+    assert {"overlayfs", "btrfs", "loop devices", "mkfs.btrfs", "storage"} == set(rows)
+    return rows["storage"]["level"], rows["storage"]["detail"], rows["storage"]["next"]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="an ordinary user has the local engine")
+def test_doctor_says_which_storage(tmp_path):
+    level, detail, more = storage_row(tmp_path, CAY_STORAGE="directory")
+    assert (level, detail) == ("warn", "plain directories (storage = directory)")
+    assert "disk_limit: unenforced" in more and "Snapshots" in more
+    settings = tmp_path / "cay.conf"
+    settings.write_text("storage = directory\n")
+    assert storage_row(tmp_path, CAY_CONFIG=str(settings))[0] == "warn", "the file is read too"
+    (tmp_path / "volumes").mkdir()
+    empty = storage_row(tmp_path)
+    assert "began with" not in empty[1], "an empty directory decides nothing"
+    (tmp_path / "volumes/v1").mkdir()
+    assert storage_row(tmp_path)[:2] == ("warn", "plain directories (the state directory began with them)")
+    (tmp_path / "pool.btrfs").touch()
+    assert storage_row(tmp_path, CAY_STORAGE="directory")[0] == "fail", "the warden refuses, too"
+    level, detail, _ = storage_row(tmp_path)
+    assert level in ("ok", "fail") and "btrfs pool" in detail and "new" not in detail
+
+
 def test_colors_on_a_terminal_only(daemon):
     daemon.cay("create")
     master, slave = pty.openpty()
