@@ -2,6 +2,7 @@
 """Run before the machine restarts; test_after_reboot.py looks at what is left of it."""
 import json
 import pathlib
+import subprocess
 
 from machines.guest.units import Units
 
@@ -13,11 +14,14 @@ def test_sandboxes_are_prepared():
         made = {}
         for kind in ("running", "frozen", "hibernated"):
             sandbox = units.client.create(timeout_sec=3600, metadata={"kind": kind})["id"]
-            units.client.exec(sandbox, f"echo {kind} > /workspace/word; sync /workspace/word").ok()
+            units.client.exec(sandbox, f"echo {kind} > /workspace/word").ok()
             made[kind] = sandbox
         units.client.call("POST", f"/v1/sandboxes/{made['frozen']}/pause", {"kind": "freeze"})
         units.client.call("POST", f"/v1/sandboxes/{made['hibernated']}/pause", {"kind": "hibernate"})
         gone = units.client.create()["id"]
         units.client.delete(gone)
         boot = pathlib.Path("/proc/sys/kernel/random/boot_id").read_text(encoding="utf-8")
+        NOTES.unlink(missing_ok=True)
         NOTES.write_text(json.dumps({"made": made, "gone": gone, "boot": boot}), encoding="utf-8")
+        # A power failure may follow. It may cost the last seconds; what is older must be there.
+        subprocess.run(["sync"], check=True)
