@@ -222,6 +222,17 @@ def test_a_warden_of_a_login_has_a_scope(units):
     wait_for(lambda: scopes() == 0, 30)
 
 
+def test_cay_down_leaves_the_units_alone(units):
+    """systemd would start them again, so it refuses and names the commands of systemd."""
+    api, pids = units.wait_ready(), units.pids()
+    sandbox = api.create(timeout_sec=3600)["id"]
+    for words in (["--yes"], ["--keep"], []):
+        done = subprocess.run(["cay", "down", *words], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False, timeout=60 * tree.SLACK)
+        assert done.returncode == 7 and "run by systemd" in done.stderr and "systemctl stop cayd" in done.stderr, done
+    assert units.pids() == pids and api.get(sandbox)["state"] == "running"
+    api.delete(sandbox)
+
+
 def test_stopping_the_group_ends_all_sandboxes(units):
     api = units.wait_ready()
     sandbox = api.create(timeout_sec=3600)["id"]
