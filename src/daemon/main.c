@@ -160,7 +160,7 @@ static int serve(struct config *config, struct err *err)
 	set_limits();
 	notify_open(&notify);
 	if (state_prepare(config->state, user, err) < 0 ||
-	    state_lock(config->state, &lock_fd, err) < 0)
+	    state_lock(config->state, user, &lock_fd, err) < 0)
 		return -1;
 	if (open_listen(config, &listen_fd, url, sizeof(url), err) < 0 ||
 	    open_redirect(config, &redirect_fd, err) < 0)

@@ -10,6 +10,7 @@
 #include "base/str.h"
 #include "sys/file.h"
 
+#define LOCK_NAME "cayd.lock"
 #define PATH_SIZE 4096
 /* Root's, open to our group, sticky: we make our files and cannot touch the warden's. */
 #define STATE_MODE 01770
@@ -58,18 +59,44 @@ int state_prepare(const char *dir, const struct isolate_user *user, struct err *
 	return r < 0 ? err_set_errno(err, ERR_INTERNAL, r, "cannot prepare %s", dir) : 0;
 }
 
-int state_lock(const char *dir, int *ret_fd, struct err *err)
+/*
+ * The lock belongs to the daemon's user, however the daemon was started: systemd starts it as that
+ * user, `cay up` as root. A file that root left is handed over; the user cannot replace it while it
+ * is root's, because the directory is sticky.
+ */
+static int lock_as(int dir_fd, const struct isolate_user *user, int *ret_fd)
+{
+	uid_t uid = geteuid();
+	gid_t gid = getegid();
+	struct stat st;
+	int r;
+
+	if (!user)
+		return file_lock(dir_fd, LOCK_NAME, ret_fd);
+	if (fstatat(dir_fd, LOCK_NAME, &st, AT_SYMLINK_NOFOLLOW) == 0 && st.st_uid == uid &&
+	    S_ISREG(st.st_mode) && st.st_nlink == 1 &&
+	    fchownat(dir_fd, LOCK_NAME, user->uid, user->gid, AT_SYMLINK_NOFOLLOW) < 0)
+		return -errno;
+	if (setegid(user->gid) < 0 || seteuid(user->uid) < 0)
+		return -errno;
+	r = file_lock(dir_fd, LOCK_NAME, ret_fd);
+	if (seteuid(uid) < 0 || setegid(gid) < 0)
+		return -errno;
+	return r;
+}
+
+int state_lock(const char *dir, const struct isolate_user *user, int *ret_fd, struct err *err)
 {
 	_cleanup_close_ int dir_fd = open(dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	int r;
 
 	if (dir_fd < 0)
 		return err_set_errno(err, ERR_INTERNAL, errno, "cannot open %s", dir);
-	r = file_lock(dir_fd, "cayd.lock", ret_fd);
+	r = lock_as(dir_fd, user, ret_fd);
 	if (r == -EWOULDBLOCK)
 		return err_set(err, ERR_CONFLICT, "another cayd runs on %s; stop it or use --state",
 			       dir);
-	return r < 0 ? err_set_errno(err, ERR_INTERNAL, r, "cannot lock %s/cayd.lock", dir) : 0;
+	return r < 0 ? err_set_errno(err, ERR_INTERNAL, r, "cannot lock %s/" LOCK_NAME, dir) : 0;
 }
 
 int state_write_url(const char *dir, const char *url, struct err *err)

@@ -10,7 +10,8 @@
 /* Makes it and its logs directory; user NULL: stays the caller's. */
 int state_prepare(const char *dir, const struct isolate_user *user, struct err *err) _must_check_;
 /* Held until the process ends. */
-int state_lock(const char *dir, int *ret_fd, struct err *err) _must_check_;
+int state_lock(const char *dir, const struct isolate_user *user, int *ret_fd,
+	       struct err *err) _must_check_;
 int state_write_url(const char *dir, const char *url, struct err *err) _must_check_;
 void state_remove_url(const char *dir);
 /* The port a daemon that did not end in order had; 0 when there is none. */

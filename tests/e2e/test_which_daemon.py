@@ -3,6 +3,7 @@
 
 import json
 import os
+import pwd
 import re
 import signal
 import socket
@@ -224,6 +225,19 @@ def test_down_leaves_daemons_of_systemd_alone():
                 os.rmdir(place)
                 os.rmdir(slice_dir)
         assert one.command("down", "--yes").returncode == 0 and not one.pids()
+
+
+def test_the_lock_belongs_to_the_daemons_user():
+    """systemd starts cayd as that user, 'cay up' as root: each can take over the state directory of the other."""
+    user = pwd.getpwnam("cay").pw_uid
+    with Daemon() as one:
+        path = os.path.join(one.state, "cayd.lock")
+        assert os.stat(path).st_uid == user
+        for owner in (0, user):
+            one.down()
+            os.chown(path, owner, -1)
+            one.up()
+            assert os.stat(path).st_uid == user and one.command("status").returncode == 0
 
 
 def test_foreground_on_a_port_in_use_ends_with_the_reason():
