@@ -12,9 +12,10 @@ import pytest
 from lib import census, tree
 from lib.daemon import TEMPLATES, Daemon, clean_env
 
-FEATURES = ("overlay-fd", "detached-copy", "detached-target", "idmapped-tmpfs", "exact-times", "simple-quota")
+FEATURES = ("overlay-fd", "detached-copy", "detached-target", "idmapped-tmpfs", "exact-times", "simple-quota",
+            "time-at-exec")
 # What mounts of a sandbox may name: places of file systems that only the warden has.
-SOURCE = re.compile(r"/|/dev|/devs/\d+|/bin|/void|/empty|/ids/\d+\.(machine|boot|forked)|/v[0-9a-f]{16}/(upper|work)")
+SOURCE = re.compile(r"/|/dev|/devs/\d+|/bin|/void|/empty|/ids/\d+\.(machine|boot|forked)|/v[0-9a-f]{16}/(upper|work)|/\.cay/[a-z]+")
 LAYER = re.compile(r"(?:lowerdir\+?|upperdir|workdir)=([^,]*)")
 LAYER_NAME = re.compile(r"/|/template|/v[0-9a-f]{16}/(upper|work)")
 

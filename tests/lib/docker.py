@@ -53,20 +53,34 @@ def runtime_packages():
     return sorted(found)
 
 
-def make_tree(cache):
-    """A minimal system of the host's own release; kept in the build directory for the next run."""
-    packages = ",".join([*runtime_packages(), *MORE_PACKAGES])
+def cache_of_tree():
+    """In the build directory, for the next run: what it was made of, and where it is."""
+    cache = ROOT / tree.build_dir() / "docker-image"
+    return cache / "packages", cache / "tree"
+
+
+def find_tree():
+    """The tree of make_tree() when it has what the programs need now, else None."""
+    mark, place = cache_of_tree()
+    return place if mark.exists() and mark.read_text() == wanted_packages() else None
+
+
+def wanted_packages():
+    return ",".join([*runtime_packages(), *MORE_PACKAGES])
+
+
+def make_tree():
+    """A minimal system of the host's own release."""
+    mark, place = cache_of_tree()
     release = dict(line.split("=", 1) for line in open("/etc/os-release").read().splitlines() if "=" in line)
-    mark = pathlib.Path(cache, "packages")
-    place = pathlib.Path(cache, "tree")
-    if mark.exists() and mark.read_text() == packages:
-        return place
-    shutil.rmtree(cache, ignore_errors=True)
-    os.makedirs(cache)
+    if find_tree():
+        return
+    shutil.rmtree(mark.parent, ignore_errors=True)
+    os.makedirs(mark.parent)
+    packages = wanted_packages()
     run("mmdebstrap", "--variant=minbase", f"--include={packages}", release["VERSION_CODENAME"].strip('"'),
         str(place), check=True)
     mark.write_text(packages)
-    return place
 
 
 class Engine:
