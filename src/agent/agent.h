@@ -79,7 +79,7 @@ struct agent {
 	bool out_waits;	  /* the socket was full */
 	bool out_armed;	  /* EPOLLOUT is on */
 	bool conn_broken; /* close it at the end of this turn */
-	int given_fds[2]; /* came with the connection: groups, memory; -1: none */
+	int given_fds[3]; /* came with the connection: groups, memory, disk; -1: none */
 
 	/* Processes: table.c. */
 	struct process *by_id[AGENT_BUCKETS];

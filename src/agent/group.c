@@ -112,16 +112,21 @@ void groups_open(struct groups *groups, int dir_fd)
 	use(groups, dir_fd);
 }
 
-uint64_t groups_frozen_us(const struct groups *groups)
+uint64_t groups_note(const struct groups *groups, const char *name)
 {
 	_cleanup_close_ int fd = groups->dir_fd < 0 ? -1
 						    : openat(groups->dir_fd, ".",
 							     O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	uint64_t us;
+	uint64_t value;
 
-	if (fd < 0 || fgetxattr(fd, AGENT_FROZEN_NOTE, &us, sizeof(us)) != sizeof(us))
+	if (fd < 0 || fgetxattr(fd, name, &value, sizeof(value)) != sizeof(value))
 		return 0;
-	return us;
+	return value;
+}
+
+uint64_t groups_frozen_us(const struct groups *groups)
+{
+	return groups_note(groups, AGENT_FROZEN_NOTE);
 }
 
 static bool has_event(const struct groups *groups, const struct group *group, const char *event)

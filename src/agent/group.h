@@ -55,6 +55,7 @@ void groups_take_back(struct groups *groups, int dir_fd);
 
 /* How long the sandbox was frozen, by the warden's note; 0 where there is none. */
 uint64_t groups_frozen_us(const struct groups *groups);
+uint64_t groups_note(const struct groups *groups, const char *name); /* 0: none */
 
 /* Makes one for the next process, when there is nothing else to do. */
 void groups_prepare(struct groups *groups);

@@ -269,6 +269,49 @@ static void write_loadavg(struct agent *agent)
 		   procfile_loadavg(text, sizeof(text), &inside->load));
 }
 
+/* ---- disk ---- */
+
+void inside_take_disk(struct agent *agent, int fd)
+{
+	struct inside *inside = &agent->inside;
+	struct statfs fs;
+
+	if (inside->disk_fd > 0)
+		(void)close(inside->disk_fd);
+	inside->disk_fd = -1;
+	inside->disk_limit = 0;
+	if (fd < 0 || fstatfs(fd, &fs) < 0)
+		return;
+	if (fs.f_type == SYSFS_MAGIC && fcntl(fd, F_SETFD, FD_CLOEXEC) == 0)
+		inside->disk_fd = fd;
+	else
+		(void)close(fd);
+}
+
+static uint64_t disk_limit(const struct agent *agent)
+{
+	return agent->inside.disk_fd < 0 ? 0 : groups_note(&agent->groups, AGENT_DISK_NOTE);
+}
+
+static void write_disk(struct agent *agent)
+{
+	struct inside *inside = &agent->inside;
+	uint64_t limit = disk_limit(agent), used;
+	char text[PROCFILE_DISK_SIZE], space[32];
+	ssize_t n = limit ? pread(inside->disk_fd, space, sizeof(space), 0) : 0;
+
+	used = first_number((struct str){ space, n > 0 ? (size_t)n : 0 });
+	used -= groups_note(&agent->groups, AGENT_DISK_OFFSET_NOTE);
+	if (!limit || n <= 0 || (int64_t)used < 0)
+		used = 0;
+	if (limit == inside->disk_limit && used == inside->disk_used)
+		return;
+	write_file(inside, AT_FDCWD, "/sys/fs/disk", text,
+		   procfile_disk(text, sizeof(text), limit, used));
+	inside->disk_limit = limit;
+	inside->disk_used = used;
+}
+
 /* ---- when ---- */
 
 static void refresh(struct agent *agent)
@@ -286,6 +329,7 @@ static void refresh(struct agent *agent)
 	inside->cpus = cpus;
 	write_loadavg(agent);
 	write_stat(agent);
+	write_disk(agent);
 }
 
 static bool alone(void)
@@ -315,8 +359,11 @@ void inside_check(struct agent *agent)
 	if (inside->off || agent->memory.away)
 		return;
 	if (now - inside->done_us < FRESH_US && count_cpus(agent) == inside->cpus &&
-	    memory_limit(&agent->memory) == inside->memory_limit)
+	    memory_limit(&agent->memory) == inside->memory_limit) {
+		if (disk_limit(agent) != inside->disk_limit)
+			write_disk(agent); /* the first time, or another limit */
 		return;
+	}
 	refresh(agent);
 	inside->done_us = now;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * /proc/meminfo, stat, loadavg and cpuinfo as programs in the sandbox see them: files of the slot's
+ * /proc/meminfo, stat, loadavg and cpuinfo as programs in the sandbox see them, and the numbers
+ * that df shows (/sys/fs/disk): files of the slot's
  * own tmpfs, which the warden mounted over the kernel's (docs/inside.md). The agent writes current
  * values of its cgroups into them: before a process starts, and while processes run, every second
  * if they use the processor and less often if they do not. Where the warden mounted nothing, as in
@@ -28,8 +29,13 @@ struct inside {
 	int64_t load_us;       /* when the load was averaged last */
 	uint64_t load_used_us; /* and what had been used by then */
 	struct proc_load load;
+	int disk_fd;	     /* shows what the disk's quota counts; -1: there is none */
+	uint64_t disk_limit; /* as last written */
+	uint64_t disk_used;
 };
 
+/* Takes the descriptor, whatever it is; -1: none for now. */
+void inside_take_disk(struct agent *agent, int fd);
 void inside_open(struct agent *agent);
 /* Before a process starts: it shall find current values. A few small reads if they are. */
 void inside_check(struct agent *agent);

@@ -37,6 +37,7 @@
 #define LISTEN_FD 3
 #define GROUPS_FD 4
 #define MEMORY_FD 5
+#define DISK_FD 6
 #define LISTEN_BACKLOG 16
 #define EVENTS_PER_TURN 64
 #define KERNEL_SIGSET_BYTES 8
@@ -300,7 +301,7 @@ int main(int argc, char **argv)
 	const char *tools = NULL;
 
 	agent.conn_fd = agent.tools_fd = -1;
-	agent.given_fds[0] = agent.given_fds[1] = -1;
+	agent.given_fds[0] = agent.given_fds[1] = agent.given_fds[2] = -1;
 	agent.default_user = "sandbox";
 	agent.default_cwd = "/workspace";
 	agent.scratch = "/tmp";
@@ -311,6 +312,7 @@ int main(int argc, char **argv)
 	for (int i = 0; i < DIALS_MAX; i++)
 		agent.dials[i].fd = -1;
 	/* Before anything else can take their numbers. */
+	inside_take_disk(&agent, DISK_FD);
 	groups_open(&agent.groups, GROUPS_FD);
 	clock_open(&agent.groups);
 	memory_open(&agent.memory, MEMORY_FD);

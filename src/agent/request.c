@@ -173,6 +173,7 @@ static int on_let_go(struct agent *agent, const struct frame *frame)
 		return -EPROTO;
 	groups_let_go(&agent->groups);
 	memory_let_go(&agent->memory);
+	inside_take_disk(agent, -1);
 	agent->conn_broken = true;
 	return 0;
 }
@@ -185,6 +186,7 @@ static int on_take_back(struct agent *agent, const struct frame *frame)
 		groups_take_back(&agent->groups, TAKE_FD(agent->given_fds[0]));
 	if (agent->memory.away) {
 		memory_take_back(&agent->memory, TAKE_FD(agent->given_fds[1]));
+		inside_take_disk(agent, TAKE_FD(agent->given_fds[2]));
 		inside_rebase(agent);
 	}
 	conn_drop_given(agent);

@@ -3,12 +3,16 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <linux/btrfs.h>
 #include <linux/btrfs_tree.h>
 #include <linux/magic.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/vfs.h>
+
+#include "base/str.h"
 
 /* Newer than Debian 12's headers. */
 #ifndef BTRFS_QUOTA_CTL_ENABLE_SIMPLE_QUOTA
@@ -102,7 +106,7 @@ int btrfs_limit(int fd, uint64_t bytes)
 	return ioctl(fd, BTRFS_IOC_QGROUP_LIMIT, &args) < 0 ? -errno : 0;
 }
 
-static int subvolume_id(int fd, uint64_t *ret)
+int btrfs_group_id(int fd, uint64_t *ret)
 {
 	struct btrfs_ioctl_ino_lookup_args args = { .objectid = BTRFS_FIRST_FREE_OBJECTID };
 
@@ -112,13 +116,41 @@ static int subvolume_id(int fd, uint64_t *ret)
 	return 0;
 }
 
+int btrfs_groups_open(int fs_fd, int fd, int *ret_fd)
+{
+	struct btrfs_ioctl_fs_info_args info = { 0 };
+	char path[64] = "btrfs/";
+	size_t at = strlen(path);
+
+	if (ioctl(fd, BTRFS_IOC_FS_INFO, &info) < 0)
+		return -errno;
+	for (size_t i = 0; i < sizeof(info.fsid); i++) {
+		str_hex(path + at, info.fsid + i, 1);
+		at += 2;
+		if (i == 3 || i == 5 || i == 7 || i == 9)
+			path[at++] = '-';
+	}
+	memcpy(path + at, "/qgroups", sizeof("/qgroups"));
+	*ret_fd = openat(fs_fd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	return *ret_fd < 0 ? -errno : 0;
+}
+
+int btrfs_group_open_usage(int groups_fd, uint64_t id, int *ret_fd)
+{
+	char path[48];
+
+	(void)snprintf(path, sizeof(path), "0_%" PRIu64 "/referenced", id);
+	*ret_fd = openat(groups_fd, path, O_RDONLY | O_CLOEXEC);
+	return *ret_fd < 0 ? -errno : 0;
+}
+
 static uint64_t group_of(int dir_fd, const char *name)
 {
 	_cleanup_close_ int fd =
 		openat(dir_fd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
 	uint64_t id = 0;
 
-	return fd < 0 || subvolume_id(fd, &id) < 0 ? 0 : id;
+	return fd < 0 || btrfs_group_id(fd, &id) < 0 ? 0 : id;
 }
 
 int btrfs_subvolume_remove(int dir_fd, const char *name)
@@ -148,7 +180,7 @@ int btrfs_usage(int fd, uint64_t *ret_bytes)
 	struct btrfs_ioctl_search_header header;
 	struct btrfs_qgroup_info_item info;
 	uint64_t id = 0;
-	int r = subvolume_id(fd, &id);
+	int r = btrfs_group_id(fd, &id);
 
 	if (r < 0)
 		return r;

@@ -20,6 +20,12 @@ int btrfs_limit(int fd, uint64_t bytes) _must_check_;
 /* What the quota counts for the subvolume that fd is in, as of the last commit. */
 int btrfs_usage(int fd, uint64_t *ret_bytes) _must_check_;
 
+/* The directory of quota groups of the file system that fd is in; fs_fd is sysfs' "fs". */
+int btrfs_groups_open(int fs_fd, int fd, int *ret_fd) _must_check_;
+int btrfs_group_id(int fd, uint64_t *ret) _must_check_; /* of the subvolume that fd is in */
+/* The file that shows what btrfs_usage() tells, by read(2) alone. */
+int btrfs_group_open_usage(int groups_fd, uint64_t id, int *ret_fd) _must_check_;
+
 /* A copy on write of the subvolume at fd, as dir_fd/name. On disk when this returns. */
 int btrfs_snapshot(int fd, int dir_fd, const char *name, bool read_only) _must_check_;
 

@@ -285,6 +285,17 @@ size_t procfile_loadavg(char *dst, size_t size, const struct proc_load *load)
 	return length(&t);
 }
 
+size_t procfile_disk(char *dst, size_t size, uint64_t limit, uint64_t used)
+{
+	struct text t = { dst, size, 0 };
+
+	put_number(&t, limit, 20);
+	put_text(&t, " ");
+	put_number(&t, used, 20);
+	put_text(&t, "\n");
+	return length(&t);
+}
+
 /* ---- /proc/cpuinfo ---- */
 
 /* Its number in the first group of lines, how many there are in the second. */

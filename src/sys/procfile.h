@@ -13,6 +13,7 @@
 
 #define PROCFILE_MEMINFO_SIZE 2048
 #define PROCFILE_LOADAVG_SIZE 128
+#define PROCFILE_DISK_SIZE 42	    /* always; a file of it can be written over by another */
 #define PROCFILE_CPUS_MAX 256	    /* more are shown as this many */
 #define PROCFILE_CPUINFO_BLOCK 4096 /* of one processor; the flags take about 1.5 KiB */
 #define PROCFILE_LOAD_SHIFT 11	    /* loads are fixed-point numbers with so many binary places */
@@ -53,6 +54,8 @@ size_t procfile_stat(char *dst, size_t size, const struct proc_cpu *cpu) _must_c
 size_t procfile_loadavg(char *dst, size_t size, const struct proc_load *load) _must_check_;
 /* count times the first processor of source, a /proc/cpuinfo, each with a number of its own. */
 size_t procfile_cpuinfo(char *dst, size_t size, struct str source, unsigned count) _must_check_;
+/* "LIMIT USED\n" in bytes; a limit of 0: none is known. */
+size_t procfile_disk(char *dst, size_t size, uint64_t limit, uint64_t used) _must_check_;
 size_t procfile_stat_size(unsigned cpus); /* enough for so many processors */
 
 /* One step of five seconds with this many (fixed point) running. */

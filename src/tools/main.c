@@ -2,6 +2,7 @@
 /*
  * cay-tools OP key=value...: one file operation inside a sandbox, told in frames (wire/tool.h).
  * It runs as the user who asked, so it can do nothing that a shell of theirs could not.
+ * Called as "df" it is that program (df.h).
  * Exit status: 0 END was sent, 1 FAILED was sent, 2 it was called wrongly.
  */
 #include <malloc.h>
@@ -10,6 +11,7 @@
 #include <sys/stat.h>
 
 #include "base/time.h"
+#include "tools/df.h"
 #include "tools/entry.h"
 #include "tools/op.h"
 
@@ -48,6 +50,13 @@ static int usage(void)
 	return 2;
 }
 
+static const char *name_of(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash ? slash + 1 : path;
+}
+
 static int run(struct op *op, int (*operation)(struct op *op))
 {
 	const char *root = op_text(op, "root"), *base = op_text(op, "base");
@@ -69,6 +78,8 @@ int main(int argc, char **argv)
 	static struct op op = { .place = { -1, -1 } };
 	int r = -1;
 
+	if (argc > 0 && strcmp(name_of(argv[0]), "df") == 0)
+		return df_main(argc, argv);
 	if (argc < 2 || argc - 2 > OP_ARGS_MAX)
 		return usage();
 	op.argc = argc - 2;

@@ -25,18 +25,21 @@ int attach_open_net(const struct warden *w, unsigned slot)
 	return fd < 0 ? -errno : fd;
 }
 
-/* An agent that let go of its cgroups for a checkpoint gets them back; any other takes no notice.
- */
+/* An agent that let go of its cgroups for a checkpoint gets them back, and the count of its disk;
+ * any other takes no notice. */
 static void give_back(struct warden *w, unsigned slot, int agent_fd)
 {
 	struct cgroup_view view;
 	char frame[FRAME_HEADER_SIZE];
+	_cleanup_close_ int disk_fd =
+		storage_quota_open(w, storage_quota_of(w, w->rows[slot].volume));
 
 	cgroup_view_make(&w->cgroups, slot, &view);
 	agent_pack_empty(frame, AGENT_TAKE_BACK);
 	if (view.groups_fd >= 0 && view.memory_fd >= 0)
 		(void)!rights_send(agent_fd, frame, sizeof(frame),
-				   (int[]){ view.groups_fd, view.memory_fd }, 2, MSG_DONTWAIT);
+				   (int[]){ view.groups_fd, view.memory_fd, disk_fd },
+				   disk_fd < 0 ? 2 : 3, MSG_DONTWAIT);
 	cgroup_view_close(&view);
 }
 

@@ -31,9 +31,10 @@
 #define AGENT_FD 3
 #define AGENT_GROUPS_FD 4 /* its freezer cgroup, to make groups in */
 #define AGENT_MEMORY_FD 5 /* its memory cgroup, to read */
-#define AGENT_FDS_END 6
-#define USERNS_FD 6 /* the child's until it has entered it */
-#define CHILD_FDS_END 7
+#define AGENT_DISK_FD 6	  /* what its disk's quota counts, to read */
+#define AGENT_FDS_END 7
+#define USERNS_FD 7 /* the child's until it has entered it */
+#define CHILD_FDS_END 8
 #define NOFILE_MAX 65536
 #define CHILD_STACK_BYTES 65536
 
@@ -196,6 +197,7 @@ static int keep_descriptors(struct birth *b)
 	int from[CHILD_FDS_END] = { [AGENT_FD] = b->net.listen_fd,
 				    [AGENT_GROUPS_FD] = b->view.groups_fd,
 				    [AGENT_MEMORY_FD] = b->view.memory_fd,
+				    [AGENT_DISK_FD] = b->disk_fd,
 				    [USERNS_FD] = b->userns_fd };
 	int null_fd;
 

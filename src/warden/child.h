@@ -13,6 +13,7 @@ struct birth {
 	struct netns net;
 	int tell_fd; /* the agent's socket, by the child's number for it */
 	struct cgroup_view view;
+	int disk_fd;	 /* shows what its quota counts; -1: nothing does */
 	bool is_copy;	 /* of a snapshot */
 	bool has_covers; /* /sys is the slot's tmpfs (cover.c) */
 	int root_fd;	 /* the overlay and what is mounted in it, still detached */

@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/time.h"
 #include "warden/job.h"
+#include "wire/agent.h"
 
 #define LOOK_MS 500
 #define LOOK_MAX_MS 64000
@@ -65,12 +66,31 @@ static uint64_t quota_for(const struct slot_row *row, uint32_t disk_size_mb)
 	return (uint64_t)MAX(bytes, MAX(row->disk_offset, 0) + QUOTA_LEAST_BYTES);
 }
 
+static void note_offset(struct warden *w, unsigned slot)
+{
+	(void)!cgroup_note(&w->cgroups, slot, AGENT_DISK_OFFSET_NOTE,
+			   (uint64_t)w->rows[slot].disk_offset);
+}
+
+/* For the agent, who shows them to df. */
+static void note_disk(struct warden *w, unsigned slot, uint32_t disk_size_mb)
+{
+	bool enforced = w->pool_has_quota && control_on(w, CONTROL_DISK);
+
+	(void)!cgroup_note(&w->cgroups, slot, AGENT_DISK_NOTE,
+			   enforced ? (uint64_t)disk_size_mb << 20 : 0);
+	if (w->rows[slot].disk_offset)
+		note_offset(w, slot);
+}
+
 int limits_set(struct warden *w, unsigned slot, const struct warden_limits *limits)
 {
 	struct slot_row *row = &w->rows[slot];
 	int r = limits_set_groups(w, slot, limits);
 
 	w->usual = *limits;
+	if (r >= 0)
+		note_disk(w, slot, limits->disk_size_mb);
 	if (r < 0 || row->disk_size_mb == limits->disk_size_mb)
 		return r;
 	row->disk_size_mb = 0;
@@ -98,6 +118,7 @@ void limits_recount(struct warden *w, unsigned slot, uint64_t quota_bytes, uint6
 		return;
 	limits_shared(w, slot);
 	row->disk_offset = (int64_t)quota_bytes - (int64_t)file_bytes;
+	note_offset(w, slot);
 	if (!row->disk_size_mb)
 		return; /* not set yet */
 	r = storage_volume_limit(w, row->volume, quota_for(row, row->disk_size_mb));

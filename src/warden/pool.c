@@ -117,6 +117,10 @@ static void enable_quota(struct warden *w)
 			 strerror(-r));
 	w->pool_has_quota = r >= 0;
 	w->pool_counts_shared = kind == BTRFS_QUOTA_GROUPS;
+	if (w->pool_has_quota)
+		r = btrfs_groups_open(w->sys_fs_fd, w->pool_fd, &w->quotas_fd);
+	if (r < 0)
+		w->quotas_fd = -1; /* df inside shows the pool */
 }
 
 /* A kill at any point leaves a pool that has been mounted once, or none. */

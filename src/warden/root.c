@@ -203,6 +203,7 @@ static int finish(struct warden *w, unsigned slot, struct root *root, const char
 	int r;
 
 	root->shm_memory_mb = w->usual.memory_mb;
+	root->quota = storage_quota_of(w, root->volume);
 	r = root_furnish(w, slot, root, ret_step);
 	if (r < 0) {
 		mount_close(TAKE_FD(root->fd));

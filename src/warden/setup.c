@@ -189,6 +189,7 @@ static int open_host(struct warden *w, const struct warden_options *o)
 {
 	w->proc_fd = open_directory("/proc");
 	w->cgroup_root_fd = open_directory("/sys/fs/cgroup");
+	w->sys_fs_fd = open_directory("/sys/fs");
 	w->state_fd = open_directory(o->state);
 	w->host_mnt_fd = open("/proc/self/ns/mnt", O_RDONLY | O_CLOEXEC);
 	w->home.net_fd = open("/proc/self/ns/net", O_RDONLY | O_CLOEXEC);

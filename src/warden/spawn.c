@@ -31,6 +31,7 @@ static int gather(struct birth *b, const struct warden_request *req, const char 
 	row->volume = root->volume; /* from here on it is the sandbox's, and swept with it */
 	memcpy(row->template_hash, root->template_hash, sizeof(row->template_hash));
 	b->has_covers = root->has_covers;
+	b->disk_fd = storage_quota_open(w, root->quota);
 	b->root_fd = TAKE_FD(root->fd);
 	if (!b->is_copy) {
 		memcpy(w->usual_template, req->template_hash, sizeof(w->usual_template));
@@ -102,6 +103,7 @@ static int spawn_slot(struct warden *w, const struct warden_request *req, unsign
 			   .is_copy = *req->snapshot_id,
 			   .net = NETNS_NONE,
 			   .root_fd = -1,
+			   .disk_fd = -1,
 			   .covers_fd = -1 };
 	int r = bear(&b, req, ret_step, ret_fds);
 
@@ -114,6 +116,8 @@ static int spawn_slot(struct warden *w, const struct warden_request *req, unsign
 	w->parts.kept |= slot < KEEPING_SLOTS;
 	if (b.root_fd >= 0)
 		(void)close(b.root_fd);
+	if (b.disk_fd >= 0)
+		(void)close(b.disk_fd);
 	netns_close(&b.net);
 	return r;
 }

@@ -106,6 +106,24 @@ int storage_volume_limit(const struct warden *w, uint64_t volume, uint64_t bytes
 	return fd < 0 ? fd : btrfs_limit(fd, bytes);
 }
 
+uint64_t storage_quota_of(const struct warden *w, uint64_t volume)
+{
+	_cleanup_close_ int fd = -1;
+	uint64_t id = 0;
+
+	if (!w->pool_has_quota || !control_on(w, CONTROL_DISK))
+		return 0;
+	fd = storage_volume_open(w, volume);
+	return fd < 0 || btrfs_group_id(fd, &id) < 0 ? 0 : id;
+}
+
+int storage_quota_open(const struct warden *w, uint64_t quota)
+{
+	int fd = -1;
+
+	return quota && btrfs_group_open_usage(w->quotas_fd, quota, &fd) >= 0 ? fd : -1;
+}
+
 uint64_t storage_volume_usage(const struct warden *w, uint64_t volume)
 {
 	_cleanup_close_ int fd = storage_volume_open(w, volume);

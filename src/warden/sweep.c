@@ -103,6 +103,8 @@ static bool sweep_one(struct warden *w, unsigned slot)
 	row->pid = 0;
 	row->id[0] = '\0';
 	row->frozen = row->held = 0;
+	if (row->disk_offset)
+		(void)!cgroup_note(&w->cgroups, slot, AGENT_DISK_OFFSET_NOTE, 0);
 	row->disk_offset = 0;
 	row->shares_disk = 0;
 	if (w->spaces[slot].fd >= 0 && slot < KEEPING_SLOTS && !row->link)

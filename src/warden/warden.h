@@ -86,6 +86,7 @@ struct root {
 	uint32_t disk_size_mb;	/* the quota of its volume; 0: unknown */
 	uint32_t shm_memory_mb; /* what its /dev/shm was made for */
 	bool has_covers;	/* /sys is the slot's tmpfs */
+	uint64_t quota;		/* number of its volume's quota group; 0: none */
 	uint64_t volume;
 	uint8_t template_hash[WARDEN_HASH_SIZE];
 };
@@ -199,6 +200,8 @@ struct warden {
 	int templates_fd;  /* copy of the template directory's mount */
 	int pool_fd;	   /* the storage pool's root directory */
 	int pool_mount_fd; /* keeps its mount; no path of the host leads there */
+	int sys_fs_fd;	   /* the host's /sys/fs */
+	int quotas_fd;	   /* sysfs' directory of the pool's quota groups; -1: none */
 	int snapshots_fd;  /* its directory of snapshots; -1 for plain directories */
 	int shared_fd;	   /* tmpfs with dev/, bin/, the masks and what names each slot */
 	int masks_fd;	   /* the same, read-only: what covers parts of /proc and /etc */
@@ -322,6 +325,10 @@ int storage_volume_open_in(int pool_fd, uint64_t volume) _must_check_; /* of a s
 void storage_volume_name(char dst[VOLUME_NAME_SIZE], uint64_t volume); /* in the pool */
 int storage_volume_limit(const struct warden *w, uint64_t volume, uint64_t bytes) _must_check_;
 uint64_t storage_volume_usage(const struct warden *w, uint64_t volume);
+/* The number of a volume's quota group, 0 when no limit is enforced; and the file that shows what
+ * it counts, or -1. */
+uint64_t storage_quota_of(const struct warden *w, uint64_t volume);
+int storage_quota_open(const struct warden *w, uint64_t quota);
 void storage_volume_remove(struct warden *w, uint64_t volume);
 void storage_remove_tree(struct warden *w, int dir_fd, const char *name);
 void storage_sweep(struct warden *w); /* removes volumes no row knows */

@@ -50,6 +50,10 @@
 /* Extended attribute of the sandbox's freezer group: microseconds it was frozen, 64 bits. Only the
  * host can write it. */
 #define AGENT_FROZEN_NOTE "security.cay.frozen"
+/* Likewise: bytes that the sandbox may have on its disk (0: no limit is enforced), and what its
+ * quota counts above what its files take (signed). */
+#define AGENT_DISK_NOTE "security.cay.disk"
+#define AGENT_DISK_OFFSET_NOTE "security.cay.disk-offset"
 
 enum agent_type {
 	/* daemon to agent */

@@ -247,7 +247,19 @@ class Trees(Case):
         os.symlink("/run/x", f"{root}/etc/resolv.conf")
         build.add_accounts(root, "/bin/sh")
         build.add_accounts(root, "/bin/sh")  # twice changes nothing
+        os.makedirs(f"{root}/usr/local/bin")
         build.clean_tree(root)
+        self.assertFalse(os.path.lexists(f"{root}/usr/local/bin/df"), "the image has no df")
+        os.makedirs(f"{root}/usr/bin", exist_ok=True)
+        os.symlink("busybox", f"{root}/usr/bin/df")
+        build.clean_tree(root)
+        build.clean_tree(root)
+        self.assertEqual(os.readlink(f"{root}/usr/local/bin/df"), "/run/cay/tools")
+        os.unlink(f"{root}/usr/local/bin/df")
+        os.rmdir(f"{root}/usr/local/bin")
+        os.symlink(self.dir, f"{root}/usr/local/bin")
+        build.clean_tree(root)
+        self.assertFalse(os.path.lexists(f"{self.dir}/df"), "nothing is made outside of the tree")
         with open(f"{root}/etc/passwd", encoding="utf-8") as f:
             self.assertEqual(f.read().split("\n"),
                              ["root:x:0:0:root:/root:/bin/sh",

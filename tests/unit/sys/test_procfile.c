@@ -142,6 +142,19 @@ static void test_load(void **state)
 	assert_int_equal(procfile_loadavg(text, 5, &load), 0);
 }
 
+/* Always as long: a program may have the file open while it is written over. */
+static void test_disk(void **state)
+{
+	(void)state;
+	assert_int_equal(procfile_disk(text, sizeof(text), 0, 0), PROCFILE_DISK_SIZE);
+	assert_int_equal(procfile_disk(text, sizeof(text), UINT64_MAX, UINT64_MAX),
+			 PROCFILE_DISK_SIZE);
+	assert_int_equal(procfile_disk(text, PROCFILE_DISK_SIZE, 3, 20), PROCFILE_DISK_SIZE);
+	assert_memory_equal(text, "                   3                   20\n",
+			    PROCFILE_DISK_SIZE);
+	assert_int_equal(procfile_disk(text, PROCFILE_DISK_SIZE - 1, 3, 20), 0);
+}
+
 static void test_cpuinfo(void **state)
 {
 	size_t n = procfile_cpuinfo(text, sizeof(text), str_of(cpuinfo), 2);
@@ -200,6 +213,7 @@ int main(void)
 		cmocka_unit_test(test_stat),
 		cmocka_unit_test(test_stat_of_extremes),
 		cmocka_unit_test(test_load),
+		cmocka_unit_test(test_disk),
 		cmocka_unit_test(test_cpuinfo),
 		cmocka_unit_test(test_cpus),
 		cmocka_unit_test(test_memory_stat),
