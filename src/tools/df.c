@@ -244,16 +244,16 @@ static bool is_duplicate(struct df_row *rows, size_t count, const struct df_row 
 	return false;
 }
 
-/* In place: the rows to show come first. */
-static size_t choose_mounts(const struct options *o, struct df_row *rows, size_t count)
+static size_t choose_mounts(const struct options *o, struct df_row *mounts, size_t count,
+			    struct df_row *rows)
 {
 	size_t kept = 0;
 
 	for (size_t i = 0; i < count; i++) {
-		struct df_row row = rows[i];
+		struct df_row row = mounts[i];
 
 		/* What another mount lies over cannot be looked at. */
-		if (df_mounts_find(rows + i, count - i, row.target) != &rows[i])
+		if (df_mounts_find(mounts + i, count - i, row.target) != &mounts[i])
 			continue;
 		df_row_measure(&row, row.target);
 		if (!wanted(o, &row))
@@ -350,8 +350,7 @@ int df_main(int argc, char **argv)
 		status = choose_files(&o, argv + optind, file_count, mounts, mount_count, rows,
 				      &count);
 	} else {
-		count = choose_mounts(&o, mounts, mount_count);
-		memcpy(rows, mounts, count * sizeof(*rows));
+		count = choose_mounts(&o, mounts, mount_count, rows);
 	}
 	return show(&o, rows, count, status);
 }

@@ -4,6 +4,7 @@
 import array
 import errno
 import os
+import re
 import socket
 import struct
 import time
@@ -221,11 +222,18 @@ def test_WAR_09_pause_holds_everything(warden):
     assert not census.sandbox_pids(box.id), f"alive {time.monotonic() - begin:.1f} s after destroy"
 
 
+def disk_limit(box):
+    """What df shows."""
+    return int(box.root("cat /sys/fs/disk").stdout.split()[0])
+
+
 def test_WAR_10_resize_is_real(warden):
     """WAR-10: a pool member made small and handed out larger, and the other way round."""
     with warden.sandbox(memory_mb=64, disk_size_mb=16) as box:
         assert "mem.all" not in box.probe("bomb-mem", 100).probe()
+        assert disk_limit(box) == 16 << 20
         warden.call(RESIZE, sandbox=box.id, limits={"memory_mb": 256, "disk_size_mb": 64})
+        assert disk_limit(box) == 64 << 20
         assert "mem.all" in box.probe("bomb-mem", 150).probe()
         assert box.probe("bomb-disk", "/workspace/f", 40).probe()["written_mb"] == "ok:40"
         box.root("rm -f /workspace/f")
@@ -258,7 +266,8 @@ def descriptors(pid):
     found = {}
     for number in os.listdir(f"/proc/{pid}/fd"):
         try:
-            found[int(number)] = os.readlink(f"/proc/{pid}/fd/{number}").split(":")[0].rsplit("/cay-")[0]
+            name = os.readlink(f"/proc/{pid}/fd/{number}")
+            found[int(number)] = re.split(r":|/cay-|(?<=/qgroups)/", name)[0]
         except OSError:
             pass  # closed meanwhile
     return found
@@ -294,6 +303,9 @@ def test_WAR_12_many_at_once(warden):
             if all(kind == kinds[0] for kind in kinds) or time.monotonic() > until:
                 break
         assert all(kind == kinds[0] for kind in kinds), kinds
+        disks = {os.readlink(f"/proc/{pid}/fd/{number}") for pid in pids.values()
+                 for number, kind in kinds[0].items() if kind.endswith("/qgroups")}
+        assert len(disks) in (0, len(names)), "each reads the quota of its own disk"
         for space in ("mnt", "pid", "net", "ipc", "uts", "user", "cgroup", "time"):
             found = {os.readlink(f"/proc/{pid}/ns/{space}") for pid in pids.values()}
             assert len(found) == len(names), space
