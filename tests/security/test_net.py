@@ -834,7 +834,10 @@ def test_NET_16_killed(net, name):
                 assert done.returncode == 7, done  # refused, not hanging
         finally:
             daemon.kill("cay", signal.SIGCONT)
+        wait(lambda: name in daemon.pids(), 30)
         box.client = box.sandbox.client = daemon.wait_ready(30)
+        wait(lambda: any(engine["name"] == "native" and engine["available"]
+                         for engine in daemon.client.call("GET", "/v1/options")["engines"]))
         check_policy(box)
         with open_box(net) as another:
             check_policy(another)
