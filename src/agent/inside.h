@@ -2,10 +2,10 @@
 /*
  * /proc/meminfo, stat, loadavg and cpuinfo as programs in the sandbox see them, and the numbers
  * that df shows (/sys/fs/disk): files of the slot's
- * own tmpfs, which the warden mounted over the kernel's (docs/inside.md). The agent writes current
- * values of its cgroups into them: before a process starts, and while processes run, every second
- * if they use the processor and less often if they do not. Where the warden mounted nothing, as in
- * the engine "local", the agent does nothing.
+ * own tmpfs, which the warden mounted over the kernel's (docs/guides/inside.md). The agent writes
+ * current values of its cgroups into them: before a process starts, and while processes run, every
+ * second if they use the processor and less often if they do not. Where the warden mounted nothing,
+ * as in the engine "local", the agent does nothing.
  */
 #ifndef CAY_AGENT_INSIDE_H
 #define CAY_AGENT_INSIDE_H

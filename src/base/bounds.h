@@ -2,7 +2,8 @@
 /*
  * What a request may carry on its way from a face to the warden: one definition for the service,
  * the engine and the warden, so that no layer accepts a value that the next one rejects. An
- * operator may set lower limits (docs/config.md); the service applies those, the warden these.
+ * operator may set lower limits (docs/reference/config.md); the service applies those, the warden
+ * these.
  */
 #ifndef CAY_BASE_BOUNDS_H
 #define CAY_BASE_BOUNDS_H

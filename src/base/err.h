@@ -124,7 +124,8 @@
 	X(TOOL_FAILED, "tool_failed", 502, true,                                                   \
 	  "Something inside ended or altered the file tool; try again.")                           \
 	X(OUTPUT_LOST, "output_lost", 500, false,                                                  \
-	  "Only foreground readers get every byte; see 'Back-pressure' in docs/commands.md.")      \
+	  "Only foreground readers get every byte; see 'Back-pressure' in "                        \
+	  "docs/guides/commands.md.")                                                              \
 	X(FILE_IO, "file_io", 500, false, "The kernel inside refused; the message says how.")      \
 	X(OUT_OF_MEMORY, "out_of_memory", 507, false,                                              \
 	  "End something inside, or ask for more memory_mb.")                                      \

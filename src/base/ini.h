@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The grammar of the settings file: `name = value`, one a line; see docs/config.md. */
+/* The grammar of the settings file: `name = value`, one a line; see docs/reference/config.md. */
 #ifndef CAY_BASE_INI_H
 #define CAY_BASE_INI_H
 

@@ -71,7 +71,7 @@ enum setting_from cli_setting(const struct args *args, const char *name, const c
 			      char *dst, size_t size);
 /*
  * The URL that names the daemon (--url, or CAY_URL without --state) and in *ret_by where it was
- * given; NULL when the state directory names it. docs/cli.md has the rule, the same for all
+ * given; NULL when the state directory names it. docs/guides/cli.md has the rule, the same for all
  * commands.
  */
 const char *cli_url_named(const struct cli *cli, const char **ret_by);

@@ -83,7 +83,8 @@ const struct command command_table[] = {
 	{ "fork", SANDBOX, "Make sandboxes with the files of another", "ID",
 	  "Prints their ids. The source stands still only while its files are copied on write, or "
 	  "its "
-	  "memory is written. Processes are copied with --memory only; docs/lifecycle.md says what "
+	  "memory is written. Processes are copied with --memory only; docs/guides/lifecycle.md "
+	  "says what "
 	  "a copied process should know.",
 	  fork_options, 1, 1, -1, OPERAND_SANDBOX, fork_run, fork_examples },
 	{ "events", SANDBOX, "Show the events of sandboxes, past or as they happen", "[ID]",
@@ -222,7 +223,7 @@ const struct command command_table[] = {
 	  OPERAND_KEY, key_rm_run, NULL },
 	{ "webhook add", TEMPLATE, "Send events to a URL, signed", "URL",
 	  "Prints the id and, when none was given, the secret that signs, once. Events come in "
-	  "order and at least once; docs/webhooks.md shows how to verify them.",
+	  "order and at least once; docs/guides/webhooks.md shows how to verify them.",
 	  webhook_add_options, 1, 1, -1, OPERAND_NONE, webhook_add_run, webhook_add_examples },
 	{ "webhook ls", TEMPLATE, "List the webhooks and how they are doing", "", NULL,
 	  command_no_options, 0, 0, -1, OPERAND_NONE, webhook_ls_run, NULL },

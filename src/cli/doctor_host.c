@@ -215,7 +215,7 @@ static void check_memory(struct doctor *d)
 		doctor_next(c,
 			    "All sandboxes together may use %llu MiB, and one may use 1 GiB by "
 			    "default: create them with a smaller --memory, and set pool_min = 0 "
-			    "(docs/config.md).",
+			    "(docs/reference/config.md).",
 			    (unsigned long long)(mib - MIN(MAX(mib * 8 / 100, 128), mib / 4)));
 }
 

@@ -115,7 +115,7 @@ static void say_directories(struct doctor *d, const char *why)
 
 	doctor_next(c, "disk_size_mb does not limit anything (disk_limit: unenforced): one sandbox "
 		       "can fill the disk. Snapshots, forks and hibernation are not available. "
-		       "See \"Storage\" in docs/config.md.");
+		       "See \"Storage\" in docs/reference/config.md.");
 }
 
 static void say_wrong(struct doctor *d, const char *what, const char *why, const char *next)

@@ -224,8 +224,9 @@ static int start_failed(struct cli *cli, const struct up *up, int program, struc
 		cli_note(cli, "the end of %s/logs/%s:\n%s", up->state, log, tail);
 	why = last_words(tail);
 	if (up->wrong_settings) {
-		(void)cli_hint(cli, "Correct the flag, the variable (CAY_*) or the configuration "
-				    "file that says so; docs/config.md lists the settings.");
+		(void)cli_hint(cli,
+			       "Correct the flag, the variable (CAY_*) or the configuration "
+			       "file that says so; docs/reference/config.md lists the settings.");
 		return err_set(err, ERR_INVALID_REQUEST, "cayd refuses its settings: %s", why);
 	}
 	if (up->no_address)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Settings: a file < the environment < flags, all from one table. See docs/config.md. */
+/* Settings: a file < the environment < flags, all from one table. See docs/reference/config.md. */
 #ifndef CAY_DAEMON_CONFIG_H
 #define CAY_DAEMON_CONFIG_H
 

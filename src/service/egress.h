@@ -10,7 +10,7 @@
  *
  * deny beats allow. Addresses of nobody's but this host (loopback, other sandboxes, metadata
  * services) are refused whatever the lists say; private ones unless an address of `allow` lies in
- * the private range itself. docs/network.md has all of it.
+ * the private range itself. docs/guides/network.md has all of it.
  */
 #ifndef CAY_SERVICE_EGRESS_H
 #define CAY_SERVICE_EGRESS_H

@@ -2,8 +2,8 @@
 /*
  * df(1) as a sandbox needs it. The kernel's statfs(2) shows the host's storage pool for the
  * sandbox's root, because it knows nothing of quotas; this program shows the sandbox's own limit
- * and use, which the agent keeps in a file (docs/inside.md). For every other file system it shows
- * what the kernel says. Options and output are those of GNU df.
+ * and use, which the agent keeps in a file (docs/guides/inside.md). For every other file system it
+ * shows what the kernel says. Options and output are those of GNU df.
  */
 #ifndef CAY_TOOLS_DF_H
 #define CAY_TOOLS_DF_H

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""df inside shows the disk limit and what is used of it (docs/inside.md)."""
+"""df inside shows the disk limit and what is used of it (docs/guides/inside.md)."""
 
 import pytest
 

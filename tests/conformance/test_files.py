@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files over the API, on every engine: what is promised in docs/files.md."""
+"""Files over the API, on every engine: what is promised in docs/guides/files.md."""
 
 import base64
 import hashlib

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Programs inside see the sandbox's limits, not the host's (docs/inside.md)."""
+"""Programs inside see the sandbox's limits, not the host's (docs/guides/inside.md)."""
 
 import io
 import json

@@ -217,7 +217,7 @@ def test_children_draw_their_own_numbers(warm):
     lines = draw(warm, fork(warm, CHILDREN, name="kid"))
     for what in ("system", "machine", "boot", "forked"):
         assert len({getattr(line, what) for line in lines}) == CHILDREN, what
-    assert len({line.own for line in lines}) == 1, "nobody told it: docs/lifecycle.md"
+    assert len({line.own for line in lines}) == 1, "nobody told it: docs/guides/lifecycle.md"
     assert warm.ask().n == 2, "the source went on"
     warm.sandbox.root("mkdir -p /etc/cay/fork.d && cat > /etc/cay/fork.d/reseed && chmod +x /etc/cay/fork.d/reseed",
                       stdin=HOOK).ok()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""cay inside a Docker container, started as docs/docker.md says. 'make test-docker' runs it."""
+"""cay inside a Docker container, started as docs/guides/docker.md says. 'make test-docker' runs it."""
 
 import json
 import os
@@ -15,7 +15,7 @@ from lib import census, docker, tree
 from lib.daemon import TEMPLATES
 
 IMAGE = "cay:test"
-# What docs/docker.md documents; the engine of the test has no bridge, so its containers share its network.
+# What docs/guides/docker.md documents; the engine of the test has no bridge, so its containers share its network.
 FLAGS = ("--privileged", "--cgroupns=private")
 PLACE = ("--network=host",)
 
@@ -34,7 +34,7 @@ def usable():
 
 def test_documented_flags():
     """The command that people copy is the one that is tested."""
-    text = (docker.ROOT / "docs/docker.md").read_text()
+    text = (docker.ROOT / "docs/guides/docker.md").read_text()
     assert all(flag in text for flag in FLAGS)
 
 

@@ -186,8 +186,8 @@ def test_watch(daemon, cay, web):
 
 
 def test_the_examples_of_the_page(daemon, tmp_path):
-    """Typed in order, every example of docs/files.md works."""
-    text = (tree.SOURCE / "docs/files.md").read_text()
+    """Typed in order, every example of docs/guides/files.md works."""
+    text = (tree.SOURCE / "docs/guides/files.md").read_text()
     script = "\n".join(re.findall(r"```sh\n(.*?)```", text, re.S))
     script = script.replace("$(sudo cat /var/lib/cay/admin.key)", daemon.key)
     script = script.replace("$(sudo cat /var/lib/cay/url)", daemon.url)

@@ -2,7 +2,7 @@
 """The unmodified npm packages of E2B against our daemon, with three variables set.
 
 The tests themselves are in tests/e2e/e2b; each is named by the SDK's method it shows. What they
-showed is the table in docs/e2b.md: CAY_E2B_TABLE=write brings it up to date.
+showed is the table in docs/guides/e2b.md: CAY_E2B_TABLE=write brings it up to date.
 """
 
 import collections
@@ -17,7 +17,7 @@ from lib import node, tree
 
 pytestmark = pytest.mark.code
 HERE = pathlib.Path(__file__).parent / "e2b"
-DOCUMENT = tree.SOURCE / "docs/e2b.md"
+DOCUMENT = tree.SOURCE / "docs/guides/e2b.md"
 BEGIN, END = "<!-- methods:begin -->\n", "<!-- methods:end -->"
 RUNS = {"code": ("code.test.mjs", ""), "control": ("control.test.mjs", ""), "wire": ("wire.test.mjs", ""),
         "pooled": ("inside.test.mjs", "pooled"), "cold": ("inside.test.mjs", "cold"),
@@ -111,4 +111,4 @@ def test_the_table_is_what_was_shown(runs):
     if os.environ.get("CAY_E2B_TABLE") == "write":
         DOCUMENT.write_text(head + BEGIN + now + END + tail)
     else:
-        assert written == now, "docs/e2b.md is not what the tests show: CAY_E2B_TABLE=write"
+        assert written == now, "docs/guides/e2b.md is not what the tests show: CAY_E2B_TABLE=write"

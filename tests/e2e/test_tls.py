@@ -232,7 +232,7 @@ def free_port():
 
 @pytest.fixture(scope="module")
 def nginx(place, ca, secure):
-    """A real nginx that ends TLS in front of the daemon, configured as docs/tls.md says."""
+    """A real nginx that ends TLS in front of the daemon, configured as docs/guides/tls.md says."""
     cert, key = ca.issue(NAME, at="nginx")
     port = free_port()
     conf = os.path.join(place, "nginx.conf")

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which pages of other origins may use the API from a browser: docs/browsers.md. */
+/* Which pages of other origins may use the API from a browser: docs/guides/browsers.md. */
 #ifndef CAY_FACE_REST_CORS_H
 #define CAY_FACE_REST_CORS_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* GET /metrics: figures in the text format of Prometheus. docs/metrics.md lists them. */
+/* GET /metrics: figures in the text format of Prometheus. docs/guides/metrics.md lists them. */
 #include "base/histogram.h"
 #include "face/rest/call.h"
 

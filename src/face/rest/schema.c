@@ -374,7 +374,7 @@ const struct field event_answer[] = {
 	{ .name = "at", .type = FIELD_TIME },
 	STRING("sandbox_id", NULL),
 	MAYBE("external_workspace_id", STR, NULL),
-	{ .name = "data", .type = FIELD_FREE, .doc = "docs/events.md" },
+	{ .name = "data", .type = FIELD_FREE, .doc = "docs/reference/events.md" },
 	{ .type = FIELD_END }
 };
 const struct field event_list_answer[] = { LIST_OF(event_answer), { .type = FIELD_END } };

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Tests are named by the method of the SDK they show; what was shown becomes the table in docs/e2b.md.
+// Tests are named by the method of the SDK they show; what was shown becomes the table in docs/guides/e2b.md.
 import { test } from 'node:test'
 import assert from 'node:assert/strict'
 import { writeFileSync } from 'node:fs'

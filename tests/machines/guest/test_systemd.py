@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""cgroup v2 and systemd: where sandboxes are, what limits them, and what survives what (docs/systemd.md)."""
+"""cgroup v2 and systemd: where sandboxes are, what limits them, and what survives what (docs/guides/systemd.md)."""
 import json
 import os
 import pathlib
