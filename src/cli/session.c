@@ -184,11 +184,11 @@ static int turn(struct session *s)
 {
 	int r;
 
-	session_send_input(s);
 	session_pass_on(s);
 	r = websocket_client_work(s->ws);
 	if (is_over(s))
 		return 0;
+	session_send_input(s); /* after the work, which may have opened its window */
 	return r != 0 ? 1 : wait_for_more(s);
 }
 

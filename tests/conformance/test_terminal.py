@@ -196,6 +196,29 @@ def test_attach_to_pipes(shared):
         assert b"".join(base64.b64decode(m["data_b64"]) for m in errors) == b"to-err\n"
 
 
+def test_small_messages_never_hold_up_what_stands_behind_them(shared):
+    """A client that keeps to the window is always heard, however many messages the window holds."""
+    go = marker()
+    sent = b"".join(b"%07d\n" % i * 125 for i in range(900))  # 900 messages of 1000 bytes
+    with spawn(shared, f"until [ -e /tmp/{go} ]; do sleep 0.02; done; cat", stdin_open=True) as process, \
+            Terminal(shared.client, process.path + "/attach", hold="true", ack="true") as t:
+        for at in range(0, len(sent), 1000):
+            t.send(sent[at:at + 1000])
+        t.control(type="close_stdin")
+        t.control(type="nonsense")
+        assert "type" in t.message("error")["message"]
+        shared.exec(f"touch /tmp/{go}")
+        acked = 0
+        while acked < len(sent):
+            wait_for(lambda: len(t.data) > acked)
+            now = len(t.data)
+            if now < len(sent):  # behind the last byte the server may have closed
+                t.control(type="ack", bytes=now - acked)
+            acked = now
+        end, _ = t.ended()
+        assert end["exit_code"] == 0 and bytes(t.data) == sent
+
+
 def test_gap_of_an_attach(shared):
     with spawn(shared, "head -c 3000000 /dev/zero; echo END; sleep 300") as process:
         wait_for(lambda: process.get()["stdout_cursor"] == 3000004)

@@ -6,6 +6,8 @@
 #define INPUT_MAX (256 * 1024) /* that the program has not taken; then the reading stops */
 /* With ack: the client stops by itself before this, so that its acks and pongs are still read. */
 #define INPUT_ACK_MAX (1024 * 1024)
+#define INPUT_PIECE (64 * 1024) /* of what waits */
+#define WAITING_MAX (INPUT_ACK_MAX + TERMINAL_MESSAGE_BYTES)
 
 /* ---- life ---- */
 
@@ -26,6 +28,7 @@ struct terminal *terminal_new(struct rest_call *call, struct err *err)
 	t->req = call->req->handle;
 	t->sandbox = call->sandbox->handle;
 	t->counted = true;
+	buf_init(&t->waiting, WAITING_MAX);
 	memcpy(t->key_id, call->key->id, sizeof(t->key_id));
 	t->next = rest->terminals;
 	if (t->next)
@@ -49,6 +52,7 @@ static void unlink_terminal(struct terminal *t)
 		t->rest->terminals = t->next;
 	if (t->next)
 		t->next->prev = t->prev;
+	buf_done(&t->waiting);
 	free(t);
 }
 
@@ -217,8 +221,56 @@ static void tell_refused(struct terminal *t, const struct err *err)
 	control_send(t, &w);
 }
 
+static void on_typed(void *arg, const struct err *err);
+
+static int hand_over(struct terminal *t, struct sandbox *sandbox, struct str bytes, struct err *err)
+{
+	if (process_stdin(sandbox, t->process_id, bytes, true, on_typed, t, err) < 0)
+		return -1;
+	t->sizes[(t->oldest + t->in_flight++) % TERMINAL_INPUTS_MAX] = (uint32_t)bytes.n;
+	return 0;
+}
+
+static void drop_waiting(struct terminal *t)
+{
+	t->unread -= (uint32_t)buf_len(&t->waiting);
+	t->close_waits = false;
+	buf_clear(&t->waiting);
+}
+
+/* What many small messages brought goes on in larger pieces. Refused once, it is refused for good:
+ * the program has ended or closed its input. */
+static void hand_over_waiting(struct terminal *t)
+{
+	struct sandbox *sandbox = sandbox_get(t->rest->service, t->sandbox);
+	struct err err;
+	int r = 0;
+
+	if (!sandbox || !sandbox_ready(sandbox)) {
+		drop_waiting(t);
+		return;
+	}
+	while (r == 0 && buf_len(&t->waiting) && t->in_flight < TERMINAL_INPUTS_MAX) {
+		struct str all = buf_str(&t->waiting);
+		struct str piece = { all.p, MIN(all.n, (size_t)INPUT_PIECE) };
+
+		r = hand_over(t, sandbox, piece, &err);
+		if (r == 0)
+			buf_consume(&t->waiting, piece.n);
+	}
+	if (r == 0 && t->close_waits && buf_len(&t->waiting) == 0) {
+		t->close_waits = false;
+		r = process_close_stdin(sandbox, t->process_id, NULL, NULL, &err);
+	}
+	if (r == 0)
+		return;
+	drop_waiting(t);
+	if (t->ws)
+		tell_refused(t, &err);
+}
+
 /* One message of input was taken, or will never be. They come in order, but for failures: the sum
- * is right in any case. */
+ * is right in any case. Bytes that a client sent before it left still go to the program. */
 static void on_typed(void *arg, const struct err *err)
 {
 	struct terminal *t = arg;
@@ -227,6 +279,10 @@ static void on_typed(void *arg, const struct err *err)
 
 	t->unread -= n;
 	t->in_flight--;
+	if (err)
+		drop_waiting(t);
+	else
+		hand_over_waiting(t);
 	if (!t->ws) {
 		if (t->in_flight == 0)
 			unlink_terminal(t);
@@ -236,12 +292,14 @@ static void on_typed(void *arg, const struct err *err)
 		tell_refused(t, err);
 	else if (t->acks)
 		tell_taken(t, n);
-	if (t->paused && t->unread <= INPUT_MAX / 2 && t->in_flight <= TERMINAL_INPUTS_MAX / 2) {
+	if (t->paused && t->unread <= INPUT_MAX / 2) {
 		t->paused = false;
 		websocket_pause(t->ws, false);
 	}
 }
 
+/* Only bytes count towards the pause, however small the messages are: a client that keeps to the
+ * window must always get its acknowledgements through. */
 static int type_bytes(struct terminal *t, struct sandbox *sandbox, struct str bytes,
 		      struct err *err)
 {
@@ -249,16 +307,25 @@ static int type_bytes(struct terminal *t, struct sandbox *sandbox, struct str by
 
 	if (bytes.n == 0 || t->input_closed)
 		return 0;
-	if (t->in_flight == TERMINAL_INPUTS_MAX)
-		return err_set(err, ERR_QUOTA_EXCEEDED, "too much input waits to be read");
-	if (process_stdin(sandbox, t->process_id, bytes, true, on_typed, t, err) < 0)
+	if (t->in_flight == TERMINAL_INPUTS_MAX) {
+		if (buf_append(&t->waiting, bytes.p, bytes.n) < 0)
+			return err_set(err, ERR_QUOTA_EXCEEDED, "too much input waits to be read");
+	} else if (hand_over(t, sandbox, bytes, err) < 0) {
 		return -1;
-	t->sizes[(t->oldest + t->in_flight++) % TERMINAL_INPUTS_MAX] = (uint32_t)bytes.n;
+	}
 	t->unread += (uint32_t)bytes.n;
-	if ((t->unread >= most || t->in_flight == TERMINAL_INPUTS_MAX) && !t->paused) {
+	if (t->unread >= most && !t->paused) {
 		t->paused = true;
 		websocket_pause(t->ws, true);
 	}
+	return 0;
+}
+
+static int close_input(struct terminal *t, struct sandbox *sandbox, struct err *err)
+{
+	if (buf_len(&t->waiting) == 0)
+		return process_close_stdin(sandbox, t->process_id, NULL, NULL, err);
+	t->close_waits = true;
 	return 0;
 }
 
@@ -312,7 +379,7 @@ static int obey(struct terminal *t, struct sandbox *sandbox, const struct say *s
 	case SAY_ACK:
 		return take_ack(t, say->bytes, err);
 	case SAY_CLOSE_STDIN:
-		return process_close_stdin(sandbox, t->process_id, NULL, NULL, err);
+		return close_input(t, sandbox, err);
 	default:
 		signum = process_signal_parse(say->signal, err);
 		return signum ? process_signal(sandbox, t->process_id, signum, NULL, NULL, err)

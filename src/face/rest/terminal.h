@@ -9,9 +9,10 @@
 #include "face/rest/stream.h"
 #include "http/websocket.h"
 
+#define TERMINAL_MESSAGE_BYTES (256 * 1024) /* of one message */
 #define TERMINAL_CREDIT (128 * 1024)
 #define TERMINAL_ACK_CREDIT (512 * 1024) /* with ack: sent and not acknowledged; then it waits */
-#define TERMINAL_INPUTS_MAX 64 /* messages that the program has not taken; then no more is read */
+#define TERMINAL_INPUTS_MAX 64 /* messages on their way to the program; further ones are joined */
 
 /* Owner: rest->terminals, until the WebSocket is closed and no input is on its way. */
 struct terminal {
@@ -33,6 +34,8 @@ struct terminal {
 	uint32_t in_flight; /* messages of it, their sizes from oldest on */
 	uint32_t oldest;
 	uint32_t sizes[TERMINAL_INPUTS_MAX];
+	struct buf waiting; /* input behind these, at most what stops the reading and one message */
+	bool close_waits;   /* its end comes behind it */
 	uint64_t next_cursor[2];
 };
 

@@ -6,7 +6,6 @@
 #include "face/rest/terminal.h"
 
 #define REPLAY_BYTES (64 * 1024)   /* of a terminal, for one who comes without a cursor */
-#define MESSAGE_BYTES (256 * 1024) /* of one message */
 
 const struct field attach_query[] = {
 	{ .name = "cursor", .type = FIELD_STR, .doc = "N, or N:M for stdout and stderr" },
@@ -50,7 +49,7 @@ static int accept_socket(struct terminal *t, struct http_req *req, struct err *e
 	struct websocket_limits limits = websocket_limits_default;
 	int r;
 
-	limits.message_bytes = MESSAGE_BYTES;
+	limits.message_bytes = TERMINAL_MESSAGE_BYTES;
 	limits.write_ms = STREAM_PATIENCE_MS;
 	http_req_on_gone(req, NULL, NULL);
 	r = websocket_accept(req, &limits, &terminal_socket_hooks, t, &t->ws);
