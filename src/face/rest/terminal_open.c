@@ -5,7 +5,7 @@
 #include "base/log.h"
 #include "face/rest/terminal.h"
 
-#define REPLAY_BYTES (64 * 1024)   /* of a terminal, for one who comes without a cursor */
+#define REPLAY_BYTES (64 * 1024) /* of a terminal, for one who comes without a cursor */
 
 const struct field attach_query[] = {
 	{ .name = "cursor", .type = FIELD_STR, .doc = "N, or N:M for stdout and stderr" },
