@@ -71,7 +71,8 @@ void clock_load(struct sandbox *sandbox, const struct store_sandbox *row)
 {
 	int64_t now_ms = time_real_ms(), alive_ms = sandbox->service->alive_ms;
 	int64_t last_ms = alive_ms ? MIN(alive_ms, now_ms) : now_ms;
-	bool same = row->clock && row->due_ms && strcmp(row->clock, sandbox->service->boot_id) == 0;
+	bool same = row->clock && row->clock[0] && row->due_ms &&
+		    strcmp(row->clock, sandbox->service->boot_id) == 0;
 
 	sandbox->expires_ms = row->expires_ms;
 	sandbox->left_ms = row->left_ms;

@@ -34,20 +34,35 @@ static int look_at_container(struct service *service)
 	return MIN(r, 0);
 }
 
+/* Sets rebooted and boot_saved. 0 or -errno. */
+static int look_at_host(struct service *service)
+{
+	char before[TIME_BOOT_ID_SIZE] = "";
+	int r = store_meta_get(service->store, BOOT_NAME, before, sizeof(before));
+	bool known = r > 0 && before[0];
+
+	if (r < 0)
+		return r;
+	if (!service->boot_id[0]) { /* what was saved may be right again at the next start */
+		log_warn("the boot id of the host cannot be read: a reboot will not be noticed");
+		service->boot_saved = true;
+		return 0;
+	}
+	service->rebooted = known && strcmp(before, service->boot_id) != 0;
+	service->boot_saved = known && !service->rebooted;
+	return service->boot_saved ? look_at_container(service) : 0;
+}
+
 int reboot_load(struct service *service, struct err *err)
 {
-	char text[TIME_BOOT_ID_SIZE + 24] = "";
+	char text[24] = "";
 	uint64_t alive_ms = 0;
 	int r = store_meta_get(service->store, ALIVE_NAME, text, sizeof(text));
 
 	if (r > 0 && str_to_u64(str_of(text), INT64_MAX, &alive_ms) == 0)
 		service->alive_ms = MIN((int64_t)alive_ms, time_real_ms());
 	if (r >= 0)
-		r = store_meta_get(service->store, BOOT_NAME, text, sizeof(text));
-	service->rebooted = r > 0 && strcmp(text, service->boot_id) != 0;
-	service->boot_saved = r > 0 && !service->rebooted;
-	if (service->boot_saved)
-		r = look_at_container(service);
+		r = look_at_host(service);
 	if (service->rebooted)
 		log_info("the host was started anew");
 	return r < 0 ? err_set_errno(err, ERR_INTERNAL, r, "cannot read the last boot") : 0;

@@ -164,6 +164,37 @@ def test_deadlines_without_a_daemon_and_with_another_wall_clock(own):
         api.delete(row["id"])
 
 
+def test_an_unknown_boot_is_no_other_boot(own):
+    """A daemon that cannot read the boot id (systemd's ProcSubset=pid) writes down none. The next one must neither take that
+    for a restart of the host nor trust a deadline on a clock that nobody can name."""
+    api = own.client
+    sandbox = made(api, "kept", timeout_sec=600)
+    wait_for(lambda: alive_is_recorded(own), 30)
+    own.down("--keep")
+    day_ms = 24 * 3600 * 1000
+    with sqlite3.connect(f"{own.state}/cay.db") as db:
+        db.execute("UPDATE meta SET value='' WHERE name='boot_id'")
+        db.execute("UPDATE sandboxes SET clock='', due_ms=due_ms+? WHERE id=?", (day_ms, sandbox))
+    own.up()
+    api = own.wait_ready(20)
+    row = api.get(sandbox)
+    assert row["state"] == "running" and 300 < left_sec(row) <= 600, row
+    assert "started anew" not in own.logs(400)
+    assert api.exec(sandbox, "pgrep -fc 'sleep 1234[.]5'").stdout == "1\n"
+    assert wait_for(lambda: saved_boot(own) == this_boot(), 30)
+    api.delete(sandbox)
+
+
+def saved_boot(own):
+    with sqlite3.connect(f"file:{own.state}/cay.db?mode=ro", uri=True) as db:
+        return db.execute("SELECT value FROM meta WHERE name='boot_id'").fetchone()[0]
+
+
+def this_boot():
+    with open("/proc/sys/kernel/random/boot_id", encoding="utf-8") as file:
+        return file.read().strip()
+
+
 @pytest.mark.parametrize("step", ["described", "named", "moved"])
 def test_killed_while_saving_the_files(step):
     """The warden of the next boot dies in the middle of it; the one after has the files all the same."""

@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """After the machine restarted: the units run again and the files of every sandbox are there."""
+import datetime
 import json
 import pathlib
+import subprocess
+import time
 
 import pytest
 
 from lib.client import ApiError
 from lib.commands import wait_for
-from machines.guest.test_before_reboot import NOTES
+from machines.guest.test_before_reboot import LIFETIME_SEC, NOTES
 from machines.guest.units import UNITS, Units, systemctl
 
 
@@ -28,13 +31,23 @@ def test_it_is_another_boot(notes):
     assert pathlib.Path("/proc/sys/kernel/random/boot_id").read_text(encoding="utf-8") != notes["boot"]
 
 
+def test_the_daemon_noticed(units):
+    text = subprocess.run(["journalctl", "--no-pager", "-b", "-u", "cayd", "-o", "cat"], capture_output=True, text=True, check=True).stdout
+    assert text.count("the host was started anew") == 1, text
+
+
+def left_sec(row):
+    return datetime.datetime.fromisoformat(row["expires_at"].replace("Z", "+00:00")).timestamp() - time.time()
+
+
 @pytest.mark.parametrize("kind", ["running", "frozen", "hibernated"])
 def test_files_are_kept(units, notes, kind):
     api, sandbox = units.client, notes["made"][kind]
     row = wait_for(lambda: (row := api.get(sandbox))["state"] in ("paused", "running") and row, 60)
     assert row["metadata"] == {"kind": kind}
     if row["state"] == "paused":
-        api.call("POST", f"/v1/sandboxes/{sandbox}/resume", {})
+        row = api.call("POST", f"/v1/sandboxes/{sandbox}/resume", {})
+    assert 0 < left_sec(row) <= LIFETIME_SEC, "its time stood still while the machine was off"
     assert api.exec(sandbox, "cat /workspace/word").ok().stdout == f"{kind}\n"
     api.delete(sandbox)
 

@@ -7,13 +7,14 @@ import subprocess
 from machines.guest.units import Units
 
 NOTES = pathlib.Path("/var/lib/machine-reboot.json")
+LIFETIME_SEC = 3600
 
 
 def test_sandboxes_are_prepared():
     with Units() as units:
         made = {}
         for kind in ("running", "frozen", "hibernated"):
-            sandbox = units.client.create(timeout_sec=3600, metadata={"kind": kind})["id"]
+            sandbox = units.client.create(timeout_sec=LIFETIME_SEC, metadata={"kind": kind})["id"]
             units.client.exec(sandbox, f"echo {kind} > /workspace/word").ok()
             made[kind] = sandbox
         units.client.call("POST", f"/v1/sandboxes/{made['frozen']}/pause", {"kind": "freeze"})

@@ -18,7 +18,7 @@ from machines.guest.units import UNITS, Units, systemctl
 
 CGROUP = pathlib.Path("/sys/fs/cgroup")
 PLACE = CGROUP / "system.slice/cay-sandboxes.service"
-DROP_IN = "/run/systemd/system/{}.d/watchdog.conf"
+DROP_IN = "/run/systemd/system/{}.d/test.conf"
 
 
 @pytest.fixture(scope="module")
@@ -140,19 +140,30 @@ def test_output_goes_on_over_restarts(units):
 
 
 def test_an_upgrade_keeps_sandboxes(units):
-    """New files in the place of the programs, then a restart, as packages do it."""
+    """New files in the place of the programs, another unit file, then a restart, as packages do it."""
     api = units.wait_ready()
     sandbox = api.create(timeout_sec=3600)["id"]
     process = counting(sandbox, 30)
+    since = int(time.time())
     for path in pathlib.Path("/usr/libexec/cay").iterdir():
         new = path.with_name(path.name + ".new")
         shutil.copy2(path, new)
         new.rename(path)
+    path = pathlib.Path(DROP_IN.format(UNITS["cayd"]))
+    for text in ("[Service]\nProcSubset=pid\n", ""):  # the daemon cannot read the boot id, then it can again
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+        try:
+            systemctl("daemon-reload")
+            systemctl("try-restart", "cay-warden.service", "cayd.service")
+        finally:
+            shutil.rmtree(path.parent)
+        api = units.wait_ready(30)
+        assert "boot id of the host cannot be read" in journal(UNITS["cayd"], since)
     systemctl("daemon-reload")
-    systemctl("try-restart", "cay-warden.service", "cayd.service")
-    api = units.wait_ready(30)
     for pid in units.pids().values():
         assert "(deleted)" not in os.readlink(f"/proc/{pid}/exe")
+    assert "started anew" not in journal(UNITS["cayd"], since)
     check_counted(process, 30)
     assert api.exec(sandbox, "echo new command").ok().stdout == "new command\n"
     api.delete(sandbox)
