@@ -8,6 +8,8 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 
+#define PIPE_BYTES (256 << 10) /* small enough for many of us: the kernel bounds them per user */
+
 /*
  * O_NONBLOCK belongs to the open file description, which we share with other programs (the shell,
  * for one): it must not be set there. Opening the pipe again gives a description of our own. That
@@ -33,6 +35,9 @@ void outlet_init(struct outlet *outlet, int fd)
 		return;
 	outlet->fd = own;
 	outlet->kind = OUTLET_PIPE;
+	/* A reader that computes (sha256sum, gzip) is then not stopped by each of our pauses. */
+	if (fcntl(own, F_GETPIPE_SZ) < PIPE_BYTES)
+		(void)fcntl(own, F_SETPIPE_SZ, PIPE_BYTES);
 }
 
 void outlet_done(struct outlet *outlet)

@@ -6,7 +6,7 @@
 
 #include "http/websocket_state.h"
 
-#define READS_PER_TURN 64 /* of libwslay's 4 KiB: then other connections have their turn */
+#define BYTES_PER_TURN ((size_t)256 << 10) /* then other connections have their turn */
 
 int64_t websocket_now_ms(const struct websocket *ws)
 {
@@ -212,13 +212,13 @@ size_t websocket_source(void *arg, void *dst, size_t n)
 			buf_done(&ws->unread);
 		return early;
 	}
-	if (ws->eof || ws->reads_left <= 0)
+	if (ws->eof || ws->bytes_left == 0)
 		return 0;
-	ws->reads_left--;
 	do
-		got = recv(ws->fd, dst, n, MSG_DONTWAIT);
+		got = recv(ws->fd, dst, MIN(n, ws->bytes_left), MSG_DONTWAIT);
 	while (got < 0 && errno == EINTR);
 	if (got > 0) {
+		ws->bytes_left -= (size_t)got;
 		ws->heard_ms = websocket_now_ms(ws);
 		return (size_t)got;
 	}
@@ -274,7 +274,7 @@ static void read_messages(struct websocket *ws)
 	enum websocket_event event;
 	struct websocket_got got;
 
-	ws->reads_left = READS_PER_TURN;
+	ws->bytes_left = BYTES_PER_TURN;
 	while (websocket_wants_read(ws) && ws->state != WEBSOCKET_IS_DEAF) {
 		event = websocket_reader_next(&ws->reader, &got);
 		if (event == WEBSOCKET_GOT_NOTHING)

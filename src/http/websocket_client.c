@@ -11,8 +11,8 @@
 #include "http/websocket_frame.h"
 #include "http/websocket_key.h"
 
-#define UNREAD_BYTES ((size_t)1 << 20) /* behind the head of the answer */
-#define READS_PER_CALL 64 /* so that a flood does not keep the caller from its keyboard */
+#define UNREAD_BYTES ((size_t)1 << 20)	   /* behind the head of the answer */
+#define BYTES_PER_CALL ((size_t)256 << 10) /* then the caller looks at its keyboard */
 #define CONTROL_ROOM 1024 /* for pongs and the close, beyond the limit for messages */
 
 /* Owner: the caller. */
@@ -24,8 +24,8 @@ struct websocket_client {
 	websocket_client_fn on_message;
 	void *arg;
 	int code;
-	int error;	/* -errno: the connection is lost */
-	int reads_left; /* of this call */
+	int error;	   /* -errno: the connection is lost */
+	size_t bytes_left; /* to read in this call */
 	bool close_sent;
 	bool close_got;
 	int64_t heard_ms;
@@ -42,13 +42,13 @@ static size_t on_source(void *arg, void *dst, size_t n)
 		buf_consume(&ws->unread, early);
 		return early;
 	}
-	if (ws->error || ws->reads_left <= 0)
+	if (ws->error || ws->bytes_left == 0)
 		return 0;
-	ws->reads_left--;
 	do
-		got = recv(ws->fd, dst, n, MSG_DONTWAIT);
+		got = recv(ws->fd, dst, MIN(n, ws->bytes_left), MSG_DONTWAIT);
 	while (got < 0 && errno == EINTR);
 	if (got > 0) {
+		ws->bytes_left -= (size_t)got;
 		ws->heard_ms = time_boot_ms();
 		return (size_t)got;
 	}
@@ -167,23 +167,6 @@ static void flush(struct websocket_client *ws)
 	}
 }
 
-/* Eight at a time: byte by byte this is the slowest step of a large upload. */
-static void mask_bytes(char *dst, struct str bytes, const unsigned char mask[4])
-{
-	uint64_t wide, word;
-	size_t i = 0;
-
-	memcpy(&wide, mask, 4);
-	memcpy((char *)&wide + 4, mask, 4);
-	for (; i + 8 <= bytes.n; i += 8) {
-		memcpy(&word, bytes.p + i, 8);
-		word ^= wide;
-		memcpy(dst + i, &word, 8);
-	}
-	for (; i < bytes.n; i++)
-		dst[i] = (char)(bytes.p[i] ^ mask[i % 4]);
-}
-
 static int put_frame(struct websocket_client *ws, enum websocket_opcode opcode, struct str bytes)
 {
 	unsigned char head[WEBSOCKET_HEAD_MAX], mask[4];
@@ -197,7 +180,7 @@ static int put_frame(struct websocket_client *ws, enum websocket_opcode opcode, 
 	if (r < 0)
 		return -EAGAIN;
 	memcpy(dst, head, n);
-	mask_bytes(dst + n, bytes, mask);
+	websocket_mask(dst + n, bytes, mask, 0);
 	buf_commit(&ws->out, n + bytes.n);
 	flush(ws);
 	return 0;
@@ -259,7 +242,7 @@ int websocket_client_work(struct websocket_client *ws)
 	enum websocket_event event = WEBSOCKET_GOT_PONG;
 	struct websocket_got got;
 
-	ws->reads_left = READS_PER_CALL;
+	ws->bytes_left = BYTES_PER_CALL;
 	flush(ws);
 	while (!ws->close_got && event != WEBSOCKET_GOT_NOTHING && event != WEBSOCKET_GOT_BAD) {
 		event = websocket_reader_next(&ws->reader, &got);

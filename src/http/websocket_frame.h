@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * WebSocket frames, for both sides and without I/O of its own: libwslay takes frames apart, this
- * puts messages together and refuses what RFC 6455 does. Not for other layers.
+ * WebSocket frames, for both sides and without I/O of its own: takes frames apart, puts messages
+ * together and rejects what RFC 6455 does. Not for other layers.
  */
 #ifndef CAY_HTTP_WEBSOCKET_FRAME_H
 #define CAY_HTTP_WEBSOCKET_FRAME_H
@@ -19,6 +19,7 @@ enum websocket_opcode {
 
 #define WEBSOCKET_CONTROL_MAX 125
 #define WEBSOCKET_HEAD_MAX 14
+#define WEBSOCKET_AHEAD_BYTES ((size_t)4096)
 
 enum websocket_event {
 	WEBSOCKET_GOT_NOTHING, /* more bytes are needed */
@@ -34,7 +35,6 @@ typedef size_t (*websocket_source_fn)(void *arg, void *dst, size_t n);
 
 /* Owner: a connection. */
 struct websocket_reader {
-	struct wslay_frame_context *frames;
 	websocket_source_fn source;
 	void *arg;
 	bool masked;	    /* frames must be; else must not be */
@@ -44,7 +44,13 @@ struct websocket_reader {
 	bool finished;	    /* message holds one that was given out */
 	bool is_text;
 	bool bad;
+	bool fin; /* of the frame at hand, as the next four */
+	unsigned char opcode;
+	unsigned char mask[4];
+	size_t mask_at; /* its next byte */
 	uint64_t frame_left;
+	char *ahead; /* WEBSOCKET_AHEAD_BYTES: heads, and what came with them */
+	size_t ahead_begin, ahead_end;
 	struct buf message; /* at the limit: 1009 */
 	char control[WEBSOCKET_CONTROL_MAX];
 	size_t control_len;
@@ -62,6 +68,8 @@ void websocket_reader_done(struct websocket_reader *reader);
 enum websocket_event websocket_reader_next(struct websocket_reader *reader,
 					   struct websocket_got *ret) _must_check_;
 
+/* Masks bytes into dst, which may be the same, from byte at of the frame on. */
+void websocket_mask(char *dst, struct str bytes, const unsigned char mask[4], size_t at);
 /* The head of an unfragmented frame; mask NULL for none. Its length is returned. */
 size_t websocket_put_head(unsigned char dst[WEBSOCKET_HEAD_MAX], enum websocket_opcode opcode,
 			  uint64_t length, const unsigned char mask[4]);

@@ -37,7 +37,7 @@ struct websocket {
 	struct websocket_reader reader;
 	struct buf unread; /* came with the request */
 	struct buf out;	   /* limits.queue_bytes: cut */
-	int reads_left;	   /* of this turn */
+	size_t bytes_left; /* to read in this turn */
 	bool eof;
 	bool busy;     /* inside work(): its end looks after everything */
 	bool ready;    /* work() is wanted */

@@ -30,7 +30,7 @@ LIBRARIES = {
     "trixie": ["libuv1t64", "libssl3t64"],
 }
 PACKAGES = ["systemd", "systemd-sysv", "udev", "dbus", "kmod", "initramfs-tools", "iproute2", "nftables", "procps",
-            "libsqlite3-0", "libjansson4", "libsodium23", "libseccomp2", "libwslay1", "zlib1g",
+            "libsqlite3-0", "libjansson4", "libsodium23", "libseccomp2", "zlib1g",
             "btrfs-progs", "e2fsprogs", "util-linux", "mount", "curl", "jq", "ca-certificates", "openssl",
             "python3", "python3-pytest", "python3-requests", "python3-websockets", "tmux", "strace", "crun",
             "less"]
