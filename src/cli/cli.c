@@ -198,9 +198,13 @@ static int find_local(struct cli *cli, struct err *err)
 {
 	int r = cli_read_line(cli->state, "url", cli->url, sizeof(cli->url));
 
-	if (r == 0)
+	if (r == 0) {
+		cli->state_served = true;
 		return 0;
-	if (!cli->state_given) {
+	}
+	/* A daemon that is being restarted may listen before it writes its address down: the usual
+	 * address, tried without its key, would be refused for good. */
+	if (!cli->state_given && !cli->state_served) {
 		(void)snprintf(cli->url, sizeof(cli->url), "%s", CLI_DEFAULT_URL);
 		return 0;
 	}

@@ -36,8 +36,9 @@ struct cli {
 	bool color_out, color_err;
 	const char *state; /* directory; borrowed */
 	char state_found[PATH_MAX];
-	bool state_given; /* by flag, environment or file */
-	bool state_flag;  /* by flag: then CAY_URL and CAY_API_KEY mean another daemon */
+	bool state_given;  /* by flag, environment or file */
+	bool state_served; /* its daemon's address was found there before */
+	bool state_flag;   /* by flag: then CAY_URL and CAY_API_KEY mean another daemon */
 	const char *url_flag, *key_flag;
 	bool url_ignored;	       /* up and down: the daemon is the state directory's */
 	const struct command *command; /* for hints about usage; may be NULL */

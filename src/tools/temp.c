@@ -155,23 +155,29 @@ static int replace(struct temp *temp, const char *name, const struct stat *expec
 	return 0;
 }
 
+/* -EEXIST where there is something, and where a file system cannot say so without replacing it. */
+static int put_new(struct temp *temp, const char *name)
+{
+	if (!temp->name[0])
+		return link_as(temp, name);
+	/* As a new link, not by a rename: only so does a watch see that the file is new. */
+	if (linkat(temp->dir_fd, temp->name, temp->dir_fd, name, 0) == 0)
+		(void)unlinkat(temp->dir_fd, temp->name, 0);
+	else if (errno == EEXIST ||
+		 renameat2(temp->dir_fd, temp->name, temp->dir_fd, name, RENAME_NOREPLACE) < 0)
+		return errno == EINVAL ? -EEXIST : -errno;
+	temp->name[0] = '\0';
+	return 0;
+}
+
 int temp_publish(struct temp *temp, const char *name, struct temp_target target)
 {
 	int r;
 
 	if (target.expected)
 		return replace(temp, name, target.expected);
-	if (!temp->name[0]) {
-		r = link_as(temp, name);
-		if (r != -EEXIST)
-			return r;
-	} else if (renameat2(temp->dir_fd, temp->name, temp->dir_fd, name, RENAME_NOREPLACE) == 0) {
-		temp->name[0] = '\0';
-		return 0;
-	} else if (errno != EEXIST && errno != EINVAL) {
-		return -errno;
-	}
-	return target.must_be_absent ? -EEXIST : replace(temp, name, NULL);
+	r = put_new(temp, name);
+	return r == -EEXIST && !target.must_be_absent ? replace(temp, name, NULL) : r;
 }
 
 void temp_done(struct temp *temp)

@@ -5,8 +5,10 @@ import base64
 import contextlib
 import http.client
 import json
+import time
 import urllib.parse
 
+from lib import tree
 from lib.client import ApiError
 
 
@@ -91,7 +93,9 @@ class Files:
 
 
 class Events:
-    """(name, data) of each event, in order."""
+    """(name, data) of each event, in order. One that does not come is an error: comments keep the connection alive for ever."""
+
+    PATIENCE_SEC = 30
 
     def __init__(self, response):
         self.response = response
@@ -101,7 +105,9 @@ class Events:
 
     def __next__(self):
         name, data = None, ""
+        until = time.monotonic() + self.PATIENCE_SEC * tree.SLACK
         while True:
+            assert time.monotonic() < until, "no event comes"
             line = self.response.readline().decode()
             if not line:
                 raise StopIteration
