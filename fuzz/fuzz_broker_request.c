@@ -4,7 +4,7 @@
 #include <assert.h>
 
 #include "face/broker/request.h"
-#include "service/sandbox.h"
+#include "service/sandbox/sandbox.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -2,7 +2,7 @@
 /* Entries of a policy: what is taken is shown in one form, and that form means the same. */
 #include <assert.h>
 
-#include "service/egress.h"
+#include "service/network/egress.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

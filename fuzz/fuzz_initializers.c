@@ -3,7 +3,7 @@
  * same when it is read again. */
 #include <assert.h>
 
-#include "service/initialize.h"
+#include "service/sandbox/initializer.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -5,7 +5,7 @@
 #include <strings.h>
 
 #include "http/server.h"
-#include "service/files.h"
+#include "service/files/files.h"
 
 static int bad_range(struct err *err)
 {

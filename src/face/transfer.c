@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <time.h>
 
-#include "service/process.h"
+#include "service/run/process.h"
 
 /* ---- life ---- */
 

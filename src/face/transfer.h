@@ -7,8 +7,8 @@
 #define CAY_FACE_TRANSFER_H
 
 #include "http/server.h"
-#include "service/auth.h"
-#include "service/files.h"
+#include "service/account/auth.h"
+#include "service/files/files.h"
 
 /* Those of one face. The service is NULL once it has ended, the server before it is freed. */
 struct transfer_list {

@@ -7,8 +7,8 @@
 #include "base/time.h"
 #include "engine/driver.h"
 #include "net/loop.h"
-#include "service/auth.h"
-#include "service/sandbox.h"
+#include "service/account/auth.h"
+#include "service/sandbox/sandbox.h"
 #include "service/service.h"
 #include "store/store.h"
 
@@ -99,7 +99,7 @@ struct service {
 	bool boot_saved;
 	uint32_t wakes; /* sandboxes to wake */
 
-	uint8_t access_secret[32]; /* see access.c */
+	uint8_t access_secret[32]; /* see access_token.c */
 	struct map webhooks;	   /* by id */
 	struct webhook *oldest_webhook, *newest_webhook;
 	struct webhook *hooks_first, *hooks_last; /* waiting for one of webhooks_at_once */
@@ -131,7 +131,7 @@ struct service {
 	struct service_counters counters;
 };
 
-/* calls.c */
+/* engine_call.c */
 struct call *call_new(struct service *service, slot_handle sandbox, struct err *err);
 /* Unlinks and frees; the service it belonged to, or NULL when that is gone. */
 struct service *call_end(struct call *call);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The daemon ends in the middle of every move and comes back: see src/service/reconcile.c. */
+/* The daemon ends in the middle of every move and comes back: see src/service/sandbox/reconcile.c.
+ */
 #include <string.h>
 
 #include "inside.h"

@@ -3,7 +3,7 @@
  * hosts, origins, media types, routes. */
 #include <string.h>
 
-#include "service/exec.h"
+#include "service/run/exec.h"
 #include "world.h"
 
 struct range {

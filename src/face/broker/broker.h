@@ -10,7 +10,7 @@
 
 #include "base/err.h"
 #include "net/loop.h"
-#include "service/egress.h"
+#include "service/network/egress.h"
 
 struct broker;
 

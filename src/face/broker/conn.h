@@ -7,7 +7,7 @@
 #include "face/broker/broker.h"
 #include "face/broker/request.h"
 #include "net/tls.h"
-#include "service/secret.h"
+#include "service/secret/secret.h"
 
 #define CONNS_MAX 1024
 #define CONN_BYTES 65536 /* each way; at the limit reading stops */

@@ -3,7 +3,7 @@
 
 #include <errno.h>
 
-#include "service/secret.h"
+#include "service/secret/secret.h"
 
 /* What is ours to say, or would make the answer unreadable for the scrubber. */
 static bool is_dropped(struct str name, bool upgrade)

@@ -9,9 +9,9 @@
 #include "face/hosts.h"
 #include "face/transfer.h"
 #include "http/server.h"
-#include "service/access.h"
-#include "service/auth.h"
-#include "service/sandbox.h"
+#include "service/account/access_token.h"
+#include "service/account/auth.h"
+#include "service/sandbox/sandbox.h"
 #include "service/service.h"
 
 #define E2B_BODY_LIMIT (1024 * 1024)

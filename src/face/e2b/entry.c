@@ -4,7 +4,7 @@
 #include <strings.h>
 
 #include "face/e2b/envd.h"
-#include "service/files.h"
+#include "service/files/files.h"
 
 #define METADATA_PREFIX "x-metadata-"
 #define METADATA_KEY_MAX 246

@@ -5,7 +5,7 @@
 
 #include <errno.h>
 
-#include "service/process.h"
+#include "service/run/process.h"
 
 #define UNAUTHORIZED                                                                     \
 	"unauthorized access, please provide a valid access token or method signing if " \

@@ -4,7 +4,7 @@
 
 #include "base/time.h"
 #include "face/e2b/call.h"
-#include "service/bus.h"
+#include "service/event/bus.h"
 
 #define MEBI (1024 * 1024LL)
 #define LOGS_MAX 1000

@@ -3,7 +3,7 @@
 #include <stdio.h>
 
 #include "face/e2b/envd.h"
-#include "service/files.h"
+#include "service/files/files.h"
 
 #define LIST_MAX FILES_LIST_MAX
 

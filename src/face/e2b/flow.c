@@ -5,7 +5,7 @@
 
 #include "base/log.h"
 #include "net/loop.h"
-#include "service/process.h"
+#include "service/run/process.h"
 
 #define BEAT_MS 1000
 #define PATIENCE_MS (5 * 60 * 1000)

@@ -5,7 +5,7 @@
 
 #include "base/log.h"
 #include "face/e2b/envd.h"
-#include "service/code.h"
+#include "service/run/code.h"
 
 #define HOME "/home/" E2B_USER
 #define PATIENCE_MS (5 * 60 * 1000)

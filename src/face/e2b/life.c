@@ -2,7 +2,7 @@
 /* Connect, resume, pause, fork. */
 #include "base/time.h"
 #include "face/e2b/call.h"
-#include "service/snapshot.h"
+#include "service/copy/snapshot.h"
 
 static void answer_session(struct e2b_call *call, int status, const struct sandbox *sandbox)
 {

@@ -4,7 +4,7 @@
  * is denied, and what is allowed beats what is denied; here a mode says what the lists are about.
  */
 #include "face/e2b/call.h"
-#include "service/egress.h"
+#include "service/network/egress.h"
 
 static bool is_all(struct str net)
 {

@@ -2,7 +2,7 @@
 /* What is asked of a sandbox's inside by a path and a method alone. */
 #include "base/time.h"
 #include "face/e2b/envd.h"
-#include "service/template.h"
+#include "service/template/template.h"
 
 static void answer_envs(struct e2b_call *call)
 {

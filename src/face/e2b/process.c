@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Start and Connect: a process's life as a stream. It outlives whoever follows it. */
-#include "service/process.h"
+#include "service/run/process.h"
 
 #include <signal.h>
 #include <stdio.h>
 
 #include "face/e2b/flow.h"
 #include "face/e2b/process.h"
-#include "service/template.h"
+#include "service/template/template.h"
 
 #define KEEPALIVE "{\"event\":{\"keepalive\":{}}}"
 

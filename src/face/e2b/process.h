@@ -4,7 +4,7 @@
 #define CAY_FACE_E2B_PROCESS_H
 
 #include "face/e2b/envd.h"
-#include "service/process.h"
+#include "service/run/process.h"
 
 /* The call's sandbox is good meanwhile; doc is gone. */
 typedef void (*process_then_fn)(struct e2b_call *call, const struct process_info *info);

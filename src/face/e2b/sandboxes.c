@@ -5,8 +5,8 @@
 
 #include "base/time.h"
 #include "face/e2b/call.h"
-#include "service/snapshot.h"
-#include "service/template.h"
+#include "service/copy/snapshot.h"
+#include "service/template/template.h"
 
 /* ---- create ---- */
 

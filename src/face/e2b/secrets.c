@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Secrets: the vault's, of global scope. Their values go in and never come out. */
-#include "service/secret.h"
+#include "service/secret/secret.h"
 
 #include <stdio.h>
 

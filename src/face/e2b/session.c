@@ -2,8 +2,8 @@
 /* A sandbox in E2B's words. */
 #include "base/time.h"
 #include "face/e2b/call.h"
-#include "service/preview.h"
-#include "service/template.h"
+#include "service/network/preview.h"
+#include "service/template/template.h"
 
 #define NEVER_MS (365LL * 24 * 3600 * 1000)
 

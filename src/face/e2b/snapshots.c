@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Snapshots, which E2B takes for templates, and templates. */
-#include "service/snapshot.h"
+#include "service/copy/snapshot.h"
 
 #include <stdio.h>
 
 #include "base/time.h"
 #include "face/e2b/call.h"
-#include "service/template.h"
+#include "service/template/template.h"
 
 static void write_snapshot(const struct snapshot *snapshot, struct json_writer *w)
 {

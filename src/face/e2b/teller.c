@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <stdio.h>
 
-#include "service/files.h"
+#include "service/files/files.h"
 
 enum note_type { CREATE, WRITE, REMOVE, RENAME, CHMOD };
 static const char *const type_names[] = {

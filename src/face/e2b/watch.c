@@ -5,7 +5,7 @@
 #include "base/rand.h"
 #include "face/e2b/flow.h"
 #include "face/e2b/teller.h"
-#include "service/files.h"
+#include "service/files/files.h"
 
 #define KEEPALIVE "{\"keepalive\":{}}"
 #define WATCHERS_MAX 1000		    /* of all sandboxes; more are refused */

@@ -8,7 +8,7 @@
 #define CAY_FACE_EGRESS_EGRESS_H
 
 #include "base/err.h"
-#include "service/egress.h"
+#include "service/network/egress.h"
 
 struct egress_face;
 struct loop;

@@ -4,7 +4,7 @@
 #define CAY_FACE_EGRESS_REFUSAL_H
 
 #include "base/buf.h"
-#include "service/egress.h"
+#include "service/network/egress.h"
 
 #define REFUSAL_MAX 4096 /* bytes of one */
 

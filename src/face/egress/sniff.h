@@ -3,7 +3,7 @@
 #ifndef CAY_FACE_EGRESS_SNIFF_H
 #define CAY_FACE_EGRESS_SNIFF_H
 
-#include "service/egress.h"
+#include "service/network/egress.h"
 
 #define SNIFF_MAX 8192 /* bytes looked at; a ClientHello with post-quantum keys has under 2 KiB */
 

@@ -8,8 +8,8 @@
 #include "face/preview/preview.h"
 #include "http/proxy.h"
 #include "http/server.h"
-#include "service/port.h"
-#include "service/preview.h"
+#include "service/network/port.h"
+#include "service/network/preview.h"
 #include "service/service.h"
 
 #define TOKEN_QUERY "cay_token"

@@ -12,8 +12,8 @@
 #include "face/rest/field.h"
 #include "face/rest/rest.h"
 #include "http/server.h"
-#include "service/auth.h"
-#include "service/sandbox.h"
+#include "service/account/auth.h"
+#include "service/sandbox/sandbox.h"
 #include "service/service.h"
 
 #define BODY_LIMIT (1024 * 1024)

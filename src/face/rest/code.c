@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Code that keeps its state: run and waited for, run and streamed, its contexts. */
-#include "service/code.h"
+#include "service/run/code.h"
 
 #include <errno.h>
 

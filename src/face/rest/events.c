@@ -7,7 +7,7 @@
 #include "face/rest/stream.h"
 #include "http/sse.h"
 #include "net/loop.h"
-#include "service/bus.h"
+#include "service/event/bus.h"
 
 static const char *const format_names[] = { "json", "sse", NULL };
 enum { FORMAT_NONE = -1, FORMAT_JSON, FORMAT_SSE };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Commands that are waited for, and commands whose output is streamed. */
-#include "service/exec.h"
+#include "service/run/exec.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Idempotency-Key: the same call twice makes one thing and gets one answer. */
-#include "service/idempotency.h"
+#include "service/account/idempotency.h"
 
 #include "face/rest/call.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* pause and resume: the sandbox is the answer, as soon as it is so. */
 #include "face/rest/call.h"
-#include "service/snapshot.h"
+#include "service/copy/snapshot.h"
 
 struct pause_body {
 	int kind;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* GET /v1/sandboxes: filters, pages, and the queries lists have in common. */
 #include "face/rest/call.h"
-#include "service/sandbox.h"
+#include "service/sandbox/sandbox.h"
 
 const struct field page_query[] = {
 	{ .name = "limit", .type = FIELD_INT, .min = 1, .max = 1000, .fallback = 100 },

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Calls that make something, once however often they come; and those that make many things. */
 #include "face/rest/call.h"
-#include "service/idempotency.h"
+#include "service/account/idempotency.h"
 
 /* The same body for another path is another call. */
 static int begin(struct rest_call *call, struct idempotency **idem)

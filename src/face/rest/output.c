@@ -3,7 +3,7 @@
 #include <stdio.h>
 
 #include "face/rest/stream.h"
-#include "service/gather.h"
+#include "service/run/output_buffer.h"
 
 #define JSON_BYTES_MAX (1024 * 1024) /* of each stream in one document; the next call goes on */
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Ports inside, previews of them, and share tokens. */
-#include "service/preview.h"
+#include "service/network/preview.h"
 
 #include <stdio.h>
 
 #include "face/rest/call.h"
-#include "service/port.h"
+#include "service/network/port.h"
 
 #define AT(member) offsetof(struct preview_spec, member)
 const struct field preview_fields[] = {

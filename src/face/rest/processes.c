@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Processes that nobody waits for: made, listed, fed, signalled, ended. */
-#include "service/process.h"
+#include "service/run/process.h"
 
 #include <stdio.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What can be looked at of a sandbox beside the sandbox itself. */
 #include "face/rest/call.h"
-#include "service/template.h"
+#include "service/template/template.h"
 
 /* The template's variables, then the sandbox's own over them. */
 void sandboxes_env(struct rest_call *call)

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "service/sandbox.h"
+#include "service/sandbox/sandbox.h"
 
 #include <errno.h>
 #include <stdio.h>
 
 #include "base/bounds.h"
 #include "face/rest/call.h"
-#include "service/initialize.h"
-#include "service/process.h"
-#include "service/secret.h"
-#include "service/template.h"
+#include "service/sandbox/initializer.h"
+#include "service/run/process.h"
+#include "service/secret/secret.h"
+#include "service/template/template.h"
 
 #define AT(member) offsetof(struct sandbox_spec, member)
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What the answers look like, for the OpenAPI document. */
 #include "face/rest/schema.h"
-#include "service/preview.h"
-#include "service/sandbox.h"
+#include "service/network/preview.h"
+#include "service/sandbox/sandbox.h"
 
 static const struct field network_members[] = {
 	STRING("mode", "none, restricted, full"),

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "service/secret.h"
+#include "service/secret/secret.h"
 
 #include "face/rest/call.h"
 

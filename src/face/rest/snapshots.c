@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Snapshots, restoring and forking. */
 #include "face/rest/call.h"
-#include "service/snapshot.h"
+#include "service/copy/snapshot.h"
 
 #define AT(member) offsetof(struct snapshot_spec, member)
 const struct field snapshot_fields[] = {

@@ -5,7 +5,7 @@
  * a sandbox that can be talked to.
  */
 #include "face/rest/call.h"
-#include "service/process.h"
+#include "service/run/process.h"
 
 static void finish(struct rest_call *call)
 {

@@ -4,7 +4,7 @@
 #define CAY_FACE_REST_STREAM_H
 
 #include "face/rest/call.h"
-#include "service/process.h"
+#include "service/run/process.h"
 
 #define STREAM_CREDIT (128 * 1024)	/* on the way to one reader of events */
 #define STREAM_RAW_CREDIT (1024 * 1024) /* of bytes: a reader of these is there for speed */

@@ -3,7 +3,7 @@
 #include "base/log.h"
 #include "base/time.h"
 #include "face/rest/call.h"
-#include "service/exec.h"
+#include "service/run/exec.h"
 
 #define SHUTDOWN_LIMIT_MS 60000
 

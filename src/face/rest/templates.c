@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "service/template.h"
+#include "service/template/template.h"
 
 #include "face/rest/call.h"
 

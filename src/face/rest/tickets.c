@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* POST /v1/tickets, and what a ticket opens. */
-#include "service/ticket.h"
+#include "service/account/ticket.h"
 
 #include "face/rest/call.h"
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* GET /v1/usage and .../sandboxes/{id}/usage */
-#include "service/usage.h"
+#include "service/account/usage.h"
 
 #include "base/time.h"
 #include "face/rest/call.h"
-#include "service/bus.h"
+#include "service/event/bus.h"
 
 struct usage_fields {
 	struct str from, to, key, external_workspace_id;

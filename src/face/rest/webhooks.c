@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "service/webhook.h"
+#include "service/event/webhook.h"
 
 #include "face/rest/call.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Named windows: shells that stay. */
-#include "service/window.h"
+#include "service/run/window.h"
 
 #include "face/rest/stream.h"
 

@@ -1,0 +1,153 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "service/account/access_token.h"
+
+#include <errno.h>
+#include <sodium.h>
+
+#include "base/rand.h"
+#include "service/account/auth_private.h"
+
+#define SECRET_NAME "access_secret"
+#define TOKEN_BYTES 32
+
+static_assert(sizeof(((struct service *)0)->access_secret) == crypto_generichash_KEYBYTES,
+	      "the secret is a key");
+
+/* Made once per installation. */
+static int make_secret(struct service *service)
+{
+	char text[2 * sizeof(service->access_secret) + 1];
+	int r = store_begin_durable(service->store);
+
+	if (r < 0)
+		return r;
+	rand_bytes(service->access_secret, sizeof(service->access_secret));
+	str_hex(text, service->access_secret, sizeof(service->access_secret));
+	r = store_meta_put(service->store, SECRET_NAME, text);
+	return store_end(service->store, r);
+}
+
+int access_load(struct service *service, struct err *err)
+{
+	char text[2 * sizeof(service->access_secret) + 1];
+	int r = store_meta_get(service->store, SECRET_NAME, text, sizeof(text));
+
+	if (r > 0)
+		r = str_unhex(service->access_secret, sizeof(service->access_secret), str_of(text));
+	else if (r == 0)
+		r = make_secret(service);
+	return r < 0 ? err_set_errno(err, ERR_INTERNAL, r, "the access secret cannot be read") : 0;
+}
+
+struct sandbox *access_sandbox(struct service *service, struct str id)
+{
+	struct sandbox *sandbox = map_get(&service->by_id, id);
+
+	if (!sandbox || sandbox->pooled || sandbox->state == SANDBOX_DESTROYED)
+		return NULL;
+	return sandbox;
+}
+
+struct key *access_owner(const struct sandbox *sandbox)
+{
+	return auth_by_id(sandbox->service, sandbox->attrs.owner);
+}
+
+static void derive(const struct sandbox *sandbox, struct str context, char ret[ACCESS_TOKEN_SIZE])
+{
+	const struct service *service = sandbox->service;
+	uint8_t bytes[TOKEN_BYTES];
+	crypto_generichash_state state;
+
+	(void)crypto_generichash_init(&state, service->access_secret,
+				      sizeof(service->access_secret), sizeof(bytes));
+	(void)crypto_generichash_update(&state, (const unsigned char *)context.p, context.n);
+	(void)crypto_generichash_update(&state, (const unsigned char *)sandbox->id,
+					strlen(sandbox->id));
+	(void)crypto_generichash_final(&state, bytes, sizeof(bytes));
+	str_hex(ret, bytes, sizeof(bytes));
+}
+
+void access_token(const struct sandbox *sandbox, char ret[ACCESS_TOKEN_SIZE])
+{
+	derive(sandbox, STR_LIT("cay sandbox access v1:"), ret);
+}
+
+void access_traffic_token(const struct sandbox *sandbox, char ret[ACCESS_TOKEN_SIZE])
+{
+	derive(sandbox, STR_LIT("cay sandbox traffic v1:"), ret);
+}
+
+static bool same(struct str given, const char *wanted)
+{
+	size_t n = strlen(wanted);
+
+	return given.n == n && sodium_memcmp(given.p, wanted, n) == 0;
+}
+
+bool access_token_is(const struct sandbox *sandbox, struct str token)
+{
+	char wanted[ACCESS_TOKEN_SIZE];
+
+	access_token(sandbox, wanted);
+	return same(token, wanted);
+}
+
+bool access_traffic_token_is(const struct sandbox *sandbox, struct str token)
+{
+	char wanted[ACCESS_TOKEN_SIZE];
+
+	access_traffic_token(sandbox, wanted);
+	return same(token, wanted);
+}
+
+static void hash_str(crypto_hash_sha256_state *state, struct str s)
+{
+	(void)crypto_hash_sha256_update(state, (const unsigned char *)s.p, s.n);
+}
+
+/* "path:operation:user:token" and, when it expires, ":expiration". */
+void access_sign(const struct sandbox *sandbox, const struct access_claim *claim,
+		 char ret[ACCESS_SIGNATURE_SIZE])
+{
+	unsigned char hash[crypto_hash_sha256_BYTES];
+	crypto_hash_sha256_state state;
+	char token[ACCESS_TOKEN_SIZE];
+
+	access_token(sandbox, token);
+	(void)crypto_hash_sha256_init(&state);
+	hash_str(&state, claim->path);
+	hash_str(&state, STR_LIT(":"));
+	hash_str(&state, str_of(claim->operation));
+	hash_str(&state, STR_LIT(":"));
+	hash_str(&state, claim->user);
+	hash_str(&state, STR_LIT(":"));
+	hash_str(&state, str_of(token));
+	if (claim->expiration.p) {
+		hash_str(&state, STR_LIT(":"));
+		hash_str(&state, claim->expiration);
+	}
+	(void)crypto_hash_sha256_final(&state, hash);
+	memcpy(ret, "v1_", 3);
+	(void)sodium_bin2base64(ret + 3, ACCESS_SIGNATURE_SIZE - 3, hash, sizeof(hash),
+				sodium_base64_VARIANT_ORIGINAL_NO_PADDING);
+}
+
+bool access_signature_is(const struct sandbox *sandbox, const struct access_claim *claim,
+			 struct str signature)
+{
+	char wanted[ACCESS_SIGNATURE_SIZE];
+
+	access_sign(sandbox, claim, wanted);
+	return same(signature, wanted);
+}
+
+struct sandbox *access_find_signed(struct service *service, const struct access_claim *claim,
+				   struct str signature)
+{
+	for (struct sandbox *at = service->newest; at; at = at->prev)
+		if (!at->pooled && at->state != SANDBOX_DESTROYED &&
+		    access_signature_is(at, claim, signature))
+			return at;
+	return NULL;
+}

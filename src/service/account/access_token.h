@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What opens the inside of one sandbox without an API key: a token that belongs to the sandbox, and
+ * signatures made with it, which open one path of its files. Tokens are derived, not kept: they are
+ * the same after a restart and differ for every sandbox.
+ */
+#ifndef CAY_SERVICE_ACCOUNT_ACCESS_TOKEN_H
+#define CAY_SERVICE_ACCOUNT_ACCESS_TOKEN_H
+
+#include "service/sandbox/sandbox.h"
+
+#define ACCESS_TOKEN_SIZE 65
+#define ACCESS_SIGNATURE_SIZE 48 /* "v1_" and 43 characters of base64 */
+
+/* By its id, whoever it belongs to; NULL when there is none. The caller has to ask for a token. */
+struct sandbox *access_sandbox(struct service *service, struct str id);
+/* Who answers for it: quotas of streams are counted for this key. NULL: the key was deleted. */
+struct key *access_owner(const struct sandbox *sandbox);
+
+void access_token(const struct sandbox *sandbox, char ret[ACCESS_TOKEN_SIZE]);
+bool access_token_is(const struct sandbox *sandbox, struct str token);
+/* A lesser one, for what listens inside: it may be handed on to whoever visits that. */
+void access_traffic_token(const struct sandbox *sandbox, char ret[ACCESS_TOKEN_SIZE]);
+bool access_traffic_token_is(const struct sandbox *sandbox, struct str token);
+
+/* One operation on one path, as the signature was made for it. */
+struct access_claim {
+	struct str path, user;
+	const char *operation; /* "read", "write" */
+	struct str expiration; /* seconds of the wall clock in digits; p NULL: none */
+};
+void access_sign(const struct sandbox *sandbox, const struct access_claim *claim,
+		 char ret[ACCESS_SIGNATURE_SIZE]);
+bool access_signature_is(const struct sandbox *sandbox, const struct access_claim *claim,
+			 struct str signature);
+/* The sandbox whose token made this signature; NULL: none. For callers that do not name one. */
+struct sandbox *access_find_signed(struct service *service, const struct access_claim *claim,
+				   struct str signature);
+
+#endif

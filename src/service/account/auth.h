@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* API keys: who calls, and what the key may do. Only hashes are kept; a key is shown once. */
+#ifndef CAY_SERVICE_ACCOUNT_AUTH_H
+#define CAY_SERVICE_ACCOUNT_AUTH_H
+
+#include "base/err.h"
+#include "base/str.h"
+
+struct service;
+
+/* X(symbol, public name) : bit = position */
+#define AUTH_SCOPE_TABLE(X)                   \
+	X(ADMIN, "admin")                     \
+	X(SANDBOXES_READ, "sandboxes:read")   \
+	X(SANDBOXES_WRITE, "sandboxes:write") \
+	X(EXEC, "exec")                       \
+	X(TEMPLATES_READ, "templates:read")   \
+	X(TEMPLATES_WRITE, "templates:write") \
+	X(KEYS, "keys")                       \
+	X(METRICS, "metrics")                 \
+	X(WEBHOOKS, "webhooks")               \
+	X(SECRETS, "secrets")
+
+enum auth_scope_bit {
+#define X(sym, name) AUTH_BIT_##sym,
+	AUTH_SCOPE_TABLE(X)
+#undef X
+		AUTH_SCOPE_COUNT
+};
+enum auth_scope {
+	AUTH_ANY = 0, /* every key */
+#define X(sym, name) AUTH_##sym = 1 << AUTH_BIT_##sym,
+	AUTH_SCOPE_TABLE(X)
+#undef X
+};
+extern const char *const auth_scope_names[]; /* by bit, NULL-terminated */
+
+/* What a key may hold. X(symbol, its name in the API and the settings, name of what is held) */
+#define QUOTA_TABLE(X)                             \
+	X(SANDBOXES, "max_sandboxes", "sandboxes") \
+	X(VCPUS, "max_vcpus", "vcpus")             \
+	X(MEMORY, "max_memory_mb", "memory_mb")    \
+	X(DISK, "max_disk_mb", "disk_mb")          \
+	X(SNAPSHOTS, "max_snapshots", "snapshots") \
+	X(CREATES, "max_creates_per_sec", "creates_per_sec")
+enum quota {
+#define X(sym, name, held) QUOTA_##sym,
+	QUOTA_TABLE(X)
+#undef X
+		QUOTA_COUNT
+};
+#define QUOTA_MAX 1000000000
+#define QUOTA_NONE (-1)
+
+#define AUTH_KEY_ID_SIZE 17
+#define AUTH_KEY_TEXT_SIZE 45 /* "cay_" + 40 digits + NUL */
+#define AUTH_KEYS_MAX 10000
+
+/* Owner: the service; lives until the key is deleted. */
+struct key {
+	char id[AUTH_KEY_ID_SIZE];
+	char name[65];
+	uint8_t hash[32];
+	uint32_t scopes;
+	int64_t limits[QUOTA_COUNT]; /* 0: the configured default; QUOTA_NONE */
+	int64_t held[QUOTA_COUNT];   /* of creations nothing: see bucket */
+	int64_t created_ms;
+	int64_t last_used_ms; /* since the start of the daemon; 0: not yet */
+	uint32_t streams;     /* open ones */
+	int64_t bucket_us;    /* creation rate: when the bucket was last filled */
+	double bucket;
+};
+
+static inline bool key_is_admin(const struct key *key)
+{
+	return (key->scopes & AUTH_ADMIN) != 0;
+}
+
+static inline bool key_may(const struct key *key, uint32_t scope)
+{
+	return key_is_admin(key) || (key->scopes & scope) == scope;
+}
+
+/* "cay_<40 hex>" or "e2b_<40 hex>"; NULL when it is no key of ours. */
+struct key *auth_find(struct service *service, struct str text);
+struct key *auth_by_id(const struct service *service, const char *id); /* NULL: there is none */
+/* Makes a key. maker NULL: the daemon itself; else its scopes bound the new key's. */
+int auth_create(struct service *service, const struct key *maker, struct str name, uint32_t scopes,
+		const int64_t limits[QUOTA_COUNT], char ret_text[AUTH_KEY_TEXT_SIZE],
+		const struct key **ret, struct err *err) _must_check_;
+struct key_patch {
+	bool has_name, has_limit[QUOTA_COUNT];
+	struct str name;
+	int64_t limits[QUOTA_COUNT];
+};
+int auth_change(struct service *service, const struct key *maker, struct str id,
+		const struct key_patch *patch, const struct key **ret,
+		struct err *err) _must_check_;
+const struct key *auth_get(struct service *service, struct str id, struct err *err);
+int auth_delete(struct service *service, const struct key *maker, struct str id,
+		struct err *err) _must_check_;
+/* Keys after the one named by after ("" for the first), in order of creation. NULL at the end. */
+const struct key *auth_next(struct service *service, struct str after);
+struct json_writer;
+/* Per limit: how high it is for this key (null: none) and how much is in use. */
+void quota_write(const struct service *service, const struct key *key, struct json_writer *w,
+		 const char *name);
+
+#endif

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Inside src/service only: keys, their access tokens, and what they may use up. */
+#ifndef CAY_SERVICE_ACCOUNT_AUTH_PRIVATE_H
+#define CAY_SERVICE_ACCOUNT_AUTH_PRIVATE_H
+
+#include "service/account/auth.h"
+#include "service/service_private.h"
+
+/* auth.c */
+int auth_load(struct service *service, struct err *err) _must_check_;
+void auth_done(struct service *service);
+
+/* access_token.c */
+int access_load(struct service *service, struct err *err) _must_check_;
+
+/* quota.c */
+extern const char *const quota_names[];
+int64_t quota_limit(const struct service *service, const struct key *key,
+		    enum quota which); /* QUOTA_NONE */
+/* Whether one of these sizes has room, on the host and with its owner. */
+int quota_room(const struct service *service, const struct sandbox_attrs *attrs,
+	       struct err *err) _must_check_;
+/* The same and its creation is not too soon: then it is counted. */
+int quota_take(struct service *service, const struct sandbox_attrs *attrs,
+	       struct err *err) _must_check_;
+void quota_add(struct service *service, const struct sandbox_attrs *attrs); /* it is there */
+void quota_remove(struct service *service, const struct sandbox_attrs *attrs);
+int quota_snapshot(const struct service *service, const struct key *key,
+		   struct err *err) _must_check_;
+
+#endif

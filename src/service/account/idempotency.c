@@ -1,0 +1,327 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "service/account/idempotency.h"
+
+#include <errno.h>
+#include <sodium.h>
+#include <stdio.h>
+
+#include "base/log.h"
+#include "base/time.h"
+#include "service/event/event_private.h"
+#include "service/account/idempotency_private.h"
+#include "service/secret/secret.h"
+#include "service/secret/vault.h"
+
+struct waiter {
+	struct waiter *next;
+	idempotency_wait_fn fn;
+	void *arg;
+};
+
+/* Owner: the service's map until idempotency_finish(). */
+struct idempotency {
+	char owner[AUTH_KEY_ID_SIZE];
+	char key[IDEMPOTENCY_KEY_MAX + 1];
+	uint8_t body_hash[STORE_BODY_HASH_SIZE];
+	bool secret; /* body and answer may hold one */
+	bool recorded;
+	bool settled; /* with its answer */
+	struct waiter *waiters;
+	uint32_t waiter_count;
+};
+
+struct map_key {
+	char text[AUTH_KEY_ID_SIZE + IDEMPOTENCY_KEY_MAX + 2];
+};
+
+static struct str map_key(struct map_key *dst, const char *owner, struct str key)
+{
+	int n = snprintf(dst->text, sizeof(dst->text), "%s/%.*s", owner, (int)key.n, key.p);
+
+	return (struct str){ dst->text, (size_t)n };
+}
+
+static int check_key(struct str key, struct err *err)
+{
+	bool ok = key.n >= 1 && key.n <= IDEMPOTENCY_KEY_MAX;
+
+	for (size_t i = 0; ok && i < key.n; i++)
+		ok = key.p[i] > 0x20 && key.p[i] < 0x7f;
+	if (ok)
+		return 0;
+	return err_set(err, ERR_INVALID_REQUEST,
+		       "Idempotency-Key must be 1-%d visible ASCII characters",
+		       IDEMPOTENCY_KEY_MAX);
+}
+
+static int mismatch(struct err *err)
+{
+	return err_set(err, ERR_IDEMPOTENCY_MISMATCH,
+		       "this Idempotency-Key was used with another body");
+}
+
+static int join(struct idempotency *idem, idempotency_wait_fn wait, void *arg, struct err *err)
+{
+	struct waiter *waiter;
+
+	if (idem->waiter_count >= IDEMPOTENCY_WAITERS_MAX)
+		return err_set(err, ERR_RATE_LIMITED, "%d calls wait for this Idempotency-Key",
+			       IDEMPOTENCY_WAITERS_MAX);
+	waiter = malloc(sizeof(*waiter));
+	if (!waiter)
+		return err_set(err, ERR_UNAVAILABLE, "out of memory");
+	*waiter = (struct waiter){ idem->waiters, wait, arg };
+	idem->waiters = waiter;
+	idem->waiter_count++;
+	return IDEMPOTENCY_WAIT;
+}
+
+/* ---- secrets: neither what was sent nor the answer can be told from the database ---- */
+
+struct seal_id {
+	char text[2 * STORE_BODY_HASH_SIZE + 1];
+};
+
+static const char *seal_id(struct seal_id *dst, const uint8_t hash[STORE_BODY_HASH_SIZE])
+{
+	str_hex(dst->text, hash, STORE_BODY_HASH_SIZE);
+	return dst->text;
+}
+
+static int fingerprint(struct service *service, struct str body, bool secret,
+		       uint8_t hash[STORE_BODY_HASH_SIZE], struct err *err)
+{
+	if (!secret) {
+		(void)crypto_generichash(hash, STORE_BODY_HASH_SIZE, (const uint8_t *)body.p,
+					 body.n, NULL, 0);
+		return 0;
+	}
+	if (vault_need(service, err) < 0)
+		return -1;
+	vault_hash(service->vault, "idempotency", body, hash);
+	return 0;
+}
+
+static int finish_row(struct service *service, struct idempotency *idem, int status,
+		      struct str body)
+{
+	uint8_t *sealed = NULL;
+	struct seal_id id;
+	size_t n;
+	int r;
+
+	if (!idem->secret)
+		return store_idempotency_finish(service->store, idem->owner, str_of(idem->key),
+						status, body, false);
+	r = vault_seal(service->vault, "idempotency", seal_id(&id, idem->body_hash), 0, body,
+		       &sealed, &n);
+	if (r == 0)
+		r = store_idempotency_finish(service->store, idem->owner, str_of(idem->key), status,
+					     (struct str){ (const char *)sealed, n }, true);
+	free(sealed);
+	return r;
+}
+
+/* The row's body in clear. */
+static int open_row(struct service *service, struct store_idempotency *row, struct err *err)
+{
+	struct str sealed = { row->body, row->body_bytes };
+	struct seal_id id;
+	int r = row->sealed ? vault_need(service, err) : 0;
+
+	if (r < 0 || !row->sealed)
+		return r;
+	r = vault_open(service->vault, "idempotency", seal_id(&id, row->body_hash), 0, sealed,
+		       &row->body, &row->body_bytes);
+	if (r < 0)
+		return err_set_errno(err, ERR_INTERNAL, r, "the answer cannot be told again");
+	free((void *)(uintptr_t)sealed.p);
+	return 0;
+}
+
+/* The daemon ended between making the sandbox and answering: the answer is made again. */
+static int answer_again(struct service *service, const struct store_idempotency *row,
+			int *ret_status, struct str *ret_body)
+{
+	struct sandbox *sandbox = map_get(&service->by_id, str_of(row->sandbox_id));
+	struct json_writer w;
+	struct buf out;
+
+	if (!sandbox || sandbox->state == SANDBOX_PROVISIONING ||
+	    sandbox->state == SANDBOX_DESTROYED)
+		return -ENOENT;
+	buf_init(&out, 1 << 20);
+	json_writer_init(&w, &out);
+	sandbox_write(sandbox, &w, NULL);
+	if (json_writer_end(&w) < 0) {
+		buf_done(&out);
+		return -ENOMEM;
+	}
+	*ret_status = 201;
+	ret_body->p = strndup(buf_data(&out), buf_len(&out));
+	ret_body->n = buf_len(&out);
+	buf_done(&out);
+	return ret_body->p ? 0 : -ENOMEM;
+}
+
+/* What the store remembers: REPLAY, NEW (nothing usable), or -1. */
+static int look_back(struct service *service, const char *owner, struct str key,
+		     const uint8_t *hash, int *ret_status, struct str *ret_body, struct err *err)
+{
+	struct store_idempotency row;
+	int r = store_idempotency_get(service->store, owner, key, &row);
+
+	if (r < 0)
+		return err_set_errno(err, ERR_INTERNAL, r, "idempotency records are unreadable");
+	if (r == 0)
+		return IDEMPOTENCY_NEW;
+	if (row.created_ms < time_real_ms() - IDEMPOTENCY_KEEP_MS) {
+		free(row.body);
+		return IDEMPOTENCY_NEW;
+	}
+	if (memcmp(row.body_hash, hash, sizeof(row.body_hash)) != 0) {
+		free(row.body);
+		return mismatch(err);
+	}
+	if (row.status && open_row(service, &row, err) < 0) {
+		free(row.body);
+		return -1;
+	}
+	if (row.status) {
+		*ret_status = row.status;
+		*ret_body = (struct str){ row.body, row.body_bytes };
+		return IDEMPOTENCY_REPLAY;
+	}
+	return answer_again(service, &row, ret_status, ret_body) == 0 ? IDEMPOTENCY_REPLAY
+								      : IDEMPOTENCY_NEW;
+}
+
+int idempotency_begin(struct service *service, const struct key *owner, struct str key,
+		      struct str body, bool secret, idempotency_wait_fn wait, void *arg,
+		      struct idempotency **ret, int *ret_status, struct str *ret_body,
+		      struct err *err)
+{
+	uint8_t hash[STORE_BODY_HASH_SIZE];
+	struct idempotency *idem;
+	struct map_key name;
+	int r;
+
+	if (check_key(key, err) < 0 || fingerprint(service, body, secret, hash, err) < 0)
+		return -1;
+	idem = map_get(&service->idempotency, map_key(&name, owner->id, key));
+	if (idem)
+		return memcmp(idem->body_hash, hash, sizeof(hash)) == 0 ? join(idem, wait, arg, err)
+									: mismatch(err);
+	r = look_back(service, owner->id, key, hash, ret_status, ret_body, err);
+	if (r != IDEMPOTENCY_NEW)
+		return r;
+	idem = calloc(1, sizeof(*idem));
+	if (!idem || map_put(&service->idempotency, map_key(&name, owner->id, key), idem) < 0) {
+		free(idem);
+		return err_set(err, ERR_UNAVAILABLE, "out of memory");
+	}
+	memcpy(idem->owner, owner->id, sizeof(idem->owner));
+	memcpy(idem->key, key.p, key.n);
+	memcpy(idem->body_hash, hash, sizeof(hash));
+	idem->secret = secret;
+	*ret = idem;
+	return IDEMPOTENCY_NEW;
+}
+
+int idempotency_record(struct service *service, struct idempotency *idem, const char *sandbox_id)
+{
+	int r = store_idempotency_put(service->store, idem->owner, str_of(idem->key),
+				      idem->body_hash, sandbox_id, time_real_ms());
+
+	idem->recorded = r == 0;
+	return r;
+}
+
+int idempotency_settle(struct service *service, struct idempotency *idem, int status,
+		       struct str body)
+{
+	int r = idem->recorded ? 0 : idempotency_record(service, idem, NULL);
+
+	if (r == 0)
+		r = finish_row(service, idem, status, body);
+	idem->settled = r == 0;
+	return r;
+}
+
+int idempotency_open(struct service *service)
+{
+	bus_flush(service); /* events are no part of it: they are not taken back */
+	return store_begin_durable(service->store);
+}
+
+int idempotency_close(struct service *service, struct idempotency *idem, int status,
+		      struct str body)
+{
+	int r = idempotency_settle(service, idem, status, body);
+
+	r = store_end(service->store, r);
+	if (r < 0)
+		idempotency_unsettle(idem);
+	service_wrote(service);
+	return r;
+}
+
+void idempotency_abandon(struct service *service)
+{
+	store_rollback(service->store);
+}
+
+void idempotency_unsettle(struct idempotency *idem)
+{
+	idem->settled = idem->recorded = false;
+}
+
+static void save_answer(struct service *service, struct idempotency *idem, int status,
+			struct str body)
+{
+	bool good = status >= 200 && status < 300;
+	int r = 0;
+
+	if (idem->settled)
+		return;
+	if (good)
+		r = idempotency_settle(service, idem, status, body);
+	else if (idem->recorded)
+		r = store_idempotency_delete(service->store, idem->owner, str_of(idem->key));
+	if (r < 0)
+		log_warn("an idempotency record was not written: %s", strerror(-r));
+	service_wrote(service);
+}
+
+void idempotency_finish(struct service *service, struct idempotency *idem, int status,
+			struct str body)
+{
+	struct waiter *waiter;
+	struct map_key name;
+
+	save_answer(service, idem, status, body);
+	(void)map_take(&service->idempotency, map_key(&name, idem->owner, str_of(idem->key)));
+	while ((waiter = idem->waiters)) {
+		idem->waiters = waiter->next;
+		waiter->fn(waiter->arg, status, body);
+		free(waiter);
+	}
+	free(idem);
+}
+
+void idempotency_done(struct service *service)
+{
+	struct idempotency *idem;
+	size_t cursor = 0;
+
+	while ((idem = map_next(&service->idempotency, &cursor))) {
+		while (idem->waiters) {
+			struct waiter *waiter = idem->waiters;
+
+			idem->waiters = waiter->next;
+			free(waiter);
+		}
+		free(idem);
+	}
+	map_done(&service->idempotency);
+}

@@ -1,0 +1,43 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Same key and body within a day: the same answer, also for calls that come while the first runs.
+ */
+#ifndef CAY_SERVICE_ACCOUNT_IDEMPOTENCY_H
+#define CAY_SERVICE_ACCOUNT_IDEMPOTENCY_H
+
+#include "base/err.h"
+#include "base/str.h"
+
+struct service;
+struct key;
+struct idempotency; /* one call under way; ends with idempotency_finish() */
+
+#define IDEMPOTENCY_KEY_MAX 255
+#define IDEMPOTENCY_KEEP_MS (24 * 3600 * 1000LL)
+#define IDEMPOTENCY_WAITERS_MAX 64 /* per key; more are refused with rate_limited */
+
+enum idempotency_answer {
+	IDEMPOTENCY_NEW,    /* go on, then finish *ret */
+	IDEMPOTENCY_REPLAY, /* *ret_status and *ret_body (heap, caller frees) are the answer */
+	IDEMPOTENCY_WAIT,   /* the same call is under way: wait is called with its answer */
+};
+typedef void (*idempotency_wait_fn)(void *arg, int status, struct str body);
+
+/* -1 with err set: the key was used with another body, or is malformed. secret: body or answer may
+ * hold one, and only the vault's key tells them from the database. */
+int idempotency_begin(struct service *service, const struct key *owner, struct str key,
+		      struct str body, bool secret, idempotency_wait_fn wait, void *arg,
+		      struct idempotency **ret, int *ret_status, struct str *ret_body,
+		      struct err *err) _must_check_;
+/*
+ * For what is made at once: the thing and its answer in one transaction, so that a death in between
+ * leaves neither. Nothing may wait between open and close or abandon.
+ */
+int idempotency_open(struct service *service) _must_check_;
+int idempotency_close(struct service *service, struct idempotency *idem, int status,
+		      struct str body) _must_check_;
+void idempotency_abandon(struct service *service);
+/* Records an answer that made something (2xx), forgets the others; answers everybody waiting. */
+void idempotency_finish(struct service *service, struct idempotency *idem, int status,
+			struct str body);
+
+#endif

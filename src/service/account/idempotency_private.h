@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Inside src/service only: answers kept for calls that come again. */
+#ifndef CAY_SERVICE_ACCOUNT_IDEMPOTENCY_PRIVATE_H
+#define CAY_SERVICE_ACCOUNT_IDEMPOTENCY_PRIVATE_H
+
+#include "service/account/idempotency.h"
+#include "service/service_private.h"
+
+int idempotency_record(struct service *service, struct idempotency *idem,
+		       const char *sandbox_id) _must_check_;
+/* The answer itself, in a transaction of the caller's, before it is sent. */
+int idempotency_settle(struct service *service, struct idempotency *idem, int status,
+		       struct str body) _must_check_;
+void idempotency_unsettle(struct idempotency *idem); /* that transaction failed */
+void idempotency_done(struct service *service);
+
+#endif

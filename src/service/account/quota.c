@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * How many sandboxes the host and each key may have, how large, and how fast a key may make them.
+ * What is listed is counted, whatever its state, from before it is made until it is gone: so a
+ * paused one can always be resumed, and nothing is ever counted twice or forgotten.
+ */
+#include "base/json.h"
+#include "base/time.h"
+#include "service/account/auth_private.h"
+#include "service/event/bus.h"
+#include "service/run/process.h"
+
+const char *const quota_names[] = {
+#define X(sym, name, held) name,
+	QUOTA_TABLE(X)
+#undef X
+};
+static const char *const held_names[] = {
+#define X(sym, name, held) held,
+	QUOTA_TABLE(X)
+#undef X
+};
+
+static int64_t usual(const struct service_config *config, enum quota which)
+{
+	switch (which) {
+	case QUOTA_SANDBOXES:
+		return config->max_sandboxes_per_key;
+	case QUOTA_VCPUS:
+		return config->max_vcpus_per_key;
+	case QUOTA_MEMORY:
+		return config->max_memory_mb_per_key;
+	case QUOTA_DISK:
+		return config->max_disk_mb_per_key;
+	case QUOTA_SNAPSHOTS:
+		return config->max_snapshots_per_key;
+	case QUOTA_CREATES:
+		return config->create_rate_per_sec;
+	case QUOTA_COUNT:
+		break;
+	}
+	return 0;
+}
+
+/* The settings do not bind admin keys; a limit of their own does. */
+int64_t quota_limit(const struct service *service, const struct key *key, enum quota which)
+{
+	int64_t limit = key->limits[which];
+
+	if (!limit && !key_is_admin(key))
+		limit = usual(&service->config, which);
+	return limit > 0 ? limit : QUOTA_NONE;
+}
+
+static int64_t part(const struct sandbox_attrs *attrs, enum quota which)
+{
+	switch (which) {
+	case QUOTA_SANDBOXES:
+		return 1;
+	case QUOTA_VCPUS:
+		return attrs->cpu_milli;
+	case QUOTA_MEMORY:
+		return attrs->memory_mb;
+	case QUOTA_DISK:
+		return attrs->disk_size_mb;
+	case QUOTA_SNAPSHOTS:
+	case QUOTA_CREATES:
+	case QUOTA_COUNT:
+		break;
+	}
+	return 0;
+}
+
+/* vCPUs are held in thousandths; limits are whole. */
+static int64_t scale(enum quota which)
+{
+	return which == QUOTA_VCPUS ? 1000 : 1;
+}
+
+static int check(const struct service *service, const struct key *key, enum quota which,
+		 int64_t more, struct err *err)
+{
+	int64_t limit = quota_limit(service, key, which), unit = scale(which);
+	int64_t held = key->held[which];
+
+	if (limit < 0 || more == 0 || held + more <= limit * unit)
+		return 0;
+	(void)err_set(err, ERR_QUOTA_EXCEEDED,
+		      "%s: this key holds %.12g of %lld %s, %.12g more are too many",
+		      quota_names[which], (double)held / (double)unit, (long long)limit,
+		      held_names[which], (double)more / (double)unit);
+	return err_set_limit(err, quota_names[which], limit, (held + unit - 1) / unit);
+}
+
+/* A bucket of one second: bursts up to the rate, then the rate. */
+static int take_token(const struct service *service, struct key *key, struct err *err)
+{
+	int64_t rate = quota_limit(service, key, QUOTA_CREATES);
+	int64_t now_us = time_mono_us();
+
+	if (rate < 0)
+		return 0;
+	if (key->bucket_us == 0)
+		key->bucket = (double)rate;
+	else
+		key->bucket += (double)(now_us - key->bucket_us) * (double)rate / 1e6;
+	key->bucket = MIN(key->bucket, (double)rate);
+	key->bucket_us = now_us;
+	if (key->bucket < 1) {
+		(void)err_set(err, ERR_RATE_LIMITED,
+			      "max_creates_per_sec: this key may create %lld sandboxes a second",
+			      (long long)rate);
+		return err_set_limit(err, quota_names[QUOTA_CREATES], rate, rate);
+	}
+	key->bucket -= 1;
+	return 0;
+}
+
+int quota_room(const struct service *service, const struct sandbox_attrs *attrs, struct err *err)
+{
+	const struct key *key = auth_by_id(service, attrs->owner);
+
+	if (!key)
+		return err_set(err, ERR_FORBIDDEN, "the key of this call was deleted meanwhile");
+	if (service->live_count >= service->config.max_sandboxes)
+		return err_set(err, ERR_CAPACITY_EXCEEDED,
+			       "this host holds %u sandboxes at most (max_sandboxes)",
+			       service->config.max_sandboxes);
+	for (int i = 0; i < QUOTA_COUNT; i++)
+		if (check(service, key, i, part(attrs, i), err) < 0)
+			return -1;
+	return 0;
+}
+
+int quota_take(struct service *service, const struct sandbox_attrs *attrs, struct err *err)
+{
+	if (quota_room(service, attrs, err) < 0 ||
+	    take_token(service, auth_by_id(service, attrs->owner), err) < 0)
+		return -1;
+	quota_add(service, attrs);
+	return 0;
+}
+
+void quota_add(struct service *service, const struct sandbox_attrs *attrs)
+{
+	struct key *key = auth_by_id(service, attrs->owner);
+
+	service->live_count++;
+	for (int i = 0; key && i < QUOTA_COUNT; i++)
+		key->held[i] += part(attrs, i);
+}
+
+void quota_remove(struct service *service, const struct sandbox_attrs *attrs)
+{
+	struct key *key = auth_by_id(service, attrs->owner);
+
+	if (service->live_count)
+		service->live_count--;
+	for (int i = 0; key && i < QUOTA_COUNT; i++)
+		key->held[i] -= part(attrs, i);
+}
+
+int quota_snapshot(const struct service *service, const struct key *key, struct err *err)
+{
+	return check(service, key, QUOTA_SNAPSHOTS, 1, err);
+}
+
+void quota_write(const struct service *service, const struct key *key, struct json_writer *w,
+		 const char *name)
+{
+	json_begin_object(w, name);
+	for (int i = 0; i < QUOTA_COUNT; i++) {
+		int64_t limit = quota_limit(service, key, i);
+
+		json_begin_object(w, held_names[i]);
+		if (limit < 0)
+			json_put_null(w, "limit");
+		else
+			json_put_int(w, "limit", limit);
+		if (i != QUOTA_CREATES)
+			json_put_milli(w, "used", key->held[i] * 1000 / scale(i));
+		json_end_object(w);
+	}
+	json_end_object(w);
+}
+
+/* ---- open streams ---- */
+
+int stream_admit(struct service *service, struct key *key, struct err *err)
+{
+	uint32_t most =
+		service->config.streams_per_key ? service->config.streams_per_key : STREAMS_PER_KEY;
+
+	if (key->streams >= most)
+		return err_set(err, ERR_QUOTA_EXCEEDED,
+			       "this key has %u streams open, its limit (streams_per_key)", most);
+	key->streams++;
+	service->stream_count++;
+	return 0;
+}
+
+void stream_end(struct service *service, const char *key_id)
+{
+	struct key *key = auth_by_id(service, key_id);
+
+	service->stream_count--;
+	if (key && key->streams) /* else it was deleted meanwhile */
+		key->streams--;
+}

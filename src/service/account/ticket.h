@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Tickets: what a page of a browser opens a WebSocket or an event stream with, because neither can
+ * send a header with a key. A ticket is good once, for a short time, for one method and path and
+ * with the rights of the key it was made with. Kept in memory only: a restart ends all of them.
+ */
+#ifndef CAY_SERVICE_ACCOUNT_TICKET_H
+#define CAY_SERVICE_ACCOUNT_TICKET_H
+
+#include "service/account/auth.h"
+
+#define TICKET_TEXT_SIZE 46 /* "cayt_", 40 digits, NUL */
+#define TICKET_TTL_SEC 30
+#define TICKET_TTL_MAX_SEC 300
+#define TICKETS_MAX 4096    /* of all keys; more are refused */
+#define TICKETS_PER_KEY 256 /* not yet used; more are refused */
+
+struct ticket_spec {
+	struct str method, path; /* exactly these; the query is free */
+	int64_t ttl_sec;
+};
+/* The text is shown once; only its hash is kept. */
+int ticket_new(struct service *service, const struct key *key, const struct ticket_spec *spec,
+	       char ret_text[TICKET_TEXT_SIZE], int64_t *ret_expires_ms,
+	       struct err *err) _must_check_;
+/* Its key. The ticket is used up, also when it does not fit: NULL with unauthenticated then. */
+struct key *ticket_use(struct service *service, struct str text, struct str method, struct str path,
+		       struct err *err);
+
+#endif

@@ -1,0 +1,440 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Intervals of usage. Each begins and ends with a change of state, is written together with the row
+ * that changes (and with the events of that change, bus.c), and measured on the boot clock. What a
+ * dead daemon left open goes on when its sandbox is still there, else it ends when the sandbox was
+ * last known to live.
+ */
+#include "service/account/usage.h"
+
+#include <stdio.h>
+
+#include "base/log.h"
+#include "base/time.h"
+#include "service/event/event_private.h"
+#include "service/sandbox/recover_private.h"
+#include "service/copy/snapshot_private.h"
+#include "service/account/usage_private.h"
+
+#define ROWS_MAX 16384 /* when the store cannot be written: the oldest is lost, and logged */
+#define ALIVE_TICKS 10
+#define EXPIRE_TICKS 3600
+#define MEASURE_TICKS 10
+#define ROLL_ROWS 500 /* a tick */
+#define ROLLED_NAME "usage_rolled_ms"
+#define MEASURE_MS 90000 /* of a pause, in which its disk is looked at again */
+
+/* One interval on its way to the store; its texts stand in it. */
+struct usage_row {
+	struct usage_row *next;
+	uint64_t stored; /* with the row of its sandbox: one more than rollbacks there were then */
+	struct store_usage usage;
+	char sandbox_id[SANDBOX_ID_LEN + 1];
+	char owner[AUTH_KEY_ID_SIZE];
+	char workspace[];
+};
+
+static enum store_usage_kind kind_of(const struct sandbox *sandbox)
+{
+	if (sandbox->pooled || !sandbox->attrs.owner[0])
+		return 0;
+	if (sandbox_up(sandbox) || sandbox->initializing)
+		return STORE_USAGE_RUNNING;
+	return sandbox->state == SANDBOX_PAUSED ? STORE_USAGE_PAUSED : 0;
+}
+
+/* ---- to the store ---- */
+
+static void queue(const struct sandbox *sandbox, int64_t to_ms)
+{
+	struct service *service = sandbox->service;
+	const struct sandbox_attrs *attrs = &sandbox->attrs;
+	const char *workspace = attrs->external_workspace_id ? attrs->external_workspace_id : "";
+	size_t n = strlen(workspace) + 1;
+	struct usage_row *row = malloc(sizeof(*row) + n);
+
+	if (!row) {
+		log_error("sandbox %s: its usage is lost: out of memory", sandbox->id);
+		return;
+	}
+	*row = (struct usage_row){ .usage = { .kind = sandbox->metered,
+					      .from_ms = sandbox->metered_ms,
+					      .to_ms = to_ms,
+					      .cpu_milli = attrs->cpu_milli,
+					      .memory_mb = attrs->memory_mb,
+					      .disk_bytes = sandbox->metered_disk_bytes } };
+	memcpy(row->sandbox_id, sandbox->id, sizeof(row->sandbox_id));
+	memcpy(row->owner, attrs->owner, sizeof(row->owner));
+	memcpy(row->workspace, workspace, n);
+	row->usage.sandbox_id = row->sandbox_id;
+	row->usage.owner = row->owner;
+	row->usage.external_workspace_id = row->workspace[0] ? row->workspace : NULL;
+	if (service->usage_count >= ROWS_MAX) {
+		struct usage_row *oldest = service->usage_first;
+
+		log_error("sandbox %s: its usage is lost: the store cannot be written",
+			  oldest->sandbox_id);
+		service->usage_first = oldest->next;
+		service->usage_count--;
+		free(oldest);
+	}
+	if (service->usage_first)
+		service->usage_last->next = row;
+	else
+		service->usage_first = row;
+	service->usage_last = row;
+	service->usage_count++;
+	bus_flush_soon(service);
+}
+
+/*
+ * Whatever is written anew is written in order from there on: the end of an interval replaces its
+ * beginning, never the other way round.
+ */
+static int put_rows(struct service *service, const char *sandbox_id)
+{
+	uint64_t now = store_rollbacks(service->store) + 1;
+	bool behind = false;
+	int r = 0;
+
+	for (struct usage_row *at = service->usage_first; r == 0 && at; at = at->next) {
+		if (sandbox_id && strcmp(at->sandbox_id, sandbox_id) != 0)
+			continue;
+		behind |= at->stored != now;
+		if (!behind)
+			continue;
+		r = store_usage_put(service->store, &at->usage);
+		if (r == 0)
+			at->stored = now;
+	}
+	return r;
+}
+
+int usage_put_all(struct service *service)
+{
+	return put_rows(service, NULL);
+}
+
+/* In the transaction of its row: a death right after that finds both. */
+int usage_put_of(const struct sandbox *sandbox)
+{
+	return put_rows(sandbox->service, sandbox->id);
+}
+
+void usage_clear(struct service *service)
+{
+	while (service->usage_first) {
+		struct usage_row *row = service->usage_first;
+
+		service->usage_first = row->next;
+		free(row);
+	}
+	service->usage_last = NULL;
+	service->usage_count = 0;
+}
+
+/* ---- changes ---- */
+
+static void on_paused_stat(void *arg, const struct engine_stat *stat, const struct err *err)
+{
+	struct call *call = arg;
+	struct sandbox *sandbox = call_end_sandbox(call);
+	int64_t before;
+
+	if (!sandbox || sandbox->metered != STORE_USAGE_PAUSED)
+		return;
+	before = sandbox->metered_disk_bytes;
+	/* After a restart of the host: nobody measured it when it was saved. */
+	if (sandbox->from && !sandbox->from->size_bytes && !err && stat->disk_bytes) {
+		sandbox->from->size_bytes = stat->disk_bytes;
+		if (snapshot_save(sandbox->from) < 0)
+			log_warn("snapshot %s: its size could not be recorded", sandbox->from->id);
+	}
+	if (sandbox->from) /* hibernated: all there is of it */
+		sandbox->metered_disk_bytes = (int64_t)sandbox->from->size_bytes;
+	else if (!err)
+		sandbox->metered_disk_bytes = (int64_t)stat->disk_bytes;
+	if (sandbox->metered_disk_bytes != before)
+		queue(sandbox, 0);
+}
+
+/* A paused one is charged for what its files take; until that is known, for nothing. */
+static void measure(struct sandbox *sandbox)
+{
+	struct service_engine *engine = sandbox->engine;
+	struct err err;
+	struct call *call =
+		engine->engine ? call_new(sandbox->service, sandbox->handle, &err) : NULL;
+
+	if (call &&
+	    engine->driver->stat(engine->engine, sandbox->id, on_paused_stat, call, &err) < 0)
+		(void)call_end(call);
+}
+
+/* A filesystem counts what was written shortly before only when it has written it out itself;
+ * nothing is written while it is paused, so the later figure holds for all of the interval. */
+static void measure_again(struct service *service)
+{
+	int64_t now_ms = time_boot_ms();
+	struct sandbox *sandbox;
+	uint32_t cursor = 0;
+
+	while ((sandbox = slot_next(&service->sandboxes, &cursor)))
+		if (sandbox->metered == STORE_USAGE_PAUSED && !sandbox->from &&
+		    now_ms - sandbox->metered_boot_ms < MEASURE_MS)
+			measure(sandbox);
+}
+
+/* Where an interval that ends now ends: clocks that were set meanwhile do not matter. */
+static int64_t end_ms(const struct sandbox *sandbox)
+{
+	int64_t now_ms = sandbox->metered_ms + time_boot_ms() - sandbox->metered_boot_ms;
+
+	if (sandbox->state == SANDBOX_ERROR && sandbox->proven_ms)
+		now_ms = MIN(now_ms, sandbox->proven_ms); /* it was dead when we came back */
+	else if (sandbox->reason == REASON_ENGINE_LOST)
+		now_ms = MIN(now_ms, sandbox->service->alive_ms);
+	return MAX(now_ms, sandbox->metered_ms);
+}
+
+void usage_changed(struct sandbox *sandbox)
+{
+	enum store_usage_kind kind = kind_of(sandbox);
+
+	if (kind == (enum store_usage_kind)sandbox->metered)
+		return;
+	if (sandbox->metered) {
+		queue(sandbox, end_ms(sandbox));
+		sandbox->service->metered_count--;
+	}
+	sandbox->metered = (uint8_t)kind;
+	if (!kind)
+		return;
+	sandbox->service->metered_count++;
+	sandbox->metered_ms = time_real_ms();
+	sandbox->metered_boot_ms = time_boot_ms();
+	queue(sandbox, 0);
+	if (kind == STORE_USAGE_PAUSED)
+		measure(sandbox);
+	else
+		sandbox->metered_disk_bytes = 0;
+}
+
+/* ---- after a start ---- */
+
+static void go_on(struct sandbox *sandbox, enum store_usage_kind kind, int64_t from_ms)
+{
+	sandbox->metered = (uint8_t)kind;
+	sandbox->metered_ms = from_ms;
+	sandbox->metered_boot_ms = time_boot_ms() - MAX(time_real_ms() - from_ms, 0);
+	sandbox->proven_ms = MAX(sandbox->service->alive_ms, 1);
+	sandbox->service->metered_count++;
+}
+
+static int on_open(void *arg, const struct store_usage *usage)
+{
+	struct service *service = arg;
+	struct sandbox *sandbox = map_get(&service->by_id, str_of(usage->sandbox_id));
+
+	if (service->rebooted)
+		return 0; /* nobody lived while the host was off */
+	if (sandbox && !sandbox->metered && kind_of(sandbox) == usage->kind) {
+		sandbox->metered_disk_bytes = usage->disk_bytes;
+		go_on(sandbox, usage->kind, usage->from_ms);
+	}
+	return 0;
+}
+
+struct stale {
+	struct service *service;
+	char id[SANDBOX_ID_LEN + 1];
+};
+
+static int on_stale(void *arg, const struct store_usage *usage)
+{
+	struct stale *stale = arg;
+	struct sandbox *sandbox = map_get(&stale->service->by_id, str_of(usage->sandbox_id));
+
+	if (sandbox && sandbox->metered == usage->kind && sandbox->metered_ms == usage->from_ms)
+		return 0;
+	return str_copy(stale->id, sizeof(stale->id), str_of(usage->sandbox_id)) < 0 ? 0 : 1;
+}
+
+/* Of sandboxes that ended, or changed their state, just before the daemon did. */
+static int close_stale(struct service *service)
+{
+	struct stale stale = { .service = service };
+	int r;
+
+	while ((r = store_usage_each_open(service->store, on_stale, &stale)) > 0) {
+		r = store_usage_close(service->store, stale.id, service->alive_ms);
+		if (r < 0)
+			return r;
+	}
+	return r;
+}
+
+/* Those whose interval had not been written yet. */
+static int open_missing(struct service *service)
+{
+	struct sandbox *sandbox;
+	uint32_t cursor = 0;
+	int r = 0;
+
+	while (r == 0 && (sandbox = slot_next(&service->sandboxes, &cursor))) {
+		enum store_usage_kind kind = kind_of(sandbox);
+		int64_t last_ms = 0;
+
+		if (!kind || sandbox->metered)
+			continue;
+		if (!service->rebooted) {
+			r = store_usage_last(service->store, sandbox->id, &last_ms);
+			go_on(sandbox, kind, MAX(last_ms, sandbox->started_ms));
+		} else if (sandbox->state == SANDBOX_PAUSED &&
+			   sandbox->pause_kind == PAUSE_HIBERNATE) {
+			go_on(sandbox, kind, time_real_ms());
+			sandbox->metered_disk_bytes =
+				sandbox->from ? (int64_t)sandbox->from->size_bytes : 0;
+		} else {
+			continue; /* from when it is known what became of it */
+		}
+		queue(sandbox, 0);
+	}
+	return r;
+}
+
+/* ---- days ---- */
+
+/* What ended before the days whose details are kept is summed up per day, a little at a time. */
+static void roll(struct service *service)
+{
+	int64_t keep_ms = (int64_t)service->config.usage_detail_days * STORE_DAY_MS;
+	int64_t until_ms = (service->alive_ms - keep_ms) / STORE_DAY_MS * STORE_DAY_MS;
+	char text[24];
+	int r;
+
+	if (until_ms <= service->usage_rolled_ms && !service->usage_rolling)
+		return;
+	until_ms = MAX(until_ms, service->usage_rolled_ms);
+	(void)snprintf(text, sizeof(text), "%lld", (long long)until_ms);
+	r = store_begin(service->store);
+	if (r == 0)
+		r = store_meta_put(service->store, ROLLED_NAME, text);
+	if (r == 0)
+		r = store_usage_roll(service->store, until_ms, ROLL_ROWS);
+	service->usage_rolling = r == ROLL_ROWS;
+	r = store_end(service->store, r);
+	service_wrote(service);
+	if (r < 0)
+		log_warn("usage could not be summed up: %s", strerror(-r));
+	else
+		service->usage_rolled_ms = until_ms;
+}
+
+static int load_rolled(struct service *service)
+{
+	char text[24] = "";
+	uint64_t rolled_ms = 0;
+	int r = store_meta_get(service->store, ROLLED_NAME, text, sizeof(text));
+
+	if (r > 0 && str_to_u64(str_of(text), INT64_MAX, &rolled_ms) == 0)
+		service->usage_rolled_ms = (int64_t)rolled_ms;
+	service->usage_rolling = true; /* the last one may have had more to do */
+	return r < 0 ? r : 0;
+}
+
+void usage_align(const struct service *service, struct usage_query *query)
+{
+	if (query->from_ms < service->usage_rolled_ms)
+		query->from_ms -= query->from_ms % STORE_DAY_MS;
+	if (query->to_ms < service->usage_rolled_ms)
+		query->to_ms += (STORE_DAY_MS - query->to_ms % STORE_DAY_MS) % STORE_DAY_MS;
+}
+
+int usage_load(struct service *service, struct err *err)
+{
+	int r = load_rolled(service);
+
+	if (r == 0)
+		r = store_usage_each_open(service->store, on_open, service);
+	if (r == 0)
+		r = close_stale(service);
+	if (r == 0)
+		r = open_missing(service);
+	return r < 0 ? err_set_errno(err, ERR_INTERNAL, r, "cannot read the usage") : 0;
+}
+
+void usage_tick(struct service *service)
+{
+	int64_t keep_ms = (int64_t)service->config.usage_keep_days * 24 * 3600 * 1000;
+
+	for (size_t i = 0; i < service->engine_count; i++)
+		if (service->engines[i].lost || !service->engines[i].listed)
+			return; /* nobody knows who lives */
+	if (service->ticks % MEASURE_TICKS == 5)
+		measure_again(service);
+	service->alive_ms = time_real_ms();
+	if (service->metered_count && service->ticks % ALIVE_TICKS == 0 &&
+	    reboot_save_alive(service) < 0)
+		log_warn("that the sandboxes live could not be recorded");
+	roll(service);
+	if (service->ticks % EXPIRE_TICKS == 2 &&
+	    store_usage_expire(service->store, service->alive_ms - keep_ms) < 0)
+		log_warn("old usage stays");
+}
+
+/* ---- asking ---- */
+
+struct reading {
+	usage_fn fn;
+	void *arg;
+};
+
+static int on_sum(void *arg, const struct store_usage_sum *from)
+{
+	const struct reading *reading = arg;
+	struct usage_sum sum = { .owner = from->owner,
+				 .external_workspace_id = from->external_workspace_id,
+				 .sandboxes = from->sandboxes,
+				 .running_ms = from->running_ms,
+				 .paused_ms = from->paused_ms,
+				 .vcpu_ms = from->vcpu_ms,
+				 .memory_mb_ms = from->memory_mb_ms,
+				 .storage_byte_ms = from->storage_byte_ms };
+
+	reading->fn(reading->arg, &sum);
+	return 0;
+}
+
+int usage_read(struct service *service, const struct usage_query *query, usage_fn fn, void *arg,
+	       struct err *err)
+{
+	struct reading reading = { fn, arg };
+	char owner[AUTH_KEY_ID_SIZE] = "", workspace[256] = "", id[SANDBOX_ID_LEN + 1] = "";
+	struct store_usage_query ask = { .from_ms = query->from_ms,
+					 .to_ms = query->to_ms,
+					 .now_ms = time_real_ms(),
+					 .owner = query->owner.n ? owner : NULL,
+					 .external_workspace_id =
+						 query->external_workspace_id.n ? workspace : NULL,
+					 .sandbox_id = query->sandbox_id.n ? id : NULL };
+	int r;
+
+	if (str_copy(owner, sizeof(owner), query->owner) < 0 ||
+	    str_copy(workspace, sizeof(workspace), query->external_workspace_id) < 0 ||
+	    str_copy(id, sizeof(id), query->sandbox_id) < 0)
+		return 0; /* nothing has such a long one */
+	bus_flush(service);
+	r = store_usage_sum(service->store, &ask, on_sum, &reading);
+	return r < 0 ? err_set_errno(err, ERR_INTERNAL, r, "cannot read the usage") : 0;
+}
+
+void usage_write(const struct usage_sum *sum, struct json_writer *w)
+{
+	json_put_real(w, "running_seconds", (double)sum->running_ms / 1000);
+	json_put_real(w, "vcpu_seconds", sum->vcpu_ms / 1000);
+	json_put_real(w, "memory_gib_seconds", sum->memory_mb_ms / 1000 / 1024);
+	json_put_real(w, "paused_seconds", (double)sum->paused_ms / 1000);
+	json_put_real(w, "paused_storage_gib_seconds",
+		      sum->storage_byte_ms / 1000 / (1024.0 * 1024 * 1024));
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Inside src/service only: intervals of usage, and samples of figures. */
+#ifndef CAY_SERVICE_ACCOUNT_USAGE_PRIVATE_H
+#define CAY_SERVICE_ACCOUNT_USAGE_PRIVATE_H
+
+#include "service/service_private.h"
+#include "service/account/usage.h"
+
+/* usage.c */
+int usage_load(struct service *service, struct err *err) _must_check_;
+void usage_changed(struct sandbox *sandbox); /* after every change of its state */
+/* For bus.c, which writes them with the events. */
+int usage_put_all(struct service *service) _must_check_;
+int usage_put_of(const struct sandbox *sandbox) _must_check_;
+void usage_clear(struct service *service);
+void usage_tick(struct service *service);
+
+/* metrics_history.c */
+void history_asked(struct sandbox *sandbox);
+void history_first(struct sandbox *sandbox, const struct engine_stat *stat);
+void history_tick(struct service *service);
+void history_free(struct sandbox *sandbox);
+
+#endif

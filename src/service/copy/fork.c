@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Forking: one snapshot, during which alone the source stands still, and then as many sandboxes
+ * made from it as asked for, a few at a time. Children have what the source was told at its
+ * creation, and nothing that must be one's own: no name, no idempotency key, no secret. With memory
+ * they go on with its processes.
+ */
+#include <errno.h>
+#include <stdio.h>
+
+#include "base/log.h"
+#include "service/account/auth_private.h"
+#include "service/sandbox/create_private.h"
+#include "service/network/egress.h"
+#include "service/sandbox/limits_private.h"
+#include "service/copy/transition_private.h"
+#include "service/pairs.h"
+#include "service/sandbox/sandbox_private.h"
+#include "service/secret/secret_private.h"
+#include "service/copy/snapshot_private.h"
+
+#define FORK_PARALLEL 8 /* children being made at once, of one call */
+
+/* Owner: its fork. */
+struct child {
+	struct fork *fork;
+	struct err err;
+};
+
+/* Owner: service->forks until the last child is there. */
+struct fork {
+	struct fork *prev, *next;
+	struct service *service;
+	struct service_engine *engine;
+	struct template *template;
+	struct snapshot *snapshot;  /* NULL while it is being taken */
+	struct sandbox_attrs attrs; /* of every child, but for the name */
+	struct idempotency *idem;
+	const struct many_hooks *hooks;
+	void *arg;
+	uint32_t count, begun, ended;
+	bool memory;   /* children go on with the source's processes */
+	bool must;     /* or there are none */
+	bool starting; /* inside start_some() */
+	struct child *children;
+	slot_handle *members; /* 0: it is not made */
+};
+
+static void fork_free(struct fork *f)
+{
+	struct service *service = f->service;
+
+	if (f->prev)
+		f->prev->next = f->next;
+	else if (service->forks == f)
+		service->forks = f->next;
+	if (f->next)
+		f->next->prev = f->prev;
+	sandbox_attrs_done(&f->attrs);
+	free(f->children);
+	free(f->members);
+	free(f);
+}
+
+static void finish(struct fork *f)
+{
+	struct service *service = f->service;
+	struct err err;
+	int r;
+
+	for (uint32_t i = 0; i < f->count; i++) {
+		struct child *child = &f->children[i];
+		struct sandbox *sandbox =
+			f->members[i] ? sandbox_get(service, f->members[i]) : NULL;
+
+		if (f->members[i] && (!sandbox || sandbox->state == SANDBOX_DESTROYED)) {
+			(void)err_set(&child->err, ERR_SANDBOX_GONE, "the child has ended already");
+			sandbox = NULL;
+		}
+		f->hooks->item(f->arg, i, sandbox, sandbox ? NULL : &child->err);
+	}
+	r = many_keep(service, f->members, f->count, f->idem, f->hooks, f->arg, &err);
+	f->hooks->done(f->arg, r < 0 ? &err : NULL);
+	snapshot_unuse(f->snapshot);
+	fork_free(f);
+}
+
+static void start_some(struct fork *f);
+
+static void note(struct child *child, const struct sandbox *sandbox, const struct err *err)
+{
+	if (sandbox)
+		child->fork->members[child - child->fork->children] = sandbox->handle;
+	else
+		child->err = *err;
+	child->fork->ended++;
+}
+
+static void on_born(void *arg, const struct sandbox *sandbox, const struct err *err)
+{
+	struct child *child = arg;
+
+	note(child, sandbox, err);
+	start_some(child->fork);
+}
+
+static int start_child(struct fork *f, uint32_t index, struct err *err)
+{
+	struct sandbox_attrs attrs;
+
+	if (sandbox_attrs_copy(&attrs, &f->attrs) < 0 ||
+	    many_name(&attrs.name, f->attrs.name, index, f->count) < 0)
+		(void)err_set(err, ERR_UNAVAILABLE, "out of memory");
+	else if (create_from(f->service, &attrs, f->engine, f->template, f->snapshot, !f->memory,
+			     on_born, &f->children[index], err) == 0)
+		return 0;
+	sandbox_attrs_done(&attrs);
+	return -1;
+}
+
+static void start_some(struct fork *f)
+{
+	struct err err;
+
+	if (f->starting)
+		return;
+	f->starting = true;
+	while (f->begun < f->count && f->begun - f->ended < FORK_PARALLEL) {
+		uint32_t index = f->begun++;
+
+		f->children[index].fork = f;
+		if (start_child(f, index, &err) < 0)
+			note(&f->children[index], NULL, &err);
+	}
+	f->starting = false;
+	if (f->ended == f->count)
+		finish(f);
+}
+
+static void have_snapshot(struct fork *f, struct snapshot *snapshot)
+{
+	f->snapshot = snapshot_use(snapshot);
+	f->memory = snapshot->memory;
+	snapshot->last_use = f->count == 1 && !snapshot->memory;
+	f->template = snapshot->template;
+	start_some(f);
+}
+
+static void on_taken(void *arg, struct sandbox *sandbox, struct snapshot *snapshot,
+		     const struct err *err)
+{
+	struct fork *f = arg;
+	struct err own;
+
+	if (!err && f->must && !snapshot->memory) {
+		(void)err_set(&own, ERR_UNSUPPORTED_BY_ENGINE, "%s",
+			      snapshot->memory_error ? snapshot->memory_error
+						     : "its memory was not kept");
+		snapshot_discard(snapshot);
+		err = &own;
+	}
+	if (!err) {
+		have_snapshot(f, snapshot);
+	} else {
+		f->hooks->done(f->arg, err);
+		fork_free(f);
+	}
+	if (sandbox)
+		snapshot_move_end(sandbox);
+}
+
+static void on_turn(void *arg)
+{
+	struct call *call = arg;
+	struct fork *f = call->arg;
+
+	if (call_end(call))
+		start_some(f);
+}
+
+/* A hibernated source is a snapshot already. */
+static int start_hibernated(struct fork *f, struct sandbox *sandbox, struct err *err)
+{
+	struct call *call;
+
+	if (move_check(sandbox, err) < 0)
+		return -1;
+	f->memory = f->memory && sandbox->from->memory;
+	if (f->must && !f->memory)
+		return err_set(err, ERR_UNSUPPORTED_BY_ENGINE,
+			       "sandbox %s was hibernated without its memory", sandbox->id);
+	call = call_new(f->service, 0, err);
+	if (!call)
+		return -1;
+	call->arg = f;
+	if (loop_defer(f->service->loop, on_turn, call) < 0) {
+		(void)call_end(call);
+		return err_set(err, ERR_UNAVAILABLE, "out of memory");
+	}
+	f->snapshot = snapshot_use(sandbox->from);
+	return 0;
+}
+
+static int start(struct fork *f, struct sandbox *sandbox, struct err *err)
+{
+	struct snapshot_spec spec = { .kind = SNAPSHOT_FORK };
+
+	f->memory = f->memory && move_copies_memory(sandbox, err) == 0;
+	if (f->must && !f->memory)
+		return -1;
+	if (sandbox->state == SANDBOX_PAUSED && sandbox->pause_kind == PAUSE_HIBERNATE)
+		return start_hibernated(f, sandbox, err);
+	spec.memory = f->memory;
+	if (f->memory && move_check_linked(sandbox, err) < 0)
+		return -1;
+	if (snapshot_move_begin(sandbox, MOVE_FORK, "fork", err) < 0)
+		return -1;
+	if (snapshot_take(sandbox, &spec, on_taken, f, NULL, err) == 0)
+		return 0;
+	snapshot_move_end(sandbox);
+	return -1;
+}
+
+static int fill(struct fork *f, const struct sandbox *sandbox, const struct key *key,
+		const struct fork_spec *spec, struct err *err)
+{
+	const struct sandbox_attrs *from = &sandbox->attrs;
+
+	f->attrs = *from;
+	f->attrs.name = f->attrs.external_workspace_id = NULL;
+	/* A child asks for its own; what its files may hold is scrubbed. */
+	f->attrs.grants = from->grants ? grants_former(from->grants) : NULL;
+	f->attrs.initializers = NULL;
+	f->attrs.env = f->attrs.metadata = (struct pairs){ NULL, 0, 0 };
+	f->attrs.network = from->network ? egress_policy_copy(from->network) : NULL;
+	f->attrs.pool_mode = POOL_BYPASS;
+	memcpy(f->attrs.owner, key->id, sizeof(f->attrs.owner));
+	if (limits_check_time(sandbox->service, "timeout_sec", spec->timeout_sec, err) < 0)
+		return -1;
+	if (spec->timeout_sec)
+		f->attrs.timeout_sec = (uint32_t)spec->timeout_sec;
+	if (spec->metadata) {
+		if (pairs_from_json(&f->attrs.metadata, spec->metadata, &pairs_metadata, err) < 0)
+			return -1;
+	} else if (pairs_from_block(&f->attrs.metadata, pairs_block(&from->metadata)) < 0) {
+		goto no_memory;
+	}
+	if (spec->name.n)
+		f->attrs.name = strndup(spec->name.p, spec->name.n);
+	if (from->external_workspace_id)
+		f->attrs.external_workspace_id = strdup(from->external_workspace_id);
+	f->children = calloc(f->count, sizeof(*f->children));
+	f->members = calloc(f->count, sizeof(*f->members));
+	if (f->children && f->members && (!spec->name.n || f->attrs.name) &&
+	    (!from->network || f->attrs.network) && (!from->grants || f->attrs.grants) &&
+	    (!from->external_workspace_id || f->attrs.external_workspace_id) &&
+	    pairs_from_block(&f->attrs.env, pairs_block(&from->env)) == 0)
+		return 0;
+no_memory:
+	return err_set(err, ERR_UNAVAILABLE, "out of memory");
+}
+
+int sandbox_fork(struct sandbox *sandbox, struct key *key, const struct fork_spec *spec,
+		 struct idempotency *idem, const struct many_hooks *hooks, void *arg,
+		 struct err *err)
+{
+	struct service *service = sandbox->service;
+	struct fork *f;
+
+	f = calloc(1, sizeof(*f));
+	if (!f)
+		return err_set(err, ERR_UNAVAILABLE, "out of memory");
+	f->service = service;
+	f->engine = sandbox->engine;
+	f->template = sandbox->template;
+	f->count = (uint32_t)spec->count;
+	f->memory = spec->memory || spec->memory_if_can;
+	f->must = spec->memory;
+	f->idem = idem;
+	f->hooks = hooks;
+	f->arg = arg;
+	if (fill(f, sandbox, key, spec, err) < 0 || quota_room(service, &f->attrs, err) < 0 ||
+	    start(f, sandbox, err) < 0) {
+		fork_free(f);
+		return -1;
+	}
+	f->next = service->forks;
+	if (f->next)
+		f->next->prev = f;
+	service->forks = f;
+	return 0;
+}
+
+/* The service ends; whoever waited is gone already. */
+void fork_stop_all(struct service *service)
+{
+	while (service->forks)
+		fork_free(service->forks);
+}

@@ -1,0 +1,248 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Freezing and hibernating. A frozen sandbox keeps its processes and its link, and gets no
+ * processor. A hibernated one is its files in a snapshot: frozen, copied, ended; the row says
+ * hibernated before its running part is taken away, so nothing that was there can be lost.
+ */
+#include <errno.h>
+
+#include "base/log.h"
+#include "base/time.h"
+#include "engine/link.h"
+#include "service/sandbox/attach_private.h"
+#include "service/copy/transition_private.h"
+#include "service/sandbox/sandbox_private.h"
+#include "service/copy/snapshot_private.h"
+
+/* A link that has not heard the hello yet would give up on a frozen agent. */
+static void freeze_link(struct sandbox *sandbox)
+{
+	if (sandbox->link && link_ready(sandbox->link))
+		link_set_frozen(sandbox->link, true);
+	else
+		attach_drop_link(sandbox);
+}
+
+void pause_become_frozen(struct sandbox *sandbox)
+{
+	if (sandbox->state == SANDBOX_RUNNING)
+		clock_stop(sandbox);
+	sandbox->pause_kind = PAUSE_FREEZE;
+	sandbox_set_state(sandbox, SANDBOX_PAUSED, REASON_NONE);
+	freeze_link(sandbox);
+}
+
+void pause_become_running(struct sandbox *sandbox)
+{
+	sandbox_set_state(sandbox, SANDBOX_RUNNING, REASON_NONE);
+	sandbox_set_error(sandbox, NULL);
+	clock_go(sandbox);
+	sandbox->unsure = false;
+	sandbox->attach_tries = 0;
+	if (sandbox->link)
+		link_set_frozen(sandbox->link, false);
+}
+
+/* ---- freeze ---- */
+
+/* Ends a move that failed; the error waits in last_error while the engine is asked. */
+static void on_thawed_back(void *arg, const struct err *error)
+{
+	struct sandbox *sandbox = move_called(arg);
+	struct err err;
+
+	if (!sandbox)
+		return;
+	sandbox->unsure = error != NULL; /* then the intent stays, too */
+	move_save(sandbox, !error, false);
+	if (!sandbox->link && !error)
+		attach_start(sandbox); /* it was let go of to save its memory */
+	(void)err_set(&err, (enum err_code)sandbox->failed_code, "%s",
+		      sandbox->last_error ? sandbox->last_error : "the engine failed");
+	pause_failed(sandbox, &err);
+}
+
+/* As it was before the move: a running one must not stay frozen. */
+static void thaw_back(struct sandbox *sandbox, const struct err *why)
+{
+	struct err err;
+
+	sandbox_set_error(sandbox, why->message);
+	sandbox->failed_code = (uint16_t)why->code;
+	if (sandbox->state == SANDBOX_PAUSED) {
+		move_save(sandbox, true, false);
+		pause_failed(sandbox, why);
+	} else if (move_ask_pause(sandbox, false, on_thawed_back, &err) < 0) {
+		sandbox->unsure = true;
+		pause_failed(sandbox, why);
+	}
+}
+
+/* After the answer to whoever asked: calls that came meanwhile and want it awake. */
+static void paused_end(struct sandbox *sandbox)
+{
+	struct service *service = sandbox->service;
+	slot_handle handle = sandbox->handle;
+
+	move_end(sandbox, NULL);
+	sandbox = sandbox_get(service, handle);
+	if (sandbox && sandbox->state == SANDBOX_PAUSED)
+		ready_paused(sandbox);
+}
+
+void pause_failed(struct sandbox *sandbox, const struct err *err)
+{
+	struct service *service = sandbox->service;
+	slot_handle handle = sandbox->handle;
+	struct err copy = *err;
+	bool waking = sandbox->move == MOVE_RESUME || sandbox->move == MOVE_RESTORE;
+
+	move_end(sandbox, &copy);
+	sandbox = sandbox_get(service, handle);
+	if (!sandbox)
+		return;
+	if (waking)
+		ready_failed(sandbox, &copy);
+	else if (sandbox->state == SANDBOX_PAUSED)
+		ready_paused(sandbox);
+	else
+		ready_there(sandbox);
+}
+
+static void on_frozen(void *arg, const struct err *error)
+{
+	struct sandbox *sandbox = move_called(arg);
+
+	if (!sandbox)
+		return;
+	if (error) {
+		thaw_back(sandbox, error);
+		return;
+	}
+	pause_become_frozen(sandbox);
+	move_save(sandbox, true, false);
+	paused_end(sandbox);
+}
+
+/* ---- hibernate ---- */
+
+static void on_released(void *arg, const struct err *error)
+{
+	struct sandbox *sandbox = move_called(arg);
+
+	if (!sandbox)
+		return;
+	sandbox->residue = error != NULL;
+	if (error) /* hibernated all the same: the engine is asked again */
+		log_warn("sandbox %s: its running part stays for now: %s", sandbox->id,
+			 error->message);
+	else
+		move_save(sandbox, true, false);
+	if (sandbox->move == MOVE_HIBERNATE)
+		paused_end(sandbox);
+}
+
+/* The snapshot has it all: from here on there is no way back to the running part. */
+void pause_become_hibernated(struct sandbox *sandbox, struct snapshot *snapshot)
+{
+	if (sandbox->state == SANDBOX_RUNNING)
+		clock_stop(sandbox);
+	sandbox->pause_kind = PAUSE_HIBERNATE;
+	sandbox->from = snapshot_use(snapshot);
+	sandbox_set_state(sandbox, SANDBOX_PAUSED, REASON_NONE);
+	sandbox->residue = true;
+	sandbox->unsure = false;
+	move_save(sandbox, false, true);
+	attach_drop_link(sandbox);
+}
+
+void pause_release(struct sandbox *sandbox)
+{
+	struct err err;
+
+	if (move_ask_destroy(sandbox, on_released, &err) == 0)
+		return;
+	log_warn("sandbox %s: its running part stays for now: %s", sandbox->id, err.message);
+	if (sandbox->move == MOVE_HIBERNATE)
+		paused_end(sandbox);
+}
+
+static void on_saved(void *arg, struct sandbox *sandbox, struct snapshot *snapshot,
+		     const struct err *error)
+{
+	(void)arg;
+	if (!sandbox) { /* it ended meanwhile; nobody needs the copy */
+		snapshot_discard(snapshot);
+	} else if (error) {
+		thaw_back(sandbox, error);
+	} else {
+		pause_become_hibernated(sandbox, snapshot);
+		pause_release(sandbox);
+	}
+}
+
+static void save_files(struct sandbox *sandbox)
+{
+	struct snapshot_spec spec = { .kind = SNAPSHOT_HIBERNATE,
+				      .memory =
+					      !sandbox->files_only && move_saves_memory(sandbox) };
+	struct err err;
+
+	sandbox->files_only = false;
+	if (snapshot_take(sandbox, &spec, on_saved, NULL, NULL, &err) < 0)
+		thaw_back(sandbox, &err);
+}
+
+static void on_frozen_to_save(void *arg, const struct err *error)
+{
+	struct sandbox *sandbox = move_called(arg);
+
+	if (!sandbox)
+		return;
+	if (error)
+		thaw_back(sandbox, error);
+	else
+		save_files(sandbox);
+}
+
+static int hibernate(struct sandbox *sandbox, sandbox_moved_fn done, void *arg, struct err *err)
+{
+	if (move_need(sandbox, ENGINE_CAN_PAUSE | ENGINE_CAN_SNAPSHOT, "hibernate", err) < 0 ||
+	    move_begin(sandbox, MOVE_HIBERNATE, done, arg, err) < 0)
+		return -1;
+	sandbox->files_only = false;
+	if (move_ask_pause(sandbox, true, on_frozen_to_save, err) == 0)
+		return 0;
+	move_save(sandbox, true, false);
+	sandbox->move = MOVE_NONE;
+	sandbox->moved = NULL;
+	return -1;
+}
+
+int sandbox_pause(struct sandbox *sandbox, enum pause_kind kind, sandbox_moved_fn done, void *arg,
+		  struct err *err)
+{
+	if (sandbox->state == SANDBOX_PAUSED && !sandbox->move &&
+	    (kind == PAUSE_FREEZE || sandbox->pause_kind == PAUSE_HIBERNATE))
+		return 1;
+	if (kind == PAUSE_HIBERNATE)
+		return hibernate(sandbox, done, arg, err);
+	if (move_need(sandbox, ENGINE_CAN_PAUSE, "pause", err) < 0 ||
+	    move_begin(sandbox, MOVE_PAUSE, done, arg, err) < 0)
+		return -1;
+	if (move_ask_pause(sandbox, true, on_frozen, err) == 0)
+		return 0;
+	move_save(sandbox, true, false);
+	sandbox->move = MOVE_NONE;
+	sandbox->moved = NULL;
+	return -1;
+}
+
+int sandbox_pause_files(struct sandbox *sandbox, sandbox_moved_fn done, void *arg, struct err *err)
+{
+	int r = sandbox_pause(sandbox, PAUSE_HIBERNATE, done, arg, err);
+
+	if (r == 0)
+		sandbox->files_only = true;
+	return r;
+}

@@ -1,0 +1,257 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Waking up: a frozen sandbox is thawed, a hibernated one made again from its snapshot under the
+ * same id. What fails on the way is swept, and the sandbox is as paused as before. Restoring is the
+ * same from another snapshot, after the running part has been given up.
+ */
+#include <errno.h>
+
+#include "base/log.h"
+#include "base/time.h"
+#include "service/sandbox/attach_private.h"
+#include "service/sandbox/create_private.h"
+#include "service/sandbox/limits_private.h"
+#include "service/copy/transition_private.h"
+#include "service/sandbox/sandbox_private.h"
+#include "service/secret/secret_private.h"
+#include "service/copy/snapshot_private.h"
+
+static void resumed_end(struct sandbox *sandbox)
+{
+	struct service *service = sandbox->service;
+	slot_handle handle = sandbox->handle;
+
+	move_end(sandbox, NULL);
+	sandbox = sandbox_get(service, handle);
+	if (!sandbox || sandbox->state != SANDBOX_RUNNING)
+		return;
+	if (!sandbox->link)
+		attach_start(sandbox); /* the daemon was started anew while it was frozen */
+	else
+		ready_there(sandbox);
+}
+
+/* ---- thaw ---- */
+
+static void on_thawed(void *arg, const struct err *error)
+{
+	struct sandbox *sandbox = move_called(arg);
+
+	if (!sandbox)
+		return;
+	if (error) {
+		sandbox->unsure = true; /* frozen again when the engine can be asked */
+		sandbox_set_error(sandbox, error->message);
+		pause_failed(sandbox, error);
+		return;
+	}
+	pause_become_running(sandbox);
+	move_save(sandbox, true, false);
+	resumed_end(sandbox);
+}
+
+/* ---- made again from a snapshot ---- */
+
+static void on_half_swept(void *arg, const struct err *error)
+{
+	struct sandbox *sandbox = move_called(arg);
+	struct err err;
+
+	if (!sandbox)
+		return;
+	sandbox->residue = error != NULL;
+	if (!sandbox->residue)
+		move_save(sandbox, true, false);
+	(void)err_set(&err, (enum err_code)sandbox->failed_code, "%s",
+		      sandbox->last_error ? sandbox->last_error : "the engine failed");
+	pause_failed(sandbox, &err);
+}
+
+/* Still hibernated; what the engine may have made of it goes first. */
+void resume_failed(struct sandbox *sandbox, const struct err *why)
+{
+	struct err copy = *why, err;
+
+	attach_drop_link(sandbox);
+	sandbox->files_only = false;
+	sandbox_set_error(sandbox, copy.message);
+	sandbox->failed_code = (uint16_t)copy.code;
+	sandbox->residue = true;
+	if (move_ask_destroy(sandbox, on_half_swept, &err) < 0)
+		pause_failed(sandbox, &copy);
+}
+
+static void on_made(void *arg, const struct engine_made *made, const struct err *error)
+{
+	struct call *call = arg;
+	struct service *service = call->service;
+	struct sandbox *sandbox = service ? sandbox_get(service, call->sandbox) : NULL;
+	struct err err;
+
+	if (sandbox)
+		sandbox->making = false;
+	sandbox = move_called(call);
+	if (!sandbox) {
+		if (!error)
+			engine_made_close(made);
+	} else if (error) {
+		resume_failed(sandbox, error);
+	} else if (attach_link(sandbox, made, &err) < 0) {
+		resume_failed(sandbox, &err);
+	}
+}
+
+/* The agent of the new running part said hello. */
+void resume_ready(struct sandbox *sandbox)
+{
+	bool woken = sandbox_wakes_memory(sandbox);
+	struct snapshot *from = TAKE_PTR(sandbox->from);
+
+	sandbox->residue = false;
+	sandbox->unseen = false;   /* a list that began before cannot know of it */
+	sandbox->counted = !woken; /* what runs in it only the agent knows */
+	sandbox->files_only = false;
+	sandbox->running = 0;
+	pause_become_running(sandbox);
+	move_save(sandbox, true, false);
+	snapshot_unuse(from);
+	resumed_end(sandbox);
+}
+
+static void make(struct sandbox *sandbox)
+{
+	struct service_engine *engine = sandbox->engine;
+	struct engine_spec spec;
+	struct call *call;
+	struct err err;
+
+	create_spec(sandbox, &spec);
+	call = move_call(sandbox, &err);
+	if (call && engine->driver->create(engine->engine, &spec, on_made, call, &err) == 0) {
+		sandbox->making = true;
+		return;
+	}
+	(void)!move_uncall(sandbox, call);
+	pause_failed(sandbox, &err); /* the intent stays: nothing is made, nothing is lost */
+}
+
+static void on_cleared(void *arg, const struct err *error)
+{
+	struct sandbox *sandbox = move_called(arg);
+
+	if (!sandbox)
+		return;
+	if (error) {
+		pause_failed(sandbox, error);
+		return;
+	}
+	sandbox->residue = false;
+	make(sandbox);
+}
+
+static int start_again(struct sandbox *sandbox, struct err *err)
+{
+	if (sandbox->residue)
+		return move_ask_destroy(sandbox, on_cleared, err);
+	make(sandbox);
+	return 0;
+}
+
+/* ---- resume ---- */
+
+/* A start that fails at once is told later, too: whoever asked is answered once, from the loop. */
+static void on_turn(void *arg)
+{
+	struct sandbox *sandbox = move_called(arg);
+	struct err err;
+
+	if (sandbox && start_again(sandbox, &err) < 0)
+		pause_failed(sandbox, &err);
+}
+
+static int start_soon(struct sandbox *sandbox, struct err *err)
+{
+	struct call *call = move_call(sandbox, err);
+
+	if (call && loop_defer(sandbox->service->loop, on_turn, call) == 0)
+		return 0;
+	(void)!move_uncall(sandbox, call);
+	return err_set(err, ERR_UNAVAILABLE, "out of memory");
+}
+
+static int refused(struct sandbox *sandbox)
+{
+	move_save(sandbox, true, false);
+	sandbox->move = MOVE_NONE;
+	sandbox->moved = NULL;
+	return -1;
+}
+
+int sandbox_resume(struct sandbox *sandbox, int64_t timeout_sec, sandbox_moved_fn done, void *arg,
+		   struct err *err)
+{
+	int r;
+
+	if (sandbox->state == SANDBOX_RUNNING && !sandbox->move && !sandbox->creation)
+		return 1;
+	if (limits_check_time(sandbox->service, "timeout_sec", timeout_sec, err) < 0 ||
+	    move_begin(sandbox, MOVE_RESUME, done, arg, err) < 0)
+		return -1;
+	if (timeout_sec > 0) {
+		sandbox->attrs.timeout_sec = (uint32_t)timeout_sec;
+		sandbox->left_ms = 0;
+	}
+	r = sandbox->pause_kind == PAUSE_HIBERNATE ? start_soon(sandbox, err)
+						   : move_ask_pause(sandbox, false, on_thawed, err);
+	return r < 0 ? refused(sandbox) : 0;
+}
+
+int sandbox_resume_files(struct sandbox *sandbox, int64_t timeout_sec, sandbox_moved_fn done,
+			 void *arg, struct err *err)
+{
+	int r = sandbox_resume(sandbox, timeout_sec, done, arg, err);
+
+	sandbox->files_only = r == 0 && sandbox->pause_kind == PAUSE_HIBERNATE;
+	return r;
+}
+
+/* ---- restore ---- */
+
+int sandbox_restore(struct sandbox *sandbox, struct snapshot *snapshot, bool memory,
+		    sandbox_moved_fn done, void *arg, struct err *err)
+{
+	struct snapshot *before = sandbox->from;
+
+	if (snapshot_check_usable(snapshot, err) < 0)
+		return -1;
+	if (snapshot->engine != sandbox->engine)
+		return err_set(err, ERR_INVALID_REQUEST,
+			       "snapshot_id: snapshot %s belongs to engine %s", snapshot->id,
+			       snapshot->engine->driver->name);
+	if (memory && snapshot_check_room(snapshot, sandbox->attrs.memory_mb, err) < 0)
+		return -1;
+	if (grants_inherit(sandbox, snapshot->grants, err) < 0 ||
+	    move_begin(sandbox, MOVE_RESTORE, done, arg, err) < 0)
+		return -1;
+	if (start_soon(sandbox, err) < 0)
+		return refused(sandbox);
+	if (sandbox->state == SANDBOX_RUNNING)
+		clock_stop(sandbox);
+	sandbox->pause_kind = PAUSE_HIBERNATE;
+	sandbox_set_state(sandbox, SANDBOX_PAUSED, REASON_NONE);
+	sandbox->residue = true;
+	sandbox->template = snapshot->template;
+	sandbox->from = snapshot_use(snapshot);
+	sandbox->files_only = !memory;
+	move_save(sandbox, false, false);
+	attach_drop_link(sandbox);
+	snapshot_unuse(before);
+	return 0;
+}
+
+int sandbox_restore_on(struct sandbox *sandbox, struct err *err)
+{
+	if (move_begin(sandbox, MOVE_RESTORE, NULL, NULL, err) < 0)
+		return -1;
+	return start_soon(sandbox, err) < 0 ? refused(sandbox) : 0;
+}

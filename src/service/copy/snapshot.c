@@ -1,0 +1,322 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The table of snapshots. A row says "making" before the engine is asked and "deleting" before it
+ * is asked to forget, so every start knows what is half done. What hibernated sandboxes and forks
+ * need are snapshots, too: of other kinds, invisible, and gone with their last user. A fork's is
+ * passing: it has no row, and the engine forgets it with this daemon.
+ */
+#include "service/copy/snapshot.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+#include "base/log.h"
+#include "base/rand.h"
+#include "base/time.h"
+#include "service/sandbox/attach_private.h"
+#include "service/account/auth_private.h"
+#include "service/sandbox/destroy_private.h"
+#include "service/event/event_private.h"
+#include "service/copy/transition_private.h"
+#include "service/pairs.h"
+#include "service/sandbox/sandbox_private.h"
+#include "service/secret/secret_private.h"
+#include "service/copy/snapshot_private.h"
+
+#define DELETE_RETRY_MS 5000
+
+void snapshot_count(struct snapshot *s, int by)
+{
+	struct key *key = auth_by_id(s->service, s->owner);
+
+	if (s->kind == SNAPSHOT_USER && key)
+		key->held[QUOTA_SNAPSHOTS] += by;
+}
+
+/* ---- the table ---- */
+
+void snapshot_free(struct snapshot *s)
+{
+	pairs_done(&s->env);
+	grants_free(s->grants);
+	free(s->comment);
+	free(s->memory_error);
+	free(s);
+}
+
+int snapshot_add(struct service *service, struct snapshot *s)
+{
+	if (map_put(&service->snapshots, str_of(s->id), s) < 0)
+		return -ENOMEM;
+	service->last_seq = MAX(service->last_seq, s->seq);
+	s->prev = service->newest_snapshot;
+	if (s->prev)
+		s->prev->next = s;
+	else
+		service->oldest_snapshot = s;
+	service->newest_snapshot = s;
+	return 0;
+}
+
+void snapshot_drop(struct snapshot *s)
+{
+	struct service *service = s->service;
+
+	(void)map_take(&service->snapshots, str_of(s->id));
+	if (s->prev)
+		s->prev->next = s->next;
+	else
+		service->oldest_snapshot = s->next;
+	if (s->next)
+		s->next->prev = s->prev;
+	else
+		service->newest_snapshot = s->prev;
+	snapshot_free(s);
+}
+
+/* id NULL: a new one */
+struct snapshot *snapshot_new(struct sandbox *sandbox, const struct snapshot_spec *spec,
+			      const char *id)
+{
+	static const char *const prefixes[] = { "", "h-", "f-" };
+	struct service *service = sandbox->service;
+	struct snapshot *s = calloc(1, sizeof(*s));
+	char label[SANDBOX_ID_LEN + 1];
+
+	if (!s)
+		return NULL;
+	rand_label(label, SANDBOX_ID_LEN);
+	(void)snprintf(s->id, sizeof(s->id), "%s%s", id ? "" : prefixes[spec->kind],
+		       id ? id : label);
+	memcpy(s->owner, sandbox->attrs.owner, sizeof(s->owner));
+	memcpy(s->sandbox_id, sandbox->id, sizeof(s->sandbox_id));
+	s->service = service;
+	s->engine = sandbox->engine;
+	s->template = sandbox->template;
+	s->kind = (uint8_t)spec->kind;
+	s->cpu_milli = sandbox->attrs.cpu_milli;
+	s->memory_mb = sandbox->attrs.memory_mb;
+	s->disk_size_mb = sandbox->attrs.disk_size_mb;
+	s->created_ms = time_real_ms();
+	s->seq = MAX(s->created_ms * 1000, service->last_seq + 1);
+	s->expires_ms = spec->expires_in_sec ? s->created_ms + spec->expires_in_sec * 1000 : 0;
+	if (spec->comment.n)
+		s->comment = strndup(spec->comment.p, spec->comment.n);
+	if (sandbox->attrs.grants)
+		s->grants = grants_former(sandbox->attrs.grants);
+	if ((spec->comment.n && !s->comment) || (sandbox->attrs.grants && !s->grants) ||
+	    pairs_from_block(&s->env, pairs_block(&sandbox->attrs.env)) < 0 ||
+	    snapshot_add(service, s) < 0) {
+		snapshot_free(s);
+		return NULL;
+	}
+	return s;
+}
+
+struct snapshot *snapshot_use(struct snapshot *snapshot)
+{
+	snapshot->users++;
+	return snapshot;
+}
+
+void snapshot_unuse(struct snapshot *snapshot)
+{
+	if (!snapshot || --snapshot->users)
+		return;
+	if (snapshot->state == SNAPSHOT_DELETING)
+		snapshot_sweep(snapshot);
+	else if (snapshot->kind != SNAPSHOT_USER)
+		snapshot_discard(snapshot);
+}
+
+/* ---- taking ---- */
+
+void snapshot_set_memory_error(struct snapshot *s, const char *message)
+{
+	free(s->memory_error);
+	s->memory_error = message && *message ? strdup(message) : NULL;
+}
+
+/* Processes are not as they were asked for: whoever looks is told why. */
+static void note_memory(struct snapshot *s, struct sandbox *sandbox, const char *why)
+{
+	struct err err;
+
+	if (!why || !*why)
+		return;
+	log_warn("sandbox %s: its memory is not kept: %s", s->sandbox_id, why);
+	(void)err_set(&err, ERR_INTERNAL, "its memory was not kept: %s", why);
+	snapshot_set_memory_error(s, err.message);
+	if (s->kind == SNAPSHOT_HIBERNATE && sandbox)
+		sandbox_set_error(sandbox, err.message);
+}
+
+static int save_durably(const struct snapshot *s)
+{
+	struct store *store = s->service->store;
+	int r;
+
+	if (s->kind == SNAPSHOT_FORK)
+		return 0;
+	r = store_begin_durable(store);
+	if (r == 0)
+		r = snapshot_save(s);
+	return store_end(store, r);
+}
+
+static void on_taken(void *arg, const struct engine_snapshot *made, const struct err *error)
+{
+	struct call *call = arg;
+	struct service *service = call->service;
+	snapshot_taken_fn done = (snapshot_taken_fn)call->fn;
+	void *done_arg = call->arg;
+	struct snapshot *s = service ? map_get(&service->snapshots, str_of(call->id)) : NULL;
+	struct sandbox *sandbox = move_called(call);
+	struct err err;
+	int r;
+
+	if (!s)
+		return; /* the service has been closed: the next start sweeps it */
+	s->taking = false;
+	if (!error) {
+		s->state = SNAPSHOT_READY;
+		s->size_bytes = made->size_bytes;
+		s->memory = made->memory;
+		note_memory(s, sandbox, made->why);
+		r = save_durably(s);
+		if (r < 0) {
+			(void)err_set_errno(&err, ERR_INTERNAL, r,
+					    "the snapshot could not be recorded");
+			error = &err;
+		}
+	}
+	if (error)
+		snapshot_discard(s);
+	else
+		event_snapshot(s, true);
+	done(done_arg, sandbox, s, error);
+}
+
+int snapshot_take(struct sandbox *sandbox, const struct snapshot_spec *spec, snapshot_taken_fn done,
+		  void *arg, struct snapshot **ret, struct err *err)
+{
+	struct service_engine *engine = sandbox->engine;
+	struct snapshot *s = snapshot_new(sandbox, spec, NULL);
+	unsigned flags = (spec->kind == SNAPSHOT_FORK ? ENGINE_SNAPSHOT_PASSING : 0) |
+			 (spec->memory ? ENGINE_SNAPSHOT_MEMORY : 0);
+	struct call *call = NULL;
+	int r = s ? snapshot_save(s) : -ENOMEM;
+
+	if (r < 0) {
+		(void)err_set_errno(err, ERR_INTERNAL, r, "the snapshot could not be recorded");
+		goto fail;
+	}
+	call = move_call(sandbox, err);
+	if (!call)
+		goto fail;
+	call->fn = (void (*)(void))done;
+	call->arg = arg;
+	memcpy(call->id, s->id, sizeof(s->id));
+	if (spec->memory)
+		attach_drop_link(sandbox); /* nothing in it may hold anything from outside */
+	if (engine->driver->snapshot(engine->engine, sandbox->id, s->id, flags, on_taken, call,
+				     err) < 0) {
+		(void)!move_uncall(sandbox, call);
+		goto fail;
+	}
+	s->taking = true;
+	snapshot_count(s, 1);
+	if (ret)
+		*ret = s;
+	return 0;
+fail:
+	if (s) {
+		if (snapshot_unsave(s) < 0)
+			log_warn("snapshot %s: its row stays until the next start", s->id);
+		snapshot_drop(s);
+	}
+	return -1;
+}
+
+/* ---- deleting ---- */
+
+static void on_deleted(void *arg, const struct err *error)
+{
+	struct call *call = arg;
+	struct service *service = call->service;
+	struct snapshot *s = service ? map_get(&service->snapshots, str_of(call->id)) : NULL;
+
+	(void)call_end(call);
+	if (!s)
+		return;
+	s->deleting = false;
+	service->snapshots_deleting--;
+	if (error) {
+		log_warn("snapshot %s is not deleted yet: %s", s->id, error->message);
+		s->retry_ms = time_boot_ms() + DELETE_RETRY_MS;
+		return;
+	}
+	if (snapshot_unsave(s) < 0)
+		log_warn("snapshot %s: its row stays until the next start", s->id);
+	service_wrote(service);
+	snapshot_drop(s);
+	destroy_check_drained(service);
+}
+
+void snapshot_sweep(struct snapshot *s)
+{
+	struct service_engine *engine = s->engine;
+	struct call *call;
+
+	if (s->users || s->taking || s->deleting)
+		return; /* the last of them comes back here */
+	s->retry_ms = time_boot_ms() + DELETE_RETRY_MS;
+	if (!engine->engine || !engine->driver->snapshot_delete)
+		return;
+	call = call_new(s->service, 0, NULL);
+	if (!call)
+		return;
+	memcpy(call->id, s->id, sizeof(s->id));
+	s->deleting = true;
+	s->service->snapshots_deleting++;
+	if (engine->driver->snapshot_delete(engine->engine, s->id, on_deleted, call, NULL) == 0)
+		return;
+	(void)call_end(call);
+	s->deleting = false;
+	s->service->snapshots_deleting--;
+}
+
+void snapshot_discard(struct snapshot *s)
+{
+	if (s->state == SNAPSHOT_DELETING)
+		return;
+	if (s->state == SNAPSHOT_READY && !s->taking)
+		event_snapshot(s, false);
+	s->state = SNAPSHOT_DELETING;
+	snapshot_count(s, -1);
+	if (snapshot_save(s) < 0)
+		log_warn("snapshot %s: its end could not be recorded", s->id);
+	snapshot_sweep(s);
+}
+
+void snapshot_tick(struct service *service)
+{
+	int64_t boot_ms = time_boot_ms(), wall_ms = time_real_ms();
+
+	for (struct snapshot *s = service->oldest_snapshot, *next; s; s = next) {
+		next = s->next;
+		if (s->state == SNAPSHOT_DELETING && s->retry_ms <= boot_ms)
+			snapshot_sweep(s);
+		else if (s->kind == SNAPSHOT_USER && s->expires_ms && s->state == SNAPSHOT_READY)
+			event_snapshot_deadline(s, wall_ms);
+		if (s->kind == SNAPSHOT_USER && s->expires_ms && s->expires_ms <= wall_ms)
+			snapshot_discard(s);
+	}
+}
+
+void snapshot_done_all(struct service *service)
+{
+	while (service->oldest_snapshot)
+		snapshot_drop(service->oldest_snapshot);
+	map_done(&service->snapshots);
+}

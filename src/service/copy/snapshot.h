@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Snapshots: the files of a sandbox at one instant, and its processes where that was asked for and
+ * can be, kept by its engine. They outlive the sandbox. */
+#ifndef CAY_SERVICE_COPY_SNAPSHOT_H
+#define CAY_SERVICE_COPY_SNAPSHOT_H
+
+#include "service/sandbox/sandbox.h"
+
+#define SNAPSHOT_ID_MAX (SANDBOX_ID_LEN + 2)
+#define SNAPSHOT_COMMENT_MAX 1024
+#define SNAPSHOTS_PER_KEY 1000
+
+/* What it is for; only the first kind is seen by anybody. */
+enum snapshot_kind { SNAPSHOT_USER, SNAPSHOT_HIBERNATE, SNAPSHOT_FORK, SNAPSHOT_KIND_COUNT };
+/* ready: the engine has it. missing: it should and does not. */
+enum snapshot_state {
+	SNAPSHOT_MAKING,
+	SNAPSHOT_READY,
+	SNAPSHOT_DELETING,
+	SNAPSHOT_MISSING,
+	SNAPSHOT_STATE_COUNT,
+};
+
+/* Owner: the service's table. */
+struct snapshot {
+	struct service *service;
+	struct service_engine *engine;
+	struct template *template;
+	char id[SNAPSHOT_ID_MAX + 1];
+	char owner[AUTH_KEY_ID_SIZE];
+	char sandbox_id[SANDBOX_ID_LEN + 1];
+	uint8_t kind;	/* enum snapshot_kind */
+	uint8_t state;	/* enum snapshot_state */
+	bool taking;	/* the engine's snapshot is under way */
+	bool deleting;	/* the engine's delete is under way */
+	bool unseen;	/* not yet named by the engine's running list */
+	bool listed;	/* named by it */
+	bool warned;	/* that it ends soon */
+	bool of_reboot; /* the files of a sandbox that ran when the host ended */
+	bool last_use;	/* whoever is made from it next may have it */
+	bool memory;	/* its processes are in it */
+	uint32_t users; /* sandboxes that are it, or are being made from it: it stays meanwhile */
+	uint32_t cpu_milli, memory_mb, disk_size_mb; /* of the sandbox it was taken of */
+	uint64_t size_bytes;
+	int64_t seq, created_ms;
+	int64_t expires_ms; /* wall clock; 0: never */
+	int64_t retry_ms;   /* boot clock: when to try again to delete it */
+	struct pairs env;
+	struct grants *grants; /* what may be in its files, to scrub; NULL: nothing */
+	char *comment;	       /* heap or NULL */
+	char *memory_error;    /* likewise: why it is without the memory that was asked for */
+	void (*made)(void *arg, const struct snapshot *snapshot, const struct err *err);
+	void *made_arg; /* who waits for it */
+	int64_t keep_last;
+	struct snapshot *prev, *next; /* by seq */
+};
+
+/* What POST .../snapshots asks for; views live during the call. */
+struct snapshot_spec {
+	struct str comment;
+	int64_t expires_in_sec; /* 0: never */
+	int64_t keep_last;	/* of this sandbox's; 0: all */
+	enum snapshot_kind kind;
+	bool memory; /* with its processes where that can be */
+};
+typedef void (*snapshot_made_fn)(void *arg, const struct snapshot *snapshot, const struct err *err);
+int sandbox_snapshot(struct sandbox *sandbox, struct key *key, const struct snapshot_spec *spec,
+		     snapshot_made_fn done, void *arg, struct err *err) _must_check_;
+
+/* Others' snapshots are as absent. NULL with err set. */
+struct snapshot *snapshot_find(struct service *service, const struct key *key, struct str id,
+			       struct err *err);
+/* Newest first: the next one older than *cursor (INT64_MAX for the start); sandbox_id "": of all.
+ */
+const struct snapshot *snapshot_list_next(struct service *service, const struct key *key,
+					  const char *sandbox_id, int64_t *cursor);
+/* Gone for everybody at once; its bytes go when nothing is made from it any more. */
+void snapshot_remove(struct snapshot *snapshot);
+void snapshot_write(const struct snapshot *snapshot, struct json_writer *w, const char *key);
+
+/* The sandbox's files become the snapshot's, and with memory its processes, where it has some; what
+ * runs in it ends. */
+int sandbox_restore(struct sandbox *sandbox, struct snapshot *snapshot, bool memory,
+		    sandbox_moved_fn done, void *arg, struct err *err) _must_check_;
+
+/* What POST .../fork asks for. */
+struct fork_spec {
+	struct str name;
+	const struct json *metadata; /* NULL: the source's */
+	int64_t count, timeout_sec;
+	bool memory;	    /* children go on with its processes, or there are none */
+	bool memory_if_can; /* instead: where that can be, else they have the files */
+};
+int sandbox_fork(struct sandbox *sandbox, struct key *key, const struct fork_spec *spec,
+		 struct idempotency *idem, const struct many_hooks *hooks, void *arg,
+		 struct err *err) _must_check_;
+
+#endif

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Snapshots after a start, or when an engine is back: what it has against what the rows say. */
+#include <errno.h>
+
+#include "base/log.h"
+#include "service/sandbox/recover_private.h"
+#include "service/copy/snapshot_private.h"
+
+/* The engine holds one that no row knows: nobody can ever use it. */
+static void on_unknown_deleted(void *arg, const struct err *error)
+{
+	struct call *call = arg;
+
+	if (error)
+		log_warn("unknown snapshot %s was not deleted: %s", call->id, error->message);
+	(void)call_end(call);
+}
+
+static void delete_unknown(struct service_engine *engine, const char *id)
+{
+	struct call *call = call_new(engine->service, 0, NULL);
+	struct err err;
+
+	if (!call)
+		return;
+	(void)!str_copy(call->id, sizeof(call->id), str_of(id));
+	log_info("deleting unknown snapshot %s of engine %s", id, engine->driver->name);
+	if (engine->driver->snapshot_delete(engine->engine, id, on_unknown_deleted, call, &err) <
+	    0) {
+		log_warn("unknown snapshot %s was not deleted: %s", id, err.message);
+		(void)call_end(call);
+	}
+}
+
+/* Only those that are there already can be missed by the list; newer ones may come behind it. */
+void snapshot_list_begin(struct service_engine *engine)
+{
+	for (struct snapshot *s = engine->service->oldest_snapshot; s; s = s->next) {
+		if (s->engine != engine)
+			continue;
+		s->listed = false;
+		s->unseen = s->state == SNAPSHOT_READY || s->state == SNAPSHOT_MISSING ||
+			    (s->state == SNAPSHOT_MAKING && !s->taking);
+	}
+}
+
+void snapshot_listed(struct service_engine *engine, const char *id)
+{
+	struct snapshot *s = map_get(&engine->service->snapshots, str_of(id));
+
+	if (s && s->engine == engine) {
+		s->listed = true;
+		s->unseen = false;
+		/* The one of an earlier reboot was being deleted; this is a new one. */
+		if (s->of_reboot && s->state == SNAPSHOT_DELETING && engine->service->rebooted)
+			s->state = SNAPSHOT_READY;
+	} else if (s || !reboot_listed(engine, id)) {
+		delete_unknown(engine, id);
+	}
+}
+
+/* After the sandboxes took what is theirs. */
+void snapshot_settle(struct service_engine *engine)
+{
+	for (struct snapshot *s = engine->service->oldest_snapshot, *next; s; s = next) {
+		next = s->next;
+		if (s->engine != engine || s->taking)
+			continue;
+		if (s->state == SNAPSHOT_DELETING) {
+			snapshot_sweep(s);
+		} else if (s->state == SNAPSHOT_MAKING || (s->kind != SNAPSHOT_USER && !s->users)) {
+			snapshot_discard(s); /* half made, or left over */
+		} else if (s->unseen && s->state == SNAPSHOT_READY) {
+			log_warn("snapshot %s is missing: the engine does not know it", s->id);
+			s->state = SNAPSHOT_MISSING;
+		} else if (s->listed && s->state == SNAPSHOT_MISSING) {
+			s->state = SNAPSHOT_READY;
+		} else {
+			continue;
+		}
+	}
+}
+
+int snapshot_adopt(struct sandbox *sandbox, const char *id)
+{
+	struct snapshot_spec spec = { .kind = SNAPSHOT_HIBERNATE };
+	struct snapshot *s;
+	int r;
+
+	if (strlen(id) > SNAPSHOT_ID_MAX)
+		return -ENAMETOOLONG;
+	s = snapshot_new(sandbox, &spec, id);
+	if (!s)
+		return -ENOMEM;
+	s->state = SNAPSHOT_READY;
+	s->listed = s->of_reboot = true;
+	r = snapshot_save(s);
+	if (r < 0)
+		snapshot_drop(s);
+	return r;
+}
+
+struct snapshot *snapshot_of_reboot(const struct sandbox *sandbox)
+{
+	for (struct snapshot *s = sandbox->service->newest_snapshot; s; s = s->prev)
+		if (s->of_reboot && !s->users && s->state == SNAPSHOT_READY &&
+		    strcmp(s->sandbox_id, sandbox->id) == 0)
+			return s;
+	return NULL;
+}
+
+/* The one that was being taken to hibernate this sandbox, if the engine has it whole. */
+struct snapshot *snapshot_of_hibernate(const struct sandbox *sandbox)
+{
+	for (struct snapshot *s = sandbox->service->newest_snapshot; s; s = s->prev) {
+		if (s->kind == SNAPSHOT_HIBERNATE && s->listed && !s->users &&
+		    (s->state == SNAPSHOT_MAKING || s->state == SNAPSHOT_READY) &&
+		    strcmp(s->sandbox_id, sandbox->id) == 0) {
+			s->state = SNAPSHOT_READY;
+			if (snapshot_save(s) < 0)
+				log_warn("snapshot %s could not be recorded", s->id);
+			return s;
+		}
+	}
+	return NULL;
+}

@@ -1,0 +1,168 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Snapshots as callers know them: taken, found, listed, deleted, kept up to a number. */
+#include <errno.h>
+
+#include "base/log.h"
+#include "service/sandbox/attach_private.h"
+#include "service/account/auth_private.h"
+#include "service/copy/transition_private.h"
+#include "service/copy/snapshot_private.h"
+#include "service/template/template.h"
+
+static bool visible(const struct snapshot *s, const struct key *key)
+{
+	if (!s || s->kind != SNAPSHOT_USER ||
+	    (s->state != SNAPSHOT_READY && s->state != SNAPSHOT_MISSING))
+		return false;
+	return key_is_admin(key) || strcmp(s->owner, key->id) == 0;
+}
+
+struct snapshot *snapshot_find(struct service *service, const struct key *key, struct str id,
+			       struct err *err)
+{
+	struct snapshot *s = map_get(&service->snapshots, id);
+
+	if (visible(s, key))
+		return s;
+	(void)err_set(err, ERR_SNAPSHOT_NOT_FOUND, "no snapshot '%.*s'", (int)MIN(id.n, 64), id.p);
+	return NULL;
+}
+
+/* One that files can be made of. */
+int snapshot_check_usable(const struct snapshot *s, struct err *err)
+{
+	if (s->state == SNAPSHOT_MISSING)
+		return err_set(err, ERR_SNAPSHOT_REFUSED,
+			       "snapshot %s is missing: engine %s does not have it any more", s->id,
+			       s->engine->driver->name);
+	return 0;
+}
+
+/* What is in its memory was within the limit it had: a lower one may not hold it. */
+int snapshot_check_room(const struct snapshot *s, uint32_t memory_mb, struct err *err)
+{
+	if (!s->memory || memory_mb >= s->memory_mb)
+		return 0;
+	return err_set(err, ERR_INVALID_REQUEST,
+		       "memory_mb: the processes in snapshot %s had %u MB; with memory false it "
+		       "starts without them",
+		       s->id, s->memory_mb);
+}
+
+const struct snapshot *snapshot_list_next(struct service *service, const struct key *key,
+					  const char *sandbox_id, int64_t *cursor)
+{
+	for (struct snapshot *s = service->newest_snapshot; s; s = s->prev) {
+		if (s->seq >= *cursor || !visible(s, key) ||
+		    (*sandbox_id && strcmp(s->sandbox_id, sandbox_id) != 0))
+			continue;
+		*cursor = s->seq;
+		return s;
+	}
+	return NULL;
+}
+
+void snapshot_remove(struct snapshot *snapshot)
+{
+	snapshot_discard(snapshot);
+}
+
+void snapshot_write(const struct snapshot *s, struct json_writer *w, const char *key)
+{
+	json_begin_object(w, key);
+	json_put_text(w, "id", s->id);
+	json_put_text(w, "sandbox_id", s->sandbox_id);
+	json_put_text(w, "kind", s->memory ? "full" : "filesystem");
+	json_put_bool(w, "memory_preserved", s->memory);
+	json_put_text(w, "memory_error", s->memory_error);
+	json_put_text(w, "state", s->state == SNAPSHOT_MISSING ? "missing" : "ready");
+	json_put_text(w, "template_id", s->template->name);
+	json_put_text(w, "engine", s->engine->driver->name);
+	json_put_int(w, "size_bytes", (int64_t)s->size_bytes);
+	json_put_time(w, "created_at", s->created_ms);
+	json_put_time(w, "expires_at", s->expires_ms);
+	json_put_text(w, "comment", s->comment);
+	json_end_object(w);
+}
+
+/* ---- taking one ---- */
+
+/* The sandbox is as it was before: calls that came meanwhile go on. */
+void snapshot_move_end(struct sandbox *sandbox)
+{
+	struct service *service = sandbox->service;
+	slot_handle handle = sandbox->handle;
+
+	if (store_intent_delete(service->store, sandbox->row) < 0)
+		log_warn("sandbox %s: its intent stays until the next start", sandbox->id);
+	service_wrote(service);
+	move_end(sandbox, NULL);
+	sandbox = sandbox_get(service, handle);
+	if (!sandbox)
+		return;
+	if (sandbox->state == SANDBOX_PAUSED)
+		ready_paused(sandbox);
+	else if (sandbox->link)
+		ready_there(sandbox);
+	else if (sandbox->state == SANDBOX_RUNNING)
+		attach_start(sandbox); /* it was let go of to save its memory */
+}
+
+int snapshot_move_begin(struct sandbox *sandbox, enum sandbox_move move, const char *what,
+			struct err *err)
+{
+	if (sandbox->state == SANDBOX_PAUSED && sandbox->pause_kind == PAUSE_HIBERNATE &&
+	    !sandbox->move)
+		return err_set(err, ERR_WRONG_STATE,
+			       "sandbox %s is hibernated: resume it before you take a snapshot",
+			       sandbox->id);
+	if (move_need(sandbox, ENGINE_CAN_SNAPSHOT, what, err) < 0)
+		return -1;
+	return move_begin(sandbox, move, NULL, NULL, err);
+}
+
+static void keep_last(const struct snapshot *newest, int64_t keep)
+{
+	for (struct snapshot *s = newest->service->newest_snapshot, *prev; s; s = prev) {
+		prev = s->prev;
+		if (s->kind == SNAPSHOT_USER && s->state == SNAPSHOT_READY &&
+		    strcmp(s->sandbox_id, newest->sandbox_id) == 0 && keep-- <= 0)
+			snapshot_discard(s);
+	}
+}
+
+static void on_taken(void *arg, struct sandbox *sandbox, struct snapshot *snapshot,
+		     const struct err *err)
+{
+	(void)arg;
+	if (!err && snapshot->keep_last)
+		keep_last(snapshot, snapshot->keep_last);
+	snapshot->made(snapshot->made_arg, err ? NULL : snapshot, err);
+	if (sandbox)
+		snapshot_move_end(sandbox);
+}
+
+int sandbox_snapshot(struct sandbox *sandbox, struct key *key, const struct snapshot_spec *spec,
+		     snapshot_made_fn done, void *arg, struct err *err)
+{
+	struct snapshot_spec can = *spec;
+	struct err why = { .code = ERR_OK };
+	struct snapshot *s;
+
+	can.memory = spec->memory && move_copies_memory(sandbox, &why) == 0;
+	if (can.memory && move_check_linked(sandbox, err) < 0)
+		return -1;
+	if (quota_snapshot(sandbox->service, key, err) < 0 ||
+	    snapshot_move_begin(sandbox, MOVE_SNAPSHOT, "take snapshots", err) < 0)
+		return -1;
+	if (snapshot_take(sandbox, &can, on_taken, NULL, &s, err) < 0) {
+		snapshot_move_end(sandbox);
+		return -1;
+	}
+	s->made = done;
+	s->made_arg = arg;
+	s->keep_last = spec->keep_last;
+	if (why.code)
+		snapshot_set_memory_error(s, why.message);
+	return 0;
+}

@@ -1,0 +1,229 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * What all moves between the states have in common. A move is written down as an intent before the
+ * engine is asked and closed together with the row it leads to, so that a death in between is
+ * known to the next start (reconcile.c). One move at a time; a destroy may come at any instant.
+ */
+#include <errno.h>
+
+#include "base/log.h"
+#include "base/time.h"
+#include "engine/link.h"
+#include "service/sandbox/create_private.h"
+#include "service/sandbox/destroy_private.h"
+#include "service/copy/transition_private.h"
+#include "service/sandbox/sandbox_private.h"
+#include "service/secret/secret.h"
+
+static const struct {
+	enum store_intent intent;
+	const char *words;
+} moves[MOVE_COUNT] = {
+	[MOVE_PAUSE] = { STORE_INTENT_PAUSE, "being paused" },
+	[MOVE_RESUME] = { STORE_INTENT_RESUME, "being resumed" },
+	[MOVE_HIBERNATE] = { STORE_INTENT_HIBERNATE, "being hibernated" },
+	[MOVE_SNAPSHOT] = { STORE_INTENT_SNAPSHOT, "having a snapshot taken" },
+	[MOVE_RESTORE] = { STORE_INTENT_RESTORE, "being restored" },
+	[MOVE_FORK] = { STORE_INTENT_FORK, "being forked" },
+};
+
+const char *move_words(enum sandbox_move move)
+{
+	return moves[move].words;
+}
+
+/* Whether a move may begin: it lives, is nobody's half-made one, and nothing else is under way. */
+int move_check(const struct sandbox *sandbox, struct err *err)
+{
+	const struct service_engine *engine = sandbox->engine;
+
+	if (sandbox->move)
+		return err_set(err, ERR_WRONG_STATE, "sandbox %s is %s: try again when it is done",
+			       sandbox->id, move_words(sandbox->move));
+	if ((sandbox->state != SANDBOX_RUNNING && sandbox->state != SANDBOX_PAUSED) ||
+	    sandbox->creation)
+		return err_set(err, ERR_WRONG_STATE, "sandbox %s is %s", sandbox->id,
+			       sandbox->creation ? "provisioning"
+						 : sandbox_state_names[sandbox->state]);
+	if (sandbox->asking || sandbox->recover || !engine->engine || engine->lost)
+		return err_set(err, ERR_UNAVAILABLE, "sandbox %s is being looked for: try again",
+			       sandbox->id);
+	if (sandbox->service->closing)
+		return err_set(err, ERR_UNAVAILABLE, "the daemon is shutting down");
+	return 0;
+}
+
+int move_need(const struct sandbox *sandbox, uint32_t capabilities, const char *what,
+	      struct err *err)
+{
+	const struct service_engine *engine = sandbox->engine;
+	uint32_t missing = capabilities & ~engine->capabilities;
+
+	if (!missing)
+		return 0;
+	if ((missing & ENGINE_CAN_SNAPSHOT) && (engine->capabilities & ENGINE_CAN_ISOLATE) &&
+	    !(engine->capabilities & ENGINE_CAN_LIMIT_DISK))
+		return err_set(err, ERR_UNSUPPORTED_BY_ENGINE,
+			       "engine %s cannot %s on this host: its storage is plain "
+			       "directories, and copies of files need btrfs",
+			       engine->driver->name, what);
+	return err_set(err, ERR_UNSUPPORTED_BY_ENGINE, "engine %s cannot %s on this host",
+		       engine->driver->name, what);
+}
+
+/* Known some time after the engine's start only, so it is asked. */
+bool move_saves_memory(const struct sandbox *sandbox)
+{
+	struct service_engine *engine = sandbox->engine;
+
+	engine->capabilities = engine->driver->capabilities(engine->engine);
+	return engine->capabilities & ENGINE_CAN_SNAPSHOT_MEMORY;
+}
+
+/* A copy is not granted its source's secrets: their values must not come along in its memory. */
+int move_copies_memory(const struct sandbox *sandbox, struct err *err)
+{
+	const struct grants *grants = sandbox->attrs.grants;
+
+	if (!move_saves_memory(sandbox))
+		return err_set(err, ERR_UNSUPPORTED_BY_ENGINE,
+			       "engine %s cannot keep memory on this host",
+			       sandbox->engine->driver->name);
+	for (size_t i = 0; grants && i < grants->count; i++)
+		if (grants->list[i].way == GRANT_ENV)
+			return err_set(
+				err, ERR_CONFLICT,
+				"secret %s is in the environment of its processes: memory is "
+				"copied where secrets are brokered only",
+				grants->list[i].env);
+	return 0;
+}
+
+/* Its agent must let go of everything for a copy of its memory: not while it is being dialled. */
+int move_check_linked(const struct sandbox *sandbox, struct err *err)
+{
+	bool linked = sandbox->link && link_ready(sandbox->link) && !sandbox->attaching;
+
+	if (sandbox->state != SANDBOX_RUNNING || sandbox->move || linked)
+		return 0;
+	return err_set(err, ERR_UNAVAILABLE, "sandbox %s is being connected again: try again",
+		       sandbox->id);
+}
+
+int move_begin(struct sandbox *sandbox, enum sandbox_move move, sandbox_moved_fn done, void *arg,
+	       struct err *err)
+{
+	int r;
+
+	if (move_check(sandbox, err) < 0)
+		return -1;
+	r = store_intent_put(sandbox->service->store, sandbox->row, moves[move].intent,
+			     time_real_ms());
+	service_wrote(sandbox->service);
+	if (r < 0)
+		return service_unrecorded(err, r, "the intent could not be recorded");
+	sandbox->move = (uint8_t)move;
+	sandbox->moved = done;
+	sandbox->moved_arg = arg;
+	return 0;
+}
+
+/* The row as it is now; with close also the end of the intent. A row that cannot be written leaves
+ * the intent open: the next start finds out. */
+void move_save(struct sandbox *sandbox, bool close, bool durable)
+{
+	struct service *service = sandbox->service;
+	int r = durable ? store_begin_durable(service->store) : store_begin(service->store);
+
+	if (r == 0) {
+		r = sandbox_save(sandbox);
+		if (r == 0 && close)
+			r = store_intent_delete(service->store, sandbox->row);
+		r = store_end(service->store, r);
+	}
+	service_wrote(service);
+	if (r < 0)
+		log_error("sandbox %s: its state could not be recorded: %s", sandbox->id,
+			  strerror(-r));
+}
+
+/* Ends the move and answers whoever asked for it. The sandbox may be gone afterwards. */
+void move_end(struct sandbox *sandbox, const struct err *err)
+{
+	sandbox_moved_fn moved = sandbox->moved;
+
+	if (err)
+		log_warn("sandbox %s: %s failed: %s", sandbox->id, move_words(sandbox->move),
+			 err->message);
+	sandbox->move = MOVE_NONE;
+	sandbox->moved = NULL;
+	if (moved)
+		moved(sandbox->moved_arg, err ? NULL : sandbox, err);
+}
+
+/* It was destroyed or died: whoever waits for the move is told. */
+void move_cut(struct sandbox *sandbox)
+{
+	sandbox_moved_fn moved = TAKE_PTR(sandbox->moved);
+	struct err err;
+
+	sandbox->move = MOVE_NONE;
+	if (!moved)
+		return;
+	(void)err_set(&err, ERR_SANDBOX_GONE, "the sandbox ended: %s",
+		      sandbox->reason ? sandbox_reason_name(sandbox->reason)
+				      : sandbox_state_names[sandbox->state]);
+	moved(sandbox->moved_arg, NULL, &err);
+}
+
+struct call *move_call(struct sandbox *sandbox, struct err *err)
+{
+	struct call *call = call_new(sandbox->service, sandbox->handle, err);
+
+	if (call)
+		sandbox->asking = true;
+	return call;
+}
+
+/* The engine did not take the call: -1, for callers to return. */
+int move_uncall(struct sandbox *sandbox, struct call *call)
+{
+	if (call)
+		(void)call_end(call);
+	sandbox->asking = false;
+	return -1;
+}
+
+struct sandbox *move_called(struct call *call)
+{
+	struct sandbox *sandbox = call_end_sandbox(call);
+
+	if (!sandbox)
+		return NULL;
+	sandbox->asking = false;
+	if (sandbox->state == SANDBOX_RUNNING || sandbox->state == SANDBOX_PAUSED)
+		return sandbox;
+	destroy_sweep(sandbox); /* asked for meanwhile */
+	return NULL;
+}
+
+int move_ask_pause(struct sandbox *sandbox, bool paused, engine_done_fn done, struct err *err)
+{
+	struct service_engine *engine = sandbox->engine;
+	struct call *call = move_call(sandbox, err);
+
+	if (call &&
+	    engine->driver->pause(engine->engine, sandbox->id, paused, done, call, err) == 0)
+		return 0;
+	return move_uncall(sandbox, call);
+}
+
+int move_ask_destroy(struct sandbox *sandbox, engine_done_fn done, struct err *err)
+{
+	struct service_engine *engine = sandbox->engine;
+	struct call *call = move_call(sandbox, err);
+
+	if (call && engine->driver->destroy(engine->engine, sandbox->id, done, call, err) == 0)
+		return 0;
+	return move_uncall(sandbox, call);
+}

@@ -1,0 +1,293 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Events on their way to the store and out of it again. Ids are reserved in blocks, durably, so
+ * that none is used twice whatever ends the daemon: a clean end gives the rest of its block back,
+ * any other one leaves a hole.
+ */
+#include <errno.h>
+#include <stdio.h>
+
+#include "base/log.h"
+#include "base/time.h"
+#include "service/event/bus.h"
+#include "service/event/bus_private.h"
+#include "service/event/event_private.h"
+#include "service/account/usage_private.h"
+
+#define FLUSH_DELAY_MS 20
+#define FLUSH_RETRY_MS 1000
+#define FLUSH_AT 512  /* so many do not wait for the timer */
+#define NEWS_MAX 4096 /* when the store cannot be written: the oldest is dropped and counted */
+#define IDS_BLOCK 10000
+#define IDS_NAME "event_ids"
+#define TRIM_BATCH 1000 /* per tick, of those that are too old */
+#define TRIM_TICKS 60
+
+static void on_flush(void *arg)
+{
+	struct bus *bus = arg;
+
+	bus->flush_armed = false;
+	bus_flush(bus->service);
+}
+
+static int load(struct bus *bus)
+{
+	struct store *store = bus->service->store;
+	char text[24] = "";
+	uint64_t reserved = 0;
+	int64_t first = 0, last = 0;
+	int r = store_event_range(store, &first, &last, &bus->count);
+
+	if (r < 0)
+		return r;
+	r = store_meta_get(store, IDS_NAME, text, sizeof(text));
+	if (r < 0)
+		return r;
+	if (r > 0 && str_to_u64(str_of(text), INT64_MAX / 2, &reserved) < 0)
+		return -EUCLEAN;
+	bus->last_id = bus->reserved_id = bus->stored_id = MAX(last, (int64_t)reserved);
+	bus->trimmed_id = first ? first - 1 : bus->stored_id;
+	return 0;
+}
+
+int bus_open(struct service *service, struct err *err)
+{
+	struct bus *bus = calloc(1, sizeof(*bus));
+	int r;
+
+	if (!bus)
+		return err_set(err, ERR_INTERNAL, "out of memory");
+	service->bus = bus;
+	bus->service = service;
+	buf_init(&bus->scratch, 16384);
+	r = load(bus);
+	if (r == 0)
+		r = loop_timer_new(service->loop, on_flush, bus, &bus->flush);
+	if (r == 0)
+		r = loop_timer_new(service->loop, bus_on_pump, bus, &bus->pump);
+	return r < 0 ? err_set_errno(err, ERR_INTERNAL, r, "cannot read the events") : 0;
+}
+
+static void arm(struct bus *bus, int64_t delay_ms)
+{
+	if (bus->flush_armed)
+		return;
+	bus->flush_armed = true;
+	loop_timer_set(bus->flush, delay_ms, 0);
+}
+
+void bus_flush_soon(struct service *service)
+{
+	if (service->bus)
+		arm(service->bus, FLUSH_DELAY_MS);
+}
+
+static struct bus_news *take_first(struct bus *bus)
+{
+	struct bus_news *news = bus->first;
+
+	bus->first = news->next;
+	if (!bus->first)
+		bus->last = NULL;
+	bus->news_count--;
+	return news;
+}
+
+static char *put_text(char **at, const char *text)
+{
+	size_t n = strlen(text) + 1;
+	char *to = *at;
+
+	*at += n;
+	return memcpy(to, text, n);
+}
+
+static struct bus_news *news_new(const struct event *event)
+{
+	const char *workspace = event->external_workspace_id;
+	size_t n = strlen(event->sandbox_id) + strlen(event->owner) + 2 +
+		   (workspace ? strlen(workspace) + 1 : 0);
+	struct bus_news *news = malloc(sizeof(*news) + n + event->data.n);
+	char *at;
+
+	if (!news)
+		return NULL;
+	at = news->bytes;
+	*news = (struct bus_news){ .event = { .ms = time_real_ms(), .type = event->type } };
+	news->event.sandbox_id = put_text(&at, event->sandbox_id);
+	news->event.owner = put_text(&at, event->owner);
+	if (workspace)
+		news->event.external_workspace_id = put_text(&at, workspace);
+	memcpy(at, event->data.p, event->data.n);
+	news->event.data = (struct str){ at, event->data.n };
+	return news;
+}
+
+void bus_emit(struct service *service, const struct event *event)
+{
+	struct bus *bus = service->bus;
+	struct bus_news *news = bus ? news_new(event) : NULL;
+
+	if (!news) {
+		log_warn("sandbox %s: the event %s is lost", event->sandbox_id, event->type);
+		return;
+	}
+	if (bus->news_count >= NEWS_MAX) {
+		struct bus_news *oldest = take_first(bus);
+
+		bus_missed(bus, &oldest->event);
+		free(oldest);
+	}
+	news->event.id = ++bus->last_id;
+	if (bus->last)
+		bus->last->next = news;
+	else
+		bus->first = news;
+	bus->last = news;
+	bus->news_count++;
+	if (bus->news_count == FLUSH_AT && !bus->failing) {
+		bus->flush_armed = false;
+		arm(bus, 0);
+	} else {
+		arm(bus, bus->failing ? FLUSH_RETRY_MS : FLUSH_DELAY_MS);
+	}
+}
+
+/* ---- to the store ---- */
+
+static int put_reserved(struct bus *bus, int64_t id)
+{
+	char text[24];
+
+	(void)snprintf(text, sizeof(text), "%lld", (long long)id);
+	return store_meta_put(bus->service->store, IDS_NAME, text);
+}
+
+static int write_all(struct bus *bus, int64_t reserved)
+{
+	struct store *store = bus->service->store;
+	/* The reservation must outlive a power cut, the events need not. */
+	int r = reserved > bus->reserved_id ? store_begin_durable(store) : store_begin(store);
+
+	if (r < 0)
+		return r;
+	if (reserved > bus->reserved_id)
+		r = put_reserved(bus, reserved);
+	for (const struct bus_news *at = bus->first; r == 0 && at; at = at->next) {
+		const struct event *event = &at->event;
+		struct store_event row = { .id = event->id,
+					   .ms = event->ms,
+					   .type = event->type,
+					   .sandbox_id = event->sandbox_id,
+					   .owner = event->owner,
+					   .external_workspace_id = event->external_workspace_id,
+					   .data = event->data };
+
+		r = store_event_put(store, &row);
+	}
+	if (r == 0)
+		r = usage_put_all(bus->service);
+	return store_end(store, r);
+}
+
+static void trim(struct bus *bus, int64_t upto, int64_t count)
+{
+	if (upto <= 0)
+		return;
+	bus_trim_readers(bus, upto);
+	if (store_event_trim(bus->service->store, upto) < 0) {
+		log_warn("old events stay");
+		return;
+	}
+	bus->trimmed_id = upto;
+	bus->count -= count;
+}
+
+static void trim_count(struct bus *bus)
+{
+	int64_t keep = bus->service->config.events_keep, over = bus->count - keep, upto = 0;
+
+	/* Some at a time; there is room for these. */
+	if (over <= keep / 16)
+		return;
+	if (store_event_nth(bus->service->store, over, &upto) == 0)
+		trim(bus, upto, over);
+}
+
+void bus_flush(struct service *service)
+{
+	struct bus *bus = service->bus;
+	int64_t reserved, before;
+	struct bus_news *news;
+	int r;
+
+	if (!bus || (!bus->first && !service->usage_count))
+		return;
+	reserved = bus->reserved_id;
+	while (reserved < bus->last_id)
+		reserved += IDS_BLOCK;
+	r = write_all(bus, reserved);
+	service_wrote(service);
+	if (r < 0) {
+		if (!bus->failing)
+			log_error("events cannot be written, tried again: %s", strerror(-r));
+		bus->failing = true;
+		arm(bus, FLUSH_RETRY_MS);
+		return;
+	}
+	bus->failing = false;
+	usage_clear(service);
+	bus->reserved_id = reserved;
+	if (!bus->first)
+		return;
+	before = bus->stored_id;
+	bus->stored_id = bus->last->event.id;
+	bus->count += bus->news_count;
+	news = bus->first;
+	bus->first = bus->last = NULL;
+	bus->news_count = 0;
+	bus_tell(bus, news, before);
+	while (news) {
+		struct bus_news *next = news->next;
+
+		free(news);
+		news = next;
+	}
+	trim_count(bus);
+}
+
+void bus_tick(struct service *service)
+{
+	struct bus *bus = service->bus;
+	int64_t before_ms =
+		time_real_ms() - (int64_t)service->config.events_keep_days * 24 * 3600 * 1000;
+	int64_t upto = 0, first = 0, last = 0;
+
+	if (service->ticks % TRIM_TICKS != 1 || !bus->count)
+		return;
+	if (store_event_older(service->store, before_ms, TRIM_BATCH, &upto) < 0 || !upto)
+		return;
+	trim(bus, upto, 0);
+	(void)!store_event_range(service->store, &first, &last, &bus->count);
+}
+
+void bus_done(struct service *service)
+{
+	struct bus *bus = service->bus;
+
+	if (!bus)
+		return;
+	bus_readers_done(bus);
+	bus_flush(service);
+	usage_clear(service);
+	if (!bus->first && bus->reserved_id > bus->last_id && put_reserved(bus, bus->last_id) < 0)
+		log_debug("a hole in the ids of events stays");
+	while (bus->first)
+		free(take_first(bus));
+	loop_timer_free(bus->flush);
+	loop_timer_free(bus->pump);
+	buf_done(&bus->scratch);
+	free(bus);
+	service->bus = NULL;
+}

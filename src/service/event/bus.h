@@ -1,0 +1,102 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Events: what happened to sandboxes, with ids that only grow. An event is written with others in
+ * one transaction shortly after it happened and told only then: whatever a reader was told, a later
+ * one finds as well. A reader has a position and no queue: a slow one reads on from the store, and
+ * learns how many it missed when retention was faster.
+ */
+#ifndef CAY_SERVICE_EVENT_BUS_H
+#define CAY_SERVICE_EVENT_BUS_H
+
+#include "service/sandbox/sandbox.h"
+
+/* X(symbol, public name); those of states stand in the order of enum sandbox_state. */
+#define EVENT_TABLE(X)                                  \
+	X(SANDBOX_PROVISIONING, "sandbox.provisioning") \
+	X(SANDBOX_RUNNING, "sandbox.running")           \
+	X(SANDBOX_PAUSED, "sandbox.paused")             \
+	X(SANDBOX_DESTROYED, "sandbox.destroyed")       \
+	X(SANDBOX_ERROR, "sandbox.error")               \
+	X(SANDBOX_DEADLINE, "sandbox.deadline")         \
+	X(PROCESS_STARTED, "process.started")           \
+	X(PROCESS_ENDED, "process.ended")               \
+	X(SNAPSHOT_CREATED, "snapshot.created")         \
+	X(SNAPSHOT_DELETED, "snapshot.deleted")         \
+	X(SNAPSHOT_DEADLINE, "snapshot.deadline")       \
+	X(WEBHOOK_DISABLED, "webhook.disabled")         \
+	X(PORT_OPENED, "port.opened")                   \
+	X(PORT_CLOSED, "port.closed")                   \
+	X(PREVIEW_CREATED, "preview.created")           \
+	X(PREVIEW_DELETED, "preview.deleted")           \
+	X(EGRESS_DENIED, "egress.denied")
+
+enum event_type {
+#define X(sym, name) EVENT_##sym,
+	EVENT_TABLE(X)
+#undef X
+		EVENT_COUNT
+};
+#define EVENT_ALL ((1u << EVENT_COUNT) - 1)
+extern const char *const event_names[]; /* NULL-terminated */
+
+/* Views live during the call. */
+struct event {
+	int64_t id;
+	int64_t ms; /* wall clock */
+	const char *type;
+	const char *sandbox_id;
+	const char *owner;
+	const char *external_workspace_id; /* or NULL */
+	struct str data;		   /* JSON */
+};
+
+/* Empty texts: any. */
+struct bus_filter {
+	uint32_t types; /* 1 << enum event_type */
+	char owner[AUTH_KEY_ID_SIZE];
+	char sandbox_id[SANDBOX_ID_LEN + 1];
+	char external_workspace_id[256];
+};
+/* "process,sandbox.error": names, or what stands before their dot. */
+int bus_types_parse(struct str text, uint32_t *ret, struct err *err) _must_check_;
+
+struct bus_gap {
+	int64_t events; /* missed */
+	bool exact;	/* else at most so many: the filter could not be applied to them */
+	int64_t last;	/* id of the last one missed */
+};
+
+enum bus_answer {
+	BUS_MORE,
+	BUS_WAIT, /* this one was taken; the next when bus_reader_go_on() was called */
+	BUS_END,  /* enough: on_end follows */
+};
+struct bus_hooks {
+	enum bus_answer (*on_event)(void *arg, const struct event *event);
+	enum bus_answer (*on_gap)(void *arg, const struct bus_gap *gap);
+	/* The last call. more: it was ended by BUS_END, there may be more. */
+	void (*on_end)(void *arg, bool more);
+};
+
+#define BUS_NOW (-1)
+
+/* Owner: the service, until its end or bus_reader_close(). */
+struct bus_reader;
+/* after: the id in front of the first, 0 for all that are kept, BUS_NOW. live: goes on with what
+ * happens; else it ends behind the newest. Nothing is called back from inside. */
+int bus_read(struct service *service, const struct bus_filter *filter, int64_t after, bool live,
+	     const struct bus_hooks *hooks, void *arg, struct bus_reader **ret,
+	     struct err *err) _must_check_;
+void bus_reader_go_on(struct bus_reader *reader);
+void bus_reader_close(struct bus_reader *reader);
+int64_t bus_reader_at(const struct bus_reader *reader); /* the last event it has looked at */
+int64_t bus_newest(const struct service *service);	/* the last one that is stored */
+
+/* The sandbox of a path or query, also one that is gone but has events of this key. ret_alive: more
+ * may happen to it. */
+int bus_find_sandbox(struct service *service, const struct key *key, struct str id,
+		     char ret[SANDBOX_ID_LEN + 1], bool *ret_alive, struct err *err) _must_check_;
+
+void event_write(const struct event *event, struct json_writer *w, const char *key);
+
+#endif

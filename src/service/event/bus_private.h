@@ -1,0 +1,54 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Inside src/service only: bus.c writes and forgets, bus_reader.c tells, event.c words. */
+#ifndef CAY_SERVICE_EVENT_BUS_PRIVATE_H
+#define CAY_SERVICE_EVENT_BUS_PRIVATE_H
+
+#include "service/event/event_private.h"
+
+/* Happened and not yet written. Its texts stand behind it. */
+struct bus_news {
+	struct bus_news *next;
+	struct event event;
+	char bytes[];
+};
+
+struct bus_reader {
+	struct bus_reader *prev, *next;
+	struct bus *bus;
+	struct bus_filter filter;
+	struct bus_hooks hooks;
+	void *arg;
+	int64_t cursor; /* id of the last one looked at */
+	struct bus_gap gap;
+	bool live;
+	bool waiting; /* for bus_reader_go_on() */
+	bool ended;   /* on_end is due */
+	bool more;
+};
+
+/* Owner: the service. */
+struct bus {
+	struct service *service;
+	struct bus_news *first, *last; /* at most NEWS_MAX: then the oldest is dropped, counted */
+	uint32_t news_count;
+	int64_t last_id;	  /* given out */
+	int64_t reserved_id;	  /* no id up to this one is given out by a later start */
+	int64_t stored_id;	  /* the newest in the store, or in front of all that will be */
+	int64_t trimmed_id;	  /* the newest that was there and is not any more */
+	int64_t count;		  /* in the store */
+	struct loop_timer *flush; /* writes */
+	struct loop_timer *pump;  /* readers that are behind */
+	struct bus_reader *readers;
+	struct buf scratch;
+	bool flush_armed;
+	bool failing;
+};
+
+/* bus_reader.c */
+void bus_tell(struct bus *bus, const struct bus_news *news, int64_t before);
+void bus_missed(struct bus *bus, const struct event *event); /* by those who would have got it */
+void bus_trim_readers(struct bus *bus, int64_t upto);
+void bus_on_pump(void *arg);
+void bus_readers_done(struct bus *bus);
+
+#endif

@@ -1,0 +1,240 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the service tells about, in the words of events. Commands are not told: they hold secrets.
+ */
+#include "base/log.h"
+#include "base/time.h"
+#include "service/event/bus_private.h"
+#include "service/event/event_private.h"
+#include "service/copy/transition_private.h"
+#include "service/network/preview.h"
+#include "service/run/process.h"
+#include "service/secret/secret.h"
+#include "service/copy/snapshot.h"
+
+static_assert((int)EVENT_SANDBOX_PROVISIONING == (int)SANDBOX_PROVISIONING &&
+		      (int)EVENT_SANDBOX_ERROR == (int)SANDBOX_ERROR,
+	      "the events of states stand in the order of the states");
+
+#define WARN_MS 30000		  /* before the end; of short timeouts their last tenth */
+#define SNAPSHOT_WARN_MIN_MS 1500 /* they are looked at every second */
+
+struct json_writer event_begin(const struct sandbox *sandbox)
+{
+	struct bus *bus = sandbox->service->bus;
+	struct json_writer w;
+
+	buf_clear(&bus->scratch);
+	json_writer_init(&w, &bus->scratch);
+	json_begin_object(&w, NULL);
+	return w;
+}
+
+void event_send(const struct sandbox *sandbox, enum event_type type, struct json_writer *w)
+{
+	const struct sandbox_attrs *attrs = &sandbox->attrs;
+	struct event event = { .type = event_names[type],
+			       .sandbox_id = sandbox->id,
+			       .owner = attrs->owner,
+			       .external_workspace_id = attrs->external_workspace_id };
+
+	json_end_object(w);
+	if (json_writer_end(w) < 0) {
+		log_warn("sandbox %s: the event %s is lost", sandbox->id, event.type);
+		return;
+	}
+	event.data = buf_str(&sandbox->service->bus->scratch);
+	bus_emit(sandbox->service, &event);
+}
+
+/* The sandbox may be gone: then its workspace is not known any more. */
+static void send_snapshot(const struct snapshot *snapshot, const char *type, int64_t remaining_ms)
+{
+	struct service *service = snapshot->service;
+	const struct sandbox *sandbox = map_get(&service->by_id, str_of(snapshot->sandbox_id));
+	struct event event = { .type = type,
+			       .sandbox_id = snapshot->sandbox_id,
+			       .owner = snapshot->owner,
+			       .external_workspace_id =
+				       sandbox ? sandbox->attrs.external_workspace_id : NULL };
+	struct json_writer w;
+
+	if (snapshot->kind != SNAPSHOT_USER || !service->bus)
+		return;
+	buf_clear(&service->bus->scratch);
+	json_writer_init(&w, &service->bus->scratch);
+	json_begin_object(&w, NULL);
+	json_put_text(&w, "snapshot_id", snapshot->id);
+	json_put_int(&w, "size_bytes", (int64_t)snapshot->size_bytes);
+	json_put_bool(&w, "memory_preserved", snapshot->memory);
+	if (remaining_ms >= 0) {
+		json_put_int(&w, "remaining_ms", remaining_ms);
+		json_put_time(&w, "expires_at", snapshot->expires_ms);
+	}
+	json_end_object(&w);
+	if (json_writer_end(&w) < 0)
+		return;
+	event.data = buf_str(&service->bus->scratch);
+	bus_emit(service, &event);
+}
+
+static void write_pause(const struct sandbox *sandbox, struct json_writer *w)
+{
+	bool kept = sandbox_keeps_memory(sandbox);
+
+	json_put_text(w, "pause_kind", pause_kind_names[sandbox->pause_kind]);
+	json_put_bool(w, "memory_preserved", kept);
+	if (!kept && sandbox->last_error)
+		json_put_text(w, "message", sandbox->last_error);
+}
+
+void event_snapshot(const struct snapshot *snapshot, bool created)
+{
+	send_snapshot(snapshot,
+		      event_names[created ? EVENT_SNAPSHOT_CREATED : EVENT_SNAPSHOT_DELETED], -1);
+}
+
+void event_snapshot_deadline(struct snapshot *snapshot, int64_t now_ms)
+{
+	int64_t left_ms = snapshot->expires_ms - now_ms;
+	int64_t life_ms = snapshot->expires_ms - snapshot->created_ms;
+
+	if (snapshot->warned || left_ms > MIN(MAX(life_ms / 10, SNAPSHOT_WARN_MIN_MS), WARN_MS))
+		return;
+	snapshot->warned = true;
+	send_snapshot(snapshot, event_names[EVENT_SNAPSHOT_DEADLINE], MAX(left_ms, 0));
+}
+
+void event_state(const struct sandbox *sandbox, const char *previous)
+{
+	struct json_writer w;
+
+	if (sandbox->pooled || !sandbox->service->bus)
+		return;
+	w = event_begin(sandbox);
+	json_put_text(&w, "state", sandbox_state_names[sandbox->state]);
+	json_put_text(&w, "previous_state", previous);
+	json_put_text(&w, "reason", sandbox_reason_name(sandbox->reason));
+	json_put_text(&w, "name", sandbox->attrs.name);
+	if (sandbox->state == SANDBOX_PAUSED)
+		write_pause(sandbox, &w);
+	if (sandbox->state == SANDBOX_ERROR || sandbox->reason == REASON_BOOT_FAILED)
+		json_put_text(&w, "message", sandbox->last_error);
+	event_send(sandbox, (enum event_type)sandbox->state, &w);
+}
+
+void event_process_started(const struct sandbox *sandbox, const struct event_process *process)
+{
+	struct json_writer w = event_begin(sandbox);
+	char veiled[PROCESS_NAME_MAX + 1];
+	const char *name = sandbox_scrub_text(sandbox, process->name, veiled, sizeof(veiled));
+
+	json_put_int(&w, "process_id", process->process_id);
+	json_put_text(&w, "kind", process->kind);
+	if (process->run) {
+		json_put_text(&w, "window", name);
+		json_put_int(&w, "run", process->run);
+	} else if (name && name[0]) {
+		json_put_text(&w, "name", name);
+	}
+	event_send(sandbox, EVENT_PROCESS_STARTED, &w);
+}
+
+void event_process_ended(const struct sandbox *sandbox, const struct event_process *process,
+			 const struct process_status *status)
+{
+	struct json_writer w = event_begin(sandbox);
+	char veiled[PROCESS_NAME_MAX + 1];
+
+	json_put_int(&w, "process_id", process->process_id);
+	json_put_text(&w, "kind", process->kind);
+	if (process->run) {
+		json_put_text(&w, "window",
+			      sandbox_scrub_text(sandbox, process->name, veiled, sizeof(veiled)));
+		json_put_int(&w, "run", process->run);
+	}
+	process_write_end(status, &w);
+	event_send(sandbox, EVENT_PROCESS_ENDED, &w);
+}
+
+/* It was told to be started, and could not be. */
+void event_process_refused(const struct sandbox *sandbox, const struct event_process *process,
+			   const struct err *err)
+{
+	struct json_writer w = event_begin(sandbox);
+	char veiled[ERR_MESSAGE_MAX];
+
+	json_put_int(&w, "process_id", process->process_id);
+	json_put_text(&w, "kind", process->kind);
+	json_put_text(&w, "reason", "refused");
+	json_put_text(
+		&w, "message",
+		sandbox_scrub_text(sandbox, err ? err->message : NULL, veiled, sizeof(veiled)));
+	event_send(sandbox, EVENT_PROCESS_ENDED, &w);
+}
+
+void event_webhook_disabled(struct service *service, const char *id, const char *owner,
+			    const char *workspace, const char *url, const char *reason)
+{
+	struct event event = { .type = event_names[EVENT_WEBHOOK_DISABLED],
+			       .sandbox_id = "",
+			       .owner = owner,
+			       .external_workspace_id = workspace };
+	struct json_writer w;
+
+	buf_clear(&service->bus->scratch);
+	json_writer_init(&w, &service->bus->scratch);
+	json_begin_object(&w, NULL);
+	json_put_text(&w, "webhook_id", id);
+	json_put_text(&w, "url", url);
+	json_put_text(&w, "reason", reason);
+	json_end_object(&w);
+	if (json_writer_end(&w) < 0)
+		return;
+	event.data = buf_str(&service->bus->scratch);
+	bus_emit(service, &event);
+}
+
+void event_port(const struct sandbox *sandbox, const struct link_port *port, bool opened)
+{
+	struct json_writer w = event_begin(sandbox);
+
+	json_put_int(&w, "port", port->port);
+	json_put_text(&w, "address", port->address);
+	json_put_int(&w, "uid", port->uid);
+	event_send(sandbox, opened ? EVENT_PORT_OPENED : EVENT_PORT_CLOSED, &w);
+}
+
+void event_preview(const struct sandbox *sandbox, const struct preview *preview, bool made)
+{
+	struct json_writer w = event_begin(sandbox);
+
+	json_put_text(&w, "preview_id", preview->id);
+	json_put_int(&w, "port", preview->port);
+	json_put_text(&w, "visibility", preview_visibility_names[preview->visibility]);
+	json_put_time(&w, "expires_at", preview->expires_ms);
+	event_send(sandbox, made ? EVENT_PREVIEW_CREATED : EVENT_PREVIEW_DELETED, &w);
+}
+
+static void warn(const struct sandbox *sandbox, enum sandbox_reason what, int64_t left_ms)
+{
+	struct json_writer w = event_begin(sandbox);
+
+	json_put_text(&w, "reason", sandbox_reason_name(what));
+	json_put_int(&w, "remaining_ms", left_ms);
+	json_put_time(&w, "expires_at", time_real_ms() + left_ms);
+	event_send(sandbox, EVENT_SANDBOX_DEADLINE, &w);
+}
+
+int64_t event_deadline(const struct sandbox *sandbox, enum sandbox_reason what, int64_t now_ms,
+		       int64_t due_ms, uint32_t timeout_sec, int64_t *warned_ms)
+{
+	int64_t lead_ms = MIN((int64_t)timeout_sec * 100, WARN_MS);
+
+	if (!due_ms || sandbox->state != SANDBOX_RUNNING || *warned_ms == due_ms)
+		return due_ms;
+	if (now_ms < due_ms - lead_ms)
+		return due_ms - lead_ms;
+	*warned_ms = due_ms;
+	warn(sandbox, what, due_ms - now_ms);
+	return due_ms;
+}

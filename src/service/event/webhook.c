@@ -1,0 +1,473 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The table of webhooks: made, changed, listed, removed, found again after a start. */
+#include <errno.h>
+#include <stdio.h>
+
+#include "base/log.h"
+#include "base/rand.h"
+#include "base/time.h"
+#include "service/event/bus.h"
+#include "service/event/event_private.h"
+#include "service/secret/secret.h"
+#include "service/event/webhook.h"
+#include "service/event/webhook_private.h"
+
+#define SECRET_BYTES 32
+#define CURSOR_TICKS 60
+
+static void texts_free(struct webhook *hook)
+{
+	if (hook->secret)
+		explicit_bzero(hook->secret, strlen(hook->secret));
+	free(hook->secret);
+	free(hook->url);
+	free(hook->events);
+	free(hook->description);
+	free(hook->workspace);
+	free(hook->disabled_reason);
+}
+
+static void webhook_free(struct webhook *hook)
+{
+	struct service *service = hook->service;
+
+	webhook_stop(hook);
+	if (hook->prev)
+		hook->prev->next = hook->next;
+	else if (service->oldest_webhook == hook)
+		service->oldest_webhook = hook->next;
+	if (hook->next)
+		hook->next->prev = hook->prev;
+	else if (service->newest_webhook == hook)
+		service->newest_webhook = hook->prev;
+	(void)map_take(&service->webhooks, str_of(hook->id));
+	loop_timer_free(hook->timer);
+	buf_done(&hook->body);
+	texts_free(hook);
+	free(hook);
+}
+
+int webhook_save(const struct webhook *hook)
+{
+	struct store_webhook row = { .id = hook->id,
+				     .seq = hook->seq,
+				     .owner = hook->owner,
+				     .url = hook->url,
+				     .description = hook->description,
+				     .events = hook->events,
+				     .external_workspace_id = hook->workspace,
+				     .secret = hook->secret,
+				     .enabled = hook->enabled,
+				     .disabled_reason = hook->disabled_reason,
+				     .created_ms = hook->created_ms,
+				     .failing_ms = hook->failing_ms,
+				     .missed = hook->missed,
+				     .cursor = hook->cursor };
+	int r = store_begin_durable(hook->service->store);
+
+	if (r < 0)
+		return r;
+	r = store_webhook_put(hook->service->store, &row);
+	r = store_end(hook->service->store, r);
+	service_wrote(hook->service);
+	return r;
+}
+
+/* ---- what is asked for ---- */
+
+static int set_text(char **at, struct str text, struct err *err)
+{
+	char *copy = text.n ? strndup(text.p, text.n) : NULL;
+
+	if (text.n && !copy)
+		return err_set(err, ERR_UNAVAILABLE, "out of memory");
+	free(*at);
+	*at = copy;
+	return 0;
+}
+
+static int set_url(struct webhook *hook, struct str url, struct err *err)
+{
+	struct poster *poster = hook->service->config.poster;
+
+	if (poster->check(poster, url) < 0)
+		return err_set(err, ERR_INVALID_REQUEST,
+			       "url must be http://HOST[:PORT][/PATH] or https://, without user "
+			       "and fragment");
+	return set_text(&hook->url, url, err);
+}
+
+static int set_secret(struct webhook *hook, struct str secret, struct err *err)
+{
+	char text[8 + 2 * SECRET_BYTES];
+	uint8_t bytes[SECRET_BYTES];
+	int r;
+
+	if (secret.n) {
+		for (size_t i = 0; i < secret.n; i++)
+			if (secret.p[i] <= ' ' || secret.p[i] >= 0x7f)
+				return err_set(err, ERR_INVALID_REQUEST,
+					       "secret must be visible ASCII characters");
+		return set_text(&hook->secret, secret, err);
+	}
+	rand_bytes(bytes, sizeof(bytes));
+	memcpy(text, "whsec_", 6);
+	str_hex(text + 6, bytes, sizeof(bytes));
+	r = set_text(&hook->secret, str_of(text), err);
+	explicit_bzero(bytes, sizeof(bytes));
+	explicit_bzero(text, sizeof(text));
+	return r;
+}
+
+/* [] and nothing: all of them. */
+static int set_events(struct webhook *hook, const struct json *names, struct err *err)
+{
+	struct buf text;
+	int r = 0;
+
+	buf_init(&text, 4096);
+	for (size_t i = 0; r == 0 && names && i < json_size(names); i++) {
+		struct str name = json_str(json_at(names, i));
+
+		if (i)
+			r = buf_putc(&text, ',');
+		if (memchr(name.p, ',', name.n))
+			r = -EINVAL;
+		if (r == 0)
+			r = buf_append(&text, name.p, name.n);
+	}
+	if (r < 0)
+		r = err_set(err, ERR_INVALID_REQUEST, "events: a name is too long or no name");
+	else if (buf_len(&text) == 0)
+		hook->types = EVENT_ALL;
+	else
+		r = bus_types_parse(buf_str(&text), &hook->types, err);
+	if (r == 0 && buf_len(&text) == 0) {
+		free(hook->events);
+		hook->events = strdup("");
+		r = hook->events ? 0 : err_set(err, ERR_UNAVAILABLE, "out of memory");
+	} else if (r == 0) {
+		r = set_text(&hook->events, buf_str(&text), err);
+	}
+	buf_done(&text);
+	return r < 0 ? -1 : 0;
+}
+
+static int fill(struct webhook *hook, const struct webhook_spec *spec, struct err *err)
+{
+	if ((spec->has_url && set_url(hook, spec->url, err) < 0) ||
+	    (spec->has_events && set_events(hook, spec->events, err) < 0) ||
+	    (spec->has_description && set_text(&hook->description, spec->description, err) < 0) ||
+	    (spec->has_workspace &&
+	     set_text(&hook->workspace, spec->external_workspace_id, err) < 0) ||
+	    (spec->has_secret && set_secret(hook, spec->secret, err) < 0))
+		return -1;
+	if (spec->has_enabled)
+		hook->enabled = spec->enabled;
+	return 0;
+}
+
+static struct webhook *webhook_new(struct service *service, const char *id, int64_t seq)
+{
+	struct webhook *hook = calloc(1, sizeof(*hook));
+
+	if (!hook)
+		return NULL;
+	hook->service = service;
+	hook->seq = seq;
+	hook->enabled = true;
+	buf_init(&hook->body, WEBHOOK_BODY_MAX);
+	if (id)
+		(void)snprintf(hook->id, sizeof(hook->id), "%s", id);
+	else
+		rand_label(hook->id, WEBHOOK_ID_LEN);
+	hook->prev = service->newest_webhook;
+	if (hook->prev)
+		hook->prev->next = hook;
+	else
+		service->oldest_webhook = hook;
+	service->newest_webhook = hook;
+	if (map_put(&service->webhooks, str_of(hook->id), hook) < 0) {
+		webhook_free(hook);
+		return NULL;
+	}
+	return hook;
+}
+
+static int check_count(const struct service *service, const struct key *owner, struct err *err)
+{
+	uint32_t most = service->config.webhooks_per_key, count = 0;
+
+	for (const struct webhook *h = service->oldest_webhook; h; h = h->next)
+		count += strcmp(h->owner, owner->id) == 0;
+	if (service->webhooks.count >= WEBHOOKS_MAX)
+		return err_set(err, ERR_CAPACITY_EXCEEDED, "this host has %d webhooks at most",
+			       WEBHOOKS_MAX);
+	if (count < most)
+		return 0;
+	(void)err_set(err, ERR_QUOTA_EXCEEDED,
+		      "this key has %u webhooks, its limit (webhooks_per_key)", count);
+	return err_set_limit(err, "webhooks_per_key", most, count);
+}
+
+int webhook_create(struct service *service, const struct key *owner,
+		   const struct webhook_spec *spec, struct webhook **ret, struct err *err)
+{
+	struct webhook_spec all = *spec;
+	struct webhook *hook;
+	int r = -1;
+
+	if (!service->config.poster)
+		return err_set(err, ERR_UNSUPPORTED, "this daemon sends no webhooks");
+	if (check_count(service, owner, err) < 0)
+		return -1;
+	service->last_seq = MAX(time_real_ms() * 1000, service->last_seq + 1);
+	hook = webhook_new(service, NULL, service->last_seq);
+	if (!hook)
+		return err_set(err, ERR_UNAVAILABLE, "out of memory");
+	memcpy(hook->owner, owner->id, sizeof(hook->owner));
+	all.has_url = all.has_events = all.has_secret = true;
+	hook->created_ms = time_real_ms();
+	bus_flush(service);
+	hook->cursor = bus_newest(service);
+	if (fill(hook, &all, err) == 0) {
+		r = webhook_save(hook);
+		if (r < 0)
+			(void)err_set_errno(err, ERR_INTERNAL, r, "the webhook could not be saved");
+	}
+	if (r < 0) {
+		webhook_free(hook);
+		return -1;
+	}
+	webhook_start(hook);
+	*ret = hook;
+	return 0;
+}
+
+static void swap_text(char **a, char **b)
+{
+	char *text = *a;
+
+	*a = *b;
+	*b = text;
+}
+
+static void swap(struct webhook *a, struct webhook *b, const struct webhook_spec *spec)
+{
+	uint32_t types = a->types;
+
+	if (spec->has_url)
+		swap_text(&a->url, &b->url);
+	if (spec->has_secret)
+		swap_text(&a->secret, &b->secret);
+	if (spec->has_description)
+		swap_text(&a->description, &b->description);
+	if (spec->has_workspace)
+		swap_text(&a->workspace, &b->workspace);
+	if (spec->has_events) {
+		swap_text(&a->events, &b->events);
+		a->types = b->types;
+		b->types = types;
+	}
+}
+
+/* All of it or nothing. */
+int webhook_change(struct webhook *hook, const struct webhook_spec *spec, struct err *err)
+{
+	struct webhook other = { .service = hook->service, .enabled = hook->enabled };
+	bool was = hook->enabled;
+	int r = fill(&other, spec, err);
+
+	if (r == 0) {
+		webhook_stop(hook);
+		swap(hook, &other, spec);
+		hook->enabled = other.enabled;
+		if (hook->enabled && !was) {
+			swap_text(&hook->disabled_reason, &other.disabled_reason);
+			hook->failing_ms = 0;
+		}
+		r = webhook_save(hook);
+		if (r < 0) {
+			swap(hook, &other, spec);
+			if (hook->enabled && !was)
+				swap_text(&hook->disabled_reason, &other.disabled_reason);
+			hook->enabled = was;
+			(void)err_set_errno(err, ERR_INTERNAL, r, "the webhook could not be saved");
+		}
+		webhook_start(hook);
+	}
+	texts_free(&other);
+	return r < 0 ? -1 : 0;
+}
+
+int webhook_remove(struct webhook *hook, struct err *err)
+{
+	struct service *service = hook->service;
+	int r = store_begin_durable(service->store);
+
+	if (r == 0)
+		r = store_webhook_delete(service->store, hook->id);
+	r = store_end(service->store, r);
+	service_wrote(service);
+	if (r < 0)
+		return err_set_errno(err, ERR_INTERNAL, r, "the webhook could not be deleted");
+	webhook_free(hook);
+	return 0;
+}
+
+void webhook_key_deleted(struct service *service, const char *owner)
+{
+	struct webhook *next;
+	struct err err;
+
+	for (struct webhook *hook = service->oldest_webhook; hook; hook = next) {
+		next = hook->next;
+		if (strcmp(hook->owner, owner) == 0 && webhook_remove(hook, &err) < 0)
+			log_warn("webhook %s: %s", hook->id, err.message);
+	}
+}
+
+/* ---- finding ---- */
+
+static bool may_see(const struct webhook *hook, const struct key *key)
+{
+	return key_is_admin(key) || strcmp(hook->owner, key->id) == 0;
+}
+
+struct webhook *webhook_find(struct service *service, const struct key *key, struct str id,
+			     struct err *err)
+{
+	struct webhook *hook = map_get(&service->webhooks, id);
+
+	if (hook && may_see(hook, key))
+		return hook;
+	(void)err_set(err, ERR_WEBHOOK_NOT_FOUND, "no webhook '%.*s'", (int)MIN(id.n, 64), id.p);
+	return NULL;
+}
+
+struct webhook *webhook_list_next(struct service *service, const struct key *key, int64_t *cursor)
+{
+	for (struct webhook *hook = service->newest_webhook; hook; hook = hook->prev) {
+		if (hook->seq >= *cursor || !may_see(hook, key))
+			continue;
+		*cursor = hook->seq;
+		return hook;
+	}
+	return NULL;
+}
+
+static void write_events(const struct webhook *hook, struct json_writer *w)
+{
+	struct str rest = str_of(hook->events), name;
+
+	json_begin_array(w, "events");
+	while (str_cut(rest, ',', &name, &rest))
+		json_put_str(w, NULL, name);
+	if (rest.n)
+		json_put_str(w, NULL, rest);
+	json_end_array(w);
+}
+
+void webhook_write(const struct webhook *hook, struct json_writer *w, const char *key,
+		   bool with_secret)
+{
+	int64_t dead = 0;
+
+	if (store_dead_count(hook->service->store, hook->id, &dead) < 0)
+		log_warn("webhook %s: its dead deliveries cannot be counted", hook->id);
+	json_begin_object(w, key);
+	json_put_text(w, "id", hook->id);
+	json_put_text(w, "url", hook->url);
+	write_events(hook, w);
+	json_put_text(w, "external_workspace_id", hook->workspace);
+	json_put_text(w, "description", hook->description);
+	if (with_secret)
+		json_put_text(w, "secret", hook->secret);
+	json_put_bool(w, "enabled", hook->enabled);
+	json_put_text(w, "disabled_reason", hook->disabled_reason);
+	json_put_text(w, "key_id", hook->owner);
+	json_put_time(w, "created_at", hook->created_ms);
+	json_put_int(w, "cursor", hook->cursor);
+	json_put_int(w, "attempts", hook->attempts);
+	json_put_int(w, "last_status", hook->status);
+	json_put_text(w, "last_error", hook->error[0] ? hook->error : NULL);
+	json_put_time(w, "last_delivery_at", hook->delivered_ms);
+	json_put_time(w, "next_attempt_at", hook->next_ms);
+	json_put_time(w, "failing_since", hook->failing_ms);
+	json_put_int(w, "dead", dead);
+	json_put_int(w, "missed_events", hook->missed);
+	json_end_object(w);
+}
+
+/* ---- life ---- */
+
+static int on_row(void *arg, const struct store_webhook *row)
+{
+	struct service *service = arg;
+	struct webhook *hook = webhook_new(service, row->id, row->seq);
+	struct err err;
+
+	if (!hook)
+		return -ENOMEM;
+	service->last_seq = MAX(service->last_seq, row->seq);
+	if (str_copy(hook->owner, sizeof(hook->owner), str_of(row->owner)) < 0)
+		return -EUCLEAN;
+	hook->enabled = row->enabled;
+	hook->created_ms = row->created_ms;
+	hook->failing_ms = row->failing_ms;
+	hook->missed = row->missed;
+	hook->cursor = row->cursor;
+	hook->types = EVENT_ALL;
+	hook->events = strdup(row->events);
+	if (!hook->events || set_text(&hook->url, str_of(row->url), &err) < 0 ||
+	    set_text(&hook->secret, str_of(row->secret), &err) < 0 ||
+	    set_text(&hook->description, str_of(row->description), &err) < 0 ||
+	    set_text(&hook->workspace, str_of(row->external_workspace_id), &err) < 0 ||
+	    set_text(&hook->disabled_reason, str_of(row->disabled_reason), &err) < 0)
+		return -ENOMEM;
+	if (hook->events[0] && bus_types_parse(str_of(hook->events), &hook->types, &err) < 0)
+		log_warn("webhook %s: %s", hook->id, err.message);
+	return 0;
+}
+
+int webhook_load(struct service *service, struct err *err)
+{
+	int r = store_webhook_each(service->store, on_row, service);
+
+	if (r < 0)
+		return err_set_errno(err, ERR_INTERNAL, r, "cannot read the webhooks");
+	for (struct webhook *hook = service->oldest_webhook; hook; hook = hook->next)
+		webhook_start(hook);
+	return 0;
+}
+
+/* What does not concern a hook is done with, too: else retention would be taken for a loss. */
+static void move_up(struct webhook *hook)
+{
+	int64_t at = hook->reader && !hook->event ? bus_reader_at(hook->reader) : 0;
+
+	if (at <= hook->cursor)
+		return;
+	hook->cursor = at;
+	if (store_webhook_set_cursor(hook->service->store, hook->id, hook->cursor, hook->failing_ms,
+				     hook->missed) < 0)
+		log_warn("webhook %s: its place could not be recorded", hook->id);
+}
+
+void webhook_tick(struct service *service)
+{
+	if (service->ticks % CURSOR_TICKS != 3)
+		return;
+	for (struct webhook *hook = service->oldest_webhook; hook; hook = hook->next)
+		move_up(hook);
+}
+
+void webhook_done_all(struct service *service)
+{
+	while (service->oldest_webhook) {
+		if (service->store)
+			move_up(service->oldest_webhook);
+		webhook_free(service->oldest_webhook);
+	}
+	map_done(&service->webhooks);
+}

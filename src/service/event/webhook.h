@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Webhooks: events told to a URL of the user's, signed, in order, at least once. A hook has a place
+ * among the stored events and no queue of its own: whatever ends the daemon, it goes on behind the
+ * last event that was answered with 2xx or given up.
+ */
+#ifndef CAY_SERVICE_EVENT_WEBHOOK_H
+#define CAY_SERVICE_EVENT_WEBHOOK_H
+
+#include "base/json.h"
+#include "service/account/auth.h"
+
+struct service;
+struct webhook;
+
+#define WEBHOOK_ID_LEN 16
+#define WEBHOOK_SECRET_MIN 16
+#define WEBHOOK_SECRET_MAX 128
+#define WEBHOOK_URL_MAX 2048
+#define WEBHOOK_DESCRIPTION_MAX 256
+#define WEBHOOKS_PER_KEY 20
+#define WEBHOOKS_MAX 4096
+#define WEBHOOK_DEAD_KEEP 1000 /* of one hook; beyond it the oldest are dropped */
+
+/* What POST and PATCH ask for; views live during the call. */
+struct webhook_spec {
+	struct str url, secret, description, external_workspace_id;
+	const struct json *events; /* strings: names of events, or what stands before their dot */
+	bool enabled;
+	bool has_url, has_secret, has_description, has_workspace, has_events, has_enabled;
+};
+int webhook_create(struct service *service, const struct key *owner,
+		   const struct webhook_spec *spec, struct webhook **ret,
+		   struct err *err) _must_check_;
+/* What is told is set; whatever waits for another attempt is tried again at once. */
+int webhook_change(struct webhook *hook, const struct webhook_spec *spec,
+		   struct err *err) _must_check_;
+int webhook_remove(struct webhook *hook, struct err *err) _must_check_;
+/* Others' are as absent. NULL with err set. */
+struct webhook *webhook_find(struct service *service, const struct key *key, struct str id,
+			     struct err *err);
+/* Newest first: the next one older than *cursor (INT64_MAX for the start). */
+struct webhook *webhook_list_next(struct service *service, const struct key *key, int64_t *cursor);
+/* with_secret: once, for whoever made it. */
+void webhook_write(const struct webhook *hook, struct json_writer *w, const char *key,
+		   bool with_secret);
+
+/* One attempt now, out of turn. done comes once, never from inside. */
+struct webhook_result {
+	int status; /* of the answer; 0: none */
+	const char *error;
+	int64_t duration_us;
+};
+typedef void (*webhook_done_fn)(void *arg, const struct webhook_result *result,
+				const struct err *err);
+int webhook_test(struct webhook *hook, webhook_done_fn done, void *arg,
+		 struct err *err) _must_check_;
+/* A delivery that was given up; when it gets through it is dead no more. */
+int webhook_redeliver(struct webhook *hook, int64_t event, webhook_done_fn done, void *arg,
+		      struct err *err) _must_check_;
+
+struct webhook_delivery {
+	int64_t event;
+	const char *type, *state; /* pending, dead */
+	int64_t attempts, ms;
+	int64_t next_ms; /* wall clock of the next attempt; 0: none */
+	int status;
+	const char *error; /* or NULL */
+};
+typedef void (*webhook_delivery_fn)(void *arg, const struct webhook_delivery *delivery);
+/* Dead ones behind after, oldest first, at most limit; with pending the one under way behind them.
+ */
+int webhook_deliveries(struct webhook *hook, bool dead, bool pending, int64_t after, int64_t limit,
+		       webhook_delivery_fn fn, void *arg, struct err *err) _must_check_;
+
+#endif

@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Inside src/service only: one file operation under way, shared by the files of this folder. */
+#ifndef CAY_SERVICE_FILES_FILES_PRIVATE_H
+#define CAY_SERVICE_FILES_FILES_PRIVATE_H
+
+#include "base/arena.h"
+#include "engine/tool.h"
+#include "service/files/files.h"
+#include "service/service_private.h"
+
+#define FILES_ARGS_MAX 24
+
+/* The command line of the tool. Owner: the run; views stay good until args_done(). */
+struct files_args {
+	struct arena arena;
+	const char *argv[FILES_ARGS_MAX + 1];
+	size_t count;
+	const char *cwd, *user;
+	struct str path; /* as asked for: what relative answers are joined to */
+	bool input;
+};
+int files_args_build(struct files_args *args, const struct sandbox *sandbox, enum files_op op,
+		     const struct files_spec *spec, struct err *err) _must_check_;
+/* Sets "key=..." anew. */
+int files_args_replace(struct files_args *args, const char *key, uint64_t value) _must_check_;
+void files_args_done(struct files_args *args);
+/* Decodes into the arena, or takes the text as it is. */
+int files_bytes(struct arena *arena, const char *what, struct str text, struct str b64,
+		struct str *ret, struct err *err) _must_check_;
+int files_check_path(const char *what, struct str path, struct err *err) _must_check_;
+int files_mode(const char *what, struct str text, uint32_t *ret, struct err *err) _must_check_;
+
+int files_no_memory(struct err *err);
+
+/* input.c: the whole input of an operation that has it at hand. */
+int files_input_write(struct buf *frames, const struct files_spec *spec,
+		      struct err *err) _must_check_;
+int files_input_edit(struct buf *frames, const struct files_spec *spec,
+		     struct err *err) _must_check_;
+int files_input_batch(struct buf *frames, struct arena *arena, const struct files_item *items,
+		      size_t count, struct err *err) _must_check_;
+
+/* Where the lines of grep stand: the match that is still open for lines after it. */
+struct files_grep {
+	bool open; /* a match object without its end */
+	uint64_t context;
+	uint64_t line;	    /* of that match */
+	struct buf path;    /* of the last line told */
+	struct buf *before; /* the last lines, which may stand before the next match: a ring */
+	uint64_t *before_lines;
+	size_t before_count;
+};
+
+/* The answer while it is collected. */
+struct files_answer {
+	struct buf out;
+	struct json_writer w;
+	struct buf text;     /* FILES_VIEW: the numbered lines */
+	struct buf join;     /* scratch */
+	struct buf veil;     /* likewise: a line without its secrets */
+	struct scrub *scrub; /* NULL: there are none */
+	struct files_grep grep;
+	struct str path;
+	struct tool_detail detail; /* of the next entry; its texts are in detail_text */
+	struct buf detail_text;
+	bool begun;
+	bool full; /* the limit is reached: the rest is left out */
+	bool has_entry;
+	uint64_t failed_told;
+};
+void files_answer_init(struct files_answer *a, enum files_op op, const struct files_spec *spec,
+		       struct str path);
+void files_answer_done(struct files_answer *a);
+/* 0, -EPROTO: the operation does not say such things. */
+int files_answer_add(struct files_answer *a, enum files_op op,
+		     const struct tool_said *said) _must_check_;
+/* Writes the end; the text stays in a->out. -errno: it could not be written. */
+int files_answer_end(struct files_answer *a, enum files_op op,
+		     const struct tool_end *end) _must_check_;
+/* entry.c */
+void files_put_name(struct json_writer *w, const char *key, const char *key_b64, struct str name);
+struct str files_join(struct buf *scratch, struct str base, struct str path);
+void files_put_entry(struct json_writer *w, const struct tool_entry *entry, struct str path);
+/* What was told of it beforehand, if anything. */
+void files_put_detail(struct json_writer *w, const struct tool_detail *detail);
+const char *files_kind_name(enum tool_kind kind);
+/* An event of a watch as JSON in a->out; its name. */
+const char *files_event_write(struct files_answer *a, const struct tool_event *event);
+
+/* error.c */
+int files_error(const struct sandbox *sandbox, const struct tool_failed *failed, struct err *err);
+enum err_code files_error_code(enum tool_error error);
+const char *files_error_text(enum tool_error error);
+
+/* Owner: the service's table until its end; without a service it only frees itself. */
+struct files_run {
+	struct service *service;
+	slot_handle handle;
+	slot_handle sandbox;
+	enum files_op op;
+	struct files_hooks hooks;
+	void *arg;
+	struct tool_run *tool;
+	struct files_args args;
+	struct files_answer answer;
+	int64_t stall_ms;	/* 0: it may be silent for ever */
+	int64_t lines_from_end; /* FILES_VIEW: the first run only counts */
+	uint64_t lines_limit;
+	bool has_head;		 /* FILES_READ, FILES_STAT: on_head was called */
+	struct files_spec range; /* FILES_READ: range_... only */
+};
+
+/* files.c */
+void files_tick(struct service *service);
+void files_stop_all(struct service *service);
+
+#endif

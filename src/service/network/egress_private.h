@@ -1,0 +1,61 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Inside src/service only: what a sandbox with a network has in memory. */
+#ifndef CAY_SERVICE_NETWORK_EGRESS_PRIVATE_H
+#define CAY_SERVICE_NETWORK_EGRESS_PRIVATE_H
+
+#include "service/network/egress.h"
+#include "service/service_private.h"
+
+struct egress_pin {
+	char *name;
+	uint32_t address;
+	int64_t until_ms; /* boot clock */
+};
+
+struct denial;
+
+/* Owner: the sandbox. Lost with the daemon: names are looked up again. */
+struct egress {
+	uint32_t address; /* of its link; 0: none */
+	uint32_t gateway;
+	uint32_t sink; /* 0: none */
+	struct egress_pin *pins;
+	uint32_t pin_count, pin_room;
+	struct egress_sunk *sunk; /* egress_sink.c; NULL: no name was refused yet */
+	struct denial *denials;
+	uint32_t denial_count;
+	bool denials_unsaved;
+	int64_t told_ms; /* when the current minute of events began */
+	uint32_t told;	 /* in it */
+};
+
+/* egress_sink.c */
+void egress_sink_free(struct egress *egress);
+bool egress_is_sink(const struct sandbox *sandbox, uint32_t address);
+/* A connection there. true: it was counted with its lookup. */
+bool egress_sink_connected(const struct sandbox *sandbox, struct str name);
+
+void denials_free(struct egress *egress);
+struct egress *egress_of(struct sandbox *sandbox); /* made if need be; NULL: no memory */
+
+/* egress.c */
+enum engine_link egress_link(const struct sandbox *sandbox); /* what its policy needs */
+enum engine_link egress_policy_link(const struct egress_policy *policy);
+bool egress_is_linked(const struct sandbox *sandbox);
+void egress_linked(struct sandbox *sandbox, const struct engine_network *network);
+void egress_free(struct sandbox *sandbox);
+void egress_rejected(struct service *service, uint32_t from, uint32_t to, uint16_t port,
+		     uint8_t protocol);
+int egress_check_engine(const struct service_engine *engine, const struct egress_policy *policy,
+			struct err *err) _must_check_;
+/* The policy is another one now. 1: that is all. 0: the engine changes the link, then done. */
+int egress_apply(struct sandbox *sandbox, struct egress_policy *old, sandbox_moved_fn done,
+		 void *arg, struct err *err) _must_check_;
+
+/* egress_denials.c: the lists are saved every few seconds, and with the service's end. */
+int denials_load(struct service *service, struct err *err) _must_check_;
+void denials_tick(struct service *service);
+void denials_save_all(struct service *service);
+void denials_forget(struct sandbox *sandbox);
+
+#endif

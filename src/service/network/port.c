@@ -1,0 +1,212 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "service/network/port.h"
+
+#include <errno.h>
+
+#include "net/foreign.h"
+#include "service/event/event_private.h"
+#include "service/network/preview_private.h"
+
+#define DIALS_MAX 16384		  /* of all sandboxes; one more is refused */
+#define PORT_EVENTS_PER_MINUTE 60 /* of one sandbox; further ones are not told */
+
+/* A refused port is tried again after these, a second and a half in all. */
+static const int again_ms[] = { 30, 70, 150, 300, 450, 500 };
+
+/* Owner: service->dials; after the service's end itself, until the link has answered. */
+struct port_dial {
+	struct port_dial *prev, *next;
+	struct service *service; /* NULL: it has ended */
+	slot_handle sandbox;
+	struct loop_timer *timer; /* until the next try */
+	port_dial_fn fn;	  /* NULL: cancelled */
+	void *arg;
+	uint16_t port;
+	uint8_t tries;
+	bool asking; /* the link will answer */
+};
+
+static void free_dial(struct port_dial *dial)
+{
+	struct service *service = dial->service;
+
+	if (service) {
+		if (dial->prev)
+			dial->prev->next = dial->next;
+		else
+			service->dials = dial->next;
+		if (dial->next)
+			dial->next->prev = dial->prev;
+		service->dial_count--;
+	}
+	loop_timer_free(dial->timer);
+	free(dial);
+}
+
+static void answer(struct port_dial *dial, int fd, const struct err *err)
+{
+	port_dial_fn fn = dial->fn;
+	void *arg = dial->arg;
+
+	free_dial(dial);
+	if (fn)
+		fn(arg, fd, err);
+	else
+		foreign_close(fd);
+}
+
+static int ask(struct port_dial *dial, struct sandbox *sandbox, struct err *err);
+
+static void on_again(void *arg)
+{
+	struct port_dial *dial = arg;
+	struct sandbox *sandbox = sandbox_get(dial->service, dial->sandbox);
+	struct err err;
+
+	if (!sandbox)
+		(void)err_set(&err, ERR_SANDBOX_GONE, "the sandbox has ended");
+	if (!sandbox || ask(dial, sandbox, &err) < 0)
+		answer(dial, -1, &err);
+}
+
+static bool try_again(struct port_dial *dial, const struct err *error)
+{
+	if (!dial->service || !dial->fn || error->code != ERR_PORT_CLOSED ||
+	    error->errno_value != ECONNREFUSED || dial->tries >= ARRAY_LEN(again_ms))
+		return false;
+	if (!dial->timer && loop_timer_new(dial->service->loop, on_again, dial, &dial->timer) < 0)
+		return false;
+	loop_timer_set(dial->timer, again_ms[dial->tries++], 0);
+	return true;
+}
+
+static void on_dialed(void *arg, int fd, const struct err *error)
+{
+	struct port_dial *dial = arg;
+
+	dial->asking = false;
+	if (!error || !try_again(dial, error))
+		answer(dial, fd, error);
+}
+
+static int ask(struct port_dial *dial, struct sandbox *sandbox, struct err *err)
+{
+	if (!sandbox->link)
+		return err_set(err, ERR_UNAVAILABLE, "sandbox %s is being connected again",
+			       sandbox->id);
+	if (link_dial(sandbox->link, dial->port, on_dialed, dial, err) < 0)
+		return -1;
+	dial->asking = true;
+	return 0;
+}
+
+int port_dial(struct sandbox *sandbox, uint16_t port, port_dial_fn fn, void *arg,
+	      struct port_dial **ret, struct err *err)
+{
+	struct service *service = sandbox->service;
+	struct port_dial *dial;
+
+	if (service->dial_count >= DIALS_MAX)
+		return err_set(err, ERR_CAPACITY_EXCEEDED, "too many connections are being made");
+	dial = calloc(1, sizeof(*dial));
+	if (!dial)
+		return err_set(err, ERR_UNAVAILABLE, "out of memory");
+	*dial = (struct port_dial){ .service = service,
+				    .sandbox = sandbox->handle,
+				    .fn = fn,
+				    .arg = arg,
+				    .port = port,
+				    .next = service->dials };
+	if (dial->next)
+		dial->next->prev = dial;
+	service->dials = dial;
+	service->dial_count++;
+	if (ask(dial, sandbox, err) < 0) {
+		free_dial(dial);
+		return -1;
+	}
+	*ret = dial;
+	return 0;
+}
+
+void port_dial_cancel(struct port_dial *dial)
+{
+	dial->fn = NULL;
+	if (!dial->asking)
+		free_dial(dial);
+}
+
+void port_stop_all(struct service *service)
+{
+	struct port_dial *next;
+
+	for (struct port_dial *dial = service->dials; dial; dial = next) {
+		next = dial->next;
+		dial->fn = NULL;
+		if (!dial->asking) {
+			free_dial(dial);
+			continue;
+		}
+		dial->service = NULL;
+		loop_timer_free(TAKE_PTR(dial->timer));
+	}
+	service->dials = NULL;
+}
+
+/* ---- what listens ---- */
+
+static void on_listed(void *arg, const struct link_port *port, const struct err *error)
+{
+	struct call *call = arg;
+	port_list_fn each = (port_list_fn)call->fn;
+	void *each_arg = call->arg;
+	struct port_info info;
+
+	if (port) {
+		info = (struct port_info){ .port = port->port,
+					   .address = port->address,
+					   .uid = port->uid,
+					   .pid = port->pid,
+					   .process = port->process };
+		if (call->service)
+			each(each_arg, &info, NULL);
+		return;
+	}
+	if (call_end(call))
+		each(each_arg, NULL, error);
+}
+
+int port_list(struct sandbox *sandbox, port_list_fn each, void *arg, struct err *err)
+{
+	struct call *call;
+
+	if (!sandbox->link)
+		return err_set(err, ERR_UNAVAILABLE, "sandbox %s is being connected again",
+			       sandbox->id);
+	call = call_new(sandbox->service, sandbox->handle, err);
+	if (!call)
+		return -1;
+	call->fn = (void (*)(void))each;
+	call->arg = arg;
+	if (link_ports(sandbox->link, on_listed, call, err) == 0)
+		return 0;
+	(void)call_end(call);
+	return -1;
+}
+
+/* A sandbox may say this as often as it likes: events are bounded by time. */
+void port_told(struct sandbox *sandbox, const struct link_port *port, bool opened)
+{
+	int64_t minute = time_boot_ms() / 60000;
+
+	if (sandbox->pooled || sandbox->state != SANDBOX_RUNNING)
+		return;
+	if (sandbox->port_minute != (uint32_t)minute) {
+		sandbox->port_minute = (uint32_t)minute;
+		sandbox->port_events = 0;
+	}
+	if (sandbox->port_events++ < PORT_EVENTS_PER_MINUTE)
+		event_port(sandbox, port, opened);
+	else
+		sandbox->port_events = PORT_EVENTS_PER_MINUTE;
+}

@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Creation from a pool: a member that is up already becomes somebody's. */
+#include "base/time.h"
+#include "service/sandbox/create_private.h"
+#include "service/network/egress_private.h"
+#include "service/event/event_private.h"
+#include "service/account/idempotency_private.h"
+#include "service/pool/pool_private.h"
+#include "service/sandbox/sandbox_private.h"
+#include "service/secret/secret.h"
+#include "service/account/usage_private.h"
+
+static void finish_hand_out(struct creation *creation, struct sandbox *member)
+{
+	struct service *service = creation->service;
+	struct idempotency *idem = creation->idem;
+	bool due = member->state == SANDBOX_PROVISIONING; /* its initializers are */
+	bool open = due || creation->together;
+	bool many = idem || open || member->attrs.grants; /* statements */
+	struct err err;
+	int r = 0;
+
+	member->boot_us = time_mono_us() - creation->started_us;
+	if (!due)
+		clock_start(member);
+	if (many)
+		r = store_begin(service->store);
+	if (r == 0)
+		r = sandbox_save(member);
+	if (r == 0 && idem)
+		r = idempotency_record(service, idem, member->id);
+	if (r == 0 && open)
+		r = store_intent_put(service->store, member->row, STORE_INTENT_CREATE,
+				     member->created_ms);
+	if (many)
+		r = store_end(service->store, r);
+	service_wrote(service);
+	if (r < 0) {
+		(void)service_unrecorded(&err, r, "the sandbox could not be recorded");
+		member->creation = creation;
+		create_failed(member, &err);
+		return;
+	}
+	event_state(member, NULL);
+	if (due) {
+		member->creation = creation;
+		initialize_start(member);
+		return;
+	}
+	member->creation = NULL;
+	usage_changed(member);
+	creation_answer(creation, member, NULL);
+}
+
+static void on_resized(void *arg, const struct engine_network *network, const struct err *err)
+{
+	struct call *call = arg;
+	struct sandbox *sandbox = call_end_sandbox(call);
+
+	if (!sandbox || !sandbox->creation)
+		return; /* it died or was destroyed meanwhile: whoever did that has answered */
+	if (err) {
+		create_failed(sandbox, err);
+		return;
+	}
+	egress_linked(sandbox, network);
+	finish_hand_out(sandbox->creation, sandbox);
+}
+
+static int start_resize(struct sandbox *sandbox, struct err *err)
+{
+	struct service_engine *engine = sandbox->engine;
+	struct engine_limits limits;
+	struct call *call = call_new(sandbox->service, sandbox->handle, err);
+
+	if (!call)
+		return -1;
+	create_limits(sandbox, &limits);
+	if (engine->driver->resize(engine->engine, sandbox->id, &limits, on_resized, call, err) <
+	    0) {
+		(void)call_end(call);
+		return -1;
+	}
+	return 0;
+}
+
+void creation_hand_out(struct creation *creation, struct sandbox *member)
+{
+	struct engine_limits fixed;
+	struct err err;
+
+	pool_limits(member->service, member->pool_network, &fixed);
+	member->pooled = false;
+	member->pool = NULL;
+	creation_take_attrs(creation, member);
+	member->boot = BOOT_POOL;
+	member->created_ms = time_real_ms();
+	member->creation = creation;
+	if (initialize_due(member)) /* nobody has seen it running */
+		member->state = SANDBOX_PROVISIONING;
+	sandbox_show(member);
+	if (member->attrs.cpu_milli == fixed.cpu_milli &&
+	    member->attrs.memory_mb == fixed.memory_mb &&
+	    member->attrs.disk_size_mb == fixed.disk_size_mb &&
+	    egress_link(member) == fixed.network) {
+		finish_hand_out(creation, member);
+		return;
+	}
+	if (start_resize(member, &err) < 0)
+		create_failed(member, &err);
+}

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Code that keeps its state: contexts, each a kernel of one language in a sandbox, and executions
+ * in them. A context is a process named code-ID whose program speaks lines of JSON
+ * (templates/code/cay-code); the sandbox's own list of processes is the list of contexts, so
+ * neither a restart of the daemon nor a pause loses one.
+ */
+#ifndef CAY_SERVICE_RUN_CODE_H
+#define CAY_SERVICE_RUN_CODE_H
+
+#include "service/run/process.h"
+
+#define CODE_MAX (1024 * 1024)
+#define CODE_ID_MAX 40
+#define CODE_TIMEOUT_DEFAULT_SEC 300
+#define CODE_LINE_MAX (12 * 1024 * 1024) /* one event as the kernel's side tells it */
+
+extern const char *const code_languages[]; /* NULL-terminated; the first is the default */
+
+struct code_spec {
+	struct str code;
+	struct str context_id; /* empty: the language's own, made when it is missing */
+	int language;	       /* index of code_languages; with context_id not looked at */
+	const struct json *env;
+	struct str cwd, user; /* when a context is made; empty: the template's */
+	int64_t timeout_sec;  /* 0: none */
+};
+
+/* Strings live for the call. */
+struct code_context {
+	const char *id, *language, *cwd;
+	uint32_t process_id;
+	int64_t started_ms;
+};
+void code_context_write(const struct code_context *context, struct json_writer *w, const char *key);
+
+struct code_end {
+	bool timed_out;
+	int64_t duration_us;
+	const char *context_id; /* for the call */
+};
+
+struct code_hooks {
+	/*
+	 * One event: an object with "type" (number_of_executions, stdout, stderr, result, error).
+	 * It comes from the sandbox: any other member may be anything. False: the reader is
+	 * behind, nothing more comes until code_more().
+	 */
+	bool (*on_event)(void *arg, const struct json *event);
+	/* Once, the last call. */
+	void (*on_end)(void *arg, const struct code_end *end, const struct err *err);
+};
+/* *ret_run: for the two below. */
+int code_run(struct sandbox *sandbox, const struct code_spec *spec, const struct code_hooks *hooks,
+	     void *arg, slot_handle *ret_run, struct err *err) _must_check_;
+void code_more(struct service *service, slot_handle run);
+/* Ends the code, as Ctrl-C would. */
+void code_interrupt(struct service *service, slot_handle run);
+/* The caller has gone: no hook is called any more, the code runs on. */
+void code_leave(struct service *service, slot_handle run);
+
+typedef void (*code_context_fn)(void *arg, const struct code_context *context,
+				const struct err *err);
+/* code, env and timeout_sec of the spec are not looked at; nor is context_id. */
+int code_context_new(struct sandbox *sandbox, const struct code_spec *spec, code_context_fn done,
+		     void *arg, struct err *err) _must_check_;
+/* Called for each, oldest first, then once with NULL; err tells whether all were there. */
+int code_context_list(struct sandbox *sandbox, code_context_fn each, void *arg,
+		      struct err *err) _must_check_;
+int code_context_delete(struct sandbox *sandbox, struct str id, process_done_fn done, void *arg,
+			struct err *err) _must_check_;
+/* A new kernel under the same id: variables are gone. */
+int code_context_restart(struct sandbox *sandbox, struct str id, code_context_fn done, void *arg,
+			 struct err *err) _must_check_;
+/* Ends what runs there, as Ctrl-C would. */
+int code_context_interrupt(struct sandbox *sandbox, struct str id, process_done_fn done, void *arg,
+			   struct err *err) _must_check_;
+
+#endif

@@ -1,0 +1,305 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "base/time.h"
+#include "service/event/event_private.h"
+#include "service/run/exec.h"
+#include "service/run/exec_private.h"
+#include "service/run/process_private.h"
+#include "service/secret/secret.h"
+#include "service/run/process_spec_private.h"
+#include "service/template/template.h"
+
+static void exec_free(struct exec_call *call)
+{
+	exec_again_free(TAKE_PTR(call->again));
+	if (call->service)
+		(void)slot_take(&call->service->execs, call->handle);
+	if (call->kept)
+		spec_done(&call->build);
+	free(call->veiled[0]);
+	free(call->veiled[1]);
+	free(call);
+}
+
+/* Without memory for a copy nothing is shown. */
+static void veil(char **copy, struct str *text, const struct scrub *scrub, uint64_t total)
+{
+	bool cut = total > text->n;
+
+	if (!text->n)
+		return;
+	*copy = malloc(text->n);
+	if (*copy) {
+		memcpy(*copy, text->p, text->n);
+		(void)scrub_text(scrub, *copy, text->n, cut);
+	}
+	*text = (struct str){ *copy ? *copy : "", *copy ? text->n : 0 };
+}
+
+static void deliver(struct exec_call *call, const struct exec_result *result, const struct err *err)
+{
+	exec_done_fn done = call->done;
+	void *arg = call->arg;
+	bool tell = done && call->service;
+
+	if (tell)
+		done(arg, result, err);
+	exec_free(call);
+}
+
+/* ---- completion ---- */
+
+static void on_oom_stat(void *arg, const struct engine_stat *stat, const struct err *err)
+{
+	struct call *ask = arg;
+	struct exec_call *call = ask->arg;
+	slot_handle handle = ask->sandbox;
+	struct service *service = call_end(ask);
+	struct sandbox *sandbox = service ? sandbox_get(service, handle) : NULL;
+
+	if (!err && sandbox && stat->oom_killed)
+		(void)err_set(&call->gone, ERR_SANDBOX_GONE,
+			      "the sandbox ended: oom (memory_mb is %u)", sandbox->attrs.memory_mb);
+	deliver(call, NULL, &call->gone);
+}
+
+/* The agent itself is gone: only the engine knows whether memory was the reason. */
+static int ask_oom(struct exec_call *call, struct sandbox *sandbox)
+{
+	struct service_engine *engine = sandbox->engine;
+	struct err err;
+	struct call *ask = call_new(call->service, sandbox->handle, &err);
+
+	if (!ask)
+		return -1;
+	ask->arg = call;
+	if (engine->driver->stat(engine->engine, sandbox->id, on_oom_stat, ask, &err) == 0)
+		return 0;
+	(void)call_end(ask);
+	return -1;
+}
+
+static void on_gone(struct exec_call *call, struct sandbox *sandbox)
+{
+	if (sandbox && sandbox_up(sandbox))
+		(void)err_set(&call->gone, ERR_SANDBOX_GONE,
+			      "the connection to the sandbox's agent ended");
+	else
+		(void)sandbox_gone(sandbox, &call->gone);
+	if (sandbox && sandbox->engine->engine && ask_oom(call, sandbox) == 0)
+		return;
+	deliver(call, NULL, &call->gone);
+}
+
+static void leave_sandbox(struct sandbox *sandbox)
+{
+	if (sandbox->execs)
+		sandbox->execs--;
+	sandbox_touch(sandbox);
+}
+
+static void tell_end(const struct exec_call *call, const struct sandbox *sandbox,
+		     const struct link_result *from, const struct process_status *status,
+		     const struct err *error)
+{
+	struct event_process process = { .process_id = call->process_id, .kind = "exec" };
+
+	if (from->status.end == LINK_END_REFUSED)
+		event_process_refused(sandbox, &process, error);
+	else if (from->status.end != LINK_END_GONE) /* the sandbox's own events tell that */
+		event_process_ended(sandbox, &process, status);
+}
+
+/* Only to have its memory copied: it goes on, and so does what runs in it. */
+static bool lets_go(const struct sandbox *sandbox)
+{
+	return sandbox->state == SANDBOX_RUNNING && !sandbox->link &&
+	       (sandbox->move == MOVE_SNAPSHOT || sandbox->move == MOVE_FORK);
+}
+
+void exec_followed(struct exec_call *call, const struct process_status *status, struct str out,
+		   struct str err, const struct err *error)
+{
+	struct sandbox *sandbox = sandbox_get(call->service, call->sandbox);
+	struct event_process process = { .process_id = call->process_id, .kind = "exec" };
+	struct exec_result result = { .process_id = call->process_id, .out = out, .err = err };
+
+	if (sandbox)
+		leave_sandbox(sandbox);
+	if (error) { /* never begun, or over for longer than it is kept */
+		if (error->code == ERR_PROCESS_NOT_FOUND)
+			(void)err_set(&call->gone, ERR_SANDBOX_GONE,
+				      "the connection to the sandbox's agent ended");
+		else
+			call->gone = *error;
+		deliver(call, NULL, &call->gone);
+		return;
+	}
+	result.status = *status;
+	if (sandbox)
+		event_process_ended(sandbox, &process, status);
+	histogram_add(&call->service->counters.exec_duration, status->duration_us);
+	deliver(call, &result, NULL);
+}
+
+static void on_exec(void *arg, const struct link_result *from, const struct err *error)
+{
+	struct exec_call *call = arg;
+	struct service *service = call->service;
+	struct sandbox *sandbox = service ? sandbox_get(service, call->sandbox) : NULL;
+	struct exec_result result = { .process_id = call->process_id,
+				      .out = from->out,
+				      .err = from->err,
+				      .full_output = from->full_output,
+				      .full_output_complete = from->full_output_complete };
+
+	if (!service) {
+		exec_free(call);
+		return;
+	}
+	if (from->status.end == LINK_END_GONE && call->done && sandbox && lets_go(sandbox) &&
+	    exec_again_start(call, sandbox) == 0)
+		return;
+	status_from_link(&result.status, &from->status);
+	if (sandbox && sandbox_scrub(sandbox)) {
+		struct scrub *scrub = sandbox_scrub(sandbox);
+
+		veil(&call->veiled[0], &result.out, scrub, result.status.out_total);
+		veil(&call->veiled[1], &result.err, scrub, result.status.err_total);
+	}
+	if (sandbox) {
+		leave_sandbox(sandbox);
+		admit_ended(sandbox);
+		tell_end(call, sandbox, from, &result.status, error);
+	}
+	if (from->status.end != LINK_END_GONE) /* then on_gone() may still learn how it ended */
+		histogram_add(&service->counters.exec_duration, from->status.duration_us);
+	if (from->status.end == LINK_END_GONE) {
+		on_gone(call, sandbox);
+	} else if (from->status.end == LINK_END_REFUSED) {
+		service->counters.exec_refusals++;
+		deliver(call, NULL, error);
+	} else {
+		deliver(call, &result, NULL);
+	}
+}
+
+/* ---- start ---- */
+
+static int launch(struct exec_call *call, struct sandbox *sandbox, const struct link_exec *exec,
+		  struct err *err)
+{
+	if (link_exec(sandbox->link, exec, on_exec, call, &call->process_id, err) < 0) {
+		admit_ended(sandbox);
+		return -1;
+	}
+	sandbox->execs++;
+	sandbox_touch(sandbox);
+	sandbox->service->counters.execs++;
+	event_process_started(
+		sandbox, &(struct event_process){ .process_id = call->process_id, .kind = "exec" });
+	return 0;
+}
+
+static void on_admitted(void *arg, struct sandbox *sandbox, const struct err *error)
+{
+	struct exec_call *call = arg;
+	struct err err;
+
+	if (sandbox && !call->done) {
+		admit_ended(sandbox);
+		exec_free(call);
+		return;
+	}
+	if (sandbox && launch(call, sandbox, &call->build.exec, &err) == 0) {
+		call->kept = false;
+		spec_done(&call->build);
+		return;
+	}
+	deliver(call, NULL, sandbox ? &err : error);
+}
+
+static struct exec_call *exec_new(struct sandbox *sandbox, exec_done_fn done, void *arg,
+				  struct err *err)
+{
+	struct exec_call *call = calloc(1, sizeof(*call));
+
+	if (!call || slot_put(&sandbox->service->execs, call, &call->handle) < 0) {
+		free(call);
+		(void)err_set(err, ERR_CAPACITY_EXCEEDED, "too many commands on this host");
+		return NULL;
+	}
+	call->service = sandbox->service;
+	call->sandbox = sandbox->handle;
+	call->done = done;
+	call->arg = arg;
+	return call;
+}
+
+int exec_start(struct sandbox *sandbox, const struct exec_spec *spec, exec_done_fn done, void *arg,
+	       slot_handle *ret_call, struct err *err)
+{
+	struct exec_call *call = exec_new(sandbox, done, arg, err);
+	int r;
+
+	if (!call)
+		return -1;
+	if (spec_build(&call->build, sandbox, spec, err) < 0) {
+		exec_free(call);
+		return -1;
+	}
+	call->kept = true;
+	call->build.exec.save = true;
+	call->output_max_bytes = call->build.exec.output_max_bytes;
+	r = admit_process(sandbox, NULL, on_admitted, call, err);
+	if (r > 0) {
+		r = launch(call, sandbox, &call->build.exec, err);
+		call->kept = false;
+		spec_done(&call->build);
+	} else if (r == 0 && spec_keep(&call->build, err) < 0) {
+		call->done = NULL; /* freed when the agent has answered */
+		return -1;
+	}
+	if (r < 0) {
+		exec_free(call);
+		return -1;
+	}
+	*ret_call = call->handle;
+	return 0;
+}
+
+void exec_detach(struct service *service, slot_handle handle)
+{
+	struct exec_call *call = slot_get(&service->execs, handle);
+	struct sandbox *sandbox = call ? sandbox_get(service, call->sandbox) : NULL;
+
+	if (!call)
+		return;
+	call->done = NULL;
+	if (call->again) {
+		if (sandbox)
+			leave_sandbox(sandbox);
+		exec_free(call);
+		return;
+	}
+	/* Before it was admitted nothing runs yet, and nothing will. When its link is gone, the
+	 * end is on its way. */
+	if (!call->process_id || !sandbox || !sandbox->link || !link_ready(sandbox->link))
+		return;
+	link_detach(sandbox->link, call->process_id);
+	leave_sandbox(sandbox);
+	exec_free(call);
+}
+
+/* The service ends; the links complete what is left on later turns. */
+void exec_stop_all(struct service *service)
+{
+	struct exec_call *call;
+	uint32_t cursor = 0;
+
+	while ((call = slot_next(&service->execs, &cursor))) {
+		if (call->again)
+			exec_free(call); /* no link knows it */
+		else
+			call->service = NULL;
+	}
+}

@@ -1,0 +1,148 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The ends of processes that nobody follows: a follow that reads nothing and ends with the process.
+ * It goes with its link; when there is a new one the agent is asked what runs, and what ended
+ * meanwhile and was not told is told then.
+ */
+#include "base/log.h"
+#include "service/event/bus_private.h"
+#include "service/event/event_private.h"
+#include "service/run/process_private.h"
+
+/* Owner: its link's follow, until that ends; without a service it is only freed. */
+struct end_watch {
+	struct end_watch *prev, *next;
+	struct service *service;
+	slot_handle sandbox;
+	uint32_t process_id;
+	const char *kind;
+	bool counts; /* it was counted when it started */
+};
+
+static void unlink_watch(struct end_watch *watch)
+{
+	struct service *service = watch->service;
+
+	if (!service)
+		return;
+	if (watch->prev)
+		watch->prev->next = watch->next;
+	else
+		service->end_watches = watch->next;
+	if (watch->next)
+		watch->next->prev = watch->prev;
+}
+
+static void on_output(void *arg, int stream, uint64_t cursor, struct str bytes)
+{
+	(void)arg; /* none was asked for */
+	(void)stream;
+	(void)cursor;
+	(void)bytes;
+}
+
+static void on_end(void *arg, const struct link_status *from, const struct err *error)
+{
+	struct end_watch *watch = arg;
+	struct service *service = watch->service;
+	struct sandbox *sandbox = service ? sandbox_get(service, watch->sandbox) : NULL;
+	struct process_status status;
+
+	(void)error;
+	unlink_watch(watch);
+	if (sandbox && from->end != LINK_END_GONE) {
+		status_from_link(&status, from);
+		if (status.reason && watch->counts)
+			admit_ended(sandbox);
+		if (status.reason)
+			event_process_ended(
+				sandbox,
+				&(struct event_process){ .process_id = watch->process_id,
+							 .kind = watch->kind },
+				&status);
+	}
+	free(watch);
+}
+
+void ends_watch(struct sandbox *sandbox, uint32_t process_id, const char *kind, bool counts)
+{
+	static const struct link_follow_hooks hooks = { .on_output = on_output, .on_end = on_end };
+	const struct link_follow ask = { .live = true };
+	struct service *service = sandbox->service;
+	struct end_watch *watch = calloc(1, sizeof(*watch));
+	uint32_t follow_id;
+	struct err err;
+
+	if (!watch)
+		return;
+	*watch = (struct end_watch){ .next = service->end_watches,
+				     .service = service,
+				     .sandbox = sandbox->handle,
+				     .process_id = process_id,
+				     .kind = kind,
+				     .counts = counts };
+	if (link_follow(sandbox->link, process_id, &ask, &hooks, watch, &follow_id, &err) < 0) {
+		log_debug("sandbox %s: the end of process %u will not be told: %s", sandbox->id,
+			  process_id, err.message);
+		free(watch);
+		return;
+	}
+	if (watch->next)
+		watch->next->prev = watch;
+	service->end_watches = watch;
+}
+
+/* ---- behind a new link ---- */
+
+static void tell_missed(struct sandbox *sandbox, const struct link_process_info *info)
+{
+	struct process_status status;
+
+	if (store_event_told_end(sandbox->service->store, sandbox->id, info->process_id) != 0)
+		return; /* it was, or cannot be found out */
+	status_from_link(&status, &info->status);
+	event_process_ended(
+		sandbox,
+		&(struct event_process){ .process_id = info->process_id, .kind = "process" },
+		&status);
+}
+
+static void on_list(void *arg, const struct link_process_info *info, const struct err *error)
+{
+	struct call *call = arg;
+	struct service *service = call->service;
+	struct sandbox *sandbox = service ? sandbox_get(service, call->sandbox) : NULL;
+
+	if (!info) {
+		if (error && sandbox)
+			log_debug("sandbox %s: %s", sandbox->id, error->message);
+		(void)call_end(call);
+		return;
+	}
+	if (!sandbox || !sandbox->link || info->window ||
+	    follow_tells(service, sandbox->handle, info->process_id))
+		return;
+	if (info->status.end == LINK_END_NONE)
+		ends_watch(sandbox, info->process_id, "process", false);
+	else
+		tell_missed(sandbox, info);
+}
+
+void ends_look(struct sandbox *sandbox)
+{
+	struct err err;
+	struct call *call = call_new(sandbox->service, sandbox->handle, &err);
+
+	if (!call)
+		return;
+	bus_flush(sandbox->service); /* what was told is looked for in the store */
+	if (link_list(sandbox->link, 0, on_list, call, &err) < 0)
+		(void)call_end(call);
+}
+
+void ends_stop_all(struct service *service)
+{
+	for (struct end_watch *watch = service->end_watches; watch; watch = watch->next)
+		watch->service = NULL;
+	service->end_watches = NULL;
+}

@@ -1,0 +1,439 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Readers of a process's output. The cursors of a follow are kept here, so that one whose link
+ * broke goes on behind its last byte, and a reader never learns of it.
+ */
+#include "service/event/event_private.h"
+#include "service/run/process_private.h"
+#include "service/secret/secret.h"
+
+/* How long bytes that may become a secret are held back: a prompt that happens to end with the
+ * first letters of one must not wait, more than a few letters are no accident. */
+#define HOLD_SHORT_MS 50
+#define HOLD_LONG_MS 2000
+#define HOLD_SHORT_BYTES 4
+
+/* Only of sandboxes with secrets. Owner: the follow. */
+struct veil {
+	struct scrub_stream streams[2];
+	uint64_t cursors[2]; /* of the first byte held */
+	struct loop_timer *timer;
+};
+
+/* Owner: the service's table; without a service the link's last call frees it. */
+struct follow {
+	struct service *service;
+	slot_handle handle;
+	slot_handle sandbox;
+	struct follow_spec spec; /* cursors: of the next bytes; credit: what the link may send */
+	struct follow_hooks hooks;
+	void *arg;
+	struct sandbox_wait *wait;
+	uint32_t process_id;
+	uint32_t follow_id; /* 0: the link knows nothing of it just now */
+	bool counts;	    /* it began with the process: its end is the process's in the count */
+	bool tells;	    /* and the event of it */
+	bool holds;	    /* and the idle clock stands until then */
+	bool ending;	    /* the link has said its last word */
+	uint64_t from[2];   /* what the reader asked for: bytes before it only serve to see */
+	struct veil *veil;  /* NULL: nothing was ever to be scrubbed */
+};
+
+static void veil_free(struct veil *veil)
+{
+	if (!veil)
+		return;
+	scrub_stream_done(&veil->streams[0]);
+	scrub_stream_done(&veil->streams[1]);
+	loop_timer_free(veil->timer);
+	free(veil);
+}
+
+static void follow_free(struct follow *follow)
+{
+	struct sandbox *sandbox;
+
+	veil_free(TAKE_PTR(follow->veil));
+
+	if (follow->service) {
+		sandbox = sandbox_get(follow->service, follow->sandbox);
+		if (sandbox && follow->holds) {
+			sandbox->execs--;
+			sandbox_touch(sandbox);
+		}
+		(void)slot_take(&follow->service->follows, follow->handle);
+	}
+	free(follow);
+}
+
+void follow_own(struct follow *follow, struct sandbox *sandbox, bool waited)
+{
+	follow->counts = follow->tells = true;
+	follow->holds = waited;
+	sandbox->execs += waited;
+}
+
+void follow_drop(struct follow *follow)
+{
+	follow_free(follow);
+}
+
+slot_handle follow_handle(const struct follow *follow)
+{
+	return follow->handle;
+}
+
+int sandbox_gone(const struct sandbox *sandbox, struct err *err)
+{
+	if (sandbox && sandbox->state == SANDBOX_PAUSED && sandbox->pause_kind == PAUSE_HIBERNATE)
+		return err_set(err, ERR_SANDBOX_GONE, "the sandbox was hibernated meanwhile");
+	return err_set(err, ERR_SANDBOX_GONE, "the sandbox ended: %s",
+		       sandbox && sandbox->reason ? sandbox_reason_name(sandbox->reason)
+						  : "it was destroyed");
+}
+
+static void end(struct follow *follow, const struct process_status *status, const struct err *err)
+{
+	struct follow_hooks hooks = follow->hooks;
+	void *arg = follow->arg;
+
+	follow_free(follow);
+	hooks.on_end(arg, status, err);
+}
+
+static bool pass_held(struct follow *follow, int stream);
+
+static void end_broken(struct follow *follow, const struct err *err)
+{
+	struct process_status status = {
+		.reason = err->code == ERR_SANDBOX_GONE ? "sandbox_gone" : NULL,
+		.exit_code = -1,
+		.out_total = follow->spec.out_cursor,
+		.err_total = follow->spec.err_cursor,
+	};
+
+	follow->ending = true;
+	if (!follow->veil || (pass_held(follow, LINK_OUT) && pass_held(follow, LINK_ERR)))
+		end(follow, &status, err);
+}
+
+static int ask_link(struct follow *follow, struct sandbox *sandbox, struct err *err)
+{
+	const struct follow_spec *spec = &follow->spec;
+	struct link_follow ask = { .out_cursor = spec->out_cursor,
+				   .err_cursor = spec->err_cursor,
+				   .credit = spec->credit,
+				   .run = spec->run,
+				   .streams = spec->streams,
+				   .live = spec->live,
+				   .hold = spec->hold };
+
+	return link_follow(sandbox->link, follow->process_id, &ask, &follow_link_hooks, follow,
+			   &follow->follow_id, err);
+}
+
+static void on_ready(void *arg, const struct err *err)
+{
+	struct follow *follow = arg;
+	struct sandbox *sandbox = sandbox_get(follow->service, follow->sandbox);
+	struct err own;
+
+	follow->wait = NULL;
+	if (!err && !sandbox && sandbox_gone(NULL, &own) < 0)
+		err = &own;
+	if (!err && ask_link(follow, sandbox, &own) < 0)
+		err = &own;
+	if (err)
+		end_broken(follow, err);
+}
+
+/* The link broke. Whether the sandbox did too will turn out: the wait ends either way. */
+static void go_on_later(struct follow *follow)
+{
+	struct sandbox *sandbox = sandbox_get(follow->service, follow->sandbox);
+	struct err err;
+
+	follow->follow_id = 0;
+	follow->counts = false; /* they are counted again */
+	if (!sandbox || !sandbox_up(sandbox))
+		(void)sandbox_gone(sandbox, &err);
+	else if (sandbox_when_ready(sandbox, false, on_ready, follow, &follow->wait, &err) == 0)
+		return;
+	end_broken(follow, &err);
+}
+
+/* ---- secrets ---- */
+
+/* To the reader, without what it did not ask for. False: the reader has closed the follow. */
+static bool pass(struct follow *follow, int stream, uint64_t cursor, struct str bytes)
+{
+	struct service *service = follow->service;
+	slot_handle handle = follow->handle;
+	uint64_t from = follow->from[stream - 1];
+	size_t skip = cursor < from ? (size_t)MIN(from - cursor, bytes.n) : 0;
+
+	if (skip)
+		follow_credit(service, handle, (uint32_t)skip);
+	if (bytes.n > skip)
+		follow->hooks.on_output(follow->arg, stream, cursor + skip,
+					(struct str){ bytes.p + skip, bytes.n - skip });
+	return slot_get(&service->follows, handle) == follow;
+}
+
+static bool pass_held(struct follow *follow, int stream)
+{
+	struct veil *veil = follow->veil;
+	uint64_t cursor = veil->cursors[stream - 1];
+	struct str bytes = scrub_stream_flush(&veil->streams[stream - 1]);
+
+	veil->cursors[stream - 1] += bytes.n;
+	return bytes.n == 0 || pass(follow, stream, cursor, bytes);
+}
+
+static void set_hold(struct veil *veil)
+{
+	size_t held = 0;
+
+	for (int i = 0; i < 2; i++)
+		held = MAX(held, scrub_stream_held(&veil->streams[i]));
+	if (held)
+		loop_timer_set(veil->timer, held < HOLD_SHORT_BYTES ? HOLD_SHORT_MS : HOLD_LONG_MS,
+			       0);
+	else
+		loop_timer_clear(veil->timer);
+}
+
+static void on_hold(void *arg)
+{
+	struct follow *follow = arg;
+
+	if (pass_held(follow, LINK_OUT))
+		(void)pass_held(follow, LINK_ERR);
+}
+
+static int veil_need(struct follow *follow)
+{
+	struct veil *veil;
+
+	if (follow->veil)
+		return 0;
+	veil = calloc(1, sizeof(*veil));
+	if (!veil || loop_timer_new(follow->service->loop, on_hold, follow, &veil->timer) < 0) {
+		free(veil);
+		return -1;
+	}
+	scrub_stream_init(&veil->streams[0], NULL);
+	scrub_stream_init(&veil->streams[1], NULL);
+	follow->veil = veil;
+	return 0;
+}
+
+/* Bytes through the automaton. scrub: as it is now; a rotation brings another one. */
+static void veiled(struct follow *follow, struct scrub *scrub, int stream, uint64_t cursor,
+		   struct str bytes)
+{
+	struct veil *veil = follow->veil;
+	struct scrub_stream *s = &veil->streams[stream - 1];
+	bool jump = veil->cursors[stream - 1] + scrub_stream_held(s) != cursor;
+
+	if (s->scrub != scrub || jump) {
+		if (!pass_held(follow, stream))
+			return;
+		scrub_stream_done(s);
+		scrub_stream_init(s, scrub);
+		veil->cursors[stream - 1] = cursor;
+	}
+	cursor = veil->cursors[stream - 1];
+	bytes = scrub_stream_feed(s, bytes);
+	veil->cursors[stream - 1] += bytes.n;
+	set_hold(veil);
+	if (bytes.n)
+		(void)pass(follow, stream, cursor, bytes);
+}
+
+static void on_output(void *arg, int stream, uint64_t cursor, struct str bytes)
+{
+	struct follow *follow = arg;
+	uint64_t *at = stream == LINK_OUT ? &follow->spec.out_cursor : &follow->spec.err_cursor;
+	struct sandbox *sandbox;
+	struct scrub *scrub;
+
+	if (!follow->service)
+		return;
+	*at = cursor + bytes.n;
+	follow->spec.credit -= (uint32_t)MIN(bytes.n, follow->spec.credit);
+	sandbox = sandbox_get(follow->service, follow->sandbox);
+	scrub = sandbox ? sandbox_scrub(sandbox) : NULL;
+	if (!scrub && !follow->veil)
+		(void)pass(follow, stream, cursor, bytes);
+	else if (veil_need(follow) == 0)
+		veiled(follow, scrub, stream, cursor, bytes);
+	/* else: without memory for it nothing is shown; the reader sees a gap */
+}
+
+/* A reader that begins in the middle of a secret must not see the rest of it. */
+static void look_back(struct follow *follow, struct sandbox *sandbox)
+{
+	struct scrub *scrub = sandbox_scrub(sandbox);
+	uint64_t back = scrub ? scrub_longest(scrub) : 0;
+	struct follow_spec *spec = &follow->spec;
+
+	follow->from[0] = spec->out_cursor;
+	follow->from[1] = spec->err_cursor;
+	spec->out_cursor -= MIN(back, spec->out_cursor);
+	spec->err_cursor -= MIN(back, spec->err_cursor);
+}
+
+static void on_end(void *arg, const struct link_status *from, const struct err *error)
+{
+	struct follow *follow = arg;
+	struct process_status status;
+
+	if (!follow->service) {
+		follow_free(follow);
+		return;
+	}
+	if (from->end == LINK_END_GONE) {
+		go_on_later(follow);
+		return;
+	}
+	follow->ending = true;
+	if (follow->veil && !(pass_held(follow, LINK_OUT) && pass_held(follow, LINK_ERR)))
+		return;
+	status_from_link(&status, from);
+	if (status.reason) {
+		struct sandbox *sandbox = sandbox_get(follow->service, follow->sandbox);
+
+		if (sandbox && follow->counts)
+			admit_ended(sandbox);
+		if (sandbox && follow->tells)
+			event_process_ended(
+				sandbox,
+				&(struct event_process){ .process_id = follow->process_id,
+							 .kind = "stream" },
+				&status);
+	}
+	end(follow, &status, error);
+}
+
+const struct link_follow_hooks follow_link_hooks = { .on_output = on_output, .on_end = on_end };
+
+struct follow *follow_new(struct sandbox *sandbox, const struct follow_spec *spec,
+			  const struct follow_hooks *hooks, void *arg, struct err *err)
+{
+	struct follow *follow = calloc(1, sizeof(*follow));
+
+	if (!follow || slot_put(&sandbox->service->follows, follow, &follow->handle) < 0) {
+		free(follow);
+		(void)err_set(err, ERR_CAPACITY_EXCEEDED, "too many streams on this host");
+		return NULL;
+	}
+	follow->service = sandbox->service;
+	follow->sandbox = sandbox->handle;
+	follow->spec = *spec;
+	follow->hooks = *hooks;
+	follow->arg = arg;
+	return follow;
+}
+
+void follow_made(struct follow *follow, uint32_t follow_id)
+{
+	follow->follow_id = follow_id;
+}
+
+void follow_bind(struct follow *follow, uint32_t process_id, uint32_t run, uint64_t cursor)
+{
+	follow->process_id = process_id;
+	follow->spec.run = run;
+	follow->spec.out_cursor = cursor;
+}
+
+int follow_open(struct sandbox *sandbox, uint32_t process_id, const struct follow_spec *spec,
+		const struct follow_hooks *hooks, void *arg, slot_handle *ret, struct err *err)
+{
+	struct follow *follow = follow_new(sandbox, spec, hooks, arg, err);
+
+	if (!follow)
+		return -1;
+	follow->process_id = process_id;
+	look_back(follow, sandbox);
+	if (ask_link(follow, sandbox, err) < 0) {
+		follow_free(follow);
+		return -1;
+	}
+	follow->holds = spec->waited;
+	sandbox->execs += spec->waited;
+	*ret = follow->handle;
+	return 0;
+}
+
+bool follow_tells(const struct service *service, slot_handle sandbox, uint32_t process_id)
+{
+	const struct follow *follow;
+	uint32_t cursor = 0;
+
+	while ((follow = slot_next(&service->follows, &cursor)))
+		if (follow->tells && follow->sandbox == sandbox && follow->process_id == process_id)
+			return true;
+	return false;
+}
+
+void follow_credit(struct service *service, slot_handle handle, uint32_t bytes)
+{
+	struct follow *follow = slot_get(&service->follows, handle);
+	struct sandbox *sandbox = follow ? sandbox_get(service, follow->sandbox) : NULL;
+
+	if (!follow || !bytes)
+		return;
+	follow->spec.credit += bytes;
+	if (sandbox && sandbox->link && follow->follow_id)
+		link_credit(sandbox->link, follow->follow_id, bytes);
+}
+
+void follow_close(struct service *service, slot_handle handle)
+{
+	struct follow *follow = slot_get(&service->follows, handle);
+	struct sandbox *sandbox = follow ? sandbox_get(service, follow->sandbox) : NULL;
+
+	if (!follow)
+		return;
+	if (follow->ending) {
+		/* The link knows nothing of it any more. */
+	} else if (follow->wait) {
+		sandbox_wait_cancel(follow->wait);
+	} else if (sandbox && sandbox->link && link_ready(sandbox->link)) {
+		link_unfollow(sandbox->link, follow->follow_id);
+		if (follow->tells)
+			ends_watch(sandbox, follow->process_id, "stream", follow->counts);
+	} else {
+		/* Its link was given up: the last call is on its way and finds nobody. */
+		if (sandbox && follow->holds)
+			sandbox->execs--;
+		(void)slot_take(&service->follows, follow->handle);
+		veil_free(TAKE_PTR(follow->veil));
+		follow->service = NULL;
+		return;
+	}
+	follow_free(follow);
+}
+
+/* The service ends; the links complete what is left on later turns. */
+void follow_stop_all(struct service *service)
+{
+	struct follow *follow;
+	uint32_t cursor = 0;
+
+	while ((follow = slot_next(&service->follows, &cursor))) {
+		if (follow->hooks.on_drop)
+			follow->hooks.on_drop(follow->arg);
+		if (follow->wait) {
+			sandbox_wait_cancel(follow->wait);
+			(void)slot_take(&service->follows, follow->handle);
+			veil_free(follow->veil);
+			free(follow);
+		} else {
+			veil_free(TAKE_PTR(follow->veil));
+			follow->service = NULL;
+		}
+	}
+}

@@ -1,0 +1,437 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Processes that nobody needs to wait for: started, looked at, acted upon. */
+#include "service/run/process.h"
+
+#include <stdio.h>
+
+#include "service/event/event_private.h"
+#include "service/run/process_private.h"
+#include "service/secret/secret.h"
+#include "service/run/process_spec_private.h"
+#include "service/template/template.h"
+
+static struct call *process_call(struct sandbox *sandbox, void (*fn)(void), void *arg,
+				 struct err *err)
+{
+	struct call *call = call_new(sandbox->service, sandbox->handle, err);
+
+	if (call) {
+		call->fn = fn;
+		call->arg = arg;
+	}
+	return call;
+}
+
+/* ---- start ---- */
+
+/* Owner: the link's or the admission's completion, which comes once. */
+struct process_start {
+	struct process_start *prev, *next;
+	struct service *service; /* NULL: it ended */
+	slot_handle sandbox;
+	struct spec_build build;
+	struct follow *follow;
+	uint32_t credit;
+	process_started_fn started;
+	void *arg;
+};
+
+static void start_free(struct process_start *start)
+{
+	if (start->service) {
+		if (start->prev)
+			start->prev->next = start->next;
+		else
+			start->service->starts = start->next;
+		if (start->next)
+			start->next->prev = start->prev;
+	}
+	spec_done(&start->build);
+	free(start);
+}
+
+/* The service ends; what was asked for completes on later turns and only frees. */
+void start_stop_all(struct service *service)
+{
+	for (struct process_start *start = service->starts; start; start = start->next)
+		start->service = NULL;
+	service->starts = NULL;
+}
+
+static void fail_start(struct process_start *start, const struct err *err)
+{
+	process_started_fn started = start->service ? start->started : NULL;
+	void *arg = start->arg;
+
+	if (start->follow)
+		follow_drop(start->follow);
+	start_free(start);
+	if (started)
+		started(arg, 0, 0, 0, err);
+}
+
+static void on_started(void *arg, uint32_t process_id, uint32_t pid, const struct err *error)
+{
+	struct process_start *start = arg;
+	struct service *service = start->service;
+	struct sandbox *sandbox = service ? sandbox_get(service, start->sandbox) : NULL;
+	process_started_fn started = start->started;
+	void *started_arg = start->arg;
+	slot_handle follow = 0;
+
+	if (!service || error) {
+		if (sandbox)
+			admit_ended(sandbox);
+		if (service)
+			service->counters.exec_refusals++;
+		if (!error)
+			start->follow = NULL; /* the link's last call frees it */
+		fail_start(start, error);
+		return;
+	}
+	if (sandbox)
+		event_process_started(sandbox, &(struct event_process){
+						       .process_id = process_id,
+						       .kind = start->follow ? "stream" : "process",
+						       .name = start->build.exec.name });
+	if (sandbox && !start->follow)
+		ends_watch(sandbox, process_id, "process", true);
+	if (start->follow) {
+		follow_bind(start->follow, process_id, 0, 0);
+		follow = follow_handle(start->follow);
+	}
+	start_free(start);
+	started(started_arg, process_id, pid, follow, NULL);
+}
+
+static int launch(struct process_start *start, struct sandbox *sandbox, struct err *err)
+{
+	uint32_t follow_id = 0;
+
+	if (link_spawn(sandbox->link, &start->build.exec, on_started, start,
+		       start->follow ? &follow_link_hooks : NULL, start->follow, start->credit,
+		       &follow_id, err) < 0) {
+		admit_ended(sandbox);
+		return -1;
+	}
+	if (start->follow)
+		follow_made(start->follow, follow_id);
+	sandbox_touch(sandbox);
+	sandbox->service->counters.processes++;
+	return 0;
+}
+
+static void on_admitted(void *arg, struct sandbox *sandbox, const struct err *error)
+{
+	struct process_start *start = arg;
+	struct err err;
+
+	if (sandbox && launch(start, sandbox, &err) == 0)
+		return;
+	fail_start(start, sandbox ? &err : error);
+}
+
+/* A name that another start holds, which the agent has not answered yet. */
+static bool name_in_flight(const struct sandbox *sandbox, const char *name)
+{
+	for (const struct process_start *at = sandbox->service->starts; at; at = at->next)
+		if (at->sandbox == sandbox->handle && at->build.exec.name &&
+		    strcmp(at->build.exec.name, name) == 0)
+			return true;
+	return false;
+}
+
+static int begin(struct process_start *start, struct sandbox *sandbox, struct err *err)
+{
+	const char *name = start->build.exec.name;
+	int r;
+
+	if (name && name_in_flight(sandbox, name))
+		return err_set(err, ERR_CONFLICT, "name: a process named '%s' is being started",
+			       name);
+	if (spec_keep(&start->build, err) < 0)
+		return -1;
+	r = admit_process(sandbox, name, on_admitted, start, err);
+	return r > 0 ? launch(start, sandbox, err) : r;
+}
+
+int process_start(struct sandbox *sandbox, const struct exec_spec *spec, process_started_fn started,
+		  void *arg, const struct follow_hooks *hooks, void *hooks_arg, uint32_t credit,
+		  struct err *err)
+{
+	struct follow_spec follow = { .credit = credit,
+				      .streams = PROCESS_OUT | PROCESS_ERR,
+				      .live = true,
+				      .hold = spec->hold };
+	struct process_start *start = calloc(1, sizeof(*start));
+
+	if (!start)
+		return err_set(err, ERR_UNAVAILABLE, "out of memory");
+	if (spec_build(&start->build, sandbox, spec, err) < 0) {
+		free(start);
+		return -1;
+	}
+	start->sandbox = sandbox->handle;
+	start->credit = credit;
+	start->started = started;
+	start->arg = arg;
+	if (hooks)
+		start->follow = follow_new(sandbox, &follow, hooks, hooks_arg, err);
+	if (start->follow)
+		follow_own(start->follow, sandbox, !spec->tty);
+	if ((hooks && !start->follow) || begin(start, sandbox, err) < 0) {
+		if (start->follow)
+			follow_drop(start->follow);
+		start_free(start);
+		return -1;
+	}
+	start->service = sandbox->service;
+	start->next = start->service->starts;
+	if (start->next)
+		start->next->prev = start;
+	start->service->starts = start;
+	return 0;
+}
+
+/* ---- look ---- */
+
+/* What people wrote into a command or a name may be a secret of the sandbox. */
+struct info_veil {
+	char name[PROCESS_NAME_MAX + 1];
+	char command[1025];
+};
+
+static void veil_info(struct service *service, slot_handle handle, struct process_info *info,
+		      struct info_veil *veil)
+{
+	const struct sandbox *sandbox = sandbox_get(service, handle);
+
+	if (!sandbox)
+		return;
+	info->name = sandbox_scrub_text(sandbox, info->name, veil->name, sizeof(veil->name));
+	info->command =
+		sandbox_scrub_text(sandbox, info->command, veil->command, sizeof(veil->command));
+}
+
+static void on_each(void *arg, const struct link_process_info *from, const struct err *error)
+{
+	struct call *call = arg;
+	process_each_fn each = (process_each_fn)call->fn;
+	void *each_arg = call->arg;
+	struct process_info info;
+	struct info_veil veil;
+
+	if (from && call->service) {
+		info_from_link(&info, from);
+		veil_info(call->service, call->sandbox, &info, &veil);
+		each(each_arg, &info, NULL);
+	}
+	if (!from && call_end(call))
+		each(each_arg, NULL, error);
+}
+
+int process_list(struct sandbox *sandbox, process_each_fn each, void *arg, struct err *err)
+{
+	struct call *call = process_call(sandbox, (void (*)(void))each, arg, err);
+
+	if (call && link_list(sandbox->link, 0, on_each, call, err) == 0)
+		return 0;
+	if (call)
+		(void)call_end(call);
+	return -1;
+}
+
+bool process_id_parse(struct str id, uint32_t *ret)
+{
+	uint64_t number = 0;
+
+	if (str_to_u64(id, UINT32_MAX, &number) < 0 || !number)
+		return false;
+	*ret = (uint32_t)number;
+	return true;
+}
+
+/* Owner: the link's list, which completes once. */
+struct finding {
+	struct call *call;
+	bool found;
+	struct process_info info;
+	char wanted[PROCESS_NAME_MAX + 1];
+	char name[PROCESS_NAME_MAX + 1];
+	char user[PROCESS_NAME_MAX + 1];
+	char command[257];
+};
+
+static void copy_text(char *dst, size_t size, const char **text)
+{
+	struct str s = { *text, strnlen(*text, size - 1) };
+
+	(void)!str_copy(dst, size, s);
+	*text = dst;
+}
+
+static bool better(const struct finding *f, const struct link_process_info *from)
+{
+	uint32_t id = 0;
+
+	if (process_id_parse(str_of(f->wanted), &id))
+		return from->process_id == id;
+	if (from->window || strcmp(from->name, f->wanted) != 0)
+		return false;
+	/* They come oldest first; a finished one does not hide the one that runs. */
+	return !f->found || from->status.end == LINK_END_NONE || f->info.status.reason;
+}
+
+static void on_find(void *arg, const struct link_process_info *from, const struct err *error)
+{
+	struct finding *f = arg;
+	struct call *call = f->call;
+	process_found_fn found = (process_found_fn)call->fn;
+	void *found_arg = call->arg;
+	struct info_veil veil;
+	struct err err;
+
+	if (from) {
+		if (!better(f, from))
+			return;
+		f->found = true;
+		info_from_link(&f->info, from);
+		if (call->service)
+			veil_info(call->service, call->sandbox, &f->info, &veil);
+		copy_text(f->name, sizeof(f->name), &f->info.name);
+		copy_text(f->user, sizeof(f->user), &f->info.user);
+		copy_text(f->command, sizeof(f->command), &f->info.command);
+		return;
+	}
+	if (!error && !f->found) {
+		(void)err_set(&err, ERR_PROCESS_NOT_FOUND, "no process '%s'", f->wanted);
+		error = &err;
+	}
+	if (call_end(call))
+		found(found_arg, error ? NULL : &f->info, error);
+	free(f);
+}
+
+int process_find(struct sandbox *sandbox, struct str id, process_found_fn found, void *arg,
+		 struct err *err)
+{
+	struct finding *f = calloc(1, sizeof(*f));
+	uint32_t number = 0;
+
+	if (!f)
+		return err_set(err, ERR_UNAVAILABLE, "out of memory");
+	if (str_copy(f->wanted, sizeof(f->wanted), id) < 0) {
+		free(f);
+		return err_set(err, ERR_PROCESS_NOT_FOUND, "no process '%.*s'", PROCESS_NAME_MAX,
+			       id.p);
+	}
+	(void)process_id_parse(id, &number);
+	f->call = process_call(sandbox, (void (*)(void))found, arg, err);
+	if (f->call && link_list(sandbox->link, number, on_find, f, err) == 0)
+		return 0;
+	if (f->call)
+		(void)call_end(f->call);
+	free(f);
+	return -1;
+}
+
+/* ---- act ---- */
+
+static void on_done(void *arg, const struct err *error)
+{
+	struct call *call = arg;
+	process_done_fn done = (process_done_fn)call->fn;
+	void *done_arg = call->arg;
+
+	if (call_end(call) && done)
+		done(done_arg, error);
+}
+
+static int acted(struct call *call, int r)
+{
+	if (r < 0)
+		(void)call_end(call);
+	return r;
+}
+
+/* No bytes are no frame; whether they could have been written is answered all the same. */
+static void on_empty(void *arg, const struct process_info *info, const struct err *error)
+{
+	struct call *call = arg;
+	process_done_fn done = (process_done_fn)call->fn;
+	void *done_arg = call->arg;
+	struct err err;
+
+	if (!error && (info->status.reason || !info->stdin_open)) {
+		(void)err_set(&err, ERR_WRONG_STATE, "%s",
+			      info->status.reason ? "the process has ended"
+						  : "the standard input of the process is closed");
+		error = &err;
+	}
+	if (call_end(call) && done)
+		done(done_arg, error);
+}
+
+static int stdin_empty(struct sandbox *sandbox, uint32_t process_id, struct call *call,
+		       struct err *err)
+{
+	char id[16];
+
+	(void)snprintf(id, sizeof(id), "%u", process_id);
+	return process_find(sandbox, str_of(id), on_empty, call, err);
+}
+
+int process_stdin(struct sandbox *sandbox, uint32_t process_id, struct str bytes, bool wait,
+		  process_done_fn done, void *arg, struct err *err)
+{
+	struct call *call = process_call(sandbox, (void (*)(void))done, arg, err);
+
+	if (!call)
+		return -1;
+	sandbox_touch(sandbox);
+	if (!bytes.n)
+		return acted(call, stdin_empty(sandbox, process_id, call, err));
+	return acted(call, link_stdin(sandbox->link, process_id, bytes, wait, on_done, call, err));
+}
+
+int process_close_stdin(struct sandbox *sandbox, uint32_t process_id, process_done_fn done,
+			void *arg, struct err *err)
+{
+	struct call *call = process_call(sandbox, (void (*)(void))done, arg, err);
+
+	if (!call)
+		return -1;
+	return acted(call, link_close_stdin(sandbox->link, process_id, on_done, call, err));
+}
+
+int process_signal(struct sandbox *sandbox, uint32_t process_id, int signum, process_done_fn done,
+		   void *arg, struct err *err)
+{
+	struct call *call = process_call(sandbox, (void (*)(void))done, arg, err);
+
+	if (!call)
+		return -1;
+	return acted(call, link_signal(sandbox->link, process_id, signum, on_done, call, err));
+}
+
+int process_resize(struct sandbox *sandbox, uint32_t process_id, int64_t cols, int64_t rows,
+		   process_done_fn done, void *arg, struct err *err)
+{
+	struct call *call = process_call(sandbox, (void (*)(void))done, arg, err);
+
+	if (!call)
+		return -1;
+	return acted(call, link_resize(sandbox->link, process_id, (uint16_t)cols, (uint16_t)rows,
+				       on_done, call, err));
+}
+
+int process_stop(struct sandbox *sandbox, uint32_t process_id, process_done_fn done, void *arg,
+		 struct err *err)
+{
+	struct call *call = process_call(sandbox, (void (*)(void))done, arg, err);
+
+	if (!call)
+		return -1;
+	return acted(call, link_stop(sandbox->link, process_id, PROCESS_STOP_GRACE_MS, on_done,
+				     call, err));
+}

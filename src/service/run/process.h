@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The processes of a sandbox: started, listed, followed, fed, signalled, ended. What they write is
+ * kept in the sandbox, by its agent; the daemon only passes it on.
+ */
+#ifndef CAY_SERVICE_RUN_PROCESS_H
+#define CAY_SERVICE_RUN_PROCESS_H
+
+#include "base/arena.h"
+#include "service/sandbox/sandbox.h"
+
+#define EXEC_ARGV_MAX 4096
+#define EXEC_BYTES_MAX (512 * 1024)  /* arguments and environment together */
+#define EXEC_STRING_MAX (128 * 1024) /* one of them, with its NUL: what execve() takes */
+#define EXEC_TIMEOUT_MAX_SEC 86400
+#define PROCESS_NAME_MAX 64
+#define PROCESS_TTY_MAX 4096 /* columns, rows */
+#define PROCESS_STOP_GRACE_MS 5000
+#define PROCESSES_PER_SANDBOX 256
+#define WINDOWS_PER_SANDBOX 32
+#define STREAMS_PER_KEY 2000
+#define OUTPUT_RING_BYTES (1024 * 1024)
+#define OUTPUT_KEEP_SEC 300
+
+/* What is to be run and how. Views live during the call. */
+struct exec_spec {
+	struct str command;	 /* through the template's shell; or */
+	const struct json *argv; /* directly; or */
+	struct str shell;	 /* this program alone, empty: the template's shell; with tty */
+	const struct json *env;
+	struct str cwd, user;
+	struct str name;		  /* empty: none */
+	struct str stdin_text, stdin_b64; /* at most one of them */
+	int64_t timeout_sec;		  /* 0: none */
+	int64_t timeout_ms;		  /* instead of it, where seconds are too coarse; 0: not */
+	int64_t max_output_bytes;	  /* exec_start() only */
+	int64_t cols, rows;		  /* with tty */
+	uint32_t ring_bytes;		  /* per stream; 0: as configured */
+	bool stdin_open;
+	bool hold; /* process_start(): a foreground reader gets every byte; see follow_spec */
+	bool tty;
+	bool shell_only; /* shell is what is to be run */
+};
+
+struct process_status {
+	/* exited, signaled, timeout, oom, killed_by_request, sandbox_gone; NULL: it runs */
+	const char *reason;
+	int exit_code;
+	int signal; /* 0: none */
+	int64_t duration_us;
+	uint64_t out_total, err_total; /* bytes written: the cursors of the next ones */
+	uint64_t memory_limit_bytes, memory_peak_bytes; /* 0: not known, or no matter of memory */
+};
+
+/* Strings live for the call; none is NULL. */
+struct process_info {
+	uint32_t process_id, pid;
+	bool tty, stdin_open;
+	bool window; /* name is the window's */
+	uint16_t cols, rows;
+	int64_t started_ms;
+	uint64_t out_begin, err_begin; /* the oldest bytes held */
+	struct process_status status;
+	const char *name, *user, *command;
+};
+/* The members of a process object; a name of a window goes under "window". */
+void process_write(const struct process_info *info, struct json_writer *w, const char *key);
+/* The members of an end: exit_code, signal, reason, duration_ms, byte counts, memory. */
+void process_write_end(const struct process_status *status, struct json_writer *w);
+
+enum { PROCESS_OUT = 1, PROCESS_ERR = 2 };
+
+/* ---- follows ---- */
+
+/*
+ * A follow gets bytes as far as its credit goes and gives credit back when they have left. Should
+ * the link break, it goes on behind the last byte when the link is there again.
+ */
+struct follow_hooks {
+	/* cursor: of the first byte; larger than expected: bytes were dropped. Bytes live for the
+	 * call. */
+	void (*on_output)(void *arg, int stream, uint64_t cursor, struct str bytes);
+	/* Once, the last call. err: it could not go on; with sandbox_gone status says so too. */
+	void (*on_end)(void *arg, const struct process_status *status, const struct err *err);
+	/* Instead of on_end when the service is closed; NULL: arg needs nothing. */
+	void (*on_drop)(void *arg);
+};
+struct follow_spec {
+	uint64_t out_cursor, err_cursor;
+	uint32_t credit;
+	uint32_t run;	 /* not 0: of a window, ends with that run */
+	uint8_t streams; /* PROCESS_OUT | PROCESS_ERR */
+	bool live;
+	/* With live: a foreground reader. Bytes whose credit it has not given back are not
+	 * overwritten; when the ring is full, the program blocks. */
+	bool hold;
+	bool waited; /* the sandbox's idle clock stands still meanwhile */
+};
+int follow_open(struct sandbox *sandbox, uint32_t process_id, const struct follow_spec *spec,
+		const struct follow_hooks *hooks, void *arg, slot_handle *ret,
+		struct err *err) _must_check_;
+void follow_credit(struct service *service, slot_handle follow, uint32_t bytes);
+void follow_close(struct service *service, slot_handle follow); /* no hook is called any more */
+
+/* ---- start ---- */
+
+/* follow 0: nobody follows it. With err nothing was started and no hook is called. */
+typedef void (*process_started_fn)(void *arg, uint32_t process_id, uint32_t pid, slot_handle follow,
+				   const struct err *err);
+/* hooks NULL: nobody follows. Else from its first byte on, with this credit. */
+int process_start(struct sandbox *sandbox, const struct exec_spec *spec, process_started_fn started,
+		  void *arg, const struct follow_hooks *hooks, void *hooks_arg, uint32_t credit,
+		  struct err *err) _must_check_;
+
+/* ---- look ---- */
+
+/* Called for each, oldest first, then once with info NULL; err tells whether all were there. */
+typedef void (*process_each_fn)(void *arg, const struct process_info *info, const struct err *err);
+int process_list(struct sandbox *sandbox, process_each_fn each, void *arg,
+		 struct err *err) _must_check_;
+/* One, by its number or name (of several the one that runs, else the newest). Called once. */
+typedef void (*process_found_fn)(void *arg, const struct process_info *info, const struct err *err);
+int process_find(struct sandbox *sandbox, struct str id, process_found_fn found, void *arg,
+		 struct err *err) _must_check_;
+/* Whether it is a number; then no process_find() is needed to know it. */
+bool process_id_parse(struct str id, uint32_t *ret);
+
+/* ---- act ---- */
+
+typedef void (*process_done_fn)(void *arg, const struct err *err);
+/* wait: done when the program took the bytes, else when they are kept for it. done may be NULL. */
+int process_stdin(struct sandbox *sandbox, uint32_t process_id, struct str bytes, bool wait,
+		  process_done_fn done, void *arg, struct err *err) _must_check_;
+int process_close_stdin(struct sandbox *sandbox, uint32_t process_id, process_done_fn done,
+			void *arg, struct err *err) _must_check_;
+int process_signal(struct sandbox *sandbox, uint32_t process_id, int signum, process_done_fn done,
+		   void *arg, struct err *err) _must_check_;
+int process_resize(struct sandbox *sandbox, uint32_t process_id, int64_t cols, int64_t rows,
+		   process_done_fn done, void *arg, struct err *err) _must_check_;
+/* TERM, after the grace KILL for all it left; done when it is dead and forgotten. */
+int process_stop(struct sandbox *sandbox, uint32_t process_id, process_done_fn done, void *arg,
+		 struct err *err) _must_check_;
+/* "TERM", "SIGTERM" or 15; 0 with err set when there is none such. */
+int process_signal_parse(const struct json *value, struct err *err);
+
+/* Base64 of a field into the arena. */
+int input_decode(struct arena *arena, const char *what, struct str b64, struct str *ret,
+		 struct err *err) _must_check_;
+
+/* ---- open streams of a key ---- */
+
+int stream_admit(struct service *service, struct key *key, struct err *err) _must_check_;
+void stream_end(struct service *service, const char *key_id);
+
+#endif

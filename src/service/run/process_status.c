@@ -1,0 +1,142 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Processes and their ends in public words: the same in REST, SSE and the command line. */
+#include <signal.h>
+#include <stdio.h>
+#include <strings.h>
+
+#include "base/time.h"
+#include "service/run/process_private.h"
+
+static const char *const reasons[] = {
+	[LINK_END_NONE] = NULL,		[LINK_END_EXIT] = "exited",
+	[LINK_END_SIGNAL] = "signaled", [LINK_END_TIMEOUT] = "timeout",
+	[LINK_END_OOM] = "oom",		[LINK_END_KILLED] = "killed_by_request",
+	[LINK_END_REFUSED] = NULL,	[LINK_END_GONE] = "sandbox_gone",
+};
+
+void status_from_link(struct process_status *to, const struct link_status *from)
+{
+	*to = (struct process_status){ .reason = reasons[from->end],
+				       .exit_code = from->exit_code,
+				       .signal = from->signal,
+				       .duration_us = from->duration_us,
+				       .out_total = from->out_total,
+				       .err_total = from->err_total,
+				       .memory_limit_bytes = from->memory_limit_bytes,
+				       .memory_peak_bytes = from->memory_peak_bytes };
+}
+
+void info_from_link(struct process_info *to, const struct link_process_info *from)
+{
+	*to = (struct process_info){ .process_id = from->process_id,
+				     .pid = from->pid,
+				     .tty = from->tty,
+				     .stdin_open = from->stdin_open,
+				     .window = from->window,
+				     .cols = from->cols,
+				     .rows = from->rows,
+				     .started_ms = from->start_ms,
+				     .out_begin = from->out_begin,
+				     .err_begin = from->err_begin,
+				     .name = from->name,
+				     .user = from->user,
+				     .command = from->command };
+	status_from_link(&to->status, &from->status);
+	if (!to->status.reason) /* so far */
+		to->status.duration_us = MAX(time_real_ms() - from->start_ms, 0) * 1000;
+}
+
+/* ---- JSON ---- */
+
+static void put_known(struct json_writer *w, const char *key, bool known, uint64_t value)
+{
+	if (known)
+		json_put_int(w, key, (int64_t)MIN(value, (uint64_t)INT64_MAX));
+	else
+		json_put_null(w, key);
+}
+
+static void write_how(const struct process_status *status, struct json_writer *w)
+{
+	bool ended = status->reason != NULL;
+	bool gone = ended && strcmp(status->reason, "sandbox_gone") == 0;
+
+	put_known(w, "exit_code", ended && !gone, (uint64_t)MAX(status->exit_code, 0));
+	put_known(w, "signal", ended && status->signal > 0, (uint64_t)MAX(status->signal, 0));
+	json_put_text(w, "reason", status->reason);
+	json_put_real(w, "duration_ms", (double)status->duration_us / 1000);
+}
+
+static void write_memory(const struct process_status *status, struct json_writer *w)
+{
+	put_known(w, "memory_limit_bytes", status->memory_limit_bytes != 0,
+		  status->memory_limit_bytes);
+	put_known(w, "memory_peak_bytes", status->memory_peak_bytes != 0,
+		  status->memory_peak_bytes);
+}
+
+void process_write_end(const struct process_status *status, struct json_writer *w)
+{
+	write_how(status, w);
+	put_known(w, "stdout_bytes", true, status->out_total);
+	put_known(w, "stderr_bytes", true, status->err_total);
+	write_memory(status, w);
+}
+
+void process_write(const struct process_info *info, struct json_writer *w, const char *key)
+{
+	json_begin_object(w, key);
+	json_put_int(w, "process_id", info->process_id);
+	json_put_int(w, "pid", info->pid);
+	json_put_text(w, "name", info->name[0] && !info->window ? info->name : NULL);
+	json_put_text(w, "command", info->command);
+	json_put_text(w, "user", info->user);
+	json_put_text(w, "state", info->status.reason ? "exited" : "running");
+	json_put_bool(w, "tty", info->tty);
+	put_known(w, "cols", info->tty, info->cols);
+	put_known(w, "rows", info->tty, info->rows);
+	json_put_text(w, "window", info->window ? info->name : NULL);
+	json_put_time(w, "started_at", info->started_ms);
+	write_how(&info->status, w);
+	put_known(w, "stdout_cursor", true, info->status.out_total);
+	put_known(w, "stderr_cursor", true, info->status.err_total);
+	put_known(w, "stdout_begin", true, info->out_begin);
+	put_known(w, "stderr_begin", true, info->err_begin);
+	json_put_bool(w, "stdin_open", info->stdin_open);
+	write_memory(&info->status, w);
+	json_end_object(w);
+}
+
+/* ---- signals ---- */
+
+static const struct {
+	const char *name;
+	int number;
+} signals[] = {
+	{ "HUP", SIGHUP },   { "INT", SIGINT },	      { "QUIT", SIGQUIT }, { "ILL", SIGILL },
+	{ "TRAP", SIGTRAP }, { "ABRT", SIGABRT },     { "BUS", SIGBUS },   { "FPE", SIGFPE },
+	{ "KILL", SIGKILL }, { "USR1", SIGUSR1 },     { "SEGV", SIGSEGV }, { "USR2", SIGUSR2 },
+	{ "PIPE", SIGPIPE }, { "ALRM", SIGALRM },     { "TERM", SIGTERM }, { "STKFLT", 16 },
+	{ "CHLD", SIGCHLD }, { "CONT", SIGCONT },     { "STOP", SIGSTOP }, { "TSTP", SIGTSTP },
+	{ "TTIN", SIGTTIN }, { "TTOU", SIGTTOU },     { "URG", SIGURG },   { "XCPU", SIGXCPU },
+	{ "XFSZ", SIGXFSZ }, { "VTALRM", SIGVTALRM }, { "PROF", SIGPROF }, { "WINCH", SIGWINCH },
+	{ "IO", SIGIO },     { "PWR", SIGPWR },	      { "SYS", SIGSYS },
+};
+
+int process_signal_parse(const struct json *value, struct err *err)
+{
+	struct str name = { NULL, 0 };
+
+	if (value && json_type(value) == JSON_INT && json_int(value) >= 1 && json_int(value) <= 64)
+		return (int)json_int(value);
+	if (value && json_type(value) == JSON_STRING)
+		name = json_str(value);
+	if (name.n > 3 && strncasecmp(name.p, "SIG", 3) == 0)
+		name = (struct str){ name.p + 3, name.n - 3 };
+	for (size_t i = 0; name.n && i < ARRAY_LEN(signals); i++)
+		if (str_eq_nocase(name, signals[i].name))
+			return signals[i].number;
+	(void)err_set(err, ERR_INVALID_REQUEST,
+		      "signal must be a name such as TERM or SIGTERM, or a number of 1 to 64");
+	return 0;
+}

@@ -1,0 +1,321 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Windows seen from outside: listed, found by name, read, written to, closed. */
+#include "service/run/window.h"
+
+#include "service/run/output_buffer.h"
+#include "service/run/process_private.h"
+#include "service/run/process_spec_private.h"
+#include "service/run/window_private.h"
+
+#define WINDOW_STOP_GRACE_MS 300 /* an interactive shell does not heed TERM */
+
+static void window_from_link(struct window_info *to, const struct link_process_info *from)
+{
+	struct link_status run = { .end = from->run_end, .exit_code = from->run_exit_code };
+
+	*to = (struct window_info){ .name = from->name,
+				    .process_id = from->process_id,
+				    .busy = from->busy,
+				    .run = from->run,
+				    .begin = from->out_begin,
+				    .cursor = from->status.out_total,
+				    .run_cursor = from->run_cursor,
+				    .idle_ms = from->idle_ms,
+				    .started_ms = from->start_ms };
+	status_from_link(&to->run_status, &run);
+}
+
+/* A window whose shell has ended is no window any more. */
+static bool is_window(const struct link_process_info *info)
+{
+	return info->window && info->status.end == LINK_END_NONE;
+}
+
+/* ---- list ---- */
+
+static void on_each(void *arg, const struct link_process_info *from, const struct err *error)
+{
+	struct call *call = arg;
+	window_each_fn each = (window_each_fn)call->fn;
+	void *each_arg = call->arg;
+	struct window_info info;
+
+	if (from && call->service && is_window(from)) {
+		window_from_link(&info, from);
+		each(each_arg, &info, NULL);
+	}
+	if (!from && call_end(call))
+		each(each_arg, NULL, error);
+}
+
+int window_list(struct sandbox *sandbox, window_each_fn each, void *arg, struct err *err)
+{
+	struct call *call = call_new(sandbox->service, sandbox->handle, err);
+
+	if (!call)
+		return -1;
+	call->fn = (void (*)(void))each;
+	call->arg = arg;
+	if (link_list(sandbox->link, 0, on_each, call, err) == 0)
+		return 0;
+	(void)call_end(call);
+	return -1;
+}
+
+/* ---- find ---- */
+
+static void on_look(void *arg, const struct link_process_info *from, const struct err *error)
+{
+	struct window_look *look = arg;
+	struct call *call = look->call;
+	slot_handle handle = call->sandbox;
+	struct sandbox *sandbox;
+	struct service *service;
+	struct err err;
+
+	if (from) {
+		look->windows += is_window(from);
+		if (!is_window(from) || strcmp(from->name, look->name) != 0)
+			return;
+		window_from_link(&look->info, from);
+		look->info.name = look->name;
+		look->found = true;
+		return;
+	}
+	service = call_end(call);
+	sandbox = service ? sandbox_get(service, handle) : NULL;
+	if (service && !error && (!sandbox || !sandbox_ready(sandbox))) {
+		(void)sandbox_gone(sandbox, &err);
+		error = &err;
+	}
+	look->looked(look, sandbox, service ? error : NULL);
+}
+
+int window_look_start(struct window_look *look, struct sandbox *sandbox, struct str name,
+		      struct err *err)
+{
+	if (spec_check_name("name", name, err) < 0)
+		return -1;
+	(void)!str_copy(look->name, sizeof(look->name), name);
+	look->call = call_new(sandbox->service, sandbox->handle, err);
+	if (!look->call)
+		return -1;
+	if (link_list(sandbox->link, 0, on_look, look, err) == 0)
+		return 0;
+	(void)call_end(look->call);
+	return -1;
+}
+
+static int not_found(const struct window_look *look, struct err *err)
+{
+	return err_set(err, ERR_WINDOW_NOT_FOUND, "no window '%s'", look->name);
+}
+
+/* ---- read ---- */
+
+/* Owner: the look, then the follow. */
+struct reading {
+	struct window_look look;
+	struct service *service;
+	struct gather gather;
+	slot_handle follow;
+	struct window_read ask;
+	window_read_fn done;
+	void *arg;
+};
+
+static void reading_end(struct reading *r, const struct err *err)
+{
+	struct window_result result = { .name = r->look.name,
+					.process_id = r->look.info.process_id,
+					.run = r->look.info.run,
+					.status = r->look.info.run_status,
+					.output = buf_str(&r->gather.bytes),
+					.cursor = r->gather.next,
+					.gap_bytes = r->gather.gap_bytes,
+					.truncated = r->gather.cut };
+
+	r->done(r->arg, err ? NULL : &r->look.info, err ? NULL : &result, err);
+	gather_done(&r->gather);
+	free(r);
+}
+
+static void on_read_output(void *arg, int stream, uint64_t cursor, struct str bytes)
+{
+	struct reading *r = arg;
+
+	(void)stream;
+	gather_add(&r->gather, cursor, bytes);
+	if (!r->gather.cut) {
+		follow_credit(r->service, r->follow, (uint32_t)bytes.n);
+		return;
+	}
+	follow_close(r->service, r->follow);
+	reading_end(r, NULL);
+}
+
+static void on_read_end(void *arg, const struct process_status *status, const struct err *err)
+{
+	(void)status;
+	reading_end(arg, err);
+}
+
+static void on_read_drop(void *arg)
+{
+	struct reading *r = arg;
+
+	gather_done(&r->gather);
+	free(r);
+}
+
+static const struct follow_hooks reading_hooks = { .on_output = on_read_output,
+						   .on_end = on_read_end,
+						   .on_drop = on_read_drop };
+
+static int start_reading(struct reading *r, struct sandbox *sandbox, struct err *err)
+{
+	struct follow_spec spec = { .credit = FOLLOW_CREDIT, .streams = PROCESS_OUT };
+
+	if (!r->look.found)
+		return not_found(&r->look, err);
+	spec.out_cursor = r->ask.from_run ? r->look.info.run_cursor : r->ask.cursor;
+	if (spec.out_cursor > r->look.info.cursor)
+		return err_set(err, ERR_INVALID_REQUEST,
+			       "cursor is in the future: the window wrote %llu bytes so far",
+			       (unsigned long long)r->look.info.cursor);
+	gather_init(&r->gather, (size_t)r->ask.max_bytes, spec.out_cursor);
+	return follow_open(sandbox, r->look.info.process_id, &spec, &reading_hooks, r, &r->follow,
+			   err);
+}
+
+static void on_read_looked(struct window_look *look, struct sandbox *sandbox,
+			   const struct err *error)
+{
+	struct reading *r = CONTAINER_OF(look, struct reading, look);
+	struct err err;
+
+	if (!sandbox && !error) {
+		free(r); /* the service has ended */
+		return;
+	}
+	if (!error && start_reading(r, sandbox, &err) < 0)
+		error = &err;
+	if (error)
+		reading_end(r, error);
+}
+
+int window_read(struct sandbox *sandbox, const struct window_read *read, window_read_fn done,
+		void *arg, struct err *err)
+{
+	struct reading *r = calloc(1, sizeof(*r));
+
+	if (!r)
+		return err_set(err, ERR_UNAVAILABLE, "out of memory");
+	r->service = sandbox->service;
+	r->ask = *read;
+	r->done = done;
+	r->arg = arg;
+	r->look.looked = on_read_looked;
+	if (window_look_start(&r->look, sandbox, read->name, err) < 0) {
+		free(r);
+		return -1;
+	}
+	return 0;
+}
+
+/* ---- input, close ---- */
+
+/* Owner: the look; then the link's answer goes straight to done. */
+struct acting {
+	struct window_look look;
+	process_done_fn done;
+	void *arg;
+	bool close;
+	size_t n;
+	char bytes[];
+};
+
+static void on_stopped(void *arg, const struct err *error)
+{
+	struct call *call = arg;
+	process_done_fn done = (process_done_fn)call->fn;
+	void *done_arg = call->arg;
+
+	if (call_end(call))
+		done(done_arg, error);
+}
+
+static int stop(struct acting *a, struct sandbox *sandbox, struct err *err)
+{
+	struct call *call = call_new(sandbox->service, sandbox->handle, err);
+
+	if (!call)
+		return -1;
+	call->fn = (void (*)(void))a->done;
+	call->arg = a->arg;
+	if (link_stop(sandbox->link, a->look.info.process_id, WINDOW_STOP_GRACE_MS, on_stopped,
+		      call, err) == 0)
+		return 0;
+	(void)call_end(call);
+	return -1;
+}
+
+static int act(struct acting *a, struct sandbox *sandbox, struct err *err)
+{
+	if (!a->look.found)
+		return not_found(&a->look, err);
+	if (a->close)
+		return stop(a, sandbox, err);
+	if (!a->look.info.busy)
+		return err_set(err, ERR_WRONG_STATE, "no command runs in window '%s'; use run",
+			       a->look.name);
+	return process_stdin(sandbox, a->look.info.process_id, (struct str){ a->bytes, a->n },
+			     false, a->done, a->arg, err);
+}
+
+static void on_act_looked(struct window_look *look, struct sandbox *sandbox,
+			  const struct err *error)
+{
+	struct acting *a = CONTAINER_OF(look, struct acting, look);
+	struct err err;
+
+	if (!error && sandbox && act(a, sandbox, &err) < 0)
+		error = &err;
+	if (error)
+		a->done(a->arg, error);
+	free(a);
+}
+
+static int start_acting(struct sandbox *sandbox, struct str name, struct str bytes, bool close,
+			process_done_fn done, void *arg, struct err *err)
+{
+	struct acting *a = calloc(1, sizeof(*a) + bytes.n);
+
+	if (!a)
+		return err_set(err, ERR_UNAVAILABLE, "out of memory");
+	a->look.looked = on_act_looked;
+	a->done = done;
+	a->arg = arg;
+	a->close = close;
+	a->n = bytes.n;
+	if (bytes.n)
+		memcpy(a->bytes, bytes.p, bytes.n);
+	if (window_look_start(&a->look, sandbox, name, err) < 0) {
+		free(a);
+		return -1;
+	}
+	return 0;
+}
+
+int window_input(struct sandbox *sandbox, struct str name, struct str bytes, process_done_fn done,
+		 void *arg, struct err *err)
+{
+	sandbox_touch(sandbox);
+	return start_acting(sandbox, name, bytes, false, done, arg, err);
+}
+
+int window_close(struct sandbox *sandbox, struct str name, process_done_fn done, void *arg,
+		 struct err *err)
+{
+	return start_acting(sandbox, name, (struct str){ NULL, 0 }, true, done, arg, err);
+}

@@ -1,0 +1,225 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The link of a sandbox: made at creation, made again after a restart or a broken connection, and
+ * what its loss means. Only the engine can tell a dead sandbox from a broken link.
+ */
+#include <errno.h>
+
+#include "base/log.h"
+#include "service/sandbox/attach_private.h"
+#include "service/sandbox/create_private.h"
+#include "service/network/egress_private.h"
+#include "service/sandbox/destroy_private.h"
+#include "service/copy/transition_private.h"
+#include "service/pool/pool_private.h"
+#include "service/network/preview_private.h"
+#include "service/run/process_private.h"
+
+#define HELLO_TIMEOUT_MS 10000
+#define ATTACH_TRIES_MAX 5 /* links that break one after the other; then it counts as crashed */
+
+void attach_drop_link(struct sandbox *sandbox)
+{
+	link_free(TAKE_PTR(sandbox->link));
+	loop_watch_free(sandbox->watch);
+	sandbox->watch = NULL;
+	if (sandbox->watch_fd >= 0)
+		(void)close(sandbox->watch_fd);
+	sandbox->watch_fd = -1;
+}
+
+static void on_death_stat(void *arg, const struct engine_stat *stat, const struct err *err)
+{
+	struct call *call = arg;
+	struct sandbox *sandbox = call_end_sandbox(call);
+
+	if (!sandbox)
+		return;
+	sandbox->checking = false;
+	if (!sandbox_up(sandbox) && sandbox->state != SANDBOX_PAUSED)
+		return;
+	if (sandbox->state == SANDBOX_PAUSED &&
+	    (sandbox->pause_kind == PAUSE_HIBERNATE || (!err && stat->alive)))
+		return; /* nothing of it runs, or nothing answers: linked again when resumed */
+	if (err) {
+		if (sandbox->engine->lost)
+			return; /* on_back asks again */
+		destroy_died(sandbox, REASON_ENGINE_LOST, err->message);
+	} else if (stat->alive && sandbox->attach_tries < ATTACH_TRIES_MAX) {
+		attach_start(sandbox);
+	} else if (stat->oom_killed) {
+		destroy_died(sandbox, REASON_OOM, "the memory limit killed the sandbox");
+	} else {
+		destroy_died(sandbox, REASON_CRASH, "the sandbox's first process ended");
+	}
+}
+
+static void ask_how_it_died(struct sandbox *sandbox)
+{
+	struct service_engine *engine = sandbox->engine;
+	struct err err;
+	struct call *call;
+
+	if (sandbox->checking || sandbox->attaching)
+		return;
+	call = call_new(sandbox->service, sandbox->handle, &err);
+	if (!call)
+		return;
+	sandbox->checking = true;
+	if (engine->driver->stat(engine->engine, sandbox->id, on_death_stat, call, &err) == 0)
+		return;
+	(void)call_end(call);
+	sandbox->checking = false;
+	if (!engine->lost)
+		destroy_died(sandbox, REASON_ENGINE_LOST, err.message);
+}
+
+void attach_said_hello(struct sandbox *sandbox)
+{
+	if (sandbox->state == SANDBOX_PROVISIONING)
+		create_ready(sandbox);
+	else
+		resume_ready(sandbox);
+}
+
+void attach_failed(struct sandbox *sandbox, const struct err *why)
+{
+	if (sandbox->state == SANDBOX_PROVISIONING)
+		create_failed(sandbox, why);
+	else
+		resume_failed(sandbox, why);
+}
+
+static void on_link_ready(void *arg)
+{
+	struct sandbox *sandbox = arg;
+
+	if (sandbox->state == SANDBOX_PROVISIONING || sandbox->state == SANDBOX_PAUSED) {
+		if (!sandbox_is_copy(sandbox) || fork_hook_start(sandbox) < 0)
+			attach_said_hello(sandbox);
+		return;
+	}
+	sandbox->attach_tries = 0;
+	sandbox->proven_ms = 0;
+	sandbox->counted = sandbox->pooled; /* what others run since before only the agent knows */
+	if (sandbox->pooled) {
+		pool_adopt(sandbox);
+	} else {
+		ends_look(sandbox);
+		ready_there(sandbox);
+	}
+}
+
+static void on_link_port(void *arg, const struct link_port *port, bool opened)
+{
+	port_told(arg, port, opened);
+}
+
+static void on_link_gone(void *arg, const struct err *why)
+{
+	struct sandbox *sandbox = arg;
+	struct err copy;
+
+	if (why)
+		copy = *why;
+	else
+		(void)err_set(&copy, ERR_SANDBOX_GONE, "the agent closed the connection");
+	attach_drop_link(sandbox);
+	if (sandbox->state == SANDBOX_PROVISIONING) {
+		if (copy.code != ERR_BOOT_FAILED)
+			copy.code = ERR_BOOT_FAILED;
+		create_failed(sandbox, &copy);
+	} else if (sandbox->state == SANDBOX_PAUSED && sandbox->pause_kind == PAUSE_HIBERNATE) {
+		resume_failed(sandbox, &copy);
+	} else if (sandbox->pooled) {
+		destroy_died(sandbox, REASON_CRASH, copy.message);
+	} else {
+		ask_how_it_died(sandbox);
+	}
+}
+
+static void on_watch(void *arg, int events, int error)
+{
+	struct sandbox *sandbox = arg;
+
+	(void)events;
+	(void)error;
+	/* Level-triggered and final: dead stays dead. */
+	loop_watch_free(sandbox->watch);
+	sandbox->watch = NULL;
+	if (sandbox->state == SANDBOX_PROVISIONING ||
+	    (sandbox->state == SANDBOX_PAUSED && sandbox->pause_kind == PAUSE_HIBERNATE))
+		return; /* the link tells it with its reason */
+	if (sandbox->pooled)
+		destroy_died(sandbox, REASON_CRASH, "the sandbox's first process ended");
+	else
+		ask_how_it_died(sandbox);
+}
+
+int attach_link(struct sandbox *sandbox, const struct engine_made *made, struct err *err)
+{
+	static const struct link_hooks hooks = { .on_ready = on_link_ready,
+						 .on_gone = on_link_gone,
+						 .on_port = on_link_port };
+	struct loop *loop = sandbox->service->loop;
+
+	attach_drop_link(sandbox);
+	egress_linked(sandbox, &made->network);
+	sandbox->trust_installed = sandbox->trust_installing =
+		false; /* its files may be others now */
+	sandbox->watch_fd = made->watch_fd;
+	if (link_new(loop, made->agent_fd, HELLO_TIMEOUT_MS, &hooks, sandbox, &sandbox->link, err) <
+	    0)
+		return -1;
+	if (made->watch_fd < 0)
+		return 0;
+	if (loop_watch_new(loop, made->watch_fd, on_watch, sandbox, &sandbox->watch) < 0 ||
+	    loop_watch_set(sandbox->watch, LOOP_READ) < 0)
+		return err_set(err, ERR_UNAVAILABLE, "the sandbox cannot be watched");
+	return 0;
+}
+
+static void on_attached(void *arg, const struct engine_made *made, const struct err *err)
+{
+	struct call *call = arg;
+	struct sandbox *sandbox = call_end_sandbox(call);
+	struct err link_err;
+
+	if (sandbox)
+		sandbox->attaching = false;
+	/* A frozen one cannot say hello; it is linked when it is resumed. */
+	if (!sandbox || !sandbox_up(sandbox)) {
+		if (!err)
+			engine_made_close(made);
+		return;
+	}
+	if (!err && attach_link(sandbox, made, &link_err) < 0)
+		err = &link_err;
+	if (!err || sandbox->engine->lost)
+		return;
+	if (sandbox->attach_tries >= ATTACH_TRIES_MAX)
+		destroy_died(sandbox, REASON_ENGINE_LOST, err->message);
+	else
+		ask_how_it_died(sandbox);
+}
+
+void attach_start(struct sandbox *sandbox)
+{
+	struct service_engine *engine = sandbox->engine;
+	struct err err;
+	struct call *call;
+
+	if (sandbox->attaching)
+		return;
+	sandbox->attach_tries++;
+	call = call_new(sandbox->service, sandbox->handle, &err);
+	if (!call)
+		return;
+	sandbox->attaching = true;
+	if (engine->driver->attach(engine->engine, sandbox->id, on_attached, call, &err) == 0)
+		return;
+	(void)call_end(call);
+	sandbox->attaching = false;
+	if (!engine->lost)
+		destroy_died(sandbox, REASON_ENGINE_LOST, err.message);
+}

@@ -1,0 +1,118 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The clocks of a sandbox. While it runs its deadlines are on the boot clock, which neither jumps
+ * nor stops; while it is paused only what is left of them is kept. The wall clock is for people,
+ * and for what was left when the host ended.
+ */
+#include "base/time.h"
+#include "service/sandbox/destroy_private.h"
+#include "service/sandbox/sandbox_private.h"
+
+#define JUMP_MS 1000 /* less is rounding */
+
+static int64_t timeout_ms(const struct sandbox *sandbox)
+{
+	return sandbox->attrs.always_on ? 0 : (int64_t)sandbox->attrs.timeout_sec * 1000;
+}
+
+static void set_due(struct sandbox *sandbox, int64_t in_ms)
+{
+	sandbox->end_tries = 0;
+	sandbox->due_ms = in_ms ? time_boot_ms() + in_ms : 0;
+	sandbox->expires_ms = in_ms ? time_real_ms() + in_ms : 0;
+	expiry_arm(sandbox->service, sandbox->due_ms);
+}
+
+void clock_set(struct sandbox *sandbox, int64_t in_ms)
+{
+	set_due(sandbox, MAX(in_ms, 1));
+}
+
+void clock_start(struct sandbox *sandbox)
+{
+	sandbox->started_ms = time_real_ms();
+	sandbox->active_ms = time_boot_ms();
+	set_due(sandbox, timeout_ms(sandbox));
+	expiry_arm(sandbox->service, clock_idle_due_ms(sandbox));
+}
+
+void clock_extend(struct sandbox *sandbox)
+{
+	if (sandbox->state == SANDBOX_PAUSED)
+		sandbox->left_ms = timeout_ms(sandbox);
+	else
+		set_due(sandbox, timeout_ms(sandbox));
+}
+
+void clock_stop(struct sandbox *sandbox)
+{
+	int64_t now_ms = time_boot_ms(), idle_ms = clock_idle_due_ms(sandbox);
+
+	sandbox->left_ms = sandbox->due_ms ? MAX(sandbox->due_ms - now_ms, 0) : 0;
+	sandbox->idle_left_ms = idle_ms ? MAX(idle_ms - now_ms, 0) : 0;
+	sandbox->due_ms = sandbox->expires_ms = 0;
+}
+
+/* A clock that had run out, which is why it was paused, starts anew: it would end at once. */
+void clock_go(struct sandbox *sandbox)
+{
+	int64_t idle_ms = (int64_t)sandbox->attrs.idle_timeout_sec * 1000;
+	int64_t left_ms = sandbox->left_ms;
+	int64_t idle_left_ms = sandbox->idle_left_ms > 0 ? sandbox->idle_left_ms : idle_ms;
+
+	sandbox->thawed_ms = time_boot_ms();
+	sandbox->active_ms = sandbox->thawed_ms - MAX(idle_ms - idle_left_ms, 0);
+	sandbox->left_ms = sandbox->idle_left_ms = 0;
+	set_due(sandbox, sandbox->attrs.always_on || left_ms <= 0 ? timeout_ms(sandbox) : left_ms);
+	expiry_arm(sandbox->service, clock_idle_due_ms(sandbox));
+}
+
+void clock_load(struct sandbox *sandbox, const struct store_sandbox *row)
+{
+	int64_t now_ms = time_real_ms(), alive_ms = sandbox->service->alive_ms;
+	int64_t last_ms = alive_ms ? MIN(alive_ms, now_ms) : now_ms;
+	bool same = row->clock && row->clock[0] && row->due_ms &&
+		    strcmp(row->clock, sandbox->service->boot_id) == 0;
+
+	sandbox->expires_ms = row->expires_ms;
+	sandbox->left_ms = row->left_ms;
+	sandbox->idle_left_ms = row->idle_left_ms;
+	sandbox->active_ms = time_boot_ms();
+	if (same)
+		sandbox->due_ms = row->due_ms;
+	else if (row->expires_ms) /* another boot: while the host was off it did not live */
+		sandbox->due_ms = time_boot_ms() + MAX(row->expires_ms - last_ms, 1);
+}
+
+int64_t clock_idle_due_ms(const struct sandbox *sandbox)
+{
+	if (sandbox->attrs.always_on || !sandbox->attrs.idle_timeout_sec ||
+	    sandbox->state != SANDBOX_RUNNING)
+		return 0;
+	return sandbox->active_ms + (int64_t)sandbox->attrs.idle_timeout_sec * 1000;
+}
+
+/* One point in time has one name: the clocks' distance is kept, unless the wall clock is set. */
+static int64_t as_wall_ms(struct service *service, int64_t due_ms)
+{
+	int64_t distance_ms = time_real_ms() - time_boot_ms();
+	int64_t off_ms = distance_ms - service->wall_distance_ms;
+
+	if (off_ms <= -JUMP_MS || off_ms >= JUMP_MS)
+		service->wall_distance_ms = distance_ms;
+	return due_ms ? service->wall_distance_ms + due_ms : 0;
+}
+
+/* As it was told before, unless the wall clock has been set meanwhile. */
+int64_t clock_expires_ms(const struct sandbox *sandbox)
+{
+	int64_t wall_ms = as_wall_ms(sandbox->service, sandbox->due_ms);
+	int64_t off_ms = wall_ms - sandbox->expires_ms;
+
+	return off_ms > -JUMP_MS && off_ms < JUMP_MS ? sandbox->expires_ms : wall_ms;
+}
+
+int64_t clock_idle_expires_ms(const struct sandbox *sandbox)
+{
+	return as_wall_ms(sandbox->service, clock_idle_due_ms(sandbox));
+}

@@ -1,0 +1,295 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Many sandboxes by one call: all of them ask for their room first, in order, and are then made a
+ * few at a time. They are kept together: until the last one is there a death of the daemon undoes
+ * them all, because nobody was told any of them.
+ */
+#include <errno.h>
+#include <stdio.h>
+
+#include "base/log.h"
+#include "service/sandbox/create_private.h"
+#include "service/account/idempotency_private.h"
+#include "service/sandbox/initializer.h"
+#include "service/copy/transition_private.h"
+#include "service/sandbox/sandbox_private.h"
+#include "service/copy/snapshot_private.h"
+
+#define BATCH_PARALLEL 8 /* being made at once, of one call */
+
+/* Owner: its batch. */
+struct item {
+	struct batch *batch;
+	struct creation *creation; /* not yet started */
+	struct err err;
+};
+
+/* Owner: service->batches until the last one is there. */
+struct batch {
+	struct batch *prev, *next;
+	struct service *service;
+	struct snapshot *from; /* held */
+	struct idempotency *idem;
+	const struct many_hooks *hooks;
+	void *arg;
+	uint32_t count, begun, ended;
+	bool starting;	      /* inside start_some() */
+	slot_handle *members; /* 0: it is not made */
+	struct item items[];
+};
+
+static void batch_free(struct batch *b)
+{
+	struct service *service = b->service;
+
+	if (b->prev)
+		b->prev->next = b->next;
+	else if (service->batches == b)
+		service->batches = b->next;
+	if (b->next)
+		b->next->prev = b->prev;
+	for (uint32_t i = 0; i < b->count; i++)
+		creation_free(b->items[i].creation);
+	snapshot_unuse(b->from);
+	free(b->members);
+	free(b);
+}
+
+/* ---- the end, for forks too ---- */
+
+static int keep(struct service *service, const slot_handle *members, uint32_t count,
+		struct idempotency *idem, struct str answer)
+{
+	int r = store_begin(service->store);
+
+	for (uint32_t i = 0; r == 0 && i < count; i++) {
+		const struct sandbox *sandbox =
+			members[i] ? sandbox_get(service, members[i]) : NULL;
+
+		/* What has a move or an end of its own by now has another intent. */
+		if (sandbox && sandbox->state == SANDBOX_RUNNING && !sandbox->move)
+			r = store_intent_delete(service->store, sandbox->row);
+	}
+	if (r == 0 && idem)
+		r = idempotency_settle(service, idem, 201, answer);
+	r = store_end(service->store, r);
+	if (r < 0 && idem)
+		idempotency_unsettle(idem);
+	service_wrote(service);
+	return r;
+}
+
+static void undo(struct service *service, const slot_handle *members, uint32_t count)
+{
+	struct err err;
+
+	for (uint32_t i = 0; i < count; i++) {
+		struct sandbox *sandbox = members[i] ? sandbox_get(service, members[i]) : NULL;
+
+		if (sandbox && sandbox_destroy(sandbox, REASON_BOOT_FAILED, &err) < 0)
+			log_error("sandbox %s: %s", sandbox->id, err.message);
+	}
+}
+
+int many_keep(struct service *service, const slot_handle *members, uint32_t count,
+	      struct idempotency *idem, const struct many_hooks *hooks, void *arg, struct err *err)
+{
+	struct str answer = { "", 0 };
+	int r = idem ? hooks->seal(arg, &answer) : 0;
+
+	if (r == 0)
+		r = keep(service, members, count, idem, answer);
+	if (r == 0)
+		return 0;
+	undo(service, members, count);
+	return service_unrecorded(err, r, "the sandboxes could not be recorded");
+}
+
+/* ---- one after the other ---- */
+
+static struct sandbox *member(struct batch *b, uint32_t index)
+{
+	struct sandbox *sandbox =
+		b->members[index] ? sandbox_get(b->service, b->members[index]) : NULL;
+
+	if (sandbox && sandbox->state != SANDBOX_DESTROYED)
+		return sandbox;
+	if (b->members[index])
+		(void)err_set(&b->items[index].err, ERR_SANDBOX_GONE, "it has ended already");
+	return NULL;
+}
+
+static void finish(struct batch *b)
+{
+	uint32_t made = 0;
+	struct err err;
+	int r = -1;
+
+	for (uint32_t i = 0; i < b->count; i++) {
+		const struct sandbox *sandbox = member(b, i);
+
+		made += sandbox != NULL;
+		b->hooks->item(b->arg, i, sandbox, sandbox ? NULL : &b->items[i].err);
+	}
+	if (made)
+		r = many_keep(b->service, b->members, b->count, b->idem, b->hooks, b->arg, &err);
+	else
+		err = b->items[0].err;
+	b->hooks->done(b->arg, r < 0 ? &err : NULL);
+	batch_free(b);
+}
+
+static void note(struct item *item, const struct sandbox *sandbox, const struct err *err)
+{
+	struct batch *b = item->batch;
+
+	if (sandbox)
+		b->members[item - b->items] = sandbox->handle;
+	else
+		item->err = *err;
+	b->ended++;
+}
+
+static void start_some(struct batch *b)
+{
+	const struct sandbox *now;
+	struct err err;
+
+	if (b->starting)
+		return;
+	b->starting = true;
+	while (b->begun < b->count && b->begun - b->ended < BATCH_PARALLEL) {
+		struct item *item = &b->items[b->begun++];
+		int r;
+
+		if (!item->creation) { /* there was no room for it */
+			b->ended++;
+			continue;
+		}
+		r = creation_start(TAKE_PTR(item->creation), &now, &err);
+		if (r)
+			note(item, r > 0 ? now : NULL, &err);
+	}
+	b->starting = false;
+	if (b->ended == b->count)
+		finish(b);
+}
+
+static void on_made(void *arg, const struct sandbox *sandbox, const struct err *err)
+{
+	struct item *item = arg;
+
+	note(item, sandbox, err);
+	start_some(item->batch);
+}
+
+static void on_turn(void *arg)
+{
+	struct call *call = arg;
+	struct batch *b = call->arg;
+
+	if (call_end(call))
+		start_some(b);
+}
+
+/* ---- what is asked for ---- */
+
+int many_name(char **ret, const char *name, uint32_t index, uint32_t count)
+{
+	int r;
+
+	if (!name)
+		return 0;
+	r = count == 1 ? asprintf(ret, "%s", name) : asprintf(ret, "%s-%u", name, index + 1);
+	if (r >= 0)
+		return 0;
+	*ret = NULL;
+	return -ENOMEM;
+}
+
+static struct creation *copy(const struct creation *from, uint32_t index, uint32_t count,
+			     struct err *err)
+{
+	struct creation *to = calloc(1, sizeof(*to));
+
+	if (to) {
+		*to = *from;
+		if (sandbox_attrs_copy(&to->attrs, &from->attrs) == 0 &&
+		    initializers_copy(from->attrs.initializers, &to->attrs.initializers) == 0 &&
+		    many_name(&to->attrs.name, from->attrs.name, index, count) == 0)
+			return to;
+		sandbox_attrs_done(&to->attrs);
+	}
+	free(to);
+	(void)err_set(err, ERR_UNAVAILABLE, "out of memory");
+	return NULL;
+}
+
+static void ask_for_room(struct batch *b, const struct creation *like)
+{
+	for (uint32_t i = 0; i < b->count; i++) {
+		struct item *item = &b->items[i];
+
+		item->batch = b;
+		item->creation = copy(like, i, b->count, &item->err);
+		if (!item->creation)
+			continue;
+		item->creation->done = on_made;
+		item->creation->arg = item;
+		item->creation->together = true;
+		if (creation_take_room(item->creation, &item->err) < 0)
+			creation_free(TAKE_PTR(item->creation));
+	}
+}
+
+static struct batch *batch_new(struct service *service, uint32_t count)
+{
+	struct batch *b = calloc(1, sizeof(*b) + count * sizeof(b->items[0]));
+
+	if (!b)
+		return NULL;
+	b->service = service;
+	b->count = count;
+	b->members = calloc(count, sizeof(*b->members));
+	b->next = service->batches;
+	if (b->next)
+		b->next->prev = b;
+	service->batches = b;
+	return b;
+}
+
+int sandbox_create_many(struct service *service, struct key *owner, const struct sandbox_spec *spec,
+			struct idempotency *idem, const struct many_hooks *hooks, void *arg,
+			struct err *err)
+{
+	struct creation *like = creation_new(service, owner, spec, err);
+	struct batch *b = like ? batch_new(service, (uint32_t)spec->count) : NULL;
+	struct call *call = b && b->members ? call_new(service, 0, err) : NULL;
+
+	if (call && loop_defer(service->loop, on_turn, call) == 0) {
+		call->arg = b;
+		b->idem = idem;
+		b->hooks = hooks;
+		b->arg = arg;
+		if (like->from)
+			b->from = snapshot_use(like->from);
+		ask_for_room(b, like);
+		creation_free(like);
+		return 0;
+	}
+	if (call)
+		(void)call_end(call);
+	if (b)
+		batch_free(b);
+	if (like)
+		(void)err_set(err, ERR_UNAVAILABLE, "out of memory");
+	creation_free(like);
+	return -1;
+}
+
+/* The service ends; whoever waited is gone already. */
+void batch_stop_all(struct service *service)
+{
+	while (service->batches)
+		batch_free(service->batches);
+}

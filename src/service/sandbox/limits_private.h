@@ -1,0 +1,14 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Inside src/service only: sizes and times against what the operator allows. */
+#ifndef CAY_SERVICE_SANDBOX_LIMITS_PRIVATE_H
+#define CAY_SERVICE_SANDBOX_LIMITS_PRIVATE_H
+
+#include "service/service_private.h"
+
+/* 0, or invalid_request with the field and its range. */
+int limits_check(const struct service *service, const struct sandbox_spec *spec,
+		 struct err *err) _must_check_;
+int limits_check_time(const struct service *service, const char *name, int64_t sec,
+		      struct err *err) _must_check_;
+
+#endif

@@ -1,0 +1,136 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * A short history of what a sandbox uses: a sample every ten seconds, while it runs and somebody
+ * has asked within the last ten minutes. Nobody asks: nothing is kept and nothing is measured.
+ */
+#include "base/time.h"
+#include "service/account/usage_private.h"
+
+#define SAMPLES 60
+#define SAMPLE_TICKS 10
+#define ASKED_MS (10 * 60 * 1000LL)
+
+struct sample {
+	int64_t ms, mono_us;
+	uint64_t cpu_us, memory_bytes, pids, disk_bytes;
+};
+
+/* Owner: the sandbox. */
+struct history {
+	int64_t asked_ms; /* boot clock */
+	uint32_t next;	  /* ever written */
+	bool asking;
+	struct sample samples[SAMPLES];
+};
+
+static void add(struct history *history, const struct engine_stat *stat)
+{
+	history->samples[history->next++ % SAMPLES] =
+		(struct sample){ .ms = time_real_ms(),
+				 .mono_us = time_mono_us(),
+				 .cpu_us = stat->cpu_us,
+				 .memory_bytes = stat->memory_bytes,
+				 .pids = stat->pids,
+				 .disk_bytes = stat->disk_bytes };
+}
+
+void history_free(struct sandbox *sandbox)
+{
+	if (!sandbox->history)
+		return;
+	free(TAKE_PTR(sandbox->history));
+	sandbox->service->history_count--;
+}
+
+void history_asked(struct sandbox *sandbox)
+{
+	if (!sandbox->history) {
+		sandbox->history = calloc(1, sizeof(*sandbox->history));
+		if (!sandbox->history)
+			return; /* the figures of now come all the same */
+		sandbox->service->history_count++;
+	}
+	sandbox->history->asked_ms = time_boot_ms();
+}
+
+/* The first answer is the first sample. */
+void history_first(struct sandbox *sandbox, const struct engine_stat *stat)
+{
+	if (sandbox->history && !sandbox->history->next)
+		add(sandbox->history, stat);
+}
+
+static void on_stat(void *arg, const struct engine_stat *stat, const struct err *err)
+{
+	struct call *call = arg;
+	struct sandbox *sandbox = call_end_sandbox(call);
+
+	if (!sandbox || !sandbox->history)
+		return;
+	sandbox->history->asking = false;
+	if (!err && sandbox->state == SANDBOX_RUNNING)
+		add(sandbox->history, stat);
+}
+
+static void sample(struct sandbox *sandbox)
+{
+	struct service_engine *engine = sandbox->engine;
+	struct call *call;
+	struct err err;
+
+	if (sandbox->state != SANDBOX_RUNNING || sandbox->history->asking || !engine->engine ||
+	    engine->lost)
+		return;
+	call = call_new(sandbox->service, sandbox->handle, &err);
+	if (!call)
+		return;
+	sandbox->history->asking = true;
+	if (engine->driver->stat(engine->engine, sandbox->id, on_stat, call, &err) < 0) {
+		(void)call_end(call);
+		sandbox->history->asking = false;
+	}
+}
+
+void history_tick(struct service *service)
+{
+	struct sandbox *sandbox;
+	uint32_t cursor = 0;
+
+	if (!service->history_count || service->ticks % SAMPLE_TICKS)
+		return;
+	while ((sandbox = slot_next(&service->sandboxes, &cursor))) {
+		if (!sandbox->history)
+			continue;
+		if (time_boot_ms() - sandbox->history->asked_ms > ASKED_MS)
+			history_free(sandbox);
+		else
+			sample(sandbox);
+	}
+}
+
+void sandbox_write_history(const struct sandbox *sandbox, struct json_writer *w, const char *key)
+{
+	const struct history *history = sandbox ? sandbox->history : NULL;
+	const struct sample *before = NULL;
+	uint32_t first = history && history->next > SAMPLES ? history->next - SAMPLES : 0;
+
+	json_begin_array(w, key);
+	for (uint32_t i = first; history && i < history->next; i++) {
+		const struct sample *s = &history->samples[i % SAMPLES];
+
+		json_begin_object(w, NULL);
+		json_put_time(w, "at", s->ms);
+		if (before && s->mono_us > before->mono_us && s->cpu_us >= before->cpu_us)
+			json_put_real(w, "cpu_percent",
+				      100.0 * (double)(s->cpu_us - before->cpu_us) /
+					      (double)(s->mono_us - before->mono_us));
+		else
+			json_put_null(w, "cpu_percent");
+		json_put_int(w, "memory_bytes", (int64_t)s->memory_bytes);
+		json_put_int(w, "pids", (int64_t)s->pids);
+		json_put_int(w, "disk_bytes", (int64_t)s->disk_bytes);
+		json_end_object(w);
+		before = s;
+	}
+	json_end_array(w);
+}

@@ -1,0 +1,210 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What may be changed of a living sandbox, and what may be asked about it. */
+#include <errno.h>
+
+#include "base/time.h"
+#include "service/sandbox/create_private.h"
+#include "service/network/egress_private.h"
+#include "service/sandbox/destroy_private.h"
+#include "service/sandbox/limits_private.h"
+#include "service/pairs.h"
+#include "service/sandbox/sandbox_private.h"
+#include "service/secret/secret.h"
+#include "service/account/usage_private.h"
+
+static int alive(const struct sandbox *sandbox, struct err *err)
+{
+	if (sandbox->state == SANDBOX_RUNNING || sandbox->state == SANDBOX_PAUSED)
+		return 0;
+	return err_set(err, ERR_WRONG_STATE, "sandbox %s is %s", sandbox->id,
+		       sandbox_state_names[sandbox->state]);
+}
+
+/* One that is kept to be looked at may be looked at. */
+static int up(const struct sandbox *sandbox, struct err *err)
+{
+	return sandbox->retained ? 0 : alive(sandbox, err);
+}
+
+static int rename_to(struct sandbox *sandbox, struct str name, char **ret_old, struct err *err)
+{
+	struct sandbox_attrs *attrs = &sandbox->attrs;
+	char *copy = NULL;
+
+	if (name.n) {
+		copy = strndup(name.p, name.n);
+		if (!copy)
+			return err_set(err, ERR_UNAVAILABLE, "out of memory");
+		if (attrs->name && strcmp(attrs->name, copy) == 0) {
+			free(copy);
+			return 0;
+		}
+		if (sandbox_name_reserve(sandbox->service, attrs->owner, copy, sandbox, err) < 0) {
+			free(copy);
+			return -1;
+		}
+	}
+	sandbox_name_release(sandbox->service, attrs->owner, attrs->name);
+	*ret_old = attrs->name;
+	attrs->name = copy;
+	return 0;
+}
+
+static int save(struct sandbox *sandbox, struct err *err)
+{
+	int r = sandbox_save(sandbox);
+
+	service_wrote(sandbox->service);
+	expiry_arm(sandbox->service, clock_idle_due_ms(sandbox));
+	if (r < 0)
+		return err_set_errno(err, ERR_INTERNAL, r, "the change could not be saved");
+	return 0;
+}
+
+/* Taken over last: then nothing else can fail that would have to be undone. */
+static int patch_network(struct sandbox *sandbox, struct egress_policy *policy,
+			 sandbox_moved_fn done, void *arg, struct err *err)
+{
+	struct egress_policy *old = sandbox->attrs.network;
+
+	sandbox->attrs.network = policy;
+	if (save(sandbox, err) < 0) {
+		sandbox->attrs.network = old;
+		egress_policy_free(policy);
+		return -1;
+	}
+	return egress_apply(sandbox, old, done, arg, err);
+}
+
+int sandbox_patch(struct sandbox *sandbox, const struct sandbox_patch *patch, sandbox_moved_fn done,
+		  void *arg, struct err *err)
+{
+	struct egress_policy *network = NULL;
+	struct sandbox_attrs *attrs = &sandbox->attrs;
+	struct pairs metadata = { NULL, 0, 0 };
+	struct grants *grants = NULL;
+	char *old_name = NULL;
+
+	if (alive(sandbox, err) < 0 ||
+	    (patch->has_on_timeout &&
+	     create_check_end(sandbox->engine, patch->on_timeout, err) < 0) ||
+	    limits_check_time(sandbox->service, "timeout_sec", patch->timeout_sec, err) < 0 ||
+	    limits_check_time(sandbox->service, "idle_timeout_sec", patch->idle_timeout_sec, err) <
+		    0)
+		return -1;
+	if (patch->has_secrets &&
+	    grants_read(sandbox->service, patch->secrets, attrs->owner,
+			attrs->external_workspace_id, sandbox->id, attrs->grants, &grants, err) < 0)
+		return -1;
+	if (egress_wanted(&patch->network) &&
+	    (egress_policy_make(sandbox->attrs.network, &patch->network, &network, err) < 0 ||
+	     egress_check_engine(sandbox->engine, network, err) < 0)) {
+		egress_policy_free(network);
+		grants_free(grants);
+		return -1;
+	}
+	if ((patch->has_metadata &&
+	     pairs_from_json(&metadata, patch->metadata, &pairs_metadata, err) < 0) ||
+	    (patch->has_name && rename_to(sandbox, patch->name, &old_name, err) < 0)) {
+		pairs_done(&metadata);
+		egress_policy_free(network);
+		grants_free(grants);
+		return -1;
+	}
+	free(old_name);
+	if (patch->has_secrets) {
+		grants_free(attrs->grants);
+		attrs->grants = grants;
+	}
+	if (patch->has_metadata) {
+		pairs_done(&attrs->metadata);
+		attrs->metadata = metadata;
+	}
+	if (patch->has_always_on)
+		attrs->always_on = patch->always_on;
+	if (patch->has_timeout)
+		attrs->timeout_sec = (uint32_t)patch->timeout_sec;
+	if (patch->has_always_on || patch->has_timeout)
+		clock_extend(sandbox);
+	if (patch->has_on_timeout)
+		attrs->on_timeout = (uint8_t)patch->on_timeout;
+	if (patch->has_auto_resume)
+		attrs->auto_resume = patch->auto_resume;
+	if (patch->has_idle_timeout) {
+		attrs->idle_timeout_sec = (uint32_t)patch->idle_timeout_sec;
+		sandbox->active_ms = time_boot_ms();
+		sandbox->idle_left_ms = 0;
+	}
+	if (network)
+		return patch_network(sandbox, network, done, arg, err);
+	return save(sandbox, err) < 0 ? -1 : 1;
+}
+
+int sandbox_extend(struct sandbox *sandbox, int64_t timeout_sec, struct err *err)
+{
+	if (up(sandbox, err) < 0 ||
+	    limits_check_time(sandbox->service, "timeout_sec", timeout_sec, err) < 0)
+		return -1;
+	if (timeout_sec > 0)
+		sandbox->attrs.timeout_sec = (uint32_t)timeout_sec;
+	if (sandbox->retained) /* not even one that was to be always on stays for ever */
+		clock_set(sandbox, (int64_t)sandbox->attrs.timeout_sec * 1000);
+	else
+		clock_extend(sandbox);
+	return save(sandbox, err);
+}
+
+static void on_stat(void *arg, const struct engine_stat *stat, const struct err *err)
+{
+	struct call *call = arg;
+	sandbox_metrics_fn done = (sandbox_metrics_fn)call->fn;
+	void *done_arg = call->arg;
+	struct sandbox_metrics metrics = { 0 };
+	slot_handle handle = call->sandbox;
+	struct service *service = call_end(call);
+	struct sandbox *sandbox = service ? sandbox_get(service, handle) : NULL;
+
+	if (!service)
+		return;
+	if (!err && sandbox)
+		history_first(sandbox, stat);
+	if (!err)
+		metrics = (struct sandbox_metrics){ .memory_bytes = stat->memory_bytes,
+						    .memory_peak_bytes = stat->memory_peak_bytes,
+						    .memory_limit_bytes = stat->memory_limit_bytes,
+						    .cpu_us = stat->cpu_us,
+						    .pids = stat->pids,
+						    .disk_bytes = stat->disk_bytes,
+						    .disk_limit_bytes = stat->disk_limit_bytes,
+						    .oom_kills = stat->oom_kills,
+						    .sent_bytes = stat->sent_bytes,
+						    .received_bytes = stat->received_bytes,
+						    .has_stall = stat->has_stall };
+	memcpy(metrics.stall, stat->stall, sizeof(metrics.stall));
+	/* An engine that does not say them has those that were asked for. */
+	if (sandbox && !metrics.memory_limit_bytes)
+		metrics.memory_limit_bytes = (uint64_t)sandbox->attrs.memory_mb << 20;
+	if (sandbox && !metrics.disk_limit_bytes)
+		metrics.disk_limit_bytes = (uint64_t)sandbox->attrs.disk_size_mb << 20;
+	done(done_arg, err ? NULL : &metrics, err);
+}
+
+int sandbox_metrics(struct sandbox *sandbox, sandbox_metrics_fn done, void *arg, struct err *err)
+{
+	struct service_engine *engine = sandbox->engine;
+	struct call *call;
+
+	if (up(sandbox, err) < 0)
+		return -1;
+	call = call_new(sandbox->service, sandbox->handle, err);
+	if (!call)
+		return -1;
+	call->fn = (void (*)(void))done;
+	call->arg = arg;
+	history_asked(sandbox);
+	if (engine->driver->stat(engine->engine, sandbox->id, on_stat, call, err) < 0) {
+		(void)call_end(call);
+		return -1;
+	}
+	return 0;
+}

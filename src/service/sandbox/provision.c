@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Making a sandbox. The intent is on disk before the engine is asked; it is closed in the same
+ * transaction that makes the row running, so a death of the daemon in between leaves a half-made
+ * sandbox that the next start knows about and sweeps.
+ */
+#include <errno.h>
+
+#include "base/log.h"
+#include "base/time.h"
+#include "service/sandbox/attach_private.h"
+#include "service/sandbox/create_private.h"
+#include "service/network/egress_private.h"
+#include "service/sandbox/destroy_private.h"
+#include "service/account/idempotency_private.h"
+#include "service/copy/transition_private.h"
+#include "service/pool/pool_private.h"
+#include "service/sandbox/sandbox_private.h"
+#include "service/copy/snapshot_private.h"
+
+static int save_begun(struct sandbox *sandbox, struct creation *creation)
+{
+	struct service *service = sandbox->service;
+	int r = store_begin(service->store);
+
+	if (r < 0)
+		return r;
+	r = sandbox_save(sandbox);
+	if (r == 0)
+		r = store_intent_put(service->store, sandbox->row, STORE_INTENT_CREATE,
+				     sandbox->created_ms);
+	if (r == 0 && creation && creation->idem)
+		r = idempotency_record(service, creation->idem, sandbox->id);
+	return store_end(service->store, r);
+}
+
+static void forget_begun(struct sandbox *sandbox)
+{
+	struct service *service = sandbox->service;
+	int r = store_begin(service->store);
+
+	if (r == 0)
+		r = store_sandbox_delete(service->store, sandbox->row);
+	if (r == 0)
+		r = store_intent_delete(service->store, sandbox->row);
+	r = store_end(service->store, r);
+	if (r < 0)
+		log_warn("sandbox %s: its row stays until the next start: %s", sandbox->id,
+			 strerror(-r));
+}
+
+static void on_made(void *arg, const struct engine_made *made, const struct err *err)
+{
+	struct call *call = arg;
+	slot_handle handle = call->sandbox;
+	struct service *service = call_end(call);
+	struct sandbox *sandbox = service ? sandbox_get(service, handle) : NULL;
+	struct err link_err;
+
+	if (!sandbox) { /* the service has been closed: the next start sweeps or adopts */
+		if (!err)
+			engine_made_close(made);
+		return;
+	}
+	sandbox->making = false;
+	if (sandbox->state == SANDBOX_DESTROYED) {
+		if (!err)
+			engine_made_close(made);
+		destroy_sweep(sandbox); /* asked for while it was being made */
+		return;
+	}
+	if (err) {
+		create_failed(sandbox, err);
+		return;
+	}
+	if (attach_link(sandbox, made, &link_err) < 0)
+		create_failed(sandbox, &link_err);
+}
+
+void create_limits(const struct sandbox *sandbox, struct engine_limits *ret)
+{
+	*ret = (struct engine_limits){ .cpu_milli = sandbox->attrs.cpu_milli,
+				       .memory_mb = sandbox->attrs.memory_mb,
+				       .disk_size_mb = sandbox->attrs.disk_size_mb,
+				       .pids_max = sandbox->service->config.pids_max,
+				       .network = sandbox->pooled ? sandbox->pool_network
+								  : egress_link(sandbox) };
+}
+
+void create_spec(const struct sandbox *sandbox, struct engine_spec *ret)
+{
+	*ret = (struct engine_spec){ .id = "" };
+	create_limits(sandbox, &ret->limits);
+	memcpy(ret->id, sandbox->id, sizeof(sandbox->id));
+	memcpy(ret->template_hash, sandbox->template->hash, sizeof(ret->template_hash));
+	if (sandbox->from)
+		memcpy(ret->snapshot_id, sandbox->from->id, sizeof(sandbox->from->id));
+	ret->last_use = sandbox->from && sandbox->from->last_use;
+	ret->memory = sandbox_wakes_memory(sandbox);
+}
+
+int create_begin(struct sandbox *sandbox, struct creation *creation, struct err *err)
+{
+	struct service *service = sandbox->service;
+	struct service_engine *engine = sandbox->engine;
+	struct engine_spec spec;
+	struct call *call;
+	int r;
+
+	create_spec(sandbox, &spec);
+	r = save_begun(sandbox, creation);
+	service_wrote(service);
+	if (r < 0)
+		return service_unrecorded(err, r, "the sandbox could not be recorded");
+	call = call_new(service, sandbox->handle, err);
+	if (call && engine->driver->create(engine->engine, &spec, on_made, call, err) == 0) {
+		sandbox->making = true;
+		return 0;
+	}
+	if (call)
+		(void)call_end(call);
+	forget_begun(sandbox);
+	return -1;
+}
+
+static int save_running(struct sandbox *sandbox)
+{
+	struct service *service = sandbox->service;
+	int r = store_begin(service->store);
+
+	if (r < 0)
+		return r;
+	r = sandbox_save(sandbox);
+	/* One without all of its siblings is half made: who makes them closes the intents. */
+	if (r == 0 && !(sandbox->creation && sandbox->creation->together))
+		r = store_intent_delete(service->store, sandbox->row);
+	return store_end(service->store, r);
+}
+
+void create_ready(struct sandbox *sandbox)
+{
+	const struct creation *creation = sandbox->creation;
+
+	sandbox->counted = !sandbox_wakes_memory(sandbox); /* else nothing runs in it yet */
+	sandbox->files_only = false;
+	if (sandbox->pooled) {
+		pool_made(sandbox);
+		return;
+	}
+	sandbox->boot_us = creation ? time_mono_us() - creation->started_us : 0;
+	if (initialize_due(sandbox))
+		initialize_start(sandbox);
+	else
+		create_finish(sandbox);
+}
+
+void create_finish(struct sandbox *sandbox)
+{
+	struct service *service = sandbox->service;
+	struct creation *creation = sandbox->creation;
+	struct err err;
+	int r;
+
+	sandbox_set_state(sandbox, SANDBOX_RUNNING, REASON_NONE);
+	clock_start(sandbox);
+	snapshot_unuse(TAKE_PTR(sandbox->from));
+	r = save_running(sandbox);
+	service_wrote(service);
+	if (r < 0) {
+		(void)service_unrecorded(&err, r, "the sandbox could not be recorded");
+		create_failed(sandbox, &err);
+		return;
+	}
+	sandbox->creation = NULL;
+	if (creation)
+		creation_answer(creation, sandbox, NULL);
+}
+
+void create_failed(struct sandbox *sandbox, const struct err *err)
+{
+	create_failed_as(sandbox, err, err->message);
+}
+
+void create_failed_as(struct sandbox *sandbox, const struct err *err, const char *last_error)
+{
+	struct creation *creation = sandbox->creation;
+	struct err copy = *err;
+
+	log_warn("sandbox %s was not made: %s", sandbox->id, copy.message);
+	sandbox->creation = NULL;
+	if (sandbox->pooled)
+		pool_fill_failed(sandbox, &copy);
+	sandbox_set_error(sandbox, last_error);
+	if (!sandbox->pooled && sandbox->attrs.retain_on_failure && destroy_retain(sandbox) == 0)
+		(void)err_set(&copy, err->code, "%.270s (kept as sandbox %s)", err->message,
+			      sandbox->id);
+	else
+		destroy_unborn(sandbox, REASON_BOOT_FAILED);
+	if (creation)
+		creation_answer(creation, NULL, &copy);
+}

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * The host was started anew. Nothing runs of what the rows say, no clock of then can be read, and
+ * the time in between is nobody's: clocks and usage end when the sandboxes were last known to live.
+ * An engine that saved the files of a sandbox lists them as the snapshot "r-ID"; the sandbox then
+ * is hibernated, and one that is always on is woken again.
+ */
+#include <stdio.h>
+
+#include "base/log.h"
+#include "base/time.h"
+#include "service/event/event_private.h"
+#include "service/copy/transition_private.h"
+#include "service/sandbox/recover_private.h"
+#include "service/sandbox/sandbox_private.h"
+#include "service/copy/snapshot_private.h"
+#include "service/account/usage_private.h"
+
+#define BOOT_NAME "boot_id"
+#define START_NAME "start_id" /* of pid 1: a container can be started again without a boot */
+#define ALIVE_NAME "alive_ms"
+#define PREFIX "r-"
+#define WAKES_PER_TICK 4 /* the others wait: each makes work for the disk */
+
+/* Whether the container that the daemon runs in was started again. 0 or -errno. */
+static int look_at_container(struct service *service)
+{
+	char before[TIME_START_ID_SIZE] = "", now[TIME_START_ID_SIZE];
+	int r = store_meta_get(service->store, START_NAME, before, sizeof(before));
+
+	time_start_id(now);
+	service->rebooted = r > 0 && before[0] && now[0] && strcmp(before, now) != 0;
+	service->boot_saved = r > 0 && !service->rebooted; /* an older daemon saved none */
+	return MIN(r, 0);
+}
+
+/* Sets rebooted and boot_saved. 0 or -errno. */
+static int look_at_host(struct service *service)
+{
+	char before[TIME_BOOT_ID_SIZE] = "";
+	int r = store_meta_get(service->store, BOOT_NAME, before, sizeof(before));
+	bool known = r > 0 && before[0];
+
+	if (r < 0)
+		return r;
+	if (!service->boot_id[0]) { /* what was saved may be right again at the next start */
+		log_warn("the boot id of the host cannot be read: a reboot will not be noticed");
+		service->boot_saved = true;
+		return 0;
+	}
+	service->rebooted = known && strcmp(before, service->boot_id) != 0;
+	service->boot_saved = known && !service->rebooted;
+	return service->boot_saved ? look_at_container(service) : 0;
+}
+
+int reboot_load(struct service *service, struct err *err)
+{
+	char text[24] = "";
+	uint64_t alive_ms = 0;
+	int r = store_meta_get(service->store, ALIVE_NAME, text, sizeof(text));
+
+	if (r > 0 && str_to_u64(str_of(text), INT64_MAX, &alive_ms) == 0)
+		service->alive_ms = MIN((int64_t)alive_ms, time_real_ms());
+	if (r >= 0)
+		r = look_at_host(service);
+	if (service->rebooted)
+		log_info("the host was started anew");
+	return r < 0 ? err_set_errno(err, ERR_INTERNAL, r, "cannot read the last boot") : 0;
+}
+
+int reboot_save_alive(struct service *service)
+{
+	char text[24];
+
+	(void)snprintf(text, sizeof(text), "%lld", (long long)service->alive_ms);
+	return store_meta_put(service->store, ALIVE_NAME, text);
+}
+
+/* Every engine has been asked by now: a start after this one need not do it again. */
+static void save_boot(struct service *service)
+{
+	char start[TIME_START_ID_SIZE];
+
+	if (service->boot_saved)
+		return;
+	time_start_id(start);
+	if (store_meta_put(service->store, BOOT_NAME, service->boot_id) < 0 ||
+	    store_meta_put(service->store, START_NAME, start) < 0)
+		log_warn("that the host was started anew could not be recorded");
+	else
+		service->boot_saved = true;
+	service->rebooted = false;
+}
+
+void reboot_tick(struct service *service)
+{
+	struct sandbox *sandbox;
+	uint32_t cursor = 0;
+	unsigned woken = 0;
+
+	for (size_t i = 0; i < service->engine_count; i++)
+		if (service->engines[i].lost || !service->engines[i].listed)
+			return;
+	save_boot(service);
+	while (service->wakes && woken < WAKES_PER_TICK &&
+	       (sandbox = slot_next(&service->sandboxes, &cursor))) {
+		struct err err;
+
+		if (!sandbox->wake || sandbox->move || sandbox->residue)
+			continue;
+		sandbox->wake = false;
+		service->wakes--;
+		if (sandbox->state != SANDBOX_PAUSED)
+			continue;
+		woken++;
+		if (sandbox_resume(sandbox, 0, NULL, NULL, &err) < 0)
+			log_warn("sandbox %s is always on, but: %s", sandbox->id, err.message);
+	}
+}
+
+bool reboot_is_name(const char *id)
+{
+	return strncmp(id, PREFIX, strlen(PREFIX)) == 0;
+}
+
+bool reboot_listed(struct service_engine *engine, const char *id)
+{
+	struct sandbox *sandbox;
+
+	if (!reboot_is_name(id))
+		return false;
+	sandbox = map_get(&engine->service->by_id, str_of(id + strlen(PREFIX)));
+	if (!sandbox || sandbox->engine != engine || sandbox->pooled ||
+	    (sandbox->state != SANDBOX_RUNNING && sandbox->state != SANDBOX_PAUSED))
+		return false;
+	return snapshot_adopt(sandbox, id) == 0;
+}
+
+/* What is left of it are its files. */
+void reboot_keep(struct sandbox *sandbox, struct snapshot *files)
+{
+	bool ran = sandbox->state == SANDBOX_RUNNING;
+
+	log_info("sandbox %s: the host was restarted, its files are kept", sandbox->id);
+	sandbox_set_error(sandbox, "the host was restarted: its processes ended, its files are as "
+				   "they were last on the disk");
+	pause_become_hibernated(sandbox, files);
+	if (!ran) { /* it was frozen: paused before and after, but its memory is lost */
+		event_state(sandbox, sandbox_state_names[SANDBOX_PAUSED]);
+		usage_changed(sandbox);
+	}
+	if (ran && sandbox->attrs.always_on) {
+		sandbox->wake = true;
+		sandbox->service->wakes++;
+	}
+	pause_release(sandbox);
+}

@@ -1,0 +1,179 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * One running or paused sandbox after a start or after its engine came back: see reconcile.c for
+ * what becomes of a move that was under way.
+ */
+#include <errno.h>
+
+#include "base/log.h"
+#include "service/sandbox/attach_private.h"
+#include "service/sandbox/destroy_private.h"
+#include "service/copy/transition_private.h"
+#include "service/sandbox/recover_private.h"
+#include "service/copy/snapshot_private.h"
+
+#define RETRY_TICKS 5
+
+static void lost(struct sandbox *sandbox, const char *why)
+{
+	sandbox->recover = 0;
+	destroy_died(sandbox, REASON_ENGINE_LOST, why);
+}
+
+/* Both sides agree again. */
+static void settled(struct sandbox *sandbox)
+{
+	sandbox->recover = 0;
+	sandbox->unsure = false;
+	move_save(sandbox, true, false);
+	if (sandbox->state == SANDBOX_PAUSED)
+		ready_paused(sandbox);
+	else if (!sandbox->link)
+		attach_start(sandbox);
+}
+
+/* The engine failed. It is asked again: soon by the tick, or when it is back. */
+static void not_now(struct sandbox *sandbox, const struct err *why)
+{
+	if (why->code == ERR_SANDBOX_NOT_FOUND || why->code == ERR_SANDBOX_GONE)
+		lost(sandbox, why->message);
+	else
+		log_warn("sandbox %s is not settled yet: %s", sandbox->id, why->message);
+}
+
+static void on_agreed(void *arg, const struct err *error)
+{
+	struct sandbox *sandbox = move_called(arg);
+
+	if (!sandbox)
+		return;
+	if (!error)
+		settled(sandbox);
+	else
+		not_now(sandbox, error);
+}
+
+static void on_stat(void *arg, const struct engine_stat *stat, const struct err *error)
+{
+	struct sandbox *sandbox = move_called(arg);
+
+	if (!sandbox)
+		return;
+	if (error) {
+		not_now(sandbox, error);
+		return;
+	}
+	if (!stat->alive) {
+		sandbox->recover = 0;
+		destroy_died(sandbox, stat->oom_killed ? REASON_OOM : REASON_CRASH,
+			     "the sandbox's first process ended");
+		return;
+	}
+	if (stat->paused && sandbox->state == SANDBOX_RUNNING)
+		pause_become_frozen(sandbox);
+	else if (!stat->paused && sandbox->state == SANDBOX_PAUSED)
+		pause_become_running(sandbox);
+	settled(sandbox);
+}
+
+static void ask_stat(struct sandbox *sandbox)
+{
+	struct service_engine *engine = sandbox->engine;
+	struct err err;
+	struct call *call = move_call(sandbox, &err);
+
+	if (call && engine->driver->stat(engine->engine, sandbox->id, on_stat, call, &err) == 0)
+		return;
+	(void)!move_uncall(sandbox, call);
+}
+
+/* Nothing of it runs; that is how it should be. */
+static void settle_hibernated(struct sandbox *sandbox, bool seen)
+{
+	bool restoring = sandbox->recover == STORE_INTENT_RESTORE;
+	struct err err;
+
+	/* It ran when the host ended, and that is not what was written last. */
+	if (!sandbox->from || sandbox->from->unseen) {
+		struct snapshot *files = snapshot_of_reboot(sandbox);
+
+		if (files) {
+			snapshot_unuse(TAKE_PTR(sandbox->from));
+			sandbox->recover = 0;
+			reboot_keep(sandbox, files);
+			return;
+		}
+	}
+	if (!sandbox->from) {
+		lost(sandbox, "the snapshot with its files is gone");
+		return;
+	}
+	sandbox->residue = sandbox->residue || seen || sandbox->recover;
+	sandbox->recover = 0;
+	if (restoring) {
+		if (sandbox_restore_on(sandbox, &err) < 0)
+			log_warn("sandbox %s: %s", sandbox->id, err.message);
+	} else if (sandbox->residue) {
+		pause_release(sandbox);
+	}
+}
+
+static void settle_lost(struct sandbox *sandbox)
+{
+	struct snapshot *copy =
+		sandbox->recover == STORE_INTENT_HIBERNATE ? snapshot_of_hibernate(sandbox) : NULL;
+
+	struct snapshot *files = copy ? NULL : snapshot_of_reboot(sandbox);
+
+	if (files) {
+		sandbox->recover = 0;
+		reboot_keep(sandbox, files);
+		return;
+	}
+	if (!copy) {
+		lost(sandbox, "the engine does not know it any more");
+		return;
+	}
+	sandbox->recover = 0;
+	pause_become_hibernated(sandbox, copy);
+	pause_release(sandbox);
+}
+
+/* What an engine could not do before. */
+void recover_tick(struct service *service)
+{
+	struct sandbox *sandbox;
+	uint32_t cursor = 0;
+
+	if (service->ticks % RETRY_TICKS)
+		return;
+	while ((sandbox = slot_next(&service->sandboxes, &cursor))) {
+		const struct service_engine *engine = sandbox->engine;
+		bool alive = sandbox->state == SANDBOX_RUNNING || sandbox->state == SANDBOX_PAUSED;
+
+		if (!alive || sandbox->move || engine->lost || engine->listing || !engine->listed)
+			continue;
+		if (sandbox->recover || sandbox->unsure || sandbox->residue)
+			recover_settle(sandbox, true);
+	}
+}
+
+void recover_settle(struct sandbox *sandbox, bool seen)
+{
+	struct err err;
+
+	if (sandbox->asking)
+		return;
+	if (sandbox->state == SANDBOX_PAUSED && sandbox->pause_kind == PAUSE_HIBERNATE) {
+		settle_hibernated(sandbox, seen);
+	} else if (!seen) {
+		settle_lost(sandbox);
+	} else if (sandbox->recover == STORE_INTENT_PAUSE ||
+		   sandbox->recover == STORE_INTENT_RESUME) {
+		ask_stat(sandbox);
+	} else if (sandbox->recover || sandbox->unsure) {
+		(void)!move_ask_pause(sandbox, sandbox->state == SANDBOX_PAUSED, on_agreed, &err);
+	} else if (sandbox->state == SANDBOX_RUNNING && !sandbox->link) {
+		attach_start(sandbox);
+	}
+}

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Inside src/service only: what is found after a start, and what becomes of it. */
+#ifndef CAY_SERVICE_SANDBOX_RECOVER_PRIVATE_H
+#define CAY_SERVICE_SANDBOX_RECOVER_PRIVATE_H
+
+#include "service/service_private.h"
+#include "service/copy/snapshot.h"
+
+/* reconcile.c */
+int reconcile_load(struct service *service, struct err *err) _must_check_;
+void reconcile_start(struct service_engine *engine);
+
+/* recover.c */
+void recover_settle(struct sandbox *sandbox, bool seen);
+void recover_tick(struct service *service);
+
+/* reboot.c */
+int reboot_load(struct service *service, struct err *err) _must_check_;
+void reboot_tick(struct service *service);
+int reboot_save_alive(struct service *service) _must_check_;
+/* Is this snapshot what an engine saved of a sandbox of ours? Then it is in the table now. */
+bool reboot_is_name(const char *id);
+bool reboot_listed(struct service_engine *engine, const char *id);
+void reboot_keep(struct sandbox *sandbox, struct snapshot *files);
+
+#endif

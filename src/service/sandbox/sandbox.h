@@ -1,0 +1,322 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Sandboxes as the product knows them: their states, their making, finding and ending. */
+#ifndef CAY_SERVICE_SANDBOX_SANDBOX_H
+#define CAY_SERVICE_SANDBOX_SANDBOX_H
+
+#include "base/err.h"
+#include "base/slot.h"
+#include "base/stall.h"
+#include "service/account/auth.h"
+#include "service/network/egress.h"
+#include "service/pairs.h"
+
+struct service;
+struct service_engine;
+struct template;
+struct idempotency;
+struct link;
+struct loop_watch;
+struct creation;
+struct pool;
+struct sandbox_wait;
+struct snapshot;
+struct preview;
+
+struct grants;
+struct initializers;
+
+enum sandbox_state {
+	SANDBOX_PROVISIONING,
+	SANDBOX_RUNNING,
+	SANDBOX_PAUSED,
+	SANDBOX_DESTROYED,
+	SANDBOX_ERROR,
+	SANDBOX_STATE_COUNT,
+};
+
+enum sandbox_reason {
+	REASON_NONE,
+	REASON_REQUESTED,
+	REASON_TIMEOUT,
+	REASON_IDLE_TIMEOUT,
+	REASON_OOM,
+	REASON_CRASH,
+	REASON_ENGINE_LOST,
+	REASON_BOOT_FAILED,
+	REASON_COUNT,
+};
+
+enum sandbox_boot { BOOT_COLD, BOOT_POOL, BOOT_SNAPSHOT, BOOT_FORK, BOOT_COUNT };
+/* freeze: processes stay in memory without a processor. hibernate: files only, nothing runs. */
+enum pause_kind { PAUSE_FREEZE, PAUSE_HIBERNATE, PAUSE_KIND_COUNT };
+enum on_timeout { ON_TIMEOUT_DESTROY, ON_TIMEOUT_PAUSE, ON_TIMEOUT_HIBERNATE, ON_TIMEOUT_COUNT };
+
+/* What is under way; the intents on disk say the same. One at a time. */
+enum sandbox_move {
+	MOVE_NONE,
+	MOVE_PAUSE,
+	MOVE_RESUME,
+	MOVE_HIBERNATE,
+	MOVE_SNAPSHOT,
+	MOVE_RESTORE,
+	MOVE_FORK,
+	MOVE_COUNT,
+};
+enum pool_mode { POOL_PREFER, POOL_REQUIRE, POOL_BYPASS, POOL_MODE_COUNT };
+
+extern const char *const sandbox_state_names[]; /* each NULL-terminated */
+extern const char *const sandbox_boot_names[];
+extern const char *const pool_mode_names[];
+extern const char *const pause_kind_names[];
+extern const char *const on_timeout_names[];
+const char *sandbox_reason_name(enum sandbox_reason reason); /* NULL for none */
+bool sandbox_move_allowed(enum sandbox_state from, enum sandbox_state to);
+
+#define SANDBOX_ID_LEN 20
+
+/* What the caller chose. Owner: the sandbox, before that the creation. */
+struct sandbox_attrs {
+	char owner[AUTH_KEY_ID_SIZE];
+	char *name;		     /* heap or NULL */
+	char *external_workspace_id; /* heap or NULL */
+	struct pairs env;
+	struct pairs metadata;
+	struct grants *grants;		   /* secrets; NULL: none */
+	struct initializers *initializers; /* of its creation: gone once it runs; NULL: none */
+	uint32_t cpu_milli;
+	uint32_t memory_mb;
+	uint32_t disk_size_mb;
+	uint32_t timeout_sec;
+	uint32_t idle_timeout_sec;
+	uint8_t pool_mode;
+	uint8_t on_timeout; /* enum on_timeout */
+	bool always_on;
+	bool auto_resume;
+	struct egress_policy *network; /* NULL: none */
+	bool retain_on_failure;	       /* of its creation; afterwards it means nothing */
+};
+
+/* Owner: the service's table. Kept small: a thousand of them and their links fit in a few MiB. */
+struct sandbox {
+	slot_handle handle;
+	struct service *service;
+	struct service_engine *engine;
+	struct template *template;
+	char id[SANDBOX_ID_LEN + 1];
+	uint8_t state;	      /* enum sandbox_state */
+	uint8_t reason;	      /* enum sandbox_reason */
+	uint8_t boot;	      /* enum sandbox_boot */
+	uint8_t pause_kind;   /* enum pause_kind; of a paused one */
+	uint8_t move;	      /* enum sandbox_move */
+	uint16_t failed_code; /* enum err_code of a move that is being taken back */
+	uint8_t recover;      /* enum store_intent found open at the start */
+	bool pooled;	      /* not handed out: nobody's, invisible */
+	bool trust_installed, trust_installing; /* its authority, in its trust store */
+	bool pool_ready;
+	uint8_t pool_network; /* enum engine_link: of the pool it comes from */
+	uint8_t metered;      /* enum store_usage_kind; 0: nothing is counted */
+	bool initializing;    /* provisioning, and its initializers are at work */
+	bool retained;	      /* an error, but it lives: to be looked at */
+	bool making;	      /* the engine's create is under way: a destroy waits for it */
+	bool attaching;	      /* the engine's attach is under way */
+	bool asking;	      /* an engine call of the move is under way: a destroy waits for it */
+	bool unsure;	      /* whether the engine has it frozen is not known */
+	bool residue;	      /* the engine may hold a running part of a hibernated one */
+	bool wake;	      /* it is always on, and was running when the host ended */
+	bool files_only;      /* the move under way leaves the memory behind */
+	bool resizing;
+	bool checking; /* asking the engine how it died */
+	bool sweeping; /* the engine's destroy is under way or due again */
+	bool swept;    /* the engine has nothing of it any more */
+	bool unseen;   /* not yet named by the engine's running list */
+	uint8_t attach_tries;
+	uint8_t end_tries; /* to pause it because its time is up */
+	uint16_t sweep_tries;
+	uint16_t execs; /* somebody waits for them: the idle clock stands */
+	/* Processes that run, at most: those that nobody follows end unnoticed. process_limit.c
+	 * counts again before it says no. */
+	uint16_t running;
+	uint32_t admissions; /* ever */
+	bool counted;	     /* running is such a bound; not so just after a restart */
+	uint16_t windows_making;
+	uint16_t file_ops;    /* under way */
+	uint16_t port_events; /* told in port_minute */
+	uint32_t port_minute;
+	int64_t row, seq;
+	int64_t created_ms, started_ms;
+	int64_t expires_ms; /* wall clock, for people: see clock_expires_ms() */
+	/* The boot clock: it neither jumps nor stops. 0: none. */
+	int64_t due_ms, active_ms, sweep_due_ms, thawed_ms;
+	int64_t left_ms, idle_left_ms;				 /* of a paused one */
+	int64_t metered_ms, metered_boot_ms, metered_disk_bytes; /* the interval of usage */
+	int64_t proven_ms; /* after a start: when it was last known to live; 0: its agent answered
+			      since */
+	int64_t warned_ms, idle_warned_ms; /* the deadlines that were warned of */
+	int64_t boot_us;
+	struct sandbox_attrs attrs;
+	char *last_error;	   /* heap or NULL */
+	struct creation *creation; /* waiting for this sandbox; NULL once answered */
+	struct pool *pool;
+	struct snapshot *from; /* has its files: hibernated, or being made from it */
+	void (*moved)(void *arg, struct sandbox *sandbox, const struct err *err);
+	void *moved_arg;
+	struct history *history; /* NULL: nobody asks */
+	struct egress *egress;	 /* NULL: it never had a network */
+	uint32_t network_version;
+	struct link *link;
+	struct sandbox_wait *waits; /* for the link */
+	struct preview *previews;   /* oldest first */
+	struct loop_watch *watch;
+	int watch_fd;
+	struct sandbox *prev, *next; /* visible ones, by seq; or the pool's ready list */
+};
+
+/* What POST /sandboxes asks for; views live during the call. */
+struct sandbox_spec {
+	struct str template;
+	struct str name;
+	struct str external_workspace_id;
+	struct str engine; /* empty: the default one */
+	struct str snapshot_id;
+	const struct json *env;
+	const struct json *metadata;
+	const struct json *secrets;
+	const struct json *initializers;
+	int64_t cpu_milli, memory_mb, disk_size_mb;
+	int64_t timeout_sec, idle_timeout_sec;
+	int64_t pool_wait_ms;
+	int64_t count; /* of sandbox_create_many() */
+	bool has_count;
+	int pool_mode;
+	int on_timeout;
+	bool retain_on_failure;
+	bool always_on;
+	bool auto_resume;
+	bool memory; /* with the processes in the snapshot, where it has some */
+	struct egress_want network;
+	bool has_template, has_cpu, has_memory, has_disk; /* told, not the default */
+};
+
+/* err NULL: sandbox is running. The sandbox pointer is good during the call only. */
+typedef void (*sandbox_made_fn)(void *arg, const struct sandbox *sandbox, const struct err *err);
+/*
+ * 1: done at once, *ret_now is running and done is never called. 0: done comes later. -1: refused.
+ * idem may be NULL; it is recorded in the transaction that makes the sandbox.
+ */
+int sandbox_create(struct service *service, struct key *owner, const struct sandbox_spec *spec,
+		   struct idempotency *idem, sandbox_made_fn done, void *arg,
+		   const struct sandbox **ret_now, struct err *err) _must_check_;
+
+/*
+ * For calls that make many. item: once per one, in their order. seal, with idempotency only: the
+ * whole answer as it is going to be sent, recorded in the transaction that keeps them. done: the
+ * last call, with err when none is there.
+ */
+struct many_hooks {
+	void (*item)(void *arg, int64_t index, const struct sandbox *sandbox,
+		     const struct err *err);
+	int (*seal)(void *arg, struct str *ret_answer);
+	void (*done)(void *arg, const struct err *err);
+};
+#define MANY_MAX 100
+/* spec->count of them; called NAME-1, NAME-2 and so on when there are several. */
+int sandbox_create_many(struct service *service, struct key *owner, const struct sandbox_spec *spec,
+			struct idempotency *idem, const struct many_hooks *hooks, void *arg,
+			struct err *err) _must_check_;
+
+/* By id or by the caller's own name; others' sandboxes are as absent. NULL with err set. */
+struct sandbox *sandbox_find(struct service *service, const struct key *key, struct str id,
+			     struct err *err);
+struct sandbox *sandbox_get(struct service *service, slot_handle handle); /* NULL when gone */
+
+/* 0, or wrong_state with the state and its reason. */
+int sandbox_check_running(const struct sandbox *sandbox, struct err *err) _must_check_;
+/*
+ * Every call that talks to the inside starts here. 1: the link is ready, fn is never called. 0: it
+ * is being made (after a restart, because it broke, or because the sandbox is being resumed): fn
+ * comes once, with err when the sandbox ended or ten seconds were not enough. -1: not running, or
+ * too many wait. wake: a paused one with auto_resume is resumed for this call.
+ */
+typedef void (*sandbox_ready_fn)(void *arg, const struct err *err);
+int sandbox_when_ready(struct sandbox *sandbox, bool wake, sandbox_ready_fn fn, void *arg,
+		       struct sandbox_wait **ret_wait, struct err *err) _must_check_;
+void sandbox_wait_cancel(struct sandbox_wait *wait); /* before fn was called */
+bool sandbox_ready(const struct sandbox *sandbox);   /* its inside can be talked to */
+bool sandbox_up(const struct sandbox *sandbox);	     /* or could be, but for its link */
+/* It has the template's users; else everything in it runs as the daemon's. */
+bool sandbox_has_users(const struct sandbox *sandbox);
+int64_t sandbox_expires_ms(const struct sandbox *sandbox); /* wall clock; 0: never */
+/* How many CPUs it can use at a time: a fraction counts as one more. */
+static inline uint32_t sandbox_cpus(const struct sandbox *sandbox)
+{
+	return (sandbox->attrs.cpu_milli + 999) / 1000;
+}
+/* Somebody uses it: the idle clock starts again. */
+void sandbox_touch(struct sandbox *sandbox);
+
+struct sandbox_filter {
+	int state; /* -1: any */
+	struct str template, engine, external_workspace_id;
+	struct str metadata_key, metadata_value; /* key.p NULL: any */
+	bool oldest_first;
+};
+/* Newest first: the next visible one older than *cursor (INT64_MAX for the start) that matches; or
+ * oldest first, younger than it (0 for the start). */
+const struct sandbox *sandbox_list_next(struct service *service, const struct key *key,
+					const struct sandbox_filter *filter, int64_t *cursor);
+
+struct sandbox_patch {
+	bool has_name, has_metadata, has_timeout, has_idle_timeout, has_always_on, has_on_timeout,
+		has_auto_resume, has_secrets;
+	struct str name; /* empty: takes the name away */
+	const struct json *metadata;
+	const struct json *secrets;
+	int64_t timeout_sec, idle_timeout_sec;
+	int on_timeout;
+	bool always_on, auto_resume;
+	struct egress_want network;
+};
+/* 1: done, the function is never called. 0: it comes once, when the link is there or gone. -1 */
+int sandbox_patch(struct sandbox *sandbox, const struct sandbox_patch *patch,
+		  void (*done)(void *arg, struct sandbox *sandbox, const struct err *err),
+		  void *arg, struct err *err) _must_check_;
+/* The wall clock starts again at timeout_sec from now. */
+int sandbox_extend(struct sandbox *sandbox, int64_t timeout_sec, struct err *err) _must_check_;
+
+/*
+ * Moves between running and paused. 1: it is so already, done is never called. 0: done comes once,
+ * with the sandbox as it is then, or with err. -1: refused; also while another move is under way.
+ */
+typedef void (*sandbox_moved_fn)(void *arg, struct sandbox *sandbox, const struct err *err);
+int sandbox_pause(struct sandbox *sandbox, enum pause_kind kind, sandbox_moved_fn done, void *arg,
+		  struct err *err) _must_check_;
+/* Hibernates without its memory, also where that could be kept: it boots again. */
+int sandbox_pause_files(struct sandbox *sandbox, sandbox_moved_fn done, void *arg,
+			struct err *err) _must_check_;
+/* timeout_sec 0: what was left of the time goes on. */
+int sandbox_resume(struct sandbox *sandbox, int64_t timeout_sec, sandbox_moved_fn done, void *arg,
+		   struct err *err) _must_check_;
+/* The same, without the memory that was kept: for one that does not come back with it. */
+int sandbox_resume_files(struct sandbox *sandbox, int64_t timeout_sec, sandbox_moved_fn done,
+			 void *arg, struct err *err) _must_check_;
+
+/* Acknowledged at once; what is left is swept in the background and again after a restart. */
+int sandbox_destroy(struct sandbox *sandbox, enum sandbox_reason reason,
+		    struct err *err) _must_check_;
+
+void sandbox_write(const struct sandbox *sandbox, struct json_writer *w, const char *key);
+
+struct sandbox_metrics {
+	uint64_t memory_bytes, memory_peak_bytes, memory_limit_bytes, cpu_us, pids, disk_bytes,
+		disk_limit_bytes, oom_kills, sent_bytes, received_bytes;
+	bool has_stall; /* this engine and kernel count it */
+	struct stall stall[STALL_COUNT];
+};
+typedef void (*sandbox_metrics_fn)(void *arg, const struct sandbox_metrics *metrics,
+				   const struct err *err);
+/* The samples so far, oldest first; asking for metrics makes it begin. sandbox may be NULL. */
+void sandbox_write_history(const struct sandbox *sandbox, struct json_writer *w, const char *key);
+int sandbox_metrics(struct sandbox *sandbox, sandbox_metrics_fn done, void *arg,
+		    struct err *err) _must_check_;
+
+#endif

@@ -1,0 +1,81 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The states of a sandbox and every move between them, in one table. */
+#include "base/log.h"
+#include "service/event/event_private.h"
+#include "service/sandbox/sandbox_private.h"
+#include "service/account/usage_private.h"
+
+const char *const sandbox_state_names[] = { "provisioning", "running", "paused",
+					    "destroyed",    "error",   NULL };
+const char *const sandbox_boot_names[] = { "cold", "pool", "snapshot", "fork", NULL };
+const char *const pause_kind_names[] = { "freeze", "hibernate", NULL };
+const char *const on_timeout_names[] = { "destroy", "pause", "hibernate", NULL };
+const char *const pool_mode_names[] = { "prefer", "require", "bypass", NULL };
+static const char *const reason_names[] = { NULL,  "requested", "timeout",     "idle_timeout",
+					    "oom", "crash",	"engine_lost", "boot_failed" };
+
+static_assert(ARRAY_LEN(sandbox_state_names) == SANDBOX_STATE_COUNT + 1, "every state has a name");
+static_assert(ARRAY_LEN(sandbox_boot_names) == BOOT_COUNT + 1, "every boot path has a name");
+static_assert(ARRAY_LEN(pause_kind_names) == PAUSE_KIND_COUNT + 1, "every pause has a name");
+static_assert(ARRAY_LEN(on_timeout_names) == ON_TIMEOUT_COUNT + 1, "every end has a name");
+static_assert(ARRAY_LEN(pool_mode_names) == POOL_MODE_COUNT + 1, "every pool mode has a name");
+static_assert(ARRAY_LEN(reason_names) == REASON_COUNT, "every reason has a name");
+
+/* moves[from] = the states it may go to. Destroyed is the end. */
+#define TO(state) (1u << SANDBOX_##state)
+static const unsigned moves[SANDBOX_STATE_COUNT] = {
+	[SANDBOX_PROVISIONING] = TO(RUNNING) | TO(ERROR) | TO(DESTROYED),
+	[SANDBOX_RUNNING] = TO(PAUSED) | TO(ERROR) | TO(DESTROYED),
+	[SANDBOX_PAUSED] = TO(RUNNING) | TO(ERROR) | TO(DESTROYED),
+	[SANDBOX_ERROR] = TO(DESTROYED),
+	[SANDBOX_DESTROYED] = 0,
+};
+#undef TO
+
+bool sandbox_move_allowed(enum sandbox_state from, enum sandbox_state to)
+{
+	return (moves[from] >> to & 1) != 0;
+}
+
+const char *sandbox_reason_name(enum sandbox_reason reason)
+{
+	return reason_names[reason];
+}
+
+enum sandbox_state sandbox_state_parse(const char *name)
+{
+	for (int i = 0; i < SANDBOX_STATE_COUNT; i++)
+		if (name && strcmp(name, sandbox_state_names[i]) == 0)
+			return (enum sandbox_state)i;
+	return SANDBOX_ERROR;
+}
+
+enum sandbox_reason sandbox_reason_parse(const char *name)
+{
+	for (int i = 1; i < REASON_COUNT; i++)
+		if (name && strcmp(name, reason_names[i]) == 0)
+			return (enum sandbox_reason)i;
+	return REASON_NONE;
+}
+
+void sandbox_set_state(struct sandbox *sandbox, enum sandbox_state state,
+		       enum sandbox_reason reason)
+{
+	const char *previous;
+
+	if (sandbox->state == state)
+		return;
+	if (!sandbox_move_allowed(sandbox->state, state)) {
+		/* A bug of ours; the daemon goes on because the sandbox is better off ended. */
+		log_error("sandbox %s: move %s -> %s is not in the table", sandbox->id,
+			  sandbox_state_names[sandbox->state], sandbox_state_names[state]);
+		return;
+	}
+	log_debug("sandbox %s: %s -> %s %s", sandbox->id, sandbox_state_names[sandbox->state],
+		  sandbox_state_names[state], reason ? reason_names[reason] : "");
+	previous = sandbox_state_names[sandbox->state];
+	sandbox->state = (uint8_t)state;
+	sandbox->reason = (uint8_t)reason;
+	event_state(sandbox, previous);
+	usage_changed(sandbox);
+}

@@ -1,0 +1,315 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Which secrets a sandbox has, and how. What it once had still counts for scrubbing. */
+#include <errno.h>
+#include <stdio.h>
+
+#include "base/rand.h"
+#include "service/secret/secret_private.h"
+#include "service/service_private.h"
+
+const char *const grant_way_names[] = { "env", "broker", NULL };
+
+static int no_memory(struct err *err)
+{
+	return err_set(err, ERR_UNAVAILABLE, "out of memory");
+}
+
+struct grants *grants_new(struct service *service)
+{
+	struct grants *grants = calloc(1, sizeof(*grants));
+
+	if (grants)
+		grants->service = service;
+	return grants;
+}
+
+void grants_free(struct grants *grants)
+{
+	if (!grants)
+		return;
+	for (size_t i = 0; i < grants->count; i++) {
+		free(grants->list[i].hosts);
+		secret_unused(grants->service, grants->list[i].secret);
+	}
+	scrub_unref(grants->scrub);
+	free(grants);
+}
+
+struct grant *grants_add(struct grants *grants, struct secret *secret, int way, const char *env,
+			 const char *hosts)
+{
+	struct grant *g = &grants->list[grants->count];
+	char *copy = strdup(hosts);
+
+	if (!copy || str_copy(g->env, sizeof(g->env), str_of(env)) < 0) {
+		free(copy);
+		return NULL;
+	}
+	g->secret = secret;
+	g->way = (uint8_t)way;
+	g->hosts = copy;
+	secret->grants++;
+	grants->count++;
+	return g;
+}
+
+static void make_placeholder(struct grant *g)
+{
+	size_t n = sizeof(SECRET_PLACEHOLDER_PREFIX) - 1;
+
+	memcpy(g->placeholder, SECRET_PLACEHOLDER_PREFIX, n);
+	rand_label(g->placeholder + n, 26);
+}
+
+struct grants *grants_copy(const struct grants *from)
+{
+	struct grants *grants = grants_new(from->service);
+
+	for (size_t i = 0; grants && i < from->count; i++) {
+		const struct grant *old = &from->list[i];
+		struct grant *g = grants_add(grants, old->secret, old->way, old->env, old->hosts);
+
+		if (!g) {
+			grants_free(grants);
+			return NULL;
+		}
+		if (g->way == GRANT_BROKER)
+			make_placeholder(g);
+	}
+	return grants;
+}
+
+struct grants *grants_former(const struct grants *from)
+{
+	struct grants *grants = grants_new(from->service);
+	struct err err;
+
+	if (grants && grants_keep(grants, from, &err) == 0)
+		return grants;
+	grants_free(grants);
+	return NULL;
+}
+
+int grants_inherit(struct sandbox *sandbox, const struct grants *from, struct err *err)
+{
+	struct grants *grants = sandbox->attrs.grants;
+
+	if (!from)
+		return 0;
+	if (!grants)
+		grants = sandbox->attrs.grants = grants_new(sandbox->service);
+	if (!grants)
+		return no_memory(err);
+	grants->saved = false;
+	scrub_unref(TAKE_PTR(grants->scrub)); /* made anew */
+	return grants_keep(grants, from, err);
+}
+
+/* ---- what a caller asks for ---- */
+
+struct wish {
+	struct str name, env;
+	int way;
+	const struct json *hosts;
+};
+
+static int read_wish(const struct json *item, size_t at, struct wish *ret, struct err *err)
+{
+	struct json_reader r;
+	char path[32];
+
+	*ret = (struct wish){ .way = GRANT_ENV };
+	if (json_type(item) == JSON_STRING) {
+		ret->name = ret->env = json_str(item);
+		return 0;
+	}
+	(void)snprintf(path, sizeof(path), "secrets[%zu].", at);
+	if (json_type(item) != JSON_OBJECT)
+		return err_set(err, ERR_INVALID_REQUEST,
+			       "secrets[%zu] must be a name or {name, as, env, hosts}", at);
+	json_reader_init(&r, item, path, err);
+	json_read_str(&r, "name", 1, SECRET_NAME_MAX, &ret->name);
+	ret->env = ret->name;
+	json_read_str(&r, "env", 1, SECRET_NAME_MAX, &ret->env);
+	json_read_enum(&r, "as", grant_way_names, &ret->way);
+	ret->hosts = json_read_array(&r, "hosts", SECRET_HOSTS_MAX);
+	if (json_reader_end(&r) < 0)
+		return -1;
+	if (!ret->name.n)
+		return err_set(err, ERR_INVALID_REQUEST, "%sname is missing", path);
+	if (ret->hosts && ret->way != GRANT_BROKER)
+		return err_set(err, ERR_INVALID_REQUEST, "%shosts goes with \"as\": \"broker\"",
+			       path);
+	return 0;
+}
+
+/* The narrowest one of that name. */
+static struct secret *resolve(struct service *service, struct str name, const char *owner,
+			      const char *workspace, const char *sandbox_id)
+{
+	const char *ids[] = { "", workspace ? workspace : "", sandbox_id ? sandbox_id : "" };
+	struct secret *best = NULL;
+
+	for (struct secret *s = service->oldest_secret; s; s = s->next) {
+		if (s->deleted_ms || strcmp(s->owner, owner) != 0 || !str_is(name, s->name) ||
+		    strcmp(s->scope_id, ids[s->scope]) != 0 || (s->scope && !ids[s->scope][0]))
+			continue;
+		if (!best || s->scope > best->scope)
+			best = s;
+	}
+	return best;
+}
+
+bool hosts_have(const char *list, struct str host)
+{
+	struct str rest = str_of(list), one;
+	bool more = rest.n > 0;
+
+	while (more) {
+		more = str_cut(rest, ',', &one, &rest);
+		if (str_eq(more ? one : rest, host))
+			return true;
+	}
+	return false;
+}
+
+/* What the secret itself is bound to, a sandbox can only narrow. */
+static int bind_hosts(const struct wish *wish, const struct secret *secret, char **ret,
+		      struct err *err)
+{
+	struct str rest, host;
+	bool more;
+
+	if (!wish->hosts || json_size(wish->hosts) == 0) {
+		if (!secret->hosts[0])
+			return err_set(err, ERR_INVALID_REQUEST,
+				       "secret %s: brokering needs hosts, here or at the secret",
+				       secret->name);
+		*ret = strdup(secret->hosts);
+		return *ret ? 0 : no_memory(err);
+	}
+	if (secret_hosts_read(wish->hosts, "hosts", ret, err) < 0)
+		return -1;
+	rest = str_of(*ret);
+	more = secret->hosts[0] != '\0';
+	while (more) {
+		more = str_cut(rest, ',', &host, &rest);
+		if (hosts_have(secret->hosts, more ? host : rest))
+			continue;
+		free(TAKE_PTR(*ret));
+		return err_set(err, ERR_FORBIDDEN, "secret %s is not bound to all of these hosts",
+			       secret->name);
+	}
+	return 0;
+}
+
+static int add_wish(struct grants *grants, const struct wish *wish, struct secret *secret,
+		    const struct grants *old, struct err *err)
+{
+	char env[SECRET_NAME_MAX + 1], *hosts = NULL;
+	struct grant *g;
+
+	if (!secret_name_ok(wish->env) || str_copy(env, sizeof(env), wish->env) < 0)
+		return err_set(err, ERR_INVALID_REQUEST,
+			       "env must be characters of [A-Za-z0-9_], no digit first");
+	for (size_t i = 0; i < grants->count; i++)
+		if (strcmp(grants->list[i].env, env) == 0)
+			return err_set(err, ERR_INVALID_REQUEST, "two secrets for the variable %s",
+				       env);
+	if (wish->way == GRANT_BROKER && bind_hosts(wish, secret, &hosts, err) < 0)
+		return -1;
+	g = grants_add(grants, secret, wish->way, env, hosts ? hosts : "");
+	free(hosts);
+	if (!g)
+		return no_memory(err);
+	if (wish->way != GRANT_BROKER)
+		return 0;
+	make_placeholder(g);
+	/* What is in its programs already goes on to work. */
+	for (size_t i = 0; old && i < old->count; i++)
+		if (old->list[i].way == GRANT_BROKER && old->list[i].secret == secret &&
+		    strcmp(old->list[i].env, env) == 0)
+			memcpy(g->placeholder, old->list[i].placeholder, sizeof(g->placeholder));
+	return 0;
+}
+
+/* Processes that had it may still write it. */
+int grants_keep(struct grants *grants, const struct grants *old, struct err *err)
+{
+	for (size_t i = 0; old && i < old->count; i++) {
+		struct secret *secret = old->list[i].secret;
+		bool there = false;
+
+		for (size_t k = 0; k < grants->count; k++)
+			there = there || grants->list[k].secret == secret;
+		if (there)
+			continue;
+		if (grants->count == SECRETS_PER_SANDBOX)
+			return err_set(err, ERR_QUOTA_EXCEEDED,
+				       "a sandbox has at most %d secrets, former ones included",
+				       SECRETS_PER_SANDBOX);
+		if (!grants_add(grants, secret, GRANT_SCRUB, "", ""))
+			return no_memory(err);
+	}
+	return 0;
+}
+
+int grants_read(struct service *service, const struct json *array, const char *owner,
+		const char *workspace, const char *sandbox_id, const struct grants *old,
+		struct grants **ret, struct err *err)
+{
+	size_t count = array ? json_size(array) : 0;
+	struct grants *grants;
+	struct wish wish;
+
+	*ret = NULL;
+	if (count == 0 && !old)
+		return 0;
+	if (count > SECRETS_PER_SANDBOX)
+		return err_set(err, ERR_INVALID_REQUEST, "a sandbox has at most %d secrets",
+			       SECRETS_PER_SANDBOX);
+	grants = grants_new(service);
+	if (!grants)
+		return no_memory(err);
+	for (size_t i = 0; i < count; i++) {
+		struct secret *secret;
+
+		if (read_wish(json_at(array, i), i, &wish, err) < 0)
+			goto fail;
+		secret = resolve(service, wish.name, owner, workspace, sandbox_id);
+		if (!secret) {
+			(void)err_set(err, ERR_SECRET_NOT_FOUND, "secrets[%zu]: no secret '%.*s'",
+				      i, (int)MIN(wish.name.n, SECRET_NAME_MAX), wish.name.p);
+			goto fail;
+		}
+		if (add_wish(grants, &wish, secret, old, err) < 0)
+			goto fail;
+	}
+	if (grants_keep(grants, old, err) < 0)
+		goto fail;
+	*ret = grants;
+	return 0;
+fail:
+	grants_free(grants);
+	return -1;
+}
+
+void grants_write(const struct grants *grants, struct json_writer *w, const char *key)
+{
+	json_begin_array(w, key);
+	for (size_t i = 0; grants && i < grants->count; i++) {
+		const struct grant *g = &grants->list[i];
+
+		if (g->way == GRANT_SCRUB)
+			continue;
+		json_begin_object(w, NULL);
+		json_put_text(w, "name", g->secret->name);
+		json_put_text(w, "secret_id", g->secret->id);
+		json_put_text(w, "as", grant_way_names[g->way]);
+		json_put_text(w, "env", g->env);
+		secret_write_hosts(g->hosts, w, "hosts");
+		json_put_bool(w, "deleted", g->secret->deleted_ms != 0);
+		json_end_object(w);
+	}
+	json_end_array(w);
+}

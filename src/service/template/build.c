@@ -1,0 +1,342 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Template builds this daemon asked for: their state and the end of their logs. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/stat.h>
+
+#include "base/bounds.h"
+#include "base/log.h"
+#include "base/rand.h"
+#include "base/time.h"
+#include "service/pool/pool_private.h"
+#include "service/copy/snapshot.h"
+#include "service/template/template_private.h"
+
+static const char *const state_names[] = { "running", "ready", "failed" };
+static_assert(ARRAY_LEN(state_names) == BUILD_STATE_COUNT, "every state has a name");
+
+static int log_path(const struct service *service, const char *name, char *dst, size_t size)
+{
+	int n = snprintf(dst, size, "%s/builds/%s.log", service->config.state_dir, name);
+
+	return n < 0 || (size_t)n >= size ? -ENAMETOOLONG : 0;
+}
+
+/* Ours, unlike the directory of the daemons' own logs. */
+static int make_log_dir(const struct service *service)
+{
+	char path[4096];
+
+	(void)snprintf(path, sizeof(path), "%s/builds", service->config.state_dir);
+	return mkdir(path, 0750) < 0 && errno != EEXIST ? -errno : 0;
+}
+
+static struct build *find(const struct service *service, struct str name)
+{
+	for (size_t i = 0; i < BUILDS_MAX; i++)
+		if (service->builds[i] && str_is(name, service->builds[i]->name))
+			return service->builds[i];
+	return NULL;
+}
+
+const struct build *build_find(struct service *service, struct str name)
+{
+	return find(service, name);
+}
+
+/* A free place, or the one of the oldest finished build; -1 when all are running. */
+static int find_place(struct service *service)
+{
+	int oldest = -1;
+
+	for (int i = 0; i < BUILDS_MAX; i++) {
+		const struct build *build = service->builds[i];
+
+		if (!build)
+			return i;
+		if (build->state != BUILD_RUNNING &&
+		    (oldest < 0 || build->started_ms < service->builds[oldest]->started_ms))
+			oldest = i;
+	}
+	if (oldest >= 0) {
+		free(service->builds[oldest]);
+		service->builds[oldest] = NULL;
+	}
+	return oldest;
+}
+
+static void on_built(void *arg, const struct err *err)
+{
+	struct call *call = arg;
+	struct str name = str_of(call->id);
+	struct build *build = call->service ? find(call->service, name) : NULL;
+
+	if (build) {
+		build->state = err ? BUILD_FAILED : BUILD_READY;
+		build->finished_ms = time_real_ms();
+		if (err)
+			(void)snprintf(build->error, sizeof(build->error), "%.255s", err->message);
+		if (err)
+			log_warn("build of %s failed: %s", build->name, err->message);
+		else
+			log_info("build of %s done", build->name);
+	}
+	(void)call_end(call);
+}
+
+static struct service_engine *builder(struct service *service, struct err *err)
+{
+	struct service_engine *engine =
+		service->config.build && service->config.build_engine
+			? service_engine_by_name(service, service->config.build_engine)
+			: NULL;
+
+	if (engine && engine->engine)
+		return engine;
+	(void)err_set(err, ERR_UNSUPPORTED, "no enabled engine can build templates");
+	return NULL;
+}
+
+static int open_log(const struct service *service, const char *name, int *ret_fd, struct err *err)
+{
+	char path[4096];
+	int r = log_path(service, name, path, sizeof(path));
+
+	if (r == 0)
+		r = make_log_dir(service);
+	if (r == 0) {
+		*ret_fd =
+			open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW | O_APPEND,
+			     0640);
+		r = *ret_fd < 0 ? -errno : 0;
+	}
+	return r < 0 ? err_set_errno(err, ERR_INTERNAL, r, "cannot open the build's log") : 0;
+}
+
+static int run(struct service *service, struct service_engine *engine, struct build *build,
+	       struct err *err)
+{
+	_cleanup_close_ int fd = -1;
+	struct call *call;
+
+	if (open_log(service, build->name, &fd, err) < 0)
+		return -1;
+	call = call_new(service, 0, err);
+	if (!call)
+		return -1;
+	(void)snprintf(call->id, sizeof(call->id), "%s", build->name);
+	if (service->config.build((void *)engine->engine, build->name, false, fd, on_built, call,
+				  err) < 0) {
+		(void)call_end(call);
+		return -1;
+	}
+	return 0;
+}
+
+int build_check(struct service *service, struct str name, struct err *err)
+{
+	char text[TEMPLATE_NAME_MAX + 1];
+
+	if (!bounds_template_name(name) || str_copy(text, sizeof(text), name) < 0)
+		return err_set(err, ERR_INVALID_REQUEST,
+			       "a template's name is 1-%d characters of [a-z0-9._-], the first a "
+			       "letter or digit",
+			       TEMPLATE_NAME_MAX);
+	if (service->config.recipe && service->config.recipe(text) == 0)
+		return err_set(err, ERR_TEMPLATE_NOT_FOUND, "no recipe for a template '%s'", text);
+	return 0;
+}
+
+int build_start(struct service *service, struct str name, const struct build **ret, struct err *err)
+{
+	struct service_engine *engine = builder(service, err);
+	struct build *build;
+	int place;
+
+	if (!engine || build_check(service, name, err) < 0)
+		return -1;
+	if (template_removing(service, name))
+		return err_set(err, ERR_CONFLICT, "template '%.*s' is being removed", (int)name.n,
+			       name.p);
+	build = find(service, name);
+	if (build && build->state == BUILD_RUNNING)
+		return err_set(err, ERR_CONFLICT, "template '%s' is being built", build->name);
+	if (!build) {
+		place = find_place(service);
+		build = place >= 0 ? calloc(1, sizeof(*build)) : NULL;
+		if (!build)
+			return err_set(err, ERR_CAPACITY_EXCEEDED, "too many builds are running");
+		service->builds[place] = build;
+	}
+	*build = (struct build){ .state = BUILD_RUNNING, .started_ms = time_real_ms() };
+	(void)!str_copy(build->name, sizeof(build->name), name);
+	rand_label(build->id, sizeof(build->id) - 1);
+	if (run(service, engine, build, err) < 0) {
+		build->state = BUILD_FAILED;
+		build->finished_ms = time_real_ms();
+		(void)snprintf(build->error, sizeof(build->error), "%.255s", err->message);
+		return -1;
+	}
+	*ret = build;
+	return 0;
+}
+
+/* ---- removal ---- */
+
+/* Who needs it, as far as this daemon knows; the builder looks at the others of the host. */
+static int check_users(struct service *service, const struct key *key, const char *name,
+		       struct err *err)
+{
+	char users[200] = "";
+	size_t n = 0, shown = 0, others = 0;
+	struct sandbox *sandbox;
+	uint32_t cursor = 0;
+
+	while ((sandbox = slot_next(&service->sandboxes, &cursor))) {
+		if (sandbox->pooled || sandbox->state == SANDBOX_DESTROYED ||
+		    strcmp(sandbox->template->name, name) != 0)
+			continue;
+		if (shown < 4 && (key_is_admin(key) || strcmp(sandbox->attrs.owner, key->id) == 0))
+			n += (size_t)snprintf(users + n, sizeof(users) - n, "%ssandbox %s",
+					      shown++ ? ", " : "", sandbox->id);
+		else
+			others++;
+	}
+	for (struct snapshot *s = service->oldest_snapshot; s; s = s->next) {
+		if (strcmp(s->template->name, name) != 0)
+			continue;
+		if (shown < 6 && (key_is_admin(key) || strcmp(s->owner, key->id) == 0))
+			n += (size_t)snprintf(users + n, sizeof(users) - n, "%ssnapshot %s",
+					      shown++ ? ", " : "", s->id);
+		else
+			others++;
+	}
+	if (!shown && !others)
+		return 0;
+	if (others)
+		(void)snprintf(users + n, sizeof(users) - n, "%s%zu %s", shown ? " and " : "",
+			       others, shown ? "more" : "sandboxes or snapshots");
+	return err_set(err, ERR_CONFLICT, "template '%s' is in use: %s", name, users);
+}
+
+/* What the builder said last. */
+static void read_reason(struct service *service, const char *name, struct err *err)
+{
+	struct build ended = { .state = BUILD_FAILED };
+	char text[ERR_MESSAGE_MAX];
+	struct str last = { text, 0 }, prefix = STR_LIT("cay-build: ");
+	int64_t cursor = -1;
+
+	(void)snprintf(ended.name, sizeof(ended.name), "%s", name);
+	if (build_log(service, &ended, &cursor, text, sizeof(text), &last.n) < 0)
+		return;
+	last = str_trim(last, "\n");
+	for (size_t i = last.n; i > 0; i--)
+		if (last.p[i - 1] == '\n') {
+			last = (struct str){ last.p + i, last.n - i };
+			break;
+		}
+	if (!str_starts(last, prefix.p))
+		return;
+	last = (struct str){ last.p + prefix.n, last.n - prefix.n };
+	(void)err_set(err, str_starts(last, "in use: ") ? ERR_CONFLICT : ERR_ENGINE_FAILED,
+		      "template '%s' was not removed: %.*s", name, (int)MIN(last.n, 220), last.p);
+}
+
+static void on_removed(void *arg, const struct err *error)
+{
+	struct call *call = arg;
+	template_removed_fn done = (template_removed_fn)call->fn;
+	void *done_arg = call->arg;
+	char name[TEMPLATE_NAME_MAX + 1];
+	struct service *service;
+	struct err err;
+
+	(void)!str_copy(name, sizeof(name), str_of(call->id));
+	service = call_end(call);
+	if (!service)
+		return;
+	template_set_removing(service, str_of(name), false);
+	if (error) {
+		err = *error;
+		read_reason(service, name, &err);
+		log_warn("%s", err.message);
+	} else {
+		log_info("template %s was removed", name);
+	}
+	done(done_arg, error ? &err : NULL);
+}
+
+int template_remove(struct service *service, const struct key *key, struct str name,
+		    template_removed_fn done, void *arg, struct err *err)
+{
+	struct template *tpl = template_find(service, name, err);
+	struct service_engine *engine = tpl ? builder(service, err) : NULL;
+	const struct build *build = tpl ? find(service, name) : NULL;
+	_cleanup_close_ int fd = -1;
+	struct call *call;
+
+	if (!engine)
+		return -1;
+	if (build && build->state == BUILD_RUNNING)
+		return err_set(err, ERR_CONFLICT, "template '%s' is being built", tpl->name);
+	if (check_users(service, key, tpl->name, err) < 0 ||
+	    open_log(service, tpl->name, &fd, err) < 0)
+		return -1;
+	call = call_new(service, 0, err);
+	if (!call)
+		return -1;
+	call->fn = (void (*)(void))done;
+	call->arg = arg;
+	(void)snprintf(call->id, sizeof(call->id), "%s", tpl->name);
+	template_set_removing(service, name, true);
+	pool_drop_template(service, tpl->name);
+	if (service->config.build((void *)engine->engine, tpl->name, true, fd, on_removed, call,
+				  err) == 0)
+		return 0;
+	(void)call_end(call);
+	template_set_removing(service, name, false);
+	return -1;
+}
+
+int build_log(struct service *service, const struct build *build, int64_t *cursor, char *dst,
+	      size_t size, size_t *ret_n)
+{
+	char path[4096];
+	_cleanup_close_ int fd = -1;
+	int64_t from = *cursor;
+	struct stat st;
+	ssize_t n;
+	int r = log_path(service, build->name, path, sizeof(path));
+
+	if (r < 0)
+		return r;
+	fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return -errno;
+	if (from < 0)
+		from = MAX(0, st.st_size - (int64_t)size);
+	n = pread(fd, dst, size, from);
+	if (n < 0)
+		return -errno;
+	*cursor = from + n;
+	*ret_n = (size_t)n;
+	return 0;
+}
+
+void build_write(const struct build *build, struct json_writer *w)
+{
+	json_put_text(w, "id", build->id);
+	json_put_text(w, "template_id", build->name);
+	json_put_text(w, "state", state_names[build->state]);
+	json_put_time(w, "started_at", build->started_ms);
+	json_put_time(w, "finished_at", build->finished_ms);
+	json_put_text(w, "error", build->error[0] ? build->error : NULL);
+}
+
+void build_done_all(struct service *service)
+{
+	for (size_t i = 0; i < BUILDS_MAX; i++)
+		free(service->builds[i]);
+}

@@ -1,0 +1,106 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "service/pairs.h"
+#include "service/sandbox/sandbox_private.h"
+
+static void test_moves(void **state)
+{
+	static const struct {
+		enum sandbox_state from, to;
+	} good[] = {
+		{ SANDBOX_PROVISIONING, SANDBOX_RUNNING },
+		{ SANDBOX_PROVISIONING, SANDBOX_ERROR },
+		{ SANDBOX_PROVISIONING, SANDBOX_DESTROYED },
+		{ SANDBOX_RUNNING, SANDBOX_PAUSED },
+		{ SANDBOX_RUNNING, SANDBOX_ERROR },
+		{ SANDBOX_RUNNING, SANDBOX_DESTROYED },
+		{ SANDBOX_PAUSED, SANDBOX_RUNNING },
+		{ SANDBOX_PAUSED, SANDBOX_ERROR },
+		{ SANDBOX_PAUSED, SANDBOX_DESTROYED },
+		{ SANDBOX_ERROR, SANDBOX_DESTROYED },
+	};
+	size_t allowed = 0;
+
+	(void)state;
+	for (int from = 0; from < SANDBOX_STATE_COUNT; from++)
+		for (int to = 0; to < SANDBOX_STATE_COUNT; to++)
+			allowed += sandbox_move_allowed((enum sandbox_state)from,
+							(enum sandbox_state)to);
+	assert_int_equal(allowed, ARRAY_LEN(good)); /* these and no others */
+	for (size_t i = 0; i < ARRAY_LEN(good); i++)
+		assert_true(sandbox_move_allowed(good[i].from, good[i].to));
+}
+
+static void test_names_go_round(void **state)
+{
+	(void)state;
+	for (int i = 0; i < SANDBOX_STATE_COUNT; i++)
+		assert_int_equal(sandbox_state_parse(sandbox_state_names[i]), i);
+	for (int i = 1; i < REASON_COUNT; i++)
+		assert_int_equal(sandbox_reason_parse(sandbox_reason_name((enum sandbox_reason)i)),
+				 i);
+	assert_null(sandbox_reason_name(REASON_NONE));
+	assert_int_equal(sandbox_state_parse("nonsense"), SANDBOX_ERROR);
+}
+
+static void test_pairs(void **state)
+{
+	struct err err;
+	struct json *doc = json_parse(STR_LIT("{\"A\":\"1\",\"B\":\"\",\"C\":\"x=y\"}"), &err);
+	struct pairs pairs, copy;
+	const char *record;
+	uint32_t at = 0;
+
+	(void)state;
+	assert_int_equal(pairs_from_json(&pairs, doc, &pairs_env, &err), 0);
+	assert_int_equal(pairs.count, 3);
+	assert_true(pairs_next(&pairs, &at, &record));
+	assert_string_equal(record, "A=1");
+	assert_string_equal(pairs_get(&pairs, STR_LIT("C")), "x=y");
+	assert_true(pairs_has(&pairs, STR_LIT("B"), STR_LIT("")));
+	assert_false(pairs_has(&pairs, STR_LIT("B"), STR_LIT("1")));
+	assert_null(pairs_get(&pairs, STR_LIT("D")));
+	assert_int_equal(pairs_from_block(&copy, pairs_block(&pairs)), 0);
+	assert_int_equal(copy.count, 3);
+	assert_memory_equal(copy.p, pairs.p, pairs.n);
+	pairs_done(&copy);
+	pairs_done(&pairs);
+	json_free(doc);
+	assert_int_equal(pairs_from_block(&copy, STR_LIT("A=1")), -EINVAL); /* no end */
+	assert_int_equal(pairs_from_block(&copy, (struct str){ "A\0", 2 }), -EINVAL);
+	assert_int_equal(pairs_from_block(&copy, (struct str){ NULL, 0 }), 0);
+	assert_int_equal(copy.count, 0);
+}
+
+static void test_pair_limits(void **state)
+{
+	static const char *const bad[] = { "{\"\":\"x\"}", "{\"A-B\":\"x\"}", "{\"A\":null}",
+					   "{\"A\":\"\\u0000\"}" };
+	struct pairs pairs;
+	struct err err;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
+		struct json *doc = json_parse(str_of(bad[i]), &err);
+
+		assert_true(!doc || pairs_from_json(&pairs, doc, &pairs_env, &err) < 0);
+		assert_int_equal(err.code, ERR_INVALID_REQUEST);
+		json_free(doc);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = { cmocka_unit_test(test_moves),
+					    cmocka_unit_test(test_names_go_round),
+					    cmocka_unit_test(test_pairs),
+					    cmocka_unit_test(test_pair_limits) };
+
+	return cmocka_run_group_tests_name("service-sandbox-state", tests, NULL, NULL);
+}
