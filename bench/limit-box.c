@@ -22,7 +22,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* glibc's sys/mount.h and linux/mount.h cannot be included together. */
+/* glibc's sys/mount/mount.h and linux/mount.h cannot be included together. */
 extern int mount(const char *, const char *, const char *, unsigned long, const void *);
 #define MS_NOSUID 2
 #define MS_NODEV 4

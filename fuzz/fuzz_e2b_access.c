@@ -2,7 +2,7 @@
 /* Who is meant and who asks: hosts "PORT-ID.domain" and "Basic" headers. */
 #include <assert.h>
 
-#include "face/e2b/envd.h"
+#include "face/e2b/envd/envd.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

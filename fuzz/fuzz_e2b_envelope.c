@@ -4,7 +4,7 @@
 #include <assert.h>
 #include <errno.h>
 
-#include "face/e2b/connect.h"
+#include "face/e2b/envd/connect.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

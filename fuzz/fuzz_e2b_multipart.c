@@ -4,7 +4,7 @@
 #include <assert.h>
 
 #include "base/buf.h"
-#include "face/e2b/multipart.h"
+#include "face/e2b/envd/multipart.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

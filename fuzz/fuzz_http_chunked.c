@@ -4,7 +4,7 @@
 #include <assert.h>
 
 #include "base/buf.h"
-#include "http/chunked.h"
+#include "http/message/chunked.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

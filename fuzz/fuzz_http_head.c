@@ -5,7 +5,7 @@
 #include <stdio.h>
 
 #include "base/buf.h"
-#include "http/head.h"
+#include "http/message/head.h"
 
 #define LIMIT 4096
 #define MAX_HEADERS 32

@@ -4,7 +4,7 @@
 #include <errno.h>
 
 #include "base/buf.h"
-#include "http/inflate.h"
+#include "http/message/inflate.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -3,8 +3,8 @@
  * host. */
 #include <assert.h>
 
-#include "http/head.h"
-#include "http/target.h"
+#include "http/message/head.h"
+#include "http/message/target.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -7,7 +7,7 @@
 #include <assert.h>
 #include <errno.h>
 
-#include "http/proxy_state.h"
+#include "http/proxy/state.h"
 
 #define LIMIT 16384
 #define MAX_HEADERS 64

@@ -2,7 +2,7 @@
 /* Masking: any split gives what the whole gives, at the same length, and no value is left. */
 #include <assert.h>
 
-#include "base/scrub.h"
+#include "base/text/scrub.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

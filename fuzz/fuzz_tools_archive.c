@@ -8,7 +8,7 @@
 #include <sys/stat.h>
 
 #include "tools/op.h"
-#include "tools/remove.h"
+#include "tools/tree/remove.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tools/df.h"
+#include "tools/df/df.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 
 #include "base/buf.h"
-#include "tools/lines.h"
-#include "tools/replace.h"
+#include "tools/content/lines.h"
+#include "tools/content/replace.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -5,8 +5,8 @@
  */
 #include <stdlib.h>
 
-#include "tools/glob.h"
-#include "tools/ignore.h"
+#include "tools/search/glob.h"
+#include "tools/search/ignore.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

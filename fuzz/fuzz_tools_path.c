@@ -9,9 +9,9 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
-#include "tools/member.h"
+#include "tools/archive/member.h"
 #include "tools/path.h"
-#include "tools/remove.h"
+#include "tools/tree/remove.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

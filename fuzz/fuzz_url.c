@@ -3,7 +3,7 @@
  * slow walk. */
 #include <assert.h>
 
-#include "http/url.h"
+#include "http/message/url.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

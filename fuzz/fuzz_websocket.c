@@ -7,7 +7,7 @@
 #include <assert.h>
 #include <sys/socket.h>
 
-#include "http/websocket.h"
+#include "http/websocket/websocket.h"
 
 #define LIMIT 4096
 #define INPUT_MAX 60000 /* fits into a socket's buffer */

@@ -7,13 +7,13 @@
 #ifndef CAY_AGENT_AGENT_H
 #define CAY_AGENT_AGENT_H
 
-#include "agent/dial.h"
-#include "agent/group.h"
-#include "agent/inside.h"
-#include "agent/memory.h"
-#include "agent/ports.h"
-#include "agent/process.h"
-#include "agent/user.h"
+#include "agent/port/dial.h"
+#include "agent/process/cgroup.h"
+#include "agent/system/proc_files.h"
+#include "agent/system/oom.h"
+#include "agent/port/ports.h"
+#include "agent/process/process.h"
+#include "agent/process/user.h"
 #include "base/buf.h"
 
 #define AGENT_PROCESSES_MAX 1024 /* tracked at once: the oldest finished gives way, or refused */

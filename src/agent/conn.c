@@ -5,7 +5,7 @@
 #include <sys/socket.h>
 
 #include "agent/agent.h"
-#include "agent/follow.h"
+#include "agent/output/follow.h"
 #include "sys/rights.h"
 
 #define RECV_BYTES 16384

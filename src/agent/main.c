@@ -28,12 +28,12 @@
 #include <sys/syscall.h>
 
 #include "agent/agent.h"
-#include "agent/clock.h"
+#include "agent/system/clock.h"
 #include "agent/digits.h"
-#include "agent/hold.h"
-#include "agent/window.h"
+#include "agent/output/hold.h"
+#include "agent/window/window.h"
 
-/* Descriptors at our start; src/warden/spawn.c knows them by the same numbers. */
+/* Descriptors at our start; src/warden/slot/spawn.c knows them by the same numbers. */
 #define LISTEN_FD 3
 #define GROUPS_FD 4
 #define MEMORY_FD 5

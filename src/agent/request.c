@@ -3,9 +3,9 @@
 #include <errno.h>
 
 #include "agent/agent.h"
-#include "agent/follow.h"
-#include "agent/tty.h"
-#include "agent/window.h"
+#include "agent/output/follow.h"
+#include "agent/process/tty.h"
+#include "agent/window/window.h"
 
 /* The process a request with a tag is about; without one it is answered here. */
 static struct process *find(struct agent *agent, const struct frame *frame, uint32_t tag)

@@ -6,10 +6,10 @@
 #include <fcntl.h>
 #include <stdarg.h>
 
-#include "base/ini.h"
-#include "cli/advice.h"
-#include "cli/exit.h"
-#include "cli/own.h"
+#include "base/text/ini.h"
+#include "cli/api/advice.h"
+#include "cli/api/exit.h"
+#include "cli/daemon/user_state.h"
 
 /* An exec may rightly be silent for as long as its time limit; the command sets its own idle limit.
  */

@@ -7,9 +7,9 @@
 
 #include "base/buf.h"
 #include "base/json.h"
-#include "cli/args.h"
-#include "cli/style.h"
-#include "http/client.h"
+#include "cli/line/args.h"
+#include "cli/output/style.h"
+#include "http/client/client.h"
 
 #define CLI_DEFAULT_STATE "/var/lib/cay"
 #define CLI_DEFAULT_URL "http://127.0.0.1:7070"

@@ -3,10 +3,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cli/args.h"
+#include "cli/line/args.h"
 #include "cli/cli.h"
-#include "cli/exit.h"
-#include "cli/help.h"
+#include "cli/api/exit.h"
+#include "cli/line/help.h"
 #include "net/tls.h"
 
 #define TLS_SETTLE_MS 1000 /* for connections that are being closed */

@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/bounds.h"
-#include "base/ini.h"
+#include "base/value/bounds.h"
+#include "base/text/ini.h"
 
 enum setting_type { SETTING_TEXT, SETTING_BOOL, SETTING_INT };
 

@@ -6,7 +6,7 @@
 #ifndef CAY_DAEMON_DISPATCH_H
 #define CAY_DAEMON_DISPATCH_H
 
-#include "http/server.h"
+#include "http/server/server.h"
 
 #define DISPATCH_FACES_MAX 8
 

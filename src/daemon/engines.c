@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "base/bounds.h"
+#include "base/value/bounds.h"
 #include "engine/driver.h"
 #include "engine/native/native.h"
 

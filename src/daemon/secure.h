@@ -8,7 +8,7 @@
 
 #include "base/err.h"
 #include "daemon/config.h"
-#include "http/server.h"
+#include "http/server/server.h"
 
 struct secure;
 

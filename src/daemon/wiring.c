@@ -17,8 +17,8 @@
 #include "face/egress/egress.h"
 #include "face/preview/preview.h"
 #include "face/rest/rest.h"
-#include "http/post.h"
-#include "http/server.h"
+#include "http/client/post.h"
+#include "http/server/server.h"
 #include "net/loop.h"
 #include "service/service.h"
 

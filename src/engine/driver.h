@@ -14,7 +14,7 @@
 #include "base/err.h"
 #include "base/str.h"
 #include "net/loop.h"
-#include "base/stall.h"
+#include "base/value/stall.h"
 
 #define ENGINE_ID_MAX 63 /* a sandbox id is a host label */
 #define ENGINE_TEMPLATE_HASH_SIZE 32

@@ -3,7 +3,7 @@
 
 #include <errno.h>
 
-#include "http/server.h"
+#include "http/server/server.h"
 
 int face_hosts_init(struct face_hosts *hosts, const char *allowed, uint16_t port)
 {

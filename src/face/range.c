@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <strings.h>
 
-#include "http/server.h"
+#include "http/server/server.h"
 #include "service/files/files.h"
 
 static int bad_range(struct err *err)

@@ -6,7 +6,7 @@
 #ifndef CAY_FACE_TRANSFER_H
 #define CAY_FACE_TRANSFER_H
 
-#include "http/server.h"
+#include "http/server/server.h"
 #include "service/account/auth.h"
 #include "service/files/files.h"
 

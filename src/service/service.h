@@ -7,7 +7,7 @@
 #define CAY_SERVICE_SERVICE_H
 
 #include "base/err.h"
-#include "base/histogram.h"
+#include "base/value/histogram.h"
 #include "base/json.h"
 
 struct engine_driver;

@@ -8,10 +8,10 @@
 #include <sys/mount.h>
 #include <sys/stat.h>
 
-#include "sys/mount.h"
-#include "sys/namespace.h"
+#include "sys/mount/mount.h"
+#include "sys/process/namespace.h"
 #include "sys/syscalls.h"
-#include "sys/timens.h"
+#include "sys/process/timens.h"
 
 #define TIME_TRIES 3
 #define SOME_ID 1000000 /* any id that is not 0 */

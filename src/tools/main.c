@@ -11,8 +11,8 @@
 #include <sys/stat.h>
 
 #include "base/time.h"
-#include "tools/df.h"
-#include "tools/entry.h"
+#include "tools/df/df.h"
+#include "tools/tree/entry.h"
 #include "tools/op.h"
 
 static const struct {

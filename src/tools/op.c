@@ -9,7 +9,7 @@
 #include <sys/vfs.h>
 
 #include "base/time.h"
-#include "tools/entry.h"
+#include "tools/tree/entry.h"
 
 #define FLUSH_BYTES (1U << 16)
 

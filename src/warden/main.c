@@ -6,7 +6,7 @@
 #include <sys/stat.h>
 
 #include "base/fault.h"
-#include "base/ini.h"
+#include "base/text/ini.h"
 #include "base/log.h"
 #include "base/str.h"
 #include "sys/probe.h"

@@ -13,8 +13,8 @@
 #include "sys/rights.h"
 #include "sys/syscalls.h"
 #include "warden/capability.h"
-#include "warden/job.h"
-#include "warden/links.h"
+#include "warden/copy/job.h"
+#include "warden/net/links.h"
 
 #define LATER 1 /* an operation's answer comes from a job */
 

@@ -17,16 +17,16 @@
 #include <sys/un.h>
 
 #include "base/log.h"
-#include "sys/buildns.h"
+#include "sys/mount/buildns.h"
 #include "sys/file.h"
 #include "sys/module.h"
-#include "sys/mount.h"
+#include "sys/mount/mount.h"
 #include "sys/probe.h"
 #include "sys/syscalls.h"
-#include "warden/child.h"
-#include "warden/criu.h"
-#include "warden/job.h"
-#include "warden/links.h"
+#include "warden/slot/child.h"
+#include "warden/memory/criu.h"
+#include "warden/copy/job.h"
+#include "warden/net/links.h"
 
 #define SOCKET_NAME "warden.sock"
 #define LOCK_NAME "warden.lock"

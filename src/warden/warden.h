@@ -12,11 +12,11 @@
 #include <sched.h>
 #include <time.h>
 
-#include "sys/cgroup.h"
-#include "sys/filter.h"
-#include "sys/namespace.h"
+#include "sys/cgroup/cgroup.h"
+#include "sys/process/seccomp_filter.h"
+#include "sys/process/namespace.h"
 #include "sys/notify.h"
-#include "warden/manifest.h"
+#include "warden/copy/manifest.h"
 #include "wire/warden.h"
 
 #define SLOTS_MAX 4096
@@ -100,7 +100,7 @@ struct bare_stamp {
 		read[BARE_DIRECTORIES];
 };
 
-/* bare.c */
+/* root/clean_root.c */
 struct bare {
 	int fd;	   /* mount of the overlay; -1: none */
 	bool idle; /* nobody's: the volume is its own */
@@ -151,7 +151,7 @@ struct linked {
 	uint32_t link;
 };
 
-/* linked.c */
+/* net/link_stock.c */
 struct linked_stock {
 	struct linked *ready;
 	unsigned count;
@@ -183,7 +183,7 @@ struct mask {
 #define MASKS_MAX 32
 
 struct jobs;	/* job.c */
-struct passing; /* passing.c */
+struct passing; /* copy/temporary.c */
 struct recount; /* limits.c */
 struct job_result;
 
@@ -245,7 +245,7 @@ struct warden {
 	uint64_t next_volume;
 	uint8_t snapshot_key[MANIFEST_KEY_SIZE];
 	struct jobs *jobs;
-	struct passing *passing; /* passing.c */
+	struct passing *passing; /* copy/temporary.c */
 	struct parts parts;
 	struct links links;
 	bool stopping;
@@ -309,7 +309,7 @@ int storage_open(struct warden *w, enum storage_kind kind) _must_check_;
 int storage_enter(struct warden *w,
 		  const char *state_path); /* once the mount namespace is our own */
 
-/* storage.c */
+/* storage/volume.c */
 int storage_volume_make(struct warden *w, uint64_t *ret) _must_check_;
 uint64_t storage_volume_number(void); /* of one to be made */
 /* A volume with the files of a snapshot; waits for the disk. */
@@ -346,7 +346,7 @@ bool root_fits(const struct warden *w, unsigned slot, const uint8_t hash[WARDEN_
 void root_drop(struct warden *w, unsigned slot);
 void root_discard(struct warden *w, struct root *root);
 
-/* bare.c: roots that were used and not written to */
+/* root/clean_root.c: roots that were used and not written to */
 int bare_open(struct warden *w) _must_check_;
 /* Of a root just made: the slot keeps a mount of it, if it can. */
 void bare_keep(struct warden *w, unsigned slot, const struct root *root);
@@ -395,7 +395,7 @@ void slots_note_frozen(struct warden *w, unsigned slot); /* before it is thawed 
 void slots_used(struct warden *w, unsigned slot);	 /* moves slot_top up */
 void slots_trim(struct warden *w);			 /* and down */
 
-/* parts.c */
+/* slot/stock.c */
 int parts_open(struct warden *w);
 void parts_close(struct warden *w);
 bool parts_wanted(const struct warden *w); /* is there background work? */
@@ -512,7 +512,7 @@ int attach_open_net(const struct warden *w, unsigned slot) _must_check_;
 /* Dials the agent of a living sandbox: its connection and the pidfd of its first process. */
 int attach_slot(struct warden *w, unsigned slot, int ret_fds[WARDEN_FDS_MAX]) _must_check_;
 
-/* round.c */
+/* event_loop.c */
 int rounds(struct warden *w); /* until it is to stop */
 
 /* serve.c */

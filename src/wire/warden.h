@@ -7,9 +7,9 @@
 #ifndef CAY_WIRE_WARDEN_H
 #define CAY_WIRE_WARDEN_H
 
-#include "base/bounds.h"
+#include "base/value/bounds.h"
 #include "base/macro.h"
-#include "base/stall.h"
+#include "base/value/stall.h"
 #include "base/str.h"
 
 #define WARDEN_MAGIC 0x43415957u /* "CAYW" */
@@ -139,7 +139,7 @@ int warden_reply_decode(const void *src, size_t size, struct warden_reply *ret) 
 /* Of the 65536 addresses of an instance, no link's: where the daemon sends names it refuses. */
 #define WARDEN_SINK_NUMBER 0xfffe
 
-/* base/bounds.h: absolute bounds, whatever an operator allows. */
+/* base/value/bounds.h: absolute bounds, whatever an operator allows. */
 bool warden_limits_valid(const struct warden_limits *limits);
 
 #endif

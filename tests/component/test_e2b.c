@@ -2,7 +2,7 @@
 /* The E2B face through the whole daemon: its words, its tokens, its envelopes. */
 #include <string.h>
 
-#include "face/e2b/connect.h"
+#include "face/e2b/envd/connect.h"
 #include "world.h"
 
 static char id[32], token[80];

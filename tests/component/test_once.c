@@ -5,7 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/poster.h"
+#include "base/value/poster.h"
 #include "inside.h"
 
 static int check_url(struct poster *poster, struct str url)

@@ -4,7 +4,7 @@
 #include <sodium.h>
 #include <string.h>
 
-#include "base/poster.h"
+#include "base/value/poster.h"
 #include "world.h"
 
 /* ---- somebody who posts, and is told what came of it ---- */

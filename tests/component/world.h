@@ -15,7 +15,7 @@
 #include "face/e2b/e2b.h"
 #include "face/preview/preview.h"
 #include "face/rest/rest.h"
-#include "http/server.h"
+#include "http/server/server.h"
 #include "service/service.h"
 
 struct world {

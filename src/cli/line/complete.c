@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cli/files.h"
+#include "cli/files/files.h"
 #include "cli/line/typed.h"
 
 #define PATIENCE_MS 2000 /* a shell that waits for its completion looks as if it hung */

@@ -7,8 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cli/args.h"
-#include "cli/command.h"
+#include "cli/line/args.h"
+#include "cli/line/command.h"
 
 /* bash splits words at ':' and '=' and completes only the last part: words are put together again
  * for us, and the part in front is cut off from what we answer. */

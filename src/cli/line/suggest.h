@@ -6,7 +6,7 @@
 #ifndef CAY_CLI_LINE_SUGGEST_H
 #define CAY_CLI_LINE_SUGGEST_H
 
-#include "cli/command.h"
+#include "cli/line/command.h"
 
 /* Each sets err (wrong usage) and returns -1. family NULL: the first word of a command. */
 int suggest_command(const char *family, const char *word, struct err *err);

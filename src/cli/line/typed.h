@@ -6,7 +6,7 @@
 #ifndef CAY_CLI_LINE_TYPED_H
 #define CAY_CLI_LINE_TYPED_H
 
-#include "cli/command.h"
+#include "cli/line/command.h"
 
 #define TYPED_OPERANDS_MAX 16 /* further ones are counted only */
 

@@ -7,8 +7,8 @@
 #include <sys/types.h>
 
 #include "base/buf.h"
-#include "http/chunked.h"
-#include "http/head.h"
+#include "http/message/chunked.h"
+#include "http/message/head.h"
 
 #define REQUEST_HEAD_MAX 65536 /* before and after */
 #define REQUEST_HEADERS_MAX 200

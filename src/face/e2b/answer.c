@@ -5,7 +5,7 @@
 
 #include "base/log.h"
 #include "base/time.h"
-#include "face/e2b/connect.h"
+#include "face/e2b/envd/connect.h"
 
 #define ANSWER_KEEP (256 * 1024) /* a larger answer's memory is given back at once */
 #define EXTRA_MAX 2

@@ -8,7 +8,7 @@
 #include "face/e2b/e2b.h"
 #include "face/hosts.h"
 #include "face/transfer.h"
-#include "http/server.h"
+#include "http/server/server.h"
 #include "service/account/access_token.h"
 #include "service/account/auth.h"
 #include "service/sandbox/sandbox.h"
@@ -150,7 +150,7 @@ const struct json *e2b_json_get(const struct json *object,
 struct str e2b_json_get_str(const struct json *object,
 			    const char *key); /* p NULL: no string there */
 
-/* ---- what stands for a sandbox (session.c) ---- */
+/* ---- what stands for a sandbox (sandbox/sandbox_view.c) ---- */
 
 /* A sandbox that cannot be opened as asked is ended. */
 int session_open_ports(struct e2b *e2b, const struct sandbox *made, enum e2b_ports ports,

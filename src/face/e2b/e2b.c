@@ -3,7 +3,7 @@
 
 #include <errno.h>
 
-#include "face/e2b/envd.h"
+#include "face/e2b/envd/envd.h"
 
 int e2b_new(const struct e2b_config *config, struct e2b **ret)
 {

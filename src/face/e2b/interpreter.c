@@ -4,7 +4,7 @@
 #include <errno.h>
 
 #include "base/log.h"
-#include "face/e2b/envd.h"
+#include "face/e2b/envd/envd.h"
 #include "service/run/code.h"
 
 #define HOME "/home/" E2B_USER

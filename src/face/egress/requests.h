@@ -8,8 +8,8 @@
 #define CAY_FACE_EGRESS_REQUESTS_H
 
 #include "face/egress/sniff.h"
-#include "http/chunked.h"
-#include "http/head.h"
+#include "http/message/chunked.h"
+#include "http/message/head.h"
 
 enum requests_state {
 	REQUESTS_HEAD,

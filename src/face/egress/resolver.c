@@ -13,7 +13,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "base/ipv4.h"
+#include "base/value/ipv4.h"
 #include "base/log.h"
 #include "base/rand.h"
 #include "base/time.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "face/egress/sniff.h"
 
-#include "http/head.h"
+#include "http/message/head.h"
 
 #define HEADERS_MAX 100
 

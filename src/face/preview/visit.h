@@ -6,8 +6,8 @@
 #include "base/buf.h"
 #include "face/hosts.h"
 #include "face/preview/preview.h"
-#include "http/proxy.h"
-#include "http/server.h"
+#include "http/proxy/proxy.h"
+#include "http/server/server.h"
 #include "service/network/port.h"
 #include "service/network/preview.h"
 #include "service/service.h"
@@ -107,7 +107,7 @@ struct page_subject {
 void page_error(struct preview_face *face, struct http_req *req, const struct page_subject *of,
 		const struct err *err);
 
-/* guess.c */
+/* attempt_limit.c */
 bool guess_allowed(struct preview_face *face, struct str peer);
 void guess_wrong(struct preview_face *face, struct str peer);
 

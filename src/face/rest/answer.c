@@ -2,7 +2,7 @@
 #include "base/log.h"
 #include "base/time.h"
 #include "face/rest/call.h"
-#include "http/websocket.h"
+#include "http/websocket/websocket.h"
 
 #define EXTRA_MAX 3
 

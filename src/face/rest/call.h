@@ -4,14 +4,14 @@
 #define CAY_FACE_REST_CALL_H
 
 #include "base/buf.h"
-#include "base/histogram.h"
+#include "base/value/histogram.h"
 #include "base/json.h"
 #include "face/hosts.h"
 #include "face/transfer.h"
 #include "face/rest/cors.h"
 #include "face/rest/field.h"
 #include "face/rest/rest.h"
-#include "http/server.h"
+#include "http/server/server.h"
 #include "service/account/auth.h"
 #include "service/sandbox/sandbox.h"
 #include "service/service.h"
@@ -135,7 +135,7 @@ struct http_req *pending_end(struct pending *pending);
  */
 struct http_req *pending_done(struct pending *pending, const struct err *err);
 
-/* later.c. NULL: answered. */
+/* pending.c. NULL: answered. */
 struct pending *pending_for(struct rest_call *call);
 /* r < 0: the service did not take the call. */
 void answer_later(struct pending *pending, int r, const struct err *err);
@@ -156,7 +156,7 @@ const char *page_number(char dst[PAGE_NUMBER_SIZE], int64_t next);
 struct listing *listing_new(void); /* begun likewise; NULL without memory */
 void listing_free(struct listing *list);
 
-/* life.c. The answer of moves is the sandbox. */
+/* sandbox/lifecycle.c. The answer of moves is the sandbox. */
 struct sandbox;
 void life_moved(void *pending, struct sandbox *sandbox, const struct err *err);
 /* r: 1 it is so already, 0 later, -1 refused. */
@@ -166,8 +166,8 @@ void life_begun(struct pending *pending, int r, const struct sandbox *sandbox,
 struct sandbox *life_find(struct rest_call *call, const struct field *fields, void *body);
 
 /*
- * idem.c. 0: go on, with *idem or without; 1: answered, or waiting for the first one's answer; -1.
- * what: all that must be the same for it to be the same call.
+ * idempotency.c. 0: go on, with *idem or without; 1: answered, or waiting for the first one's
+ * answer; -1. what: all that must be the same for it to be the same call.
  */
 int idem_begin(struct rest_call *call, struct str what, struct idempotency **idem,
 	       struct err *err) _must_check_;
@@ -180,7 +180,7 @@ void idem_answer_error(struct rest *rest, struct http_req *req, struct idempoten
 void idem_answer_text(struct rest *rest, struct http_req *req, struct idempotency *idem, int status,
 		      struct str body);
 
-/* many.c: a call that makes something. NULL: answered, also when it was made before. */
+/* create.c: a call that makes something. NULL: answered, also when it was made before. */
 struct pending *once_begin(struct rest_call *call);
 void once_refuse(struct pending *pending, const struct err *err);
 /*
@@ -225,14 +225,14 @@ struct key *ticket_key(struct rest_call *call, struct err *err);
 const struct route *route_find(const struct http_req *req, struct str args[2], char *allow,
 			       size_t allow_size, struct err *err);
 
-/* steps.c: what may take time between the guards and the handler */
+/* prepare.c: what may take time between the guards and the handler */
 void steps_begin(struct rest_call *call);
 /* After anything that took time: the key and the sandbox are looked up again. */
 int steps_again(struct rest_call *call, struct err *err) _must_check_;
 
 /* openapi.c */
 int openapi_write(struct buf *out) _must_check_;
-/* openapi_names.c: unique, and the same in every version: methods of generated clients. */
+/* openapi/names.c: unique, and the same in every version: methods of generated clients. */
 #define OPERATION_ID_MAX 64
 void operation_id(const struct route *route, char ret[OPERATION_ID_MAX]);
 const char *operation_tag(const struct route *route);

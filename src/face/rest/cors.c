@@ -8,7 +8,7 @@
 
 #include <errno.h>
 
-#include "http/server.h"
+#include "http/server/server.h"
 
 #define MAX_AGE_SEC "600"
 #define METHODS "GET, HEAD, POST, PUT, PATCH, DELETE"

@@ -5,8 +5,8 @@
 
 #include "base/time.h"
 #include "face/rest/call.h"
-#include "face/rest/files.h"
-#include "face/rest/stream.h"
+#include "face/rest/files/files.h"
+#include "face/rest/run/stream.h"
 
 static void set_limits(const struct service_config *config)
 {

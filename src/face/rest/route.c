@@ -3,7 +3,7 @@
 #include <stdio.h>
 
 #include "face/rest/call.h"
-#include "face/rest/files.h"
+#include "face/rest/files/files.h"
 
 #define SB "/v1/sandboxes/{id}"
 #define PR SB "/processes/{pid}"

@@ -4,7 +4,7 @@
 #define CAY_SERVICE_EVENT_WEBHOOK_PRIVATE_H
 
 #include "base/buf.h"
-#include "base/poster.h"
+#include "base/value/poster.h"
 #include "service/event/bus.h"
 #include "service/service_private.h"
 #include "service/event/webhook.h"

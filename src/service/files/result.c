@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <stdio.h>
 
-#include "base/scrub.h"
+#include "base/text/scrub.h"
 #include "service/files/files_private.h"
 
 #define FRAME_JSON_MAX (1024 * 1024) /* what one frame can add at worst: six bytes for each */

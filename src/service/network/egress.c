@@ -7,7 +7,7 @@
 #include <errno.h>
 #include <stdio.h>
 
-#include "base/ipv4.h"
+#include "base/value/ipv4.h"
 #include "base/log.h"
 #include "base/time.h"
 #include "service/sandbox/create_private.h"

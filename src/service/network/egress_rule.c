@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <stdio.h>
 
-#include "base/ipv4.h"
+#include "base/value/ipv4.h"
 #include "base/str.h"
 #include "service/network/egress.h"
 

@@ -2,9 +2,9 @@
 /*
  * How large a sandbox may be and how long it may live: the operator's settings (max_cpu_count and
  * the next ones). Faces show and check the same limits; this is the check that none of them can
- * forget. The warden has bounds of its own (base/bounds.h).
+ * forget. The warden has bounds of its own (base/value/bounds.h).
  */
-#include "base/bounds.h"
+#include "base/value/bounds.h"
 #include "service/sandbox/limits_private.h"
 
 static int refuse(const char *name, double min, double max, struct err *err)

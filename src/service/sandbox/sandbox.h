@@ -5,7 +5,7 @@
 
 #include "base/err.h"
 #include "base/slot.h"
-#include "base/stall.h"
+#include "base/value/stall.h"
 #include "service/account/auth.h"
 #include "service/network/egress.h"
 #include "service/pairs.h"

@@ -7,7 +7,7 @@
 #ifndef CAY_SERVICE_SECRET_SECRET_H
 #define CAY_SERVICE_SECRET_SECRET_H
 
-#include "base/scrub.h"
+#include "base/text/scrub.h"
 #include "service/sandbox/sandbox.h"
 
 #define SECRET_ID_LEN 20

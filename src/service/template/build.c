@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
-#include "base/bounds.h"
+#include "base/value/bounds.h"
 #include "base/log.h"
 #include "base/rand.h"
 #include "base/time.h"

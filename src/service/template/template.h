@@ -3,7 +3,7 @@
 #ifndef CAY_SERVICE_TEMPLATE_TEMPLATE_H
 #define CAY_SERVICE_TEMPLATE_TEMPLATE_H
 
-#include "base/bounds.h"
+#include "base/value/bounds.h"
 #include "base/err.h"
 #include "base/json.h"
 #include "service/pairs.h"

@@ -6,7 +6,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 
-#include "base/ini.h"
+#include "base/text/ini.h"
 
 static void numbers_are_parsed_strictly(void **state)
 {

@@ -15,12 +15,12 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
-#include "agent/group.h"
-#include "agent/memory.h"
+#include "agent/process/cgroup.h"
+#include "agent/system/oom.h"
 #include "base/time.h"
 
 #define FREEZER "/sys/fs/cgroup/freezer"
-#define SIZE_OF_SPARE 4 /* SPARE_MAX of group.c */
+#define SIZE_OF_SPARE 4 /* SPARE_MAX of cgroup.c */
 #define MEMORY "/sys/fs/cgroup/memory"
 
 static char path[128];

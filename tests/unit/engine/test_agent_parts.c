@@ -8,8 +8,8 @@
 
 #include <cmocka.h>
 
-#include "agent/ring.h"
-#include "agent/user.h"
+#include "agent/output/ring.h"
+#include "agent/process/user.h"
 
 /* The byte at each cursor is known, so any piece can be checked by itself. */
 static char byte_at(uint64_t cursor)

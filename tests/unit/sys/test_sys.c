@@ -14,7 +14,7 @@
 #include <sys/wait.h>
 
 #include "need_root.h"
-#include "sys/cgroup.h"
+#include "sys/cgroup/cgroup.h"
 #include "sys/file.h"
 
 #define TEST_INSTANCE 9999 /* never a real one: those end at 14 */

@@ -11,9 +11,9 @@
 #include <cmocka.h>
 
 #include "tools/path.h"
-#include "tools/remove.h"
-#include "tools/temp.h"
-#include "tools/walk.h"
+#include "tools/tree/remove.h"
+#include "tools/content/temp.h"
+#include "tools/tree/walk.h"
 
 static char top[] = "/tmp/cay-path-XXXXXX";
 static int top_fd = -1;

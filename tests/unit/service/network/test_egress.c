@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "base/ipv4.h"
+#include "base/value/ipv4.h"
 #include "service/network/egress.h"
 
 static void taken(const char *text, const char *shown)

@@ -1,0 +1,156 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Signals that were asked for, and the end of everything a process started. */
+#include <errno.h>
+#include <signal.h>
+
+#include "agent/agent.h"
+#include "agent/system/clock.h"
+#include "agent/digits.h"
+#include "agent/process/kill_session.h"
+#include "agent/process/tty.h"
+
+#define LOOK_US 20000	/* how often STOP looks whether what the program left has gone */
+#define MEMBERS_MAX 256 /* that left the process group and are asked one by one */
+#define AGAIN_US 200000 /* a shell may miss a signal between its prompt and its reading */
+
+static void note_asked(struct process *p, int signum)
+{
+	p->asked_signals |= 1ULL << (signum - 1);
+}
+
+static int send_signal(struct process *p, int signum)
+{
+	bool by_key = signum == SIGINT || signum == SIGQUIT || signum == SIGTSTP;
+
+	note_asked(p, signum);
+	if (p->tty && by_key && p->streams[0].fd >= 0 && tty_signal(p, signum) == 0)
+		return 0;
+	return kill(-p->pid, signum) < 0 && errno != ESRCH ? -errno : 0;
+}
+
+void stop_signal(struct agent *agent, struct process *p, int signum, uint32_t tag)
+{
+	int r;
+
+	if (p->reaped) {
+		conn_done(agent, tag, AGENT_REFUSED_ENDED, 0);
+		return;
+	}
+	r = send_signal(p, signum);
+	conn_done(agent, tag, r < 0 ? AGENT_REFUSED_OTHER : 0, -r);
+}
+
+void stop_kill_all(struct agent *agent, struct process *p)
+{
+	char mark[sizeof(PROCESS_MARK) + DIGITS_MAX];
+
+	if (p->group) {
+		(void)group_kill(&agent->groups, p->group);
+		if (!p->reaped)
+			(void)kill(-p->pid, SIGKILL);
+		return;
+	}
+	(void)digits_put(digits_text(mark, PROCESS_MARK), p->id);
+	session_kill(agent->proc_fd, p->pid, mark);
+}
+
+static bool all_gone(struct agent *agent, const struct process *p)
+{
+	if (!p->reaped)
+		return false;
+	if (p->group)
+		return group_is_empty(&agent->groups, p->group);
+	return kill(-p->pid, 0) < 0 && errno == ESRCH;
+}
+
+static int64_t next_look(const struct process *p, int64_t after_us)
+{
+	int64_t at_us = clock_us() + after_us;
+
+	return MIN(p->kill_us, at_us);
+}
+
+/* Interactive shells are deaf to TERM: for them the terminal goes. What is stopped must go on to
+ * hear of it. */
+static void ask_to_end(struct agent *agent, struct process *p)
+{
+	pid_t members[MEMBERS_MAX];
+	size_t count = group_members(&agent->groups, p->group, members, MEMBERS_MAX);
+
+	(void)send_signal(p, SIGTERM);
+	for (size_t i = 0; i < MIN(count, (size_t)MEMBERS_MAX); i++)
+		if (members[i] > 1 && getpgid(members[i]) != p->pid)
+			(void)kill(members[i], SIGTERM);
+	if (p->tty)
+		(void)send_signal(p, SIGHUP);
+	(void)send_signal(p, SIGCONT);
+}
+
+void stop_start(struct agent *agent, struct process *p, uint32_t tag, uint32_t grace_ms,
+		bool forget)
+{
+	int64_t at_us = clock_us() + (int64_t)grace_ms * 1000;
+
+	if (p->ended) {
+		if (forget)
+			process_hide(agent, p);
+		conn_done(agent, tag, 0, 0);
+		return;
+	}
+	if (tag && waits_add(&p->stop_waits, (struct process_wait){ .tag = tag }) < 0) {
+		conn_done(agent, tag, AGENT_REFUSED_NO_MEMORY, ENOMEM);
+		return;
+	}
+	p->stop_forget |= forget;
+	/* A second one may shorten the grace, never lengthen it. */
+	p->kill_us = p->stopping ? MIN(p->kill_us, at_us) : at_us;
+	p->stopping = true;
+	for (int i = 0; i < 2; i++) /* no reader is waited for any more */
+		stream_on_taken(agent, p, i);
+	note_asked(p, SIGKILL);
+	if (grace_ms && !p->reaped)
+		ask_to_end(agent, p);
+	timer_set(agent, p, TIMER_STOP, p->reaped ? 1 : next_look(p, AGAIN_US));
+}
+
+/* The program may be gone and what it left not: that has the rest of the grace. */
+void stop_on_timer(struct agent *agent, struct process *p)
+{
+	int64_t now_us = clock_us();
+
+	if (now_us >= p->kill_us) {
+		stop_kill_all(agent, p);
+		p->killed_all = true;
+	} else if (!p->reaped) {
+		if (p->tty)
+			(void)send_signal(p, SIGHUP);
+		timer_set(agent, p, TIMER_STOP, next_look(p, AGAIN_US));
+		return;
+	} else if (!all_gone(agent, p)) {
+		timer_set(agent, p, TIMER_STOP, next_look(p, LOOK_US));
+		return;
+	}
+	if (p->reaped)
+		process_settle(agent, p);
+}
+
+bool stop_holds(struct agent *agent, struct process *p)
+{
+	if (!p->stopping || p->killed_all)
+		return false;
+	if (all_gone(agent, p)) {
+		if (!p->group) /* what has left the process group shows in a search only */
+			stop_kill_all(agent, p);
+		p->killed_all = true;
+		return false;
+	}
+	timer_set(agent, p, TIMER_STOP, next_look(p, LOOK_US));
+	return true;
+}
+
+void stop_on_end(struct agent *agent, struct process *p)
+{
+	for (size_t i = p->stop_waits.first; i < p->stop_waits.count; i++)
+		conn_done(agent, p->stop_waits.items[i].tag, 0, 0);
+	waits_clear(&p->stop_waits);
+}

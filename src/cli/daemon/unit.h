@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which of cay's systemd units a process belongs to. `cay down` asks before it signals anything,
+ * because systemd starts again what ends without 'systemctl stop'.
+ */
+#ifndef CAY_CLI_DAEMON_UNIT_H
+#define CAY_CLI_DAEMON_UNIT_H
+
+#include <sys/types.h>
+
+#include "base/str.h"
+
+/*
+ * From the text of /proc/PID/cgroup, of version 1 or 2: "cayd.service" or "cay-warden.service",
+ * static; NULL when the process is in neither.
+ */
+const char *unit_in(struct str text);
+/* The same for a running process. NULL also when it has ended or its file cannot be read. */
+const char *unit_of(pid_t pid);
+
+#endif

@@ -1,0 +1,201 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Entries of a sandbox's tree in E2B's words, and who acts on them. */
+#include <stdio.h>
+#include <strings.h>
+
+#include "face/e2b/envd/envd.h"
+#include "service/files/files.h"
+
+#define METADATA_PREFIX "x-metadata-"
+#define METADATA_KEY_MAX 246
+#define MARK_PREFIX "e2b."
+
+void envd_actor(const struct e2b_call *call, struct files_spec *spec)
+{
+	if (call->user[0])
+		spec->user = STR_LIT("0");
+	if (call->user[0] && call->user_told)
+		spec->known_user = str_of(call->user);
+}
+
+void envd_owner(const struct e2b_call *call, struct files_spec *spec)
+{
+	envd_actor(call, spec);
+	spec->owner = str_of(call->user);
+}
+
+/* ---- metadata ---- */
+
+static bool is_metadata(const struct http_header *header)
+{
+	size_t n = strlen(METADATA_PREFIX);
+
+	return header->name.n > n && strncasecmp(header->name.p, METADATA_PREFIX, n) == 0;
+}
+
+static void lower(char *dst, struct str name)
+{
+	for (size_t i = 0; i < name.n; i++)
+		dst[i] = (char)(name.p[i] >= 'A' && name.p[i] <= 'Z' ? name.p[i] - 'A' + 'a'
+								     : name.p[i]);
+	dst[name.n] = '\0';
+}
+
+static struct str key_of(const struct http_header *header)
+{
+	size_t n = strlen(METADATA_PREFIX);
+
+	return (struct str){ header->name.p + n, header->name.n - n };
+}
+
+/* The set of an upload replaces the one before, because the file is another one. */
+int metadata_read(struct e2b_call *call, struct files_spec *spec, struct err *err)
+{
+	const struct http_req *req = call->req;
+	size_t size = 1, n = 0;
+	char *text;
+
+	for (size_t i = 0; i < req->header_count; i++)
+		if (is_metadata(&req->headers[i]))
+			size += req->headers[i].name.n + req->headers[i].value.n + 8;
+	if (size == 1)
+		return 0;
+	text = arena_alloc(req->arena, size);
+	if (!text)
+		return err_set(err, ERR_UNAVAILABLE, "out of memory");
+	for (size_t i = 0; i < req->header_count; i++) {
+		const struct http_header *header = &req->headers[i];
+		struct str key;
+
+		if (!is_metadata(header))
+			continue;
+		key = key_of(header);
+		if (key.n > METADATA_KEY_MAX)
+			return err_set(err, ERR_INVALID_REQUEST,
+				       "metadata: a key has more than %d bytes", METADATA_KEY_MAX);
+		memcpy(text + n, MARK_PREFIX, sizeof(MARK_PREFIX) - 1);
+		n += sizeof(MARK_PREFIX) - 1;
+		lower(text + n, key);
+		n += key.n;
+		text[n++] = '=';
+		memcpy(text + n, header->value.p, header->value.n);
+		n += header->value.n;
+		text[n++] = '\n';
+	}
+	spec->marks = (struct str){ text, n };
+	return 0;
+}
+
+void metadata_write(struct json_writer *w, const struct http_req *req)
+{
+	char name[METADATA_KEY_MAX + 1];
+	bool begun = false;
+
+	for (size_t i = 0; i < req->header_count; i++) {
+		const struct http_header *header = &req->headers[i];
+
+		if (!is_metadata(header) || key_of(header).n > METADATA_KEY_MAX)
+			continue;
+		if (!begun)
+			json_begin_object(w, "metadata");
+		begun = true;
+		lower(name, key_of(header));
+		json_put_str(w, name, header->value);
+	}
+	if (begun)
+		json_end_object(w);
+}
+
+static void put_metadata(struct json_writer *w, const struct json *marks)
+{
+	const struct json *value;
+	const char *key;
+	void *it = NULL;
+
+	json_begin_object(w, "metadata");
+	while (marks && json_next(marks, &it, &key, &value))
+		if (strncmp(key, MARK_PREFIX, sizeof(MARK_PREFIX) - 1) == 0)
+			json_put_value(w, key + sizeof(MARK_PREFIX) - 1, value);
+	json_end_object(w);
+}
+
+/* ---- entries ---- */
+
+static const char *type_name(struct str type)
+{
+	if (str_is(type, "file"))
+		return "FILE_TYPE_FILE";
+	if (str_is(type, "directory"))
+		return "FILE_TYPE_DIRECTORY";
+	if (str_is(type, "symlink"))
+		return "FILE_TYPE_SYMLINK";
+	return "FILE_TYPE_UNSPECIFIED";
+}
+
+static unsigned octal(struct str text)
+{
+	unsigned mode = 0;
+
+	for (size_t i = 0; i < text.n && i < 5; i++)
+		mode = mode * 8 + (unsigned)(text.p[i] - '0') % 8;
+	return mode;
+}
+
+/* As Go prints modes: a link is an L, the rest is what ls shows. */
+static void put_permissions(struct json_writer *w, struct str type, unsigned mode)
+{
+	static const char bits[] = "rwxrwxrwx";
+	char text[11] = "-";
+
+	if (str_is(type, "directory"))
+		text[0] = 'd';
+	else if (str_is(type, "symlink"))
+		text[0] = 'L';
+	for (int i = 0; i < 9; i++)
+		text[i + 1] = (mode >> (8 - i) & 1) ? bits[i] : '-';
+	json_put_str(w, "permissions", (struct str){ text, 10 });
+}
+
+static void put_owner(struct json_writer *w, const char *key, const struct json *entry,
+		      const char *name, const char *id)
+{
+	const struct json *number = e2b_json_get(entry, id);
+	struct str text = e2b_json_get_str(entry, name);
+	char digits[24] = "";
+
+	if (!text.n && number && json_type(number) == JSON_INT)
+		(void)snprintf(digits, sizeof(digits), "%lld", (long long)json_int(number));
+	json_put_str(w, key, text.n ? text : str_of(digits));
+}
+
+void entry_write(struct json_writer *w, const char *key, const struct json *entry)
+{
+	const struct json *size = e2b_json_get(entry, "size"),
+			  *marks = e2b_json_get(entry, "marks");
+	struct str type = e2b_json_get_str(entry, "type");
+	struct str behind = e2b_json_get_str(entry, "target_type");
+	struct str resolved = e2b_json_get_str(entry, "target_path");
+	unsigned mode = octal(e2b_json_get_str(entry, "mode"));
+	bool link = str_is(type, "symlink");
+	char digits[24];
+
+	(void)snprintf(digits, sizeof(digits), "%lld", size ? (long long)json_int(size) : 0);
+	json_begin_object(w, key);
+	json_put_str(w, "name", e2b_json_get_str(entry, "name"));
+	json_put_text(w, "type", type_name(link ? behind : type));
+	json_put_str(w, "path", e2b_json_get_str(entry, "path"));
+	json_put_text(w, "size", digits);
+	json_put_int(w, "mode",
+		     (link && resolved.n ? octal(e2b_json_get_str(entry, "target_mode")) : mode) &
+			     0777);
+	put_permissions(w, type, mode);
+	put_owner(w, "owner", entry, "user", "uid");
+	put_owner(w, "group", entry, "group", "gid");
+	json_put_str(w, "modifiedTime", e2b_json_get_str(entry, "modified_at"));
+	if (link)
+		json_put_str(w, "symlinkTarget",
+			     resolved.n ? resolved : e2b_json_get_str(entry, "path"));
+	if (marks)
+		put_metadata(w, marks);
+	json_end_object(w);
+}

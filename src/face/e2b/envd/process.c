@@ -1,0 +1,342 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Start and Connect: a process's life as a stream. It outlives whoever follows it. */
+#include "service/run/process.h"
+
+#include <signal.h>
+#include <stdio.h>
+
+#include "face/e2b/envd/envelope_stream.h"
+#include "face/e2b/envd/process.h"
+#include "service/template/template.h"
+
+#define KEEPALIVE "{\"event\":{\"keepalive\":{}}}"
+
+/* ---- what is told ---- */
+
+static struct json_writer event_begin(struct flow *flow, const char *name)
+{
+	struct json_writer w = flow_message(flow);
+
+	json_begin_object(&w, NULL);
+	json_begin_object(&w, "event");
+	json_begin_object(&w, name);
+	return w;
+}
+
+static void event_send(struct flow *flow, struct json_writer *w)
+{
+	json_end_object(w);
+	json_end_object(w);
+	json_end_object(w);
+	flow_send(flow, w);
+}
+
+static void tell_start(struct flow *flow)
+{
+	struct json_writer w;
+
+	flow_begin(flow);
+	w = event_begin(flow, "start");
+	json_put_int(&w, "pid", flow->pid);
+	event_send(flow, &w);
+}
+
+/* "exit status 3", "signal: killed" */
+static void describe(const struct process_status *status, char *dst, size_t size)
+{
+	const char *name = status->signal ? sigdescr_np(status->signal) : NULL;
+
+	if (!status->signal)
+		(void)snprintf(dst, size, "exit status %d", status->exit_code);
+	else
+		(void)snprintf(dst, size, "signal: %s", name ? name : "unknown");
+	for (char *p = dst; status->signal && *p; p++)
+		if (*p >= 'A' && *p <= 'Z')
+			*p = (char)(*p - 'A' + 'a');
+}
+
+static void tell_end(struct flow *flow, const struct process_status *status)
+{
+	struct json_writer w = event_begin(flow, "end");
+	char text[64];
+
+	describe(status, text, sizeof(text));
+	json_put_int(&w, "exitCode", status->signal ? -1 : status->exit_code);
+	json_put_bool(&w, "exited", !status->signal);
+	json_put_text(&w, "status", text);
+	if (status->signal || status->exit_code)
+		json_put_text(&w, "error", text);
+	event_send(flow, &w);
+}
+
+/* ---- what the service tells ---- */
+
+static void give_back(struct flow *flow)
+{
+	uint32_t bytes = flow->owed;
+
+	flow->owed = 0;
+	follow_credit(flow->e2b->service, flow->follow, bytes);
+}
+
+/* The protocol has no event for a gap, and a client that is not informed would take what it has for
+ * all there is. The process goes on. */
+static void lose(struct flow *flow, int stream, uint64_t bytes, uint64_t at)
+{
+	struct err err;
+
+	(void)err_set(&err, ERR_OUTPUT_LOST,
+		      "output lost: %llu bytes were overwritten before they were read (pid %u, %s, "
+		      "offset %llu)",
+		      (unsigned long long)bytes, flow->pid,
+		      stream == PROCESS_ERR ? "stderr" : "stdout", (unsigned long long)at);
+	follow_close(flow->e2b->service, flow->follow);
+	flow_end(flow, &err);
+}
+
+static void on_output(void *arg, int stream, uint64_t cursor, struct str bytes)
+{
+	struct flow *flow = arg;
+	uint64_t *next = &flow->next_cursor[stream == PROCESS_ERR];
+	struct json_writer w;
+
+	if (cursor != *next) {
+		lose(flow, stream, cursor - *next, *next);
+		return;
+	}
+	*next += bytes.n;
+	w = event_begin(flow, "data");
+	json_put_b64(&w, flow->tty ? "pty" : stream == PROCESS_ERR ? "stderr" : "stdout", bytes);
+	event_send(flow, &w);
+	flow->owed += (uint32_t)bytes.n;
+	if (!flow->blocked && flow->owed >= FLOW_CREDIT / 4)
+		give_back(flow);
+}
+
+static void on_end(void *arg, const struct process_status *status, const struct err *err)
+{
+	struct flow *flow = arg;
+	struct err late;
+
+	if (err && err->code == ERR_SANDBOX_GONE) {
+		flow_cut(flow);
+		return;
+	}
+	if (!flow->begun && !err)
+		tell_start(flow);
+	if (!err && status->reason && strcmp(status->reason, "timeout") == 0) {
+		/* The client's clock runs too: whichever of the two is first, it reads the same. */
+		(void)err_set(&late, ERR_TIMEOUT, "the command ran out of its time");
+		err = &late;
+	} else if (!err && status->reason) {
+		tell_end(flow, status);
+	}
+	flow_end(flow, err);
+}
+
+static const struct follow_hooks hooks = { .on_output = on_output, .on_end = on_end };
+
+/* Without a follow its start is under way, and whoever is told of it finds the client gone. */
+static void on_flow_gone(struct flow *flow)
+{
+	if (!flow->follow)
+		return;
+	follow_close(flow->e2b->service, flow->follow);
+	flow_free(flow);
+}
+
+static struct flow *process_flow(struct e2b_call *call, struct err *err)
+{
+	struct flow *flow = flow_new(call, KEEPALIVE, err);
+
+	if (!flow)
+		return NULL;
+	flow->on_gone = on_flow_gone;
+	flow->on_drain = give_back;
+	return flow;
+}
+
+/* ---- start ---- */
+
+static void on_started(void *arg, uint32_t process_id, uint32_t pid, slot_handle follow,
+		       const struct err *err)
+{
+	struct flow *flow = arg;
+
+	(void)process_id;
+	if (!flow->req) {
+		if (follow)
+			follow_close(flow->e2b->service, follow);
+		flow_free(flow);
+		return;
+	}
+	if (err && err->code == ERR_SANDBOX_GONE) {
+		flow_cut(flow);
+		return;
+	}
+	if (err) {
+		flow_end(flow, err);
+		return;
+	}
+	flow->follow = follow;
+	flow->pid = pid;
+	tell_start(flow);
+}
+
+static void put_strings(struct json_writer *w, const struct json *array)
+{
+	for (size_t i = 0; array && json_type(array) == JSON_ARRAY && i < json_size(array); i++)
+		json_put_value(w, NULL, json_at(array, i));
+}
+
+static void put_own_env(struct json_writer *w, const struct json *envs, const char *key,
+			const char *value)
+{
+	if (!e2b_json_get(envs, key))
+		json_put_text(w, key, value);
+}
+
+/* The program and its environment as the service takes them. */
+static struct json *make_words(struct e2b_call *call, const struct json *process, struct err *err)
+{
+	const struct json *envs = e2b_json_get(process, "envs"), *value;
+	struct json *doc = NULL;
+	struct json_writer w;
+	const char *key;
+	void *it = NULL;
+	struct buf text;
+
+	buf_init(&text, 2 * E2B_RPC_LIMIT);
+	json_writer_init(&w, &text);
+	json_begin_object(&w, NULL);
+	json_begin_array(&w, "argv");
+	json_put_str(&w, NULL, e2b_json_get_str(process, "cmd"));
+	put_strings(&w, e2b_json_get(process, "args"));
+	json_end_array(&w);
+	json_begin_object(&w, "env");
+	while (envs && json_type(envs) == JSON_OBJECT && json_next(envs, &it, &key, &value))
+		json_put_value(&w, key, value);
+	put_own_env(&w, envs, "E2B_SANDBOX", "true");
+	put_own_env(&w, envs, "E2B_SANDBOX_ID", call->sandbox->id);
+	put_own_env(&w, envs, "E2B_TEMPLATE_ID", call->sandbox->template->name);
+	json_end_object(&w);
+	json_end_object(&w);
+	if (json_writer_end(&w) < 0)
+		(void)err_set(err, ERR_INVALID_REQUEST, "process: is too large");
+	else
+		doc = json_parse(buf_str(&text), err);
+	buf_done(&text);
+	return doc;
+}
+
+/* What the client may live with at most is how long the process may. */
+static int64_t life_ms(const struct http_req *req)
+{
+	const struct str *header = http_req_header(req, "connect-timeout-ms");
+	uint64_t ms = 0;
+
+	if (!header || str_to_u64(*header, INT64_MAX / 1000, &ms) < 0)
+		return 0;
+	return (int64_t)MIN(ms, (uint64_t)EXEC_TIMEOUT_MAX_SEC * 1000);
+}
+
+static int64_t size_of(const struct json *size, const char *key, int64_t fallback)
+{
+	const struct json *value = e2b_json_get(size, key);
+	int64_t n = value && json_type(value) == JSON_INT ? json_int(value) : fallback;
+
+	return MIN(MAX(n, 1), PROCESS_TTY_MAX);
+}
+
+static void read_size(const struct json *pty, struct exec_spec *spec)
+{
+	const struct json *size = e2b_json_get(pty, "size");
+
+	spec->cols = size_of(size, "cols", 80);
+	spec->rows = size_of(size, "rows", 24);
+}
+
+static int read_start(struct e2b_call *call, const struct json *process, struct exec_spec *spec,
+		      struct err *err)
+{
+	const struct json *pty = e2b_json_get(call->doc, "pty"),
+			  *in = e2b_json_get(call->doc, "stdin");
+	struct str cwd = e2b_json_get_str(process, "cwd");
+	const char *path;
+
+	if (!e2b_json_get_str(process, "cmd").n)
+		return err_set(err, ERR_INVALID_REQUEST, "process.cmd: is required");
+	path = envd_path(call, cwd);
+	if (!path)
+		return err_set(err, ERR_UNAVAILABLE, "out of memory");
+	if (path[0] == '/')
+		spec->cwd = str_of(path);
+	spec->user = str_of(call->user);
+	spec->name = e2b_json_get_str(call->doc, "tag");
+	spec->timeout_ms = life_ms(call->req);
+	spec->stdin_open = !in || json_type(in) != JSON_BOOL || json_bool(in);
+	spec->tty = pty != NULL;
+	spec->hold = true;
+	read_size(pty, spec);
+	return 0;
+}
+
+void process_start_call(struct e2b_call *call)
+{
+	const struct json *process = e2b_json_get(call->doc, "process");
+	struct exec_spec spec = { .timeout_sec = 0 };
+	struct json *words = NULL;
+	struct flow *flow = NULL;
+	struct err err;
+
+	if (read_start(call, process, &spec, &err) == 0)
+		words = make_words(call, process, &err);
+	if (words)
+		flow = process_flow(call, &err);
+	if (!flow) {
+		json_free(words);
+		e2b_answer_error(call, &err);
+		return;
+	}
+	spec.argv = e2b_json_get(words, "argv");
+	spec.env = e2b_json_get(words, "env");
+	flow->tty = spec.tty;
+	if (process_start(call->sandbox, &spec, on_started, flow, &hooks, flow, FLOW_CREDIT, &err) <
+	    0)
+		flow_end(flow, &err);
+	json_free(words);
+}
+
+/* ---- connect ---- */
+
+/* From here on: what was written before was for others. */
+static void on_found(struct e2b_call *call, const struct process_info *info)
+{
+	struct follow_spec spec = { .credit = FLOW_CREDIT,
+				    .streams = PROCESS_OUT | PROCESS_ERR,
+				    .out_cursor = info->status.out_total,
+				    .err_cursor = info->status.err_total,
+				    .live = true };
+	struct err err;
+	struct flow *flow = process_flow(call, &err);
+
+	if (!flow) {
+		e2b_answer_error(call, &err);
+		return;
+	}
+	flow->pid = info->pid;
+	flow->tty = info->tty;
+	flow->next_cursor[0] = spec.out_cursor;
+	flow->next_cursor[1] = spec.err_cursor;
+	if (follow_open(call->sandbox, info->process_id, &spec, &hooks, flow, &flow->follow, &err) <
+	    0) {
+		flow_end(flow, &err);
+		return;
+	}
+	tell_start(flow);
+}
+
+void process_connect_call(struct e2b_call *call)
+{
+	process_select(call, true, on_found);
+}

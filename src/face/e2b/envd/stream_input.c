@@ -1,0 +1,204 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* StreamInput: the body is a stream of envelopes, first which process, then its input. */
+#include <errno.h>
+
+#include "face/e2b/envd/process.h"
+
+/* In the request's arena; the buffer is given back when the request ends. */
+struct input {
+	struct buf in; /* E2B_RPC_LIMIT: reading stops while something waits in it */
+	uint32_t process_id;
+	bool begun;
+	bool busy;  /* the process is being looked for, or takes its bytes */
+	bool ended; /* the body is complete */
+	bool over;  /* answered */
+};
+
+static void step(struct e2b_call *call);
+
+static void finish(struct e2b_call *call)
+{
+	struct input *input = call->data;
+
+	input->over = true;
+	buf_done(&input->in);
+	http_req_on_gone(call->req, NULL, NULL);
+}
+
+static void refuse(struct e2b_call *call, const struct err *err)
+{
+	finish(call);
+	e2b_answer_error(call, err);
+}
+
+static void on_gone(void *arg)
+{
+	struct e2b_call *call = arg;
+
+	finish(call);
+}
+
+static void answer(struct e2b_call *call)
+{
+	static const struct http_header headers[] = {
+		{ STR_LIT("Content-Type"), STR_LIT("application/connect+json") },
+		{ STR_LIT("Access-Control-Allow-Origin"), STR_LIT("*") },
+	};
+	struct buf *out = &call->e2b->out;
+	int r;
+
+	finish(call);
+	buf_clear(out);
+	r = envelope_begin(out);
+	if (r == 0)
+		r = buf_puts(out, "{}");
+	if (r == 0) {
+		envelope_close(out, 0);
+		r = envelope_end(out, NULL, NULL);
+	}
+	if (r < 0)
+		http_reply_abort(call->req);
+	else
+		http_reply(call->req, 200, headers, ARRAY_LEN(headers), buf_str(out));
+}
+
+static void on_found(struct e2b_call *call, const struct process_info *info)
+{
+	struct input *input = call->data;
+
+	input->process_id = info->process_id;
+	input->busy = false;
+	step(call);
+}
+
+static void on_taken(void *arg, const struct err *err)
+{
+	struct pending *pending = arg;
+	struct e2b_call *call = pending->call;
+	struct input *input;
+
+	if (!e2b_pending_end(pending))
+		return;
+	input = call->data;
+	input->busy = false;
+	if (err)
+		refuse(call, err);
+	else
+		step(call);
+}
+
+static int take_data(struct e2b_call *call, const struct json *data, struct err *err)
+{
+	struct input *input = call->data;
+	struct sandbox *sandbox = sandbox_get(call->e2b->service, call->sandbox_handle);
+	struct pending *pending;
+	struct arena arena;
+	struct str bytes;
+	int r;
+
+	if (!sandbox || !sandbox_ready(sandbox))
+		return err_set(err, ERR_SANDBOX_GONE, "the sandbox ended");
+	arena_init(&arena, E2B_RPC_LIMIT);
+	r = process_input_of(&arena, e2b_json_get(data, "input"), &bytes, err);
+	if (r == 0) {
+		pending = e2b_pending_new(call);
+		if (!pending) { /* answered */
+			arena_done(&arena);
+			finish(call);
+			return 0;
+		}
+		input->busy = true;
+		r = process_stdin(sandbox, input->process_id, bytes, true, on_taken, pending, err);
+		if (r < 0)
+			(void)e2b_pending_end(pending);
+	}
+	arena_done(&arena);
+	return r;
+}
+
+static int take(struct e2b_call *call, struct str message, struct err *err)
+{
+	struct input *input = call->data;
+	_cleanup_json_ struct json *doc = json_parse(message, err);
+	const struct json *start, *data;
+
+	if (!doc)
+		return -1;
+	start = e2b_json_get(doc, "start");
+	data = e2b_json_get(doc, "data");
+	if (start && !input->begun) {
+		input->begun = input->busy = true;
+		process_select_in(call, start, false, on_found, refuse);
+		return 0;
+	}
+	if (!input->begun || start)
+		return err_set(err, ERR_INVALID_REQUEST, "the first message must be start");
+	return data ? take_data(call, data, err) : 0;
+}
+
+static void step(struct e2b_call *call)
+{
+	struct input *input = call->data;
+	struct str message;
+	struct err err;
+	size_t used;
+	bool end;
+
+	while (!input->over && !input->busy) {
+		int r = envelope_next(buf_str(&input->in), E2B_RPC_LIMIT, &message, &used, &end);
+
+		if (r == 0 && input->ended && buf_len(&input->in) == 0) {
+			answer(call);
+			return;
+		}
+		if (r == 0 && !input->ended)
+			break;
+		if (r <= 0)
+			(void)err_set(&err, ERR_INVALID_REQUEST,
+				      "the body is no stream of envelopes");
+		if (r <= 0 || (!end && take(call, message, &err) < 0)) {
+			refuse(call, &err);
+			return;
+		}
+		if (!input->over)
+			buf_consume(&input->in, used);
+	}
+	if (!input->over)
+		http_req_pause_body(call->req, input->busy);
+}
+
+static void on_data(void *arg, struct http_req *req, int status, const char *p, size_t n)
+{
+	struct e2b_call *call = arg;
+	struct input *input = call->data;
+	struct err err;
+
+	(void)req;
+	if (input->over)
+		return;
+	if (status < 0 || buf_append(&input->in, p, n) < 0) {
+		(void)err_set(&err, ERR_INVALID_REQUEST, "the body is malformed or too large");
+		refuse(call, &err);
+		return;
+	}
+	input->ended = n == 0;
+	if (!input->busy)
+		step(call);
+}
+
+void process_stream_input_call(struct e2b_call *call)
+{
+	struct input *input = arena_alloc(call->req->arena, sizeof(*input));
+	struct err err;
+
+	if (input) {
+		call->data = input;
+		buf_init(&input->in, 2 * E2B_RPC_LIMIT);
+		http_req_on_gone(call->req, on_gone, call);
+		if (http_req_stream_body(call->req, on_data, call) == 0)
+			return;
+		finish(call);
+	}
+	(void)err_set(&err, ERR_UNAVAILABLE, "the body cannot be read");
+	e2b_answer_error(call, &err);
+}

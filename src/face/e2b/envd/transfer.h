@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Inside src/face/e2b only: content of files on its way. */
+#ifndef CAY_FACE_E2B_ENVD_TRANSFER_H
+#define CAY_FACE_E2B_ENVD_TRANSFER_H
+
+#include "face/e2b/envd/envd.h"
+#include "face/transfer.h"
+
+struct e2b_transfer {
+	struct transfer base;
+	struct e2b *e2b;
+	struct e2b_call *call; /* good as long as the request is */
+	struct upload *upload; /* heap; of uploads */
+};
+
+struct e2b_transfer *e2b_transfer_new(struct e2b_call *call, struct err *err);
+void upload_free(struct upload *upload); /* NULL is fine */
+
+/* "path 'X' does not exist" and what else is said of a path; err is copied or written anew. */
+void e2b_transfer_error(const struct err *err, const char *path, struct err *ret);
+
+#endif

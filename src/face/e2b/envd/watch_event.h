@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Inside src/face/e2b only: events of a watch in E2B's words, each with its entry when asked for.
+ */
+#ifndef CAY_FACE_E2B_ENVD_WATCH_EVENT_H
+#define CAY_FACE_E2B_ENVD_WATCH_EVENT_H
+
+#include "face/e2b/envd/envd.h"
+
+#define TELLER_QUEUE_MAX 1000 /* events that wait for entries; beyond it they go without */
+
+/* Owner: the watch it belongs to. Events are told in their order. */
+struct teller {
+	struct e2b *e2b;
+	slot_handle sandbox;
+	char *path;   /* the watched directory with its slash; heap */
+	bool entries; /* look at what was created or written */
+	bool root;    /* there are users: root looks */
+	struct note *first, *last;
+	size_t count;
+	slot_handle run; /* the look under way; 0: none */
+	/* w stands where the members of the event go. */
+	struct json_writer (*begin)(void *arg);
+	void (*end)(void *arg, struct json_writer *w);
+	void *arg;
+};
+
+int teller_init(struct teller *teller, const struct e2b_call *call, struct str path,
+		bool entries) _must_check_;
+void teller_done(struct teller *teller);
+/* One event as the service tells it. */
+void teller_take(struct teller *teller, const char *name, struct str json);
+
+#endif

@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* File operations that are answered with one object. */
+#include "face/rest/files/files.h"
+
+#include <stdio.h>
+
+int files_spec_read(struct rest_call *call, struct files_spec *spec, struct err *err)
+{
+	const struct route *route = call->route;
+
+	*spec = (struct files_spec){ .parents = true };
+	if (route->body)
+		return field_decode(route->body, call->doc, "", spec, err);
+	return query_decode(call->req, route->query, spec, err);
+}
+
+static int status_of(const struct route *route, const struct files_result *result)
+{
+	bool makes = route->op == FILES_WRITE || route->op == FILES_MKDIR;
+
+	return makes ? (result->created ? 201 : 200) : route->status;
+}
+
+static void on_end(void *arg, const struct files_result *result, const struct err *err)
+{
+	struct pending *pending = arg;
+	struct rest *rest = pending->rest;
+	const struct route *route = pending->call->route;
+	struct http_req *req = pending_end(pending);
+
+	if (!req)
+		return;
+	http_req_on_gone(req, NULL, NULL);
+	if (err)
+		answer_error(rest, req, err);
+	else if (result->json.n)
+		answer_text(rest, req, status_of(route, result), STR_LIT("application/json"),
+			    result->json);
+	else
+		answer_empty(rest, req, 204);
+}
+
+static void on_gone(void *arg)
+{
+	struct pending *pending = arg;
+
+	files_cancel(pending->rest->service, pending->work);
+	(void)pending_end(pending);
+}
+
+static void start(struct rest_call *call, const struct files_spec *spec,
+		  const struct files_item *items, size_t count)
+{
+	static const struct files_hooks hooks = { .on_end = on_end };
+	struct pending *pending = pending_for(call);
+	struct err err;
+	int r;
+
+	if (!pending)
+		return;
+	r = files_start(call->sandbox, call->route->op, spec, items, count, &hooks, pending,
+			&pending->work, &err);
+	if (r == 0)
+		http_req_on_gone(call->req, on_gone, pending);
+	answer_later(pending, r, &err);
+}
+
+void files_call(struct rest_call *call)
+{
+	struct files_spec spec;
+	struct err err;
+
+	if (files_spec_read(call, &spec, &err) < 0)
+		answer_error(call->rest, call->req, &err);
+	else
+		start(call, &spec, NULL, 0);
+}
+
+static int read_items(struct rest_call *call, const struct json *array, struct files_item *items,
+		      struct err *err)
+{
+	for (size_t i = 0; i < json_size(array); i++) {
+		char path[32];
+
+		(void)snprintf(path, sizeof(path), "files[%zu].", i);
+		if (field_decode(files_item_fields, json_at(array, i), path, &items[i], err) < 0)
+			return -1;
+	}
+	return 0;
+}
+
+void files_batch(struct rest_call *call)
+{
+	struct files_item *items = NULL;
+	struct files_spec spec;
+	struct err err = { .code = ERR_UNAVAILABLE, .message = "out of memory" };
+	int r = files_spec_read(call, &spec, &err);
+
+	if (r == 0) {
+		items = arena_alloc(call->req->arena, (json_size(spec.files) + 1) * sizeof(*items));
+		r = items ? read_items(call, spec.files, items, &err) : -1;
+	}
+	if (r < 0)
+		answer_error(call->rest, call->req, &err);
+	else
+		start(call, &spec, items, json_size(spec.files));
+}

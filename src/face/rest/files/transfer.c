@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Calls whose content flows: uploads, downloads, watches. */
+#include "face/rest/files/files.h"
+
+static void on_done(struct transfer *t)
+{
+	beat_stop(&((struct rest_transfer *)t)->beat);
+}
+
+struct rest_transfer *rest_transfer_new(struct rest_call *call, struct err *err)
+{
+	struct rest_transfer *t = transfer_new(&call->rest->transfers, call->req, call->key,
+					       sizeof(*t), on_done, err);
+
+	if (t) {
+		t->rest = call->rest;
+		t->call = call;
+	}
+	return t;
+}
+
+int rest_transfer_start(struct rest_transfer *t, const struct files_hooks *hooks, struct err *err)
+{
+	enum files_op op = t->call->route->op;
+
+	if (t->call->req->method == HTTP_HEAD)
+		op = FILES_STAT;
+	return files_start(t->call->sandbox, op, &t->base.spec, NULL, 0, hooks, t, &t->base.run,
+			   err);
+}

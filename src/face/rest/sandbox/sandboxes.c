@@ -1,0 +1,432 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "service/sandbox/sandbox.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+#include "base/value/bounds.h"
+#include "face/rest/call.h"
+#include "service/sandbox/initializer.h"
+#include "service/run/process.h"
+#include "service/secret/secret.h"
+#include "service/template/template.h"
+
+#define AT(member) offsetof(struct sandbox_spec, member)
+
+/* The same four in two bodies; base is where the struct egress_want lies. */
+#define NETWORK_FIELDS                                                                          \
+	{ .name = "mode",                                                                       \
+	  .type = FIELD_ENUM,                                                                   \
+	  .names = network_mode_names,                                                          \
+	  .offset = AT(network.mode),                                                           \
+	  .told_offset = AT(network.has_mode),                                                  \
+	  .doc = "none: loopback only; restricted: what allow names; full: all public hosts" }, \
+		{ .name = "allow",                                                              \
+		  .type = FIELD_STRINGS,                                                        \
+		  .max = EGRESS_RULES_MAX,                                                      \
+		  .offset = AT(network.allow),                                                  \
+		  .told_offset = AT(network.has_allow),                                         \
+		  .doc = "domain, *.domain, address or CIDR, each with :port or without" },     \
+		{ .name = "deny",                                                               \
+		  .type = FIELD_STRINGS,                                                        \
+		  .max = EGRESS_RULES_MAX,                                                      \
+		  .offset = AT(network.deny),                                                   \
+		  .told_offset = AT(network.has_deny),                                          \
+		  .doc = "the same; beats allow" },                                             \
+		{ .name = "learn",                                                              \
+		  .type = FIELD_BOOL,                                                           \
+		  .offset = AT(network.learn),                                                  \
+		  .told_offset = AT(network.has_learn),                                         \
+		  .doc = "what is only missing in allow passes and is listed in denials" },     \
+	{                                                                                       \
+		.type = FIELD_END                                                               \
+	}
+
+static const struct field network_fields[] = { NETWORK_FIELDS };
+static const struct field pool_fields[] = {
+	{ .name = "name", .type = FIELD_LATER },
+	{ .name = "mode",
+	  .type = FIELD_ENUM,
+	  .names = pool_mode_names,
+	  .offset = AT(pool_mode),
+	  .doc = "prefer: a ready sandbox or a new one; require: only a ready one; bypass: a new "
+		 "one" },
+	{ .name = "wait_ms",
+	  .type = FIELD_INT,
+	  .offset = AT(pool_wait_ms),
+	  .max = 30000,
+	  .doc = "how long to wait for a ready one" },
+	{ .type = FIELD_END }
+};
+/* Read by the service, which knows the names. */
+static const struct field sandbox_secret_fields[] = {
+	{ .name = "name", .type = FIELD_STR, .max = SECRET_NAME_MAX, .required = true },
+	{ .name = "as",
+	  .type = FIELD_ENUM,
+	  .names = grant_way_names,
+	  .doc = "env: the value, in the environment; broker: a placeholder there, the value only "
+		 "in requests to hosts" },
+	{ .name = "env", .type = FIELD_STR, .max = SECRET_NAME_MAX, .doc = "default: its name" },
+	{ .name = "hosts", .type = FIELD_STRINGS, .max = SECRET_HOSTS_MAX },
+	{ .type = FIELD_END }
+};
+const struct field initializer_fields[] = {
+	{ .name = "command",
+	  .type = FIELD_STR,
+	  .min = 1,
+	  .max = INITIALIZER_COMMAND_MAX,
+	  .doc = "through the template's shell; command or argv" },
+	{ .name = "cmd",
+	  .type = FIELD_STR,
+	  .min = 1,
+	  .max = INITIALIZER_COMMAND_MAX,
+	  .doc = "another name for command" },
+	{ .name = "argv", .type = FIELD_STRINGS, .max = EXEC_ARGV_MAX, .doc = "directly" },
+	{ .name = "cwd", .type = FIELD_STR, .min = 1, .max = 4096 },
+	{ .name = "env", .type = FIELD_MAP },
+	{ .name = "user", .type = FIELD_STR, .min = 1, .max = 64 },
+	{ .name = "timeout_sec",
+	  .type = FIELD_INT,
+	  .min = 1,
+	  .max = INITIALIZER_TIMEOUT_MAX_SEC,
+	  .fallback = INITIALIZER_TIMEOUT_SEC },
+	{ .name = "name",
+	  .type = FIELD_STR,
+	  .min = 1,
+	  .max = INITIALIZER_NAME_MAX,
+	  .doc = "what last_error calls it" },
+	{ .name = "continue_on_error",
+	  .type = FIELD_BOOL,
+	  .doc = "when it fails the next one runs; last_error tells it" },
+	{ .type = FIELD_END }
+};
+const struct field sandbox_create_fields[] = {
+	{ .name = "template",
+	  .type = FIELD_NAME,
+	  .offset = AT(template),
+	  .max = TEMPLATE_NAME_MAX,
+	  .told_offset = AT(has_template),
+	  .fallback_text = "base" },
+	{ .name = "name",
+	  .type = FIELD_NAME,
+	  .offset = AT(name),
+	  .max = 63,
+	  .doc = "unique among this key's sandboxes" },
+	{ .name = "cpu_count",
+	  .type = FIELD_MILLI,
+	  .offset = AT(cpu_milli),
+	  .min = BOUNDS_CPU_MILLI_MIN,
+	  .limit = FIELD_LIMIT_CPU,
+	  .told_offset = AT(has_cpu),
+	  .fallback = 1000,
+	  .doc = "how many CPUs, in steps of 0.001" },
+	{ .name = "memory_mb",
+	  .type = FIELD_INT,
+	  .offset = AT(memory_mb),
+	  .min = 1,
+	  .limit = FIELD_LIMIT_MEMORY,
+	  .told_offset = AT(has_memory),
+	  .fallback = 1024 },
+	{ .name = "disk_size_mb",
+	  .type = FIELD_INT,
+	  .offset = AT(disk_size_mb),
+	  .min = 1,
+	  .limit = FIELD_LIMIT_DISK,
+	  .told_offset = AT(has_disk),
+	  .fallback = 3072 },
+	{ .name = "timeout_sec",
+	  .type = FIELD_INT,
+	  .offset = AT(timeout_sec),
+	  .min = 1,
+	  .limit = FIELD_LIMIT_TIMEOUT,
+	  .fallback = 300,
+	  .doc = "wall clock from the start or the last extend" },
+	{ .name = "idle_timeout_sec",
+	  .type = FIELD_INT,
+	  .offset = AT(idle_timeout_sec),
+	  .limit = FIELD_LIMIT_TIMEOUT,
+	  .doc = "0: none; reset by commands" },
+	{ .name = "always_on",
+	  .type = FIELD_BOOL,
+	  .offset = AT(always_on),
+	  .doc = "no timeout applies" },
+	{ .name = "on_timeout",
+	  .type = FIELD_ENUM,
+	  .names = on_timeout_names,
+	  .offset = AT(on_timeout),
+	  .doc = "what happens when a timeout is reached" },
+	{ .name = "auto_resume",
+	  .type = FIELD_BOOL,
+	  .offset = AT(auto_resume),
+	  .doc = "a call that changes something resumes it when it is paused" },
+	{ .name = "env", .type = FIELD_MAP, .offset = AT(env) },
+	{ .name = "metadata", .type = FIELD_MAP, .offset = AT(metadata) },
+	{ .name = "external_workspace_id",
+	  .type = FIELD_STR,
+	  .offset = AT(external_workspace_id),
+	  .min = 1,
+	  .max = 255 },
+	{ .name = "network", .type = FIELD_OBJECT, .fields = network_fields },
+	{ .name = "volumes", .type = FIELD_LATER },
+	{ .name = "secrets",
+	  .type = FIELD_MIXED,
+	  .fields = sandbox_secret_fields,
+	  .offset = AT(secrets),
+	  .max = SECRETS_PER_SANDBOX,
+	  .doc = "names, or objects; a name alone becomes a variable of new processes" },
+	{ .name = "engine", .type = FIELD_NAME, .offset = AT(engine), .max = 32 },
+	{ .name = "provider",
+	  .type = FIELD_NAME,
+	  .offset = AT(engine),
+	  .max = 32,
+	  .doc = "another name for engine" },
+	{ .name = "pool", .type = FIELD_OBJECT, .fields = pool_fields },
+	{ .name = "snapshot_id",
+	  .type = FIELD_STR,
+	  .offset = AT(snapshot_id),
+	  .min = 1,
+	  .max = 63,
+	  .doc = "start with the files of this snapshot, and its processes where they are in it; "
+		 "sizes and env are then its sandbox's by default" },
+	{ .name = "memory",
+	  .type = FIELD_BOOL,
+	  .offset = AT(memory),
+	  .fallback = true,
+	  .doc = "false: with the files of the snapshot only" },
+	{ .name = "count",
+	  .type = FIELD_INT,
+	  .offset = AT(count),
+	  .min = 1,
+	  .max = MANY_MAX,
+	  .told_offset = AT(has_count),
+	  .fallback = 1,
+	  .doc = "so many at once; the answer is then a list, each entry a sandbox or an object "
+		 "with "
+		 "error. With name and several they are called NAME-1, NAME-2 and so on" },
+	{ .name = "initializers",
+	  .type = FIELD_MIXED,
+	  .fields = initializer_fields,
+	  .offset = AT(initializers),
+	  .max = INITIALIZERS_MAX,
+	  .doc = "commands, or objects, that run one after the other before it is running" },
+	{ .name = "retain_on_failure",
+	  .type = FIELD_BOOL,
+	  .offset = AT(retain_on_failure),
+	  .doc = "when it cannot be started it stays as error, with last_error, for timeout_sec; "
+		 "when an initializer failed it can be worked with meanwhile" },
+	{ .type = FIELD_END }
+};
+#undef AT
+
+#define AT(member) offsetof(struct sandbox_patch, member)
+static const struct field network_patch_fields[] = { NETWORK_FIELDS };
+const struct field sandbox_patch_fields[] = {
+	/* has_name stands first in its struct; its offset 0 means "nobody asks", so name's
+	 * presence is noted by the handler. */
+	{ .name = "name", .type = FIELD_NAME, .offset = AT(name), .max = 63 },
+	{ .name = "metadata",
+	  .type = FIELD_MAP,
+	  .offset = AT(metadata),
+	  .told_offset = AT(has_metadata) },
+	{ .name = "timeout_sec",
+	  .type = FIELD_INT,
+	  .offset = AT(timeout_sec),
+	  .min = 1,
+	  .limit = FIELD_LIMIT_TIMEOUT,
+	  .told_offset = AT(has_timeout) },
+	{ .name = "idle_timeout_sec",
+	  .type = FIELD_INT,
+	  .offset = AT(idle_timeout_sec),
+	  .limit = FIELD_LIMIT_TIMEOUT,
+	  .told_offset = AT(has_idle_timeout) },
+	{ .name = "always_on",
+	  .type = FIELD_BOOL,
+	  .offset = AT(always_on),
+	  .told_offset = AT(has_always_on) },
+	{ .name = "on_timeout",
+	  .type = FIELD_ENUM,
+	  .names = on_timeout_names,
+	  .offset = AT(on_timeout),
+	  .told_offset = AT(has_on_timeout) },
+	{ .name = "auto_resume",
+	  .type = FIELD_BOOL,
+	  .offset = AT(auto_resume),
+	  .told_offset = AT(has_auto_resume) },
+	{ .name = "secrets",
+	  .type = FIELD_MIXED,
+	  .fields = sandbox_secret_fields,
+	  .offset = AT(secrets),
+	  .told_offset = AT(has_secrets),
+	  .max = SECRETS_PER_SANDBOX,
+	  .doc = "all of them anew, for new processes" },
+	{ .name = "network", .type = FIELD_OBJECT, .fields = network_patch_fields },
+	{ .type = FIELD_END }
+};
+#undef AT
+
+struct extend_body {
+	int64_t timeout_sec;
+};
+const struct field sandbox_extend_fields[] = { { .name = "timeout_sec",
+						 .type = FIELD_INT,
+						 .limit = FIELD_LIMIT_TIMEOUT,
+						 .min = 1,
+						 .offset =
+							 offsetof(struct extend_body, timeout_sec),
+						 .doc = "default: as before" },
+					       { .type = FIELD_END } };
+
+static void answer_sandbox(struct rest *rest, struct http_req *req, int status,
+			   const struct sandbox *sandbox)
+{
+	struct json_writer w = answer_begin(rest);
+
+	sandbox_write(sandbox, &w, NULL);
+	answer_send(rest, req, status, &w);
+}
+
+/* ---- create ---- */
+
+/* req may be gone; the answer is recorded all the same. */
+static void finish_create(struct rest *rest, struct http_req *req, struct idempotency *idem,
+			  const struct sandbox *sandbox, const struct err *err)
+{
+	struct json_writer w;
+
+	if (!idem && !req)
+		return;
+	if (err) {
+		idem_answer_error(rest, req, idem, err);
+		return;
+	}
+	w = answer_begin(rest);
+	sandbox_write(sandbox, &w, NULL);
+	idem_answer(rest, req, idem, 201, &w);
+}
+
+static void on_made(void *arg, const struct sandbox *sandbox, const struct err *err)
+{
+	struct pending *pending = arg;
+	struct rest *rest = pending->rest;
+	struct idempotency *idem = pending->idem;
+
+	finish_create(rest, pending_end(pending), idem, sandbox, err);
+}
+
+static void start_create(struct rest_call *call, const struct sandbox_spec *spec,
+			 struct idempotency *idem)
+{
+	struct rest *rest = call->rest;
+	const struct sandbox *now = NULL;
+	struct pending *pending = pending_new(call);
+	struct err err;
+	int r;
+
+	if (!pending) {
+		(void)err_set(&err, ERR_UNAVAILABLE, "out of memory");
+		finish_create(rest, call->req, idem, NULL, &err);
+		return;
+	}
+	pending->idem = idem;
+	r = sandbox_create(rest->service, call->key, spec, idem, on_made, pending, &now, &err);
+	if (r == 0)
+		return;
+	(void)pending_end(pending);
+	finish_create(rest, call->req, idem, r > 0 ? now : NULL, r > 0 ? NULL : &err);
+}
+
+static void start_many(struct rest_call *call, const struct sandbox_spec *spec)
+{
+	struct pending *pending = many_begin(call);
+	struct err err;
+
+	if (pending && sandbox_create_many(call->rest->service, call->key, spec, pending->idem,
+					   &many_hooks, pending, &err) < 0)
+		once_refuse(pending, &err);
+}
+
+void sandboxes_create(struct rest_call *call)
+{
+	struct sandbox_spec spec = { .cpu_milli = 0 };
+	struct idempotency *idem = NULL;
+	struct err err;
+	int r;
+
+	if (field_decode(sandbox_create_fields, call->doc, "", &spec, &err) < 0) {
+		answer_error(call->rest, call->req, &err);
+		return;
+	}
+	if (spec.has_count) {
+		start_many(call, &spec);
+		return;
+	}
+	r = idem_begin(call, call->body, &idem, &err);
+	if (r < 0)
+		answer_error(call->rest, call->req, &err);
+	else if (r == 0)
+		start_create(call, &spec, idem);
+}
+
+/* ---- one ---- */
+
+void sandboxes_get(struct rest_call *call)
+{
+	const struct sandbox *sandbox = answer_find(call);
+
+	if (sandbox)
+		answer_sandbox(call->rest, call->req, 200, sandbox);
+}
+
+void sandboxes_delete(struct rest_call *call)
+{
+	struct sandbox *sandbox = answer_find(call);
+	struct err err;
+
+	if (!sandbox)
+		return;
+	if (sandbox_destroy(sandbox, REASON_REQUESTED, &err) < 0)
+		answer_error(call->rest, call->req, &err);
+	else
+		answer_empty(call->rest, call->req, 204);
+}
+
+void sandboxes_patch(struct rest_call *call)
+{
+	struct sandbox_patch patch = { .has_name = false };
+	struct sandbox *sandbox = answer_find(call);
+	struct pending *pending;
+	const struct json *value;
+	const char *key;
+	void *it = NULL;
+	struct err err;
+
+	if (!sandbox)
+		return;
+	while (json_next(call->doc, &it, &key, &value))
+		if (strcmp(key, "name") == 0)
+			patch.has_name = true;
+	if (field_decode(sandbox_patch_fields, call->doc, "", &patch, &err) < 0) {
+		answer_error(call->rest, call->req, &err);
+		return;
+	}
+	pending = pending_for(call);
+	if (!pending)
+		return;
+	life_begun(pending, sandbox_patch(sandbox, &patch, life_moved, pending, &err), sandbox,
+		   &err);
+}
+
+void sandboxes_extend(struct rest_call *call)
+{
+	struct extend_body body = { 0 };
+	struct sandbox *sandbox = answer_find(call);
+	struct err err;
+
+	if (!sandbox)
+		return;
+	if (field_decode(sandbox_extend_fields, call->doc, "", &body, &err) < 0 ||
+	    sandbox_extend(sandbox, body.timeout_sec, &err) < 0)
+		answer_error(call->rest, call->req, &err);
+	else
+		answer_sandbox(call->rest, call->req, 200, sandbox);
+}

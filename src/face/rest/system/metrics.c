@@ -1,0 +1,117 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* GET /metrics: figures in the text format of Prometheus. docs/guides/metrics.md lists them. */
+#include "base/value/histogram.h"
+#include "face/rest/call.h"
+
+static void head(struct buf *out, const char *name, const char *kind, const char *help)
+{
+	(void)!buf_printf(out, "# HELP cay_%s %s\n# TYPE cay_%s %s\n", name, help, name, kind);
+}
+
+static void figure(struct buf *out, const char *name, const char *kind, const char *help,
+		   double value)
+{
+	head(out, name, kind, help);
+	(void)!buf_printf(out, "cay_%s %.15g\n", name, value);
+}
+
+/* Buckets count everything up to their bound. */
+static void write_histogram(struct buf *out, const char *name, const char *help,
+			    const struct histogram *h)
+{
+	uint64_t below = 0;
+
+	head(out, name, "histogram", help);
+	for (size_t i = 0; i < HISTOGRAM_BOUNDS; i++) {
+		below += h->buckets[i];
+		(void)!buf_printf(out, "cay_%s_bucket{le=\"%g\"} %llu\n", name,
+				  histogram_bounds_us[i] / 1e6, (unsigned long long)below);
+	}
+	(void)!buf_printf(out,
+			  "cay_%s_bucket{le=\"+Inf\"} %llu\ncay_%s_sum %.15g\ncay_%s_count %llu\n",
+			  name, (unsigned long long)h->count, name, (double)h->us_sum / 1e6, name,
+			  (unsigned long long)h->count);
+}
+
+static void write_counters(struct buf *out, const struct service_counters *c)
+{
+	static const struct {
+		const char *name, *help;
+		size_t offset;
+	} rows[] = {
+#define ROW(member, help) { #member "_total", help, offsetof(struct service_counters, member) }
+		ROW(creates_cold, "Sandboxes made from nothing."),
+		ROW(creates_pool, "Sandboxes handed out of a pool."),
+		ROW(creates_failed, "Creations that failed."),
+		ROW(destroys, "Sandboxes that ended."),
+		ROW(pool_hits, "Creations that found a ready sandbox."),
+		ROW(pool_misses, "Creations that found none."),
+		ROW(pool_fills, "Ready sandboxes made."),
+		ROW(pool_fill_failures, "Ready sandboxes that could not be made."),
+		ROW(execs, "Commands that were waited for."),
+		ROW(exec_refusals, "Commands that could not be started."),
+		ROW(processes, "Detached processes and streamed commands started."),
+		ROW(window_runs, "Commands run in windows."),
+		ROW(file_ops, "File operations."),
+		ROW(egress_denied, "Attempts of sandboxes to reach what they may not."),
+		ROW(hooks_delivered, "Webhook deliveries that were answered with 2xx."),
+		ROW(hooks_failed, "Attempts of webhook deliveries that failed."),
+		ROW(deaths_oom, "Sandboxes that died of their memory limit."),
+		ROW(deaths_crash, "Sandboxes whose agent died."),
+		ROW(deaths_lost, "Sandboxes that their engine lost."),
+		ROW(timeouts, "Sandboxes whose timeout_sec was reached."),
+		ROW(idle_timeouts, "Sandboxes whose idle_timeout_sec was reached."),
+#undef ROW
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++)
+		figure(out, rows[i].name, "counter", rows[i].help,
+		       (double)*(const uint64_t *)(const void *)((const char *)c + rows[i].offset));
+	write_histogram(out, "create_duration_seconds",
+			"Time from a request for a sandbox until it runs.", &c->create_duration);
+	write_histogram(out, "exec_duration_seconds", "Run time of commands that were waited for.",
+			&c->exec_duration);
+}
+
+static void write_gauges(struct buf *out, const struct service *service)
+{
+	static const char *const states[] = { "provisioning", "running", "paused", "destroyed",
+					      "error" };
+	struct service_gauges g;
+
+	service_gauges(service, &g);
+	head(out, "sandboxes", "gauge", "Sandboxes by state, ready ones of pools not counted.");
+	for (size_t i = 0; i < ARRAY_LEN(states); i++)
+		(void)!buf_printf(out, "cay_sandboxes{state=\"%s\"} %u\n", states[i],
+				  g.by_state[i]);
+	figure(out, "pool_ready", "gauge", "Sandboxes ready to be handed out.", g.pool_ready);
+	figure(out, "pool_filling", "gauge", "Ready sandboxes being made.", g.pool_filling);
+	figure(out, "pool_target", "gauge", "Ready sandboxes wanted.", g.pool_target);
+	figure(out, "sweeping", "gauge", "Destroyed sandboxes whose remains are being removed.",
+	       g.sweeping);
+	figure(out, "streams_open", "gauge", "Open streams and WebSockets.", g.streams);
+}
+
+void system_metrics(struct rest_call *call)
+{
+	struct rest *rest = call->rest;
+	struct buf *out = &rest->out;
+
+	buf_clear(out);
+	head(out, "build_info", "gauge", "The version of the daemon; always 1.");
+	(void)!buf_puts(out, "cay_build_info{version=\"" CAY_VERSION "\"} 1\n");
+	head(out, "http_requests_total", "counter",
+	     "Answered requests of the REST API, streams and WebSockets included.");
+	for (size_t i = 1; i < ARRAY_LEN(rest->counters.by_class); i++)
+		(void)!buf_printf(out, "cay_http_requests_total{class=\"%zuxx\"} %llu\n", i,
+				  (unsigned long long)rest->counters.by_class[i]);
+	write_histogram(out, "http_request_duration_seconds",
+			"Time from a request's head to its answer, streams not counted.",
+			&rest->counters.duration);
+	figure(out, "http_connections", "gauge", "Open connections of clients.",
+	       rest->server ? http_server_connections(rest->server) : 0);
+	write_gauges(out, rest->service);
+	write_counters(out, service_counters(rest->service));
+	answer_text(rest, call->req, 200, STR_LIT("text/plain; version=0.0.4; charset=utf-8"),
+		    buf_str(out));
+}

@@ -1,0 +1,24 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Percent decoding, exactly once, and lookup in a query string. */
+#ifndef CAY_HTTP_MESSAGE_URL_H
+#define CAY_HTTP_MESSAGE_URL_H
+
+#include "base/arena.h"
+#include "base/buf.h"
+#include "base/str.h"
+
+/* Percent-decodes once; refuses NUL. 0 or -EINVAL / -ENOMEM. */
+int http_decode(struct arena *arena, struct str raw, bool plus_is_space,
+		struct str *ret) _must_check_;
+/*
+ * The value of the first parameter of that (decoded) name, decoded into the arena: 1 found, 0
+ * absent, -EINVAL when a name before it or the value is malformed, -ENOMEM. "+" means a space.
+ */
+int http_query_get(struct arena *arena, struct str query, const char *name,
+		   struct str *ret) _must_check_;
+/* Walks "a=1&b=2": cuts the first pair off *rest, still encoded. False at the end. */
+bool http_query_next(struct str *rest, struct str *ret_name, struct str *ret_value);
+/* Appends s so that decoding gives it back: everything but unreserved bytes as %XX. */
+int http_encode(struct buf *out, struct str s) _must_check_;
+
+#endif

@@ -1,0 +1,307 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "sys/net/nft.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <linux/netfilter.h>
+#include <linux/netfilter/nf_tables.h>
+#include <linux/netfilter/nfnetlink.h>
+#include <linux/netfilter_ipv4.h>
+#include <linux/netlink.h>
+#include <netinet/in.h>
+#include <string.h>
+
+#include "base/value/ipv4.h"
+#include "sys/net/nft_rule.h"
+
+#ifndef NFT_TABLE_F_OWNER
+#define NFT_TABLE_F_OWNER 0x2
+#endif
+#ifndef NFT_TABLE_F_PERSIST
+#define NFT_TABLE_F_PERSIST 0x4 /* Linux 6.9: outlives its owner, who can take it up again */
+#endif
+
+#define LOG_PER_SEC 50
+#define NEW_PER_SEC \
+	2000 /* connections of all links: keeps the connection table usable for others */
+
+#define ROUTED_NEW_PER_SEC 500 /* likewise, of what is forwarded: nobody answers for it */
+#define ANY_PREFIX "cay"       /* of the links of all instances */
+#define REFUSED "refused"
+#define ROUTED "routed"
+
+int nft_open(int *ret_fd)
+{
+	return netlink_open(NETLINK_NETFILTER, ret_fd);
+}
+
+static void put_table(struct netlink_buffer *b, const char *table, uint16_t type, uint32_t flags)
+{
+	nft_message(b, type, (uint16_t)(NLM_F_ACK | (type == NFT_MSG_NEWTABLE ? NLM_F_CREATE : 0)));
+	netlink_text(b, NFTA_TABLE_NAME, table);
+	if (type == NFT_MSG_NEWTABLE)
+		netlink_be32(b, NFTA_TABLE_FLAGS, flags);
+	netlink_end(b);
+}
+
+static void put_chain(struct netlink_buffer *b, const struct nft_spec *spec, const char *name,
+		      const char *type, uint32_t hook, int32_t priority)
+{
+	size_t at;
+
+	nft_message(b, NFT_MSG_NEWCHAIN, NLM_F_ACK | NLM_F_CREATE);
+	netlink_text(b, NFTA_CHAIN_TABLE, spec->table);
+	netlink_text(b, NFTA_CHAIN_NAME, name);
+	if (!type) { /* others go there */
+		netlink_end(b);
+		return;
+	}
+	at = netlink_nest(b, NFTA_CHAIN_HOOK);
+	netlink_be32(b, NFTA_HOOK_HOOKNUM, hook);
+	netlink_be32(b, NFTA_HOOK_PRIORITY, (uint32_t)priority);
+	netlink_unnest(b, at);
+	netlink_be32(b, NFTA_CHAIN_POLICY, NF_ACCEPT);
+	netlink_text(b, NFTA_CHAIN_TYPE, type);
+	netlink_end(b);
+}
+
+/* ---- rules ---- */
+
+/* What did not come in through one of our links is none of our business. */
+static void pass_others(struct netlink_buffer *b, const struct nft_spec *spec, const char *chain)
+{
+	struct nft_rule rule = nft_rule_begin(b, spec->table, chain);
+
+	nft_match_name(&rule, NFT_META_IIFNAME, NFT_CMP_NEQ, spec->prefix);
+	nft_verdict(&rule, NF_ACCEPT);
+	nft_rule_end(&rule);
+}
+
+/* Told, and refused so that nobody waits. */
+static void put_refused(struct netlink_buffer *b, const struct nft_spec *spec)
+{
+	struct nft_rule rule;
+
+	put_chain(b, spec, REFUSED, NULL, 0, 0);
+	rule = nft_rule_begin(b, spec->table, REFUSED);
+	nft_limit(&rule, LOG_PER_SEC, LOG_PER_SEC, false);
+	nft_tell(&rule, spec->log_group);
+	nft_rule_end(&rule);
+	rule = nft_rule_begin(b, spec->table, REFUSED);
+	nft_reject(&rule);
+	nft_rule_end(&rule);
+}
+
+/* TCP and DNS as everybody's; the rest goes on when it is not for this host or what is near it. */
+static void put_routed(struct netlink_buffer *b, const struct nft_spec *spec)
+{
+	struct nft_rule rule;
+
+	put_chain(b, spec, ROUTED, NULL, 0, 0);
+	rule = nft_rule_begin(b, spec->table, ROUTED);
+	nft_match_u8(&rule, NFT_META_L4PROTO, NFT_CMP_EQ, IPPROTO_TCP);
+	nft_verdict(&rule, NF_ACCEPT);
+	nft_rule_end(&rule);
+	rule = nft_rule_begin(b, spec->table, ROUTED);
+	nft_match_port(&rule, IPPROTO_UDP, 53);
+	nft_verdict(&rule, NF_ACCEPT);
+	nft_rule_end(&rule);
+	for (size_t i = 0; i < ipv4_range_count; i++) {
+		const struct ipv4_range *range = &ipv4_ranges[i];
+
+		rule = nft_rule_begin(b, spec->table, ROUTED);
+		nft_match_to(&rule, range->first,
+			     range->first | ~(UINT32_MAX << (32 - range->bits)));
+		nft_go(&rule, NFT_GOTO, REFUSED);
+		nft_rule_end(&rule);
+	}
+	rule = nft_rule_begin(b, spec->table, ROUTED);
+	nft_match_not_elsewhere(&rule);
+	nft_go(&rule, NFT_GOTO, REFUSED);
+	nft_rule_end(&rule);
+	rule = nft_rule_begin(b, spec->table, ROUTED);
+	nft_match_state(&rule, NFT_STATE_NEW);
+	nft_limit(&rule, ROUTED_NEW_PER_SEC, ROUTED_NEW_PER_SEC, true);
+	nft_verdict(&rule, NF_DROP);
+	nft_rule_end(&rule);
+	rule = nft_rule_begin(b, spec->table, ROUTED);
+	nft_verdict(&rule, NF_ACCEPT);
+	nft_rule_end(&rule);
+}
+
+static void put_policy(struct netlink_buffer *b, const struct nft_spec *spec)
+{
+	static const char chain[] = "policy";
+	struct nft_rule rule;
+
+	put_chain(b, spec, chain, "filter", NF_INET_PRE_ROUTING, NF_IP_PRI_MANGLE);
+	pass_others(b, spec, chain);
+	rule = nft_rule_begin(b, spec->table, chain);
+	nft_match_u8(&rule, NFT_META_NFPROTO, NFT_CMP_NEQ, NFPROTO_IPV4);
+	nft_verdict(&rule, NF_DROP);
+	nft_rule_end(&rule);
+	rule = nft_rule_begin(b, spec->table, chain);
+	nft_match_spoofed(&rule);
+	nft_verdict(&rule, NF_DROP);
+	nft_rule_end(&rule);
+	rule = nft_rule_begin(b, spec->table, chain);
+	nft_match_u32(&rule, NFT_META_IIFGROUP, NFT_CMP_NEQ, NFT_GROUP_OPEN);
+	nft_match_u32(&rule, NFT_META_IIFGROUP, NFT_CMP_NEQ, NFT_GROUP_ROUTED);
+	nft_reject(&rule);
+	nft_rule_end(&rule);
+	rule = nft_rule_begin(b, spec->table, chain);
+	nft_match_state(&rule, NFT_STATE_NEW);
+	nft_limit(&rule, NEW_PER_SEC, NEW_PER_SEC, true);
+	nft_verdict(&rule, NF_DROP);
+	nft_rule_end(&rule);
+	rule = nft_rule_begin(b, spec->table, chain);
+	nft_match_u32(&rule, NFT_META_IIFGROUP, NFT_CMP_EQ, NFT_GROUP_ROUTED);
+	nft_go(&rule, NFT_GOTO, ROUTED);
+	nft_rule_end(&rule);
+	rule = nft_rule_begin(b, spec->table, chain);
+	nft_match_u8(&rule, NFT_META_L4PROTO, NFT_CMP_EQ, IPPROTO_TCP);
+	nft_verdict(&rule, NF_ACCEPT);
+	nft_rule_end(&rule);
+	rule = nft_rule_begin(b, spec->table, chain);
+	nft_match_port(&rule, IPPROTO_UDP, 53);
+	nft_verdict(&rule, NF_ACCEPT);
+	nft_rule_end(&rule);
+	rule = nft_rule_begin(b, spec->table, chain);
+	nft_go(&rule, NFT_GOTO, REFUSED);
+	nft_rule_end(&rule);
+}
+
+static void put_redirect(struct netlink_buffer *b, const struct nft_spec *spec)
+{
+	static const char chain[] = "redirect";
+	static const uint8_t protocols[] = { IPPROTO_TCP, IPPROTO_UDP };
+	struct nft_rule rule;
+
+	put_chain(b, spec, chain, "nat", NF_INET_PRE_ROUTING, NF_IP_PRI_NAT_DST);
+	pass_others(b, spec, chain);
+	for (size_t i = 0; i < ARRAY_LEN(protocols); i++) {
+		rule = nft_rule_begin(b, spec->table, chain);
+		nft_match_port(&rule, protocols[i], 53);
+		nft_redirect(&rule, spec->dns_port);
+		nft_rule_end(&rule);
+	}
+	rule = nft_rule_begin(b, spec->table, chain);
+	nft_match_u8(&rule, NFT_META_L4PROTO, NFT_CMP_EQ, IPPROTO_TCP);
+	nft_redirect(&rule, spec->proxy_port);
+	nft_rule_end(&rule);
+}
+
+/* Behind the redirection only our two services are left to talk to. */
+static void put_input(struct netlink_buffer *b, const struct nft_spec *spec)
+{
+	static const char chain[] = "input";
+	const struct {
+		uint8_t protocol;
+		uint16_t port;
+	} served[] = { { IPPROTO_TCP, spec->proxy_port },
+		       { IPPROTO_TCP, spec->dns_port },
+		       { IPPROTO_UDP, spec->dns_port } };
+	struct nft_rule rule;
+
+	put_chain(b, spec, chain, "filter", NF_INET_LOCAL_IN, NF_IP_PRI_FILTER);
+	pass_others(b, spec, chain);
+	for (size_t i = 0; i < ARRAY_LEN(served); i++) {
+		rule = nft_rule_begin(b, spec->table, chain);
+		nft_match_port(&rule, served[i].protocol, served[i].port);
+		nft_verdict(&rule, NF_ACCEPT);
+		nft_rule_end(&rule);
+	}
+	rule = nft_rule_begin(b, spec->table, chain);
+	nft_reject(&rule);
+	nft_rule_end(&rule);
+}
+
+/* Nothing of ours is routed but what a routed link sends out, and the answers to it. */
+static void put_forward(struct netlink_buffer *b, const struct nft_spec *spec)
+{
+	static const uint32_t keys[] = { NFT_META_IIFNAME, NFT_META_OIFNAME };
+	static const char chain[] = "forward";
+	struct nft_rule rule;
+
+	put_chain(b, spec, chain, "filter", NF_INET_FORWARD, NF_IP_PRI_FILTER);
+	rule = nft_rule_begin(b, spec->table, chain);
+	nft_match_name(&rule, NFT_META_IIFNAME, NFT_CMP_EQ, spec->prefix);
+	nft_match_u32(&rule, NFT_META_IIFGROUP, NFT_CMP_EQ, NFT_GROUP_ROUTED);
+	nft_match_name(&rule, NFT_META_OIFNAME, NFT_CMP_NEQ, ANY_PREFIX);
+	nft_verdict(&rule, NF_ACCEPT);
+	nft_rule_end(&rule);
+	rule = nft_rule_begin(b, spec->table, chain);
+	nft_match_name(&rule, NFT_META_OIFNAME, NFT_CMP_EQ, spec->prefix);
+	nft_match_u32(&rule, NFT_META_OIFGROUP, NFT_CMP_EQ, NFT_GROUP_ROUTED);
+	nft_match_state(&rule, NFT_STATE_KNOWN);
+	nft_verdict(&rule, NF_ACCEPT);
+	nft_rule_end(&rule);
+	for (size_t i = 0; i < ARRAY_LEN(keys); i++) {
+		rule = nft_rule_begin(b, spec->table, chain);
+		nft_match_name(&rule, keys[i], NFT_CMP_EQ, spec->prefix);
+		nft_verdict(&rule, NF_DROP);
+		nft_rule_end(&rule);
+	}
+	/* They forward for our sake: whatever else they could now forward, they do not. */
+	for (size_t i = 0; i < spec->uplink_count; i++) {
+		rule = nft_rule_begin(b, spec->table, chain);
+		nft_match_whole_name(&rule, NFT_META_IIFNAME, spec->uplinks[i]);
+		nft_match_name(&rule, NFT_META_OIFNAME, NFT_CMP_NEQ, ANY_PREFIX);
+		nft_verdict(&rule, NF_DROP);
+		nft_rule_end(&rule);
+	}
+}
+
+static void put_masquerade(struct netlink_buffer *b, const struct nft_spec *spec)
+{
+	static const char chain[] = "masquerade";
+	struct nft_rule rule;
+
+	put_chain(b, spec, chain, "nat", NF_INET_POST_ROUTING, NF_IP_PRI_NAT_SRC);
+	rule = nft_rule_begin(b, spec->table, chain);
+	nft_match_name(&rule, NFT_META_IIFNAME, NFT_CMP_EQ, spec->prefix);
+	nft_masquerade(&rule);
+	nft_rule_end(&rule);
+}
+
+static int install(int fd, const struct nft_spec *spec, uint32_t flags)
+{
+	struct netlink_buffer b;
+
+	netlink_init(&b);
+	nft_batch(&b, NFNL_MSG_BATCH_BEGIN);
+	/* Made first, so that there is one to delete; all of this happens at once or not. */
+	put_table(&b, spec->table, NFT_MSG_NEWTABLE, flags);
+	put_table(&b, spec->table, NFT_MSG_DELTABLE, 0);
+	put_table(&b, spec->table, NFT_MSG_NEWTABLE, flags);
+	put_refused(&b, spec);
+	put_routed(&b, spec);
+	put_policy(&b, spec);
+	put_redirect(&b, spec);
+	put_input(&b, spec);
+	put_forward(&b, spec);
+	put_masquerade(&b, spec);
+	nft_batch(&b, NFNL_MSG_BATCH_END);
+	return netlink_talk(fd, &b);
+}
+
+/* Where the kernel can, the table is ours alone: 'nft flush ruleset' leaves it. */
+int nft_install(int fd, const struct nft_spec *spec)
+{
+	int r = install(fd, spec, NFT_TABLE_F_OWNER | NFT_TABLE_F_PERSIST);
+
+	return r == -EOPNOTSUPP || r == -EINVAL ? install(fd, spec, 0) : r;
+}
+
+int nft_remove(int fd, const char *table)
+{
+	struct netlink_buffer b;
+	int r;
+
+	netlink_init(&b);
+	nft_batch(&b, NFNL_MSG_BATCH_BEGIN);
+	put_table(&b, table, NFT_MSG_DELTABLE, 0);
+	nft_batch(&b, NFNL_MSG_BATCH_END);
+	r = netlink_talk(fd, &b);
+	return r == -ENOENT ? 0 : r;
+}

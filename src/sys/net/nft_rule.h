@@ -1,0 +1,42 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Inside src/sys only: the expressions nf_tables rules are made of. */
+#ifndef CAY_SYS_NET_NFT_RULE_H
+#define CAY_SYS_NET_NFT_RULE_H
+
+#include "sys/net/netlink.h"
+
+#define NFT_STATE_NEW (1u << 3)		    /* NF_CT_STATE_BIT() of IP_CT_NEW */
+#define NFT_STATE_KNOWN (1u << 1 | 1u << 2) /* and of IP_CT_ESTABLISHED, IP_CT_RELATED */
+
+/* One rule under construction. */
+struct nft_rule {
+	struct netlink_buffer *b;
+	size_t list;
+};
+
+void nft_message(struct netlink_buffer *b, uint16_t type, uint16_t flags);
+void nft_batch(struct netlink_buffer *b, uint16_t type);
+struct nft_rule nft_rule_begin(struct netlink_buffer *b, const char *table, const char *chain);
+void nft_rule_end(struct nft_rule *rule);
+
+/* A shorter value than the loaded one compares beginnings. */
+void nft_match_name(struct nft_rule *rule, uint32_t key, uint32_t op, const char *prefix);
+void nft_match_whole_name(struct nft_rule *rule, uint32_t key, const char *name);
+void nft_match_u32(struct nft_rule *rule, uint32_t key, uint32_t op, uint32_t value);
+void nft_match_u8(struct nft_rule *rule, uint32_t key, uint32_t op, uint8_t value);
+void nft_match_port(struct nft_rule *rule, uint8_t protocol, uint16_t port);
+/* The source is reached through another link, or not at all: somebody else's address. */
+void nft_match_spoofed(struct nft_rule *rule);
+void nft_match_state(struct nft_rule *rule, uint32_t states);		 /* any of these */
+void nft_match_to(struct nft_rule *rule, uint32_t first, uint32_t last); /* the host's order */
+void nft_match_not_elsewhere(struct nft_rule *rule); /* to this host, or to many */
+void nft_limit(struct nft_rule *rule, uint64_t per_sec, uint32_t burst, bool over);
+
+void nft_verdict(struct nft_rule *rule, uint32_t code);
+void nft_go(struct nft_rule *rule, int32_t code, const char *chain); /* NFT_JUMP, NFT_GOTO */
+void nft_redirect(struct nft_rule *rule, uint16_t port);
+void nft_masquerade(struct nft_rule *rule);
+void nft_reject(struct nft_rule *rule);
+void nft_tell(struct nft_rule *rule, uint16_t group); /* by NFLOG */
+
+#endif

@@ -1,0 +1,17 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#ifndef CAY_TOOLS_TREE_COPY_H
+#define CAY_TOOLS_TREE_COPY_H
+
+#include "tools/op.h"
+
+/*
+ * Copies what stands at from (a file, link or tree, not followed) to the leaf to, whole or not at
+ * all. path and to_path are for the failure's sake. Fails op.
+ */
+int copy_leaf(struct op *op, const struct leaf *from, struct str path, const struct leaf *to,
+	      struct str to_path, bool overwrite) _must_check_;
+
+/* The content of one open file into another, holes and all; shared blocks where there can be. */
+int copy_content(int from_fd, int to_fd, uint64_t size) _must_check_;
+
+#endif

@@ -1,0 +1,109 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Net namespaces with a link in them, made while nothing else is to do: a link takes the kernel
+ * longer than most of a sandbox. Nobody is in there, and the daemon knows none of the addresses, so
+ * nothing goes through such a link. They end with the process that holds them.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "base/time.h"
+#include "warden/net/links.h"
+
+#define TARGET_FIRST 8
+#define QUIET_MS 60000 /* without a sandbox with a network: none is kept */
+
+bool linked_has(const struct warden *w, uint32_t number)
+{
+	const struct linked_stock *stock = &w->links.stock;
+
+	for (unsigned i = 0; i < stock->count; i++)
+		if (stock->ready[i].link == number)
+			return true;
+	return false;
+}
+
+/* Demand above the target shows as an empty stock: aim higher next time. */
+static void asked(struct warden *w)
+{
+	struct linked_stock *stock = &w->links.stock;
+
+	stock->taken_ms = time_boot_ms();
+	if (stock->target == 0)
+		stock->target = TARGET_FIRST;
+	else if (stock->count == 0)
+		stock->target = MIN(stock->target * 2, (unsigned)LINKED_MAX);
+	if (stock->count <= stock->target / 2)
+		w->parts.filling = true;
+}
+
+static int make(struct warden *w, unsigned slot, uint32_t network, struct netns *ret)
+{
+	int r = parts_take_net(w, ret);
+
+	return r < 0 ? r : links_set(w, slot, ret->space.fd, network);
+}
+
+int linked_take(struct warden *w, unsigned slot, uint32_t network, struct netns *ret)
+{
+	struct linked_stock *stock = &w->links.stock;
+
+	asked(w);
+	if (stock->count == 0)
+		return make(w, slot, network, ret);
+	stock->count--;
+	w->rows[slot].link = stock->ready[stock->count].link;
+	*ret = stock->ready[stock->count].net;
+	return network == WARDEN_LINK_PROXY ? 0 : links_set(w, slot, ret->space.fd, network);
+}
+
+bool linked_wanted(const struct warden *w)
+{
+	return w->links.usable && w->links.stock.count < w->links.stock.target;
+}
+
+int linked_fill(struct warden *w)
+{
+	struct linked_stock *stock = &w->links.stock;
+	struct linked one = { .net = NETNS_NONE };
+	int r;
+
+	if (!stock->ready)
+		stock->ready = calloc(LINKED_MAX, sizeof(*stock->ready));
+	if (!stock->ready)
+		return -ENOMEM;
+	r = netns_make(w->proc_fd, &w->home, &one.net);
+	if (r >= 0)
+		r = links_make(w, one.net.space.fd, &one.link);
+	if (r < 0) {
+		netns_close(&one.net);
+		return r;
+	}
+	netspace_forget(&one.net.space);
+	stock->ready[stock->count++] = one;
+	return 0;
+}
+
+bool linked_grown(const struct warden *w)
+{
+	return w->links.stock.target > 0;
+}
+
+static void drop(struct linked_stock *stock)
+{
+	while (stock->count)
+		netns_close(&stock->ready[--stock->count].net);
+	stock->target = 0;
+}
+
+void linked_shrink(struct warden *w)
+{
+	if (time_boot_ms() - w->links.stock.taken_ms >= QUIET_MS)
+		drop(&w->links.stock);
+}
+
+void linked_close(struct warden *w)
+{
+	drop(&w->links.stock);
+	free(TAKE_PTR(w->links.stock.ready));
+}

@@ -1,0 +1,387 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Net namespaces, and slots with their cgroups, user namespaces and roots, made while nothing else
+ * is to do. Refilling starts when half of the target is used up and then goes on to the target, so
+ * that a create seldom competes with it; the target follows recent demand.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/time.h"
+#include "sys/mount/buildns.h"
+#include "warden/net/links.h"
+
+#define TARGET_USUAL 20
+#define TARGET_MAX 64
+#define QUIET_MS 2000 /* without a create: back to the usual size */
+
+int parts_open(struct warden *w)
+{
+	struct parts *p = &w->parts;
+
+	p->net = calloc(TARGET_MAX, sizeof(*p->net));
+	p->blanks = calloc(TARGET_MAX, sizeof(*p->blanks));
+	p->target = TARGET_USUAL;
+	p->filling = true;
+	w->usual = (struct warden_limits){
+		.cpu_milli = 1000, .memory_mb = 1024, .disk_size_mb = 3072, .pids_max = 1024
+	};
+	return p->net && p->blanks ? 0 : -ENOMEM;
+}
+
+unsigned parts_left(const struct warden *w)
+{
+	return MIN(w->parts.net_count, w->parts.blank_count);
+}
+
+/* A blank slot without a root of the usual template, or -1. */
+static int undressed(const struct warden *w)
+{
+	const struct parts *p = &w->parts;
+
+	for (unsigned i = 0; w->has_usual_template && i < p->blank_count; i++)
+		if (!root_fits(w, p->blanks[i], w->usual_template))
+			return (int)p->blanks[i];
+	return -1;
+}
+
+void parts_undress(struct warden *w)
+{
+	w->has_usual_template = false;
+	bare_forget_all(w);
+	for (unsigned i = 0; i < w->parts.blank_count; i++)
+		root_drop(w, w->parts.blanks[i]);
+}
+
+bool parts_wanted(const struct warden *w)
+{
+	return w->parts.filling && !w->stopping;
+}
+
+static int make_groups(struct warden *w, unsigned slot)
+{
+	int r = cgroup_make(&w->cgroups, slot);
+
+	if (r >= 0 && !w->rows[slot].has_cgroups)
+		w->rows[slot].has_cgroups = 1;
+	else if (r >= 0 && w->parts.spare_cgroups)
+		w->parts.spare_cgroups--;
+	return r;
+}
+
+static int open_groups(struct warden *w, unsigned slot)
+{
+	int r = make_groups(w, slot);
+
+	if (r >= 0)
+		r = cgroup_door_open(&w->cgroups, slot, &w->doors[slot]);
+	if (r >= 0)
+		cgroup_view_make(&w->cgroups, slot, &w->views[slot]);
+	return r;
+}
+
+/* What stays the slot's. */
+static int make_own(struct warden *w, unsigned slot)
+{
+	int r = open_groups(w, slot);
+
+	if (r >= 0)
+		r = identity_make(w, slot);
+	if (r >= 0)
+		r = dev_make(w, slot);
+	if (r >= 0)
+		r = cover_make(w, slot);
+	if (r >= 0)
+		r = userns_make(w->proc_fd, slot_first_id(w, slot), &w->userns_fd[slot]);
+	return r;
+}
+
+static int prepare_slot(struct warden *w, unsigned slot)
+{
+	int r = 0;
+
+	if (w->userns_fd[slot] < 0)
+		r = make_own(w, slot);
+	else if (!w->rows[slot].has_cgroups)
+		r = open_groups(w, slot);
+	else if (w->parts.spare_cgroups)
+		w->parts.spare_cgroups--;
+	if (r >= 0)
+		r = cgroup_own(&w->cgroups, slot, slot_first_id(w, slot));
+	if (r >= 0)
+		r = limits_set_groups(w, slot, &w->usual);
+	if (r >= 0)
+		r = identity_renew(w, slot);
+	if (r >= 0)
+		r = cover_renew(w, slot, &w->usual);
+	return r;
+}
+
+static int make_slot(struct warden *w, unsigned *ret)
+{
+	for (unsigned i = 0; i < SLOTS_MAX; i++) {
+		int r;
+
+		if (w->rows[i].state != SLOT_FREE)
+			continue;
+		slots_used(w, i);
+		r = prepare_slot(w, i);
+		if (r < 0) {
+			parts_forget(w, i); /* all of it is made anew the next time */
+			return r;
+		}
+		w->rows[i].oom_base = cgroup_oom_kills(&w->cgroups, i); /* of earlier users */
+		w->rows[i].state = SLOT_BLANK;
+		*ret = i;
+		return 0;
+	}
+	return -ENOBUFS;
+}
+
+static int fill_one(struct warden *w)
+{
+	struct parts *p = &w->parts;
+	const char *step;
+	int slot, r;
+
+	if (p->late_fd_count) {
+		mount_close(p->late_fds[--p->late_fd_count]);
+		return 0;
+	}
+	if (p->cast_off_count && parts_left(w) > p->target / 2) {
+		root_discard(w, &p->cast_off[--p->cast_off_count]);
+		return 0;
+	}
+	if (parts_left(w) >= p->target && linked_wanted(w))
+		return linked_fill(w);
+	if (parts_left(w) >= p->target) {
+		slot = undressed(w);
+		if (slot < 0)
+			return -EALREADY; /* nothing is missing */
+		root_drop(w, (unsigned)slot);
+		r = root_build(w, (unsigned)slot, w->usual_template, &step);
+		if (r >= 0)
+			root_warm(&w->roots[slot]);
+		return r;
+	}
+	if (p->blank_count <= p->net_count) {
+		r = make_slot(w, &p->blanks[p->blank_count]);
+		p->blank_count += r >= 0;
+	} else {
+		r = netns_make(w->proc_fd, &w->home, &p->net[p->net_count]);
+		p->net_count += r >= 0;
+	}
+	return r;
+}
+
+void parts_step(struct warden *w)
+{
+	if (fill_one(w) < 0)
+		w->parts.filling = false; /* full; or tried again with the next create, which then
+					     reports why */
+}
+
+/* Demand above the target shows as an empty stack: aim higher next time. */
+static void taken(struct parts *p, unsigned left)
+{
+	p->taken_ms = time_boot_ms();
+	if (left <= p->target / 2)
+		p->filling = true;
+	if (left == 0 && p->target < TARGET_MAX)
+		p->target = MIN(p->target * 2, TARGET_MAX);
+}
+
+int parts_take_net(struct warden *w, struct netns *ret)
+{
+	struct parts *p = &w->parts;
+
+	if (p->net_count == 0) {
+		taken(p, 0);
+		return netns_make(w->proc_fd, &w->home, ret);
+	}
+	*ret = p->net[--p->net_count];
+	taken(p, p->net_count);
+	return 0;
+}
+
+static unsigned best_blank(const struct warden *w, const uint8_t *hash)
+{
+	const struct parts *p = &w->parts;
+	unsigned best = p->blank_count - 1;
+
+	for (unsigned i = p->blank_count; i-- > 0;) {
+		if (hash && root_fits(w, p->blanks[i], hash))
+			return i;
+		if (w->roots[p->blanks[i]].fd < 0)
+			best = i; /* nothing is thrown away with this one */
+	}
+	return best;
+}
+
+void parts_close_later(struct warden *w, int fd)
+{
+	struct parts *p = &w->parts;
+
+	if (fd < 0)
+		return;
+	if (p->late_fd_count == LATE_FDS_MAX)
+		mount_close(p->late_fds[--p->late_fd_count]);
+	p->late_fds[p->late_fd_count++] = fd;
+	p->filling = true;
+}
+
+/* Unmounting and deleting is not for the way of a request. */
+static void cast_off(struct warden *w, unsigned slot)
+{
+	struct parts *p = &w->parts;
+
+	if (w->roots[slot].fd < 0)
+		return;
+	bare_forget(w, slot);
+	if (p->cast_off_count == CAST_OFF_MAX)
+		root_discard(w, &p->cast_off[--p->cast_off_count]);
+	p->cast_off[p->cast_off_count++] = w->roots[slot];
+	w->roots[slot].fd = -1;
+}
+
+int parts_take_slot(struct warden *w, const uint8_t *hash, unsigned *ret)
+{
+	struct parts *p = &w->parts;
+	unsigned at;
+
+	if (p->blank_count == 0) {
+		taken(p, 0);
+		return make_slot(w, ret);
+	}
+	at = best_blank(w, hash);
+	*ret = p->blanks[at];
+	p->blanks[at] = p->blanks[--p->blank_count];
+	taken(p, p->blank_count);
+	if (!hash || !root_fits(w, *ret, hash)) {
+		cast_off(w, *ret);
+		p->filling = true; /* the next of its kind finds one ready */
+	}
+	return 0;
+}
+
+void parts_forget(struct warden *w, unsigned slot)
+{
+	struct outlook *outlook = &w->outlooks[slot];
+
+	cgroup_view_close(&w->views[slot]);
+	cgroup_door_close(&w->doors[slot]);
+	if (w->userns_fd[slot] >= 0)
+		(void)close(TAKE_FD(w->userns_fd[slot]));
+	bare_forget(w, slot);
+	parts_close_later(w, TAKE_FD(w->covers_fd[slot]));
+	parts_close_later(w, TAKE_FD(outlook->lower_fd));
+	parts_close_later(w, TAKE_FD(outlook->pool_fd));
+}
+
+/* A sandbox that stays. */
+static void let_go(struct warden *w, unsigned slot)
+{
+	parts_forget(w, slot);
+	netspace_close(&w->spaces[slot]);
+}
+
+void parts_keep_net(struct warden *w, struct netspace *space)
+{
+	struct parts *p = &w->parts;
+
+	if (p->net_count < p->target && !w->stopping &&
+	    netns_renew(w->proc_fd, &w->home, space, &p->net[p->net_count]) >= 0)
+		p->net_count++;
+	netspace_close(space);
+}
+
+/* On v2 a group shows figures of its last user for good. */
+static void renew_cgroups(struct warden *w, unsigned slot)
+{
+	cgroup_view_close(&w->views[slot]);
+	cgroup_door_close(&w->doors[slot]);
+	if (cgroup_remove(&w->cgroups, slot) < 0)
+		parts_forget(w, slot); /* still busy in the kernel: the next user takes it over */
+	else
+		w->rows[slot].has_cgroups = 0;
+	w->limits[slot] = (struct warden_limits){ 0 };
+}
+
+static void drop_cgroups(struct warden *w, unsigned slot)
+{
+	parts_forget(w, slot);
+	if (cgroup_remove(&w->cgroups, slot) < 0) {
+		w->parts.spare_cgroups++; /* still busy in the kernel: the next user takes it over
+					   */
+		return;
+	}
+	w->rows[slot].has_cgroups = 0;
+	w->limits[slot] = (struct warden_limits){ 0 };
+}
+
+void parts_keep_cgroups(struct warden *w, unsigned slot)
+{
+	if (!cgroup_is_reusable(&w->cgroups))
+		renew_cgroups(w, slot);
+	else if (w->parts.blank_count + w->parts.spare_cgroups < w->parts.target)
+		w->parts.spare_cgroups++;
+	else
+		drop_cgroups(w, slot);
+}
+
+static void drop_blank(struct warden *w)
+{
+	unsigned slot = w->parts.blanks[--w->parts.blank_count];
+
+	root_drop(w, slot);
+	w->rows[slot].state = SLOT_FREE;
+	drop_cgroups(w, slot);
+}
+
+bool parts_grown(const struct warden *w)
+{
+	return w->parts.target > TARGET_USUAL || w->parts.spare_cgroups || w->parts.kept ||
+	       linked_grown(w);
+}
+
+void parts_shrink(struct warden *w)
+{
+	struct parts *p = &w->parts;
+
+	linked_shrink(w);
+	if (time_boot_ms() - p->taken_ms < QUIET_MS)
+		return;
+	p->target = TARGET_USUAL;
+	while (p->net_count > p->target)
+		netns_close(&p->net[--p->net_count]);
+	while (p->blank_count > p->target)
+		drop_blank(w);
+	p->spare_cgroups = 0;
+	p->kept = false;
+	for (unsigned i = 0; i < w->slot_top; i++) {
+		if (w->rows[i].state == SLOT_FREE && w->rows[i].has_cgroups)
+			drop_cgroups(w, i);
+		if (w->rows[i].state == SLOT_LIVE)
+			let_go(w, i);
+	}
+	slots_trim(w);
+}
+
+void parts_close(struct warden *w)
+{
+	struct parts *p = &w->parts;
+
+	linked_close(w);
+	while (p->net_count)
+		netns_close(&p->net[--p->net_count]);
+	while (p->blank_count)
+		drop_blank(w);
+	while (p->cast_off_count)
+		root_discard(w, &p->cast_off[--p->cast_off_count]);
+	bare_forget_all(w);
+	while (p->late_fd_count)
+		mount_close(p->late_fds[--p->late_fd_count]);
+	free(p->net);
+	free(p->blanks);
+}
