@@ -459,7 +459,7 @@ void service_close(struct service *service)
 	code_stop_all(service);
 	exec_stop_all(service);
 	follow_stop_all(service);
-	ends_stop_all(service);
+	exit_watch_stop_all(service);
 	start_stop_all(service);
 	files_stop_all(service);
 	port_stop_all(service);
@@ -473,7 +473,7 @@ void service_close(struct service *service)
 	snapshot_done_all(service);
 	webhook_done_all(service);
 	bus_done(service);
-	forget_done(service);
+	delete_rows_done(service);
 	pool_done(service);
 	for (size_t i = 0; i < service->engine_count; i++)
 		if (service->engines[i].engine)

@@ -74,7 +74,7 @@ struct service {
 	uint32_t dial_count;
 	struct slot_table execs;
 	struct slot_table follows;
-	struct end_watch *end_watches;
+	struct exit_watch *exit_watches;
 	struct slot_table window_calls;
 	struct slot_table code_jobs;
 	struct process_start *starts;

@@ -192,7 +192,7 @@ void once_fail(struct rest_call *call, struct idempotency *idem, const struct er
 int once_answer(struct rest_call *call, struct idempotency *idem, int status,
 		struct json_writer *w) _must_check_;
 struct pending *many_begin(struct rest_call *call); /* with a list */
-extern const struct many_hooks many_hooks;	    /* with the pending as arg */
+extern const struct batch_hooks batch_hooks;	    /* with the pending as arg */
 
 /* Answers. A writer for rest->out, then send. */
 struct json_writer answer_begin(struct rest *rest);

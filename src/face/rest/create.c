@@ -171,4 +171,4 @@ static void on_done(void *arg, const struct err *err)
 	listing_free(list);
 }
 
-const struct many_hooks many_hooks = { on_item, on_seal, on_done };
+const struct batch_hooks batch_hooks = { on_item, on_seal, on_done };

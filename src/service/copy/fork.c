@@ -36,7 +36,7 @@ struct fork {
 	struct snapshot *snapshot;  /* NULL while it is being taken */
 	struct sandbox_attrs attrs; /* of every child, but for the name */
 	struct idempotency *idem;
-	const struct many_hooks *hooks;
+	const struct batch_hooks *hooks;
 	void *arg;
 	uint32_t count, begun, ended;
 	bool memory;   /* children go on with the source's processes */
@@ -79,7 +79,7 @@ static void finish(struct fork *f)
 		}
 		f->hooks->item(f->arg, i, sandbox, sandbox ? NULL : &child->err);
 	}
-	r = many_keep(service, f->members, f->count, f->idem, f->hooks, f->arg, &err);
+	r = batch_keep(service, f->members, f->count, f->idem, f->hooks, f->arg, &err);
 	f->hooks->done(f->arg, r < 0 ? &err : NULL);
 	snapshot_unuse(f->snapshot);
 	fork_free(f);
@@ -109,7 +109,7 @@ static int start_child(struct fork *f, uint32_t index, struct err *err)
 	struct sandbox_attrs attrs;
 
 	if (sandbox_attrs_copy(&attrs, &f->attrs) < 0 ||
-	    many_name(&attrs.name, f->attrs.name, index, f->count) < 0)
+	    batch_name(&attrs.name, f->attrs.name, index, f->count) < 0)
 		(void)err_set(err, ERR_UNAVAILABLE, "out of memory");
 	else if (create_from(f->service, &attrs, f->engine, f->template, f->snapshot, !f->memory,
 			     on_born, &f->children[index], err) == 0)
@@ -166,7 +166,7 @@ static void on_taken(void *arg, struct sandbox *sandbox, struct snapshot *snapsh
 		fork_free(f);
 	}
 	if (sandbox)
-		snapshot_move_end(sandbox);
+		snapshot_transition_end(sandbox);
 }
 
 static void on_turn(void *arg)
@@ -183,7 +183,7 @@ static int start_hibernated(struct fork *f, struct sandbox *sandbox, struct err 
 {
 	struct call *call;
 
-	if (move_check(sandbox, err) < 0)
+	if (transition_check(sandbox, err) < 0)
 		return -1;
 	f->memory = f->memory && sandbox->from->memory;
 	if (f->must && !f->memory)
@@ -205,19 +205,19 @@ static int start(struct fork *f, struct sandbox *sandbox, struct err *err)
 {
 	struct snapshot_spec spec = { .kind = SNAPSHOT_FORK };
 
-	f->memory = f->memory && move_copies_memory(sandbox, err) == 0;
+	f->memory = f->memory && transition_copies_memory(sandbox, err) == 0;
 	if (f->must && !f->memory)
 		return -1;
 	if (sandbox->state == SANDBOX_PAUSED && sandbox->pause_kind == PAUSE_HIBERNATE)
 		return start_hibernated(f, sandbox, err);
 	spec.memory = f->memory;
-	if (f->memory && move_check_linked(sandbox, err) < 0)
+	if (f->memory && transition_check_linked(sandbox, err) < 0)
 		return -1;
-	if (snapshot_move_begin(sandbox, MOVE_FORK, "fork", err) < 0)
+	if (snapshot_transition_begin(sandbox, TRANSITION_FORK, "fork", err) < 0)
 		return -1;
 	if (snapshot_take(sandbox, &spec, on_taken, f, NULL, err) == 0)
 		return 0;
-	snapshot_move_end(sandbox);
+	snapshot_transition_end(sandbox);
 	return -1;
 }
 
@@ -261,7 +261,7 @@ no_memory:
 }
 
 int sandbox_fork(struct sandbox *sandbox, struct key *key, const struct fork_spec *spec,
-		 struct idempotency *idem, const struct many_hooks *hooks, void *arg,
+		 struct idempotency *idem, const struct batch_hooks *hooks, void *arg,
 		 struct err *err)
 {
 	struct service *service = sandbox->service;

@@ -45,16 +45,16 @@ void pause_become_running(struct sandbox *sandbox)
 
 /* ---- freeze ---- */
 
-/* Ends a move that failed; the error waits in last_error while the engine is asked. */
+/* Ends a transition that failed; the error waits in last_error while the engine is asked. */
 static void on_thawed_back(void *arg, const struct err *error)
 {
-	struct sandbox *sandbox = move_called(arg);
+	struct sandbox *sandbox = transition_called(arg);
 	struct err err;
 
 	if (!sandbox)
 		return;
 	sandbox->unsure = error != NULL; /* then the intent stays, too */
-	move_save(sandbox, !error, false);
+	transition_save(sandbox, !error, false);
 	if (!sandbox->link && !error)
 		attach_start(sandbox); /* it was let go of to save its memory */
 	(void)err_set(&err, (enum err_code)sandbox->failed_code, "%s",
@@ -62,7 +62,7 @@ static void on_thawed_back(void *arg, const struct err *error)
 	pause_failed(sandbox, &err);
 }
 
-/* As it was before the move: a running one must not stay frozen. */
+/* As it was before the transition: a running one must not stay frozen. */
 static void thaw_back(struct sandbox *sandbox, const struct err *why)
 {
 	struct err err;
@@ -70,9 +70,9 @@ static void thaw_back(struct sandbox *sandbox, const struct err *why)
 	sandbox_set_error(sandbox, why->message);
 	sandbox->failed_code = (uint16_t)why->code;
 	if (sandbox->state == SANDBOX_PAUSED) {
-		move_save(sandbox, true, false);
+		transition_save(sandbox, true, false);
 		pause_failed(sandbox, why);
-	} else if (move_ask_pause(sandbox, false, on_thawed_back, &err) < 0) {
+	} else if (transition_ask_pause(sandbox, false, on_thawed_back, &err) < 0) {
 		sandbox->unsure = true;
 		pause_failed(sandbox, why);
 	}
@@ -84,7 +84,7 @@ static void paused_end(struct sandbox *sandbox)
 	struct service *service = sandbox->service;
 	slot_handle handle = sandbox->handle;
 
-	move_end(sandbox, NULL);
+	transition_end(sandbox, NULL);
 	sandbox = sandbox_get(service, handle);
 	if (sandbox && sandbox->state == SANDBOX_PAUSED)
 		ready_paused(sandbox);
@@ -95,9 +95,10 @@ void pause_failed(struct sandbox *sandbox, const struct err *err)
 	struct service *service = sandbox->service;
 	slot_handle handle = sandbox->handle;
 	struct err copy = *err;
-	bool waking = sandbox->move == MOVE_RESUME || sandbox->move == MOVE_RESTORE;
+	bool waking = sandbox->transition == TRANSITION_RESUME ||
+		      sandbox->transition == TRANSITION_RESTORE;
 
-	move_end(sandbox, &copy);
+	transition_end(sandbox, &copy);
 	sandbox = sandbox_get(service, handle);
 	if (!sandbox)
 		return;
@@ -111,7 +112,7 @@ void pause_failed(struct sandbox *sandbox, const struct err *err)
 
 static void on_frozen(void *arg, const struct err *error)
 {
-	struct sandbox *sandbox = move_called(arg);
+	struct sandbox *sandbox = transition_called(arg);
 
 	if (!sandbox)
 		return;
@@ -120,7 +121,7 @@ static void on_frozen(void *arg, const struct err *error)
 		return;
 	}
 	pause_become_frozen(sandbox);
-	move_save(sandbox, true, false);
+	transition_save(sandbox, true, false);
 	paused_end(sandbox);
 }
 
@@ -128,7 +129,7 @@ static void on_frozen(void *arg, const struct err *error)
 
 static void on_released(void *arg, const struct err *error)
 {
-	struct sandbox *sandbox = move_called(arg);
+	struct sandbox *sandbox = transition_called(arg);
 
 	if (!sandbox)
 		return;
@@ -137,8 +138,8 @@ static void on_released(void *arg, const struct err *error)
 		log_warn("sandbox %s: its running part stays for now: %s", sandbox->id,
 			 error->message);
 	else
-		move_save(sandbox, true, false);
-	if (sandbox->move == MOVE_HIBERNATE)
+		transition_save(sandbox, true, false);
+	if (sandbox->transition == TRANSITION_HIBERNATE)
 		paused_end(sandbox);
 }
 
@@ -152,7 +153,7 @@ void pause_become_hibernated(struct sandbox *sandbox, struct snapshot *snapshot)
 	sandbox_set_state(sandbox, SANDBOX_PAUSED, REASON_NONE);
 	sandbox->residue = true;
 	sandbox->unsure = false;
-	move_save(sandbox, false, true);
+	transition_save(sandbox, false, true);
 	attach_drop_link(sandbox);
 }
 
@@ -160,10 +161,10 @@ void pause_release(struct sandbox *sandbox)
 {
 	struct err err;
 
-	if (move_ask_destroy(sandbox, on_released, &err) == 0)
+	if (transition_ask_destroy(sandbox, on_released, &err) == 0)
 		return;
 	log_warn("sandbox %s: its running part stays for now: %s", sandbox->id, err.message);
-	if (sandbox->move == MOVE_HIBERNATE)
+	if (sandbox->transition == TRANSITION_HIBERNATE)
 		paused_end(sandbox);
 }
 
@@ -184,8 +185,8 @@ static void on_saved(void *arg, struct sandbox *sandbox, struct snapshot *snapsh
 static void save_files(struct sandbox *sandbox)
 {
 	struct snapshot_spec spec = { .kind = SNAPSHOT_HIBERNATE,
-				      .memory =
-					      !sandbox->files_only && move_saves_memory(sandbox) };
+				      .memory = !sandbox->files_only &&
+						transition_saves_memory(sandbox) };
 	struct err err;
 
 	sandbox->files_only = false;
@@ -195,7 +196,7 @@ static void save_files(struct sandbox *sandbox)
 
 static void on_frozen_to_save(void *arg, const struct err *error)
 {
-	struct sandbox *sandbox = move_called(arg);
+	struct sandbox *sandbox = transition_called(arg);
 
 	if (!sandbox)
 		return;
@@ -205,40 +206,42 @@ static void on_frozen_to_save(void *arg, const struct err *error)
 		save_files(sandbox);
 }
 
-static int hibernate(struct sandbox *sandbox, sandbox_moved_fn done, void *arg, struct err *err)
+static int hibernate(struct sandbox *sandbox, sandbox_changed_fn done, void *arg, struct err *err)
 {
-	if (move_need(sandbox, ENGINE_CAN_PAUSE | ENGINE_CAN_SNAPSHOT, "hibernate", err) < 0 ||
-	    move_begin(sandbox, MOVE_HIBERNATE, done, arg, err) < 0)
+	if (transition_need(sandbox, ENGINE_CAN_PAUSE | ENGINE_CAN_SNAPSHOT, "hibernate", err) <
+		    0 ||
+	    transition_begin(sandbox, TRANSITION_HIBERNATE, done, arg, err) < 0)
 		return -1;
 	sandbox->files_only = false;
-	if (move_ask_pause(sandbox, true, on_frozen_to_save, err) == 0)
+	if (transition_ask_pause(sandbox, true, on_frozen_to_save, err) == 0)
 		return 0;
-	move_save(sandbox, true, false);
-	sandbox->move = MOVE_NONE;
-	sandbox->moved = NULL;
+	transition_save(sandbox, true, false);
+	sandbox->transition = TRANSITION_NONE;
+	sandbox->on_transition = NULL;
 	return -1;
 }
 
-int sandbox_pause(struct sandbox *sandbox, enum pause_kind kind, sandbox_moved_fn done, void *arg,
+int sandbox_pause(struct sandbox *sandbox, enum pause_kind kind, sandbox_changed_fn done, void *arg,
 		  struct err *err)
 {
-	if (sandbox->state == SANDBOX_PAUSED && !sandbox->move &&
+	if (sandbox->state == SANDBOX_PAUSED && !sandbox->transition &&
 	    (kind == PAUSE_FREEZE || sandbox->pause_kind == PAUSE_HIBERNATE))
 		return 1;
 	if (kind == PAUSE_HIBERNATE)
 		return hibernate(sandbox, done, arg, err);
-	if (move_need(sandbox, ENGINE_CAN_PAUSE, "pause", err) < 0 ||
-	    move_begin(sandbox, MOVE_PAUSE, done, arg, err) < 0)
+	if (transition_need(sandbox, ENGINE_CAN_PAUSE, "pause", err) < 0 ||
+	    transition_begin(sandbox, TRANSITION_PAUSE, done, arg, err) < 0)
 		return -1;
-	if (move_ask_pause(sandbox, true, on_frozen, err) == 0)
+	if (transition_ask_pause(sandbox, true, on_frozen, err) == 0)
 		return 0;
-	move_save(sandbox, true, false);
-	sandbox->move = MOVE_NONE;
-	sandbox->moved = NULL;
+	transition_save(sandbox, true, false);
+	sandbox->transition = TRANSITION_NONE;
+	sandbox->on_transition = NULL;
 	return -1;
 }
 
-int sandbox_pause_files(struct sandbox *sandbox, sandbox_moved_fn done, void *arg, struct err *err)
+int sandbox_pause_files(struct sandbox *sandbox, sandbox_changed_fn done, void *arg,
+			struct err *err)
 {
 	int r = sandbox_pause(sandbox, PAUSE_HIBERNATE, done, arg, err);
 

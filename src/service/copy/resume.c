@@ -21,7 +21,7 @@ static void resumed_end(struct sandbox *sandbox)
 	struct service *service = sandbox->service;
 	slot_handle handle = sandbox->handle;
 
-	move_end(sandbox, NULL);
+	transition_end(sandbox, NULL);
 	sandbox = sandbox_get(service, handle);
 	if (!sandbox || sandbox->state != SANDBOX_RUNNING)
 		return;
@@ -35,7 +35,7 @@ static void resumed_end(struct sandbox *sandbox)
 
 static void on_thawed(void *arg, const struct err *error)
 {
-	struct sandbox *sandbox = move_called(arg);
+	struct sandbox *sandbox = transition_called(arg);
 
 	if (!sandbox)
 		return;
@@ -46,7 +46,7 @@ static void on_thawed(void *arg, const struct err *error)
 		return;
 	}
 	pause_become_running(sandbox);
-	move_save(sandbox, true, false);
+	transition_save(sandbox, true, false);
 	resumed_end(sandbox);
 }
 
@@ -54,14 +54,14 @@ static void on_thawed(void *arg, const struct err *error)
 
 static void on_half_swept(void *arg, const struct err *error)
 {
-	struct sandbox *sandbox = move_called(arg);
+	struct sandbox *sandbox = transition_called(arg);
 	struct err err;
 
 	if (!sandbox)
 		return;
 	sandbox->residue = error != NULL;
 	if (!sandbox->residue)
-		move_save(sandbox, true, false);
+		transition_save(sandbox, true, false);
 	(void)err_set(&err, (enum err_code)sandbox->failed_code, "%s",
 		      sandbox->last_error ? sandbox->last_error : "the engine failed");
 	pause_failed(sandbox, &err);
@@ -77,7 +77,7 @@ void resume_failed(struct sandbox *sandbox, const struct err *why)
 	sandbox_set_error(sandbox, copy.message);
 	sandbox->failed_code = (uint16_t)copy.code;
 	sandbox->residue = true;
-	if (move_ask_destroy(sandbox, on_half_swept, &err) < 0)
+	if (transition_ask_destroy(sandbox, on_half_swept, &err) < 0)
 		pause_failed(sandbox, &copy);
 }
 
@@ -90,7 +90,7 @@ static void on_made(void *arg, const struct engine_made *made, const struct err 
 
 	if (sandbox)
 		sandbox->making = false;
-	sandbox = move_called(call);
+	sandbox = transition_called(call);
 	if (!sandbox) {
 		if (!error)
 			engine_made_close(made);
@@ -113,7 +113,7 @@ void resume_ready(struct sandbox *sandbox)
 	sandbox->files_only = false;
 	sandbox->running = 0;
 	pause_become_running(sandbox);
-	move_save(sandbox, true, false);
+	transition_save(sandbox, true, false);
 	snapshot_unuse(from);
 	resumed_end(sandbox);
 }
@@ -126,18 +126,18 @@ static void make(struct sandbox *sandbox)
 	struct err err;
 
 	create_spec(sandbox, &spec);
-	call = move_call(sandbox, &err);
+	call = transition_call(sandbox, &err);
 	if (call && engine->driver->create(engine->engine, &spec, on_made, call, &err) == 0) {
 		sandbox->making = true;
 		return;
 	}
-	(void)!move_uncall(sandbox, call);
+	(void)!transition_uncall(sandbox, call);
 	pause_failed(sandbox, &err); /* the intent stays: nothing is made, nothing is lost */
 }
 
 static void on_cleared(void *arg, const struct err *error)
 {
-	struct sandbox *sandbox = move_called(arg);
+	struct sandbox *sandbox = transition_called(arg);
 
 	if (!sandbox)
 		return;
@@ -152,7 +152,7 @@ static void on_cleared(void *arg, const struct err *error)
 static int start_again(struct sandbox *sandbox, struct err *err)
 {
 	if (sandbox->residue)
-		return move_ask_destroy(sandbox, on_cleared, err);
+		return transition_ask_destroy(sandbox, on_cleared, err);
 	make(sandbox);
 	return 0;
 }
@@ -162,7 +162,7 @@ static int start_again(struct sandbox *sandbox, struct err *err)
 /* A start that fails at once is told later, too: whoever asked is answered once, from the loop. */
 static void on_turn(void *arg)
 {
-	struct sandbox *sandbox = move_called(arg);
+	struct sandbox *sandbox = transition_called(arg);
 	struct err err;
 
 	if (sandbox && start_again(sandbox, &err) < 0)
@@ -171,42 +171,43 @@ static void on_turn(void *arg)
 
 static int start_soon(struct sandbox *sandbox, struct err *err)
 {
-	struct call *call = move_call(sandbox, err);
+	struct call *call = transition_call(sandbox, err);
 
 	if (call && loop_defer(sandbox->service->loop, on_turn, call) == 0)
 		return 0;
-	(void)!move_uncall(sandbox, call);
+	(void)!transition_uncall(sandbox, call);
 	return err_set(err, ERR_UNAVAILABLE, "out of memory");
 }
 
 static int refused(struct sandbox *sandbox)
 {
-	move_save(sandbox, true, false);
-	sandbox->move = MOVE_NONE;
-	sandbox->moved = NULL;
+	transition_save(sandbox, true, false);
+	sandbox->transition = TRANSITION_NONE;
+	sandbox->on_transition = NULL;
 	return -1;
 }
 
-int sandbox_resume(struct sandbox *sandbox, int64_t timeout_sec, sandbox_moved_fn done, void *arg,
+int sandbox_resume(struct sandbox *sandbox, int64_t timeout_sec, sandbox_changed_fn done, void *arg,
 		   struct err *err)
 {
 	int r;
 
-	if (sandbox->state == SANDBOX_RUNNING && !sandbox->move && !sandbox->creation)
+	if (sandbox->state == SANDBOX_RUNNING && !sandbox->transition && !sandbox->creation)
 		return 1;
 	if (limits_check_time(sandbox->service, "timeout_sec", timeout_sec, err) < 0 ||
-	    move_begin(sandbox, MOVE_RESUME, done, arg, err) < 0)
+	    transition_begin(sandbox, TRANSITION_RESUME, done, arg, err) < 0)
 		return -1;
 	if (timeout_sec > 0) {
 		sandbox->attrs.timeout_sec = (uint32_t)timeout_sec;
 		sandbox->left_ms = 0;
 	}
-	r = sandbox->pause_kind == PAUSE_HIBERNATE ? start_soon(sandbox, err)
-						   : move_ask_pause(sandbox, false, on_thawed, err);
+	r = sandbox->pause_kind == PAUSE_HIBERNATE
+		    ? start_soon(sandbox, err)
+		    : transition_ask_pause(sandbox, false, on_thawed, err);
 	return r < 0 ? refused(sandbox) : 0;
 }
 
-int sandbox_resume_files(struct sandbox *sandbox, int64_t timeout_sec, sandbox_moved_fn done,
+int sandbox_resume_files(struct sandbox *sandbox, int64_t timeout_sec, sandbox_changed_fn done,
 			 void *arg, struct err *err)
 {
 	int r = sandbox_resume(sandbox, timeout_sec, done, arg, err);
@@ -218,7 +219,7 @@ int sandbox_resume_files(struct sandbox *sandbox, int64_t timeout_sec, sandbox_m
 /* ---- restore ---- */
 
 int sandbox_restore(struct sandbox *sandbox, struct snapshot *snapshot, bool memory,
-		    sandbox_moved_fn done, void *arg, struct err *err)
+		    sandbox_changed_fn done, void *arg, struct err *err)
 {
 	struct snapshot *before = sandbox->from;
 
@@ -231,7 +232,7 @@ int sandbox_restore(struct sandbox *sandbox, struct snapshot *snapshot, bool mem
 	if (memory && snapshot_check_room(snapshot, sandbox->attrs.memory_mb, err) < 0)
 		return -1;
 	if (grants_inherit(sandbox, snapshot->grants, err) < 0 ||
-	    move_begin(sandbox, MOVE_RESTORE, done, arg, err) < 0)
+	    transition_begin(sandbox, TRANSITION_RESTORE, done, arg, err) < 0)
 		return -1;
 	if (start_soon(sandbox, err) < 0)
 		return refused(sandbox);
@@ -243,7 +244,7 @@ int sandbox_restore(struct sandbox *sandbox, struct snapshot *snapshot, bool mem
 	sandbox->template = snapshot->template;
 	sandbox->from = snapshot_use(snapshot);
 	sandbox->files_only = !memory;
-	move_save(sandbox, false, false);
+	transition_save(sandbox, false, false);
 	attach_drop_link(sandbox);
 	snapshot_unuse(before);
 	return 0;
@@ -251,7 +252,7 @@ int sandbox_restore(struct sandbox *sandbox, struct snapshot *snapshot, bool mem
 
 int sandbox_restore_on(struct sandbox *sandbox, struct err *err)
 {
-	if (move_begin(sandbox, MOVE_RESTORE, NULL, NULL, err) < 0)
+	if (transition_begin(sandbox, TRANSITION_RESTORE, NULL, NULL, err) < 0)
 		return -1;
 	return start_soon(sandbox, err) < 0 ? refused(sandbox) : 0;
 }

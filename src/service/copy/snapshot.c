@@ -171,7 +171,7 @@ static void on_taken(void *arg, const struct engine_snapshot *made, const struct
 	snapshot_taken_fn done = (snapshot_taken_fn)call->fn;
 	void *done_arg = call->arg;
 	struct snapshot *s = service ? map_get(&service->snapshots, str_of(call->id)) : NULL;
-	struct sandbox *sandbox = move_called(call);
+	struct sandbox *sandbox = transition_called(call);
 	struct err err;
 	int r;
 
@@ -211,7 +211,7 @@ int snapshot_take(struct sandbox *sandbox, const struct snapshot_spec *spec, sna
 		(void)err_set_errno(err, ERR_INTERNAL, r, "the snapshot could not be recorded");
 		goto fail;
 	}
-	call = move_call(sandbox, err);
+	call = transition_call(sandbox, err);
 	if (!call)
 		goto fail;
 	call->fn = (void (*)(void))done;
@@ -221,7 +221,7 @@ int snapshot_take(struct sandbox *sandbox, const struct snapshot_spec *spec, sna
 		attach_drop_link(sandbox); /* nothing in it may hold anything from outside */
 	if (engine->driver->snapshot(engine->engine, sandbox->id, s->id, flags, on_taken, call,
 				     err) < 0) {
-		(void)!move_uncall(sandbox, call);
+		(void)!transition_uncall(sandbox, call);
 		goto fail;
 	}
 	s->taking = true;

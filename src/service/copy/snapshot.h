@@ -81,7 +81,7 @@ void snapshot_write(const struct snapshot *snapshot, struct json_writer *w, cons
 /* The sandbox's files become the snapshot's, and with memory its processes, where it has some; what
  * runs in it ends. */
 int sandbox_restore(struct sandbox *sandbox, struct snapshot *snapshot, bool memory,
-		    sandbox_moved_fn done, void *arg, struct err *err) _must_check_;
+		    sandbox_changed_fn done, void *arg, struct err *err) _must_check_;
 
 /* What POST .../fork asks for. */
 struct fork_spec {
@@ -92,7 +92,7 @@ struct fork_spec {
 	bool memory_if_can; /* instead: where that can be, else they have the files */
 };
 int sandbox_fork(struct sandbox *sandbox, struct key *key, const struct fork_spec *spec,
-		 struct idempotency *idem, const struct many_hooks *hooks, void *arg,
+		 struct idempotency *idem, const struct batch_hooks *hooks, void *arg,
 		 struct err *err) _must_check_;
 
 #endif

@@ -43,8 +43,8 @@ int snapshot_unsave(const struct snapshot *snapshot) _must_check_;
 int snapshot_check_usable(const struct snapshot *snapshot, struct err *err) _must_check_;
 int snapshot_check_room(const struct snapshot *snapshot, uint32_t memory_mb,
 			struct err *err) _must_check_;
-int snapshot_move_begin(struct sandbox *sandbox, enum sandbox_move move, const char *what,
-			struct err *err) _must_check_;
-void snapshot_move_end(struct sandbox *sandbox);
+int snapshot_transition_begin(struct sandbox *sandbox, enum sandbox_transition transition,
+			      const char *what, struct err *err) _must_check_;
+void snapshot_transition_end(struct sandbox *sandbox);
 
 #endif

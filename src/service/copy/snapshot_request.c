@@ -88,7 +88,7 @@ void snapshot_write(const struct snapshot *s, struct json_writer *w, const char 
 /* ---- taking one ---- */
 
 /* The sandbox is as it was before: calls that came meanwhile go on. */
-void snapshot_move_end(struct sandbox *sandbox)
+void snapshot_transition_end(struct sandbox *sandbox)
 {
 	struct service *service = sandbox->service;
 	slot_handle handle = sandbox->handle;
@@ -96,7 +96,7 @@ void snapshot_move_end(struct sandbox *sandbox)
 	if (store_intent_delete(service->store, sandbox->row) < 0)
 		log_warn("sandbox %s: its intent stays until the next start", sandbox->id);
 	service_wrote(service);
-	move_end(sandbox, NULL);
+	transition_end(sandbox, NULL);
 	sandbox = sandbox_get(service, handle);
 	if (!sandbox)
 		return;
@@ -108,17 +108,17 @@ void snapshot_move_end(struct sandbox *sandbox)
 		attach_start(sandbox); /* it was let go of to save its memory */
 }
 
-int snapshot_move_begin(struct sandbox *sandbox, enum sandbox_move move, const char *what,
-			struct err *err)
+int snapshot_transition_begin(struct sandbox *sandbox, enum sandbox_transition transition,
+			      const char *what, struct err *err)
 {
 	if (sandbox->state == SANDBOX_PAUSED && sandbox->pause_kind == PAUSE_HIBERNATE &&
-	    !sandbox->move)
+	    !sandbox->transition)
 		return err_set(err, ERR_WRONG_STATE,
 			       "sandbox %s is hibernated: resume it before you take a snapshot",
 			       sandbox->id);
-	if (move_need(sandbox, ENGINE_CAN_SNAPSHOT, what, err) < 0)
+	if (transition_need(sandbox, ENGINE_CAN_SNAPSHOT, what, err) < 0)
 		return -1;
-	return move_begin(sandbox, move, NULL, NULL, err);
+	return transition_begin(sandbox, transition, NULL, NULL, err);
 }
 
 static void keep_last(const struct snapshot *newest, int64_t keep)
@@ -139,7 +139,7 @@ static void on_taken(void *arg, struct sandbox *sandbox, struct snapshot *snapsh
 		keep_last(snapshot, snapshot->keep_last);
 	snapshot->made(snapshot->made_arg, err ? NULL : snapshot, err);
 	if (sandbox)
-		snapshot_move_end(sandbox);
+		snapshot_transition_end(sandbox);
 }
 
 int sandbox_snapshot(struct sandbox *sandbox, struct key *key, const struct snapshot_spec *spec,
@@ -149,14 +149,14 @@ int sandbox_snapshot(struct sandbox *sandbox, struct key *key, const struct snap
 	struct err why = { .code = ERR_OK };
 	struct snapshot *s;
 
-	can.memory = spec->memory && move_copies_memory(sandbox, &why) == 0;
-	if (can.memory && move_check_linked(sandbox, err) < 0)
+	can.memory = spec->memory && transition_copies_memory(sandbox, &why) == 0;
+	if (can.memory && transition_check_linked(sandbox, err) < 0)
 		return -1;
 	if (quota_snapshot(sandbox->service, key, err) < 0 ||
-	    snapshot_move_begin(sandbox, MOVE_SNAPSHOT, "take snapshots", err) < 0)
+	    snapshot_transition_begin(sandbox, TRANSITION_SNAPSHOT, "take snapshots", err) < 0)
 		return -1;
 	if (snapshot_take(sandbox, &can, on_taken, NULL, &s, err) < 0) {
-		snapshot_move_end(sandbox);
+		snapshot_transition_end(sandbox);
 		return -1;
 	}
 	s->made = done;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What all moves between the states have in common. A move is written down as an intent before the
+ * What all state transitions have in common. A transition is written down as an intent before the
  * engine is asked and closed together with the row it leads to, so that a death in between is
- * known to the next start (reconcile.c). One move at a time; a destroy may come at any instant.
+ * known to the next start (reconcile.c). One at a time; a destroy may come at any instant.
  */
 #include <errno.h>
 
@@ -18,28 +18,29 @@
 static const struct {
 	enum store_intent intent;
 	const char *words;
-} moves[MOVE_COUNT] = {
-	[MOVE_PAUSE] = { STORE_INTENT_PAUSE, "being paused" },
-	[MOVE_RESUME] = { STORE_INTENT_RESUME, "being resumed" },
-	[MOVE_HIBERNATE] = { STORE_INTENT_HIBERNATE, "being hibernated" },
-	[MOVE_SNAPSHOT] = { STORE_INTENT_SNAPSHOT, "having a snapshot taken" },
-	[MOVE_RESTORE] = { STORE_INTENT_RESTORE, "being restored" },
-	[MOVE_FORK] = { STORE_INTENT_FORK, "being forked" },
+} transitions[TRANSITION_COUNT] = {
+	[TRANSITION_PAUSE] = { STORE_INTENT_PAUSE, "being paused" },
+	[TRANSITION_RESUME] = { STORE_INTENT_RESUME, "being resumed" },
+	[TRANSITION_HIBERNATE] = { STORE_INTENT_HIBERNATE, "being hibernated" },
+	[TRANSITION_SNAPSHOT] = { STORE_INTENT_SNAPSHOT, "having a snapshot taken" },
+	[TRANSITION_RESTORE] = { STORE_INTENT_RESTORE, "being restored" },
+	[TRANSITION_FORK] = { STORE_INTENT_FORK, "being forked" },
 };
 
-const char *move_words(enum sandbox_move move)
+const char *transition_name(enum sandbox_transition transition)
 {
-	return moves[move].words;
+	return transitions[transition].words;
 }
 
-/* Whether a move may begin: it lives, is nobody's half-made one, and nothing else is under way. */
-int move_check(const struct sandbox *sandbox, struct err *err)
+/* Whether a transition may begin: it lives, is nobody's half-made one, and nothing else is under
+ * way. */
+int transition_check(const struct sandbox *sandbox, struct err *err)
 {
 	const struct service_engine *engine = sandbox->engine;
 
-	if (sandbox->move)
+	if (sandbox->transition)
 		return err_set(err, ERR_WRONG_STATE, "sandbox %s is %s: try again when it is done",
-			       sandbox->id, move_words(sandbox->move));
+			       sandbox->id, transition_name(sandbox->transition));
 	if ((sandbox->state != SANDBOX_RUNNING && sandbox->state != SANDBOX_PAUSED) ||
 	    sandbox->creation)
 		return err_set(err, ERR_WRONG_STATE, "sandbox %s is %s", sandbox->id,
@@ -53,8 +54,8 @@ int move_check(const struct sandbox *sandbox, struct err *err)
 	return 0;
 }
 
-int move_need(const struct sandbox *sandbox, uint32_t capabilities, const char *what,
-	      struct err *err)
+int transition_need(const struct sandbox *sandbox, uint32_t capabilities, const char *what,
+		    struct err *err)
 {
 	const struct service_engine *engine = sandbox->engine;
 	uint32_t missing = capabilities & ~engine->capabilities;
@@ -72,7 +73,7 @@ int move_need(const struct sandbox *sandbox, uint32_t capabilities, const char *
 }
 
 /* Known some time after the engine's start only, so it is asked. */
-bool move_saves_memory(const struct sandbox *sandbox)
+bool transition_saves_memory(const struct sandbox *sandbox)
 {
 	struct service_engine *engine = sandbox->engine;
 
@@ -81,11 +82,11 @@ bool move_saves_memory(const struct sandbox *sandbox)
 }
 
 /* A copy is not granted its source's secrets: their values must not come along in its memory. */
-int move_copies_memory(const struct sandbox *sandbox, struct err *err)
+int transition_copies_memory(const struct sandbox *sandbox, struct err *err)
 {
 	const struct grants *grants = sandbox->attrs.grants;
 
-	if (!move_saves_memory(sandbox))
+	if (!transition_saves_memory(sandbox))
 		return err_set(err, ERR_UNSUPPORTED_BY_ENGINE,
 			       "engine %s cannot keep memory on this host",
 			       sandbox->engine->driver->name);
@@ -100,37 +101,37 @@ int move_copies_memory(const struct sandbox *sandbox, struct err *err)
 }
 
 /* Its agent must let go of everything for a copy of its memory: not while it is being dialled. */
-int move_check_linked(const struct sandbox *sandbox, struct err *err)
+int transition_check_linked(const struct sandbox *sandbox, struct err *err)
 {
 	bool linked = sandbox->link && link_ready(sandbox->link) && !sandbox->attaching;
 
-	if (sandbox->state != SANDBOX_RUNNING || sandbox->move || linked)
+	if (sandbox->state != SANDBOX_RUNNING || sandbox->transition || linked)
 		return 0;
 	return err_set(err, ERR_UNAVAILABLE, "sandbox %s is being connected again: try again",
 		       sandbox->id);
 }
 
-int move_begin(struct sandbox *sandbox, enum sandbox_move move, sandbox_moved_fn done, void *arg,
-	       struct err *err)
+int transition_begin(struct sandbox *sandbox, enum sandbox_transition transition,
+		     sandbox_changed_fn done, void *arg, struct err *err)
 {
 	int r;
 
-	if (move_check(sandbox, err) < 0)
+	if (transition_check(sandbox, err) < 0)
 		return -1;
-	r = store_intent_put(sandbox->service->store, sandbox->row, moves[move].intent,
+	r = store_intent_put(sandbox->service->store, sandbox->row, transitions[transition].intent,
 			     time_real_ms());
 	service_wrote(sandbox->service);
 	if (r < 0)
 		return service_unrecorded(err, r, "the intent could not be recorded");
-	sandbox->move = (uint8_t)move;
-	sandbox->moved = done;
-	sandbox->moved_arg = arg;
+	sandbox->transition = (uint8_t)transition;
+	sandbox->on_transition = done;
+	sandbox->on_transition_arg = arg;
 	return 0;
 }
 
 /* The row as it is now; with close also the end of the intent. A row that cannot be written leaves
  * the intent open: the next start finds out. */
-void move_save(struct sandbox *sandbox, bool close, bool durable)
+void transition_save(struct sandbox *sandbox, bool close, bool durable)
 {
 	struct service *service = sandbox->service;
 	int r = durable ? store_begin_durable(service->store) : store_begin(service->store);
@@ -147,36 +148,36 @@ void move_save(struct sandbox *sandbox, bool close, bool durable)
 			  strerror(-r));
 }
 
-/* Ends the move and answers whoever asked for it. The sandbox may be gone afterwards. */
-void move_end(struct sandbox *sandbox, const struct err *err)
+/* Ends the transition and answers its caller. The sandbox may be gone afterwards. */
+void transition_end(struct sandbox *sandbox, const struct err *err)
 {
-	sandbox_moved_fn moved = sandbox->moved;
+	sandbox_changed_fn changed = sandbox->on_transition;
 
 	if (err)
-		log_warn("sandbox %s: %s failed: %s", sandbox->id, move_words(sandbox->move),
-			 err->message);
-	sandbox->move = MOVE_NONE;
-	sandbox->moved = NULL;
-	if (moved)
-		moved(sandbox->moved_arg, err ? NULL : sandbox, err);
+		log_warn("sandbox %s: %s failed: %s", sandbox->id,
+			 transition_name(sandbox->transition), err->message);
+	sandbox->transition = TRANSITION_NONE;
+	sandbox->on_transition = NULL;
+	if (changed)
+		changed(sandbox->on_transition_arg, err ? NULL : sandbox, err);
 }
 
-/* It was destroyed or died: whoever waits for the move is told. */
-void move_cut(struct sandbox *sandbox)
+/* It was destroyed or died: the caller of the transition gets an error. */
+void transition_cut(struct sandbox *sandbox)
 {
-	sandbox_moved_fn moved = TAKE_PTR(sandbox->moved);
+	sandbox_changed_fn changed = TAKE_PTR(sandbox->on_transition);
 	struct err err;
 
-	sandbox->move = MOVE_NONE;
-	if (!moved)
+	sandbox->transition = TRANSITION_NONE;
+	if (!changed)
 		return;
 	(void)err_set(&err, ERR_SANDBOX_GONE, "the sandbox ended: %s",
 		      sandbox->reason ? sandbox_reason_name(sandbox->reason)
 				      : sandbox_state_names[sandbox->state]);
-	moved(sandbox->moved_arg, NULL, &err);
+	changed(sandbox->on_transition_arg, NULL, &err);
 }
 
-struct call *move_call(struct sandbox *sandbox, struct err *err)
+struct call *transition_call(struct sandbox *sandbox, struct err *err)
 {
 	struct call *call = call_new(sandbox->service, sandbox->handle, err);
 
@@ -186,7 +187,7 @@ struct call *move_call(struct sandbox *sandbox, struct err *err)
 }
 
 /* The engine did not take the call: -1, for callers to return. */
-int move_uncall(struct sandbox *sandbox, struct call *call)
+int transition_uncall(struct sandbox *sandbox, struct call *call)
 {
 	if (call)
 		(void)call_end(call);
@@ -194,7 +195,7 @@ int move_uncall(struct sandbox *sandbox, struct call *call)
 	return -1;
 }
 
-struct sandbox *move_called(struct call *call)
+struct sandbox *transition_called(struct call *call)
 {
 	struct sandbox *sandbox = call_end_sandbox(call);
 
@@ -207,23 +208,23 @@ struct sandbox *move_called(struct call *call)
 	return NULL;
 }
 
-int move_ask_pause(struct sandbox *sandbox, bool paused, engine_done_fn done, struct err *err)
+int transition_ask_pause(struct sandbox *sandbox, bool paused, engine_done_fn done, struct err *err)
 {
 	struct service_engine *engine = sandbox->engine;
-	struct call *call = move_call(sandbox, err);
+	struct call *call = transition_call(sandbox, err);
 
 	if (call &&
 	    engine->driver->pause(engine->engine, sandbox->id, paused, done, call, err) == 0)
 		return 0;
-	return move_uncall(sandbox, call);
+	return transition_uncall(sandbox, call);
 }
 
-int move_ask_destroy(struct sandbox *sandbox, engine_done_fn done, struct err *err)
+int transition_ask_destroy(struct sandbox *sandbox, engine_done_fn done, struct err *err)
 {
 	struct service_engine *engine = sandbox->engine;
-	struct call *call = move_call(sandbox, err);
+	struct call *call = transition_call(sandbox, err);
 
 	if (call && engine->driver->destroy(engine->engine, sandbox->id, done, call, err) == 0)
 		return 0;
-	return move_uncall(sandbox, call);
+	return transition_uncall(sandbox, call);
 }

@@ -8,31 +8,32 @@
 #include "service/copy/snapshot.h"
 
 /* transition.c */
-const char *move_words(enum sandbox_move move);
-int move_check(const struct sandbox *sandbox, struct err *err) _must_check_;
-int move_need(const struct sandbox *sandbox, uint32_t capabilities, const char *what,
-	      struct err *err) _must_check_;
-bool move_saves_memory(const struct sandbox *sandbox);
-int move_check_linked(const struct sandbox *sandbox, struct err *err) _must_check_;
+const char *transition_name(enum sandbox_transition transition);
+int transition_check(const struct sandbox *sandbox, struct err *err) _must_check_;
+int transition_need(const struct sandbox *sandbox, uint32_t capabilities, const char *what,
+		    struct err *err) _must_check_;
+bool transition_saves_memory(const struct sandbox *sandbox);
+int transition_check_linked(const struct sandbox *sandbox, struct err *err) _must_check_;
 /* Whether its processes may be copied; err says why not. */
-int move_copies_memory(const struct sandbox *sandbox, struct err *err) _must_check_;
+int transition_copies_memory(const struct sandbox *sandbox, struct err *err) _must_check_;
 /* Whether resuming it brings its processes back; whether it has them somewhere while paused. */
 bool sandbox_wakes_memory(const struct sandbox *sandbox);
 bool sandbox_keeps_memory(const struct sandbox *sandbox);
 /* Whether its processes are being made again from those of another one, or of an earlier time. */
 bool sandbox_is_copy(const struct sandbox *sandbox);
-int move_begin(struct sandbox *sandbox, enum sandbox_move move, sandbox_moved_fn done, void *arg,
-	       struct err *err) _must_check_;
-void move_save(struct sandbox *sandbox, bool close, bool durable);
-void move_end(struct sandbox *sandbox, const struct err *err);
-void move_cut(struct sandbox *sandbox);
-struct call *move_call(struct sandbox *sandbox, struct err *err);
-int move_uncall(struct sandbox *sandbox, struct call *call);
+int transition_begin(struct sandbox *sandbox, enum sandbox_transition transition,
+		     sandbox_changed_fn done, void *arg, struct err *err) _must_check_;
+void transition_save(struct sandbox *sandbox, bool close, bool durable);
+void transition_end(struct sandbox *sandbox, const struct err *err);
+void transition_cut(struct sandbox *sandbox);
+struct call *transition_call(struct sandbox *sandbox, struct err *err);
+int transition_uncall(struct sandbox *sandbox, struct call *call);
 /* Ends the call. The sandbox while it is running or paused, else NULL: then it is swept now. */
-struct sandbox *move_called(struct call *call);
-int move_ask_pause(struct sandbox *sandbox, bool paused, engine_done_fn done,
-		   struct err *err) _must_check_;
-int move_ask_destroy(struct sandbox *sandbox, engine_done_fn done, struct err *err) _must_check_;
+struct sandbox *transition_called(struct call *call);
+int transition_ask_pause(struct sandbox *sandbox, bool paused, engine_done_fn done,
+			 struct err *err) _must_check_;
+int transition_ask_destroy(struct sandbox *sandbox, engine_done_fn done,
+			   struct err *err) _must_check_;
 
 /* pause.c, resume.c */
 void pause_become_frozen(struct sandbox *sandbox);
@@ -48,11 +49,11 @@ int sandbox_restore_on(struct sandbox *sandbox, struct err *err) _must_check_;
 /* fork.c, create_batch.c */
 void fork_stop_all(struct service *service);
 void batch_stop_all(struct service *service);
-int many_name(char **ret, const char *name, uint32_t index, uint32_t count) _must_check_;
+int batch_name(char **ret, const char *name, uint32_t index, uint32_t count) _must_check_;
 /* From here on no start sweeps the members (0: none), and with idem a repeated call gets the same
  * answer: both in one transaction. On failure they are gone. */
-int many_keep(struct service *service, const slot_handle *members, uint32_t count,
-	      struct idempotency *idem, const struct many_hooks *hooks, void *arg,
-	      struct err *err) _must_check_;
+int batch_keep(struct service *service, const slot_handle *members, uint32_t count,
+	       struct idempotency *idem, const struct batch_hooks *hooks, void *arg,
+	       struct err *err) _must_check_;
 
 #endif

@@ -442,7 +442,7 @@ int webhook_load(struct service *service, struct err *err)
 }
 
 /* What does not concern a hook is done with, too: else retention would be taken for a loss. */
-static void move_up(struct webhook *hook)
+static void skip_to_newest(struct webhook *hook)
 {
 	int64_t at = hook->reader && !hook->event ? bus_reader_at(hook->reader) : 0;
 
@@ -459,14 +459,14 @@ void webhook_tick(struct service *service)
 	if (service->ticks % CURSOR_TICKS != 3)
 		return;
 	for (struct webhook *hook = service->oldest_webhook; hook; hook = hook->next)
-		move_up(hook);
+		skip_to_newest(hook);
 }
 
 void webhook_done_all(struct service *service)
 {
 	while (service->oldest_webhook) {
 		if (service->store)
-			move_up(service->oldest_webhook);
+			skip_to_newest(service->oldest_webhook);
 		webhook_free(service->oldest_webhook);
 	}
 	map_done(&service->webhooks);

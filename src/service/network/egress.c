@@ -397,7 +397,7 @@ void egress_rejected(struct service *service, uint32_t from, uint32_t to, uint16
 /* One change of the link under way. */
 struct change {
 	struct egress_policy *old; /* comes back when the engine cannot */
-	sandbox_moved_fn done;
+	sandbox_changed_fn done;
 	void *arg;
 };
 
@@ -454,7 +454,7 @@ static int start_change(struct sandbox *sandbox, struct change *change, struct e
 }
 
 /* The engine is asked only when a link comes or goes; the rest is ours. */
-int egress_apply(struct sandbox *sandbox, struct egress_policy *old, sandbox_moved_fn done,
+int egress_apply(struct sandbox *sandbox, struct egress_policy *old, sandbox_changed_fn done,
 		 void *arg, struct err *err)
 {
 	struct change *change;

@@ -49,7 +49,7 @@ void egress_rejected(struct service *service, uint32_t from, uint32_t to, uint16
 int egress_check_engine(const struct service_engine *engine, const struct egress_policy *policy,
 			struct err *err) _must_check_;
 /* The policy is another one now. 1: that is all. 0: the engine changes the link, then done. */
-int egress_apply(struct sandbox *sandbox, struct egress_policy *old, sandbox_moved_fn done,
+int egress_apply(struct sandbox *sandbox, struct egress_policy *old, sandbox_changed_fn done,
 		 void *arg, struct err *err) _must_check_;
 
 /* egress_denials.c: the lists are saved every few seconds, and with the service's end. */

@@ -10,7 +10,7 @@
 
 static void exec_free(struct exec_call *call)
 {
-	exec_again_free(TAKE_PTR(call->again));
+	exec_reattach_free(TAKE_PTR(call->again));
 	if (call->service)
 		(void)slot_take(&call->service->execs, call->handle);
 	if (call->kept)
@@ -113,7 +113,8 @@ static void tell_end(const struct exec_call *call, const struct sandbox *sandbox
 static bool lets_go(const struct sandbox *sandbox)
 {
 	return sandbox->state == SANDBOX_RUNNING && !sandbox->link &&
-	       (sandbox->move == MOVE_SNAPSHOT || sandbox->move == MOVE_FORK);
+	       (sandbox->transition == TRANSITION_SNAPSHOT ||
+		sandbox->transition == TRANSITION_FORK);
 }
 
 void exec_followed(struct exec_call *call, const struct process_status *status, struct str out,
@@ -157,7 +158,7 @@ static void on_exec(void *arg, const struct link_result *from, const struct err 
 		return;
 	}
 	if (from->status.end == LINK_END_GONE && call->done && sandbox && lets_go(sandbox) &&
-	    exec_again_start(call, sandbox) == 0)
+	    exec_reattach_start(call, sandbox) == 0)
 		return;
 	status_from_link(&result.status, &from->status);
 	if (sandbox && sandbox_scrub(sandbox)) {

@@ -17,15 +17,15 @@ struct exec_call {
 	uint32_t process_id; /* 0: not started yet */
 	size_t output_max_bytes;
 	struct spec_build build;
-	bool kept;		  /* build is ours: it waits to be admitted */
-	struct err gone;	  /* while the engine is asked why the sandbox ended */
-	char *veiled[2];	  /* the output of a sandbox with secrets */
-	struct exec_again *again; /* its link was given up: it is followed to its end */
+	bool kept;		     /* build is ours: it waits to be admitted */
+	struct err gone;	     /* while the engine is asked why the sandbox ended */
+	char *veiled[2];	     /* the output of a sandbox with secrets */
+	struct exec_reattach *again; /* its link was given up: it is followed to its end */
 };
 
 /* 0: exec_followed() comes later. -1: its command cannot be found again. */
-int exec_again_start(struct exec_call *call, struct sandbox *sandbox) _must_check_;
-void exec_again_free(struct exec_again *again); /* NULL is fine */
+int exec_reattach_start(struct exec_call *call, struct sandbox *sandbox) _must_check_;
+void exec_reattach_free(struct exec_reattach *again); /* NULL is fine */
 /* out and err live for the call. With error there is no end to tell. */
 void exec_followed(struct exec_call *call, const struct process_status *status, struct str out,
 		   struct str err, const struct err *error);

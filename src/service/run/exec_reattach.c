@@ -8,14 +8,14 @@
 #include "service/run/process_private.h"
 
 /* Owner: its call. */
-struct exec_again {
+struct exec_reattach {
 	struct exec_call *call;
 	struct sandbox_wait *wait; /* for the link */
 	slot_handle follow;	   /* 0: not yet, or over */
-	struct gather streams[2];
+	struct output_buffer streams[2];
 };
 
-void exec_again_free(struct exec_again *again)
+void exec_reattach_free(struct exec_reattach *again)
 {
 	if (!again)
 		return;
@@ -23,22 +23,22 @@ void exec_again_free(struct exec_again *again)
 		sandbox_wait_cancel(again->wait);
 	if (again->follow)
 		follow_close(again->call->service, again->follow);
-	gather_done(&again->streams[0]);
-	gather_done(&again->streams[1]);
+	output_buffer_done(&again->streams[0]);
+	output_buffer_done(&again->streams[1]);
 	free(again);
 }
 
 static void on_output(void *arg, int stream, uint64_t cursor, struct str bytes)
 {
-	struct exec_again *again = arg;
+	struct exec_reattach *again = arg;
 
-	gather_add(&again->streams[stream - 1], cursor, bytes);
+	output_buffer_add(&again->streams[stream - 1], cursor, bytes);
 	follow_credit(again->call->service, again->follow, (uint32_t)bytes.n);
 }
 
 static void on_end(void *arg, const struct process_status *status, const struct err *err)
 {
-	struct exec_again *again = arg;
+	struct exec_reattach *again = arg;
 
 	again->follow = 0;
 	exec_followed(again->call, status, buf_str(&again->streams[0].bytes),
@@ -48,7 +48,7 @@ static void on_end(void *arg, const struct process_status *status, const struct 
 static void on_ready(void *arg, const struct err *error)
 {
 	static const struct follow_hooks hooks = { .on_output = on_output, .on_end = on_end };
-	struct exec_again *again = arg;
+	struct exec_reattach *again = arg;
 	struct exec_call *call = again->call;
 	struct sandbox *sandbox = sandbox_get(call->service, call->sandbox);
 	struct follow_spec spec = { .credit = FOLLOW_CREDIT,
@@ -66,20 +66,20 @@ static void on_ready(void *arg, const struct err *error)
 		exec_followed(call, NULL, (struct str){ "", 0 }, (struct str){ "", 0 }, error);
 }
 
-int exec_again_start(struct exec_call *call, struct sandbox *sandbox)
+int exec_reattach_start(struct exec_call *call, struct sandbox *sandbox)
 {
-	struct exec_again *again = calloc(1, sizeof(*again));
+	struct exec_reattach *again = calloc(1, sizeof(*again));
 	struct err err;
 
 	if (!again)
 		return -1;
 	again->call = call;
-	gather_init(&again->streams[0], call->output_max_bytes, 0);
-	gather_init(&again->streams[1], call->output_max_bytes, 0);
+	output_buffer_init(&again->streams[0], call->output_max_bytes, 0);
+	output_buffer_init(&again->streams[1], call->output_max_bytes, 0);
 	if (sandbox_when_ready(sandbox, false, on_ready, again, &again->wait, &err) == 0) {
 		call->again = again;
 		return 0;
 	}
-	exec_again_free(again);
+	exec_reattach_free(again);
 	return -1;
 }

@@ -10,8 +10,8 @@
 #include "service/run/process_private.h"
 
 /* Owner: its link's follow, until that ends; without a service it is only freed. */
-struct end_watch {
-	struct end_watch *prev, *next;
+struct exit_watch {
+	struct exit_watch *prev, *next;
 	struct service *service;
 	slot_handle sandbox;
 	uint32_t process_id;
@@ -19,7 +19,7 @@ struct end_watch {
 	bool counts; /* it was counted when it started */
 };
 
-static void unlink_watch(struct end_watch *watch)
+static void unlink_watch(struct exit_watch *watch)
 {
 	struct service *service = watch->service;
 
@@ -28,7 +28,7 @@ static void unlink_watch(struct end_watch *watch)
 	if (watch->prev)
 		watch->prev->next = watch->next;
 	else
-		service->end_watches = watch->next;
+		service->exit_watches = watch->next;
 	if (watch->next)
 		watch->next->prev = watch->prev;
 }
@@ -43,7 +43,7 @@ static void on_output(void *arg, int stream, uint64_t cursor, struct str bytes)
 
 static void on_end(void *arg, const struct link_status *from, const struct err *error)
 {
-	struct end_watch *watch = arg;
+	struct exit_watch *watch = arg;
 	struct service *service = watch->service;
 	struct sandbox *sandbox = service ? sandbox_get(service, watch->sandbox) : NULL;
 	struct process_status status;
@@ -64,23 +64,23 @@ static void on_end(void *arg, const struct link_status *from, const struct err *
 	free(watch);
 }
 
-void ends_watch(struct sandbox *sandbox, uint32_t process_id, const char *kind, bool counts)
+void exit_watch_start(struct sandbox *sandbox, uint32_t process_id, const char *kind, bool counts)
 {
 	static const struct link_follow_hooks hooks = { .on_output = on_output, .on_end = on_end };
 	const struct link_follow ask = { .live = true };
 	struct service *service = sandbox->service;
-	struct end_watch *watch = calloc(1, sizeof(*watch));
+	struct exit_watch *watch = calloc(1, sizeof(*watch));
 	uint32_t follow_id;
 	struct err err;
 
 	if (!watch)
 		return;
-	*watch = (struct end_watch){ .next = service->end_watches,
-				     .service = service,
-				     .sandbox = sandbox->handle,
-				     .process_id = process_id,
-				     .kind = kind,
-				     .counts = counts };
+	*watch = (struct exit_watch){ .next = service->exit_watches,
+				      .service = service,
+				      .sandbox = sandbox->handle,
+				      .process_id = process_id,
+				      .kind = kind,
+				      .counts = counts };
 	if (link_follow(sandbox->link, process_id, &ask, &hooks, watch, &follow_id, &err) < 0) {
 		log_debug("sandbox %s: the end of process %u will not be told: %s", sandbox->id,
 			  process_id, err.message);
@@ -89,7 +89,7 @@ void ends_watch(struct sandbox *sandbox, uint32_t process_id, const char *kind, 
 	}
 	if (watch->next)
 		watch->next->prev = watch;
-	service->end_watches = watch;
+	service->exit_watches = watch;
 }
 
 /* ---- behind a new link ---- */
@@ -123,12 +123,12 @@ static void on_list(void *arg, const struct link_process_info *info, const struc
 	    follow_tells(service, sandbox->handle, info->process_id))
 		return;
 	if (info->status.end == LINK_END_NONE)
-		ends_watch(sandbox, info->process_id, "process", false);
+		exit_watch_start(sandbox, info->process_id, "process", false);
 	else
 		tell_missed(sandbox, info);
 }
 
-void ends_look(struct sandbox *sandbox)
+void exit_watch_check(struct sandbox *sandbox)
 {
 	struct err err;
 	struct call *call = call_new(sandbox->service, sandbox->handle, &err);
@@ -140,9 +140,9 @@ void ends_look(struct sandbox *sandbox)
 		(void)call_end(call);
 }
 
-void ends_stop_all(struct service *service)
+void exit_watch_stop_all(struct service *service)
 {
-	for (struct end_watch *watch = service->end_watches; watch; watch = watch->next)
+	for (struct exit_watch *watch = service->exit_watches; watch; watch = watch->next)
 		watch->service = NULL;
-	service->end_watches = NULL;
+	service->exit_watches = NULL;
 }

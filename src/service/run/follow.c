@@ -404,7 +404,7 @@ void follow_close(struct service *service, slot_handle handle)
 	} else if (sandbox && sandbox->link && link_ready(sandbox->link)) {
 		link_unfollow(sandbox->link, follow->follow_id);
 		if (follow->tells)
-			ends_watch(sandbox, follow->process_id, "stream", follow->counts);
+			exit_watch_start(sandbox, follow->process_id, "stream", follow->counts);
 	} else {
 		/* Its link was given up: the last call is on its way and finds nobody. */
 		if (sandbox && follow->holds)

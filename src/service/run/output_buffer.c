@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "service/run/output_buffer.h"
 
-void gather_init(struct gather *g, size_t limit_bytes, uint64_t cursor)
+void output_buffer_init(struct output_buffer *g, size_t limit_bytes, uint64_t cursor)
 {
-	*g = (struct gather){ .next = cursor };
+	*g = (struct output_buffer){ .next = cursor };
 	buf_init(&g->bytes, limit_bytes);
 }
 
-void gather_done(struct gather *g)
+void output_buffer_done(struct output_buffer *g)
 {
 	buf_done(&g->bytes);
 }
 
-void gather_add(struct gather *g, uint64_t cursor, struct str bytes)
+void output_buffer_add(struct output_buffer *g, uint64_t cursor, struct str bytes)
 {
 	size_t room = g->bytes.limit_bytes - buf_len(&g->bytes);
 

@@ -5,16 +5,16 @@
 
 #include "base/buf.h"
 
-struct gather {
+struct output_buffer {
 	struct buf bytes;
 	uint64_t next;	    /* cursor behind the last byte taken */
 	uint64_t gap_bytes; /* dropped before or between them */
 	bool cut;	    /* more came than the limit takes */
 };
 
-void gather_init(struct gather *g, size_t limit_bytes, uint64_t cursor);
-void gather_done(struct gather *g);
+void output_buffer_init(struct output_buffer *g, size_t limit_bytes, uint64_t cursor);
+void output_buffer_done(struct output_buffer *g);
 /* What does not fit any more is left out: next stays behind the last byte taken. */
-void gather_add(struct gather *g, uint64_t cursor, struct str bytes);
+void output_buffer_add(struct output_buffer *g, uint64_t cursor, struct str bytes);
 
 #endif

@@ -95,7 +95,7 @@ static void on_started(void *arg, uint32_t process_id, uint32_t pid, const struc
 						       .kind = start->follow ? "stream" : "process",
 						       .name = start->build.exec.name });
 	if (sandbox && !start->follow)
-		ends_watch(sandbox, process_id, "process", true);
+		exit_watch_start(sandbox, process_id, "process", true);
 	if (start->follow) {
 		follow_bind(start->follow, process_id, 0, 0);
 		follow = follow_handle(start->follow);

@@ -15,9 +15,9 @@ int admit_process(struct sandbox *sandbox, const char *name, admit_fn fn, void *
 void admit_ended(struct sandbox *sandbox); /* once for one that did not start or has ended */
 
 /* exit_watch.c: ends of processes that nobody follows */
-void ends_watch(struct sandbox *sandbox, uint32_t process_id, const char *kind, bool counts);
-void ends_look(struct sandbox *sandbox); /* its link is new */
-void ends_stop_all(struct service *service);
+void exit_watch_start(struct sandbox *sandbox, uint32_t process_id, const char *kind, bool counts);
+void exit_watch_check(struct sandbox *sandbox); /* its link is new */
+void exit_watch_stop_all(struct service *service);
 
 /* follow.c, process.c */
 /* Whether a follow tells the end of this process. */

@@ -117,7 +117,7 @@ static int not_found(const struct window_look *look, struct err *err)
 struct reading {
 	struct window_look look;
 	struct service *service;
-	struct gather gather;
+	struct output_buffer output;
 	slot_handle follow;
 	struct window_read ask;
 	window_read_fn done;
@@ -130,13 +130,13 @@ static void reading_end(struct reading *r, const struct err *err)
 					.process_id = r->look.info.process_id,
 					.run = r->look.info.run,
 					.status = r->look.info.run_status,
-					.output = buf_str(&r->gather.bytes),
-					.cursor = r->gather.next,
-					.gap_bytes = r->gather.gap_bytes,
-					.truncated = r->gather.cut };
+					.output = buf_str(&r->output.bytes),
+					.cursor = r->output.next,
+					.gap_bytes = r->output.gap_bytes,
+					.truncated = r->output.cut };
 
 	r->done(r->arg, err ? NULL : &r->look.info, err ? NULL : &result, err);
-	gather_done(&r->gather);
+	output_buffer_done(&r->output);
 	free(r);
 }
 
@@ -145,8 +145,8 @@ static void on_read_output(void *arg, int stream, uint64_t cursor, struct str by
 	struct reading *r = arg;
 
 	(void)stream;
-	gather_add(&r->gather, cursor, bytes);
-	if (!r->gather.cut) {
+	output_buffer_add(&r->output, cursor, bytes);
+	if (!r->output.cut) {
 		follow_credit(r->service, r->follow, (uint32_t)bytes.n);
 		return;
 	}
@@ -164,7 +164,7 @@ static void on_read_drop(void *arg)
 {
 	struct reading *r = arg;
 
-	gather_done(&r->gather);
+	output_buffer_done(&r->output);
 	free(r);
 }
 
@@ -183,7 +183,7 @@ static int start_reading(struct reading *r, struct sandbox *sandbox, struct err 
 		return err_set(err, ERR_INVALID_REQUEST,
 			       "cursor is in the future: the window wrote %llu bytes so far",
 			       (unsigned long long)r->look.info.cursor);
-	gather_init(&r->gather, (size_t)r->ask.max_bytes, spec.out_cursor);
+	output_buffer_init(&r->output, (size_t)r->ask.max_bytes, spec.out_cursor);
 	return follow_open(sandbox, r->look.info.process_id, &spec, &reading_hooks, r, &r->follow,
 			   err);
 }

@@ -22,7 +22,7 @@ struct window_call {
 	char *command;
 	size_t command_len;
 	int64_t wait_ms;
-	struct gather gather;
+	struct output_buffer output;
 	struct follow *follow; /* until the run began */
 	slot_handle following;
 	struct loop_timer *timer;
@@ -57,7 +57,7 @@ static void window_call_free(struct window_call *w)
 	}
 	loop_timer_free(w->timer);
 	spec_done(&w->build);
-	gather_done(&w->gather);
+	output_buffer_done(&w->output);
 	free(w->command);
 	free(w);
 }
@@ -68,10 +68,10 @@ static void answer(struct window_call *w, const struct process_status *status,
 	struct window_result result = { .name = w->look.name,
 					.process_id = w->window.process_id,
 					.run = w->window.run,
-					.output = buf_str(&w->gather.bytes),
-					.cursor = w->gather.next,
-					.gap_bytes = w->gather.gap_bytes,
-					.truncated = w->gather.cut,
+					.output = buf_str(&w->output.bytes),
+					.cursor = w->output.next,
+					.gap_bytes = w->output.gap_bytes,
+					.truncated = w->output.cut,
 					.made = w->window.made,
 					.cancelled = w->window.cancelled,
 					.duration_us = time_mono_us() - w->started_us };
@@ -90,7 +90,7 @@ static void on_output(void *arg, int stream, uint64_t cursor, struct str bytes)
 	struct window_call *w = arg;
 
 	(void)stream;
-	gather_add(&w->gather, cursor, bytes);
+	output_buffer_add(&w->output, cursor, bytes);
 	/* Also what is not kept: the end comes behind it. */
 	follow_credit(w->service, w->following, (uint32_t)bytes.n);
 }
@@ -145,7 +145,7 @@ static void on_started(void *arg, const struct link_window *window, const struct
 	}
 	w->window = *window;
 	tell(w, NULL);
-	w->gather.next = window->cursor;
+	w->output.next = window->cursor;
 	follow_bind(w->follow, window->process_id, window->run, window->cursor);
 	w->following = follow_handle(w->follow);
 	if (!w->done) {
@@ -251,7 +251,7 @@ int window_run(struct sandbox *sandbox, const struct window_spec *spec, window_r
 		free(w);
 		return -1;
 	}
-	gather_init(&w->gather, (size_t)spec->max_output_bytes, 0);
+	output_buffer_init(&w->output, (size_t)spec->max_output_bytes, 0);
 	w->look.looked = on_looked;
 	w->sandbox = sandbox->handle;
 	w->wait_ms = spec->wait_ms;

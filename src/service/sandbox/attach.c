@@ -105,7 +105,7 @@ static void on_link_ready(void *arg)
 	if (sandbox->pooled) {
 		pool_adopt(sandbox);
 	} else {
-		ends_look(sandbox);
+		exit_watch_check(sandbox);
 		ready_there(sandbox);
 	}
 }

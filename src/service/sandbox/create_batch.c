@@ -30,7 +30,7 @@ struct batch {
 	struct service *service;
 	struct snapshot *from; /* held */
 	struct idempotency *idem;
-	const struct many_hooks *hooks;
+	const struct batch_hooks *hooks;
 	void *arg;
 	uint32_t count, begun, ended;
 	bool starting;	      /* inside start_some() */
@@ -66,8 +66,8 @@ static int keep(struct service *service, const slot_handle *members, uint32_t co
 		const struct sandbox *sandbox =
 			members[i] ? sandbox_get(service, members[i]) : NULL;
 
-		/* What has a move or an end of its own by now has another intent. */
-		if (sandbox && sandbox->state == SANDBOX_RUNNING && !sandbox->move)
+		/* What has a transition or an end of its own by now has another intent. */
+		if (sandbox && sandbox->state == SANDBOX_RUNNING && !sandbox->transition)
 			r = store_intent_delete(service->store, sandbox->row);
 	}
 	if (r == 0 && idem)
@@ -91,8 +91,9 @@ static void undo(struct service *service, const slot_handle *members, uint32_t c
 	}
 }
 
-int many_keep(struct service *service, const slot_handle *members, uint32_t count,
-	      struct idempotency *idem, const struct many_hooks *hooks, void *arg, struct err *err)
+int batch_keep(struct service *service, const slot_handle *members, uint32_t count,
+	       struct idempotency *idem, const struct batch_hooks *hooks, void *arg,
+	       struct err *err)
 {
 	struct str answer = { "", 0 };
 	int r = idem ? hooks->seal(arg, &answer) : 0;
@@ -132,7 +133,7 @@ static void finish(struct batch *b)
 		b->hooks->item(b->arg, i, sandbox, sandbox ? NULL : &b->items[i].err);
 	}
 	if (made)
-		r = many_keep(b->service, b->members, b->count, b->idem, b->hooks, b->arg, &err);
+		r = batch_keep(b->service, b->members, b->count, b->idem, b->hooks, b->arg, &err);
 	else
 		err = b->items[0].err;
 	b->hooks->done(b->arg, r < 0 ? &err : NULL);
@@ -194,7 +195,7 @@ static void on_turn(void *arg)
 
 /* ---- what is asked for ---- */
 
-int many_name(char **ret, const char *name, uint32_t index, uint32_t count)
+int batch_name(char **ret, const char *name, uint32_t index, uint32_t count)
 {
 	int r;
 
@@ -216,7 +217,7 @@ static struct creation *copy(const struct creation *from, uint32_t index, uint32
 		*to = *from;
 		if (sandbox_attrs_copy(&to->attrs, &from->attrs) == 0 &&
 		    initializers_copy(from->attrs.initializers, &to->attrs.initializers) == 0 &&
-		    many_name(&to->attrs.name, from->attrs.name, index, count) == 0)
+		    batch_name(&to->attrs.name, from->attrs.name, index, count) == 0)
 			return to;
 		sandbox_attrs_done(&to->attrs);
 	}
@@ -259,7 +260,7 @@ static struct batch *batch_new(struct service *service, uint32_t count)
 }
 
 int sandbox_create_many(struct service *service, struct key *owner, const struct sandbox_spec *spec,
-			struct idempotency *idem, const struct many_hooks *hooks, void *arg,
+			struct idempotency *idem, const struct batch_hooks *hooks, void *arg,
 			struct err *err)
 {
 	struct creation *like = creation_new(service, owner, spec, err);

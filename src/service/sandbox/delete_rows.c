@@ -12,10 +12,10 @@
 
 static void on_forget(void *arg)
 {
-	forget_flush(arg);
+	delete_rows_flush(arg);
 }
 
-void forget_flush(struct service *service)
+void delete_rows_flush(struct service *service)
 {
 	int r;
 
@@ -35,14 +35,14 @@ void forget_flush(struct service *service)
 	service_wrote(service);
 }
 
-void forget_row(struct service *service, int64_t row)
+void delete_rows_add(struct service *service, int64_t row)
 {
 	if (service->forgotten_count == FORGET_MAX)
-		forget_flush(service);
+		delete_rows_flush(service);
 	service->forgotten[service->forgotten_count++] = row;
 	if (!service->forget_timer &&
 	    loop_timer_new(service->loop, on_forget, service, &service->forget_timer) < 0) {
-		forget_flush(service);
+		delete_rows_flush(service);
 		return;
 	}
 	if (service->forget_armed)
@@ -51,9 +51,9 @@ void forget_row(struct service *service, int64_t row)
 	loop_timer_set(service->forget_timer, FORGET_DELAY_MS, 0);
 }
 
-void forget_done(struct service *service)
+void delete_rows_done(struct service *service)
 {
 	if (service->store)
-		forget_flush(service);
+		delete_rows_flush(service);
 	loop_timer_free(service->forget_timer);
 }

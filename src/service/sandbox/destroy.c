@@ -42,7 +42,7 @@ static void forget(struct sandbox *sandbox)
 {
 	struct service *service = sandbox->service;
 
-	forget_row(service, sandbox->row);
+	delete_rows_add(service, sandbox->row);
 	preview_forget_all(sandbox);
 	grants_forget(sandbox);
 	denials_forget(sandbox);
@@ -172,7 +172,7 @@ static void begin_end(struct sandbox *sandbox, enum sandbox_reason reason)
 	pool_forget(sandbox);
 	attach_drop_link(sandbox);
 	ready_ended(sandbox);
-	move_cut(sandbox);
+	transition_cut(sandbox);
 	fail_creation(sandbox);
 	sweep_soon(sandbox);
 }
@@ -294,7 +294,7 @@ void destroy_died(struct sandbox *sandbox, enum sandbox_reason reason, const cha
 	service_wrote(service);
 	attach_drop_link(sandbox);
 	ready_ended(sandbox);
-	move_cut(sandbox);
+	transition_cut(sandbox);
 	fail_creation(sandbox);
 	destroy_sweep(sandbox);
 }
@@ -332,7 +332,7 @@ void destroy_check_drained(struct service *service)
 	if (!done)
 		return;
 	if (service->sandboxes.live == 0 && service->snapshots_deleting == 0) {
-		forget_flush(service);
+		delete_rows_flush(service);
 		service->drained = NULL;
 		done(service->drained_arg, NULL);
 	} else if (time_boot_ms() >= service->drain_limit_ms) {

@@ -19,9 +19,9 @@ void destroy_died(struct sandbox *sandbox, enum sandbox_reason reason, const cha
 void destroy_check_drained(struct service *service);
 
 /* delete_rows.c */
-void forget_row(struct service *service, int64_t row);
-void forget_flush(struct service *service);
-void forget_done(struct service *service);
+void delete_rows_add(struct service *service, int64_t row);
+void delete_rows_flush(struct service *service);
+void delete_rows_done(struct service *service);
 
 /* expiry.c */
 void expiry_arm(struct service *service, int64_t due_ms);

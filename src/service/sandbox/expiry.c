@@ -57,9 +57,9 @@ static void end(struct sandbox *sandbox, enum sandbox_reason reason)
 }
 
 /*
- * Time is up. Where it is to be paused that may fail or have to wait for another move: then it is
- * tried again. One that cannot be hibernated, for want of room for instance, is frozen instead: it
- * asked to be kept.
+ * Time is up. Where it is to be paused that may fail or have to wait for another transition: then
+ * it is tried again. One that cannot be hibernated, for want of room for instance, is frozen
+ * instead: it asked to be kept.
  */
 static int64_t time_is_up(struct sandbox *sandbox, enum sandbox_reason reason)
 {
@@ -73,7 +73,7 @@ static int64_t time_is_up(struct sandbox *sandbox, enum sandbox_reason reason)
 		end(sandbox, reason);
 		return 0;
 	}
-	if (!sandbox->move) {
+	if (!sandbox->transition) {
 		if (hibernate && sandbox->end_tries++ < HIBERNATE_TRIES)
 			r = sandbox_pause(sandbox, PAUSE_HIBERNATE, NULL, NULL, &err);
 		if (r < 0)

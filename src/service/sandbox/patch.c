@@ -63,7 +63,7 @@ static int save(struct sandbox *sandbox, struct err *err)
 
 /* Taken over last: then nothing else can fail that would have to be undone. */
 static int patch_network(struct sandbox *sandbox, struct egress_policy *policy,
-			 sandbox_moved_fn done, void *arg, struct err *err)
+			 sandbox_changed_fn done, void *arg, struct err *err)
 {
 	struct egress_policy *old = sandbox->attrs.network;
 
@@ -76,8 +76,8 @@ static int patch_network(struct sandbox *sandbox, struct egress_policy *policy,
 	return egress_apply(sandbox, old, done, arg, err);
 }
 
-int sandbox_patch(struct sandbox *sandbox, const struct sandbox_patch *patch, sandbox_moved_fn done,
-		  void *arg, struct err *err)
+int sandbox_patch(struct sandbox *sandbox, const struct sandbox_patch *patch,
+		  sandbox_changed_fn done, void *arg, struct err *err)
 {
 	struct egress_policy *network = NULL;
 	struct sandbox_attrs *attrs = &sandbox->attrs;

@@ -106,7 +106,7 @@ void reboot_tick(struct service *service)
 	       (sandbox = slot_next(&service->sandboxes, &cursor))) {
 		struct err err;
 
-		if (!sandbox->wake || sandbox->move || sandbox->residue)
+		if (!sandbox->wake || sandbox->transition || sandbox->residue)
 			continue;
 		sandbox->wake = false;
 		service->wakes--;

@@ -2,7 +2,8 @@
 /*
  * After a start, and whenever an engine comes back: what the rows say against what the engine
  * holds. Known and running: attached again. Half-made: swept. Unknown to us: swept. Known to us but
- * not to the engine: lost, with its reason. Moves that were under way are finished or taken back:
+ * not to the engine: lost, with its reason. Transitions that were under way are finished or taken
+ * back:
  *
  *   pause, resume      as the engine has it, frozen or not
  *   hibernate          the row says hibernated: its running part goes. Else the copy goes and the
@@ -202,7 +203,7 @@ static void settle(struct sandbox *sandbox)
 		break;
 	case SANDBOX_RUNNING:
 	case SANDBOX_PAUSED:
-		if (!sandbox->move)
+		if (!sandbox->transition)
 			recover_settle(sandbox, seen);
 		break;
 	case SANDBOX_DESTROYED:

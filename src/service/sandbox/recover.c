@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * One running or paused sandbox after a start or after its engine came back: see reconcile.c for
- * what becomes of a move that was under way.
+ * what becomes of a transition that was under way.
  */
 #include <errno.h>
 
@@ -25,7 +25,7 @@ static void settled(struct sandbox *sandbox)
 {
 	sandbox->recover = 0;
 	sandbox->unsure = false;
-	move_save(sandbox, true, false);
+	transition_save(sandbox, true, false);
 	if (sandbox->state == SANDBOX_PAUSED)
 		ready_paused(sandbox);
 	else if (!sandbox->link)
@@ -43,7 +43,7 @@ static void not_now(struct sandbox *sandbox, const struct err *why)
 
 static void on_agreed(void *arg, const struct err *error)
 {
-	struct sandbox *sandbox = move_called(arg);
+	struct sandbox *sandbox = transition_called(arg);
 
 	if (!sandbox)
 		return;
@@ -55,7 +55,7 @@ static void on_agreed(void *arg, const struct err *error)
 
 static void on_stat(void *arg, const struct engine_stat *stat, const struct err *error)
 {
-	struct sandbox *sandbox = move_called(arg);
+	struct sandbox *sandbox = transition_called(arg);
 
 	if (!sandbox)
 		return;
@@ -80,11 +80,11 @@ static void ask_stat(struct sandbox *sandbox)
 {
 	struct service_engine *engine = sandbox->engine;
 	struct err err;
-	struct call *call = move_call(sandbox, &err);
+	struct call *call = transition_call(sandbox, &err);
 
 	if (call && engine->driver->stat(engine->engine, sandbox->id, on_stat, call, &err) == 0)
 		return;
-	(void)!move_uncall(sandbox, call);
+	(void)!transition_uncall(sandbox, call);
 }
 
 /* Nothing of it runs; that is how it should be. */
@@ -151,7 +151,8 @@ void recover_tick(struct service *service)
 		const struct service_engine *engine = sandbox->engine;
 		bool alive = sandbox->state == SANDBOX_RUNNING || sandbox->state == SANDBOX_PAUSED;
 
-		if (!alive || sandbox->move || engine->lost || engine->listing || !engine->listed)
+		if (!alive || sandbox->transition || engine->lost || engine->listing ||
+		    !engine->listed)
 			continue;
 		if (sandbox->recover || sandbox->unsure || sandbox->residue)
 			recover_settle(sandbox, true);
@@ -172,7 +173,8 @@ void recover_settle(struct sandbox *sandbox, bool seen)
 		   sandbox->recover == STORE_INTENT_RESUME) {
 		ask_stat(sandbox);
 	} else if (sandbox->recover || sandbox->unsure) {
-		(void)!move_ask_pause(sandbox, sandbox->state == SANDBOX_PAUSED, on_agreed, &err);
+		(void)!transition_ask_pause(sandbox, sandbox->state == SANDBOX_PAUSED, on_agreed,
+					    &err);
 	} else if (sandbox->state == SANDBOX_RUNNING && !sandbox->link) {
 		attach_start(sandbox);
 	}

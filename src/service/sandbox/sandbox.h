@@ -52,15 +52,15 @@ enum pause_kind { PAUSE_FREEZE, PAUSE_HIBERNATE, PAUSE_KIND_COUNT };
 enum on_timeout { ON_TIMEOUT_DESTROY, ON_TIMEOUT_PAUSE, ON_TIMEOUT_HIBERNATE, ON_TIMEOUT_COUNT };
 
 /* What is under way; the intents on disk say the same. One at a time. */
-enum sandbox_move {
-	MOVE_NONE,
-	MOVE_PAUSE,
-	MOVE_RESUME,
-	MOVE_HIBERNATE,
-	MOVE_SNAPSHOT,
-	MOVE_RESTORE,
-	MOVE_FORK,
-	MOVE_COUNT,
+enum sandbox_transition {
+	TRANSITION_NONE,
+	TRANSITION_PAUSE,
+	TRANSITION_RESUME,
+	TRANSITION_HIBERNATE,
+	TRANSITION_SNAPSHOT,
+	TRANSITION_RESTORE,
+	TRANSITION_FORK,
+	TRANSITION_COUNT,
 };
 enum pool_mode { POOL_PREFER, POOL_REQUIRE, POOL_BYPASS, POOL_MODE_COUNT };
 
@@ -70,7 +70,7 @@ extern const char *const pool_mode_names[];
 extern const char *const pause_kind_names[];
 extern const char *const on_timeout_names[];
 const char *sandbox_reason_name(enum sandbox_reason reason); /* NULL for none */
-bool sandbox_move_allowed(enum sandbox_state from, enum sandbox_state to);
+bool sandbox_state_allowed(enum sandbox_state from, enum sandbox_state to);
 
 #define SANDBOX_ID_LEN 20
 
@@ -107,8 +107,8 @@ struct sandbox {
 	uint8_t reason;	      /* enum sandbox_reason */
 	uint8_t boot;	      /* enum sandbox_boot */
 	uint8_t pause_kind;   /* enum pause_kind; of a paused one */
-	uint8_t move;	      /* enum sandbox_move */
-	uint16_t failed_code; /* enum err_code of a move that is being taken back */
+	uint8_t transition;   /* enum sandbox_transition */
+	uint16_t failed_code; /* enum err_code of a transition that is being taken back */
 	uint8_t recover;      /* enum store_intent found open at the start */
 	bool pooled;	      /* not handed out: nobody's, invisible */
 	bool trust_installed, trust_installing; /* its authority, in its trust store */
@@ -119,11 +119,11 @@ struct sandbox {
 	bool retained;	      /* an error, but it lives: to be looked at */
 	bool making;	      /* the engine's create is under way: a destroy waits for it */
 	bool attaching;	      /* the engine's attach is under way */
-	bool asking;	      /* an engine call of the move is under way: a destroy waits for it */
-	bool unsure;	      /* whether the engine has it frozen is not known */
-	bool residue;	      /* the engine may hold a running part of a hibernated one */
-	bool wake;	      /* it is always on, and was running when the host ended */
-	bool files_only;      /* the move under way leaves the memory behind */
+	bool asking;	 /* an engine call of the transition is under way: a destroy waits for it */
+	bool unsure;	 /* whether the engine has it frozen is not known */
+	bool residue;	 /* the engine may hold a running part of a hibernated one */
+	bool wake;	 /* it is always on, and was running when the host ended */
+	bool files_only; /* the transition under way leaves the memory behind */
 	bool resizing;
 	bool checking; /* asking the engine how it died */
 	bool sweeping; /* the engine's destroy is under way or due again */
@@ -158,8 +158,8 @@ struct sandbox {
 	struct creation *creation; /* waiting for this sandbox; NULL once answered */
 	struct pool *pool;
 	struct snapshot *from; /* has its files: hibernated, or being made from it */
-	void (*moved)(void *arg, struct sandbox *sandbox, const struct err *err);
-	void *moved_arg;
+	void (*on_transition)(void *arg, struct sandbox *sandbox, const struct err *err);
+	void *on_transition_arg;
 	struct history *history; /* NULL: nobody asks */
 	struct egress *egress;	 /* NULL: it never had a network */
 	uint32_t network_version;
@@ -212,16 +212,16 @@ int sandbox_create(struct service *service, struct key *owner, const struct sand
  * whole answer as it is going to be sent, recorded in the transaction that keeps them. done: the
  * last call, with err when none is there.
  */
-struct many_hooks {
+struct batch_hooks {
 	void (*item)(void *arg, int64_t index, const struct sandbox *sandbox,
 		     const struct err *err);
 	int (*seal)(void *arg, struct str *ret_answer);
 	void (*done)(void *arg, const struct err *err);
 };
-#define MANY_MAX 100
+#define BATCH_MAX 100
 /* spec->count of them; called NAME-1, NAME-2 and so on when there are several. */
 int sandbox_create_many(struct service *service, struct key *owner, const struct sandbox_spec *spec,
-			struct idempotency *idem, const struct many_hooks *hooks, void *arg,
+			struct idempotency *idem, const struct batch_hooks *hooks, void *arg,
 			struct err *err) _must_check_;
 
 /* By id or by the caller's own name; others' sandboxes are as absent. NULL with err set. */
@@ -284,20 +284,21 @@ int sandbox_patch(struct sandbox *sandbox, const struct sandbox_patch *patch,
 int sandbox_extend(struct sandbox *sandbox, int64_t timeout_sec, struct err *err) _must_check_;
 
 /*
- * Moves between running and paused. 1: it is so already, done is never called. 0: done comes once,
- * with the sandbox as it is then, or with err. -1: refused; also while another move is under way.
+ * Transitions between running and paused. 1: it is so already, done is never called. 0: done comes
+ * once, with the sandbox as it is then, or with err. -1: refused; also while another transition is
+ * under way.
  */
-typedef void (*sandbox_moved_fn)(void *arg, struct sandbox *sandbox, const struct err *err);
-int sandbox_pause(struct sandbox *sandbox, enum pause_kind kind, sandbox_moved_fn done, void *arg,
+typedef void (*sandbox_changed_fn)(void *arg, struct sandbox *sandbox, const struct err *err);
+int sandbox_pause(struct sandbox *sandbox, enum pause_kind kind, sandbox_changed_fn done, void *arg,
 		  struct err *err) _must_check_;
 /* Hibernates without its memory, also where that could be kept: it boots again. */
-int sandbox_pause_files(struct sandbox *sandbox, sandbox_moved_fn done, void *arg,
+int sandbox_pause_files(struct sandbox *sandbox, sandbox_changed_fn done, void *arg,
 			struct err *err) _must_check_;
 /* timeout_sec 0: what was left of the time goes on. */
-int sandbox_resume(struct sandbox *sandbox, int64_t timeout_sec, sandbox_moved_fn done, void *arg,
+int sandbox_resume(struct sandbox *sandbox, int64_t timeout_sec, sandbox_changed_fn done, void *arg,
 		   struct err *err) _must_check_;
 /* The same, without the memory that was kept: for one that does not come back with it. */
-int sandbox_resume_files(struct sandbox *sandbox, int64_t timeout_sec, sandbox_moved_fn done,
+int sandbox_resume_files(struct sandbox *sandbox, int64_t timeout_sec, sandbox_changed_fn done,
 			 void *arg, struct err *err) _must_check_;
 
 /* Acknowledged at once; what is left is swept in the background and again after a restart. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The states of a sandbox and every move between them, in one table. */
+/* The states of a sandbox and every transition between them, in one table. */
 #include "base/log.h"
 #include "service/event/event_private.h"
 #include "service/sandbox/sandbox_private.h"
@@ -32,7 +32,7 @@ static const unsigned moves[SANDBOX_STATE_COUNT] = {
 };
 #undef TO
 
-bool sandbox_move_allowed(enum sandbox_state from, enum sandbox_state to)
+bool sandbox_state_allowed(enum sandbox_state from, enum sandbox_state to)
 {
 	return (moves[from] >> to & 1) != 0;
 }
@@ -65,9 +65,9 @@ void sandbox_set_state(struct sandbox *sandbox, enum sandbox_state state,
 
 	if (sandbox->state == state)
 		return;
-	if (!sandbox_move_allowed(sandbox->state, state)) {
+	if (!sandbox_state_allowed(sandbox->state, state)) {
 		/* A bug of ours; the daemon goes on because the sandbox is better off ended. */
-		log_error("sandbox %s: move %s -> %s is not in the table", sandbox->id,
+		log_error("sandbox %s: transition %s -> %s is not in the table", sandbox->id,
 			  sandbox_state_names[sandbox->state], sandbox_state_names[state]);
 		return;
 	}

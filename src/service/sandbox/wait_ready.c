@@ -72,7 +72,8 @@ int sandbox_check_running(const struct sandbox *sandbox, struct err *err)
 /* It runs, but not for long. */
 static bool leaving(const struct sandbox *sandbox)
 {
-	return sandbox->move == MOVE_PAUSE || sandbox->move == MOVE_HIBERNATE;
+	return sandbox->transition == TRANSITION_PAUSE ||
+	       sandbox->transition == TRANSITION_HIBERNATE;
 }
 
 bool sandbox_ready(const struct sandbox *sandbox)
@@ -89,17 +90,18 @@ static int too_late(const struct sandbox *sandbox, struct err *err)
 /* Whether waiting makes sense. Starts to resume it where that is what the call may do. */
 static int may_wait(struct sandbox *sandbox, bool wake, struct err *err)
 {
-	bool waking = sandbox->move == MOVE_RESUME || sandbox->move == MOVE_RESTORE;
+	bool waking = sandbox->transition == TRANSITION_RESUME ||
+		      sandbox->transition == TRANSITION_RESTORE;
 
 	wake = wake && sandbox->attrs.auto_resume;
 	if (leaving(sandbox) && !wake)
 		return err_set(err, ERR_WRONG_STATE, "sandbox %s is %s", sandbox->id,
-			       move_words(sandbox->move));
+			       transition_name(sandbox->transition));
 	if (waking || leaving(sandbox) || sandbox_up(sandbox))
 		return 0;
 	if (sandbox->state != SANDBOX_PAUSED || !wake)
 		return sandbox_check_running(sandbox, err);
-	if (sandbox->move) /* a snapshot of it is being taken: resumed behind that */
+	if (sandbox->transition) /* a snapshot of it is being taken: resumed behind that */
 		return 0;
 	if (sandbox_resume(sandbox, 0, NULL, NULL, err) >= 0)
 		return 0;
@@ -194,7 +196,8 @@ void ready_paused(struct sandbox *sandbox)
 	slot_handle handle = sandbox->handle;
 	struct err err;
 
-	while (sandbox && sandbox->state == SANDBOX_PAUSED && !sandbox->move && sandbox->waits) {
+	while (sandbox && sandbox->state == SANDBOX_PAUSED && !sandbox->transition &&
+	       sandbox->waits) {
 		struct sandbox_wait *wait = sandbox->waits;
 
 		while (wait && wait->wake)

@@ -81,11 +81,11 @@ void e2b_life_connect(struct e2b_call *call)
 	r = read_memory(call, sandbox, &memory, &err);
 	if (r > 0)
 		return;
-	if (r == 0 && sandbox->state == SANDBOX_RUNNING && !sandbox->move)
+	if (r == 0 && sandbox->state == SANDBOX_RUNNING && !sandbox->transition)
 		r = extend(sandbox, sec, &err);
 	if (r < 0)
 		e2b_answer_error(call, &err);
-	else if (sandbox->state == SANDBOX_RUNNING && !sandbox->move)
+	else if (sandbox->state == SANDBOX_RUNNING && !sandbox->transition)
 		answer_session(call, 200, sandbox);
 	else
 		resume(call, sandbox, sec, memory);
@@ -201,7 +201,7 @@ static void on_forked(void *arg, const struct err *err)
 
 void e2b_life_fork(struct e2b_call *call)
 {
-	static const struct many_hooks hooks = { .item = on_child, .done = on_forked };
+	static const struct batch_hooks hooks = { .item = on_child, .done = on_forked };
 	struct sandbox *sandbox = call_sandbox(call);
 	struct fork_spec spec = { .count = 1, .memory_if_can = true };
 	struct pending *pending;
@@ -210,7 +210,7 @@ void e2b_life_fork(struct e2b_call *call)
 
 	if (!sandbox)
 		return;
-	spec.count = call_int(call, "count", 1, 1, MANY_MAX, &ok);
+	spec.count = call_int(call, "count", 1, 1, BATCH_MAX, &ok);
 	spec.timeout_sec =
 		call_int(call, "timeout", E2B_TIMEOUT_SEC, 0, call_timeout_max(call), &ok);
 	spec.timeout_sec = MAX(spec.timeout_sec, 1);

@@ -162,21 +162,21 @@ struct document {
 	struct rest *rest;
 	struct pending *pending;
 	slot_handle follow;
-	struct gather parts[2];
+	struct output_buffer parts[2];
 	int64_t age_us; /* of the process, when it was asked for */
 };
 
 static void document_free(struct document *d)
 {
-	gather_done(&d->parts[0]);
-	gather_done(&d->parts[1]);
+	output_buffer_done(&d->parts[0]);
+	output_buffer_done(&d->parts[1]);
 	free(d);
 }
 
 static void write_document(const struct document *d, const struct process_status *status,
 			   struct json_writer *w)
 {
-	const struct gather *out = &d->parts[0], *err = &d->parts[1];
+	const struct output_buffer *out = &d->parts[0], *err = &d->parts[1];
 	struct process_status known = *status;
 
 	if (!known.reason)
@@ -195,7 +195,7 @@ static void write_document(const struct document *d, const struct process_status
 }
 
 /* A sequence cut by the end of what is there now is left for the next call. */
-static void trim(struct gather *g)
+static void trim(struct output_buffer *g)
 {
 	struct str all = buf_str(&g->bytes);
 	size_t n = all.n - text_whole(all);
@@ -228,7 +228,7 @@ static void on_document_output(void *arg, int stream, uint64_t cursor, struct st
 {
 	struct document *d = arg;
 
-	gather_add(&d->parts[stream == PROCESS_ERR], cursor, bytes);
+	output_buffer_add(&d->parts[stream == PROCESS_ERR], cursor, bytes);
 	follow_credit(d->rest->service, d->follow, (uint32_t)bytes.n);
 }
 
@@ -260,8 +260,8 @@ static int start_document(struct rest_call *call, const struct output_ask *ask,
 	}
 	d->rest = call->rest;
 	d->age_us = info->status.duration_us;
-	gather_init(&d->parts[0], JSON_BYTES_MAX, ask->cursor[0]);
-	gather_init(&d->parts[1], JSON_BYTES_MAX, ask->cursor[1]);
+	output_buffer_init(&d->parts[0], JSON_BYTES_MAX, ask->cursor[0]);
+	output_buffer_init(&d->parts[1], JSON_BYTES_MAX, ask->cursor[1]);
 	if (follow_open(call->sandbox, call->process_id, &spec, &document_hooks, d, &d->follow,
 			err) == 0)
 		return 0;

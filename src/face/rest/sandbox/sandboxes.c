@@ -197,7 +197,7 @@ const struct field sandbox_create_fields[] = {
 	  .type = FIELD_INT,
 	  .offset = AT(count),
 	  .min = 1,
-	  .max = MANY_MAX,
+	  .max = BATCH_MAX,
 	  .told_offset = AT(has_count),
 	  .fallback = 1,
 	  .doc = "so many at once; the answer is then a list, each entry a sandbox or an object "
@@ -341,7 +341,7 @@ static void start_many(struct rest_call *call, const struct sandbox_spec *spec)
 	struct err err;
 
 	if (pending && sandbox_create_many(call->rest->service, call->key, spec, pending->idem,
-					   &many_hooks, pending, &err) < 0)
+					   &batch_hooks, pending, &err) < 0)
 		once_refuse(pending, &err);
 }
 

@@ -54,7 +54,7 @@ const struct field fork_fields[] = {
 	  .type = FIELD_INT,
 	  .offset = AT(count),
 	  .min = 1,
-	  .max = MANY_MAX,
+	  .max = BATCH_MAX,
 	  .fallback = 1 },
 	{ .name = "name",
 	  .type = FIELD_NAME,
@@ -242,6 +242,6 @@ void snapshots_fork(struct rest_call *call)
 	struct err err;
 
 	if (pending &&
-	    sandbox_fork(sandbox, call->key, &spec, pending->idem, &many_hooks, pending, &err) < 0)
+	    sandbox_fork(sandbox, call->key, &spec, pending->idem, &batch_hooks, pending, &err) < 0)
 		once_refuse(pending, &err);
 }

@@ -8,17 +8,17 @@
 
 #include "service/run/output_buffer.h"
 
-static void add(struct gather *g, uint64_t cursor, const char *text)
+static void add(struct output_buffer *g, uint64_t cursor, const char *text)
 {
-	gather_add(g, cursor, str_of(text));
+	output_buffer_add(g, cursor, str_of(text));
 }
 
 static void pieces_and_gaps(void **state)
 {
-	struct gather g;
+	struct output_buffer g;
 
 	(void)state;
-	gather_init(&g, 100, 10);
+	output_buffer_init(&g, 100, 10);
 	add(&g, 10, "abc");
 	add(&g, 13, "de");
 	assert_int_equal(g.gap_bytes, 0);
@@ -27,20 +27,20 @@ static void pieces_and_gaps(void **state)
 	assert_int_equal(g.next, 21);
 	assert_true(str_is(buf_str(&g.bytes), "abcdef"));
 	assert_false(g.cut);
-	gather_done(&g);
-	gather_init(&g, 100, 0);
+	output_buffer_done(&g);
+	output_buffer_init(&g, 100, 0);
 	add(&g, 1000, "late"); /* missing at the front */
 	assert_int_equal(g.gap_bytes, 1000);
 	assert_int_equal(g.next, 1004);
-	gather_done(&g);
+	output_buffer_done(&g);
 }
 
 static void at_the_limit(void **state)
 {
-	struct gather g;
+	struct output_buffer g;
 
 	(void)state;
-	gather_init(&g, 4, 0);
+	output_buffer_init(&g, 4, 0);
 	add(&g, 0, "abcd"); /* exactly: nothing is missing */
 	assert_false(g.cut);
 	add(&g, 4, "e");
@@ -50,17 +50,17 @@ static void at_the_limit(void **state)
 	assert_int_equal(g.next, 4);
 	assert_int_equal(g.gap_bytes, 0); /* left out by us is not lost */
 	assert_true(str_is(buf_str(&g.bytes), "abcd"));
-	gather_done(&g);
-	gather_init(&g, 4, 0);
+	output_buffer_done(&g);
+	output_buffer_init(&g, 4, 0);
 	add(&g, 0, "abcdef");
 	assert_true(g.cut);
 	assert_int_equal(g.next, 4);
-	gather_done(&g);
-	gather_init(&g, 0, 0); /* nothing at all is wanted */
+	output_buffer_done(&g);
+	output_buffer_init(&g, 0, 0); /* nothing at all is wanted */
 	add(&g, 0, "x");
 	assert_true(g.cut);
 	assert_int_equal(g.next, 0);
-	gather_done(&g);
+	output_buffer_done(&g);
 }
 
 int main(void)
@@ -68,5 +68,5 @@ int main(void)
 	const struct CMUnitTest tests[] = { cmocka_unit_test(pieces_and_gaps),
 					    cmocka_unit_test(at_the_limit) };
 
-	return cmocka_run_group_tests_name("gather", tests, NULL, NULL);
+	return cmocka_run_group_tests_name("service-run-output_buffer", tests, NULL, NULL);
 }

@@ -30,11 +30,11 @@ static void test_moves(void **state)
 	(void)state;
 	for (int from = 0; from < SANDBOX_STATE_COUNT; from++)
 		for (int to = 0; to < SANDBOX_STATE_COUNT; to++)
-			allowed += sandbox_move_allowed((enum sandbox_state)from,
-							(enum sandbox_state)to);
+			allowed += sandbox_state_allowed((enum sandbox_state)from,
+							 (enum sandbox_state)to);
 	assert_int_equal(allowed, ARRAY_LEN(good)); /* these and no others */
 	for (size_t i = 0; i < ARRAY_LEN(good); i++)
-		assert_true(sandbox_move_allowed(good[i].from, good[i].to));
+		assert_true(sandbox_state_allowed(good[i].from, good[i].to));
 }
 
 static void test_names_go_round(void **state)
