@@ -56,14 +56,22 @@ int limits_set_groups(struct warden *w, unsigned slot, const struct warden_limit
 	return r;
 }
 
-/* Whoever begins above the limit can still begin: with this much to write. */
+/* A copy that begins above its limit can still begin: with this much to write. */
 #define QUOTA_LEAST_BYTES (1 << 20)
 
-static uint64_t quota_for(const struct slot_row *row, uint32_t disk_size_mb)
+/* Where shared files count, only while the sandbox is made: a later change grants nothing more. */
+static int64_t quota_at_start(const struct warden *w, const struct slot_row *row)
+{
+	if (!w->pool_counts_shared || row->state != SLOT_MAKING)
+		return MAX(row->disk_offset, 0);
+	return (int64_t)storage_volume_usage(w, row->volume);
+}
+
+static uint64_t quota_for(const struct warden *w, const struct slot_row *row, uint32_t disk_size_mb)
 {
 	int64_t bytes = ((int64_t)disk_size_mb << 20) + row->disk_offset;
 
-	return (uint64_t)MAX(bytes, MAX(row->disk_offset, 0) + QUOTA_LEAST_BYTES);
+	return (uint64_t)MAX(bytes, quota_at_start(w, row) + QUOTA_LEAST_BYTES);
 }
 
 static void note_offset(struct warden *w, unsigned slot)
@@ -94,7 +102,7 @@ int limits_set(struct warden *w, unsigned slot, const struct warden_limits *limi
 	if (r < 0 || row->disk_size_mb == limits->disk_size_mb)
 		return r;
 	row->disk_size_mb = 0;
-	r = storage_volume_limit(w, row->volume, quota_for(row, limits->disk_size_mb));
+	r = storage_volume_limit(w, row->volume, quota_for(w, row, limits->disk_size_mb));
 	if (r >= 0)
 		row->disk_size_mb = limits->disk_size_mb;
 	return r;
@@ -121,7 +129,7 @@ void limits_recount(struct warden *w, unsigned slot, uint64_t quota_bytes, uint6
 	note_offset(w, slot);
 	if (!row->disk_size_mb)
 		return; /* not set yet */
-	r = storage_volume_limit(w, row->volume, quota_for(row, row->disk_size_mb));
+	r = storage_volume_limit(w, row->volume, quota_for(w, row, row->disk_size_mb));
 	if (r < 0)
 		log_warn("%s: the disk limit stays as it was: %s", row->id, strerror(-r));
 }
@@ -140,7 +148,7 @@ static void look_at(struct warden *w, unsigned slot, int64_t now_ms)
 {
 	const struct slot_row *row = &w->rows[slot];
 	struct recount *last = &w->recounts[slot];
-	uint64_t limit = quota_for(row, row->disk_size_mb);
+	uint64_t limit = quota_for(w, row, row->disk_size_mb);
 	uint64_t usage = storage_volume_usage(w, row->volume);
 
 	if (usage + limit / 4 < limit)
