@@ -62,7 +62,7 @@ class Machine:
     def running(self):
         return self.pid is not None and alive(self.pid)
 
-    def arguments(self, kernel, root, templates, accel):
+    def arguments(self, kernel, root, templates, accel, memory_mb):
         ports = []
         for number in range(image.PORTS):
             ports += ["-chardev", f"socket,id=port{number},path={self.path(f'port.{number}')},server=on,wait=off",
@@ -72,20 +72,22 @@ class Machine:
         disks = []
         for name, base in (("root", root / "root.img"), ("templates", templates)):
             overlay = self.path(f"{name}.qcow2")
-            subprocess.run(["qemu-img", "create", "-q", "-f", "qcow2", "-F", "raw", "-b", str(base), overlay], check=True)
+            if not os.path.exists(overlay):
+                subprocess.run(["qemu-img", "create", "-q", "-f", "qcow2", "-F", "raw", "-b", str(base), overlay], check=True)
             disks += ["-drive", f"file={overlay},format=qcow2,if=virtio,cache=unsafe,discard=unmap"]
-        return ["qemu-system-x86_64", "-name", self.directory.name, "-M", "q35", *processor, "-smp", "2", "-m", str(MEMORY_MB),
+        return ["qemu-system-x86_64", "-name", self.directory.name, "-M", "q35", *processor, "-smp", "2", "-m", str(memory_mb),
                 "-nodefaults", "-no-user-config", "-display", "none", "-serial", f"file:{self.path('console.log')}",
                 "-monitor", "none", "-qmp", f"unix:{self.path('qmp')},server=on,wait=off",
                 "-kernel", str(root / "vmlinuz"), "-initrd", str(root / "initrd"),
                 "-append", f"root=/dev/vda rw console=ttyS0 quiet net.ifnames=0 mitigations=off {kernel.command_line}".strip(),
                 *disks, "-device", "virtio-serial-pci,max_ports=8", *ports, "-device", "virtio-rng-pci"]
 
-    def boot(self, kernel, templates, accel="tcg", keep=False):
-        """Returns the seconds until the machine ran a command. Without keep it dies with this process."""
+    def boot(self, kernel, templates, accel="tcg", keep=False, memory_mb=MEMORY_MB):
+        """Returns the seconds until the machine ran a command. Without keep it dies with this process.
+        A machine that was stopped has its disks still."""
         root = image.root_image(kernel)
         self.directory.mkdir(parents=True, exist_ok=True)
-        argv = self.arguments(kernel, root, templates, accel)
+        argv = self.arguments(kernel, root, templates, accel, memory_mb)
         if not keep:
             argv = ["setpriv", "--pdeathsig", "KILL", *argv]
         begun = time.monotonic()
@@ -182,6 +184,15 @@ class Machine:
                 stream.write(json.dumps({"execute": name}) + "\n")
                 stream.flush()
                 stream.readline()
+
+    def wait_end(self, limit_sec=BOOT_LIMIT_SEC):
+        """Until it has switched itself off."""
+        until = time.monotonic() + limit_sec
+        while self.running():
+            if time.monotonic() > until:
+                raise Trouble(f"the machine did not end within {limit_sec} s; its console ends with:\n{self.tail('console.log')}")
+            time.sleep(0.2)
+        self.stop()
 
     def stop(self):
         pid = self.pid
