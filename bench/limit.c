@@ -132,7 +132,7 @@ static void spawn_once(char **argv, double ret_us[4])
 		_exit(127);
 	}
 	close(fd[1]);
-	for (;;) {
+	while (result.output_len < sizeof(result.output)) {
 		ssize_t n = read(fd[0], result.output + result.output_len,
 				 sizeof(result.output) - result.output_len);
 		if (n <= 0)
