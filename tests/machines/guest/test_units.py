@@ -122,7 +122,8 @@ def test_the_daemon_is_confined():
     """systemd's own rating of what cayd could still do."""
     done = subprocess.run(["systemd-analyze", "security", "--no-pager", "cayd.service"], capture_output=True, text=True, check=False)
     level = re.search(r"Overall exposure level for cayd.service: ([\d.]+) (\w+)", done.stdout)
-    assert level and level[2] == "OK" or float(level[1]) < 5, done.stdout[-300:]
+    assert level and float(level[1]) < 5, done.stdout[-300:]  # "OK" or better
+    print("\n" + level[0])
 
 
 def groups():
