@@ -53,6 +53,8 @@ static const struct setting {
 	TEXT(log_level, "info", "debug, info, warn or error"),
 	BOOL(engine_native, "true", "namespaces and cgroups of this host, through cay-warden"),
 	BOOL(engine_local, "false", "no isolation at all: for debugging only"),
+	BOOL(link_streams, "false",
+	     "carry connections to ports as streams, as with agents on other hosts: for tests"),
 	BOOL(pool, "true", "keep ready sandboxes"),
 	INT(pool_min, "2", 0, 64, "ready sandboxes kept of the default template when all is quiet"),
 	INT(pool_max, "16", 0, 256, "ready sandboxes kept of a template under load"),

@@ -28,6 +28,7 @@ struct config {
 	char log_level[CONFIG_TEXT_MAX];
 	bool engine_native;
 	bool engine_local;
+	bool link_streams;
 	bool pool;
 	int64_t pool_min;
 	int64_t pool_max;

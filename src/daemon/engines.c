@@ -74,8 +74,7 @@ static void on_started(void *arg, const struct engine_made *made, const struct e
 	struct err own;
 
 	if (!err) {
-		if (made->agent_fd >= 0)
-			(void)close(made->agent_fd);
+		channel_close(&made->channel);
 		run->fd = made->watch_fd;
 		if (loop_watch_new(build_loop, run->fd, on_ended, run, &run->watch) == 0 &&
 		    loop_watch_set(run->watch, LOOP_READ) == 0)

@@ -124,6 +124,7 @@ static struct service_config service_settings(struct wiring *wiring)
 		.template_dir = c->templates,
 		.agent_path = c->agent,
 		.tools_path = c->tools,
+		.streams = c->link_streams,
 		.vault_key = getenv("CAY_VAULT_KEY"),
 		.authority_new = broker_authority_new,
 		.authority_certificate = broker_authority_certificate,

@@ -13,6 +13,7 @@
 
 #include "base/err.h"
 #include "base/str.h"
+#include "engine/channel.h"
 #include "net/loop.h"
 #include "base/value/stall.h"
 
@@ -71,8 +72,7 @@ struct engine_network {
 
 /* Where an operation's answer goes. arg is opaque to the engine (a handle of the caller). */
 struct engine_made {
-	int agent_fd; /* connected to the agent; ownership passes to the completion. -1 on failure
-		       */
+	struct channel channel; /* to the agent; ownership passes to the completion */
 	int watch_fd; /* readable when the sandbox is dead (a pidfd or like); -1 when the engine has
 			 none */
 	struct engine_network network;
@@ -80,8 +80,7 @@ struct engine_made {
 /* Nobody takes it over. */
 static inline void engine_made_close(const struct engine_made *made)
 {
-	if (made->agent_fd >= 0)
-		(void)close(made->agent_fd);
+	channel_close(&made->channel);
 	if (made->watch_fd >= 0)
 		(void)close(made->watch_fd);
 }
@@ -138,6 +137,7 @@ struct engine_config {
 	const char *template_dir;
 	const char *agent_path;	    /* the cay-agent program (local and fake engines) */
 	const char *tools_path;	    /* the cay-tools program; NULL: none (local engine) */
+	bool streams; /* no channel passes descriptors, as if every agent were on another host */
 	void (*on_lost)(void *arg); /* the engine's other end went away; it reconnects by itself */
 	void (*on_back)(void *arg); /* and is there again */
 	/* A packet of a sandbox that was neither TCP nor DNS was rejected. May be NULL. */

@@ -19,6 +19,7 @@ static void drop_all(struct link *link)
 	link_drop_processes(link);
 	link_drop_requests(link);
 	link_drop_follows(link);
+	link_drop_streams(link);
 }
 
 static void finish(void *arg)
@@ -161,6 +162,8 @@ void link_flush(struct link *link)
 			break;
 		}
 	}
+	if (link->waiting && buf_len(&link->out) < LINK_STREAMS_HIGH_BYTES / 2)
+		link_streams_resume(link);
 	if (buf_len(&link->out) == 0)
 		buf_done(&link->out);
 	if (events == link->events)
@@ -199,6 +202,8 @@ static int on_frame(struct link *link, const struct frame *frame)
 {
 	if (link->state == LINK_WAITING)
 		return on_hello(link, frame);
+	if (stream_is_frame(frame))
+		return link_on_stream(link, frame);
 	switch (frame->type) {
 	case AGENT_STARTED:
 		return link_on_started(link, frame);
@@ -358,25 +363,28 @@ static void widen(int fd)
 	(void)setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof(bytes));
 }
 
-int link_new(struct loop *loop, int fd, int hello_timeout_ms, const struct link_hooks *hooks,
-	     void *arg, struct link **ret, struct err *err)
+int link_new(struct loop *loop, const struct channel *channel, int hello_timeout_ms,
+	     const struct link_hooks *hooks, void *arg, struct link **ret, struct err *err)
 {
 	struct link *link = calloc(1, sizeof(*link));
 	int r = -ENOMEM;
 
 	if (!link)
 		goto fail;
-	*link = (struct link){
-		.loop = loop, .fd = fd, .hooks = *hooks, .arg = arg, .passed_fd = -1
-	};
-	link->next_follow_id = link->next_tag = 1;
+	*link = (struct link){ .loop = loop,
+			       .fd = channel->fd,
+			       .passes_descriptors = channel->passes_descriptors,
+			       .hooks = *hooks,
+			       .arg = arg,
+			       .passed_fd = -1 };
+	link->next_follow_id = link->next_tag = link->next_stream = 1;
 	buf_init(&link->in, FRAME_HEADER_SIZE + AGENT_FROM_MAX_BYTES);
-	buf_init(&link->out, LINK_OUT_MAX_BYTES);
-	widen(fd);
+	buf_init(&link->out, LINK_OUT_MAX_BYTES + LINK_STREAMS_SPARE_BYTES);
+	widen(link->fd);
 	r = loop_timer_new(loop, on_hello_timeout, link, &link->timer);
 	if (r < 0)
 		goto fail;
-	r = loop_watch_new(loop, fd, on_watch, link, &link->watch);
+	r = loop_watch_new(loop, link->fd, on_watch, link, &link->watch);
 	if (r < 0)
 		goto fail;
 	r = loop_watch_set(link->watch, LOOP_READ);
@@ -392,7 +400,7 @@ fail:
 		loop_timer_free(link->timer);
 		free(link);
 	}
-	(void)close(fd);
+	channel_close(channel);
 	return err_set_errno(err, ERR_UNAVAILABLE, -r, "cannot watch the agent's connection");
 }
 

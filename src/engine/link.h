@@ -11,6 +11,7 @@
 
 #include "base/err.h"
 #include "base/str.h"
+#include "engine/channel.h"
 #include "net/loop.h"
 
 struct link; /* owner: the sandbox object of service/ */
@@ -86,10 +87,13 @@ struct link_hooks {
 		const struct err *why); /* once; also boot failures. Free the link after it */
 	/* NULL: not wanted. The agent says so unasked, as often as it likes. */
 	void (*on_port)(void *arg, const struct link_port *port, bool opened);
+	/* A program inside connected to the agent's egress proxy: fd is the other end, the
+	 * receiver's to close. NULL: such connections are refused. */
+	void (*on_egress)(void *arg, int fd);
 };
 
-/* Takes over fd. The first frame must come within hello_timeout_ms. */
-int link_new(struct loop *loop, int fd, int hello_timeout_ms, const struct link_hooks *hooks,
+/* Takes the channel over. The first frame must come within hello_timeout_ms. */
+int link_new(struct loop *loop, const struct channel *channel, int hello_timeout_ms, const struct link_hooks *hooks,
 	     void *arg, struct link **ret, struct err *err) _must_check_;
 void link_free(struct link *link); /* what is pending completes with GONE on the next turn */
 bool link_ready(const struct link *link);

@@ -56,6 +56,8 @@ int link_dial(struct link *link, uint16_t port, link_dial_fn done, void *arg, st
 
 	if (check_ports(link, err) < 0)
 		return -1;
+	if (!link->passes_descriptors)
+		return link_stream_dial(link, port, done, arg, err);
 	request = link_request_new(link, arg, err);
 	if (!request)
 		return -1;
@@ -64,6 +66,12 @@ int link_dial(struct link *link, uint16_t port, link_dial_fn done, void *arg, st
 		return 0;
 	link_request_free(link, request);
 	return -1;
+}
+
+void link_dial_error(struct err *err, int error)
+{
+	(void)err_set_errno(err, error == EAGAIN ? ERR_UNAVAILABLE : ERR_PORT_CLOSED, error,
+			    "nothing answers on this port");
 }
 
 int link_on_dialed(struct link *link, const struct frame *frame)
@@ -81,9 +89,7 @@ int link_on_dialed(struct link *link, const struct frame *frame)
 	if (!request || !request->dialed)
 		return link_protocol_error(link, "a connection nobody asked for");
 	if (dialed.errno_value) {
-		(void)err_set_errno(
-			&err, dialed.errno_value == EAGAIN ? ERR_UNAVAILABLE : ERR_PORT_CLOSED,
-			(int)dialed.errno_value, "nothing answers on this port");
+		link_dial_error(&err, (int)dialed.errno_value);
 		link_request_fail(link, request, &err);
 		return 0;
 	}

@@ -2,7 +2,7 @@
 /*
  * Inside of the link, shared by its files only: link.c has bytes and life, link_exec.c the
  * programs, link_follow.c the readers, link_request.c what is answered by DONE or LISTED,
- * link_port.c the ports, link_window.c the windows, link_words.c what the agent's words mean to
+ * link_port.c the ports, link_stream.c connections in frames, link_window.c the windows, link_words.c what the agent's words mean to
  * people.
  *
  * Three kinds of numbers are given out by us, each growing, never twice on a link: processes,
@@ -17,6 +17,7 @@
 #include "base/buf.h"
 #include "engine/link.h"
 #include "wire/agent.h"
+#include "wire/stream.h"
 
 #define LINK_RECV_BYTES (FRAME_HEADER_SIZE + AGENT_FROM_MAX_BYTES)
 #define LINK_RECVS_PER_EVENT 4
@@ -27,6 +28,13 @@
 #define LINK_FOLLOWS_MAX 4096
 #define LINK_REQUESTS_MAX 4096
 #define LINK_LISTED_MAX 4096 /* in one answer; more is a breach of protocol */
+/* Connections in frames. Dialled ones at the limit: capacity_exceeded; offered ones: refused. */
+#define LINK_STREAMS_MAX 1024
+#define LINK_OFFERS_MAX 256
+#define LINK_WINDOW_BYTES (256U << 10) /* what the agent may send of one and we have not passed on */
+#define LINK_STREAMS_HIGH_BYTES (512U << 10) /* in the queue: callers are not read meanwhile */
+/* Space of the queue for frames of streams that cannot wait; when it is full, the link ends. */
+#define LINK_STREAMS_SPARE_BYTES (256U << 10)
 /* The agent keeps the time limits. One that does not within this is not believed any longer. */
 #define LINK_TIMEOUT_GRACE_MS 5000
 
@@ -101,6 +109,7 @@ struct link {
 	struct loop_watch *watch;
 	struct loop_timer *timer; /* for the hello */
 	int fd;
+	bool passes_descriptors;
 	int events;
 	enum link_state state;
 	int64_t frozen_ms; /* since when, on the loop's clock; 0: it is not */
@@ -114,7 +123,7 @@ struct link {
 	uint32_t features;
 	struct buf in;	       /* a torn frame; limit: one frame */
 	int passed_fd;	       /* came with bytes of a frame that is not complete; -1: none */
-	struct buf out;	       /* limit: LINK_OUT_MAX_BYTES */
+	struct buf out;	       /* limit: LINK_OUT_MAX_BYTES, and the spare of the streams */
 	size_t reserved_bytes; /* of out, for UNFOLLOW and DETACH */
 	uint32_t first_process_id;
 	uint32_t next_process_id;
@@ -123,6 +132,11 @@ struct link {
 	struct link_table processes;
 	struct link_table follows;
 	struct link_table requests;
+	struct link_table streams;
+	uint32_t next_stream; /* odd; the agent's are even */
+	uint32_t last_offer;
+	uint32_t offer_count;
+	struct link_stream *waiting; /* have more for the agent than the queue takes */
 	struct link_reader *owing;
 };
 
@@ -175,6 +189,16 @@ int link_on_ports(struct link *link, const struct frame *frame) _must_check_;
 int link_on_port_notice(struct link *link, const struct frame *frame) _must_check_;
 /* As recv(2), and takes the one descriptor that may come with the bytes: -EPROTO for more. */
 ssize_t link_receive(struct link *link, char *at, size_t want) _must_check_;
+
+/* What the errno of a failed dial means. */
+void link_dial_error(struct err *err, int error);
+
+/* link_stream.c */
+int link_stream_dial(struct link *link, uint16_t port, link_dial_fn done, void *arg,
+		     struct err *err) _must_check_;
+int link_on_stream(struct link *link, const struct frame *frame) _must_check_;
+void link_streams_resume(struct link *link); /* the queue has space again */
+void link_drop_streams(struct link *link);
 
 /* link_window.c */
 int link_on_window(struct link *link, const struct frame *frame) _must_check_;

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <linux/tcp.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <sys/socket.h>
 
 static int option(int fd, int name)
@@ -39,6 +40,13 @@ static bool has_unsent(int fd)
 	       info.tcpi_notsent_bytes;
 }
 
+bool foreign_was_cut(int fd)
+{
+	struct pollfd p = { .fd = fd };
+
+	return option(fd, SO_DOMAIN) == AF_UNIX && poll(&p, 1, 0) == 1 && (p.revents & POLLHUP);
+}
+
 void foreign_close(int fd)
 {
 	struct sockaddr none = { .sa_family = AF_UNSPEC };
@@ -46,6 +54,11 @@ void foreign_close(int fd)
 
 	if (fd < 0)
 		return;
+	/* One end of a pair of our own (a stream of the link) is shared with no one. */
+	if (option(fd, SO_DOMAIN) == AF_UNIX) {
+		(void)close(fd);
+		return;
+	}
 	/* A disconnected socket has nothing left to wait for, whatever its options say by then. */
 	if (has_unsent(fd))
 		(void)connect(fd, &none, sizeof(none));

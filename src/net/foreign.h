@@ -17,6 +17,13 @@
 /* 0: a connected TCP socket, its delay switched off. -ENOTCONN: it is not, or not any more: its
  * peer may have reset it by now. -EPROTO: something else. */
 int foreign_check(int fd) _must_check_;
+/*
+ * A read returned 0: whether the connection was cut instead of ended. Connections that the link
+ * carries as streams are one end of a Unix socket pair, where a reset by the other side shows as a
+ * hang-up. Only for a socket whose own direction has not been shut down. TCP: false, for the read
+ * itself reports a reset.
+ */
+bool foreign_was_cut(int fd);
 /* Never waits. Bytes the peer has not taken yet are thrown away. */
 void foreign_close(int fd);
 

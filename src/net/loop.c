@@ -209,6 +209,9 @@ static int watch_start(struct loop_watch *watch)
 		uv_events |= UV_READABLE;
 	if (watch->events & LOOP_WRITE)
 		uv_events |= UV_WRITABLE;
+	/* libuv watches nothing without an event. Urgent data never comes; a hang-up always does. */
+	if (watch->events & LOOP_HANGUP)
+		uv_events |= UV_PRIORITIZED;
 	return uv_poll_start(&watch->uv, uv_events, on_poll);
 }
 
@@ -234,6 +237,8 @@ static void on_poll(uv_poll_t *uv, int status, int uv_events)
 		events |= LOOP_READ;
 	if (uv_events & UV_WRITABLE)
 		events |= LOOP_WRITE;
+	if (uv_events & UV_PRIORITIZED)
+		events |= LOOP_HANGUP;
 	watch->fn(watch->arg, events, 0);
 }
 

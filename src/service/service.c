@@ -179,6 +179,7 @@ static int open_engine(struct service *service, const struct engine_driver *driv
 					.template_dir = service->config.template_dir,
 					.agent_path = service->config.agent_path,
 					.tools_path = service->config.tools_path,
+					.streams = service->config.streams,
 					.on_lost = on_engine_lost,
 					.on_back = on_engine_back,
 					.on_rejected = on_rejected,

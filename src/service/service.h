@@ -33,6 +33,7 @@ struct service_config {
 	const char *template_dir;
 	const char *agent_path;
 	const char *tools_path;
+	bool streams; /* see engine_config */
 	/* A certificate authority as text, with its key, and its certificate alone; each at most
 	 * SECRET_AUTHORITY_BYTES. NULL: nothing is brokered. */
 	int (*authority_new)(const char *name, char *saved);

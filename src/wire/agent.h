@@ -161,7 +161,9 @@ enum {
 	AGENT_HAS_TOOLS = 2,   /* EXEC_TOOL works */
 	AGENT_HAS_PORTS = 4,   /* DIAL and PORTS work */
 	AGENT_HAS_HOLD = 8,    /* EXEC_HOLD and FOLLOW_HOLD work */
-	AGENT_FEATURES = 15,
+	AGENT_HAS_STREAMS = 16, /* the frames of wire/stream.h work; types 32 to 38 are theirs */
+	AGENT_HAS_EGRESS = 32,	/* its egress proxy listens: programs find it in their environment */
+	AGENT_FEATURES = 63,
 };
 
 enum agent_stream { AGENT_STREAM_OUT = 1, AGENT_STREAM_ERR = 2 };

@@ -159,7 +159,7 @@ static void on_made(void *arg, const struct engine_made *made, const struct err 
 {
 	(void)arg;
 	assert_null(err);
-	(void)close(made->agent_fd);
+	channel_close(&made->channel);
 	(void)close(made->watch_fd);
 }
 

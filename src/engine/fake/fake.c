@@ -10,7 +10,7 @@ struct engine *fake_opened_last;
 
 static void complete_made(struct fake_call *call, struct err *err)
 {
-	struct engine_made made = { -1, -1 };
+	struct engine_made made = { .channel = CHANNEL_NONE, .watch_fd = -1 };
 
 	if (!err->code)
 		(void)(call->op == FAKE_CREATE ? fake_sandbox_create(call, &made, err)
@@ -240,6 +240,7 @@ static int fake_open(const struct engine_config *config, struct engine **ret, st
 		return err_set(err, ERR_UNAVAILABLE, "out of memory");
 	}
 	engine->loop = config->loop;
+	engine->streams = config->streams;
 	for (int op = 0; op < FAKE_OP_COUNT; op++)
 		engine->steps[op] = 1;
 	*ret = fake_opened_last = engine;

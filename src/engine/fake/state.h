@@ -57,6 +57,7 @@ struct fake_call {
 
 struct engine {
 	struct loop *loop;
+	bool streams; /* as engine_config has it */
 	char *state_dir;
 	struct fake_sandbox *sandboxes;
 	enum err_code fail_next[FAKE_OP_COUNT];

@@ -57,7 +57,7 @@ static struct local_call *call_new(const struct engine *engine, const char *id, 
 	if (call) {
 		call->arg = arg;
 		call->pidfd = -1;
-		call->made = (struct engine_made){ -1, -1 };
+		call->made = (struct engine_made){ .channel = CHANNEL_NONE, .watch_fd = -1 };
 		call->root_fd = fcntl(engine->root_fd, F_DUPFD_CLOEXEC, 3);
 		(void)snprintf(call->id, sizeof(call->id), "%s", id ? id : "");
 	}
@@ -72,7 +72,7 @@ static struct local_call *call_new(const struct engine *engine, const char *id, 
 static void drop_made(struct engine_made *made)
 {
 	engine_made_close(made);
-	*made = (struct engine_made){ -1, -1 };
+	*made = (struct engine_made){ .channel = CHANNEL_NONE, .watch_fd = -1 };
 }
 
 static int out_of_memory(struct local_call *call, struct err *err)
@@ -89,6 +89,7 @@ static int local_open(const struct engine_config *config, struct engine **ret, s
 	if (!engine)
 		return err_set(err, ERR_UNAVAILABLE, "out of memory");
 	engine->loop = config->loop;
+	engine->streams = config->streams;
 	(void)snprintf(path, sizeof(path), "%s/local", config->state_dir);
 	if ((mkdir(path, 0700) < 0 && errno != EEXIST) || !realpath(path, engine->root) ||
 	    !realpath(config->agent_path, engine->agent_path))
@@ -139,7 +140,7 @@ static int local_create(struct engine *engine, const struct engine_spec *spec, e
 		return out_of_memory(call, err);
 	/* What goes wrong is in call->err and told with the completion. */
 	if (local_make(engine, call->id, &call->made, &call->err) < 0)
-		call->made = (struct engine_made){ -1, -1 };
+		call->made = (struct engine_made){ .channel = CHANNEL_NONE, .watch_fd = -1 };
 	return 0;
 }
 
@@ -168,7 +169,8 @@ static int local_attach(struct engine *engine, const char *id, engine_made_fn do
 	call->on_made = done;
 	if (loop_defer(engine->loop, tell_made, call) < 0)
 		return out_of_memory(call, err);
-	r = local_dial(engine, id, &call->made.agent_fd, &pid, &call->made.watch_fd);
+	r = local_dial(engine, id, &call->made.channel.fd, &pid, &call->made.watch_fd);
+	call->made.channel.passes_descriptors = !engine->streams;
 	if (r == 0 && find_agent(engine, call) < 0)
 		r = local_follow(engine, id, pid);
 	if (r == -ENOENT)

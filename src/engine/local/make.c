@@ -180,7 +180,7 @@ static int populate(struct engine *engine, const char *id, struct engine_made *r
 		(void)waitpid(pid, NULL, 0);
 		return r;
 	}
-	ret->agent_fd = TAKE_FD(agent_fd);
+	ret->channel = (struct channel){ TAKE_FD(agent_fd), !engine->streams };
 	ret->watch_fd = TAKE_FD(watch_fd);
 	return 0;
 }

@@ -42,7 +42,7 @@ static struct engine_network network_of(const struct engine *engine,
 static void complete(struct native_call *call, const struct warden_reply *reply,
 		     int fds[WARDEN_FDS_MAX], const struct err *err)
 {
-	struct engine_made made = { .agent_fd = -1, .watch_fd = -1 };
+	struct engine_made made = { .channel = CHANNEL_NONE, .watch_fd = -1 };
 	struct engine_snapshot snapshot = { 0 };
 	struct engine_stat stat = { 0 };
 
@@ -50,7 +50,8 @@ static void complete(struct native_call *call, const struct warden_reply *reply,
 	switch ((enum warden_op)call->op) {
 	case WARDEN_CREATE:
 	case WARDEN_ATTACH:
-		made.agent_fd = err ? -1 : TAKE_FD(fds[0]);
+		made.channel.fd = err ? -1 : TAKE_FD(fds[0]);
+		made.channel.passes_descriptors = !call->engine->config.streams;
 		made.watch_fd = err ? -1 : TAKE_FD(fds[1]);
 		call->then.made(call->arg, &made, err);
 		break;

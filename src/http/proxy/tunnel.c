@@ -129,6 +129,8 @@ static bool read_end(struct tunnel_end *end)
 		return errno == EAGAIN || errno == EINTR;
 	if (n > 0)
 		return pass(end, proxy->scratch, (size_t)n);
+	if (end->foreign && !end->shut && foreign_was_cut(end->fd))
+		return false;
 	end->eof = true;
 	return flush(other(end));
 }

@@ -168,7 +168,7 @@ int attach_link(struct sandbox *sandbox, const struct engine_made *made, struct 
 	sandbox->trust_installed = sandbox->trust_installing =
 		false; /* its files may be others now */
 	sandbox->watch_fd = made->watch_fd;
-	if (link_new(loop, made->agent_fd, HELLO_TIMEOUT_MS, &hooks, sandbox, &sandbox->link, err) <
+	if (link_new(loop, &made->channel, HELLO_TIMEOUT_MS, &hooks, sandbox, &sandbox->link, err) <
 	    0)
 		return -1;
 	if (made->watch_fd < 0)

@@ -49,10 +49,11 @@ static void on_gone(void *arg, const struct err *why)
 void rig_adopt(struct rig *rig, int fd, int hello_timeout_ms)
 {
 	static const struct link_hooks hooks = { on_ready, on_gone };
+	const struct channel channel = { fd, !rig->streams };
 	struct err err;
 
 	rig->ready = rig->gone = false;
-	assert_int_equal(link_new(rig->loop, fd, hello_timeout_ms, &hooks, rig, &rig->link, &err),
+	assert_int_equal(link_new(rig->loop, &channel, hello_timeout_ms, &hooks, rig, &rig->link, &err),
 			 0);
 }
 

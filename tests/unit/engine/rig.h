@@ -14,6 +14,7 @@ struct rig {
 	bool ready;
 	bool gone;
 	struct err why;
+	bool streams; /* the next link gets a channel that passes no descriptors */
 	pid_t agent_pid;
 	int listen_fd;
 	char sock_path[108];

@@ -113,11 +113,11 @@ static enum err_code make_from(const char *id, const char *snapshot_id)
 	assert_int_equal(driver->create(engine, &spec, on_made, &a, &err), 0);
 	wait_answer(&a);
 	if (a.err.code) {
-		assert_int_equal(a.made.agent_fd, -1);
+		assert_int_equal(a.made.channel.fd, -1);
 		return a.err.code;
 	}
 	rig.listen_fd = a.made.watch_fd; /* kept there for the test */
-	rig_adopt(&rig, a.made.agent_fd, 5000);
+	rig_adopt(&rig, a.made.channel.fd, 5000);
 	assert_true(rig_wait(&rig, &rig.ready, RIG_PATIENCE_MS));
 	return ERR_OK;
 }
@@ -137,7 +137,7 @@ static enum err_code attach(const char *id)
 	if (a.err.code)
 		return a.err.code;
 	rig.listen_fd = a.made.watch_fd;
-	rig_adopt(&rig, a.made.agent_fd, 5000);
+	rig_adopt(&rig, a.made.channel.fd, 5000);
 	assert_true(rig_wait(&rig, &rig.ready, RIG_PATIENCE_MS));
 	return ERR_OK;
 }
