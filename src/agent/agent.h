@@ -14,6 +14,7 @@
 #include "agent/port/ports.h"
 #include "agent/process/process.h"
 #include "agent/process/user.h"
+#include "agent/relay/relay.h"
 #include "base/buf.h"
 
 #define AGENT_PROCESSES_MAX 1024 /* tracked at once: the oldest finished gives way, or refused */
@@ -36,6 +37,8 @@ enum agent_event {
 	EVENT_REPORT,  /* of a window's shell */
 	EVENT_COMMAND, /* to it */
 	EVENT_DIAL,
+	EVENT_RELAY,
+	EVENT_EGRESS,
 };
 
 struct agent {
@@ -50,6 +53,7 @@ struct agent {
 	int tools_fd; /* the program behind AGENT_EXEC_TOOL; -1: none */
 
 	bool trust_any_peer;
+	bool trust_own_user; /* accept who runs as our user: for a socket at a path */
 	bool same_user; /* not root, or told so: everything runs as who we are */
 	struct user self;
 	const char *default_user;
@@ -100,6 +104,7 @@ struct agent {
 
 	struct dial dials[DIALS_MAX]; /* of this connection */
 	uint32_t dial_count, dials_connected;
+	struct relays relays;
 	struct ports ports;
 	struct inside inside;
 };
@@ -123,6 +128,8 @@ void conn_done(struct agent *agent, uint32_t tag, enum agent_refusal refusal, in
  */
 bool conn_output(struct agent *agent, const struct agent_output *head, const struct iovec *pieces,
 		 int count);
+/* Sends bytes that are one or more frames, behind what is queued; the rest is queued. */
+void conn_send(struct agent *agent, const void *p, size_t n);
 void conn_queue_output(struct agent *agent, const struct agent_output *head,
 		       const struct iovec *pieces, int count);
 

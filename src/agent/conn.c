@@ -41,6 +41,7 @@ void conn_close(struct agent *agent)
 	buf_done(&agent->out);
 	follow_lose_all(agent);
 	dial_drop_all(agent);
+	relay_drop_all(agent);
 	process_on_conn_lost(agent);
 	/* What these had to say was for the old one. */
 	buf_done(&agent->out);
@@ -70,7 +71,9 @@ static bool is_daemon(const struct agent *agent, int fd)
 
 	if (agent->trust_any_peer)
 		return true;
-	return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &size) == 0 && cred.pid == 0;
+	if (getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &cred, &size) < 0)
+		return false;
+	return cred.pid == 0 || (agent->trust_own_user && cred.uid == geteuid());
 }
 
 static void adopt_connection(struct agent *agent, int fd)
@@ -79,7 +82,8 @@ static void adopt_connection(struct agent *agent, int fd)
 		.version = AGENT_PROTOCOL_VERSION,
 		.features = (groups_on(&agent->groups) ? AGENT_HAS_CGROUPS : 0) |
 			    (agent->tools_fd >= 0 ? AGENT_HAS_TOOLS : 0) | AGENT_HAS_PORTS |
-			    AGENT_HAS_HOLD,
+			    AGENT_HAS_HOLD | AGENT_HAS_STREAMS |
+			    (agent->relays.egress_fd >= 0 ? AGENT_HAS_EGRESS : 0),
 		.next_process_id = agent->next_process_id,
 		.process_count = agent->process_count,
 	};
@@ -94,6 +98,7 @@ static void adopt_connection(struct agent *agent, int fd)
 	if (agent_watch(agent, EPOLL_CTL_ADD, fd, EPOLLIN, EVENT_CONN, agent->connection) < 0 ||
 	    agent_put_hello(&agent->out, &hello) < 0)
 		agent->conn_broken = true;
+	egress_arm(agent);
 }
 
 void conn_on_listen(struct agent *agent)
@@ -211,6 +216,24 @@ static void append(struct agent *agent, const void *p, size_t n)
 		agent->conn_broken = true;
 }
 
+void conn_send(struct agent *agent, const void *p, size_t n)
+{
+	ssize_t sent = 0;
+
+	if (send_queue(agent)) {
+		do
+			sent = send(agent->conn_fd, p, n, MSG_NOSIGNAL | MSG_DONTWAIT);
+		while (sent < 0 && errno == EINTR);
+		if (sent < 0 && errno != EAGAIN)
+			agent->conn_broken = true;
+		sent = MAX(sent, 0);
+		if ((size_t)sent == n)
+			return;
+		agent->out_waits = true;
+	}
+	append(agent, (const char *)p + sent, n - (size_t)sent);
+}
+
 void conn_queue_output(struct agent *agent, const struct agent_output *head,
 		       const struct iovec *pieces, int count)
 {
@@ -269,7 +292,7 @@ bool conn_output(struct agent *agent, const struct agent_output *head, const str
 	return true;
 }
 
-/* A collected answer and a piece of a follow in turn; among follows one frame each. */
+/* A collected answer, a piece of a follow and one of a relay in turn; among each one frame. */
 static void pump(struct agent *agent)
 {
 	bool more = true;
@@ -278,6 +301,7 @@ static void pump(struct agent *agent)
 	       buf_len(&agent->out) < AGENT_OUT_HIGH_BYTES) {
 		more = process_tell(agent);
 		more |= follow_pump(agent);
+		more |= relay_pump(agent);
 	}
 }
 

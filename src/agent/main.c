@@ -1,12 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cay-agent: pid 1 of a sandbox. It is started with a listening Unix socket as descriptor 3, on
- * which the daemon's first connection usually waits already; 4 and 5 are its freezer and memory
- * cgroups where there are such.
+ * cay-agent: pid 1 of a sandbox. It listens on a Unix socket: one at a path (--listen), or one that
+ * it inherits as a descriptor (--listen-fd; default 3), on which the daemon's first connection
+ * usually waits already. With the inherited descriptor 3, 4 and 5 are its freezer and memory cgroups
+ * and 6 its disk's figures, where there are such.
  *
- *   cay-agent [--trust-any-peer] [--same-user] [--user NAME] [--cwd DIR] [--tools FILE]
- *             [--scratch DIR] [--window-idle-ms N] [--hold-grace-ms N]
+ *   cay-agent [--listen PATH | --listen-fd N] [--trust-any-peer] [--same-user] [--user NAME]
+ *             [--cwd DIR] [--tools FILE] [--scratch DIR] [--egress] [--window-idle-ms N]
+ *             [--hold-grace-ms N]
+ *   cay-agent --bridge [PATH]
  *
+ * --listen          make a socket at PATH and accept connections of our own user there
+ * --bridge          connect standard input and output to the agent that listens at PATH (default:
+ *                   /run/cay-agent.sock), until both have ended
+ * --egress          listen on 127.0.0.1:3128 and hand each connection to the daemon
  * --trust-any-peer  accept connections from our own pid namespace (engines without one)
  * --same-user       run everything as who we are, even as root
  * --window-idle-ms  a window without a command closes after this long; for tests
@@ -26,6 +33,7 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/un.h>
 
 #include "agent/agent.h"
 #include "agent/system/clock.h"
@@ -39,6 +47,7 @@
 #define MEMORY_FD 5
 #define DISK_FD 6
 #define LISTEN_BACKLOG 16
+#define SOCKET_PATH "/run/cay-agent.sock"
 #define EVENTS_PER_TURN 64
 #define KERNEL_SIGSET_BYTES 8
 
@@ -97,6 +106,12 @@ static void on_event(struct agent *agent, const struct epoll_event *ev)
 	case EVENT_DIAL:
 		dial_on_event(agent, id);
 		break;
+	case EVENT_RELAY:
+		relay_on_event(agent, id, ev->events);
+		break;
+	case EVENT_EGRESS:
+		egress_on_event(agent);
+		break;
 	}
 }
 
@@ -108,7 +123,8 @@ static int earlier(int a_ms, int b_ms)
 
 static int sleep_ms(const struct agent *agent)
 {
-	return earlier(earlier(timer_sleep_ms(agent), inside_sleep_ms(agent)),
+	return earlier(earlier(earlier(timer_sleep_ms(agent), inside_sleep_ms(agent)),
+			       relay_sleep_ms(agent)),
 		       earlier(dial_sleep_ms(agent), ports_sleep_ms(agent)));
 }
 
@@ -121,6 +137,7 @@ int agent_run(struct agent *agent)
 
 		timer_run(agent);
 		dial_run(agent);
+		relay_run(agent);
 		ports_run(agent);
 		conn_flush(agent);
 		process_release_groups(agent);
@@ -235,14 +252,46 @@ static void limit_memory(struct agent *agent)
 	};
 }
 
-static int agent_open(struct agent *agent)
+/* A socket that an agent before us left behind is replaced. Only our own user gets through. */
+static int listen_at(struct agent *agent, const char *path)
 {
-	if (fcntl(LISTEN_FD, F_SETFD, FD_CLOEXEC) < 0)
+	struct sockaddr_un address = { .sun_family = AF_UNIX };
+	mode_t before;
+	int fd, r;
+
+	if (strlen(path) >= sizeof(address.sun_path))
+		return -ENAMETOOLONG;
+	memcpy(address.sun_path, path, strlen(path) + 1);
+	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	if (fd < 0)
 		return -errno;
-	agent->listen_fd = LISTEN_FD;
-	(void)fcntl(LISTEN_FD, F_SETFL, O_NONBLOCK);
-	/* Whoever connects from now on is shown our pid, not that of whoever made the socket. */
-	if (agent->trust_any_peer && listen(LISTEN_FD, LISTEN_BACKLOG) < 0)
+	(void)unlink(path);
+	before = umask(0177);
+	r = bind(fd, (struct sockaddr *)&address, sizeof(address)) < 0 ||
+			    listen(fd, LISTEN_BACKLOG) < 0
+		    ? -errno
+		    : 0;
+	(void)umask(before);
+	if (r < 0) {
+		(void)close(fd);
+		return r;
+	}
+	agent->listen_fd = fd;
+	agent->trust_own_user = true;
+	return 0;
+}
+
+static int agent_open(struct agent *agent, const char *listen_path)
+{
+	int r = listen_path ? listen_at(agent, listen_path) : 0;
+
+	if (r < 0)
+		return r;
+	if (fcntl(agent->listen_fd, F_SETFD, FD_CLOEXEC) < 0)
+		return -errno;
+	(void)fcntl(agent->listen_fd, F_SETFL, O_NONBLOCK);
+	/* Peers that connect from now on are shown our pid, not that of the socket's maker. */
+	if (agent->trust_any_peer && listen(agent->listen_fd, LISTEN_BACKLOG) < 0)
 		return -errno;
 	agent->null_fd = open_null();
 	if (agent->null_fd < 0)
@@ -250,7 +299,7 @@ static int agent_open(struct agent *agent)
 	agent->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
 	if (agent->epoll_fd < 0)
 		return -errno;
-	return agent_watch(agent, EPOLL_CTL_ADD, LISTEN_FD, EPOLLIN, EVENT_LISTEN, 0);
+	return agent_watch(agent, EPOLL_CTL_ADD, agent->listen_fd, EPOLLIN, EVENT_LISTEN, 0);
 }
 
 /* The rest, before the first request is read. */
@@ -295,52 +344,100 @@ static void set_scratch(struct agent *agent, const char *path)
 		agent->scratch = path;
 }
 
+static void set_defaults(struct agent *agent)
+{
+	agent->listen_fd = LISTEN_FD;
+	agent->conn_fd = agent->tools_fd = -1;
+	agent->given_fds[0] = agent->given_fds[1] = agent->given_fds[2] = -1;
+	agent->default_user = "sandbox";
+	agent->default_cwd = "/workspace";
+	agent->scratch = "/tmp";
+	agent->next_process_id = 1;
+	agent->windows_fd = -1;
+	agent->window_idle_us = WINDOW_IDLE_MS * 1000LL;
+	agent->hold_grace_us = HOLD_GRACE_MS * 1000LL;
+	for (int i = 0; i < DIALS_MAX; i++)
+		agent->dials[i].fd = -1;
+	relay_init(agent);
+}
+
+/* What the command line asks for besides what the agent keeps. */
+struct options {
+	const char *listen_path, *tools;
+	bool egress;
+};
+
+static bool take_flag(struct agent *agent, struct options *options, const char *name)
+{
+	if (strcmp(name, "--trust-any-peer") == 0)
+		agent->trust_any_peer = true;
+	else if (strcmp(name, "--same-user") == 0)
+		agent->same_user = true;
+	else if (strcmp(name, "--egress") == 0)
+		options->egress = true;
+	else
+		return false;
+	return true;
+}
+
+static bool take_option(struct agent *agent, struct options *options, const char *name,
+			const char *value)
+{
+	if (strcmp(name, "--listen") == 0)
+		options->listen_path = value;
+	else if (strcmp(name, "--listen-fd") == 0)
+		agent->listen_fd = (int)strtol(value, NULL, 10);
+	else if (strcmp(name, "--user") == 0)
+		agent->default_user = value;
+	else if (strcmp(name, "--cwd") == 0)
+		agent->default_cwd = value;
+	else if (strcmp(name, "--scratch") == 0)
+		set_scratch(agent, value);
+	else if (strcmp(name, "--tools") == 0)
+		options->tools = value;
+	else if (strcmp(name, "--window-idle-ms") == 0)
+		agent->window_idle_us = strtoll(value, NULL, 10) * 1000;
+	else if (strcmp(name, "--hold-grace-ms") == 0)
+		agent->hold_grace_us = strtoll(value, NULL, 10) * 1000;
+	else
+		return false;
+	return true;
+}
+
+/* The numbers behind the socket's are the engine's only where it passes the socket as LISTEN_FD. */
+static void take_descriptors(struct agent *agent, bool inherited)
+{
+	inside_take_disk(agent, inherited ? DISK_FD : -1);
+	groups_open(&agent->groups, inherited ? GROUPS_FD : -1);
+	clock_open(&agent->groups);
+	memory_open(&agent->memory, inherited ? MEMORY_FD : -1);
+}
+
 int main(int argc, char **argv)
 {
 	static struct agent agent; /* mostly tables: not in the file */
-	const char *tools = NULL;
+	struct options options = { 0 };
 
-	agent.conn_fd = agent.tools_fd = -1;
-	agent.given_fds[0] = agent.given_fds[1] = agent.given_fds[2] = -1;
-	agent.default_user = "sandbox";
-	agent.default_cwd = "/workspace";
-	agent.scratch = "/tmp";
-	agent.next_process_id = 1;
-	agent.windows_fd = -1;
-	agent.window_idle_us = WINDOW_IDLE_MS * 1000LL;
-	agent.hold_grace_us = HOLD_GRACE_MS * 1000LL;
-	for (int i = 0; i < DIALS_MAX; i++)
-		agent.dials[i].fd = -1;
-	/* Before anything else can take their numbers. */
-	inside_take_disk(&agent, DISK_FD);
-	groups_open(&agent.groups, GROUPS_FD);
-	clock_open(&agent.groups);
-	memory_open(&agent.memory, MEMORY_FD);
+	if (argc >= 2 && strcmp(argv[1], "--bridge") == 0)
+		return argc > 3 ? 2 : bridge_run(argc == 3 ? argv[2] : SOCKET_PATH);
+	set_defaults(&agent);
 	for (int i = 1; i < argc; i++) {
-		if (strcmp(argv[i], "--trust-any-peer") == 0)
-			agent.trust_any_peer = true;
-		else if (strcmp(argv[i], "--same-user") == 0)
-			agent.same_user = true;
-		else if (strcmp(argv[i], "--user") == 0 && i + 1 < argc)
-			agent.default_user = argv[++i];
-		else if (strcmp(argv[i], "--cwd") == 0 && i + 1 < argc)
-			agent.default_cwd = argv[++i];
-		else if (strcmp(argv[i], "--scratch") == 0 && i + 1 < argc)
-			set_scratch(&agent, argv[++i]);
-		else if (strcmp(argv[i], "--tools") == 0 && i + 1 < argc)
-			tools = argv[++i];
-		else if (strcmp(argv[i], "--window-idle-ms") == 0 && i + 1 < argc)
-			agent.window_idle_us = strtoll(argv[++i], NULL, 10) * 1000;
-		else if (strcmp(argv[i], "--hold-grace-ms") == 0 && i + 1 < argc)
-			agent.hold_grace_us = strtoll(argv[++i], NULL, 10) * 1000;
-		else
+		if (take_flag(&agent, &options, argv[i]))
+			continue;
+		if (i + 1 >= argc || !take_option(&agent, &options, argv[i], argv[i + 1]))
 			return 2;
+		i++;
 	}
+	/* Before anything else can take their numbers. */
+	take_descriptors(&agent, !options.listen_path && agent.listen_fd == LISTEN_FD);
 	if (geteuid() != 0)
 		agent.same_user = true;
-	open_tools(&agent, tools);
-	if (agent_open(&agent) < 0)
+	open_tools(&agent, options.tools);
+	if (agent_open(&agent, options.listen_path) < 0)
 		return 1;
+	/* Without the port, programs have no proxy and HELLO says so. */
+	if (options.egress)
+		(void)!egress_open(&agent);
 	/* The daemon waits already, and is answered first: what is left to do here is done while
 	 * the answer goes to the client and its first request comes. */
 	conn_on_listen(&agent);

@@ -215,6 +215,8 @@ int request_on_frame(struct agent *agent, const struct frame *frame)
 		[AGENT_PORTS] = ports_on_request,
 	};
 
+	if (stream_is_frame(frame))
+		return relay_on_frame(agent, frame);
 	if (frame->type >= ARRAY_LEN(handlers) || !handlers[frame->type])
 		return -EPROTO;
 	return handlers[frame->type](agent, frame);

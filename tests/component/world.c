@@ -22,8 +22,11 @@ static struct engine_config engine_config;
 
 static int keep_open(const struct engine_config *config, struct engine **ret, struct err *err)
 {
+	const char *link = getenv("CAY_TEST_LINK");
+
 	engine_config = *config;
-	if (!world.engine && engine_fake.open(config, &world.engine, err) < 0)
+	engine_config.streams = link && strcmp(link, "streams") == 0;
+	if (!world.engine && engine_fake.open(&engine_config, &world.engine, err) < 0)
 		return -1;
 	*ret = world.engine;
 	return 0;

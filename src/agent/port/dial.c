@@ -44,6 +44,22 @@ static int connect_to(int fd, bool v6, uint16_t port)
 	return r < 0 ? -errno : 0;
 }
 
+int dial_connect(uint16_t port, bool v6, int *ret_fd)
+{
+	int fd = socket(v6 ? AF_INET6 : AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	int r;
+
+	if (fd < 0)
+		return -errno;
+	r = connect_to(fd, v6, port);
+	if (r < 0 && r != -EINPROGRESS) {
+		(void)close(fd);
+		return r;
+	}
+	*ret_fd = fd;
+	return r;
+}
+
 static void mark_connected(struct agent *agent, struct dial *dial)
 {
 	dial->connected = true;
@@ -53,12 +69,10 @@ static void mark_connected(struct agent *agent, struct dial *dial)
 /* One try. 0: connected, or under way; else -errno and no socket is left. */
 static int try_one(struct agent *agent, struct dial *dial, bool v6)
 {
-	int fd = socket(v6 ? AF_INET6 : AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	int r;
+	int fd = -1, r = dial_connect(dial->port, v6, &fd);
 
 	if (fd < 0)
-		return -errno;
-	r = connect_to(fd, v6, dial->port);
+		return r;
 	if (r == -EINPROGRESS)
 		r = agent_watch(agent, EPOLL_CTL_ADD, fd, EPOLLOUT, EVENT_DIAL,
 				(uint32_t)(dial - agent->dials));

@@ -23,6 +23,9 @@ struct dial {
 	int64_t until_us;
 };
 
+/* A socket to the port on loopback, connected or being connected: 0 or -EINPROGRESS and *ret_fd.
+ * Else -errno, and *ret_fd stays. */
+int dial_connect(uint16_t port, bool v6, int *ret_fd) _must_check_;
 int dial_on_request(struct agent *agent, const struct frame *frame) _must_check_;
 void dial_on_event(struct agent *agent, uint32_t id);
 /* Passes what is connected. false: the socket is full. */

@@ -17,7 +17,8 @@
 
 #define OOM_ADJ_CHILD "500"
 #define TOOLS_NAME "cay-tools"
-#define ADDED_ENV 6 /* PROCESS_MARK, HOME, USER, LOGNAME, TERM and the end */
+/* PROCESS_MARK, HOME, USER, LOGNAME, TERM and the end; the variables of the egress proxy */
+#define ADDED_ENV (6 + EGRESS_VARIABLES)
 
 /* A request on its way to become a process. */
 struct start {
@@ -94,7 +95,7 @@ static size_t put_mark(struct start *s, size_t envc, char *space)
 	return kept;
 }
 
-static int make_arguments(struct start *s)
+static int make_arguments(const struct agent *agent, struct start *s)
 {
 	static char home[8 + USER_HOME_MAX], user[8 + USER_NAME_MAX], logname[10 + USER_NAME_MAX],
 		mark[sizeof(PROCESS_MARK) + DIGITS_MAX], term[24];
@@ -111,6 +112,8 @@ static int make_arguments(struct start *s)
 	add_env(s, &envc, logname, "LOGNAME=", s->user.name);
 	if (s->exec->flags & AGENT_EXEC_TTY)
 		add_env(s, &envc, term, "TERM=", "xterm-256color");
+	if (agent->relays.egress_fd >= 0)
+		egress_add_env(s->env, envc);
 	return 0;
 }
 
@@ -289,7 +292,7 @@ static int prepare(struct agent *agent, struct start *s)
 		return refuse(s, AGENT_REFUSED_QUOTA, 0, "");
 	if (!stdin_has_room(agent, s->exec->stdin_bytes.n))
 		return refuse(s, AGENT_REFUSED_NO_MEMORY, ENOMEM, "input");
-	if (check_tool(agent, s) < 0 || find_user(agent, s) < 0 || make_arguments(s) < 0)
+	if (check_tool(agent, s) < 0 || find_user(agent, s) < 0 || make_arguments(agent, s) < 0)
 		return -1;
 	if ((s->exec->flags & AGENT_EXEC_TTY ? make_tty(agent, s) : make_pipes(agent, s)) < 0)
 		return -1;

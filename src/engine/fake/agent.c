@@ -5,6 +5,7 @@
 #include <sys/socket.h>
 
 #include "engine/fake/process.h"
+#include "wire/stream.h"
 
 #define RECV_BYTES 65536
 #define IN_MAX_BYTES (FRAME_HEADER_SIZE + AGENT_TO_MAX_BYTES + RECV_BYTES)
@@ -207,6 +208,10 @@ static void on_frame(struct fake_agent *agent, const struct frame *frame)
 	uint32_t id, value;
 	uint16_t port;
 
+	if (stream_is_frame(frame)) {
+		fake_tunnel_frame(agent, frame);
+		return;
+	}
 	switch (frame->type) {
 	case AGENT_EXEC:
 		must(agent_get_exec(frame, &exec));
@@ -259,6 +264,7 @@ void fake_agent_disconnect(struct fake_agent *agent)
 			f->process->expects_reader = true;
 	while (agent->follows)
 		fake_follow_free(agent, agent->follows);
+	fake_tunnels_free(agent);
 	for (struct fake_process *p = agent->processes; p; p = p->next) {
 		p->collect = false; /* whoever waited is gone: kept as any other */
 		p->refusing = false;
@@ -305,7 +311,8 @@ void fake_agent_connect(struct fake_agent *agent, int fd)
 {
 	struct agent_hello hello = { .version = AGENT_PROTOCOL_VERSION,
 				     .features =
-					     AGENT_HAS_CGROUPS | AGENT_HAS_PORTS | AGENT_HAS_HOLD,
+					     AGENT_HAS_CGROUPS | AGENT_HAS_PORTS |
+					     AGENT_HAS_HOLD | AGENT_HAS_STREAMS,
 				     .next_process_id = agent->next_id };
 
 	fake_agent_disconnect(agent);

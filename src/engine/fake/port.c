@@ -105,6 +105,21 @@ static void tcp_pair(int ends[2])
 	(void)close(listener);
 }
 
+bool fake_port_accept(const struct fake_agent *agent, uint16_t number, int ends[2])
+{
+	if (!find(agent, number))
+		return false;
+	tcp_pair(ends);
+	return true;
+}
+
+void fake_port_connected(const struct fake_agent *agent, uint16_t number, int server_fd)
+{
+	const struct fake_port *port = find(agent, number);
+
+	port->fn(port->arg, server_fd);
+}
+
 static bool pass(const struct fake_agent *agent, uint32_t tag, int fd)
 {
 	char packed[AGENT_DIALED_SIZE];

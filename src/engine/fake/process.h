@@ -17,6 +17,7 @@ struct fake_agent {
 	uint32_t next_id;
 	struct fake_process *processes; /* oldest first */
 	struct fake_follow *follows;
+	struct fake_tunnel *tunnels;
 	struct fake_port *ports;
 	bool crashing;
 	void (*on_crash)(void *arg);
@@ -138,5 +139,13 @@ char *fake_copy(struct str s);
 void fake_dial(struct fake_agent *agent, uint32_t tag, uint16_t number);
 void fake_ports_list(struct fake_agent *agent, uint32_t tag);
 void fake_ports_free(struct fake_agent *agent);
+/* A connection to the port: ends[0] is the client's. false: nothing listens there. The server's end
+ * is handed over by the second call. */
+bool fake_port_accept(const struct fake_agent *agent, uint16_t number, int ends[2]);
+void fake_port_connected(const struct fake_agent *agent, uint16_t number, int server_fd);
+
+/* tunnel.c */
+void fake_tunnel_frame(struct fake_agent *agent, const struct frame *raw);
+void fake_tunnels_free(struct fake_agent *agent);
 
 #endif

@@ -11,6 +11,7 @@
 
 struct rig rig;
 int peer = -1;
+bool peer_streams;
 static struct buf heard;
 static size_t heard_frame; /* size of the frame given out last */
 
@@ -19,6 +20,7 @@ int peer_setup(void **state)
 	int ends[2];
 
 	rig_init(&rig);
+	rig.streams = peer_streams;
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends), 0);
 	peer = ends[1];
 	buf_init(&heard, 16U << 20);

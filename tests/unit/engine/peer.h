@@ -10,6 +10,7 @@
 
 extern struct rig rig;
 extern int peer; /* the agent's end */
+extern bool peer_streams; /* the channel passes no descriptors */
 
 int peer_setup(void **state);
 int peer_teardown(void **state);

@@ -46,9 +46,21 @@ static void on_gone(void *arg, const struct err *why)
 	rig->why = *why;
 }
 
+static void on_egress(void *arg, int fd)
+{
+	struct rig *rig = arg;
+
+	if (rig->egress_fd > 0)
+		(void)close(rig->egress_fd);
+	rig->egress_fd = fd;
+	rig->egress = true;
+}
+
 void rig_adopt(struct rig *rig, int fd, int hello_timeout_ms)
 {
-	static const struct link_hooks hooks = { on_ready, on_gone };
+	static const struct link_hooks hooks = { .on_ready = on_ready,
+						 .on_gone = on_gone,
+						 .on_egress = on_egress };
 	const struct channel channel = { fd, !rig->streams };
 	struct err err;
 
