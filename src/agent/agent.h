@@ -54,7 +54,7 @@ struct agent {
 
 	bool trust_any_peer;
 	bool trust_own_user; /* accept who runs as our user: for a socket at a path */
-	bool same_user; /* not root, or told so: everything runs as who we are */
+	bool same_user;	     /* not root, or told so: everything runs as who we are */
 	struct user self;
 	const char *default_user;
 	const char *default_cwd;

@@ -2,8 +2,8 @@
 /*
  * cay-agent: pid 1 of a sandbox. It listens on a Unix socket: one at a path (--listen), or one that
  * it inherits as a descriptor (--listen-fd; default 3), on which the daemon's first connection
- * usually waits already. With the inherited descriptor 3, 4 and 5 are its freezer and memory cgroups
- * and 6 its disk's figures, where there are such.
+ * usually waits already. With the inherited descriptor 3, 4 and 5 are its freezer and memory
+ * cgroups and 6 its disk's figures, where there are such.
  *
  *   cay-agent [--listen PATH | --listen-fd N] [--trust-any-peer] [--same-user] [--user NAME]
  *             [--cwd DIR] [--tools FILE] [--scratch DIR] [--egress] [--window-idle-ms N]

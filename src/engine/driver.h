@@ -135,8 +135,8 @@ struct engine_config {
 	struct loop *loop;
 	const char *state_dir;
 	const char *template_dir;
-	const char *agent_path;	    /* the cay-agent program (local and fake engines) */
-	const char *tools_path;	    /* the cay-tools program; NULL: none (local engine) */
+	const char *agent_path; /* the cay-agent program (local and fake engines) */
+	const char *tools_path; /* the cay-tools program; NULL: none (local engine) */
 	bool streams; /* no channel passes descriptors, as if every agent were on another host */
 	void (*on_lost)(void *arg); /* the engine's other end went away; it reconnects by itself */
 	void (*on_back)(void *arg); /* and is there again */

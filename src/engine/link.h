@@ -93,8 +93,9 @@ struct link_hooks {
 };
 
 /* Takes the channel over. The first frame must come within hello_timeout_ms. */
-int link_new(struct loop *loop, const struct channel *channel, int hello_timeout_ms, const struct link_hooks *hooks,
-	     void *arg, struct link **ret, struct err *err) _must_check_;
+int link_new(struct loop *loop, const struct channel *channel, int hello_timeout_ms,
+	     const struct link_hooks *hooks, void *arg, struct link **ret,
+	     struct err *err) _must_check_;
 void link_free(struct link *link); /* what is pending completes with GONE on the next turn */
 bool link_ready(const struct link *link);
 /* The sandbox is frozen and says nothing: time limits stand still and go on where they stood. */

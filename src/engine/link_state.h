@@ -2,8 +2,8 @@
 /*
  * Inside of the link, shared by its files only: link.c has bytes and life, link_exec.c the
  * programs, link_follow.c the readers, link_request.c what is answered by DONE or LISTED,
- * link_port.c the ports, link_stream.c connections in frames, link_window.c the windows, link_words.c what the agent's words mean to
- * people.
+ * link_port.c the ports, link_stream.c connections in frames, link_window.c the windows,
+ * link_words.c what the agent's words mean to people.
  *
  * Three kinds of numbers are given out by us, each growing, never twice on a link: processes,
  * follows, tags. A record is in its table from the request to its last answer or until whoever
@@ -31,7 +31,8 @@
 /* Connections in frames. Dialled ones at the limit: capacity_exceeded; offered ones: refused. */
 #define LINK_STREAMS_MAX 1024
 #define LINK_OFFERS_MAX 256
-#define LINK_WINDOW_BYTES (256U << 10) /* what the agent may send of one and we have not passed on */
+#define LINK_WINDOW_BYTES \
+	(256U << 10) /* what the agent may send of one and we have not passed on */
 #define LINK_STREAMS_HIGH_BYTES (512U << 10) /* in the queue: callers are not read meanwhile */
 /* Space of the queue for frames of streams that cannot wait; when it is full, the link ends. */
 #define LINK_STREAMS_SPARE_BYTES (256U << 10)

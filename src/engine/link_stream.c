@@ -119,7 +119,8 @@ static void stream_reset(struct link_stream *stream)
 	stream_free(stream);
 }
 
-/* Reads what may be read, writes what waits; a hang-up is watched for where neither would show it. */
+/* Reads what may be read, writes what waits; a hang-up is watched for where neither would show it.
+ */
 static int arm(struct link_stream *stream)
 {
 	int events = buf_len(&stream->out) ? LOOP_WRITE : 0;

@@ -209,7 +209,8 @@ static int watch_start(struct loop_watch *watch)
 		uv_events |= UV_READABLE;
 	if (watch->events & LOOP_WRITE)
 		uv_events |= UV_WRITABLE;
-	/* libuv watches nothing without an event. Urgent data never comes; a hang-up always does. */
+	/* libuv watches nothing without an event. Urgent data never comes; a hang-up always does.
+	 */
 	if (watch->events & LOOP_HANGUP)
 		uv_events |= UV_PRIORITIZED;
 	return uv_poll_start(&watch->uv, uv_events, on_poll);

@@ -28,8 +28,8 @@ void loop_timer_set(struct loop_timer *timer, int64_t delay_ms,
 void loop_timer_clear(struct loop_timer *timer);
 void loop_timer_free(struct loop_timer *timer); /* NULL is fine */
 
-/* Watches a descriptor the caller keeps owning. Level-triggered. LOOP_HANGUP alone reports only that
- * both directions have ended, or an error; with the others it is implied. */
+/* Watches a descriptor the caller keeps owning. Level-triggered. LOOP_HANGUP alone reports only
+ * that both directions have ended, or an error; with the others it is implied. */
 enum { LOOP_READ = 1, LOOP_WRITE = 2, LOOP_HANGUP = 4 };
 struct loop_watch;
 typedef void (*loop_watch_fn)(void *arg, int events, int error); /* error: -errno or 0 */

@@ -162,7 +162,7 @@ enum {
 	AGENT_HAS_PORTS = 4,   /* DIAL and PORTS work */
 	AGENT_HAS_HOLD = 8,    /* EXEC_HOLD and FOLLOW_HOLD work */
 	AGENT_HAS_STREAMS = 16, /* the frames of wire/stream.h work; types 32 to 38 are theirs */
-	AGENT_HAS_EGRESS = 32,	/* its egress proxy listens: programs find it in their environment */
+	AGENT_HAS_EGRESS = 32, /* its egress proxy listens: programs find it in their environment */
 	AGENT_FEATURES = 63,
 };
 

@@ -12,8 +12,9 @@ static bool frame_ok(const struct stream_frame *f)
 {
 	bool odd = f->stream & 1;
 
-	if (f->stream == 0 || f->stream > STREAM_NUMBER_MAX || (f->port && f->type != STREAM_DIAL) ||
-	    (f->close && f->type != STREAM_END) || (f->bytes.n && f->type != STREAM_DATA))
+	if (f->stream == 0 || f->stream > STREAM_NUMBER_MAX ||
+	    (f->port && f->type != STREAM_DIAL) || (f->close && f->type != STREAM_END) ||
+	    (f->bytes.n && f->type != STREAM_DATA))
 		return false;
 	switch (f->type) {
 	case STREAM_DIAL:

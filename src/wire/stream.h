@@ -68,10 +68,10 @@ void stream_pack_data(char dst[FRAME_HEADER_SIZE], uint32_t stream, size_t bytes
  * breach; the numbers change only on success.
  */
 struct stream_flow {
-	bool open;	    /* OPENED has been sent or received */
-	uint32_t may_send;  /* credit that is left to us */
-	uint32_t may_come;  /* credit that is left to the peer */
-	uint32_t owed;	    /* taken by our reader, not yet given back as credit */
+	bool open;	   /* OPENED has been sent or received */
+	uint32_t may_send; /* credit that is left to us */
+	uint32_t may_come; /* credit that is left to the peer */
+	uint32_t owed;	   /* taken by our reader, not yet given back as credit */
 	bool end_sent;
 	bool end_came;
 };

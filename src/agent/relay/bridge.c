@@ -73,7 +73,8 @@ static struct pollfd need(const struct way *way)
 	return (struct pollfd){ .fd = way->ended ? -1 : way->from, .events = POLLIN };
 }
 
-/* The agent ends its connection when ours has ended, so the way out is the one that is waited for. */
+/* The agent ends its connection when ours has ended, so the way out is the one that is waited for.
+ */
 static int copy(struct way *in, struct way *out)
 {
 	bool told = false;

@@ -75,8 +75,8 @@ void egress_arm(struct agent *agent)
 	if (relays->egress_fd < 0 || relays->egress_armed || agent->conn_fd < 0 ||
 	    relays->count >= RELAYS_MAX)
 		return;
-	relays->egress_armed = agent_watch(agent, EPOLL_CTL_ADD, relays->egress_fd, EPOLLIN,
-					   EVENT_EGRESS, 0) == 0;
+	relays->egress_armed =
+		agent_watch(agent, EPOLL_CTL_ADD, relays->egress_fd, EPOLLIN, EVENT_EGRESS, 0) == 0;
 }
 
 static void offer(struct agent *agent, int fd)

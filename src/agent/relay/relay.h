@@ -16,7 +16,7 @@
 
 #define RELAYS_MAX 1280	  /* one more is refused with EAGAIN */
 #define RELAY_BUCKETS 256 /* of the table; a power of two */
-#define EGRESS_PORT 3128	  /* on 127.0.0.1, where HTTP proxies are usual */
+#define EGRESS_PORT 3128  /* on 127.0.0.1, where HTTP proxies are usual */
 #define RELAY_WINDOW_BYTES (128U << 10)
 
 struct agent;
@@ -33,10 +33,10 @@ struct relay {
 	uint16_t port;
 	int64_t until_us; /* of RELAY_CONNECTING */
 	struct stream_flow flow;
-	struct buf out;	   /* for the connection; limit: RELAY_WINDOW_BYTES */
-	bool readable;	   /* edge-triggered: set by an event, cleared by EAGAIN */
-	bool closing;	   /* the daemon reads no more: closed when out is empty */
-	bool ready;	   /* in the list of those with something to send */
+	struct buf out;	    /* for the connection; limit: RELAY_WINDOW_BYTES */
+	bool readable;	    /* edge-triggered: set by an event, cleared by EAGAIN */
+	bool closing;	    /* the daemon reads no more: closed when out is empty */
+	bool ready;	    /* in the list of those with something to send */
 	struct relay *next; /* of its bucket */
 	struct relay *next_ready, **pprev_ready;
 };

@@ -310,9 +310,8 @@ static void on_watch(void *arg, int events, int error)
 void fake_agent_connect(struct fake_agent *agent, int fd)
 {
 	struct agent_hello hello = { .version = AGENT_PROTOCOL_VERSION,
-				     .features =
-					     AGENT_HAS_CGROUPS | AGENT_HAS_PORTS |
-					     AGENT_HAS_HOLD | AGENT_HAS_STREAMS,
+				     .features = AGENT_HAS_CGROUPS | AGENT_HAS_PORTS |
+						 AGENT_HAS_HOLD | AGENT_HAS_STREAMS,
 				     .next_process_id = agent->next_id };
 
 	fake_agent_disconnect(agent);

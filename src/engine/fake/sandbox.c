@@ -55,7 +55,8 @@ static int dial(struct fake_sandbox *s, struct engine_made *ret)
 	if (watch_fd < 0)
 		abort();
 	fake_agent_connect(s->agent, ends[1]);
-	*ret = (struct engine_made){ .channel = { ends[0], !s->engine->streams }, .watch_fd = watch_fd };
+	*ret = (struct engine_made){ .channel = { ends[0], !s->engine->streams },
+				     .watch_fd = watch_fd };
 	return 0;
 }
 

@@ -60,8 +60,8 @@ static void arm(struct fake_tunnel *t)
 {
 	bool reads = !t->flow.end_sent && t->flow.may_send;
 
-	must(loop_watch_set(t->watch, (reads ? LOOP_READ : 0) |
-					      (buf_len(&t->out) ? LOOP_WRITE : 0)));
+	must(loop_watch_set(t->watch,
+			    (reads ? LOOP_READ : 0) | (buf_len(&t->out) ? LOOP_WRITE : 0)));
 }
 
 /* false: it is gone. */

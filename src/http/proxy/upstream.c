@@ -114,7 +114,7 @@ static void read_some(struct upstream *up)
 		if (n < 0 && (errno == EAGAIN || errno == EINTR))
 			return;
 		if (n <= 0) {
-			exchange_on_end(up->exchange, n < 0		       ? errno
+			exchange_on_end(up->exchange, n < 0			? errno
 						      : foreign_was_cut(up->fd) ? ECONNRESET
 										: 0);
 			return;

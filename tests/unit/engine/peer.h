@@ -9,7 +9,7 @@
 #define PEER_FIRST_ID 41 /* of the processes the link may start */
 
 extern struct rig rig;
-extern int peer; /* the agent's end */
+extern int peer;	  /* the agent's end */
 extern bool peer_streams; /* the channel passes no descriptors */
 
 int peer_setup(void **state);

@@ -65,8 +65,8 @@ void rig_adopt(struct rig *rig, int fd, int hello_timeout_ms)
 	struct err err;
 
 	rig->ready = rig->gone = false;
-	assert_int_equal(link_new(rig->loop, &channel, hello_timeout_ms, &hooks, rig, &rig->link, &err),
-			 0);
+	assert_int_equal(
+		link_new(rig->loop, &channel, hello_timeout_ms, &hooks, rig, &rig->link, &err), 0);
 }
 
 void rig_drop_link(struct rig *rig)

@@ -15,7 +15,7 @@ struct rig {
 	bool gone;
 	struct err why;
 	bool streams; /* the next link gets a channel that passes no descriptors */
-	bool egress; /* a connection was offered: egress_fd, the newest one */
+	bool egress;  /* a connection was offered: egress_fd, the newest one */
 	int egress_fd;
 	pid_t agent_pid;
 	int listen_fd;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Streams with the real agent: servers on loopback are reached through one link. A server is a child
- * of the test that serves every connection in a process of its own.
+ * Streams with the real agent: servers on loopback are reached through one link. A server is a
+ * child of the test that serves every connection in a process of its own.
  */
 #include <arpa/inet.h>
 #include <errno.h>

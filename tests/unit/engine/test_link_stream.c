@@ -82,7 +82,8 @@ static uint32_t dial(struct dialed *d, uint32_t credit)
 	asked = hear(STREAM_DIAL);
 	assert_int_equal(asked.port, 8080);
 	assert_int_equal(asked.credit, WINDOW);
-	say((struct stream_frame){ .type = STREAM_OPENED, .stream = asked.stream, .credit = credit });
+	say((struct stream_frame){
+		.type = STREAM_OPENED, .stream = asked.stream, .credit = credit });
 	assert_true(rig_wait(&rig, &d->told, WAIT_MS));
 	assert_int_equal(d->err.code, ERR_OK);
 	assert_true(d->fd >= 0);
@@ -274,9 +275,8 @@ static void test_credit_to_us(void **state)
 	id = dial(&d, 1000);
 	(void)setsockopt(d.fd, SOL_SOCKET, SO_RCVBUF, &small, sizeof(small));
 	while (sent < WINDOW) {
-		say((struct stream_frame){ .type = STREAM_DATA,
-					   .stream = id,
-					   .bytes = { bytes, sizeof(bytes) } });
+		say((struct stream_frame){
+			.type = STREAM_DATA, .stream = id, .bytes = { bytes, sizeof(bytes) } });
 		sent += sizeof(bytes);
 	}
 	peer_turn();
@@ -310,9 +310,8 @@ static void test_too_much_data(void **state)
 	start(AGENT_FEATURES);
 	id = dial(&d, 1000);
 	for (size_t sent = 0; sent <= 4 * WINDOW && !rig.gone; sent += sizeof(bytes))
-		say((struct stream_frame){ .type = STREAM_DATA,
-					   .stream = id,
-					   .bytes = { bytes, sizeof(bytes) } });
+		say((struct stream_frame){
+			.type = STREAM_DATA, .stream = id, .bytes = { bytes, sizeof(bytes) } });
 	peer_expect_breach("more bytes of a stream");
 	while (recv(d.fd, bytes, sizeof(bytes), MSG_DONTWAIT) > 0)
 		;
@@ -484,8 +483,8 @@ static void test_link_ends(void **state)
 	foreign_close(open.fd);
 }
 
-#define HOSTILE(test, kind)                                                        \
-	{                                                                          \
+#define HOSTILE(test, kind)                                                                \
+	{                                                                                  \
 #test "/" #kind, test, setup_kind, teardown_kind, (void *)(intptr_t)(kind) \
 	}
 #define GOOD(test) cmocka_unit_test_setup_teardown(test, setup, peer_teardown)
