@@ -135,6 +135,7 @@ static int do_destroy(struct warden *w, struct call *call)
 	if (slot < 0)
 		return 0; /* gone already: that is what was asked for */
 	w->rows[slot].state = SLOT_DYING;
+	processors_free(w, (unsigned)slot);
 	jobs_kill_slot(w, (unsigned)slot);
 	sweep_hold_net(w, (unsigned)slot);
 	return sweep_kill(w, (unsigned)slot);

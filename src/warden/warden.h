@@ -187,6 +187,11 @@ struct passing; /* copy/temporary.c */
 struct recount; /* limits.c */
 struct job_result;
 
+/* The processors of one sandbox, as places in the set of all; count 0: all of them, or unknown. */
+struct seat {
+	uint16_t first, count;
+};
+
 struct warden {
 	int pid;
 	int null_fd;
@@ -208,7 +213,9 @@ struct warden {
 	struct mask masks[MASKS_MAX]; /* those this kernel has */
 	unsigned mask_count;
 	cpu_set_t processors; /* that sandboxes are spread over; none: they see all */
-	char cpuinfo[4096];   /* the beginning of the host's, with its first processor */
+	struct seat seats[SLOTS_MAX];
+	unsigned crowd[CPU_SETSIZE]; /* sandboxes on each of them, by its place in the set */
+	char cpuinfo[4096];	     /* the beginning of the host's, with its first processor */
 	int listen_fd;
 	int client_fd; /* cayd, -1 while there is none */
 	int signal_fd;
@@ -480,11 +487,18 @@ struct processors_change {
 	cpu_set_t set;
 };
 void processors_open(struct warden *w, bool spread);
+/* Decides where a new sandbox runs; until it is destroyed. */
+void processors_seat(struct warden *w, unsigned slot, const struct warden_limits *limits);
+void processors_free(struct warden *w, unsigned slot);
+/* Around a clone, so that the child begins where it is to run; true: to be undone. */
+bool processors_narrow(const struct warden *w, unsigned slot,
+		       const struct warden_limits *limits) _must_check_;
+void processors_widen(const struct warden *w);
 /* This process and what it starts. */
 int processors_enter(const struct warden *w, unsigned slot,
 		     const struct warden_limits *limits) _must_check_;
 /* Every process of a living sandbox. */
-void processors_change(const struct warden *w, unsigned slot, const struct warden_limits *limits);
+void processors_change(struct warden *w, unsigned slot, const struct warden_limits *limits);
 
 /* shm.c */
 struct shm_size {

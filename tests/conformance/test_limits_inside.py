@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Programs inside see the sandbox's limits, not the host's (docs/guides/inside.md)."""
 
+import contextlib
 import io
 import json
 import os
@@ -53,6 +54,15 @@ def test_used_memory_moves(box):
 def test_processors(box):
     assert box.sh("nproc; grep -c ^processor /proc/cpuinfo; grep -c '^cpu[0-9]' /proc/stat").split() == ["1", "1", "1"]
     assert box.sh("python3 -c 'import os; print(os.cpu_count(), len(os.sched_getaffinity(0)))'") == "1 1\n"
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one processor: nothing to spread over")
+def test_sandboxes_are_spread(api, engine, box):
+    """They begin where the warden runs, but not all of them."""
+    with contextlib.ExitStack() as stack:
+        boxes = [stack.enter_context(api.sandbox(engine=engine, cpu_count=1, memory_mb=128)) for _ in range(6)]
+        places = {one.sh("grep Cpus_allowed_list /proc/self/status") for one in boxes}
+    assert len(places) > 1
 
 
 @pytest.mark.parametrize("cpu,expect", [(0.5, 1), (1.5, 2), (2, 2)])

@@ -142,6 +142,7 @@ static int begin_time(struct birth *b)
 	return 0;
 }
 
+/* Again, although its parent was on them: entering a cpuset undoes it before Linux 6.2. */
 static int choose_processors(struct birth *b)
 {
 	return processors_enter(b->w, b->slot, &b->w->limits[b->slot]);
@@ -320,6 +321,7 @@ static int child(void *arg)
 int child_clone(struct birth *b, int *ret_pidfd)
 {
 	static char stack[CHILD_STACK_BYTES] __attribute__((aligned(64)));
+	bool narrowed = processors_narrow(b->w, b->slot, &b->w->limits[b->slot]);
 	int pidfd = -1, pid;
 	struct clone_args args = {
 		.flags = CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWUTS | CLONE_NEWTIME | CLONE_PIDFD |
@@ -342,6 +344,8 @@ int child_clone(struct birth *b, int *ret_pidfd)
 #endif
 	buildns_leave(); /* its mounts are not for sandboxes */
 	pid = sys_clone3_call(&args, child, b);
+	if (narrowed)
+		processors_widen(b->w);
 	if (fill_reserved(b->w->null_fd) < 0)
 		abort(); /* a sandbox's descriptors must not stay ours */
 	if (pid > 0)

@@ -2,7 +2,7 @@
 /*
  * How many processors a sandbox sees. Its cgroup limits what it uses; programs that ask how many
  * threads to start ask for the processors they may run on, and would get all of the host's. So the
- * sandbox runs on as many as its limit, rounded up, spread over the host by slot.
+ * sandbox runs on as many as its limit, rounded up, spread over the host.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -15,6 +15,8 @@
 #include "base/str.h"
 #include "warden/warden.h"
 
+#define CROWD_MORE 1 /* sandboxes more than on the emptiest processor */
+
 void processors_open(struct warden *w, bool spread)
 {
 	CPU_ZERO(&w->processors);
@@ -22,6 +24,62 @@ void processors_open(struct warden *w, bool spread)
 		log_info("sandboxes run on all processors of the host and see all of them");
 	else if (sched_getaffinity(0, sizeof(w->processors), &w->processors) < 0)
 		CPU_ZERO(&w->processors); /* more than a cpu_set_t holds */
+}
+
+/* The current processor's place among those that sandboxes are spread over; -1: not one of them. */
+static int current_place(const struct warden *w)
+{
+	int cpu = sched_getcpu(), place = 0;
+
+	if (cpu < 0 || !CPU_ISSET(cpu, &w->processors))
+		return -1;
+	for (int i = 0; i < cpu; i++)
+		place += CPU_ISSET(i, &w->processors) != 0;
+	return place;
+}
+
+/*
+ * Moving a process to another processor takes longer than all its mounts, and so does waking it
+ * there each time that the daemon has something for it. So a sandbox is seated where the warden
+ * runs, as long as not many more are there than elsewhere.
+ */
+static unsigned best_place(const struct warden *w, unsigned have)
+{
+	int here = current_place(w);
+	unsigned best = 0;
+
+	for (unsigned i = 1; i < have; i++)
+		if (w->crowd[i] < w->crowd[best])
+			best = i;
+	if (here >= 0 && w->crowd[here] <= w->crowd[best] + CROWD_MORE)
+		best = (unsigned)here;
+	return best;
+}
+
+static void count_seat(struct warden *w, const struct seat *seat, int by)
+{
+	unsigned have = (unsigned)CPU_COUNT(&w->processors);
+
+	for (unsigned i = 0; i < seat->count; i++)
+		w->crowd[(seat->first + i) % have] += (unsigned)by;
+}
+
+void processors_free(struct warden *w, unsigned slot)
+{
+	count_seat(w, &w->seats[slot], -1);
+	w->seats[slot] = (struct seat){ 0 };
+}
+
+void processors_seat(struct warden *w, unsigned slot, const struct warden_limits *limits)
+{
+	unsigned have = (unsigned)CPU_COUNT(&w->processors), count = cover_cpus(limits);
+
+	processors_free(w, slot);
+	if (!count || count >= have)
+		return;
+	w->seats[slot] =
+		(struct seat){ .first = (uint16_t)best_place(w, have), .count = (uint16_t)count };
+	count_seat(w, &w->seats[slot], 1);
 }
 
 /* Neighbours in number share caches, so they stay together. */
@@ -35,7 +93,9 @@ static bool choose(const struct warden *w, unsigned slot, unsigned count, cpu_se
 		*ret = w->processors;
 		return true;
 	}
-	first = (unsigned)((uint64_t)slot * count % have);
+	/* Without a seat it was made by a warden before us, or from memory. */
+	first = w->seats[slot].count ? w->seats[slot].first
+				     : (unsigned)((uint64_t)slot * count % have);
 	CPU_ZERO(ret);
 	for (unsigned i = 0; i < CPU_SETSIZE; i++) {
 		if (!CPU_ISSET(i, &w->processors))
@@ -55,6 +115,22 @@ int processors_enter(const struct warden *w, unsigned slot, const struct warden_
 	if (count >= (unsigned)CPU_COUNT(&w->processors) || !choose(w, slot, count, &set))
 		return 0;
 	return sched_setaffinity(0, sizeof(set), &set) < 0 ? -errno : 0;
+}
+
+/* A new process begins on any idle processor, unless its parent could not run there either. */
+bool processors_narrow(const struct warden *w, unsigned slot, const struct warden_limits *limits)
+{
+	unsigned count = cover_cpus(limits);
+	int cpu = sched_getcpu();
+	cpu_set_t set;
+
+	return count < (unsigned)CPU_COUNT(&w->processors) && choose(w, slot, count, &set) &&
+	       cpu >= 0 && CPU_ISSET(cpu, &set) && sched_setaffinity(0, sizeof(set), &set) == 0;
+}
+
+void processors_widen(const struct warden *w)
+{
+	(void)sched_setaffinity(0, sizeof(w->processors), &w->processors);
 }
 
 static void set_threads(void *arg, int pid)
@@ -81,11 +157,25 @@ static void set_threads(void *arg, int pid)
 	(void)closedir(dir);
 }
 
+/* From the same place on. */
+static void resize_seat(struct warden *w, unsigned slot, unsigned count)
+{
+	struct seat seat = w->seats[slot];
+
+	processors_free(w, slot);
+	if (!seat.count || count >= (unsigned)CPU_COUNT(&w->processors))
+		return;
+	seat.count = (uint16_t)count;
+	w->seats[slot] = seat;
+	count_seat(w, &seat, 1);
+}
+
 /* Twice: a process that forked during the first round left a child with the old set. */
-void processors_change(const struct warden *w, unsigned slot, const struct warden_limits *limits)
+void processors_change(struct warden *w, unsigned slot, const struct warden_limits *limits)
 {
 	struct processors_change change = { .proc_fd = w->proc_fd };
 
+	resize_seat(w, slot, cover_cpus(limits));
 	if (!choose(w, slot, cover_cpus(limits), &change.set))
 		return;
 	for (int i = 0; i < 2; i++)

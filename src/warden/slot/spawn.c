@@ -59,6 +59,7 @@ static int bear(struct birth *b, const struct warden_request *req, const char **
 	if (r < 0)
 		return r;
 	*ret_step = "clone";
+	processors_seat(b->w, b->slot, &req->limits);
 	pid = child_clone(b, &pidfd);
 	if (pid < 0)
 		return pid;

@@ -112,6 +112,7 @@ static bool sweep_one(struct warden *w, unsigned slot)
 	else
 		netspace_close(&w->spaces[slot]);
 	row->link = 0;
+	processors_free(w, slot);
 	w->bonds[slot] = BOND_NONE;
 	row->state = SLOT_FREE;
 	if (row->has_cgroups)
