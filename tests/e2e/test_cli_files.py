@@ -3,13 +3,10 @@
 
 import json
 import os
-import re
 import subprocess
 import time
 
 import pytest
-
-from lib import tree
 
 
 @pytest.fixture(scope="module")
@@ -183,21 +180,3 @@ def test_watch(daemon, cay, web):
         watch.kill()
         watch.wait()
         watch.stdout.close()
-
-
-def test_the_examples_of_the_page(daemon, tmp_path):
-    """Typed in order, every example of docs/guides/files.md works."""
-    text = (tree.SOURCE / "docs/guides/files.md").read_text()
-    script = "\n".join(re.findall(r"```sh\n(.*?)```", text, re.S))
-    script = script.replace("$(sudo cat /var/lib/cay/admin.key)", daemon.key)
-    script = script.replace("$(sudo cat /var/lib/cay/url)", daemon.url)
-    env = dict(daemon.env, CAY_STATE=daemon.state, PATH=f"{os.path.dirname(daemon.cay)}:{os.environ['PATH']}")
-    try:
-        done = subprocess.run(["bash", "-c", "set -e\n" + script], cwd=tmp_path, env=env, capture_output=True,
-                              text=True, stdin=subprocess.DEVNULL, timeout=120)
-        assert done.returncode == 0, done.stdout[-800:] + done.stderr[-800:]
-        errors = re.findall(r'"error":\{"code":"(\w+)"', done.stdout)
-        assert errors == ["edit_no_match"], errors  # the one that shows how it is refused
-        assert "event: created" in done.stdout
-    finally:
-        daemon.command("rm", "demo")

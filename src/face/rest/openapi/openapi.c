@@ -61,6 +61,8 @@ static void write_error_schema(struct json_writer *w)
 		json_put_text(w, "code", err_name((enum err_code)i));
 		json_put_int(w, "status", err_http_status((enum err_code)i));
 		json_put_bool(w, "retryable", err_retryable((enum err_code)i));
+		if (err_hint((enum err_code)i))
+			json_put_text(w, "hint", err_hint((enum err_code)i));
 		json_end_object(w);
 	}
 	json_end_array(w);
