@@ -61,6 +61,12 @@ test-unit: deps-test all ## Unit and component tests and fuzz corpora on the rel
 test-asan: asan ## The same under the sanitizers
 	meson test -C $(BUILD_ASAN) --print-errorlogs
 
+docs: ## Build the documentation as a static site in out/docs
+	@tools/docs/site
+
+docs-reference: all ## Write the generated pages of docs/reference again
+	@CAY_BUILD=$(BUILD) tools/docs/reference
+
 lint: deps-test ## Layers, sizes, banned functions, layout
 	@tools/lint
 
@@ -86,4 +92,4 @@ clean: ## Remove the build directories
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 20
 
-.PHONY: all asan format deps deps-build deps-test run stop test test-docker test-machines test-unit test-asan lint lint-deep bench fuzz install clean help
+.PHONY: all asan format deps deps-build deps-test run stop test test-docker test-machines test-unit test-asan docs docs-reference lint lint-deep bench fuzz install clean help

@@ -18,7 +18,7 @@ from lib import census, flags, tree  # noqa: E402
 from lib.daemon import Daemon, tell_janitor  # noqa: E402
 from lib.direct import Warden  # noqa: E402
 
-NEEDS_DAEMON = ("security", "conformance", "e2e", "fault")
+NEEDS_DAEMON = ("security", "conformance", "e2e", "fault", "docs")
 # What compares times or shares of a processor, or what neighbours notice of each other.
 MEASURING = ("security/test_cgr.py", "e2e/test_cycles.py", "test_cpu_quota", "test_cost_does_not_follow_size",
              "test_others_are_answered_while_one_is_slow")
@@ -42,7 +42,7 @@ def pytest_collection_modifyitems(items):
     for item in items:
         if any(word in item.nodeid for word in MEASURING):
             item.add_marker(pytest.mark.alone)
-        if reason and any(part in item.path.parts for part in NEEDS_DAEMON):
+        if reason and any(part in item.path.relative_to(tree.SOURCE).parts for part in NEEDS_DAEMON):
             item.add_marker(pytest.mark.skip(reason=reason))
         if item.get_closest_marker("long") and os.environ.get("CAY_LONG") != "1":
             item.add_marker(pytest.mark.skip(reason="long run: set CAY_LONG=1"))
