@@ -72,7 +72,7 @@ static void compare(const struct glob *glob, struct str pattern, struct str path
 
 	if (!plain(pattern) || !plain(path))
 		return;
-	if (!glob_has_slash(glob) && (slash = memrchr(path.p, '/', path.n)))
+	if (!memchr(pattern.p, '/', pattern.n) && (slash = memrchr(path.p, '/', path.n)))
 		path = (struct str){ slash + 1, (size_t)(path.p + path.n - slash - 1) };
 	if (pattern.p[0] == '/') {
 		pattern.p++;

@@ -7,6 +7,19 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
+static void encode(struct buf *out, struct str s)
+{
+	static const char hex[] = "0123456789ABCDEF";
+
+	for (size_t i = 0; i < s.n; i++) {
+		unsigned char c = (unsigned char)s.p[i];
+		char esc[3] = { '%', hex[c >> 4], hex[c & 15] };
+		int r = buf_append(out, esc, sizeof(esc));
+
+		assert(r == 0);
+	}
+}
+
 static void check_decode(struct arena *arena, struct str raw)
 {
 	struct str once, twice;
@@ -17,8 +30,7 @@ static void check_decode(struct arena *arena, struct str raw)
 		return;
 	assert(once.n <= raw.n && once.p[once.n] == '\0' && strlen(once.p) == once.n);
 	buf_init(&out, once.n * 3 + 16);
-	r = http_encode(&out, once);
-	assert(r == 0);
+	encode(&out, once);
 	r = http_decode(arena, buf_str(&out), true, &twice);
 	assert(r == 0 && str_eq(once, twice));
 	buf_done(&out);

@@ -111,14 +111,12 @@ struct agent {
 
 int agent_watch(struct agent *agent, int op, int fd, uint32_t events, enum agent_event event,
 		uint32_t id);
-int agent_run(struct agent *agent); /* returns only on failure */
 
 /* conn.c */
 void conn_on_listen(struct agent *agent);
 void conn_on_event(struct agent *agent, uint32_t events);
 /* Sends what is queued and what processes and follows have, until the socket is full. */
 void conn_flush(struct agent *agent);
-void conn_close(struct agent *agent);
 void conn_drop_given(struct agent *agent);
 /* DONE; nothing for tag 0. */
 void conn_done(struct agent *agent, uint32_t tag, enum agent_refusal refusal, int error);

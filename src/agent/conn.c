@@ -28,7 +28,7 @@ void conn_drop_given(struct agent *agent)
 	}
 }
 
-void conn_close(struct agent *agent)
+static void conn_close(struct agent *agent)
 {
 	conn_drop_given(agent);
 	if (agent->conn_fd >= 0)

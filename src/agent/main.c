@@ -128,7 +128,7 @@ static int sleep_ms(const struct agent *agent)
 		       earlier(dial_sleep_ms(agent), ports_sleep_ms(agent)));
 }
 
-int agent_run(struct agent *agent)
+static int agent_run(struct agent *agent)
 {
 	struct epoll_event events[EVENTS_PER_TURN];
 

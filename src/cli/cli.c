@@ -106,7 +106,11 @@ int cli_read_line(const char *dir, const char *name, char *dst, size_t size)
 	return 0;
 }
 
-const char *cli_url_named(const struct cli *cli, const char **ret_by)
+/*
+ * The URL that names the daemon (--url, or CAY_URL without --state) and in *ret_by where it was
+ * given; NULL when the state directory names it. docs/guides/cli.md has the rule.
+ */
+static const char *cli_url_named(const struct cli *cli, const char **ret_by)
 {
 	const char *variable = environment("CAY_URL");
 

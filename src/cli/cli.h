@@ -70,12 +70,6 @@ void cli_done(struct cli *cli);
 /* A setting that the daemon has too: dst is written unless nobody said anything. */
 enum setting_from cli_setting(const struct args *args, const char *name, const char *variable,
 			      char *dst, size_t size);
-/*
- * The URL that names the daemon (--url, or CAY_URL without --state) and in *ret_by where it was
- * given; NULL when the state directory names it. docs/guides/cli.md has the rule, the same for all
- * commands.
- */
-const char *cli_url_named(const struct cli *cli, const char **ret_by);
 /* Whether a URL is the address that the daemon of the state directory has written there. */
 bool cli_url_is_local(const struct cli *cli, const char *url);
 /* For commands that act on the state directory: refused when a URL names another daemon. */

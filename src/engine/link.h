@@ -147,11 +147,16 @@ void link_unfollow(struct link *link, uint32_t follow_id);
 /* error NULL: it runs as process_id (pid inside the sandbox: pid). */
 typedef void (*link_started_fn)(void *arg, uint32_t process_id, uint32_t pid,
 				const struct err *error);
-/* hooks NULL: nobody follows. Else it is followed from its first byte with this credit; when the
- * start is refused only started is called. */
+/* The reader of something that is being started: it gets the output from the first byte on. */
+struct link_first_reader {
+	const struct link_follow_hooks *hooks;
+	void *arg; /* of the hooks */
+	uint32_t credit;
+	uint32_t *ret_follow_id;
+};
+/* first NULL: the output has no reader yet. When the start is refused only started is called. */
 int link_spawn(struct link *link, const struct link_exec *exec, link_started_fn started, void *arg,
-	       const struct link_follow_hooks *hooks, void *hooks_arg, uint32_t credit,
-	       uint32_t *ret_follow_id, struct err *err) _must_check_;
+	       const struct link_first_reader *first, struct err *err) _must_check_;
 
 typedef void (*link_done_fn)(void *arg, const struct err *error);
 /* wait: done when the program's pipe took the bytes, else when the agent has them. done may be
@@ -213,7 +218,6 @@ struct link_window_run {
 	const char *const *env; /* these three only when the window is made */
 	const char *cwd, *user;
 	uint32_t ring_bytes;
-	uint32_t credit;
 };
 struct link_window {
 	uint32_t process_id;
@@ -226,7 +230,6 @@ typedef void (*link_window_fn)(void *arg, const struct link_window *window,
 /* started, then the follow of this run's output: on_end with the command's own exit code. When the
  * start is refused only started is called. */
 int link_window_run(struct link *link, const struct link_window_run *run, link_window_fn started,
-		    void *arg, const struct link_follow_hooks *hooks, void *hooks_arg,
-		    uint32_t *ret_follow_id, struct err *err) _must_check_;
+		    void *arg, const struct link_first_reader *first, struct err *err) _must_check_;
 
 #endif

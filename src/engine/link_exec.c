@@ -378,8 +378,7 @@ void link_detach(struct link *link, uint32_t process_id)
 }
 
 int link_spawn(struct link *link, const struct link_exec *exec, link_started_fn started, void *arg,
-	       const struct link_follow_hooks *hooks, void *hooks_arg, uint32_t credit,
-	       uint32_t *ret_follow_id, struct err *err)
+	       const struct link_first_reader *first, struct err *err)
 {
 	struct agent_exec_args args = args_of(exec);
 	struct link_reader *reader = NULL;
@@ -387,12 +386,12 @@ int link_spawn(struct link *link, const struct link_exec *exec, link_started_fn 
 
 	if (check_exec(link, exec, err) < 0)
 		return -1;
-	assert(hooks || !exec->tool); /* nobody would ever read, and the tool would wait */
+	assert(first || !exec->tool); /* without a reader the tool would wait forever */
 	p = process_new(link, exec, NULL, started, arg, 0, err);
 	if (!p)
 		return -1;
-	if (hooks) {
-		reader = link_reader_new(link, hooks, hooks_arg, credit,
+	if (first) {
+		reader = link_reader_new(link, first->hooks, first->arg, first->credit,
 					 exec->tty ? LINK_OUT : LINK_OUT | LINK_ERR, err);
 		if (!reader)
 			goto fail;
@@ -408,7 +407,7 @@ int link_spawn(struct link *link, const struct link_exec *exec, link_started_fn 
 		goto fail;
 	link->next_process_id++;
 	if (reader)
-		*ret_follow_id = reader->node.id;
+		*first->ret_follow_id = reader->node.id;
 	return 0;
 fail:
 	if (reader)

@@ -20,8 +20,7 @@ static int check_run(const struct link *link, const struct link_window_run *run,
 }
 
 int link_window_run(struct link *link, const struct link_window_run *run, link_window_fn started,
-		    void *arg, const struct link_follow_hooks *hooks, void *hooks_arg,
-		    uint32_t *ret_follow_id, struct err *err)
+		    void *arg, const struct link_first_reader *first, struct err *err)
 {
 	struct agent_window_args args = { .name = run->name,
 					  .env = run->env,
@@ -40,7 +39,7 @@ int link_window_run(struct link *link, const struct link_window_run *run, link_w
 	request = link_request_new(link, arg, err);
 	if (!request)
 		return -1;
-	reader = link_reader_new(link, hooks, hooks_arg, run->credit, LINK_OUT, err);
+	reader = link_reader_new(link, first->hooks, first->arg, first->credit, LINK_OUT, err);
 	if (!reader) {
 		link_request_free(link, request);
 		return -1;
@@ -57,7 +56,7 @@ int link_window_run(struct link *link, const struct link_window_run *run, link_w
 		link_request_free(link, request);
 		return -1;
 	}
-	*ret_follow_id = args.follow_id;
+	*first->ret_follow_id = args.follow_id;
 	return 0;
 }
 

@@ -292,6 +292,7 @@ int tool_run_start(struct link *link, const struct tool_spec *spec, const struct
 				  .user = spec->user,
 				  .stdin_open = spec->input,
 				  .tool = true };
+	struct link_first_reader first;
 	struct tool_run *run;
 
 	if (!link_has_tools(link))
@@ -309,8 +310,8 @@ int tool_run_start(struct link *link, const struct tool_spec *spec, const struct
 	buf_init(&run->partial, FRAME_HEADER_SIZE + TOOL_PAYLOAD_MAX);
 	buf_init(&run->input, TOOL_UNTAKEN_BYTES); /* at the limit: the upload is broken off */
 	tool_run_moved(run);
-	if (link_spawn(link, &exec, on_started, run, &follow, run, TOOL_CREDIT_BYTES,
-		       &run->follow_id, err) < 0) {
+	first = (struct link_first_reader){ &follow, run, TOOL_CREDIT_BYTES, &run->follow_id };
+	if (link_spawn(link, &exec, on_started, run, &first, err) < 0) {
 		free(run);
 		return -1;
 	}

@@ -73,51 +73,6 @@ int listen_open_tcp(const char *host, uint16_t port, int *ret_fd)
 	return r;
 }
 
-/* A file left behind by a dead process refuses connections; only then it may go. */
-static int remove_stale(const struct sockaddr_un *addr)
-{
-	_cleanup_close_ int fd = -1;
-	struct stat st;
-
-	if (lstat(addr->sun_path, &st) < 0)
-		return errno == ENOENT ? 0 : -errno;
-	if (!S_ISSOCK(st.st_mode))
-		return -EEXIST;
-	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	if (fd < 0)
-		return -errno;
-	if (connect(fd, (const struct sockaddr *)addr, sizeof(*addr)) == 0 || errno == EAGAIN)
-		return -EADDRINUSE;
-	if (errno != ECONNREFUSED)
-		return -errno;
-	return unlink(addr->sun_path) < 0 && errno != ENOENT ? -errno : 0;
-}
-
-int listen_open_unix(const char *path, mode_t mode, int *ret_fd)
-{
-	struct sockaddr_un addr = { .sun_family = AF_UNIX };
-	_cleanup_close_ int fd = -1;
-	int r;
-
-	if (str_copy(addr.sun_path, sizeof(addr.sun_path), str_of(path)) < 0)
-		return -ENAMETOOLONG;
-	r = remove_stale(&addr);
-	if (r < 0)
-		return r;
-	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	if (fd < 0)
-		return -errno;
-	/* The mode of the inode is fixed before bind() makes it visible: no moment of 0777. */
-	if (fchmod(fd, mode) < 0)
-		return -errno;
-	if (bind(fd, (const struct sockaddr *)&addr, sizeof(addr)) < 0)
-		return -errno;
-	if (chmod(path, mode) < 0 || listen(fd, BACKLOG) < 0)
-		return -errno;
-	*ret_fd = TAKE_FD(fd);
-	return 0;
-}
-
 int listen_port(int fd, uint16_t *ret_port)
 {
 	struct sockaddr_storage addr = { .ss_family = AF_UNSPEC };

@@ -15,8 +15,6 @@ int listen_parse(const char *text, char *ret_host, size_t host_size,
 		 uint16_t *ret_port) _must_check_;
 /* host is a numeric address or a name ("localhost"); port 0 lets the kernel choose. */
 int listen_open_tcp(const char *host, uint16_t port, int *ret_fd) _must_check_;
-/* Replaces a stale socket file; -EADDRINUSE when somebody still answers on it. */
-int listen_open_unix(const char *path, mode_t mode, int *ret_fd) _must_check_;
 /* The port a TCP socket is bound to. */
 int listen_port(int fd, uint16_t *ret_port) _must_check_;
 

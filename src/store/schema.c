@@ -143,7 +143,7 @@ static const char *const steps[] = {
 	"CREATE TABLE denials(sandbox_id TEXT PRIMARY KEY, list BLOB NOT NULL) WITHOUT ROWID;",
 };
 
-int schema_version(void)
+static int schema_version(void)
 {
 	return (int)ARRAY_LEN(steps);
 }

@@ -262,6 +262,5 @@ struct str statement_blob(sqlite3_stmt *stmt, int column);
 
 /* schema.c: 0, -ENOTSUP when the database is newer than this program, or -errno. */
 int schema_migrate(sqlite3 *db) _must_check_;
-int schema_version(void);
 
 #endif

@@ -216,11 +216,6 @@ static void put_line(struct text *t, const char *name, uint64_t number)
 	put_text(t, "\n");
 }
 
-size_t procfile_stat_size(unsigned cpus)
-{
-	return (size_t)(MIN(cpus, PROCFILE_CPUS_MAX) + 4U) * LINE_MAX_BYTES;
-}
-
 size_t procfile_stat(char *dst, size_t size, const struct proc_cpu *cpu)
 {
 	struct text t = { dst, size, 0 };

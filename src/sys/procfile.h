@@ -56,7 +56,6 @@ size_t procfile_loadavg(char *dst, size_t size, const struct proc_load *load) _m
 size_t procfile_cpuinfo(char *dst, size_t size, struct str source, unsigned count) _must_check_;
 /* "LIMIT USED\n" in bytes; a limit of 0: none is known. */
 size_t procfile_disk(char *dst, size_t size, uint64_t limit, uint64_t used) _must_check_;
-size_t procfile_stat_size(unsigned cpus); /* enough for so many processors */
 
 /* One step of five seconds with this many (fixed point) running. */
 void procfile_load_step(struct proc_load *load, uint32_t running);

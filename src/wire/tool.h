@@ -313,9 +313,6 @@ int tool_get_end(const struct frame *frame, struct tool_end *ret) _must_check_;
 int tool_get_file(const struct frame *frame, struct tool_file *ret) _must_check_;
 int tool_get_bytes(const struct frame *frame, enum tool_type type, struct str *ret) _must_check_;
 
-/* The public word of an error: "not_found", "is_a_directory", ... */
-const char *tool_error_name(enum tool_error error);
-
 /*
  * if_unchanged=TOKEN of write-raw and edit: what ENTRY said of the file one has seen,
  * "DEVICE-INODE-SIZE-MTIME_NS-CTIME_NS" in hex. "absent" stands for no file there.

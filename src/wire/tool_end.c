@@ -171,47 +171,6 @@ int tool_get_bytes(const struct frame *frame, enum tool_type type, struct str *r
 	return 0;
 }
 
-const char *tool_error_name(enum tool_error error)
-{
-	static const char *const names[] = {
-		[TOOL_OK] = "ok",
-		[TOOL_INVALID] = "invalid",
-		[TOOL_NOT_FOUND] = "not_found",
-		[TOOL_IS_DIRECTORY] = "is_a_directory",
-		[TOOL_NOT_DIRECTORY] = "not_a_directory",
-		[TOOL_NOT_FILE] = "not_a_file",
-		[TOOL_EXISTS] = "exists",
-		[TOOL_NOT_EMPTY] = "not_empty",
-		[TOOL_FORBIDDEN] = "forbidden",
-		[TOOL_READ_ONLY] = "read_only",
-		[TOOL_DISK_FULL] = "disk_full",
-		[TOOL_QUOTA] = "quota",
-		[TOOL_NAME_TOO_LONG] = "name_too_long",
-		[TOOL_LOOP] = "loop",
-		[TOOL_BUSY] = "busy",
-		[TOOL_CHANGED] = "changed",
-		[TOOL_BAD_RANGE] = "bad_range",
-		[TOOL_BAD_PATTERN] = "bad_pattern",
-		[TOOL_EDIT_NO_MATCH] = "edit_no_match",
-		[TOOL_EDIT_MANY] = "edit_many",
-		[TOOL_TOO_LARGE] = "too_large",
-		[TOOL_TOO_DEEP] = "too_deep",
-		[TOOL_TOO_MANY_WATCHES] = "too_many_watches",
-		[TOOL_ARCHIVE_BAD] = "archive_bad",
-		[TOOL_ARCHIVE_ESCAPE] = "archive_escape",
-		[TOOL_ARCHIVE_LIMIT] = "archive_limit",
-		[TOOL_ARCHIVE_KIND] = "archive_kind",
-		[TOOL_INCOMPLETE] = "incomplete",
-		[TOOL_UNKNOWN_USER] = "unknown_user",
-		[TOOL_ESCAPE] = "escape",
-		[TOOL_UNREADABLE] = "unreadable",
-		[TOOL_NO_MEMORY] = "no_memory",
-		[TOOL_IO] = "io",
-	};
-
-	return error < ARRAY_LEN(names) ? names[error] : "io";
-}
-
 void tool_token(char dst[TOOL_TOKEN_SIZE], const struct tool_entry *entry)
 {
 	(void)snprintf(dst, TOOL_TOKEN_SIZE, "%llx-%llx-%llx-%llx-%llx",

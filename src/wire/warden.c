@@ -60,7 +60,8 @@ static bool name_is_valid(const char *name)
 	return text_is_padded(name, WARDEN_ID_SIZE) && bounds_template_name(str_of(name));
 }
 
-bool warden_limits_valid(const struct warden_limits *limits)
+/* base/value/bounds.h: absolute bounds, whatever an operator allows. */
+static bool warden_limits_valid(const struct warden_limits *limits)
 {
 	return bounds_sizes(limits->cpu_milli, limits->memory_mb, limits->disk_size_mb,
 			    limits->pids_max) &&

@@ -139,7 +139,4 @@ int warden_reply_decode(const void *src, size_t size, struct warden_reply *ret) 
 /* Of the 65536 addresses of an instance, no link's: where the daemon sends names it refuses. */
 #define WARDEN_SINK_NUMBER 0xfffe
 
-/* base/value/bounds.h: absolute bounds, whatever an operator allows. */
-bool warden_limits_valid(const struct warden_limits *limits);
-
 #endif

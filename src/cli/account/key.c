@@ -160,7 +160,13 @@ int key_ls_run(struct cli *cli, const struct args *args, struct err *err)
 {
 	static const char *const headers[] = { "ID", "NAME", "SCOPES", "AGE", "LAST USED", NULL };
 
-	return show_list(cli, "/v1/keys", NULL, "id", headers, ls_row, "no keys", err);
+	return show_list(cli,
+			 &(struct show_list){ .path = "/v1/keys",
+					      .member = "id",
+					      .headers = headers,
+					      .row = ls_row,
+					      .when_empty = "no keys" },
+			 err);
 }
 
 int key_rm_run(struct cli *cli, const struct args *args, struct err *err)

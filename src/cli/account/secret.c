@@ -252,7 +252,13 @@ int secret_ls_run(struct cli *cli, const struct args *args, struct err *err)
 					       "UPDATED", "ID",	     NULL };
 
 	(void)args;
-	return show_list(cli, "/v1/secrets", NULL, "name", headers, ls_row, "no secrets", err);
+	return show_list(cli,
+			 &(struct show_list){ .path = "/v1/secrets",
+					      .member = "name",
+					      .headers = headers,
+					      .row = ls_row,
+					      .when_empty = "no secrets" },
+			 err);
 }
 
 int secret_rm_run(struct cli *cli, const struct args *args, struct err *err)

@@ -41,8 +41,15 @@ int template_ls_run(struct cli *cli, const struct args *args, struct err *err)
 {
 	static const char *const headers[] = { "NAME", "VERSION", "HASH", "SIZE", "AGE", NULL };
 
-	return show_list(cli, "/v1/templates", NULL, "name", headers, ls_row,
-			 "no templates; 'cay template build base' makes the first", err);
+	return show_list(
+		cli,
+		&(struct show_list){
+			.path = "/v1/templates",
+			.member = "name",
+			.headers = headers,
+			.row = ls_row,
+			.when_empty = "no templates; 'cay template build base' makes the first" },
+		err);
 }
 
 int template_info_run(struct cli *cli, const struct args *args, struct err *err)

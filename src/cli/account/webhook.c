@@ -109,8 +109,14 @@ int webhook_ls_run(struct cli *cli, const struct args *args, struct err *err)
 					       "DEAD", "LAST ERROR", NULL };
 
 	(void)args;
-	return show_list(cli, "/v1/webhooks", NULL, "id", headers, ls_row,
-			 "no webhooks; 'cay webhook add URL' makes one", err);
+	return show_list(
+		cli,
+		&(struct show_list){ .path = "/v1/webhooks",
+				     .member = "id",
+				     .headers = headers,
+				     .row = ls_row,
+				     .when_empty = "no webhooks; 'cay webhook add URL' makes one" },
+		err);
 }
 
 int webhook_info_run(struct cli *cli, const struct args *args, struct err *err)
@@ -201,6 +207,12 @@ int webhook_deliveries_run(struct cli *cli, const struct args *args, struct err 
 	    (args_text(args, "status") != NULL &&
 	     api_query(query, "state", args_text(args, "status"), err) < 0))
 		return -1;
-	return show_list(cli, path, query, "event_id", headers, delivery_row,
-			 "nothing waits, nothing was given up", err);
+	return show_list(cli,
+			 &(struct show_list){ .path = path,
+					      .query = query,
+					      .member = "event_id",
+					      .headers = headers,
+					      .row = delivery_row,
+					      .when_empty = "nothing waits, nothing was given up" },
+			 err);
 }

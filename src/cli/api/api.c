@@ -254,13 +254,14 @@ static int stream_once(struct cli *cli, const char *method, const char *path,
 	struct piece_sink sink = { .data = data, .arg = arg };
 	struct str type = body != NULL ? STR_LIT("application/json") : (struct str){ "", 0 };
 	struct str bytes = body != NULL ? buf_str(body) : (struct str){ "", 0 };
+	const struct http_client_sink pieces = { take_piece, &sink };
 	struct http_response res;
 	int r;
 
 	if (begin(cli, err) < 0)
 		return -1;
 	http_response_init(&res, API_BODY_LIMIT_BYTES);
-	r = http_client_stream(cli->http, method, path, type, bytes, &res, take_piece, &sink);
+	r = http_client_stream(cli->http, method, path, type, bytes, &res, &pieces);
 	if (sink.result < 0)
 		r = sink.result;
 	else if (r < 0)

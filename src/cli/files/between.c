@@ -77,13 +77,15 @@ static ssize_t read_piece(void *arg, char *p, size_t n)
 static int send_to(struct cli *cli, struct passing *passing, const struct place *to, const char *op,
 		   const char *mode, struct err *err)
 {
-	struct http_client_source source = { .length = -1, .read = read_piece, .arg = passing };
+	struct upload upload = { .op = op,
+				 .mode = mode,
+				 .source = { .length = -1, .read = read_piece, .arg = passing } };
 	_cleanup_json_ struct json *answer = NULL;
 	const struct report *report = passing->report;
 	int r;
 
 	meter_start(&passing->reading.meter, cli, to->path, 0);
-	r = files_send(cli, to, op, mode, NULL, &source, &answer, err);
+	r = files_send(cli, to, &upload, &answer, err);
 	meter_end(&passing->reading.meter);
 	(void)close(passing->reading.fd);
 	reap(passing);

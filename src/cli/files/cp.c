@@ -56,7 +56,9 @@ static int send_file(struct copying *c, const char *from, const struct place *to
 	_cleanup_close_ int opened = -1;
 	bool standard = strcmp(from, "-") == 0;
 	struct reading reading = { .fd = STDIN_FILENO };
-	struct http_client_source source = { .length = -1, .read = reading_read, .arg = &reading };
+	struct upload upload = {
+		.op = "raw", .source = { .length = -1, .read = reading_read, .arg = &reading }
+	};
 	char mode[8];
 	struct stat st;
 	int r;
@@ -70,11 +72,13 @@ static int send_file(struct copying *c, const char *from, const struct place *to
 	if (S_ISDIR(st.st_mode))
 		return err_set(err, ERR_NOT_A_FILE, "%.200s is a directory; -r copies trees", from);
 	if (S_ISREG(st.st_mode) && !standard)
-		source.length = st.st_size;
+		upload.source.length = st.st_size;
 	(void)snprintf(mode, sizeof(mode), "%04o", (unsigned int)(st.st_mode & 0777));
-	meter_start(&reading.meter, c->cli, from, source.length > 0 ? (uint64_t)source.length : 0);
-	r = files_send(c->cli, to, "raw", S_ISREG(st.st_mode) && !standard ? mode : NULL, NULL,
-		       &source, NULL, err);
+	meter_start(&reading.meter, c->cli, from,
+		    upload.source.length > 0 ? (uint64_t)upload.source.length : 0);
+	if (S_ISREG(st.st_mode) && !standard)
+		upload.mode = mode;
+	r = files_send(c->cli, to, &upload, NULL, err);
 	meter_end(&reading.meter);
 	if (r == 0) {
 		c->files++;

@@ -136,10 +136,8 @@ static bool is_unchanged(const struct editing *editing, int fd)
 static int write_back(struct editing *editing, struct err *err)
 {
 	_cleanup_close_ int fd = open(editing->file, O_RDONLY | O_CLOEXEC);
-	struct http_client_source source = { .read = read_new, .arg = &fd };
+	struct upload upload = { .op = "raw", .source = { .read = read_new, .arg = &fd } };
 	struct stat st;
-	/* A file that was not there must still not be there. */
-	const char *tag = editing->etag[0] != '\0' ? editing->etag : "absent";
 
 	if (fd < 0 && errno == ENOENT)
 		return 1;
@@ -149,8 +147,10 @@ static int write_back(struct editing *editing, struct err *err)
 		return 1;
 	if (lseek(fd, 0, SEEK_SET) < 0)
 		return err_set_errno(err, ERR_INTERNAL, errno, "cannot read %s", editing->file);
-	source.length = st.st_size;
-	return files_send(editing->cli, &editing->place, "raw", NULL, tag, &source, NULL, err);
+	upload.source.length = st.st_size;
+	/* A file that did not exist must still not exist. */
+	upload.if_match = editing->etag[0] != '\0' ? editing->etag : "absent";
+	return files_send(editing->cli, &editing->place, &upload, NULL, err);
 }
 
 int edit_run(struct cli *cli, const struct args *args, struct err *err)

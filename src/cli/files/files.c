@@ -239,9 +239,8 @@ ssize_t reading_read(void *arg, char *p, size_t n)
 
 /* ---- content ---- */
 
-int files_send(struct cli *cli, const struct place *to, const char *op, const char *mode,
-	       const char *if_match, const struct http_client_source *source, struct json **ret,
-	       struct err *err)
+int files_send(struct cli *cli, const struct place *to, const struct upload *upload,
+	       struct json **ret, struct err *err)
 {
 	struct http_response res;
 	struct json *doc = NULL;
@@ -249,14 +248,14 @@ int files_send(struct cli *cli, const struct place *to, const char *op, const ch
 	int r;
 
 	api_forget(cli);
-	if (cli_connect(cli, err) < 0 ||
-	    files_url(&url, to, op, err, "mode", mode, "if_match", if_match, NULL) < 0)
+	if (cli_connect(cli, err) < 0 || files_url(&url, to, upload->op, err, "mode", upload->mode,
+						   "if_match", upload->if_match, NULL) < 0)
 		return -1;
 	http_response_init(&res, API_BODY_LIMIT_BYTES);
 	/* The source can be read once: the caller has looked the place up before. */
 	buf_init(&whole, API_URL_MAX);
-	r = http_client_upload(cli->http, "PUT", resolve_path(cli, buf_data(&url), &whole), source,
-			       &res);
+	r = http_client_upload(cli->http, "PUT", resolve_path(cli, buf_data(&url), &whole),
+			       &upload->source, &res);
 	buf_done(&whole);
 	if (r < 0)
 		r = api_lost(cli, r, err);

@@ -54,10 +54,16 @@ struct reading {
 };
 ssize_t reading_read(void *reading, char *p, size_t n);
 
-/* Content to a place; source.arg is the caller's. ret may be NULL. */
-int files_send(struct cli *cli, const struct place *to, const char *op, const char *mode,
-	       const char *if_match, const struct http_client_source *source, struct json **ret,
-	       struct err *err) _must_check_;
+/* Content for a place; source.arg belongs to the caller. */
+struct upload {
+	const char *op;	      /* "raw": one file, "archive": a tree */
+	const char *mode;     /* of the file; NULL: the default */
+	const char *if_match; /* only when the file has this version; NULL: in any case */
+	struct http_client_source source;
+};
+/* ret may be NULL. */
+int files_send(struct cli *cli, const struct place *to, const struct upload *upload,
+	       struct json **ret, struct err *err) _must_check_;
 /* Content of a URL, piece by piece, as api_stream() does. */
 int files_receive(struct cli *cli, const struct buf *url, http_client_data_fn data, void *arg,
 		  struct err *err) _must_check_;

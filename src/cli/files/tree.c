@@ -68,7 +68,9 @@ int tree_send(struct cli *cli, const char *dir, const struct place *to, uint64_t
 	const char *const argv[] = { "tar", "-C", dir, "-cf", "-", "--", ".", NULL };
 	_cleanup_json_ struct json *answer = NULL;
 	struct reading reading = { .fd = -1 };
-	struct http_client_source source = { .length = -1, .read = reading_read, .arg = &reading };
+	struct upload upload = {
+		.op = "archive", .source = { .length = -1, .read = reading_read, .arg = &reading }
+	};
 	struct err tar_err;
 	int ends[2], r, tar_result;
 	pid_t pid;
@@ -83,7 +85,7 @@ int tree_send(struct cli *cli, const char *dir, const struct place *to, uint64_t
 		return tar_missing(r, err);
 	}
 	meter_start(&reading.meter, cli, dir, 0);
-	r = files_send(cli, to, "archive", NULL, NULL, &source, &answer, err);
+	r = files_send(cli, to, &upload, &answer, err);
 	meter_end(&reading.meter);
 	(void)close(ends[0]);
 	tar_result = wait_tar(pid, &tar_err);
@@ -192,7 +194,9 @@ int tree_receive(struct cli *cli, const struct place *from, const char *dir, uin
 int tree_send_stdin(struct cli *cli, const struct place *to, uint64_t *ret_bytes, struct err *err)
 {
 	struct reading reading = { .fd = STDIN_FILENO };
-	struct http_client_source source = { .length = -1, .read = reading_read, .arg = &reading };
+	struct upload upload = {
+		.op = "archive", .source = { .length = -1, .read = reading_read, .arg = &reading }
+	};
 	_cleanup_json_ struct json *answer = NULL;
 	int r;
 
@@ -203,7 +207,7 @@ int tree_send_stdin(struct cli *cli, const struct place *to, uint64_t *ret_bytes
 			"in tar c . | cay cp - ID:DIR",
 			to->path);
 	meter_start(&reading.meter, cli, to->path, 0);
-	r = files_send(cli, to, "archive", NULL, NULL, &source, &answer, err);
+	r = files_send(cli, to, &upload, &answer, err);
 	meter_end(&reading.meter);
 	*ret_bytes = reading.meter.bytes;
 	if (r < 0 && err->code == ERR_ARCHIVE_INVALID)

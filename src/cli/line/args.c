@@ -32,7 +32,8 @@ static int suffixed(const char *text, const char *letters, const uint64_t *facto
 	return 0;
 }
 
-int args_thousandths(const char *text, uint64_t *ret)
+/* "2", "0.5" in thousandths: 0 or -EINVAL. */
+static int args_thousandths(const char *text, uint64_t *ret)
 {
 	struct str whole = str_of(text), places = { "", 0 };
 	uint64_t number = 0, part = 0;

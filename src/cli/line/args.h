@@ -32,8 +32,6 @@ bool args_number(const struct args *args, const char *name, uint64_t *ret);
 /* Walks the values of an option that may be repeated: start with *cursor = 0; NULL at the end. */
 const char *args_next(const struct args *args, const char *name, size_t *cursor);
 
-/* "2", "0.5" in thousandths: 0 or -EINVAL. */
-int args_thousandths(const char *text, uint64_t *ret) _must_check_;
 /* max 0: none. "90", "10m", "2h", "1d" and "512", "2g": 0 or -EINVAL / -ERANGE. */
 int args_seconds(const char *text, uint64_t min, uint64_t max, uint64_t *ret) _must_check_;
 int args_megabytes(const char *text, uint64_t min, uint64_t max, uint64_t *ret) _must_check_;

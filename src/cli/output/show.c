@@ -200,31 +200,24 @@ static int put_row(void *arg, const struct json *item)
 	return listing->row(&listing->table, item);
 }
 
-int show_list_where(struct cli *cli, const char *path, const char *query, api_keep_fn keep,
-		    const char *member, const char *const *headers, api_each_fn row,
-		    const char *when_empty, struct err *err)
+int show_list(struct cli *cli, const struct show_list *list, struct err *err)
 {
-	struct listing listing = {
-		.keep = keep, .member = member, .terminal = isatty(STDOUT_FILENO), .row = row
-	};
+	struct listing listing = { .keep = list->keep,
+				   .member = list->member,
+				   .terminal = isatty(STDOUT_FILENO),
+				   .row = list->row };
 	int r;
 
 	if (cli->json)
-		return api_print_list(cli, path, query, keep, err);
+		return api_print_list(cli, list->path, list->query, list->keep, err);
 	if (cli->quiet)
-		return api_list(cli, path, query, print_name, &listing, err);
-	table_init(&listing.table, headers);
-	r = api_list(cli, path, query, put_row, &listing, err);
+		return api_list(cli, list->path, list->query, print_name, &listing, err);
+	table_init(&listing.table, list->headers);
+	r = api_list(cli, list->path, list->query, put_row, &listing, err);
 	if (r == 0)
-		r = show_table(cli, &listing.table, when_empty, err);
+		r = show_table(cli, &listing.table, list->when_empty, err);
 	table_done(&listing.table);
 	return r;
-}
-
-int show_list(struct cli *cli, const char *path, const char *query, const char *member,
-	      const char *const *headers, api_each_fn row, const char *when_empty, struct err *err)
-{
-	return show_list_where(cli, path, query, NULL, member, headers, row, when_empty, err);
 }
 
 int show_made(struct cli *cli, const struct json *answer)

@@ -13,15 +13,19 @@ void show_object(FILE *out, const struct json *object, bool color);
 /* The table, or a remark on standard error when it has no rows. */
 int show_table(struct cli *cli, const struct table *table, const char *when_empty,
 	       struct err *err) _must_check_;
-/* All pages of a list: as they are with --json, with -q only the member that names each item, else
- * as that table; row() gets the struct table. */
-int show_list(struct cli *cli, const char *path, const char *query, const char *member,
-	      const char *const *headers, api_each_fn row, const char *when_empty,
-	      struct err *err) _must_check_;
-/* Only those items that keep() wants, for what the API has no filter for. */
-int show_list_where(struct cli *cli, const char *path, const char *query, api_keep_fn keep,
-		    const char *member, const char *const *headers, api_each_fn row,
-		    const char *when_empty, struct err *err) _must_check_;
+/*
+ * All pages of a list: the answers themselves with --json, only the member that names each item
+ * with -q, otherwise a table.
+ */
+struct show_list {
+	const char *path, *query; /* query NULL: none */
+	api_keep_fn keep;	  /* only these items, for what the API cannot filter; NULL: all */
+	const char *member;	  /* names an item */
+	const char *const *headers;
+	api_each_fn row; /* arg is the struct table */
+	const char *when_empty;
+};
+int show_list(struct cli *cli, const struct show_list *list, struct err *err) _must_check_;
 /* Of a call that makes many sandboxes: ids on standard output, what failed on standard error. The
  * exit status. */
 int show_made(struct cli *cli, const struct json *answer);

@@ -214,8 +214,14 @@ int snapshot_ls_run(struct cli *cli, const struct args *args, struct err *err)
 	if (args->operand_count > 0 &&
 	    api_path(path, err, "/v1/sandboxes/%s/snapshots", args->operands[0]) < 0)
 		return -1;
-	return show_list(cli, path, NULL, "id", headers, snapshot_row,
-			 "no snapshots; 'cay snapshot ID' takes one", err);
+	return show_list(
+		cli,
+		&(struct show_list){ .path = path,
+				     .member = "id",
+				     .headers = headers,
+				     .row = snapshot_row,
+				     .when_empty = "no snapshots; 'cay snapshot ID' takes one" },
+		err);
 }
 
 int snapshot_rm_run(struct cli *cli, const struct args *args, struct err *err)

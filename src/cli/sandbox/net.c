@@ -162,7 +162,13 @@ int net_denials_run(struct cli *cli, const struct args *args, struct err *err)
 
 	if (api_path(path, err, "/v1/sandboxes/%s/denials", args->operands[0]) < 0)
 		return -1;
-	return show_list(cli, path, NULL, "host", headers, denial_row, "nothing was refused", err);
+	return show_list(cli,
+			 &(struct show_list){ .path = path,
+					      .member = "host",
+					      .headers = headers,
+					      .row = denial_row,
+					      .when_empty = "nothing was refused" },
+			 err);
 }
 
 /* ---- learning ---- */

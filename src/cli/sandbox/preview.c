@@ -100,8 +100,14 @@ static int list(struct cli *cli, const char *id, struct err *err)
 
 	if (api_path(path, err, "/v1/sandboxes/%s/previews", id) < 0)
 		return -1;
-	return show_list(cli, path, NULL, "id", headers, ls_row,
-			 "no previews; 'cay preview ID PORT' makes one", err);
+	return show_list(
+		cli,
+		&(struct show_list){ .path = path,
+				     .member = "id",
+				     .headers = headers,
+				     .row = ls_row,
+				     .when_empty = "no previews; 'cay preview ID PORT' makes one" },
+		err);
 }
 
 static int drop(struct cli *cli, const char *id, const char *preview, struct err *err)
@@ -153,5 +159,11 @@ int ports_run(struct cli *cli, const struct args *args, struct err *err)
 
 	if (api_path(path, err, "/v1/sandboxes/%s/ports", args->operands[0]) < 0)
 		return -1;
-	return show_list(cli, path, NULL, "port", headers, port_row, "nothing listens inside", err);
+	return show_list(cli,
+			 &(struct show_list){ .path = path,
+					      .member = "port",
+					      .headers = headers,
+					      .row = port_row,
+					      .when_empty = "nothing listens inside" },
+			 err);
 }

@@ -124,8 +124,16 @@ int ls_run(struct cli *cli, const struct args *args, struct err *err)
 		return files_ls_run(cli, args, err);
 	if (ls_query(args, query, err) < 0)
 		return -1;
-	return show_list_where(cli, "/v1/sandboxes", query, asleep ? is_hibernated : NULL, "id",
-			       headers, ls_row, "no sandboxes; 'cay create' makes one", err);
+	return show_list(
+		cli,
+		&(struct show_list){ .path = "/v1/sandboxes",
+				     .query = query,
+				     .keep = asleep ? is_hibernated : NULL,
+				     .member = "id",
+				     .headers = headers,
+				     .row = ls_row,
+				     .when_empty = "no sandboxes; 'cay create' makes one" },
+		err);
 }
 
 int info_run(struct cli *cli, const struct args *args, struct err *err)

@@ -287,8 +287,14 @@ static int windows_list(struct cli *cli, const char *id, struct err *err)
 
 	if (api_path(path, err, "/v1/sandboxes/%s/windows", id) < 0)
 		return -1;
-	return show_list(cli, path, NULL, "name", headers, window_row,
-			 "no windows; 'cay exec -w NAME' makes one", err);
+	return show_list(
+		cli,
+		&(struct show_list){ .path = path,
+				     .member = "name",
+				     .headers = headers,
+				     .row = window_row,
+				     .when_empty = "no windows; 'cay exec -w NAME' makes one" },
+		err);
 }
 
 /* What the last command wrote so far, or everything from a cursor on. */

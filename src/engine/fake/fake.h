@@ -41,7 +41,6 @@ enum fake_op {
 struct engine *fake_opened(void);
 
 void fake_fail_next(struct engine *engine, enum fake_op op, enum err_code code); /* one call */
-void fake_set_steps(struct engine *engine, enum fake_op op, unsigned steps); /* turns; default 1 */
 void fake_hold(struct engine *engine, enum fake_op op); /* calls wait until released */
 void fake_release(struct engine *engine, enum fake_op op);
 unsigned fake_calls(const struct engine *engine, enum fake_op op);   /* ever started */

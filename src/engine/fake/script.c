@@ -15,11 +15,6 @@ void fake_fail_next(struct engine *engine, enum fake_op op, enum err_code code)
 	engine->fail_next[op] = code;
 }
 
-void fake_set_steps(struct engine *engine, enum fake_op op, unsigned steps)
-{
-	engine->steps[op] = steps;
-}
-
 void fake_hold(struct engine *engine, enum fake_op op)
 {
 	engine->hold[op] = true;

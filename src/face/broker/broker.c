@@ -47,8 +47,9 @@ void conn_free(struct broker_conn *conn)
 	free(conn);
 }
 
-void conn_refuse(struct broker_conn *conn, const char *status, const char *code,
-		 const char *message)
+/* Sends the reason to the client and ends the connection. */
+static void conn_refuse(struct broker_conn *conn, const char *status, const char *code,
+			const char *message)
 {
 	struct json_writer w;
 	struct buf body, whole;

@@ -79,8 +79,5 @@ int deny_intercept(struct broker *broker, struct sandbox *sandbox, const struct 
 		   const struct egress_verdict *verdict, int fd, struct str read) _must_check_;
 void deny_read(struct broker_conn *conn);
 void conn_free(struct broker_conn *conn);
-/* Says why to the client and ends the connection. */
-void conn_refuse(struct broker_conn *conn, const char *status, const char *code,
-		 const char *message);
 
 #endif

@@ -143,7 +143,7 @@ void e2b_answer_send(struct e2b_call *call, int status, struct json_writer *w)
 
 /* ---- errors ---- */
 
-bool e2b_error_is_about(const struct err *err, const char *field)
+static bool e2b_error_is_about(const struct err *err, const char *field)
 {
 	size_t n = strlen(field);
 

@@ -128,8 +128,6 @@ int e2b_error_status(const struct err *err);
 const char *e2b_error_rpc_code(const struct err *err);
 /* What clients read: E2B's own words where they compare them. */
 void e2b_error_message(const struct err *err, const char *user, char *dst, size_t size);
-/* Which field the error is about: what stands before its first colon. */
-bool e2b_error_is_about(const struct err *err, const char *field);
 
 /* ---- e2b.c ---- */
 
@@ -189,7 +187,6 @@ void e2b_secrets_create(struct e2b_call *call);
 void e2b_secrets_get(struct e2b_call *call);
 void e2b_secrets_update(struct e2b_call *call);
 void e2b_secrets_delete(struct e2b_call *call);
-void e2b_not_here(struct e2b_call *call); /* a part of E2B that the product does not have */
 
 /* network.c. What a body asks for, as it stands in from; told: it asked for anything at all. */
 struct egress_want;

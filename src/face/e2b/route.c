@@ -9,6 +9,15 @@
 #define WRITE AUTH_SANDBOXES_WRITE
 #define TEMPLATES AUTH_TEMPLATES_READ
 
+static void e2b_not_here(struct e2b_call *call)
+{
+	struct str path = call->req->path;
+
+	e2b_answer_status(call, 501, "%.*s %.*s is not supported by this server",
+			  (int)MIN(call->req->method_name.n, 16), call->req->method_name.p,
+			  (int)MIN(path.n, 100), path.p);
+}
+
 const struct e2b_route e2b_routes[] = {
 	{ HTTP_POST, "/v2/sandboxes", ENTER, e2b_sandboxes_create, 2 },
 	{ HTTP_POST, "/sandboxes", ENTER, e2b_sandboxes_create, 1 },
@@ -59,12 +68,3 @@ const struct e2b_route e2b_routes[] = {
 	{ HTTP_DELETE, "/volumes/{id}", AUTH_ANY, e2b_not_here, 0 },
 };
 const size_t e2b_route_count = ARRAY_LEN(e2b_routes);
-
-void e2b_not_here(struct e2b_call *call)
-{
-	struct str path = call->req->path;
-
-	e2b_answer_status(call, 501, "%.*s %.*s is not supported by this server",
-			  (int)MIN(call->req->method_name.n, 16), call->req->method_name.p,
-			  (int)MIN(path.n, 100), path.p);
-}

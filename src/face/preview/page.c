@@ -169,7 +169,6 @@ void page_error(struct preview_face *face, struct http_req *req, const struct pa
 	size_t count = ARRAY_LEN(headers);
 	int r;
 
-	face->failures++;
 	buf_clear(&face->out);
 	if (page)
 		r = write_page(&face->out, req, err);

@@ -103,7 +103,6 @@ void preview_handle(void *ctx, struct http_req *req)
 	struct err err;
 	int r = 0;
 
-	face->requests++;
 	credentials_find(req, &credentials);
 	if (is_loop(face, req))
 		r = err_set(&err, ERR_PREVIEW_LOOP, "this preview leads back to this daemon");
@@ -178,17 +177,4 @@ void preview_free(struct preview_face *face)
 	face_hosts_done(&face->hosts);
 	buf_done(&face->out);
 	free(face);
-}
-
-void preview_figures(const struct preview_face *face, struct preview_figures *ret)
-{
-	const struct proxy_counters *counters = proxy_counters(face->proxy);
-
-	*ret = (struct preview_figures){ .requests = face->requests,
-					 .failures = face->failures,
-					 .reused = counters->reused,
-					 .retried = counters->retried,
-					 .tunnels = counters->tunnels,
-					 .idle_connections = counters->idle,
-					 .open_tunnels = counters->open_tunnels };
 }

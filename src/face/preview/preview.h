@@ -31,11 +31,4 @@ void preview_set_server(struct preview_face *face, struct http_server *server);
 bool preview_takes(void *face, const struct http_req *req);
 void preview_handle(void *face, struct http_req *req);
 
-/* For /metrics. */
-struct preview_figures {
-	uint64_t requests, failures, reused, retried, tunnels;
-	uint32_t idle_connections, open_tunnels;
-};
-void preview_figures(const struct preview_face *face, struct preview_figures *ret);
-
 #endif

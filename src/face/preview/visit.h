@@ -36,7 +36,6 @@ struct preview_face {
 	struct buf out;
 	char hop[HOP_SIZE]; /* marks what went through us: it must not come again */
 	struct guess guesses[GUESS_SLOTS];
-	uint64_t requests, failures;
 };
 
 /* Who and what a request is for. Views into the request. */

@@ -365,14 +365,14 @@ static bool is_idempotent(const char *method)
 
 int http_client_stream(struct http_client *client, const char *method, const char *path,
 		       struct str content_type, struct str body, struct http_response *res,
-		       http_client_data_fn data, void *arg)
+		       const struct http_client_sink *sink)
 {
 	struct client_call call = { .client = client,
 				    .method = method,
 				    .body = body,
 				    .res = res,
-				    .data = data,
-				    .arg = arg };
+				    .data = sink->data,
+				    .arg = sink->arg };
 	struct buf head;
 	bool reused;
 	int r;
@@ -400,7 +400,9 @@ int http_client_stream(struct http_client *client, const char *method, const cha
 int http_client_call(struct http_client *client, const char *method, const char *path,
 		     struct str content_type, struct str body, struct http_response *res)
 {
-	return http_client_stream(client, method, path, content_type, body, res, NULL, NULL);
+	const struct http_client_sink none = { 0 };
+
+	return http_client_stream(client, method, path, content_type, body, res, &none);
 }
 
 int http_client_upload(struct http_client *client, const char *method, const char *path,

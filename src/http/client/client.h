@@ -47,14 +47,18 @@ int http_client_call(struct http_client *client, const char *method, const char 
 		     struct str content_type, struct str body,
 		     struct http_response *res) _must_check_;
 /*
- * Same, but hands every piece of the body to data as it comes; data returns non-zero to stop (a
+ * Same, but hands every piece of the body to the sink as it comes; data returns non-zero to stop (a
  * negative value is returned, a positive one is no error). The body of an answer of 400 and above
  * is collected in res instead: it is an error document, not what was asked for.
  */
 typedef int (*http_client_data_fn)(void *arg, const char *p, size_t n);
+struct http_client_sink {
+	http_client_data_fn data;
+	void *arg;
+};
 int http_client_stream(struct http_client *client, const char *method, const char *path,
 		       struct str content_type, struct str body, struct http_response *res,
-		       http_client_data_fn data, void *arg) _must_check_;
+		       const struct http_client_sink *sink) _must_check_;
 
 /* A body of any size. read: so many bytes, 0 at the end, or -errno, which ends the call with it and
  * cuts the connection. length -1: not known before. */

@@ -69,15 +69,3 @@ int sse_event(struct buf *out, struct str event, struct str id, struct str data)
 	buf_commit(out, n);
 	return 0;
 }
-
-int sse_comment(struct buf *out, const char *text)
-{
-	struct str s = str_of(text);
-	char *dst;
-	int r = buf_reserve(out, s.n + 4, &dst);
-
-	if (r < 0)
-		return r;
-	buf_commit(out, put_field(dst, STR_LIT(": "), s));
-	return buf_putc(out, '\n');
-}

@@ -10,6 +10,5 @@
  * data is split into "data:" lines at CR LF, CR or LF. All or nothing: 0 or -ENOBUFS / -ENOMEM.
  */
 int sse_event(struct buf *out, struct str event, struct str id, struct str data) _must_check_;
-int sse_comment(struct buf *out, const char *text) _must_check_; /* heart-beat */
 
 #endif

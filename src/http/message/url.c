@@ -108,20 +108,3 @@ int http_query_get(struct arena *arena, struct str query, const char *name, stru
 	}
 	return 0;
 }
-
-int http_encode(struct buf *out, struct str s)
-{
-	static const char hex[] = "0123456789ABCDEF";
-
-	for (size_t i = 0; i < s.n; i++) {
-		unsigned char c = (unsigned char)s.p[i];
-		char esc[3] = { '%', hex[c >> 4], hex[c & 15] };
-		bool plain = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') ||
-			     (c >= 'A' && c <= 'Z') || c == '-' || c == '.' || c == '_' || c == '~';
-		int r = plain ? buf_putc(out, (char)c) : buf_append(out, esc, 3);
-
-		if (r < 0)
-			return r;
-	}
-	return 0;
-}

@@ -18,7 +18,5 @@ int http_query_get(struct arena *arena, struct str query, const char *name,
 		   struct str *ret) _must_check_;
 /* Walks "a=1&b=2": cuts the first pair off *rest, still encoded. False at the end. */
 bool http_query_next(struct str *rest, struct str *ret_name, struct str *ret_value);
-/* Appends s so that decoding gives it back: everything but unreserved bytes as %XX. */
-int http_encode(struct buf *out, struct str s) _must_check_;
 
 #endif

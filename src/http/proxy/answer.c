@@ -275,7 +275,6 @@ static bool retry(struct exchange *x)
 	    buf_len(&x->in) || x->has_body || !req || !exchange_is_idempotent(req))
 		return false;
 	x->retried = x->fresh_only = true;
-	x->proxy->counters.retried++;
 	upstream_close(TAKE_PTR(x->up));
 	(void)exchange_connect(x, req);
 	return true;

@@ -168,7 +168,6 @@ bool exchange_connect(struct exchange *x, struct http_req *req)
 						   !exchange_is_idempotent(req) || x->has_body);
 	if (x->up) {
 		x->up->exchange = x;
-		proxy->counters.reused++;
 		return send_request(x, req);
 	}
 	x->state = EXCHANGE_DIALING;
@@ -364,7 +363,6 @@ static struct exchange *exchange_new(struct proxy *proxy, struct http_req *req,
 	if (x->next)
 		x->next->prev = x;
 	proxy->exchanges = x;
-	proxy->counters.exchanges++;
 	proxy_sweep_on(proxy);
 	return x;
 }
@@ -376,8 +374,7 @@ int proxy_start(struct proxy *proxy, struct http_req *req, const struct proxy_sp
 	bool alive;
 
 	if (spec->reply_extra_count < PASSED_EXTRA &&
-	    proxy->exchanges_by_handle.live + proxy->counters.open_tunnels <
-		    proxy->limits.exchanges)
+	    proxy->exchanges_by_handle.live + proxy->open_tunnels < proxy->limits.exchanges)
 		x = exchange_new(proxy, req, spec, hooks, arg);
 	if (!x) {
 		hooks->failed(arg, req, PROXY_BUSY);
@@ -439,9 +436,4 @@ void proxy_free(struct proxy *proxy)
 	free(proxy->headers);
 	free(proxy->passed);
 	free(proxy);
-}
-
-const struct proxy_counters *proxy_counters(const struct proxy *proxy)
-{
-	return &proxy->counters;
 }

@@ -95,10 +95,4 @@ void proxy_connected(struct proxy *proxy, slot_handle exchange, int fd); /* take
 /* The face answers, or has answered, by itself: no hook is called any more. */
 void proxy_cancel(struct proxy *proxy, slot_handle exchange);
 
-struct proxy_counters {
-	uint64_t exchanges, reused, retried, tunnels;
-	uint32_t idle, open_tunnels;
-};
-const struct proxy_counters *proxy_counters(const struct proxy *proxy);
-
 #endif

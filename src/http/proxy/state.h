@@ -102,7 +102,7 @@ struct proxy {
 	struct loop *loop;
 	struct http_server *server;
 	struct proxy_limits limits;
-	struct proxy_counters counters;
+	uint32_t idle, open_tunnels;
 	struct slot_table exchanges_by_handle;
 	struct exchange *exchanges;
 	struct tunnel *tunnels, *dead_tunnels;

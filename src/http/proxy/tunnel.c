@@ -48,7 +48,7 @@ static void tunnel_close(struct tunnel *t)
 		proxy->tunnels = t->next;
 	if (t->next)
 		t->next->prev = t->prev;
-	proxy->counters.open_tunnels--;
+	proxy->open_tunnels--;
 	t->dead_next = proxy->dead_tunnels;
 	proxy->dead_tunnels = t;
 	tell(t);
@@ -190,8 +190,7 @@ static struct tunnel *tunnel_new(struct exchange *x)
 	if (t->next)
 		t->next->prev = t;
 	proxy->tunnels = t;
-	proxy->counters.open_tunnels++;
-	proxy->counters.tunnels++;
+	proxy->open_tunnels++;
 	proxy_sweep_on(proxy);
 	return t;
 }
@@ -215,7 +214,7 @@ int tunnel_start(struct exchange *x, struct http_req *req, const struct http_hea
 		if (t->next)
 			t->next->prev = NULL;
 		x->proxy->tunnels = t->next;
-		x->proxy->counters.open_tunnels--;
+		x->proxy->open_tunnels--;
 		t->dead_next = x->proxy->dead_tunnels;
 		x->proxy->dead_tunnels = t;
 		proxy_leave(x->proxy);

@@ -41,7 +41,7 @@ static void out_of_pool(struct upstream *up)
 		proxy->newest = up->older;
 	up->prev = up->next = up->older = up->newer = NULL;
 	up->idle_ms = 0;
-	proxy->counters.idle--;
+	proxy->idle--;
 }
 
 void upstream_close(struct upstream *up)
@@ -220,7 +220,7 @@ void upstream_keep(struct upstream *up)
 		upstream_close(up);
 		return;
 	}
-	if (proxy->counters.idle >= proxy->limits.idle_total)
+	if (proxy->idle >= proxy->limits.idle_total)
 		upstream_close(proxy->oldest);
 	buf_done(&up->out);
 	up->idle_ms = MAX(loop_now_ms(proxy->loop), 1);
@@ -234,7 +234,7 @@ void upstream_keep(struct upstream *up)
 	else
 		proxy->oldest = up;
 	proxy->newest = up;
-	proxy->counters.idle++;
+	proxy->idle++;
 	upstream_watch(up, true);
 	proxy_sweep_on(proxy);
 }

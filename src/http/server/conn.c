@@ -100,7 +100,7 @@ int http_conn_detach(struct http_conn *conn)
 	return fd;
 }
 
-void http_conn_watch(struct http_conn *conn)
+static void http_conn_watch(struct http_conn *conn)
 {
 	bool serving = conn->state != HTTP_CONN_FLUSHING && conn->state != HTTP_CONN_LINGERING;
 	int events = 0;

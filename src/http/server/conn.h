@@ -183,7 +183,6 @@ void http_conn_work(struct http_conn *conn);
 void http_conn_close(
 	struct http_conn *conn); /* at once; tells on_gone when a request was running */
 void http_conn_free(struct http_conn *conn);
-void http_conn_watch(struct http_conn *conn); /* brings the watch in line with the state */
 void http_conn_expire(struct http_conn *conn, int64_t now_ms);
 int http_conn_detach(struct http_conn *conn);	    /* the descriptor, ours no more */
 void http_conn_end_request(struct http_conn *conn); /* the reply is complete */

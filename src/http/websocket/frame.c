@@ -219,7 +219,7 @@ static int read_payload(struct websocket_reader *reader)
 	return 0;
 }
 
-bool websocket_code_is_sendable(int code)
+static bool websocket_code_is_sendable(int code)
 {
 	return (code >= 1000 && code <= 1014 && code != 1004 && code != WEBSOCKET_NO_CODE &&
 		code != WEBSOCKET_ABNORMAL) ||

@@ -75,6 +75,5 @@ size_t websocket_put_head(unsigned char dst[WEBSOCKET_HEAD_MAX], enum websocket_
 			  uint64_t length, const unsigned char mask[4]);
 /* The payload of a close; reason is cut at a character, so that it fits. Its length is returned. */
 size_t websocket_put_close(char dst[WEBSOCKET_CONTROL_MAX], int code, struct str reason);
-bool websocket_code_is_sendable(int code);
 
 #endif

@@ -107,8 +107,8 @@ static void hash_str(crypto_hash_sha256_state *state, struct str s)
 }
 
 /* "path:operation:user:token" and, when it expires, ":expiration". */
-void access_sign(const struct sandbox *sandbox, const struct access_claim *claim,
-		 char ret[ACCESS_SIGNATURE_SIZE])
+static void access_sign(const struct sandbox *sandbox, const struct access_claim *claim,
+			char ret[ACCESS_SIGNATURE_SIZE])
 {
 	unsigned char hash[crypto_hash_sha256_BYTES];
 	crypto_hash_sha256_state state;

@@ -29,8 +29,6 @@ struct access_claim {
 	const char *operation; /* "read", "write" */
 	struct str expiration; /* seconds of the wall clock in digits; p NULL: none */
 };
-void access_sign(const struct sandbox *sandbox, const struct access_claim *claim,
-		 char ret[ACCESS_SIGNATURE_SIZE]);
 bool access_signature_is(const struct sandbox *sandbox, const struct access_claim *claim,
 			 struct str signature);
 /* The sandbox whose token made this signature; NULL: none. For callers that do not name one. */

@@ -57,7 +57,6 @@ int webhook_post(struct webhook *hook, int64_t event, const char *type, uint32_t
 void webhook_explain(char *dst, size_t size, const struct service *service, int status, int error);
 void webhook_start(struct webhook *hook); /* when it is enabled */
 void webhook_stop(struct webhook *hook);  /* what was begun is forgotten and told again */
-void webhook_disable(struct webhook *hook, const char *reason);
 /* webhook.c */
 int webhook_save(const struct webhook *hook) _must_check_;
 int webhook_load(struct service *service, struct err *err) _must_check_;

@@ -199,6 +199,21 @@ static void retry(struct webhook *hook, int64_t delay_ms)
 	loop_timer_set(hook->timer, delay_ms, 0);
 }
 
+static void webhook_disable(struct webhook *hook, const char *reason)
+{
+	char *copy = strdup(reason);
+
+	log_warn("webhook %s is disabled: %s", hook->id, reason);
+	free(hook->disabled_reason);
+	hook->disabled_reason = copy;
+	hook->enabled = false;
+	webhook_stop(hook);
+	if (webhook_save(hook) < 0)
+		log_error("webhook %s: that it is disabled could not be recorded", hook->id);
+	event_webhook_disabled(hook->service, hook->id, hook->owner, hook->workspace, hook->url,
+			       reason);
+}
+
 static void failed(struct webhook *hook)
 {
 	const struct service_config *config = &hook->service->config;
@@ -390,19 +405,4 @@ void webhook_stop(struct webhook *hook)
 	hook->attempts = 0;
 	hook->next_ms = 0;
 	buf_clear(&hook->body);
-}
-
-void webhook_disable(struct webhook *hook, const char *reason)
-{
-	char *copy = strdup(reason);
-
-	log_warn("webhook %s is disabled: %s", hook->id, reason);
-	free(hook->disabled_reason);
-	hook->disabled_reason = copy;
-	hook->enabled = false;
-	webhook_stop(hook);
-	if (webhook_save(hook) < 0)
-		log_error("webhook %s: that it is disabled could not be recorded", hook->id);
-	event_webhook_disabled(hook->service, hook->id, hook->owner, hook->workspace, hook->url,
-			       reason);
 }

@@ -107,10 +107,11 @@ static void on_started(void *arg, uint32_t process_id, uint32_t pid, const struc
 static int launch(struct process_start *start, struct sandbox *sandbox, struct err *err)
 {
 	uint32_t follow_id = 0;
+	const struct link_first_reader reader = { &follow_link_hooks, start->follow, start->credit,
+						  &follow_id };
 
 	if (link_spawn(sandbox->link, &start->build.exec, on_started, start,
-		       start->follow ? &follow_link_hooks : NULL, start->follow, start->credit,
-		       &follow_id, err) < 0) {
+		       start->follow ? &reader : NULL, err) < 0) {
 		admit_ended(sandbox);
 		return -1;
 	}

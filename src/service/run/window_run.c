@@ -168,10 +168,10 @@ static int launch(struct window_call *w, struct sandbox *sandbox, struct err *er
 				       .env = w->build.exec.env,
 				       .cwd = w->build.exec.cwd,
 				       .user = w->build.exec.user,
-				       .ring_bytes = config->output_ring_bytes,
-				       .credit = FOLLOW_CREDIT };
+				       .ring_bytes = config->output_ring_bytes };
 	uint32_t most =
 		config->windows_per_sandbox ? config->windows_per_sandbox : WINDOWS_PER_SANDBOX;
+	struct link_first_reader reader;
 	uint32_t follow_id = 0;
 
 	if (!w->look.found && w->look.windows + sandbox->windows_making >= most)
@@ -181,8 +181,9 @@ static int launch(struct window_call *w, struct sandbox *sandbox, struct err *er
 	w->follow = follow_new(sandbox, &follow, &hooks, w, err);
 	if (!w->follow)
 		return -1;
-	if (link_window_run(sandbox->link, &run, on_started, w, &follow_link_hooks, w->follow,
-			    &follow_id, err) < 0) {
+	reader = (struct link_first_reader){ &follow_link_hooks, w->follow, FOLLOW_CREDIT,
+					     &follow_id };
+	if (link_window_run(sandbox->link, &run, on_started, w, &reader, err) < 0) {
 		follow_drop(w->follow);
 		return -1;
 	}

@@ -79,6 +79,27 @@ struct grants *grants_copy(const struct grants *from)
 	return grants;
 }
 
+/* Processes that had it may still write it. */
+static int grants_keep(struct grants *grants, const struct grants *old, struct err *err)
+{
+	for (size_t i = 0; old && i < old->count; i++) {
+		struct secret *secret = old->list[i].secret;
+		bool there = false;
+
+		for (size_t k = 0; k < grants->count; k++)
+			there = there || grants->list[k].secret == secret;
+		if (there)
+			continue;
+		if (grants->count == SECRETS_PER_SANDBOX)
+			return err_set(err, ERR_QUOTA_EXCEEDED,
+				       "a sandbox has at most %d secrets, former ones included",
+				       SECRETS_PER_SANDBOX);
+		if (!grants_add(grants, secret, GRANT_SCRUB, "", ""))
+			return no_memory(err);
+	}
+	return 0;
+}
+
 struct grants *grants_former(const struct grants *from)
 {
 	struct grants *grants = grants_new(from->service);
@@ -160,7 +181,7 @@ static struct secret *resolve(struct service *service, struct str name, const ch
 	return best;
 }
 
-bool hosts_have(const char *list, struct str host)
+static bool hosts_have(const char *list, struct str host)
 {
 	struct str rest = str_of(list), one;
 	bool more = rest.n > 0;
@@ -230,27 +251,6 @@ static int add_wish(struct grants *grants, const struct wish *wish, struct secre
 		if (old->list[i].way == GRANT_BROKER && old->list[i].secret == secret &&
 		    strcmp(old->list[i].env, env) == 0)
 			memcpy(g->placeholder, old->list[i].placeholder, sizeof(g->placeholder));
-	return 0;
-}
-
-/* Processes that had it may still write it. */
-int grants_keep(struct grants *grants, const struct grants *old, struct err *err)
-{
-	for (size_t i = 0; old && i < old->count; i++) {
-		struct secret *secret = old->list[i].secret;
-		bool there = false;
-
-		for (size_t k = 0; k < grants->count; k++)
-			there = there || grants->list[k].secret == secret;
-		if (there)
-			continue;
-		if (grants->count == SECRETS_PER_SANDBOX)
-			return err_set(err, ERR_QUOTA_EXCEEDED,
-				       "a sandbox has at most %d secrets, former ones included",
-				       SECRETS_PER_SANDBOX);
-		if (!grants_add(grants, secret, GRANT_SCRUB, "", ""))
-			return no_memory(err);
-	}
 	return 0;
 }
 

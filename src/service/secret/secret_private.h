@@ -24,8 +24,6 @@ int grants_load(struct service *service, struct err *err) _must_check_;
 struct grants *grants_new(struct service *service);
 struct grant *grants_add(struct grants *grants, struct secret *secret, int way, const char *env,
 			 const char *hosts);
-/* Those of old that are not among them: for scrubbing only. */
-int grants_keep(struct grants *grants, const struct grants *old, struct err *err) _must_check_;
 /* Its files become those of somebody with these. */
 int grants_inherit(struct sandbox *sandbox, const struct grants *from,
 		   struct err *err) _must_check_;
@@ -34,7 +32,6 @@ struct grants *grants_former(const struct grants *from);
 /* id: of the sandbox or the snapshot. */
 int grants_save(struct grants *grants, const char *id) _must_check_; /* unless it is */
 void grants_forget(struct sandbox *sandbox);
-bool hosts_have(const char *list, struct str host);
 /* broker.c */
 bool broker_any(const struct grants *grants);
 /* trust_store.c */

@@ -169,7 +169,7 @@ static int check_key(struct service *service, struct vault *vault, struct err *e
 	return r < 0 ? err_set_errno(err, ERR_INTERNAL, r, "the vault cannot be opened") : 0;
 }
 
-int vault_new(struct service *service, struct vault **ret, struct err *err)
+static int vault_new(struct service *service, struct vault **ret, struct err *err)
 {
 	struct vault *vault = sodium_init() < 0 ? NULL : calloc(1, sizeof(*vault));
 

@@ -9,7 +9,6 @@
 struct service;
 struct vault;
 
-int vault_new(struct service *service, struct vault **ret, struct err *err) _must_check_;
 int vault_need(struct service *service, struct err *err) _must_check_; /* service->vault */
 /* Nobody without the key can try texts against it. */
 void vault_hash(const struct vault *vault, const char *kind, struct str text, uint8_t ret[32]);

@@ -196,11 +196,6 @@ void glob_free(struct glob *glob)
 	free(glob);
 }
 
-bool glob_has_slash(const struct glob *glob)
-{
-	return glob->whole;
-}
-
 /* p[i] is '[': whether c is in the set, and where it ends. */
 static bool in_set(struct str p, size_t i, unsigned char c, size_t *ret_next)
 {

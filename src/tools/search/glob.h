@@ -19,7 +19,6 @@ struct glob;
 int glob_new(struct str pattern, bool braces, struct glob **ret) _must_check_;
 void glob_free(struct glob *glob);
 bool glob_match(const struct glob *glob, struct str path);
-bool glob_has_slash(const struct glob *glob);
 
 /*
  * A list in which "!x" takes out again what was in; the last one that matches decides. As people

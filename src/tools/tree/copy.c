@@ -91,7 +91,9 @@ static int copy_unsized(int from_fd, int to_fd, uint64_t *ret_size)
 	return 0;
 }
 
-int copy_content(int from_fd, int to_fd, uint64_t size)
+/* Copies the content of one open file into another, with its holes; shares blocks where possible.
+ */
+static int copy_content(int from_fd, int to_fd, uint64_t size)
 {
 	off_t at = 0, end = (off_t)size;
 	int r = 0;

@@ -11,7 +11,4 @@
 int copy_leaf(struct op *op, const struct leaf *from, struct str path, const struct leaf *to,
 	      struct str to_path, bool overwrite) _must_check_;
 
-/* The content of one open file into another, holes and all; shared blocks where there can be. */
-int copy_content(int from_fd, int to_fd, uint64_t size) _must_check_;
-
 #endif

@@ -126,12 +126,11 @@ static void spawn(const char *const *argv, bool tty, uint32_t credit)
 				  .cols = 80,
 				  .rows = 24,
 				  .ring_bytes = 1000 };
+	const struct link_first_reader first = { &hooks, NULL, credit, &job.follow_id };
 	struct err err;
 
 	clear();
-	assert_int_equal(link_spawn(rig.link, &exec, on_started, NULL, &hooks, NULL, credit,
-				    &job.follow_id, &err),
-			 0);
+	assert_int_equal(link_spawn(rig.link, &exec, on_started, NULL, &first, &err), 0);
 	assert_true(rig_wait(&rig, &job.started, RIG_PATIENCE_MS));
 	assert_int_equal(job.err.code, ERR_OK);
 }
@@ -333,13 +332,12 @@ static void on_window(void *arg, const struct link_window *window, const struct 
 
 static void run(const char *command)
 {
-	struct link_window_run wish = { .name = "main", .command = str_of(command), .credit = 5 };
+	struct link_window_run wish = { .name = "main", .command = str_of(command) };
+	const struct link_first_reader first = { &hooks, NULL, 5, &job.follow_id };
 	struct err err;
 
 	clear();
-	assert_int_equal(link_window_run(rig.link, &wish, on_window, NULL, &hooks, NULL,
-					 &job.follow_id, &err),
-			 0);
+	assert_int_equal(link_window_run(rig.link, &wish, on_window, NULL, &first, &err), 0);
 	assert_true(rig_wait(&rig, &job.started, RIG_PATIENCE_MS));
 }
 

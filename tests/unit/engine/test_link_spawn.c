@@ -57,11 +57,13 @@ static struct reader *spawn(struct start *s, bool tty)
 		.argv = argv, .name = "web", .stdin_open = true, .tty = tty, .cols = 80, .rows = 24
 	};
 	struct reader *r = calloc(1, sizeof(*r));
+	struct link_first_reader first;
 	struct err err;
 
 	*s = (struct start){ 0 };
 	peer_start();
-	assert_int_equal(link_spawn(rig.link, &exec, on_started, s, &hooks, r, 5, &r->id, &err), 0);
+	first = (struct link_first_reader){ &hooks, r, 5, &r->id };
+	assert_int_equal(link_spawn(rig.link, &exec, on_started, s, &first, &err), 0);
 	return r;
 }
 
@@ -178,11 +180,11 @@ static void test_no_tools(void **state)
 	struct link_exec exec = { .argv = argv, .tool = true };
 	struct err err;
 	uint32_t id;
+	const struct link_first_reader first = { &hooks, NULL, 5, &id };
 
 	peer_start();
 	assert_false(link_has_tools(rig.link));
-	assert_int_equal(link_spawn(rig.link, &exec, on_started, NULL, &hooks, NULL, 5, &id, &err),
-			 -1);
+	assert_int_equal(link_spawn(rig.link, &exec, on_started, NULL, &first, &err), -1);
 	assert_int_equal(err.code, ERR_UNSUPPORTED_BY_ENGINE);
 }
 

@@ -45,16 +45,16 @@ static void on_window_end(void *arg, const struct link_status *status, const str
 static uint32_t run_window(struct window *w)
 {
 	static const struct link_follow_hooks hooks = { on_window_output, on_window_end };
-	struct link_window_run run = { .name = "main", .command = STR_LIT("ls"), .credit = 100 };
+	struct link_window_run run = { .name = "main", .command = STR_LIT("ls") };
 	uint32_t follow_id;
+	const struct link_first_reader first = { &hooks, w, 100, &follow_id };
 	struct err err;
 
 	*w = (struct window){ 0 };
 	buf_init(&w->text, 1000);
 	if (!rig.ready)
 		peer_start();
-	assert_int_equal(link_window_run(rig.link, &run, on_window, w, &hooks, w, &follow_id, &err),
-			 0);
+	assert_int_equal(link_window_run(rig.link, &run, on_window, w, &first, &err), 0);
 	return follow_id;
 }
 
@@ -150,17 +150,17 @@ static void test_window_made_elsewhere(void **state)
 static void test_bad_windows(void **state)
 {
 	struct link_window_run run = { .name = "a b", .command = STR_LIT("ls") };
+	const struct link_first_reader first = { 0 };
 	struct err err;
-	uint32_t id;
 
 	peer_start();
-	assert_int_equal(link_window_run(rig.link, &run, NULL, NULL, NULL, NULL, &id, &err), -1);
+	assert_int_equal(link_window_run(rig.link, &run, NULL, NULL, &first, &err), -1);
 	assert_int_equal(err.code, ERR_INVALID_REQUEST);
 	run.name = "main";
 	run.command = (struct str){ "a\0b", 3 };
-	assert_int_equal(link_window_run(rig.link, &run, NULL, NULL, NULL, NULL, &id, &err), -1);
+	assert_int_equal(link_window_run(rig.link, &run, NULL, NULL, &first, &err), -1);
 	run.command.n = 0;
-	assert_int_equal(link_window_run(rig.link, &run, NULL, NULL, NULL, NULL, &id, &err), -1);
+	assert_int_equal(link_window_run(rig.link, &run, NULL, NULL, &first, &err), -1);
 	assert_int_equal(err.code, ERR_INVALID_REQUEST);
 }
 

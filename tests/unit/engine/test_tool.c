@@ -36,18 +36,17 @@ bool link_has_tools(const struct link *link)
 }
 
 int link_spawn(struct link *link, const struct link_exec *exec, link_started_fn started, void *arg,
-	       const struct link_follow_hooks *hooks, void *hooks_arg, uint32_t credit,
-	       uint32_t *ret_follow_id, struct err *err)
+	       const struct link_first_reader *first, struct err *err)
 {
 	assert_true(exec->tool);
 	if (peer.refuse)
 		return err_set(err, ERR_QUOTA_EXCEEDED, "no");
 	peer.started = started;
 	peer.started_arg = arg;
-	peer.hooks = *hooks;
-	peer.hooks_arg = hooks_arg;
-	peer.credit = credit;
-	*ret_follow_id = 5;
+	peer.hooks = *first->hooks;
+	peer.hooks_arg = first->arg;
+	peer.credit = first->credit;
+	*first->ret_follow_id = 5;
 	return 0;
 }
 

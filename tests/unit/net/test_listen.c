@@ -49,40 +49,11 @@ static void tcp_tells_its_port_and_takes_connections(void **state)
 	assert_int_equal(dial_tcp("127.0.0.1", port, 1000, &client), -ECONNREFUSED);
 }
 
-static void unix_replaces_only_a_dead_socket(void **state)
-{
-	char dir[] = "/tmp/cay-listen-XXXXXX", path[64];
-	struct stat st;
-	int fd, other, plain;
-
-	(void)state;
-	assert_non_null(mkdtemp(dir));
-	(void)snprintf(path, sizeof(path), "%s/s", dir);
-	assert_int_equal(listen_open_unix(path, 0600, &fd), 0);
-	assert_int_equal(stat(path, &st), 0);
-	assert_int_equal(st.st_mode & 0777, 0600);
-	assert_int_equal(listen_open_unix(path, 0600, &other), -EADDRINUSE);
-	assert_int_equal(dial_unix(path, &other), 0);
-	(void)close(other);
-	(void)close(fd);
-	assert_int_equal(dial_unix(path, &other), -ECONNREFUSED);
-	assert_int_equal(listen_open_unix(path, 0600, &fd), 0);
-	(void)close(fd);
-	assert_int_equal(unlink(path), 0);
-	plain = open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0600);
-	assert_true(plain >= 0);
-	(void)close(plain);
-	assert_int_equal(listen_open_unix(path, 0600, &fd), -EEXIST);
-	(void)unlink(path);
-	(void)rmdir(dir);
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(addresses_are_split),
 		cmocka_unit_test(tcp_tells_its_port_and_takes_connections),
-		cmocka_unit_test(unix_replaces_only_a_dead_socket),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -11,7 +11,7 @@
 #define PATIENCE_MS (5 * 60 * 1000)
 #define KEEPALIVE_MAX_SEC 3600
 
-struct http_req *flow_req(const struct flow *flow)
+static struct http_req *flow_req(const struct flow *flow)
 {
 	struct e2b *e2b = flow->e2b;
 

@@ -30,7 +30,6 @@ struct flow {
 };
 
 struct flow *flow_new(struct e2b_call *call, const char *keepalive, struct err *err);
-struct http_req *flow_req(const struct flow *flow);
 void flow_begin(struct flow *flow); /* sends the head */
 /* One message: between these two the writer takes its members. */
 struct json_writer flow_message(struct flow *flow);

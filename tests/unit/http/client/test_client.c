@@ -307,23 +307,19 @@ static void streams_go_to_the_callback(void **state)
 	struct http_client *client;
 	struct http_response res;
 	int answer = 0;
+	const struct http_client_sink sink = { on_data, &answer };
 
 	(void)state;
 	assert_int_equal(http_client_new(url, &client), 0);
 	http_response_init(&res, 100);
-	assert_int_equal(
-		http_client_stream(client, "GET", "/stream", none, none, &res, on_data, &answer),
-		0);
+	assert_int_equal(http_client_stream(client, "GET", "/stream", none, none, &res, &sink), 0);
 	assert_int_equal(collected, 18);
 	assert_int_equal(buf_len(&res.body), 0);
 	answer = 1;
-	assert_int_equal(
-		http_client_stream(client, "GET", "/stream", none, none, &res, on_data, &answer),
-		0);
+	assert_int_equal(http_client_stream(client, "GET", "/stream", none, none, &res, &sink), 0);
 	answer = -EIO;
-	assert_int_equal(
-		http_client_stream(client, "GET", "/stream", none, none, &res, on_data, &answer),
-		-EIO);
+	assert_int_equal(http_client_stream(client, "GET", "/stream", none, none, &res, &sink),
+			 -EIO);
 	http_response_done(&res);
 	http_client_free(client);
 }

@@ -72,23 +72,6 @@ static void query_lookup(void **state)
 	assert_int_equal(http_query_get(&arena, STR_LIT("a=%00"), "a", &s), -EINVAL);
 }
 
-static void encoding_comes_back(void **state)
-{
-	char all[255];
-	struct buf out;
-	struct str s;
-
-	(void)state;
-	for (int i = 0; i < 255; i++)
-		all[i] = (char)(i + 1);
-	buf_init(&out, 4096);
-	assert_int_equal(http_encode(&out, (struct str){ all, sizeof(all) }), 0);
-	assert_int_equal(http_decode(&arena, buf_str(&out), true, &s), 0);
-	assert_int_equal(s.n, sizeof(all));
-	assert_memory_equal(s.p, all, sizeof(all));
-	buf_done(&out);
-}
-
 static void expect_event(const char *event, const char *id, struct str data, const char *want)
 {
 	struct buf out;
@@ -120,10 +103,6 @@ static void events_hold_foreign_bytes_in_data_lines(void **state)
 			 -ENOBUFS);
 	assert_int_equal(buf_len(&out), 0);
 	buf_done(&out);
-	buf_init(&out, 64);
-	assert_int_equal(sse_comment(&out, "tick"), 0);
-	assert_true(str_is(buf_str(&out), ": tick\n\n"));
-	buf_done(&out);
 }
 
 int main(void)
@@ -133,7 +112,6 @@ int main(void)
 		T(decoding_happens_once),
 		T(bad_escapes_are_refused),
 		T(query_lookup),
-		T(encoding_comes_back),
 		T(events_hold_foreign_bytes_in_data_lines),
 	};
 
