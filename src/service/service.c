@@ -148,7 +148,7 @@ static void on_engine_lost(void *arg)
 
 	engine->lost = true;
 	(void)snprintf(engine->why, sizeof(engine->why), "its other end went away");
-	log_warn("engine %s is lost; sandboxes go on, commands too", engine->driver->name);
+	log_warn("engine %s is lost; sandboxes and their commands continue", engine->driver->name);
 }
 
 static void on_engine_back(void *arg)

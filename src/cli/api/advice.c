@@ -43,7 +43,7 @@ static const struct {
 			   "commands wake it." },
 	{ ERR_NOT_A_FILE, "A regular file is needed here; 'cay ls -l ID:PATH' shows what it is." },
 	{ ERR_NOT_A_DIRECTORY,
-	  "A part of the path is no directory; 'cay ls -l ID:PATH' shows what it is." },
+	  "A part of the path is not a directory; 'cay ls -l ID:PATH' shows what it is." },
 	{ ERR_NOT_TEXT, "'cay cat ID:PATH' gives the bytes." },
 	{ ERR_FILE_EXISTS, "Remove it first." },
 	{ ERR_DIRECTORY_NOT_EMPTY, "Remove what is in it first." },

@@ -162,6 +162,6 @@ int resolve_id(struct cli *cli, const char *collection, const char *typed, char 
 	else if (err->code != ERR_FORBIDDEN) /* a key may use what it may not look at */
 		return -1;
 	if (str_copy(dst, 64, id) < 0 || dst[0] == '\0')
-		return err_set(err, ERR_INVALID_REQUEST, "'%.60s' is no id", typed);
+		return err_set(err, ERR_INVALID_REQUEST, "'%.60s' is not an id", typed);
 	return 0;
 }

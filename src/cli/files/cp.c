@@ -309,7 +309,7 @@ static int copy_matches(struct copying *c, const struct place *from, struct err 
 	if (r == 0 && matches == 0)
 		r = err_set(err, ERR_FILE_NOT_FOUND, "%.200s: nothing matches", from->path);
 	if (matches > 1 && !c->into && strcmp(c->to.path, "-") != 0)
-		r = err_set(err, ERR_NOT_A_DIRECTORY, "%.200s is no directory", c->to.path);
+		r = err_set(err, ERR_NOT_A_DIRECTORY, "%.200s is not a directory", c->to.path);
 	for (size_t i = 0; r == 0 && i < json_size(data); i++) {
 		struct place one = *from;
 
@@ -351,7 +351,7 @@ static int look_at_target(struct copying *c, struct err *err)
 		c->into = ends_with_slash(path) || str_is(field_str(entry, "type"), "directory");
 	}
 	if (c->many && !c->into)
-		return err_set(err, ERR_NOT_A_DIRECTORY, "%.200s is no directory", path);
+		return err_set(err, ERR_NOT_A_DIRECTORY, "%.200s is not a directory", path);
 	return 0;
 }
 

@@ -42,7 +42,7 @@ static int fetch(struct editing *editing, struct err *err)
 	if (entry == NULL)
 		return 0;
 	if (!str_is(field_str(entry, "type"), "file"))
-		return err_set(err, ERR_NOT_A_FILE, "%.200s is no regular file",
+		return err_set(err, ERR_NOT_A_FILE, "%.200s is not a regular file",
 			       editing->place.path);
 	if (str_copy(editing->etag, sizeof(editing->etag), field_str(entry, "etag")) < 0)
 		return err_set(err, ERR_INTERNAL, "the daemon's etag is too long");

@@ -39,7 +39,7 @@ int place_inside(const char *word, struct place *ret, struct err *err)
 		return -1;
 	if (ret->id[0] == '\0')
 		return err_set(err, ERR_INVALID_REQUEST,
-			       "'%.100s' is no place in a sandbox: write ID:PATH, as in %s", word,
+			       "'%.100s' is not a path in a sandbox: write ID:PATH, as in %s", word,
 			       word[0] == '/' || strchr(word, '/') != NULL ? "web:/tmp" : example);
 	return 0;
 }
@@ -55,7 +55,8 @@ int place_around(const char *word, const char *otherwise, struct place *ret, str
 	}
 	ret->path = otherwise;
 	if (str_copy(ret->id, sizeof(ret->id), str_of(word)) < 0)
-		return err_set(err, ERR_INVALID_REQUEST, "'%.100s' is no name or id", word);
+		return err_set(err, ERR_INVALID_REQUEST, "'%.100s' is neither a name nor an id",
+			       word);
 	return 0;
 }
 

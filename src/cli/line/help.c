@@ -86,7 +86,7 @@ void help_overview(FILE *out, bool color)
 	(void)fputs("  sudo cay up\n"
 		    "  cay run -- python3 -c 'print(6 * 7)'\n"
 		    "  id=$(cay create); cay exec $id -- uname -a; cay rm $id\n"
-		    "\n'cay COMMAND --help' tells more about a command, 'cay doctor' about this "
+		    "\n'cay COMMAND --help' describes a command; 'cay doctor' checks this "
 		    "host.\n",
 		    out);
 }

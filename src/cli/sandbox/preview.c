@@ -53,7 +53,8 @@ static int show_port(struct cli *cli, const struct args *args, uint64_t expires_
 	uint64_t port;
 
 	if (str_to_u64(str_of(args->operands[1]), UINT16_MAX, &port) < 0 || port == 0)
-		return err_set(err, ERR_INVALID_REQUEST, "'%s' is no port", args->operands[1]);
+		return err_set(err, ERR_INVALID_REQUEST, "'%s' is not a port (1 to 65535)",
+			       args->operands[1]);
 	if (api_path(path, err, "/v1/sandboxes/%s/previews", id) < 0)
 		return -1;
 	w = api_body_begin(&body, BODY_MAX);

@@ -134,7 +134,7 @@ static int open_row(struct service *service, struct store_idempotency *row, stru
 	r = vault_open(service->vault, "idempotency", seal_id(&id, row->body_hash), 0, sealed,
 		       &row->body, &row->body_bytes);
 	if (r < 0)
-		return err_set_errno(err, ERR_INTERNAL, r, "the answer cannot be told again");
+		return err_set_errno(err, ERR_INTERNAL, r, "the reply cannot be repeated");
 	free((void *)(uintptr_t)sealed.p);
 	return 0;
 }

@@ -121,7 +121,8 @@ int quota_room(const struct service *service, const struct sandbox_attrs *attrs,
 	const struct key *key = auth_by_id(service, attrs->owner);
 
 	if (!key)
-		return err_set(err, ERR_FORBIDDEN, "the key of this call was deleted meanwhile");
+		return err_set(err, ERR_FORBIDDEN,
+			       "the key of this request was deleted in the meantime");
 	if (service->live_count >= service->config.max_sandboxes)
 		return err_set(err, ERR_CAPACITY_EXCEEDED,
 			       "this host holds %u sandboxes at most (max_sandboxes)",

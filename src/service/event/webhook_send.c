@@ -85,7 +85,7 @@ void webhook_explain(char *dst, size_t size, const struct service *service, int 
 	else if (error == -EKEYREJECTED)
 		(void)snprintf(dst, size, "its certificate is not trusted, or for another host");
 	else if (error == -EPROTO)
-		(void)snprintf(dst, size, "its answer is no HTTP");
+		(void)snprintf(dst, size, "the reply is not HTTP");
 	else
 		(void)snprintf(dst, size, "%s", strerror(-error));
 }
@@ -152,7 +152,7 @@ static void delivered(struct webhook *hook)
 	hook->delivered_ms = time_real_ms();
 	if (store_webhook_set_cursor(hook->service->store, hook->id, hook->cursor, 0,
 				     hook->missed) < 0)
-		log_warn("webhook %s: event %lld may be told again", hook->id,
+		log_warn("webhook %s: event %lld may be sent again", hook->id,
 			 (long long)hook->event);
 	service_wrote(hook->service);
 	let_go(hook);
@@ -397,7 +397,7 @@ void webhook_stop(struct webhook *hook)
 		struct err err;
 
 		poster->cancel(poster, try_now->post);
-		(void)err_set(&err, ERR_CONFLICT, "the webhook was changed meanwhile");
+		(void)err_set(&err, ERR_CONFLICT, "the webhook was changed in the meantime");
 		try_now->done(try_now->arg, NULL, &err);
 		free(try_now);
 	}

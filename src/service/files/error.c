@@ -25,7 +25,7 @@ static const struct {
 	[TOOL_NAME_TOO_LONG] = { ERR_NAME_TOO_LONG, "a name in the path is too long" },
 	[TOOL_LOOP] = { ERR_SYMLINK_LOOP, "its symbolic links lead in a circle" },
 	[TOOL_BUSY] = { ERR_FILE_BUSY, "is in use" },
-	[TOOL_CHANGED] = { ERR_CONFLICT, "changed meanwhile" },
+	[TOOL_CHANGED] = { ERR_CONFLICT, "changed during the operation" },
 	[TOOL_BAD_RANGE] = { ERR_RANGE_NOT_SATISFIABLE, "the range is outside the file" },
 	[TOOL_BAD_PATTERN] = { ERR_INVALID_REQUEST, "pattern is malformed" },
 	[TOOL_EDIT_NO_MATCH] = { ERR_EDIT_NO_MATCH, "old_string was not found (0 matches)" },

@@ -262,8 +262,8 @@ static void put_view_hint(struct files_answer *a, const struct tool_end *end)
 			       total);
 	else if (next <= total)
 		(void)snprintf(hint, sizeof(hint),
-			       "lines %llu to %llu of %llu; offset=%llu goes on", first, next - 1,
-			       total, next);
+			       "lines %llu to %llu of %llu; continue with offset=%llu", first,
+			       next - 1, total, next);
 	else
 		hint[0] = '\0';
 	json_put_text(&a->w, "hint", hint[0] ? hint : NULL);

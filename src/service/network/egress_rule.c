@@ -313,7 +313,7 @@ int egress_rule_parse(struct str text, const char *field, struct egress_rule *re
 			      "is too broad: at least two labels behind '*.', or mode 'full'");
 	if (r == -EINVAL)
 		return refuse(err, field, text,
-			      "is no domain, '*.domain', address or CIDR (IDNs as xn--...)");
+			      "is not a domain, '*.domain', address or CIDR (IDNs as xn--...)");
 	if (r < 0 || write_text(&rule) < 0) {
 		egress_rule_done(&rule);
 		return err_set(err, ERR_UNAVAILABLE, "out of memory");

@@ -64,7 +64,8 @@ struct code_job *code_job_new(struct sandbox *sandbox, struct str id, void *arg,
 	struct code_job *job;
 
 	if (id.n > CODE_ID_MAX) {
-		(void)err_set(err, ERR_CONTEXT_NOT_FOUND, "no code context has so long an id");
+		(void)err_set(err, ERR_CONTEXT_NOT_FOUND,
+			      "no code context has an id of this length");
 		return NULL;
 	}
 	if (spec_check_name("context_id", id, err) < 0)

@@ -82,7 +82,7 @@ void exit_watch_start(struct sandbox *sandbox, uint32_t process_id, const char *
 				      .kind = kind,
 				      .counts = counts };
 	if (link_follow(sandbox->link, process_id, &ask, &hooks, watch, &follow_id, &err) < 0) {
-		log_debug("sandbox %s: the end of process %u will not be told: %s", sandbox->id,
+		log_debug("sandbox %s: the end of process %u will not be reported: %s", sandbox->id,
 			  process_id, err.message);
 		free(watch);
 		return;

@@ -93,7 +93,7 @@ static void listen_to_rules(struct warden *w)
 	int r = nft_log_open((uint16_t)(LOG_GROUP + w->instance), &w->links.log_fd);
 
 	if (r < 0)
-		log_warn("rejected packets are not told: %s", strerror(-r));
+		log_warn("rejected packets are not reported: %s", strerror(-r));
 }
 
 int links_log_fd(const struct warden *w)
