@@ -3,7 +3,6 @@
 
 import json
 import os
-import pathlib
 import re
 import secrets
 import subprocess
@@ -11,9 +10,7 @@ import subprocess
 import pytest
 
 from lib import tree
-from lib.daemon import Daemon, clean_env
-
-README = tree.SOURCE / "README.md"
+from lib.daemon import clean_env
 
 
 @pytest.fixture
@@ -198,34 +195,3 @@ def test_environment_and_flags(daemon):
 
 def test_key_file_mode(daemon):
     assert os.stat(os.path.join(daemon.state, "admin.key")).st_mode & 0o777 == 0o600
-
-
-# -- the README -----------------------------------------------------------------------------------
-
-def readme_script():
-    """The lines of the README's shell blocks that use cay on a running daemon, to be typed in order."""
-    if not README.exists():
-        return ""
-    lines = []
-    for block in re.findall(r"```(?:sh|bash|console|shell)\n(.*?)```", README.read_text(), re.S):
-        for line in block.splitlines():
-            line = re.sub(r"^\$ ", "", line.strip())
-            words = re.search(r"\bcay ([a-z]+)", line)
-            if words and words.group(1) not in ("up", "down") and re.match(r"(cay|\w+=\$\(cay) ", line):
-                lines.append(line)
-    return "\n".join(lines)
-
-
-def test_readme_commands():
-    """Typed in order in one shell, every command of the README works."""
-    script = readme_script()
-    if not script:
-        pytest.skip("README.md shows no cay commands")
-    with Daemon() as fresh:
-        env = dict(fresh.env, CAY_STATE=fresh.state,
-                   PATH=f"{pathlib.Path(fresh.cay).parent}:{os.environ['PATH']}")
-        trap = "trap 's=$?; [[ $BASH_COMMAND == *doctor* ]] || { echo \"failed: $BASH_COMMAND: $s\"; exit 1; }' ERR\n"
-        done = subprocess.run(["bash", "-c", trap + script], env=env, capture_output=True, text=True,
-                              stdin=subprocess.DEVNULL, timeout=120)
-        assert done.returncode == 0, done.stdout[-800:] + done.stderr[-800:]
-        assert "42" in done.stdout.splitlines(), "the first example prints 42"

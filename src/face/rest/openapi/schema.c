@@ -353,11 +353,14 @@ static const struct field usage_members[] = { MAYBE("key_id", STR, NULL),
 					      INTEGER("sandboxes", NULL),
 					      USAGE_MEMBERS,
 					      { .type = FIELD_END } };
+static const struct field usage_total[] = { INTEGER("sandboxes", NULL),
+					    USAGE_MEMBERS,
+					    { .type = FIELD_END } };
 const struct field usage_answer[] = {
 	MAYBE("from", TIME, NULL),
 	{ .name = "to", .type = FIELD_TIME },
 	LIST_OF(usage_members),
-	{ .name = "total", .type = FIELD_OBJECT, .fields = usage_members },
+	{ .name = "total", .type = FIELD_OBJECT, .fields = usage_total },
 	{ .type = FIELD_END }
 };
 const struct field sandbox_usage_answer[] = { STRING("sandbox_id", NULL),
