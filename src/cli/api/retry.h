@@ -5,7 +5,7 @@
 
 #include "cli/cli.h"
 
-#define RETRY_FOR_MS 20000
+#define RETRY_FOR_MS 60000 /* both units of a slow machine take 15 s to restart */
 
 struct retry {
 	int64_t until_ms; /* 0: connected */

@@ -46,15 +46,19 @@ def journal(unit, since):
                           capture_output=True, text=True, check=True).stdout
 
 
-def counting(sandbox, count):
-    """A foreground command whose output comes bit by bit."""
-    return subprocess.Popen(["cay", "exec", "--timeout", "0", sandbox, "-c", f"for i in $(seq {count}); do echo $i; sleep 0.3; done"],
-                            stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+def counting(sandbox, count, tmp_path):
+    """A foreground command whose output comes bit by bit; it has begun."""
+    out = tmp_path / "counted"
+    words = ["cay", "exec", "--timeout", "0", sandbox, "-c", f"for i in $(seq {count}); do echo $i; sleep 0.3; done"]
+    with open(out, "w", encoding="utf-8") as file:
+        process = subprocess.Popen(words, stdin=subprocess.DEVNULL, stdout=file, stderr=subprocess.PIPE, text=True)
+    wait_for(lambda: out.stat().st_size > 0, 20)
+    return process, out
 
 
-def check_counted(process, count):
-    out, err = process.communicate(timeout=60 * tree.SLACK)
-    assert out.split() == [str(i) for i in range(1, count + 1)], (out, err)
+def check_counted(process, out, count):
+    err = process.communicate(timeout=60 * tree.SLACK)[1]
+    assert read(out).split() == [str(i) for i in range(1, count + 1)], err
     assert process.returncode == 0, err
 
 
@@ -127,23 +131,23 @@ def test_devices_of_the_host_stay_closed(units):
     assert "no BPF program" not in text
 
 
-def test_output_goes_on_over_restarts(units):
+def test_output_goes_on_over_restarts(units, tmp_path):
     """'systemctl restart' of each unit, and of both, under a command that prints."""
     api = units.wait_ready()
     sandbox = api.create(timeout_sec=3600)["id"]
-    process = counting(sandbox, 40)
+    process, out = counting(sandbox, 40, tmp_path)
     for words in (["cayd"], ["cay-warden"], ["cay-warden", "cayd"]):
         systemctl("restart", *words)
         api = units.wait_ready(30)
-    check_counted(process, 40)
+    check_counted(process, out, 40)
     api.delete(sandbox)
 
 
-def test_an_upgrade_keeps_sandboxes(units):
+def test_an_upgrade_keeps_sandboxes(units, tmp_path):
     """New files in the place of the programs, another unit file, then a restart, as packages do it."""
     api = units.wait_ready()
     sandbox = api.create(timeout_sec=3600)["id"]
-    process = counting(sandbox, 30)
+    process, out = counting(sandbox, 30, tmp_path)
     since = int(time.time())
     for path in pathlib.Path("/usr/libexec/cay").iterdir():
         new = path.with_name(path.name + ".new")
@@ -164,7 +168,7 @@ def test_an_upgrade_keeps_sandboxes(units):
     for pid in units.pids().values():
         assert "(deleted)" not in os.readlink(f"/proc/{pid}/exe")
     assert "started anew" not in journal(UNITS["cayd"], since)
-    check_counted(process, 30)
+    check_counted(process, out, 30)
     assert api.exec(sandbox, "echo new command").ok().stdout == "new command\n"
     api.delete(sandbox)
 
