@@ -7,7 +7,7 @@ import threading
 import time
 
 import websockets
-from websockets.legacy.client import WebSocketClientProtocol
+from websockets.legacy.client import WebSocketClientProtocol, connect  # Debian 12 and 13 have it
 
 from lib import tree
 from lib.commands import query
@@ -61,9 +61,8 @@ class Terminal:
 
     @staticmethod
     async def _open(url, head, origin):
-        return await websockets.connect(url, extra_headers=head, origin=origin, max_size=None,
-                                        create_protocol=_Counting, ping_interval=None,
-                                        close_timeout=5)
+        return await connect(url, extra_headers=head, origin=origin, max_size=None, create_protocol=_Counting,
+                             ping_interval=None, close_timeout=5)
 
     async def _read(self):
         try:
