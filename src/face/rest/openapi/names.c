@@ -38,21 +38,21 @@ static const struct {
 static const struct {
 	const char *tag, *doc;
 } descriptions[] = {
-	{ "Sandboxes", "Making, finding, changing and ending sandboxes." },
-	{ "Commands", "Running a command to its end, or following it." },
-	{ "Processes", "Processes that run on by themselves." },
+	{ "Sandboxes", "Create, find, change and destroy sandboxes." },
+	{ "Commands", "Run a command and wait, or stream its output." },
+	{ "Processes", "Processes that run without a waiting client." },
 	{ "Terminals", "Shells over a WebSocket." },
 	{ "Windows", "Named shells that keep their state." },
-	{ "Code", "Code contexts that keep their state." },
+	{ "Code", "Run code in contexts that keep their state." },
 	{ "Files", "Files inside a sandbox." },
-	{ "Previews", "Ports inside a sandbox, and their addresses outside." },
+	{ "Previews", "Ports of a sandbox and their addresses outside." },
 	{ "Snapshots", "Copies of a sandbox's files and memory." },
-	{ "Events", "What happened, as a page or a stream." },
-	{ "Usage", "What was used, for bills." },
-	{ "Webhooks", "Sending events to a URL." },
+	{ "Events", "What happened to sandboxes, as a page or a stream." },
+	{ "Usage", "What was used, for billing." },
+	{ "Webhooks", "Send events to a URL." },
 	{ "Keys", "API keys and tickets." },
-	{ "Secrets", "Values that sandboxes get and nobody reads back." },
-	{ "Templates", "What sandboxes are made of." },
+	{ "Secrets", "Values that sandboxes can use and that are never returned." },
+	{ "Templates", "File systems that sandboxes start from." },
 	{ "System", "The daemon itself." },
 };
 
