@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "service/service_private.h"
+#include "service/service_internal.h"
 
 struct call *call_new(struct service *service, slot_handle sandbox, struct err *err)
 {
@@ -11,10 +11,10 @@ struct call *call_new(struct service *service, slot_handle sandbox, struct err *
 	}
 	call->service = service;
 	call->sandbox = sandbox;
-	call->next = service->calls;
+	call->next = service->upkeep.calls;
 	if (call->next)
 		call->next->prev = call;
-	service->calls = call;
+	service->upkeep.calls = call;
 	return call;
 }
 
@@ -26,7 +26,7 @@ struct service *call_end(struct call *call)
 		if (call->prev)
 			call->prev->next = call->next;
 		else
-			service->calls = call->next;
+			service->upkeep.calls = call->next;
 		if (call->next)
 			call->next->prev = call->prev;
 	}

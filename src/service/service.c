@@ -6,37 +6,26 @@
 
 #include "base/log.h"
 #include "base/time.h"
-#include "service/sandbox/attach_private.h"
-#include "service/account/auth_private.h"
-#include "service/run/code_private.h"
-#include "service/sandbox/create_private.h"
-#include "service/network/egress_private.h"
-#include "service/sandbox/destroy_private.h"
-#include "service/event/event_private.h"
-#include "service/run/exec_private.h"
-#include "service/files/files_private.h"
-#include "service/account/idempotency_private.h"
-#include "service/copy/transition_private.h"
-#include "service/pool/pool_private.h"
-#include "service/network/preview_private.h"
-#include "service/run/process_private.h"
-#include "service/sandbox/recover_private.h"
-#include "service/sandbox/sandbox_private.h"
-#include "service/secret/secret_private.h"
-#include "service/copy/snapshot_private.h"
-#include "service/template/template_private.h"
-#include "service/account/ticket_private.h"
-#include "service/account/usage_private.h"
-#include "service/event/webhook_private.h"
-#include "service/run/window_private.h"
+#include "service/account/account_internal.h"
+#include "service/account/auth_internal.h"
+#include "service/copy/copy_internal.h"
+#include "service/copy/snapshot.h"
+#include "service/event/events_internal.h"
+#include "service/event/webhook.h"
+#include "service/files/files_internal.h"
+#include "service/network/egress_internal.h"
+#include "service/network/network_internal.h"
+#include "service/pool/pool_internal.h"
+#include "service/run/process.h"
+#include "service/run/run_internal.h"
+#include "service/run/window.h"
+#include "service/sandbox/destroy_internal.h"
+#include "service/sandbox/recover_internal.h"
+#include "service/sandbox/sandbox_internal.h"
+#include "service/secret/secrets_internal.h"
+#include "service/template/template_internal.h"
 
-#define OBJECTS_MAX 65536 /* sandboxes and pool members, dying ones included */
 #define READY_WAIT_DEFAULT_MS 10000
-#define EXECS_MAX 65536
-#define FOLLOWS_MAX 65536
-#define WINDOW_CALLS_MAX 16384
-#define CODE_JOBS_MAX 4096
-#define IDEMPOTENCY_EXPIRE_TICKS 3600
 #define EVENTS_KEEP 10000
 #define EVENTS_KEEP_DAYS 7
 #define USAGE_KEEP_DAYS 400
@@ -71,7 +60,7 @@ const struct service_config *service_config(const struct service *service)
 
 const struct service_counters *service_counters(const struct service *service)
 {
-	return &service->counters;
+	return &service->upkeep.counters;
 }
 
 void service_gauges(const struct service *service, struct service_gauges *ret)
@@ -80,14 +69,24 @@ void service_gauges(const struct service *service, struct service_gauges *ret)
 	uint32_t cursor = 0;
 
 	*ret = (struct service_gauges){ .sweeping = 0 };
-	while ((sandbox = slot_next(&service->sandboxes, &cursor))) {
+	while ((sandbox = sandbox_next(service, &cursor))) {
 		if (sandbox->state == SANDBOX_DESTROYED)
 			ret->sweeping++;
 		if (!sandbox->pooled)
 			ret->by_state[sandbox->state]++;
 	}
-	ret->streams = service->stream_count;
+	ret->streams = quota_streams(service);
 	pool_gauges(service, ret);
+}
+
+int64_t service_next_seq(struct service *service)
+{
+	return service->upkeep.last_seq = MAX(time_real_ms() * 1000, service->upkeep.last_seq + 1);
+}
+
+void service_saw_seq(struct service *service, int64_t seq)
+{
+	service->upkeep.last_seq = MAX(service->upkeep.last_seq, seq);
 }
 
 int service_unrecorded(struct err *err, int r, const char *what)
@@ -174,7 +173,7 @@ static void on_rejected(void *arg, uint32_t address, uint32_t to, uint16_t port,
 static int open_engine(struct service *service, const struct engine_driver *driver, struct err *err)
 {
 	struct service_engine *engine = &service->engines[service->engine_count++];
-	struct engine_config config = { .loop = service->loop,
+	struct engine_config config = { .loop = service->config.loop,
 					.state_dir = service->config.state_dir,
 					.template_dir = service->config.template_dir,
 					.agent_path = service->config.agent_path,
@@ -209,7 +208,7 @@ bool service_ready(const struct service *service, struct err *err)
 			return false;
 		}
 	}
-	if (service->closing) {
+	if (service->upkeep.closing) {
 		(void)err_set(err, ERR_UNAVAILABLE, "the daemon is shutting down");
 		return false;
 	}
@@ -276,71 +275,42 @@ static void checkpoint_done(void *arg)
 {
 	struct service *service = arg;
 
-	service->checkpointing = false;
+	service->upkeep.checkpointing = false;
 	store_checkpoint_tail(service->store);
 }
 
 void service_wrote(struct service *service)
 {
 	/* What is written while the service ends begins none: the store is closed after it. */
-	if (service->closing || service->checkpointing || !store_wants_checkpoint(service->store))
+	if (service->upkeep.closing || service->upkeep.checkpointing ||
+	    !store_wants_checkpoint(service->store))
 		return;
-	if (loop_work(service->loop, checkpoint_work, checkpoint_done, service) == 0)
-		service->checkpointing = true;
+	if (loop_work(service->config.loop, checkpoint_work, checkpoint_done, service) == 0)
+		service->upkeep.checkpointing = true;
 }
 
 static void on_tick(void *arg)
 {
 	struct service *service = arg;
 
-	service->ticks++;
-	pool_tick(service);
-	ready_tick(service);
-	files_tick(service);
-	preview_tick(service);
-	bus_tick(service);
-	snapshot_tick(service);
-	recover_tick(service);
-	reboot_tick(service);
-	usage_tick(service);
-	webhook_tick(service);
-	history_tick(service);
-	denials_tick(service);
-	tickets_tick(service);
+	service->upkeep.ticks++;
+	pools_tick(service);
+	file_runs_tick(service);
+	network_tick(service);
+	copies_tick(service);
+	sandboxes_tick(service);
+	accounts_tick(service);
+	events_tick(service);
 	for (size_t i = 0; i < service->engine_count; i++) {
 		struct service_engine *engine = &service->engines[i];
 
 		if (engine->engine && !engine->lost && !engine->listed)
 			reconcile_start(engine);
 	}
-	if (service->ticks % IDEMPOTENCY_EXPIRE_TICKS == 1 &&
-	    store_idempotency_expire(service->store, time_real_ms() - IDEMPOTENCY_KEEP_MS) < 0)
-		log_warn("old idempotency records stay");
 	destroy_check_drained(service);
 }
 
 /* ---- open and close ---- */
-
-static void init_tables(struct service *service)
-{
-	slot_init(&service->sandboxes, OBJECTS_MAX);
-	slot_init(&service->execs, EXECS_MAX);
-	slot_init(&service->follows, FOLLOWS_MAX);
-	slot_init(&service->window_calls, WINDOW_CALLS_MAX);
-	slot_init(&service->code_jobs, CODE_JOBS_MAX);
-	slot_init(&service->files, EXECS_MAX);
-	map_init(&service->by_id);
-	map_init(&service->by_name);
-	map_init(&service->by_address);
-	map_init(&service->snapshots);
-	map_init(&service->webhooks);
-	map_init(&service->keys_by_hash);
-	map_init(&service->keys_by_id);
-	map_init(&service->tickets);
-	map_init(&service->template_refs);
-	map_init(&service->idempotency);
-	map_init(&service->secrets);
-}
 
 static int open_store(struct service *service, struct err *err)
 {
@@ -363,24 +333,22 @@ static int open_store(struct service *service, struct err *err)
 
 static int start(struct service *service, struct err *err)
 {
-	if (open_store(service, err) < 0 || auth_load(service, err) < 0 ||
-	    access_load(service, err) < 0 || bus_open(service, err) < 0)
+	if (open_store(service, err) < 0 || accounts_open(service, err) < 0 ||
+	    events_open(service, err) < 0 || sandboxes_open(service, err) < 0)
 		return -1;
-	if (loop_timer_new(service->loop, expiry_on_timer, service, &service->deadline_timer) < 0 ||
-	    loop_timer_new(service->loop, on_tick, service, &service->tick_timer) < 0)
+	if (loop_timer_new(service->config.loop, on_tick, service, &service->upkeep.tick_timer) < 0)
 		return err_set(err, ERR_INTERNAL, "out of memory");
 	for (size_t i = 0; i < SERVICE_ENGINES_MAX && service->config.engines[i]; i++)
 		if (open_engine(service, service->config.engines[i], err) < 0)
 			return -1;
-	if (reboot_load(service, err) < 0 || snapshot_load(service, err) < 0 ||
-	    secret_load(service, err) < 0 || reconcile_load(service, err) < 0 ||
-	    grants_load(service, err) < 0 || denials_load(service, err) < 0 ||
-	    preview_load(service, err) < 0 || usage_load(service, err) < 0 ||
-	    webhook_load(service, err) < 0)
+	/* Snapshots and secrets first: rows of sandboxes refer to them. */
+	if (copies_load(service, err) < 0 || secrets_load(service, err) < 0 ||
+	    sandboxes_load(service, err) < 0 || network_load(service, err) < 0 ||
+	    accounts_load(service, err) < 0 || events_load(service, err) < 0)
 		return -1;
 	for (size_t i = 0; i < service->engine_count; i++)
 		reconcile_start(&service->engines[i]);
-	loop_timer_set(service->tick_timer, SERVICE_TICK_MS, SERVICE_TICK_MS);
+	loop_timer_set(service->upkeep.tick_timer, SERVICE_TICK_MS, SERVICE_TICK_MS);
 	return 0;
 }
 
@@ -415,17 +383,53 @@ static void set_defaults(struct service_config *config)
 #undef USUALLY
 }
 
+/* All of them, so that service_close() need not ask which there are. */
+static int make_themes(struct service *service)
+{
+	service->sandboxes = sandboxes_new();
+	service->runs = runs_new();
+	service->file_runs = file_runs_new();
+	service->network = network_new();
+	service->copies = copies_new();
+	service->accounts = accounts_new();
+	service->secrets = secrets_new();
+	service->events = events_new();
+	service->templates = templates_new();
+	service->pools = pools_new();
+	return service->sandboxes && service->runs && service->file_runs && service->network &&
+			       service->copies && service->accounts && service->secrets &&
+			       service->events && service->templates && service->pools
+		       ? 0
+		       : -ENOMEM;
+}
+
+/* Nothing is in them yet. */
+static void free_themes(struct service *service)
+{
+	free(service->sandboxes);
+	free(service->runs);
+	free(service->file_runs);
+	free(service->network);
+	free(service->copies);
+	free(service->accounts);
+	free(service->secrets);
+	free(service->events);
+	free(service->templates);
+	free(service->pools);
+}
+
 int service_open(const struct service_config *config, struct service **ret, struct err *err)
 {
 	struct service *service = calloc(1, sizeof(*service));
 
-	if (!service)
+	if (!service || make_themes(service) < 0) {
+		if (service)
+			free_themes(service);
+		free(service);
 		return err_set(err, ERR_INTERNAL, "out of memory");
+	}
 	service->config = *config;
 	set_defaults(&service->config);
-	service->loop = config->loop;
-	time_boot_id(service->boot_id);
-	init_tables(service);
 	if (start(service, err) < 0) {
 		service_close(service);
 		return -1;
@@ -434,17 +438,21 @@ int service_open(const struct service_config *config, struct service **ret, stru
 	return 0;
 }
 
-static void drop_sandboxes(struct service *service)
+static void close_themes(struct service *service)
 {
-	struct sandbox *sandbox;
-	uint32_t cursor = 0;
-
-	while ((sandbox = slot_next(&service->sandboxes, &cursor))) {
-		if (sandbox->link)
-			link_free(TAKE_PTR(sandbox->link));
-		creation_free(TAKE_PTR(sandbox->creation));
-		sandbox_drop(sandbox);
-	}
+	copies_close(service);
+	events_close(service);
+	pools_close(service);
+	for (size_t i = 0; i < service->engine_count; i++)
+		if (service->engines[i].engine)
+			service->engines[i].driver->close(service->engines[i].engine);
+	templates_close(service);
+	accounts_close(service);
+	secrets_close(service);
+	sandboxes_close(service);
+	network_close(service);
+	runs_close(service);
+	file_runs_close(service);
 }
 
 void service_close(struct service *service)
@@ -452,50 +460,21 @@ void service_close(struct service *service)
 	if (!service)
 		return;
 	/* A checkpoint under way uses the store on another thread. */
-	while (service->checkpointing)
-		loop_turn(service->loop, 10);
-	service->closing = true;
-	pool_stop(service);
-	window_stop_all(service);
-	code_stop_all(service);
-	exec_stop_all(service);
-	follow_stop_all(service);
-	exit_watch_stop_all(service);
-	start_stop_all(service);
-	files_stop_all(service);
-	port_stop_all(service);
-	fork_stop_all(service);
-	batch_stop_all(service);
-	for (struct call *call = service->calls; call; call = call->next)
+	while (service->upkeep.checkpointing)
+		loop_turn(service->config.loop, 10);
+	service->upkeep.closing = true;
+	pools_stop(service);
+	runs_stop(service);
+	file_runs_stop(service);
+	network_stop(service);
+	copies_stop(service);
+	sandboxes_stop(service);
+	for (struct call *call = service->upkeep.calls; call; call = call->next)
 		call->service = NULL;
-	service->calls = NULL;
-	denials_save_all(service);
-	drop_sandboxes(service);
-	snapshot_done_all(service);
-	webhook_done_all(service);
-	bus_done(service);
-	delete_rows_done(service);
-	pool_done(service);
-	for (size_t i = 0; i < service->engine_count; i++)
-		if (service->engines[i].engine)
-			service->engines[i].driver->close(service->engines[i].engine);
-	loop_timer_free(service->deadline_timer);
-	loop_timer_free(service->tick_timer);
-	build_done_all(service);
-	idempotency_done(service);
-	template_done(service);
-	tickets_done(service);
-	auth_done(service);
-	secret_done(service);
-	map_done(&service->by_id);
-	map_done(&service->by_name);
-	map_done(&service->by_address);
-	slot_done(&service->sandboxes);
-	slot_done(&service->execs);
-	slot_done(&service->follows);
-	slot_done(&service->window_calls);
-	slot_done(&service->code_jobs);
-	slot_done(&service->files);
+	service->upkeep.calls = NULL;
+	sandboxes_drop(service);
+	close_themes(service);
+	loop_timer_free(service->upkeep.tick_timer);
 	store_close(service->store);
 	free(service);
 }

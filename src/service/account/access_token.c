@@ -5,35 +5,38 @@
 #include <sodium.h>
 
 #include "base/rand.h"
-#include "service/account/auth_private.h"
+#include "service/account/auth_internal.h"
+#include "service/account/account_private.h"
+#include "service/sandbox/sandbox_internal.h"
 
 #define SECRET_NAME "access_secret"
 #define TOKEN_BYTES 32
 
-static_assert(sizeof(((struct service *)0)->access_secret) == crypto_generichash_KEYBYTES,
+static_assert(sizeof(((struct accounts *)0)->access_secret) == crypto_generichash_KEYBYTES,
 	      "the secret is a key");
 
 /* Made once per installation. */
 static int make_secret(struct service *service)
 {
-	char text[2 * sizeof(service->access_secret) + 1];
+	char text[2 * sizeof(service->accounts->access_secret) + 1];
 	int r = store_begin_durable(service->store);
 
 	if (r < 0)
 		return r;
-	rand_bytes(service->access_secret, sizeof(service->access_secret));
-	str_hex(text, service->access_secret, sizeof(service->access_secret));
+	rand_bytes(service->accounts->access_secret, sizeof(service->accounts->access_secret));
+	str_hex(text, service->accounts->access_secret, sizeof(service->accounts->access_secret));
 	r = store_meta_put(service->store, SECRET_NAME, text);
 	return store_end(service->store, r);
 }
 
 int access_load(struct service *service, struct err *err)
 {
-	char text[2 * sizeof(service->access_secret) + 1];
+	char text[2 * sizeof(service->accounts->access_secret) + 1];
 	int r = store_meta_get(service->store, SECRET_NAME, text, sizeof(text));
 
 	if (r > 0)
-		r = str_unhex(service->access_secret, sizeof(service->access_secret), str_of(text));
+		r = str_unhex(service->accounts->access_secret,
+			      sizeof(service->accounts->access_secret), str_of(text));
 	else if (r == 0)
 		r = make_secret(service);
 	return r < 0 ? err_set_errno(err, ERR_INTERNAL, r, "the access secret cannot be read") : 0;
@@ -41,7 +44,7 @@ int access_load(struct service *service, struct err *err)
 
 struct sandbox *access_sandbox(struct service *service, struct str id)
 {
-	struct sandbox *sandbox = map_get(&service->by_id, id);
+	struct sandbox *sandbox = sandbox_by_id(service, id);
 
 	if (!sandbox || sandbox->pooled || sandbox->state == SANDBOX_DESTROYED)
 		return NULL;
@@ -59,8 +62,8 @@ static void derive(const struct sandbox *sandbox, struct str context, char ret[A
 	uint8_t bytes[TOKEN_BYTES];
 	crypto_generichash_state state;
 
-	(void)crypto_generichash_init(&state, service->access_secret,
-				      sizeof(service->access_secret), sizeof(bytes));
+	(void)crypto_generichash_init(&state, service->accounts->access_secret,
+				      sizeof(service->accounts->access_secret), sizeof(bytes));
 	(void)crypto_generichash_update(&state, (const unsigned char *)context.p, context.n);
 	(void)crypto_generichash_update(&state, (const unsigned char *)sandbox->id,
 					strlen(sandbox->id));
@@ -145,7 +148,7 @@ bool access_signature_is(const struct sandbox *sandbox, const struct access_clai
 struct sandbox *access_find_signed(struct service *service, const struct access_claim *claim,
 				   struct str signature)
 {
-	for (struct sandbox *at = service->newest; at; at = at->prev)
+	for (struct sandbox *at = sandbox_newest(service); at; at = at->prev)
 		if (!at->pooled && at->state != SANDBOX_DESTROYED &&
 		    access_signature_is(at, claim, signature))
 			return at;

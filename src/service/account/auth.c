@@ -9,10 +9,11 @@
 #include "base/log.h"
 #include "base/rand.h"
 #include "base/time.h"
-#include "service/account/auth_private.h"
+#include "service/account/auth_internal.h"
 #include "service/event/bus.h"
 #include "service/secret/secret.h"
-#include "service/event/webhook_private.h"
+#include "service/event/events_internal.h"
+#include "service/account/account_private.h"
 
 #define SECRET_BYTES 20
 
@@ -57,7 +58,8 @@ struct key *auth_find(struct service *service, struct str text)
 		return NULL;
 	hash_secret(hash, secret);
 	sodium_memzero(secret, sizeof(secret));
-	key = map_get(&service->keys_by_hash, (struct str){ (const char *)hash, sizeof(hash) });
+	key = map_get(&service->accounts->keys_by_hash,
+		      (struct str){ (const char *)hash, sizeof(hash) });
 	if (key)
 		key->last_used_ms = time_real_ms();
 	return key;
@@ -65,18 +67,18 @@ struct key *auth_find(struct service *service, struct str text)
 
 struct key *auth_by_id(const struct service *service, const char *id)
 {
-	return map_get(&service->keys_by_id, str_of(id));
+	return map_get(&service->accounts->keys_by_id, str_of(id));
 }
 
 static int remember(struct service *service, struct key *key)
 {
-	int r = map_put(&service->keys_by_hash, hash_str(key), key);
+	int r = map_put(&service->accounts->keys_by_hash, hash_str(key), key);
 
 	if (r < 0)
 		return r;
-	r = map_put(&service->keys_by_id, str_of(key->id), key);
+	r = map_put(&service->accounts->keys_by_id, str_of(key->id), key);
 	if (r < 0)
-		(void)map_take(&service->keys_by_hash, hash_str(key));
+		(void)map_take(&service->accounts->keys_by_hash, hash_str(key));
 	return r;
 }
 
@@ -152,7 +154,7 @@ int auth_create(struct service *service, const struct key *maker, struct str nam
 
 	if (maker && !key_is_admin(maker) && (scopes & ~maker->scopes))
 		return err_set(err, ERR_FORBIDDEN, "a key can pass on only scopes it has itself");
-	if (service->keys_by_id.count >= AUTH_KEYS_MAX)
+	if (service->accounts->keys_by_id.count >= AUTH_KEYS_MAX)
 		return err_set(err, ERR_QUOTA_EXCEEDED, "there are %d keys already", AUTH_KEYS_MAX);
 	if (check_limits(service, maker, bounded, err) < 0)
 		return -1;
@@ -168,7 +170,7 @@ int auth_create(struct service *service, const struct key *maker, struct str nam
 
 static struct key *find_key(struct service *service, struct str id, struct err *err)
 {
-	struct key *key = map_get(&service->keys_by_id, id);
+	struct key *key = map_get(&service->accounts->keys_by_id, id);
 
 	if (!key)
 		(void)err_set(err, ERR_KEY_NOT_FOUND, "no key '%.*s'", (int)MIN(id.n, 64), id.p);
@@ -218,7 +220,7 @@ static uint32_t count_admins(const struct service *service)
 	uint32_t count = 0;
 	const struct key *key;
 
-	while ((key = map_next(&service->keys_by_id, &cursor)))
+	while ((key = map_next(&service->accounts->keys_by_id, &cursor)))
 		count += key_is_admin(key);
 	return count;
 }
@@ -241,8 +243,8 @@ int auth_delete(struct service *service, const struct key *maker, struct str id,
 	if (r < 0)
 		return err_set_errno(err, ERR_INTERNAL, r, "the key could not be deleted");
 	webhook_key_deleted(service, key->id);
-	(void)map_take(&service->keys_by_hash, hash_str(key));
-	(void)map_take(&service->keys_by_id, str_of(key->id));
+	(void)map_take(&service->accounts->keys_by_hash, hash_str(key));
+	(void)map_take(&service->accounts->keys_by_id, str_of(key->id));
 	free(key);
 	return 0;
 }
@@ -257,13 +259,13 @@ static int compare(const struct key *a, const struct key *b)
 
 const struct key *auth_next(struct service *service, struct str after)
 {
-	const struct key *from = after.n ? map_get(&service->keys_by_id, after) : NULL;
+	const struct key *from = after.n ? map_get(&service->accounts->keys_by_id, after) : NULL;
 	const struct key *best = NULL, *key;
 	size_t cursor = 0;
 
 	if (after.n && !from)
 		return NULL;
-	while ((key = map_next(&service->keys_by_id, &cursor)))
+	while ((key = map_next(&service->accounts->keys_by_id, &cursor)))
 		if ((!from || compare(key, from) > 0) && (!best || compare(key, best) < 0))
 			best = key;
 	return best;
@@ -368,8 +370,8 @@ void auth_done(struct service *service)
 	size_t cursor = 0;
 	struct key *key;
 
-	while ((key = map_next(&service->keys_by_id, &cursor)))
+	while ((key = map_next(&service->accounts->keys_by_id, &cursor)))
 		free(key);
-	map_done(&service->keys_by_id);
-	map_done(&service->keys_by_hash);
+	map_done(&service->accounts->keys_by_id);
+	map_done(&service->accounts->keys_by_hash);
 }

@@ -7,10 +7,12 @@
 
 #include "base/log.h"
 #include "base/time.h"
-#include "service/event/event_private.h"
-#include "service/account/idempotency_private.h"
+#include "service/event/event_internal.h"
+#include "service/account/idempotency_internal.h"
 #include "service/secret/secret.h"
 #include "service/secret/vault.h"
+#include "service/account/account_private.h"
+#include "service/sandbox/sandbox_internal.h"
 
 struct waiter {
 	struct waiter *next;
@@ -98,7 +100,7 @@ static int fingerprint(struct service *service, struct str body, bool secret,
 	}
 	if (vault_need(service, err) < 0)
 		return -1;
-	vault_hash(service->vault, "idempotency", body, hash);
+	vault_hash(vault_of(service), "idempotency", body, hash);
 	return 0;
 }
 
@@ -113,7 +115,7 @@ static int finish_row(struct service *service, struct idempotency *idem, int sta
 	if (!idem->secret)
 		return store_idempotency_finish(service->store, idem->owner, str_of(idem->key),
 						status, body, false);
-	r = vault_seal(service->vault, "idempotency", seal_id(&id, idem->body_hash), 0, body,
+	r = vault_seal(vault_of(service), "idempotency", seal_id(&id, idem->body_hash), 0, body,
 		       &sealed, &n);
 	if (r == 0)
 		r = store_idempotency_finish(service->store, idem->owner, str_of(idem->key), status,
@@ -131,7 +133,7 @@ static int open_row(struct service *service, struct store_idempotency *row, stru
 
 	if (r < 0 || !row->sealed)
 		return r;
-	r = vault_open(service->vault, "idempotency", seal_id(&id, row->body_hash), 0, sealed,
+	r = vault_open(vault_of(service), "idempotency", seal_id(&id, row->body_hash), 0, sealed,
 		       &row->body, &row->body_bytes);
 	if (r < 0)
 		return err_set_errno(err, ERR_INTERNAL, r, "the reply cannot be repeated");
@@ -143,7 +145,7 @@ static int open_row(struct service *service, struct store_idempotency *row, stru
 static int answer_again(struct service *service, const struct store_idempotency *row,
 			int *ret_status, struct str *ret_body)
 {
-	struct sandbox *sandbox = map_get(&service->by_id, str_of(row->sandbox_id));
+	struct sandbox *sandbox = sandbox_by_id(service, str_of(row->sandbox_id));
 	struct json_writer w;
 	struct buf out;
 
@@ -208,7 +210,7 @@ int idempotency_begin(struct service *service, const struct key *owner, struct s
 
 	if (check_key(key, err) < 0 || fingerprint(service, body, secret, hash, err) < 0)
 		return -1;
-	idem = map_get(&service->idempotency, map_key(&name, owner->id, key));
+	idem = map_get(&service->accounts->idempotency, map_key(&name, owner->id, key));
 	if (idem)
 		return memcmp(idem->body_hash, hash, sizeof(hash)) == 0 ? join(idem, wait, arg, err)
 									: mismatch(err);
@@ -216,7 +218,8 @@ int idempotency_begin(struct service *service, const struct key *owner, struct s
 	if (r != IDEMPOTENCY_NEW)
 		return r;
 	idem = calloc(1, sizeof(*idem));
-	if (!idem || map_put(&service->idempotency, map_key(&name, owner->id, key), idem) < 0) {
+	if (!idem ||
+	    map_put(&service->accounts->idempotency, map_key(&name, owner->id, key), idem) < 0) {
 		free(idem);
 		return err_set(err, ERR_UNAVAILABLE, "out of memory");
 	}
@@ -300,7 +303,8 @@ void idempotency_finish(struct service *service, struct idempotency *idem, int s
 	struct map_key name;
 
 	save_answer(service, idem, status, body);
-	(void)map_take(&service->idempotency, map_key(&name, idem->owner, str_of(idem->key)));
+	(void)map_take(&service->accounts->idempotency,
+		       map_key(&name, idem->owner, str_of(idem->key)));
 	while ((waiter = idem->waiters)) {
 		idem->waiters = waiter->next;
 		waiter->fn(waiter->arg, status, body);
@@ -314,7 +318,7 @@ void idempotency_done(struct service *service)
 	struct idempotency *idem;
 	size_t cursor = 0;
 
-	while ((idem = map_next(&service->idempotency, &cursor))) {
+	while ((idem = map_next(&service->accounts->idempotency, &cursor))) {
 		while (idem->waiters) {
 			struct waiter *waiter = idem->waiters;
 
@@ -323,5 +327,5 @@ void idempotency_done(struct service *service)
 		}
 		free(idem);
 	}
-	map_done(&service->idempotency);
+	map_done(&service->accounts->idempotency);
 }

@@ -6,9 +6,10 @@
  */
 #include "base/json.h"
 #include "base/time.h"
-#include "service/account/auth_private.h"
+#include "service/account/auth_internal.h"
 #include "service/event/bus.h"
 #include "service/run/process.h"
+#include "service/account/account_private.h"
 
 const char *const quota_names[] = {
 #define X(sym, name, held) name,
@@ -123,7 +124,7 @@ int quota_room(const struct service *service, const struct sandbox_attrs *attrs,
 	if (!key)
 		return err_set(err, ERR_FORBIDDEN,
 			       "the key of this request was deleted in the meantime");
-	if (service->live_count >= service->config.max_sandboxes)
+	if (service->accounts->live_count >= service->config.max_sandboxes)
 		return err_set(err, ERR_CAPACITY_EXCEEDED,
 			       "this host holds %u sandboxes at most (max_sandboxes)",
 			       service->config.max_sandboxes);
@@ -146,7 +147,7 @@ void quota_add(struct service *service, const struct sandbox_attrs *attrs)
 {
 	struct key *key = auth_by_id(service, attrs->owner);
 
-	service->live_count++;
+	service->accounts->live_count++;
 	for (int i = 0; key && i < QUOTA_COUNT; i++)
 		key->held[i] += part(attrs, i);
 }
@@ -155,8 +156,8 @@ void quota_remove(struct service *service, const struct sandbox_attrs *attrs)
 {
 	struct key *key = auth_by_id(service, attrs->owner);
 
-	if (service->live_count)
-		service->live_count--;
+	if (service->accounts->live_count)
+		service->accounts->live_count--;
 	for (int i = 0; key && i < QUOTA_COUNT; i++)
 		key->held[i] -= part(attrs, i);
 }
@@ -196,7 +197,7 @@ int stream_admit(struct service *service, struct key *key, struct err *err)
 		return err_set(err, ERR_QUOTA_EXCEEDED,
 			       "this key has %u streams open, its limit (streams_per_key)", most);
 	key->streams++;
-	service->stream_count++;
+	service->accounts->stream_count++;
 	return 0;
 }
 
@@ -204,7 +205,12 @@ void stream_end(struct service *service, const char *key_id)
 {
 	struct key *key = auth_by_id(service, key_id);
 
-	service->stream_count--;
+	service->accounts->stream_count--;
 	if (key && key->streams) /* else it was deleted meanwhile */
 		key->streams--;
+}
+
+uint32_t quota_streams(const struct service *service)
+{
+	return service->accounts->stream_count;
 }

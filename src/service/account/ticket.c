@@ -6,8 +6,9 @@
 
 #include "base/rand.h"
 #include "base/time.h"
-#include "service/account/auth_private.h"
+#include "service/account/auth_internal.h"
 #include "service/account/ticket_private.h"
+#include "service/account/account_private.h"
 
 #define PREFIX "cayt_"
 #define SECRET_BYTES 20
@@ -39,7 +40,7 @@ static void hash_secret(uint8_t hash[HASH_BYTES], const uint8_t secret[SECRET_BY
 
 static void ticket_free(struct service *service, struct ticket *ticket)
 {
-	(void)map_take(&service->tickets, hash_str(ticket));
+	(void)map_take(&service->accounts->tickets, hash_str(ticket));
 	free(ticket);
 }
 
@@ -49,7 +50,7 @@ static struct ticket *find_expired(const struct service *service, int64_t now_ms
 	struct ticket *ticket;
 	size_t cursor = 0;
 
-	while ((ticket = map_next(&service->tickets, &cursor)))
+	while ((ticket = map_next(&service->accounts->tickets, &cursor)))
 		if (ticket->until_ms <= now_ms)
 			return ticket;
 	return NULL;
@@ -69,9 +70,9 @@ void tickets_done(struct service *service)
 	struct ticket *ticket;
 	size_t cursor = 0;
 
-	while ((ticket = map_next(&service->tickets, &cursor)))
+	while ((ticket = map_next(&service->accounts->tickets, &cursor)))
 		free(ticket);
-	map_done(&service->tickets);
+	map_done(&service->accounts->tickets);
 }
 
 static unsigned tickets_of(const struct service *service, const struct key *key)
@@ -80,7 +81,7 @@ static unsigned tickets_of(const struct service *service, const struct key *key)
 	size_t cursor = 0;
 	unsigned n = 0;
 
-	while ((ticket = map_next(&service->tickets, &cursor)))
+	while ((ticket = map_next(&service->accounts->tickets, &cursor)))
 		n += strcmp(ticket->key_id, key->id) == 0;
 	return n;
 }
@@ -91,7 +92,8 @@ int ticket_new(struct service *service, const struct key *key, const struct tick
 	uint8_t secret[SECRET_BYTES];
 	struct ticket *ticket;
 
-	if (tickets_of(service, key) >= TICKETS_PER_KEY || service->tickets.count >= TICKETS_MAX)
+	if (tickets_of(service, key) >= TICKETS_PER_KEY ||
+	    service->accounts->tickets.count >= TICKETS_MAX)
 		return err_set(err, ERR_QUOTA_EXCEEDED,
 			       "this key has %d tickets that were not used yet", TICKETS_PER_KEY);
 	ticket = calloc(1, sizeof(*ticket) + spec->path.n + 1);
@@ -103,7 +105,7 @@ int ticket_new(struct service *service, const struct key *key, const struct tick
 	memcpy(ticket->path, spec->path.p, spec->path.n);
 	ticket->until_ms = time_boot_ms() + spec->ttl_sec * 1000;
 	if (str_copy(ticket->method, sizeof(ticket->method), spec->method) < 0 ||
-	    map_put(&service->tickets, hash_str(ticket), ticket) < 0) {
+	    map_put(&service->accounts->tickets, hash_str(ticket), ticket) < 0) {
 		free(ticket);
 		return err_set(err, ERR_UNAVAILABLE, "out of memory");
 	}
@@ -123,7 +125,8 @@ static struct ticket *find(const struct service *service, struct str text)
 	    str_unhex(secret, sizeof(secret), (struct str){ text.p + n, text.n - n }) < 0)
 		return NULL;
 	hash_secret(hash, secret);
-	return map_get(&service->tickets, (struct str){ (const char *)hash, sizeof(hash) });
+	return map_get(&service->accounts->tickets,
+		       (struct str){ (const char *)hash, sizeof(hash) });
 }
 
 struct key *ticket_use(struct service *service, struct str text, struct str method, struct str path,

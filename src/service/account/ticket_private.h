@@ -3,7 +3,7 @@
 #ifndef CAY_SERVICE_ACCOUNT_TICKET_PRIVATE_H
 #define CAY_SERVICE_ACCOUNT_TICKET_PRIVATE_H
 
-#include "service/service_private.h"
+#include "service/service_internal.h"
 
 void tickets_tick(struct service *service); /* once a second: expired ones go */
 void tickets_done(struct service *service);

@@ -11,10 +11,12 @@
 
 #include "base/log.h"
 #include "base/time.h"
-#include "service/event/event_private.h"
-#include "service/sandbox/recover_private.h"
-#include "service/copy/snapshot_private.h"
-#include "service/account/usage_private.h"
+#include "service/event/event_internal.h"
+#include "service/sandbox/recover_internal.h"
+#include "service/copy/snapshot_internal.h"
+#include "service/account/usage_internal.h"
+#include "service/account/account_private.h"
+#include "service/sandbox/sandbox_internal.h"
 
 #define ROWS_MAX 16384 /* when the store cannot be written: the oldest is lost, and logged */
 #define ALIVE_TICKS 10
@@ -69,21 +71,21 @@ static void queue(const struct sandbox *sandbox, int64_t to_ms)
 	row->usage.sandbox_id = row->sandbox_id;
 	row->usage.owner = row->owner;
 	row->usage.external_workspace_id = row->workspace[0] ? row->workspace : NULL;
-	if (service->usage_count >= ROWS_MAX) {
-		struct usage_row *oldest = service->usage_first;
+	if (service->accounts->usage_count >= ROWS_MAX) {
+		struct usage_row *oldest = service->accounts->usage_first;
 
 		log_error("sandbox %s: its usage is lost: the store cannot be written",
 			  oldest->sandbox_id);
-		service->usage_first = oldest->next;
-		service->usage_count--;
+		service->accounts->usage_first = oldest->next;
+		service->accounts->usage_count--;
 		free(oldest);
 	}
-	if (service->usage_first)
-		service->usage_last->next = row;
+	if (service->accounts->usage_first)
+		service->accounts->usage_last->next = row;
 	else
-		service->usage_first = row;
-	service->usage_last = row;
-	service->usage_count++;
+		service->accounts->usage_first = row;
+	service->accounts->usage_last = row;
+	service->accounts->usage_count++;
 	bus_flush_soon(service);
 }
 
@@ -97,7 +99,7 @@ static int put_rows(struct service *service, const char *sandbox_id)
 	bool behind = false;
 	int r = 0;
 
-	for (struct usage_row *at = service->usage_first; r == 0 && at; at = at->next) {
+	for (struct usage_row *at = service->accounts->usage_first; r == 0 && at; at = at->next) {
 		if (sandbox_id && strcmp(at->sandbox_id, sandbox_id) != 0)
 			continue;
 		behind |= at->stored != now;
@@ -123,14 +125,14 @@ int usage_put_of(const struct sandbox *sandbox)
 
 void usage_clear(struct service *service)
 {
-	while (service->usage_first) {
-		struct usage_row *row = service->usage_first;
+	while (service->accounts->usage_first) {
+		struct usage_row *row = service->accounts->usage_first;
 
-		service->usage_first = row->next;
+		service->accounts->usage_first = row->next;
 		free(row);
 	}
-	service->usage_last = NULL;
-	service->usage_count = 0;
+	service->accounts->usage_last = NULL;
+	service->accounts->usage_count = 0;
 }
 
 /* ---- changes ---- */
@@ -179,7 +181,7 @@ static void measure_again(struct service *service)
 	struct sandbox *sandbox;
 	uint32_t cursor = 0;
 
-	while ((sandbox = slot_next(&service->sandboxes, &cursor)))
+	while ((sandbox = sandbox_next(service, &cursor)))
 		if (sandbox->metered == STORE_USAGE_PAUSED && !sandbox->from &&
 		    now_ms - sandbox->metered_boot_ms < MEASURE_MS)
 			measure(sandbox);
@@ -193,7 +195,7 @@ static int64_t end_ms(const struct sandbox *sandbox)
 	if (sandbox->state == SANDBOX_ERROR && sandbox->proven_ms)
 		now_ms = MIN(now_ms, sandbox->proven_ms); /* it was dead when we came back */
 	else if (sandbox->reason == REASON_ENGINE_LOST)
-		now_ms = MIN(now_ms, sandbox->service->alive_ms);
+		now_ms = MIN(now_ms, reboot_alive_ms(sandbox->service));
 	return MAX(now_ms, sandbox->metered_ms);
 }
 
@@ -205,12 +207,12 @@ void usage_changed(struct sandbox *sandbox)
 		return;
 	if (sandbox->metered) {
 		queue(sandbox, end_ms(sandbox));
-		sandbox->service->metered_count--;
+		sandbox->service->accounts->metered_count--;
 	}
 	sandbox->metered = (uint8_t)kind;
 	if (!kind)
 		return;
-	sandbox->service->metered_count++;
+	sandbox->service->accounts->metered_count++;
 	sandbox->metered_ms = time_real_ms();
 	sandbox->metered_boot_ms = time_boot_ms();
 	queue(sandbox, 0);
@@ -227,16 +229,16 @@ static void go_on(struct sandbox *sandbox, enum store_usage_kind kind, int64_t f
 	sandbox->metered = (uint8_t)kind;
 	sandbox->metered_ms = from_ms;
 	sandbox->metered_boot_ms = time_boot_ms() - MAX(time_real_ms() - from_ms, 0);
-	sandbox->proven_ms = MAX(sandbox->service->alive_ms, 1);
-	sandbox->service->metered_count++;
+	sandbox->proven_ms = MAX(reboot_alive_ms(sandbox->service), 1);
+	sandbox->service->accounts->metered_count++;
 }
 
 static int on_open(void *arg, const struct store_usage *usage)
 {
 	struct service *service = arg;
-	struct sandbox *sandbox = map_get(&service->by_id, str_of(usage->sandbox_id));
+	struct sandbox *sandbox = sandbox_by_id(service, str_of(usage->sandbox_id));
 
-	if (service->rebooted)
+	if (reboot_happened(service))
 		return 0; /* nobody lived while the host was off */
 	if (sandbox && !sandbox->metered && kind_of(sandbox) == usage->kind) {
 		sandbox->metered_disk_bytes = usage->disk_bytes;
@@ -253,7 +255,7 @@ struct stale {
 static int on_stale(void *arg, const struct store_usage *usage)
 {
 	struct stale *stale = arg;
-	struct sandbox *sandbox = map_get(&stale->service->by_id, str_of(usage->sandbox_id));
+	struct sandbox *sandbox = sandbox_by_id(stale->service, str_of(usage->sandbox_id));
 
 	if (sandbox && sandbox->metered == usage->kind && sandbox->metered_ms == usage->from_ms)
 		return 0;
@@ -267,7 +269,7 @@ static int close_stale(struct service *service)
 	int r;
 
 	while ((r = store_usage_each_open(service->store, on_stale, &stale)) > 0) {
-		r = store_usage_close(service->store, stale.id, service->alive_ms);
+		r = store_usage_close(service->store, stale.id, reboot_alive_ms(service));
 		if (r < 0)
 			return r;
 	}
@@ -281,13 +283,13 @@ static int open_missing(struct service *service)
 	uint32_t cursor = 0;
 	int r = 0;
 
-	while (r == 0 && (sandbox = slot_next(&service->sandboxes, &cursor))) {
+	while (r == 0 && (sandbox = sandbox_next(service, &cursor))) {
 		enum store_usage_kind kind = kind_of(sandbox);
 		int64_t last_ms = 0;
 
 		if (!kind || sandbox->metered)
 			continue;
-		if (!service->rebooted) {
+		if (!reboot_happened(service)) {
 			r = store_usage_last(service->store, sandbox->id, &last_ms);
 			go_on(sandbox, kind, MAX(last_ms, sandbox->started_ms));
 		} else if (sandbox->state == SANDBOX_PAUSED &&
@@ -309,26 +311,26 @@ static int open_missing(struct service *service)
 static void roll(struct service *service)
 {
 	int64_t keep_ms = (int64_t)service->config.usage_detail_days * STORE_DAY_MS;
-	int64_t until_ms = (service->alive_ms - keep_ms) / STORE_DAY_MS * STORE_DAY_MS;
+	int64_t until_ms = (reboot_alive_ms(service) - keep_ms) / STORE_DAY_MS * STORE_DAY_MS;
 	char text[24];
 	int r;
 
-	if (until_ms <= service->usage_rolled_ms && !service->usage_rolling)
+	if (until_ms <= service->accounts->usage_rolled_ms && !service->accounts->usage_rolling)
 		return;
-	until_ms = MAX(until_ms, service->usage_rolled_ms);
+	until_ms = MAX(until_ms, service->accounts->usage_rolled_ms);
 	(void)snprintf(text, sizeof(text), "%lld", (long long)until_ms);
 	r = store_begin(service->store);
 	if (r == 0)
 		r = store_meta_put(service->store, ROLLED_NAME, text);
 	if (r == 0)
 		r = store_usage_roll(service->store, until_ms, ROLL_ROWS);
-	service->usage_rolling = r == ROLL_ROWS;
+	service->accounts->usage_rolling = r == ROLL_ROWS;
 	r = store_end(service->store, r);
 	service_wrote(service);
 	if (r < 0)
 		log_warn("usage could not be summed up: %s", strerror(-r));
 	else
-		service->usage_rolled_ms = until_ms;
+		service->accounts->usage_rolled_ms = until_ms;
 }
 
 static int load_rolled(struct service *service)
@@ -338,16 +340,16 @@ static int load_rolled(struct service *service)
 	int r = store_meta_get(service->store, ROLLED_NAME, text, sizeof(text));
 
 	if (r > 0 && str_to_u64(str_of(text), INT64_MAX, &rolled_ms) == 0)
-		service->usage_rolled_ms = (int64_t)rolled_ms;
-	service->usage_rolling = true; /* the last one may have had more to do */
+		service->accounts->usage_rolled_ms = (int64_t)rolled_ms;
+	service->accounts->usage_rolling = true; /* the last one may have had more to do */
 	return r < 0 ? r : 0;
 }
 
 void usage_align(const struct service *service, struct usage_query *query)
 {
-	if (query->from_ms < service->usage_rolled_ms)
+	if (query->from_ms < service->accounts->usage_rolled_ms)
 		query->from_ms -= query->from_ms % STORE_DAY_MS;
-	if (query->to_ms < service->usage_rolled_ms)
+	if (query->to_ms < service->accounts->usage_rolled_ms)
 		query->to_ms += (STORE_DAY_MS - query->to_ms % STORE_DAY_MS) % STORE_DAY_MS;
 }
 
@@ -371,15 +373,15 @@ void usage_tick(struct service *service)
 	for (size_t i = 0; i < service->engine_count; i++)
 		if (service->engines[i].lost || !service->engines[i].listed)
 			return; /* nobody knows who lives */
-	if (service->ticks % MEASURE_TICKS == 5)
+	if (service->upkeep.ticks % MEASURE_TICKS == 5)
 		measure_again(service);
-	service->alive_ms = time_real_ms();
-	if (service->metered_count && service->ticks % ALIVE_TICKS == 0 &&
+	reboot_set_alive(service, time_real_ms());
+	if (service->accounts->metered_count && service->upkeep.ticks % ALIVE_TICKS == 0 &&
 	    reboot_save_alive(service) < 0)
 		log_warn("that the sandboxes live could not be recorded");
 	roll(service);
-	if (service->ticks % EXPIRE_TICKS == 2 &&
-	    store_usage_expire(service->store, service->alive_ms - keep_ms) < 0)
+	if (service->upkeep.ticks % EXPIRE_TICKS == 2 &&
+	    store_usage_expire(service->store, reboot_alive_ms(service) - keep_ms) < 0)
 		log_warn("old usage stays");
 }
 
@@ -437,4 +439,9 @@ void usage_write(const struct usage_sum *sum, struct json_writer *w)
 	json_put_real(w, "paused_seconds", (double)sum->paused_ms / 1000);
 	json_put_real(w, "paused_storage_gib_seconds",
 		      sum->storage_byte_ms / 1000 / (1024.0 * 1024 * 1024));
+}
+
+uint32_t usage_pending(const struct service *service)
+{
+	return service->accounts->usage_count;
 }

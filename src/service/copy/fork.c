@@ -9,15 +9,16 @@
 #include <stdio.h>
 
 #include "base/log.h"
-#include "service/account/auth_private.h"
-#include "service/sandbox/create_private.h"
+#include "service/account/auth_internal.h"
+#include "service/sandbox/create_internal.h"
 #include "service/network/egress.h"
-#include "service/sandbox/limits_private.h"
-#include "service/copy/transition_private.h"
+#include "service/sandbox/limits_internal.h"
+#include "service/copy/transition_internal.h"
 #include "service/pairs.h"
-#include "service/sandbox/sandbox_private.h"
-#include "service/secret/secret_private.h"
-#include "service/copy/snapshot_private.h"
+#include "service/sandbox/sandbox_internal.h"
+#include "service/secret/secret_internal.h"
+#include "service/copy/snapshot_internal.h"
+#include "service/copy/copy_private.h"
 
 #define FORK_PARALLEL 8 /* children being made at once, of one call */
 
@@ -27,7 +28,7 @@ struct child {
 	struct err err;
 };
 
-/* Owner: service->forks until the last child is there. */
+/* Owner: service->copies->forks until the last child is there. */
 struct fork {
 	struct fork *prev, *next;
 	struct service *service;
@@ -52,8 +53,8 @@ static void fork_free(struct fork *f)
 
 	if (f->prev)
 		f->prev->next = f->next;
-	else if (service->forks == f)
-		service->forks = f->next;
+	else if (service->copies->forks == f)
+		service->copies->forks = f->next;
 	if (f->next)
 		f->next->prev = f->prev;
 	sandbox_attrs_done(&f->attrs);
@@ -193,7 +194,7 @@ static int start_hibernated(struct fork *f, struct sandbox *sandbox, struct err 
 	if (!call)
 		return -1;
 	call->arg = f;
-	if (loop_defer(f->service->loop, on_turn, call) < 0) {
+	if (loop_defer(f->service->config.loop, on_turn, call) < 0) {
 		(void)call_end(call);
 		return err_set(err, ERR_UNAVAILABLE, "out of memory");
 	}
@@ -284,16 +285,16 @@ int sandbox_fork(struct sandbox *sandbox, struct key *key, const struct fork_spe
 		fork_free(f);
 		return -1;
 	}
-	f->next = service->forks;
+	f->next = service->copies->forks;
 	if (f->next)
 		f->next->prev = f;
-	service->forks = f;
+	service->copies->forks = f;
 	return 0;
 }
 
 /* The service ends; whoever waited is gone already. */
 void fork_stop_all(struct service *service)
 {
-	while (service->forks)
-		fork_free(service->forks);
+	while (service->copies->forks)
+		fork_free(service->copies->forks);
 }

@@ -8,8 +8,8 @@
 
 #include "base/log.h"
 #include "engine/link.h"
-#include "service/sandbox/attach_private.h"
-#include "service/service_private.h"
+#include "service/sandbox/attach_internal.h"
+#include "service/service_internal.h"
 
 #define HOOK_MS 30000
 #define EXIT_NO_PROGRAM 127

@@ -9,10 +9,10 @@
 #include "base/log.h"
 #include "base/time.h"
 #include "engine/link.h"
-#include "service/sandbox/attach_private.h"
-#include "service/copy/transition_private.h"
-#include "service/sandbox/sandbox_private.h"
-#include "service/copy/snapshot_private.h"
+#include "service/sandbox/attach_internal.h"
+#include "service/copy/transition_internal.h"
+#include "service/sandbox/sandbox_internal.h"
+#include "service/copy/snapshot_internal.h"
 
 /* A link that has not heard the hello yet would give up on a frozen agent. */
 static void freeze_link(struct sandbox *sandbox)

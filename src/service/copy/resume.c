@@ -8,13 +8,13 @@
 
 #include "base/log.h"
 #include "base/time.h"
-#include "service/sandbox/attach_private.h"
-#include "service/sandbox/create_private.h"
-#include "service/sandbox/limits_private.h"
-#include "service/copy/transition_private.h"
-#include "service/sandbox/sandbox_private.h"
-#include "service/secret/secret_private.h"
-#include "service/copy/snapshot_private.h"
+#include "service/sandbox/attach_internal.h"
+#include "service/sandbox/create_internal.h"
+#include "service/sandbox/limits_internal.h"
+#include "service/copy/transition_internal.h"
+#include "service/sandbox/sandbox_internal.h"
+#include "service/secret/secret_internal.h"
+#include "service/copy/snapshot_internal.h"
 
 static void resumed_end(struct sandbox *sandbox)
 {
@@ -173,7 +173,7 @@ static int start_soon(struct sandbox *sandbox, struct err *err)
 {
 	struct call *call = transition_call(sandbox, err);
 
-	if (call && loop_defer(sandbox->service->loop, on_turn, call) == 0)
+	if (call && loop_defer(sandbox->service->config.loop, on_turn, call) == 0)
 		return 0;
 	(void)!transition_uncall(sandbox, call);
 	return err_set(err, ERR_UNAVAILABLE, "out of memory");

@@ -13,15 +13,17 @@
 #include "base/log.h"
 #include "base/rand.h"
 #include "base/time.h"
-#include "service/sandbox/attach_private.h"
-#include "service/account/auth_private.h"
-#include "service/sandbox/destroy_private.h"
-#include "service/event/event_private.h"
-#include "service/copy/transition_private.h"
+#include "service/sandbox/attach_internal.h"
+#include "service/account/auth_internal.h"
+#include "service/sandbox/destroy_internal.h"
+#include "service/event/event_internal.h"
+#include "service/copy/transition_internal.h"
 #include "service/pairs.h"
-#include "service/sandbox/sandbox_private.h"
-#include "service/secret/secret_private.h"
-#include "service/copy/snapshot_private.h"
+#include "service/sandbox/sandbox_internal.h"
+#include "service/secret/secret_internal.h"
+#include "service/copy/snapshot_internal.h"
+#include "service/copy/copy_private.h"
+#include "service/copy/copy_internal.h"
 
 #define DELETE_RETRY_MS 5000
 
@@ -46,15 +48,15 @@ void snapshot_free(struct snapshot *s)
 
 int snapshot_add(struct service *service, struct snapshot *s)
 {
-	if (map_put(&service->snapshots, str_of(s->id), s) < 0)
+	if (map_put(&service->copies->snapshots, str_of(s->id), s) < 0)
 		return -ENOMEM;
-	service->last_seq = MAX(service->last_seq, s->seq);
-	s->prev = service->newest_snapshot;
+	service_saw_seq(service, s->seq);
+	s->prev = service->copies->newest;
 	if (s->prev)
 		s->prev->next = s;
 	else
-		service->oldest_snapshot = s;
-	service->newest_snapshot = s;
+		service->copies->oldest = s;
+	service->copies->newest = s;
 	return 0;
 }
 
@@ -62,15 +64,15 @@ void snapshot_drop(struct snapshot *s)
 {
 	struct service *service = s->service;
 
-	(void)map_take(&service->snapshots, str_of(s->id));
+	(void)map_take(&service->copies->snapshots, str_of(s->id));
 	if (s->prev)
 		s->prev->next = s->next;
 	else
-		service->oldest_snapshot = s->next;
+		service->copies->oldest = s->next;
 	if (s->next)
 		s->next->prev = s->prev;
 	else
-		service->newest_snapshot = s->prev;
+		service->copies->newest = s->prev;
 	snapshot_free(s);
 }
 
@@ -98,7 +100,7 @@ struct snapshot *snapshot_new(struct sandbox *sandbox, const struct snapshot_spe
 	s->memory_mb = sandbox->attrs.memory_mb;
 	s->disk_size_mb = sandbox->attrs.disk_size_mb;
 	s->created_ms = time_real_ms();
-	s->seq = MAX(s->created_ms * 1000, service->last_seq + 1);
+	s->seq = service_next_seq(service);
 	s->expires_ms = spec->expires_in_sec ? s->created_ms + spec->expires_in_sec * 1000 : 0;
 	if (spec->comment.n)
 		s->comment = strndup(spec->comment.p, spec->comment.n);
@@ -170,7 +172,7 @@ static void on_taken(void *arg, const struct engine_snapshot *made, const struct
 	struct service *service = call->service;
 	snapshot_taken_fn done = (snapshot_taken_fn)call->fn;
 	void *done_arg = call->arg;
-	struct snapshot *s = service ? map_get(&service->snapshots, str_of(call->id)) : NULL;
+	struct snapshot *s = service ? snapshot_by_id(service, str_of(call->id)) : NULL;
 	struct sandbox *sandbox = transition_called(call);
 	struct err err;
 	int r;
@@ -244,13 +246,13 @@ static void on_deleted(void *arg, const struct err *error)
 {
 	struct call *call = arg;
 	struct service *service = call->service;
-	struct snapshot *s = service ? map_get(&service->snapshots, str_of(call->id)) : NULL;
+	struct snapshot *s = service ? snapshot_by_id(service, str_of(call->id)) : NULL;
 
 	(void)call_end(call);
 	if (!s)
 		return;
 	s->deleting = false;
-	service->snapshots_deleting--;
+	service->copies->deleting--;
 	if (error) {
 		log_warn("snapshot %s is not deleted yet: %s", s->id, error->message);
 		s->retry_ms = time_boot_ms() + DELETE_RETRY_MS;
@@ -278,12 +280,12 @@ void snapshot_sweep(struct snapshot *s)
 		return;
 	memcpy(call->id, s->id, sizeof(s->id));
 	s->deleting = true;
-	s->service->snapshots_deleting++;
+	s->service->copies->deleting++;
 	if (engine->driver->snapshot_delete(engine->engine, s->id, on_deleted, call, NULL) == 0)
 		return;
 	(void)call_end(call);
 	s->deleting = false;
-	s->service->snapshots_deleting--;
+	s->service->copies->deleting--;
 }
 
 void snapshot_discard(struct snapshot *s)
@@ -303,7 +305,7 @@ void snapshot_tick(struct service *service)
 {
 	int64_t boot_ms = time_boot_ms(), wall_ms = time_real_ms();
 
-	for (struct snapshot *s = service->oldest_snapshot, *next; s; s = next) {
+	for (struct snapshot *s = service->copies->oldest, *next; s; s = next) {
 		next = s->next;
 		if (s->state == SNAPSHOT_DELETING && s->retry_ms <= boot_ms)
 			snapshot_sweep(s);
@@ -316,7 +318,7 @@ void snapshot_tick(struct service *service)
 
 void snapshot_done_all(struct service *service)
 {
-	while (service->oldest_snapshot)
-		snapshot_drop(service->oldest_snapshot);
-	map_done(&service->snapshots);
+	while (service->copies->oldest)
+		snapshot_drop(service->copies->oldest);
+	map_done(&service->copies->snapshots);
 }

@@ -3,8 +3,10 @@
 #include <errno.h>
 
 #include "base/log.h"
-#include "service/sandbox/recover_private.h"
-#include "service/copy/snapshot_private.h"
+#include "service/sandbox/recover_internal.h"
+#include "service/copy/snapshot_internal.h"
+#include "service/copy/copy_private.h"
+#include "service/copy/copy_internal.h"
 
 /* The engine holds one that no row knows: nobody can ever use it. */
 static void on_unknown_deleted(void *arg, const struct err *error)
@@ -35,7 +37,7 @@ static void delete_unknown(struct service_engine *engine, const char *id)
 /* Only those that are there already can be missed by the list; newer ones may come behind it. */
 void snapshot_list_begin(struct service_engine *engine)
 {
-	for (struct snapshot *s = engine->service->oldest_snapshot; s; s = s->next) {
+	for (struct snapshot *s = engine->service->copies->oldest; s; s = s->next) {
 		if (s->engine != engine)
 			continue;
 		s->listed = false;
@@ -46,13 +48,14 @@ void snapshot_list_begin(struct service_engine *engine)
 
 void snapshot_listed(struct service_engine *engine, const char *id)
 {
-	struct snapshot *s = map_get(&engine->service->snapshots, str_of(id));
+	struct snapshot *s = snapshot_by_id(engine->service, str_of(id));
 
 	if (s && s->engine == engine) {
 		s->listed = true;
 		s->unseen = false;
 		/* The one of an earlier reboot was being deleted; this is a new one. */
-		if (s->of_reboot && s->state == SNAPSHOT_DELETING && engine->service->rebooted)
+		if (s->of_reboot && s->state == SNAPSHOT_DELETING &&
+		    reboot_happened(engine->service))
 			s->state = SNAPSHOT_READY;
 	} else if (s || !reboot_listed(engine, id)) {
 		delete_unknown(engine, id);
@@ -62,7 +65,7 @@ void snapshot_listed(struct service_engine *engine, const char *id)
 /* After the sandboxes took what is theirs. */
 void snapshot_settle(struct service_engine *engine)
 {
-	for (struct snapshot *s = engine->service->oldest_snapshot, *next; s; s = next) {
+	for (struct snapshot *s = engine->service->copies->oldest, *next; s; s = next) {
 		next = s->next;
 		if (s->engine != engine || s->taking)
 			continue;
@@ -102,7 +105,7 @@ int snapshot_adopt(struct sandbox *sandbox, const char *id)
 
 struct snapshot *snapshot_of_reboot(const struct sandbox *sandbox)
 {
-	for (struct snapshot *s = sandbox->service->newest_snapshot; s; s = s->prev)
+	for (struct snapshot *s = sandbox->service->copies->newest; s; s = s->prev)
 		if (s->of_reboot && !s->users && s->state == SNAPSHOT_READY &&
 		    strcmp(s->sandbox_id, sandbox->id) == 0)
 			return s;
@@ -112,7 +115,7 @@ struct snapshot *snapshot_of_reboot(const struct sandbox *sandbox)
 /* The one that was being taken to hibernate this sandbox, if the engine has it whole. */
 struct snapshot *snapshot_of_hibernate(const struct sandbox *sandbox)
 {
-	for (struct snapshot *s = sandbox->service->newest_snapshot; s; s = s->prev) {
+	for (struct snapshot *s = sandbox->service->copies->newest; s; s = s->prev) {
 		if (s->kind == SNAPSHOT_HIBERNATE && s->listed && !s->users &&
 		    (s->state == SNAPSHOT_MAKING || s->state == SNAPSHOT_READY) &&
 		    strcmp(s->sandbox_id, sandbox->id) == 0) {

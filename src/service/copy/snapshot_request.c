@@ -3,11 +3,13 @@
 #include <errno.h>
 
 #include "base/log.h"
-#include "service/sandbox/attach_private.h"
-#include "service/account/auth_private.h"
-#include "service/copy/transition_private.h"
-#include "service/copy/snapshot_private.h"
+#include "service/sandbox/attach_internal.h"
+#include "service/account/auth_internal.h"
+#include "service/copy/transition_internal.h"
+#include "service/copy/snapshot_internal.h"
 #include "service/template/template.h"
+#include "service/copy/copy_private.h"
+#include "service/copy/copy_internal.h"
 
 static bool visible(const struct snapshot *s, const struct key *key)
 {
@@ -20,7 +22,7 @@ static bool visible(const struct snapshot *s, const struct key *key)
 struct snapshot *snapshot_find(struct service *service, const struct key *key, struct str id,
 			       struct err *err)
 {
-	struct snapshot *s = map_get(&service->snapshots, id);
+	struct snapshot *s = snapshot_by_id(service, id);
 
 	if (visible(s, key))
 		return s;
@@ -52,7 +54,7 @@ int snapshot_check_room(const struct snapshot *s, uint32_t memory_mb, struct err
 const struct snapshot *snapshot_list_next(struct service *service, const struct key *key,
 					  const char *sandbox_id, int64_t *cursor)
 {
-	for (struct snapshot *s = service->newest_snapshot; s; s = s->prev) {
+	for (struct snapshot *s = service->copies->newest; s; s = s->prev) {
 		if (s->seq >= *cursor || !visible(s, key) ||
 		    (*sandbox_id && strcmp(s->sandbox_id, sandbox_id) != 0))
 			continue;
@@ -123,7 +125,7 @@ int snapshot_transition_begin(struct sandbox *sandbox, enum sandbox_transition t
 
 static void keep_last(const struct snapshot *newest, int64_t keep)
 {
-	for (struct snapshot *s = newest->service->newest_snapshot, *prev; s; s = prev) {
+	for (struct snapshot *s = newest->service->copies->newest, *prev; s; s = prev) {
 		prev = s->prev;
 		if (s->kind == SNAPSHOT_USER && s->state == SNAPSHOT_READY &&
 		    strcmp(s->sandbox_id, newest->sandbox_id) == 0 && keep-- <= 0)

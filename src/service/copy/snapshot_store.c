@@ -5,10 +5,10 @@
 
 #include "base/log.h"
 #include "service/pairs.h"
-#include "service/sandbox/recover_private.h"
-#include "service/secret/secret_private.h"
-#include "service/copy/snapshot_private.h"
-#include "service/template/template_private.h"
+#include "service/sandbox/recover_internal.h"
+#include "service/secret/secret_internal.h"
+#include "service/copy/snapshot_internal.h"
+#include "service/template/template_internal.h"
 
 static const char *const kind_names[] = { "user", "hibernate", "fork" };
 static const char *const state_names[] = { "making", "ready", "deleting", "missing" };

@@ -9,10 +9,10 @@
 #include "base/log.h"
 #include "base/time.h"
 #include "engine/link.h"
-#include "service/sandbox/create_private.h"
-#include "service/sandbox/destroy_private.h"
-#include "service/copy/transition_private.h"
-#include "service/sandbox/sandbox_private.h"
+#include "service/sandbox/create_internal.h"
+#include "service/sandbox/destroy_internal.h"
+#include "service/copy/transition_internal.h"
+#include "service/sandbox/sandbox_internal.h"
 #include "service/secret/secret.h"
 
 static const struct {
@@ -49,7 +49,7 @@ int transition_check(const struct sandbox *sandbox, struct err *err)
 	if (sandbox->asking || sandbox->recover || !engine->engine || engine->lost)
 		return err_set(err, ERR_UNAVAILABLE, "sandbox %s is being looked for: try again",
 			       sandbox->id);
-	if (sandbox->service->closing)
+	if (sandbox->service->upkeep.closing)
 		return err_set(err, ERR_UNAVAILABLE, "the daemon is shutting down");
 	return 0;
 }

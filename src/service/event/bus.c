@@ -11,8 +11,9 @@
 #include "base/time.h"
 #include "service/event/bus.h"
 #include "service/event/bus_private.h"
+#include "service/event/event_internal.h"
+#include "service/account/usage_internal.h"
 #include "service/event/event_private.h"
-#include "service/account/usage_private.h"
 
 #define FLUSH_DELAY_MS 20
 #define FLUSH_RETRY_MS 1000
@@ -58,14 +59,14 @@ int bus_open(struct service *service, struct err *err)
 
 	if (!bus)
 		return err_set(err, ERR_INTERNAL, "out of memory");
-	service->bus = bus;
+	service->events->bus = bus;
 	bus->service = service;
 	buf_init(&bus->scratch, 16384);
 	r = load(bus);
 	if (r == 0)
-		r = loop_timer_new(service->loop, on_flush, bus, &bus->flush);
+		r = loop_timer_new(service->config.loop, on_flush, bus, &bus->flush);
 	if (r == 0)
-		r = loop_timer_new(service->loop, bus_on_pump, bus, &bus->pump);
+		r = loop_timer_new(service->config.loop, bus_on_pump, bus, &bus->pump);
 	return r < 0 ? err_set_errno(err, ERR_INTERNAL, r, "cannot read the events") : 0;
 }
 
@@ -79,8 +80,8 @@ static void arm(struct bus *bus, int64_t delay_ms)
 
 void bus_flush_soon(struct service *service)
 {
-	if (service->bus)
-		arm(service->bus, FLUSH_DELAY_MS);
+	if (service->events->bus)
+		arm(service->events->bus, FLUSH_DELAY_MS);
 }
 
 static struct bus_news *take_first(struct bus *bus)
@@ -126,7 +127,7 @@ static struct bus_news *news_new(const struct event *event)
 
 void bus_emit(struct service *service, const struct event *event)
 {
-	struct bus *bus = service->bus;
+	struct bus *bus = service->events->bus;
 	struct bus_news *news = bus ? news_new(event) : NULL;
 
 	if (!news) {
@@ -217,12 +218,12 @@ static void trim_count(struct bus *bus)
 
 void bus_flush(struct service *service)
 {
-	struct bus *bus = service->bus;
+	struct bus *bus = service->events->bus;
 	int64_t reserved, before;
 	struct bus_news *news;
 	int r;
 
-	if (!bus || (!bus->first && !service->usage_count))
+	if (!bus || (!bus->first && !usage_pending(service)))
 		return;
 	reserved = bus->reserved_id;
 	while (reserved < bus->last_id)
@@ -259,12 +260,12 @@ void bus_flush(struct service *service)
 
 void bus_tick(struct service *service)
 {
-	struct bus *bus = service->bus;
+	struct bus *bus = service->events->bus;
 	int64_t before_ms =
 		time_real_ms() - (int64_t)service->config.events_keep_days * 24 * 3600 * 1000;
 	int64_t upto = 0, first = 0, last = 0;
 
-	if (service->ticks % TRIM_TICKS != 1 || !bus->count)
+	if (service->upkeep.ticks % TRIM_TICKS != 1 || !bus->count)
 		return;
 	if (store_event_older(service->store, before_ms, TRIM_BATCH, &upto) < 0 || !upto)
 		return;
@@ -274,7 +275,7 @@ void bus_tick(struct service *service)
 
 void bus_done(struct service *service)
 {
-	struct bus *bus = service->bus;
+	struct bus *bus = service->events->bus;
 
 	if (!bus)
 		return;
@@ -289,5 +290,5 @@ void bus_done(struct service *service)
 	loop_timer_free(bus->pump);
 	buf_done(&bus->scratch);
 	free(bus);
-	service->bus = NULL;
+	service->events->bus = NULL;
 }

@@ -3,7 +3,7 @@
 #ifndef CAY_SERVICE_EVENT_BUS_PRIVATE_H
 #define CAY_SERVICE_EVENT_BUS_PRIVATE_H
 
-#include "service/event/event_private.h"
+#include "service/event/event_internal.h"
 
 /* Happened and not yet written. Its texts stand behind it. */
 struct bus_news {

@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "base/time.h"
 #include "service/event/bus_private.h"
+#include "service/event/event_internal.h"
 #include "service/event/event_private.h"
 
 #define BATCH 128      /* rows of one look into the store */
@@ -269,7 +270,7 @@ void bus_trim_readers(struct bus *bus, int64_t upto)
 int bus_read(struct service *service, const struct bus_filter *filter, int64_t after, bool live,
 	     const struct bus_hooks *hooks, void *arg, struct bus_reader **ret, struct err *err)
 {
-	struct bus *bus = service->bus;
+	struct bus *bus = service->events->bus;
 	struct bus_reader *reader;
 
 	bus_flush(service); /* what happened before this call belongs to what is there */
@@ -313,7 +314,7 @@ int64_t bus_reader_at(const struct bus_reader *reader)
 
 int64_t bus_newest(const struct service *service)
 {
-	return service->bus->stored_id;
+	return service->events->bus->stored_id;
 }
 
 void bus_reader_close(struct bus_reader *reader)

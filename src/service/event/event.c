@@ -4,12 +4,14 @@
 #include "base/log.h"
 #include "base/time.h"
 #include "service/event/bus_private.h"
-#include "service/event/event_private.h"
-#include "service/copy/transition_private.h"
+#include "service/event/event_internal.h"
+#include "service/copy/transition_internal.h"
 #include "service/network/preview.h"
 #include "service/run/process.h"
 #include "service/secret/secret.h"
 #include "service/copy/snapshot.h"
+#include "service/event/event_private.h"
+#include "service/sandbox/sandbox_internal.h"
 
 static_assert((int)EVENT_SANDBOX_PROVISIONING == (int)SANDBOX_PROVISIONING &&
 		      (int)EVENT_SANDBOX_ERROR == (int)SANDBOX_ERROR,
@@ -20,7 +22,7 @@ static_assert((int)EVENT_SANDBOX_PROVISIONING == (int)SANDBOX_PROVISIONING &&
 
 struct json_writer event_begin(const struct sandbox *sandbox)
 {
-	struct bus *bus = sandbox->service->bus;
+	struct bus *bus = sandbox->service->events->bus;
 	struct json_writer w;
 
 	buf_clear(&bus->scratch);
@@ -42,7 +44,7 @@ void event_send(const struct sandbox *sandbox, enum event_type type, struct json
 		log_warn("sandbox %s: the event %s is lost", sandbox->id, event.type);
 		return;
 	}
-	event.data = buf_str(&sandbox->service->bus->scratch);
+	event.data = buf_str(&sandbox->service->events->bus->scratch);
 	bus_emit(sandbox->service, &event);
 }
 
@@ -50,7 +52,7 @@ void event_send(const struct sandbox *sandbox, enum event_type type, struct json
 static void send_snapshot(const struct snapshot *snapshot, const char *type, int64_t remaining_ms)
 {
 	struct service *service = snapshot->service;
-	const struct sandbox *sandbox = map_get(&service->by_id, str_of(snapshot->sandbox_id));
+	const struct sandbox *sandbox = sandbox_by_id(service, str_of(snapshot->sandbox_id));
 	struct event event = { .type = type,
 			       .sandbox_id = snapshot->sandbox_id,
 			       .owner = snapshot->owner,
@@ -58,10 +60,10 @@ static void send_snapshot(const struct snapshot *snapshot, const char *type, int
 				       sandbox ? sandbox->attrs.external_workspace_id : NULL };
 	struct json_writer w;
 
-	if (snapshot->kind != SNAPSHOT_USER || !service->bus)
+	if (snapshot->kind != SNAPSHOT_USER || !service->events->bus)
 		return;
-	buf_clear(&service->bus->scratch);
-	json_writer_init(&w, &service->bus->scratch);
+	buf_clear(&service->events->bus->scratch);
+	json_writer_init(&w, &service->events->bus->scratch);
 	json_begin_object(&w, NULL);
 	json_put_text(&w, "snapshot_id", snapshot->id);
 	json_put_int(&w, "size_bytes", (int64_t)snapshot->size_bytes);
@@ -73,7 +75,7 @@ static void send_snapshot(const struct snapshot *snapshot, const char *type, int
 	json_end_object(&w);
 	if (json_writer_end(&w) < 0)
 		return;
-	event.data = buf_str(&service->bus->scratch);
+	event.data = buf_str(&service->events->bus->scratch);
 	bus_emit(service, &event);
 }
 
@@ -108,7 +110,7 @@ void event_state(const struct sandbox *sandbox, const char *previous)
 {
 	struct json_writer w;
 
-	if (sandbox->pooled || !sandbox->service->bus)
+	if (sandbox->pooled || !sandbox->service->events->bus)
 		return;
 	w = event_begin(sandbox);
 	json_put_text(&w, "state", sandbox_state_names[sandbox->state]);
@@ -181,8 +183,8 @@ void event_webhook_disabled(struct service *service, const char *id, const char 
 			       .external_workspace_id = workspace };
 	struct json_writer w;
 
-	buf_clear(&service->bus->scratch);
-	json_writer_init(&w, &service->bus->scratch);
+	buf_clear(&service->events->bus->scratch);
+	json_writer_init(&w, &service->events->bus->scratch);
 	json_begin_object(&w, NULL);
 	json_put_text(&w, "webhook_id", id);
 	json_put_text(&w, "url", url);
@@ -190,7 +192,7 @@ void event_webhook_disabled(struct service *service, const char *id, const char 
 	json_end_object(&w);
 	if (json_writer_end(&w) < 0)
 		return;
-	event.data = buf_str(&service->bus->scratch);
+	event.data = buf_str(&service->events->bus->scratch);
 	bus_emit(service, &event);
 }
 

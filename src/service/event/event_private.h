@@ -1,50 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Inside src/service only: what happens is worded and written down. */
+/* Inside src/service/event only: the state of the theme. */
 #ifndef CAY_SERVICE_EVENT_EVENT_PRIVATE_H
 #define CAY_SERVICE_EVENT_EVENT_PRIVATE_H
 
-#include "base/json.h"
-#include "engine/link.h"
-#include "service/event/bus.h"
-#include "service/run/process.h"
-#include "service/service_private.h"
-#include "service/copy/snapshot.h"
+#include "service/service_internal.h"
 
-struct preview;
-
-/* event.c */
-struct event_process {
-	uint32_t process_id;
-	uint32_t run;	  /* of a window; else 0 */
-	const char *kind; /* exec, stream, process, window */
-	const char *name; /* or NULL */
+/* Owner: the service. */
+struct events {
+	struct bus *bus;
+	struct map webhooks; /* by id */
+	struct webhook *oldest_webhook, *newest_webhook;
+	struct webhook *hooks_first, *hooks_last; /* waiting for one of webhooks_at_once */
+	uint32_t hooks_posting;
 };
-struct json_writer event_begin(const struct sandbox *sandbox);
-void event_send(const struct sandbox *sandbox, enum event_type type, struct json_writer *w);
-void event_snapshot_deadline(struct snapshot *snapshot,
-			     int64_t now_ms); /* warns once, when it is near */
-void event_snapshot(const struct snapshot *snapshot, bool created);
-void event_state(const struct sandbox *sandbox, const char *previous);
-void event_process_started(const struct sandbox *sandbox, const struct event_process *process);
-void event_process_ended(const struct sandbox *sandbox, const struct event_process *process,
-			 const struct process_status *status);
-void event_process_refused(const struct sandbox *sandbox, const struct event_process *process,
-			   const struct err *err);
-/* Warns once of a deadline that is near; when to look again. The clock is the caller's. */
-int64_t event_deadline(const struct sandbox *sandbox, enum sandbox_reason what, int64_t now_ms,
-		       int64_t due_ms, uint32_t timeout_sec, int64_t *warned_ms);
-void event_port(const struct sandbox *sandbox, const struct link_port *port, bool opened);
-void event_preview(const struct sandbox *sandbox, const struct preview *preview, bool made);
-void event_webhook_disabled(struct service *service, const char *id, const char *owner,
-			    const char *workspace, const char *url, const char *reason);
-
-/* bus.c */
-int bus_open(struct service *service, struct err *err) _must_check_;
-/* Gives it its id and time, and copies it; type is one of event_names. */
-void bus_emit(struct service *service, const struct event *event);
-void bus_flush(struct service *service);
-void bus_tick(struct service *service);
-void bus_done(struct service *service);
-void bus_flush_soon(struct service *service);
 
 #endif

@@ -7,10 +7,12 @@
 #include "base/rand.h"
 #include "base/time.h"
 #include "service/event/bus.h"
-#include "service/event/event_private.h"
+#include "service/event/event_internal.h"
 #include "service/secret/secret.h"
 #include "service/event/webhook.h"
+#include "service/event/events_internal.h"
 #include "service/event/webhook_private.h"
+#include "service/event/event_private.h"
 
 #define SECRET_BYTES 32
 #define CURSOR_TICKS 60
@@ -34,13 +36,13 @@ static void webhook_free(struct webhook *hook)
 	webhook_stop(hook);
 	if (hook->prev)
 		hook->prev->next = hook->next;
-	else if (service->oldest_webhook == hook)
-		service->oldest_webhook = hook->next;
+	else if (service->events->oldest_webhook == hook)
+		service->events->oldest_webhook = hook->next;
 	if (hook->next)
 		hook->next->prev = hook->prev;
-	else if (service->newest_webhook == hook)
-		service->newest_webhook = hook->prev;
-	(void)map_take(&service->webhooks, str_of(hook->id));
+	else if (service->events->newest_webhook == hook)
+		service->events->newest_webhook = hook->prev;
+	(void)map_take(&service->events->webhooks, str_of(hook->id));
 	loop_timer_free(hook->timer);
 	buf_done(&hook->body);
 	texts_free(hook);
@@ -181,13 +183,13 @@ static struct webhook *webhook_new(struct service *service, const char *id, int6
 		(void)snprintf(hook->id, sizeof(hook->id), "%s", id);
 	else
 		rand_label(hook->id, WEBHOOK_ID_LEN);
-	hook->prev = service->newest_webhook;
+	hook->prev = service->events->newest_webhook;
 	if (hook->prev)
 		hook->prev->next = hook;
 	else
-		service->oldest_webhook = hook;
-	service->newest_webhook = hook;
-	if (map_put(&service->webhooks, str_of(hook->id), hook) < 0) {
+		service->events->oldest_webhook = hook;
+	service->events->newest_webhook = hook;
+	if (map_put(&service->events->webhooks, str_of(hook->id), hook) < 0) {
 		webhook_free(hook);
 		return NULL;
 	}
@@ -198,9 +200,9 @@ static int check_count(const struct service *service, const struct key *owner, s
 {
 	uint32_t most = service->config.webhooks_per_key, count = 0;
 
-	for (const struct webhook *h = service->oldest_webhook; h; h = h->next)
+	for (const struct webhook *h = service->events->oldest_webhook; h; h = h->next)
 		count += strcmp(h->owner, owner->id) == 0;
-	if (service->webhooks.count >= WEBHOOKS_MAX)
+	if (service->events->webhooks.count >= WEBHOOKS_MAX)
 		return err_set(err, ERR_CAPACITY_EXCEEDED, "this host has %d webhooks at most",
 			       WEBHOOKS_MAX);
 	if (count < most)
@@ -221,8 +223,7 @@ int webhook_create(struct service *service, const struct key *owner,
 		return err_set(err, ERR_UNSUPPORTED, "this daemon sends no webhooks");
 	if (check_count(service, owner, err) < 0)
 		return -1;
-	service->last_seq = MAX(time_real_ms() * 1000, service->last_seq + 1);
-	hook = webhook_new(service, NULL, service->last_seq);
+	hook = webhook_new(service, NULL, service_next_seq(service));
 	if (!hook)
 		return err_set(err, ERR_UNAVAILABLE, "out of memory");
 	memcpy(hook->owner, owner->id, sizeof(hook->owner));
@@ -320,7 +321,7 @@ void webhook_key_deleted(struct service *service, const char *owner)
 	struct webhook *next;
 	struct err err;
 
-	for (struct webhook *hook = service->oldest_webhook; hook; hook = next) {
+	for (struct webhook *hook = service->events->oldest_webhook; hook; hook = next) {
 		next = hook->next;
 		if (strcmp(hook->owner, owner) == 0 && webhook_remove(hook, &err) < 0)
 			log_warn("webhook %s: %s", hook->id, err.message);
@@ -337,7 +338,7 @@ static bool may_see(const struct webhook *hook, const struct key *key)
 struct webhook *webhook_find(struct service *service, const struct key *key, struct str id,
 			     struct err *err)
 {
-	struct webhook *hook = map_get(&service->webhooks, id);
+	struct webhook *hook = map_get(&service->events->webhooks, id);
 
 	if (hook && may_see(hook, key))
 		return hook;
@@ -347,7 +348,7 @@ struct webhook *webhook_find(struct service *service, const struct key *key, str
 
 struct webhook *webhook_list_next(struct service *service, const struct key *key, int64_t *cursor)
 {
-	for (struct webhook *hook = service->newest_webhook; hook; hook = hook->prev) {
+	for (struct webhook *hook = service->events->newest_webhook; hook; hook = hook->prev) {
 		if (hook->seq >= *cursor || !may_see(hook, key))
 			continue;
 		*cursor = hook->seq;
@@ -409,7 +410,7 @@ static int on_row(void *arg, const struct store_webhook *row)
 
 	if (!hook)
 		return -ENOMEM;
-	service->last_seq = MAX(service->last_seq, row->seq);
+	service_saw_seq(service, row->seq);
 	if (str_copy(hook->owner, sizeof(hook->owner), str_of(row->owner)) < 0)
 		return -EUCLEAN;
 	hook->enabled = row->enabled;
@@ -436,7 +437,7 @@ int webhook_load(struct service *service, struct err *err)
 
 	if (r < 0)
 		return err_set_errno(err, ERR_INTERNAL, r, "cannot read the webhooks");
-	for (struct webhook *hook = service->oldest_webhook; hook; hook = hook->next)
+	for (struct webhook *hook = service->events->oldest_webhook; hook; hook = hook->next)
 		webhook_start(hook);
 	return 0;
 }
@@ -456,18 +457,18 @@ static void skip_to_newest(struct webhook *hook)
 
 void webhook_tick(struct service *service)
 {
-	if (service->ticks % CURSOR_TICKS != 3)
+	if (service->upkeep.ticks % CURSOR_TICKS != 3)
 		return;
-	for (struct webhook *hook = service->oldest_webhook; hook; hook = hook->next)
+	for (struct webhook *hook = service->events->oldest_webhook; hook; hook = hook->next)
 		skip_to_newest(hook);
 }
 
 void webhook_done_all(struct service *service)
 {
-	while (service->oldest_webhook) {
+	while (service->events->oldest_webhook) {
 		if (service->store)
-			skip_to_newest(service->oldest_webhook);
-		webhook_free(service->oldest_webhook);
+			skip_to_newest(service->events->oldest_webhook);
+		webhook_free(service->events->oldest_webhook);
 	}
-	map_done(&service->webhooks);
+	map_done(&service->events->webhooks);
 }

@@ -6,7 +6,7 @@
 #include "base/buf.h"
 #include "base/value/poster.h"
 #include "service/event/bus.h"
-#include "service/service_private.h"
+#include "service/service_internal.h"
 #include "service/event/webhook.h"
 
 #define WEBHOOK_BODY_MAX (64 * 1024)
@@ -22,7 +22,7 @@ struct webhook_try {
 	void *arg;
 };
 
-/* Owner: service->webhooks. */
+/* Owner: service->events->webhooks. */
 struct webhook {
 	struct webhook *prev, *next; /* by seq */
 	struct service *service;
@@ -61,7 +61,6 @@ void webhook_stop(struct webhook *hook);  /* what was begun is forgotten and tol
 int webhook_save(const struct webhook *hook) _must_check_;
 int webhook_load(struct service *service, struct err *err) _must_check_;
 void webhook_tick(struct service *service);
-void webhook_key_deleted(struct service *service, const char *owner);
 void webhook_done_all(struct service *service);
 
 #endif

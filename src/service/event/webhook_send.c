@@ -11,11 +11,12 @@
 #include "base/log.h"
 #include "base/rand.h"
 #include "base/time.h"
-#include "service/account/auth_private.h"
+#include "service/account/auth_internal.h"
 #include "service/event/bus.h"
-#include "service/event/event_private.h"
+#include "service/event/event_internal.h"
 #include "service/secret/secret.h"
 #include "service/event/webhook_private.h"
+#include "service/event/event_private.h"
 
 #define RETRY_MAX_MS (5 * 60 * 1000LL)
 #define REOPEN_MS 1000
@@ -100,17 +101,17 @@ static void wait_in_line(struct webhook *hook)
 		return;
 	hook->waiting = true;
 	hook->next_waiting = NULL;
-	if (service->hooks_last)
-		service->hooks_last->next_waiting = hook;
+	if (service->events->hooks_last)
+		service->events->hooks_last->next_waiting = hook;
 	else
-		service->hooks_first = hook;
-	service->hooks_last = hook;
+		service->events->hooks_first = hook;
+	service->events->hooks_last = hook;
 }
 
 static void leave_line(struct webhook *hook)
 {
 	struct service *service = hook->service;
-	struct webhook **at = &service->hooks_first, *last = NULL;
+	struct webhook **at = &service->events->hooks_first, *last = NULL;
 
 	while (*at) {
 		if (*at == hook) {
@@ -120,14 +121,15 @@ static void leave_line(struct webhook *hook)
 			at = &(*at)->next_waiting;
 		}
 	}
-	service->hooks_last = last;
+	service->events->hooks_last = last;
 	hook->waiting = false;
 }
 
 static void next_in_line(struct service *service)
 {
-	while (service->hooks_first && service->hooks_posting < service->config.webhooks_at_once) {
-		struct webhook *hook = service->hooks_first;
+	while (service->events->hooks_first &&
+	       service->events->hooks_posting < service->config.webhooks_at_once) {
+		struct webhook *hook = service->events->hooks_first;
 
 		leave_line(hook);
 		attempt(hook);
@@ -248,14 +250,14 @@ static void on_posted(void *arg, int status, int error)
 	struct service *service = hook->service;
 
 	hook->post = 0;
-	service->hooks_posting--;
+	service->events->hooks_posting--;
 	hook->status = status;
 	hook->tried_ms = time_real_ms();
 	if (status >= 200 && status < 300) {
-		service->counters.hooks_delivered++;
+		service->upkeep.counters.hooks_delivered++;
 		delivered(hook);
 	} else {
-		service->counters.hooks_failed++;
+		service->upkeep.counters.hooks_failed++;
 		webhook_explain(hook->error, sizeof(hook->error), service, status, error);
 		failed(hook);
 	}
@@ -267,7 +269,7 @@ static void attempt(struct webhook *hook)
 	struct service *service = hook->service;
 	int r;
 
-	if (service->hooks_posting >= service->config.webhooks_at_once) {
+	if (service->events->hooks_posting >= service->config.webhooks_at_once) {
 		wait_in_line(hook);
 		return;
 	}
@@ -276,7 +278,7 @@ static void attempt(struct webhook *hook)
 	r = webhook_post(hook, hook->event, hook->type, hook->attempts, buf_str(&hook->body),
 			 on_posted, hook, &hook->post);
 	if (r == 0) {
-		service->hooks_posting++;
+		service->events->hooks_posting++;
 		return;
 	}
 	hook->post = 0;
@@ -370,7 +372,8 @@ void webhook_start(struct webhook *hook)
 {
 	if (!hook->enabled || !hook->service->config.poster)
 		return;
-	if (!hook->timer && loop_timer_new(hook->service->loop, on_timer, hook, &hook->timer) < 0) {
+	if (!hook->timer &&
+	    loop_timer_new(hook->service->config.loop, on_timer, hook, &hook->timer) < 0) {
 		log_error("webhook %s: out of memory", hook->id);
 		return;
 	}
@@ -391,7 +394,7 @@ void webhook_stop(struct webhook *hook)
 	if (hook->post) {
 		poster->cancel(poster, hook->post);
 		hook->post = 0;
-		service->hooks_posting--;
+		service->events->hooks_posting--;
 	}
 	if (try_now) {
 		struct err err;

@@ -47,7 +47,7 @@ static void run_free(struct files_run *run)
 		}
 	}
 	if (run->service)
-		(void)slot_take(&run->service->files, run->handle);
+		(void)slot_take(&run->service->file_runs->table, run->handle);
 	files_args_done(&run->args);
 	files_answer_done(&run->answer);
 	free(run);
@@ -140,7 +140,7 @@ static void on_said(void *arg, const struct tool_said *said)
 		}
 		run->has_head = true;
 		tell_head(run, &said->entry);
-		if (slot_get(&service->files, handle) != run || run->op == FILES_READ)
+		if (slot_get(&service->file_runs->table, handle) != run || run->op == FILES_READ)
 			return;
 	}
 	r = files_answer_add(&run->answer, run->op, said);
@@ -322,7 +322,7 @@ int files_start(struct sandbox *sandbox, enum files_op op, const struct files_sp
 	if (check_room(sandbox, err) < 0)
 		return -1;
 	run = calloc(1, sizeof(*run));
-	if (!run || slot_put(&service->files, run, &run->handle) < 0) {
+	if (!run || slot_put(&service->file_runs->table, run, &run->handle) < 0) {
 		free(run);
 		return err_set(err, ERR_CAPACITY_EXCEEDED, "too many file operations on this host");
 	}
@@ -338,7 +338,7 @@ int files_start(struct sandbox *sandbox, enum files_op op, const struct files_sp
 		sandbox->execs++; /* nobody is idle meanwhile */
 		sandbox_touch(sandbox);
 	}
-	service->counters.file_ops++;
+	service->upkeep.counters.file_ops++;
 	if (begin(run, sandbox, spec, items, item_count, err) < 0) {
 		run_free(run);
 		return -1;
@@ -351,14 +351,14 @@ int files_start(struct sandbox *sandbox, enum files_op op, const struct files_sp
 
 int files_feed(struct service *service, slot_handle handle, struct str bytes)
 {
-	struct files_run *run = slot_get(&service->files, handle);
+	struct files_run *run = slot_get(&service->file_runs->table, handle);
 
 	return run && run->tool ? tool_run_feed(run->tool, link_of(run), bytes) : -1;
 }
 
 void files_commit(struct service *service, slot_handle handle)
 {
-	struct files_run *run = slot_get(&service->files, handle);
+	struct files_run *run = slot_get(&service->file_runs->table, handle);
 
 	if (run && run->tool)
 		tool_run_commit(run->tool, link_of(run));
@@ -366,7 +366,7 @@ void files_commit(struct service *service, slot_handle handle)
 
 void files_release(struct service *service, slot_handle handle, size_t bytes)
 {
-	struct files_run *run = slot_get(&service->files, handle);
+	struct files_run *run = slot_get(&service->file_runs->table, handle);
 
 	if (run && run->tool)
 		tool_run_release(run->tool, link_of(run), bytes);
@@ -374,7 +374,7 @@ void files_release(struct service *service, slot_handle handle, size_t bytes)
 
 void files_pause(struct service *service, slot_handle handle, bool paused)
 {
-	struct files_run *run = slot_get(&service->files, handle);
+	struct files_run *run = slot_get(&service->file_runs->table, handle);
 
 	if (run && run->tool)
 		tool_run_pause(run->tool, link_of(run), paused);
@@ -382,7 +382,7 @@ void files_pause(struct service *service, slot_handle handle, bool paused)
 
 void files_cancel(struct service *service, slot_handle handle)
 {
-	struct files_run *run = slot_get(&service->files, handle);
+	struct files_run *run = slot_get(&service->file_runs->table, handle);
 
 	if (!run)
 		return;
@@ -392,13 +392,13 @@ void files_cancel(struct service *service, slot_handle handle)
 }
 
 /* Ends those that wait for a tool that does nothing; input that found no room goes on. */
-void files_tick(struct service *service)
+void file_runs_tick(struct service *service)
 {
 	int64_t now_ms = time_boot_ms();
 	struct files_run *run;
 	uint32_t cursor = 0;
 
-	while ((run = slot_next(&service->files, &cursor))) {
+	while ((run = slot_next(&service->file_runs->table, &cursor))) {
 		int64_t since_ms = run->tool ? tool_run_waiting_since_ms(run->tool) : 0;
 		const struct sandbox *sandbox = sandbox_get(service, run->sandbox);
 		struct err err;
@@ -420,11 +420,26 @@ void files_tick(struct service *service)
 }
 
 /* The service ends; whoever waited is gone already. */
-void files_stop_all(struct service *service)
+void file_runs_stop(struct service *service)
 {
 	struct files_run *run;
 	uint32_t cursor = 0;
 
-	while ((run = slot_next(&service->files, &cursor)))
+	while ((run = slot_next(&service->file_runs->table, &cursor)))
 		files_cancel(service, run->handle);
+}
+
+struct file_runs *file_runs_new(void)
+{
+	struct file_runs *runs = calloc(1, sizeof(*runs));
+
+	if (runs)
+		slot_init(&runs->table, FILE_RUNS_MAX);
+	return runs;
+}
+
+void file_runs_close(struct service *service)
+{
+	slot_done(&service->file_runs->table);
+	free(service->file_runs);
 }

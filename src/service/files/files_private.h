@@ -6,7 +6,8 @@
 #include "base/arena.h"
 #include "engine/tool.h"
 #include "service/files/files.h"
-#include "service/service_private.h"
+#include "service/files/files_internal.h"
+#include "service/service_internal.h"
 
 #define FILES_ARGS_MAX 24
 
@@ -110,8 +111,11 @@ struct files_run {
 	struct files_spec range; /* FILES_READ: range_... only */
 };
 
-/* files.c */
-void files_tick(struct service *service);
-void files_stop_all(struct service *service);
+#define FILE_RUNS_MAX 65536
+
+/* The state of the theme. Owner: the service. */
+struct file_runs {
+	struct slot_table table;
+};
 
 #endif

@@ -5,9 +5,10 @@
 #include <errno.h>
 #include <sodium.h>
 
-#include "service/secret/secret_private.h"
-#include "service/service_private.h"
+#include "service/secret/secret_internal.h"
+#include "service/service_internal.h"
 #include "service/secret/vault.h"
+#include "service/network/trust_internal.h"
 
 bool broker_any(const struct grants *grants)
 {

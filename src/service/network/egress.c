@@ -10,11 +10,12 @@
 #include "base/value/ipv4.h"
 #include "base/log.h"
 #include "base/time.h"
-#include "service/sandbox/create_private.h"
+#include "service/sandbox/create_internal.h"
 #include "service/network/egress.h"
-#include "service/network/egress_private.h"
-#include "service/sandbox/sandbox_private.h"
+#include "service/network/egress_internal.h"
+#include "service/sandbox/sandbox_internal.h"
 #include "service/secret/secret.h"
+#include "service/network/network_private.h"
 
 #define PINS_MAX 1024 /* of one sandbox; the one that ends first makes room */
 #define PIN_MIN_SEC 60
@@ -39,8 +40,10 @@ static void drop_address(struct sandbox *sandbox)
 
 	if (!egress || !egress->address)
 		return;
-	if (map_get(&sandbox->service->by_address, address_key(&egress->address)) == sandbox)
-		(void)map_take(&sandbox->service->by_address, address_key(&egress->address));
+	if (map_get(&sandbox->service->network->by_address, address_key(&egress->address)) ==
+	    sandbox)
+		(void)map_take(&sandbox->service->network->by_address,
+			       address_key(&egress->address));
 	egress->address = 0;
 }
 
@@ -57,8 +60,8 @@ void egress_linked(struct sandbox *sandbox, const struct engine_network *network
 	egress = egress_of(sandbox);
 	if (!egress)
 		return; /* nobody's: refused */
-	(void)map_take(&service->by_address, address_key(&network->address));
-	if (map_put(&service->by_address, address_key(&network->address), sandbox) < 0)
+	(void)map_take(&service->network->by_address, address_key(&network->address));
+	if (map_put(&service->network->by_address, address_key(&network->address), sandbox) < 0)
 		return;
 	egress->address = network->address;
 	egress->gateway = network->gateway;
@@ -90,7 +93,7 @@ void egress_free(struct sandbox *sandbox)
 
 struct sandbox *egress_find(struct service *service, uint32_t address)
 {
-	struct sandbox *sandbox = map_get(&service->by_address, address_key(&address));
+	struct sandbox *sandbox = map_get(&service->network->by_address, address_key(&address));
 
 	return sandbox && !sandbox->pooled && sandbox->state != SANDBOX_DESTROYED ? sandbox : NULL;
 }

@@ -5,8 +5,9 @@
 
 #include "base/log.h"
 #include "base/time.h"
-#include "service/network/egress_private.h"
-#include "service/event/event_private.h"
+#include "service/network/egress_internal.h"
+#include "service/event/event_internal.h"
+#include "service/sandbox/sandbox_internal.h"
 
 #define DENIALS_MAX 128	    /* of one sandbox; the one not seen for longest makes room */
 #define TELL_AGAIN_MS 60000 /* the same is told again after this long, with its count */
@@ -188,7 +189,7 @@ void egress_note(struct sandbox *sandbox, const struct egress_ask *ask,
 	if (ask->protocol != EGRESS_DNS && egress_is_sink(sandbox, ask->address) &&
 	    egress_sink_connected(sandbox, ask->name))
 		return;
-	sandbox->service->counters.egress_denied += verdict->why != EGRESS_LEARNED;
+	sandbox->service->upkeep.counters.egress_denied += verdict->why != EGRESS_LEARNED;
 	if (!sandbox->egress)
 		return;
 	egress_host_text(ask, like.host);
@@ -281,7 +282,7 @@ void denials_save_all(struct service *service)
 	uint32_t cursor = 0;
 	int r = 0;
 
-	while (r == 0 && (sandbox = slot_next(&service->sandboxes, &cursor)))
+	while (r == 0 && (sandbox = sandbox_next(service, &cursor)))
 		if (sandbox->egress && sandbox->egress->denials_unsaved &&
 		    sandbox->state != SANDBOX_DESTROYED)
 			r = save(sandbox);
@@ -291,7 +292,7 @@ void denials_save_all(struct service *service)
 
 void denials_tick(struct service *service)
 {
-	if (service->ticks % SAVE_TICKS == 0)
+	if (service->upkeep.ticks % SAVE_TICKS == 0)
 		denials_save_all(service);
 }
 
@@ -334,7 +335,7 @@ static int read_saved(const struct json *item, struct denial *ret)
 static void on_saved(void *arg, const char *sandbox_id, struct str list)
 {
 	struct service *service = arg;
-	struct sandbox *sandbox = map_get(&service->by_id, str_of(sandbox_id));
+	struct sandbox *sandbox = sandbox_by_id(service, str_of(sandbox_id));
 	struct err err;
 	_cleanup_json_ struct json *doc = sandbox ? json_parse(list, &err) : NULL;
 	struct egress *egress = doc ? egress_of(sandbox) : NULL;

@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <stdio.h>
 
-#include "service/network/egress_private.h"
+#include "service/network/egress_internal.h"
 
 const char *const network_mode_names[] = { "none", "restricted", "full", NULL };
 static_assert(ARRAY_LEN(network_mode_names) == NETWORK_MODE_COUNT + 1, "a name for every mode");

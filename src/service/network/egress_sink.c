@@ -9,7 +9,7 @@
  * moment, then a connection. It is counted with the lookup, because some programs never connect.
  */
 #include "base/time.h"
-#include "service/network/egress_private.h"
+#include "service/network/egress_internal.h"
 
 #define SUNK_MAX 32	    /* of one sandbox; the oldest makes room, its connection counts again */
 #define SAME_LOOKUP_MS 5000 /* questions for both families come together */

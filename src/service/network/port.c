@@ -4,8 +4,9 @@
 #include <errno.h>
 
 #include "net/foreign.h"
-#include "service/event/event_private.h"
-#include "service/network/preview_private.h"
+#include "service/event/event_internal.h"
+#include "service/network/preview_internal.h"
+#include "service/network/network_private.h"
 
 #define DIALS_MAX 16384		  /* of all sandboxes; one more is refused */
 #define PORT_EVENTS_PER_MINUTE 60 /* of one sandbox; further ones are not told */
@@ -13,7 +14,7 @@
 /* A refused port is tried again after these, a second and a half in all. */
 static const int again_ms[] = { 30, 70, 150, 300, 450, 500 };
 
-/* Owner: service->dials; after the service's end itself, until the link has answered. */
+/* Owner: service->network->dials; after the service's end itself, until the link has answered. */
 struct port_dial {
 	struct port_dial *prev, *next;
 	struct service *service; /* NULL: it has ended */
@@ -34,10 +35,10 @@ static void free_dial(struct port_dial *dial)
 		if (dial->prev)
 			dial->prev->next = dial->next;
 		else
-			service->dials = dial->next;
+			service->network->dials = dial->next;
 		if (dial->next)
 			dial->next->prev = dial->prev;
-		service->dial_count--;
+		service->network->dial_count--;
 	}
 	loop_timer_free(dial->timer);
 	free(dial);
@@ -74,7 +75,8 @@ static bool try_again(struct port_dial *dial, const struct err *error)
 	if (!dial->service || !dial->fn || error->code != ERR_PORT_CLOSED ||
 	    error->errno_value != ECONNREFUSED || dial->tries >= ARRAY_LEN(again_ms))
 		return false;
-	if (!dial->timer && loop_timer_new(dial->service->loop, on_again, dial, &dial->timer) < 0)
+	if (!dial->timer &&
+	    loop_timer_new(dial->service->config.loop, on_again, dial, &dial->timer) < 0)
 		return false;
 	loop_timer_set(dial->timer, again_ms[dial->tries++], 0);
 	return true;
@@ -106,7 +108,7 @@ int port_dial(struct sandbox *sandbox, uint16_t port, port_dial_fn fn, void *arg
 	struct service *service = sandbox->service;
 	struct port_dial *dial;
 
-	if (service->dial_count >= DIALS_MAX)
+	if (service->network->dial_count >= DIALS_MAX)
 		return err_set(err, ERR_CAPACITY_EXCEEDED, "too many connections are being made");
 	dial = calloc(1, sizeof(*dial));
 	if (!dial)
@@ -116,11 +118,11 @@ int port_dial(struct sandbox *sandbox, uint16_t port, port_dial_fn fn, void *arg
 				    .fn = fn,
 				    .arg = arg,
 				    .port = port,
-				    .next = service->dials };
+				    .next = service->network->dials };
 	if (dial->next)
 		dial->next->prev = dial;
-	service->dials = dial;
-	service->dial_count++;
+	service->network->dials = dial;
+	service->network->dial_count++;
 	if (ask(dial, sandbox, err) < 0) {
 		free_dial(dial);
 		return -1;
@@ -140,7 +142,7 @@ void port_stop_all(struct service *service)
 {
 	struct port_dial *next;
 
-	for (struct port_dial *dial = service->dials; dial; dial = next) {
+	for (struct port_dial *dial = service->network->dials; dial; dial = next) {
 		next = dial->next;
 		dial->fn = NULL;
 		if (!dial->asking) {
@@ -150,7 +152,7 @@ void port_stop_all(struct service *service)
 		dial->service = NULL;
 		loop_timer_free(TAKE_PTR(dial->timer));
 	}
-	service->dials = NULL;
+	service->network->dials = NULL;
 }
 
 /* ---- what listens ---- */

@@ -7,8 +7,9 @@
 #include "base/log.h"
 #include "base/rand.h"
 #include "base/time.h"
-#include "service/event/event_private.h"
-#include "service/network/preview_private.h"
+#include "service/event/event_internal.h"
+#include "service/network/preview_internal.h"
+#include "service/sandbox/sandbox_internal.h"
 
 #define SAVE_TICKS 30 /* counters reach the disk this often */
 
@@ -70,7 +71,7 @@ static void add(struct sandbox *sandbox, struct preview *preview)
 static int on_row(void *arg, const struct store_preview *row)
 {
 	struct service *service = arg;
-	struct sandbox *sandbox = map_get(&service->by_id, str_of(row->sandbox_id));
+	struct sandbox *sandbox = sandbox_by_id(service, str_of(row->sandbox_id));
 	struct preview *preview;
 
 	/* Of a sandbox that ended while we did not look; its row goes with the next sweep. */
@@ -114,7 +115,7 @@ static int on_token(void *arg, const struct store_preview_token *token)
 	struct sandbox *sandbox;
 	uint32_t cursor = 0;
 
-	while (!preview && (sandbox = slot_next(&service->sandboxes, &cursor)))
+	while (!preview && (sandbox = sandbox_next(service, &cursor)))
 		preview = preview_by_id(sandbox, str_of(token->preview_id));
 	if (!preview || preview->token_count == PREVIEW_TOKENS_MAX)
 		return 0;
@@ -171,9 +172,9 @@ void preview_tick(struct service *service)
 	struct sandbox *sandbox;
 	uint32_t cursor = 0;
 
-	if (service->ticks % SAVE_TICKS)
+	if (service->upkeep.ticks % SAVE_TICKS)
 		return;
-	while ((sandbox = slot_next(&service->sandboxes, &cursor))) {
+	while ((sandbox = sandbox_next(service, &cursor))) {
 		struct preview *next;
 
 		for (struct preview *preview = sandbox->previews; preview; preview = next) {

@@ -6,9 +6,10 @@
 #include "base/rand.h"
 #include "base/time.h"
 #include "service/account/access_token.h"
-#include "service/network/preview_private.h"
+#include "service/network/preview_internal.h"
 #include "service/secret/secret.h"
 #include "service/template/template.h"
+#include "service/sandbox/sandbox_internal.h"
 
 #define TOKEN_PREFIX "cay_pv_"
 #define TOKEN_BYTES 20
@@ -95,11 +96,9 @@ static const struct preview_token *match(const struct preview *preview, const ui
 
 static int not_here(const struct service *service, struct str id, bool *ret_every, struct err *err)
 {
-	for (size_t i = 0; i < TOMBSTONES; i++) {
-		const struct tombstone *stone = &service->tombstones[i];
+	const struct tombstone *stone = sandbox_tombstone(service, id);
 
-		if (!stone->id[0] || !str_is(id, stone->id))
-			continue;
+	if (stone) {
 		*ret_every = stone->every_port;
 		return err_set(err, ERR_SANDBOX_GONE, "sandbox %s has ended: %s", stone->id,
 			       sandbox_reason_name(stone->reason));
@@ -177,7 +176,7 @@ static int check_access(const struct sandbox *sandbox, const struct preview_ask 
 int preview_open(struct service *service, const struct preview_ask *ask, struct preview_grant *ret,
 		 struct preview_note *ret_note, struct err *err)
 {
-	struct sandbox *sandbox = map_get(&service->by_id, ask->id);
+	struct sandbox *sandbox = sandbox_by_id(service, ask->id);
 	struct preview_grant grant = { .host = PREVIEW_HOST_PREVIEW };
 
 	*ret_note = (struct preview_note){ .guess = false };

@@ -10,12 +10,13 @@
 #include <stdio.h>
 
 #include "base/log.h"
-#include "service/sandbox/attach_private.h"
-#include "service/sandbox/create_private.h"
-#include "service/network/egress_private.h"
+#include "service/sandbox/attach_internal.h"
+#include "service/sandbox/create_internal.h"
+#include "service/network/egress_internal.h"
 #include "service/pairs.h"
-#include "service/secret/secret_private.h"
+#include "service/secret/secret_internal.h"
 #include "service/secret/vault.h"
+#include "service/network/trust_internal.h"
 
 #define INSTALL_MS 20000
 
@@ -63,7 +64,7 @@ static int load_authority(struct sandbox *sandbox, char saved[SECRET_AUTHORITY_B
 
 	if (r <= 0)
 		return r;
-	r = vault_open(service->vault, "authority", sandbox->id, 1, (struct str){ sealed, n },
+	r = vault_open(vault_of(service), "authority", sandbox->id, 1, (struct str){ sealed, n },
 		       &plain, &plain_len);
 	free(sealed);
 	if (r < 0)
@@ -87,7 +88,7 @@ static int make_authority(struct sandbox *sandbox, char saved[SECRET_AUTHORITY_B
 	r = service->config.authority_new(name, saved);
 	if (r < 0)
 		return r;
-	r = vault_seal(service->vault, "authority", sandbox->id, 1, str_of(saved), &sealed, &n);
+	r = vault_seal(vault_of(service), "authority", sandbox->id, 1, str_of(saved), &sealed, &n);
 	if (r < 0)
 		return r;
 	r = store_authority_put(service->store, sandbox->id,

@@ -5,17 +5,19 @@
  * what was asked for lately. A used sandbox never comes back.
  */
 #include "base/time.h"
-#include "service/sandbox/create_private.h"
-#include "service/network/egress_private.h"
-#include "service/pool/pool_private.h"
+#include "service/sandbox/create_internal.h"
+#include "service/network/egress_internal.h"
+#include "service/pool/pool_internal.h"
 #include "service/template/template.h"
+#include "service/pool/pool_private.h"
+#include "service/sandbox/sandbox_internal.h"
 
 #define QUIET_MS 60000	/* without a request: back to the least */
 #define WAITERS_MAX 256 /* per pool; more fall through to cold, or are refused in mode require */
 
 bool pool_usable(const struct service *service, const struct service_engine *engine)
 {
-	return service->config.pool_enabled && !service->closing && engine->engine &&
+	return service->config.pool_enabled && !service->upkeep.closing && engine->engine &&
 	       !engine->lost && engine->listed && (engine->capabilities & ENGINE_CAN_POOL);
 }
 
@@ -72,7 +74,7 @@ static struct pool *pool_find(struct service *service, struct service_engine *en
 			      const struct template *tpl, enum engine_link network)
 {
 	for (size_t i = 0; i < POOLS_MAX; i++) {
-		struct pool *pool = service->pools[i];
+		struct pool *pool = service->pools->list[i];
 
 		if (pool && pool->engine == engine && pool->template == tpl &&
 		    pool->network == network)
@@ -93,7 +95,7 @@ static struct pool *pool_open(struct service *service, struct service_engine *en
 	struct pool *pool = pool_find(service, engine, tpl, network);
 
 	for (size_t i = 0; !pool && i < POOLS_MAX; i++) {
-		if (service->pools[i])
+		if (service->pools->list[i])
 			continue;
 		pool = calloc(1, sizeof(*pool));
 		if (!pool)
@@ -103,11 +105,11 @@ static struct pool *pool_open(struct service *service, struct service_engine *en
 		};
 		pool->asked_ms = time_boot_ms();
 		pool->target = service->config.pool_min;
-		if (loop_timer_new(service->loop, pool_on_refill, pool, &pool->timer) < 0) {
+		if (loop_timer_new(service->config.loop, pool_on_refill, pool, &pool->timer) < 0) {
 			free(pool);
 			return NULL;
 		}
-		service->pools[i] = pool;
+		service->pools->list[i] = pool;
 	}
 	return pool;
 }
@@ -118,7 +120,7 @@ static void retire_others(struct pool *pool)
 	struct service *service = pool->service;
 
 	for (size_t i = 0; i < POOLS_MAX; i++) {
-		struct pool *other = service->pools[i];
+		struct pool *other = service->pools->list[i];
 
 		if (!other || other->template == pool->template || other->engine != pool->engine ||
 		    strcmp(other->template->name, pool->template->name) != 0)
@@ -149,7 +151,7 @@ static struct sandbox *lend(struct service *service, struct service_engine *engi
 {
 	if (network != ENGINE_LINK_NONE)
 		return pool_take(service, engine, tpl, ENGINE_LINK_NONE);
-	service->counters.pool_misses++;
+	service->upkeep.counters.pool_misses++;
 	return NULL;
 }
 
@@ -171,7 +173,7 @@ struct sandbox *pool_take(struct service *service, struct service_engine *engine
 		return lend(service, engine, tpl, network);
 	}
 	pool_take_out(member);
-	service->counters.pool_hits++;
+	service->upkeep.counters.pool_hits++;
 	/* Running low is demand too: grow before the first miss. */
 	if (pool->ready_count == 0 && pool->target < service->config.pool_max)
 		pool->target++;
@@ -187,7 +189,7 @@ int pool_wait(struct service *service, struct creation *creation, struct service
 	struct creation **at;
 
 	if (!pool || pool->waiter_count >= WAITERS_MAX ||
-	    loop_timer_new(service->loop, on_wait_over, creation, &creation->timer) < 0)
+	    loop_timer_new(service->config.loop, on_wait_over, creation, &creation->timer) < 0)
 		return -1;
 	loop_timer_set(creation->timer, creation->wait_ms, 0);
 	for (at = &pool->waiters; *at; at = &(*at)->next)
@@ -206,14 +208,14 @@ void pool_drop_template(struct service *service, const char *name)
 	uint32_t cursor = 0;
 
 	for (size_t i = 0; i < POOLS_MAX; i++) {
-		struct pool *pool = service->pools[i];
+		struct pool *pool = service->pools->list[i];
 
 		if (pool && strcmp(pool->template->name, name) == 0) {
 			pool->stale = true;
 			pool->target = 0;
 		}
 	}
-	while ((member = slot_next(&service->sandboxes, &cursor)))
+	while ((member = sandbox_next(service, &cursor)))
 		if (member->pooled && strcmp(member->template->name, name) == 0)
 			pool_drop_member(member);
 }
@@ -222,7 +224,7 @@ void pool_drop_template(struct service *service, const char *name)
  * any more: such a one goes. */
 void pool_adopt(struct sandbox *member)
 {
-	struct pool *pool = member->service->config.pool_enabled && !member->service->closing
+	struct pool *pool = member->service->config.pool_enabled && !member->service->upkeep.closing
 				    ? pool_open(member->service, member->engine, member->template,
 						ENGINE_LINK_NONE)
 				    : NULL;
@@ -271,31 +273,31 @@ static void tick_one(struct pool *pool)
 	pool_arm(pool, POOL_REFILL_DELAY_MS);
 }
 
-void pool_tick(struct service *service)
+void pools_tick(struct service *service)
 {
 	for (size_t i = 0; i < POOLS_MAX; i++) {
-		struct pool *pool = service->pools[i];
+		struct pool *pool = service->pools->list[i];
 
 		if (!pool)
 			continue;
 		tick_one(pool);
 		if (pool->target == 0 && !pool->ready_count && !pool->filling &&
 		    !pool->waiter_count) {
-			service->pools[i] = NULL;
+			service->pools->list[i] = NULL;
 			pool_free(pool);
 		}
 	}
-	if (service->ticks % 2 == 0)
+	if (service->upkeep.ticks % 2 == 0)
 		pool_start(service);
 }
 
-void pool_stop(struct service *service)
+void pools_stop(struct service *service)
 {
 	struct err err;
 
 	(void)err_set(&err, ERR_UNAVAILABLE, "the daemon is shutting down");
 	for (size_t i = 0; i < POOLS_MAX; i++) {
-		struct pool *pool = service->pools[i];
+		struct pool *pool = service->pools->list[i];
 
 		if (!pool)
 			continue;
@@ -312,7 +314,7 @@ void pool_stop(struct service *service)
 void pool_gauges(const struct service *service, struct service_gauges *ret)
 {
 	for (size_t i = 0; i < POOLS_MAX; i++) {
-		const struct pool *pool = service->pools[i];
+		const struct pool *pool = service->pools->list[i];
 
 		if (!pool)
 			continue;
@@ -322,9 +324,15 @@ void pool_gauges(const struct service *service, struct service_gauges *ret)
 	}
 }
 
-void pool_done(struct service *service)
+void pools_close(struct service *service)
 {
 	for (size_t i = 0; i < POOLS_MAX; i++)
-		if (service->pools[i])
-			pool_free(service->pools[i]);
+		if (service->pools->list[i])
+			pool_free(service->pools->list[i]);
+	free(service->pools);
+}
+
+struct pools *pools_new(void)
+{
+	return calloc(1, sizeof(struct pools));
 }

@@ -3,11 +3,12 @@
 #include "base/log.h"
 #include "base/time.h"
 #include "engine/link.h"
-#include "service/sandbox/create_private.h"
-#include "service/pool/pool_private.h"
-#include "service/sandbox/sandbox_private.h"
-#include "service/secret/secret_private.h"
+#include "service/sandbox/create_internal.h"
+#include "service/pool/pool_internal.h"
+#include "service/sandbox/sandbox_internal.h"
+#include "service/secret/secret_internal.h"
 #include "service/template/template.h"
+#include "service/network/trust_internal.h"
 
 #define BACKOFF_MIN_MS 500
 #define BACKOFF_MAX_MS 60000
@@ -67,7 +68,7 @@ void pool_put(struct sandbox *member)
 
 	if (first) {
 		pool_unwait(first);
-		pool->service->counters.pool_hits++;
+		pool->service->upkeep.counters.pool_hits++;
 		creation_hand_out(first, member);
 		return;
 	}
@@ -135,7 +136,7 @@ void pool_fill_failed(struct sandbox *member, const struct err *err)
 
 	if (!pool)
 		return;
-	pool->service->counters.pool_fill_failures++;
+	pool->service->upkeep.counters.pool_fill_failures++;
 	pool->backoff_ms = MIN(MAX(pool->backoff_ms * 2, BACKOFF_MIN_MS), BACKOFF_MAX_MS);
 	log_warn("pool of %s: fill failed, again in %lld ms: %s", pool->template->name,
 		 (long long)pool->backoff_ms, err->message);
@@ -169,7 +170,7 @@ static void on_warm(void *arg, const struct link_result *result, const struct er
 	}
 	pool->filling--;
 	pool->backoff_ms = 0;
-	service->counters.pool_fills++;
+	service->upkeep.counters.pool_fills++;
 	pool_put(member);
 	pool_arm(pool, 1);
 }

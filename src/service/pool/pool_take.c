@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Creation from a pool: a member that is up already becomes somebody's. */
 #include "base/time.h"
-#include "service/sandbox/create_private.h"
-#include "service/network/egress_private.h"
-#include "service/event/event_private.h"
-#include "service/account/idempotency_private.h"
-#include "service/pool/pool_private.h"
-#include "service/sandbox/sandbox_private.h"
+#include "service/sandbox/create_internal.h"
+#include "service/network/egress_internal.h"
+#include "service/event/event_internal.h"
+#include "service/account/idempotency_internal.h"
+#include "service/pool/pool_internal.h"
+#include "service/sandbox/sandbox_internal.h"
 #include "service/secret/secret.h"
-#include "service/account/usage_private.h"
+#include "service/account/usage_internal.h"
 
 static void finish_hand_out(struct creation *creation, struct sandbox *member)
 {

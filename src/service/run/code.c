@@ -6,9 +6,10 @@
 
 #include "base/rand.h"
 #include "service/run/code_private.h"
-#include "service/run/process_private.h"
+#include "service/run/process_internal.h"
 #include "service/run/process_spec_private.h"
 #include "service/template/template.h"
+#include "service/run/run_private.h"
 
 #define PROGRAM "/usr/lib/cay/cay-code"
 #define PREFIX "code-"
@@ -71,7 +72,7 @@ struct code_job *code_job_new(struct sandbox *sandbox, struct str id, void *arg,
 	if (spec_check_name("context_id", id, err) < 0)
 		return NULL;
 	job = calloc(1, sizeof(*job));
-	if (!job || slot_put(&sandbox->service->code_jobs, job, &job->handle) < 0) {
+	if (!job || slot_put(&sandbox->service->runs->code_jobs, job, &job->handle) < 0) {
 		free(job);
 		(void)err_set(err, ERR_CAPACITY_EXCEEDED, "too many executions on this host");
 		return NULL;
@@ -87,14 +88,14 @@ struct code_job *code_job_new(struct sandbox *sandbox, struct str id, void *arg,
 
 void code_job_free(struct code_job *job)
 {
-	(void)slot_take(&job->service->code_jobs, job->handle);
+	(void)slot_take(&job->service->runs->code_jobs, job->handle);
 	code_run_free(job->run);
 	free(job);
 }
 
 struct code_job *code_job_get(struct service *service, slot_handle handle)
 {
-	return slot_get(&service->code_jobs, handle);
+	return slot_get(&service->runs->code_jobs, handle);
 }
 
 /* The service ends: no completion of it comes any more. */
@@ -103,7 +104,7 @@ void code_stop_all(struct service *service)
 	struct code_job *job;
 	uint32_t cursor = 0;
 
-	while ((job = slot_next(&service->code_jobs, &cursor)))
+	while ((job = slot_next(&service->runs->code_jobs, &cursor)))
 		code_job_free(job);
 }
 

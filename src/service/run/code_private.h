@@ -4,7 +4,7 @@
 #define CAY_SERVICE_RUN_CODE_PRIVATE_H
 
 #include "service/run/code.h"
-#include "service/service_private.h"
+#include "service/service_internal.h"
 
 #define INTERRUPT "{\"op\":\"interrupt\"}\n"
 

@@ -10,7 +10,7 @@
 #include "base/rand.h"
 #include "service/event/bus.h"
 #include "service/run/code_private.h"
-#include "service/run/process_private.h"
+#include "service/run/process_internal.h"
 
 #define RUN_ID_LEN 16
 #define CREDIT (1024 * 1024)
@@ -315,8 +315,8 @@ static int run_new(struct code_job *job, const struct code_spec *spec,
 	rand_label(run->id, RUN_ID_LEN);
 	buf_init(&run->request, 4 * CODE_MAX);
 	buf_init(&run->line, CODE_LINE_MAX);
-	if (loop_timer_new(job->service->loop, on_timer, run, &run->timer) < 0 ||
-	    loop_timer_new(job->service->loop, on_again, job, &run->again) < 0)
+	if (loop_timer_new(job->service->config.loop, on_timer, run, &run->timer) < 0 ||
+	    loop_timer_new(job->service->config.loop, on_again, job, &run->again) < 0)
 		return err_set(err, ERR_UNAVAILABLE, "out of memory");
 	return write_request(run, spec, err);
 }

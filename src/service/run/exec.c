@@ -1,18 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/time.h"
-#include "service/event/event_private.h"
+#include "service/event/event_internal.h"
 #include "service/run/exec.h"
 #include "service/run/exec_private.h"
-#include "service/run/process_private.h"
+#include "service/run/process_internal.h"
 #include "service/secret/secret.h"
 #include "service/run/process_spec_private.h"
 #include "service/template/template.h"
+#include "service/run/run_private.h"
 
 static void exec_free(struct exec_call *call)
 {
 	exec_reattach_free(TAKE_PTR(call->again));
 	if (call->service)
-		(void)slot_take(&call->service->execs, call->handle);
+		(void)slot_take(&call->service->runs->execs, call->handle);
 	if (call->kept)
 		spec_done(&call->build);
 	free(call->veiled[0]);
@@ -138,7 +139,7 @@ void exec_followed(struct exec_call *call, const struct process_status *status, 
 	result.status = *status;
 	if (sandbox)
 		event_process_ended(sandbox, &process, status);
-	histogram_add(&call->service->counters.exec_duration, status->duration_us);
+	histogram_add(&call->service->upkeep.counters.exec_duration, status->duration_us);
 	deliver(call, &result, NULL);
 }
 
@@ -173,11 +174,11 @@ static void on_exec(void *arg, const struct link_result *from, const struct err 
 		tell_end(call, sandbox, from, &result.status, error);
 	}
 	if (from->status.end != LINK_END_GONE) /* then on_gone() may still learn how it ended */
-		histogram_add(&service->counters.exec_duration, from->status.duration_us);
+		histogram_add(&service->upkeep.counters.exec_duration, from->status.duration_us);
 	if (from->status.end == LINK_END_GONE) {
 		on_gone(call, sandbox);
 	} else if (from->status.end == LINK_END_REFUSED) {
-		service->counters.exec_refusals++;
+		service->upkeep.counters.exec_refusals++;
 		deliver(call, NULL, error);
 	} else {
 		deliver(call, &result, NULL);
@@ -195,7 +196,7 @@ static int launch(struct exec_call *call, struct sandbox *sandbox, const struct 
 	}
 	sandbox->execs++;
 	sandbox_touch(sandbox);
-	sandbox->service->counters.execs++;
+	sandbox->service->upkeep.counters.execs++;
 	event_process_started(
 		sandbox, &(struct event_process){ .process_id = call->process_id, .kind = "exec" });
 	return 0;
@@ -224,7 +225,7 @@ static struct exec_call *exec_new(struct sandbox *sandbox, exec_done_fn done, vo
 {
 	struct exec_call *call = calloc(1, sizeof(*call));
 
-	if (!call || slot_put(&sandbox->service->execs, call, &call->handle) < 0) {
+	if (!call || slot_put(&sandbox->service->runs->execs, call, &call->handle) < 0) {
 		free(call);
 		(void)err_set(err, ERR_CAPACITY_EXCEEDED, "too many commands on this host");
 		return NULL;
@@ -270,7 +271,7 @@ int exec_start(struct sandbox *sandbox, const struct exec_spec *spec, exec_done_
 
 void exec_detach(struct service *service, slot_handle handle)
 {
-	struct exec_call *call = slot_get(&service->execs, handle);
+	struct exec_call *call = slot_get(&service->runs->execs, handle);
 	struct sandbox *sandbox = call ? sandbox_get(service, call->sandbox) : NULL;
 
 	if (!call)
@@ -297,7 +298,7 @@ void exec_stop_all(struct service *service)
 	struct exec_call *call;
 	uint32_t cursor = 0;
 
-	while ((call = slot_next(&service->execs, &cursor))) {
+	while ((call = slot_next(&service->runs->execs, &cursor))) {
 		if (call->again)
 			exec_free(call); /* no link knows it */
 		else

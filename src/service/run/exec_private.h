@@ -4,7 +4,7 @@
 #define CAY_SERVICE_RUN_EXEC_PRIVATE_H
 
 #include "service/run/exec.h"
-#include "service/service_private.h"
+#include "service/service_internal.h"
 #include "service/run/process_spec_private.h"
 
 /* Owner: the service's table until it completes; without a service it only frees itself. */

@@ -5,7 +5,7 @@
  */
 #include "service/run/exec_private.h"
 #include "service/run/output_buffer.h"
-#include "service/run/process_private.h"
+#include "service/run/process_internal.h"
 
 /* Owner: its call. */
 struct exec_reattach {

@@ -5,9 +5,9 @@
  * meanwhile and was not told is told then.
  */
 #include "base/log.h"
-#include "service/event/bus_private.h"
-#include "service/event/event_private.h"
-#include "service/run/process_private.h"
+#include "service/event/event_internal.h"
+#include "service/run/process_internal.h"
+#include "service/run/run_private.h"
 
 /* Owner: its link's follow, until that ends; without a service it is only freed. */
 struct exit_watch {
@@ -28,7 +28,7 @@ static void unlink_watch(struct exit_watch *watch)
 	if (watch->prev)
 		watch->prev->next = watch->next;
 	else
-		service->exit_watches = watch->next;
+		service->runs->exit_watches = watch->next;
 	if (watch->next)
 		watch->next->prev = watch->prev;
 }
@@ -75,7 +75,7 @@ void exit_watch_start(struct sandbox *sandbox, uint32_t process_id, const char *
 
 	if (!watch)
 		return;
-	*watch = (struct exit_watch){ .next = service->exit_watches,
+	*watch = (struct exit_watch){ .next = service->runs->exit_watches,
 				      .service = service,
 				      .sandbox = sandbox->handle,
 				      .process_id = process_id,
@@ -89,7 +89,7 @@ void exit_watch_start(struct sandbox *sandbox, uint32_t process_id, const char *
 	}
 	if (watch->next)
 		watch->next->prev = watch;
-	service->exit_watches = watch;
+	service->runs->exit_watches = watch;
 }
 
 /* ---- behind a new link ---- */
@@ -142,7 +142,7 @@ void exit_watch_check(struct sandbox *sandbox)
 
 void exit_watch_stop_all(struct service *service)
 {
-	for (struct exit_watch *watch = service->exit_watches; watch; watch = watch->next)
+	for (struct exit_watch *watch = service->runs->exit_watches; watch; watch = watch->next)
 		watch->service = NULL;
-	service->exit_watches = NULL;
+	service->runs->exit_watches = NULL;
 }

@@ -3,9 +3,10 @@
  * Readers of a process's output. The cursors of a follow are kept here, so that one whose link
  * broke goes on behind its last byte, and a reader never learns of it.
  */
-#include "service/event/event_private.h"
-#include "service/run/process_private.h"
+#include "service/event/event_internal.h"
+#include "service/run/process_internal.h"
 #include "service/secret/secret.h"
+#include "service/run/run_private.h"
 
 /* How long bytes that may become a secret are held back: a prompt that happens to end with the
  * first letters of one must not wait, more than a few letters are no accident. */
@@ -61,7 +62,7 @@ static void follow_free(struct follow *follow)
 			sandbox->execs--;
 			sandbox_touch(sandbox);
 		}
-		(void)slot_take(&follow->service->follows, follow->handle);
+		(void)slot_take(&follow->service->runs->follows, follow->handle);
 	}
 	free(follow);
 }
@@ -177,7 +178,7 @@ static bool pass(struct follow *follow, int stream, uint64_t cursor, struct str 
 	if (bytes.n > skip)
 		follow->hooks.on_output(follow->arg, stream, cursor + skip,
 					(struct str){ bytes.p + skip, bytes.n - skip });
-	return slot_get(&service->follows, handle) == follow;
+	return slot_get(&service->runs->follows, handle) == follow;
 }
 
 static bool pass_held(struct follow *follow, int stream)
@@ -218,7 +219,8 @@ static int veil_need(struct follow *follow)
 	if (follow->veil)
 		return 0;
 	veil = calloc(1, sizeof(*veil));
-	if (!veil || loop_timer_new(follow->service->loop, on_hold, follow, &veil->timer) < 0) {
+	if (!veil ||
+	    loop_timer_new(follow->service->config.loop, on_hold, follow, &veil->timer) < 0) {
 		free(veil);
 		return -1;
 	}
@@ -323,7 +325,7 @@ struct follow *follow_new(struct sandbox *sandbox, const struct follow_spec *spe
 {
 	struct follow *follow = calloc(1, sizeof(*follow));
 
-	if (!follow || slot_put(&sandbox->service->follows, follow, &follow->handle) < 0) {
+	if (!follow || slot_put(&sandbox->service->runs->follows, follow, &follow->handle) < 0) {
 		free(follow);
 		(void)err_set(err, ERR_CAPACITY_EXCEEDED, "too many streams on this host");
 		return NULL;
@@ -372,7 +374,7 @@ bool follow_tells(const struct service *service, slot_handle sandbox, uint32_t p
 	const struct follow *follow;
 	uint32_t cursor = 0;
 
-	while ((follow = slot_next(&service->follows, &cursor)))
+	while ((follow = slot_next(&service->runs->follows, &cursor)))
 		if (follow->tells && follow->sandbox == sandbox && follow->process_id == process_id)
 			return true;
 	return false;
@@ -380,7 +382,7 @@ bool follow_tells(const struct service *service, slot_handle sandbox, uint32_t p
 
 void follow_credit(struct service *service, slot_handle handle, uint32_t bytes)
 {
-	struct follow *follow = slot_get(&service->follows, handle);
+	struct follow *follow = slot_get(&service->runs->follows, handle);
 	struct sandbox *sandbox = follow ? sandbox_get(service, follow->sandbox) : NULL;
 
 	if (!follow || !bytes)
@@ -392,7 +394,7 @@ void follow_credit(struct service *service, slot_handle handle, uint32_t bytes)
 
 void follow_close(struct service *service, slot_handle handle)
 {
-	struct follow *follow = slot_get(&service->follows, handle);
+	struct follow *follow = slot_get(&service->runs->follows, handle);
 	struct sandbox *sandbox = follow ? sandbox_get(service, follow->sandbox) : NULL;
 
 	if (!follow)
@@ -409,7 +411,7 @@ void follow_close(struct service *service, slot_handle handle)
 		/* Its link was given up: the last call is on its way and finds nobody. */
 		if (sandbox && follow->holds)
 			sandbox->execs--;
-		(void)slot_take(&service->follows, follow->handle);
+		(void)slot_take(&service->runs->follows, follow->handle);
 		veil_free(TAKE_PTR(follow->veil));
 		follow->service = NULL;
 		return;
@@ -423,12 +425,12 @@ void follow_stop_all(struct service *service)
 	struct follow *follow;
 	uint32_t cursor = 0;
 
-	while ((follow = slot_next(&service->follows, &cursor))) {
+	while ((follow = slot_next(&service->runs->follows, &cursor))) {
 		if (follow->hooks.on_drop)
 			follow->hooks.on_drop(follow->arg);
 		if (follow->wait) {
 			sandbox_wait_cancel(follow->wait);
-			(void)slot_take(&service->follows, follow->handle);
+			(void)slot_take(&service->runs->follows, follow->handle);
 			veil_free(follow->veil);
 			free(follow);
 		} else {

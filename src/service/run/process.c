@@ -4,11 +4,12 @@
 
 #include <stdio.h>
 
-#include "service/event/event_private.h"
-#include "service/run/process_private.h"
+#include "service/event/event_internal.h"
+#include "service/run/process_internal.h"
 #include "service/secret/secret.h"
 #include "service/run/process_spec_private.h"
 #include "service/template/template.h"
+#include "service/run/run_private.h"
 
 static struct call *process_call(struct sandbox *sandbox, void (*fn)(void), void *arg,
 				 struct err *err)
@@ -42,7 +43,7 @@ static void start_free(struct process_start *start)
 		if (start->prev)
 			start->prev->next = start->next;
 		else
-			start->service->starts = start->next;
+			start->service->runs->starts = start->next;
 		if (start->next)
 			start->next->prev = start->prev;
 	}
@@ -53,9 +54,9 @@ static void start_free(struct process_start *start)
 /* The service ends; what was asked for completes on later turns and only frees. */
 void start_stop_all(struct service *service)
 {
-	for (struct process_start *start = service->starts; start; start = start->next)
+	for (struct process_start *start = service->runs->starts; start; start = start->next)
 		start->service = NULL;
-	service->starts = NULL;
+	service->runs->starts = NULL;
 }
 
 static void fail_start(struct process_start *start, const struct err *err)
@@ -83,7 +84,7 @@ static void on_started(void *arg, uint32_t process_id, uint32_t pid, const struc
 		if (sandbox)
 			admit_ended(sandbox);
 		if (service)
-			service->counters.exec_refusals++;
+			service->upkeep.counters.exec_refusals++;
 		if (!error)
 			start->follow = NULL; /* the link's last call frees it */
 		fail_start(start, error);
@@ -118,7 +119,7 @@ static int launch(struct process_start *start, struct sandbox *sandbox, struct e
 	if (start->follow)
 		follow_made(start->follow, follow_id);
 	sandbox_touch(sandbox);
-	sandbox->service->counters.processes++;
+	sandbox->service->upkeep.counters.processes++;
 	return 0;
 }
 
@@ -135,7 +136,7 @@ static void on_admitted(void *arg, struct sandbox *sandbox, const struct err *er
 /* A name that another start holds, which the agent has not answered yet. */
 static bool name_in_flight(const struct sandbox *sandbox, const char *name)
 {
-	for (const struct process_start *at = sandbox->service->starts; at; at = at->next)
+	for (const struct process_start *at = sandbox->service->runs->starts; at; at = at->next)
 		if (at->sandbox == sandbox->handle && at->build.exec.name &&
 		    strcmp(at->build.exec.name, name) == 0)
 			return true;
@@ -187,10 +188,10 @@ int process_start(struct sandbox *sandbox, const struct exec_spec *spec, process
 		return -1;
 	}
 	start->service = sandbox->service;
-	start->next = start->service->starts;
+	start->next = start->service->runs->starts;
 	if (start->next)
 		start->next->prev = start;
-	start->service->starts = start;
+	start->service->runs->starts = start;
 	return 0;
 }
 

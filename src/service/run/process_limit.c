@@ -5,7 +5,7 @@
  * is asked when the bound says no, when nothing is known (after a restart), or when a name has to
  * be free. The way of every other start costs nothing.
  */
-#include "service/run/process_private.h"
+#include "service/run/process_internal.h"
 
 /* Owner: the list call of the link, which completes once. */
 struct admission {

@@ -4,9 +4,10 @@
 
 #include "service/pairs.h"
 #include "service/run/process.h"
-#include "service/secret/secret_private.h"
+#include "service/secret/secret_internal.h"
 #include "service/run/process_spec_private.h"
 #include "service/template/template.h"
+#include "service/network/trust_internal.h"
 
 /* Above this many variables duplicates are found with a map instead of by comparing. */
 #define ENV_COMPARE_MAX 64

@@ -7,7 +7,7 @@
 #include "engine/link.h"
 #include "service/run/exec.h"
 #include "service/pairs.h"
-#include "service/service_private.h"
+#include "service/service_internal.h"
 
 struct spec_build {
 	struct link_exec exec;

@@ -5,7 +5,7 @@
 #include <strings.h>
 
 #include "base/time.h"
-#include "service/run/process_private.h"
+#include "service/run/process_internal.h"
 
 static const char *const reasons[] = {
 	[LINK_END_NONE] = NULL,		[LINK_END_EXIT] = "exited",

@@ -3,7 +3,7 @@
 #include "service/run/window.h"
 
 #include "service/run/output_buffer.h"
-#include "service/run/process_private.h"
+#include "service/run/process_internal.h"
 #include "service/run/process_spec_private.h"
 #include "service/run/window_private.h"
 

@@ -3,7 +3,7 @@
 #ifndef CAY_SERVICE_RUN_WINDOW_PRIVATE_H
 #define CAY_SERVICE_RUN_WINDOW_PRIVATE_H
 
-#include "service/service_private.h"
+#include "service/service_internal.h"
 #include "service/run/window.h"
 
 void window_stop_all(struct service *service);

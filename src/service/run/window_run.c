@@ -2,12 +2,13 @@
 /* One command in a window: looked for, made when it is missing, run, waited for as long as asked.
  */
 #include "base/time.h"
-#include "service/event/event_private.h"
+#include "service/event/event_internal.h"
 #include "service/run/output_buffer.h"
-#include "service/run/process_private.h"
+#include "service/run/process_internal.h"
 #include "service/run/process_spec_private.h"
 #include "service/template/template.h"
 #include "service/run/window_private.h"
+#include "service/run/run_private.h"
 
 /*
  * Owner: the service's table. Freed by the look or the start when nobody waits any more; once the
@@ -51,7 +52,7 @@ static void window_call_free(struct window_call *w)
 {
 	made(w);
 	if (w->service) {
-		(void)slot_take(&w->service->window_calls, w->handle);
+		(void)slot_take(&w->service->runs->window_calls, w->handle);
 		if (w->following)
 			follow_close(w->service, w->following);
 	}
@@ -192,7 +193,7 @@ static int launch(struct window_call *w, struct sandbox *sandbox, struct err *er
 		w->making = true;
 		sandbox->windows_making++;
 	}
-	sandbox->service->counters.window_runs++;
+	sandbox->service->upkeep.counters.window_runs++;
 	sandbox_touch(sandbox);
 	return 0;
 }
@@ -229,8 +230,9 @@ static int fill(struct window_call *w, struct sandbox *sandbox, const struct win
 	struct str command = spec->exec.command;
 
 	w->command = malloc(command.n + 1);
-	if (!w->command || loop_timer_new(sandbox->service->loop, on_timer, w, &w->timer) < 0 ||
-	    slot_put(&sandbox->service->window_calls, w, &w->handle) < 0)
+	if (!w->command ||
+	    loop_timer_new(sandbox->service->config.loop, on_timer, w, &w->timer) < 0 ||
+	    slot_put(&sandbox->service->runs->window_calls, w, &w->handle) < 0)
 		return err_set(err, ERR_UNAVAILABLE, "too many commands on this host");
 	w->service = sandbox->service;
 	memcpy(w->command, command.p, command.n);
@@ -269,7 +271,7 @@ int window_run(struct sandbox *sandbox, const struct window_spec *spec, window_r
 
 void window_leave(struct service *service, slot_handle handle)
 {
-	struct window_call *w = slot_get(&service->window_calls, handle);
+	struct window_call *w = slot_get(&service->runs->window_calls, handle);
 
 	if (!w)
 		return;
@@ -284,7 +286,7 @@ void window_stop_all(struct service *service)
 	struct window_call *w;
 	uint32_t cursor = 0;
 
-	while ((w = slot_next(&service->window_calls, &cursor))) {
+	while ((w = slot_next(&service->runs->window_calls, &cursor))) {
 		bool running = w->following != 0;
 
 		loop_timer_free(TAKE_PTR(w->timer));

@@ -6,14 +6,14 @@
 #include <errno.h>
 
 #include "base/log.h"
-#include "service/sandbox/attach_private.h"
-#include "service/sandbox/create_private.h"
-#include "service/network/egress_private.h"
-#include "service/sandbox/destroy_private.h"
-#include "service/copy/transition_private.h"
-#include "service/pool/pool_private.h"
-#include "service/network/preview_private.h"
-#include "service/run/process_private.h"
+#include "service/sandbox/attach_internal.h"
+#include "service/sandbox/create_internal.h"
+#include "service/network/egress_internal.h"
+#include "service/sandbox/destroy_internal.h"
+#include "service/copy/transition_internal.h"
+#include "service/pool/pool_internal.h"
+#include "service/network/preview_internal.h"
+#include "service/run/process_internal.h"
 
 #define HELLO_TIMEOUT_MS 10000
 #define ATTACH_TRIES_MAX 5 /* links that break one after the other; then it counts as crashed */
@@ -161,7 +161,7 @@ int attach_link(struct sandbox *sandbox, const struct engine_made *made, struct 
 	static const struct link_hooks hooks = { .on_ready = on_link_ready,
 						 .on_gone = on_link_gone,
 						 .on_port = on_link_port };
-	struct loop *loop = sandbox->service->loop;
+	struct loop *loop = sandbox->service->config.loop;
 
 	attach_drop_link(sandbox);
 	egress_linked(sandbox, &made->network);

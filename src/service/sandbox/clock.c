@@ -5,7 +5,8 @@
  * and for what was left when the host ended.
  */
 #include "base/time.h"
-#include "service/sandbox/destroy_private.h"
+#include "service/sandbox/destroy_internal.h"
+#include "service/sandbox/sandbox_internal.h"
 #include "service/sandbox/sandbox_private.h"
 
 #define JUMP_MS 1000 /* less is rounding */
@@ -69,10 +70,10 @@ void clock_go(struct sandbox *sandbox)
 
 void clock_load(struct sandbox *sandbox, const struct store_sandbox *row)
 {
-	int64_t now_ms = time_real_ms(), alive_ms = sandbox->service->alive_ms;
+	int64_t now_ms = time_real_ms(), alive_ms = sandbox->service->sandboxes->alive_ms;
 	int64_t last_ms = alive_ms ? MIN(alive_ms, now_ms) : now_ms;
 	bool same = row->clock && row->clock[0] && row->due_ms &&
-		    strcmp(row->clock, sandbox->service->boot_id) == 0;
+		    strcmp(row->clock, sandbox->service->sandboxes->boot_id) == 0;
 
 	sandbox->expires_ms = row->expires_ms;
 	sandbox->left_ms = row->left_ms;
@@ -96,11 +97,11 @@ int64_t clock_idle_due_ms(const struct sandbox *sandbox)
 static int64_t as_wall_ms(struct service *service, int64_t due_ms)
 {
 	int64_t distance_ms = time_real_ms() - time_boot_ms();
-	int64_t off_ms = distance_ms - service->wall_distance_ms;
+	int64_t off_ms = distance_ms - service->sandboxes->wall_distance_ms;
 
 	if (off_ms <= -JUMP_MS || off_ms >= JUMP_MS)
-		service->wall_distance_ms = distance_ms;
-	return due_ms ? service->wall_distance_ms + due_ms : 0;
+		service->sandboxes->wall_distance_ms = distance_ms;
+	return due_ms ? service->sandboxes->wall_distance_ms + due_ms : 0;
 }
 
 /* As it was told before, unless the wall clock has been set meanwhile. */

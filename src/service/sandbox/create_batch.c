@@ -8,12 +8,13 @@
 #include <stdio.h>
 
 #include "base/log.h"
-#include "service/sandbox/create_private.h"
-#include "service/account/idempotency_private.h"
+#include "service/sandbox/create_internal.h"
+#include "service/account/idempotency_internal.h"
 #include "service/sandbox/initializer.h"
-#include "service/copy/transition_private.h"
+#include "service/copy/transition_internal.h"
+#include "service/sandbox/sandbox_internal.h"
+#include "service/copy/snapshot_internal.h"
 #include "service/sandbox/sandbox_private.h"
-#include "service/copy/snapshot_private.h"
 
 #define BATCH_PARALLEL 8 /* being made at once, of one call */
 
@@ -24,7 +25,7 @@ struct item {
 	struct err err;
 };
 
-/* Owner: service->batches until the last one is there. */
+/* Owner: service->sandboxes->batches until the last one is there. */
 struct batch {
 	struct batch *prev, *next;
 	struct service *service;
@@ -44,8 +45,8 @@ static void batch_free(struct batch *b)
 
 	if (b->prev)
 		b->prev->next = b->next;
-	else if (service->batches == b)
-		service->batches = b->next;
+	else if (service->sandboxes->batches == b)
+		service->sandboxes->batches = b->next;
 	if (b->next)
 		b->next->prev = b->prev;
 	for (uint32_t i = 0; i < b->count; i++)
@@ -252,10 +253,10 @@ static struct batch *batch_new(struct service *service, uint32_t count)
 	b->service = service;
 	b->count = count;
 	b->members = calloc(count, sizeof(*b->members));
-	b->next = service->batches;
+	b->next = service->sandboxes->batches;
 	if (b->next)
 		b->next->prev = b;
-	service->batches = b;
+	service->sandboxes->batches = b;
 	return b;
 }
 
@@ -267,7 +268,7 @@ int sandbox_create_many(struct service *service, struct key *owner, const struct
 	struct batch *b = like ? batch_new(service, (uint32_t)spec->count) : NULL;
 	struct call *call = b && b->members ? call_new(service, 0, err) : NULL;
 
-	if (call && loop_defer(service->loop, on_turn, call) == 0) {
+	if (call && loop_defer(service->config.loop, on_turn, call) == 0) {
 		call->arg = b;
 		b->idem = idem;
 		b->hooks = hooks;
@@ -291,6 +292,6 @@ int sandbox_create_many(struct service *service, struct key *owner, const struct
 /* The service ends; whoever waited is gone already. */
 void batch_stop_all(struct service *service)
 {
-	while (service->batches)
-		batch_free(service->batches);
+	while (service->sandboxes->batches)
+		batch_free(service->sandboxes->batches);
 }

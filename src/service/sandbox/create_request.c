@@ -7,17 +7,17 @@
 
 #include "base/log.h"
 #include "base/time.h"
-#include "service/account/auth_private.h"
-#include "service/sandbox/create_private.h"
-#include "service/network/egress_private.h"
-#include "service/event/event_private.h"
+#include "service/account/auth_internal.h"
+#include "service/sandbox/create_internal.h"
+#include "service/network/egress_internal.h"
+#include "service/event/event_internal.h"
 #include "service/sandbox/initializer.h"
-#include "service/sandbox/limits_private.h"
+#include "service/sandbox/limits_internal.h"
 #include "service/pairs.h"
-#include "service/pool/pool_private.h"
-#include "service/sandbox/sandbox_private.h"
+#include "service/pool/pool_internal.h"
+#include "service/sandbox/sandbox_internal.h"
 #include "service/secret/secret.h"
-#include "service/copy/snapshot_private.h"
+#include "service/copy/snapshot_internal.h"
 #include "service/template/template.h"
 
 void creation_free(struct creation *creation)
@@ -41,14 +41,15 @@ void creation_answer(struct creation *creation, struct sandbox *sandbox, const s
 	struct service *service = creation->service;
 
 	if (sandbox) {
-		uint64_t *made = sandbox->boot == BOOT_POOL ? &service->counters.creates_pool
-							    : &service->counters.creates_cold;
+		uint64_t *made = sandbox->boot == BOOT_POOL
+					 ? &service->upkeep.counters.creates_pool
+					 : &service->upkeep.counters.creates_cold;
 
 		(*made)++;
-		histogram_add(&service->counters.create_duration,
+		histogram_add(&service->upkeep.counters.create_duration,
 			      (time_mono_us() - creation->started_us));
 	} else {
-		service->counters.creates_failed++;
+		service->upkeep.counters.creates_failed++;
 		if (creation->attrs.owner[0]) { /* not moved into a sandbox yet */
 			sandbox_name_release(service, creation->attrs.owner, creation->attrs.name);
 			quota_remove(service, &creation->attrs);
@@ -202,7 +203,7 @@ int creation_take_room(struct creation *creation, struct err *err)
 
 	if (creation->has_room)
 		return 0;
-	if (service->closing)
+	if (service->upkeep.closing)
 		return err_set(err, ERR_UNAVAILABLE, "the daemon is shutting down");
 	if (sandbox_name_reserve(service, attrs->owner, attrs->name, NULL, err) < 0)
 		return -1;

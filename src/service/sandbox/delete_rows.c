@@ -6,7 +6,8 @@
 #include <errno.h>
 
 #include "base/log.h"
-#include "service/sandbox/destroy_private.h"
+#include "service/sandbox/destroy_internal.h"
+#include "service/sandbox/sandbox_private.h"
 
 #define FORGET_DELAY_MS 25
 
@@ -19,41 +20,42 @@ void delete_rows_flush(struct service *service)
 {
 	int r;
 
-	service->forget_armed = false;
-	if (!service->forgotten_count)
+	service->sandboxes->delete_armed = false;
+	if (!service->sandboxes->deleted_count)
 		return;
 	r = store_begin(service->store);
-	for (uint32_t i = 0; r == 0 && i < service->forgotten_count; i++) {
-		r = store_sandbox_delete(service->store, service->forgotten[i]);
+	for (uint32_t i = 0; r == 0 && i < service->sandboxes->deleted_count; i++) {
+		r = store_sandbox_delete(service->store, service->sandboxes->deleted[i]);
 		if (r == 0)
-			r = store_intent_delete(service->store, service->forgotten[i]);
+			r = store_intent_delete(service->store, service->sandboxes->deleted[i]);
 	}
 	r = store_end(service->store, r);
 	if (r < 0)
 		log_warn("rows of ended sandboxes stay until the next start: %s", strerror(-r));
-	service->forgotten_count = 0;
+	service->sandboxes->deleted_count = 0;
 	service_wrote(service);
 }
 
 void delete_rows_add(struct service *service, int64_t row)
 {
-	if (service->forgotten_count == FORGET_MAX)
+	if (service->sandboxes->deleted_count == DELETED_MAX)
 		delete_rows_flush(service);
-	service->forgotten[service->forgotten_count++] = row;
-	if (!service->forget_timer &&
-	    loop_timer_new(service->loop, on_forget, service, &service->forget_timer) < 0) {
+	service->sandboxes->deleted[service->sandboxes->deleted_count++] = row;
+	if (!service->sandboxes->delete_timer &&
+	    loop_timer_new(service->config.loop, on_forget, service,
+			   &service->sandboxes->delete_timer) < 0) {
 		delete_rows_flush(service);
 		return;
 	}
-	if (service->forget_armed)
+	if (service->sandboxes->delete_armed)
 		return;
-	service->forget_armed = true;
-	loop_timer_set(service->forget_timer, FORGET_DELAY_MS, 0);
+	service->sandboxes->delete_armed = true;
+	loop_timer_set(service->sandboxes->delete_timer, FORGET_DELAY_MS, 0);
 }
 
 void delete_rows_done(struct service *service)
 {
 	if (service->store)
 		delete_rows_flush(service);
-	loop_timer_free(service->forget_timer);
+	loop_timer_free(service->sandboxes->delete_timer);
 }

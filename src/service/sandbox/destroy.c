@@ -8,19 +8,21 @@
 
 #include "base/log.h"
 #include "base/time.h"
-#include "service/sandbox/attach_private.h"
-#include "service/sandbox/create_private.h"
-#include "service/network/egress_private.h"
-#include "service/sandbox/destroy_private.h"
-#include "service/event/event_private.h"
+#include "service/sandbox/attach_internal.h"
+#include "service/sandbox/create_internal.h"
+#include "service/network/egress_internal.h"
+#include "service/sandbox/destroy_internal.h"
+#include "service/event/event_internal.h"
 #include "service/sandbox/initializer.h"
-#include "service/copy/transition_private.h"
-#include "service/pool/pool_private.h"
-#include "service/network/preview_private.h"
+#include "service/copy/transition_internal.h"
+#include "service/pool/pool_internal.h"
+#include "service/network/preview_internal.h"
+#include "service/sandbox/sandbox_internal.h"
+#include "service/secret/secret_internal.h"
+#include "service/copy/snapshot_internal.h"
+#include "service/account/usage_internal.h"
 #include "service/sandbox/sandbox_private.h"
-#include "service/secret/secret_private.h"
-#include "service/copy/snapshot_private.h"
-#include "service/account/usage_private.h"
+#include "service/copy/copy_internal.h"
 
 #define ERROR_KEEP_MS (10 * 60 * 1000LL) /* a dead sandbox can be looked at for ten minutes */
 #define SWEEP_RETRY_MIN_MS 200
@@ -29,7 +31,8 @@
 static void remember_end(struct sandbox *sandbox)
 {
 	struct service *service = sandbox->service;
-	struct tombstone *stone = &service->tombstones[service->tombstone_next++ % TOMBSTONES];
+	struct tombstone *stone =
+		&service->sandboxes->tombstones[service->sandboxes->tombstone_next++ % TOMBSTONES];
 
 	memcpy(stone->id, sandbox->id, sizeof(stone->id));
 	memcpy(stone->owner, sandbox->attrs.owner, sizeof(stone->owner));
@@ -122,7 +125,7 @@ static void sweep_soon(struct sandbox *sandbox)
 {
 	struct call *call = call_new(sandbox->service, sandbox->handle, NULL);
 
-	if (call && loop_defer(sandbox->service->loop, on_sweep_turn, call) == 0)
+	if (call && loop_defer(sandbox->service->config.loop, on_sweep_turn, call) == 0)
 		return;
 	if (call)
 		(void)call_end(call);
@@ -163,7 +166,7 @@ static void fail_creation(struct sandbox *sandbox)
 static void begin_end(struct sandbox *sandbox, enum sandbox_reason reason)
 {
 	if (!sandbox->pooled)
-		sandbox->service->counters.destroys++;
+		sandbox->service->upkeep.counters.destroys++;
 	/* Whoever asked for the end knows it; the others, and visitors of its ports, may ask why.
 	 */
 	if (!sandbox->pooled && (reason != REASON_REQUESTED || preview_every(sandbox)))
@@ -260,7 +263,7 @@ void destroy_unretain(struct sandbox *sandbox)
 
 static void count_death(struct service *service, enum sandbox_reason reason)
 {
-	struct service_counters *c = &service->counters;
+	struct service_counters *c = &service->upkeep.counters;
 
 	if (reason == REASON_OOM)
 		c->deaths_oom++;
@@ -326,20 +329,20 @@ void destroy_unknown(struct service_engine *engine, const char *id)
 
 void destroy_check_drained(struct service *service)
 {
-	void (*done)(void *arg, const struct err *err) = service->drained;
+	void (*done)(void *arg, const struct err *err) = service->sandboxes->drained;
 	struct err err;
 
 	if (!done)
 		return;
-	if (service->sandboxes.live == 0 && service->snapshots_deleting == 0) {
+	if (service->sandboxes->table.live == 0 && snapshot_deletions(service) == 0) {
 		delete_rows_flush(service);
-		service->drained = NULL;
-		done(service->drained_arg, NULL);
-	} else if (time_boot_ms() >= service->drain_limit_ms) {
-		service->drained = NULL;
+		service->sandboxes->drained = NULL;
+		done(service->sandboxes->drained_arg, NULL);
+	} else if (time_boot_ms() >= service->sandboxes->drain_limit_ms) {
+		service->sandboxes->drained = NULL;
 		(void)err_set(&err, ERR_TIMEOUT, "%u sandboxes are not swept yet",
-			      service->sandboxes.live);
-		done(service->drained_arg, &err);
+			      service->sandboxes->table.live);
+		done(service->sandboxes->drained_arg, &err);
 	}
 }
 
@@ -350,17 +353,17 @@ int service_destroy_all(struct service *service, int64_t limit_ms,
 	struct err ignored;
 	uint32_t cursor = 0;
 
-	if (service->drained)
+	if (service->sandboxes->drained)
 		return err_set(err, ERR_CONFLICT, "a shutdown is already under way");
-	service->closing = true;
-	pool_stop(service);
-	while ((sandbox = slot_next(&service->sandboxes, &cursor)))
+	service->upkeep.closing = true;
+	pools_stop(service);
+	while ((sandbox = sandbox_next(service, &cursor)))
 		(void)!sandbox_destroy(sandbox, REASON_REQUESTED, &ignored);
 	/* Set only now, so that done is never called from here: the tick or the last sweep does it.
 	 */
-	service->drained = done;
-	service->drained_arg = arg;
-	service->drain_limit_ms = time_boot_ms() + limit_ms;
-	loop_timer_set(service->tick_timer, 1, SERVICE_TICK_MS);
+	service->sandboxes->drained = done;
+	service->sandboxes->drained_arg = arg;
+	service->sandboxes->drain_limit_ms = time_boot_ms() + limit_ms;
+	loop_timer_set(service->upkeep.tick_timer, 1, SERVICE_TICK_MS);
 	return 0;
 }

@@ -6,8 +6,9 @@
  */
 #include "base/log.h"
 #include "base/time.h"
-#include "service/sandbox/destroy_private.h"
-#include "service/event/event_private.h"
+#include "service/sandbox/destroy_internal.h"
+#include "service/event/event_internal.h"
+#include "service/sandbox/sandbox_internal.h"
 #include "service/sandbox/sandbox_private.h"
 
 /* The loop's clock stands while the host sleeps: that is noticed after this long at the latest. */
@@ -20,12 +21,13 @@ static void arm_at(struct service *service, int64_t due_ms)
 {
 	int64_t now_ms, delay_ms;
 
-	if (due_ms <= 0 || (service->deadline_ms && due_ms >= service->deadline_ms))
+	if (due_ms <= 0 ||
+	    (service->sandboxes->deadline_ms && due_ms >= service->sandboxes->deadline_ms))
 		return;
-	service->deadline_ms = due_ms;
+	service->sandboxes->deadline_ms = due_ms;
 	now_ms = time_boot_ms();
 	delay_ms = due_ms > now_ms ? due_ms - now_ms : 0;
-	loop_timer_set(service->deadline_timer, MIN(delay_ms, LOOK_AGAIN_MS), 0);
+	loop_timer_set(service->sandboxes->deadline_timer, MIN(delay_ms, LOOK_AGAIN_MS), 0);
 }
 
 /* The first look is early enough for the warning before it (event_deadline()). */
@@ -39,9 +41,9 @@ void expiry_arm(struct service *service, int64_t due_ms)
 static void count(struct sandbox *sandbox, enum sandbox_reason reason)
 {
 	if (reason == REASON_TIMEOUT)
-		sandbox->service->counters.timeouts++;
+		sandbox->service->upkeep.counters.timeouts++;
 	else if (reason == REASON_IDLE_TIMEOUT)
-		sandbox->service->counters.idle_timeouts++;
+		sandbox->service->upkeep.counters.idle_timeouts++;
 }
 
 static void end(struct sandbox *sandbox, enum sandbox_reason reason)
@@ -126,8 +128,8 @@ void expiry_on_timer(void *arg)
 	struct sandbox *sandbox;
 	uint32_t cursor = 0;
 
-	service->deadline_ms = 0;
-	while ((sandbox = slot_next(&service->sandboxes, &cursor))) {
+	service->sandboxes->deadline_ms = 0;
+	while ((sandbox = sandbox_next(service, &cursor))) {
 		int64_t due_ms = look_at(sandbox, now_ms);
 
 		if (due_ms && (!next_ms || due_ms < next_ms))

@@ -9,13 +9,14 @@
 #include <stdio.h>
 
 #include "base/log.h"
-#include "service/sandbox/create_private.h"
+#include "service/sandbox/create_internal.h"
 #include "service/sandbox/initializer.h"
 #include "service/pairs.h"
-#include "service/run/process_private.h"
-#include "service/sandbox/sandbox_private.h"
-#include "service/secret/secret_private.h"
-#include "service/account/usage_private.h"
+#include "service/run/process_internal.h"
+#include "service/sandbox/sandbox_internal.h"
+#include "service/secret/secret_internal.h"
+#include "service/account/usage_internal.h"
+#include "service/network/trust_internal.h"
 
 #define TAIL_BYTES 2048 /* the last of its output that last_error shows */
 #define TAIL_SHORT 120	/* and the answer, whose rest is "(kept as sandbox ...)" */

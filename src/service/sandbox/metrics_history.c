@@ -4,7 +4,7 @@
  * has asked within the last ten minutes. Nobody asks: nothing is kept and nothing is measured.
  */
 #include "base/time.h"
-#include "service/account/usage_private.h"
+#include "service/sandbox/sandbox_private.h"
 
 #define SAMPLES 60
 #define SAMPLE_TICKS 10
@@ -39,7 +39,7 @@ void history_free(struct sandbox *sandbox)
 	if (!sandbox->history)
 		return;
 	free(TAKE_PTR(sandbox->history));
-	sandbox->service->history_count--;
+	sandbox->service->sandboxes->history_count--;
 }
 
 void history_asked(struct sandbox *sandbox)
@@ -48,7 +48,7 @@ void history_asked(struct sandbox *sandbox)
 		sandbox->history = calloc(1, sizeof(*sandbox->history));
 		if (!sandbox->history)
 			return; /* the figures of now come all the same */
-		sandbox->service->history_count++;
+		sandbox->service->sandboxes->history_count++;
 	}
 	sandbox->history->asked_ms = time_boot_ms();
 }
@@ -96,9 +96,9 @@ void history_tick(struct service *service)
 	struct sandbox *sandbox;
 	uint32_t cursor = 0;
 
-	if (!service->history_count || service->ticks % SAMPLE_TICKS)
+	if (!service->sandboxes->history_count || service->upkeep.ticks % SAMPLE_TICKS)
 		return;
-	while ((sandbox = slot_next(&service->sandboxes, &cursor))) {
+	while ((sandbox = sandbox_next(service, &cursor))) {
 		if (!sandbox->history)
 			continue;
 		if (time_boot_ms() - sandbox->history->asked_ms > ASKED_MS)

@@ -3,14 +3,14 @@
 #include <errno.h>
 
 #include "base/time.h"
-#include "service/sandbox/create_private.h"
-#include "service/network/egress_private.h"
-#include "service/sandbox/destroy_private.h"
-#include "service/sandbox/limits_private.h"
+#include "service/sandbox/create_internal.h"
+#include "service/network/egress_internal.h"
+#include "service/sandbox/destroy_internal.h"
+#include "service/sandbox/limits_internal.h"
 #include "service/pairs.h"
-#include "service/sandbox/sandbox_private.h"
+#include "service/sandbox/sandbox_internal.h"
 #include "service/secret/secret.h"
-#include "service/account/usage_private.h"
+#include "service/account/usage_internal.h"
 
 static int alive(const struct sandbox *sandbox, struct err *err)
 {

@@ -8,15 +8,15 @@
 
 #include "base/log.h"
 #include "base/time.h"
-#include "service/sandbox/attach_private.h"
-#include "service/sandbox/create_private.h"
-#include "service/network/egress_private.h"
-#include "service/sandbox/destroy_private.h"
-#include "service/account/idempotency_private.h"
-#include "service/copy/transition_private.h"
-#include "service/pool/pool_private.h"
-#include "service/sandbox/sandbox_private.h"
-#include "service/copy/snapshot_private.h"
+#include "service/sandbox/attach_internal.h"
+#include "service/sandbox/create_internal.h"
+#include "service/network/egress_internal.h"
+#include "service/sandbox/destroy_internal.h"
+#include "service/account/idempotency_internal.h"
+#include "service/copy/transition_internal.h"
+#include "service/pool/pool_internal.h"
+#include "service/sandbox/sandbox_internal.h"
+#include "service/copy/snapshot_internal.h"
 
 static int save_begun(struct sandbox *sandbox, struct creation *creation)
 {

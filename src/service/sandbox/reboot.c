@@ -9,12 +9,13 @@
 
 #include "base/log.h"
 #include "base/time.h"
-#include "service/event/event_private.h"
-#include "service/copy/transition_private.h"
-#include "service/sandbox/recover_private.h"
+#include "service/event/event_internal.h"
+#include "service/copy/transition_internal.h"
+#include "service/sandbox/recover_internal.h"
+#include "service/sandbox/sandbox_internal.h"
+#include "service/copy/snapshot_internal.h"
+#include "service/account/usage_internal.h"
 #include "service/sandbox/sandbox_private.h"
-#include "service/copy/snapshot_private.h"
-#include "service/account/usage_private.h"
 
 #define BOOT_NAME "boot_id"
 #define START_NAME "start_id" /* of pid 1: a container can be started again without a boot */
@@ -29,8 +30,9 @@ static int look_at_container(struct service *service)
 	int r = store_meta_get(service->store, START_NAME, before, sizeof(before));
 
 	time_start_id(now);
-	service->rebooted = r > 0 && before[0] && now[0] && strcmp(before, now) != 0;
-	service->boot_saved = r > 0 && !service->rebooted; /* an older daemon saved none */
+	service->sandboxes->rebooted = r > 0 && before[0] && now[0] && strcmp(before, now) != 0;
+	service->sandboxes->boot_saved =
+		r > 0 && !service->sandboxes->rebooted; /* an older daemon saved none */
 	return MIN(r, 0);
 }
 
@@ -43,14 +45,15 @@ static int look_at_host(struct service *service)
 
 	if (r < 0)
 		return r;
-	if (!service->boot_id[0]) { /* what was saved may be right again at the next start */
+	if (!service->sandboxes
+		     ->boot_id[0]) { /* what was saved may be right again at the next start */
 		log_warn("the boot id of the host cannot be read: a reboot will not be noticed");
-		service->boot_saved = true;
+		service->sandboxes->boot_saved = true;
 		return 0;
 	}
-	service->rebooted = known && strcmp(before, service->boot_id) != 0;
-	service->boot_saved = known && !service->rebooted;
-	return service->boot_saved ? look_at_container(service) : 0;
+	service->sandboxes->rebooted = known && strcmp(before, service->sandboxes->boot_id) != 0;
+	service->sandboxes->boot_saved = known && !service->sandboxes->rebooted;
+	return service->sandboxes->boot_saved ? look_at_container(service) : 0;
 }
 
 int reboot_load(struct service *service, struct err *err)
@@ -60,10 +63,10 @@ int reboot_load(struct service *service, struct err *err)
 	int r = store_meta_get(service->store, ALIVE_NAME, text, sizeof(text));
 
 	if (r > 0 && str_to_u64(str_of(text), INT64_MAX, &alive_ms) == 0)
-		service->alive_ms = MIN((int64_t)alive_ms, time_real_ms());
+		service->sandboxes->alive_ms = MIN((int64_t)alive_ms, time_real_ms());
 	if (r >= 0)
 		r = look_at_host(service);
-	if (service->rebooted)
+	if (service->sandboxes->rebooted)
 		log_info("the host was started anew");
 	return r < 0 ? err_set_errno(err, ERR_INTERNAL, r, "cannot read the last boot") : 0;
 }
@@ -72,7 +75,7 @@ int reboot_save_alive(struct service *service)
 {
 	char text[24];
 
-	(void)snprintf(text, sizeof(text), "%lld", (long long)service->alive_ms);
+	(void)snprintf(text, sizeof(text), "%lld", (long long)service->sandboxes->alive_ms);
 	return store_meta_put(service->store, ALIVE_NAME, text);
 }
 
@@ -81,15 +84,15 @@ static void save_boot(struct service *service)
 {
 	char start[TIME_START_ID_SIZE];
 
-	if (service->boot_saved)
+	if (service->sandboxes->boot_saved)
 		return;
 	time_start_id(start);
-	if (store_meta_put(service->store, BOOT_NAME, service->boot_id) < 0 ||
+	if (store_meta_put(service->store, BOOT_NAME, service->sandboxes->boot_id) < 0 ||
 	    store_meta_put(service->store, START_NAME, start) < 0)
 		log_warn("that the host was started anew could not be recorded");
 	else
-		service->boot_saved = true;
-	service->rebooted = false;
+		service->sandboxes->boot_saved = true;
+	service->sandboxes->rebooted = false;
 }
 
 void reboot_tick(struct service *service)
@@ -102,14 +105,14 @@ void reboot_tick(struct service *service)
 		if (service->engines[i].lost || !service->engines[i].listed)
 			return;
 	save_boot(service);
-	while (service->wakes && woken < WAKES_PER_TICK &&
-	       (sandbox = slot_next(&service->sandboxes, &cursor))) {
+	while (service->sandboxes->wakes && woken < WAKES_PER_TICK &&
+	       (sandbox = sandbox_next(service, &cursor))) {
 		struct err err;
 
 		if (!sandbox->wake || sandbox->transition || sandbox->residue)
 			continue;
 		sandbox->wake = false;
-		service->wakes--;
+		service->sandboxes->wakes--;
 		if (sandbox->state != SANDBOX_PAUSED)
 			continue;
 		woken++;
@@ -129,7 +132,7 @@ bool reboot_listed(struct service_engine *engine, const char *id)
 
 	if (!reboot_is_name(id))
 		return false;
-	sandbox = map_get(&engine->service->by_id, str_of(id + strlen(PREFIX)));
+	sandbox = sandbox_by_id(engine->service, str_of(id + strlen(PREFIX)));
 	if (!sandbox || sandbox->engine != engine || sandbox->pooled ||
 	    (sandbox->state != SANDBOX_RUNNING && sandbox->state != SANDBOX_PAUSED))
 		return false;
@@ -151,7 +154,22 @@ void reboot_keep(struct sandbox *sandbox, struct snapshot *files)
 	}
 	if (ran && sandbox->attrs.always_on) {
 		sandbox->wake = true;
-		sandbox->service->wakes++;
+		sandbox->service->sandboxes->wakes++;
 	}
 	pause_release(sandbox);
+}
+
+int64_t reboot_alive_ms(const struct service *service)
+{
+	return service->sandboxes->alive_ms;
+}
+
+void reboot_set_alive(struct service *service, int64_t alive_ms)
+{
+	service->sandboxes->alive_ms = alive_ms;
+}
+
+bool reboot_happened(const struct service *service)
+{
+	return service->sandboxes->rebooted;
 }

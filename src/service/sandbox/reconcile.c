@@ -19,16 +19,18 @@
 
 #include "base/log.h"
 #include "base/time.h"
-#include "service/sandbox/attach_private.h"
-#include "service/account/auth_private.h"
+#include "service/sandbox/attach_internal.h"
+#include "service/account/auth_internal.h"
 #include "service/network/egress.h"
-#include "service/sandbox/destroy_private.h"
+#include "service/sandbox/destroy_internal.h"
 #include "service/pairs.h"
-#include "service/pool/pool_private.h"
-#include "service/sandbox/recover_private.h"
+#include "service/pool/pool_internal.h"
+#include "service/sandbox/recover_internal.h"
+#include "service/sandbox/sandbox_internal.h"
+#include "service/copy/snapshot_internal.h"
+#include "service/template/template_internal.h"
 #include "service/sandbox/sandbox_private.h"
-#include "service/copy/snapshot_private.h"
-#include "service/template/template_private.h"
+#include "service/copy/copy_internal.h"
 
 static int restore_attrs(struct sandbox *sandbox, const struct store_sandbox *row)
 {
@@ -64,7 +66,7 @@ static int restore_attrs(struct sandbox *sandbox, const struct store_sandbox *ro
 static void restore_life(struct sandbox *sandbox, const struct store_sandbox *row)
 {
 	struct snapshot *from =
-		row->from_id ? map_get(&sandbox->service->snapshots, str_of(row->from_id)) : NULL;
+		row->from_id ? snapshot_by_id(sandbox->service, str_of(row->from_id)) : NULL;
 
 	for (unsigned i = 0; i < PAUSE_KIND_COUNT; i++)
 		if (row->pause_kind && strcmp(row->pause_kind, pause_kind_names[i]) == 0)
@@ -98,8 +100,8 @@ static int on_row(void *arg, const struct store_sandbox *row)
 	struct template *tpl;
 	struct sandbox *sandbox;
 
-	service->last_row = MAX(service->last_row, row->row);
-	service->last_seq = MAX(service->last_seq, row->seq);
+	service->sandboxes->last_row = MAX(service->sandboxes->last_row, row->row);
+	service_saw_seq(service, row->seq);
 	if (!engine) {
 		log_warn("sandbox %s belongs to engine '%s', which is not enabled: left alone",
 			 row->id, row->engine);
@@ -171,7 +173,7 @@ int reconcile_load(struct service *service, struct err *err)
 	if (r < 0)
 		return err_set_errno(err, ERR_INTERNAL, r, "cannot read the sandboxes");
 	map_init(&open.rows);
-	while (r == 0 && (sandbox = slot_next(&service->sandboxes, &cursor)))
+	while (r == 0 && (sandbox = sandbox_next(service, &cursor)))
 		r = map_put(&open.rows, row_key(text, sandbox->row), sandbox);
 	if (r == 0)
 		r = store_intent_each(service->store, on_intent, &open);
@@ -230,7 +232,7 @@ static void on_listed(struct service_engine *engine)
 	engine->listing = false;
 	engine->listed = true;
 	engine->why[0] = '\0';
-	while ((sandbox = slot_next(&service->sandboxes, &cursor)))
+	while ((sandbox = sandbox_next(service, &cursor)))
 		if (sandbox->engine == engine)
 			settle(sandbox);
 	if (engine->capabilities & ENGINE_CAN_SNAPSHOT)
@@ -257,7 +259,7 @@ static void on_list(void *arg, const char *id, const struct err *err)
 	struct sandbox *sandbox;
 
 	if (service && id) {
-		sandbox = map_get(&service->by_id, str_of(id));
+		sandbox = sandbox_by_id(service, str_of(id));
 		if (sandbox && sandbox->engine == engine)
 			sandbox->unseen = false;
 		else
@@ -321,7 +323,7 @@ void reconcile_start(struct service_engine *engine)
 		return;
 	engine->listing = true;
 	/* Only those that run already can be missed by the list; newer ones may come behind it. */
-	while ((sandbox = slot_next(&engine->service->sandboxes, &cursor)))
+	while ((sandbox = sandbox_next(engine->service, &cursor)))
 		if (sandbox->engine == engine)
 			sandbox->unseen = sandbox_up(sandbox) || sandbox->state == SANDBOX_PAUSED;
 	if (engine->capabilities & ENGINE_CAN_SNAPSHOT) {

@@ -6,11 +6,12 @@
 #include <errno.h>
 
 #include "base/log.h"
-#include "service/sandbox/attach_private.h"
-#include "service/sandbox/destroy_private.h"
-#include "service/copy/transition_private.h"
-#include "service/sandbox/recover_private.h"
-#include "service/copy/snapshot_private.h"
+#include "service/sandbox/attach_internal.h"
+#include "service/sandbox/destroy_internal.h"
+#include "service/copy/transition_internal.h"
+#include "service/sandbox/recover_internal.h"
+#include "service/copy/snapshot_internal.h"
+#include "service/sandbox/sandbox_internal.h"
 
 #define RETRY_TICKS 5
 
@@ -145,9 +146,9 @@ void recover_tick(struct service *service)
 	struct sandbox *sandbox;
 	uint32_t cursor = 0;
 
-	if (service->ticks % RETRY_TICKS)
+	if (service->upkeep.ticks % RETRY_TICKS)
 		return;
-	while ((sandbox = slot_next(&service->sandboxes, &cursor))) {
+	while ((sandbox = sandbox_next(service, &cursor))) {
 		const struct service_engine *engine = sandbox->engine;
 		bool alive = sandbox->state == SANDBOX_RUNNING || sandbox->state == SANDBOX_PAUSED;
 

@@ -7,27 +7,23 @@
 
 #include "base/rand.h"
 #include "base/time.h"
-#include "service/sandbox/attach_private.h"
-#include "service/account/auth_private.h"
-#include "service/network/egress_private.h"
+#include "service/sandbox/attach_internal.h"
+#include "service/account/auth_internal.h"
+#include "service/network/egress_internal.h"
 #include "service/sandbox/initializer.h"
-#include "service/copy/transition_private.h"
+#include "service/copy/transition_internal.h"
 #include "service/pairs.h"
-#include "service/pool/pool_private.h"
-#include "service/network/preview_private.h"
-#include "service/sandbox/sandbox_private.h"
-#include "service/secret/secret_private.h"
+#include "service/pool/pool_internal.h"
+#include "service/network/preview_internal.h"
+#include "service/sandbox/sandbox_internal.h"
+#include "service/secret/secret_internal.h"
 #include "service/copy/snapshot.h"
 #include "service/template/template.h"
-#include "service/account/usage_private.h"
+#include "service/account/usage_internal.h"
+#include "service/sandbox/sandbox_private.h"
 
 /* In by_name while a creation holds the name but has no sandbox yet. */
 static char reserved_marker;
-
-struct sandbox *sandbox_get(struct service *service, slot_handle handle)
-{
-	return slot_get(&service->sandboxes, handle);
-}
 
 void sandbox_touch(struct sandbox *sandbox)
 {
@@ -52,12 +48,12 @@ struct sandbox *sandbox_new(struct service *service, struct service_engine *engi
 		(void)snprintf(sandbox->id, sizeof(sandbox->id), "%s", id);
 	else
 		rand_label(sandbox->id, SANDBOX_ID_LEN);
-	sandbox->row = ++service->last_row;
-	r = slot_put(&service->sandboxes, sandbox, &sandbox->handle);
+	sandbox->row = ++service->sandboxes->last_row;
+	r = slot_put(&service->sandboxes->table, sandbox, &sandbox->handle);
 	if (r == 0) {
-		r = map_put(&service->by_id, str_of(sandbox->id), sandbox);
+		r = map_put(&service->sandboxes->by_id, str_of(sandbox->id), sandbox);
 		if (r < 0)
-			(void)slot_take(&service->sandboxes, sandbox->handle);
+			(void)slot_take(&service->sandboxes->table, sandbox->handle);
 	}
 	if (r < 0) {
 		free(sandbox);
@@ -113,8 +109,8 @@ void sandbox_drop(struct sandbox *sandbox)
 	ready_drop(sandbox);
 	attach_drop_link(sandbox);
 	egress_free(sandbox);
-	(void)map_take(&service->by_id, str_of(sandbox->id));
-	(void)slot_take(&service->sandboxes, sandbox->handle);
+	(void)map_take(&service->sandboxes->by_id, str_of(sandbox->id));
+	(void)slot_take(&service->sandboxes->table, sandbox->handle);
 	sandbox_attrs_done(&sandbox->attrs);
 	history_free(sandbox);
 	preview_free_all(sandbox);
@@ -158,7 +154,7 @@ static int save_row(struct sandbox *sandbox, const char *network)
 				      : NULL,
 		.from_id = sandbox->from ? sandbox->from->id : NULL,
 		.on_timeout = on_timeout_names[attrs->on_timeout],
-		.clock = sandbox->service->boot_id,
+		.clock = sandbox->service->sandboxes->boot_id,
 		.network = network,
 		.auto_resume = attrs->auto_resume,
 		.due_ms = sandbox->due_ms,
@@ -198,32 +194,31 @@ void sandbox_show(struct sandbox *sandbox)
 	struct service *service = sandbox->service;
 
 	if (sandbox->seq == 0) {
-		sandbox->seq = MAX(time_real_ms() * 1000, service->last_seq + 1);
-		service->last_seq = sandbox->seq;
+		sandbox->seq = service_next_seq(service);
 	}
-	sandbox->prev = service->newest;
+	sandbox->prev = service->sandboxes->newest;
 	sandbox->next = NULL;
-	if (service->newest)
-		service->newest->next = sandbox;
+	if (service->sandboxes->newest)
+		service->sandboxes->newest->next = sandbox;
 	else
-		service->oldest = sandbox;
-	service->newest = sandbox;
+		service->sandboxes->oldest = sandbox;
+	service->sandboxes->newest = sandbox;
 }
 
 void sandbox_hide(struct sandbox *sandbox)
 {
 	struct service *service = sandbox->service;
 
-	if (sandbox->pooled || (!sandbox->prev && service->oldest != sandbox))
+	if (sandbox->pooled || (!sandbox->prev && service->sandboxes->oldest != sandbox))
 		return; /* in a pool, or not shown */
 	if (sandbox->prev)
 		sandbox->prev->next = sandbox->next;
 	else
-		service->oldest = sandbox->next;
+		service->sandboxes->oldest = sandbox->next;
 	if (sandbox->next)
 		sandbox->next->prev = sandbox->prev;
 	else
-		service->newest = sandbox->prev;
+		service->sandboxes->newest = sandbox->prev;
 	sandbox->prev = sandbox->next = NULL;
 	sandbox_name_release(service, sandbox->attrs.owner, sandbox->attrs.name);
 	quota_remove(service, &sandbox->attrs);
@@ -254,7 +249,7 @@ int sandbox_name_reserve(struct service *service, const char *owner, const char 
 
 	if (!name)
 		return 0;
-	r = map_put(&service->by_name, name_key(&key, owner, name),
+	r = map_put(&service->sandboxes->by_name, name_key(&key, owner, name),
 		    sandbox ? (void *)sandbox : (void *)&reserved_marker);
 	if (r == -EEXIST)
 		return err_set(err, ERR_CONFLICT, "the name '%s' is in use", name);
@@ -266,7 +261,7 @@ void sandbox_name_release(struct service *service, const char *owner, const char
 	struct name_key key;
 
 	if (name)
-		(void)map_take(&service->by_name, name_key(&key, owner, name));
+		(void)map_take(&service->sandboxes->by_name, name_key(&key, owner, name));
 }
 
 /* The reservation becomes the sandbox's. */
@@ -292,14 +287,14 @@ static struct sandbox *find_by_name(struct service *service, const struct key *k
 
 	if (str_copy(text, sizeof(text), name) < 0)
 		return NULL;
-	found = map_get(&service->by_name, name_key(&own, key->id, text));
+	found = map_get(&service->sandboxes->by_name, name_key(&own, key->id, text));
 	if (found && (void *)found != (void *)&reserved_marker)
 		return found;
 	if (!key_is_admin(key))
 		return NULL;
 	/* An admin may use others' names where they are unambiguous. */
 	found = NULL;
-	for (struct sandbox *at = service->oldest; at; at = at->next) {
+	for (struct sandbox *at = service->sandboxes->oldest; at; at = at->next) {
 		if (!at->attrs.name || strcmp(at->attrs.name, text) != 0)
 			continue;
 		if (found)
@@ -312,21 +307,18 @@ static struct sandbox *find_by_name(struct service *service, const struct key *k
 static int not_found(const struct service *service, const struct key *key, struct str id,
 		     struct err *err)
 {
-	for (size_t i = 0; i < TOMBSTONES; i++) {
-		const struct tombstone *stone = &service->tombstones[i];
+	const struct tombstone *stone = sandbox_tombstone(service, id);
 
-		if (stone->id[0] && str_is(id, stone->id) &&
-		    (key_is_admin(key) || strcmp(stone->owner, key->id) == 0))
-			return err_set(err, ERR_SANDBOX_NOT_FOUND, "sandbox '%s' has ended: %s",
-				       stone->id, sandbox_reason_name(stone->reason));
-	}
+	if (stone && (key_is_admin(key) || strcmp(stone->owner, key->id) == 0))
+		return err_set(err, ERR_SANDBOX_NOT_FOUND, "sandbox '%s' has ended: %s", stone->id,
+			       sandbox_reason_name(stone->reason));
 	return err_set(err, ERR_SANDBOX_NOT_FOUND, "no sandbox '%.*s'", (int)MIN(id.n, 64), id.p);
 }
 
 struct sandbox *sandbox_find(struct service *service, const struct key *key, struct str id,
 			     struct err *err)
 {
-	struct sandbox *sandbox = map_get(&service->by_id, id);
+	struct sandbox *sandbox = sandbox_by_id(service, id);
 
 	if (!visible(sandbox, key))
 		sandbox = find_by_name(service, key, id);
@@ -356,7 +348,7 @@ const struct sandbox *sandbox_list_next(struct service *service, const struct ke
 {
 	bool up = filter->oldest_first;
 
-	for (struct sandbox *at = up ? service->oldest : service->newest; at;
+	for (struct sandbox *at = up ? service->sandboxes->oldest : service->sandboxes->newest; at;
 	     at = up ? at->next : at->prev) {
 		if ((up ? at->seq <= *cursor : at->seq >= *cursor) || !visible(at, key) ||
 		    !matches(at, filter))

@@ -1,40 +1,44 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Inside src/service only: one sandbox: its record, its attributes and name, its deadlines. */
+/* Inside src/service/sandbox only: the state of the theme. */
 #ifndef CAY_SERVICE_SANDBOX_SANDBOX_PRIVATE_H
 #define CAY_SERVICE_SANDBOX_SANDBOX_PRIVATE_H
 
-#include "service/service_private.h"
+#include "service/sandbox/sandbox_internal.h"
 
-/* sandbox.c */
-struct sandbox *sandbox_new(struct service *service, struct service_engine *engine,
-			    struct template *tpl, const char *id, struct err *err);
-void sandbox_drop(struct sandbox *sandbox); /* out of every table, and freed */
-int sandbox_save(struct sandbox *sandbox) _must_check_;
-void sandbox_show(struct sandbox *sandbox); /* into the list of visible ones; sets seq */
-void sandbox_hide(struct sandbox *sandbox);
-void sandbox_set_state(struct sandbox *sandbox, enum sandbox_state state,
-		       enum sandbox_reason reason);
-void sandbox_set_error(struct sandbox *sandbox, const char *message);
-void sandbox_attrs_done(struct sandbox_attrs *attrs);
-/* All but the name. On failure to has to be done all the same. */
-int sandbox_attrs_copy(struct sandbox_attrs *to, const struct sandbox_attrs *from) _must_check_;
-int sandbox_name_reserve(struct service *service, const char *owner, const char *name,
-			 struct sandbox *sandbox, struct err *err) _must_check_;
-void sandbox_name_release(struct service *service, const char *owner, const char *name);
-void sandbox_name_bind(struct service *service, const char *owner, const char *name,
-		       struct sandbox *sandbox);
-enum sandbox_state sandbox_state_parse(const char *name);
-enum sandbox_reason sandbox_reason_parse(const char *name);
+#define TOMBSTONES 256	/* the last ended sandboxes, so that a 404 can say why; older go */
+#define DELETED_MAX 128 /* rows waiting for deletion; at the limit they go at once */
 
-/* clock.c */
-void clock_start(struct sandbox *sandbox);  /* it runs for the first time */
-void clock_stop(struct sandbox *sandbox);   /* while it still counts as running */
-void clock_go(struct sandbox *sandbox);	    /* it runs again */
-void clock_extend(struct sandbox *sandbox); /* all of its time again */
-void clock_set(struct sandbox *sandbox, int64_t in_ms);
-void clock_load(struct sandbox *sandbox, const struct store_sandbox *row);
-int64_t clock_idle_due_ms(const struct sandbox *sandbox); /* boot clock; 0: never */
-int64_t clock_expires_ms(const struct sandbox *sandbox);  /* these two: wall clock */
-int64_t clock_idle_expires_ms(const struct sandbox *sandbox);
+/* Owner: the service. */
+struct sandboxes {
+	struct slot_table table;
+	struct map by_id;
+	struct map by_name;		 /* "owner/name" */
+	struct sandbox *oldest, *newest; /* visible ones by seq */
+	int64_t last_row;
+	struct batch *batches;
+	uint32_t wait_count; /* of READY_WAITS_MAX */
+	struct tombstone tombstones[TOMBSTONES];
+	uint32_t tombstone_next;
+	uint32_t history_count;
+
+	char boot_id[TIME_BOOT_ID_SIZE];
+	int64_t wall_distance_ms; /* from the boot clock to the wall clock, see clock.c */
+	int64_t alive_ms;	  /* when the engines last knew their sandboxes */
+	bool rebooted;		  /* the host, since the last start; until every engine was asked */
+	bool boot_saved;
+	uint32_t wakes; /* sandboxes to wake */
+
+	struct loop_timer *deadline_timer;
+	int64_t deadline_ms; /* boot clock of the next due look; 0: none */
+
+	struct loop_timer *delete_timer; /* delete_rows.c */
+	bool delete_armed;
+	uint32_t deleted_count;
+	int64_t deleted[DELETED_MAX];
+
+	void (*drained)(void *arg, const struct err *err);
+	void *drained_arg;
+	int64_t drain_limit_ms;
+};
 
 #endif

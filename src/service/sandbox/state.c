@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The states of a sandbox and every transition between them, in one table. */
 #include "base/log.h"
-#include "service/event/event_private.h"
-#include "service/sandbox/sandbox_private.h"
-#include "service/account/usage_private.h"
+#include "service/event/event_internal.h"
+#include "service/sandbox/sandbox_internal.h"
+#include "service/account/usage_internal.h"
 
 const char *const sandbox_state_names[] = { "provisioning", "running", "paused",
 					    "destroyed",    "error",   NULL };

@@ -5,9 +5,11 @@
  * ended, not to be woken, too late, or cancelled.
  */
 #include "base/time.h"
-#include "service/sandbox/attach_private.h"
-#include "service/copy/transition_private.h"
-#include "service/secret/secret_private.h"
+#include "service/sandbox/attach_internal.h"
+#include "service/copy/transition_internal.h"
+#include "service/secret/secret_internal.h"
+#include "service/sandbox/sandbox_private.h"
+#include "service/network/trust_internal.h"
 
 #define READY_WAITS_MAX 4096 /* calls that wait for a link, on this host; more are refused */
 
@@ -31,7 +33,7 @@ static void wait_free(struct sandbox_wait *wait)
 		sandbox->waits = wait->next;
 	if (wait->next)
 		wait->next->prev = wait->prev;
-	sandbox->service->wait_count--;
+	sandbox->service->sandboxes->wait_count--;
 	free(wait);
 }
 
@@ -121,7 +123,7 @@ int sandbox_when_ready(struct sandbox *sandbox, bool wake, sandbox_ready_fn fn, 
 		return 1;
 	if (may_wait(sandbox, wake, err) < 0)
 		return -1;
-	if (service->wait_count >= READY_WAITS_MAX)
+	if (service->sandboxes->wait_count >= READY_WAITS_MAX)
 		return too_late(sandbox, err);
 	wait = calloc(1, sizeof(*wait));
 	if (!wait)
@@ -135,7 +137,7 @@ int sandbox_when_ready(struct sandbox *sandbox, bool wake, sandbox_ready_fn fn, 
 	if (wait->next)
 		wait->next->prev = wait;
 	sandbox->waits = wait;
-	service->wait_count++;
+	service->sandboxes->wait_count++;
 	*ret_wait = wait;
 	return 0;
 }
@@ -230,7 +232,7 @@ void ready_tick(struct service *service)
 	struct sandbox *sandbox;
 	uint32_t cursor = 0;
 
-	while (service->wait_count && (sandbox = slot_next(&service->sandboxes, &cursor))) {
+	while (service->sandboxes->wait_count && (sandbox = sandbox_next(service, &cursor))) {
 		slot_handle handle = sandbox->handle;
 		struct err err;
 

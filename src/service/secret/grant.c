@@ -4,8 +4,9 @@
 #include <stdio.h>
 
 #include "base/rand.h"
+#include "service/secret/secret_internal.h"
+#include "service/service_internal.h"
 #include "service/secret/secret_private.h"
-#include "service/service_private.h"
 
 const char *const grant_way_names[] = { "env", "broker", NULL };
 
@@ -171,7 +172,7 @@ static struct secret *resolve(struct service *service, struct str name, const ch
 	const char *ids[] = { "", workspace ? workspace : "", sandbox_id ? sandbox_id : "" };
 	struct secret *best = NULL;
 
-	for (struct secret *s = service->oldest_secret; s; s = s->next) {
+	for (struct secret *s = service->secrets->oldest; s; s = s->next) {
 		if (s->deleted_ms || strcmp(s->owner, owner) != 0 || !str_is(name, s->name) ||
 		    strcmp(s->scope_id, ids[s->scope]) != 0 || (s->scope && !ids[s->scope][0]))
 			continue;

@@ -5,9 +5,11 @@
 
 #include "base/log.h"
 #include "service/pairs.h"
-#include "service/secret/secret_private.h"
-#include "service/service_private.h"
+#include "service/secret/secret_internal.h"
+#include "service/service_internal.h"
 #include "service/secret/vault.h"
+#include "service/secret/secret_private.h"
+#include "service/network/trust_internal.h"
 
 static int put_value(const struct service *service, const struct grant *g, struct buf *out)
 {
@@ -120,7 +122,7 @@ struct scrub *sandbox_scrub(const struct sandbox *sandbox)
 
 	if (!grants)
 		return NULL;
-	if (grants->scrub && grants->scrub_of == grants->service->vault_generation)
+	if (grants->scrub && grants->scrub_of == grants->service->secrets->vault_generation)
 		return grants->scrub;
 	r = make_scrub(grants, &scrub);
 	if (r < 0) {
@@ -130,7 +132,7 @@ struct scrub *sandbox_scrub(const struct sandbox *sandbox)
 	}
 	scrub_unref(grants->scrub);
 	grants->scrub = scrub;
-	grants->scrub_of = grants->service->vault_generation;
+	grants->scrub_of = grants->service->secrets->vault_generation;
 	return scrub;
 }
 

@@ -3,9 +3,12 @@
 #include <errno.h>
 
 #include "base/log.h"
-#include "service/network/egress_private.h"
-#include "service/secret/secret_private.h"
+#include "service/network/egress_internal.h"
+#include "service/secret/secret_internal.h"
 #include "service/copy/snapshot.h"
+#include "service/secret/secret_private.h"
+#include "service/copy/copy_internal.h"
+#include "service/sandbox/sandbox_internal.h"
 
 int grants_save(struct grants *grants, const char *id)
 {
@@ -44,8 +47,8 @@ void grants_forget(struct sandbox *sandbox)
 /* Whose they are: of a sandbox, or of a snapshot, which has former ones only. */
 static struct grants **place_of(struct service *service, const char *id)
 {
-	struct sandbox *sandbox = map_get(&service->by_id, str_of(id));
-	struct snapshot *snapshot = sandbox ? NULL : map_get(&service->snapshots, str_of(id));
+	struct sandbox *sandbox = sandbox_by_id(service, str_of(id));
+	struct snapshot *snapshot = sandbox ? NULL : snapshot_by_id(service, str_of(id));
 
 	if (sandbox)
 		return &sandbox->attrs.grants;
@@ -56,7 +59,7 @@ static int on_grant(void *arg, const struct store_grant *row)
 {
 	struct service *service = arg;
 	struct grants **place = place_of(service, row->sandbox_id), *grants;
-	struct secret *secret = map_get(&service->secrets, str_of(row->secret_id));
+	struct secret *secret = map_get(&service->secrets->by_id, str_of(row->secret_id));
 	struct grant *g;
 
 	if (!place || !secret || row->way < 0 || row->way >= GRANT_WAY_COUNT)

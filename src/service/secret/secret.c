@@ -7,9 +7,11 @@
 #include "base/log.h"
 #include "base/rand.h"
 #include "base/time.h"
-#include "service/secret/secret_private.h"
-#include "service/service_private.h"
+#include "service/secret/secret_internal.h"
+#include "service/service_internal.h"
 #include "service/secret/vault.h"
+#include "service/secret/secret_private.h"
+#include "service/secret/secrets_internal.h"
 
 const char *const secret_scope_names[] = { "global", "workspace", "sandbox", NULL };
 
@@ -33,26 +35,26 @@ static void unlink_secret(struct service *service, struct secret *secret)
 	if (secret->prev)
 		secret->prev->next = secret->next;
 	else
-		service->oldest_secret = secret->next;
+		service->secrets->oldest = secret->next;
 	if (secret->next)
 		secret->next->prev = secret->prev;
 	else
-		service->newest_secret = secret->prev;
-	(void)map_take(&service->secrets, str_of(secret->id));
+		service->secrets->newest = secret->prev;
+	(void)map_take(&service->secrets->by_id, str_of(secret->id));
 }
 
 static int link_secret(struct service *service, struct secret *secret)
 {
-	int r = map_put(&service->secrets, str_of(secret->id), secret);
+	int r = map_put(&service->secrets->by_id, str_of(secret->id), secret);
 
 	if (r < 0)
 		return r;
-	secret->prev = service->newest_secret;
-	if (service->newest_secret)
-		service->newest_secret->next = secret;
+	secret->prev = service->secrets->newest;
+	if (service->secrets->newest)
+		service->secrets->newest->next = secret;
 	else
-		service->oldest_secret = secret;
-	service->newest_secret = secret;
+		service->secrets->oldest = secret;
+	service->secrets->newest = secret;
 	return 0;
 }
 
@@ -100,7 +102,7 @@ static int check_new(struct service *service, const struct key *key, const struc
 {
 	uint32_t count = 0;
 
-	for (const struct secret *s = service->oldest_secret; s; s = s->next) {
+	for (const struct secret *s = service->secrets->oldest; s; s = s->next) {
 		if (s->deleted_ms || strcmp(s->owner, key->id) != 0)
 			continue;
 		count++;
@@ -156,8 +158,8 @@ static int add_version(struct service *service, struct secret *secret, struct st
 {
 	struct secret_version new = { .version = secret->version + 1 };
 	size_t n;
-	int r = vault_seal(service->vault, "secret", secret->id, new.version, value, &new.sealed,
-			   &n);
+	int r = vault_seal(service->secrets->vault, "secret", secret->id, new.version, value,
+			   &new.sealed, &n);
 
 	if (r < 0)
 		return r;
@@ -238,7 +240,7 @@ int secret_rotate(struct secret *secret, struct service *service, struct str val
 	if (r == 0)
 		r = save(service, secret);
 	service_wrote(service);
-	service->vault_generation++;
+	service->secrets->vault_generation++;
 	return r < 0 ? err_set_errno(err, ERR_INTERNAL, r, "the secret could not be saved") : 0;
 }
 
@@ -270,7 +272,7 @@ int secret_delete(struct secret *secret, struct service *service, struct err *er
 void secret_unused(struct service *service, struct secret *secret)
 {
 	secret->grants--;
-	if (!secret->grants && secret->deleted_ms && !service->closing &&
+	if (!secret->grants && secret->deleted_ms && !service->upkeep.closing &&
 	    purge(service, secret) < 0)
 		log_warn("a deleted secret stays sealed in the database until the next start");
 }
@@ -278,22 +280,22 @@ void secret_unused(struct service *service, struct secret *secret)
 int secret_open(const struct service *service, const struct secret *secret,
 		const struct secret_version *version, char **ret, size_t *ret_len)
 {
-	if (!service->vault)
+	if (!service->secrets->vault)
 		return -ENOKEY;
-	return vault_open(service->vault, "secret", secret->id, version->version,
+	return vault_open(service->secrets->vault, "secret", secret->id, version->version,
 			  (struct str){ (const char *)version->sealed, version->n }, ret, ret_len);
 }
 
 struct secret *secret_find(struct service *service, const struct key *key, struct str id,
 			   struct err *err)
 {
-	struct secret *found = map_get(&service->secrets, id);
+	struct secret *found = map_get(&service->secrets->by_id, id);
 
 	if (found && !found->deleted_ms &&
 	    (key_is_admin(key) || strcmp(found->owner, key->id) == 0))
 		return found;
 	found = NULL;
-	for (struct secret *s = service->oldest_secret; s; s = s->next) {
+	for (struct secret *s = service->secrets->oldest; s; s = s->next) {
 		if (s->deleted_ms || strcmp(s->owner, key->id) != 0 || !str_is(id, s->name))
 			continue;
 		if (found) {
@@ -311,10 +313,10 @@ struct secret *secret_find(struct service *service, const struct key *key, struc
 
 const struct secret *secret_next(struct service *service, const struct key *key, struct str after)
 {
-	const struct secret *s = service->oldest_secret;
+	const struct secret *s = service->secrets->oldest;
 
 	if (after.n) {
-		s = map_get(&service->secrets, after);
+		s = map_get(&service->secrets->by_id, after);
 		s = s ? s->next : NULL;
 	}
 	while (s && (s->deleted_ms || !(key_is_admin(key) || strcmp(s->owner, key->id) == 0)))
@@ -371,7 +373,7 @@ static int on_row(void *arg, const struct store_secret *row)
 static int on_version(void *arg, const char *secret_id, int64_t version, struct str sealed)
 {
 	struct service *service = arg;
-	struct secret *secret = map_get(&service->secrets, str_of(secret_id));
+	struct secret *secret = map_get(&service->secrets->by_id, str_of(secret_id));
 	struct secret_version *at;
 
 	if (!secret || secret->version_count == SECRET_VERSIONS_KEPT)
@@ -388,7 +390,16 @@ static int on_version(void *arg, const char *secret_id, int64_t version, struct 
 	return 0;
 }
 
-int secret_load(struct service *service, struct err *err)
+struct secrets *secrets_new(void)
+{
+	struct secrets *secrets = calloc(1, sizeof(*secrets));
+
+	if (secrets)
+		map_init(&secrets->by_id);
+	return secrets;
+}
+
+int secrets_load(struct service *service, struct err *err)
 {
 	int r = store_secret_each(service->store, on_row, service);
 
@@ -396,28 +407,29 @@ int secret_load(struct service *service, struct err *err)
 		r = store_secret_version_each(service->store, on_version, service);
 	if (r < 0)
 		return err_set_errno(err, ERR_INTERNAL, r, "cannot read the secrets");
-	return service->oldest_secret ? vault_need(service, err) : 0;
+	return service->secrets->oldest ? vault_need(service, err) : 0;
 }
 
 void secret_settle(struct service *service)
 {
 	struct secret *next;
 
-	for (struct secret *s = service->oldest_secret; s; s = next) {
+	for (struct secret *s = service->secrets->oldest; s; s = next) {
 		next = s->next;
 		if (s->deleted_ms && !s->grants && purge(service, s) < 0)
 			log_warn("a deleted secret stays sealed in the database");
 	}
 }
 
-void secret_done(struct service *service)
+void secrets_close(struct service *service)
 {
-	while (service->oldest_secret) {
-		struct secret *secret = service->oldest_secret;
+	while (service->secrets->oldest) {
+		struct secret *secret = service->secrets->oldest;
 
 		unlink_secret(service, secret);
 		secret_free(secret);
 	}
-	map_done(&service->secrets);
-	vault_free(service->vault);
+	map_done(&service->secrets->by_id);
+	vault_free(service->secrets->vault);
+	free(service->secrets);
 }

@@ -2,7 +2,7 @@
 /* Names of secrets and the hosts they are bound to, as callers write them. */
 #include <stdio.h>
 
-#include "service/secret/secret_private.h"
+#include "service/secret/secret_internal.h"
 
 bool secret_name_ok(struct str name)
 {

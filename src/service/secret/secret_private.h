@@ -1,49 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Inside src/service only: the vault's secrets, who has them, and the sandboxes' authorities. */
+/* Inside src/service/secret only: the state of the theme. */
 #ifndef CAY_SERVICE_SECRET_SECRET_PRIVATE_H
 #define CAY_SERVICE_SECRET_SECRET_PRIVATE_H
 
-#include "engine/link.h"
-#include "service/pairs.h"
-#include "service/secret/secret.h"
+#include "service/service_internal.h"
 
-/* secret.c */
-int secret_load(struct service *service, struct err *err) _must_check_;
-void secret_settle(struct service *service); /* after the grants were read */
-void secret_done(struct service *service);
-bool secret_name_ok(struct str name);
-int secret_hosts_read(const struct json *array, const char *what, char **ret,
-		      struct err *err) _must_check_;
-void secret_write_hosts(const char *hosts, struct json_writer *w, const char *key);
-void secret_unused(struct service *service, struct secret *secret); /* by one sandbox less */
-/* For vault_wipe(). */
-int secret_open(const struct service *service, const struct secret *secret,
-		const struct secret_version *version, char **ret, size_t *ret_len) _must_check_;
-/* grant.c */
-int grants_load(struct service *service, struct err *err) _must_check_;
-struct grants *grants_new(struct service *service);
-struct grant *grants_add(struct grants *grants, struct secret *secret, int way, const char *env,
-			 const char *hosts);
-/* Its files become those of somebody with these. */
-int grants_inherit(struct sandbox *sandbox, const struct grants *from,
-		   struct err *err) _must_check_;
-/* For what has its files: nothing is given, all is scrubbed. NULL: no memory. */
-struct grants *grants_former(const struct grants *from);
-/* id: of the sandbox or the snapshot. */
-int grants_save(struct grants *grants, const char *id) _must_check_; /* unless it is */
-void grants_forget(struct sandbox *sandbox);
-/* broker.c */
-bool broker_any(const struct grants *grants);
-/* trust_store.c */
-bool trust_due(const struct sandbox *sandbox); /* nothing may run before its authority is in */
-void trust_install(struct sandbox *sandbox);   /* then ready_there() */
-/* Starts to put it in; done has to call trust_note(). */
-int trust_start(struct sandbox *sandbox, link_exec_fn done, void *arg,
-		struct err *err) _must_check_;
-void trust_note(struct sandbox *sandbox, const struct link_result *result, const struct err *error);
-const struct pairs *trust_env(const struct sandbox *sandbox);
-/* NAME=value of each, for new processes; ret is for grants_env_wipe(). */
-int grants_env(const struct sandbox *sandbox, struct pairs *ret, struct err *err) _must_check_;
-void grants_env_wipe(struct pairs *env);
+/* Owner: the service. */
+struct secrets {
+	struct vault *vault;	   /* NULL: there has been no secret yet */
+	uint32_t vault_generation; /* grows with every rotation */
+	struct map by_id;
+	struct secret *oldest, *newest;
+};
 
 #endif

@@ -11,7 +11,8 @@
 #include <sodium.h>
 #include <stdio.h>
 
-#include "service/service_private.h"
+#include "service/service_internal.h"
+#include "service/secret/secret_private.h"
 
 #define KEY_BYTES crypto_aead_xchacha20poly1305_ietf_KEYBYTES
 #define NONCE_BYTES crypto_aead_xchacha20poly1305_ietf_NPUBBYTES
@@ -185,7 +186,12 @@ static int vault_new(struct service *service, struct vault **ret, struct err *er
 
 int vault_need(struct service *service, struct err *err)
 {
-	return service->vault ? 0 : vault_new(service, &service->vault, err);
+	return service->secrets->vault ? 0 : vault_new(service, &service->secrets->vault, err);
+}
+
+const struct vault *vault_of(const struct service *service)
+{
+	return service->secrets->vault;
 }
 
 void vault_hash(const struct vault *vault, const char *kind, struct str text, uint8_t ret[32])

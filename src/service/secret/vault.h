@@ -9,7 +9,8 @@
 struct service;
 struct vault;
 
-int vault_need(struct service *service, struct err *err) _must_check_; /* service->vault */
+int vault_need(struct service *service, struct err *err) _must_check_;
+const struct vault *vault_of(const struct service *service); /* after vault_need() */
 /* Nobody without the key can try texts against it. */
 void vault_hash(const struct vault *vault, const char *kind, struct str text, uint8_t ret[32]);
 void vault_free(struct vault *vault); /* NULL is fine */

@@ -9,9 +9,12 @@
 #include "base/log.h"
 #include "base/rand.h"
 #include "base/time.h"
-#include "service/pool/pool_private.h"
+#include "service/pool/pool_internal.h"
 #include "service/copy/snapshot.h"
+#include "service/template/template_internal.h"
 #include "service/template/template_private.h"
+#include "service/copy/copy_internal.h"
+#include "service/sandbox/sandbox_internal.h"
 
 static const char *const state_names[] = { "running", "ready", "failed" };
 static_assert(ARRAY_LEN(state_names) == BUILD_STATE_COUNT, "every state has a name");
@@ -35,8 +38,9 @@ static int make_log_dir(const struct service *service)
 static struct build *find(const struct service *service, struct str name)
 {
 	for (size_t i = 0; i < BUILDS_MAX; i++)
-		if (service->builds[i] && str_is(name, service->builds[i]->name))
-			return service->builds[i];
+		if (service->templates->builds[i] &&
+		    str_is(name, service->templates->builds[i]->name))
+			return service->templates->builds[i];
 	return NULL;
 }
 
@@ -51,17 +55,18 @@ static int find_place(struct service *service)
 	int oldest = -1;
 
 	for (int i = 0; i < BUILDS_MAX; i++) {
-		const struct build *build = service->builds[i];
+		const struct build *build = service->templates->builds[i];
 
 		if (!build)
 			return i;
 		if (build->state != BUILD_RUNNING &&
-		    (oldest < 0 || build->started_ms < service->builds[oldest]->started_ms))
+		    (oldest < 0 ||
+		     build->started_ms < service->templates->builds[oldest]->started_ms))
 			oldest = i;
 	}
 	if (oldest >= 0) {
-		free(service->builds[oldest]);
-		service->builds[oldest] = NULL;
+		free(service->templates->builds[oldest]);
+		service->templates->builds[oldest] = NULL;
 	}
 	return oldest;
 }
@@ -167,7 +172,7 @@ int build_start(struct service *service, struct str name, const struct build **r
 		build = place >= 0 ? calloc(1, sizeof(*build)) : NULL;
 		if (!build)
 			return err_set(err, ERR_CAPACITY_EXCEEDED, "too many builds are running");
-		service->builds[place] = build;
+		service->templates->builds[place] = build;
 	}
 	*build = (struct build){ .state = BUILD_RUNNING, .started_ms = time_real_ms() };
 	(void)!str_copy(build->name, sizeof(build->name), name);
@@ -193,7 +198,7 @@ static int check_users(struct service *service, const struct key *key, const cha
 	struct sandbox *sandbox;
 	uint32_t cursor = 0;
 
-	while ((sandbox = slot_next(&service->sandboxes, &cursor))) {
+	while ((sandbox = sandbox_next(service, &cursor))) {
 		if (sandbox->pooled || sandbox->state == SANDBOX_DESTROYED ||
 		    strcmp(sandbox->template->name, name) != 0)
 			continue;
@@ -203,7 +208,7 @@ static int check_users(struct service *service, const struct key *key, const cha
 		else
 			others++;
 	}
-	for (struct snapshot *s = service->oldest_snapshot; s; s = s->next) {
+	for (struct snapshot *s = snapshot_oldest(service); s; s = s->next) {
 		if (strcmp(s->template->name, name) != 0)
 			continue;
 		if (shown < 6 && (key_is_admin(key) || strcmp(s->owner, key->id) == 0))
@@ -338,5 +343,5 @@ void build_write(const struct build *build, struct json_writer *w)
 void build_done_all(struct service *service)
 {
 	for (size_t i = 0; i < BUILDS_MAX; i++)
-		free(service->builds[i]);
+		free(service->templates->builds[i]);
 }

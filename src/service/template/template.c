@@ -11,7 +11,8 @@
 #include "base/time.h"
 #include "service/sandbox/initializer.h"
 #include "service/pairs.h"
-#include "service/network/preview_private.h"
+#include "service/network/preview_internal.h"
+#include "service/template/template_internal.h"
 #include "service/template/template_private.h"
 
 #define REF_FRESH_MS 200 /* a ref is looked at again after this long */
@@ -118,7 +119,7 @@ static void read_meta(struct service *service, struct template *tpl)
 
 static struct template *known(const struct service *service, const char *name, const char *hash_hex)
 {
-	for (struct template *tpl = service->templates; tpl; tpl = tpl->next)
+	for (struct template *tpl = service->templates->first; tpl; tpl = tpl->next)
 		if (strcmp(tpl->name, name) == 0 && strcmp(tpl->hash_hex, hash_hex) == 0)
 			return tpl;
 	return NULL;
@@ -147,8 +148,8 @@ struct template *template_by_hash(struct service *service, const char *name, con
 	(void)snprintf(tpl->hash_hex, sizeof(tpl->hash_hex), "%s", hash_hex);
 	(void)snprintf(tpl->shell, sizeof(tpl->shell), "/bin/bash");
 	read_meta(service, tpl);
-	tpl->next = service->templates;
-	service->templates = tpl;
+	tpl->next = service->templates->first;
+	service->templates->first = tpl;
 	return tpl;
 }
 
@@ -188,12 +189,12 @@ static struct template *read_ref(struct service *service, const char *path, stru
 
 static struct template_ref *ref_of(struct service *service, struct str name)
 {
-	struct template_ref *ref = map_get(&service->template_refs, name);
+	struct template_ref *ref = map_get(&service->templates->refs, name);
 
-	if (ref || service->template_refs.count >= TEMPLATES_MAX)
+	if (ref || service->templates->refs.count >= TEMPLATES_MAX)
 		return ref;
 	ref = calloc(1, sizeof(*ref));
-	if (ref && map_put(&service->template_refs, name, ref) < 0) {
+	if (ref && map_put(&service->templates->refs, name, ref) < 0) {
 		free(ref);
 		ref = NULL;
 	}
@@ -202,7 +203,7 @@ static struct template_ref *ref_of(struct service *service, struct str name)
 
 bool template_removing(struct service *service, struct str name)
 {
-	const struct template_ref *ref = map_get(&service->template_refs, name);
+	const struct template_ref *ref = map_get(&service->templates->refs, name);
 
 	return ref && ref->removing;
 }
@@ -210,7 +211,7 @@ bool template_removing(struct service *service, struct str name)
 /* It was found just before, so there is a reference of it. */
 void template_set_removing(struct service *service, struct str name, bool removing)
 {
-	struct template_ref *ref = map_get(&service->template_refs, name);
+	struct template_ref *ref = map_get(&service->templates->refs, name);
 
 	if (!ref)
 		return;
@@ -222,8 +223,8 @@ void template_set_removing(struct service *service, struct str name, bool removi
 
 struct template *template_find(struct service *service, struct str name, struct err *err)
 {
-	int64_t now_ms = loop_now_ms(service->loop);
-	struct template_ref *ref = map_get(&service->template_refs, name);
+	int64_t now_ms = loop_now_ms(service->config.loop);
+	struct template_ref *ref = map_get(&service->templates->refs, name);
 	struct template *tpl;
 	struct stat st;
 	char path[4096];
@@ -323,20 +324,31 @@ void template_write(const struct template *tpl, struct json_writer *w, const cha
 	json_end_object(w);
 }
 
-void template_done(struct service *service)
+struct templates *templates_new(void)
+{
+	struct templates *templates = calloc(1, sizeof(*templates));
+
+	if (templates)
+		map_init(&templates->refs);
+	return templates;
+}
+
+void templates_close(struct service *service)
 {
 	size_t cursor = 0;
 	void *ref;
 
-	while (service->templates) {
-		struct template *tpl = service->templates;
+	while (service->templates->first) {
+		struct template *tpl = service->templates->first;
 
-		service->templates = tpl->next;
+		service->templates->first = tpl->next;
 		pairs_done(&tpl->env);
 		initializers_free(tpl->initializers);
 		free(tpl);
 	}
-	while ((ref = map_next(&service->template_refs, &cursor)))
+	while ((ref = map_next(&service->templates->refs, &cursor)))
 		free(ref);
-	map_done(&service->template_refs);
+	map_done(&service->templates->refs);
+	build_done_all(service);
+	free(service->templates);
 }

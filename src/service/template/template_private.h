@@ -1,16 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Inside src/service only: templates and their builds. */
+/* Inside src/service/template only: the state of the theme. */
 #ifndef CAY_SERVICE_TEMPLATE_TEMPLATE_PRIVATE_H
 #define CAY_SERVICE_TEMPLATE_TEMPLATE_PRIVATE_H
 
-#include "service/service_private.h"
-#include "service/template/template.h"
+#include "service/service_internal.h"
 
-struct template *template_by_hash(struct service *service, const char *name, const char *hash_hex,
-				  struct err *err);
-void template_done(struct service *service);
-bool template_removing(struct service *service, struct str name);
-void template_set_removing(struct service *service, struct str name, bool removing);
+#define BUILDS_MAX 64 /* remembered builds; the oldest finished one is dropped */
+
+/* Owner: the service. */
+struct templates {
+	struct template *first;
+	struct map refs; /* name -> struct template_ref */
+	struct build *builds[BUILDS_MAX];
+};
+
 void build_done_all(struct service *service);
 
 #endif

@@ -7,7 +7,7 @@
 #include <cmocka.h>
 
 #include "service/pairs.h"
-#include "service/sandbox/sandbox_private.h"
+#include "service/sandbox/sandbox_internal.h"
 
 static void test_moves(void **state)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Inside src/service only: the link to a sandbox, and the calls that wait for it. */
-#ifndef CAY_SERVICE_SANDBOX_ATTACH_PRIVATE_H
-#define CAY_SERVICE_SANDBOX_ATTACH_PRIVATE_H
+#ifndef CAY_SERVICE_SANDBOX_ATTACH_INTERNAL_H
+#define CAY_SERVICE_SANDBOX_ATTACH_INTERNAL_H
 
-#include "service/service_private.h"
+#include "service/service_internal.h"
 
 /* attach.c: the link of a sandbox */
 int attach_link(struct sandbox *sandbox, const struct engine_made *made,

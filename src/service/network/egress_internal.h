@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Inside src/service only: what a sandbox with a network has in memory. */
-#ifndef CAY_SERVICE_NETWORK_EGRESS_PRIVATE_H
-#define CAY_SERVICE_NETWORK_EGRESS_PRIVATE_H
+#ifndef CAY_SERVICE_NETWORK_EGRESS_INTERNAL_H
+#define CAY_SERVICE_NETWORK_EGRESS_INTERNAL_H
 
 #include "service/network/egress.h"
-#include "service/service_private.h"
+#include "service/service_internal.h"
 
 struct egress_pin {
 	char *name;

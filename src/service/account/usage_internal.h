@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Inside src/service only: intervals of usage, and samples of figures. */
-#ifndef CAY_SERVICE_ACCOUNT_USAGE_PRIVATE_H
-#define CAY_SERVICE_ACCOUNT_USAGE_PRIVATE_H
+#ifndef CAY_SERVICE_ACCOUNT_USAGE_INTERNAL_H
+#define CAY_SERVICE_ACCOUNT_USAGE_INTERNAL_H
 
-#include "service/service_private.h"
+#include "service/service_internal.h"
 #include "service/account/usage.h"
 
 /* usage.c */
@@ -14,11 +14,6 @@ int usage_put_all(struct service *service) _must_check_;
 int usage_put_of(const struct sandbox *sandbox) _must_check_;
 void usage_clear(struct service *service);
 void usage_tick(struct service *service);
-
-/* metrics_history.c */
-void history_asked(struct sandbox *sandbox);
-void history_first(struct sandbox *sandbox, const struct engine_stat *stat);
-void history_tick(struct service *service);
-void history_free(struct sandbox *sandbox);
+uint32_t usage_pending(const struct service *service); /* rows for usage_put_all() */
 
 #endif

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Inside src/service only: the table of snapshots. */
-#ifndef CAY_SERVICE_COPY_SNAPSHOT_PRIVATE_H
-#define CAY_SERVICE_COPY_SNAPSHOT_PRIVATE_H
+#ifndef CAY_SERVICE_COPY_SNAPSHOT_INTERNAL_H
+#define CAY_SERVICE_COPY_SNAPSHOT_INTERNAL_H
 
-#include "service/service_private.h"
+#include "service/service_internal.h"
 #include "service/copy/snapshot.h"
 
 /* snapshot.c. sandbox is NULL when it has ended. With err the snapshot is being deleted already. */

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Inside src/service only: how a sandbox is made, from the call to its first command. */
-#ifndef CAY_SERVICE_SANDBOX_CREATE_PRIVATE_H
-#define CAY_SERVICE_SANDBOX_CREATE_PRIVATE_H
+#ifndef CAY_SERVICE_SANDBOX_CREATE_INTERNAL_H
+#define CAY_SERVICE_SANDBOX_CREATE_INTERNAL_H
 
 #include "service/account/idempotency.h"
 #include "service/sandbox/initializer.h"
-#include "service/service_private.h"
+#include "service/service_internal.h"
 #include "service/copy/snapshot.h"
 #include "service/template/template.h"
 

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Between preview.c, which keeps them, and preview_access.c, which says who gets through. */
-#ifndef CAY_SERVICE_NETWORK_PREVIEW_PRIVATE_H
-#define CAY_SERVICE_NETWORK_PREVIEW_PRIVATE_H
+#ifndef CAY_SERVICE_NETWORK_PREVIEW_INTERNAL_H
+#define CAY_SERVICE_NETWORK_PREVIEW_INTERNAL_H
 
 #include "engine/link.h"
 #include "service/network/preview.h"
-#include "service/service_private.h"
+#include "service/service_internal.h"
 
 /* Remote shells and screens are not web servers: nobody opens them by mistake. */
 bool preview_is_reserved(int64_t port);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Inside src/service only: sizes and times against what the operator allows. */
-#ifndef CAY_SERVICE_SANDBOX_LIMITS_PRIVATE_H
-#define CAY_SERVICE_SANDBOX_LIMITS_PRIVATE_H
+#ifndef CAY_SERVICE_SANDBOX_LIMITS_INTERNAL_H
+#define CAY_SERVICE_SANDBOX_LIMITS_INTERNAL_H
 
-#include "service/service_private.h"
+#include "service/service_internal.h"
 
 /* 0, or invalid_request with the field and its range. */
 int limits_check(const struct service *service, const struct sandbox_spec *spec,

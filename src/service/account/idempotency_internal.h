@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Inside src/service only: answers kept for calls that come again. */
-#ifndef CAY_SERVICE_ACCOUNT_IDEMPOTENCY_PRIVATE_H
-#define CAY_SERVICE_ACCOUNT_IDEMPOTENCY_PRIVATE_H
+#ifndef CAY_SERVICE_ACCOUNT_IDEMPOTENCY_INTERNAL_H
+#define CAY_SERVICE_ACCOUNT_IDEMPOTENCY_INTERNAL_H
 
 #include "service/account/idempotency.h"
-#include "service/service_private.h"
+#include "service/service_internal.h"
 
 int idempotency_record(struct service *service, struct idempotency *idem,
 		       const char *sandbox_id) _must_check_;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Inside src/service only: what is found after a start, and what becomes of it. */
-#ifndef CAY_SERVICE_SANDBOX_RECOVER_PRIVATE_H
-#define CAY_SERVICE_SANDBOX_RECOVER_PRIVATE_H
+#ifndef CAY_SERVICE_SANDBOX_RECOVER_INTERNAL_H
+#define CAY_SERVICE_SANDBOX_RECOVER_INTERNAL_H
 
-#include "service/service_private.h"
+#include "service/service_internal.h"
 #include "service/copy/snapshot.h"
 
 /* reconcile.c */
@@ -22,5 +22,11 @@ int reboot_save_alive(struct service *service) _must_check_;
 bool reboot_is_name(const char *id);
 bool reboot_listed(struct service_engine *engine, const char *id);
 void reboot_keep(struct sandbox *sandbox, struct snapshot *files);
+
+/* When the engines last knew their sandboxes; whether the host was started anew since the last
+ * start of the daemon, until every engine was asked. */
+int64_t reboot_alive_ms(const struct service *service);
+void reboot_set_alive(struct service *service, int64_t alive_ms);
+bool reboot_happened(const struct service *service);
 
 #endif

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Inside src/service only: pausing, resuming, forking: one change of a sandbox at a time. */
-#ifndef CAY_SERVICE_COPY_TRANSITION_PRIVATE_H
-#define CAY_SERVICE_COPY_TRANSITION_PRIVATE_H
+#ifndef CAY_SERVICE_COPY_TRANSITION_INTERNAL_H
+#define CAY_SERVICE_COPY_TRANSITION_INTERNAL_H
 
 #include "service/account/idempotency.h"
-#include "service/service_private.h"
+#include "service/service_internal.h"
 #include "service/copy/snapshot.h"
 
 /* transition.c */

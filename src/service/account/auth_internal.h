@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Inside src/service only: keys, their access tokens, and what they may use up. */
-#ifndef CAY_SERVICE_ACCOUNT_AUTH_PRIVATE_H
-#define CAY_SERVICE_ACCOUNT_AUTH_PRIVATE_H
+#ifndef CAY_SERVICE_ACCOUNT_AUTH_INTERNAL_H
+#define CAY_SERVICE_ACCOUNT_AUTH_INTERNAL_H
 
 #include "service/account/auth.h"
-#include "service/service_private.h"
+#include "service/service_internal.h"
 
 /* auth.c */
 int auth_load(struct service *service, struct err *err) _must_check_;
@@ -27,5 +27,7 @@ void quota_add(struct service *service, const struct sandbox_attrs *attrs); /* i
 void quota_remove(struct service *service, const struct sandbox_attrs *attrs);
 int quota_snapshot(const struct service *service, const struct key *key,
 		   struct err *err) _must_check_;
+
+uint32_t quota_streams(const struct service *service); /* open, of all keys */
 
 #endif

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Inside src/service only: processes of sandboxes: how many, their output, their ends. */
-#ifndef CAY_SERVICE_RUN_PROCESS_PRIVATE_H
-#define CAY_SERVICE_RUN_PROCESS_PRIVATE_H
+#ifndef CAY_SERVICE_RUN_PROCESS_INTERNAL_H
+#define CAY_SERVICE_RUN_PROCESS_INTERNAL_H
 
 #include "engine/link.h"
 #include "service/run/process.h"
-#include "service/service_private.h"
+#include "service/service_internal.h"
 
 /* process_limit.c: how many processes run in a sandbox */
 typedef void (*admit_fn)(void *arg, struct sandbox *sandbox, const struct err *err);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Inside src/service only: how sandboxes end, are swept and forgotten. */
-#ifndef CAY_SERVICE_SANDBOX_DESTROY_PRIVATE_H
-#define CAY_SERVICE_SANDBOX_DESTROY_PRIVATE_H
+#ifndef CAY_SERVICE_SANDBOX_DESTROY_INTERNAL_H
+#define CAY_SERVICE_SANDBOX_DESTROY_INTERNAL_H
 
-#include "service/service_private.h"
+#include "service/service_internal.h"
 
 /* destroy.c */
 void destroy_sweep(struct sandbox *sandbox); /* asks the engine; again later when it fails */

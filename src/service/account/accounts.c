@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "service/account/account_internal.h"
+#include "base/log.h"
+#include "base/time.h"
+#include "service/account/account_private.h"
+#include "service/account/auth_internal.h"
+#include "service/account/idempotency_internal.h"
+#include "service/account/ticket_private.h"
+#include "service/account/usage_internal.h"
+
+#define IDEMPOTENCY_EXPIRE_TICKS 3600
+
+struct accounts *accounts_new(void)
+{
+	struct accounts *accounts = calloc(1, sizeof(*accounts));
+
+	if (!accounts)
+		return NULL;
+	map_init(&accounts->keys_by_hash);
+	map_init(&accounts->keys_by_id);
+	map_init(&accounts->tickets);
+	map_init(&accounts->idempotency);
+	return accounts;
+}
+
+int accounts_open(struct service *service, struct err *err)
+{
+	return auth_load(service, err) < 0 || access_load(service, err) < 0 ? -1 : 0;
+}
+
+int accounts_load(struct service *service, struct err *err)
+{
+	return usage_load(service, err);
+}
+
+void accounts_tick(struct service *service)
+{
+	usage_tick(service);
+	tickets_tick(service);
+	if (service->upkeep.ticks % IDEMPOTENCY_EXPIRE_TICKS == 1 &&
+	    store_idempotency_expire(service->store, time_real_ms() - IDEMPOTENCY_KEEP_MS) < 0)
+		log_warn("expired idempotency records could not be deleted");
+}
+
+void accounts_close(struct service *service)
+{
+	idempotency_done(service);
+	tickets_done(service);
+	auth_done(service);
+	free(service->accounts);
+}

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Inside src/service/copy only: the state of the theme. */
+#ifndef CAY_SERVICE_COPY_COPY_PRIVATE_H
+#define CAY_SERVICE_COPY_COPY_PRIVATE_H
+
+#include "service/service_internal.h"
+
+/* Owner: the service. */
+struct copies {
+	struct map snapshots; /* by id */
+	struct snapshot *oldest, *newest;
+	uint32_t deleting; /* calls of engines under way */
+	struct fork *forks;
+};
+
+#endif

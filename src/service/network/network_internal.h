@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Inside src/service only: egress, previews and ports. */
+#ifndef CAY_SERVICE_NETWORK_NETWORK_INTERNAL_H
+#define CAY_SERVICE_NETWORK_NETWORK_INTERNAL_H
+
+#include "service/service_internal.h"
+
+/* network.c: called by service.c, in this order. NULL: no memory. */
+struct network *network_new(void);
+int network_load(struct service *service, struct err *err) _must_check_;
+void network_tick(struct service *service); /* every second */
+void network_stop(struct service *service); /* what is under way ends */
+void network_close(struct service *service);
+
+#endif

@@ -1,0 +1,15 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Inside src/service/network only: the state of the theme. */
+#ifndef CAY_SERVICE_NETWORK_NETWORK_PRIVATE_H
+#define CAY_SERVICE_NETWORK_NETWORK_PRIVATE_H
+
+#include "service/service_internal.h"
+
+/* Owner: the service. */
+struct network {
+	struct map by_address; /* of links */
+	struct port_dial *dials;
+	uint32_t dial_count;
+};
+
+#endif

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Inside src/service only: sandboxes made ahead. */
+#ifndef CAY_SERVICE_POOL_POOL_INTERNAL_H
+#define CAY_SERVICE_POOL_POOL_INTERNAL_H
+
+#include "service/service_internal.h"
+
+#define POOL_REFILL_DELAY_MS 15
+
+/* Owner: service->pools->list. */
+struct pool {
+	struct service *service;
+	struct service_engine *engine;
+	struct template *template;
+	enum engine_link network; /* what its members are linked to */
+	struct sandbox *ready;	  /* newest first: its pages are warmest */
+	uint32_t ready_count;
+	uint32_t filling; /* 0 or 1 */
+	uint32_t target;
+	int64_t asked_ms; /* boot clock of the last request */
+	int64_t backoff_ms;
+	struct creation *waiters; /* first come, first served */
+	uint32_t waiter_count;
+	struct loop_timer *timer;
+	bool armed;
+	bool stale; /* another version of the template is current */
+};
+
+/* pool.c */
+struct sandbox *pool_take(struct service *service, struct service_engine *engine,
+			  struct template *tpl, enum engine_link network);
+/* 0: the creation waits in the pool; -1: no pool for this one. */
+int pool_wait(struct service *service, struct creation *creation, struct service_engine *engine,
+	      struct template *tpl, enum engine_link network) _must_check_;
+void pool_unwait(struct creation *creation); /* if it does */
+bool pool_usable(const struct service *service, const struct service_engine *engine);
+void pool_adopt(struct sandbox *member); /* found again after a restart, link ready */
+void pool_drop_template(struct service *service, const char *name);
+void pool_start(struct service *service);
+void pool_gauges(const struct service *service, struct service_gauges *ret);
+
+/* pool_member.c */
+void pool_limits(const struct service *service, enum engine_link network,
+		 struct engine_limits *ret);
+void pool_made(struct sandbox *member); /* its agent said hello: warm up, then ready */
+void pool_fill_failed(struct sandbox *member, const struct err *err);
+void pool_forget(struct sandbox *member);   /* dying */
+void pool_put(struct sandbox *member);	    /* ready: for who waits, or for later */
+void pool_take_out(struct sandbox *member); /* of the ready ones, if it is one */
+void pool_drop_member(struct sandbox *member);
+void pool_arm(struct pool *pool, int64_t delay_ms); /* one more is made then, if it lacks one */
+void pool_on_refill(void *pool);
+
+/* pool.c: called by service.c, in this order. NULL: no memory. */
+struct pools *pools_new(void);
+void pools_tick(struct service *service); /* every second */
+void pools_stop(struct service *service); /* what is under way ends */
+void pools_close(struct service *service);
+
+#endif

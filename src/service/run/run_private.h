@@ -1,0 +1,18 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Inside src/service/run only: the state of the theme. */
+#ifndef CAY_SERVICE_RUN_RUN_PRIVATE_H
+#define CAY_SERVICE_RUN_RUN_PRIVATE_H
+
+#include "service/service_internal.h"
+
+/* Owner: the service. */
+struct runs {
+	struct slot_table execs;
+	struct slot_table follows;
+	struct slot_table window_calls;
+	struct slot_table code_jobs;
+	struct exit_watch *exit_watches;
+	struct process_start *starts;
+};
+
+#endif

@@ -1,0 +1,37 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Inside src/service only: the vault's secrets, who has them, and the sandboxes' authorities. */
+#ifndef CAY_SERVICE_SECRET_SECRET_INTERNAL_H
+#define CAY_SERVICE_SECRET_SECRET_INTERNAL_H
+
+#include "engine/link.h"
+#include "service/pairs.h"
+#include "service/secret/secret.h"
+
+/* secret.c */
+void secret_settle(struct service *service); /* after the grants were read */
+bool secret_name_ok(struct str name);
+int secret_hosts_read(const struct json *array, const char *what, char **ret,
+		      struct err *err) _must_check_;
+void secret_write_hosts(const char *hosts, struct json_writer *w, const char *key);
+void secret_unused(struct service *service, struct secret *secret); /* by one sandbox less */
+/* For vault_wipe(). */
+int secret_open(const struct service *service, const struct secret *secret,
+		const struct secret_version *version, char **ret, size_t *ret_len) _must_check_;
+/* grant.c */
+int grants_load(struct service *service, struct err *err) _must_check_;
+struct grants *grants_new(struct service *service);
+struct grant *grants_add(struct grants *grants, struct secret *secret, int way, const char *env,
+			 const char *hosts);
+/* Its files become those of somebody with these. */
+int grants_inherit(struct sandbox *sandbox, const struct grants *from,
+		   struct err *err) _must_check_;
+/* For what has its files: nothing is given, all is scrubbed. NULL: no memory. */
+struct grants *grants_former(const struct grants *from);
+/* id: of the sandbox or the snapshot. */
+int grants_save(struct grants *grants, const char *id) _must_check_; /* unless it is */
+void grants_forget(struct sandbox *sandbox);
+/* NAME=value of each, for new processes; ret is for grants_env_wipe(). */
+int grants_env(const struct sandbox *sandbox, struct pairs *ret, struct err *err) _must_check_;
+void grants_env_wipe(struct pairs *env);
+
+#endif

@@ -1,0 +1,108 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Inside src/service only: the service object, its engines, and calls of theirs under way.
+ *
+ * Headers of the service: X.h is for faces and themes, X_internal.h for all themes, X_private.h
+ * for the files of its own folder.
+ */
+#ifndef CAY_SERVICE_SERVICE_PRIVATE_H
+#define CAY_SERVICE_SERVICE_PRIVATE_H
+
+#include "base/map.h"
+#include "base/time.h"
+#include "engine/driver.h"
+#include "net/loop.h"
+#include "service/account/auth.h"
+#include "service/sandbox/sandbox.h"
+#include "service/service.h"
+#include "store/store.h"
+
+#define SERVICE_TICK_MS 1000
+
+struct service_engine {
+	struct service *service;
+	const struct engine_driver *driver;
+	struct engine *engine; /* NULL: could not be opened */
+	uint32_t capabilities;
+	bool lost;
+	bool listed; /* its sandboxes have been reconciled at least once */
+	bool listing;
+	char why[ERR_MESSAGE_MAX]; /* when it is not usable */
+};
+
+/* One operation of an engine or link under way. The service may end before it: then service is
+ * NULL and the completion only frees. */
+struct call {
+	struct call *prev, *next;
+	struct service *service;
+	slot_handle sandbox;
+	struct service_engine *engine;
+	void (*fn)(void); /* the waiting face's function, cast back by whoever set it */
+	void *arg;
+	char id[ENGINE_ID_MAX + 1];
+};
+
+struct sandboxes;
+struct runs;
+struct file_runs;
+struct network;
+struct copies;
+struct accounts;
+struct secrets;
+struct events;
+struct templates;
+struct pools;
+
+/* What every theme may look at. */
+struct upkeep {
+	struct call *calls; /* under way */
+	struct loop_timer *tick_timer;
+	uint32_t ticks;
+	int64_t last_seq; /* the newest place in a list: see service_next_seq() */
+	bool checkpointing;
+	bool closing; /* no new sandboxes */
+	struct service_counters counters;
+};
+
+/*
+ * The object itself. The state of a theme is a struct that only the theme's own folder sees
+ * (THEME_private.h); other themes use the functions of its *_internal.h.
+ */
+struct service {
+	struct service_config config;
+	struct store *store;
+	struct service_engine engines[SERVICE_ENGINES_MAX];
+	size_t engine_count;
+	struct upkeep upkeep;
+	struct sandboxes *sandboxes;
+	struct runs *runs;
+	struct file_runs *file_runs;
+	struct network *network;
+	struct copies *copies;
+	struct accounts *accounts;
+	struct secrets *secrets;
+	struct events *events;
+	struct templates *templates;
+	struct pools *pools;
+};
+
+/* engine_call.c */
+struct call *call_new(struct service *service, slot_handle sandbox, struct err *err);
+/* Unlinks and frees; the service it belonged to, or NULL when that is gone. */
+struct service *call_end(struct call *call);
+/* The same for its sandbox, or NULL when that or all is gone. */
+struct sandbox *call_end_sandbox(struct call *call);
+
+/* service.c */
+/* A number greater than all before, also over restarts: lists are in this order. */
+int64_t service_next_seq(struct service *service);
+void service_saw_seq(struct service *service, int64_t seq); /* of a row that was loaded */
+void service_wrote(struct service *service);		    /* after a commit: maybe checkpoint */
+/* Something could not be written, for -errno r: always -1. A full disk is not our fault, nor
+ * theirs. */
+int service_unrecorded(struct err *err, int r, const char *what);
+struct service_engine *service_engine_find(struct service *service, struct str name,
+					   struct err *err);
+struct service_engine *service_engine_by_name(struct service *service, const char *name);
+
+#endif
