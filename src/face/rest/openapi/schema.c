@@ -53,7 +53,8 @@ const struct field sandbox_answer[] = {
 	MAYBE("external_workspace_id", STR, NULL),
 	{ .name = "network", .type = FIELD_OBJECT, .fields = network_members },
 	MAYBE("pause_kind", STR, "freeze, hibernate; null while not paused"),
-	MAYBE("memory_preserved", BOOL, "whether processes go on where they were; null likewise"),
+	MAYBE("memory_preserved", BOOL,
+	      "whether processes continue after a resume; null if not paused"),
 	{ .name = "pool_checkout", .type = FIELD_OBJECT, .fields = checkout_members },
 	MAYBE("preview_url", STR, "of the port that the template shows from the start"),
 	MAYBE("last_error", STR, NULL),
@@ -176,27 +177,29 @@ static const struct field pressure_members[] = {
 	{ .name = "io", .type = FIELD_OBJECT, .fields = stall_members },
 	{ .type = FIELD_END }
 };
-const struct field metrics_answer[] = { INTEGER("cpu_us", "used since the start"),
-					INTEGER("memory_bytes", NULL),
-					INTEGER("memory_peak_bytes", NULL),
-					INTEGER("memory_limit_bytes", NULL),
-					INTEGER("pids", NULL),
-					INTEGER("disk_bytes", NULL),
-					INTEGER("disk_limit_bytes", NULL),
-					INTEGER("oom_kills", NULL),
-					INTEGER("network_sent_bytes", "out of the sandbox"),
-					INTEGER("network_received_bytes", NULL),
-					{ .name = "pressure",
-					  .type = FIELD_OBJECT,
-					  .fields = pressure_members,
-					  .nullable = true,
-					  .doc = "waiting for resources (PSI); null without "
-						 "cgroup v2" },
-					{ .name = "history",
-					  .type = FIELD_LIST,
-					  .fields = sample_members,
-					  .doc = "every 10 s since somebody asked, at most 60" },
-					{ .type = FIELD_END } };
+const struct field metrics_answer[] = {
+	INTEGER("cpu_us", "used since the start"),
+	INTEGER("memory_bytes", NULL),
+	INTEGER("memory_peak_bytes", NULL),
+	INTEGER("memory_limit_bytes", NULL),
+	INTEGER("pids", NULL),
+	INTEGER("disk_bytes", NULL),
+	INTEGER("disk_limit_bytes", NULL),
+	INTEGER("oom_kills", NULL),
+	INTEGER("network_sent_bytes", "out of the sandbox"),
+	INTEGER("network_received_bytes", NULL),
+	{ .name = "pressure",
+	  .type = FIELD_OBJECT,
+	  .fields = pressure_members,
+	  .nullable = true,
+	  .doc = "waiting for resources (PSI); null without "
+		 "cgroup v2" },
+	{ .name = "history",
+	  .type = FIELD_LIST,
+	  .fields = sample_members,
+	  .doc = "a sample every 10 s since the first request, at most 60" },
+	{ .type = FIELD_END }
+};
 
 #define KEY_MEMBERS                                                                               \
 	STRING("id", NULL), STRING("name", NULL), { .name = "scopes", .type = FIELD_STRINGS },    \
@@ -231,7 +234,8 @@ const struct field key_list_answer[] = { LIST_OF(key_answer), { .type = FIELD_EN
 		MAYBE("last_error", STR, NULL), MAYBE("last_delivery_at", TIME, NULL),         \
 		MAYBE("next_attempt_at", TIME, NULL), MAYBE("failing_since", TIME, NULL),      \
 		INTEGER("dead", "deliveries that were given up"),                              \
-		INTEGER("missed_events", "at most so many went by while it failed")
+		INTEGER("missed_events",                                                       \
+			"upper bound of the events that were lost while it failed")
 const struct field webhook_answer[] = { WEBHOOK_MEMBERS, { .type = FIELD_END } };
 const struct field webhook_made_answer[] = { STRING("secret", "signs; shown only here"),
 					     WEBHOOK_MEMBERS,
@@ -369,7 +373,7 @@ const struct field sandbox_usage_answer[] = { STRING("sandbox_id", NULL),
 					      USAGE_MEMBERS,
 					      { .type = FIELD_END } };
 const struct field event_answer[] = {
-	INTEGER("id", "grows; pass it as after, or Last-Event-ID, to go on behind it"),
+	INTEGER("id", "only grows; pass it as after, or Last-Event-ID, to continue after it"),
 	STRING("type", "sandbox.STATE, sandbox.deadline, process.started, process.ended, "
 		       "snapshot.created, snapshot.deleted, snapshot.deadline, webhook.disabled, "
 		       "port.opened, "

@@ -36,11 +36,11 @@ const struct field exec_answer[] = {
 const struct field stream_answer[] = {
 	STRING("data", "of the events stdout and stderr; absent when not UTF-8: then data_b64"),
 	PART("data_b64", STR, NULL),
-	INTEGER("cursor", "behind the piece: give it back as cursor to go on"),
+	INTEGER("cursor", "position after the piece; send it as cursor to continue"),
 	INTEGER("process_id", "of the event started"),
 	INTEGER("pid", "of the event started, inside the sandbox"),
 	STRING("stream", "of the event gap: stdout or stderr"),
-	INTEGER("bytes", "of the event gap: so many were dropped"),
+	INTEGER("bytes", "of the event gap: this many were dropped"),
 	END_MEMBERS,
 	INTEGER("stdout_bytes", "of the event exit: written by the program"),
 	INTEGER("stderr_bytes", NULL),
@@ -77,7 +77,7 @@ const struct field output_answer[] = { STRING("state", "running, exited"),
 				       PART("stdout_b64", STR, NULL),
 				       PART("stderr", STR, NULL),
 				       PART("stderr_b64", STR, NULL),
-				       INTEGER("stdout_cursor", "where the next call goes on"),
+				       INTEGER("stdout_cursor", "where the next request continues"),
 				       INTEGER("stderr_cursor", NULL),
 				       INTEGER("stdout_gap_bytes", "dropped before or between"),
 				       INTEGER("stderr_gap_bytes", NULL),
@@ -88,10 +88,10 @@ const struct field output_answer[] = { STRING("state", "running, exited"),
 				       MEMORY_MEMBERS,
 				       { .type = FIELD_END } };
 
-#define OUTPUT_MEMBERS                                                                           \
-	PART("output", STR, "absent when the bytes are not UTF-8: then output_b64"),             \
-		PART("output_b64", STR, NULL), INTEGER("cursor", "where the next read goes on"), \
-		INTEGER("gap_bytes", "dropped before or between"),                               \
+#define OUTPUT_MEMBERS                                                                             \
+	PART("output", STR, "absent when the bytes are not UTF-8: then output_b64"),               \
+		PART("output_b64", STR, NULL), INTEGER("cursor", "where the next read continues"), \
+		INTEGER("gap_bytes", "dropped before or between"),                                 \
 		FLAG("truncated", "there is more: read on from cursor")
 const struct field window_run_answer[] = { STRING("window", NULL),
 					   INTEGER("run", "counts the commands of this window"),

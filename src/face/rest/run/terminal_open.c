@@ -9,7 +9,7 @@
 
 const struct field attach_query[] = {
 	{ .name = "cursor", .type = FIELD_STR, .doc = "N, or N:M for stdout and stderr" },
-	{ .name = "tail", .type = FIELD_INT, .doc = "the last so many bytes; a terminal: 65536" },
+	{ .name = "tail", .type = FIELD_INT, .doc = "the last N bytes; for a terminal 65536" },
 	{ .name = "hold",
 	  .type = FIELD_BOOL,
 	  .doc = "the process blocks rather than overwrite what was not read" },

@@ -97,7 +97,7 @@ const struct field initializer_fields[] = {
 	  .doc = "what last_error calls it" },
 	{ .name = "continue_on_error",
 	  .type = FIELD_BOOL,
-	  .doc = "when it fails the next one runs; last_error tells it" },
+	  .doc = "if it fails, the next one runs, and last_error contains the failure" },
 	{ .type = FIELD_END }
 };
 const struct field sandbox_create_fields[] = {
