@@ -32,7 +32,7 @@ method('Sandbox.create', 'metadata, environment, timeout', async () => {
   assert.ok(info.endAt - info.startedAt > 110000 && info.endAt - info.startedAt < 130000)
 })
 
-method('Sandbox.create', 'a template that is not there', async () => {
+method('Sandbox.create', 'a template that does not exist', async () => {
   await assert.rejects(Sandbox.create('no-such-template'), /404: template 'no-such-template' not found/)
 })
 
@@ -102,7 +102,7 @@ method(['sandbox.kill', 'Sandbox.kill', 'sandbox.isRunning'], 'true once, then f
   assert.equal(await Sandbox.kill('nothere'), false)
 })
 
-method('sandbox.kill', 'a command under way learns that its sandbox was killed', async () => {
+method('sandbox.kill', 'a running command receives the error that its sandbox was killed', async () => {
   const sandbox = await create()
   const handle = await sandbox.commands.run('sleep 600', { background: true })
   const end = handle.wait()
@@ -200,7 +200,7 @@ method(['sandbox.getMetrics', 'Sandbox.getMetrics'], 'memory, disk, processor', 
   await rejects(Sandbox.getMetrics('nothere'), SandboxNotFoundError)
 })
 
-method('files.write', 'a full disk is told as such', async () => {
+method('files.write', 'a full disk is reported', async () => {
   const sandbox = await makeCold({ disk_size_mb: 32 })
   left.push(sandbox)
   await rejects(sandbox.files.write('big', new Blob([new Uint8Array(64 * 1024 * 1024)])), NotEnoughSpaceError)
@@ -229,7 +229,7 @@ async function serve(sandbox) {
   })
 }
 
-method('sandbox.getHost', 'open to everybody, also of a fork; a closed port and an ended sandbox are told apart', async () => {
+method('sandbox.getHost', 'public, also for a fork; a closed port and an ended sandbox have different errors', async () => {
   const sandbox = await create()
   assert.ok(sandbox.getHost(3000).startsWith(`3000-${sandbox.sandboxId}.`))
   const first = await serve(sandbox)
@@ -254,7 +254,7 @@ method('sandbox.getHost', 'open to everybody, also of a fork; a closed port and 
   })
 })
 
-method('sandbox.getHost', 'without public traffic: only with its token, which stays outside', async () => {
+method('sandbox.getHost', 'without public traffic: only with its token, which the server does not receive', async () => {
   const sandbox = await create({ network: { allowPublicTraffic: false } })
   const refused = await serve(sandbox)
   assert.deepEqual([refused.status, refused.body.code, refused.body.sandboxId], [403, 403, sandbox.sandboxId])
@@ -393,7 +393,7 @@ method('Sandbox.create', 'the network: open, closed, or what is asked for; rules
 // ---- what the product has under other names, or not at all
 
 method(['Secret.create', 'Secret.list', 'Secret.getInfo', 'Secret.update', 'Secret.destroy', 'Secret.exists',
-  'secretPaginator.nextItems'], 'made, found by name and id, given a new value, deleted; the value never comes back', async () => {
+  'secretPaginator.nextItems'], 'created, found by name and id, given a new value, deleted; the value is never returned', async () => {
   const name = `S_${process.pid}_${Date.now()}`
   const made = await Secret.create(name, 'a value that is secret')
   assert.equal(made.name, name)

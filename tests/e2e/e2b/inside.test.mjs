@@ -116,7 +116,7 @@ method(['commands.connect', 'commandHandle.disconnect'], 'leave a command and co
   assert.equal((await second.wait()).stdout, 'got hello\n')
 })
 
-method('commands.connect', 'to a process that is not there', async () => {
+method('commands.connect', 'to a process that does not exist', async () => {
   await rejects(sandbox.commands.connect(999999), NotFoundError, /process with pid 999999 not found/)
 })
 
@@ -148,7 +148,7 @@ method(['pty.create', 'pty.sendInput', 'pty.resize'], 'a shell in a terminal tha
   assert.match(s.text, /30 100/)
 })
 
-method(['pty.connect', 'pty.kill'], 'a second look at a terminal; its end', async () => {
+method(['pty.connect', 'pty.kill'], 'a second connection to a terminal; its end', async () => {
   const s = screen()
   const pty = await sandbox.pty.create({ cols: 80, rows: 24, onData: () => {} })
   await pty.disconnect()
@@ -162,7 +162,7 @@ method(['pty.connect', 'pty.kill'], 'a second look at a terminal; its end', asyn
 
 // ---- files
 
-method(['files.write', 'files.read'], 'text, relative to the home directory; parents are made', async () => {
+method(['files.write', 'files.read'], 'text, relative to the home directory; parents are created', async () => {
   const info = await sandbox.files.write('deep/er/a.txt', 'hello')
   assert.deepEqual({ path: info.path, name: info.name, type: info.type },
     { path: '/home/user/deep/er/a.txt', name: 'a.txt', type: 'file' })
@@ -186,7 +186,7 @@ method('files.read', 'as text, bytes, blob and stream; also when empty', async (
   assert.equal((await sandbox.files.read('empty', { format: 'bytes' })).length, 0)
 })
 
-method('files.read', 'what is not there, a directory, an unknown user', async () => {
+method('files.read', 'a missing file, a directory, an unknown user', async () => {
   await rejects(sandbox.files.read('nope'), FileNotFoundError, /path '\/home\/user\/nope' does not exist/)
   await rejects(sandbox.files.read('/etc'), InvalidArgumentError, /path '\/etc' is a directory/)
   await rejects(sandbox.files.read('/etc/hostname', { user: 'nobody-here' }), AuthenticationError, /invalid username/)
@@ -245,7 +245,7 @@ method('files.writeFiles', 'several at once', async () => {
   assert.deepEqual(await sandbox.files.writeFiles([]), [])
 })
 
-method('files.list', 'one level and several; links tell what they lead to', async () => {
+method('files.list', 'one level and several; links show their targets', async () => {
   await sandbox.commands.run('mkdir -p tree/a/b && echo x > tree/a/b/c && ln -s a tree/link && ln -s /nope tree/dead')
   const one = await sandbox.files.list('tree')
   assert.deepEqual(one.map((e) => [e.name, e.type]).sort(), [['a', 'dir'], ['link', 'dir']])
@@ -260,7 +260,7 @@ method('files.list', 'one level and several; links tell what they lead to', asyn
   await rejects(sandbox.files.list('tree', { depth: 0 }), InvalidArgumentError)
 })
 
-method('files.makeDir', 'true when made, false when it was there', async () => {
+method('files.makeDir', 'true if created, false if it existed', async () => {
   assert.equal(await sandbox.files.makeDir('new/dir'), true)
   assert.equal(await sandbox.files.makeDir('new/dir'), false)
   assert.equal((await sandbox.files.getInfo('new/dir')).owner, 'user')
@@ -268,7 +268,7 @@ method('files.makeDir', 'true when made, false when it was there', async () => {
   await rejects(sandbox.files.makeDir('new/file'), InvalidArgumentError)
 })
 
-method('files.rename', 'files and directories, into directories that are made', async () => {
+method('files.rename', 'files and directories, into directories that are created', async () => {
   await sandbox.files.write('old/name.txt', 'n')
   const info = await sandbox.files.rename('old/name.txt', 'moved/to/name.txt')
   assert.equal(info.path, '/home/user/moved/to/name.txt')
@@ -279,7 +279,7 @@ method('files.rename', 'files and directories, into directories that are made', 
   await rejects(sandbox.files.rename('nope', 'x'), FileNotFoundError)
 })
 
-method('files.remove', 'whole trees; what is not there is no error', async () => {
+method('files.remove', 'whole trees; a missing path is not an error', async () => {
   await sandbox.files.write('gone/a/b', '1')
   await sandbox.files.remove('gone')
   assert.equal(await sandbox.files.exists('gone'), false)
@@ -292,7 +292,7 @@ method('files.exists', 'files, directories, nothing', async () => {
   assert.equal(await sandbox.files.exists('/etc/nope'), false)
 })
 
-method('files.getInfo', 'all it says', async () => {
+method('files.getInfo', 'all fields', async () => {
   await sandbox.files.write('info.txt', '12345')
   await sandbox.commands.run('chmod 640 info.txt && touch -d 2020-01-02T03:04:05Z info.txt')
   const info = await sandbox.files.getInfo('info.txt')
@@ -336,7 +336,7 @@ method('files.watchDir', 'recursive, with entries; new directories are watched t
   await handle.stop()
 })
 
-method('files.watchDir', 'of what is not there, or no directory', async () => {
+method('files.watchDir', 'of a missing path, or of a file', async () => {
   await rejects(sandbox.files.watchDir('nope', () => {}), FileNotFoundError)
   await rejects(sandbox.files.watchDir('/etc/passwd', () => {}), InvalidArgumentError)
 })

@@ -144,7 +144,7 @@ method('envd', 'watchers that are asked', async () => {
   assert.equal((await unary('filesystem.Filesystem/CreateWatcher', { path: 'nope' }))[0], 404)
 })
 
-method('envd', 'health, metrics, environment; inside calls of the platform are not there', async () => {
+method('envd', 'health, metrics, environment; internal calls of the platform do not exist', async () => {
   assert.equal((await fetch(`${api}/health`, { headers: headers() })).status, 204)
   const metrics = await (await fetch(`${api}/metrics`, { headers: headers() })).json()
   assert.ok(metrics.mem_used > 0 && metrics.cpu_count >= 1)
