@@ -9,6 +9,7 @@
 #include "base/err.h"
 #include "base/value/histogram.h"
 #include "base/json.h"
+#include "service/sandbox/sandbox.h"
 
 struct engine_driver;
 struct poster;
@@ -110,7 +111,7 @@ struct service_counters {
 };
 const struct service_counters *service_counters(const struct service *service);
 struct service_gauges {
-	uint32_t by_state[5]; /* enum sandbox_state */
+	uint32_t by_state[SANDBOX_STATE_COUNT];
 	uint32_t pool_ready, pool_filling, pool_target;
 	uint32_t sweeping;
 	uint32_t streams; /* open */

@@ -8,6 +8,7 @@
 
 #define SAMPLES 60
 #define SAMPLE_TICKS 10
+#define RATE_MIN_US 500000 /* a shorter interval says little about the use of a CPU */
 #define ASKED_MS (10 * 60 * 1000LL)
 
 struct sample {
@@ -58,6 +59,22 @@ void history_first(struct sandbox *sandbox, const struct engine_stat *stat)
 {
 	if (sandbox->history && !sandbox->history->next)
 		add(sandbox->history, stat);
+}
+
+double history_cpu_percent(const struct sandbox *sandbox, const struct engine_stat *stat)
+{
+	const struct history *history = sandbox->history;
+	int64_t now_us = time_mono_us(), us;
+
+	for (uint32_t i = 0; history && i < MIN(history->next, SAMPLES); i++) {
+		const struct sample *s = &history->samples[(history->next - 1 - i) % SAMPLES];
+
+		us = now_us - s->mono_us;
+		if (us >= RATE_MIN_US && stat->cpu_us >= s->cpu_us)
+			return 100.0 * (double)(stat->cpu_us - s->cpu_us) / (double)us;
+	}
+	us = (time_real_ms() - sandbox->started_ms) * 1000;
+	return sandbox->started_ms && us > 0 ? 100.0 * (double)stat->cpu_us / (double)us : 0;
 }
 
 static void on_stat(void *arg, const struct engine_stat *stat, const struct err *err)

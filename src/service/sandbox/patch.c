@@ -166,27 +166,32 @@ static void on_stat(void *arg, const struct engine_stat *stat, const struct err 
 
 	if (!service)
 		return;
-	if (!err && sandbox)
+	if (err) {
+		done(done_arg, NULL, err);
+		return;
+	}
+	metrics = (struct sandbox_metrics){ .memory_bytes = stat->memory_bytes,
+					    .memory_peak_bytes = stat->memory_peak_bytes,
+					    .memory_limit_bytes = stat->memory_limit_bytes,
+					    .cpu_us = stat->cpu_us,
+					    .pids = stat->pids,
+					    .disk_bytes = stat->disk_bytes,
+					    .disk_limit_bytes = stat->disk_limit_bytes,
+					    .oom_kills = stat->oom_kills,
+					    .sent_bytes = stat->sent_bytes,
+					    .received_bytes = stat->received_bytes,
+					    .has_stall = stat->has_stall };
+	if (sandbox) {
+		metrics.cpu_percent = history_cpu_percent(sandbox, stat);
 		history_first(sandbox, stat);
-	if (!err)
-		metrics = (struct sandbox_metrics){ .memory_bytes = stat->memory_bytes,
-						    .memory_peak_bytes = stat->memory_peak_bytes,
-						    .memory_limit_bytes = stat->memory_limit_bytes,
-						    .cpu_us = stat->cpu_us,
-						    .pids = stat->pids,
-						    .disk_bytes = stat->disk_bytes,
-						    .disk_limit_bytes = stat->disk_limit_bytes,
-						    .oom_kills = stat->oom_kills,
-						    .sent_bytes = stat->sent_bytes,
-						    .received_bytes = stat->received_bytes,
-						    .has_stall = stat->has_stall };
+	}
 	memcpy(metrics.stall, stat->stall, sizeof(metrics.stall));
 	/* An engine that does not say them has those that were asked for. */
 	if (sandbox && !metrics.memory_limit_bytes)
 		metrics.memory_limit_bytes = (uint64_t)sandbox->attrs.memory_mb << 20;
 	if (sandbox && !metrics.disk_limit_bytes)
 		metrics.disk_limit_bytes = (uint64_t)sandbox->attrs.disk_size_mb << 20;
-	done(done_arg, err ? NULL : &metrics, err);
+	done(done_arg, &metrics, NULL);
 }
 
 int sandbox_metrics(struct sandbox *sandbox, sandbox_metrics_fn done, void *arg, struct err *err)

@@ -310,7 +310,8 @@ void sandbox_write(const struct sandbox *sandbox, struct json_writer *w, const c
 struct sandbox_metrics {
 	uint64_t memory_bytes, memory_peak_bytes, memory_limit_bytes, cpu_us, pids, disk_bytes,
 		disk_limit_bytes, oom_kills, sent_bytes, received_bytes;
-	bool has_stall; /* this engine and kernel count it */
+	double cpu_percent; /* of one CPU, since an earlier sample or since its start */
+	bool has_stall;	    /* this engine and kernel count it */
 	struct stall stall[STALL_COUNT];
 };
 typedef void (*sandbox_metrics_fn)(void *arg, const struct sandbox_metrics *metrics,

@@ -29,6 +29,8 @@ enum sandbox_reason sandbox_reason_parse(const char *name);
 /* metrics_history.c */
 void history_asked(struct sandbox *sandbox);
 void history_first(struct sandbox *sandbox, const struct engine_stat *stat);
+/* How much of one CPU it has used since the newest sample that is old enough, or its start. */
+double history_cpu_percent(const struct sandbox *sandbox, const struct engine_stat *stat);
 void history_tick(struct service *service);
 void history_free(struct sandbox *sandbox);
 

@@ -38,7 +38,7 @@ static void on_metrics(void *arg, const struct sandbox_metrics *m, const struct 
 	json_begin_object(&w, NULL);
 	json_put_int(&w, "ts", time_real_ms() / 1000);
 	json_put_int(&w, "cpu_count", cpus);
-	json_put_int(&w, "cpu_used_pct", 0);
+	json_put_real(&w, "cpu_used_pct", m->cpu_percent / (double)MAX(cpus, 1));
 	json_put_int(&w, "mem_total", (int64_t)m->memory_limit_bytes);
 	json_put_int(&w, "mem_used", (int64_t)m->memory_bytes);
 	json_put_int(&w, "mem_cache", 0);

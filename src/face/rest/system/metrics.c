@@ -75,14 +75,12 @@ static void write_counters(struct buf *out, const struct service_counters *c)
 
 static void write_gauges(struct buf *out, const struct service *service)
 {
-	static const char *const states[] = { "provisioning", "running", "paused", "destroyed",
-					      "error" };
 	struct service_gauges g;
 
 	service_gauges(service, &g);
 	head(out, "sandboxes", "gauge", "Sandboxes by state, ready ones of pools not counted.");
-	for (size_t i = 0; i < ARRAY_LEN(states); i++)
-		(void)!buf_printf(out, "cay_sandboxes{state=\"%s\"} %u\n", states[i],
+	for (size_t i = 0; i < SANDBOX_STATE_COUNT; i++)
+		(void)!buf_printf(out, "cay_sandboxes{state=\"%s\"} %u\n", sandbox_state_names[i],
 				  g.by_state[i]);
 	figure(out, "pool_ready", "gauge", "Sandboxes ready to be handed out.", g.pool_ready);
 	figure(out, "pool_filling", "gauge", "Ready sandboxes being made.", g.pool_filling);
