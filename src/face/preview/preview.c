@@ -40,11 +40,24 @@ static bool try_redirect(struct http_req *req, const char *token, const struct p
 	return true;
 }
 
+/* The address of this request, looked up once. */
+static enum address_kind take_found(struct preview_face *face, const struct http_req *req,
+				    struct address *ret)
+{
+	bool found = face->found_for && face->found_for == req->handle;
+
+	face->found_for = 0; /* its views are good for this call only */
+	if (!found)
+		return address_find(face->config.domain, req, ret);
+	*ret = face->found;
+	return face->found_kind;
+}
+
 static int admit(struct preview_face *face, struct http_req *req,
 		 const struct credentials *credentials, struct admission *ret, struct err *err)
 {
 	struct address address;
-	enum address_kind kind = address_find(face->config.domain, req, &address);
+	enum address_kind kind = take_found(face, req, &address);
 	struct preview_ask ask = { .token = credentials->token, .traffic = credentials->traffic };
 	struct preview_note note = { .guess = false };
 	const struct sandbox *sandbox;
@@ -59,6 +72,7 @@ static int admit(struct preview_face *face, struct http_req *req,
 	ask.id = ret->id = address.id;
 	ask.port = ret->port = address.port;
 	ret->e2b = address.e2b;
+	ret->by_header = address.by_header;
 	ask.key = credentials->key.n ? auth_find(face->service, credentials->key) : NULL;
 	if ((credentials->token.n || credentials->traffic.n || credentials->key.n) && !ask.key &&
 	    !guess_allowed(face, req->client))
@@ -128,11 +142,12 @@ void preview_handle(void *ctx, struct http_req *req)
 /* One that cannot be right is explained here, but not to clients of the other face. */
 bool preview_takes(void *ctx, const struct http_req *req)
 {
-	const struct preview_face *face = ctx;
-	struct address address;
-	enum address_kind kind = address_find(face->config.domain, req, &address);
+	struct preview_face *face = ctx;
 
-	return kind == ADDRESS_OK || (kind == ADDRESS_BAD && !address.e2b);
+	face->found_for = req->handle;
+	face->found_kind = address_find(face->config.domain, req, &face->found);
+	return face->found_kind == ADDRESS_OK ||
+	       (face->found_kind == ADDRESS_BAD && !face->found.e2b);
 }
 
 /* ---- life ---- */

@@ -227,9 +227,7 @@ static struct str public_host(struct visit *visit, struct http_req *req,
 static void forward(struct visit *visit, struct http_req *req, struct sandbox *sandbox)
 {
 	struct preview_face *face = visit->face;
-	struct address address;
-	enum address_kind kind = address_find(face->config.domain, req, &address);
-	struct str host = public_host(visit, req, sandbox, kind == ADDRESS_OK && address.by_header);
+	struct str host = public_host(visit, req, sandbox, visit->by_header);
 	struct proxy_spec spec = { .target = { sandbox->handle, visit->port },
 				   .path = visit_text(address_path(req, visit->by_query)),
 				   .host = host_for(visit, req, host),
@@ -314,6 +312,7 @@ void visit_start(struct preview_face *face, struct http_req *req, const struct a
 	visit->port = admission->port;
 	visit->e2b = admission->e2b;
 	visit->by_query = admission->by_query;
+	visit->by_header = admission->by_header;
 	begin(visit, req);
 }
 

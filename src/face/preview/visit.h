@@ -25,6 +25,16 @@ struct guess {
 	uint32_t count;
 };
 
+/* Who and what a request is for. Views into the request. */
+struct address {
+	struct str id;
+	uint16_t port;
+	bool by_header;
+	bool e2b; /* by the headers of E2B's clients */
+};
+
+enum address_kind { ADDRESS_NONE, ADDRESS_OK, ADDRESS_BAD };
+
 /* Owner: the daemon's wiring. */
 struct preview_face {
 	struct preview_config config;
@@ -36,17 +46,12 @@ struct preview_face {
 	struct buf out;
 	char hop[HOP_SIZE]; /* marks what went through us: it must not come again */
 	struct guess guesses[GUESS_SLOTS];
+	/* What preview_takes() found, for preview_handle(), which follows at once. */
+	slot_handle found_for;
+	enum address_kind found_kind;
+	struct address found;
 };
 
-/* Who and what a request is for. Views into the request. */
-struct address {
-	struct str id;
-	uint16_t port;
-	bool by_header;
-	bool e2b; /* by the headers of E2B's clients */
-};
-
-enum address_kind { ADDRESS_NONE, ADDRESS_OK, ADDRESS_BAD };
 /* BAD: below our domain, or with our headers, but of no preview. */
 enum address_kind address_find(const char *domain, const struct http_req *req, struct address *ret);
 
@@ -66,8 +71,8 @@ struct admission {
 	struct preview_grant grant;
 	struct str id;
 	uint16_t port;
-	bool e2b; /* errors are told as E2B tells them */
-	bool by_query;
+	bool e2b; /* errors have the form of E2B's */
+	bool by_query, by_header;
 };
 
 /* One request. Owner: face->visits until it has ended. */
@@ -81,7 +86,7 @@ struct visit {
 	struct port_dial *dial;
 	slot_handle exchange;
 	bool counted;
-	bool by_query, e2b;
+	bool by_query, by_header, e2b;
 	struct str origin_host; /* with host_header localhost: Origin of this host is rewritten */
 	struct str own_origin;
 	struct http_header extra[8];
