@@ -4,6 +4,7 @@
 #include <errno.h>
 
 #include "face/e2b/envd/envd.h"
+#include "face/key.h"
 
 int e2b_new(const struct e2b_config *config, struct e2b **ret)
 {
@@ -254,15 +255,13 @@ bool e2b_takes(void *face, const struct http_req *req)
 
 static struct key *find_key(struct e2b_call *call, struct err *err)
 {
-	const struct str *header = http_req_header(call->req, "x-api-key");
-	struct str text = { NULL, 0 };
+	struct str text;
 	struct key *key;
 
-	if (header)
-		text = *header;
-	else if ((header = http_req_header(call->req, "authorization")) && header->n > 7 &&
-		 str_eq_nocase((struct str){ header->p, 7 }, "bearer "))
-		text = str_trim((struct str){ header->p + 7, header->n - 7 }, " ");
+	if (face_key_read(call->req, FACE_KEY_X_API_KEY_FIRST, &text) < 0) {
+		(void)err_set(err, ERR_UNAUTHENTICATED, "More than one API key was sent");
+		return NULL;
+	}
 	key = text.p ? auth_find(call->e2b->service, text) : NULL;
 	if (!key)
 		(void)err_set(err, ERR_UNAUTHENTICATED,

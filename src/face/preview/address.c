@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdio.h>
 
+#include "face/key.h"
 #include "face/preview/visit.h"
 
 #define KEY_DIGITS 40
@@ -140,15 +141,18 @@ void credentials_find(const struct http_req *req, struct credentials *ret)
 	const struct str *key = http_req_header(req, "x-api-key");
 	const struct str *token = http_req_header(req, "cay-preview-token");
 	const struct str *traffic = http_req_header(req, TRAFFIC_HEADER);
+	struct str any;
 
 	*ret = (struct credentials){ .key = { "", 0 },
 				     .token = token_query(req->query),
 				     .traffic = { "", 0 } };
 	ret->by_query = ret->token.n > 0;
-	if (header)
-		ret->key = bearer(*header);
-	if (!ret->key.n && key && address_is_key(*key))
-		ret->key = *key;
+	if (face_key_read(req, FACE_KEY_BEARER_FIRST, &any) == 0) { /* else it has no key of ours */
+		if (header)
+			ret->key = bearer(*header);
+		if (!ret->key.n && key && address_is_key(*key))
+			ret->key = *key;
+	}
 	if (!ret->token.n && token)
 		ret->token = *token;
 	for (size_t i = 0; !ret->token.n && i < req->header_count; i++)

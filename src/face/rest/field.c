@@ -213,21 +213,21 @@ static void read_field(struct json_reader *r, const struct field *f, void *base)
 	}
 }
 
-/* null means "not told" for numbers and flags, and "take it away" for the rest. */
-static void note_told(const struct field *f, const struct json *object, void *base)
+/* null means "not sent" for numbers and flags, and "remove it" for the rest. */
+static void note_sent(const struct field *f, const struct json *object, void *base)
 {
 	const struct json *value;
 	const char *key;
 	void *it = NULL;
 
-	if (!f->told_offset)
+	if (!f->sent)
 		return;
 	while (json_next(object, &it, &key, &value))
 		if (strcmp(key, f->name) == 0 &&
 		    (json_type(value) != JSON_NULL ||
 		     (f->type != FIELD_INT && f->type != FIELD_MILLI && f->type != FIELD_BOOL &&
 		      f->type != FIELD_OBJECT)))
-			*(bool *)(void *)((char *)base + f->told_offset) = true;
+			*(bool *)(void *)((char *)base + f->sent - 1) = true;
 }
 
 static void check_required(struct json_reader *r, const struct field *f, const struct json *object)
@@ -261,7 +261,7 @@ int field_decode(const struct field *fields, const struct json *object, const ch
 		if (!r.failed && f->required)
 			check_required(&r, f, object);
 		if (!r.failed)
-			note_told(f, object, base);
+			note_sent(f, object, base);
 	}
 	return json_reader_end(&r);
 }

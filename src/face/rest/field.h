@@ -42,6 +42,9 @@ enum field_limit {
 	FIELD_LIMIT_COUNT,
 };
 
+/* The flag may be the first member of its struct: an offset of 0 is not the same as none. */
+#define FIELD_SENT(offset) ((offset) + 1)
+
 struct field {
 	const char *name;
 	const char *doc;
@@ -53,7 +56,7 @@ struct field {
 	int64_t min, max;
 	int64_t fallback; /* FIELD_INT, FIELD_BOOL, FIELD_ENUM */
 	size_t offset;
-	size_t told_offset; /* a bool set when the field was sent; 0: nobody asks */
+	size_t sent; /* FIELD_SENT(offset) of a bool that is set when the field was sent; 0: none */
 	enum field_type type;
 	enum field_limit limit;
 	bool required;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What every call must pass before a handler sees it: host, origin, key, media type. */
+#include "face/key.h"
 #include "face/rest/call.h"
 
 /* Browsers name the page that asks; programs do not. Only our own page and those of cors_origins
@@ -68,30 +69,15 @@ int guard_media_type(struct rest_call *call, struct err *err)
 		       call->route->raw ? " or application/octet-stream" : "");
 }
 
-/* With two of a kind, a proxy in front may have looked at the other one. */
-static bool is_repeated(const struct http_req *req, const char *name)
-{
-	size_t n = 0;
-
-	for (size_t i = 0; i < req->header_count; i++)
-		n += str_eq_nocase(req->headers[i].name, name);
-	return n > 1;
-}
-
 struct key *guard_key(const struct rest *rest, const struct http_req *req, struct err *err)
 {
-	const struct str *header = http_req_header(req, "authorization");
-	struct str text = { NULL, 0 };
+	struct str text;
 	struct key *key;
 
-	if (is_repeated(req, "authorization") || is_repeated(req, "x-api-key")) {
+	if (face_key_read(req, FACE_KEY_BEARER_FIRST, &text) < 0) {
 		(void)err_set(err, ERR_UNAUTHENTICATED, "more than one API key was sent");
 		return NULL;
 	}
-	if (header && header->n > 7 && str_eq_nocase((struct str){ header->p, 7 }, "bearer "))
-		text = str_trim((struct str){ header->p + 7, header->n - 7 }, " ");
-	else if (!header && (header = http_req_header(req, "x-api-key")))
-		text = *header;
 	if (!text.p) {
 		(void)err_set(err, ERR_UNAUTHENTICATED, "no API key was sent");
 		return NULL;

@@ -8,11 +8,11 @@ struct key_body {
 };
 
 /* The limits of a key, in a struct with the members limits and has_limit. */
-#define LIMIT(type_, which, name_, told)                     \
+#define LIMIT(type_, which, name_, sent_)                    \
 	{ .name = (name_),                                   \
 	  .type = FIELD_INT,                                 \
 	  .offset = offsetof(struct type_, limits[(which)]), \
-	  .told_offset = (told),                             \
+	  .sent = (sent_),                                   \
 	  .min = QUOTA_NONE,                                 \
 	  .max = QUOTA_MAX,                                  \
 	  .doc = "0: the daemon's default; -1: none" },
@@ -41,12 +41,14 @@ struct patch_body {
 	bool has_limit[QUOTA_COUNT];
 	struct str name;
 };
-#define X(sym, name, held) \
-	LIMIT(patch_body, QUOTA_##sym, name, offsetof(struct patch_body, has_limit[QUOTA_##sym]))
+#define X(sym, name, held)                   \
+	LIMIT(patch_body, QUOTA_##sym, name, \
+	      FIELD_SENT(offsetof(struct patch_body, has_limit[QUOTA_##sym])))
 const struct field key_patch_fields[] = { { .name = "name",
 					    .type = FIELD_STR,
 					    .offset = offsetof(struct patch_body, name),
-					    .told_offset = offsetof(struct patch_body, has_name),
+					    .sent = FIELD_SENT(
+						    offsetof(struct patch_body, has_name)),
 					    .min = 1,
 					    .max = 64 },
 					  QUOTA_TABLE(X){ .type = FIELD_END } };

@@ -10,23 +10,23 @@
 	{ .name = "events",                                                                      \
 	  .type = FIELD_STRINGS,                                                                 \
 	  .offset = AT(events),                                                                  \
-	  .told_offset = AT(has_events),                                                         \
+	  .sent = FIELD_SENT(AT(has_events)),                                                    \
 	  .max = EVENTS_MAX,                                                                     \
 	  .doc = "names, or what stands before their dot (sandbox, process.ended); none: all" }, \
 		{ .name = "external_workspace_id",                                               \
 		  .type = FIELD_STR,                                                             \
 		  .offset = AT(external_workspace_id),                                           \
-		  .told_offset = AT(has_workspace),                                              \
+		  .sent = FIELD_SENT(AT(has_workspace)),                                         \
 		  .max = 255,                                                                    \
 		  .doc = "only events of this workspace" },                                      \
 		{ .name = "description",                                                         \
 		  .type = FIELD_STR,                                                             \
 		  .offset = AT(description),                                                     \
-		  .told_offset = AT(has_description),                                            \
+		  .sent = FIELD_SENT(AT(has_description)),                                       \
 		  .max = WEBHOOK_DESCRIPTION_MAX },                                              \
 	{                                                                                        \
 		.name = "secret", .type = FIELD_STR, .offset = AT(secret),                       \
-		.told_offset = AT(has_secret), .min = WEBHOOK_SECRET_MIN,                        \
+		.sent = FIELD_SENT(AT(has_secret)), .min = WEBHOOK_SECRET_MIN,                   \
 		.max = WEBHOOK_SECRET_MAX,                                                       \
 		.doc = "what signs; made and shown once when none is given"                      \
 	}
@@ -34,7 +34,7 @@
 const struct field webhook_create_fields[] = { { .name = "url",
 						 .type = FIELD_STR,
 						 .offset = AT(url),
-						 .told_offset = AT(has_url),
+						 .sent = FIELD_SENT(AT(has_url)),
 						 .min = 8,
 						 .max = WEBHOOK_URL_MAX,
 						 .required = true,
@@ -43,20 +43,20 @@ const struct field webhook_create_fields[] = { { .name = "url",
 					       { .name = "enabled",
 						 .type = FIELD_BOOL,
 						 .offset = AT(enabled),
-						 .told_offset = AT(has_enabled),
+						 .sent = FIELD_SENT(AT(has_enabled)),
 						 .fallback = true },
 					       { .type = FIELD_END } };
 const struct field webhook_patch_fields[] = { { .name = "url",
 						.type = FIELD_STR,
 						.offset = AT(url),
-						.told_offset = AT(has_url),
+						.sent = FIELD_SENT(AT(has_url)),
 						.min = 8,
 						.max = WEBHOOK_URL_MAX },
 					      OPTIONAL_FIELDS,
 					      { .name = "enabled",
 						.type = FIELD_BOOL,
 						.offset = AT(enabled),
-						.told_offset = AT(has_enabled) },
+						.sent = FIELD_SENT(AT(has_enabled)) },
 					      { .type = FIELD_END } };
 #undef AT
 

@@ -58,7 +58,7 @@
 		{ .name = "tty",                                                   \
 		  .type = FIELD_OBJECT,                                            \
 		  .fields = tty_fields,                                            \
-		  .told_offset = AT(tty),                                          \
+		  .sent = FIELD_SENT(AT(tty)),                                     \
 		  .doc = "a terminal; all its output is stdout" },                 \
 	{                                                                          \
 		.name = "name", .type = FIELD_STR, .offset = AT(name), .min = 1,   \

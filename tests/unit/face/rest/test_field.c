@@ -10,8 +10,7 @@
 static const char *const colours[] = { "red", "green", NULL };
 
 struct inner_and_outer {
-	bool told;
-	bool flag_told;
+	bool flag_sent; /* at offset 0 */
 	int64_t number;
 	bool flag;
 	struct str text;
@@ -37,7 +36,10 @@ static const struct field table[] = {
 	  .min = -5,
 	  .max = 5,
 	  .fallback = 4 },
-	{ .name = "flag", .type = FIELD_BOOL, .offset = AT(flag), .told_offset = AT(flag_told) },
+	{ .name = "flag",
+	  .type = FIELD_BOOL,
+	  .offset = AT(flag),
+	  .sent = FIELD_SENT(AT(flag_sent)) },
 	{ .name = "text",
 	  .type = FIELD_STR,
 	  .offset = AT(text),
@@ -83,7 +85,7 @@ static void test_defaults_and_values(void **state)
 	assert_int_equal(v.colour, 1);
 	assert_int_equal(v.deep, 2);
 	assert_true(str_is(v.text, "def"));
-	assert_false(v.flag_told);
+	assert_false(v.flag_sent);
 	assert_int_equal(decode("{\"number\":-5,\"flag\":false,\"text\":\"abc\",\"name\":\"a.b\","
 				"\"colour\":\"red\",\"map\":{},\"list\":[\"x\",\"y\"],"
 				"\"object\":{\"deep\":3},\"later\":[],\"later_flag\":false,"
@@ -93,11 +95,11 @@ static void test_defaults_and_values(void **state)
 	assert_int_equal(v.number, -5);
 	assert_int_equal(v.colour, 0);
 	assert_int_equal(v.deep, 3);
-	assert_true(v.flag_told);
+	assert_true(v.flag_sent);
 	assert_int_equal(json_size(v.list), 2);
 	assert_int_equal(decode("{\"number\":null,\"flag\":null,\"object\":null}", &v, &err), 0);
 	assert_int_equal(v.number, 4);
-	assert_false(v.flag_told);
+	assert_false(v.flag_sent);
 }
 
 static void test_refusals(void **state)
