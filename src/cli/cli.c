@@ -53,7 +53,7 @@ enum setting_from cli_setting(const struct args *args, const char *name, const c
 /* An ordinary user's own daemon, once there is one or while it is being started. */
 static bool has_own_state(struct cli *cli, const struct args *args)
 {
-	return own_state(cli->state_found, sizeof(cli->state_found)) &&
+	return user_state(cli->state_found, sizeof(cli->state_found)) &&
 	       (args_flag(args, "engine-local") || access(cli->state_found, F_OK) == 0);
 }
 

@@ -56,7 +56,7 @@ struct engine_spec {
 	/* "", or the snapshot whose files it starts with; the template is then the one the snapshot
 	 * was taken of, and template_hash is not looked at. */
 	char snapshot_id[ENGINE_ID_MAX + 1];
-	bool last_use; /* of a passing snapshot: nobody needs it after this */
+	bool last_use; /* of a temporary snapshot: it is not needed after this */
 	bool memory;   /* with the processes that are in the snapshot, or not at all */
 	uint8_t template_hash[ENGINE_TEMPLATE_HASH_SIZE];
 	struct engine_limits limits;
@@ -123,7 +123,7 @@ struct engine_snapshot {
 };
 enum {
 	/* For sandboxes that are made of it at once: need not outlast anything, is in no list. */
-	ENGINE_SNAPSHOT_PASSING = 1 << 0,
+	ENGINE_SNAPSHOT_TEMPORARY = 1 << 0,
 	/* With its processes where that can be. The link breaks; the sandbox can be attached again.
 	 */
 	ENGINE_SNAPSHOT_MEMORY = 1 << 1,

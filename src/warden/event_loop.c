@@ -66,17 +66,17 @@ struct background {
 /* How long poll may wait: work is urgent, or waits for a quiet moment, or there is none. */
 static int patience(const struct warden *w, unsigned dying, const struct background *b)
 {
-	const struct parts *p = &w->parts;
+	const struct stock *p = &w->stock;
 	bool sweeping = dying && !b->stuck;
 
-	if ((parts_wanted(w) && parts_left(w) <= p->target / 8) ||
+	if ((stock_wanted(w) && stock_left(w) <= p->target / 8) ||
 	    (sweeping && dying > URGENT_DYING))
 		return 0;
-	if (parts_wanted(w) || sweeping)
+	if (stock_wanted(w) || sweeping)
 		return b->quiet ? 0 : jobs_running(w) ? JOB_MS : QUIET_MS;
 	if (dying)
 		return SWEEP_RETRY_MS;
-	return parts_grown(w) ? SHRINK_LOOK_MS : limits_look_ms(w);
+	return stock_grown(w) ? SHRINK_LOOK_MS : limits_look_ms(w);
 }
 
 static void work(struct warden *w, unsigned dying, struct background *b)
@@ -84,10 +84,10 @@ static void work(struct warden *w, unsigned dying, struct background *b)
 	b->quiet = true;
 	if (dying)
 		b->stuck = !sweep_step(w);
-	if (parts_wanted(w))
-		parts_step(w);
-	else if (parts_grown(w))
-		parts_shrink(w);
+	if (stock_wanted(w))
+		stock_step(w);
+	else if (stock_grown(w))
+		stock_shrink(w);
 }
 
 static void on_request(struct warden *w, unsigned dying, struct background *b)
@@ -100,7 +100,7 @@ static void on_request(struct warden *w, unsigned dying, struct background *b)
 		(void)!sweep_step(w);
 }
 
-int rounds(struct warden *w)
+int event_loop_run(struct warden *w)
 {
 	struct background background = { false, false };
 

@@ -221,7 +221,7 @@ int main(int argc, char **argv)
 		 !warden.pool_has_quota	     ? "off"
 		 : warden.pool_counts_shared ? "by groups"
 					     : "on");
-	r = rounds(&warden);
+	r = event_loop_run(&warden);
 	if (r < 0)
 		log_error("serve: %s", strerror(-r));
 	notify_send(&warden.notify, "STOPPING=1");

@@ -32,7 +32,7 @@ void serve_drop_client(struct warden *w)
 		(void)close(w->client_fd);
 	w->client_fd = -1;
 	jobs_kill_all(w);
-	passing_drop_all(w);
+	temporary_drop_all(w);
 }
 
 static void call_step(struct call *call, const char *step)
@@ -66,10 +66,10 @@ static int create_later(struct warden *w, struct call *call, const char **ret_st
 	return r < 0 ? r : LATER;
 }
 
-/* From a passing snapshot that nobody else needs: nothing to wait for. */
+/* From a temporary snapshot that nobody else needs: nothing to wait for. */
 static int create_of_passing(struct warden *w, struct call *call, const char **ret_step)
 {
-	struct snapshot_order order = { .passing = true };
+	struct snapshot_order order = { .temporary = true };
 	struct job_result found = { .error = 0 };
 	unsigned slot;
 	int r;
@@ -84,7 +84,7 @@ static int create_of_passing(struct warden *w, struct call *call, const char **r
 		return r;
 	order.slot = slot;
 	memcpy(order.snapshot_id, call->req.snapshot_id, sizeof(order.snapshot_id));
-	r = passing_use_up(w, &order, &found);
+	r = temporary_use_up(w, &order, &found);
 	if (r < 0) {
 		call_step(call, found.step);
 		*ret_step = call->reply.step;
@@ -101,7 +101,7 @@ static int do_create(struct warden *w, struct call *call)
 	const char *step = "";
 	int r, slot;
 
-	if (call->req.flags & WARDEN_PASSING)
+	if (call->req.flags & WARDEN_TEMPORARY)
 		r = create_of_passing(w, call, &step);
 	else if (*call->req.snapshot_id)
 		r = create_later(w, call, &step);
@@ -259,7 +259,7 @@ static int do_build(struct warden *w, struct call *call)
 	if (call->in_fd < 0 || !w->build_program)
 		return -EINVAL;
 	if (call->req.flags & WARDEN_REMOVE) /* one that is built anew may have the same hash */
-		parts_undress(w);
+		stock_undress(w);
 	pid = sys_clone3(&args);
 	if (pid == 0)
 		build_child(w, call);

@@ -306,7 +306,7 @@ static int leave_host(struct warden *w, const char *state_path, const char *temp
 		       &w->templates_fd);
 	if (r < 0)
 		return fail(templates, r);
-	r = bare_open(w);
+	r = clean_root_open(w);
 	if (r < 0)
 		return r;
 	criu_open(w, criu);
@@ -429,7 +429,7 @@ int warden_open(struct warden *w, const struct warden_options *o)
 		return fail(SOCKET_NAME, r);
 	r = open_signals(w);
 	if (r >= 0)
-		r = parts_open(w);
+		r = stock_open(w);
 	return r < 0 ? r : leave_host(w, state_path, o->templates, o->criu);
 }
 
@@ -439,7 +439,7 @@ void warden_close(struct warden *w)
 	bool rest = false;
 
 	jobs_kill_all(w);
-	parts_close(w);
+	stock_close(w);
 	for (unsigned i = 0; i < w->slot_top; i++)
 		if (w->rows[i].state == SLOT_LIVE && !slots_alive(w, i))
 			w->rows[i].state =

@@ -92,21 +92,21 @@ struct root {
 };
 
 /* What tells whether something was written to a volume. */
-#define BARE_DIRECTORIES 3
-struct bare_stamp {
-	uint64_t inode[BARE_DIRECTORIES];
-	int64_t size[BARE_DIRECTORIES];
-	struct timespec changed[BARE_DIRECTORIES], written[BARE_DIRECTORIES],
-		read[BARE_DIRECTORIES];
+#define CLEAN_ROOT_DIRECTORIES 3
+struct clean_root_stamp {
+	uint64_t inode[CLEAN_ROOT_DIRECTORIES];
+	int64_t size[CLEAN_ROOT_DIRECTORIES];
+	struct timespec changed[CLEAN_ROOT_DIRECTORIES], written[CLEAN_ROOT_DIRECTORIES],
+		read[CLEAN_ROOT_DIRECTORIES];
 };
 
 /* root/clean_root.c */
-struct bare {
+struct clean_root {
 	int fd;	   /* mount of the overlay; -1: none */
 	bool idle; /* nobody's: the volume is its own */
 	uint32_t disk_size_mb;
 	uint64_t volume;
-	struct bare_stamp stamp;
+	struct clean_root_stamp stamp;
 	uint8_t template_hash[WARDEN_HASH_SIZE];
 };
 
@@ -128,7 +128,7 @@ struct outlook {
 #define LATE_FDS_MAX 32
 
 /* A sandbox's parts, made before they are needed. */
-struct parts {
+struct stock {
 	struct netns *net; /* stack of ready ones */
 	unsigned net_count;
 	uint32_t *blanks; /* slots in SLOT_BLANK */
@@ -146,14 +146,14 @@ struct parts {
 };
 
 /* A net namespace with its link, nobody's yet. */
-struct linked {
+struct linked_netns {
 	struct netns net;
 	uint32_t link;
 };
 
 /* net/link_stock.c */
-struct linked_stock {
-	struct linked *ready;
+struct link_stock {
+	struct linked_netns *ready;
 	unsigned count;
 	unsigned target;
 	int64_t taken_ms;
@@ -161,7 +161,7 @@ struct linked_stock {
 
 /* links.c */
 struct links {
-	struct linked_stock stock;
+	struct link_stock stock;
 	int rtnl_fd; /* of the host's net namespace */
 	int nft_fd;  /* owns the table of rules */
 	int log_fd;  /* tells what they rejected; -1: nobody tells */
@@ -182,9 +182,9 @@ struct mask {
 };
 #define MASKS_MAX 32
 
-struct jobs;	/* job.c */
-struct passing; /* copy/temporary.c */
-struct recount; /* limits.c */
+struct jobs;		   /* job.c */
+struct temporary_snapshot; /* copy/temporary.c */
+struct recount;		   /* limits.c */
 struct job_result;
 
 /* The processors of one sandbox, as places in the set of all; count 0: all of them, or unknown. */
@@ -231,14 +231,14 @@ struct warden {
 	char place[CGROUP_PATH_SIZE]; /* the v2 group to stay inside */
 	uint32_t swap_mb;	      /* of every sandbox */
 	struct filter filter;
-	struct slot_row *rows;	   /* mapped file, SLOTS_MAX rows */
-	int *covers_fd;		   /* per slot: detached tmpfs of cover.c; -1: none */
-	int *userns_fd;		   /* per slot; -1: it has nothing of its own yet */
-	struct cgroup_view *views; /* likewise */
-	struct cgroup_door *doors; /* likewise */
-	struct outlook *outlooks;  /* likewise */
-	struct bare *bares;	   /* of the first KEEPING_SLOTS */
-	bool keeps_bares;
+	struct slot_row *rows;		/* mapped file, SLOTS_MAX rows */
+	int *covers_fd;			/* per slot: detached tmpfs of cover.c; -1: none */
+	int *userns_fd;			/* per slot; -1: it has nothing of its own yet */
+	struct cgroup_view *views;	/* likewise */
+	struct cgroup_door *doors;	/* likewise */
+	struct outlook *outlooks;	/* likewise */
+	struct clean_root *clean_roots; /* of the first KEEPING_SLOTS */
+	bool keeps_clean_roots;
 	uint32_t slot_top;	      /* no slot from here on is in use: the end of every search */
 	struct netspace *spaces;      /* per slot: see sweep_hold_net() */
 	uint8_t *bonds;		      /* per slot, enum bond */
@@ -252,8 +252,8 @@ struct warden {
 	uint64_t next_volume;
 	uint8_t snapshot_key[MANIFEST_KEY_SIZE];
 	struct jobs *jobs;
-	struct passing *passing; /* copy/temporary.c */
-	struct parts parts;
+	struct temporary_snapshot *temporary; /* copy/temporary.c */
+	struct stock stock;
 	struct links links;
 	bool stopping;
 	const char *build_program;
@@ -354,15 +354,15 @@ void root_drop(struct warden *w, unsigned slot);
 void root_discard(struct warden *w, struct root *root);
 
 /* root/clean_root.c: roots that were used and not written to */
-int bare_open(struct warden *w) _must_check_;
+int clean_root_open(struct warden *w) _must_check_;
 /* Of a root just made: the slot keeps a mount of it, if it can. */
-void bare_keep(struct warden *w, unsigned slot, const struct root *root);
+void clean_root_keep(struct warden *w, unsigned slot, const struct root *root);
 /* Fills in volume and mount for the root's template, if the slot has them. */
-bool bare_use(struct warden *w, unsigned slot, struct root *root);
+bool clean_root_use(struct warden *w, unsigned slot, struct root *root);
 /* Of a dead sandbox: whether its volume stays for the next one. */
-bool bare_stays(struct warden *w, unsigned slot);
-void bare_forget(struct warden *w, unsigned slot);
-void bare_forget_all(struct warden *w);
+bool clean_root_stays(struct warden *w, unsigned slot);
+void clean_root_forget(struct warden *w, unsigned slot);
+void clean_root_forget_all(struct warden *w);
 
 /* dev.c: the nodes of /dev, in the shared tmpfs */
 #define DEV_PATH_SIZE 24
@@ -403,22 +403,22 @@ void slots_used(struct warden *w, unsigned slot);	 /* moves slot_top up */
 void slots_trim(struct warden *w);			 /* and down */
 
 /* slot/stock.c */
-int parts_open(struct warden *w);
-void parts_close(struct warden *w);
-bool parts_wanted(const struct warden *w); /* is there background work? */
-void parts_undress(struct warden *w);	   /* no root of any template stays in stock */
-void parts_step(struct warden *w);	   /* does one unit of it */
-bool parts_grown(const struct warden *w);  /* above its usual size: shrinks after a quiet while */
-void parts_shrink(struct warden *w);
-void parts_keep_cgroups(struct warden *w, unsigned slot); /* of a slot just swept */
-int parts_take_net(struct warden *w, struct netns *ret) _must_check_;
+int stock_open(struct warden *w);
+void stock_close(struct warden *w);
+bool stock_wanted(const struct warden *w); /* is there background work? */
+void stock_undress(struct warden *w);	   /* no root of any template stays in stock */
+void stock_step(struct warden *w);	   /* does one unit of it */
+bool stock_grown(const struct warden *w);  /* above its usual size: shrinks after a quiet while */
+void stock_shrink(struct warden *w);
+void stock_keep_cgroups(struct warden *w, unsigned slot); /* of a slot just swept */
+int stock_take_net(struct warden *w, struct netns *ret) _must_check_;
 /* Prefers a slot whose root is of this template already. hash NULL: one without a root. */
-int parts_take_slot(struct warden *w, const uint8_t *hash, unsigned *ret) _must_check_;
-unsigned parts_left(const struct warden *w);
-void parts_close_later(struct warden *w, int fd);   /* a mount; no request waits for it */
-void parts_forget(struct warden *w, unsigned slot); /* what it keeps of its own */
+int stock_take_slot(struct warden *w, const uint8_t *hash, unsigned *ret) _must_check_;
+unsigned stock_left(const struct warden *w);
+void stock_close_later(struct warden *w, int fd);   /* a mount; no request waits for it */
+void stock_forget(struct warden *w, unsigned slot); /* what it keeps of its own */
 /* A dead sandbox's net namespace, as stock if it can be that again. Takes it. */
-void parts_keep_net(struct warden *w, struct netspace *space);
+void stock_keep_net(struct warden *w, struct netspace *space);
 
 /* limits.c */
 int limits_open(struct warden *w) _must_check_;
@@ -527,7 +527,7 @@ int attach_open_net(const struct warden *w, unsigned slot) _must_check_;
 int attach_slot(struct warden *w, unsigned slot, int ret_fds[WARDEN_FDS_MAX]) _must_check_;
 
 /* event_loop.c */
-int rounds(struct warden *w); /* until it is to stop */
+int event_loop_run(struct warden *w); /* until it is to stop */
 
 /* serve.c */
 void serve_client(struct warden *w); /* its next request */

@@ -94,7 +94,7 @@ static uint32_t flags_of(const struct warden_request *req)
 	if (req->op == WARDEN_PAUSE)
 		return WARDEN_FREEZE;
 	if (req->op == WARDEN_SNAPSHOT || (req->op == WARDEN_CREATE && *req->snapshot_id))
-		return WARDEN_PASSING | WARDEN_MEMORY;
+		return WARDEN_TEMPORARY | WARDEN_MEMORY;
 	return req->op == WARDEN_BUILD ? WARDEN_REMOVE : 0;
 }
 

@@ -63,7 +63,7 @@ enum {
 	 * never listed, and gone with the connection. CREATE: the last use of such a one, whose
 	 * files it gets instead of a copy.
 	 */
-	WARDEN_PASSING = 1 << 1,
+	WARDEN_TEMPORARY = 1 << 1,
 	/* SNAPSHOT: with its memory if that can be. CREATE: with that, or not at all. */
 	WARDEN_MEMORY = 1 << 2,
 	WARDEN_REMOVE = 1 << 3, /* BUILD */

@@ -49,7 +49,7 @@ static void warn_other_url(const struct cli *cli)
 int up_print(struct cli *cli, const struct up *up, struct err *err)
 {
 	bool c = cli->color_out;
-	bool other = strcmp(up->state, CLI_DEFAULT_STATE) != 0 && !own_state_is(up->state);
+	bool other = strcmp(up->state, CLI_DEFAULT_STATE) != 0 && !user_state_is(up->state);
 
 	if (cli->json)
 		return print_json(cli, up, err);

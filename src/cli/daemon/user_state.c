@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-bool own_state(char *dst, size_t size)
+bool user_state(char *dst, size_t size)
 {
 	const char *base = getenv("XDG_STATE_HOME"), *home = getenv("HOME");
 	int n;
@@ -23,11 +23,11 @@ bool own_state(char *dst, size_t size)
 	return n > 0 && (size_t)n < size;
 }
 
-bool own_state_is(const char *state)
+bool user_state_is(const char *state)
 {
 	char own[PATH_MAX], resolved[PATH_MAX];
 
-	return own_state(own, sizeof(own)) &&
+	return user_state(own, sizeof(own)) &&
 	       (strcmp(own, state) == 0 ||
 		(realpath(own, resolved) != NULL && strcmp(resolved, state) == 0));
 }

@@ -11,8 +11,8 @@
 #include "base/macro.h"
 
 /* false for root, and where neither variable holds an absolute path. */
-bool own_state(char *dst, size_t size) _must_check_;
+bool user_state(char *dst, size_t size) _must_check_;
 /* Whether a path is that directory. */
-bool own_state_is(const char *state);
+bool user_state_is(const char *state);
 
 #endif

@@ -52,7 +52,7 @@ static int exec_json(struct cli *cli, const char *id, const struct buf *body, ui
 				wait_sec != 0 ? (int)(wait_sec + ANSWER_SLACK_SEC) * 1000 : 0);
 	if (api_call(cli, "POST", path, body, &result, err) < 0 || api_print(cli, result, err) < 0)
 		return -1;
-	return end_status(result);
+	return process_end_status(result);
 }
 
 /* The terminal's type, as far as a plain Debian knows it. */

@@ -41,7 +41,7 @@ static void put_end(struct table *table, const struct json *item)
 		table_put(table, STR_LIT(""), STYLE_PLAIN);
 		return;
 	}
-	status = end_status(item);
+	status = process_end_status(item);
 	if (str_is(reason, "exited") || reason.n == 0)
 		table_printf(table, status == 0 ? STYLE_PLAIN : STYLE_YELLOW, "%d", status);
 	else
@@ -239,7 +239,7 @@ int kill_run(struct cli *cli, const struct args *args, struct err *err)
 		return err_set(err, ERR_INVALID_REQUEST, "there is no such signal");
 	for (char *p = name; *p != '\0'; p++)
 		*p = (char)toupper((unsigned char)*p);
-	signum = end_signal_number(str_of(name));
+	signum = signal_number(str_of(name));
 	if (signum == 0)
 		return err_set(err, ERR_INVALID_REQUEST, "there is no signal '%s'", name);
 	for (size_t i = 1; i < args->operand_count; i++) {

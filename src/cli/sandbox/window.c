@@ -180,8 +180,8 @@ static int outcome(struct window *w, const struct json *last, struct err *err)
 		return 128 + SIGINT;
 	}
 	if (w->interrupt.count == 0)
-		end_words(w->cli, last, 0);
-	return end_status(last);
+		process_end_print(w->cli, last, 0);
+	return process_end_status(last);
 }
 
 static int start(struct window *w, const struct exec_request *req, int wait_ms, struct json **ret,
@@ -242,7 +242,7 @@ int window_exec(struct cli *cli, const char *id, const char *window, const struc
 		return run_live(&w, req, err);
 	if (start(&w, req, WHOLE_WAIT_MS, &answer, err) < 0 || api_print(cli, answer, err) < 0)
 		return -1;
-	return str_is(field_str(answer, "state"), "exited") ? end_status(answer)
+	return str_is(field_str(answer, "state"), "exited") ? process_end_status(answer)
 							    : EXIT_STATUS_TIMED_OUT;
 }
 
@@ -272,7 +272,7 @@ static int window_row(void *arg, const struct json *item)
 	if (busy || field(item, "exit_code") == NULL)
 		table_put(table, STR_LIT(""), STYLE_PLAIN);
 	else
-		table_printf(table, STYLE_PLAIN, "%d", end_status(item));
+		table_printf(table, STYLE_PLAIN, "%d", process_end_status(item));
 	style_span(span, whole_seconds(field(item, "idle_sec")));
 	table_put(table, str_of(span), STYLE_PLAIN);
 	table_printf(table, STYLE_PLAIN, "%lld", (long long)field_int(item, "process_id", 0));

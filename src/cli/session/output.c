@@ -48,13 +48,13 @@ void session_say_size(struct session *s)
 
 static uint64_t passed(const struct session *s)
 {
-	return s->outlets[0].passed + s->outlets[1].passed;
+	return s->writers[0].passed + s->writers[1].passed;
 }
 
 /* From so many passed bytes on they are those of this connection. */
 void session_connected(struct session *s)
 {
-	s->acked = passed(s) + outlet_pending(&s->outlets[0]) + outlet_pending(&s->outlets[1]);
+	s->acked = passed(s) + writer_pending(&s->writers[0]) + writer_pending(&s->writers[1]);
 	s->sent = 0;
 }
 
@@ -73,26 +73,26 @@ static void acknowledge(struct session *s)
 
 void session_pass_on(struct session *s)
 {
-	outlet_flush(&s->outlets[0]);
-	outlet_flush(&s->outlets[1]);
+	writer_flush(&s->writers[0]);
+	writer_flush(&s->writers[1]);
 	acknowledge(s);
 }
 
 bool session_is_passing(const struct session *s)
 {
-	return outlet_pending(&s->outlets[0]) || outlet_pending(&s->outlets[1]);
+	return writer_pending(&s->writers[0]) || writer_pending(&s->writers[1]);
 }
 
 int session_output_error(const struct session *s)
 {
-	return s->outlets[0].error ? s->outlets[0].error : s->outlets[1].error;
+	return s->writers[0].error ? s->writers[0].error : s->writers[1].error;
 }
 
 static void write_out(struct session *s, int i, struct str bytes)
 {
 	if (s->tty)
 		terminal_watch(bytes); /* before it shows: a signal may come between the two */
-	outlet_put(&s->outlets[i], bytes);
+	writer_put(&s->writers[i], bytes);
 	acknowledge(s);
 }
 

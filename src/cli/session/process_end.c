@@ -6,7 +6,7 @@
 #include "cli/api/api.h"
 #include "cli/api/exit.h"
 
-int end_signal_number(struct str text)
+int signal_number(struct str text)
 {
 	uint64_t number;
 
@@ -31,10 +31,10 @@ static int signal_of(const struct json *end)
 		return 0;
 	if (json_type(value) == JSON_INT)
 		return json_int(value) > 0 && json_int(value) < 65 ? (int)json_int(value) : 0;
-	return json_type(value) == JSON_STRING ? end_signal_number(json_str(value)) : 0;
+	return json_type(value) == JSON_STRING ? signal_number(json_str(value)) : 0;
 }
 
-int end_status(const struct json *end)
+int process_end_status(const struct json *end)
 {
 	struct str reason = field_str(end, "reason");
 	int signum = signal_of(end);
@@ -80,7 +80,7 @@ static void oom_words(const struct cli *cli, const struct json *end)
 		cli_note(cli, "cay: the command was killed by the memory limit (oom)");
 }
 
-void end_words(const struct cli *cli, const struct json *end, uint64_t timeout_sec)
+void process_end_print(const struct cli *cli, const struct json *end, uint64_t timeout_sec)
 {
 	struct str reason = field_str(end, "reason"), message = field_str(end, "message");
 	char text[CLI_HINT_MAX];

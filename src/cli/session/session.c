@@ -158,8 +158,8 @@ static int wait_for_more(struct session *s)
 		{ .fd = room ? STDIN_FILENO : -1, .events = POLLIN },
 		{ .fd = s->signal_fd, .events = POLLIN },
 		{ .fd = s->interrupt.fd, .events = POLLIN },
-		{ .fd = outlet_pending(&s->outlets[0]) ? s->outlets[0].fd : -1, .events = POLLOUT },
-		{ .fd = outlet_pending(&s->outlets[1]) ? s->outlets[1].fd : -1, .events = POLLOUT },
+		{ .fd = writer_pending(&s->writers[0]) ? s->writers[0].fd : -1, .events = POLLOUT },
+		{ .fd = writer_pending(&s->writers[1]) ? s->writers[1].fd : -1, .events = POLLOUT },
 	};
 	int r = poll(pfds, ARRAY_LEN(pfds), poll_timeout(s));
 
@@ -209,9 +209,9 @@ static void drain(struct session *s)
 {
 	while (session_is_passing(s) && !s->interrupt.leave) {
 		struct pollfd pfds[] = {
-			{ .fd = outlet_pending(&s->outlets[0]) ? s->outlets[0].fd : -1,
+			{ .fd = writer_pending(&s->writers[0]) ? s->writers[0].fd : -1,
 			  .events = POLLOUT },
-			{ .fd = outlet_pending(&s->outlets[1]) ? s->outlets[1].fd : -1,
+			{ .fd = writer_pending(&s->writers[1]) ? s->writers[1].fd : -1,
 			  .events = POLLOUT },
 			{ .fd = s->interrupt.fd, .events = POLLIN },
 		};
@@ -242,9 +242,10 @@ static int outcome(struct session *s)
 		return 128 + s->interrupt.caught;
 	if (s->end != NULL) {
 		/* Who typed Ctrl-C knows what ended it. */
-		if (s->interrupt.count == 0 && !(s->tty && end_status(s->end) == 128 + SIGINT))
-			end_words(s->cli, s->end, s->timeout_sec);
-		return s->lost ? EXIT_STATUS_CAY_FAILED : end_status(s->end);
+		if (s->interrupt.count == 0 &&
+		    !(s->tty && process_end_status(s->end) == 128 + SIGINT))
+			process_end_print(s->cli, s->end, s->timeout_sec);
+		return s->lost ? EXIT_STATUS_CAY_FAILED : process_end_status(s->end);
 	}
 	if (s->failed)
 		return -1;
@@ -270,8 +271,8 @@ static int prepare(struct session *s)
 	(void)sigprocmask(SIG_BLOCK, &mask, NULL);
 	s->signal_fd = signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK);
 	s->input_open = s->input || s->tty;
-	outlet_init(&s->outlets[0], STDOUT_FILENO);
-	outlet_init(&s->outlets[1], STDERR_FILENO);
+	writer_init(&s->writers[0], STDOUT_FILENO);
+	writer_init(&s->writers[1], STDERR_FILENO);
 	buf_init(&s->typed, SESSION_TYPED_BYTES);
 	buf_init(&s->bytes, EVENT_LIMIT_BYTES);
 	(void)fflush(NULL);
@@ -306,8 +307,8 @@ int session_run(struct session *s, struct err *err)
 		r = outcome(s);
 	if (!s->tty && !s->no_signals)
 		interrupt_end(&s->interrupt);
-	outlet_done(&s->outlets[0]);
-	outlet_done(&s->outlets[1]);
+	writer_done(&s->writers[0]);
+	writer_done(&s->writers[1]);
 	if (s->signal_fd >= 0)
 		(void)close(s->signal_fd);
 	json_free(TAKE_PTR(s->end));

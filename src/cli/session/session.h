@@ -42,8 +42,8 @@ struct session {
 	struct json *end;
 	bool detached, failed, given_up;
 	bool lost; /* output was */
-	struct outlet outlets[2];
-	uint64_t acked; /* of the bytes that the outlets have passed on */
+	struct writer writers[2];
+	uint64_t acked; /* of the bytes that the writers have passed on */
 	size_t sent;	/* input that the process has not taken */
 	bool input_open, input_seen, close_wanted;
 	bool held;	  /* a Ctrl-P waits for what follows it */

@@ -15,100 +15,100 @@
  * for one): it must not be set there. Opening the pipe again gives a description of our own. That
  * fails for another user's pipe; then writing blocks.
  */
-void outlet_init(struct outlet *outlet, int fd)
+void writer_init(struct writer *writer, int fd)
 {
 	struct stat st;
 	char path[32];
 	int own;
 
-	*outlet = (struct outlet){ .fd = fd };
-	buf_init(&outlet->pending, OUTLET_MAX_BYTES);
+	*writer = (struct writer){ .fd = fd };
+	buf_init(&writer->pending, WRITER_MAX_BYTES);
 	if (fstat(fd, &st) < 0)
 		return;
 	if (S_ISSOCK(st.st_mode))
-		outlet->kind = OUTLET_SOCKET;
+		writer->kind = WRITER_SOCKET;
 	if (!S_ISFIFO(st.st_mode))
 		return;
 	(void)snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
 	own = open(path, O_WRONLY | O_NONBLOCK | O_CLOEXEC);
 	if (own < 0)
 		return;
-	outlet->fd = own;
-	outlet->kind = OUTLET_PIPE;
+	writer->fd = own;
+	writer->kind = WRITER_PIPE;
 	/* A reader that computes (sha256sum, gzip) is then not stopped by each of our pauses. */
 	if (fcntl(own, F_GETPIPE_SZ) < PIPE_BYTES)
 		(void)fcntl(own, F_SETPIPE_SZ, PIPE_BYTES);
 }
 
-void outlet_done(struct outlet *outlet)
+void writer_done(struct writer *writer)
 {
-	if (outlet->kind == OUTLET_PIPE)
-		(void)close(outlet->fd);
-	buf_done(&outlet->pending);
+	if (writer->kind == WRITER_PIPE)
+		(void)close(writer->fd);
+	buf_done(&writer->pending);
 }
 
-size_t outlet_pending(const struct outlet *outlet)
+size_t writer_pending(const struct writer *writer)
 {
-	return buf_len(&outlet->pending);
+	return buf_len(&writer->pending);
 }
 
-static void fail(struct outlet *outlet, int error)
+static void fail(struct writer *writer, int error)
 {
-	outlet->error = -error;
-	buf_clear(&outlet->pending);
+	writer->error = -error;
+	buf_clear(&writer->pending);
 }
 
 /* Bytes written, 0 when the reader is not ready. */
-static size_t write_some(struct outlet *outlet, struct str bytes)
+static size_t write_some(struct writer *writer, struct str bytes)
 {
 	for (;;) {
-		ssize_t n = outlet->kind == OUTLET_SOCKET ? send(outlet->fd, bytes.p, bytes.n,
+		ssize_t n = writer->kind == WRITER_SOCKET ? send(writer->fd, bytes.p, bytes.n,
 								 MSG_DONTWAIT | MSG_NOSIGNAL)
-							  : write(outlet->fd, bytes.p, bytes.n);
+							  : write(writer->fd, bytes.p, bytes.n);
 
 		if (n >= 0) {
-			outlet->passed += (uint64_t)n;
+			writer->passed += (uint64_t)n;
 			return (size_t)n;
 		}
 		if (errno == EAGAIN)
 			return 0;
 		if (errno != EINTR) {
-			fail(outlet, errno);
+			fail(writer, errno);
 			return 0;
 		}
 	}
 }
 
-static void wait_ready(const struct outlet *outlet)
+static void wait_ready(const struct writer *writer)
 {
-	struct pollfd pfd = { .fd = outlet->fd, .events = POLLOUT };
+	struct pollfd pfd = { .fd = writer->fd, .events = POLLOUT };
 
 	(void)poll(&pfd, 1, -1);
 }
 
-void outlet_flush(struct outlet *outlet)
+void writer_flush(struct writer *writer)
 {
-	while (buf_len(&outlet->pending) && !outlet->error) {
-		size_t n = write_some(outlet, buf_str(&outlet->pending));
+	while (buf_len(&writer->pending) && !writer->error) {
+		size_t n = write_some(writer, buf_str(&writer->pending));
 
 		if (n == 0)
 			return;
-		buf_consume(&outlet->pending, n);
+		buf_consume(&writer->pending, n);
 	}
 }
 
-void outlet_put(struct outlet *outlet, struct str bytes)
+void writer_put(struct writer *writer, struct str bytes)
 {
-	while (bytes.n && !outlet->error) {
-		size_t n = buf_len(&outlet->pending) ? 0 : write_some(outlet, bytes);
+	while (bytes.n && !writer->error) {
+		size_t n = buf_len(&writer->pending) ? 0 : write_some(writer, bytes);
 
 		bytes.p += n;
 		bytes.n -= n;
-		if (n || !bytes.n || outlet->error)
+		if (n || !bytes.n || writer->error)
 			continue;
-		if (buf_append(&outlet->pending, bytes.p, bytes.n) == 0)
+		if (buf_append(&writer->pending, bytes.p, bytes.n) == 0)
 			return;
-		wait_ready(outlet);
-		outlet_flush(outlet);
+		wait_ready(writer);
+		writer_flush(writer);
 	}
 }

@@ -10,18 +10,18 @@
 #include "base/buf.h"
 #include "base/str.h"
 
-/* Policy at the limit: outlet_put() blocks. The daemon sends no more than half of it before the
+/* Policy at the limit: writer_put() blocks. The daemon sends no more than half of it before the
  * first of it is acknowledged. */
-#define OUTLET_MAX_BYTES ((size_t)1 << 20)
+#define WRITER_MAX_BYTES ((size_t)1 << 20)
 
 enum outlet_kind {
-	OUTLET_PLAIN, /* a file or a terminal: writing may block */
-	OUTLET_PIPE,  /* a descriptor of our own for the same pipe, non-blocking */
-	OUTLET_SOCKET,
+	WRITER_PLAIN, /* a file or a terminal: writing may block */
+	WRITER_PIPE,  /* a descriptor of our own for the same pipe, non-blocking */
+	WRITER_SOCKET,
 };
 
 /* Owner: the session. */
-struct outlet {
+struct writer {
 	int fd;
 	enum outlet_kind kind;
 	struct buf pending;
@@ -29,11 +29,11 @@ struct outlet {
 	int error;	 /* -errno; from then on everything is dropped */
 };
 
-void outlet_init(struct outlet *outlet, int fd);
-void outlet_done(struct outlet *outlet);
-void outlet_put(struct outlet *outlet, struct str bytes);
+void writer_init(struct writer *writer, int fd);
+void writer_done(struct writer *writer);
+void writer_put(struct writer *writer, struct str bytes);
 /* Writes what can be written now. */
-void outlet_flush(struct outlet *outlet);
-size_t outlet_pending(const struct outlet *outlet);
+void writer_flush(struct writer *writer);
+size_t writer_pending(const struct writer *writer);
 
 #endif

@@ -53,7 +53,7 @@ static int do_snapshot(struct fake_call *call, struct engine_snapshot *ret, stru
 	if (ret->memory)
 		ret->size_bytes += 1 << 20;
 	memcpy(ret->template_hash, s->template_hash, sizeof(ret->template_hash));
-	if (fake_snapshot_add(call->engine, call->snapshot_id, call->passing, ret) < 0)
+	if (fake_snapshot_add(call->engine, call->snapshot_id, call->temporary, ret) < 0)
 		return err_set(err, ERR_UNAVAILABLE, "out of memory");
 	return 0;
 }
@@ -103,7 +103,7 @@ static void complete_list(struct fake_call *call, struct err *err)
 
 	if (call->kind == ENGINE_SNAPSHOTS) {
 		while (!err->code && (k = fake_snapshot_next(call->engine, k)))
-			if (!k->passing)
+			if (!k->temporary)
 				call->fn.each(call->arg, k->id, NULL);
 	} else {
 		for (struct fake_sandbox *s = call->engine->sandboxes, *next; s && !err->code;
@@ -279,7 +279,7 @@ static int fake_create(struct engine *engine, const struct engine_spec *spec, en
 	call->limits = spec->limits;
 	memcpy(call->template_hash, spec->template_hash, sizeof(call->template_hash));
 	memcpy(call->snapshot_id, spec->snapshot_id, sizeof(call->snapshot_id));
-	call->passing = spec->last_use;
+	call->temporary = spec->last_use;
 	call->memory = spec->memory;
 	call->fn.made = done;
 	return start(call, err);
@@ -362,7 +362,7 @@ static int fake_snapshot(struct engine *engine, const char *id, const char *snap
 	if (!call)
 		return -1;
 	call->fn.snapshot = done;
-	call->passing = flags & ENGINE_SNAPSHOT_PASSING;
+	call->temporary = flags & ENGINE_SNAPSHOT_TEMPORARY;
 	call->memory = flags & ENGINE_SNAPSHOT_MEMORY;
 	return name_snapshot(call, snapshot_id, err) < 0 ? -1 : start(call, err);
 }

@@ -87,7 +87,7 @@ int fake_sandbox_create(struct fake_call *call, struct engine_made *ret, struct 
 	memcpy(s->origin, call->snapshot_id, sizeof(s->origin));
 	memcpy(s->template_hash, from ? from->info.template_hash : call->template_hash,
 	       sizeof(s->template_hash));
-	if (call->passing)
+	if (call->temporary)
 		fake_snapshot_drop(call->engine, call->snapshot_id);
 	s->next = call->engine->sandboxes;
 	call->engine->sandboxes = s;

@@ -38,7 +38,7 @@ static void snapshot_free(struct fake_snapshot *s)
 	free(s);
 }
 
-int fake_snapshot_add(struct engine *engine, const char *id, bool passing,
+int fake_snapshot_add(struct engine *engine, const char *id, bool temporary,
 		      const struct engine_snapshot *info)
 {
 	struct fake_snapshot *s = calloc(1, sizeof(*s));
@@ -51,7 +51,7 @@ int fake_snapshot_add(struct engine *engine, const char *id, bool passing,
 		return -ENOMEM;
 	}
 	s->info = *info;
-	s->passing = passing;
+	s->temporary = temporary;
 	s->next = snapshots;
 	snapshots = s;
 	return 0;
@@ -87,7 +87,7 @@ void fake_forget_passing(struct engine *engine)
 {
 	for (struct fake_snapshot *s = fake_snapshot_next(engine, NULL), *next; s; s = next) {
 		next = fake_snapshot_next(engine, s);
-		if (s->passing)
+		if (s->temporary)
 			fake_snapshot_drop(engine, s->id);
 	}
 }

@@ -26,14 +26,14 @@ struct fake_snapshot {
 	struct fake_snapshot *next;
 	char *state_dir;
 	char id[ENGINE_ID_MAX + 1];
-	bool passing;
+	bool temporary;
 	struct engine_snapshot info;
 };
 
 /* Owner: the loop's queue while it steps, engine->held[] while it waits. */
 struct fake_call {
 	struct engine *engine;
-	bool passing;
+	bool temporary;
 	bool memory;
 	enum fake_op op;
 	unsigned steps;
@@ -82,7 +82,7 @@ struct fake_snapshot *fake_snapshot_find(const struct engine *engine, const char
 /* The first of this engine's, or the one after previous. */
 struct fake_snapshot *fake_snapshot_next(const struct engine *engine,
 					 struct fake_snapshot *previous);
-int fake_snapshot_add(struct engine *engine, const char *id, bool passing,
+int fake_snapshot_add(struct engine *engine, const char *id, bool temporary,
 		      const struct engine_snapshot *info);
 void fake_snapshot_drop(struct engine *engine, const char *id);
 void fake_step(void *call); /* a turn of a call's life */

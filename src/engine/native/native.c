@@ -124,7 +124,7 @@ static int native_create(struct engine *engine, const struct engine_spec *spec, 
 	if (snapshot_named(&req, spec->snapshot_id, err) < 0)
 		return -1;
 	memcpy(req.template_hash, spec->template_hash, sizeof(req.template_hash));
-	req.flags = (spec->last_use ? WARDEN_PASSING : 0) | (spec->memory ? WARDEN_MEMORY : 0);
+	req.flags = (spec->last_use ? WARDEN_TEMPORARY : 0) | (spec->memory ? WARDEN_MEMORY : 0);
 	req.limits = limits;
 	return warden_start(engine, &call, &req, -1, err);
 }
@@ -206,7 +206,7 @@ static int native_snapshot(struct engine *engine, const char *id, const char *sn
 	if (request_for(&req, WARDEN_SNAPSHOT, id, err) < 0 ||
 	    snapshot_named(&req, snapshot_id, err) < 0)
 		return -1;
-	req.flags = (flags & ENGINE_SNAPSHOT_PASSING ? WARDEN_PASSING : 0) |
+	req.flags = (flags & ENGINE_SNAPSHOT_TEMPORARY ? WARDEN_TEMPORARY : 0) |
 		    (flags & ENGINE_SNAPSHOT_MEMORY ? WARDEN_MEMORY : 0);
 	return warden_start(engine, &call, &req, -1, err);
 }

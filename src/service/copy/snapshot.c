@@ -204,7 +204,7 @@ int snapshot_take(struct sandbox *sandbox, const struct snapshot_spec *spec, sna
 {
 	struct service_engine *engine = sandbox->engine;
 	struct snapshot *s = snapshot_new(sandbox, spec, NULL);
-	unsigned flags = (spec->kind == SNAPSHOT_FORK ? ENGINE_SNAPSHOT_PASSING : 0) |
+	unsigned flags = (spec->kind == SNAPSHOT_FORK ? ENGINE_SNAPSHOT_TEMPORARY : 0) |
 			 (spec->memory ? ENGINE_SNAPSHOT_MEMORY : 0);
 	struct call *call = NULL;
 	int r = s ? snapshot_save(s) : -ENOMEM;

@@ -68,7 +68,7 @@ static int check_criu(struct warden *w, const struct snapshot_order *order,
 static int (*const work[])(struct warden *w, const struct snapshot_order *order,
 			   struct job_result *result) = {
 	[JOB_SNAPSHOT] = snapshot_take,	  [JOB_COPY] = snapshot_copy,
-	[JOB_MEASURE] = snapshot_measure, [JOB_WAKE] = wake_run,
+	[JOB_MEASURE] = snapshot_measure, [JOB_WAKE] = restore_run,
 	[JOB_CHECK] = check_criu,
 };
 
@@ -95,7 +95,7 @@ static int start(struct warden *w, struct job *job, unsigned place)
 
 	job->place = place;
 	if (job->kind != JOB_CHECK)
-		bare_forget(w, job->order.slot); /* whoever works on a volume has it alone */
+		clean_root_forget(w, job->order.slot); /* whoever works on a volume has it alone */
 	w->jobs->results[place] = (struct job_result){ .error = -ECANCELED };
 	pid = sys_clone3(&args);
 	if (pid == 0)
@@ -185,7 +185,7 @@ static int add(struct warden *w, const struct warden_request *req, unsigned slot
 		.req = *req,
 		.order = { .slot = slot,
 			   .number = w->next_volume++,
-			   .passing = req->flags & WARDEN_PASSING,
+			   .temporary = req->flags & WARDEN_TEMPORARY,
 			   .memory = req->flags & WARDEN_MEMORY },
 	};
 	memcpy(job->order.sandbox_id, req->id, sizeof(job->order.sandbox_id));
@@ -322,13 +322,13 @@ static void finish_copy(struct warden *w, struct job *job, const struct job_resu
 	const char *step = NULL;
 
 	if (reply->error == 0 && job->kind == JOB_COPY && job->order.memory) {
-		reply->error = wake_prepare(w, &job->req, slot, result, &step);
+		reply->error = restore_prepare(w, &job->req, slot, result, &step);
 		if (reply->error == 0)
 			reply->error = add(w, &job->req, slot, JOB_WAKE);
 		if (reply->error == 0 && !job->silent)
 			return; /* answered when its processes are there */
 	} else if (job->kind == JOB_WAKE) {
-		reply->error = wake_finish(w, &job->req, slot, reply->error, result, fds);
+		reply->error = restore_finish(w, &job->req, slot, reply->error, result, fds);
 	} else if (reply->error == 0)
 		reply->error = spawn_copy(w, &job->req, slot, result, &step, fds);
 	if (reply->error == 0)
@@ -363,8 +363,8 @@ static void finish_snapshot(struct warden *w, struct job *job, const struct job_
 
 	row->held = 1; /* a resume while it was held left the thawing to us */
 	snapshot_thaw(w, job->order.slot);
-	if (reply->error == 0 && job->order.passing)
-		reply->error = passing_keep(w, &job->order, result->has_memory);
+	if (reply->error == 0 && job->order.temporary)
+		reply->error = temporary_keep(w, &job->order, result->has_memory);
 	else if (reply->error == 0)
 		recount(w, job->order.slot, result);
 	if (reply->error < 0) {

@@ -46,7 +46,7 @@ void snapshot_clear(struct warden *w, const char *name)
 	_cleanup_close_ int fd = -1;
 
 	if (btrfs_subvolume_remove(w->snapshots_fd, name) >= 0)
-		return; /* a passing one */
+		return; /* a temporary one */
 	fd = snapshot_open_below(w->snapshots_fd, name);
 	if (fd < 0)
 		return;
@@ -123,7 +123,7 @@ int snapshot_open(struct warden *w)
 	w->snapshots_fd = -1;
 	r = key_open(w);
 	if (r >= 0)
-		r = passing_open(w);
+		r = temporary_open(w);
 	if (r < 0 || !btrfs_is(w->pool_fd))
 		return r;
 	if (mkdirat(w->pool_fd, DIRECTORY, 0700) < 0 && errno != EEXIST)
@@ -134,7 +134,7 @@ int snapshot_open(struct warden *w)
 
 bool snapshot_exists(const struct warden *w, const char *snapshot_id)
 {
-	return passing_exists(w, snapshot_id) ||
+	return temporary_exists(w, snapshot_id) ||
 	       faccessat(w->snapshots_fd, snapshot_id, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
@@ -151,7 +151,7 @@ int snapshot_delete(struct warden *w, const char *snapshot_id)
 {
 	char name[SNAPSHOT_NAME_SIZE];
 
-	if (passing_delete(w, snapshot_id))
+	if (temporary_delete(w, snapshot_id))
 		return 0;
 	snapshot_name_unfinished(name, w->next_volume++);
 	if (renameat(w->snapshots_fd, snapshot_id, w->snapshots_fd, name) < 0)

@@ -14,7 +14,7 @@
 struct snapshot_order {
 	unsigned slot;
 	uint64_t number; /* names what is unfinished */
-	bool passing;	 /* WARDEN_PASSING: see temporary.c */
+	bool temporary;	 /* WARDEN_TEMPORARY: see temporary.c */
 	bool memory;	 /* WARDEN_MEMORY: see checkpoint.c */
 	char sandbox_id[WARDEN_ID_SIZE];
 	char snapshot_id[WARDEN_ID_SIZE];
@@ -67,22 +67,22 @@ int snapshot_take_data(struct warden *w, const struct snapshot_order *order,
 		       struct job_result *result) _must_check_;
 
 /* temporary.c: snapshots that are of use to this connection only, and known to memory only */
-int passing_open(struct warden *w) _must_check_;
-int passing_take(struct warden *w, const struct snapshot_order *order,
-		 struct job_result *result) _must_check_; /* in a job's process */
-int passing_keep(struct warden *w, const struct snapshot_order *order,
-		 bool memory) _must_check_; /* it was taken */
-int passing_open_memory(struct warden *w,
-			const char *snapshot_id) _must_check_; /* a directory; -ENODATA: none */
-bool passing_exists(const struct warden *w, const char *snapshot_id);
-bool passing_delete(struct warden *w, const char *snapshot_id); /* false: there is none */
-void passing_drop_all(struct warden *w);			/* their client is gone */
+int temporary_open(struct warden *w) _must_check_;
+int temporary_take(struct warden *w, const struct snapshot_order *order,
+		   struct job_result *result) _must_check_; /* in a job's process */
+int temporary_keep(struct warden *w, const struct snapshot_order *order,
+		   bool memory) _must_check_; /* it was taken */
+int temporary_open_memory(struct warden *w,
+			  const char *snapshot_id) _must_check_; /* a directory; -ENODATA: none */
+bool temporary_exists(const struct warden *w, const char *snapshot_id);
+bool temporary_delete(struct warden *w, const char *snapshot_id); /* false: there is none */
+void temporary_drop_all(struct warden *w);			  /* their client is gone */
 /* As snapshot_copy(); -ENODATA when there is none of this name. */
-int passing_copy(struct warden *w, const struct snapshot_order *order,
-		 struct job_result *result) _must_check_;
-/* The same at once, where it is the last use: its files become the slot's volume. */
-int passing_use_up(struct warden *w, const struct snapshot_order *order,
+int temporary_copy(struct warden *w, const struct snapshot_order *order,
 		   struct job_result *result) _must_check_;
+/* The same at once, where it is the last use: its files become the slot's volume. */
+int temporary_use_up(struct warden *w, const struct snapshot_order *order,
+		     struct job_result *result) _must_check_;
 
 /* Only looks: what the files of a slot take by now, and what the quota says. */
 int snapshot_measure(struct warden *w, const struct snapshot_order *order,

@@ -82,7 +82,7 @@ static int check_memory(int dir_fd, const struct manifest *manifest, const char 
 int snapshot_open_memory(struct warden *w, const char *snapshot_id)
 {
 	_cleanup_close_ int fd = -1;
-	int r = passing_open_memory(w, snapshot_id);
+	int r = temporary_open_memory(w, snapshot_id);
 
 	if (r != -ENODATA)
 		return r;
@@ -95,7 +95,7 @@ int snapshot_copy(struct warden *w, const struct snapshot_order *order, struct j
 	const char *reason = "its files are missing";
 	_cleanup_close_ int dir_fd = -1, data_fd = -1;
 	struct manifest manifest;
-	int r = passing_copy(w, order, result);
+	int r = temporary_copy(w, order, result);
 
 	if (r != -ENODATA)
 		return r;

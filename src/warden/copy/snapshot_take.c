@@ -66,7 +66,7 @@ static int copy_both(struct instant *i, unsigned slot)
 		.w = i->w,
 		.slot = slot,
 		.dir_fd = i->target->dir_fd,
-		.passing = !i->target->read_only,
+		.temporary = !i->target->read_only,
 		.copy = copy_files,
 		.arg = i,
 	};
@@ -200,8 +200,8 @@ int snapshot_take(struct warden *w, const struct snapshot_order *order, struct j
 	char name[SNAPSHOT_NAME_SIZE];
 	int r;
 
-	if (order->passing)
-		return passing_take(w, order, result);
+	if (order->temporary)
+		return temporary_take(w, order, result);
 	snapshot_name_unfinished(name, order->number);
 	dir_fd = snapshot_make_directory(w, name);
 	if (dir_fd < 0)

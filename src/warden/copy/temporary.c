@@ -16,10 +16,10 @@
 #include "warden/copy/job.h"
 #include "warden/copy/snapshot.h"
 
-#define PASSING_MAX 128 /* of one daemon; one more is refused with EAGAIN */
+#define TEMPORARY_MAX 128 /* of one daemon; one more is refused with EAGAIN */
 #define FLUSHED_SUFFIX ".flushed"
 
-struct passing {
+struct temporary_snapshot {
 	uint64_t number; /* names it in the pool; 0: none */
 	bool in_dir;	 /* memory was asked for: it is a directory, as that of any other one */
 	bool memory;
@@ -28,21 +28,21 @@ struct passing {
 	uint8_t template_hash[WARDEN_HASH_SIZE];
 };
 
-int passing_open(struct warden *w)
+int temporary_open(struct warden *w)
 {
-	w->passing = calloc(PASSING_MAX, sizeof(*w->passing));
-	return w->passing ? 0 : -ENOMEM;
+	w->temporary = calloc(TEMPORARY_MAX, sizeof(*w->temporary));
+	return w->temporary ? 0 : -ENOMEM;
 }
 
-static struct passing *find(const struct warden *w, const char *snapshot_id)
+static struct temporary_snapshot *find(const struct warden *w, const char *snapshot_id)
 {
-	for (unsigned i = 0; i < PASSING_MAX; i++)
-		if (w->passing[i].number && strcmp(w->passing[i].id, snapshot_id) == 0)
-			return &w->passing[i];
+	for (unsigned i = 0; i < TEMPORARY_MAX; i++)
+		if (w->temporary[i].number && strcmp(w->temporary[i].id, snapshot_id) == 0)
+			return &w->temporary[i];
 	return NULL;
 }
 
-int passing_take(struct warden *w, const struct snapshot_order *order, struct job_result *result)
+int temporary_take(struct warden *w, const struct snapshot_order *order, struct job_result *result)
 {
 	char name[SNAPSHOT_NAME_SIZE], flushed[SNAPSHOT_NAME_SIZE + sizeof(FLUSHED_SUFFIX)];
 	struct snapshot_target target = { w->snapshots_fd, name, flushed, false };
@@ -60,10 +60,10 @@ int passing_take(struct warden *w, const struct snapshot_order *order, struct jo
 	return snapshot_take_data(w, order, &target, result);
 }
 
-int passing_keep(struct warden *w, const struct snapshot_order *order, bool memory)
+int temporary_keep(struct warden *w, const struct snapshot_order *order, bool memory)
 {
-	for (unsigned i = 0; i < PASSING_MAX; i++) {
-		struct passing *p = &w->passing[i];
+	for (unsigned i = 0; i < TEMPORARY_MAX; i++) {
+		struct temporary_snapshot *p = &w->temporary[i];
 
 		if (p->number)
 			continue;
@@ -81,38 +81,38 @@ int passing_keep(struct warden *w, const struct snapshot_order *order, bool memo
 	return -EAGAIN;
 }
 
-bool passing_exists(const struct warden *w, const char *snapshot_id)
+bool temporary_exists(const struct warden *w, const char *snapshot_id)
 {
 	return find(w, snapshot_id);
 }
 
-static void drop(struct warden *w, struct passing *p)
+static void drop(struct warden *w, struct temporary_snapshot *p)
 {
 	snapshot_drop(w, p->number);
 	p->number = 0;
 }
 
-bool passing_delete(struct warden *w, const char *snapshot_id)
+bool temporary_delete(struct warden *w, const char *snapshot_id)
 {
-	struct passing *p = find(w, snapshot_id);
+	struct temporary_snapshot *p = find(w, snapshot_id);
 
 	if (p)
 		drop(w, p);
 	return p;
 }
 
-void passing_drop_all(struct warden *w)
+void temporary_drop_all(struct warden *w)
 {
-	for (unsigned i = 0; i < PASSING_MAX; i++)
-		if (w->passing[i].number)
-			drop(w, &w->passing[i]);
+	for (unsigned i = 0; i < TEMPORARY_MAX; i++)
+		if (w->temporary[i].number)
+			drop(w, &w->temporary[i]);
 }
 
 /* Where its files are; -ENODATA when there is none of this name. */
 static int begin(struct warden *w, const struct snapshot_order *order, struct job_result *result,
 		 char name[SNAPSHOT_NAME_SIZE], int *ret_dir_fd)
 {
-	const struct passing *p = find(w, order->snapshot_id);
+	const struct temporary_snapshot *p = find(w, order->snapshot_id);
 
 	job_step(result, "find snapshot");
 	if (!p)
@@ -133,7 +133,7 @@ static int begin(struct warden *w, const struct snapshot_order *order, struct jo
 	return *ret_dir_fd < 0 ? -EIO : 0;
 }
 
-int passing_copy(struct warden *w, const struct snapshot_order *order, struct job_result *result)
+int temporary_copy(struct warden *w, const struct snapshot_order *order, struct job_result *result)
 {
 	char name[SNAPSHOT_NAME_SIZE];
 	_cleanup_close_ int dir_fd = -1, fd = -1;
@@ -150,9 +150,9 @@ int passing_copy(struct warden *w, const struct snapshot_order *order, struct jo
 	return r < 0 ? r : snapshot_renew_work(w, w->rows[order->slot].volume);
 }
 
-int passing_open_memory(struct warden *w, const char *snapshot_id)
+int temporary_open_memory(struct warden *w, const char *snapshot_id)
 {
-	const struct passing *p = find(w, snapshot_id);
+	const struct temporary_snapshot *p = find(w, snapshot_id);
 	char name[SNAPSHOT_NAME_SIZE];
 	_cleanup_close_ int fd = -1;
 
@@ -163,12 +163,13 @@ int passing_open_memory(struct warden *w, const char *snapshot_id)
 	return fd < 0 ? fd : snapshot_open_below(fd, CHECKPOINT_UNFINISHED);
 }
 
-int passing_use_up(struct warden *w, const struct snapshot_order *order, struct job_result *result)
+int temporary_use_up(struct warden *w, const struct snapshot_order *order,
+		     struct job_result *result)
 {
 	uint64_t volume = w->rows[order->slot].volume;
 	char name[SNAPSHOT_NAME_SIZE];
 	_cleanup_close_ int dir_fd = -1;
-	struct passing *p;
+	struct temporary_snapshot *p;
 	int r = begin(w, order, result, name, &dir_fd);
 
 	if (r < 0)

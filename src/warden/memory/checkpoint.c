@@ -294,7 +294,7 @@ int checkpoint_take(struct checkpoint *c)
 	fault_point(c->w, "checkpoint.ended");
 	if (r < 0)
 		return fail(c->why, *c->why ? run.why : "it could not be written", r);
-	if (c->passing)
+	if (c->temporary)
 		return 0;
 	fd = openat(c->dir_fd, CHECKPOINT_UNFINISHED, O_DIRECTORY | O_RDONLY | O_CLOEXEC);
 	r = fd < 0 ? -errno : btrfs_snapshot(fd, c->dir_fd, CHECKPOINT_MEMORY, true);

@@ -22,7 +22,7 @@ struct checkpoint {
 	struct warden *w;
 	unsigned slot;
 	int dir_fd;
-	bool passing; /* it stays as it is written: nobody needs it for long */
+	bool temporary; /* it stays as it is written: nobody needs it for long */
 	int (*copy)(void *arg);
 	void *arg;
 	bool copied; /* copy was called and came back well */
@@ -33,13 +33,13 @@ int checkpoint_take(struct checkpoint *c) _must_check_;
 bool checkpoint_same_programs(struct warden *w, int images_fd);
 
 /* restore.c. What a slot needs besides its volume, in the loop; and in a job: its processes. */
-int wake_prepare(struct warden *w, const struct warden_request *req, unsigned slot,
-		 const struct job_result *copied, const char **ret_step) _must_check_;
-int wake_run(struct warden *w, const struct snapshot_order *order,
-	     struct job_result *result) _must_check_;
+int restore_prepare(struct warden *w, const struct warden_request *req, unsigned slot,
+		    const struct job_result *copied, const char **ret_step) _must_check_;
+int restore_run(struct warden *w, const struct snapshot_order *order,
+		struct job_result *result) _must_check_;
 /* When the job has ended: the sandbox is there, or its slot is dying. */
-int wake_finish(struct warden *w, const struct warden_request *req, unsigned slot, int error,
-		const struct job_result *result, int ret_fds[WARDEN_FDS_MAX]) _must_check_;
+int restore_finish(struct warden *w, const struct warden_request *req, unsigned slot, int error,
+		   const struct job_result *result, int ret_fds[WARDEN_FDS_MAX]) _must_check_;
 
 /* cgroups.c: members of the agent's groups, by their numbers inside. */
 int groups_write(struct warden *w, unsigned slot, int dir_fd, const char *name) _must_check_;

@@ -24,7 +24,7 @@
 #include "warden/copy/job.h"
 #include "warden/net/links.h"
 
-#define WAKE_LIMIT_MS 300000
+#define RESTORE_LIMIT_MS 300000
 #define USERNS_IMAGE_SIZE 64
 #define MOUNTS_BYTES 65536 /* a sandbox has a few dozen */
 /* CRIU works inside the limits, too: so much more until it has ended. */
@@ -40,8 +40,8 @@ static void more_room(struct warden_limits *limits)
 		MIN(limits->memory_mb + WAKE_MORE_MEMORY_MB, (uint32_t)BOUNDS_MEMORY_MB_MAX);
 }
 
-int wake_prepare(struct warden *w, const struct warden_request *req, unsigned slot,
-		 const struct job_result *copied, const char **ret_step)
+int restore_prepare(struct warden *w, const struct warden_request *req, unsigned slot,
+		    const struct job_result *copied, const char **ret_step)
 {
 	struct slot_row *row = &w->rows[slot];
 	struct warden_limits limits = req->limits;
@@ -65,7 +65,7 @@ static void drop_parts(struct warden *w, unsigned slot)
 {
 	if (w->roots[slot].fd >= 0)
 		(void)close(TAKE_FD(w->roots[slot].fd));
-	parts_forget(w, slot);
+	stock_forget(w, slot);
 }
 
 /* As it had one; its address may be another one. */
@@ -81,8 +81,8 @@ static int give_network(struct warden *w, unsigned slot, uint32_t network)
 	return links_set(w, slot, net_fd, network);
 }
 
-int wake_finish(struct warden *w, const struct warden_request *req, unsigned slot, int error,
-		const struct job_result *result, int ret_fds[WARDEN_FDS_MAX])
+int restore_finish(struct warden *w, const struct warden_request *req, unsigned slot, int error,
+		   const struct job_result *result, int ret_fds[WARDEN_FDS_MAX])
 {
 	struct slot_row *row = &w->rows[slot];
 	int r;
@@ -354,7 +354,7 @@ static int restore(struct criu_run *run, struct wake *wake)
 	char userns_target[48];
 	int r;
 
-	run->limit_ms = WAKE_LIMIT_MS;
+	run->limit_ms = RESTORE_LIMIT_MS;
 	run->enters_cgroups = true;
 	run->hostname = run->w->rows[run->slot].id;
 	run->on_stage = on_made;
@@ -371,7 +371,7 @@ static int restore(struct criu_run *run, struct wake *wake)
 	return r < 0 ? r : criu_run(run);
 }
 
-int wake_run(struct warden *w, const struct snapshot_order *order, struct job_result *result)
+int restore_run(struct warden *w, const struct snapshot_order *order, struct job_result *result)
 {
 	_cleanup_close_ int images_fd = snapshot_open_memory(w, order->snapshot_id);
 	struct wake wake = { result, images_fd };

@@ -13,9 +13,9 @@
 #define TARGET_FIRST 8
 #define QUIET_MS 60000 /* without a sandbox with a network: none is kept */
 
-bool linked_has(const struct warden *w, uint32_t number)
+bool link_stock_has(const struct warden *w, uint32_t number)
 {
-	const struct linked_stock *stock = &w->links.stock;
+	const struct link_stock *stock = &w->links.stock;
 
 	for (unsigned i = 0; i < stock->count; i++)
 		if (stock->ready[i].link == number)
@@ -26,7 +26,7 @@ bool linked_has(const struct warden *w, uint32_t number)
 /* Demand above the target shows as an empty stock: aim higher next time. */
 static void asked(struct warden *w)
 {
-	struct linked_stock *stock = &w->links.stock;
+	struct link_stock *stock = &w->links.stock;
 
 	stock->taken_ms = time_boot_ms();
 	if (stock->target == 0)
@@ -34,19 +34,19 @@ static void asked(struct warden *w)
 	else if (stock->count == 0)
 		stock->target = MIN(stock->target * 2, (unsigned)LINKED_MAX);
 	if (stock->count <= stock->target / 2)
-		w->parts.filling = true;
+		w->stock.filling = true;
 }
 
 static int make(struct warden *w, unsigned slot, uint32_t network, struct netns *ret)
 {
-	int r = parts_take_net(w, ret);
+	int r = stock_take_net(w, ret);
 
 	return r < 0 ? r : links_set(w, slot, ret->space.fd, network);
 }
 
-int linked_take(struct warden *w, unsigned slot, uint32_t network, struct netns *ret)
+int link_stock_take(struct warden *w, unsigned slot, uint32_t network, struct netns *ret)
 {
-	struct linked_stock *stock = &w->links.stock;
+	struct link_stock *stock = &w->links.stock;
 
 	asked(w);
 	if (stock->count == 0)
@@ -57,15 +57,15 @@ int linked_take(struct warden *w, unsigned slot, uint32_t network, struct netns 
 	return network == WARDEN_LINK_PROXY ? 0 : links_set(w, slot, ret->space.fd, network);
 }
 
-bool linked_wanted(const struct warden *w)
+bool link_stock_wanted(const struct warden *w)
 {
 	return w->links.usable && w->links.stock.count < w->links.stock.target;
 }
 
-int linked_fill(struct warden *w)
+int link_stock_fill(struct warden *w)
 {
-	struct linked_stock *stock = &w->links.stock;
-	struct linked one = { .net = NETNS_NONE };
+	struct link_stock *stock = &w->links.stock;
+	struct linked_netns one = { .net = NETNS_NONE };
 	int r;
 
 	if (!stock->ready)
@@ -84,25 +84,25 @@ int linked_fill(struct warden *w)
 	return 0;
 }
 
-bool linked_grown(const struct warden *w)
+bool link_stock_grown(const struct warden *w)
 {
 	return w->links.stock.target > 0;
 }
 
-static void drop(struct linked_stock *stock)
+static void drop(struct link_stock *stock)
 {
 	while (stock->count)
 		netns_close(&stock->ready[--stock->count].net);
 	stock->target = 0;
 }
 
-void linked_shrink(struct warden *w)
+void link_stock_shrink(struct warden *w)
 {
 	if (time_boot_ms() - w->links.stock.taken_ms >= QUIET_MS)
 		drop(&w->links.stock);
 }
 
-void linked_close(struct warden *w)
+void link_stock_close(struct warden *w)
 {
 	drop(&w->links.stock);
 	free(TAKE_PTR(w->links.stock.ready));

@@ -267,7 +267,7 @@ void links_open(struct warden *w, const char *range)
 
 static bool number_free(const struct warden *w, uint32_t number)
 {
-	if (linked_has(w, number))
+	if (link_stock_has(w, number))
 		return false;
 	for (unsigned i = 0; i < w->slot_top; i++)
 		if (w->rows[i].state != SLOT_FREE && w->rows[i].link == number)

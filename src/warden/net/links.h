@@ -32,13 +32,14 @@ void forward_close(struct warden *w); /* puts back what nobody needs any more */
  */
 #define LINKED_MAX 64
 /* The namespace of a new sandbox with a network: out of the stock, or made now. */
-int linked_take(struct warden *w, unsigned slot, uint32_t network, struct netns *ret) _must_check_;
-bool linked_has(const struct warden *w, uint32_t number);
-bool linked_wanted(const struct warden *w);
-int linked_fill(struct warden *w) _must_check_; /* one more */
-bool linked_grown(const struct warden *w);
-void linked_shrink(struct warden *w); /* to nothing, after a quiet while */
-void linked_close(struct warden *w);
+int link_stock_take(struct warden *w, unsigned slot, uint32_t network,
+		    struct netns *ret) _must_check_;
+bool link_stock_has(const struct warden *w, uint32_t number);
+bool link_stock_wanted(const struct warden *w);
+int link_stock_fill(struct warden *w) _must_check_; /* one more */
+bool link_stock_grown(const struct warden *w);
+void link_stock_shrink(struct warden *w); /* to nothing, after a quiet while */
+void link_stock_close(struct warden *w);
 
 /* Tells the daemon what the rules rejected; fd: to be watched, -1 when there is none. */
 int links_log_fd(const struct warden *w);

@@ -20,27 +20,27 @@
 #include "sys/probe.h"
 #include "warden/warden.h"
 
-int bare_open(struct warden *w)
+int clean_root_open(struct warden *w)
 {
-	w->bares = calloc(KEEPING_SLOTS, sizeof(*w->bares));
-	if (!w->bares)
+	w->clean_roots = calloc(KEEPING_SLOTS, sizeof(*w->clean_roots));
+	if (!w->clean_roots)
 		return -ENOMEM;
 	for (unsigned i = 0; i < KEEPING_SLOTS; i++)
-		w->bares[i].fd = -1;
-	w->keeps_bares = probe_has(PROBE_EXACT_TIMES) && probe_times_exact(w->pool_fd);
-	if (!w->keeps_bares && probe_has(PROBE_EXACT_TIMES))
+		w->clean_roots[i].fd = -1;
+	w->keeps_clean_roots = probe_has(PROBE_EXACT_TIMES) && probe_times_exact(w->pool_fd);
+	if (!w->keeps_clean_roots && probe_has(PROBE_EXACT_TIMES))
 		log_info("file times in the storage pool are not exact: roots are used once");
 	return 0;
 }
 
-static int stamp_take(const struct warden *w, uint64_t volume, struct bare_stamp *ret)
+static int stamp_take(const struct warden *w, uint64_t volume, struct clean_root_stamp *ret)
 {
-	static const char *const names[BARE_DIRECTORIES] = { "upper", "work", "work/work" };
+	static const char *const names[CLEAN_ROOT_DIRECTORIES] = { "upper", "work", "work/work" };
 	_cleanup_close_ int fd = storage_volume_open(w, volume);
 
 	if (fd < 0)
 		return fd;
-	for (size_t i = 0; i < BARE_DIRECTORIES; i++) {
+	for (size_t i = 0; i < CLEAN_ROOT_DIRECTORIES; i++) {
 		struct stat st;
 
 		if (fstatat(fd, names[i], &st, AT_SYMLINK_NOFOLLOW) < 0)
@@ -54,85 +54,86 @@ static int stamp_take(const struct warden *w, uint64_t volume, struct bare_stamp
 	return 0;
 }
 
-static struct bare *bare_of(const struct warden *w, unsigned slot)
+static struct clean_root *clean_root_of(const struct warden *w, unsigned slot)
 {
-	return w->bares && slot < KEEPING_SLOTS ? &w->bares[slot] : NULL;
+	return w->clean_roots && slot < KEEPING_SLOTS ? &w->clean_roots[slot] : NULL;
 }
 
-void bare_keep(struct warden *w, unsigned slot, const struct root *root)
+void clean_root_keep(struct warden *w, unsigned slot, const struct root *root)
 {
-	struct bare *bare = bare_of(w, slot), kept = { .fd = -1, .volume = root->volume };
+	struct clean_root *clean = clean_root_of(w, slot),
+			  kept = { .fd = -1, .volume = root->volume };
 
-	if (!bare || !w->keeps_bares)
+	if (!clean || !w->keeps_clean_roots)
 		return;
-	bare_forget(w, slot);
+	clean_root_forget(w, slot);
 	if (mount_copy(root->fd, "", 0, -1, &kept.fd) < 0)
 		return; /* then it is used once */
 	if (mount_keep(kept.fd) < 0 || stamp_take(w, root->volume, &kept.stamp) < 0) {
-		parts_close_later(w, kept.fd);
+		stock_close_later(w, kept.fd);
 		return;
 	}
 	memcpy(kept.template_hash, root->template_hash, sizeof(kept.template_hash));
-	*bare = kept;
+	*clean = kept;
 }
 
-bool bare_use(struct warden *w, unsigned slot, struct root *root)
+bool clean_root_use(struct warden *w, unsigned slot, struct root *root)
 {
-	struct bare *bare = bare_of(w, slot);
+	struct clean_root *clean = clean_root_of(w, slot);
 
-	if (!bare || bare->fd < 0)
+	if (!clean || clean->fd < 0)
 		return false;
-	if (!bare->idle ||
-	    memcmp(bare->template_hash, root->template_hash, sizeof(bare->template_hash)) != 0 ||
-	    mount_copy(bare->fd, "", 0, -1, &root->fd) < 0) {
-		bare_forget(w, slot);
+	if (!clean->idle ||
+	    memcmp(clean->template_hash, root->template_hash, sizeof(clean->template_hash)) != 0 ||
+	    mount_copy(clean->fd, "", 0, -1, &root->fd) < 0) {
+		clean_root_forget(w, slot);
 		return false;
 	}
 	if (mount_keep(root->fd) < 0) {
 		mount_close(TAKE_FD(root->fd));
-		bare_forget(w, slot);
+		clean_root_forget(w, slot);
 		return false;
 	}
-	bare->idle = false;
-	root->volume = bare->volume;
-	root->disk_size_mb = bare->disk_size_mb;
+	clean->idle = false;
+	root->volume = clean->volume;
+	root->disk_size_mb = clean->disk_size_mb;
 	return true;
 }
 
-bool bare_stays(struct warden *w, unsigned slot)
+bool clean_root_stays(struct warden *w, unsigned slot)
 {
-	struct bare *bare = bare_of(w, slot);
+	struct clean_root *clean = clean_root_of(w, slot);
 	const struct slot_row *row = &w->rows[slot];
-	struct bare_stamp stamp;
+	struct clean_root_stamp stamp;
 
-	if (!bare || bare->fd < 0)
+	if (!clean || clean->fd < 0)
 		return false;
 	memset(&stamp, 0, sizeof(stamp));
-	if (row->volume != bare->volume || row->shares_disk || row->disk_offset || w->stopping ||
+	if (row->volume != clean->volume || row->shares_disk || row->disk_offset || w->stopping ||
 	    stamp_take(w, row->volume, &stamp) < 0 ||
-	    memcmp(&stamp, &bare->stamp, sizeof(stamp)) != 0) {
-		bare_forget(w, slot);
+	    memcmp(&stamp, &clean->stamp, sizeof(stamp)) != 0) {
+		clean_root_forget(w, slot);
 		return false;
 	}
-	bare->idle = true;
-	bare->disk_size_mb = row->disk_size_mb;
+	clean->idle = true;
+	clean->disk_size_mb = row->disk_size_mb;
 	return true;
 }
 
-void bare_forget(struct warden *w, unsigned slot)
+void clean_root_forget(struct warden *w, unsigned slot)
 {
-	struct bare *bare = bare_of(w, slot);
+	struct clean_root *clean = clean_root_of(w, slot);
 
-	if (!bare || bare->fd < 0)
+	if (!clean || clean->fd < 0)
 		return;
-	parts_close_later(w, TAKE_FD(bare->fd));
-	if (bare->idle)
-		storage_volume_remove(w, bare->volume);
-	bare->idle = false;
+	stock_close_later(w, TAKE_FD(clean->fd));
+	if (clean->idle)
+		storage_volume_remove(w, clean->volume);
+	clean->idle = false;
 }
 
-void bare_forget_all(struct warden *w)
+void clean_root_forget_all(struct warden *w)
 {
 	for (unsigned i = 0; i < KEEPING_SLOTS; i++)
-		bare_forget(w, i);
+		clean_root_forget(w, i);
 }

@@ -159,7 +159,7 @@ static int outlook_open(struct warden *w, unsigned slot, const uint8_t hash[WARD
 
 	*ret_step = "open template";
 	if (outlook->lower_fd >= 0 && memcmp(outlook->template_hash, hash, WARDEN_HASH_SIZE) != 0)
-		parts_close_later(w, TAKE_FD(outlook->lower_fd));
+		stock_close_later(w, TAKE_FD(outlook->lower_fd));
 	if (outlook->lower_fd < 0)
 		r = open_template(w, hash, idmap_fd, &outlook->lower_fd);
 	if (r < 0)
@@ -249,13 +249,13 @@ int root_build(struct warden *w, unsigned slot, const uint8_t hash[WARDEN_HASH_S
 
 	memcpy(root.template_hash, hash, sizeof(root.template_hash));
 	*ret_step = "make volume";
-	if (!bare_use(w, slot, &root)) {
+	if (!clean_root_use(w, slot, &root)) {
 		r = storage_volume_make(w, &root.volume);
 		if (r < 0)
 			return r;
 		r = mount_root_kept(w, slot, &root, ret_step);
 		if (r >= 0)
-			bare_keep(w, slot, &root);
+			clean_root_keep(w, slot, &root);
 	}
 	if (r >= 0 && root.disk_size_mb != disk_size_mb &&
 	    storage_volume_limit(w, root.volume, (uint64_t)disk_size_mb << 20) >= 0)
@@ -263,7 +263,7 @@ int root_build(struct warden *w, unsigned slot, const uint8_t hash[WARDEN_HASH_S
 	if (r >= 0)
 		r = finish(w, slot, &root, ret_step);
 	if (r < 0) {
-		bare_forget(w, slot);
+		clean_root_forget(w, slot);
 		storage_volume_remove(w, root.volume);
 	}
 	return r;
@@ -278,7 +278,7 @@ bool root_fits(const struct warden *w, unsigned slot, const uint8_t hash[WARDEN_
 void root_drop(struct warden *w, unsigned slot)
 {
 	if (w->roots[slot].fd >= 0)
-		bare_forget(w, slot);
+		clean_root_forget(w, slot);
 	root_discard(w, &w->roots[slot]);
 }
 

@@ -43,9 +43,9 @@ static int gather(struct birth *b, const struct warden_request *req, const char 
 		return r;
 	*ret_step = "make net namespace";
 	if (req->limits.network)
-		r = linked_take(w, b->slot, req->limits.network, &b->net);
+		r = link_stock_take(w, b->slot, req->limits.network, &b->net);
 	else
-		r = parts_take_net(w, &b->net);
+		r = stock_take_net(w, &b->net);
 	b->tell_fd = b->net.listen_fd;
 	return r;
 }
@@ -81,7 +81,7 @@ int spawn_reserve(struct warden *w, const struct warden_request *req, const char
 	if (slots_find(w, req->id) >= 0)
 		return -EEXIST;
 	*ret_step = "make slot";
-	r = parts_take_slot(w, is_copy ? NULL : req->template_hash, ret_slot);
+	r = stock_take_slot(w, is_copy ? NULL : req->template_hash, ret_slot);
 	if (r < 0)
 		return r;
 	row = &w->rows[*ret_slot];
@@ -111,10 +111,10 @@ static int spawn_slot(struct warden *w, const struct warden_request *req, unsign
 	if (r < 0)
 		w->rows[slot].state = SLOT_DYING;
 	if (r < 0 || slot >= KEEPING_SLOTS)
-		parts_forget(w, slot);
+		stock_forget(w, slot);
 	else if (!w->rows[slot].link)
 		netspace_take(&w->spaces[slot], &b.net.space);
-	w->parts.kept |= slot < KEEPING_SLOTS;
+	w->stock.kept |= slot < KEEPING_SLOTS;
 	if (b.root_fd >= 0)
 		(void)close(b.root_fd);
 	if (b.disk_fd >= 0)

@@ -16,9 +16,9 @@
 #define TARGET_MAX 64
 #define QUIET_MS 2000 /* without a create: back to the usual size */
 
-int parts_open(struct warden *w)
+int stock_open(struct warden *w)
 {
-	struct parts *p = &w->parts;
+	struct stock *p = &w->stock;
 
 	p->net = calloc(TARGET_MAX, sizeof(*p->net));
 	p->blanks = calloc(TARGET_MAX, sizeof(*p->blanks));
@@ -30,15 +30,15 @@ int parts_open(struct warden *w)
 	return p->net && p->blanks ? 0 : -ENOMEM;
 }
 
-unsigned parts_left(const struct warden *w)
+unsigned stock_left(const struct warden *w)
 {
-	return MIN(w->parts.net_count, w->parts.blank_count);
+	return MIN(w->stock.net_count, w->stock.blank_count);
 }
 
 /* A blank slot without a root of the usual template, or -1. */
 static int undressed(const struct warden *w)
 {
-	const struct parts *p = &w->parts;
+	const struct stock *p = &w->stock;
 
 	for (unsigned i = 0; w->has_usual_template && i < p->blank_count; i++)
 		if (!root_fits(w, p->blanks[i], w->usual_template))
@@ -46,17 +46,17 @@ static int undressed(const struct warden *w)
 	return -1;
 }
 
-void parts_undress(struct warden *w)
+void stock_undress(struct warden *w)
 {
 	w->has_usual_template = false;
-	bare_forget_all(w);
-	for (unsigned i = 0; i < w->parts.blank_count; i++)
-		root_drop(w, w->parts.blanks[i]);
+	clean_root_forget_all(w);
+	for (unsigned i = 0; i < w->stock.blank_count; i++)
+		root_drop(w, w->stock.blanks[i]);
 }
 
-bool parts_wanted(const struct warden *w)
+bool stock_wanted(const struct warden *w)
 {
-	return w->parts.filling && !w->stopping;
+	return w->stock.filling && !w->stopping;
 }
 
 static int make_groups(struct warden *w, unsigned slot)
@@ -65,8 +65,8 @@ static int make_groups(struct warden *w, unsigned slot)
 
 	if (r >= 0 && !w->rows[slot].has_cgroups)
 		w->rows[slot].has_cgroups = 1;
-	else if (r >= 0 && w->parts.spare_cgroups)
-		w->parts.spare_cgroups--;
+	else if (r >= 0 && w->stock.spare_cgroups)
+		w->stock.spare_cgroups--;
 	return r;
 }
 
@@ -105,8 +105,8 @@ static int prepare_slot(struct warden *w, unsigned slot)
 		r = make_own(w, slot);
 	else if (!w->rows[slot].has_cgroups)
 		r = open_groups(w, slot);
-	else if (w->parts.spare_cgroups)
-		w->parts.spare_cgroups--;
+	else if (w->stock.spare_cgroups)
+		w->stock.spare_cgroups--;
 	if (r >= 0)
 		r = cgroup_own(&w->cgroups, slot, slot_first_id(w, slot));
 	if (r >= 0)
@@ -128,7 +128,7 @@ static int make_slot(struct warden *w, unsigned *ret)
 		slots_used(w, i);
 		r = prepare_slot(w, i);
 		if (r < 0) {
-			parts_forget(w, i); /* all of it is made anew the next time */
+			stock_forget(w, i); /* all of it is made anew the next time */
 			return r;
 		}
 		w->rows[i].oom_base = cgroup_oom_kills(&w->cgroups, i); /* of earlier users */
@@ -141,7 +141,7 @@ static int make_slot(struct warden *w, unsigned *ret)
 
 static int fill_one(struct warden *w)
 {
-	struct parts *p = &w->parts;
+	struct stock *p = &w->stock;
 	const char *step;
 	int slot, r;
 
@@ -149,13 +149,13 @@ static int fill_one(struct warden *w)
 		mount_close(p->late_fds[--p->late_fd_count]);
 		return 0;
 	}
-	if (p->cast_off_count && parts_left(w) > p->target / 2) {
+	if (p->cast_off_count && stock_left(w) > p->target / 2) {
 		root_discard(w, &p->cast_off[--p->cast_off_count]);
 		return 0;
 	}
-	if (parts_left(w) >= p->target && linked_wanted(w))
-		return linked_fill(w);
-	if (parts_left(w) >= p->target) {
+	if (stock_left(w) >= p->target && link_stock_wanted(w))
+		return link_stock_fill(w);
+	if (stock_left(w) >= p->target) {
 		slot = undressed(w);
 		if (slot < 0)
 			return -EALREADY; /* nothing is missing */
@@ -175,15 +175,15 @@ static int fill_one(struct warden *w)
 	return r;
 }
 
-void parts_step(struct warden *w)
+void stock_step(struct warden *w)
 {
 	if (fill_one(w) < 0)
-		w->parts.filling = false; /* full; or tried again with the next create, which then
+		w->stock.filling = false; /* full; or tried again with the next create, which then
 					     reports why */
 }
 
 /* Demand above the target shows as an empty stack: aim higher next time. */
-static void taken(struct parts *p, unsigned left)
+static void taken(struct stock *p, unsigned left)
 {
 	p->taken_ms = time_boot_ms();
 	if (left <= p->target / 2)
@@ -192,9 +192,9 @@ static void taken(struct parts *p, unsigned left)
 		p->target = MIN(p->target * 2, TARGET_MAX);
 }
 
-int parts_take_net(struct warden *w, struct netns *ret)
+int stock_take_net(struct warden *w, struct netns *ret)
 {
-	struct parts *p = &w->parts;
+	struct stock *p = &w->stock;
 
 	if (p->net_count == 0) {
 		taken(p, 0);
@@ -207,7 +207,7 @@ int parts_take_net(struct warden *w, struct netns *ret)
 
 static unsigned best_blank(const struct warden *w, const uint8_t *hash)
 {
-	const struct parts *p = &w->parts;
+	const struct stock *p = &w->stock;
 	unsigned best = p->blank_count - 1;
 
 	for (unsigned i = p->blank_count; i-- > 0;) {
@@ -219,9 +219,9 @@ static unsigned best_blank(const struct warden *w, const uint8_t *hash)
 	return best;
 }
 
-void parts_close_later(struct warden *w, int fd)
+void stock_close_later(struct warden *w, int fd)
 {
-	struct parts *p = &w->parts;
+	struct stock *p = &w->stock;
 
 	if (fd < 0)
 		return;
@@ -234,20 +234,20 @@ void parts_close_later(struct warden *w, int fd)
 /* Unmounting and deleting is not for the way of a request. */
 static void cast_off(struct warden *w, unsigned slot)
 {
-	struct parts *p = &w->parts;
+	struct stock *p = &w->stock;
 
 	if (w->roots[slot].fd < 0)
 		return;
-	bare_forget(w, slot);
+	clean_root_forget(w, slot);
 	if (p->cast_off_count == CAST_OFF_MAX)
 		root_discard(w, &p->cast_off[--p->cast_off_count]);
 	p->cast_off[p->cast_off_count++] = w->roots[slot];
 	w->roots[slot].fd = -1;
 }
 
-int parts_take_slot(struct warden *w, const uint8_t *hash, unsigned *ret)
+int stock_take_slot(struct warden *w, const uint8_t *hash, unsigned *ret)
 {
-	struct parts *p = &w->parts;
+	struct stock *p = &w->stock;
 	unsigned at;
 
 	if (p->blank_count == 0) {
@@ -265,7 +265,7 @@ int parts_take_slot(struct warden *w, const uint8_t *hash, unsigned *ret)
 	return 0;
 }
 
-void parts_forget(struct warden *w, unsigned slot)
+void stock_forget(struct warden *w, unsigned slot)
 {
 	struct outlook *outlook = &w->outlooks[slot];
 
@@ -273,22 +273,22 @@ void parts_forget(struct warden *w, unsigned slot)
 	cgroup_door_close(&w->doors[slot]);
 	if (w->userns_fd[slot] >= 0)
 		(void)close(TAKE_FD(w->userns_fd[slot]));
-	bare_forget(w, slot);
-	parts_close_later(w, TAKE_FD(w->covers_fd[slot]));
-	parts_close_later(w, TAKE_FD(outlook->lower_fd));
-	parts_close_later(w, TAKE_FD(outlook->pool_fd));
+	clean_root_forget(w, slot);
+	stock_close_later(w, TAKE_FD(w->covers_fd[slot]));
+	stock_close_later(w, TAKE_FD(outlook->lower_fd));
+	stock_close_later(w, TAKE_FD(outlook->pool_fd));
 }
 
 /* A sandbox that stays. */
 static void let_go(struct warden *w, unsigned slot)
 {
-	parts_forget(w, slot);
+	stock_forget(w, slot);
 	netspace_close(&w->spaces[slot]);
 }
 
-void parts_keep_net(struct warden *w, struct netspace *space)
+void stock_keep_net(struct warden *w, struct netspace *space)
 {
-	struct parts *p = &w->parts;
+	struct stock *p = &w->stock;
 
 	if (p->net_count < p->target && !w->stopping &&
 	    netns_renew(w->proc_fd, &w->home, space, &p->net[p->net_count]) >= 0)
@@ -302,7 +302,7 @@ static void renew_cgroups(struct warden *w, unsigned slot)
 	cgroup_view_close(&w->views[slot]);
 	cgroup_door_close(&w->doors[slot]);
 	if (cgroup_remove(&w->cgroups, slot) < 0)
-		parts_forget(w, slot); /* still busy in the kernel: the next user takes it over */
+		stock_forget(w, slot); /* still busy in the kernel: the next user takes it over */
 	else
 		w->rows[slot].has_cgroups = 0;
 	w->limits[slot] = (struct warden_limits){ 0 };
@@ -310,9 +310,9 @@ static void renew_cgroups(struct warden *w, unsigned slot)
 
 static void drop_cgroups(struct warden *w, unsigned slot)
 {
-	parts_forget(w, slot);
+	stock_forget(w, slot);
 	if (cgroup_remove(&w->cgroups, slot) < 0) {
-		w->parts.spare_cgroups++; /* still busy in the kernel: the next user takes it over
+		w->stock.spare_cgroups++; /* still busy in the kernel: the next user takes it over
 					   */
 		return;
 	}
@@ -320,36 +320,36 @@ static void drop_cgroups(struct warden *w, unsigned slot)
 	w->limits[slot] = (struct warden_limits){ 0 };
 }
 
-void parts_keep_cgroups(struct warden *w, unsigned slot)
+void stock_keep_cgroups(struct warden *w, unsigned slot)
 {
 	if (!cgroup_is_reusable(&w->cgroups))
 		renew_cgroups(w, slot);
-	else if (w->parts.blank_count + w->parts.spare_cgroups < w->parts.target)
-		w->parts.spare_cgroups++;
+	else if (w->stock.blank_count + w->stock.spare_cgroups < w->stock.target)
+		w->stock.spare_cgroups++;
 	else
 		drop_cgroups(w, slot);
 }
 
 static void drop_blank(struct warden *w)
 {
-	unsigned slot = w->parts.blanks[--w->parts.blank_count];
+	unsigned slot = w->stock.blanks[--w->stock.blank_count];
 
 	root_drop(w, slot);
 	w->rows[slot].state = SLOT_FREE;
 	drop_cgroups(w, slot);
 }
 
-bool parts_grown(const struct warden *w)
+bool stock_grown(const struct warden *w)
 {
-	return w->parts.target > TARGET_USUAL || w->parts.spare_cgroups || w->parts.kept ||
-	       linked_grown(w);
+	return w->stock.target > TARGET_USUAL || w->stock.spare_cgroups || w->stock.kept ||
+	       link_stock_grown(w);
 }
 
-void parts_shrink(struct warden *w)
+void stock_shrink(struct warden *w)
 {
-	struct parts *p = &w->parts;
+	struct stock *p = &w->stock;
 
-	linked_shrink(w);
+	link_stock_shrink(w);
 	if (time_boot_ms() - p->taken_ms < QUIET_MS)
 		return;
 	p->target = TARGET_USUAL;
@@ -368,18 +368,18 @@ void parts_shrink(struct warden *w)
 	slots_trim(w);
 }
 
-void parts_close(struct warden *w)
+void stock_close(struct warden *w)
 {
-	struct parts *p = &w->parts;
+	struct stock *p = &w->stock;
 
-	linked_close(w);
+	link_stock_close(w);
 	while (p->net_count)
 		netns_close(&p->net[--p->net_count]);
 	while (p->blank_count)
 		drop_blank(w);
 	while (p->cast_off_count)
 		root_discard(w, &p->cast_off[--p->cast_off_count]);
-	bare_forget_all(w);
+	clean_root_forget_all(w);
 	while (p->late_fd_count)
 		mount_close(p->late_fds[--p->late_fd_count]);
 	free(p->net);

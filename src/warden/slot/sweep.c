@@ -51,7 +51,7 @@ static void on_reaped(struct warden *w, unsigned slot, int status)
 	w->bonds[slot] = BOND_REAPED;
 	/* Not by our hand: it may have failed to be born, and for want of what its slot keeps. */
 	if (!WIFSIGNALED(status) || WTERMSIG(status) != SIGKILL)
-		parts_forget(w, slot);
+		stock_forget(w, slot);
 }
 
 void sweep_reap(struct warden *w)
@@ -92,8 +92,8 @@ static bool sweep_one(struct warden *w, unsigned slot)
 	}
 	root_drop(w, slot); /* of one that was never born */
 	if (slot >= KEEPING_SLOTS)
-		parts_forget(w, slot);
-	if (row->volume && !bare_stays(w, slot))
+		stock_forget(w, slot);
+	if (row->volume && !clean_root_stays(w, slot))
 		storage_volume_remove(w, row->volume);
 	cgroup_recycle(&w->cgroups, slot);
 	if (row->frozen_us)
@@ -108,7 +108,7 @@ static bool sweep_one(struct warden *w, unsigned slot)
 	row->disk_offset = 0;
 	row->shares_disk = 0;
 	if (w->spaces[slot].fd >= 0 && slot < KEEPING_SLOTS && !row->link)
-		parts_keep_net(w, &w->spaces[slot]);
+		stock_keep_net(w, &w->spaces[slot]);
 	else
 		netspace_close(&w->spaces[slot]);
 	row->link = 0;
@@ -116,7 +116,7 @@ static bool sweep_one(struct warden *w, unsigned slot)
 	w->bonds[slot] = BOND_NONE;
 	row->state = SLOT_FREE;
 	if (row->has_cgroups)
-		parts_keep_cgroups(w, slot);
+		stock_keep_cgroups(w, slot);
 	slots_trim(w);
 	return true;
 }

@@ -127,11 +127,11 @@ static void request_flags(void **state)
 	struct warden_request req = create_request(), back;
 
 	(void)state;
-	req.flags = WARDEN_PASSING;
+	req.flags = WARDEN_TEMPORARY;
 	assert_int_equal(trip(&req, &back), -EINVAL);
 	memcpy(req.snapshot_id, "f-1", sizeof("f-1"));
 	assert_int_equal(trip(&req, &back), 0);
-	assert_int_equal(back.flags, WARDEN_PASSING);
+	assert_int_equal(back.flags, WARDEN_TEMPORARY);
 	req.op = WARDEN_SNAPSHOT;
 	assert_int_equal(trip(&req, &back), 0);
 	req.flags = WARDEN_FREEZE;

@@ -110,7 +110,7 @@ static void status_is(int expected, const char *json)
 	_cleanup_json_ struct json *doc = json_parse(str_of(json), &err);
 
 	assert_non_null(doc);
-	assert_int_equal(end_status(doc), expected);
+	assert_int_equal(process_end_status(doc), expected);
 }
 
 static void test_status(void **state)
