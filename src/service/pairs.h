@@ -36,7 +36,6 @@ bool pairs_next(const struct pairs *pairs, uint32_t *at, const char **ret);
 /* The value of a key; NULL when absent. */
 const char *pairs_get(const struct pairs *pairs, struct str key);
 bool pairs_has(const struct pairs *pairs, struct str key, struct str value);
-void pairs_write(const struct pairs *pairs, struct json_writer *w, const char *key);
 
 static inline struct str pairs_block(const struct pairs *pairs)
 {

@@ -26,7 +26,7 @@ struct pending *e2b_pending_new(struct e2b_call *call)
 	pending->req = call->req->handle;
 	pending->call = call;
 	pending->status = 200;
-	pending->sandbox = call->sandbox ? call->sandbox->handle : 0;
+	pending->sandbox = call->sandbox ? sandbox_handle(call->sandbox) : 0;
 	/* Of its own: others answer through e2b->out while this one waits. */
 	buf_init(&pending->list, E2B_ANSWER_LIMIT);
 	json_writer_init(&pending->w, &pending->list);

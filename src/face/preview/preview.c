@@ -82,7 +82,7 @@ static int admit(struct preview_face *face, struct http_req *req,
 			  ? sandbox_find(face->service, ask.key, address.id, err)
 			  : NULL;
 	if (sandbox)
-		ask.id = str_of(sandbox->id);
+		ask.id = str_of(sandbox_id(sandbox));
 	r = preview_open(face->service, &ask, &ret->grant, &note, err);
 	ret->e2b |= note.every;
 	if (note.guess) {

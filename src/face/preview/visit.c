@@ -220,7 +220,7 @@ static struct str public_host(struct visit *visit, struct http_req *req,
 
 	if (!by_header && raw)
 		return *raw;
-	return visit_text(arena_printf(req->arena, "%u-%s%s", visit->port, sandbox->id,
+	return visit_text(arena_printf(req->arena, "%u-%s%s", visit->port, sandbox_id(sandbox),
 				       visit->face->config.suffix));
 }
 
@@ -228,7 +228,7 @@ static void forward(struct visit *visit, struct http_req *req, struct sandbox *s
 {
 	struct preview_face *face = visit->face;
 	struct str host = public_host(visit, req, sandbox, visit->by_header);
-	struct proxy_spec spec = { .target = { sandbox->handle, visit->port },
+	struct proxy_spec spec = { .target = { sandbox_handle(sandbox), visit->port },
 				   .path = visit_text(address_path(req, visit->by_query)),
 				   .host = host_for(visit, req, host),
 				   .extra = visit->extra,

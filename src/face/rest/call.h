@@ -11,6 +11,7 @@
 #include "face/rest/cors.h"
 #include "face/rest/field.h"
 #include "face/rest/rest.h"
+#include "face/rest/write.h"
 #include "http/server/server.h"
 #include "service/account/auth.h"
 #include "service/sandbox/sandbox.h"

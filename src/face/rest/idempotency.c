@@ -14,26 +14,44 @@ static void on_first_done(void *arg, int status, struct str body)
 		answer_text(rest, req, status, STR_LIT("application/json"), body);
 }
 
+static int write_again(const struct sandbox *sandbox, struct buf *out)
+{
+	struct json_writer w;
+
+	json_writer_init(&w, out);
+	sandbox_write(sandbox, &w, NULL);
+	return json_writer_end(&w);
+}
+
 int idem_begin(struct rest_call *call, struct str what, struct idempotency **idem, struct err *err)
 {
 	const struct str *key = http_req_header(call->req, "idempotency-key");
 	struct pending *pending;
-	struct str body = { NULL, 0 };
-	int status = 0, r;
+	struct idempotency_ask ask;
+	struct idempotency_reply reply;
+	int r;
 
 	if (!key)
 		return 0;
 	pending = pending_new(call);
 	if (!pending)
 		return err_set(err, ERR_UNAVAILABLE, "out of memory");
-	r = idempotency_begin(call->rest->service, call->key, *key, what, call->route->secret,
-			      on_first_done, pending, idem, &status, &body, err);
+	ask = (struct idempotency_ask){ .owner = call->key,
+					.key = *key,
+					.body = what,
+					.secret = call->route->secret,
+					.wait = on_first_done,
+					.arg = pending,
+					.again = write_again,
+					.again_status = 201 };
+	r = idempotency_begin(call->rest->service, &ask, idem, &reply, err);
 	if (r == IDEMPOTENCY_WAIT)
 		return 1;
 	(void)pending_end(pending);
 	if (r == IDEMPOTENCY_REPLAY) {
-		answer_text(call->rest, call->req, status, STR_LIT("application/json"), body);
-		free((void *)(uintptr_t)body.p);
+		answer_text(call->rest, call->req, reply.status, STR_LIT("application/json"),
+			    reply.body);
+		free((void *)(uintptr_t)reply.body.p);
 		return 1;
 	}
 	return r < 0 ? -1 : 0;

@@ -101,9 +101,14 @@ int auth_delete(struct service *service, const struct key *maker, struct str id,
 		struct err *err) _must_check_;
 /* Keys after the one named by after ("" for the first), in order of creation. NULL at the end. */
 const struct key *auth_next(struct service *service, struct str after);
-struct json_writer;
-/* Per limit: how high it is for this key (null: none) and how much is in use. */
-void quota_write(const struct service *service, const struct key *key, struct json_writer *w,
-		 const char *name);
+/* One limit of a key, and how much of it is in use. */
+struct quota_figures {
+	const char *name;   /* of what is held */
+	int64_t limit;	    /* QUOTA_NONE: there is none */
+	int64_t used_milli; /* thousandths */
+	bool has_used;	    /* a rate is not held */
+};
+void quota_figures(const struct service *service, const struct key *key, enum quota which,
+		   struct quota_figures *ret);
 
 #endif

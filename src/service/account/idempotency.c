@@ -143,35 +143,30 @@ static int open_row(struct service *service, struct store_idempotency *row, stru
 
 /* The daemon ended between making the sandbox and answering: the answer is made again. */
 static int answer_again(struct service *service, const struct store_idempotency *row,
-			int *ret_status, struct str *ret_body)
+			const struct idempotency_ask *ask, struct idempotency_reply *ret)
 {
 	struct sandbox *sandbox = sandbox_by_id(service, str_of(row->sandbox_id));
-	struct json_writer w;
 	struct buf out;
+	int r;
 
 	if (!sandbox || sandbox->state == SANDBOX_PROVISIONING ||
 	    sandbox->state == SANDBOX_DESTROYED)
 		return -ENOENT;
 	buf_init(&out, 1 << 20);
-	json_writer_init(&w, &out);
-	sandbox_write(sandbox, &w, NULL);
-	if (json_writer_end(&w) < 0) {
-		buf_done(&out);
-		return -ENOMEM;
-	}
-	*ret_status = 201;
-	ret_body->p = strndup(buf_data(&out), buf_len(&out));
-	ret_body->n = buf_len(&out);
+	r = ask->again(sandbox, &out);
+	ret->status = ask->again_status;
+	ret->body.p = r == 0 ? strndup(buf_data(&out), buf_len(&out)) : NULL;
+	ret->body.n = buf_len(&out);
 	buf_done(&out);
-	return ret_body->p ? 0 : -ENOMEM;
+	return ret->body.p ? 0 : -ENOMEM;
 }
 
 /* What the store remembers: REPLAY, NEW (nothing usable), or -1. */
-static int look_back(struct service *service, const char *owner, struct str key,
-		     const uint8_t *hash, int *ret_status, struct str *ret_body, struct err *err)
+static int look_back(struct service *service, const struct idempotency_ask *ask,
+		     const uint8_t *hash, struct idempotency_reply *ret, struct err *err)
 {
 	struct store_idempotency row;
-	int r = store_idempotency_get(service->store, owner, key, &row);
+	int r = store_idempotency_get(service->store, ask->owner->id, ask->key, &row);
 
 	if (r < 0)
 		return err_set_errno(err, ERR_INTERNAL, r, "idempotency records are unreadable");
@@ -190,31 +185,33 @@ static int look_back(struct service *service, const char *owner, struct str key,
 		return -1;
 	}
 	if (row.status) {
-		*ret_status = row.status;
-		*ret_body = (struct str){ row.body, row.body_bytes };
+		ret->status = row.status;
+		ret->body = (struct str){ row.body, row.body_bytes };
 		return IDEMPOTENCY_REPLAY;
 	}
-	return answer_again(service, &row, ret_status, ret_body) == 0 ? IDEMPOTENCY_REPLAY
-								      : IDEMPOTENCY_NEW;
+	return ask->again && answer_again(service, &row, ask, ret) == 0 ? IDEMPOTENCY_REPLAY
+									: IDEMPOTENCY_NEW;
 }
 
-int idempotency_begin(struct service *service, const struct key *owner, struct str key,
-		      struct str body, bool secret, idempotency_wait_fn wait, void *arg,
-		      struct idempotency **ret, int *ret_status, struct str *ret_body,
+int idempotency_begin(struct service *service, const struct idempotency_ask *ask,
+		      struct idempotency **ret, struct idempotency_reply *ret_reply,
 		      struct err *err)
 {
+	const struct key *owner = ask->owner;
+	struct str key = ask->key;
 	uint8_t hash[STORE_BODY_HASH_SIZE];
 	struct idempotency *idem;
 	struct map_key name;
 	int r;
 
-	if (check_key(key, err) < 0 || fingerprint(service, body, secret, hash, err) < 0)
+	if (check_key(key, err) < 0 || fingerprint(service, ask->body, ask->secret, hash, err) < 0)
 		return -1;
 	idem = map_get(&service->accounts->idempotency, map_key(&name, owner->id, key));
 	if (idem)
-		return memcmp(idem->body_hash, hash, sizeof(hash)) == 0 ? join(idem, wait, arg, err)
-									: mismatch(err);
-	r = look_back(service, owner->id, key, hash, ret_status, ret_body, err);
+		return memcmp(idem->body_hash, hash, sizeof(hash)) == 0
+			       ? join(idem, ask->wait, ask->arg, err)
+			       : mismatch(err);
+	r = look_back(service, ask, hash, ret_reply, err);
 	if (r != IDEMPOTENCY_NEW)
 		return r;
 	idem = calloc(1, sizeof(*idem));
@@ -226,7 +223,7 @@ int idempotency_begin(struct service *service, const struct key *owner, struct s
 	memcpy(idem->owner, owner->id, sizeof(idem->owner));
 	memcpy(idem->key, key.p, key.n);
 	memcpy(idem->body_hash, hash, sizeof(hash));
-	idem->secret = secret;
+	idem->secret = ask->secret;
 	*ret = idem;
 	return IDEMPOTENCY_NEW;
 }

@@ -4,6 +4,7 @@
 #ifndef CAY_SERVICE_ACCOUNT_IDEMPOTENCY_H
 #define CAY_SERVICE_ACCOUNT_IDEMPOTENCY_H
 
+#include "base/buf.h"
 #include "base/err.h"
 #include "base/str.h"
 
@@ -17,16 +18,33 @@ struct idempotency; /* one call under way; ends with idempotency_finish() */
 
 enum idempotency_answer {
 	IDEMPOTENCY_NEW,    /* go on, then finish *ret */
-	IDEMPOTENCY_REPLAY, /* *ret_status and *ret_body (heap, caller frees) are the answer */
+	IDEMPOTENCY_REPLAY, /* *ret_reply is the answer */
 	IDEMPOTENCY_WAIT,   /* the same call is under way: wait is called with its answer */
 };
 typedef void (*idempotency_wait_fn)(void *arg, int status, struct str body);
+struct sandbox;
+/* The answer to the creation of a sandbox, in the face's own form: appended to out. 0 or -errno. */
+typedef int (*idempotency_again_fn)(const struct sandbox *sandbox, struct buf *out);
 
-/* -1 with err set: the key was used with another body, or is malformed. secret: body or answer may
- * hold one, and only the vault's key tells them from the database. */
-int idempotency_begin(struct service *service, const struct key *owner, struct str key,
-		      struct str body, bool secret, idempotency_wait_fn wait, void *arg,
-		      struct idempotency **ret, int *ret_status, struct str *ret_body,
+/* One call. Views live during idempotency_begin(). */
+struct idempotency_ask {
+	const struct key *owner;
+	struct str key, body;
+	bool secret; /* body or answer may hold one, and only the vault's key decrypts them */
+	idempotency_wait_fn wait;
+	void *arg;		    /* of wait */
+	idempotency_again_fn again; /* the daemon ended before it could record the answer */
+	int again_status;	    /* its status */
+};
+/* What was answered before. */
+struct idempotency_reply {
+	int status;
+	struct str body; /* heap, caller frees */
+};
+/* enum idempotency_answer, or -1 with err set: the key was used with another body, or is malformed.
+ * *ret is written with IDEMPOTENCY_NEW, *ret_reply with IDEMPOTENCY_REPLAY. */
+int idempotency_begin(struct service *service, const struct idempotency_ask *ask,
+		      struct idempotency **ret, struct idempotency_reply *ret_reply,
 		      struct err *err) _must_check_;
 /*
  * For what is made at once: the thing and its answer in one transaction, so that a death in between

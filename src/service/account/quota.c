@@ -167,23 +167,15 @@ int quota_snapshot(const struct service *service, const struct key *key, struct 
 	return check(service, key, QUOTA_SNAPSHOTS, 1, err);
 }
 
-void quota_write(const struct service *service, const struct key *key, struct json_writer *w,
-		 const char *name)
+void quota_figures(const struct service *service, const struct key *key, enum quota which,
+		   struct quota_figures *ret)
 {
-	json_begin_object(w, name);
-	for (int i = 0; i < QUOTA_COUNT; i++) {
-		int64_t limit = quota_limit(service, key, i);
+	int64_t limit = quota_limit(service, key, which);
 
-		json_begin_object(w, held_names[i]);
-		if (limit < 0)
-			json_put_null(w, "limit");
-		else
-			json_put_int(w, "limit", limit);
-		if (i != QUOTA_CREATES)
-			json_put_milli(w, "used", key->held[i] * 1000 / scale(i));
-		json_end_object(w);
-	}
-	json_end_object(w);
+	*ret = (struct quota_figures){ .name = held_names[which],
+				       .limit = limit < 0 ? QUOTA_NONE : limit,
+				       .used_milli = key->held[which] * 1000 / scale(which),
+				       .has_used = which != QUOTA_CREATES };
 }
 
 /* ---- open streams ---- */

@@ -431,16 +431,6 @@ int usage_read(struct service *service, const struct usage_query *query, usage_f
 	return r < 0 ? err_set_errno(err, ERR_INTERNAL, r, "cannot read the usage") : 0;
 }
 
-void usage_write(const struct usage_sum *sum, struct json_writer *w)
-{
-	json_put_real(w, "running_seconds", (double)sum->running_ms / 1000);
-	json_put_real(w, "vcpu_seconds", sum->vcpu_ms / 1000);
-	json_put_real(w, "memory_gib_seconds", sum->memory_mb_ms / 1000 / 1024);
-	json_put_real(w, "paused_seconds", (double)sum->paused_ms / 1000);
-	json_put_real(w, "paused_storage_gib_seconds",
-		      sum->storage_byte_ms / 1000 / (1024.0 * 1024 * 1024));
-}
-
 uint32_t usage_pending(const struct service *service)
 {
 	return service->accounts->usage_count;

@@ -23,6 +23,5 @@ int usage_read(struct service *service, const struct usage_query *query, usage_f
 	       struct err *err) _must_check_;
 /* Days whose details are gone count as a whole: a window that cuts one takes all of it in. */
 void usage_align(const struct service *service, struct usage_query *query);
-void usage_write(const struct usage_sum *sum, struct json_writer *w);
 
 #endif

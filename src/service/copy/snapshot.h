@@ -76,7 +76,7 @@ const struct snapshot *snapshot_list_next(struct service *service, const struct 
 					  const char *sandbox_id, int64_t *cursor);
 /* Gone for everybody at once; its bytes go when nothing is made from it any more. */
 void snapshot_remove(struct snapshot *snapshot);
-void snapshot_write(const struct snapshot *snapshot, struct json_writer *w, const char *key);
+const char *snapshot_engine(const struct snapshot *snapshot); /* its name */
 
 /* The sandbox's files become the snapshot's, and with memory its processes, where it has some; what
  * runs in it ends. */

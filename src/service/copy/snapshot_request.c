@@ -69,24 +69,6 @@ void snapshot_remove(struct snapshot *snapshot)
 	snapshot_discard(snapshot);
 }
 
-void snapshot_write(const struct snapshot *s, struct json_writer *w, const char *key)
-{
-	json_begin_object(w, key);
-	json_put_text(w, "id", s->id);
-	json_put_text(w, "sandbox_id", s->sandbox_id);
-	json_put_text(w, "kind", s->memory ? "full" : "filesystem");
-	json_put_bool(w, "memory_preserved", s->memory);
-	json_put_text(w, "memory_error", s->memory_error);
-	json_put_text(w, "state", s->state == SNAPSHOT_MISSING ? "missing" : "ready");
-	json_put_text(w, "template_id", s->template->name);
-	json_put_text(w, "engine", s->engine->driver->name);
-	json_put_int(w, "size_bytes", (int64_t)s->size_bytes);
-	json_put_time(w, "created_at", s->created_ms);
-	json_put_time(w, "expires_at", s->expires_ms);
-	json_put_text(w, "comment", s->comment);
-	json_end_object(w);
-}
-
 /* ---- taking one ---- */
 
 /* The sandbox is as it was before: calls that came meanwhile go on. */
@@ -167,4 +149,9 @@ int sandbox_snapshot(struct sandbox *sandbox, struct key *key, const struct snap
 	if (why.code)
 		snapshot_set_memory_error(s, why.message);
 	return 0;
+}
+
+const char *snapshot_engine(const struct snapshot *snapshot)
+{
+	return snapshot->engine->driver->name;
 }

@@ -47,7 +47,7 @@ struct event {
 	const char *sandbox_id;
 	const char *owner;
 	const char *external_workspace_id; /* or NULL */
-	struct str data;		   /* JSON */
+	struct str data;		   /* as it was stored: one object in text form */
 };
 
 /* Empty texts: any. */
@@ -96,7 +96,5 @@ int64_t bus_newest(const struct service *service);	/* the last one that is store
  * may happen to it. */
 int bus_find_sandbox(struct service *service, const struct key *key, struct str id,
 		     char ret[SANDBOX_ID_LEN + 1], bool *ret_alive, struct err *err) _must_check_;
-
-void event_write(const struct event *event, struct json_writer *w, const char *key);
 
 #endif

@@ -348,15 +348,3 @@ int bus_find_sandbox(struct service *service, const struct key *key, struct str 
 	*ret_alive = false;
 	return 0;
 }
-
-void event_write(const struct event *event, struct json_writer *w, const char *key)
-{
-	json_begin_object(w, key);
-	json_put_int(w, "id", event->id);
-	json_put_text(w, "type", event->type);
-	json_put_time(w, "at", event->ms);
-	json_put_text(w, "sandbox_id", event->sandbox_id[0] ? event->sandbox_id : NULL);
-	json_put_text(w, "external_workspace_id", event->external_workspace_id);
-	json_put_raw(w, "data", event->data);
-	json_end_object(w);
-}

@@ -20,18 +20,12 @@ static_assert((int)EVENT_SANDBOX_PROVISIONING == (int)SANDBOX_PROVISIONING &&
 #define WARN_MS 30000		  /* before the end; of short timeouts their last tenth */
 #define SNAPSHOT_WARN_MIN_MS 1500 /* they are looked at every second */
 
-struct json_writer event_begin(const struct sandbox *sandbox)
+struct event_draft event_begin(const struct sandbox *sandbox)
 {
-	struct bus *bus = sandbox->service->events->bus;
-	struct json_writer w;
-
-	buf_clear(&bus->scratch);
-	json_writer_init(&w, &bus->scratch);
-	json_begin_object(&w, NULL);
-	return w;
+	return event_draft(&sandbox->service->events->bus->scratch);
 }
 
-void event_send(const struct sandbox *sandbox, enum event_type type, struct json_writer *w)
+void event_send(const struct sandbox *sandbox, enum event_type type, struct event_draft *w)
 {
 	const struct sandbox_attrs *attrs = &sandbox->attrs;
 	struct event event = { .type = event_names[type],
@@ -39,12 +33,10 @@ void event_send(const struct sandbox *sandbox, enum event_type type, struct json
 			       .owner = attrs->owner,
 			       .external_workspace_id = attrs->external_workspace_id };
 
-	json_end_object(w);
-	if (json_writer_end(w) < 0) {
+	if (event_draft_end(w, &event.data) < 0) {
 		log_warn("sandbox %s: the event %s is lost", sandbox->id, event.type);
 		return;
 	}
-	event.data = buf_str(&sandbox->service->events->bus->scratch);
 	bus_emit(sandbox->service, &event);
 }
 
@@ -58,35 +50,31 @@ static void send_snapshot(const struct snapshot *snapshot, const char *type, int
 			       .owner = snapshot->owner,
 			       .external_workspace_id =
 				       sandbox ? sandbox->attrs.external_workspace_id : NULL };
-	struct json_writer w;
+	struct event_draft w;
 
 	if (snapshot->kind != SNAPSHOT_USER || !service->events->bus)
 		return;
-	buf_clear(&service->events->bus->scratch);
-	json_writer_init(&w, &service->events->bus->scratch);
-	json_begin_object(&w, NULL);
-	json_put_text(&w, "snapshot_id", snapshot->id);
-	json_put_int(&w, "size_bytes", (int64_t)snapshot->size_bytes);
-	json_put_bool(&w, "memory_preserved", snapshot->memory);
+	w = event_draft(&service->events->bus->scratch);
+	event_put_text(&w, "snapshot_id", snapshot->id);
+	event_put_int(&w, "size_bytes", (int64_t)snapshot->size_bytes);
+	event_put_bool(&w, "memory_preserved", snapshot->memory);
 	if (remaining_ms >= 0) {
-		json_put_int(&w, "remaining_ms", remaining_ms);
-		json_put_time(&w, "expires_at", snapshot->expires_ms);
+		event_put_int(&w, "remaining_ms", remaining_ms);
+		event_put_time(&w, "expires_at", snapshot->expires_ms);
 	}
-	json_end_object(&w);
-	if (json_writer_end(&w) < 0)
+	if (event_draft_end(&w, &event.data) < 0)
 		return;
-	event.data = buf_str(&service->events->bus->scratch);
 	bus_emit(service, &event);
 }
 
-static void write_pause(const struct sandbox *sandbox, struct json_writer *w)
+static void write_pause(const struct sandbox *sandbox, struct event_draft *w)
 {
 	bool kept = sandbox_keeps_memory(sandbox);
 
-	json_put_text(w, "pause_kind", pause_kind_names[sandbox->pause_kind]);
-	json_put_bool(w, "memory_preserved", kept);
+	event_put_text(w, "pause_kind", pause_kind_names[sandbox->pause_kind]);
+	event_put_bool(w, "memory_preserved", kept);
 	if (!kept && sandbox->last_error)
-		json_put_text(w, "message", sandbox->last_error);
+		event_put_text(w, "message", sandbox->last_error);
 }
 
 void event_snapshot(const struct snapshot *snapshot, bool created)
@@ -108,35 +96,35 @@ void event_snapshot_deadline(struct snapshot *snapshot, int64_t now_ms)
 
 void event_state(const struct sandbox *sandbox, const char *previous)
 {
-	struct json_writer w;
+	struct event_draft w;
 
 	if (sandbox->pooled || !sandbox->service->events->bus)
 		return;
 	w = event_begin(sandbox);
-	json_put_text(&w, "state", sandbox_state_names[sandbox->state]);
-	json_put_text(&w, "previous_state", previous);
-	json_put_text(&w, "reason", sandbox_reason_name(sandbox->reason));
-	json_put_text(&w, "name", sandbox->attrs.name);
+	event_put_text(&w, "state", sandbox_state_names[sandbox->state]);
+	event_put_text(&w, "previous_state", previous);
+	event_put_text(&w, "reason", sandbox_reason_name(sandbox->reason));
+	event_put_text(&w, "name", sandbox->attrs.name);
 	if (sandbox->state == SANDBOX_PAUSED)
 		write_pause(sandbox, &w);
 	if (sandbox->state == SANDBOX_ERROR || sandbox->reason == REASON_BOOT_FAILED)
-		json_put_text(&w, "message", sandbox->last_error);
+		event_put_text(&w, "message", sandbox->last_error);
 	event_send(sandbox, (enum event_type)sandbox->state, &w);
 }
 
 void event_process_started(const struct sandbox *sandbox, const struct event_process *process)
 {
-	struct json_writer w = event_begin(sandbox);
+	struct event_draft w = event_begin(sandbox);
 	char veiled[PROCESS_NAME_MAX + 1];
 	const char *name = sandbox_scrub_text(sandbox, process->name, veiled, sizeof(veiled));
 
-	json_put_int(&w, "process_id", process->process_id);
-	json_put_text(&w, "kind", process->kind);
+	event_put_int(&w, "process_id", process->process_id);
+	event_put_text(&w, "kind", process->kind);
 	if (process->run) {
-		json_put_text(&w, "window", name);
-		json_put_int(&w, "run", process->run);
+		event_put_text(&w, "window", name);
+		event_put_int(&w, "run", process->run);
 	} else if (name && name[0]) {
-		json_put_text(&w, "name", name);
+		event_put_text(&w, "name", name);
 	}
 	event_send(sandbox, EVENT_PROCESS_STARTED, &w);
 }
@@ -144,17 +132,17 @@ void event_process_started(const struct sandbox *sandbox, const struct event_pro
 void event_process_ended(const struct sandbox *sandbox, const struct event_process *process,
 			 const struct process_status *status)
 {
-	struct json_writer w = event_begin(sandbox);
+	struct event_draft w = event_begin(sandbox);
 	char veiled[PROCESS_NAME_MAX + 1];
 
-	json_put_int(&w, "process_id", process->process_id);
-	json_put_text(&w, "kind", process->kind);
+	event_put_int(&w, "process_id", process->process_id);
+	event_put_text(&w, "kind", process->kind);
 	if (process->run) {
-		json_put_text(&w, "window",
-			      sandbox_scrub_text(sandbox, process->name, veiled, sizeof(veiled)));
-		json_put_int(&w, "run", process->run);
+		event_put_text(&w, "window",
+			       sandbox_scrub_text(sandbox, process->name, veiled, sizeof(veiled)));
+		event_put_int(&w, "run", process->run);
 	}
-	process_write_end(status, &w);
+	event_put_end(&w, status);
 	event_send(sandbox, EVENT_PROCESS_ENDED, &w);
 }
 
@@ -162,13 +150,13 @@ void event_process_ended(const struct sandbox *sandbox, const struct event_proce
 void event_process_refused(const struct sandbox *sandbox, const struct event_process *process,
 			   const struct err *err)
 {
-	struct json_writer w = event_begin(sandbox);
+	struct event_draft w = event_begin(sandbox);
 	char veiled[ERR_MESSAGE_MAX];
 
-	json_put_int(&w, "process_id", process->process_id);
-	json_put_text(&w, "kind", process->kind);
-	json_put_text(&w, "reason", "refused");
-	json_put_text(
+	event_put_int(&w, "process_id", process->process_id);
+	event_put_text(&w, "kind", process->kind);
+	event_put_text(&w, "reason", "refused");
+	event_put_text(
 		&w, "message",
 		sandbox_scrub_text(sandbox, err ? err->message : NULL, veiled, sizeof(veiled)));
 	event_send(sandbox, EVENT_PROCESS_ENDED, &w);
@@ -181,49 +169,45 @@ void event_webhook_disabled(struct service *service, const char *id, const char 
 			       .sandbox_id = "",
 			       .owner = owner,
 			       .external_workspace_id = workspace };
-	struct json_writer w;
+	struct event_draft w;
 
-	buf_clear(&service->events->bus->scratch);
-	json_writer_init(&w, &service->events->bus->scratch);
-	json_begin_object(&w, NULL);
-	json_put_text(&w, "webhook_id", id);
-	json_put_text(&w, "url", url);
-	json_put_text(&w, "reason", reason);
-	json_end_object(&w);
-	if (json_writer_end(&w) < 0)
+	w = event_draft(&service->events->bus->scratch);
+	event_put_text(&w, "webhook_id", id);
+	event_put_text(&w, "url", url);
+	event_put_text(&w, "reason", reason);
+	if (event_draft_end(&w, &event.data) < 0)
 		return;
-	event.data = buf_str(&service->events->bus->scratch);
 	bus_emit(service, &event);
 }
 
 void event_port(const struct sandbox *sandbox, const struct link_port *port, bool opened)
 {
-	struct json_writer w = event_begin(sandbox);
+	struct event_draft w = event_begin(sandbox);
 
-	json_put_int(&w, "port", port->port);
-	json_put_text(&w, "address", port->address);
-	json_put_int(&w, "uid", port->uid);
+	event_put_int(&w, "port", port->port);
+	event_put_text(&w, "address", port->address);
+	event_put_int(&w, "uid", port->uid);
 	event_send(sandbox, opened ? EVENT_PORT_OPENED : EVENT_PORT_CLOSED, &w);
 }
 
 void event_preview(const struct sandbox *sandbox, const struct preview *preview, bool made)
 {
-	struct json_writer w = event_begin(sandbox);
+	struct event_draft w = event_begin(sandbox);
 
-	json_put_text(&w, "preview_id", preview->id);
-	json_put_int(&w, "port", preview->port);
-	json_put_text(&w, "visibility", preview_visibility_names[preview->visibility]);
-	json_put_time(&w, "expires_at", preview->expires_ms);
+	event_put_text(&w, "preview_id", preview->id);
+	event_put_int(&w, "port", preview->port);
+	event_put_text(&w, "visibility", preview_visibility_names[preview->visibility]);
+	event_put_time(&w, "expires_at", preview->expires_ms);
 	event_send(sandbox, made ? EVENT_PREVIEW_CREATED : EVENT_PREVIEW_DELETED, &w);
 }
 
 static void warn(const struct sandbox *sandbox, enum sandbox_reason what, int64_t left_ms)
 {
-	struct json_writer w = event_begin(sandbox);
+	struct event_draft w = event_begin(sandbox);
 
-	json_put_text(&w, "reason", sandbox_reason_name(what));
-	json_put_int(&w, "remaining_ms", left_ms);
-	json_put_time(&w, "expires_at", time_real_ms() + left_ms);
+	event_put_text(&w, "reason", sandbox_reason_name(what));
+	event_put_int(&w, "remaining_ms", left_ms);
+	event_put_time(&w, "expires_at", time_real_ms() + left_ms);
 	event_send(sandbox, EVENT_SANDBOX_DEADLINE, &w);
 }
 

@@ -3,7 +3,7 @@
 #ifndef CAY_SERVICE_EVENT_EVENT_INTERNAL_H
 #define CAY_SERVICE_EVENT_EVENT_INTERNAL_H
 
-#include "base/json.h"
+#include "base/buf.h"
 #include "engine/link.h"
 #include "service/event/bus.h"
 #include "service/run/process.h"
@@ -19,8 +19,24 @@ struct event_process {
 	const char *kind; /* exec, stream, process, window */
 	const char *name; /* or NULL */
 };
-struct json_writer event_begin(const struct sandbox *sandbox);
-void event_send(const struct sandbox *sandbox, enum event_type type, struct json_writer *w);
+/* event_codec.c: the data of one event while it is written. */
+struct event_draft {
+	struct buf *out;
+	int error; /* the first one; event_draft_end() reports it */
+	bool comma;
+};
+struct event_draft event_draft(struct buf *out); /* replaces what is in out */
+int event_draft_end(struct event_draft *draft, struct str *ret) _must_check_;
+void event_put_text(struct event_draft *draft, const char *key, const char *value); /* NULL: null */
+void event_put_int(struct event_draft *draft, const char *key, int64_t value);
+void event_put_bool(struct event_draft *draft, const char *key, bool value);
+void event_put_time(struct event_draft *draft, const char *key, int64_t real_ms); /* <= 0: null */
+void event_put_end(struct event_draft *draft, const struct process_status *status);
+/* Appends the whole event, as webhooks send it. */
+int event_encode(const struct event *event, struct buf *out) _must_check_;
+
+struct event_draft event_begin(const struct sandbox *sandbox);
+void event_send(const struct sandbox *sandbox, enum event_type type, struct event_draft *draft);
 void event_snapshot_deadline(struct snapshot *snapshot,
 			     int64_t now_ms); /* warns once, when it is near */
 void event_snapshot(const struct snapshot *snapshot, bool created);

@@ -357,49 +357,6 @@ struct webhook *webhook_list_next(struct service *service, const struct key *key
 	return NULL;
 }
 
-static void write_events(const struct webhook *hook, struct json_writer *w)
-{
-	struct str rest = str_of(hook->events), name;
-
-	json_begin_array(w, "events");
-	while (str_cut(rest, ',', &name, &rest))
-		json_put_str(w, NULL, name);
-	if (rest.n)
-		json_put_str(w, NULL, rest);
-	json_end_array(w);
-}
-
-void webhook_write(const struct webhook *hook, struct json_writer *w, const char *key,
-		   bool with_secret)
-{
-	int64_t dead = 0;
-
-	if (store_dead_count(hook->service->store, hook->id, &dead) < 0)
-		log_warn("webhook %s: its dead deliveries cannot be counted", hook->id);
-	json_begin_object(w, key);
-	json_put_text(w, "id", hook->id);
-	json_put_text(w, "url", hook->url);
-	write_events(hook, w);
-	json_put_text(w, "external_workspace_id", hook->workspace);
-	json_put_text(w, "description", hook->description);
-	if (with_secret)
-		json_put_text(w, "secret", hook->secret);
-	json_put_bool(w, "enabled", hook->enabled);
-	json_put_text(w, "disabled_reason", hook->disabled_reason);
-	json_put_text(w, "key_id", hook->owner);
-	json_put_time(w, "created_at", hook->created_ms);
-	json_put_int(w, "cursor", hook->cursor);
-	json_put_int(w, "attempts", hook->attempts);
-	json_put_int(w, "last_status", hook->status);
-	json_put_text(w, "last_error", hook->error[0] ? hook->error : NULL);
-	json_put_time(w, "last_delivery_at", hook->delivered_ms);
-	json_put_time(w, "next_attempt_at", hook->next_ms);
-	json_put_time(w, "failing_since", hook->failing_ms);
-	json_put_int(w, "dead", dead);
-	json_put_int(w, "missed_events", hook->missed);
-	json_end_object(w);
-}
-
 /* ---- life ---- */
 
 static int on_row(void *arg, const struct store_webhook *row)
@@ -471,4 +428,31 @@ void webhook_done_all(struct service *service)
 		webhook_free(service->events->oldest_webhook);
 	}
 	map_done(&service->events->webhooks);
+}
+
+void webhook_view(const struct webhook *hook, struct webhook_view *ret)
+{
+	int64_t dead = 0;
+
+	if (store_dead_count(hook->service->store, hook->id, &dead) < 0)
+		log_warn("webhook %s: its dead deliveries cannot be counted", hook->id);
+	*ret = (struct webhook_view){ .id = hook->id,
+				      .url = hook->url,
+				      .owner = hook->owner,
+				      .secret = hook->secret,
+				      .events = hook->events,
+				      .external_workspace_id = hook->workspace,
+				      .description = hook->description,
+				      .disabled_reason = hook->disabled_reason,
+				      .last_error = hook->error[0] ? hook->error : NULL,
+				      .enabled = hook->enabled,
+				      .last_status = hook->status,
+				      .created_ms = hook->created_ms,
+				      .delivered_ms = hook->delivered_ms,
+				      .next_ms = hook->next_ms,
+				      .failing_ms = hook->failing_ms,
+				      .cursor = hook->cursor,
+				      .attempts = hook->attempts,
+				      .dead = dead,
+				      .missed = hook->missed };
 }

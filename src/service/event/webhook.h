@@ -41,9 +41,19 @@ struct webhook *webhook_find(struct service *service, const struct key *key, str
 			     struct err *err);
 /* Newest first: the next one older than *cursor (INT64_MAX for the start). */
 struct webhook *webhook_list_next(struct service *service, const struct key *key, int64_t *cursor);
-/* with_secret: once, for whoever made it. */
-void webhook_write(const struct webhook *hook, struct json_writer *w, const char *key,
-		   bool with_secret);
+/* What a webhook looks like from outside. Texts belong to the webhook; times are of the wall clock,
+ * 0: none. */
+struct webhook_view {
+	const char *id, *url, *owner, *secret;
+	const char *events; /* names separated by commas; "": all */
+	const char *external_workspace_id, *description, *disabled_reason,
+		*last_error; /* or NULL */
+	bool enabled;
+	int last_status;
+	int64_t created_ms, delivered_ms, next_ms, failing_ms;
+	int64_t cursor, attempts, dead, missed;
+};
+void webhook_view(const struct webhook *hook, struct webhook_view *ret);
 
 /* One attempt now, out of turn. done comes once, never from inside. */
 struct webhook_result {

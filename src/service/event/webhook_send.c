@@ -293,12 +293,9 @@ static void attempt(struct webhook *hook)
 static enum bus_answer on_event(void *arg, const struct event *event)
 {
 	struct webhook *hook = arg;
-	struct json_writer w;
 
 	buf_clear(&hook->body);
-	json_writer_init(&w, &hook->body);
-	event_write(event, &w, NULL);
-	if (json_writer_end(&w) < 0) {
+	if (event_encode(event, &hook->body) < 0) {
 		log_warn("webhook %s: event %lld is too large", hook->id, (long long)event->id);
 		return BUS_MORE;
 	}

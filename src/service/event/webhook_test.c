@@ -3,6 +3,7 @@
 #include "base/log.h"
 #include "base/time.h"
 #include "service/event/bus.h"
+#include "service/event/event_internal.h"
 #include "service/event/webhook_private.h"
 
 static void on_tried(void *arg, int status, int error)
@@ -58,14 +59,11 @@ int webhook_test(struct webhook *hook, webhook_done_fn done, void *arg, struct e
 			       .owner = hook->owner,
 			       .external_workspace_id = hook->workspace,
 			       .data = STR_LIT("{\"message\":\"This is a test.\"}") };
-	struct json_writer w;
 	struct buf body;
 	int r;
 
 	buf_init(&body, WEBHOOK_BODY_MAX);
-	json_writer_init(&w, &body);
-	event_write(&event, &w, NULL);
-	r = json_writer_end(&w);
+	r = event_encode(&event, &body);
 	if (r < 0)
 		(void)err_set_errno(err, ERR_INTERNAL, r, "the event could not be written");
 	else

@@ -84,8 +84,6 @@ int egress_policy_make(const struct egress_policy *old, const struct egress_want
 		       struct egress_policy **ret, struct err *err) _must_check_;
 struct egress_policy *egress_policy_copy(const struct egress_policy *policy); /* NULL: no memory */
 void egress_policy_free(struct egress_policy *policy);
-void egress_policy_write(const struct egress_policy *policy, struct json_writer *w,
-			 const char *key);
 /* As it is stored. */
 int egress_policy_save(const struct egress_policy *policy, struct buf *out) _must_check_;
 int egress_policy_load(const char *text, struct egress_policy **ret) _must_check_;
@@ -169,7 +167,18 @@ const char *egress_id(const struct sandbox *sandbox);
 /* Grows with every change of the policy: what was decided before is decided again. */
 uint32_t egress_version(const struct sandbox *sandbox);
 
-/* {"data":[...]}'s elements, newest first. */
-void egress_write_denials(const struct sandbox *sandbox, struct json_writer *w);
+/* What was refused, or let through by learn. Texts live for the call. */
+struct egress_denial {
+	const char *host, *protocol;
+	const char *rule;	/* the entry that decided, or NULL */
+	const char *suggestion; /* an entry of allow that would let it through, or NULL */
+	uint16_t port;		/* 0: none */
+	enum egress_why why;
+	uint64_t count;
+	int64_t first_ms, last_ms; /* wall clock */
+};
+typedef void (*egress_denial_fn)(void *arg, const struct egress_denial *denial);
+void egress_denials_each(const struct sandbox *sandbox, egress_denial_fn fn,
+			 void *arg); /* newest first */
 
 #endif

@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 #include <stdio.h>
 
+#include "base/json.h"
 #include "base/log.h"
 #include "base/time.h"
 #include "service/network/egress_internal.h"
@@ -156,24 +157,42 @@ static bool may_tell(struct egress *egress, struct denial *denial)
 	return true;
 }
 
-static void write_one(const struct denial *denial, struct json_writer *w)
+/* entry: for the suggestion. */
+static struct egress_denial denial_view(const struct denial *denial,
+					char entry[EGRESS_NAME_MAX + 16])
+{
+	bool missing = denial->why == EGRESS_NOT_ALLOWED || denial->why == EGRESS_LEARNED;
+
+	entry_text(denial->host, denial->port, entry, EGRESS_NAME_MAX + 16);
+	return (struct egress_denial){ .host = denial->host,
+				       .protocol = protocol_names[denial->protocol],
+				       .rule = denial->rule[0] ? denial->rule : NULL,
+				       .suggestion = missing ? entry : NULL,
+				       .port = denial->port,
+				       .why = denial->why,
+				       .count = denial->count,
+				       .first_ms = denial->first_ms,
+				       .last_ms = denial->last_ms };
+}
+
+static void send_event(const struct sandbox *sandbox, const struct denial *denial)
 {
 	char entry[EGRESS_NAME_MAX + 16];
+	struct egress_denial view = denial_view(denial, entry);
+	struct event_draft draft = event_begin(sandbox);
 
-	entry_text(denial->host, denial->port, entry, sizeof(entry));
-	json_put_text(w, "host", denial->host);
-	if (denial->port)
-		json_put_int(w, "port", denial->port);
+	event_put_text(&draft, "host", view.host);
+	if (view.port)
+		event_put_int(&draft, "port", view.port);
 	else
-		json_put_null(w, "port");
-	json_put_text(w, "protocol", protocol_names[denial->protocol]);
-	json_put_text(w, "reason", why_names[denial->why]);
-	json_put_text(w, "rule", denial->rule[0] ? denial->rule : NULL);
-	json_put_text(w, "suggestion",
-		      denial->why == EGRESS_NOT_ALLOWED || denial->why == EGRESS_LEARNED ? entry
-											 : NULL);
-	json_put_bool(w, "passed", denial->why == EGRESS_LEARNED);
-	json_put_int(w, "count", (int64_t)denial->count);
+		event_put_text(&draft, "port", NULL);
+	event_put_text(&draft, "protocol", view.protocol);
+	event_put_text(&draft, "reason", why_names[view.why]);
+	event_put_text(&draft, "rule", view.rule);
+	event_put_text(&draft, "suggestion", view.suggestion);
+	event_put_bool(&draft, "passed", view.why == EGRESS_LEARNED);
+	event_put_int(&draft, "count", (int64_t)view.count);
+	event_send(sandbox, EVENT_EGRESS_DENIED, &draft);
 }
 
 void egress_note(struct sandbox *sandbox, const struct egress_ask *ask,
@@ -184,7 +203,6 @@ void egress_note(struct sandbox *sandbox, const struct egress_ask *ask,
 			       .why = (uint8_t)verdict->why,
 			       .first_ms = time_real_ms() };
 	struct denial *denial;
-	struct json_writer w;
 
 	if (ask->protocol != EGRESS_DNS && egress_is_sink(sandbox, ask->address) &&
 	    egress_sink_connected(sandbox, ask->name))
@@ -200,14 +218,11 @@ void egress_note(struct sandbox *sandbox, const struct egress_ask *ask,
 	denial->count++;
 	denial->last_ms = like.first_ms;
 	sandbox->egress->denials_unsaved = true;
-	if (!may_tell(sandbox->egress, denial))
-		return;
-	w = event_begin(sandbox);
-	write_one(denial, &w);
-	event_send(sandbox, EVENT_EGRESS_DENIED, &w);
+	if (may_tell(sandbox->egress, denial))
+		send_event(sandbox, denial);
 }
 
-void egress_write_denials(const struct sandbox *sandbox, struct json_writer *w)
+void egress_denials_each(const struct sandbox *sandbox, egress_denial_fn fn, void *arg)
 {
 	const struct egress *egress = sandbox->egress;
 	int64_t before_ms = INT64_MAX;
@@ -221,15 +236,13 @@ void egress_write_denials(const struct sandbox *sandbox, struct json_writer *w)
 			if (egress->denials[i].last_ms < before_ms)
 				newest_ms = MAX(newest_ms, egress->denials[i].last_ms);
 		for (uint32_t i = 0; i < egress->denial_count; i++) {
-			const struct denial *denial = &egress->denials[i];
+			char entry[EGRESS_NAME_MAX + 16];
+			struct egress_denial view;
 
-			if (denial->last_ms != newest_ms)
+			if (egress->denials[i].last_ms != newest_ms)
 				continue;
-			json_begin_object(w, NULL);
-			write_one(denial, w);
-			json_put_time(w, "first_at", denial->first_ms);
-			json_put_time(w, "last_at", denial->last_ms);
-			json_end_object(w);
+			view = denial_view(&egress->denials[i], entry);
+			fn(arg, &view);
 			left--;
 		}
 		before_ms = newest_ms;

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdio.h>
 
+#include "base/json.h"
 #include "service/network/egress_internal.h"
 
 const char *const network_mode_names[] = { "none", "restricted", "full", NULL };
@@ -125,13 +126,14 @@ static void write_rules(const struct egress_rule *rules, uint32_t count, struct 
 	json_end_array(w);
 }
 
-void egress_policy_write(const struct egress_policy *policy, struct json_writer *w, const char *key)
+/* The stored form. */
+static void write_policy(const struct egress_policy *policy, struct json_writer *w)
 {
 	static const struct egress_policy none = { .mode = NETWORK_NONE };
 
 	if (!policy)
 		policy = &none;
-	json_begin_object(w, key);
+	json_begin_object(w, NULL);
 	json_put_text(w, "mode", network_mode_names[policy->mode]);
 	write_rules(policy->allow, policy->allow_count, w, "allow");
 	write_rules(policy->deny, policy->deny_count, w, "deny");
@@ -144,7 +146,7 @@ int egress_policy_save(const struct egress_policy *policy, struct buf *out)
 	struct json_writer w;
 
 	json_writer_init(&w, out);
-	egress_policy_write(policy, &w, NULL);
+	write_policy(policy, &w);
 	return json_writer_end(&w);
 }
 

@@ -297,27 +297,3 @@ bool preview_url(const struct sandbox *sandbox, uint16_t port, char dst[PREVIEW_
 		       config->preview_suffix);
 	return true;
 }
-
-void preview_write(const struct sandbox *sandbox, const struct preview *preview,
-		   struct json_writer *w, const char *key)
-{
-	char url[PREVIEW_URL_SIZE];
-
-	json_begin_object(w, key);
-	json_put_text(w, "id", preview->id);
-	json_put_text(w, "sandbox_id", sandbox->id);
-	json_put_int(w, "port", preview->port);
-	json_put_text(w, "visibility", preview_visibility_names[preview->visibility]);
-	json_put_text(w, "host_header", preview_host_names[preview->host]);
-	json_put_text(w, "url",
-		      preview->port && preview_url(sandbox, preview->port, url) ? url : NULL);
-	json_put_time(w, "created_at", preview->created_ms);
-	json_put_time(w, "expires_at", preview->expires_ms);
-	json_put_int(w, "share_tokens", preview->token_count);
-	json_put_int(w, "requests", (int64_t)preview->requests);
-	json_put_int(w, "bytes_in", (int64_t)preview->bytes_in);
-	json_put_int(w, "bytes_out", (int64_t)preview->bytes_out);
-	json_put_int(w, "connections", (int64_t)preview->connections);
-	json_put_int(w, "open", preview->open);
-	json_end_object(w);
-}

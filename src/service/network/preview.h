@@ -62,8 +62,6 @@ int preview_unshare(struct sandbox *sandbox, struct str id, struct err *err) _mu
 const struct preview *preview_next(const struct sandbox *sandbox, const struct preview *before);
 /* The one of every port; NULL: there is none. */
 const struct preview *preview_every(const struct sandbox *sandbox);
-void preview_write(const struct sandbox *sandbox, const struct preview *preview,
-		   struct json_writer *w, const char *key);
 /* "http://PORT-ID.domain"; false: no domain is configured. */
 bool preview_url(const struct sandbox *sandbox, uint16_t port, char dst[PREVIEW_URL_SIZE]);
 

@@ -17,17 +17,6 @@
 
 const char *const code_languages[] = { "python", "javascript", "bash", NULL };
 
-void code_context_write(const struct code_context *context, struct json_writer *w, const char *key)
-{
-	json_begin_object(w, key);
-	json_put_text(w, "id", context->id);
-	json_put_text(w, "language", context->language);
-	json_put_text(w, "cwd", context->cwd);
-	json_put_int(w, "process_id", context->process_id);
-	json_put_time(w, "started_at", context->started_ms);
-	json_end_object(w);
-}
-
 static const char *language_of(struct str word)
 {
 	for (size_t i = 0; code_languages[i]; i++)

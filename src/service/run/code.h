@@ -32,7 +32,6 @@ struct code_context {
 	uint32_t process_id;
 	int64_t started_ms;
 };
-void code_context_write(const struct code_context *context, struct json_writer *w, const char *key);
 
 struct code_end {
 	bool timed_out;

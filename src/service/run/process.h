@@ -63,10 +63,6 @@ struct process_info {
 	struct process_status status;
 	const char *name, *user, *command;
 };
-/* The members of a process object; a name of a window goes under "window". */
-void process_write(const struct process_info *info, struct json_writer *w, const char *key);
-/* The members of an end: exit_code, signal, reason, duration_ms, byte counts, memory. */
-void process_write_end(const struct process_status *status, struct json_writer *w);
 
 enum { PROCESS_OUT = 1, PROCESS_ERR = 2 };
 

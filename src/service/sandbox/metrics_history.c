@@ -125,29 +125,25 @@ void history_tick(struct service *service)
 	}
 }
 
-void sandbox_write_history(const struct sandbox *sandbox, struct json_writer *w, const char *key)
+bool sandbox_history_next(const struct sandbox *sandbox, uint32_t *at, struct sandbox_sample *ret)
 {
-	const struct history *history = sandbox ? sandbox->history : NULL;
-	const struct sample *before = NULL;
+	const struct history *history = sandbox->history;
 	uint32_t first = history && history->next > SAMPLES ? history->next - SAMPLES : 0;
+	const struct sample *s, *before;
 
-	json_begin_array(w, key);
-	for (uint32_t i = first; history && i < history->next; i++) {
-		const struct sample *s = &history->samples[i % SAMPLES];
-
-		json_begin_object(w, NULL);
-		json_put_time(w, "at", s->ms);
-		if (before && s->mono_us > before->mono_us && s->cpu_us >= before->cpu_us)
-			json_put_real(w, "cpu_percent",
-				      100.0 * (double)(s->cpu_us - before->cpu_us) /
-					      (double)(s->mono_us - before->mono_us));
-		else
-			json_put_null(w, "cpu_percent");
-		json_put_int(w, "memory_bytes", (int64_t)s->memory_bytes);
-		json_put_int(w, "pids", (int64_t)s->pids);
-		json_put_int(w, "disk_bytes", (int64_t)s->disk_bytes);
-		json_end_object(w);
-		before = s;
+	if (!history || first + *at >= history->next)
+		return false;
+	s = &history->samples[(first + *at) % SAMPLES];
+	before = *at ? &history->samples[(first + *at - 1) % SAMPLES] : NULL;
+	(*at)++;
+	*ret = (struct sandbox_sample){ .at_ms = s->ms,
+					.memory_bytes = s->memory_bytes,
+					.pids = s->pids,
+					.disk_bytes = s->disk_bytes };
+	if (before && s->mono_us > before->mono_us && s->cpu_us >= before->cpu_us) {
+		ret->has_cpu = true;
+		ret->cpu_percent = 100.0 * (double)(s->cpu_us - before->cpu_us) /
+				   (double)(s->mono_us - before->mono_us);
 	}
-	json_end_array(w);
+	return true;
 }

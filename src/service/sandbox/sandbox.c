@@ -369,14 +369,6 @@ int64_t sandbox_expires_ms(const struct sandbox *sandbox)
 	return clock_expires_ms(sandbox);
 }
 
-static void write_pool(const struct sandbox *sandbox, struct json_writer *w)
-{
-	json_begin_object(w, "pool_checkout");
-	json_put_bool(w, "hit", sandbox->boot == BOOT_POOL);
-	json_put_text(w, "mode", pool_mode_names[sandbox->attrs.pool_mode]);
-	json_end_object(w);
-}
-
 bool sandbox_wakes_memory(const struct sandbox *sandbox)
 {
 	return sandbox->from && sandbox->from->memory && !sandbox->files_only;
@@ -392,66 +384,4 @@ bool sandbox_is_copy(const struct sandbox *sandbox)
 bool sandbox_keeps_memory(const struct sandbox *sandbox)
 {
 	return sandbox->pause_kind == PAUSE_FREEZE || sandbox_wakes_memory(sandbox);
-}
-
-static void write_pause(const struct sandbox *sandbox, struct json_writer *w)
-{
-	if (sandbox->state != SANDBOX_PAUSED) {
-		json_put_null(w, "pause_kind");
-		json_put_null(w, "memory_preserved");
-		return;
-	}
-	json_put_text(w, "pause_kind", pause_kind_names[sandbox->pause_kind]);
-	json_put_bool(w, "memory_preserved", sandbox_keeps_memory(sandbox));
-}
-
-/* Of the port that its template names. */
-static void write_preview(const struct sandbox *sandbox, struct json_writer *w)
-{
-	uint16_t port = sandbox->template->preview_port;
-	char url[PREVIEW_URL_SIZE];
-
-	json_put_text(w, "preview_url", port && preview_url(sandbox, port, url) ? url : NULL);
-}
-
-void sandbox_write(const struct sandbox *sandbox, struct json_writer *w, const char *key)
-{
-	const struct sandbox_attrs *attrs = &sandbox->attrs;
-
-	json_begin_object(w, key);
-	json_put_text(w, "id", sandbox->id);
-	json_put_text(w, "name", attrs->name);
-	json_put_text(w, "state", sandbox_state_names[sandbox->state]);
-	json_put_text(w, "state_reason", sandbox_reason_name(sandbox->reason));
-	json_put_text(w, "template_id", sandbox->template->name);
-	json_put_text(w, "engine", sandbox->engine->driver->name);
-	json_put_milli(w, "cpu_count", attrs->cpu_milli);
-	json_put_int(w, "memory_mb", attrs->memory_mb);
-	json_put_int(w, "disk_size_mb", attrs->disk_size_mb);
-	json_put_text(w, "disk_limit",
-		      sandbox->engine->capabilities & ENGINE_CAN_LIMIT_DISK ? "enforced"
-									    : "unenforced");
-	json_put_int(w, "timeout_sec", attrs->timeout_sec);
-	json_put_int(w, "idle_timeout_sec", attrs->idle_timeout_sec);
-	json_put_bool(w, "always_on", attrs->always_on);
-	json_put_text(w, "on_timeout", on_timeout_names[attrs->on_timeout]);
-	json_put_bool(w, "auto_resume", attrs->auto_resume);
-	if (sandbox->started_ms)
-		json_put_real(w, "boot_ms", (double)sandbox->boot_us / 1000);
-	else
-		json_put_null(w, "boot_ms");
-	json_put_text(w, "boot_path", sandbox_boot_names[sandbox->boot]);
-	json_put_time(w, "created_at", sandbox->created_ms);
-	json_put_time(w, "started_at", sandbox->started_ms);
-	json_put_time(w, "expires_at", clock_expires_ms(sandbox));
-	json_put_time(w, "idle_expires_at", clock_idle_expires_ms(sandbox));
-	pairs_write(&attrs->metadata, w, "metadata");
-	grants_write(attrs->grants, w, "secrets");
-	json_put_text(w, "external_workspace_id", attrs->external_workspace_id);
-	egress_policy_write(attrs->network, w, "network");
-	write_pause(sandbox, w);
-	write_pool(sandbox, w);
-	write_preview(sandbox, w);
-	json_put_text(w, "last_error", sandbox->last_error);
-	json_end_object(w);
 }

@@ -247,10 +247,7 @@ bool sandbox_up(const struct sandbox *sandbox);	     /* or could be, but for its
 bool sandbox_has_users(const struct sandbox *sandbox);
 int64_t sandbox_expires_ms(const struct sandbox *sandbox); /* wall clock; 0: never */
 /* How many CPUs it can use at a time: a fraction counts as one more. */
-static inline uint32_t sandbox_cpus(const struct sandbox *sandbox)
-{
-	return (sandbox->attrs.cpu_milli + 999) / 1000;
-}
+uint32_t sandbox_cpus(const struct sandbox *sandbox);
 /* Somebody uses it: the idle clock starts again. */
 void sandbox_touch(struct sandbox *sandbox);
 
@@ -305,7 +302,33 @@ int sandbox_resume_files(struct sandbox *sandbox, int64_t timeout_sec, sandbox_c
 int sandbox_destroy(struct sandbox *sandbox, enum sandbox_reason reason,
 		    struct err *err) _must_check_;
 
-void sandbox_write(const struct sandbox *sandbox, struct json_writer *w, const char *key);
+/* What a sandbox looks like from outside. Pointers are into the sandbox: good until it changes. */
+struct sandbox_view {
+	slot_handle handle;
+	const char *id, *engine;
+	const char *name, *external_workspace_id, *last_error; /* or NULL */
+	const struct template *template;
+	enum sandbox_state state;
+	enum sandbox_reason reason;
+	enum sandbox_boot boot;
+	enum pause_kind pause_kind; /* of a paused one */
+	enum pool_mode pool_mode;
+	enum on_timeout on_timeout;
+	bool memory_preserved; /* likewise */
+	bool in_transition;    /* between running and paused, or being copied */
+	bool disk_enforced;
+	bool always_on, auto_resume;
+	uint32_t cpu_milli, memory_mb, disk_size_mb, timeout_sec, idle_timeout_sec;
+	int64_t boot_us;
+	int64_t created_ms, started_ms, expires_ms, idle_expires_ms; /* wall clock; 0: none */
+	const struct pairs *metadata, *env;
+	const struct grants *grants;	     /* NULL: none */
+	const struct egress_policy *network; /* NULL: none */
+};
+void sandbox_view(const struct sandbox *sandbox, struct sandbox_view *ret);
+const char *sandbox_id(const struct sandbox *sandbox);
+slot_handle sandbox_handle(const struct sandbox *sandbox);
+enum sandbox_state sandbox_state(const struct sandbox *sandbox);
 
 struct sandbox_metrics {
 	uint64_t memory_bytes, memory_peak_bytes, memory_limit_bytes, cpu_us, pids, disk_bytes,
@@ -316,8 +339,16 @@ struct sandbox_metrics {
 };
 typedef void (*sandbox_metrics_fn)(void *arg, const struct sandbox_metrics *metrics,
 				   const struct err *err);
-/* The samples so far, oldest first; asking for metrics makes it begin. sandbox may be NULL. */
-void sandbox_write_history(const struct sandbox *sandbox, struct json_writer *w, const char *key);
+/* One measurement of the last minutes. */
+struct sandbox_sample {
+	int64_t at_ms;
+	double cpu_percent; /* since the one before */
+	bool has_cpu;
+	uint64_t memory_bytes, pids, disk_bytes;
+};
+/* The samples so far, oldest first: start with *at = 0; false at the end. Asking for metrics makes
+ * it begin. */
+bool sandbox_history_next(const struct sandbox *sandbox, uint32_t *at, struct sandbox_sample *ret);
 int sandbox_metrics(struct sandbox *sandbox, sandbox_metrics_fn done, void *arg,
 		    struct err *err) _must_check_;
 

@@ -294,23 +294,3 @@ fail:
 	grants_free(grants);
 	return -1;
 }
-
-void grants_write(const struct grants *grants, struct json_writer *w, const char *key)
-{
-	json_begin_array(w, key);
-	for (size_t i = 0; grants && i < grants->count; i++) {
-		const struct grant *g = &grants->list[i];
-
-		if (g->way == GRANT_SCRUB)
-			continue;
-		json_begin_object(w, NULL);
-		json_put_text(w, "name", g->secret->name);
-		json_put_text(w, "secret_id", g->secret->id);
-		json_put_text(w, "as", grant_way_names[g->way]);
-		json_put_text(w, "env", g->env);
-		secret_write_hosts(g->hosts, w, "hosts");
-		json_put_bool(w, "deleted", g->secret->deleted_ms != 0);
-		json_end_object(w);
-	}
-	json_end_array(w);
-}

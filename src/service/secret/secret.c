@@ -324,25 +324,6 @@ const struct secret *secret_next(struct service *service, const struct key *key,
 	return s;
 }
 
-void secret_write(const struct secret *secret, struct json_writer *w, const char *key)
-{
-	json_begin_object(w, key);
-	json_put_text(w, "id", secret->id);
-	json_put_text(w, "name", secret->name);
-	json_put_text(w, "scope", secret_scope_names[secret->scope]);
-	json_put_text(w, "external_workspace_id",
-		      secret->scope == SECRET_WORKSPACE ? secret->scope_id : NULL);
-	json_put_text(w, "sandbox_id", secret->scope == SECRET_SANDBOX ? secret->scope_id : NULL);
-	secret_write_hosts(secret->hosts, w, "hosts");
-	json_put_int(w, "version", secret->version);
-	json_put_bool(w, "scrubbed", secret->scrubbed);
-	json_put_int(w, "sandboxes", secret->grants);
-	json_put_text(w, "key_id", secret->owner);
-	json_put_time(w, "created_at", secret->created_ms);
-	json_put_time(w, "updated_at", secret->updated_ms);
-	json_end_object(w);
-}
-
 /* ---- start and end ---- */
 
 static int on_row(void *arg, const struct store_secret *row)

@@ -66,7 +66,6 @@ struct secret *secret_find(struct service *service, const struct key *key, struc
 			   struct err *err);
 /* Those of the key (all, for admins) behind the one named by after. NULL at the end. */
 const struct secret *secret_next(struct service *service, const struct key *key, struct str after);
-void secret_write(const struct secret *secret, struct json_writer *w, const char *key);
 
 /* ---- what a sandbox has ---- */
 
@@ -97,7 +96,6 @@ int grants_read(struct service *service, const struct json *array, const char *o
 		struct grants **ret, struct err *err) _must_check_;
 struct grants *grants_copy(const struct grants *from); /* for another sandbox; NULL: no memory */
 void grants_free(struct grants *grants);	       /* NULL is fine */
-void grants_write(const struct grants *grants, struct json_writer *w, const char *key);
 
 /* ---- brokering, for the proxy ---- */
 

@@ -65,16 +65,3 @@ int secret_hosts_read(const struct json *array, const char *what, char **ret, st
 	buf_done(&out);
 	return *ret ? 0 : err_set(err, ERR_INVALID_REQUEST, "%s is too long", what);
 }
-
-void secret_write_hosts(const char *hosts, struct json_writer *w, const char *key)
-{
-	struct str rest = str_of(hosts), host;
-	bool more = rest.n > 0;
-
-	json_begin_array(w, key);
-	while (more) {
-		more = str_cut(rest, ',', &host, &rest);
-		json_put_str(w, NULL, more ? host : rest);
-	}
-	json_end_array(w);
-}

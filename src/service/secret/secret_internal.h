@@ -12,7 +12,6 @@ void secret_settle(struct service *service); /* after the grants were read */
 bool secret_name_ok(struct str name);
 int secret_hosts_read(const struct json *array, const char *what, char **ret,
 		      struct err *err) _must_check_;
-void secret_write_hosts(const char *hosts, struct json_writer *w, const char *key);
 void secret_unused(struct service *service, struct secret *secret); /* by one sandbox less */
 /* For vault_wipe(). */
 int secret_open(const struct service *service, const struct secret *secret,

@@ -16,8 +16,8 @@
 #include "service/copy/copy_internal.h"
 #include "service/sandbox/sandbox_internal.h"
 
-static const char *const state_names[] = { "running", "ready", "failed" };
-static_assert(ARRAY_LEN(state_names) == BUILD_STATE_COUNT, "every state has a name");
+const char *const build_state_names[] = { "running", "ready", "failed" };
+static_assert(ARRAY_LEN(build_state_names) == BUILD_STATE_COUNT, "every state has a name");
 
 static int log_path(const struct service *service, const char *name, char *dst, size_t size)
 {
@@ -328,16 +328,6 @@ int build_log(struct service *service, const struct build *build, int64_t *curso
 	*cursor = from + n;
 	*ret_n = (size_t)n;
 	return 0;
-}
-
-void build_write(const struct build *build, struct json_writer *w)
-{
-	json_put_text(w, "id", build->id);
-	json_put_text(w, "template_id", build->name);
-	json_put_text(w, "state", state_names[build->state]);
-	json_put_time(w, "started_at", build->started_ms);
-	json_put_time(w, "finished_at", build->finished_ms);
-	json_put_text(w, "error", build->error[0] ? build->error : NULL);
 }
 
 void build_done_all(struct service *service)

@@ -40,7 +40,6 @@ struct template *template_find(struct service *service, struct str name, struct 
  */
 int template_names(struct service *service, char **ret_names, size_t *ret_count,
 		   struct err *err) _must_check_;
-void template_write(const struct template *tpl, struct json_writer *w, const char *key);
 
 struct key;
 typedef void (*template_removed_fn)(void *arg, const struct err *err);
@@ -49,6 +48,7 @@ int template_remove(struct service *service, const struct key *key, struct str n
 		    template_removed_fn done, void *arg, struct err *err) _must_check_;
 
 enum build_state { BUILD_RUNNING, BUILD_READY, BUILD_FAILED, BUILD_STATE_COUNT };
+extern const char *const build_state_names[];
 struct build {
 	char name[TEMPLATE_NAME_MAX + 1];
 	char id[21];
@@ -69,7 +69,5 @@ const struct build *build_find(struct service *service, struct str name);
  */
 int build_log(struct service *service, const struct build *build, int64_t *cursor, char *dst,
 	      size_t size, size_t *ret_n) _must_check_;
-/* The members only: the caller opens and closes the object. */
-void build_write(const struct build *build, struct json_writer *w);
 
 #endif

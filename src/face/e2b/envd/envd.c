@@ -227,7 +227,7 @@ static void go(struct e2b_call *call)
 static int look_again(struct e2b_call *call, struct err *err)
 {
 	call->sandbox = sandbox_get(call->e2b->service, call->sandbox_handle);
-	if (!call->sandbox || call->sandbox->state == SANDBOX_DESTROYED)
+	if (!call->sandbox || sandbox_state(call->sandbox) == SANDBOX_DESTROYED)
 		return err_set(err, ERR_SANDBOX_GONE, "the sandbox ended");
 	call->key = access_owner(call->sandbox);
 	if (!call->key)
@@ -260,7 +260,7 @@ static void on_ready(void *arg, const struct err *error)
 /* Every call wakes a sandbox that may be woken by traffic. */
 static void when_ready(struct e2b_call *call)
 {
-	struct str id = str_of(call->sandbox->id);
+	struct str id = str_of(sandbox_id(call->sandbox));
 	struct err err;
 	int r = sandbox_when_ready(call->sandbox, true, on_ready, call, &call->wait, &err);
 
@@ -299,7 +299,7 @@ static void on_body(void *arg, struct http_req *req, int status, struct str body
 
 	(void)req;
 	call->sandbox = sandbox_get(call->e2b->service, call->sandbox_handle);
-	if (!call->sandbox || call->sandbox->state == SANDBOX_DESTROYED) {
+	if (!call->sandbox || sandbox_state(call->sandbox) == SANDBOX_DESTROYED) {
 		e2b_answer_no_sandbox(call, (struct str){ "", 0 }, "The sandbox was not found");
 		return;
 	}
@@ -368,7 +368,7 @@ void envd_handle(struct e2b_call *call)
 	}
 	if (find_sandbox(call, &id) < 0)
 		return;
-	call->sandbox_handle = call->sandbox->handle;
+	call->sandbox_handle = sandbox_handle(call->sandbox);
 	if (req->method == HTTP_GET && str_is(req->path, "/health")) {
 		plain_health(call);
 		return;

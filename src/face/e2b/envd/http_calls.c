@@ -6,12 +6,15 @@
 
 static void answer_envs(struct e2b_call *call)
 {
-	const struct sandbox *sandbox = call->sandbox;
-	const struct pairs *sources[] = { &sandbox->attrs.env, &sandbox->template->env };
 	struct json_writer w = e2b_answer_begin(call->e2b);
+	const struct pairs *sources[2];
+	struct sandbox_view view;
 	const char *record;
 	char name[257];
 
+	sandbox_view(call->sandbox, &view);
+	sources[0] = view.env;
+	sources[1] = &view.template->env;
 	json_begin_object(&w, NULL);
 	for (size_t i = 0; i < ARRAY_LEN(sources); i++)
 		for (uint32_t at = 0; pairs_next(sources[i], &at, &record);) {
@@ -65,10 +68,11 @@ void plain_health(struct e2b_call *call)
 {
 	const struct sandbox *sandbox = call->sandbox;
 
-	if (sandbox->state == SANDBOX_RUNNING)
+	if (sandbox_state(sandbox) == SANDBOX_RUNNING)
 		e2b_answer_empty(call, 204);
 	else
-		e2b_answer_no_sandbox(call, str_of(sandbox->id), "The sandbox is not running");
+		e2b_answer_no_sandbox(call, str_of(sandbox_id(sandbox)),
+				      "The sandbox is not running");
 }
 
 /* A page asks first; what it may then send still needs the token. */

@@ -202,10 +202,12 @@ static struct json *make_words(struct e2b_call *call, const struct json *process
 	const struct json *envs = e2b_json_get(process, "envs"), *value;
 	struct json *doc = NULL;
 	struct json_writer w;
+	struct sandbox_view view;
 	const char *key;
 	void *it = NULL;
 	struct buf text;
 
+	sandbox_view(call->sandbox, &view);
 	buf_init(&text, 2 * E2B_RPC_LIMIT);
 	json_writer_init(&w, &text);
 	json_begin_object(&w, NULL);
@@ -217,8 +219,8 @@ static struct json *make_words(struct e2b_call *call, const struct json *process
 	while (envs && json_type(envs) == JSON_OBJECT && json_next(envs, &it, &key, &value))
 		json_put_value(&w, key, value);
 	put_own_env(&w, envs, "E2B_SANDBOX", "true");
-	put_own_env(&w, envs, "E2B_SANDBOX_ID", call->sandbox->id);
-	put_own_env(&w, envs, "E2B_TEMPLATE_ID", call->sandbox->template->name);
+	put_own_env(&w, envs, "E2B_SANDBOX_ID", view.id);
+	put_own_env(&w, envs, "E2B_TEMPLATE_ID", view.template->name);
 	json_end_object(&w);
 	json_end_object(&w);
 	if (json_writer_end(&w) < 0)

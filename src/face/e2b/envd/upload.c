@@ -368,14 +368,15 @@ static int read_type(struct e2b_call *call, struct upload *u, struct err *err)
 static int read_encoding(struct e2b_call *call, struct upload *u, struct err *err)
 {
 	const struct str *encoding = http_req_header(call->req, "content-encoding");
-	uint64_t most = (uint64_t)call->sandbox->attrs.disk_size_mb << 20;
+	struct sandbox_view view;
 
 	if (!encoding || str_eq_nocase(*encoding, "identity"))
 		return 0;
 	if (!str_eq_nocase(*encoding, "gzip"))
 		return err_set(err, ERR_INVALID_REQUEST, "unsupported content encoding: %.*s",
 			       (int)MIN(encoding->n, 60), encoding->p);
-	if (http_inflate_new(most, &u->inflate) < 0)
+	sandbox_view(call->sandbox, &view);
+	if (http_inflate_new((uint64_t)view.disk_size_mb << 20, &u->inflate) < 0)
 		return err_set(err, ERR_UNAVAILABLE, "out of memory");
 	return 0;
 }

@@ -44,12 +44,14 @@ static void resume(struct e2b_call *call, struct sandbox *sandbox, int64_t sec, 
 static int read_memory(struct e2b_call *call, const struct sandbox *sandbox, bool *ret,
 		       struct err *err)
 {
+	struct sandbox_view view;
 	bool ok = true;
 
+	sandbox_view(sandbox, &view);
 	*ret = call_bool(call, "memory", true, &ok);
 	if (!ok)
 		return 1;
-	if (!*ret && sandbox->state == SANDBOX_PAUSED && sandbox->pause_kind == PAUSE_FREEZE)
+	if (!*ret && view.state == SANDBOX_PAUSED && view.pause_kind == PAUSE_FREEZE)
 		return err_set(err, ERR_UNSUPPORTED,
 			       "this sandbox was paused with its memory and resumes with it");
 	return 0;
@@ -63,6 +65,15 @@ static int extend(struct sandbox *sandbox, int64_t sec, struct err *err)
 	if (!end_ms || end_ms >= time_real_ms() + sec * 1000)
 		return 0;
 	return sandbox_extend(sandbox, sec, err);
+}
+
+/* It runs, and nothing is about to change that. */
+static bool is_steady(const struct sandbox *sandbox)
+{
+	struct sandbox_view view;
+
+	sandbox_view(sandbox, &view);
+	return view.state == SANDBOX_RUNNING && !view.in_transition;
 }
 
 void e2b_life_connect(struct e2b_call *call)
@@ -81,11 +92,11 @@ void e2b_life_connect(struct e2b_call *call)
 	r = read_memory(call, sandbox, &memory, &err);
 	if (r > 0)
 		return;
-	if (r == 0 && sandbox->state == SANDBOX_RUNNING && !sandbox->transition)
+	if (r == 0 && is_steady(sandbox))
 		r = extend(sandbox, sec, &err);
 	if (r < 0)
 		e2b_answer_error(call, &err);
-	else if (sandbox->state == SANDBOX_RUNNING && !sandbox->transition)
+	else if (is_steady(sandbox))
 		answer_session(call, 200, sandbox);
 	else
 		resume(call, sandbox, sec, memory);
@@ -103,8 +114,8 @@ void e2b_life_resume(struct e2b_call *call)
 
 	if (!sandbox || !ok)
 		return;
-	if (sandbox->state == SANDBOX_RUNNING) {
-		e2b_answer_status(call, 409, "sandbox %s is running already", sandbox->id);
+	if (sandbox_state(sandbox) == SANDBOX_RUNNING) {
+		e2b_answer_status(call, 409, "sandbox %s is running already", sandbox_id(sandbox));
 		return;
 	}
 	r = read_memory(call, sandbox, &memory, &err);
@@ -134,8 +145,8 @@ void e2b_life_pause(struct e2b_call *call)
 
 	if (!sandbox || !ok)
 		return;
-	if (sandbox->state == SANDBOX_PAUSED) {
-		e2b_answer_status(call, 409, "sandbox %s is paused already", sandbox->id);
+	if (sandbox_state(sandbox) == SANDBOX_PAUSED) {
+		e2b_answer_status(call, 409, "sandbox %s is paused already", sandbox_id(sandbox));
 		return;
 	}
 	pending = e2b_pending_new(call);
@@ -148,7 +159,7 @@ void e2b_life_pause(struct e2b_call *call)
 		return;
 	}
 	(void)e2b_pending_end(pending);
-	e2b_answer_status(call, 409, "sandbox %s is paused already", sandbox->id);
+	e2b_answer_status(call, 409, "sandbox %s is paused already", sandbox_id(sandbox));
 }
 
 /* ---- fork ---- */

@@ -11,86 +11,46 @@
 
 /* ---- metrics ---- */
 
-struct figures {
-	int64_t at_ms;
-	double cpu_percent;
-	int64_t memory, disk;
-};
-
-static void write_figures(const struct sandbox *sandbox, const struct figures *f,
+static void write_figures(const struct sandbox *sandbox, const struct sandbox_sample *sample,
 			  struct json_writer *w, const char *key)
 {
+	struct sandbox_view view;
+
+	sandbox_view(sandbox, &view);
 	json_begin_object(w, key);
-	json_put_time(w, "timestamp", f->at_ms);
-	json_put_int(w, "timestampUnix", f->at_ms / 1000);
+	json_put_time(w, "timestamp", sample->at_ms);
+	json_put_int(w, "timestampUnix", sample->at_ms / 1000);
 	json_put_int(w, "cpuCount", sandbox_cpus(sandbox));
-	json_put_real(w, "cpuUsedPct", f->cpu_percent);
-	json_put_int(w, "memUsed", f->memory);
-	json_put_int(w, "memTotal", sandbox->attrs.memory_mb * MEBI);
+	json_put_real(w, "cpuUsedPct", sample->has_cpu ? sample->cpu_percent : 0);
+	json_put_int(w, "memUsed", (int64_t)sample->memory_bytes);
+	json_put_int(w, "memTotal", view.memory_mb * MEBI);
 	json_put_int(w, "memCache", 0);
-	json_put_int(w, "diskUsed", f->disk);
-	json_put_int(w, "diskTotal", sandbox->attrs.disk_size_mb * MEBI);
+	json_put_int(w, "diskUsed", (int64_t)sample->disk_bytes);
+	json_put_int(w, "diskTotal", view.disk_size_mb * MEBI);
 	json_end_object(w);
-}
-
-static int64_t int_of(const struct json *object, const char *key)
-{
-	const struct json *value = e2b_json_get(object, key);
-
-	return value && json_type(value) == JSON_INT ? json_int(value) : 0;
-}
-
-static bool read_sample(const struct json *sample, struct figures *ret)
-{
-	const struct json *cpu = e2b_json_get(sample, "cpu_percent");
-
-	if (time_from_rfc3339(e2b_json_get_str(sample, "at"), &ret->at_ms) < 0)
-		return false;
-	ret->cpu_percent = 0;
-	if (cpu && json_type(cpu) == JSON_REAL)
-		ret->cpu_percent = json_number(cpu);
-	ret->memory = int_of(sample, "memory_bytes");
-	ret->disk = int_of(sample, "disk_bytes");
-	return true;
-}
-
-/* The history as the service tells it; NULL: there is none. */
-static struct json *read_history(const struct sandbox *sandbox)
-{
-	struct json *doc = NULL;
-	struct json_writer w;
-	struct err err;
-	struct buf text;
-
-	buf_init(&text, 1 << 20);
-	json_writer_init(&w, &text);
-	sandbox_write_history(sandbox, &w, NULL);
-	if (json_writer_end(&w) == 0)
-		doc = json_parse(buf_str(&text), &err);
-	buf_done(&text);
-	return doc;
 }
 
 static void write_history(const struct sandbox *sandbox, int64_t from_ms, int64_t to_ms,
 			  struct json_writer *w)
 {
-	struct json *doc = read_history(sandbox);
-	struct figures f;
+	struct sandbox_sample sample;
+	uint32_t at = 0;
 
-	for (size_t i = 0; doc && i < json_size(doc); i++)
-		if (read_sample(json_at(doc, i), &f) && f.at_ms >= from_ms && f.at_ms <= to_ms)
-			write_figures(sandbox, &f, w, NULL);
-	json_free(doc);
+	while (sandbox_history_next(sandbox, &at, &sample))
+		if (sample.at_ms >= from_ms && sample.at_ms <= to_ms)
+			write_figures(sandbox, &sample, w, NULL);
 }
 
 static void write_last(const struct sandbox *sandbox, struct json_writer *w)
 {
-	struct json *doc = read_history(sandbox);
-	struct figures f;
+	struct sandbox_sample sample;
+	uint32_t at = 0;
+	bool any = false;
 
-	if (doc && json_size(doc) && read_sample(json_at(doc, json_size(doc) - 1), &f))
-		write_figures(sandbox, &f, w, sandbox->id);
-	json_free(doc);
+	while (sandbox_history_next(sandbox, &at, &sample))
+		any = true;
+	if (any)
+		write_figures(sandbox, &sample, w, sandbox_id(sandbox));
 }
 
 static int64_t query_ms(struct e2b_call *call, const char *name, int64_t fallback)
@@ -144,14 +104,14 @@ void e2b_metrics_of_one(struct e2b_call *call)
 
 	if (!sandbox)
 		return;
-	if (sandbox->state != SANDBOX_RUNNING) {
+	if (sandbox_state(sandbox) != SANDBOX_RUNNING) {
 		answer_history(call, sandbox);
 		return;
 	}
 	pending = e2b_pending_new(call);
 	if (!pending)
 		return;
-	pending->sandbox = sandbox->handle;
+	pending->sandbox = sandbox_handle(sandbox);
 	e2b_pending_begun(pending, sandbox_metrics(sandbox, on_metrics, pending, &err), &err);
 }
 

@@ -106,9 +106,12 @@ static void put_rules(struct json_writer *w, const char *key, const struct egres
 
 void network_write(const struct sandbox *sandbox, struct json_writer *w)
 {
-	const struct egress_policy *policy = sandbox->attrs.network;
 	bool open = egress_mode(sandbox) == NETWORK_FULL;
+	const struct egress_policy *policy;
+	struct sandbox_view view;
 
+	sandbox_view(sandbox, &view);
+	policy = view.network;
 	json_put_bool(w, "allowInternetAccess", open);
 	json_begin_object(w, "network");
 	put_rules(w, "allowOut", policy ? policy->allow : NULL, policy ? policy->allow_count : 0,

@@ -2,6 +2,7 @@
 /* A sandbox in E2B's words. */
 #include "base/time.h"
 #include "face/e2b/call.h"
+#include "face/kit/pairs.h"
 #include "service/network/preview.h"
 #include "service/template/template.h"
 
@@ -15,7 +16,7 @@ int session_open_ports(struct e2b *e2b, const struct sandbox *made, enum e2b_por
 	struct preview_spec spec = { .port = 0,
 				     .visibility = ports == E2B_PORTS_OPEN ? PREVIEW_PUBLIC
 									   : PREVIEW_PRIVATE };
-	struct sandbox *sandbox = sandbox_get(e2b->service, made->handle);
+	struct sandbox *sandbox = sandbox_get(e2b->service, sandbox_handle(made));
 	const struct preview *preview;
 	struct err ignored;
 
@@ -40,11 +41,11 @@ enum e2b_ports session_ports(const struct sandbox *sandbox)
 
 /* ---- its words ---- */
 
-static void write_names(const struct sandbox *sandbox, struct json_writer *w)
+static void write_names(const struct sandbox_view *view, struct json_writer *w)
 {
-	json_put_text(w, "sandboxID", sandbox->id);
-	json_put_text(w, "templateID", sandbox->template->name);
-	json_put_text(w, "alias", sandbox->template->name);
+	json_put_text(w, "sandboxID", view->id);
+	json_put_text(w, "templateID", view->template->name);
+	json_put_text(w, "alias", view->template->name);
 	json_put_text(w, "clientID", "cay");
 	json_put_text(w, "envdVersion", E2B_ENVD_VERSION);
 }
@@ -62,9 +63,11 @@ void session_write(const struct e2b *e2b, const struct sandbox *sandbox, struct 
 		   const char *key)
 {
 	char token[ACCESS_TOKEN_SIZE];
+	struct sandbox_view view;
 
+	sandbox_view(sandbox, &view);
 	json_begin_object(w, key);
-	write_names(sandbox, w);
+	write_names(&view, w);
 	write_entry(e2b, sandbox, w);
 	access_traffic_token(sandbox, token);
 	json_put_text(w, "trafficAccessToken", token);
@@ -72,43 +75,43 @@ void session_write(const struct e2b *e2b, const struct sandbox *sandbox, struct 
 }
 
 /* Clients compute with the end; a sandbox that has none ends in a year. */
-static void write_figures(const struct sandbox *sandbox, struct json_writer *w)
+static void write_figures(const struct sandbox_view *view, struct json_writer *w)
 {
-	const struct sandbox_attrs *attrs = &sandbox->attrs;
-	int64_t end_ms = sandbox_expires_ms(sandbox);
-
-	json_put_int(w, "cpuCount", sandbox_cpus(sandbox));
-	json_put_int(w, "memoryMB", attrs->memory_mb);
-	json_put_int(w, "diskSizeMB", attrs->disk_size_mb);
-	json_put_time(w, "startedAt",
-		      sandbox->started_ms ? sandbox->started_ms : sandbox->created_ms);
-	json_put_time(w, "endAt", end_ms ? end_ms : time_real_ms() + NEVER_MS);
-	json_put_text(w, "state", sandbox->state == SANDBOX_PAUSED ? "paused" : "running");
-	pairs_write(&attrs->metadata, w, "metadata");
+	json_put_int(w, "cpuCount", (view->cpu_milli + 999) / 1000);
+	json_put_int(w, "memoryMB", view->memory_mb);
+	json_put_int(w, "diskSizeMB", view->disk_size_mb);
+	json_put_time(w, "startedAt", view->started_ms ? view->started_ms : view->created_ms);
+	json_put_time(w, "endAt", view->expires_ms ? view->expires_ms : time_real_ms() + NEVER_MS);
+	json_put_text(w, "state", view->state == SANDBOX_PAUSED ? "paused" : "running");
+	pairs_write(view->metadata, w, "metadata");
 	json_begin_array(w, "volumeMounts");
 	json_end_array(w);
 }
 
 void session_write_listed(const struct sandbox *sandbox, struct json_writer *w)
 {
+	struct sandbox_view view;
+
+	sandbox_view(sandbox, &view);
 	json_begin_object(w, NULL);
-	write_names(sandbox, w);
-	write_figures(sandbox, w);
+	write_names(&view, w);
+	write_figures(&view, w);
 	json_end_object(w);
 }
 
 void session_write_detail(const struct e2b *e2b, const struct sandbox *sandbox,
 			  struct json_writer *w)
 {
-	const struct sandbox_attrs *attrs = &sandbox->attrs;
+	struct sandbox_view view;
 
+	sandbox_view(sandbox, &view);
 	json_begin_object(w, NULL);
-	write_names(sandbox, w);
+	write_names(&view, w);
 	write_entry(e2b, sandbox, w);
-	write_figures(sandbox, w);
+	write_figures(&view, w);
 	json_begin_object(w, "lifecycle");
-	json_put_text(w, "onTimeout", attrs->on_timeout == ON_TIMEOUT_DESTROY ? "kill" : "pause");
-	json_put_bool(w, "autoResume", attrs->auto_resume);
+	json_put_text(w, "onTimeout", view.on_timeout == ON_TIMEOUT_DESTROY ? "kill" : "pause");
+	json_put_bool(w, "autoResume", view.auto_resume);
 	json_end_object(w);
 	network_write(sandbox, w);
 	json_end_object(w);

@@ -268,13 +268,16 @@ static int read_list(struct e2b_call *call, struct list_query *q, struct err *er
 
 static bool is_listed(const struct sandbox *sandbox, const struct list_query *q)
 {
-	if (sandbox->state == SANDBOX_PAUSED ? !q->paused
-					     : !q->running || sandbox->state != SANDBOX_RUNNING)
+	struct sandbox_view view;
+
+	sandbox_view(sandbox, &view);
+	if (view.state == SANDBOX_PAUSED ? !q->paused
+					 : !q->running || view.state != SANDBOX_RUNNING)
 		return false;
-	if (sandbox->started_ms < q->started_after_ms)
+	if (view.started_ms < q->started_after_ms)
 		return false;
 	for (size_t i = 0; i < q->pairs; i++)
-		if (!pairs_has(&sandbox->attrs.metadata, q->keys[i], q->values[i]))
+		if (!pairs_has(view.metadata, q->keys[i], q->values[i]))
 			return false;
 	return true;
 }

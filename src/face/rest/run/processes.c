@@ -114,7 +114,7 @@ void processes_create(struct rest_call *call)
 	pending = once_begin(call);
 	if (!pending)
 		return;
-	pending->sandbox = call->sandbox->handle;
+	pending->sandbox = sandbox_handle(call->sandbox);
 	if (process_start(call->sandbox, &spec, on_started, pending, NULL, NULL, 0, &err) < 0)
 		finish_start(pending, NULL, &err);
 }

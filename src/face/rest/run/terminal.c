@@ -26,7 +26,7 @@ struct terminal *terminal_new(struct rest_call *call, struct err *err)
 	}
 	t->rest = rest;
 	t->req = call->req->handle;
-	t->sandbox = call->sandbox->handle;
+	t->sandbox = sandbox_handle(call->sandbox);
 	t->counted = true;
 	buf_init(&t->waiting, WAITING_MAX);
 	memcpy(t->key_id, call->key->id, sizeof(t->key_id));

@@ -7,6 +7,7 @@
 void sandboxes_env(struct rest_call *call)
 {
 	const struct sandbox *sandbox = answer_find(call);
+	struct sandbox_view view;
 	const char *record;
 	struct json_writer w;
 	uint32_t at = 0;
@@ -14,18 +15,18 @@ void sandboxes_env(struct rest_call *call)
 
 	if (!sandbox)
 		return;
+	sandbox_view(sandbox, &view);
 	w = answer_begin(call->rest);
 	json_begin_object(&w, NULL);
 	json_begin_object(&w, "env");
 	for (int own = 1; own >= 0; own--) {
-		const struct pairs *pairs = own ? &sandbox->attrs.env : &sandbox->template->env;
+		const struct pairs *pairs = own ? view.env : &view.template->env;
 
 		for (at = 0; pairs_next(pairs, &at, &record);) {
 			struct str k, v;
 
 			if (!str_cut(str_of(record), '=', &k, &v) ||
-			    str_copy(name, sizeof(name), k) < 0 ||
-			    (!own && pairs_get(&sandbox->attrs.env, k)))
+			    str_copy(name, sizeof(name), k) < 0 || (!own && pairs_get(view.env, k)))
 				continue;
 			json_put_str(&w, name, v);
 		}
@@ -97,7 +98,7 @@ void sandboxes_metrics(struct rest_call *call)
 		return;
 	pending = pending_new(call);
 	if (pending)
-		pending->sandbox = sandbox->handle;
+		pending->sandbox = sandbox_handle(sandbox);
 	if (pending && sandbox_metrics(sandbox, on_metrics, pending, &err) == 0)
 		return;
 	if (pending)

@@ -147,7 +147,7 @@ void snapshots_of_sandbox(struct rest_call *call)
 	const struct sandbox *sandbox = answer_find(call);
 
 	if (sandbox)
-		list(call, sandbox->id);
+		list(call, sandbox_id(sandbox));
 }
 
 void snapshots_list(struct rest_call *call)
