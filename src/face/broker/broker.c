@@ -10,7 +10,7 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "face/broker/conn.h"
-#include "face/egress/refusal.h"
+#include "face/kit/refusal.h"
 
 #define HOLD_MS 50 /* for bytes that may become a secret */
 #define STEPS_PER_TURN 8

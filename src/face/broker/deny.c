@@ -7,7 +7,7 @@
 #include <sys/socket.h>
 
 #include "face/broker/conn.h"
-#include "face/egress/refusal.h"
+#include "face/kit/refusal.h"
 
 #define PACE_MS 1000
 #define PACE_SANDBOX 20 /* in PACE_MS, of one sandbox */

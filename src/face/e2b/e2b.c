@@ -4,7 +4,7 @@
 #include <errno.h>
 
 #include "face/e2b/envd/envd.h"
-#include "face/key.h"
+#include "face/kit/key.h"
 
 int e2b_new(const struct e2b_config *config, struct e2b **ret)
 {

@@ -18,7 +18,7 @@
 #include <sys/socket.h>
 
 #include "base/log.h"
-#include "face/egress/refusal.h"
+#include "face/kit/refusal.h"
 #include "face/egress/relay.h"
 
 #define CONNECT_MS 15000

@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <stdio.h>
 
-#include "face/key.h"
+#include "face/kit/key.h"
 #include "face/preview/visit.h"
 
 #define KEY_DIGITS 40

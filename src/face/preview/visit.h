@@ -4,7 +4,7 @@
 #define CAY_FACE_PREVIEW_VISIT_H
 
 #include "base/buf.h"
-#include "face/hosts.h"
+#include "face/kit/hosts.h"
 #include "face/preview/preview.h"
 #include "http/proxy/proxy.h"
 #include "http/server/server.h"

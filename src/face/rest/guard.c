@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What every call must pass before a handler sees it: host, origin, key, media type. */
-#include "face/key.h"
+#include "face/kit/key.h"
 #include "face/rest/call.h"
 
 /* Browsers name the page that asks; programs do not. Only our own page and those of cors_origins

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "face/key.h"
+#include "face/kit/key.h"
 #include "http/server/server.h"
 
 #define BEARER(text)                                    \

@@ -6,7 +6,7 @@
 #include <stdio.h>
 
 #include "base/time.h"
-#include "face/range.h"
+#include "face/kit/range.h"
 
 /* ---- signatures ---- */
 

@@ -4,7 +4,7 @@
 #define CAY_FACE_E2B_ENVD_TRANSFER_H
 
 #include "face/e2b/envd/envd.h"
-#include "face/transfer.h"
+#include "face/kit/transfer.h"
 
 struct e2b_transfer {
 	struct transfer base;

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <strings.h>
 
-#include "face/range.h"
+#include "face/kit/range.h"
 #include "face/rest/files/files.h"
 
 /* ---- conditions ---- */

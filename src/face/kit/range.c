@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "face/range.h"
+#include "face/kit/range.h"
 
 #include <errno.h>
 #include <strings.h>

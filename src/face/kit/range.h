@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Range headers, the same for every face that hands out files. */
-#ifndef CAY_FACE_RANGE_H
-#define CAY_FACE_RANGE_H
+#ifndef CAY_FACE_KIT_RANGE_H
+#define CAY_FACE_KIT_RANGE_H
 
 #include "base/err.h"
 

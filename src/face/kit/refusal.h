@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What an HTTP client is told in its own words when its connection goes nowhere. */
-#ifndef CAY_FACE_EGRESS_REFUSAL_H
-#define CAY_FACE_EGRESS_REFUSAL_H
+#ifndef CAY_FACE_KIT_REFUSAL_H
+#define CAY_FACE_KIT_REFUSAL_H
 
 #include "base/buf.h"
 #include "service/network/egress.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "face/egress/refusal.h"
+#include "face/kit/refusal.h"
 
 #include <stdio.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "face/key.h"
+#include "face/kit/key.h"
 
 #include <errno.h>
 

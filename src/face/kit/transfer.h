@@ -3,8 +3,8 @@
  * Content of files on its way through a face: a call of the service that runs as long as its
  * request, goes with its client, is one of its key's streams, and is no faster than its reader.
  */
-#ifndef CAY_FACE_TRANSFER_H
-#define CAY_FACE_TRANSFER_H
+#ifndef CAY_FACE_KIT_TRANSFER_H
+#define CAY_FACE_KIT_TRANSFER_H
 
 #include "http/server/server.h"
 #include "service/account/auth.h"

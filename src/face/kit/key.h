@@ -3,8 +3,8 @@
  * Reads the API key of a request. Every face that takes one calls this, so that all of them accept
  * and reject the same requests.
  */
-#ifndef CAY_FACE_KEY_H
-#define CAY_FACE_KEY_H
+#ifndef CAY_FACE_KIT_KEY_H
+#define CAY_FACE_KIT_KEY_H
 
 #include "base/macro.h"
 #include "base/str.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which names a Host header may carry; the same for every face that has no hosts of its own. */
-#ifndef CAY_FACE_HOSTS_H
-#define CAY_FACE_HOSTS_H
+#ifndef CAY_FACE_KIT_HOSTS_H
+#define CAY_FACE_KIT_HOSTS_H
 
 #include "base/err.h"
 #include "base/macro.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "face/hosts.h"
+#include "face/kit/hosts.h"
 
 #include <errno.h>
 

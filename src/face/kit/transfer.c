@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "face/transfer.h"
+#include "face/kit/transfer.h"
 
 #include <errno.h>
 #include <stdio.h>
