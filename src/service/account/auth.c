@@ -142,24 +142,23 @@ static int check_limits(const struct service *service, const struct key *maker,
 	return 0;
 }
 
-int auth_create(struct service *service, const struct key *maker, struct str name, uint32_t scopes,
-		const int64_t limits[QUOTA_COUNT], char ret_text[AUTH_KEY_TEXT_SIZE],
-		const struct key **ret, struct err *err)
+int auth_create(struct service *service, const struct key *maker, const struct key_spec *spec,
+		char ret_text[AUTH_KEY_TEXT_SIZE], const struct key **ret, struct err *err)
 {
 	uint8_t secret[SECRET_BYTES];
 	int64_t bounded[QUOTA_COUNT];
 	int r;
 
-	memcpy(bounded, limits, sizeof(bounded));
+	memcpy(bounded, spec->limits, sizeof(bounded));
 
-	if (maker && !key_is_admin(maker) && (scopes & ~maker->scopes))
+	if (maker && !key_is_admin(maker) && (spec->scopes & ~maker->scopes))
 		return err_set(err, ERR_FORBIDDEN, "a key can pass on only scopes it has itself");
 	if (service->accounts->keys_by_id.count >= AUTH_KEYS_MAX)
 		return err_set(err, ERR_QUOTA_EXCEEDED, "there are %d keys already", AUTH_KEYS_MAX);
 	if (check_limits(service, maker, bounded, err) < 0)
 		return -1;
 	rand_bytes(secret, sizeof(secret));
-	r = make_key(service, secret, name, scopes, bounded, ret, err);
+	r = make_key(service, secret, spec->name, spec->scopes, bounded, ret, err);
 	if (r == 0) {
 		memcpy(ret_text, "cay_", 4);
 		str_hex(ret_text + 4, secret, sizeof(secret));

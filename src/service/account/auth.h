@@ -85,9 +85,14 @@ static inline bool key_may(const struct key *key, uint32_t scope)
 struct key *auth_find(struct service *service, struct str text);
 struct key *auth_by_id(const struct service *service, const char *id); /* NULL: there is none */
 /* Makes a key. maker NULL: the daemon itself; else its scopes bound the new key's. */
-int auth_create(struct service *service, const struct key *maker, struct str name, uint32_t scopes,
-		const int64_t limits[QUOTA_COUNT], char ret_text[AUTH_KEY_TEXT_SIZE],
-		const struct key **ret, struct err *err) _must_check_;
+struct key_spec {
+	struct str name;
+	uint32_t scopes;
+	int64_t limits[QUOTA_COUNT];
+};
+int auth_create(struct service *service, const struct key *maker, const struct key_spec *spec,
+		char ret_text[AUTH_KEY_TEXT_SIZE], const struct key **ret,
+		struct err *err) _must_check_;
 struct key_patch {
 	bool has_name, has_limit[QUOTA_COUNT];
 	struct str name;

@@ -107,13 +107,16 @@ static void on_born(void *arg, const struct sandbox *sandbox, const struct err *
 
 static int start_child(struct fork *f, uint32_t index, struct err *err)
 {
+	struct create_source source = { .engine = f->engine,
+					.template = f->template,
+					.snapshot = f->snapshot,
+					.files_only = !f->memory };
 	struct sandbox_attrs attrs;
 
 	if (sandbox_attrs_copy(&attrs, &f->attrs) < 0 ||
 	    batch_name(&attrs.name, f->attrs.name, index, f->count) < 0)
 		(void)err_set(err, ERR_UNAVAILABLE, "out of memory");
-	else if (create_from(f->service, &attrs, f->engine, f->template, f->snapshot, !f->memory,
-			     on_born, &f->children[index], err) == 0)
+	else if (create_from(f->service, &attrs, &source, on_born, &f->children[index], err) == 0)
 		return 0;
 	sandbox_attrs_done(&attrs);
 	return -1;

@@ -84,9 +84,13 @@ struct bus_hooks {
 struct bus_reader;
 /* after: the id in front of the first, 0 for all that are kept, BUS_NOW. live: goes on with what
  * happens; else it ends behind the newest. Nothing is called back from inside. */
-int bus_read(struct service *service, const struct bus_filter *filter, int64_t after, bool live,
-	     const struct bus_hooks *hooks, void *arg, struct bus_reader **ret,
-	     struct err *err) _must_check_;
+struct bus_ask {
+	const struct bus_filter *filter;
+	int64_t after; /* an event's id */
+	bool live;
+};
+int bus_read(struct service *service, const struct bus_ask *ask, const struct bus_hooks *hooks,
+	     void *arg, struct bus_reader **ret, struct err *err) _must_check_;
 void bus_reader_go_on(struct bus_reader *reader);
 void bus_reader_close(struct bus_reader *reader);
 int64_t bus_reader_at(const struct bus_reader *reader); /* the last event it has looked at */

@@ -267,14 +267,14 @@ void bus_trim_readers(struct bus *bus, int64_t upto)
 
 /* ---- life ---- */
 
-int bus_read(struct service *service, const struct bus_filter *filter, int64_t after, bool live,
-	     const struct bus_hooks *hooks, void *arg, struct bus_reader **ret, struct err *err)
+int bus_read(struct service *service, const struct bus_ask *ask, const struct bus_hooks *hooks,
+	     void *arg, struct bus_reader **ret, struct err *err)
 {
 	struct bus *bus = service->events->bus;
 	struct bus_reader *reader;
 
 	bus_flush(service); /* what happened before this call belongs to what is there */
-	if (after > bus->stored_id)
+	if (ask->after > bus->stored_id)
 		return err_set(err, ERR_INVALID_REQUEST,
 			       "after must not be beyond %lld, the id of the last event",
 			       (long long)bus->stored_id);
@@ -282,13 +282,13 @@ int bus_read(struct service *service, const struct bus_filter *filter, int64_t a
 	if (!reader)
 		return err_set(err, ERR_UNAVAILABLE, "out of memory");
 	reader->bus = bus;
-	reader->filter = *filter;
+	reader->filter = *ask->filter;
 	reader->hooks = *hooks;
 	reader->arg = arg;
-	reader->live = live;
-	reader->cursor = after == BUS_NOW ? bus->stored_id : after;
-	if (after > 0 && after < bus->trimmed_id) {
-		reader->gap = (struct bus_gap){ .events = bus->trimmed_id - after,
+	reader->live = ask->live;
+	reader->cursor = ask->after == BUS_NOW ? bus->stored_id : ask->after;
+	if (ask->after > 0 && ask->after < bus->trimmed_id) {
+		reader->gap = (struct bus_gap){ .events = bus->trimmed_id - ask->after,
 						.last = bus->trimmed_id };
 		reader->cursor = bus->trimmed_id;
 	}

@@ -80,7 +80,11 @@ struct webhook_delivery {
 typedef void (*webhook_delivery_fn)(void *arg, const struct webhook_delivery *delivery);
 /* Dead ones behind after, oldest first, at most limit; with pending the one under way behind them.
  */
-int webhook_deliveries(struct webhook *hook, bool dead, bool pending, int64_t after, int64_t limit,
+struct webhook_page {
+	bool dead, pending; /* which of them */
+	int64_t after, limit;
+};
+int webhook_deliveries(struct webhook *hook, const struct webhook_page *page,
 		       webhook_delivery_fn fn, void *arg, struct err *err) _must_check_;
 
 #endif

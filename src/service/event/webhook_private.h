@@ -52,8 +52,14 @@ struct webhook {
 };
 
 /* webhook_send.c */
-int webhook_post(struct webhook *hook, int64_t event, const char *type, uint32_t attempts,
-		 struct str body, poster_fn done, void *arg, uint64_t *ret) _must_check_;
+struct webhook_message {
+	int64_t event;
+	const char *type;
+	uint32_t attempts;
+	struct str body;
+};
+int webhook_post(struct webhook *hook, const struct webhook_message *message, poster_fn done,
+		 void *arg, uint64_t *ret) _must_check_;
 void webhook_explain(char *dst, size_t size, const struct service *service, int status, int error);
 void webhook_start(struct webhook *hook); /* when it is enabled */
 void webhook_stop(struct webhook *hook);  /* what was begun is forgotten and told again */

@@ -44,28 +44,28 @@ static void sign(const struct webhook *hook, const char *timestamp, struct str b
 	sodium_memzero(&state, sizeof(state));
 }
 
-int webhook_post(struct webhook *hook, int64_t event, const char *type, uint32_t attempts,
-		 struct str body, poster_fn done, void *arg, uint64_t *ret)
+int webhook_post(struct webhook *hook, const struct webhook_message *message, poster_fn done,
+		 void *arg, uint64_t *ret)
 {
 	struct poster *poster = hook->service->config.poster;
 	char timestamp[24], id[24], number[12], signature[SIGNATURE_SIZE];
 	const struct poster_header headers[] = {
-		{ "Cay-Webhook-Id", hook->id }, { "Cay-Event-Id", id },
-		{ "Cay-Event-Type", type },	{ "Cay-Attempt", number },
-		{ "Cay-Timestamp", timestamp }, { "Cay-Signature", signature },
+		{ "Cay-Webhook-Id", hook->id },	     { "Cay-Event-Id", id },
+		{ "Cay-Event-Type", message->type }, { "Cay-Attempt", number },
+		{ "Cay-Timestamp", timestamp },	     { "Cay-Signature", signature },
 	};
 	struct poster_request request = {
 		.url = hook->url,
 		.headers = headers,
 		.header_count = ARRAY_LEN(headers),
-		.body = body,
+		.body = message->body,
 		.timeout_ms = (int64_t)hook->service->config.webhook_timeout_sec * 1000
 	};
 
 	(void)snprintf(timestamp, sizeof(timestamp), "%lld", (long long)(time_real_ms() / 1000));
-	(void)snprintf(id, sizeof(id), "%lld", (long long)event);
-	(void)snprintf(number, sizeof(number), "%u", attempts);
-	sign(hook, timestamp, body, signature);
+	(void)snprintf(id, sizeof(id), "%lld", (long long)message->event);
+	(void)snprintf(number, sizeof(number), "%u", message->attempts);
+	sign(hook, timestamp, message->body, signature);
 	return poster->post(poster, &request, done, arg, ret);
 }
 
@@ -267,6 +267,7 @@ static void on_posted(void *arg, int status, int error)
 static void attempt(struct webhook *hook)
 {
 	struct service *service = hook->service;
+	struct webhook_message message;
 	int r;
 
 	if (service->events->hooks_posting >= service->config.webhooks_at_once) {
@@ -275,8 +276,9 @@ static void attempt(struct webhook *hook)
 	}
 	hook->attempts++;
 	hook->next_ms = 0;
-	r = webhook_post(hook, hook->event, hook->type, hook->attempts, buf_str(&hook->body),
-			 on_posted, hook, &hook->post);
+	message = (struct webhook_message){ hook->event, hook->type, hook->attempts,
+					    buf_str(&hook->body) };
+	r = webhook_post(hook, &message, on_posted, hook, &hook->post);
 	if (r == 0) {
 		service->events->hooks_posting++;
 		return;
@@ -346,8 +348,8 @@ static void open_reader(struct webhook *hook)
 		(void)!str_copy(filter.external_workspace_id, sizeof(filter.external_workspace_id),
 				str_of(hook->workspace));
 	hook->cursor = MIN(hook->cursor, bus_newest(hook->service));
-	if (bus_read(hook->service, &filter, hook->cursor, true, &hooks, hook, &hook->reader,
-		     &err) < 0) {
+	if (bus_read(hook->service, &(struct bus_ask){ &filter, hook->cursor, true }, &hooks, hook,
+		     &hook->reader, &err) < 0) {
 		log_warn("webhook %s: %s", hook->id, err.message);
 		loop_timer_set(hook->timer, REOPEN_MS, 0);
 	}

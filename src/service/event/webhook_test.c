@@ -42,7 +42,8 @@ static int try_now(struct webhook *hook, int64_t event, const char *type, struct
 	*t = (struct webhook_try){
 		.hook = hook, .started_us = time_mono_us(), .event = event, .done = done, .arg = arg
 	};
-	r = webhook_post(hook, event, type, 1, body, on_tried, t, &t->post);
+	r = webhook_post(hook, &(struct webhook_message){ event, type, 1, body }, on_tried, t,
+			 &t->post);
 	if (r < 0) {
 		free(t);
 		return err_set_errno(err, ERR_UNAVAILABLE, r, "it cannot be sent now");
@@ -125,18 +126,18 @@ static int on_dead(void *arg, const struct store_dead *dead)
 	return 0;
 }
 
-int webhook_deliveries(struct webhook *hook, bool dead, bool pending, int64_t after, int64_t limit,
+int webhook_deliveries(struct webhook *hook, const struct webhook_page *page,
 		       webhook_delivery_fn fn, void *arg, struct err *err)
 {
 	struct reading reading = { fn, arg };
 	int r = 0;
 
-	if (dead)
-		r = store_dead_each(hook->service->store, hook->id, after, limit, on_dead,
-				    &reading);
+	if (page->dead)
+		r = store_dead_each(hook->service->store, hook->id, page->after, page->limit,
+				    on_dead, &reading);
 	if (r < 0)
 		return err_set_errno(err, ERR_INTERNAL, r, "the deliveries cannot be read");
-	if (pending && hook->event) {
+	if (page->pending && hook->event) {
 		struct webhook_delivery now = { .event = hook->event,
 						.type = hook->type,
 						.state = "pending",

@@ -244,8 +244,7 @@ static int start_tool(struct files_run *run, struct sandbox *sandbox, struct err
 	return tool_run_start(sandbox->link, &spec, &hooks, run, &run->tool, err);
 }
 
-static int make_input(struct files_run *run, const struct files_spec *spec,
-		      const struct files_item *items, size_t count, struct buf *frames,
+static int make_input(struct files_run *run, const struct files_spec *spec, struct buf *frames,
 		      struct err *err)
 {
 	if (run->op == FILES_EDIT)
@@ -255,7 +254,7 @@ static int make_input(struct files_run *run, const struct files_spec *spec,
 		int r;
 
 		arena_init(&arena, 2 * INPUT_MAX);
-		r = files_input_batch(frames, &arena, items, count, err);
+		r = files_input_batch(frames, &arena, spec->items, spec->item_count, err);
 		arena_done(&arena);
 		return r;
 	}
@@ -284,7 +283,7 @@ static int check_room(const struct sandbox *sandbox, struct err *err)
 }
 
 static int begin(struct files_run *run, struct sandbox *sandbox, const struct files_spec *spec,
-		 const struct files_item *items, size_t count, struct err *err)
+		 struct err *err)
 {
 	bool at_hand = run->op == FILES_EDIT || run->op == FILES_BATCH ||
 		       (run->op == FILES_WRITE && !run->hooks.on_ready);
@@ -303,7 +302,7 @@ static int begin(struct files_run *run, struct sandbox *sandbox, const struct fi
 	if (!at_hand)
 		return start_tool(run, sandbox, err);
 	buf_init(&frames, INPUT_MAX);
-	r = make_input(run, spec, items, count, &frames, err);
+	r = make_input(run, spec, &frames, err);
 	if (r == 0)
 		r = start_tool(run, sandbox, err);
 	if (r == 0)
@@ -313,8 +312,7 @@ static int begin(struct files_run *run, struct sandbox *sandbox, const struct fi
 }
 
 int files_start(struct sandbox *sandbox, enum files_op op, const struct files_spec *spec,
-		const struct files_item *items, size_t item_count, const struct files_hooks *hooks,
-		void *arg, slot_handle *ret, struct err *err)
+		const struct files_hooks *hooks, void *arg, slot_handle *ret, struct err *err)
 {
 	struct service *service = sandbox->service;
 	struct files_run *run;
@@ -339,7 +337,7 @@ int files_start(struct sandbox *sandbox, enum files_op op, const struct files_sp
 		sandbox_touch(sandbox);
 	}
 	service->upkeep.counters.file_ops++;
-	if (begin(run, sandbox, spec, items, item_count, err) < 0) {
+	if (begin(run, sandbox, spec, err) < 0) {
 		run_free(run);
 		return -1;
 	}

@@ -56,7 +56,10 @@ enum files_format { FILES_TAR_ZST, FILES_TAR, FILES_ZIP, FILES_FORMAT_COUNT };
 extern const char *const files_format_names[]; /* NULL-terminated */
 
 /* What is asked for; which fields count depends on the operation. Views live during the call. */
+struct files_item;
 struct files_spec {
+	const struct files_item *items; /* of FILES_BATCH */
+	size_t item_count;
 	struct str path, path_b64; /* at most one; neither: the working directory, where allowed */
 	struct str to, to_b64;
 	struct str user;	 /* who does it; empty: the template's user */
@@ -115,8 +118,8 @@ struct files_hooks {
 
 /* The sandbox must be ready: see sandbox_when_ready(). items: FILES_BATCH. */
 int files_start(struct sandbox *sandbox, enum files_op op, const struct files_spec *spec,
-		const struct files_item *items, size_t item_count, const struct files_hooks *hooks,
-		void *arg, slot_handle *ret, struct err *err) _must_check_;
+		const struct files_hooks *hooks, void *arg, slot_handle *ret,
+		struct err *err) _must_check_;
 /* 1: more may come; 0: taken, on_room tells when to go on; -1: over, its end is on the way. */
 int files_feed(struct service *service, slot_handle run, struct str bytes);
 void files_commit(struct service *service, slot_handle run); /* all of it was fed */

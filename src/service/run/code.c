@@ -207,7 +207,7 @@ int code_job_start(struct code_job *job, struct sandbox *sandbox, struct err *er
 	exec.cwd = str_of(job->cwd);
 	if (job->user[0])
 		exec.user = str_of(job->user);
-	r = process_start(sandbox, &exec, on_started, job, NULL, NULL, 0, err);
+	r = process_start(sandbox, &exec, on_started, job, NULL, err);
 	json_free(argv);
 	return r;
 }

@@ -158,9 +158,9 @@ static int begin(struct process_start *start, struct sandbox *sandbox, struct er
 }
 
 int process_start(struct sandbox *sandbox, const struct exec_spec *spec, process_started_fn started,
-		  void *arg, const struct follow_hooks *hooks, void *hooks_arg, uint32_t credit,
-		  struct err *err)
+		  void *arg, const struct process_reader *reader, struct err *err)
 {
+	uint32_t credit = reader ? reader->credit : 0;
 	struct follow_spec follow = { .credit = credit,
 				      .streams = PROCESS_OUT | PROCESS_ERR,
 				      .live = true,
@@ -177,11 +177,11 @@ int process_start(struct sandbox *sandbox, const struct exec_spec *spec, process
 	start->credit = credit;
 	start->started = started;
 	start->arg = arg;
-	if (hooks)
-		start->follow = follow_new(sandbox, &follow, hooks, hooks_arg, err);
+	if (reader)
+		start->follow = follow_new(sandbox, &follow, reader->hooks, reader->arg, err);
 	if (start->follow)
 		follow_own(start->follow, sandbox, !spec->tty);
-	if ((hooks && !start->follow) || begin(start, sandbox, err) < 0) {
+	if ((reader && !start->follow) || begin(start, sandbox, err) < 0) {
 		if (start->follow)
 			follow_drop(start->follow);
 		start_free(start);

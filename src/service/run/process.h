@@ -104,9 +104,14 @@ void follow_close(struct service *service, slot_handle follow); /* no hook is ca
 typedef void (*process_started_fn)(void *arg, uint32_t process_id, uint32_t pid, slot_handle follow,
 				   const struct err *err);
 /* hooks NULL: nobody follows. Else from its first byte on, with this credit. */
+struct process_reader {
+	const struct follow_hooks *hooks;
+	void *arg;
+	uint32_t credit;
+};
+/* reader NULL: nobody reads its output from the start. */
 int process_start(struct sandbox *sandbox, const struct exec_spec *spec, process_started_fn started,
-		  void *arg, const struct follow_hooks *hooks, void *hooks_arg, uint32_t credit,
-		  struct err *err) _must_check_;
+		  void *arg, const struct process_reader *reader, struct err *err) _must_check_;
 
 /* ---- look ---- */
 

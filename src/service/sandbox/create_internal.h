@@ -54,9 +54,15 @@ int create_check_end(const struct service_engine *engine, int on_timeout,
 		     struct err *err) _must_check_;
 /* One of a fork's: as sandbox_create() from a snapshot, never at once. attrs are taken over on
  * success. */
-int create_from(struct service *service, struct sandbox_attrs *attrs, struct service_engine *engine,
-		struct template *tpl, struct snapshot *snapshot, bool files_only,
-		sandbox_made_fn done, void *arg, struct err *err) _must_check_;
+struct create_source {
+	struct service_engine *engine;
+	struct template *template;
+	struct snapshot *snapshot;
+	bool files_only;
+};
+int create_from(struct service *service, struct sandbox_attrs *attrs,
+		const struct create_source *source, sandbox_made_fn done, void *arg,
+		struct err *err) _must_check_;
 
 /* provision.c */
 /* Row and intent, then the engine. On failure nothing is left and err is set. */

@@ -233,9 +233,11 @@ struct creation *creation_new(struct service *service, const struct key *owner,
 	     snapshot_check_room(creation->from, creation->attrs.memory_mb, err) == 0) &&
 	    egress_check_engine(creation->engine, creation->attrs.network, err) == 0 &&
 	    initializers_read(spec->initializers, &creation->attrs.initializers, err) == 0 &&
-	    grants_read(service, spec->secrets, owner->id, creation->attrs.external_workspace_id,
-			NULL, creation->from ? creation->from->grants : NULL,
-			&creation->attrs.grants, err) == 0)
+	    grants_read(service, spec->secrets,
+			&(struct grants_holder){ owner->id, creation->attrs.external_workspace_id,
+						 NULL },
+			creation->from ? creation->from->grants : NULL, &creation->attrs.grants,
+			err) == 0)
 		return creation;
 	creation_free(creation);
 	return NULL;
@@ -295,22 +297,21 @@ int creation_start(struct creation *creation, const struct sandbox **ret_now, st
 }
 
 int sandbox_create(struct service *service, struct key *owner, const struct sandbox_spec *spec,
-		   struct idempotency *idem, sandbox_made_fn done, void *arg,
-		   const struct sandbox **ret_now, struct err *err)
+		   sandbox_made_fn done, void *arg, const struct sandbox **ret_now, struct err *err)
 {
 	struct creation *creation = creation_new(service, owner, spec, err);
 
 	if (!creation)
 		return -1;
-	creation->idem = idem;
+	creation->idem = spec->idem;
 	creation->done = done;
 	creation->arg = arg;
 	return creation_start(creation, ret_now, err);
 }
 
-int create_from(struct service *service, struct sandbox_attrs *attrs, struct service_engine *engine,
-		struct template *tpl, struct snapshot *snapshot, bool files_only,
-		sandbox_made_fn done, void *arg, struct err *err)
+int create_from(struct service *service, struct sandbox_attrs *attrs,
+		const struct create_source *source, sandbox_made_fn done, void *arg,
+		struct err *err)
 {
 	struct creation *creation = calloc(1, sizeof(*creation));
 
@@ -319,11 +320,11 @@ int create_from(struct service *service, struct sandbox_attrs *attrs, struct ser
 	*creation = (struct creation){ .service = service,
 				       .started_us = time_mono_us(),
 				       .attrs = *attrs,
-				       .engine = engine,
-				       .template = tpl,
-				       .from = snapshot,
+				       .engine = source->engine,
+				       .template = source->template,
+				       .from = source->snapshot,
 				       .boot = BOOT_FORK,
-				       .files_only = files_only,
+				       .files_only = source->files_only,
 				       .together = true,
 				       .done = done,
 				       .arg = arg,

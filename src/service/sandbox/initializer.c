@@ -399,8 +399,8 @@ static void start(struct sandbox *sandbox)
 	if (r == 0) {
 		run->service = sandbox->service;
 		run->sandbox = sandbox->handle;
-		r = process_start(sandbox, &step.exec, on_started, run, &hooks, run, FOLLOW_CREDIT,
-				  &err);
+		r = process_start(sandbox, &step.exec, on_started, run,
+				  &(struct process_reader){ &hooks, run, FOLLOW_CREDIT }, &err);
 	}
 	if (r == 0)
 		return;

@@ -93,8 +93,10 @@ int sandbox_patch(struct sandbox *sandbox, const struct sandbox_patch *patch,
 		    0)
 		return -1;
 	if (patch->has_secrets &&
-	    grants_read(sandbox->service, patch->secrets, attrs->owner,
-			attrs->external_workspace_id, sandbox->id, attrs->grants, &grants, err) < 0)
+	    grants_read(sandbox->service, patch->secrets,
+			&(struct grants_holder){ attrs->owner, attrs->external_workspace_id,
+						 sandbox->id },
+			attrs->grants, &grants, err) < 0)
 		return -1;
 	if (egress_wanted(&patch->network) &&
 	    (egress_policy_make(sandbox->attrs.network, &patch->network, &network, err) < 0 ||

@@ -194,6 +194,7 @@ struct sandbox_spec {
 	bool auto_resume;
 	bool memory; /* with the processes in the snapshot, where it has some */
 	struct egress_want network;
+	struct idempotency *idem;			  /* of sandbox_create(); NULL: none */
 	bool has_template, has_cpu, has_memory, has_disk; /* told, not the default */
 };
 
@@ -201,11 +202,11 @@ struct sandbox_spec {
 typedef void (*sandbox_made_fn)(void *arg, const struct sandbox *sandbox, const struct err *err);
 /*
  * 1: done at once, *ret_now is running and done is never called. 0: done comes later. -1: refused.
- * idem may be NULL; it is recorded in the transaction that makes the sandbox.
+ * spec->idem is recorded in the transaction that makes the sandbox.
  */
 int sandbox_create(struct service *service, struct key *owner, const struct sandbox_spec *spec,
-		   struct idempotency *idem, sandbox_made_fn done, void *arg,
-		   const struct sandbox **ret_now, struct err *err) _must_check_;
+		   sandbox_made_fn done, void *arg, const struct sandbox **ret_now,
+		   struct err *err) _must_check_;
 
 /*
  * For calls that make many. item: once per one, in their order. seal, with idempotency only: the

@@ -255,9 +255,9 @@ static int add_wish(struct grants *grants, const struct wish *wish, struct secre
 	return 0;
 }
 
-int grants_read(struct service *service, const struct json *array, const char *owner,
-		const char *workspace, const char *sandbox_id, const struct grants *old,
-		struct grants **ret, struct err *err)
+int grants_read(struct service *service, const struct json *array,
+		const struct grants_holder *holder, const struct grants *old, struct grants **ret,
+		struct err *err)
 {
 	size_t count = array ? json_size(array) : 0;
 	struct grants *grants;
@@ -277,7 +277,8 @@ int grants_read(struct service *service, const struct json *array, const char *o
 
 		if (read_wish(json_at(array, i), i, &wish, err) < 0)
 			goto fail;
-		secret = resolve(service, wish.name, owner, workspace, sandbox_id);
+		secret = resolve(service, wish.name, holder->owner, holder->workspace,
+				 holder->sandbox_id);
 		if (!secret) {
 			(void)err_set(err, ERR_SECRET_NOT_FOUND, "secrets[%zu]: no secret '%.*s'",
 				      i, (int)MIN(wish.name.n, SECRET_NAME_MAX), wish.name.p);

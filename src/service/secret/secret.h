@@ -91,9 +91,14 @@ struct grants {
 };
 
 /* Reads `secrets` of a create or a change: names, or {name, as, env, hosts}. old: what it had. */
-int grants_read(struct service *service, const struct json *array, const char *owner,
-		const char *workspace, const char *sandbox_id, const struct grants *old,
-		struct grants **ret, struct err *err) _must_check_;
+struct grants_holder {
+	const char *owner;
+	const char *workspace;	/* or NULL */
+	const char *sandbox_id; /* NULL: it is being made */
+};
+int grants_read(struct service *service, const struct json *array,
+		const struct grants_holder *holder, const struct grants *old, struct grants **ret,
+		struct err *err) _must_check_;
 struct grants *grants_copy(const struct grants *from); /* for another sandbox; NULL: no memory */
 void grants_free(struct grants *grants);	       /* NULL is fine */
 

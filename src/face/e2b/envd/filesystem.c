@@ -74,10 +74,9 @@ static void start(struct e2b_call *call, struct operation *o)
 	if (!pending)
 		return;
 	call->data = o;
-	e2b_pending_begun(pending,
-			  files_start(call->sandbox, o->op, &o->spec, NULL, 0, &hooks, pending,
-				      &o->run, &err),
-			  &err);
+	e2b_pending_begun(
+		pending,
+		files_start(call->sandbox, o->op, &o->spec, &hooks, pending, &o->run, &err), &err);
 }
 
 /* NULL: answered. */
@@ -188,8 +187,8 @@ void filesystem_make_dir(struct e2b_call *call)
 	call->data = o;
 	o->spec.parents = true;
 	envd_owner(call, &o->spec);
-	e2b_pending_begun(pending,
-			  files_start(call->sandbox, FILES_MKDIR, &o->spec, NULL, 0, &hooks,
-				      pending, &o->run, &err),
-			  &err);
+	e2b_pending_begun(
+		pending,
+		files_start(call->sandbox, FILES_MKDIR, &o->spec, &hooks, pending, &o->run, &err),
+		&err);
 }

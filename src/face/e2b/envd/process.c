@@ -303,8 +303,8 @@ void process_start_call(struct e2b_call *call)
 	spec.argv = e2b_json_get(words, "argv");
 	spec.env = e2b_json_get(words, "env");
 	flow->tty = spec.tty;
-	if (process_start(call->sandbox, &spec, on_started, flow, &hooks, flow, FLOW_CREDIT, &err) <
-	    0)
+	if (process_start(call->sandbox, &spec, on_started, flow,
+			  &(struct process_reader){ &hooks, flow, FLOW_CREDIT }, &err) < 0)
 		flow_end(flow, &err);
 	json_free(words);
 }

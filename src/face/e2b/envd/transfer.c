@@ -176,8 +176,8 @@ void e2b_files_get(struct e2b_call *call)
 		t->base.spec.follow = true;
 		envd_actor(call, &t->base.spec);
 		if (face_range_read(call->req, &t->base.spec, &err) < 0 ||
-		    files_start(call->sandbox, FILES_READ, &t->base.spec, NULL, 0, &hooks, t,
-				&t->base.run, &err) < 0) {
+		    files_start(call->sandbox, FILES_READ, &t->base.spec, &hooks, t, &t->base.run,
+				&err) < 0) {
 			(void)transfer_end(&t->base);
 			t = NULL;
 		}

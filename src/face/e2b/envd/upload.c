@@ -146,8 +146,7 @@ static int start_file(struct e2b_transfer *t, struct str path, struct err *err)
 	if (metadata_read(call, &t->base.spec, err) < 0)
 		return -1;
 	u->state = UPLOAD_STARTING;
-	return files_start(sandbox, FILES_WRITE, &t->base.spec, NULL, 0, &hooks, t, &t->base.run,
-			   err);
+	return files_start(sandbox, FILES_WRITE, &t->base.spec, &hooks, t, &t->base.run, err);
 }
 
 static void feed(struct e2b_transfer *t, struct str bytes)

@@ -169,8 +169,8 @@ void watch_dir(struct e2b_call *call)
 	flow->watch = watch_new(flow, call, spec.path, entries);
 	if (!flow->watch)
 		(void)err_set(&err, ERR_UNAVAILABLE, "out of memory");
-	if (flow->watch && files_start(call->sandbox, FILES_WATCH, &spec, NULL, 0, &hooks, flow,
-				       &flow->run, &err) == 0)
+	if (flow->watch &&
+	    files_start(call->sandbox, FILES_WATCH, &spec, &hooks, flow, &flow->run, &err) == 0)
 		return;
 	watch_free(flow);
 	flow_end(flow, &err);
@@ -330,8 +330,8 @@ void watcher_create(struct e2b_call *call)
 		return;
 	}
 	pending = e2b_pending_new(call);
-	r = pending ? files_start(call->sandbox, FILES_WATCH, &spec, NULL, 0, &hooks, watcher,
-				  &watcher->run, &err)
+	r = pending ? files_start(call->sandbox, FILES_WATCH, &spec, &hooks, watcher, &watcher->run,
+				  &err)
 		    : 0;
 	if (!pending || r < 0)
 		watcher_free(watcher);

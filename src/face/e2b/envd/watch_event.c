@@ -93,8 +93,7 @@ static bool look(struct teller *teller, const char *name)
 	spec.path = str_of(path);
 	if (teller->root)
 		spec.user = STR_LIT("0");
-	ok = files_start(sandbox, FILES_STAT, &spec, NULL, 0, &hooks, teller, &teller->run, &err) ==
-	     0;
+	ok = files_start(sandbox, FILES_STAT, &spec, &hooks, teller, &teller->run, &err) == 0;
 	free(path);
 	return ok;
 }

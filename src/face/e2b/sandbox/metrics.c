@@ -244,7 +244,8 @@ void e2b_logs_read(struct e2b_call *call)
 	pending->data = q;
 	json_begin_object(&pending->w, NULL);
 	json_begin_array(&pending->w, "logs");
-	if (bus_read(call->e2b->service, &filter, 0, false, &hooks, pending, &reader, &err) < 0) {
+	if (bus_read(call->e2b->service, &(struct bus_ask){ &filter, 0, false }, &hooks, pending,
+		     &reader, &err) < 0) {
 		free(q);
 		e2b_pending_begun(pending, -1, &err);
 	}

@@ -110,10 +110,10 @@ static void start_create(struct e2b_call *call, struct sandbox_spec *spec, bool 
 
 	if (!pending)
 		return;
-	r = sandbox_create(service, call->key, spec, NULL, on_made, pending, &now, &err);
+	r = sandbox_create(service, call->key, spec, on_made, pending, &now, &err);
 	if (r < 0 && err.code == ERR_UNSUPPORTED_BY_ENGINE && !network_told) {
 		spec->network = (struct egress_want){ .has_mode = false };
-		r = sandbox_create(service, call->key, spec, NULL, on_made, pending, &now, &err);
+		r = sandbox_create(service, call->key, spec, on_made, pending, &now, &err);
 	}
 	if (r == 0)
 		return;

@@ -357,8 +357,8 @@ static int start(struct rest_call *call, const struct events_query *query,
 		e->one = filter->sandbox_id[0] != '\0';
 		e->left = query->limit;
 		memcpy(e->key_id, call->key->id, sizeof(e->key_id));
-		if (bus_read(rest->service, filter, query->after, sse && live, &hooks, e,
-			     &e->reader, err) == 0) {
+		if (bus_read(rest->service, &(struct bus_ask){ filter, query->after, sse && live },
+			     &hooks, e, &e->reader, err) == 0) {
 			e->next = rest->event_readers;
 			if (e->next)
 				e->next->prev = e;

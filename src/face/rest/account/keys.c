@@ -108,13 +108,14 @@ static int create(struct rest_call *call, char secret[AUTH_KEY_TEXT_SIZE], const
 		  struct err *err)
 {
 	struct key_body body = { .scopes = NULL };
-	uint32_t scopes = 0;
+	struct key_spec spec = { .scopes = 0 };
 
 	if (field_decode(key_create_fields, call->doc, "", &body, err) < 0 ||
-	    read_scopes(body.scopes, &scopes, err) < 0)
+	    read_scopes(body.scopes, &spec.scopes, err) < 0)
 		return -1;
-	return auth_create(call->rest->service, call->key, body.name, scopes, body.limits, secret,
-			   ret, err);
+	spec.name = body.name;
+	memcpy(spec.limits, body.limits, sizeof(spec.limits));
+	return auth_create(call->rest->service, call->key, &spec, secret, ret, err);
 }
 
 void keys_create(struct rest_call *call)

@@ -262,6 +262,7 @@ void webhooks_deliveries(struct rest_call *call)
 	struct delivery_query query = { .state = 0 };
 	struct webhook *hook = find(call);
 	struct listing_state state = { .more = false };
+	struct webhook_page page;
 	struct json_writer w;
 	struct err err;
 	char next[PAGE_NUMBER_SIZE];
@@ -275,8 +276,11 @@ void webhooks_deliveries(struct rest_call *call)
 	w = page_begin(call);
 	state.w = &w;
 	state.left = query.limit;
-	if (webhook_deliveries(hook, query.state != 2, query.state != 1, query.cursor,
-			       query.limit + 1, on_delivery, &state, &err) < 0) {
+	page = (struct webhook_page){ .dead = query.state != 2,
+				      .pending = query.state != 1,
+				      .after = query.cursor,
+				      .limit = query.limit + 1 };
+	if (webhook_deliveries(hook, &page, on_delivery, &state, &err) < 0) {
 		answer_error(call->rest, call->req, &err);
 		return;
 	}

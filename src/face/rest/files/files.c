@@ -48,8 +48,7 @@ static void on_gone(void *arg)
 	(void)pending_end(pending);
 }
 
-static void start(struct rest_call *call, const struct files_spec *spec,
-		  const struct files_item *items, size_t count)
+static void start(struct rest_call *call, const struct files_spec *spec)
 {
 	static const struct files_hooks hooks = { .on_end = on_end };
 	struct pending *pending = pending_for(call);
@@ -58,8 +57,8 @@ static void start(struct rest_call *call, const struct files_spec *spec,
 
 	if (!pending)
 		return;
-	r = files_start(call->sandbox, call->route->op, spec, items, count, &hooks, pending,
-			&pending->work, &err);
+	r = files_start(call->sandbox, call->route->op, spec, &hooks, pending, &pending->work,
+			&err);
 	if (r == 0)
 		http_req_on_gone(call->req, on_gone, pending);
 	answer_later(pending, r, &err);
@@ -73,7 +72,7 @@ void files_call(struct rest_call *call)
 	if (files_spec_read(call, &spec, &err) < 0)
 		answer_error(call->rest, call->req, &err);
 	else
-		start(call, &spec, NULL, 0);
+		start(call, &spec);
 }
 
 static int read_items(struct rest_call *call, const struct json *array, struct files_item *items,
@@ -100,8 +99,11 @@ void files_batch(struct rest_call *call)
 		items = arena_alloc(call->req->arena, (json_size(spec.files) + 1) * sizeof(*items));
 		r = items ? read_items(call, spec.files, items, &err) : -1;
 	}
-	if (r < 0)
+	if (r < 0) {
 		answer_error(call->rest, call->req, &err);
-	else
-		start(call, &spec, items, json_size(spec.files));
+	} else {
+		spec.items = items;
+		spec.item_count = json_size(spec.files);
+		start(call, &spec);
+	}
 }

@@ -25,6 +25,5 @@ int rest_transfer_start(struct rest_transfer *t, const struct files_hooks *hooks
 
 	if (t->call->req->method == HTTP_HEAD)
 		op = FILES_STAT;
-	return files_start(t->call->sandbox, op, &t->base.spec, NULL, 0, hooks, t, &t->base.run,
-			   err);
+	return files_start(t->call->sandbox, op, &t->base.spec, hooks, t, &t->base.run, err);
 }

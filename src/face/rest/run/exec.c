@@ -238,7 +238,8 @@ void exec_stream(struct rest_call *call)
 		return;
 	}
 	spec.hold = true;
-	if (process_start(call->sandbox, &spec, on_started, stream, &stream_hooks, stream,
-			  STREAM_CREDIT, &err) < 0)
+	if (process_start(call->sandbox, &spec, on_started, stream,
+			  &(struct process_reader){ &stream_hooks, stream, STREAM_CREDIT },
+			  &err) < 0)
 		stream_refuse(stream, &err);
 }

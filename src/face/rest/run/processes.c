@@ -115,7 +115,7 @@ void processes_create(struct rest_call *call)
 	if (!pending)
 		return;
 	pending->sandbox = sandbox_handle(call->sandbox);
-	if (process_start(call->sandbox, &spec, on_started, pending, NULL, NULL, 0, &err) < 0)
+	if (process_start(call->sandbox, &spec, on_started, pending, NULL, &err) < 0)
 		finish_start(pending, NULL, &err);
 }
 

@@ -263,6 +263,7 @@ static int read_pty(struct rest_call *call, struct exec_spec *spec, bool *ret_ac
 void terminal_pty(struct rest_call *call)
 {
 	struct exec_spec spec;
+	struct process_reader reader;
 	struct terminal *t;
 	bool ack = false;
 	struct err err;
@@ -274,8 +275,9 @@ void terminal_pty(struct rest_call *call)
 		return;
 	}
 	t->acks = ack;
-	if (process_start(call->sandbox, &spec, on_started, t, &terminal_follow_hooks, t,
-			  ack ? TERMINAL_ACK_CREDIT : TERMINAL_CREDIT, &err) < 0) {
+	reader = (struct process_reader){ &terminal_follow_hooks, t,
+					  ack ? TERMINAL_ACK_CREDIT : TERMINAL_CREDIT };
+	if (process_start(call->sandbox, &spec, on_started, t, &reader, &err) < 0) {
 		terminal_leave(t);
 		answer_error(call->rest, call->req, &err);
 		return;

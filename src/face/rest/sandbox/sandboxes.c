@@ -319,6 +319,7 @@ static void start_create(struct rest_call *call, const struct sandbox_spec *spec
 	struct rest *rest = call->rest;
 	const struct sandbox *now = NULL;
 	struct pending *pending = pending_new(call);
+	struct sandbox_spec with = *spec;
 	struct err err;
 	int r;
 
@@ -328,7 +329,8 @@ static void start_create(struct rest_call *call, const struct sandbox_spec *spec
 		return;
 	}
 	pending->idem = idem;
-	r = sandbox_create(rest->service, call->key, spec, idem, on_made, pending, &now, &err);
+	with.idem = idem;
+	r = sandbox_create(rest->service, call->key, &with, on_made, pending, &now, &err);
 	if (r == 0)
 		return;
 	(void)pending_end(pending);
