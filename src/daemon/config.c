@@ -53,6 +53,8 @@ static const struct setting {
 	TEXT(log_level, "info", "debug, info, warn or error"),
 	BOOL(engine_native, "true", "namespaces and cgroups of this host, through cay-warden"),
 	BOOL(engine_local, "false", "no isolation at all: for debugging only"),
+	BOOL(engine_local_proxied, "false",
+	     "its agents listen on 127.0.0.1:3128 as proxies to the outside"),
 	BOOL(link_streams, "false",
 	     "carry connections to ports as streams, as with agents on other hosts: for tests"),
 	BOOL(pool, "true", "keep ready sandboxes"),

@@ -28,6 +28,7 @@ struct config {
 	char log_level[CONFIG_TEXT_MAX];
 	bool engine_native;
 	bool engine_local;
+	bool engine_local_proxied;
 	bool link_streams;
 	bool pool;
 	int64_t pool_min;

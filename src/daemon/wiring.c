@@ -101,6 +101,13 @@ static void on_network(void *arg, const struct engine_network *network)
 	egress_serve(wiring->egress, network->gateway, network->proxy_port, network->dns_port);
 }
 
+static void on_egress(void *arg, uint32_t address, int fd)
+{
+	struct wiring *wiring = arg;
+
+	egress_adopt(wiring->egress, address, fd);
+}
+
 /* Engines may find sandboxes again from inside service_open(), so this is there before. */
 static int open_egress(struct wiring *wiring, struct err *err)
 {
@@ -125,6 +132,7 @@ static struct service_config service_settings(struct wiring *wiring)
 		.agent_path = c->agent,
 		.tools_path = c->tools,
 		.streams = c->link_streams,
+		.local_proxied = c->engine_local_proxied,
 		.vault_key = getenv("CAY_VAULT_KEY"),
 		.authority_new = broker_authority_new,
 		.authority_certificate = broker_authority_certificate,
@@ -163,6 +171,7 @@ static struct service_config service_settings(struct wiring *wiring)
 		.preview_scheme = wiring->previews.scheme,
 		.preview_suffix = wiring->previews.suffix,
 		.on_network = on_network,
+		.on_egress = on_egress,
 		.network_arg = wiring,
 	};
 }

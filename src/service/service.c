@@ -50,7 +50,6 @@ static const struct {
 	{ ENGINE_CAN_PAUSE, "pause" },
 	{ ENGINE_CAN_SNAPSHOT, "snapshot" },
 	{ ENGINE_CAN_SNAPSHOT_MEMORY, "snapshot_memory" },
-	{ ENGINE_CAN_NETWORK, "network" },
 };
 
 const struct service_config *service_config(const struct service *service)
@@ -179,6 +178,7 @@ static int open_engine(struct service *service, const struct engine_driver *driv
 					.agent_path = service->config.agent_path,
 					.tools_path = service->config.tools_path,
 					.streams = service->config.streams,
+					.proxied = service->config.local_proxied,
 					.on_lost = on_engine_lost,
 					.on_back = on_engine_back,
 					.on_rejected = on_rejected,
@@ -235,6 +235,10 @@ void service_write_engines(const struct service *service, struct json_writer *w)
 		for (size_t k = 0; k < ARRAY_LEN(capability_names); k++)
 			json_put_bool(w, capability_names[k].name,
 				      (can & capability_names[k].bit) != 0);
+		json_put_text(w, "network",
+			      can & ENGINE_CAN_NETWORK ? "transparent"
+			      : can & ENGINE_CAN_PROXY ? "proxied"
+						       : "none");
 		json_put_text(w, "disk_limit",
 			      can & ENGINE_CAN_LIMIT_DISK ? "enforced" : "unenforced");
 		json_end_object(w);

@@ -35,6 +35,7 @@ struct service_config {
 	const char *agent_path;
 	const char *tools_path;
 	bool streams; /* see engine_config */
+	bool local_proxied; /* likewise */
 	/* A certificate authority as text, with its key, and its certificate alone; each at most
 	 * SECRET_AUTHORITY_BYTES. NULL: nothing is brokered. */
 	int (*authority_new)(const char *name, char *saved);
@@ -80,6 +81,8 @@ struct service_config {
 	const char *preview_suffix;   /* ".cay.localhost:7070"; NULL: previews have no address */
 	/* A sandbox has a link: serve it, before anything runs in it. NULL: nobody serves links. */
 	void (*on_network)(void *arg, const struct engine_network *network);
+	/* A program of the sandbox with this address connected to its agent's proxy; takes fd. */
+	void (*on_egress)(void *arg, uint32_t address, int fd);
 	void *network_arg;
 };
 

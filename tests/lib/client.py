@@ -149,7 +149,7 @@ class Client:
                 continue
             caps = entry.get("capabilities", {})
             if isinstance(caps, dict):
-                return {k for k, v in caps.items() if v and v != "unenforced"}
+                return {k for k, v in caps.items() if v and v not in ("unenforced", "none")}
             return set(caps)
         return None
 

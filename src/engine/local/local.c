@@ -90,6 +90,7 @@ static int local_open(const struct engine_config *config, struct engine **ret, s
 		return err_set(err, ERR_UNAVAILABLE, "out of memory");
 	engine->loop = config->loop;
 	engine->streams = config->streams;
+	engine->proxied = config->proxied;
 	(void)snprintf(path, sizeof(path), "%s/local", config->state_dir);
 	if ((mkdir(path, 0700) < 0 && errno != EEXIST) || !realpath(path, engine->root) ||
 	    !realpath(config->agent_path, engine->agent_path))
@@ -117,7 +118,7 @@ static void local_close(struct engine *engine)
 
 static uint32_t local_capabilities(const struct engine *engine)
 {
-	return ENGINE_CAN_SURVIVE;
+	return ENGINE_CAN_SURVIVE | (engine->proxied ? ENGINE_CAN_PROXY : 0);
 }
 
 static void tell_made(void *arg)

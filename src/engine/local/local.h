@@ -24,7 +24,7 @@ struct local_child {
 
 struct engine {
 	struct loop *loop;
-	bool streams;	     /* as engine_config has it */
+	bool streams, proxied; /* as engine_config has them */
 	char root[PATH_MAX]; /* <state>/local, absolute */
 	int root_fd;
 	char agent_path[PATH_MAX];

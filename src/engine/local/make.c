@@ -118,9 +118,9 @@ static int run_agent(const struct engine *engine, const char *id, int listen_fd,
 	char cwd[PATH_MAX + 128], agent[PATH_MAX], tools[PATH_MAX];
 	char trust[] = "--trust-any-peer", same[] = "--same-user", where[] = "--cwd";
 	char with[] = "--tools", keep[] = "--scratch", scratch[PATH_MAX + 128];
-	char *argv[] = { agent, trust, same,	where,
-			 cwd,	keep,  scratch, engine->tools_path[0] ? with : NULL,
-			 tools, NULL };
+	char egress[] = "--egress";
+	char *argv[12] = { agent, trust, same, where, cwd, keep, scratch };
+	size_t n = 7;
 	char *env[] = { NULL };
 	posix_spawn_file_actions_t files;
 	posix_spawnattr_t attr;
@@ -131,6 +131,12 @@ static int run_agent(const struct engine *engine, const char *id, int listen_fd,
 	(void)snprintf(scratch, sizeof(scratch), "%s/%s/" LOCAL_SCRATCH, engine->root, id);
 	(void)snprintf(agent, sizeof(agent), "%s", engine->agent_path);
 	(void)snprintf(tools, sizeof(tools), "%s", engine->tools_path);
+	if (engine->tools_path[0]) {
+		argv[n++] = with;
+		argv[n++] = tools;
+	}
+	if (engine->proxied)
+		argv[n++] = egress;
 	r = posix_spawn_file_actions_init(&files);
 	if (r)
 		return -r;

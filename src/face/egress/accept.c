@@ -33,28 +33,23 @@ static unsigned relays_of(const struct egress_face *face, uint32_t from)
 	return n;
 }
 
-static int relay_new(struct egress_face *face, int fd, uint32_t from, struct relay **ret)
+static int relay_new(struct egress_face *face, const struct relay_start *start, struct relay **ret)
 {
-	struct sockaddr_in to = { .sin_family = AF_INET };
-	socklen_t size = sizeof(to);
-	struct relay *relay;
+	struct relay *relay = calloc(1, sizeof(*relay));
 	int one = 1;
 
-	/* Where it was going, before the host's rules turned it. */
-	if (getsockopt(fd, SOL_IP, SO_ORIGINAL_DST, &to, &size) < 0)
-		return -errno;
-	relay = calloc(1, sizeof(*relay));
 	if (!relay)
 		return -ENOMEM;
-	(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
-	*relay = (struct relay){ .face = face, .from = from, .in.fd = fd, .out.fd = -1 };
-	relay->ask.address = ntohl(to.sin_addr.s_addr);
-	relay->ask.port = ntohs(to.sin_port);
-	buf_init(&relay->in.ahead, RELAY_AHEAD_MAX);
+	(void)setsockopt(start->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+	*relay = (struct relay){
+		.face = face, .from = start->from, .in.fd = start->fd, .out.fd = -1
+	};
+	relay->ask.address = start->address;
+	relay->ask.port = start->port;
+	relay->in.ahead = start->ahead;
 	buf_init(&relay->out.ahead, RELAY_AHEAD_MAX);
 	buf_init(&relay->held, RELAY_AHEAD_MAX);
 	if (slot_put(&face->relays, relay, &relay->handle) < 0) {
-		relay->in.fd = -1;
 		free(relay);
 		return -ENOBUFS;
 	}
@@ -90,33 +85,65 @@ static bool needs_no_words(struct relay *relay, const struct sandbox *sandbox)
 	return verdict.why == EGRESS_ALLOWED && sniff(NULL, 0, true, &relay->said);
 }
 
-static void accept_one(struct egress_face *face, int fd, uint32_t from)
+static void drop(struct relay_start *start)
 {
-	struct sandbox *sandbox = egress_find(face->config.service, from);
 	struct linger now = { .l_onoff = 1, .l_linger = 0 };
+
+	(void)setsockopt(start->fd, SOL_SOCKET, SO_LINGER, &now, sizeof(now));
+	(void)close(start->fd);
+	buf_done(&start->ahead);
+}
+
+/* All that is needed may have come already. */
+static bool said_all(struct relay *relay)
+{
+	return buf_len(&relay->in.ahead) && sniff(buf_data(&relay->in.ahead),
+						  buf_len(&relay->in.ahead), false, &relay->said);
+}
+
+void relay_begin(struct egress_face *face, struct sandbox *sandbox, struct relay_start *start)
+{
 	struct relay *relay = NULL;
 
-	if (sandbox && relays_of(face, from) >= RELAYS_PER_SANDBOX) {
+	if (sandbox && relays_of(face, start->from) >= RELAYS_PER_SANDBOX) {
 		too_many(face, sandbox);
 		sandbox = NULL;
 	}
-	if (!sandbox || relay_new(face, fd, from, &relay) < 0) {
-		(void)setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof(now));
-		(void)close(fd);
+	if (!sandbox || relay_new(face, start, &relay) < 0) {
+		drop(start);
 		return;
 	}
 	relay->sandbox = egress_handle(sandbox);
 	relay->state = RELAY_LISTEN;
 	if (loop_timer_new(face->config.loop, relay_on_timer, relay, &relay->timer) < 0 ||
-	    loop_watch_new(face->config.loop, fd, relay_on_in, relay, &relay->in.watch) < 0 ||
+	    loop_watch_new(face->config.loop, start->fd, relay_on_in, relay, &relay->in.watch) <
+		    0 ||
 	    loop_watch_set(relay->in.watch, LOOP_READ) < 0) {
 		relay_reset(relay);
 		return;
 	}
-	if (needs_no_words(relay, sandbox))
+	if (needs_no_words(relay, sandbox) || said_all(relay))
 		relay_decide(relay);
 	else
 		relay_time(relay, client_first(relay, sandbox) ? LISTEN_WEB_MS : LISTEN_MS);
+}
+
+static void accept_one(struct egress_face *face, int fd, uint32_t from)
+{
+	struct sandbox *sandbox = egress_find(face->config.service, from);
+	struct relay_start start = { .from = from, .fd = fd };
+	struct sockaddr_in to = { .sin_family = AF_INET };
+	socklen_t size = sizeof(to);
+
+	buf_init(&start.ahead, RELAY_AHEAD_MAX);
+	/* Where it was going, before the host's rules turned it. */
+	if (!sandbox || getsockopt(fd, SOL_IP, SO_ORIGINAL_DST, &to, &size) < 0) {
+		drop(&start);
+		return;
+	}
+	start.address = ntohl(to.sin_addr.s_addr);
+	start.port = ntohs(to.sin_port);
+	relay_begin(face, sandbox, &start);
 }
 
 void proxy_on_connection(void *arg, int events, int error)

@@ -21,6 +21,7 @@ struct sockaddr_in egress_sockaddr(uint32_t address, uint16_t port)
 static void on_tick(void *arg)
 {
 	proxy_tick(arg);
+	proxied_tick(arg);
 	dns_tcp_tick(arg);
 }
 
@@ -82,6 +83,14 @@ static int open_ports(struct egress_face *face, uint32_t gateway, uint16_t proxy
 	return r;
 }
 
+void egress_start_tick(struct egress_face *face)
+{
+	if (face->ticking)
+		return;
+	face->ticking = true;
+	loop_timer_set(face->tick, TICK_MS, TICK_MS);
+}
+
 void egress_serve(struct egress_face *face, uint32_t gateway, uint16_t proxy_port,
 		  uint16_t dns_port)
 {
@@ -99,7 +108,7 @@ void egress_serve(struct egress_face *face, uint32_t gateway, uint16_t proxy_por
 		return;
 	}
 	face->gateway = gateway;
-	loop_timer_set(face->tick, TICK_MS, TICK_MS);
+	egress_start_tick(face);
 }
 
 void egress_set_service(struct egress_face *face, struct service *service)
@@ -118,6 +127,7 @@ int egress_new(const struct egress_config *config, struct egress_face **ret, str
 	slot_init(&face->relays, RELAYS_MAX);
 	slot_init(&face->lookups, LOOKUPS_MAX);
 	slot_init(&face->askers, RELAYS_PER_SANDBOX);
+	slot_init(&face->greetings, GREETINGS_MAX);
 	if (resolver_servers(face, err) < 0 ||
 	    loop_timer_new(config->loop, on_tick, face, &face->tick) < 0) {
 		egress_stop(face);
@@ -132,6 +142,7 @@ void egress_stop(struct egress_face *face)
 	if (!face)
 		return;
 	close_ports(face);
+	proxied_stop(face);
 	proxy_stop(face);
 	resolver_stop(face);
 	dns_tcp_stop(face);
@@ -139,5 +150,6 @@ void egress_stop(struct egress_face *face)
 	slot_done(&face->relays);
 	slot_done(&face->lookups);
 	slot_done(&face->askers);
+	slot_done(&face->greetings);
 	free(face);
 }

@@ -12,6 +12,7 @@
 #define SERVERS_MAX 3
 #define RELAYS_MAX 8192		/* connections at once; more are reset */
 #define RELAYS_PER_SANDBOX 512	/* likewise, of one sandbox */
+#define GREETINGS_MAX 4096	/* connections to explicit proxies without a target; more are closed */
 #define LOOKUPS_MAX 2048	/* questions under way; more are answered SERVFAIL */
 #define LOOKUPS_PER_SANDBOX 128 /* likewise */
 
@@ -22,9 +23,11 @@ struct egress_face {
 	int proxy_fd, dns_fd, dns_tcp_fd;
 	struct loop_watch *proxy_watch, *dns_watch, *dns_tcp_watch;
 	struct loop_timer *tick;
+	bool ticking;
 	struct slot_table relays;  /* struct relay, proxy.c */
 	struct slot_table lookups; /* struct lookup, resolver.c */
 	struct slot_table askers;  /* struct asker, dns_tcp.c */
+	struct slot_table greetings; /* struct greeting, proxied.c */
 	struct sockaddr_in servers[SERVERS_MAX];
 	unsigned server_count;
 	char scratch[65536]; /* bytes on their way; nothing stays in it */
@@ -36,6 +39,12 @@ struct sockaddr_in egress_sockaddr(uint32_t address, uint16_t port);
 void proxy_on_connection(void *arg, int events, int error);
 void proxy_tick(struct egress_face *face); /* once a second */
 void proxy_stop(struct egress_face *face);
+
+/* proxied.c */
+void proxied_tick(struct egress_face *face);
+void proxied_stop(struct egress_face *face);
+/* egress.c: once a second from now on. */
+void egress_start_tick(struct egress_face *face);
 
 /* resolver.c. The answer's bytes live during the call. */
 typedef void (*resolver_answer_fn)(void *arg, const void *bytes, size_t size);

@@ -40,6 +40,17 @@ struct relay {
 	struct buf held; /* of the sandbox, not yet judged: then it is not read further */
 };
 
+/* A connection whose target is known, with the bytes that came behind it. */
+struct relay_start {
+	uint32_t from;
+	int fd;		  /* taken over */
+	uint32_t address; /* where it is to go */
+	uint16_t port;
+	struct buf ahead; /* taken over; limit: RELAY_AHEAD_MAX, at most SNIFF_MAX in it */
+};
+/* accept.c */
+void relay_begin(struct egress_face *face, struct sandbox *sandbox, struct relay_start *start);
+
 void relay_free(struct relay *relay);
 void relay_reset(struct relay *relay);
 /* proxy.c */

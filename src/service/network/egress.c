@@ -66,8 +66,44 @@ void egress_linked(struct sandbox *sandbox, const struct engine_network *network
 	egress->address = network->address;
 	egress->gateway = network->gateway;
 	egress->sink = network->sink;
-	if (service->config.on_network)
+	if (service->config.on_network && network->gateway)
 		service->config.on_network(service->config.network_arg, network);
+}
+
+/*
+ * A sandbox behind its agent's proxy has no address of its own. It gets one of 0.0.0.0/8, where no
+ * packet can come from, so that everything that finds sandboxes by address finds it too.
+ */
+static void give_number(struct sandbox *sandbox)
+{
+	static uint32_t last;
+	struct engine_network network = { 0 };
+
+	if (sandbox->egress && sandbox->egress->address)
+		return;
+	do
+		last = last % 0xffffff + 1;
+	while (map_get(&sandbox->service->by_address, address_key(&last)));
+	network.address = last;
+	egress_linked(sandbox, &network);
+}
+
+void egress_attached(struct sandbox *sandbox, const struct engine_network *network)
+{
+	if (sandbox->engine->capabilities & ENGINE_CAN_PROXY)
+		give_number(sandbox);
+	else
+		egress_linked(sandbox, network);
+}
+
+void egress_offered(struct sandbox *sandbox, int fd)
+{
+	const struct service_config *config = &sandbox->service->config;
+
+	if (config->on_egress && egress_is_linked(sandbox))
+		config->on_egress(config->network_arg, sandbox->egress->address, fd);
+	else
+		(void)close(fd);
 }
 
 bool egress_is_linked(const struct sandbox *sandbox)
@@ -464,6 +500,7 @@ int egress_apply(struct sandbox *sandbox, struct egress_policy *old, sandbox_cha
 
 	sandbox->network_version++;
 	if (egress_policy_link(old) == egress_link(sandbox) ||
+	    (sandbox->engine->capabilities & ENGINE_CAN_PROXY) ||
 	    (sandbox->state == SANDBOX_PAUSED && sandbox->pause_kind == PAUSE_HIBERNATE)) {
 		egress_policy_free(old);
 		return 1;
@@ -484,7 +521,8 @@ int egress_apply(struct sandbox *sandbox, struct egress_policy *old, sandbox_cha
 int egress_check_engine(const struct service_engine *engine, const struct egress_policy *policy,
 			struct err *err)
 {
-	if (!policy || policy->mode == NETWORK_NONE || (engine->capabilities & ENGINE_CAN_NETWORK))
+	if (!policy || policy->mode == NETWORK_NONE ||
+	    (engine->capabilities & (ENGINE_CAN_NETWORK | ENGINE_CAN_PROXY)))
 		return 0;
 	return err_set(err, ERR_UNSUPPORTED_BY_ENGINE,
 		       "network.mode: engine %s gives sandboxes no network on this host",

@@ -43,6 +43,10 @@ enum engine_link egress_link(const struct sandbox *sandbox); /* what its policy 
 enum engine_link egress_policy_link(const struct egress_policy *policy);
 bool egress_is_linked(const struct sandbox *sandbox);
 void egress_linked(struct sandbox *sandbox, const struct engine_network *network);
+/* Its agent has been reached: network is what the engine says of it. */
+void egress_attached(struct sandbox *sandbox, const struct engine_network *network);
+/* A connection to its agent's proxy; takes fd over. */
+void egress_offered(struct sandbox *sandbox, int fd);
 void egress_free(struct sandbox *sandbox);
 void egress_rejected(struct service *service, uint32_t from, uint32_t to, uint16_t port,
 		     uint8_t protocol);

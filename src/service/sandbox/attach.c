@@ -110,6 +110,11 @@ static void on_link_ready(void *arg)
 	}
 }
 
+static void on_link_egress(void *arg, int fd)
+{
+	egress_offered(arg, fd);
+}
+
 static void on_link_port(void *arg, const struct link_port *port, bool opened)
 {
 	port_told(arg, port, opened);
@@ -160,11 +165,12 @@ int attach_link(struct sandbox *sandbox, const struct engine_made *made, struct 
 {
 	static const struct link_hooks hooks = { .on_ready = on_link_ready,
 						 .on_gone = on_link_gone,
-						 .on_port = on_link_port };
+						 .on_port = on_link_port,
+						 .on_egress = on_link_egress };
 	struct loop *loop = sandbox->service->config.loop;
 
 	attach_drop_link(sandbox);
-	egress_linked(sandbox, &made->network);
+	egress_attached(sandbox, &made->network);
 	sandbox->trust_installed = sandbox->trust_installing =
 		false; /* its files may be others now */
 	sandbox->watch_fd = made->watch_fd;

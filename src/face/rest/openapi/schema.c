@@ -322,7 +322,8 @@ static const struct field engine_members[] = {
 	MAYBE("warning", STR, NULL),
 	{ .name = "capabilities",
 	  .type = FIELD_FREE,
-	  .doc = "name to boolean; and disk_limit: enforced or unenforced" },
+	  .doc = "name to boolean; disk_limit: enforced or unenforced; network: "
+		 "transparent, proxied or none" },
 	{ .type = FIELD_END }
 };
 static const struct field pool_members[] = { INTEGER("ready", NULL),
