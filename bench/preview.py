@@ -123,7 +123,8 @@ def hold_sockets(port, host, count):
     return held, opened.get("open", 0)
 
 
-def measure(daemon, options):
+def open_box(daemon):
+    """A sandbox with the server inside: its id, the port and host to reach it by, and the server's path."""
     client = daemon.client
     box = client.create(timeout_sec=3600)["id"]
     inside = f"/workspace/{place.PREFIX}probe-{os.getpid()}"
@@ -138,12 +139,20 @@ def measure(daemon, options):
     while probe_quietly(ours, host) is None:
         if time.monotonic() > end:
             raise place.Trouble("the server inside does not answer")
+    return box, ours, host, inside
+
+
+def measure(daemon, streams, options):
+    box, ours, host, inside = open_box(daemon)
+    other, other_port, other_host, _ = open_box(streams)
     nginx = Nginx(server_pid(inside))
     try:
-        return rounds(options, ours, nginx.port, host, pids_of(daemon))
+        targets = [("cay", ours, host), ("nginx", nginx.port, host), ("streams", other_port, other_host)]
+        return rounds(options, targets, pids_of(daemon))
     finally:
         nginx.close()
-        client.delete(box)
+        daemon.client.delete(box)
+        streams.client.delete(other)
 
 
 def probe_quietly(port, host):
@@ -153,16 +162,16 @@ def probe_quietly(port, host):
         return None
 
 
-def rounds(options, ours, theirs, host, pid):
-    found = {"cay": {"many": [], "one": [], "big": []}, "nginx": {"many": [], "one": [], "big": []}}
+def rounds(options, targets, pid):
+    found = {name: {"many": [], "one": [], "big": []} for name, _, _ in targets}
     for number in range(options.rounds):
-        order = [("cay", ours), ("nginx", theirs)]
-        for name, port in order if number % 2 else order[::-1]:
+        for name, port, host in targets if number % 2 else targets[::-1]:
             place.say(f"round {number + 1}/{options.rounds}: {name}")
             of = found[name]
             of["many"].append(probe("load", "127.0.0.1", port, host, options.clients, options.ms))
             of["one"].append(probe("load", "127.0.0.1", port, host, 1, options.ms))
             of["big"].append(probe("fetch", "127.0.0.1", port, host, options.bytes))
+    _, ours, host = targets[0]
     before = rss_kib(pid)
     held, opened = hold_sockets(ours, host, options.sockets)
     after = rss_kib(pid)
@@ -194,6 +203,13 @@ def bars(found, options):
         value = ratio(a, b)
         good &= value >= 0.9
         print(f"{text:28}{a:12.1f}{b:12.1f}{value:8.2f}  {'pass' if value >= 0.9 else 'MISS'}")
+    print(f"{'over the link as streams':28}{'streams':>12}{'passed':>12}{'ratio':>8}  bar 0.33 for MiB/s")
+    for text, key, value in (("requests/s, %d clients" % options.clients, "many", "per_sec"),
+                             ("MiB/s of %d MiB" % (options.bytes >> 20), "big", "mib_per_sec")):
+        a, b = median(found["streams"][key], value), median(cay[key], value)
+        passed = key != "big" or a / b >= 0.33
+        good &= passed
+        print(f"{text:28}{a:12.1f}{b:12.1f}{a / b:8.2f}  {'pass' if passed else 'MISS'}")
     held = found["sockets"]
     whole = held["open"] == held["echoed"] == options.sockets
     print(f"idle WebSockets: {held['open']} open, {held['echoed']} echoed, "
@@ -213,12 +229,14 @@ def main():
     if not os.path.exists("/usr/sbin/nginx"):
         raise place.Trouble("nginx is not installed: apt-get install nginx-light")
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    daemon = Daemon()
+    daemon, streams = Daemon(), Daemon(env={"CAY_LINK_STREAMS": "true"})
     try:
         daemon.up()
-        found = measure(daemon, options)
+        streams.up()
+        found = measure(daemon, streams, options)
     finally:
         daemon.close()
+        streams.close()
     if options.json:
         pathlib.Path(options.json).write_text(json.dumps(found, indent=1))
     return 0 if bars(found, options) else 1

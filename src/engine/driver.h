@@ -33,7 +33,7 @@ enum engine_capability {
 		1 << 8, /* of the files; then snapshot and snapshot_delete are there */
 	ENGINE_CAN_SNAPSHOT_MEMORY = 1 << 9,
 	ENGINE_CAN_NETWORK = 1 << 10, /* links that lead to the daemon, and nowhere else */
-	ENGINE_CAN_PROXY = 1 << 11, /* no link: programs use the agent's proxy (--egress) */
+	ENGINE_CAN_PROXY = 1 << 11,   /* no link: programs use the agent's proxy (--egress) */
 };
 
 /* What a sandbox has besides loopback. */
@@ -138,7 +138,7 @@ struct engine_config {
 	const char *template_dir;
 	const char *agent_path; /* the cay-agent program (local and fake engines) */
 	const char *tools_path; /* the cay-tools program; NULL: none (local engine) */
-	bool proxied; /* agents listen as egress proxies (local engine) */
+	bool proxied;		/* agents listen as egress proxies (local engine) */
 	bool streams; /* no channel passes descriptors, as if every agent were on another host */
 	void (*on_lost)(void *arg); /* the engine's other end went away; it reconnects by itself */
 	void (*on_back)(void *arg); /* and is there again */

@@ -34,7 +34,7 @@ struct service_config {
 	const char *template_dir;
 	const char *agent_path;
 	const char *tools_path;
-	bool streams; /* see engine_config */
+	bool streams;	    /* see engine_config */
 	bool local_proxied; /* likewise */
 	/* A certificate authority as text, with its key, and its certificate alone; each at most
 	 * SECRET_AUTHORITY_BYTES. NULL: nothing is brokered. */

@@ -31,6 +31,8 @@ def clean_env(**more):
     env["CAY_CRIU"] = "none"  # what keeps memory asks for it: lib/memory.py
     if os.environ.get("CAY_TEST_STORAGE"):  # "directory": a host without btrfs, for a whole run
         env["CAY_STORAGE"] = os.environ["CAY_TEST_STORAGE"]
+    if os.environ.get("CAY_TEST_LINK") == "streams":  # as if every agent were on another host
+        env["CAY_LINK_STREAMS"] = "true"
     env.update({k: v for k, v in more.items() if v is not None})
     return env
 

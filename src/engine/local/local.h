@@ -25,7 +25,7 @@ struct local_child {
 struct engine {
 	struct loop *loop;
 	bool streams, proxied; /* as engine_config has them */
-	char root[PATH_MAX]; /* <state>/local, absolute */
+	char root[PATH_MAX];   /* <state>/local, absolute */
 	int root_fd;
 	char agent_path[PATH_MAX];
 	char tools_path[PATH_MAX]; /* "": none */

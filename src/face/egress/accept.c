@@ -97,8 +97,8 @@ static void drop(struct relay_start *start)
 /* All that is needed may have come already. */
 static bool said_all(struct relay *relay)
 {
-	return buf_len(&relay->in.ahead) && sniff(buf_data(&relay->in.ahead),
-						  buf_len(&relay->in.ahead), false, &relay->said);
+	return buf_len(&relay->in.ahead) &&
+	       sniff(buf_data(&relay->in.ahead), buf_len(&relay->in.ahead), false, &relay->said);
 }
 
 void relay_begin(struct egress_face *face, struct sandbox *sandbox, struct relay_start *start)

@@ -32,8 +32,8 @@ int egress_new(const struct egress_config *config, struct egress_face **ret,
 	       struct err *err) _must_check_;
 /* Before the loop turns for the first time. */
 void egress_set_service(struct egress_face *face, struct service *service);
-/* A connection to the proxy inside the sandbox with this address (engine_network), as a stream. Takes
- * fd over. */
+/* A connection to the proxy inside the sandbox with this address (engine_network), as a stream.
+ * Takes fd over. */
 void egress_adopt(struct egress_face *face, uint32_t from, int fd);
 void egress_stop(struct egress_face *face); /* NULL is fine */
 /* Serves links whose other end this is; done once, more calls do nothing. */

@@ -10,10 +10,10 @@
 #include "net/loop.h"
 
 #define SERVERS_MAX 3
-#define RELAYS_MAX 8192		/* connections at once; more are reset */
-#define RELAYS_PER_SANDBOX 512	/* likewise, of one sandbox */
-#define GREETINGS_MAX 4096	/* connections to explicit proxies without a target; more are closed */
-#define LOOKUPS_MAX 2048	/* questions under way; more are answered SERVFAIL */
+#define RELAYS_MAX 8192	       /* connections at once; more are reset */
+#define RELAYS_PER_SANDBOX 512 /* likewise, of one sandbox */
+#define GREETINGS_MAX 4096 /* connections to explicit proxies without a target; more are closed */
+#define LOOKUPS_MAX 2048   /* questions under way; more are answered SERVFAIL */
 #define LOOKUPS_PER_SANDBOX 128 /* likewise */
 
 /* Owner: the daemon's wiring. */
@@ -24,9 +24,9 @@ struct egress_face {
 	struct loop_watch *proxy_watch, *dns_watch, *dns_tcp_watch;
 	struct loop_timer *tick;
 	bool ticking;
-	struct slot_table relays;  /* struct relay, proxy.c */
-	struct slot_table lookups; /* struct lookup, resolver.c */
-	struct slot_table askers;  /* struct asker, dns_tcp.c */
+	struct slot_table relays;    /* struct relay, proxy.c */
+	struct slot_table lookups;   /* struct lookup, resolver.c */
+	struct slot_table askers;    /* struct asker, dns_tcp.c */
 	struct slot_table greetings; /* struct greeting, proxied.c */
 	struct sockaddr_in servers[SERVERS_MAX];
 	unsigned server_count;

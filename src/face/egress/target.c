@@ -98,8 +98,8 @@ static void read_socks(struct str bytes, struct target *t)
 	t->port = (uint16_t)(p[size - 2] << 8 | p[size - 1]);
 	t->kind = TARGET_SOCKS;
 	if (p[3] == SOCKS_IPV4)
-		t->address = (uint32_t)p[4] << 24 | (uint32_t)p[5] << 16 | (uint32_t)p[6] << 8 |
-			     p[7];
+		t->address =
+			(uint32_t)p[4] << 24 | (uint32_t)p[5] << 16 | (uint32_t)p[6] << 8 | p[7];
 	else if (!set_host(t, (struct str){ bytes.p + 5, p[4] }))
 		refuse(t, "the name is not valid", SOCKS_FAILED);
 	if (t->port == 0)
@@ -190,9 +190,12 @@ void target_read(struct str bytes, bool greeted, struct target *ret)
 
 static bool is_for_proxies(struct str name)
 {
-	static const char *const names[] = { "host",		"connection",
-					     "keep-alive",	"proxy-connection",
-					     "proxy-authorization", "proxy-authenticate" };
+	static const char *const names[] = { "host",
+					     "connection",
+					     "keep-alive",
+					     "proxy-connection",
+					     "proxy-authorization",
+					     "proxy-authenticate" };
 
 	for (size_t i = 0; i < ARRAY_LEN(names); i++)
 		if (str_eq_nocase(name, names[i]))

@@ -9,7 +9,8 @@
 #include "base/buf.h"
 #include "service/network/egress.h"
 
-#define TARGET_HEAD_MAX 6144 /* bytes of a request's head, or of SOCKS5; rewritten, SNIFF_MAX holds it */
+#define TARGET_HEAD_MAX \
+	6144 /* bytes of a request's head, or of SOCKS5; rewritten, SNIFF_MAX holds it */
 
 enum target_kind {
 	TARGET_MORE,	    /* more bytes are needed */
@@ -33,9 +34,9 @@ struct target {
 /* greeted: the client has sent its SOCKS5 greeting before these bytes. */
 void target_read(struct str bytes, bool greeted, struct target *ret);
 /*
- * Writes the request of a TARGET_FORWARD for its server: origin form, Host as in the target, without
- * headers for proxies. The connection is for this one request, because the next may have another
- * target. -EINVAL: it cannot be written.
+ * Writes the request of a TARGET_FORWARD for its server: origin form, Host as in the target,
+ * without headers for proxies. The connection is for this one request, because the next may have
+ * another target. -EINVAL: it cannot be written.
  */
 int target_rewrite(struct str head, const struct target *target, struct buf *out) _must_check_;
 
