@@ -83,7 +83,7 @@ static void give_number(struct sandbox *sandbox)
 		return;
 	do
 		last = last % 0xffffff + 1;
-	while (map_get(&sandbox->service->by_address, address_key(&last)));
+	while (map_get(&sandbox->service->network->by_address, address_key(&last)));
 	network.address = last;
 	egress_linked(sandbox, &network);
 }
