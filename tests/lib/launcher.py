@@ -61,6 +61,7 @@ class Launcher:
 
         def wait():
             agent.wait()
+            peer.shutdown(socket.SHUT_RDWR)  # the other thread still waits on it
             peer.close()
 
         threading.Thread(target=wait, daemon=True).start()
