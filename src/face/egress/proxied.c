@@ -13,7 +13,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "face/egress/refusal.h"
+#include "face/kit/refusal.h"
 #include "face/egress/relay.h"
 #include "face/egress/target.h"
 #include "net/dns.h"
