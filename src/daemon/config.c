@@ -123,19 +123,19 @@ static int set_value(struct config *config, const struct setting *s, struct str 
 
 	if (s->type == SETTING_TEXT) {
 		if (str_copy((char *)config + s->offset, CONFIG_TEXT_MAX, value) < 0)
-			return err_set(err, ERR_INVALID_REQUEST, "%s: %s is too long", where,
+			return err_set(err, ERR_INVALID_REQUEST, "%.120s: %s is too long", where,
 				       s->name);
 		return 0;
 	}
 	if (s->type == SETTING_BOOL) {
 		if (set_bool(config, s, value) < 0)
-			return err_set(err, ERR_INVALID_REQUEST, "%s: %s must be true or false",
+			return err_set(err, ERR_INVALID_REQUEST, "%.120s: %s must be true or false",
 				       where, s->name);
 		return 0;
 	}
 	if (str_to_u64(value, (uint64_t)s->max, &number) < 0 || (int64_t)number < s->min)
 		return err_set(err, ERR_INVALID_REQUEST,
-			       "%s: %s must be an integer of %lld to %lld", where, s->name,
+			       "%.120s: %s must be an integer of %lld to %lld", where, s->name,
 			       (long long)s->min, (long long)s->max);
 	*(int64_t *)(void *)((char *)config + s->offset) = (int64_t)number;
 	return 0;
