@@ -170,6 +170,19 @@ def test_network_is_given_later(api, engine):
         assert "eth0" in sandbox.sh("cat /proc/net/dev")
 
 
+def test_a_slow_sandbox_gets_its_certificate(api, engine, needs):
+    """The first command of a sandbox with a network waits until its authority is installed, also where that takes longer
+    than calls wait for a connection (10 s)."""
+    needs("isolat")
+    if "network" not in api.capabilities(engine):
+        pytest.skip(f"engine {engine} has no network")
+    with api.sandbox(engine=engine) as sandbox:
+        slow = "printf '#!/bin/sh\\n/usr/bin/sleep 12\\nexec /usr/bin/mkdir \"$@\"\\n' > /usr/sbin/mkdir; chmod 755 /usr/sbin/mkdir"
+        sandbox.sh(slow)
+        api.call("PATCH", f"/v1/sandboxes/{sandbox.id}", {"network": {"mode": "restricted"}})
+        assert "BEGIN CERTIFICATE" in sandbox.sh("cat /usr/local/share/ca-certificates/cay.crt")
+
+
 @pytest.mark.parametrize("entry", ["*", "*.com", "a b", "-a.test", "a..b", "x.test:0", "x.test:65536", "10.0.0.1/8",
                                    "1.2.3.4/33", "a_é.test", "[::1", "http://x.test", "x.test/24", "300.1.1.1", ""])
 def test_network_entries_are_checked(api, engine, entry):

@@ -215,11 +215,14 @@ void ready_paused(struct sandbox *sandbox)
 	}
 }
 
-/* One late wait of this sandbox; the newest stand in front, so the oldest is the last. */
+/* One late wait of this sandbox; the newest stand in front, so the oldest is the last. What waits
+ * for the certificate waits as long as its installation may take, which has a limit of its own. */
 static struct sandbox_wait *find_late(const struct sandbox *sandbox, int64_t now_ms)
 {
 	struct sandbox_wait *wait = sandbox->waits;
 
+	if (sandbox_ready(sandbox) && sandbox->trust_installing)
+		return NULL;
 	while (wait && wait->next)
 		wait = wait->next;
 	return wait && wait->until_ms <= now_ms ? wait : NULL;
