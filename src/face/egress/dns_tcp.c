@@ -87,8 +87,10 @@ static void next_question(struct asker *asker)
 			asker_free(asker);
 			return;
 		}
-		resolver_ask(ref.face, asker->from, question, size, DNS_MESSAGE_MAX, answer, &ref,
-			     sizeof(ref));
+		resolver_ask(
+			ref.face,
+			&(struct resolver_query){ asker->from, question, size, DNS_MESSAGE_MAX },
+			answer, &ref, sizeof(ref));
 		asker = slot_get(&ref.face->askers, ref.handle);
 	}
 }

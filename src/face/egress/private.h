@@ -48,10 +48,16 @@ void egress_start_tick(struct egress_face *face);
 
 /* resolver.c. The answer's bytes live during the call. */
 typedef void (*resolver_answer_fn)(void *arg, const void *bytes, size_t size);
-/* Takes a question of a sandbox; answer is called once, now or later, unless the face ends before.
- * room: the longest answer. */
-void resolver_ask(struct egress_face *face, uint32_t from, const void *bytes, size_t size,
-		  size_t room, resolver_answer_fn answer, void *arg, size_t arg_size);
+/* A DNS question of a sandbox, as it came. */
+struct resolver_query {
+	uint32_t from; /* the address of the sandbox */
+	const void *bytes;
+	size_t size;
+	size_t answer_max; /* bytes; 0: what the question allows over UDP */
+};
+/* answer is called once, now or later, with a copy of arg, unless the face ends before. */
+void resolver_ask(struct egress_face *face, const struct resolver_query *query,
+		  resolver_answer_fn answer, void *arg, size_t arg_size);
 void resolver_on_question(void *arg, int events, int error);
 void resolver_stop(struct egress_face *face);
 int resolver_servers(struct egress_face *face, struct err *err) _must_check_;

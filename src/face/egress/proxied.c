@@ -232,8 +232,8 @@ static void start_resolving(struct greeting *g, struct sandbox *sandbox)
 		greeting_free(g);
 		return;
 	}
-	resolver_ask(g->face, g->from, question, n, DNS_MESSAGE_MAX, on_resolved, &resolving,
-		     sizeof(resolving));
+	resolver_ask(g->face, &(struct resolver_query){ g->from, question, n, DNS_MESSAGE_MAX },
+		     on_resolved, &resolving, sizeof(resolving));
 }
 
 static void on_target(struct greeting *g)

@@ -381,15 +381,16 @@ static bool answer_here(struct sandbox *sandbox, const struct dns_question *ques
 	return question->type != DNS_A;
 }
 
-void resolver_ask(struct egress_face *face, uint32_t from, const void *bytes, size_t size,
-		  size_t room, resolver_answer_fn answer, void *arg, size_t arg_size)
+void resolver_ask(struct egress_face *face, const struct resolver_query *query,
+		  resolver_answer_fn answer, void *arg, size_t arg_size)
 {
-	struct sandbox *sandbox = egress_find(face->config.service, from);
+	struct sandbox *sandbox = egress_find(face->config.service, query->from);
+	size_t room = query->answer_max;
 	char why[EGRESS_NAME_MAX + 160];
 	struct dns_question question;
 	struct dns_reply reply;
 	struct lookup *lookup;
-	int code = dns_question_read(bytes, size, &question);
+	int code = dns_question_read(query->bytes, query->size, &question);
 
 	if (!sandbox || code < 0 || arg_size > ARG_MAX)
 		return;
@@ -399,7 +400,7 @@ void resolver_ask(struct egress_face *face, uint32_t from, const void *bytes, si
 		reply_to(&question, &reply, room, answer, arg);
 		return;
 	}
-	lookup = lookup_new(face, from, egress_handle(sandbox));
+	lookup = lookup_new(face, query->from, egress_handle(sandbox));
 	if (!lookup) {
 		reply.code = DNS_SERVFAIL;
 		reply_to(&question, &reply, room, answer, arg);
@@ -440,7 +441,10 @@ void resolver_on_question(void *arg, int events, int error)
 
 		if (n < 0)
 			return;
-		resolver_ask(face, ntohl(peer.from.sin_addr.s_addr), face->scratch, (size_t)n, 0,
+		resolver_ask(face,
+			     &(struct resolver_query){ .from = ntohl(peer.from.sin_addr.s_addr),
+						       .bytes = face->scratch,
+						       .size = (size_t)n },
 			     answer_datagram, &peer, sizeof(peer));
 	}
 }
