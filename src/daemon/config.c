@@ -8,28 +8,11 @@
 #include "base/value/bounds.h"
 #include "base/text/ini.h"
 
-enum setting_type { SETTING_TEXT, SETTING_BOOL, SETTING_INT };
-
-static const struct setting {
-	const char *name; /* in the file; CAY_NAME in the environment; --na-me as a flag */
-	enum setting_type type;
-	size_t offset;
-	const char *fallback;
-	int64_t min, max;
-	const char *doc;
-} settings[] = {
-#define TEXT(member, fallback, doc)                                                         \
-	{                                                                                   \
-#member, SETTING_TEXT, offsetof(struct config, member), fallback, 0, 0, doc \
-	}
-#define BOOL(member, fallback, doc)                                                         \
-	{                                                                                   \
-#member, SETTING_BOOL, offsetof(struct config, member), fallback, 0, 0, doc \
-	}
-#define INT(member, fallback, min, max, doc)                                                   \
-	{                                                                                      \
-#member, SETTING_INT, offsetof(struct config, member), fallback, min, max, doc \
-	}
+static const struct setting settings[] = {
+#define TEXT(member, fallback, doc) SETTING_ROW_TEXT(config, member, fallback, doc)
+#define BOOL(member, fallback, doc) SETTING_ROW_BOOL(config, member, fallback, doc)
+#define INT(member, fallback, min, max, doc) \
+	SETTING_ROW_INT(config, member, fallback, min, max, doc)
 	TEXT(state, "/var/lib/cay", "directory of the database, keys, locks, sockets and logs"),
 	TEXT(listen, "127.0.0.1:7070", "address and port of the HTTP API; port 0: any free one"),
 	TEXT(templates, "/var/lib/cay/templates", "directory of the built templates"),
@@ -51,10 +34,6 @@ static const struct setting {
 	TEXT(storage, "auto",
 	     "for cay-warden: auto, btrfs or directory (no disk limits, no snapshots)"),
 	TEXT(log_level, "info", "debug, info, warn or error"),
-	BOOL(engine_native, "true", "namespaces and cgroups of this host, through cay-warden"),
-	BOOL(engine_local, "false", "no isolation at all: for debugging only"),
-	BOOL(engine_local_proxied, "false",
-	     "its agents listen on 127.0.0.1:3128 as proxies to the outside"),
 	BOOL(link_streams, "false",
 	     "carry connections to ports as streams, as with agents on other hosts: for tests"),
 	BOOL(pool, "true", "keep ready sandboxes"),
@@ -101,58 +80,95 @@ static const struct setting {
 #undef INT
 };
 
-static int set_bool(struct config *config, const struct setting *s, struct str value)
-{
-	static const char *const yes[] = { "true", "yes", "on", "1" };
-	static const char *const no[] = { "false", "no", "off", "0" };
-	bool *at = (bool *)(void *)((char *)config + s->offset);
+/* ---- all settings: our own, then the section of each engine ---- */
 
-	for (size_t i = 0; i < ARRAY_LEN(yes); i++) {
-		if (str_is(value, yes[i]) || str_is(value, no[i])) {
-			*at = str_is(value, yes[i]);
-			return 0;
+#define NAME_MAX_BYTES 64
+
+/* One setting in its place. In a section of an engine its name is engine_NAME_SETTING. */
+struct place {
+	const struct setting *setting;
+	void *base;
+	char name[NAME_MAX_BYTES];
+};
+
+/* The switch of an engine is a setting like any other, made from its row. */
+static void place_switch(struct config_engine *engine, struct place *ret)
+{
+	engine->row = (struct setting){ .type = SETTING_BOOL,
+					.offset = offsetof(struct config_engine, enabled),
+					.fallback = engine->on ? "true" : "false",
+					.doc = engine->driver->doc };
+	ret->setting = &engine->row;
+	ret->base = engine;
+	(void)snprintf(ret->name, sizeof(ret->name), "engine_%s", engine->driver->name);
+}
+
+/* Goes through all of them: false behind the last. Start with *at = 0. */
+static bool next_place(struct config *config, size_t *at, struct place *ret)
+{
+	size_t i = (*at)++;
+
+	if (i < ARRAY_LEN(settings)) {
+		*ret = (struct place){ .setting = &settings[i], .base = config };
+		(void)snprintf(ret->name, sizeof(ret->name), "%s", settings[i].name);
+		return true;
+	}
+	i -= ARRAY_LEN(settings);
+	for (size_t k = 0; k < config->engine_count; k++) {
+		struct config_engine *engine = &config->engines[k];
+		const struct engine_driver *driver = engine->driver;
+
+		if (i == 0) {
+			place_switch(engine, ret);
+			return true;
 		}
+		if (i <= driver->setting_count) {
+			*ret = (struct place){ .setting = &driver->settings[i - 1],
+					       .base = engine->settings };
+			(void)snprintf(ret->name, sizeof(ret->name), "engine_%s_%s", driver->name,
+				       ret->setting->name);
+			return true;
+		}
+		i -= 1 + driver->setting_count;
 	}
-	return -EINVAL;
+	return false;
 }
 
-static int set_value(struct config *config, const struct setting *s, struct str value,
-		     const char *where, struct err *err)
+static int set_value(const struct place *place, struct str value, const char *where,
+		     struct err *err)
 {
-	uint64_t number = 0;
+	const struct setting *s = place->setting;
 
-	if (s->type == SETTING_TEXT) {
-		if (str_copy((char *)config + s->offset, CONFIG_TEXT_MAX, value) < 0)
-			return err_set(err, ERR_INVALID_REQUEST, "%.120s: %s is too long", where,
-				       s->name);
+	switch (setting_write(s, place->base, value)) {
+	case 0:
 		return 0;
-	}
-	if (s->type == SETTING_BOOL) {
-		if (set_bool(config, s, value) < 0)
-			return err_set(err, ERR_INVALID_REQUEST, "%.120s: %s must be true or false",
-				       where, s->name);
-		return 0;
-	}
-	if (str_to_u64(value, (uint64_t)s->max, &number) < 0 || (int64_t)number < s->min)
+	case -ENAMETOOLONG:
+		return err_set(err, ERR_INVALID_REQUEST, "%.120s: %s is too long", where,
+			       place->name);
+	case -ERANGE:
 		return err_set(err, ERR_INVALID_REQUEST,
-			       "%.120s: %s must be an integer of %lld to %lld", where, s->name,
+			       "%.120s: %s must be an integer of %lld to %lld", where, place->name,
 			       (long long)s->min, (long long)s->max);
-	*(int64_t *)(void *)((char *)config + s->offset) = (int64_t)number;
-	return 0;
+	default:
+		return err_set(err, ERR_INVALID_REQUEST, "%.120s: %s must be true or false", where,
+			       place->name);
+	}
 }
 
-static const struct setting *find(struct str name, char dash)
+static bool find(struct config *config, struct str name, char dash, struct place *ret)
 {
-	for (size_t i = 0; i < ARRAY_LEN(settings); i++) {
-		const char *own = settings[i].name;
+	size_t at = 0;
+
+	while (next_place(config, &at, ret)) {
+		const char *own = ret->name;
 		size_t n = strlen(own), k = 0;
 
 		while (k < n && k < name.n && (own[k] == '_' ? dash : own[k]) == name.p[k])
 			k++;
 		if (k == n && n == name.n)
-			return &settings[i];
+			return true;
 	}
-	return NULL;
+	return false;
 }
 
 /* ---- file ---- */
@@ -160,18 +176,17 @@ static const struct setting *find(struct str name, char dash)
 static int read_line(struct config *config, struct str line, const char *where, struct err *err)
 {
 	struct str key, value;
-	const struct setting *s;
+	struct place place;
 	int r = ini_line(line, &key, &value);
 
 	if (r == 0)
 		return 0;
 	if (r < 0)
 		return err_set(err, ERR_INVALID_REQUEST, "%s: expected name = value", where);
-	s = find(key, '_');
-	if (!s)
+	if (!find(config, key, '_', &place))
 		return err_set(err, ERR_INVALID_REQUEST, "%s: unknown setting '%.*s'", where,
 			       (int)MIN(key.n, 64), key.p);
-	return set_value(config, s, value, where, err);
+	return set_value(&place, value, where, err);
 }
 
 static int read_file(struct config *config, const char *path, bool must_exist, struct err *err)
@@ -197,18 +212,19 @@ static int read_file(struct config *config, const char *path, bool must_exist, s
 
 static int read_environment(struct config *config, struct err *err)
 {
-	char name[64];
+	char name[NAME_MAX_BYTES + 4];
+	struct place place;
+	size_t at = 0;
 
-	for (size_t i = 0; i < ARRAY_LEN(settings); i++) {
+	while (next_place(config, &at, &place)) {
 		const char *value;
-		size_t k = 0;
 
-		(void)snprintf(name, sizeof(name), "CAY_%s", settings[i].name);
-		for (k = 4; name[k]; k++)
+		(void)snprintf(name, sizeof(name), "CAY_%s", place.name);
+		for (size_t k = 4; name[k]; k++)
 			if (name[k] >= 'a' && name[k] <= 'z')
 				name[k] = (char)(name[k] - 'a' + 'A');
 		value = getenv(name);
-		if (value && set_value(config, &settings[i], str_of(value), name, err) < 0)
+		if (value && set_value(&place, str_of(value), name, err) < 0)
 			return -1;
 	}
 	return 0;
@@ -247,7 +263,8 @@ static int read_flag(struct config *config, int argc, char *const *argv, int *i,
 {
 	const char *argument = argv[(*i)++];
 	struct flag flag = { .name = str_of(argument) };
-	const struct setting *s;
+	struct place place;
+	bool found;
 
 	if (!str_starts(flag.name, "--"))
 		return usage(argument, err);
@@ -255,21 +272,21 @@ static int read_flag(struct config *config, int argc, char *const *argv, int *i,
 	flag.has_value = str_cut(flag.name, '=', &flag.name, &flag.value);
 	if (is_word(config, flag.name))
 		return 0;
-	s = find(flag.name, '-');
-	if (!s && !str_is(flag.name, "config"))
+	found = find(config, flag.name, '-', &place);
+	if (!found && !str_is(flag.name, "config"))
 		return usage(argument, err);
-	if (!flag.has_value && s && s->type == SETTING_BOOL) {
+	if (!flag.has_value && found && place.setting->type == SETTING_BOOL) {
 		flag.value = STR_LIT("true");
 	} else if (!flag.has_value) {
 		if (*i >= argc)
 			return err_set(err, ERR_INVALID_REQUEST, "%s needs a value", argument);
 		flag.value = str_of(argv[(*i)++]);
 	}
-	if (!s) {
+	if (!found) {
 		*config_path = flag.value.p; /* ends where the argument ends */
 		return 0;
 	}
-	return want_config ? 0 : set_value(config, s, flag.value, argument, err);
+	return want_config ? 0 : set_value(&place, flag.value, argument, err);
 }
 
 static int read_flags(struct config *config, int argc, char *const *argv, bool want_config,
@@ -281,15 +298,44 @@ static int read_flags(struct config *config, int argc, char *const *argv, bool w
 	return 0;
 }
 
+static int make_engines(struct config *config, struct err *err)
+{
+	config->engine_count = engine_row_count;
+	config->engines = calloc(engine_row_count, sizeof(*config->engines));
+	if (!config->engines)
+		return err_set(err, ERR_INTERNAL, "out of memory");
+	for (size_t i = 0; i < engine_row_count; i++) {
+		const struct engine_driver *driver = engine_rows[i].driver;
+
+		config->engines[i].driver = driver;
+		config->engines[i].on = engine_rows[i].on;
+		if (!driver->settings_size)
+			continue;
+		config->engines[i].settings = calloc(1, driver->settings_size);
+		if (!config->engines[i].settings)
+			return err_set(err, ERR_INTERNAL, "out of memory");
+	}
+	return 0;
+}
+
+static int set_defaults(struct config *config, struct err *err)
+{
+	struct place place;
+	size_t at = 0;
+
+	while (next_place(config, &at, &place))
+		if (set_value(&place, str_of(place.setting->fallback), "default", err) < 0)
+			return -1;
+	return 0;
+}
+
 int config_load(struct config *config, int argc, char *const *argv, struct err *err)
 {
 	const char *path = NULL, *from_env = getenv("CAY_CONFIG");
 
 	*config = (struct config){ .print = false };
-	for (size_t i = 0; i < ARRAY_LEN(settings); i++)
-		if (set_value(config, &settings[i], str_of(settings[i].fallback), "default", err) <
-		    0)
-			return -1;
+	if (make_engines(config, err) < 0 || set_defaults(config, err) < 0)
+		return -1;
 	if (read_flags(config, argc, argv, true, &path, err) < 0)
 		return -1;
 	if (!path)
@@ -308,37 +354,39 @@ int config_load(struct config *config, int argc, char *const *argv, struct err *
 	return 0;
 }
 
-void config_print(const struct config *config)
+void config_done(struct config *config)
 {
-	for (size_t i = 0; i < ARRAY_LEN(settings); i++) {
-		const struct setting *s = &settings[i];
-		const char *at = (const char *)config + s->offset;
+	for (size_t i = 0; i < config->engine_count; i++)
+		free(config->engines[i].settings);
+	free(config->engines);
+}
 
-		if (s->type == SETTING_TEXT)
-			(void)printf("%s = %s\n", s->name, at);
-		else if (s->type == SETTING_BOOL)
-			(void)printf("%s = %s\n", s->name,
-				     *(const bool *)(const void *)at ? "true" : "false");
-		else
-			(void)printf("%s = %lld\n", s->name,
-				     (long long)*(const int64_t *)(const void *)at);
+void config_print(struct config *config)
+{
+	char value[SETTING_TEXT_MAX];
+	struct place place;
+	size_t at = 0;
+
+	while (next_place(config, &at, &place)) {
+		setting_read(place.setting, place.base, value, sizeof(value));
+		(void)printf("%s = %s\n", place.name, value);
 	}
 }
 
-void config_help(void)
+void config_help(struct config *config)
 {
+	struct place place;
+	size_t at = 0;
+
 	(void)printf("usage: cayd [--config FILE] [--SETTING VALUE]...\n\n"
 		     "The cay daemon. Settings come from the file (default " INI_FILE
 		     "), then the\nenvironment (CAY_SETTING), then flags; the last one wins.\n\n");
-	for (size_t i = 0; i < ARRAY_LEN(settings); i++) {
-		const struct setting *s = &settings[i];
-		char flag[40];
-
-		(void)snprintf(flag, sizeof(flag), "%s", s->name);
-		for (char *c = flag; *c; c++)
+	while (next_place(config, &at, &place)) {
+		for (char *c = place.name; *c; c++)
 			if (*c == '_')
 				*c = '-';
-		(void)printf("  --%-24s %s (%s)\n", flag, s->doc, s->fallback);
+		(void)printf("  --%-24s %s (%s)\n", place.name, place.setting->doc,
+			     place.setting->fallback);
 	}
 	(void)printf("\n  --print-config             show the settings in force and end\n"
 		     "  --version                  show the version and end\n");

@@ -4,8 +4,19 @@
 #define CAY_DAEMON_CONFIG_H
 
 #include "base/err.h"
+#include "base/text/setting.h"
+#include "engine/registry.h"
 
-#define CONFIG_TEXT_MAX 1024
+#define CONFIG_TEXT_MAX SETTING_TEXT_MAX
+
+/* One engine of the registry as this operator wants it. */
+struct config_engine {
+	const struct engine_driver *driver;
+	bool on; /* unless something is said */
+	bool enabled;
+	void *settings;	    /* the driver's struct; NULL: it has no section */
+	struct setting row; /* its switch: engine_NAME */
+};
 
 struct config {
 	char state[CONFIG_TEXT_MAX];
@@ -26,9 +37,8 @@ struct config {
 	char dns_upstream[CONFIG_TEXT_MAX];
 	char storage[CONFIG_TEXT_MAX]; /* cay-warden's; here only so that both read one file */
 	char log_level[CONFIG_TEXT_MAX];
-	bool engine_native;
-	bool engine_local;
-	bool engine_local_proxied;
+	struct config_engine *engines; /* in the order of the registry */
+	size_t engine_count;
 	bool link_streams;
 	bool pool;
 	int64_t pool_min;
@@ -69,9 +79,10 @@ struct config {
 	bool version;
 };
 
-/* Defaults, then the file, then CAY_*, then flags. */
+/* Defaults, then the file, then CAY_*, then flags. config_done() also after a failure. */
 int config_load(struct config *config, int argc, char *const *argv, struct err *err) _must_check_;
-void config_print(const struct config *config);
-void config_help(void);
+void config_done(struct config *config);
+void config_print(struct config *config);
+void config_help(struct config *config);
 
 #endif

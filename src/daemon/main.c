@@ -118,6 +118,9 @@ static int open_redirect(const struct config *config, int *ret_fd, struct err *e
 static int give_up_power(const struct config *config, const struct isolate_user *user,
 			 struct err *err)
 {
+	uint32_t demands = engines_demands(config);
+	bool exec = demands & ENGINE_DEMANDS_EXEC;
+
 	if (user) {
 		if (isolate_drop(user, err) < 0)
 			return -1;
@@ -126,18 +129,17 @@ static int give_up_power(const struct config *config, const struct isolate_user 
 		if (isolate_lock_down(err) < 0)
 			return -1;
 	}
-	/* The local engine reaches its sockets through /proc/self/fd. */
-	if (isolate_hide(!config->engine_local, err) < 0)
+	if (isolate_hide(!(demands & ENGINE_DEMANDS_PROC_SELF), err) < 0)
 		return -1;
-	if (config->engine_local)
-		log_warn("the local engine is on: its sandboxes isolate nothing, and the daemon's "
-			 "own "
+	if (exec)
+		log_warn("an engine that starts programs from the daemon is on: the daemon's own "
 			 "filter only refuses a few system calls");
 #ifdef CAY_SANITIZED
+	(void)exec;
 	log_warn("a sanitizer build runs without its seccomp filter");
 	return 0;
 #else
-	return isolate_filter(config->engine_local, err);
+	return isolate_filter(exec, err);
 #endif
 }
 
@@ -147,7 +149,8 @@ static int serve(struct config *config, struct err *err)
 	struct isolate_user found, *user = NULL;
 	struct wiring *wiring = NULL;
 	struct notify notify;
-	int listen_fd = -1, redirect_fd = -1, lock_fd = -1;
+	struct wiring_fds fds = { -1, -1, -1 };
+	int lock_fd = -1;
 
 	if (geteuid() == 0) {
 		if (isolate_find_user(config->user, &found, err) < 0)
@@ -156,32 +159,53 @@ static int serve(struct config *config, struct err *err)
 	}
 	find_program(config->agent, "agent", "cay-agent");
 	find_program(config->tools, "tools", "cay-tools");
-	engines_find_recipes();
+	fds.recipes = engines_open_recipes();
 	set_limits();
 	notify_open(&notify);
 	if (state_prepare(config->state, user, err) < 0 ||
 	    state_lock(config->state, user, &lock_fd, err) < 0)
 		return -1;
-	if (open_listen(config, &listen_fd, url, sizeof(url), err) < 0 ||
-	    open_redirect(config, &redirect_fd, err) < 0)
+	if (open_listen(config, &fds.listen, url, sizeof(url), err) < 0 ||
+	    open_redirect(config, &fds.redirect, err) < 0)
 		return -1;
 	state_remove_url(config->state);
-	if (give_up_power(config, user, err) < 0 ||
-	    wiring_new(config, listen_fd, redirect_fd, url, &wiring, err) < 0)
+	if (give_up_power(config, user, err) < 0 || wiring_new(config, &fds, url, &wiring, err) < 0)
 		return -1;
 	wiring_run(wiring, &notify);
 	wiring_free(wiring);
 	notify_close(&notify);
+	if (fds.recipes >= 0)
+		(void)close(fds.recipes);
 	(void)close(lock_fd);
 	log_info("ended");
 	return 0;
+}
+
+static int run(struct config *config)
+{
+	enum log_level level = LOG_INFO;
+	struct err err;
+
+	if (log_level_parse(config->log_level, &level) < 0) {
+		(void)fprintf(stderr, "cayd: log_level must be debug, info, warn or error\n");
+		return EXIT_USAGE;
+	}
+	log_init("cayd", level);
+	fault_open("CAY_FAULT_CAYD");
+	if (serve(config, &err) == 0)
+		return 0;
+	log_error("%s", err.message);
+	return err.code == ERR_CONFLICT		 ? EXIT_CONFLICT
+	       : err.code == ERR_INVALID_REQUEST ? EXIT_USAGE
+	       : err.code == ERR_UNAVAILABLE	 ? EXIT_ADDRESS
+						 : EXIT_FAILED;
 }
 
 int main(int argc, char **argv)
 {
 	struct config config;
 	struct err err;
-	enum log_level level = LOG_INFO;
+	int status = 0;
 
 	/* Two arenas and quick returns keep a daemon of a thousand sandboxes small. */
 	(void)mallopt(M_ARENA_MAX, 2);
@@ -194,29 +218,16 @@ int main(int argc, char **argv)
 	log_init("cayd", LOG_INFO);
 	if (config_load(&config, argc, argv, &err) < 0) {
 		(void)fprintf(stderr, "cayd: %s\n", err.message);
-		return EXIT_USAGE;
+		status = EXIT_USAGE;
+	} else if (config.help) {
+		config_help(&config);
+	} else if (config.version) {
+		(void)printf("cayd %s\n", CAY_VERSION);
+	} else if (config.print) {
+		config_print(&config);
+	} else {
+		status = run(&config);
 	}
-	if (config.help || config.version || config.print) {
-		if (config.help)
-			config_help();
-		else if (config.version)
-			(void)printf("cayd %s\n", CAY_VERSION);
-		else
-			config_print(&config);
-		return 0;
-	}
-	if (log_level_parse(config.log_level, &level) < 0) {
-		(void)fprintf(stderr, "cayd: log_level must be debug, info, warn or error\n");
-		return EXIT_USAGE;
-	}
-	log_init("cayd", level);
-	fault_open("CAY_FAULT_CAYD");
-	if (serve(&config, &err) < 0) {
-		log_error("%s", err.message);
-		return err.code == ERR_CONFLICT		 ? EXIT_CONFLICT
-		       : err.code == ERR_INVALID_REQUEST ? EXIT_USAGE
-		       : err.code == ERR_UNAVAILABLE	 ? EXIT_ADDRESS
-							 : EXIT_FAILED;
-	}
-	return 0;
+	config_done(&config);
+	return status;
 }

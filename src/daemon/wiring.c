@@ -12,7 +12,6 @@
 #include "daemon/secure.h"
 #include "daemon/state.h"
 #include "face/e2b/e2b.h"
-#include "engine/driver.h"
 #include "face/broker/broker.h"
 #include "face/egress/egress.h"
 #include "face/preview/preview.h"
@@ -29,6 +28,8 @@
 /* Owner: main(). */
 struct wiring {
 	const struct config *config;
+	struct wiring_fds fds;
+	struct engine_choice *engines; /* outlives the service */
 	char url[CONFIG_TEXT_MAX + 16];
 	char hosts[2 * CONFIG_TEXT_MAX + 16]; /* allowed_hosts, and the address we listen on */
 	struct loop *loop;
@@ -108,7 +109,7 @@ static void on_egress(void *arg, uint32_t address, int fd)
 	egress_adopt(wiring->egress, address, fd);
 }
 
-/* Engines may find sandboxes again from inside service_open(), so this is there before. */
+/* Before the service, which hands links to it. */
 static int open_egress(struct wiring *wiring, struct err *err)
 {
 	struct egress_config config = { .loop = wiring->loop,
@@ -132,7 +133,6 @@ static struct service_config service_settings(struct wiring *wiring)
 		.agent_path = c->agent,
 		.tools_path = c->tools,
 		.streams = c->link_streams,
-		.local_proxied = c->engine_local_proxied,
 		.vault_key = getenv("CAY_VAULT_KEY"),
 		.authority_new = broker_authority_new,
 		.authority_certificate = broker_authority_certificate,
@@ -185,10 +185,12 @@ static int open_service(struct wiring *wiring, struct err *err)
 					     .user_agent = "cay/" CAY_VERSION,
 					     .private_ok = c->webhook_allow_private };
 
-	engines_choose(c, wiring->loop, &config);
-	if (!config.engines[0])
-		return err_set(err, ERR_INVALID_REQUEST,
-			       "no engine is enabled: set engine_native or engine_local");
+	wiring->engines = engines_choices(c);
+	if (!wiring->engines)
+		return err_set(err, ERR_INTERNAL, "out of memory");
+	config.engines = wiring->engines;
+	config.engine_count = c->engine_count;
+	config.recipes_fd = wiring->fds.recipes;
 	if (http_poster_new(&poster, (uint32_t)c->webhooks_at_once + TESTS_AT_ONCE,
 			    &wiring->poster) < 0)
 		return err_set(err, ERR_INTERNAL, "out of memory");
@@ -210,7 +212,7 @@ static int open_secure(struct wiring *wiring, struct err *err)
 	return wiring->secure ? secure_start(wiring->secure, wiring->server, err) : 0;
 }
 
-static int open_front(struct wiring *wiring, int listen_fd, int redirect_fd, struct err *err)
+static int open_front(struct wiring *wiring, struct err *err)
 {
 	struct rest_config config = { .service = wiring->service,
 				      .allowed_hosts = wiring->hosts,
@@ -258,10 +260,10 @@ static int open_front(struct wiring *wiring, int listen_fd, int redirect_fd, str
 			return -1;
 		e2b_set_server(wiring->e2b, wiring->server);
 		preview_set_server(wiring->preview, wiring->server);
-		r = http_server_listen(wiring->server, listen_fd);
+		r = http_server_listen(wiring->server, wiring->fds.listen);
 	}
-	if (r == 0 && redirect_fd >= 0)
-		r = http_server_listen(wiring->server, redirect_fd);
+	if (r == 0 && wiring->fds.redirect >= 0)
+		r = http_server_listen(wiring->server, wiring->fds.redirect);
 	if (r == 0)
 		r = loop_signal(wiring->loop, SIGTERM, on_signal, wiring);
 	if (r == 0)
@@ -285,7 +287,7 @@ static void set_hosts(struct wiring *wiring)
 		       wiring->config->allowed_hosts, n, n ? host + 3 : "");
 }
 
-int wiring_new(const struct config *config, int listen_fd, int redirect_fd, const char *url,
+int wiring_new(const struct config *config, const struct wiring_fds *fds, const char *url,
 	       struct wiring **ret, struct err *err)
 {
 	struct wiring *wiring = calloc(1, sizeof(*wiring));
@@ -293,6 +295,7 @@ int wiring_new(const struct config *config, int listen_fd, int redirect_fd, cons
 	if (!wiring)
 		return err_set(err, ERR_INTERNAL, "out of memory");
 	wiring->config = config;
+	wiring->fds = *fds;
 	(void)snprintf(wiring->url, sizeof(wiring->url), "%s", url);
 	set_hosts(wiring);
 	if (loop_new(&wiring->loop) < 0) {
@@ -302,7 +305,7 @@ int wiring_new(const struct config *config, int listen_fd, int redirect_fd, cons
 	if (previews_address(&wiring->previews, config->preview_domain,
 			     state_url_port(str_of(wiring->url)), err) < 0 ||
 	    open_egress(wiring, err) < 0 || open_service(wiring, err) < 0 ||
-	    open_front(wiring, listen_fd, redirect_fd, err) < 0) {
+	    open_front(wiring, err) < 0) {
 		wiring_free(wiring);
 		return -1;
 	}
@@ -346,7 +349,7 @@ void wiring_free(struct wiring *wiring)
 	http_poster_free(wiring->poster);
 	rest_free(wiring->rest);
 	e2b_free(wiring->e2b);
-	engines_done();
+	free(wiring->engines);
 	loop_free(wiring->loop);
 	free(wiring);
 }

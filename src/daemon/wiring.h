@@ -9,9 +9,14 @@
 
 struct wiring;
 
-/* Takes over listen_fd, and redirect_fd unless it is -1. url is written to the state directory once
- * the daemon is ready. */
-int wiring_new(const struct config *config, int listen_fd, int redirect_fd, const char *url,
+/* Opened before the daemon gave up its privileges. */
+struct wiring_fds {
+	int listen, redirect; /* taken over; redirect may be -1 */
+	int recipes;	      /* the caller's; may be -1 */
+};
+
+/* url is written to the state directory once the daemon is ready. */
+int wiring_new(const struct config *config, const struct wiring_fds *fds, const char *url,
 	       struct wiring **ret, struct err *err) _must_check_;
 /* Until a signal or a shutdown call. */
 void wiring_run(struct wiring *wiring, struct notify *notify);

@@ -1,47 +1,75 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What an engine is: a table of at most twelve functions and a set of capability bits. An engine
- * only makes, finds, dials, limits, pauses, reports and destroys; commands, files and ports are the
- * agent's work over the link, and therefore the same on every engine.
+ * The contract between the service and an engine. docs/internals/engine.md shows how to write one.
  *
- * Every function that takes a completion starts an operation and returns 0, or returns -1 with err
- * set and never completes. Completions come exactly once, from the loop, never from inside the
- * call.
+ * An engine makes, finds, dials, reports and destroys sandboxes; what every engine can do is the
+ * core table, the rest are sub-tables that may be NULL. Commands, files and ports are the agent's
+ * work over the link, and therefore the same on every engine. Nothing outside src/engine calls
+ * these functions directly: engine/instance.h does, and decides in one place what an engine cannot
+ * do.
+ *
+ * Every function with a completion starts an operation and returns 0, or returns -1 with err set
+ * and never completes. Completions come exactly once and never from inside the starting call. What
+ * is under way when the engine is closed completes all the same, perhaps after close() returned. No
+ * function waits, and none runs the loop.
  */
 #ifndef CAY_ENGINE_DRIVER_H
 #define CAY_ENGINE_DRIVER_H
 
+#include "base/value/bounds.h"
 #include "base/err.h"
+#include "base/text/setting.h"
+#include "base/value/stall.h"
 #include "base/str.h"
 #include "engine/channel.h"
 #include "net/loop.h"
-#include "base/value/stall.h"
 
 #define ENGINE_ID_MAX 63 /* a sandbox id is a host label */
-#define ENGINE_TEMPLATE_HASH_SIZE 32
+#define ENGINE_HASH_SIZE 32
+#define ENGINE_STEP_MAX 127
 
-enum engine_capability {
-	ENGINE_CAN_ISOLATE = 1 << 0, /* a boundary against hostile code */
-	ENGINE_CAN_LIMIT_MEMORY = 1 << 1,
-	ENGINE_CAN_LIMIT_CPU = 1 << 2,
-	ENGINE_CAN_LIMIT_PIDS = 1 << 3,
-	ENGINE_CAN_LIMIT_DISK = 1 << 4,
-	ENGINE_CAN_SURVIVE = 1 << 5, /* sandboxes outlive the daemon and can be attached again */
-	ENGINE_CAN_POOL = 1 << 6,    /* ready-made sandboxes may be kept and resized at hand-out */
-	ENGINE_CAN_PAUSE = 1 << 7,
-	ENGINE_CAN_SNAPSHOT =
-		1 << 8, /* of the files; then snapshot and snapshot_delete are there */
-	ENGINE_CAN_SNAPSHOT_MEMORY = 1 << 9,
-	ENGINE_CAN_NETWORK = 1 << 10, /* links that lead to the daemon, and nowhere else */
-	ENGINE_CAN_PROXY = 1 << 11,   /* no link: programs use the agent's proxy (--egress) */
+/* ---- what an engine offers ---- */
+
+/* What is not visible from the tables. An engine states these with on_ready. */
+enum engine_flag {
+	ENGINE_ISOLATES = 1 << 0, /* a boundary against hostile code */
+	/* A sandbox has a root file system of its own, with users and a trust store. */
+	ENGINE_OWN_TREE = 1 << 1,
+	ENGINE_LIMITS_MEMORY = 1 << 2,
+	ENGINE_LIMITS_CPU = 1 << 3,
+	ENGINE_LIMITS_PIDS = 1 << 4,
+	ENGINE_LIMITS_DISK = 1 << 5,
+	ENGINE_SURVIVES = 1 << 6,     /* sandboxes outlive the daemon and can be attached again */
+	ENGINE_POOLS = 1 << 7,	      /* sandboxes may be made in advance; needs resize */
+	ENGINE_KEEPS_MEMORY = 1 << 8, /* a snapshot may hold the processes; needs snapshot */
+	ENGINE_PROXIES = 1 << 9,      /* no link: programs use the agent's proxy (--egress) */
 };
+
+/* The sub-tables. */
+enum engine_table {
+	ENGINE_TABLE_FREEZE,
+	ENGINE_TABLE_SNAPSHOT,
+	ENGINE_TABLE_RESIZE,
+	ENGINE_TABLE_IMAGE,
+	ENGINE_TABLE_VOLUME,
+	ENGINE_TABLE_NETWORK,
+	ENGINE_TABLE_COUNT,
+};
+
+struct engine_capabilities {
+	uint32_t flags; /* ENGINE_ISOLATES ... */
+	/* Per table NULL, or why this host cannot offer it although the engine has it: a static
+	 * text that completes "engine X cannot ... on this host: ". */
+	const char *missing[ENGINE_TABLE_COUNT];
+};
+
+/* ---- sandboxes ---- */
 
 /* What a sandbox has besides loopback. */
 enum engine_link {
 	ENGINE_LINK_NONE,
 	ENGINE_LINK_PROXY,  /* a link to the daemon's proxy and resolver */
-	ENGINE_LINK_ROUTED, /* the same, and what is neither TCP nor DNS is forwarded to the outside
-			     */
+	ENGINE_LINK_ROUTED, /* the same, and what is neither TCP nor DNS is forwarded */
 };
 
 struct engine_limits {
@@ -49,47 +77,52 @@ struct engine_limits {
 	uint32_t memory_mb;
 	uint32_t disk_size_mb;
 	uint32_t pids_max;
-	enum engine_link network;
+};
+
+/*
+ * Names what a sandbox starts from. A template is named by its name and the hash of its content; a
+ * hash of zeros means the version that the name stands for now. Later kinds (an OCI digest) get a
+ * kind of their own here.
+ */
+enum engine_image_kind { ENGINE_IMAGE_TEMPLATE };
+struct engine_image_ref {
+	enum engine_image_kind kind;
+	char name[BOUNDS_NAME_MAX + 1];
+	uint8_t hash[ENGINE_HASH_SIZE];
 };
 
 struct engine_spec {
 	char id[ENGINE_ID_MAX + 1]; /* also the host name inside */
-	/* "", or the snapshot whose files it starts with; the template is then the one the snapshot
-	 * was taken of, and template_hash is not looked at. */
+	/* "", or the snapshot whose files it starts with; the image is then the one the snapshot
+	 * was taken of, and the one below is not looked at. */
 	char snapshot_id[ENGINE_ID_MAX + 1];
-	bool last_use; /* of a temporary snapshot: it is not needed after this */
+	bool last_use; /* of a temporary snapshot: it may be consumed */
 	bool memory;   /* with the processes that are in the snapshot, or not at all */
-	uint8_t template_hash[ENGINE_TEMPLATE_HASH_SIZE];
+	struct engine_image_ref image;
 	struct engine_limits limits;
+	enum engine_link link;
 };
 
 /* The link of a sandbox. IPv4 addresses in the host's byte order; all zero: it has none. */
 struct engine_network {
-	uint32_t address; /* nobody else's while it lives */
+	uint32_t address; /* unique among the living */
 	uint32_t gateway; /* of the host, where these are to be served */
 	uint16_t proxy_port, dns_port;
-	uint32_t sink; /* an address of this network that is nobody's; 0: there is none */
+	uint32_t sink; /* an address of this network that no sandbox has; 0: there is none */
 };
 
-/* Where an operation's answer goes. arg is opaque to the engine (a handle of the caller). */
 struct engine_made {
 	struct channel channel; /* to the agent; ownership passes to the completion */
-	int watch_fd; /* readable when the sandbox is dead (a pidfd or like); -1 when the engine has
-			 none */
+	int watch_fd;		/* readable when the sandbox is dead (a pidfd or like); -1: none */
 	struct engine_network network;
 };
-/* Nobody takes it over. */
+/* For a completion whose caller is gone. */
 static inline void engine_made_close(const struct engine_made *made)
 {
 	channel_close(&made->channel);
 	if (made->watch_fd >= 0)
 		(void)close(made->watch_fd);
 }
-typedef void (*engine_made_fn)(void *arg, const struct engine_made *made,
-			       const struct err *err); /* err NULL: done */
-typedef void (*engine_done_fn)(void *arg, const struct err *err);
-typedef void (*engine_resized_fn)(void *arg, const struct engine_network *network,
-				  const struct err *err);
 
 struct engine_stat {
 	bool alive;
@@ -107,21 +140,25 @@ struct engine_stat {
 	bool has_stall;
 	struct stall stall[STALL_COUNT];
 };
+
+/* Completions. arg is the caller's; err NULL means success. */
+typedef void (*engine_made_fn)(void *arg, const struct engine_made *made, const struct err *err);
+typedef void (*engine_dialed_fn)(void *arg, const struct channel *channel, const struct err *err);
+typedef void (*engine_done_fn)(void *arg, const struct err *err);
 typedef void (*engine_stat_fn)(void *arg, const struct engine_stat *stat, const struct err *err);
-/* Names one thing the engine holds; called for each, then once with id NULL. */
+/* Called for each id, then once with NULL. */
 typedef void (*engine_list_fn)(void *arg, const char *id, const struct err *err);
 
-enum engine_kind {
-	ENGINE_SANDBOXES,
-	ENGINE_SNAPSHOTS, /* complete ones; an engine without any lists none */
+struct engine; /* each driver's own */
+
+/* ---- optional tables ---- */
+
+struct engine_freeze {
+	/* Idempotent both ways. */
+	int (*set)(struct engine *engine, const char *id, bool frozen, engine_done_fn done,
+		   void *arg, struct err *err);
 };
 
-struct engine_snapshot {
-	uint64_t size_bytes; /* of what is in it, shared with others or not */
-	bool memory;	     /* its processes are in it */
-	const char *why;     /* ENGINE_SNAPSHOT_MEMORY was asked for and is not: for people */
-	uint8_t template_hash[ENGINE_TEMPLATE_HASH_SIZE];
-};
 enum {
 	/* For sandboxes that are made of it at once: need not outlast anything, is in no list. */
 	ENGINE_SNAPSHOT_TEMPORARY = 1 << 0,
@@ -129,71 +166,152 @@ enum {
 	 */
 	ENGINE_SNAPSHOT_MEMORY = 1 << 1,
 };
-typedef void (*engine_snapshot_fn)(void *arg, const struct engine_snapshot *snapshot,
+struct engine_snapshot_info {
+	uint64_t size_bytes; /* of what is in it, shared with others or not */
+	bool memory;	     /* its processes are in it */
+	const char *why;     /* ENGINE_SNAPSHOT_MEMORY was asked for and is not: for people */
+	uint8_t template_hash[ENGINE_HASH_SIZE];
+};
+typedef void (*engine_snapshot_fn)(void *arg, const struct engine_snapshot_info *snapshot,
 				   const struct err *err);
+struct engine_snapshot {
+	/*
+	 * Keeps the files of a running or frozen sandbox as they are at one instant; it goes on as
+	 * before. Done means: on disk, a power cut included. What fails, or loses its caller in the
+	 * middle, leaves nothing. snapshot_id is a host label and new: ERR_CONFLICT otherwise.
+	 */
+	int (*take)(struct engine *engine, const char *id, const char *snapshot_id, unsigned flags,
+		    engine_snapshot_fn done, void *arg, struct err *err);
+	/* Sandboxes made from it stay whole. Idempotent; one still being taken is called off. */
+	int (*remove)(struct engine *engine, const char *snapshot_id, engine_done_fn done,
+		      void *arg, struct err *err);
+	int (*list)(struct engine *engine, engine_list_fn each, void *arg, struct err *err);
+};
+
+struct engine_resize {
+	int (*set)(struct engine *engine, const char *id, const struct engine_limits *limits,
+		   engine_done_fn done, void *arg, struct err *err);
+};
+
+/* Where preparing an image has got to. */
+struct engine_progress {
+	const char *step; /* one line for people, at most ENGINE_STEP_MAX bytes */
+};
+struct engine_image_watch {
+	int log_fd; /* the caller's; what the work writes goes there. -1: nowhere */
+	void (*on_progress)(void *arg, const struct engine_progress *progress); /* may be NULL */
+	void (*done)(void *arg, const struct err *err);
+	void *arg;
+};
+typedef void (*engine_have_fn)(void *arg, bool have, const struct err *err);
+struct engine_image {
+	/* Whether prepare() knows how to make the image: 0, or -1 with err (template_not_found). */
+	int (*check)(struct engine *engine, const struct engine_image_ref *image, struct err *err);
+	int (*have)(struct engine *engine, const struct engine_image_ref *image,
+		    engine_have_fn done, void *arg, struct err *err);
+	/* Makes or fetches it. A hash of zeros makes a new version even when there is one. */
+	int (*prepare)(struct engine *engine, const struct engine_image_ref *image,
+		       const struct engine_image_watch *watch, struct err *err);
+	/* Every version of it. ERR_CONFLICT while anything on the host needs one. */
+	int (*remove)(struct engine *engine, const struct engine_image_ref *image,
+		      const struct engine_image_watch *watch, struct err *err);
+};
+
+/* Storage that outlives sandboxes. No engine has it yet. */
+struct engine_volume {
+	int (*create)(struct engine *engine, const char *volume_id, uint32_t size_mb,
+		      engine_done_fn done, void *arg, struct err *err);
+	int (*remove)(struct engine *engine, const char *volume_id, engine_done_fn done, void *arg,
+		      struct err *err);
+	int (*list)(struct engine *engine, engine_list_fn each, void *arg, struct err *err);
+};
+
+typedef void (*engine_linked_fn)(void *arg, const struct engine_network *network,
+				 const struct err *err);
+struct engine_net {
+	int (*set)(struct engine *engine, const char *id, enum engine_link link,
+		   engine_linked_fn done, void *arg, struct err *err);
+};
+
+/* ---- the driver ---- */
 
 struct engine_config {
 	struct loop *loop;
 	const char *state_dir;
 	const char *template_dir;
-	const char *agent_path; /* the cay-agent program (local and fake engines) */
-	const char *tools_path; /* the cay-tools program; NULL: none (local engine) */
-	bool proxied;		/* agents listen as egress proxies (local engine) */
-	bool streams; /* no channel passes descriptors, as if every agent were on another host */
-	void (*on_lost)(void *arg); /* the engine's other end went away; it reconnects by itself */
-	void (*on_back)(void *arg); /* and is there again */
+	const char *agent_path; /* the cay-agent program */
+	const char *tools_path; /* the cay-tools program; NULL: none */
+	bool streams;	/* no channel passes descriptors, as if every agent were on another host */
+	int recipes_fd; /* directory of template recipes, the caller's; -1: not found */
+	const void *settings; /* the driver's own struct, from its configuration section */
+
+	/*
+	 * The engine can be used, with these capabilities. Called from the loop once after open(),
+	 * and again whenever the capabilities change. Never after on_lost() and before on_back().
+	 */
+	void (*on_ready)(void *arg, const struct engine_capabilities *can);
+	/* It cannot be reached, before on_ready() or after; it tries again by itself. Open
+	 * operations fail. */
+	void (*on_lost)(void *arg, const struct err *why);
+	/* It can be reached again, perhaps with other capabilities. Only after on_ready(). */
+	void (*on_back)(void *arg, const struct engine_capabilities *can);
 	/* A packet of a sandbox that was neither TCP nor DNS was rejected. May be NULL. */
 	void (*on_rejected)(void *arg, uint32_t address, uint32_t to, uint16_t port,
 			    uint8_t protocol);
 	void *arg;
 };
 
-struct engine; /* each driver's own */
+/* What the daemon must leave open for an engine when it gives up its own privileges. */
+enum engine_demand {
+	/* It starts programs from the daemon, which inherit the daemon's system call filter. */
+	ENGINE_DEMANDS_EXEC = 1 << 0,
+	ENGINE_DEMANDS_PROC_SELF = 1 << 1, /* it opens names below /proc/self/fd */
+};
 
 struct engine_driver {
 	const char *name;
 	const char *label;   /* one line for people: what it isolates with */
 	const char *warning; /* NULL, or what an operator must know before using it */
+	const char *doc;     /* one line in the list of settings, behind engine_NAME */
+	const char *enable;  /* how an operator allows it, where it is off */
+	uint32_t demands;    /* enum engine_demand */
 
-	/* Capabilities are known after open and may depend on the host. */
+	/* Its configuration section: engine_NAME_SETTING. NULL: it has none. */
+	const struct setting *settings;
+	size_t setting_count;
+	size_t settings_size; /* of the struct that they fill */
+
+	/* Returns at once; -1 only for what does not get better by waiting. */
 	int (*open)(const struct engine_config *config, struct engine **ret, struct err *err);
-	void (*close)(struct engine *engine); /* sandboxes live on where ENGINE_CAN_SURVIVE */
-	uint32_t (*capabilities)(const struct engine *engine);
+	/* Sandboxes live on where ENGINE_SURVIVES. */
+	void (*close)(struct engine *engine);
 
+	/* The completion brings a connection to the new agent, which may not have started yet. */
 	int (*create)(struct engine *engine, const struct engine_spec *spec, engine_made_fn done,
 		      void *arg, struct err *err);
-	/* Finds a living sandbox again (after a restart, or after its link broke) and dials its
-	 * agent. */
+	/* Finds a living sandbox again after the daemon or the engine was restarted, and dials it.
+	 */
 	int (*attach)(struct engine *engine, const char *id, engine_made_fn done, void *arg,
 		      struct err *err);
+	/* One more connection to the agent of a sandbox that was made or attached: its link broke.
+	 */
+	int (*dial)(struct engine *engine, const char *id, engine_dialed_fn done, void *arg,
+		    struct err *err);
 	/* Everything of it goes away; done means: no longer running, the sweep goes on behind.
 	 * Idempotent. */
 	int (*destroy)(struct engine *engine, const char *id, engine_done_fn done, void *arg,
 		       struct err *err);
-	int (*resize)(struct engine *engine, const char *id, const struct engine_limits *limits,
-		      engine_resized_fn done, void *arg, struct err *err);
 	int (*stat)(struct engine *engine, const char *id, engine_stat_fn done, void *arg,
 		    struct err *err);
-	int (*list)(struct engine *engine, enum engine_kind kind, engine_list_fn each, void *arg,
-		    struct err *err);
-	/* NULL when it cannot. Idempotent both ways. */
-	int (*pause)(struct engine *engine, const char *id, bool paused, engine_done_fn done,
-		     void *arg, struct err *err);
-	/*
-	 * Keeps the files of a running or paused sandbox as they are at one instant; it goes on as
-	 * before. Done means: on disk, a power cut included. What fails, or loses its caller in the
-	 * middle, leaves nothing. snapshot_id is a host label and new: ERR_CONFLICT otherwise.
-	 * flags: ENGINE_SNAPSHOT_*.
-	 */
-	int (*snapshot)(struct engine *engine, const char *id, const char *snapshot_id,
-			unsigned flags, engine_snapshot_fn done, void *arg, struct err *err);
-	/* Sandboxes made from it stay whole. Idempotent; one still being taken is called off. */
-	int (*snapshot_delete)(struct engine *engine, const char *snapshot_id, engine_done_fn done,
-			       void *arg, struct err *err);
-};
+	int (*list)(struct engine *engine, engine_list_fn each, void *arg, struct err *err);
 
-/* The built-in engines, NULL-terminated, in the order of /v1/options. Filled in by the daemon's
- * wiring. */
-extern const struct engine_driver engine_native, engine_local, engine_fake;
+	/* NULL where the engine lacks the feature. */
+	const struct engine_freeze *freeze;
+	const struct engine_snapshot *snapshot;
+	const struct engine_resize *resize;
+	const struct engine_image *image;
+	const struct engine_volume *volume;
+	const struct engine_net *network;
+};
 
 #endif

@@ -36,22 +36,6 @@
 #define WEBHOOK_RETRY_MS 1000
 #define WEBHOOK_DISABLE_SEC 86400
 
-static const struct {
-	uint32_t bit;
-	const char *name;
-} capability_names[] = {
-	{ ENGINE_CAN_ISOLATE, "isolate" },
-	{ ENGINE_CAN_LIMIT_MEMORY, "limit_memory" },
-	{ ENGINE_CAN_LIMIT_CPU, "limit_cpu" },
-	{ ENGINE_CAN_LIMIT_PIDS, "limit_pids" },
-	{ ENGINE_CAN_LIMIT_DISK, "limit_disk" },
-	{ ENGINE_CAN_SURVIVE, "survive_restart" },
-	{ ENGINE_CAN_POOL, "pool" },
-	{ ENGINE_CAN_PAUSE, "pause" },
-	{ ENGINE_CAN_SNAPSHOT, "snapshot" },
-	{ ENGINE_CAN_SNAPSHOT_MEMORY, "snapshot_memory" },
-};
-
 const struct service_config *service_config(const struct service *service)
 {
 	return &service->config;
@@ -96,176 +80,6 @@ int service_unrecorded(struct err *err, int r, const char *what)
 	return err_set_errno(err, ERR_INTERNAL, r, "%s", what);
 }
 
-/* ---- engines ---- */
-
-struct service_engine *service_engine_by_name(struct service *service, const char *name)
-{
-	for (size_t i = 0; i < service->engine_count; i++)
-		if (strcmp(service->engines[i].driver->name, name) == 0)
-			return &service->engines[i];
-	return NULL;
-}
-
-static void refuse_engine(const struct service *service, struct str name, struct err *err)
-{
-	char there[128] = "";
-	size_t n = 0;
-
-	for (size_t i = 0; i < service->engine_count && n < sizeof(there); i++)
-		n += (size_t)snprintf(there + n, sizeof(there) - n, "%s%s", n ? ", " : "",
-				      service->engines[i].driver->name);
-	(void)err_set(err, ERR_INVALID_REQUEST,
-		      "engine '%.*s' is not enabled on this host; enabled: %s%s",
-		      (int)MIN(name.n, 64), name.p, there[0] ? there : "none",
-		      str_is(name, "local") ? "; the operator can allow it: cay up --engine-local"
-					    : "");
-}
-
-struct service_engine *service_engine_find(struct service *service, struct str name,
-					   struct err *err)
-{
-	struct service_engine *engine = NULL;
-
-	for (size_t i = 0; i < service->engine_count && !engine; i++)
-		if (!name.n || str_is(name, service->engines[i].driver->name))
-			engine = &service->engines[i];
-	if (!engine)
-		refuse_engine(service, name, err);
-	else if (!engine->engine || engine->lost || !engine->listed)
-		(void)err_set(err, ERR_UNAVAILABLE, "engine %s is not ready: %s",
-			      engine->driver->name,
-			      engine->why[0] ? engine->why : "it is being connected");
-	else
-		return engine;
-	return NULL;
-}
-
-static void on_engine_lost(void *arg)
-{
-	struct service_engine *engine = arg;
-
-	engine->lost = true;
-	(void)snprintf(engine->why, sizeof(engine->why), "its other end went away");
-	log_warn("engine %s is lost; sandboxes and their commands continue", engine->driver->name);
-}
-
-static void on_engine_back(void *arg)
-{
-	struct service_engine *engine = arg;
-
-	engine->lost = false;
-	engine->why[0] = '\0';
-	log_info("engine %s is there", engine->driver->name);
-	engine->capabilities = engine->engine ? engine->driver->capabilities(engine->engine)
-					      : engine->capabilities;
-	engine->listing = false;
-	reconcile_start(engine);
-}
-
-static void on_rejected(void *arg, uint32_t address, uint32_t to, uint16_t port, uint8_t protocol)
-{
-	struct service_engine *engine = arg;
-
-	egress_rejected(engine->service, address, to, port, protocol);
-}
-
-static int open_engine(struct service *service, const struct engine_driver *driver, struct err *err)
-{
-	struct service_engine *engine = &service->engines[service->engine_count++];
-	struct engine_config config = { .loop = service->config.loop,
-					.state_dir = service->config.state_dir,
-					.template_dir = service->config.template_dir,
-					.agent_path = service->config.agent_path,
-					.tools_path = service->config.tools_path,
-					.streams = service->config.streams,
-					.proxied = service->config.local_proxied,
-					.on_lost = on_engine_lost,
-					.on_back = on_engine_back,
-					.on_rejected = on_rejected,
-					.arg = engine };
-
-	engine->service = service;
-	engine->driver = driver;
-	if (driver->warning)
-		log_warn("engine %s: %s", driver->name, driver->warning);
-	if (driver->open(&config, &engine->engine, err) < 0) {
-		engine->engine = NULL;
-		return -1;
-	}
-	engine->capabilities = driver->capabilities(engine->engine);
-	return 0;
-}
-
-bool service_ready(const struct service *service, struct err *err)
-{
-	for (size_t i = 0; i < service->engine_count; i++) {
-		const struct service_engine *engine = &service->engines[i];
-
-		if (!engine->engine || engine->lost || !engine->listed) {
-			(void)err_set(err, ERR_UNAVAILABLE, "engine %s is not ready: %s",
-				      engine->driver->name,
-				      engine->why[0] ? engine->why : "it is being connected");
-			return false;
-		}
-	}
-	if (service->upkeep.closing) {
-		(void)err_set(err, ERR_UNAVAILABLE, "the daemon is shutting down");
-		return false;
-	}
-	return true;
-}
-
-void service_write_engines(const struct service *service, struct json_writer *w)
-{
-	json_begin_array(w, "engines");
-	for (size_t i = 0; i < service->engine_count; i++) {
-		const struct service_engine *engine = &service->engines[i];
-		uint32_t can = engine->engine && !engine->lost
-				       ? engine->driver->capabilities(engine->engine)
-				       : engine->capabilities;
-
-		json_begin_object(w, NULL);
-		json_put_text(w, "name", engine->driver->name);
-		json_put_text(w, "label", engine->driver->label);
-		json_put_bool(w, "default", i == 0);
-		json_put_bool(w, "available", engine->engine && !engine->lost && engine->listed);
-		json_put_text(w, "unavailable_because", engine->why[0] ? engine->why : NULL);
-		json_put_text(w, "warning", engine->driver->warning);
-		json_begin_object(w, "capabilities");
-		for (size_t k = 0; k < ARRAY_LEN(capability_names); k++)
-			json_put_bool(w, capability_names[k].name,
-				      (can & capability_names[k].bit) != 0);
-		json_put_text(w, "network",
-			      can & ENGINE_CAN_NETWORK ? "transparent"
-			      : can & ENGINE_CAN_PROXY ? "proxied"
-						       : "none");
-		json_put_text(w, "disk_limit",
-			      can & ENGINE_CAN_LIMIT_DISK ? "enforced" : "unenforced");
-		json_end_object(w);
-		json_end_object(w);
-	}
-	json_end_array(w);
-}
-
-void service_write_warnings(const struct service *service, struct json_writer *w)
-{
-	json_begin_array(w, "warnings");
-	for (size_t i = 0; i < service->engine_count; i++) {
-		const struct service_engine *engine = &service->engines[i];
-
-		if (engine->driver->warning)
-			json_put_text(w, NULL, engine->driver->warning);
-		if (engine->why[0])
-			json_put_text(w, NULL, engine->why);
-		if (engine->engine && (engine->capabilities & ENGINE_CAN_ISOLATE) &&
-		    !(engine->capabilities & ENGINE_CAN_LIMIT_DISK))
-			json_put_text(w, NULL,
-				      "disk_limit: unenforced. The storage has no quotas, so "
-				      "disk_size_mb does not limit a sandbox");
-	}
-	json_end_array(w);
-}
-
 /* ---- upkeep ---- */
 
 static void checkpoint_work(void *arg)
@@ -305,12 +119,7 @@ static void on_tick(void *arg)
 	sandboxes_tick(service);
 	accounts_tick(service);
 	events_tick(service);
-	for (size_t i = 0; i < service->engine_count; i++) {
-		struct service_engine *engine = &service->engines[i];
-
-		if (engine->engine && !engine->lost && !engine->listed)
-			reconcile_start(engine);
-	}
+	engines_tick(service);
 	destroy_check_drained(service);
 }
 
@@ -342,16 +151,13 @@ static int start(struct service *service, struct err *err)
 		return -1;
 	if (loop_timer_new(service->config.loop, on_tick, service, &service->upkeep.tick_timer) < 0)
 		return err_set(err, ERR_INTERNAL, "out of memory");
-	for (size_t i = 0; i < SERVICE_ENGINES_MAX && service->config.engines[i]; i++)
-		if (open_engine(service, service->config.engines[i], err) < 0)
-			return -1;
+	if (engines_open(service, err) < 0)
+		return -1;
 	/* Snapshots and secrets first: rows of sandboxes refer to them. */
 	if (copies_load(service, err) < 0 || secrets_load(service, err) < 0 ||
 	    sandboxes_load(service, err) < 0 || network_load(service, err) < 0 ||
 	    accounts_load(service, err) < 0 || events_load(service, err) < 0)
 		return -1;
-	for (size_t i = 0; i < service->engine_count; i++)
-		reconcile_start(&service->engines[i]);
 	loop_timer_set(service->upkeep.tick_timer, SERVICE_TICK_MS, SERVICE_TICK_MS);
 	return 0;
 }
@@ -447,9 +253,7 @@ static void close_themes(struct service *service)
 	copies_close(service);
 	events_close(service);
 	pools_close(service);
-	for (size_t i = 0; i < service->engine_count; i++)
-		if (service->engines[i].engine)
-			service->engines[i].driver->close(service->engines[i].engine);
+	engines_close(service);
 	templates_close(service);
 	accounts_close(service);
 	secrets_close(service);

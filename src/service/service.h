@@ -11,22 +11,11 @@
 #include "base/json.h"
 #include "service/sandbox/sandbox.h"
 
-struct engine_driver;
+struct engine_choice;
 struct poster;
 struct engine_network;
 struct loop;
 struct service;
-
-#define SERVICE_ENGINES_MAX 4
-
-/* Runs one template build, or removal, as root elsewhere; done is called once on the loop. NULL:
- * unsupported. */
-typedef void (*service_build_done_fn)(void *arg, const struct err *err);
-typedef int (*service_build_fn)(void *engine, const char *name, bool remove, int log_fd,
-				service_build_done_fn done, void *arg, struct err *err);
-
-/* Whether a template's recipe is there: 1, 0, or -errno when that cannot be known. */
-typedef int (*service_recipe_fn)(const char *name);
 
 struct service_config {
 	struct loop *loop;
@@ -34,17 +23,16 @@ struct service_config {
 	const char *template_dir;
 	const char *agent_path;
 	const char *tools_path;
-	bool streams;	    /* see engine_config */
-	bool local_proxied; /* likewise */
+	bool streams; /* see engine_config */
 	/* A certificate authority as text, with its key, and its certificate alone; each at most
 	 * SECRET_AUTHORITY_BYTES. NULL: nothing is brokered. */
 	int (*authority_new)(const char *name, char *saved);
 	int (*authority_certificate)(const char *saved, char *certificate);
 	const char *vault_key; /* hexadecimal; NULL or "": <state_dir>/vault.key */
-	const struct engine_driver *engines[SERVICE_ENGINES_MAX]; /* the first is the default */
-	const char *build_engine; /* name of the engine whose handle build gets */
-	service_build_fn build;
-	service_recipe_fn recipe; /* NULL: the builder alone knows */
+	/* Enabled or not, outlives the service; the first enabled one is the default. */
+	const struct engine_choice *engines;
+	size_t engine_count;
+	int recipes_fd; /* directory of template recipes, the caller's; -1: not found */
 	const char *default_template;
 	bool pool_enabled;
 	uint32_t pool_min; /* per popular template */
@@ -93,7 +81,8 @@ int service_open(const struct service_config *config, struct service **ret,
 /* Sandboxes live on. Nothing of the service is called back afterwards. */
 void service_close(struct service *service);
 
-/* Whether every engine has answered once and its sandboxes are known; why not goes to err. */
+/* Whether the default engine answers and its sandboxes are known; every other engine has answered
+ * or is known to be out of reach. Why not goes to err. */
 bool service_ready(const struct service *service, struct err *err);
 /* Ends every sandbox and pool member; done once nothing is left (or after limit_ms with an error).
  */

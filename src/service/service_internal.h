@@ -10,7 +10,7 @@
 
 #include "base/map.h"
 #include "base/time.h"
-#include "engine/driver.h"
+#include "engine/instance.h"
 #include "net/loop.h"
 #include "service/account/auth.h"
 #include "service/sandbox/sandbox.h"
@@ -21,9 +21,7 @@
 
 struct service_engine {
 	struct service *service;
-	const struct engine_driver *driver;
-	struct engine *engine; /* NULL: could not be opened */
-	uint32_t capabilities;
+	struct instance instance;
 	bool lost;
 	bool listed; /* its sandboxes have been reconciled at least once */
 	bool listing;
@@ -71,7 +69,7 @@ struct upkeep {
 struct service {
 	struct service_config config;
 	struct store *store;
-	struct service_engine engines[SERVICE_ENGINES_MAX];
+	struct service_engine *engines; /* enabled ones; the first is the default */
 	size_t engine_count;
 	struct upkeep upkeep;
 	struct sandboxes *sandboxes;
@@ -101,6 +99,14 @@ void service_wrote(struct service *service);		    /* after a commit: maybe check
 /* Something could not be written, for -errno r: always -1. A full disk is not our fault, nor
  * theirs. */
 int service_unrecorded(struct err *err, int r, const char *what);
+
+/* engines.c */
+int engines_open(struct service *service, struct err *err) _must_check_;
+void engines_close(struct service *service);
+void engines_tick(struct service *service);
+const char *engine_name(const struct service_engine *engine);
+/* It answers and its sandboxes are known. */
+bool engine_usable(const struct service_engine *engine);
 struct service_engine *service_engine_find(struct service *service, struct str name,
 					   struct err *err);
 struct service_engine *service_engine_by_name(struct service *service, const char *name);

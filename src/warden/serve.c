@@ -21,7 +21,7 @@
 struct call {
 	struct warden_request req;
 	struct warden_reply reply;
-	int in_fd; /* the descriptor that came with the request, -1 when none */
+	int in_fds[WARDEN_FDS_MAX]; /* that came with the request; -1: none */
 	int fds[WARDEN_FDS_MAX];
 };
 
@@ -166,11 +166,10 @@ static int do_resize(struct warden *w, struct call *call)
 
 	if (slot < 0)
 		return slot;
+	if (call->req.flags & WARDEN_RELINK)
+		return resize_network(w, call, (unsigned)slot);
 	same_cpus = cover_cpus(&w->limits[slot]) == cover_cpus(&call->req.limits);
 	same = w->limits[slot].memory_mb == call->req.limits.memory_mb;
-	r = resize_network(w, call, (unsigned)slot);
-	if (r < 0)
-		return r;
 	r = limits_set(w, (unsigned)slot, &call->req.limits);
 	if (r >= 0 && !same_cpus)
 		processors_change(w, (unsigned)slot, &call->req.limits);
@@ -234,29 +233,28 @@ static int do_pause(struct warden *w, struct call *call)
 
 static _noreturn_ void build_child(struct warden *w, struct call *call)
 {
+	int report_fd = fcntl(call->in_fds[1], F_DUPFD, 4); /* also where it is 3 already */
 	sigset_t none;
 
 	(void)sigemptyset(&none);
 	(void)sigprocmask(SIG_SETMASK, &none, NULL);
 	if (setns(w->host_mnt_fd, CLONE_NEWNS) < 0 || setsid() < 0)
 		_exit(126);
-	if (dup2(call->in_fd, 1) < 0 || dup2(call->in_fd, 2) < 0)
+	if (dup2(call->in_fds[0], 1) < 0 || dup2(call->in_fds[0], 2) < 0 || dup2(report_fd, 3) < 0)
 		_exit(126);
-	(void)sys_close_range(3, ~0U);
+	(void)sys_close_range(4, ~0U);
 	(void)execl(w->build_program, w->build_program, call->req.id, "--templates",
-		    w->templates_path, call->req.flags & WARDEN_REMOVE ? "--remove" : NULL,
-		    (char *)NULL);
+		    w->templates_path, "--report", "3",
+		    call->req.flags & WARDEN_REMOVE ? "--remove" : NULL, (char *)NULL);
 	_exit(127);
 }
 
 static int do_build(struct warden *w, struct call *call)
 {
-	struct clone_args args = { .flags = CLONE_PIDFD,
-				   .pidfd = (uint64_t)(uintptr_t)&call->fds[0],
-				   .exit_signal = SIGCHLD };
+	struct clone_args args = { .exit_signal = SIGCHLD };
 	int pid;
 
-	if (call->in_fd < 0 || !w->build_program)
+	if (call->in_fds[0] < 0 || call->in_fds[1] < 0 || !w->build_program)
 		return -EINVAL;
 	if (call->req.flags & WARDEN_REMOVE) /* one that is built anew may have the same hash */
 		stock_undress(w);
@@ -400,9 +398,10 @@ static void call_reject(struct warden *w, struct call *call)
 void serve_client(struct warden *w)
 {
 	uint8_t bytes[WARDEN_REQUEST_SIZE + 1];
-	struct call call = { .in_fd = -1, .fds = { -1, -1 } };
+	struct call call = { .in_fds = { -1, -1 }, .fds = { -1, -1 } };
 	struct rights rights;
-	ssize_t n = rights_receive(w->client_fd, bytes, sizeof(bytes), 1, MSG_DONTWAIT, &rights);
+	ssize_t n = rights_receive(w->client_fd, bytes, sizeof(bytes), WARDEN_FDS_MAX, MSG_DONTWAIT,
+				   &rights);
 	int r;
 
 	if (n == -EAGAIN || n == -EINTR)
@@ -412,7 +411,8 @@ void serve_client(struct warden *w)
 		serve_drop_client(w);
 		return;
 	}
-	call.in_fd = rights.fds[0]; /* -1: none came */
+	for (int i = 0; i < WARDEN_FDS_MAX; i++)
+		call.in_fds[i] = rights.fds[i]; /* -1: none came */
 	r = warden_request_decode(bytes, (size_t)n, &call.req);
 	if (r == -EINVAL) {
 		call_reject(w, &call);
@@ -422,6 +422,7 @@ void serve_client(struct warden *w)
 	} else {
 		call_run(w, &call);
 	}
-	if (call.in_fd >= 0)
-		(void)close(call.in_fd);
+	for (int i = 0; i < WARDEN_FDS_MAX; i++)
+		if (call.in_fds[i] >= 0)
+			(void)close(call.in_fds[i]);
 }

@@ -95,6 +95,8 @@ static uint32_t flags_of(const struct warden_request *req)
 		return WARDEN_FREEZE;
 	if (req->op == WARDEN_SNAPSHOT || (req->op == WARDEN_CREATE && *req->snapshot_id))
 		return WARDEN_TEMPORARY | WARDEN_MEMORY;
+	if (req->op == WARDEN_RESIZE)
+		return WARDEN_RELINK;
 	return req->op == WARDEN_BUILD ? WARDEN_REMOVE : 0;
 }
 
@@ -103,7 +105,8 @@ int warden_request_check(const struct warden_request *req)
 	bool lists = req->op == WARDEN_LIST || req->op == WARDEN_SNAPSHOT_LIST;
 	bool needs_id = req->op != WARDEN_HELLO && req->op != WARDEN_SNAPSHOT_DELETE && !lists;
 	bool needs_snapshot = req->op == WARDEN_SNAPSHOT || req->op == WARDEN_SNAPSHOT_DELETE;
-	bool needs_limits = req->op == WARDEN_CREATE || req->op == WARDEN_RESIZE;
+	bool relinks = req->op == WARDEN_RESIZE && (req->flags & WARDEN_RELINK);
+	bool needs_limits = (req->op == WARDEN_CREATE || req->op == WARDEN_RESIZE) && !relinks;
 
 	if (req->op < WARDEN_HELLO || req->op >= WARDEN_DENIED || !id_is_valid(req->snapshot_id))
 		return -EINVAL;
@@ -114,6 +117,8 @@ int warden_request_check(const struct warden_request *req)
 	if (req->op != WARDEN_CREATE && needs_snapshot != (req->snapshot_id[0] != '\0'))
 		return -EINVAL;
 	if (needs_limits && !warden_limits_valid(&req->limits))
+		return -EINVAL;
+	if (relinks && req->limits.network >= WARDEN_LINK_COUNT)
 		return -EINVAL;
 	return req->flags & ~flags_of(req) ? -EINVAL : 0;
 }

@@ -13,7 +13,7 @@
 #include "base/str.h"
 
 #define WARDEN_MAGIC 0x43415957u /* "CAYW" */
-#define WARDEN_VERSION 5
+#define WARDEN_VERSION 6
 #define WARDEN_ID_SIZE 64
 #define WARDEN_HASH_SIZE 32
 #define WARDEN_REQUEST_SIZE 200
@@ -26,12 +26,13 @@ enum warden_op {
 	WARDEN_CREATE,	  /* snapshot_id may be set. reply: fds = agent connection, pidfd */
 	WARDEN_ATTACH,	  /* reply: fds = agent connection, pidfd */
 	WARDEN_DESTROY,
-	WARDEN_RESIZE,
+	WARDEN_RESIZE, /* the limits; with WARDEN_RELINK the link instead */
 	WARDEN_STAT,
 	WARDEN_LIST,  /* one reply per sandbox with more = 1, then one with more = 0 */
 	WARDEN_PAUSE, /* with WARDEN_FREEZE: freeze, else thaw */
-	/* id = template name, one descriptor: the log. reply: fds = pidfd. With WARDEN_REMOVE it is
-	 * removed instead. */
+	/* id = template name, two descriptors: the log and the pipe for the builder's report
+	 * (engine/native/report.h). Answered when the builder has been started. With WARDEN_REMOVE
+	 * the template is removed instead. */
 	WARDEN_BUILD,
 	WARDEN_SNAPSHOT,	/* answered when it is on disk, other requests go on meanwhile */
 	WARDEN_SNAPSHOT_DELETE, /* no id */
@@ -67,6 +68,7 @@ enum {
 	/* SNAPSHOT: with its memory if that can be. CREATE: with that, or not at all. */
 	WARDEN_MEMORY = 1 << 2,
 	WARDEN_REMOVE = 1 << 3, /* BUILD */
+	WARDEN_RELINK = 1 << 4, /* RESIZE: of limits only network is looked at, else all but it */
 };
 
 /* What a sandbox has besides loopback. */

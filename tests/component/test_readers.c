@@ -235,12 +235,12 @@ static void test_link_breaks(void **state)
 	/* Gone while the link is away. */
 	follow_send(&held, sandbox, "c", "follow=true");
 	(void)request_until(&held, "line 4");
-	fake_hold(world.engine, FAKE_ATTACH);
+	fake_hold(world.engine, FAKE_DIAL);
 	fake_cut(world.engine, sandbox);
 	world_turns(20);
 	request_drop(&held);
 	world_turns(20);
-	fake_release(world.engine, FAKE_ATTACH);
+	fake_release(world.engine, FAKE_DIAL);
 	world_turns(20);
 	close_input("c");
 	request_wait(&req, &a);

@@ -79,12 +79,12 @@ static void test_calls_wait_for_the_link(void **state)
 		answer_free(&a);
 	}
 	/* The same while a broken link is made again. */
-	fake_hold(world.engine, FAKE_ATTACH);
+	fake_hold(world.engine, FAKE_DIAL);
 	fake_cut(world.engine, id);
 	world_turns(20);
 	send_exec(&reqs[0], id);
 	world_turns(20);
-	fake_release(world.engine, FAKE_ATTACH);
+	fake_release(world.engine, FAKE_DIAL);
 	request_wait(&reqs[0], &a);
 	expect_status(&a, 200);
 	answer_free(&a);

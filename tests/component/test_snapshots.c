@@ -230,7 +230,7 @@ static void test_destroyed_meanwhile(void **state)
 	assert_int_equal(listed("/v1/snapshots"), 1);
 }
 
-static void on_snapshot(void *arg, const struct engine_snapshot *made, const struct err *err)
+static void on_snapshot(void *arg, const struct engine_snapshot_info *made, const struct err *err)
 {
 	(void)arg;
 	(void)made;
@@ -252,8 +252,8 @@ static void test_restarts(void **state)
 	world_stop();
 	request_drop(&req);
 	fake_release(world.engine, FAKE_SNAPSHOT); /* made after all, but nobody was told */
-	assert_int_equal(engine_fake.snapshot(world.engine, sandbox, "stranger", false, on_snapshot,
-					      NULL, &err),
+	assert_int_equal(engine_fake.snapshot->take(world.engine, sandbox, "stranger", false,
+						    on_snapshot, NULL, &err),
 			 0);
 	world_turns(10);
 	assert_int_equal(fake_snapshots(world.engine), 3);

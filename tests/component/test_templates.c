@@ -5,50 +5,31 @@
 
 #include "inside.h"
 
-static service_build_done_fn removed;
-static void *removed_arg;
-static unsigned removals;
-
-/* Stands for the builder: a removal waits until finish(). */
-static int build(void *engine, const char *name, bool remove, int log_fd,
-		 service_build_done_fn done, void *arg, struct err *err)
-{
-	static const char said[] = "==> looking\ncay-build: in use: sandbox s1 (/other)\n";
-
-	(void)engine;
-	(void)name;
-	(void)err;
-	assert_true(remove);
-	assert_int_equal(write(log_fd, said, sizeof(said) - 1), (ssize_t)sizeof(said) - 1);
-	removed = done;
-	removed_arg = arg;
-	removals++;
-	return 0;
-}
-
+/* Removals wait until finish(). */
 static void finish(const char *name, bool good)
 {
 	char path[192];
-	struct err err;
 
 	if (good) {
 		(void)snprintf(path, sizeof(path), "%s/refs/%s", world.templates, name);
 		assert_int_equal(unlink(path), 0);
+	} else {
+		fake_fail_message(world.engine, "in use: sandbox s1 (/other)");
+		fake_fail_next(world.engine, FAKE_IMAGE_REMOVE, ERR_CONFLICT);
 	}
-	(void)err_set(&err, ERR_ENGINE_FAILED, "the builder failed; its log says why");
-	removed(removed_arg, good ? NULL : &err);
+	fake_release(world.engine, FAKE_IMAGE_REMOVE);
+	world_turns(5);
+	fake_hold(world.engine, FAKE_IMAGE_REMOVE);
 }
 
 static int start_with(bool pool)
 {
-	removals = 0;
 	world_prepare();
-	world.config.build = build;
-	world.config.build_engine = "fake";
 	world.config.pool_enabled = pool;
 	world.config.pool_min = 2;
 	world.config.pool_max = 4;
 	world_start();
+	fake_hold(world.engine, FAKE_IMAGE_REMOVE);
 	world_turns(pool ? 200 : 1);
 	world_template("mine", "{\"from\":\"base\"}");
 	return 0;
@@ -122,13 +103,84 @@ static void test_users(void **state)
 	a = call_as(make_key("[\"templates:write\"]"), "DELETE", "/v1/templates/mine", NULL);
 	expect_status(a, 409);
 	assert_null(strstr(error_message(a), snapshot));
-	assert_int_equal(removals, 0);
+	assert_int_equal(fake_calls(world.engine, FAKE_IMAGE_REMOVE), 0);
 	expect_status(
 		call_as(make_key("[\"templates:read\"]"), "DELETE", "/v1/templates/mine", NULL),
 		403);
 }
 
-/* The builder sees other daemons; what it says is told. */
+/* A build says what it does, and how it ended by a code of its own, not by its log. */
+static void test_build(void **state)
+{
+	struct answer *a;
+
+	(void)state;
+	fake_hold(world.engine, FAKE_IMAGE_PREPARE);
+	expect_status(call("POST", "/v1/templates/mine/builds", NULL), 202);
+	a = call("GET", "/v1/templates/mine/builds", NULL);
+	assert_non_null(strstr(a->body, "\"state\":\"running\""));
+	assert_non_null(strstr(a->body, "\"step\":null"));
+	expect_status(call("POST", "/v1/templates/mine/builds", NULL), 409);
+	fake_release(world.engine, FAKE_IMAGE_PREPARE);
+	world_turns(10);
+	a = call("GET", "/v1/templates/mine/builds", NULL);
+	assert_non_null(strstr(a->body, "\"state\":\"ready\""));
+	assert_non_null(strstr(a->body, "\"step\":\"second step\""));
+	fake_fail_message(world.engine, "the [setup] script ended with status 1");
+	fake_fail_next(world.engine, FAKE_IMAGE_PREPARE, ERR_ENGINE_FAILED);
+	expect_status(call("POST", "/v1/templates/mine/builds", NULL), 202);
+	world_turns(10);
+	a = call("GET", "/v1/templates/mine/builds", NULL);
+	assert_non_null(strstr(a->body, "\"state\":\"failed\""));
+	assert_non_null(strstr(a->body, "the [setup] script ended with status 1"));
+	expect_status(call("POST", "/v1/templates/unknown1/builds", NULL), 404);
+}
+
+/* An engine that lacks the image of a template gets it before the first sandbox, once. */
+static void test_prepared(void **state)
+{
+	struct request req;
+
+	(void)state;
+	fake_set_images(world.engine, false);
+	expect_status(call("POST", "/v1/sandboxes", "{\"template\":\"mine\"}"), 201);
+	assert_int_equal(fake_calls(world.engine, FAKE_IMAGE_PREPARE), 1);
+	fake_set_images(world.engine, false);
+	expect_status(call("POST", "/v1/sandboxes", "{\"template\":\"mine\"}"), 201);
+	assert_int_equal(fake_calls(world.engine, FAKE_IMAGE_HAVE), 1);
+	/* It was removed behind the daemon's back: one failure, then it is asked for again. */
+	fake_fail_next(world.engine, FAKE_CREATE, ERR_TEMPLATE_NOT_FOUND);
+	expect_status(call("POST", "/v1/sandboxes", "{\"template\":\"mine\"}"), 404);
+	expect_status(call("POST", "/v1/sandboxes", "{\"template\":\"mine\"}"), 201);
+	assert_int_equal(fake_calls(world.engine, FAKE_IMAGE_PREPARE), 2);
+	/* It cannot be had. */
+	fake_set_images(world.engine, false);
+	fake_fail_message(world.engine, NULL);
+	fake_fail_next(world.engine, FAKE_IMAGE_PREPARE, ERR_TEMPLATE_NOT_FOUND);
+	expect_status(call("POST", "/v1/sandboxes", "{\"template\":\"base\"}"), 404);
+	/* The daemon ends while it is being prepared. */
+	fake_hold(world.engine, FAKE_IMAGE_PREPARE);
+	request_send(&req, world.admin, "POST", "/v1/sandboxes", NULL, "{\"template\":\"base\"}");
+	world_turns(20);
+	assert_int_equal(fake_waiting(world.engine, FAKE_IMAGE_PREPARE), 1);
+	world_stop();
+	request_drop(&req);
+	fake_release(world.engine, FAKE_IMAGE_PREPARE);
+	world_turns(5);
+	world_start();
+}
+
+/* An engine without images is refused by one code, whatever is asked. */
+static void test_no_images(void **state)
+{
+	(void)state;
+	world_driver()->image = NULL;
+	expect_status(call("POST", "/v1/templates/mine/builds", NULL), 422);
+	expect_status(call("DELETE", "/v1/templates/mine", NULL), 422);
+	expect_status(call("POST", "/v1/sandboxes", "{\"template\":\"mine\"}"), 201);
+}
+
+/* The builder sees other daemons; its refusal is the answer. */
 static void test_refused_by_the_builder(void **state)
 {
 	struct request req;
@@ -180,6 +232,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(test_removed),
 		TEST(test_users),
+		TEST(test_build),
+		TEST(test_no_images),
+		TEST(test_prepared),
 		TEST(test_refused_by_the_builder),
 		TEST(test_daemon_ends),
 		cmocka_unit_test_setup_teardown(test_pool_gives_way, setup_pool, world_teardown),

@@ -421,12 +421,12 @@ static void test_misfortune(void **state)
 	world_turns(30);
 	ws_type(&ws, "a");
 	ws_expect_bytes(&ws, "a");
-	fake_hold(world.engine, FAKE_ATTACH);
+	fake_hold(world.engine, FAKE_DIAL);
 	fake_cut(world.engine, sandbox);
 	world_turns(30);
 	ws_type(&ws, "b"); /* nobody to type to */
 	ws_expect(&ws, "\"code\":\"unavailable\"");
-	fake_release(world.engine, FAKE_ATTACH);
+	fake_release(world.engine, FAKE_DIAL);
 	world_turns(30);
 	ws_type(&ws, "c");
 	ws_expect_bytes(&ws, "c");

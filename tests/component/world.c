@@ -10,7 +10,7 @@
 
 #include "base/log.h"
 #include "base/time.h"
-#include "engine/driver.h"
+#include "engine/registry.h"
 
 #define PREVIEW_DOMAIN "cay.localhost"
 
@@ -18,38 +18,41 @@ struct world world;
 
 /* ---- an engine that outlives the daemon ---- */
 
-static struct engine_config engine_config;
-
 static int keep_open(const struct engine_config *config, struct engine **ret, struct err *err)
 {
 	const char *link = getenv("CAY_TEST_LINK");
+	struct engine_config own = *config;
 
-	engine_config = *config;
-	engine_config.streams = link && strcmp(link, "streams") == 0;
-	if (!world.engine && engine_fake.open(&engine_config, &world.engine, err) < 0)
+	own.streams = link && strcmp(link, "streams") == 0;
+	if (world.engine)
+		fake_reopen(world.engine, &own);
+	else if (engine_fake.open(&own, &world.engine, err) < 0)
 		return -1;
+	fake_add_flags(world.engine, ENGINE_SURVIVES);
 	*ret = world.engine;
 	return 0;
 }
 
 static void keep_close(struct engine *engine)
 {
-	(void)engine;
-}
-
-static uint32_t keep_capabilities(const struct engine *engine)
-{
-	return engine_fake.capabilities(engine) | ENGINE_CAN_SURVIVE;
+	fake_reopen(engine, NULL);
 }
 
 static struct engine_driver driver;
 
+struct engine_driver *world_driver(void)
+{
+	return &driver;
+}
+
+/* An engine that this program knows and the operator did not enable. */
+static const struct engine_driver disabled = { .name = "local", .enable = "cay up --engine-local" };
+static const struct engine_choice choices[] = { { &driver, true, NULL },
+						{ &disabled, false, NULL } };
+
 void world_engine_lost(bool lost)
 {
-	if (lost)
-		engine_config.on_lost(engine_config.arg);
-	else
-		engine_config.on_back(engine_config.arg);
+	fake_lose(world.engine, lost);
 }
 
 /* ---- files ---- */
@@ -116,13 +119,14 @@ void world_prepare(void)
 	driver = engine_fake;
 	driver.open = keep_open;
 	driver.close = keep_close;
-	driver.capabilities = keep_capabilities;
 	driver.warning = NULL;
 	world.config = (struct service_config){
 		.loop = world.loop,
 		.state_dir = world.dir,
 		.template_dir = world.templates,
-		.engines = { &driver },
+		.engines = choices,
+		.engine_count = ARRAY_LEN(choices),
+		.recipes_fd = -1,
 		.default_template = "base",
 		.pool_min = 2,
 		.pool_max = 4,

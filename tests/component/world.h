@@ -46,6 +46,8 @@ void world_stop(void); /* the daemon ends, the engine's sandboxes live on */
 void world_restart(void);
 void world_turns(int ms); /* lets the loop run for so long */
 void world_engine_lost(bool lost);
+/* Its table, for tests that take parts of it away; as it was at the next start. */
+struct engine_driver *world_driver(void);
 void world_template(const char *name, const char *meta);
 
 struct request {

@@ -18,9 +18,19 @@ static void complete_made(struct fake_call *call, struct err *err)
 	call->fn.made(call->arg, &made, err->code ? err : NULL);
 }
 
+static void complete_dial(struct fake_call *call, struct err *err)
+{
+	struct engine_made made = { .channel = CHANNEL_NONE, .watch_fd = -1 };
+
+	if (!err->code)
+		(void)fake_sandbox_attach(call, &made, err);
+	if (made.watch_fd >= 0)
+		(void)close(made.watch_fd);
+	call->fn.dialed(call->arg, &made.channel, err->code ? err : NULL);
+}
+
 static void complete_done(struct fake_call *call, struct err *err)
 {
-	static const struct engine_network none = { 0 };
 	struct fake_sandbox *s = fake_find(call->engine, call->id);
 
 	if (!err->code && !s && call->op != FAKE_DESTROY)
@@ -31,13 +41,10 @@ static void complete_done(struct fake_call *call, struct err *err)
 		s->limits = call->limits;
 	else if (!err->code && s)
 		s->paused = call->paused;
-	if (call->op == FAKE_RESIZE)
-		call->fn.resized(call->arg, &none, err->code ? err : NULL);
-	else
-		call->fn.done(call->arg, err->code ? err : NULL);
+	call->fn.done(call->arg, err->code ? err : NULL);
 }
 
-static int do_snapshot(struct fake_call *call, struct engine_snapshot *ret, struct err *err)
+static int do_snapshot(struct fake_call *call, struct engine_snapshot_info *ret, struct err *err)
 {
 	const struct fake_sandbox *s = fake_find(call->engine, call->id);
 
@@ -60,7 +67,7 @@ static int do_snapshot(struct fake_call *call, struct engine_snapshot *ret, stru
 
 static void complete_snapshot(struct fake_call *call, struct err *err)
 {
-	struct engine_snapshot snapshot = { 0 };
+	struct engine_snapshot_info snapshot = { 0 };
 
 	if (!err->code)
 		(void)do_snapshot(call, &snapshot, err);
@@ -99,19 +106,20 @@ static void complete_stat(struct fake_call *call, struct err *err)
 
 static void complete_list(struct fake_call *call, struct err *err)
 {
+	for (struct fake_sandbox *s = call->engine->sandboxes, *next; s && !err->code; s = next) {
+		next = s->next;
+		call->fn.each(call->arg, s->id, NULL);
+	}
+	call->fn.each(call->arg, NULL, err->code ? err : NULL);
+}
+
+static void complete_snapshot_list(struct fake_call *call, struct err *err)
+{
 	struct fake_snapshot *k = NULL;
 
-	if (call->kind == ENGINE_SNAPSHOTS) {
-		while (!err->code && (k = fake_snapshot_next(call->engine, k)))
-			if (!k->temporary)
-				call->fn.each(call->arg, k->id, NULL);
-	} else {
-		for (struct fake_sandbox *s = call->engine->sandboxes, *next; s && !err->code;
-		     s = next) {
-			next = s->next;
-			call->fn.each(call->arg, s->id, NULL);
-		}
-	}
+	while (!err->code && (k = fake_snapshot_next(call->engine, k)))
+		if (!k->temporary)
+			call->fn.each(call->arg, k->id, NULL);
 	call->fn.each(call->arg, NULL, err->code ? err : NULL);
 }
 
@@ -130,6 +138,23 @@ static void call_free(struct fake_call *call)
 		engine_free(engine);
 }
 
+static void (*const completions[FAKE_OP_COUNT])(struct fake_call *call, struct err *err) = {
+	[FAKE_CREATE] = complete_made,
+	[FAKE_ATTACH] = complete_made,
+	[FAKE_DIAL] = complete_dial,
+	[FAKE_DESTROY] = complete_done,
+	[FAKE_RESIZE] = complete_done,
+	[FAKE_STAT] = complete_stat,
+	[FAKE_LIST] = complete_list,
+	[FAKE_PAUSE] = complete_done,
+	[FAKE_SNAPSHOT] = complete_snapshot,
+	[FAKE_SNAPSHOT_DELETE] = complete_snapshot_delete,
+	[FAKE_SNAPSHOT_LIST] = complete_snapshot_list,
+	[FAKE_IMAGE_HAVE] = fake_image_complete_have,
+	[FAKE_IMAGE_PREPARE] = fake_image_complete,
+	[FAKE_IMAGE_REMOVE] = fake_image_complete,
+};
+
 static void complete(struct fake_call *call)
 {
 	enum err_code *fail = &call->engine->fail_next[call->op];
@@ -138,32 +163,11 @@ static void complete(struct fake_call *call)
 	if (call->engine->closed)
 		(void)err_set(&err, ERR_UNAVAILABLE, "the engine was closed");
 	else if (*fail)
-		(void)err_set(&err, *fail, "failed on demand");
+		(void)err_set(&err, *fail, "%s",
+			      call->engine->fail_message ? call->engine->fail_message
+							 : "failed on demand");
 	*fail = ERR_OK;
-	switch (call->op) {
-	case FAKE_CREATE:
-	case FAKE_ATTACH:
-		complete_made(call, &err);
-		break;
-	case FAKE_STAT:
-		complete_stat(call, &err);
-		break;
-	case FAKE_LIST:
-		complete_list(call, &err);
-		break;
-	case FAKE_SNAPSHOT:
-		complete_snapshot(call, &err);
-		break;
-	case FAKE_SNAPSHOT_DELETE:
-		complete_snapshot_delete(call, &err);
-		break;
-	case FAKE_DESTROY:
-	case FAKE_RESIZE:
-	case FAKE_PAUSE:
-	case FAKE_OP_COUNT:
-		complete_done(call, &err);
-		break;
-	}
+	completions[call->op](call, &err);
 	call_free(call);
 }
 
@@ -186,8 +190,8 @@ void fake_step(void *arg)
 	*at = call;
 }
 
-static struct fake_call *call_new(struct engine *engine, enum fake_op op, const char *id, void *arg,
-				  struct err *err)
+struct fake_call *fake_call_new(struct engine *engine, enum fake_op op, const char *id, void *arg,
+				struct err *err)
 {
 	struct fake_call *call = calloc(1, sizeof(*call));
 
@@ -215,7 +219,7 @@ static int name_snapshot(struct fake_call *call, const char *snapshot_id, struct
 	return err_set(err, ERR_INVALID_REQUEST, "the snapshot's id is too long");
 }
 
-static int start(struct fake_call *call, struct err *err)
+int fake_call_start(struct fake_call *call, struct err *err)
 {
 	struct engine *engine = call->engine;
 
@@ -228,6 +232,47 @@ static int start(struct fake_call *call, struct err *err)
 	return 0;
 }
 
+static struct engine_capabilities capabilities(const struct engine *engine)
+{
+	return (struct engine_capabilities){ .flags = ENGINE_ISOLATES | ENGINE_OWN_TREE |
+						      ENGINE_LIMITS_MEMORY | ENGINE_LIMITS_CPU |
+						      ENGINE_LIMITS_PIDS | ENGINE_LIMITS_DISK |
+						      ENGINE_POOLS | engine->more_flags |
+						      (engine->memory ? ENGINE_KEEPS_MEMORY : 0) };
+}
+
+void fake_announce(void *arg)
+{
+	struct engine *engine = arg;
+	struct engine_capabilities can = capabilities(engine);
+
+	if (engine->config.on_ready)
+		engine->config.on_ready(engine->config.arg, &can);
+}
+
+void fake_reopen(struct engine *engine, const struct engine_config *config)
+{
+	if (!config) {
+		engine->config = (struct engine_config){ .loop = engine->loop };
+		loop_timer_clear(engine->ready_timer);
+		return;
+	}
+	engine->config = *config;
+	loop_timer_set(engine->ready_timer, 0, 0);
+}
+
+void fake_lose(struct engine *engine, bool lost)
+{
+	struct engine_capabilities can = capabilities(engine);
+	struct err why;
+
+	(void)err_set(&why, ERR_UNAVAILABLE, "its other end went away");
+	if (lost)
+		engine->config.on_lost(engine->config.arg, &why);
+	else
+		engine->config.on_back(engine->config.arg, &can);
+}
+
 static int fake_open(const struct engine_config *config, struct engine **ret, struct err *err)
 {
 	struct engine *engine = calloc(1, sizeof(*engine));
@@ -235,14 +280,17 @@ static int fake_open(const struct engine_config *config, struct engine **ret, st
 	if (!engine)
 		return err_set(err, ERR_UNAVAILABLE, "out of memory");
 	engine->state_dir = strdup(config->state_dir ? config->state_dir : "");
-	if (!engine->state_dir) {
-		free(engine);
+	engine->loop = config->loop;
+	if (!engine->state_dir ||
+	    loop_timer_new(engine->loop, fake_announce, engine, &engine->ready_timer) < 0) {
+		engine_free(engine);
 		return err_set(err, ERR_UNAVAILABLE, "out of memory");
 	}
-	engine->loop = config->loop;
 	engine->streams = config->streams;
 	for (int op = 0; op < FAKE_OP_COUNT; op++)
 		engine->steps[op] = 1;
+	engine->images = true;
+	fake_reopen(engine, config);
 	*ret = fake_opened_last = engine;
 	return 0;
 }
@@ -250,6 +298,7 @@ static int fake_open(const struct engine_config *config, struct engine **ret, st
 static void fake_close(struct engine *engine)
 {
 	engine->closed = true;
+	loop_timer_free(TAKE_PTR(engine->ready_timer));
 	if (fake_opened_last == engine)
 		fake_opened_last = NULL;
 	engine->open_calls++; /* ours: the last one out frees it */
@@ -262,121 +311,140 @@ static void fake_close(struct engine *engine)
 		engine_free(engine);
 }
 
-static uint32_t fake_capabilities(const struct engine *engine)
-{
-	return ENGINE_CAN_ISOLATE | ENGINE_CAN_LIMIT_MEMORY | ENGINE_CAN_LIMIT_CPU |
-	       ENGINE_CAN_LIMIT_PIDS | ENGINE_CAN_LIMIT_DISK | ENGINE_CAN_POOL | ENGINE_CAN_PAUSE |
-	       ENGINE_CAN_SNAPSHOT | (engine->memory ? ENGINE_CAN_SNAPSHOT_MEMORY : 0);
-}
-
 static int fake_create(struct engine *engine, const struct engine_spec *spec, engine_made_fn done,
 		       void *arg, struct err *err)
 {
-	struct fake_call *call = call_new(engine, FAKE_CREATE, spec->id, arg, err);
+	struct fake_call *call = fake_call_new(engine, FAKE_CREATE, spec->id, arg, err);
 
 	if (!call)
 		return -1;
 	call->limits = spec->limits;
-	memcpy(call->template_hash, spec->template_hash, sizeof(call->template_hash));
+	call->image = spec->image;
 	memcpy(call->snapshot_id, spec->snapshot_id, sizeof(call->snapshot_id));
 	call->temporary = spec->last_use;
 	call->memory = spec->memory;
 	call->fn.made = done;
-	return start(call, err);
+	return fake_call_start(call, err);
 }
 
 static int fake_attach(struct engine *engine, const char *id, engine_made_fn done, void *arg,
 		       struct err *err)
 {
-	struct fake_call *call = call_new(engine, FAKE_ATTACH, id, arg, err);
+	struct fake_call *call = fake_call_new(engine, FAKE_ATTACH, id, arg, err);
 
 	if (!call)
 		return -1;
 	call->fn.made = done;
-	return start(call, err);
+	return fake_call_start(call, err);
+}
+
+static int fake_dial(struct engine *engine, const char *id, engine_dialed_fn done, void *arg,
+		     struct err *err)
+{
+	struct fake_call *call = fake_call_new(engine, FAKE_DIAL, id, arg, err);
+
+	if (!call)
+		return -1;
+	call->fn.dialed = done;
+	return fake_call_start(call, err);
 }
 
 static int fake_destroy(struct engine *engine, const char *id, engine_done_fn done, void *arg,
 			struct err *err)
 {
-	struct fake_call *call = call_new(engine, FAKE_DESTROY, id, arg, err);
+	struct fake_call *call = fake_call_new(engine, FAKE_DESTROY, id, arg, err);
 
 	if (!call)
 		return -1;
 	call->fn.done = done;
-	return start(call, err);
+	return fake_call_start(call, err);
 }
 
 static int fake_resize(struct engine *engine, const char *id, const struct engine_limits *limits,
-		       engine_resized_fn done, void *arg, struct err *err)
+		       engine_done_fn done, void *arg, struct err *err)
 {
-	struct fake_call *call = call_new(engine, FAKE_RESIZE, id, arg, err);
+	struct fake_call *call = fake_call_new(engine, FAKE_RESIZE, id, arg, err);
 
 	if (!call)
 		return -1;
 	call->limits = *limits;
-	call->fn.resized = done;
-	return start(call, err);
+	call->fn.done = done;
+	return fake_call_start(call, err);
 }
 
 static int fake_pause(struct engine *engine, const char *id, bool paused, engine_done_fn done,
 		      void *arg, struct err *err)
 {
-	struct fake_call *call = call_new(engine, FAKE_PAUSE, id, arg, err);
+	struct fake_call *call = fake_call_new(engine, FAKE_PAUSE, id, arg, err);
 
 	if (!call)
 		return -1;
 	call->paused = paused;
 	call->fn.done = done;
-	return start(call, err);
+	return fake_call_start(call, err);
 }
 
 static int fake_stat(struct engine *engine, const char *id, engine_stat_fn done, void *arg,
 		     struct err *err)
 {
-	struct fake_call *call = call_new(engine, FAKE_STAT, id, arg, err);
+	struct fake_call *call = fake_call_new(engine, FAKE_STAT, id, arg, err);
 
 	if (!call)
 		return -1;
 	call->fn.stat = done;
-	return start(call, err);
+	return fake_call_start(call, err);
 }
 
-static int fake_list(struct engine *engine, enum engine_kind kind, engine_list_fn each, void *arg,
-		     struct err *err)
+static int fake_list(struct engine *engine, engine_list_fn each, void *arg, struct err *err)
 {
-	struct fake_call *call = call_new(engine, FAKE_LIST, "", arg, err);
+	struct fake_call *call = fake_call_new(engine, FAKE_LIST, "", arg, err);
 
 	if (!call)
 		return -1;
-	call->kind = kind;
 	call->fn.each = each;
-	return start(call, err);
+	return fake_call_start(call, err);
+}
+
+static int fake_snapshot_list(struct engine *engine, engine_list_fn each, void *arg,
+			      struct err *err)
+{
+	struct fake_call *call = fake_call_new(engine, FAKE_SNAPSHOT_LIST, "", arg, err);
+
+	if (!call)
+		return -1;
+	call->fn.each = each;
+	return fake_call_start(call, err);
 }
 
 static int fake_snapshot(struct engine *engine, const char *id, const char *snapshot_id,
 			 unsigned flags, engine_snapshot_fn done, void *arg, struct err *err)
 {
-	struct fake_call *call = call_new(engine, FAKE_SNAPSHOT, id, arg, err);
+	struct fake_call *call = fake_call_new(engine, FAKE_SNAPSHOT, id, arg, err);
 
 	if (!call)
 		return -1;
 	call->fn.snapshot = done;
 	call->temporary = flags & ENGINE_SNAPSHOT_TEMPORARY;
 	call->memory = flags & ENGINE_SNAPSHOT_MEMORY;
-	return name_snapshot(call, snapshot_id, err) < 0 ? -1 : start(call, err);
+	return name_snapshot(call, snapshot_id, err) < 0 ? -1 : fake_call_start(call, err);
 }
 
 static int fake_snapshot_delete(struct engine *engine, const char *snapshot_id, engine_done_fn done,
 				void *arg, struct err *err)
 {
-	struct fake_call *call = call_new(engine, FAKE_SNAPSHOT_DELETE, "", arg, err);
+	struct fake_call *call = fake_call_new(engine, FAKE_SNAPSHOT_DELETE, "", arg, err);
 
 	if (!call)
 		return -1;
 	call->fn.done = done;
-	return name_snapshot(call, snapshot_id, err) < 0 ? -1 : start(call, err);
+	return name_snapshot(call, snapshot_id, err) < 0 ? -1 : fake_call_start(call, err);
 }
+
+static const struct engine_freeze freeze = { .set = fake_pause };
+static const struct engine_resize resize = { .set = fake_resize };
+static const struct engine_snapshot snapshot = { .take = fake_snapshot,
+						 .remove = fake_snapshot_delete,
+						 .list = fake_snapshot_list };
 
 const struct engine_driver engine_fake = {
 	.name = "fake",
@@ -384,14 +452,14 @@ const struct engine_driver engine_fake = {
 	.warning = "The fake engine runs nothing: it is for cay's own tests.",
 	.open = fake_open,
 	.close = fake_close,
-	.capabilities = fake_capabilities,
 	.create = fake_create,
 	.attach = fake_attach,
+	.dial = fake_dial,
 	.destroy = fake_destroy,
-	.resize = fake_resize,
 	.stat = fake_stat,
 	.list = fake_list,
-	.pause = fake_pause,
-	.snapshot = fake_snapshot,
-	.snapshot_delete = fake_snapshot_delete,
+	.freeze = &freeze,
+	.resize = &resize,
+	.snapshot = &snapshot,
+	.image = &fake_image,
 };

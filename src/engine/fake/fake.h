@@ -27,6 +27,7 @@
 enum fake_op {
 	FAKE_CREATE,
 	FAKE_ATTACH,
+	FAKE_DIAL,
 	FAKE_DESTROY,
 	FAKE_RESIZE,
 	FAKE_STAT,
@@ -34,8 +35,14 @@ enum fake_op {
 	FAKE_PAUSE,
 	FAKE_SNAPSHOT,
 	FAKE_SNAPSHOT_DELETE,
+	FAKE_SNAPSHOT_LIST,
+	FAKE_IMAGE_HAVE,
+	FAKE_IMAGE_PREPARE,
+	FAKE_IMAGE_REMOVE,
 	FAKE_OP_COUNT,
 };
+
+extern const struct engine_driver engine_fake;
 
 /* The engine opened last: tests reach it through the daemon's own wiring. */
 struct engine *fake_opened(void);
@@ -63,7 +70,15 @@ void fake_listen(struct engine *engine, const char *id, uint16_t port,
 		 void (*fn)(void *arg, int fd), void *arg);
 void fake_unlisten(struct engine *engine, const char *id, uint16_t port);
 
+/* Another daemon uses the engine from now on, and hears on_ready(); NULL: none does. */
+void fake_reopen(struct engine *engine, const struct engine_config *config);
+void fake_add_flags(struct engine *engine, uint32_t flags); /* enum engine_flag */
+/* Whether it has the images that it is asked for (it does, at first); preparing one gives it. */
+void fake_set_images(struct engine *engine, bool has);
+void fake_fail_message(struct engine *engine, const char *message); /* static; NULL: the usual */
+
 /* Misfortune. */
+void fake_lose(struct engine *engine, bool lost);		   /* on_lost() or on_back() */
 void fake_die(struct engine *engine, const char *id, bool by_oom); /* the sandbox ends */
 void fake_cut(struct engine *engine, const char *id);		   /* only its connection breaks */
 

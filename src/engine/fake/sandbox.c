@@ -85,7 +85,7 @@ int fake_sandbox_create(struct fake_call *call, struct engine_made *ret, struct 
 	s->death_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	memcpy(s->id, call->id, sizeof(s->id));
 	memcpy(s->origin, call->snapshot_id, sizeof(s->origin));
-	memcpy(s->template_hash, from ? from->info.template_hash : call->template_hash,
+	memcpy(s->template_hash, from ? from->info.template_hash : call->image.hash,
 	       sizeof(s->template_hash));
 	if (call->temporary)
 		fake_snapshot_drop(call->engine, call->snapshot_id);

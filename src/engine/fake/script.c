@@ -15,6 +15,21 @@ void fake_fail_next(struct engine *engine, enum fake_op op, enum err_code code)
 	engine->fail_next[op] = code;
 }
 
+void fake_fail_message(struct engine *engine, const char *message)
+{
+	engine->fail_message = message;
+}
+
+void fake_add_flags(struct engine *engine, uint32_t flags)
+{
+	engine->more_flags |= flags;
+}
+
+void fake_set_images(struct engine *engine, bool has)
+{
+	engine->images = has;
+}
+
 void fake_hold(struct engine *engine, enum fake_op op)
 {
 	engine->hold[op] = true;

@@ -39,7 +39,7 @@ static void snapshot_free(struct fake_snapshot *s)
 }
 
 int fake_snapshot_add(struct engine *engine, const char *id, bool temporary,
-		      const struct engine_snapshot *info)
+		      const struct engine_snapshot_info *info)
 {
 	struct fake_snapshot *s = calloc(1, sizeof(*s));
 
@@ -74,6 +74,7 @@ void fake_set_memory(struct engine *engine, bool can, const char *why)
 {
 	engine->memory = can;
 	engine->no_memory = why;
+	fake_announce(engine);
 }
 
 bool fake_woken(const struct engine *engine, const char *id)

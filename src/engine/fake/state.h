@@ -13,7 +13,7 @@ struct fake_sandbox {
 	bool alive;
 	bool by_oom;
 	bool paused;
-	uint8_t template_hash[ENGINE_TEMPLATE_HASH_SIZE];
+	uint8_t template_hash[ENGINE_HASH_SIZE];
 	char origin[ENGINE_ID_MAX + 1]; /* the snapshot it was made from */
 	bool woken;			/* with the memory in that */
 	int death_fd;			/* readable once it is dead */
@@ -27,7 +27,7 @@ struct fake_snapshot {
 	char *state_dir;
 	char id[ENGINE_ID_MAX + 1];
 	bool temporary;
-	struct engine_snapshot info;
+	struct engine_snapshot_info info;
 };
 
 /* Owner: the loop's queue while it steps, engine->held[] while it waits. */
@@ -40,13 +40,14 @@ struct fake_call {
 	char id[ENGINE_ID_MAX + 1];
 	struct engine_limits limits;
 	char snapshot_id[ENGINE_ID_MAX + 1];
-	uint8_t template_hash[ENGINE_TEMPLATE_HASH_SIZE];
+	struct engine_image_ref image;
+	struct engine_image_watch watch; /* its log_fd is a duplicate */
 	bool paused;
-	enum engine_kind kind;
 	union {
 		engine_made_fn made;
+		engine_dialed_fn dialed;
 		engine_done_fn done;
-		engine_resized_fn resized;
+		engine_have_fn have;
 		engine_stat_fn stat;
 		engine_list_fn each;
 		engine_snapshot_fn snapshot;
@@ -57,7 +58,9 @@ struct fake_call {
 
 struct engine {
 	struct loop *loop;
-	bool streams; /* as engine_config has it */
+	bool streams;		     /* as engine_config has it */
+	struct engine_config config; /* of the daemon it serves now */
+	struct loop_timer *ready_timer;
 	char *state_dir;
 	struct fake_sandbox *sandboxes;
 	enum err_code fail_next[FAKE_OP_COUNT];
@@ -66,6 +69,9 @@ struct engine {
 	bool hold[FAKE_OP_COUNT];
 	struct fake_call *held[FAKE_OP_COUNT];
 	unsigned open_calls;
+	const char *fail_message; /* of what fails on demand; static */
+	uint32_t more_flags;
+	bool images;	       /* it has every image that it is asked for */
 	bool memory;	       /* it can keep that */
 	const char *no_memory; /* but not of this sandbox: why; static */
 	bool closed;	       /* freed with the last call */
@@ -83,8 +89,15 @@ struct fake_snapshot *fake_snapshot_find(const struct engine *engine, const char
 struct fake_snapshot *fake_snapshot_next(const struct engine *engine,
 					 struct fake_snapshot *previous);
 int fake_snapshot_add(struct engine *engine, const char *id, bool temporary,
-		      const struct engine_snapshot *info);
+		      const struct engine_snapshot_info *info);
 void fake_snapshot_drop(struct engine *engine, const char *id);
-void fake_step(void *call); /* a turn of a call's life */
+struct fake_call *fake_call_new(struct engine *engine, enum fake_op op, const char *id, void *arg,
+				struct err *err);
+int fake_call_start(struct fake_call *call, struct err *err); /* owns call also when it fails */
+void fake_image_complete_have(struct fake_call *call, struct err *err);
+void fake_image_complete(struct fake_call *call, struct err *err);
+extern const struct engine_image fake_image;
+void fake_announce(void *engine); /* on_ready() with what it can do now */
+void fake_step(void *call);	  /* a turn of a call's life */
 
 #endif

@@ -28,10 +28,10 @@ struct local_call {
 	struct engine_stat stat;
 	struct err err;
 	engine_made_fn on_made;
+	engine_dialed_fn on_dialed;
 	engine_done_fn on_done;
 	engine_stat_fn on_stat;
 	engine_list_fn on_each;
-	enum engine_kind kind;
 	void *arg;
 };
 
@@ -81,8 +81,28 @@ static int out_of_memory(struct local_call *call, struct err *err)
 	return err_set(err, ERR_UNAVAILABLE, "out of memory");
 }
 
+static void on_ready(void *arg)
+{
+	struct engine *engine = arg;
+	struct engine_capabilities can = { .flags = ENGINE_SURVIVES |
+						    (engine->proxied ? ENGINE_PROXIES : 0) };
+
+	loop_timer_free(TAKE_PTR(engine->ready_timer));
+	engine->on_ready(engine->ready_arg, &can);
+}
+
+static void local_close(struct engine *engine)
+{
+	loop_timer_free(engine->ready_timer);
+	local_reap_all(engine);
+	if (engine->root_fd >= 0)
+		(void)close(engine->root_fd);
+	free(engine);
+}
+
 static int local_open(const struct engine_config *config, struct engine **ret, struct err *err)
 {
+	const struct local_settings *settings = config->settings;
 	struct engine *engine = calloc(1, sizeof(*engine));
 	char path[PATH_MAX];
 
@@ -90,7 +110,10 @@ static int local_open(const struct engine_config *config, struct engine **ret, s
 		return err_set(err, ERR_UNAVAILABLE, "out of memory");
 	engine->loop = config->loop;
 	engine->streams = config->streams;
-	engine->proxied = config->proxied;
+	engine->proxied = settings && settings->proxied;
+	engine->on_ready = config->on_ready;
+	engine->ready_arg = config->arg;
+	engine->root_fd = -1;
 	(void)snprintf(path, sizeof(path), "%s/local", config->state_dir);
 	if ((mkdir(path, 0700) < 0 && errno != EEXIST) || !realpath(path, engine->root) ||
 	    !realpath(config->agent_path, engine->agent_path))
@@ -98,27 +121,17 @@ static int local_open(const struct engine_config *config, struct engine **ret, s
 	if (!config->tools_path || !realpath(config->tools_path, engine->tools_path))
 		engine->tools_path[0] = '\0';
 	engine->root_fd = open(engine->root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (engine->root_fd < 0)
+	if (engine->root_fd < 0 ||
+	    loop_timer_new(config->loop, on_ready, engine, &engine->ready_timer) < 0)
 		goto fail;
+	loop_timer_set(engine->ready_timer, 0, 0);
 	*ret = engine;
 	return 0;
 fail:
 	(void)err_set_errno(err, ERR_ENGINE_FAILED, errno, "cannot use %s or %s", path,
 			    config->agent_path);
-	free(engine);
+	local_close(engine);
 	return -1;
-}
-
-static void local_close(struct engine *engine)
-{
-	local_reap_all(engine);
-	(void)close(engine->root_fd);
-	free(engine);
-}
-
-static uint32_t local_capabilities(const struct engine *engine)
-{
-	return ENGINE_CAN_SURVIVE | (engine->proxied ? ENGINE_CAN_PROXY : 0);
 }
 
 static void tell_made(void *arg)
@@ -158,30 +171,60 @@ static int find_agent(struct engine *engine, struct local_call *call)
 	return -ENOENT;
 }
 
+/* Connects to the agent; what goes wrong is in call->err. */
+static void reach(struct engine *engine, struct local_call *call)
+{
+	pid_t pid;
+	int r = local_dial(engine, call->id, &call->made.channel.fd, &pid, &call->made.watch_fd);
+
+	call->made.channel.passes_descriptors = !engine->streams;
+	if (r == 0 && find_agent(engine, call) < 0)
+		r = local_follow(engine, call->id, pid);
+	if (r == -ENOENT)
+		(void)err_set(&call->err, ERR_SANDBOX_NOT_FOUND, "no sandbox %s", call->id);
+	else if (r == -ESRCH)
+		(void)err_set(&call->err, ERR_SANDBOX_GONE, "the agent of %s is dead", call->id);
+	else if (r < 0)
+		(void)err_set_errno(&call->err, ERR_ENGINE_FAILED, -r, "cannot reach %s", call->id);
+	if (r < 0)
+		drop_made(&call->made);
+}
+
 static int local_attach(struct engine *engine, const char *id, engine_made_fn done, void *arg,
 			struct err *err)
 {
 	struct local_call *call = call_new(engine, id, arg, err);
-	pid_t pid;
-	int r;
 
 	if (!call)
 		return -1;
 	call->on_made = done;
 	if (loop_defer(engine->loop, tell_made, call) < 0)
 		return out_of_memory(call, err);
-	r = local_dial(engine, id, &call->made.channel.fd, &pid, &call->made.watch_fd);
-	call->made.channel.passes_descriptors = !engine->streams;
-	if (r == 0 && find_agent(engine, call) < 0)
-		r = local_follow(engine, id, pid);
-	if (r == -ENOENT)
-		(void)err_set(&call->err, ERR_SANDBOX_NOT_FOUND, "no sandbox %s", id);
-	else if (r == -ESRCH)
-		(void)err_set(&call->err, ERR_SANDBOX_GONE, "the agent of %s is dead", id);
-	else if (r < 0)
-		(void)err_set_errno(&call->err, ERR_ENGINE_FAILED, -r, "cannot reach %s", id);
-	if (r < 0)
-		drop_made(&call->made);
+	reach(engine, call);
+	return 0;
+}
+
+static void tell_dialed(void *arg)
+{
+	struct local_call *call = arg;
+
+	call->on_dialed(call->arg, &call->made.channel, call->err.code ? &call->err : NULL);
+	if (call->made.watch_fd >= 0)
+		(void)close(call->made.watch_fd);
+	call_free(call);
+}
+
+static int local_redial(struct engine *engine, const char *id, engine_dialed_fn done, void *arg,
+			struct err *err)
+{
+	struct local_call *call = call_new(engine, id, arg, err);
+
+	if (!call)
+		return -1;
+	call->on_dialed = done;
+	if (loop_defer(engine->loop, tell_dialed, call) < 0)
+		return out_of_memory(call, err);
+	reach(engine, call);
 	return 0;
 }
 
@@ -231,12 +274,6 @@ static int local_destroy(struct engine *engine, const char *id, engine_done_fn d
 	if (loop_work(engine->loop, destroy_work, destroy_done, call) < 0)
 		return out_of_memory(call, err);
 	return 0;
-}
-
-static int local_resize(struct engine *engine, const char *id, const struct engine_limits *limits,
-			engine_resized_fn done, void *arg, struct err *err)
-{
-	return err_set(err, ERR_UNSUPPORTED_BY_ENGINE, "the local engine has no limits to change");
 }
 
 static void stat_work(void *arg)
@@ -295,7 +332,7 @@ static void tell_list(void *arg)
 		if (fd >= 0)
 			(void)close(fd);
 	}
-	while (dir && call->kind == ENGINE_SANDBOXES && (d = readdir(dir)))
+	while (dir && (d = readdir(dir)))
 		if (str_is_name(str_of(d->d_name), ENGINE_ID_MAX))
 			call->on_each(call->arg, d->d_name, NULL);
 	if (dir)
@@ -304,19 +341,22 @@ static void tell_list(void *arg)
 	call_free(call);
 }
 
-static int local_list(struct engine *engine, enum engine_kind kind, engine_list_fn each, void *arg,
-		      struct err *err)
+static int local_list(struct engine *engine, engine_list_fn each, void *arg, struct err *err)
 {
 	struct local_call *call = call_new(engine, NULL, arg, err);
 
 	if (!call)
 		return -1;
 	call->on_each = each;
-	call->kind = kind;
 	if (loop_defer(engine->loop, tell_list, call) < 0)
 		return out_of_memory(call, err);
 	return 0;
 }
+
+static const struct setting settings_of_local[] = {
+	SETTING_ROW_BOOL(local_settings, proxied, "false",
+			 "its agents listen on 127.0.0.1:3128 as proxies to the outside"),
+};
 
 const struct engine_driver engine_local = {
 	.name = "local",
@@ -325,13 +365,18 @@ const struct engine_driver engine_local = {
 		"NO ISOLATION: the local engine runs every command directly on this host, as the "
 		"daemon's own user, with its files and its network. For debugging only; never "
 		"give it code you would not run yourself.",
+	.doc = "no isolation at all: for debugging only",
+	.enable = "cay up --engine-local",
+	.demands = ENGINE_DEMANDS_EXEC | ENGINE_DEMANDS_PROC_SELF,
+	.settings = settings_of_local,
+	.setting_count = ARRAY_LEN(settings_of_local),
+	.settings_size = sizeof(struct local_settings),
 	.open = local_open,
 	.close = local_close,
-	.capabilities = local_capabilities,
 	.create = local_create,
 	.attach = local_attach,
+	.dial = local_redial,
 	.destroy = local_destroy,
-	.resize = local_resize,
 	.stat = local_stat,
 	.list = local_list,
 };

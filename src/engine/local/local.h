@@ -22,15 +22,26 @@ struct local_child {
 	struct local_child *next;
 };
 
+/* Its configuration section: engine_local_NAME. */
+struct local_settings {
+	bool proxied;
+};
+
 struct engine {
 	struct loop *loop;
-	bool streams, proxied; /* as engine_config has them */
-	char root[PATH_MAX];   /* <state>/local, absolute */
+	bool streams;			/* as engine_config has it */
+	bool proxied;			/* its section */
+	struct loop_timer *ready_timer; /* until on_ready was called */
+	void (*on_ready)(void *arg, const struct engine_capabilities *can);
+	void *ready_arg;
+	char root[PATH_MAX]; /* <state>/local, absolute */
 	int root_fd;
 	char agent_path[PATH_MAX];
 	char tools_path[PATH_MAX]; /* "": none */
 	struct local_child *children;
 };
+
+extern const struct engine_driver engine_local;
 
 /* Makes the directory, the socket and the agent; everything is undone on failure. */
 int local_make(struct engine *engine, const char *id, struct engine_made *ret,

@@ -16,13 +16,23 @@
 #include "sys/rights.h"
 
 #define RECONNECT_MS 50
+#define CONNECT_MS 10	      /* before the first answer: both daemons are started together */
+#define OPEN_PATIENCE_MS 5000 /* then the operator hears that there is no warden */
 
 static void on_readable(void *arg, int events, int error);
 
+static_assert(NATIVE_FDS_MAX == WARDEN_FDS_MAX, "one function closes both");
+
+static void close_fds(int fds[WARDEN_FDS_MAX])
+{
+	for (int i = 0; i < WARDEN_FDS_MAX; i++)
+		if (fds[i] >= 0)
+			(void)close(TAKE_FD(fds[i]));
+}
+
 static void call_free(struct native_call *call)
 {
-	if (call->with_fd >= 0)
-		(void)close(call->with_fd);
+	close_fds(call->with_fds);
 	free(call);
 }
 
@@ -39,61 +49,90 @@ static struct engine_network network_of(const struct engine *engine,
 						WARDEN_SINK_NUMBER };
 }
 
+static void complete_made(struct native_call *call, const struct warden_reply *reply,
+			  int fds[WARDEN_FDS_MAX], const struct err *err)
+{
+	struct engine_made made = { .channel = CHANNEL_NONE, .watch_fd = -1 };
+
+	if (!err)
+		made.channel = (struct channel){ TAKE_FD(fds[0]), !call->engine->config.streams };
+	if (call->dials) {
+		call->then.dialed(call->arg, &made.channel, err);
+		return;
+	}
+	if (!err) {
+		made.network = network_of(call->engine, reply);
+		made.watch_fd = TAKE_FD(fds[1]);
+	}
+	call->then.made(call->arg, &made, err);
+}
+
+static void complete_stat(struct native_call *call, const struct warden_reply *reply,
+			  const struct err *err)
+{
+	struct engine_stat stat = { 0 };
+
+	if (reply) {
+		stat.alive = reply->alive;
+		stat.paused = reply->paused;
+		stat.oom_kills = reply->oom_kills;
+		stat.oom_killed = reply->oom_kills > 0;
+		stat.memory_bytes = reply->memory_bytes;
+		stat.memory_peak_bytes = reply->memory_peak_bytes;
+		stat.cpu_us = reply->cpu_us;
+		stat.pids = reply->pids;
+		stat.disk_bytes = reply->disk_bytes;
+		stat.sent_bytes = reply->sent_bytes;
+		stat.received_bytes = reply->received_bytes;
+		stat.has_stall = reply->has_stall;
+		memcpy(stat.stall, reply->stall, sizeof(stat.stall));
+	}
+	call->then.stat(call->arg, &stat, err);
+}
+
+static void complete_snapshot(struct native_call *call, const struct warden_reply *reply,
+			      const struct err *err)
+{
+	struct engine_snapshot_info snapshot = { 0 };
+
+	if (reply) {
+		snapshot.size_bytes = reply->size_bytes;
+		snapshot.memory = reply->memory;
+		snapshot.why = reply->memory || err ? NULL : reply->step;
+		memcpy(snapshot.template_hash, reply->template_hash,
+		       sizeof(snapshot.template_hash));
+	}
+	call->then.snapshot(call->arg, &snapshot, err);
+}
+
 static void complete(struct native_call *call, const struct warden_reply *reply,
 		     int fds[WARDEN_FDS_MAX], const struct err *err)
 {
-	struct engine_made made = { .channel = CHANNEL_NONE, .watch_fd = -1 };
-	struct engine_snapshot snapshot = { 0 };
-	struct engine_stat stat = { 0 };
+	struct engine_network network;
 
-	made.network = network_of(call->engine, err ? NULL : reply);
 	switch ((enum warden_op)call->op) {
 	case WARDEN_CREATE:
 	case WARDEN_ATTACH:
-		made.channel.fd = err ? -1 : TAKE_FD(fds[0]);
-		made.channel.passes_descriptors = !call->engine->config.streams;
-		made.watch_fd = err ? -1 : TAKE_FD(fds[1]);
-		call->then.made(call->arg, &made, err);
-		break;
-	case WARDEN_BUILD:
-		made.watch_fd = err ? -1 : TAKE_FD(fds[0]);
-		call->then.made(call->arg, &made, err);
+		complete_made(call, reply, fds, err);
 		break;
 	case WARDEN_STAT:
-		if (reply) {
-			stat.alive = reply->alive;
-			stat.paused = reply->paused;
-			stat.oom_kills = reply->oom_kills;
-			stat.oom_killed = reply->oom_kills > 0;
-			stat.memory_bytes = reply->memory_bytes;
-			stat.memory_peak_bytes = reply->memory_peak_bytes;
-			stat.cpu_us = reply->cpu_us;
-			stat.pids = reply->pids;
-			stat.disk_bytes = reply->disk_bytes;
-			stat.sent_bytes = reply->sent_bytes;
-			stat.received_bytes = reply->received_bytes;
-			stat.has_stall = reply->has_stall;
-			memcpy(stat.stall, reply->stall, sizeof(stat.stall));
-		}
-		call->then.stat(call->arg, &stat, err);
+		complete_stat(call, reply, err);
 		break;
 	case WARDEN_SNAPSHOT:
-		if (reply) {
-			snapshot.size_bytes = reply->size_bytes;
-			snapshot.memory = reply->memory;
-			snapshot.why = reply->memory || err ? NULL : reply->step;
-			memcpy(snapshot.template_hash, reply->template_hash,
-			       sizeof(snapshot.template_hash));
-		}
-		call->then.snapshot(call->arg, &snapshot, err);
+		complete_snapshot(call, reply, err);
 		break;
 	case WARDEN_LIST:
 	case WARDEN_SNAPSHOT_LIST:
 		call->then.each(call->arg, NULL, err);
 		break;
 	case WARDEN_RESIZE:
-		call->then.resized(call->arg, &made.network, err);
+		network = network_of(call->engine, err ? NULL : reply);
+		if (call->request.flags & WARDEN_RELINK)
+			call->then.linked(call->arg, &network, err);
+		else
+			call->then.done(call->arg, err);
 		break;
+	case WARDEN_BUILD:
 	case WARDEN_DESTROY:
 	case WARDEN_PAUSE:
 	case WARDEN_SNAPSHOT_DELETE:
@@ -133,14 +172,33 @@ void warden_disconnect(struct engine *engine)
 	engine->fd = -1;
 }
 
-static void lose(struct engine *engine, const char *why)
+/* The daemon goes on without its warden; the reason is for those who wait for it to be ready. */
+static void complain(struct engine *engine, int error)
 {
-	log_warn("native engine: %s; reconnecting", why);
+	struct err why;
+
+	if (engine->complained || engine->state != NATIVE_OPENING ||
+	    loop_now_ms(engine->config.loop) - engine->opened_ms < OPEN_PATIENCE_MS)
+		return;
+	engine->complained = true;
+	(void)err_set_errno(&why, ERR_UNAVAILABLE, error, "no cay-warden at %s",
+			    engine->socket_path);
+	engine->config.on_lost(engine->config.arg, &why);
+}
+
+static void lose(struct engine *engine, const char *what)
+{
+	struct err why;
+
+	log_warn("native engine: %s; reconnecting", what);
 	warden_disconnect(engine);
-	engine->lost = true;
 	loop_timer_set(engine->retry, RECONNECT_MS, 0);
-	if (engine->config.on_lost)
-		engine->config.on_lost(engine->config.arg);
+	if (engine->state == NATIVE_READY) {
+		engine->state = NATIVE_LOST;
+		(void)err_set(&why, ERR_UNAVAILABLE, "%s", what);
+		engine->config.on_lost(engine->config.arg, &why);
+	}
+	complain(engine, -ECONNRESET);
 	warden_fail_all(engine);
 }
 
@@ -158,13 +216,17 @@ static int open_socket(struct engine *engine)
 	return 0;
 }
 
-static int send_request(struct engine *engine, const struct warden_request *req, int with_fd)
+static int send_request(struct engine *engine, const struct warden_request *req,
+			const int fds[NATIVE_FDS_MAX])
 {
+	size_t count = 0;
 	uint8_t bytes[WARDEN_REQUEST_SIZE];
 	ssize_t n;
 
 	warden_request_encode(bytes, req);
-	n = rights_send(engine->fd, bytes, sizeof(bytes), &with_fd, with_fd >= 0, 0);
+	while (fds && count < NATIVE_FDS_MAX && fds[count] >= 0)
+		count++;
+	n = rights_send(engine->fd, bytes, sizeof(bytes), fds, count, 0);
 	return n < 0 ? (int)n : 0;
 }
 
@@ -173,22 +235,21 @@ static int flush(struct engine *engine)
 {
 	while (engine->unsent_head) {
 		struct native_call *call = engine->unsent_head;
-		int r = send_request(engine, &call->request, call->with_fd);
+		int r = send_request(engine, &call->request, call->with_fds);
 
 		if (r == -EAGAIN || r == -ENOBUFS)
 			return loop_watch_set(engine->watch, LOOP_READ | LOOP_WRITE);
 		if (r < 0)
 			return r;
 		engine->unsent_head = call->next_unsent;
-		if (call->with_fd >= 0)
-			(void)close(TAKE_FD(call->with_fd));
+		close_fds(call->with_fds);
 	}
 	engine->unsent_tail = NULL;
 	return 0;
 }
 
 int warden_start(struct engine *engine, const struct native_call *want, struct warden_request *req,
-		 int with_fd, struct err *err)
+		 const int fds[NATIVE_FDS_MAX], struct err *err)
 {
 	struct native_call *call;
 	int r;
@@ -204,7 +265,8 @@ int warden_start(struct engine *engine, const struct native_call *want, struct w
 	call->engine = engine;
 	call->op = req->op;
 	call->next_unsent = NULL;
-	call->with_fd = with_fd < 0 ? -1 : fcntl(with_fd, F_DUPFD_CLOEXEC, 0);
+	for (int i = 0; i < NATIVE_FDS_MAX; i++)
+		call->with_fds[i] = fds && fds[i] >= 0 ? fcntl(fds[i], F_DUPFD_CLOEXEC, 0) : -1;
 	memcpy(call->id, *req->id ? req->id : req->snapshot_id, sizeof(call->id));
 	r = slot_put(&engine->calls, call, &call->handle);
 	if (r < 0) {
@@ -250,11 +312,53 @@ static enum err_code code_of(const struct warden_reply *reply)
 	}
 }
 
-static void close_fds(int fds[WARDEN_FDS_MAX])
+static struct engine_capabilities capabilities_of(uint32_t warden)
 {
-	for (int i = 0; i < WARDEN_FDS_MAX; i++)
-		if (fds[i] >= 0)
-			(void)close(fds[i]);
+	static const struct {
+		uint32_t warden, engine;
+	} flags[] = {
+		{ WARDEN_CAN_ISOLATE, ENGINE_ISOLATES | ENGINE_OWN_TREE },
+		{ WARDEN_CAN_LIMIT_MEMORY, ENGINE_LIMITS_MEMORY },
+		{ WARDEN_CAN_LIMIT_CPU, ENGINE_LIMITS_CPU },
+		{ WARDEN_CAN_LIMIT_PIDS, ENGINE_LIMITS_PIDS },
+		{ WARDEN_CAN_LIMIT_DISK, ENGINE_LIMITS_DISK },
+		{ WARDEN_CAN_SURVIVE, ENGINE_SURVIVES },
+		{ WARDEN_CAN_POOL, ENGINE_POOLS },
+		{ WARDEN_CAN_SNAPSHOT_MEMORY, ENGINE_KEEPS_MEMORY },
+	};
+	struct engine_capabilities can = { .flags = 0 };
+
+	for (size_t i = 0; i < ARRAY_LEN(flags); i++)
+		if (warden & flags[i].warden)
+			can.flags |= flags[i].engine;
+	if (!(warden & WARDEN_CAN_PAUSE))
+		can.missing[ENGINE_TABLE_FREEZE] = "there is no freezer of control groups";
+	if (!(warden & WARDEN_CAN_SNAPSHOT))
+		can.missing[ENGINE_TABLE_SNAPSHOT] =
+			"its storage is plain directories, and copies of files need btrfs";
+	if (!(warden & WARDEN_CAN_NETWORK))
+		can.missing[ENGINE_TABLE_NETWORK] =
+			"the kernel has no nf_tables or no virtual links; 'cay doctor' says more";
+	return can;
+}
+
+/* The answer to our greeting; sent again when the warden has found out more. */
+static void on_hello(struct engine *engine, const struct warden_reply *reply)
+{
+	struct engine_capabilities can = capabilities_of(reply->capabilities);
+	bool known = engine->state == NATIVE_READY;
+	bool same = known && engine->capabilities == reply->capabilities;
+	bool back = engine->state == NATIVE_LOST;
+
+	engine->capabilities = reply->capabilities;
+	engine->gateway = reply->address;
+	engine->state = NATIVE_READY;
+	if (!known)
+		log_info("native engine: the warden is there");
+	if (back)
+		engine->config.on_back(engine->config.arg, &can);
+	else if (!same)
+		engine->config.on_ready(engine->config.arg, &can);
 }
 
 static int on_reply(struct engine *engine, const struct warden_reply *reply,
@@ -264,8 +368,7 @@ static int on_reply(struct engine *engine, const struct warden_reply *reply,
 	struct err err;
 
 	if (reply->op == WARDEN_HELLO) {
-		engine->capabilities = reply->capabilities;
-		engine->gateway = reply->address;
+		on_hello(engine, reply);
 		return 0;
 	}
 	if (reply->op == WARDEN_DENIED) {
@@ -335,7 +438,7 @@ static void on_readable(void *arg, int events, int error)
 		     r == -EPROTO ? "the warden broke the protocol" : "the warden went away");
 }
 
-int warden_connect(struct engine *engine)
+static int try_connect(struct engine *engine)
 {
 	struct warden_request hello = { .op = WARDEN_HELLO };
 	int r = open_socket(engine);
@@ -346,7 +449,7 @@ int warden_connect(struct engine *engine)
 	if (r >= 0)
 		r = loop_watch_set(engine->watch, LOOP_READ);
 	if (r >= 0)
-		r = send_request(engine, &hello, -1);
+		r = send_request(engine, &hello, NULL);
 	if (r < 0)
 		warden_disconnect(engine);
 	return r;
@@ -355,13 +458,20 @@ int warden_connect(struct engine *engine)
 void warden_on_retry(void *arg)
 {
 	struct engine *engine = arg;
+	int r = try_connect(engine);
 
-	if (warden_connect(engine) < 0) {
-		loop_timer_set(engine->retry, RECONNECT_MS, 0);
+	if (r >= 0)
 		return;
-	}
-	log_info("native engine: the warden is there");
-	engine->lost = false;
-	if (engine->config.on_back)
-		engine->config.on_back(engine->config.arg);
+	complain(engine, r);
+	loop_timer_set(engine->retry,
+		       engine->state == NATIVE_OPENING && !engine->complained ? CONNECT_MS
+									      : RECONNECT_MS,
+		       0);
+}
+
+void warden_begin(struct engine *engine)
+{
+	engine->opened_ms = loop_now_ms(engine->config.loop);
+	if (try_connect(engine) < 0)
+		loop_timer_set(engine->retry, CONNECT_MS, 0);
 }

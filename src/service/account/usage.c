@@ -166,10 +166,9 @@ static void measure(struct sandbox *sandbox)
 	struct service_engine *engine = sandbox->engine;
 	struct err err;
 	struct call *call =
-		engine->engine ? call_new(sandbox->service, sandbox->handle, &err) : NULL;
+		engine->instance.ready ? call_new(sandbox->service, sandbox->handle, &err) : NULL;
 
-	if (call &&
-	    engine->driver->stat(engine->engine, sandbox->id, on_paused_stat, call, &err) < 0)
+	if (call && instance_stat(&engine->instance, sandbox->id, on_paused_stat, call, &err) < 0)
 		(void)call_end(call);
 }
 

@@ -208,8 +208,8 @@ static void on_frozen_to_save(void *arg, const struct err *error)
 
 static int hibernate(struct sandbox *sandbox, sandbox_changed_fn done, void *arg, struct err *err)
 {
-	if (transition_need(sandbox, ENGINE_CAN_PAUSE | ENGINE_CAN_SNAPSHOT, "hibernate", err) <
-		    0 ||
+	if (transition_need(sandbox, CAN_FREEZE, "hibernate", err) < 0 ||
+	    transition_need(sandbox, CAN_SNAPSHOT, "hibernate", err) < 0 ||
 	    transition_begin(sandbox, TRANSITION_HIBERNATE, done, arg, err) < 0)
 		return -1;
 	sandbox->files_only = false;
@@ -229,7 +229,7 @@ int sandbox_pause(struct sandbox *sandbox, enum pause_kind kind, sandbox_changed
 		return 1;
 	if (kind == PAUSE_HIBERNATE)
 		return hibernate(sandbox, done, arg, err);
-	if (transition_need(sandbox, ENGINE_CAN_PAUSE, "pause", err) < 0 ||
+	if (transition_need(sandbox, CAN_FREEZE, "pause", err) < 0 ||
 	    transition_begin(sandbox, TRANSITION_PAUSE, done, arg, err) < 0)
 		return -1;
 	if (transition_ask_pause(sandbox, true, on_frozen, err) == 0)

@@ -127,7 +127,7 @@ static void make(struct sandbox *sandbox)
 
 	create_spec(sandbox, &spec);
 	call = transition_call(sandbox, &err);
-	if (call && engine->driver->create(engine->engine, &spec, on_made, call, &err) == 0) {
+	if (call && instance_create(&engine->instance, &spec, on_made, call, &err) == 0) {
 		sandbox->making = true;
 		return;
 	}
@@ -228,7 +228,7 @@ int sandbox_restore(struct sandbox *sandbox, struct snapshot *snapshot, bool mem
 	if (snapshot->engine != sandbox->engine)
 		return err_set(err, ERR_INVALID_REQUEST,
 			       "snapshot_id: snapshot %s belongs to engine %s", snapshot->id,
-			       snapshot->engine->driver->name);
+			       engine_name(snapshot->engine));
 	if (memory && snapshot_check_room(snapshot, sandbox->attrs.memory_mb, err) < 0)
 		return -1;
 	if (grants_inherit(sandbox, snapshot->grants, err) < 0 ||

@@ -166,7 +166,7 @@ static int save_durably(const struct snapshot *s)
 	return store_end(store, r);
 }
 
-static void on_taken(void *arg, const struct engine_snapshot *made, const struct err *error)
+static void on_taken(void *arg, const struct engine_snapshot_info *made, const struct err *error)
 {
 	struct call *call = arg;
 	struct service *service = call->service;
@@ -221,8 +221,8 @@ int snapshot_take(struct sandbox *sandbox, const struct snapshot_spec *spec, sna
 	memcpy(call->id, s->id, sizeof(s->id));
 	if (spec->memory)
 		attach_drop_link(sandbox); /* nothing in it may hold anything from outside */
-	if (engine->driver->snapshot(engine->engine, sandbox->id, s->id, flags, on_taken, call,
-				     err) < 0) {
+	if (instance_snapshot(&engine->instance, sandbox->id, s->id, flags, on_taken, call, err) <
+	    0) {
 		(void)!transition_uncall(sandbox, call);
 		goto fail;
 	}
@@ -273,7 +273,7 @@ void snapshot_sweep(struct snapshot *s)
 	if (s->users || s->taking || s->deleting)
 		return; /* the last of them comes back here */
 	s->retry_ms = time_boot_ms() + DELETE_RETRY_MS;
-	if (!engine->engine || !engine->driver->snapshot_delete)
+	if (!engine->instance.ready)
 		return;
 	call = call_new(s->service, 0, NULL);
 	if (!call)
@@ -281,7 +281,7 @@ void snapshot_sweep(struct snapshot *s)
 	memcpy(call->id, s->id, sizeof(s->id));
 	s->deleting = true;
 	s->service->copies->deleting++;
-	if (engine->driver->snapshot_delete(engine->engine, s->id, on_deleted, call, NULL) == 0)
+	if (instance_snapshot_remove(&engine->instance, s->id, on_deleted, call, NULL) == 0)
 		return;
 	(void)call_end(call);
 	s->deleting = false;

@@ -26,9 +26,8 @@ static void delete_unknown(struct service_engine *engine, const char *id)
 	if (!call)
 		return;
 	(void)!str_copy(call->id, sizeof(call->id), str_of(id));
-	log_info("deleting unknown snapshot %s of engine %s", id, engine->driver->name);
-	if (engine->driver->snapshot_delete(engine->engine, id, on_unknown_deleted, call, &err) <
-	    0) {
+	log_info("deleting unknown snapshot %s of engine %s", id, engine_name(engine));
+	if (instance_snapshot_remove(&engine->instance, id, on_unknown_deleted, call, &err) < 0) {
 		log_warn("unknown snapshot %s was not deleted: %s", id, err.message);
 		(void)call_end(call);
 	}

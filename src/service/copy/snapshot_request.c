@@ -36,7 +36,7 @@ int snapshot_check_usable(const struct snapshot *s, struct err *err)
 	if (s->state == SNAPSHOT_MISSING)
 		return err_set(err, ERR_SNAPSHOT_REFUSED,
 			       "snapshot %s is missing: engine %s does not have it any more", s->id,
-			       s->engine->driver->name);
+			       engine_name(s->engine));
 	return 0;
 }
 
@@ -100,7 +100,7 @@ int snapshot_transition_begin(struct sandbox *sandbox, enum sandbox_transition t
 		return err_set(err, ERR_WRONG_STATE,
 			       "sandbox %s is hibernated: resume it before you take a snapshot",
 			       sandbox->id);
-	if (transition_need(sandbox, ENGINE_CAN_SNAPSHOT, what, err) < 0)
+	if (transition_need(sandbox, CAN_SNAPSHOT, what, err) < 0)
 		return -1;
 	return transition_begin(sandbox, transition, NULL, NULL, err);
 }
@@ -153,5 +153,5 @@ int sandbox_snapshot(struct sandbox *sandbox, struct key *key, const struct snap
 
 const char *snapshot_engine(const struct snapshot *snapshot)
 {
-	return snapshot->engine->driver->name;
+	return engine_name(snapshot->engine);
 }

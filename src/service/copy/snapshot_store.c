@@ -27,7 +27,7 @@ int snapshot_save(const struct snapshot *s)
 				      .seq = s->seq,
 				      .owner = s->owner,
 				      .sandbox_id = s->sandbox_id,
-				      .engine = s->engine->driver->name,
+				      .engine = engine_name(s->engine),
 				      .kind = kind,
 				      .state = state_names[s->state],
 				      .template_name = s->template->name,

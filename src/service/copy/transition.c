@@ -46,7 +46,7 @@ int transition_check(const struct sandbox *sandbox, struct err *err)
 		return err_set(err, ERR_WRONG_STATE, "sandbox %s is %s", sandbox->id,
 			       sandbox->creation ? "provisioning"
 						 : sandbox_state_names[sandbox->state]);
-	if (sandbox->asking || sandbox->recover || !engine->engine || engine->lost)
+	if (sandbox->asking || sandbox->recover || !engine->instance.ready || engine->lost)
 		return err_set(err, ERR_UNAVAILABLE, "sandbox %s is being looked for: try again",
 			       sandbox->id);
 	if (sandbox->service->upkeep.closing)
@@ -54,31 +54,15 @@ int transition_check(const struct sandbox *sandbox, struct err *err)
 	return 0;
 }
 
-int transition_need(const struct sandbox *sandbox, uint32_t capabilities, const char *what,
+int transition_need(const struct sandbox *sandbox, enum capability capability, const char *what,
 		    struct err *err)
 {
-	const struct service_engine *engine = sandbox->engine;
-	uint32_t missing = capabilities & ~engine->capabilities;
-
-	if (!missing)
-		return 0;
-	if ((missing & ENGINE_CAN_SNAPSHOT) && (engine->capabilities & ENGINE_CAN_ISOLATE) &&
-	    !(engine->capabilities & ENGINE_CAN_LIMIT_DISK))
-		return err_set(err, ERR_UNSUPPORTED_BY_ENGINE,
-			       "engine %s cannot %s on this host: its storage is plain "
-			       "directories, and copies of files need btrfs",
-			       engine->driver->name, what);
-	return err_set(err, ERR_UNSUPPORTED_BY_ENGINE, "engine %s cannot %s on this host",
-		       engine->driver->name, what);
+	return instance_need(&sandbox->engine->instance, capability, NULL, what, err);
 }
 
-/* Known some time after the engine's start only, so it is asked. */
 bool transition_saves_memory(const struct sandbox *sandbox)
 {
-	struct service_engine *engine = sandbox->engine;
-
-	engine->capabilities = engine->driver->capabilities(engine->engine);
-	return engine->capabilities & ENGINE_CAN_SNAPSHOT_MEMORY;
+	return instance_can(&sandbox->engine->instance, CAN_SNAPSHOT_MEMORY);
 }
 
 /* A copy is not granted its source's secrets: their values must not come along in its memory. */
@@ -86,10 +70,8 @@ int transition_copies_memory(const struct sandbox *sandbox, struct err *err)
 {
 	const struct grants *grants = sandbox->attrs.grants;
 
-	if (!transition_saves_memory(sandbox))
-		return err_set(err, ERR_UNSUPPORTED_BY_ENGINE,
-			       "engine %s cannot keep memory on this host",
-			       sandbox->engine->driver->name);
+	if (transition_need(sandbox, CAN_SNAPSHOT_MEMORY, "keep memory", err) < 0)
+		return -1;
 	for (size_t i = 0; grants && i < grants->count; i++)
 		if (grants->list[i].way == GRANT_ENV)
 			return err_set(
@@ -213,8 +195,7 @@ int transition_ask_pause(struct sandbox *sandbox, bool paused, engine_done_fn do
 	struct service_engine *engine = sandbox->engine;
 	struct call *call = transition_call(sandbox, err);
 
-	if (call &&
-	    engine->driver->pause(engine->engine, sandbox->id, paused, done, call, err) == 0)
+	if (call && instance_freeze(&engine->instance, sandbox->id, paused, done, call, err) == 0)
 		return 0;
 	return transition_uncall(sandbox, call);
 }
@@ -224,7 +205,7 @@ int transition_ask_destroy(struct sandbox *sandbox, engine_done_fn done, struct 
 	struct service_engine *engine = sandbox->engine;
 	struct call *call = transition_call(sandbox, err);
 
-	if (call && engine->driver->destroy(engine->engine, sandbox->id, done, call, err) == 0)
+	if (call && instance_destroy(&engine->instance, sandbox->id, done, call, err) == 0)
 		return 0;
 	return transition_uncall(sandbox, call);
 }

@@ -10,7 +10,7 @@
 /* transition.c */
 const char *transition_name(enum sandbox_transition transition);
 int transition_check(const struct sandbox *sandbox, struct err *err) _must_check_;
-int transition_need(const struct sandbox *sandbox, uint32_t capabilities, const char *what,
+int transition_need(const struct sandbox *sandbox, enum capability capability, const char *what,
 		    struct err *err) _must_check_;
 bool transition_saves_memory(const struct sandbox *sandbox);
 int transition_check_linked(const struct sandbox *sandbox, struct err *err) _must_check_;

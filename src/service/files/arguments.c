@@ -280,7 +280,7 @@ static int set_place(struct files_args *args, const struct sandbox *sandbox,
 {
 	/* Without a tree of its own a sandbox has neither the template's users nor its directories.
 	 */
-	bool has_tree = (sandbox->engine->capabilities & ENGINE_CAN_ISOLATE) != 0;
+	bool has_tree = instance_can(&sandbox->engine->instance, CAN_OWN_TREE);
 	bool gives_away = spec->owner.n || spec->group.n;
 
 	if (check_user("user", spec->user, err) < 0 || check_user("owner", spec->owner, err) < 0 ||

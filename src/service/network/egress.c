@@ -90,7 +90,7 @@ static void give_number(struct sandbox *sandbox)
 
 void egress_attached(struct sandbox *sandbox, const struct engine_network *network)
 {
-	if (sandbox->engine->capabilities & ENGINE_CAN_PROXY)
+	if (instance_can(&sandbox->engine->instance, CAN_PROXY))
 		give_number(sandbox);
 	else
 		egress_linked(sandbox, network);
@@ -478,15 +478,13 @@ static void on_changed(void *arg, const struct engine_network *network, const st
 static int start_change(struct sandbox *sandbox, struct change *change, struct err *err)
 {
 	struct service_engine *engine = sandbox->engine;
-	struct engine_limits limits;
 	struct call *call = call_new(sandbox->service, sandbox->handle, err);
 
 	if (!call)
 		return -1;
-	create_limits(sandbox, &limits);
 	call->arg = change;
-	if (engine->driver->resize(engine->engine, sandbox->id, &limits, on_changed, call, err) ==
-	    0)
+	if (instance_relink(&engine->instance, sandbox->id, egress_link(sandbox), on_changed, call,
+			    err) == 0)
 		return 0;
 	(void)call_end(call);
 	return -1;
@@ -500,7 +498,7 @@ int egress_apply(struct sandbox *sandbox, struct egress_policy *old, sandbox_cha
 
 	sandbox->network_version++;
 	if (egress_policy_link(old) == egress_link(sandbox) ||
-	    (sandbox->engine->capabilities & ENGINE_CAN_PROXY) ||
+	    instance_can(&sandbox->engine->instance, CAN_PROXY) ||
 	    (sandbox->state == SANDBOX_PAUSED && sandbox->pause_kind == PAUSE_HIBERNATE)) {
 		egress_policy_free(old);
 		return 1;
@@ -521,10 +519,8 @@ int egress_apply(struct sandbox *sandbox, struct egress_policy *old, sandbox_cha
 int egress_check_engine(const struct service_engine *engine, const struct egress_policy *policy,
 			struct err *err)
 {
-	if (!policy || policy->mode == NETWORK_NONE ||
-	    (engine->capabilities & (ENGINE_CAN_NETWORK | ENGINE_CAN_PROXY)))
+	if (!policy || policy->mode == NETWORK_NONE || instance_can(&engine->instance, CAN_PROXY))
 		return 0;
-	return err_set(err, ERR_UNSUPPORTED_BY_ENGINE,
-		       "network.mode: engine %s gives sandboxes no network on this host",
-		       engine->driver->name);
+	return instance_need(&engine->instance, CAN_NETWORK, "network.mode",
+			     "give a sandbox a network", err);
 }

@@ -43,7 +43,7 @@ static bool is_wanted(const struct sandbox *sandbox)
 		return false;
 	return broker_any(sandbox->attrs.grants) ||
 	       ((egress_link(sandbox) != ENGINE_LINK_NONE || sandbox->pool_network) &&
-		(sandbox->engine->capabilities & ENGINE_CAN_ISOLATE));
+		instance_can(&sandbox->engine->instance, CAN_OWN_TREE));
 }
 
 const struct pairs *trust_env(const struct sandbox *sandbox)
@@ -160,7 +160,7 @@ int trust_start(struct sandbox *sandbox, link_exec_fn done, void *arg, struct er
 	if (r < 0)
 		return err_set_errno(err, ERR_INTERNAL, r, "no certificate authority");
 	exec.stdin_bytes = str_of(cert);
-	if (!(sandbox->engine->capabilities & ENGINE_CAN_ISOLATE))
+	if (!instance_can(&sandbox->engine->instance, CAN_OWN_TREE))
 		return err_set(err, ERR_UNSUPPORTED_BY_ENGINE, "no trust store of its own");
 	return link_exec(sandbox->link, &exec, done, arg, &process_id, err);
 }

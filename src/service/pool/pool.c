@@ -17,8 +17,8 @@
 
 bool pool_usable(const struct service *service, const struct service_engine *engine)
 {
-	return service->config.pool_enabled && !service->upkeep.closing && engine->engine &&
-	       !engine->lost && engine->listed && (engine->capabilities & ENGINE_CAN_POOL);
+	return service->config.pool_enabled && !service->upkeep.closing && engine_usable(engine) &&
+	       instance_can(&engine->instance, CAN_POOL);
 }
 
 static bool is_default(const struct pool *pool)

@@ -40,8 +40,7 @@ void pool_start(struct service *service);
 void pool_gauges(const struct service *service, struct service_gauges *ret);
 
 /* pool_member.c */
-void pool_limits(const struct service *service, enum engine_link network,
-		 struct engine_limits *ret);
+void pool_limits(const struct service *service, struct engine_limits *ret);
 void pool_made(struct sandbox *member); /* its agent said hello: warm up, then ready */
 void pool_fill_failed(struct sandbox *member, const struct err *err);
 void pool_forget(struct sandbox *member);   /* dying */

@@ -13,13 +13,12 @@
 #define BACKOFF_MIN_MS 500
 #define BACKOFF_MAX_MS 60000
 
-void pool_limits(const struct service *service, enum engine_link network, struct engine_limits *ret)
+void pool_limits(const struct service *service, struct engine_limits *ret)
 {
 	*ret = (struct engine_limits){ .cpu_milli = MIN(1000, service->config.max_cpu_milli),
 				       .memory_mb = MIN(1024, service->config.max_memory_mb),
 				       .disk_size_mb = MIN(3072, service->config.max_disk_size_mb),
-				       .pids_max = service->config.pids_max,
-				       .network = network };
+				       .pids_max = service->config.pids_max };
 }
 
 void pool_take_out(struct sandbox *member)
@@ -101,7 +100,7 @@ static void fill_one(struct pool *pool)
 		log_warn("pool of %s: %s", pool->template->name, err.message);
 		return;
 	}
-	pool_limits(service, pool->network, &limits);
+	pool_limits(service, &limits);
 	member->pooled = true;
 	member->pool = pool;
 	member->pool_network = (uint8_t)pool->network;

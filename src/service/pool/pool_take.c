@@ -52,19 +52,47 @@ static void finish_hand_out(struct creation *creation, struct sandbox *member)
 	creation_answer(creation, member, NULL);
 }
 
-static void on_resized(void *arg, const struct engine_network *network, const struct err *err)
+static void on_linked(void *arg, const struct engine_network *network, const struct err *err)
 {
 	struct call *call = arg;
 	struct sandbox *sandbox = call_end_sandbox(call);
 
 	if (!sandbox || !sandbox->creation)
-		return; /* it died or was destroyed meanwhile: whoever did that has answered */
+		return; /* it died or was destroyed meanwhile: its end has been answered */
 	if (err) {
 		create_failed(sandbox, err);
 		return;
 	}
 	egress_linked(sandbox, network);
 	finish_hand_out(sandbox->creation, sandbox);
+}
+
+static void start_relink(struct sandbox *sandbox)
+{
+	struct err err;
+	struct call *call = call_new(sandbox->service, sandbox->handle, &err);
+
+	if (call && instance_relink(&sandbox->engine->instance, sandbox->id, egress_link(sandbox),
+				    on_linked, call, &err) == 0)
+		return;
+	if (call)
+		(void)call_end(call);
+	create_failed(sandbox, &err);
+}
+
+static void on_resized(void *arg, const struct err *err)
+{
+	struct call *call = arg;
+	struct sandbox *sandbox = call_end_sandbox(call);
+
+	if (!sandbox || !sandbox->creation)
+		return; /* as above */
+	if (err)
+		create_failed(sandbox, err);
+	else if (egress_link(sandbox) != sandbox->pool_network)
+		start_relink(sandbox);
+	else
+		finish_hand_out(sandbox->creation, sandbox);
 }
 
 static int start_resize(struct sandbox *sandbox, struct err *err)
@@ -76,8 +104,7 @@ static int start_resize(struct sandbox *sandbox, struct err *err)
 	if (!call)
 		return -1;
 	create_limits(sandbox, &limits);
-	if (engine->driver->resize(engine->engine, sandbox->id, &limits, on_resized, call, err) <
-	    0) {
+	if (instance_resize(&engine->instance, sandbox->id, &limits, on_resized, call, err) < 0) {
 		(void)call_end(call);
 		return -1;
 	}
@@ -89,7 +116,7 @@ void creation_hand_out(struct creation *creation, struct sandbox *member)
 	struct engine_limits fixed;
 	struct err err;
 
-	pool_limits(member->service, member->pool_network, &fixed);
+	pool_limits(member->service, &fixed);
 	member->pooled = false;
 	member->pool = NULL;
 	creation_take_attrs(creation, member);
@@ -99,13 +126,14 @@ void creation_hand_out(struct creation *creation, struct sandbox *member)
 	if (initialize_due(member)) /* nobody has seen it running */
 		member->state = SANDBOX_PROVISIONING;
 	sandbox_show(member);
-	if (member->attrs.cpu_milli == fixed.cpu_milli &&
-	    member->attrs.memory_mb == fixed.memory_mb &&
-	    member->attrs.disk_size_mb == fixed.disk_size_mb &&
-	    egress_link(member) == fixed.network) {
+	if (member->attrs.cpu_milli != fixed.cpu_milli ||
+	    member->attrs.memory_mb != fixed.memory_mb ||
+	    member->attrs.disk_size_mb != fixed.disk_size_mb) {
+		if (start_resize(member, &err) < 0)
+			create_failed(member, &err);
+	} else if (egress_link(member) != member->pool_network) {
+		start_relink(member);
+	} else {
 		finish_hand_out(creation, member);
-		return;
 	}
-	if (start_resize(member, &err) < 0)
-		create_failed(member, &err);
 }

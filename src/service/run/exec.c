@@ -73,7 +73,7 @@ static int ask_oom(struct exec_call *call, struct sandbox *sandbox)
 	if (!ask)
 		return -1;
 	ask->arg = call;
-	if (engine->driver->stat(engine->engine, sandbox->id, on_oom_stat, ask, &err) == 0)
+	if (instance_stat(&engine->instance, sandbox->id, on_oom_stat, ask, &err) == 0)
 		return 0;
 	(void)call_end(ask);
 	return -1;
@@ -86,7 +86,7 @@ static void on_gone(struct exec_call *call, struct sandbox *sandbox)
 			      "the connection to the sandbox's agent ended");
 	else
 		(void)sandbox_gone(sandbox, &call->gone);
-	if (sandbox && sandbox->engine->engine && ask_oom(call, sandbox) == 0)
+	if (sandbox && sandbox->engine->instance.ready && ask_oom(call, sandbox) == 0)
 		return;
 	deliver(call, NULL, &call->gone);
 }

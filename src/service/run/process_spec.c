@@ -202,7 +202,7 @@ static const char *build_cwd(struct spec_build *b, const char *workdir, struct s
 static int build_place(struct spec_build *b, const struct sandbox *sandbox,
 		       const struct exec_spec *spec, struct err *err)
 {
-	bool has_tree = (sandbox->engine->capabilities & ENGINE_CAN_ISOLATE) != 0;
+	bool has_tree = instance_can(&sandbox->engine->instance, CAN_OWN_TREE);
 
 	if (spec->cwd.n)
 		b->exec.cwd =

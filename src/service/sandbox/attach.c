@@ -66,7 +66,7 @@ static void ask_how_it_died(struct sandbox *sandbox)
 	if (!call)
 		return;
 	sandbox->checking = true;
-	if (engine->driver->stat(engine->engine, sandbox->id, on_death_stat, call, &err) == 0)
+	if (instance_stat(&engine->instance, sandbox->id, on_death_stat, call, &err) == 0)
 		return;
 	(void)call_end(call);
 	sandbox->checking = false;
@@ -129,7 +129,10 @@ static void on_link_gone(void *arg, const struct err *why)
 		copy = *why;
 	else
 		(void)err_set(&copy, ERR_SANDBOX_GONE, "the agent closed the connection");
-	attach_drop_link(sandbox);
+	if (sandbox->state == SANDBOX_RUNNING && !sandbox->pooled)
+		link_free(TAKE_PTR(sandbox->link)); /* its process stays watched: attach_start() */
+	else
+		attach_drop_link(sandbox);
 	if (sandbox->state == SANDBOX_PROVISIONING) {
 		if (copy.code != ERR_BOOT_FAILED)
 			copy.code = ERR_BOOT_FAILED;
@@ -161,12 +164,19 @@ static void on_watch(void *arg, int events, int error)
 		ask_how_it_died(sandbox);
 }
 
-int attach_link(struct sandbox *sandbox, const struct engine_made *made, struct err *err)
+static int new_link(struct sandbox *sandbox, const struct channel *channel, struct err *err)
 {
 	static const struct link_hooks hooks = { .on_ready = on_link_ready,
 						 .on_gone = on_link_gone,
 						 .on_port = on_link_port,
 						 .on_egress = on_link_egress };
+
+	return link_new(sandbox->service->config.loop, channel, HELLO_TIMEOUT_MS, &hooks, sandbox,
+			&sandbox->link, err);
+}
+
+int attach_link(struct sandbox *sandbox, const struct engine_made *made, struct err *err)
+{
 	struct loop *loop = sandbox->service->config.loop;
 
 	attach_drop_link(sandbox);
@@ -174,8 +184,7 @@ int attach_link(struct sandbox *sandbox, const struct engine_made *made, struct 
 	sandbox->trust_installed = sandbox->trust_installing =
 		false; /* its files may be others now */
 	sandbox->watch_fd = made->watch_fd;
-	if (link_new(loop, &made->channel, HELLO_TIMEOUT_MS, &hooks, sandbox, &sandbox->link, err) <
-	    0)
+	if (new_link(sandbox, &made->channel, err) < 0)
 		return -1;
 	if (made->watch_fd < 0)
 		return 0;
@@ -185,23 +194,20 @@ int attach_link(struct sandbox *sandbox, const struct engine_made *made, struct 
 	return 0;
 }
 
-static void on_attached(void *arg, const struct engine_made *made, const struct err *err)
+/* The sandbox that an answer of the engine is for, or NULL: then what it brought is dropped. */
+static struct sandbox *attached(struct call *call)
 {
-	struct call *call = arg;
 	struct sandbox *sandbox = call_end_sandbox(call);
-	struct err link_err;
 
 	if (sandbox)
 		sandbox->attaching = false;
 	/* A frozen one cannot say hello; it is linked when it is resumed. */
-	if (!sandbox || !sandbox_up(sandbox)) {
-		if (!err)
-			engine_made_close(made);
-		return;
-	}
-	if (!err && attach_link(sandbox, made, &link_err) < 0)
-		err = &link_err;
-	if (!err || sandbox->engine->lost)
+	return sandbox && sandbox_up(sandbox) ? sandbox : NULL;
+}
+
+static void not_attached(struct sandbox *sandbox, const struct err *err)
+{
+	if (sandbox->engine->lost)
 		return;
 	if (sandbox->attach_tries >= ATTACH_TRIES_MAX)
 		destroy_died(sandbox, REASON_ENGINE_LOST, err->message);
@@ -209,11 +215,44 @@ static void on_attached(void *arg, const struct engine_made *made, const struct 
 		ask_how_it_died(sandbox);
 }
 
+static void on_attached(void *arg, const struct engine_made *made, const struct err *err)
+{
+	struct sandbox *sandbox = attached(arg);
+	struct err link_err;
+
+	if (!sandbox) {
+		if (!err)
+			engine_made_close(made);
+		return;
+	}
+	if (!err && attach_link(sandbox, made, &link_err) < 0)
+		err = &link_err;
+	if (err)
+		not_attached(sandbox, err);
+}
+
+static void on_dialed(void *arg, const struct channel *channel, const struct err *err)
+{
+	struct sandbox *sandbox = attached(arg);
+	struct err link_err;
+
+	if (!sandbox || sandbox->link) {
+		channel_close(channel);
+		return;
+	}
+	if (!err && new_link(sandbox, channel, &link_err) < 0)
+		err = &link_err;
+	if (err)
+		not_attached(sandbox, err);
+}
+
+/* A sandbox whose process is watched only lost its link; any other must be found first. */
 void attach_start(struct sandbox *sandbox)
 {
 	struct service_engine *engine = sandbox->engine;
 	struct err err;
 	struct call *call;
+	int r;
 
 	if (sandbox->attaching)
 		return;
@@ -222,7 +261,11 @@ void attach_start(struct sandbox *sandbox)
 	if (!call)
 		return;
 	sandbox->attaching = true;
-	if (engine->driver->attach(engine->engine, sandbox->id, on_attached, call, &err) == 0)
+	if (sandbox->watch && !sandbox->link)
+		r = instance_dial(&engine->instance, sandbox->id, on_dialed, call, &err);
+	else
+		r = instance_attach(&engine->instance, sandbox->id, on_attached, call, &err);
+	if (r == 0)
 		return;
 	(void)call_end(call);
 	sandbox->attaching = false;

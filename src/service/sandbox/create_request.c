@@ -146,15 +146,14 @@ static int fill_attrs(struct sandbox_attrs *attrs, const struct key *owner,
 /* What happens at a timeout must be something the engine can do. */
 int create_check_end(const struct service_engine *engine, int on_timeout, struct err *err)
 {
-	uint32_t need = on_timeout == ON_TIMEOUT_DESTROY ? 0 : ENGINE_CAN_PAUSE;
+	const char *action = on_timeout_names[on_timeout];
 
-	if (on_timeout == ON_TIMEOUT_HIBERNATE)
-		need |= ENGINE_CAN_SNAPSHOT;
-	if ((engine->capabilities & need) == need)
-		return 0;
-	return err_set(err, ERR_UNSUPPORTED_BY_ENGINE,
-		       "on_timeout: engine %s cannot %s on this host", engine->driver->name,
-		       on_timeout_names[on_timeout]);
+	if (on_timeout != ON_TIMEOUT_DESTROY &&
+	    instance_need(&engine->instance, CAN_FREEZE, "on_timeout", action, err) < 0)
+		return -1;
+	return on_timeout != ON_TIMEOUT_HIBERNATE
+		       ? 0
+		       : instance_need(&engine->instance, CAN_SNAPSHOT, "on_timeout", action, err);
 }
 
 static int find_snapshot(struct creation *creation, const struct key *owner,
@@ -164,9 +163,9 @@ static int find_snapshot(struct creation *creation, const struct key *owner,
 
 	if (!s || snapshot_check_usable(s, err) < 0)
 		return -1;
-	if (spec->engine.n && !str_is(spec->engine, s->engine->driver->name))
+	if (spec->engine.n && !str_is(spec->engine, engine_name(s->engine)))
 		return err_set(err, ERR_INVALID_REQUEST, "engine: snapshot %s belongs to engine %s",
-			       s->id, s->engine->driver->name);
+			       s->id, engine_name(s->engine));
 	if (spec->has_template && !str_is(spec->template, s->template->name))
 		return err_set(err, ERR_INVALID_REQUEST,
 			       "template: snapshot %s was taken of template %s", s->id,
@@ -175,7 +174,7 @@ static int find_snapshot(struct creation *creation, const struct key *owner,
 	creation->boot = BOOT_SNAPSHOT;
 	creation->template = s->template;
 	creation->engine =
-		service_engine_find(creation->service, str_of(s->engine->driver->name), err);
+		service_engine_find(creation->service, str_of(engine_name(s->engine)), err);
 	return creation->engine ? 0 : -1;
 }
 

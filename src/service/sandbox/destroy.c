@@ -98,8 +98,8 @@ void destroy_sweep(struct sandbox *sandbox)
 	}
 	sandbox->sweep_due_ms = 0;
 	sandbox->sweeping = true;
-	call = engine->engine ? call_new(sandbox->service, sandbox->handle, &err) : NULL;
-	if (call && engine->driver->destroy(engine->engine, sandbox->id, on_swept, call, &err) == 0)
+	call = engine->instance.ready ? call_new(sandbox->service, sandbox->handle, &err) : NULL;
+	if (call && instance_destroy(&engine->instance, sandbox->id, on_swept, call, &err) == 0)
 		return;
 	if (call)
 		(void)call_end(call);
@@ -320,8 +320,8 @@ void destroy_unknown(struct service_engine *engine, const char *id)
 	if (!call)
 		return;
 	(void)!str_copy(call->id, sizeof(call->id), str_of(id));
-	log_info("sweeping unknown sandbox %s of engine %s", id, engine->driver->name);
-	if (engine->driver->destroy(engine->engine, id, on_unknown_swept, call, &err) < 0) {
+	log_info("sweeping unknown sandbox %s of engine %s", id, engine_name(engine));
+	if (instance_destroy(&engine->instance, id, on_unknown_swept, call, &err) < 0) {
 		log_warn("unknown sandbox %s was not swept: %s", id, err.message);
 		(void)call_end(call);
 	}

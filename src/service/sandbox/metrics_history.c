@@ -95,14 +95,14 @@ static void sample(struct sandbox *sandbox)
 	struct call *call;
 	struct err err;
 
-	if (sandbox->state != SANDBOX_RUNNING || sandbox->history->asking || !engine->engine ||
-	    engine->lost)
+	if (sandbox->state != SANDBOX_RUNNING || sandbox->history->asking ||
+	    !engine->instance.ready || engine->lost)
 		return;
 	call = call_new(sandbox->service, sandbox->handle, &err);
 	if (!call)
 		return;
 	sandbox->history->asking = true;
-	if (engine->driver->stat(engine->engine, sandbox->id, on_stat, call, &err) < 0) {
+	if (instance_stat(&engine->instance, sandbox->id, on_stat, call, &err) < 0) {
 		(void)call_end(call);
 		sandbox->history->asking = false;
 	}

@@ -209,7 +209,7 @@ int sandbox_metrics(struct sandbox *sandbox, sandbox_metrics_fn done, void *arg,
 	call->fn = (void (*)(void))done;
 	call->arg = arg;
 	history_asked(sandbox);
-	if (engine->driver->stat(engine->engine, sandbox->id, on_stat, call, err) < 0) {
+	if (instance_stat(&engine->instance, sandbox->id, on_stat, call, err) < 0) {
 		(void)call_end(call);
 		return -1;
 	}

@@ -16,6 +16,7 @@
 #include "service/copy/transition_internal.h"
 #include "service/pool/pool_internal.h"
 #include "service/sandbox/sandbox_internal.h"
+#include "service/template/template_internal.h"
 #include "service/copy/snapshot_internal.h"
 
 static int save_begun(struct sandbox *sandbox, struct creation *creation)
@@ -70,6 +71,9 @@ static void on_made(void *arg, const struct engine_made *made, const struct err 
 		return;
 	}
 	if (err) {
+		if (err->code == ERR_TEMPLATE_NOT_FOUND)
+			sandbox->template->image_of =
+				NULL; /* it was removed meanwhile: ask again */
 		create_failed(sandbox, err);
 		return;
 	}
@@ -82,9 +86,7 @@ void create_limits(const struct sandbox *sandbox, struct engine_limits *ret)
 	*ret = (struct engine_limits){ .cpu_milli = sandbox->attrs.cpu_milli,
 				       .memory_mb = sandbox->attrs.memory_mb,
 				       .disk_size_mb = sandbox->attrs.disk_size_mb,
-				       .pids_max = sandbox->service->config.pids_max,
-				       .network = sandbox->pooled ? sandbox->pool_network
-								  : egress_link(sandbox) };
+				       .pids_max = sandbox->service->config.pids_max };
 }
 
 void create_spec(const struct sandbox *sandbox, struct engine_spec *ret)
@@ -92,35 +94,138 @@ void create_spec(const struct sandbox *sandbox, struct engine_spec *ret)
 	*ret = (struct engine_spec){ .id = "" };
 	create_limits(sandbox, &ret->limits);
 	memcpy(ret->id, sandbox->id, sizeof(sandbox->id));
-	memcpy(ret->template_hash, sandbox->template->hash, sizeof(ret->template_hash));
+	template_image(sandbox->template, &ret->image);
+	ret->link = sandbox->pooled ? sandbox->pool_network : egress_link(sandbox);
 	if (sandbox->from)
 		memcpy(ret->snapshot_id, sandbox->from->id, sizeof(sandbox->from->id));
 	ret->last_use = sandbox->from && sandbox->from->last_use;
 	ret->memory = sandbox_wakes_memory(sandbox);
 }
 
-int create_begin(struct sandbox *sandbox, struct creation *creation, struct err *err)
+static int ask_create(struct sandbox *sandbox, struct err *err)
 {
-	struct service *service = sandbox->service;
-	struct service_engine *engine = sandbox->engine;
 	struct engine_spec spec;
-	struct call *call;
-	int r;
+	struct call *call = call_new(sandbox->service, sandbox->handle, err);
 
 	create_spec(sandbox, &spec);
-	r = save_begun(sandbox, creation);
-	service_wrote(service);
-	if (r < 0)
-		return service_unrecorded(err, r, "the sandbox could not be recorded");
-	call = call_new(service, sandbox->handle, err);
-	if (call && engine->driver->create(engine->engine, &spec, on_made, call, err) == 0) {
+	if (call && instance_create(&sandbox->engine->instance, &spec, on_made, call, err) == 0) {
 		sandbox->making = true;
 		return 0;
 	}
 	if (call)
 		(void)call_end(call);
-	forget_begun(sandbox);
 	return -1;
+}
+
+/* ---- the image ---- */
+
+/* An engine has answered about the image of a sandbox: that sandbox, or NULL when it is over. */
+static struct sandbox *image_answered(struct call *call)
+{
+	struct sandbox *sandbox = call_end_sandbox(call);
+
+	if (!sandbox)
+		return NULL;
+	sandbox->making = false;
+	if (sandbox->state != SANDBOX_DESTROYED)
+		return sandbox;
+	destroy_sweep(sandbox); /* asked for meanwhile */
+	return NULL;
+}
+
+static void on_prepared(void *arg, const struct err *error)
+{
+	struct sandbox *sandbox = image_answered(arg);
+	struct err err;
+
+	if (!sandbox)
+		return;
+	if (error) {
+		create_failed(sandbox, error);
+		return;
+	}
+	sandbox->template->image_of = sandbox->engine;
+	if (ask_create(sandbox, &err) < 0)
+		create_failed(sandbox, &err);
+}
+
+static void on_image_step(void *arg, const struct engine_progress *progress)
+{
+	const struct call *call = arg;
+
+	log_info("preparing image %s: %s", call->id, progress->step);
+}
+
+static void prepare_image(struct sandbox *sandbox)
+{
+	struct engine_image_watch watch = { .log_fd = -1,
+					    .on_progress = on_image_step,
+					    .done = on_prepared };
+	struct engine_image_ref image;
+	struct err err;
+	struct call *call = call_new(sandbox->service, sandbox->handle, &err);
+
+	template_image(sandbox->template, &image);
+	if (call) {
+		watch.arg = call;
+		(void)!str_copy(call->id, sizeof(call->id), str_of(image.name));
+		if (instance_image_prepare(&sandbox->engine->instance, &image, &watch, &err) == 0) {
+			sandbox->making = true;
+			return;
+		}
+		(void)call_end(call);
+	}
+	create_failed(sandbox, &err);
+}
+
+static void on_have(void *arg, bool have, const struct err *err)
+{
+	struct call *call = arg;
+
+	if (err || have) {
+		on_prepared(call, err);
+	} else {
+		struct sandbox *sandbox = image_answered(call);
+
+		if (sandbox)
+			prepare_image(sandbox);
+	}
+}
+
+/* Once per version: whether the engine has it, or can get it. A snapshot brings its own files. */
+static bool image_is_known(const struct sandbox *sandbox)
+{
+	return sandbox->from || sandbox->template->image_of == sandbox->engine ||
+	       !instance_can(&sandbox->engine->instance, CAN_IMAGE);
+}
+
+static int ask_image(struct sandbox *sandbox, struct err *err)
+{
+	struct engine_image_ref image;
+	struct call *call = call_new(sandbox->service, sandbox->handle, err);
+
+	template_image(sandbox->template, &image);
+	if (call &&
+	    instance_image_have(&sandbox->engine->instance, &image, on_have, call, err) == 0) {
+		sandbox->making = true;
+		return 0;
+	}
+	if (call)
+		(void)call_end(call);
+	return -1;
+}
+
+int create_begin(struct sandbox *sandbox, struct creation *creation, struct err *err)
+{
+	int r = save_begun(sandbox, creation);
+
+	service_wrote(sandbox->service);
+	if (r < 0)
+		return service_unrecorded(err, r, "the sandbox could not be recorded");
+	r = image_is_known(sandbox) ? ask_create(sandbox, err) : ask_image(sandbox, err);
+	if (r < 0)
+		forget_begun(sandbox);
+	return r;
 }
 
 static int save_running(struct sandbox *sandbox)

@@ -235,7 +235,7 @@ static void on_listed(struct service_engine *engine)
 	while ((sandbox = sandbox_next(service, &cursor)))
 		if (sandbox->engine == engine)
 			settle(sandbox);
-	if (engine->capabilities & ENGINE_CAN_SNAPSHOT)
+	if (instance_can(&engine->instance, CAN_SNAPSHOT))
 		snapshot_settle(engine);
 	/* Deadlines may have passed while nobody looked. */
 	expiry_arm(service, 1);
@@ -247,7 +247,7 @@ static void list_failed(struct service_engine *engine, const struct err *err)
 {
 	engine->listing = false;
 	(void)snprintf(engine->why, sizeof(engine->why), "%s", err->message);
-	log_warn("engine %s cannot list what it holds: %s", engine->driver->name, err->message);
+	log_warn("engine %s cannot list what it holds: %s", engine_name(engine), err->message);
 	/* on_back or the tick asks again */
 }
 
@@ -274,24 +274,17 @@ static void on_list(void *arg, const char *id, const struct err *err)
 		on_listed(engine);
 }
 
-static void on_list_snapshots(void *arg, const char *id, const struct err *err);
-
-static void list(struct service_engine *engine, enum engine_kind kind)
+static void list_sandboxes(struct service_engine *engine)
 {
-	struct call *call;
 	struct err err;
+	struct call *call = call_new(engine->service, 0, &err);
 
-	call = call_new(engine->service, 0, &err);
-	if (!call) {
-		list_failed(engine, &err);
-		return;
+	if (call) {
+		call->engine = engine;
+		if (instance_list(&engine->instance, on_list, call, &err) == 0)
+			return;
+		(void)call_end(call);
 	}
-	call->engine = engine;
-	if (engine->driver->list(engine->engine, kind,
-				 kind == ENGINE_SNAPSHOTS ? on_list_snapshots : on_list, call,
-				 &err) == 0)
-		return;
-	(void)call_end(call);
 	list_failed(engine, &err);
 }
 
@@ -310,7 +303,21 @@ static void on_list_snapshots(void *arg, const char *id, const struct err *err)
 	if (err)
 		list_failed(engine, err);
 	else
-		list(engine, ENGINE_SANDBOXES);
+		list_sandboxes(engine);
+}
+
+static void list_snapshots(struct service_engine *engine)
+{
+	struct err err;
+	struct call *call = call_new(engine->service, 0, &err);
+
+	if (call) {
+		call->engine = engine;
+		if (instance_snapshot_list(&engine->instance, on_list_snapshots, call, &err) == 0)
+			return;
+		(void)call_end(call);
+	}
+	list_failed(engine, &err);
 }
 
 /* Snapshots first: what is left of a sandbox may be one of them. */
@@ -319,17 +326,17 @@ void reconcile_start(struct service_engine *engine)
 	struct sandbox *sandbox;
 	uint32_t cursor = 0;
 
-	if (engine->listing || !engine->engine)
+	if (engine->listing || !engine->instance.ready)
 		return;
 	engine->listing = true;
 	/* Only those that run already can be missed by the list; newer ones may come behind it. */
 	while ((sandbox = sandbox_next(engine->service, &cursor)))
 		if (sandbox->engine == engine)
 			sandbox->unseen = sandbox_up(sandbox) || sandbox->state == SANDBOX_PAUSED;
-	if (engine->capabilities & ENGINE_CAN_SNAPSHOT) {
+	if (instance_can(&engine->instance, CAN_SNAPSHOT)) {
 		snapshot_list_begin(engine);
-		list(engine, ENGINE_SNAPSHOTS);
+		list_snapshots(engine);
 	} else {
-		list(engine, ENGINE_SANDBOXES);
+		list_sandboxes(engine);
 	}
 }

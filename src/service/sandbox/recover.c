@@ -83,7 +83,7 @@ static void ask_stat(struct sandbox *sandbox)
 	struct err err;
 	struct call *call = transition_call(sandbox, &err);
 
-	if (call && engine->driver->stat(engine->engine, sandbox->id, on_stat, call, &err) == 0)
+	if (call && instance_stat(&engine->instance, sandbox->id, on_stat, call, &err) == 0)
 		return;
 	(void)!transition_uncall(sandbox, call);
 }

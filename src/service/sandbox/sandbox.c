@@ -129,7 +129,7 @@ static int save_row(struct sandbox *sandbox, const char *network)
 		.owner = attrs->owner[0] ? attrs->owner : NULL,
 		.state = sandbox_state_names[sandbox->state],
 		.reason = sandbox_reason_name(sandbox->reason),
-		.engine = sandbox->engine->driver->name,
+		.engine = engine_name(sandbox->engine),
 		.template_name = sandbox->template->name,
 		.template_hash = sandbox->template->hash_hex,
 		.boot_path = sandbox_boot_names[sandbox->boot],
@@ -334,7 +334,7 @@ static bool matches(const struct sandbox *sandbox, const struct sandbox_filter *
 		return false;
 	if (filter->template.n && !str_is(filter->template, sandbox->template->name))
 		return false;
-	if (filter->engine.n && !str_is(filter->engine, sandbox->engine->driver->name))
+	if (filter->engine.n && !str_is(filter->engine, engine_name(sandbox->engine)))
 		return false;
 	if (filter->external_workspace_id.n &&
 	    !str_is(filter->external_workspace_id, sandbox->attrs.external_workspace_id))
@@ -361,7 +361,7 @@ const struct sandbox *sandbox_list_next(struct service *service, const struct ke
 
 bool sandbox_has_users(const struct sandbox *sandbox)
 {
-	return (sandbox->engine->capabilities & ENGINE_CAN_ISOLATE) != 0;
+	return instance_can(&sandbox->engine->instance, CAN_OWN_TREE);
 }
 
 int64_t sandbox_expires_ms(const struct sandbox *sandbox)

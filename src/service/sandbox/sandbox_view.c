@@ -10,7 +10,7 @@ void sandbox_view(const struct sandbox *sandbox, struct sandbox_view *ret)
 	*ret = (struct sandbox_view){
 		.handle = sandbox->handle,
 		.id = sandbox->id,
-		.engine = sandbox->engine->driver->name,
+		.engine = engine_name(sandbox->engine),
 		.name = attrs->name,
 		.external_workspace_id = attrs->external_workspace_id,
 		.last_error = sandbox->last_error,
@@ -23,7 +23,7 @@ void sandbox_view(const struct sandbox *sandbox, struct sandbox_view *ret)
 		.on_timeout = attrs->on_timeout,
 		.memory_preserved = sandbox_keeps_memory(sandbox),
 		.in_transition = sandbox->transition != TRANSITION_NONE,
-		.disk_enforced = (sandbox->engine->capabilities & ENGINE_CAN_LIMIT_DISK) != 0,
+		.disk_enforced = instance_can(&sandbox->engine->instance, CAN_LIMIT_DISK),
 		.always_on = attrs->always_on,
 		.auto_resume = attrs->auto_resume,
 		.cpu_milli = attrs->cpu_milli,

@@ -71,6 +71,15 @@ static int find_place(struct service *service)
 	return oldest;
 }
 
+static void on_step(void *arg, const struct engine_progress *progress)
+{
+	struct call *call = arg;
+	struct build *build = call->service ? find(call->service, str_of(call->id)) : NULL;
+
+	if (build)
+		(void)snprintf(build->step, sizeof(build->step), "%s", progress->step);
+}
+
 static void on_built(void *arg, const struct err *err)
 {
 	struct call *call = arg;
@@ -90,17 +99,23 @@ static void on_built(void *arg, const struct err *err)
 	(void)call_end(call);
 }
 
+/* The first engine that prepares images from recipes. */
 static struct service_engine *builder(struct service *service, struct err *err)
 {
-	struct service_engine *engine =
-		service->config.build && service->config.build_engine
-			? service_engine_by_name(service, service->config.build_engine)
-			: NULL;
-
-	if (engine && engine->engine)
-		return engine;
+	for (size_t i = 0; i < service->engine_count; i++)
+		if (instance_can(&service->engines[i].instance, CAN_IMAGE))
+			return &service->engines[i];
 	(void)err_set(err, ERR_UNSUPPORTED, "no enabled engine can build templates");
 	return NULL;
+}
+
+/* Whatever the name stands for now. */
+static struct engine_image_ref image_named(const char *name)
+{
+	struct engine_image_ref image = { .kind = ENGINE_IMAGE_TEMPLATE };
+
+	(void)!str_copy(image.name, sizeof(image.name), str_of(name));
+	return image;
 }
 
 static int open_log(const struct service *service, const char *name, int *ret_fd, struct err *err)
@@ -122,6 +137,8 @@ static int open_log(const struct service *service, const char *name, int *ret_fd
 static int run(struct service *service, struct service_engine *engine, struct build *build,
 	       struct err *err)
 {
+	struct engine_image_ref image = image_named(build->name);
+	struct engine_image_watch watch = { .on_progress = on_step, .done = on_built };
 	_cleanup_close_ int fd = -1;
 	struct call *call;
 
@@ -131,8 +148,9 @@ static int run(struct service *service, struct service_engine *engine, struct bu
 	if (!call)
 		return -1;
 	(void)snprintf(call->id, sizeof(call->id), "%s", build->name);
-	if (service->config.build((void *)engine->engine, build->name, false, fd, on_built, call,
-				  err) < 0) {
+	watch.log_fd = fd;
+	watch.arg = call;
+	if (instance_image_prepare(&engine->instance, &image, &watch, err) < 0) {
 		(void)call_end(call);
 		return -1;
 	}
@@ -142,15 +160,17 @@ static int run(struct service *service, struct service_engine *engine, struct bu
 int build_check(struct service *service, struct str name, struct err *err)
 {
 	char text[TEMPLATE_NAME_MAX + 1];
+	struct service_engine *engine;
+	struct engine_image_ref image;
 
 	if (!bounds_template_name(name) || str_copy(text, sizeof(text), name) < 0)
 		return err_set(err, ERR_INVALID_REQUEST,
 			       "a template's name is 1-%d characters of [a-z0-9._-], the first a "
 			       "letter or digit",
 			       TEMPLATE_NAME_MAX);
-	if (service->config.recipe && service->config.recipe(text) == 0)
-		return err_set(err, ERR_TEMPLATE_NOT_FOUND, "no recipe for a template '%s'", text);
-	return 0;
+	engine = builder(service, NULL);
+	image = image_named(text);
+	return engine ? instance_image_check(&engine->instance, &image, err) : 0;
 }
 
 int build_start(struct service *service, struct str name, const struct build **ret, struct err *err)
@@ -225,30 +245,6 @@ static int check_users(struct service *service, const struct key *key, const cha
 	return err_set(err, ERR_CONFLICT, "template '%s' is in use: %s", name, users);
 }
 
-/* What the builder said last. */
-static void read_reason(struct service *service, const char *name, struct err *err)
-{
-	struct build ended = { .state = BUILD_FAILED };
-	char text[ERR_MESSAGE_MAX];
-	struct str last = { text, 0 }, prefix = STR_LIT("cay-build: ");
-	int64_t cursor = -1;
-
-	(void)snprintf(ended.name, sizeof(ended.name), "%s", name);
-	if (build_log(service, &ended, &cursor, text, sizeof(text), &last.n) < 0)
-		return;
-	last = str_trim(last, "\n");
-	for (size_t i = last.n; i > 0; i--)
-		if (last.p[i - 1] == '\n') {
-			last = (struct str){ last.p + i, last.n - i };
-			break;
-		}
-	if (!str_starts(last, prefix.p))
-		return;
-	last = (struct str){ last.p + prefix.n, last.n - prefix.n };
-	(void)err_set(err, str_starts(last, "in use: ") ? ERR_CONFLICT : ERR_ENGINE_FAILED,
-		      "template '%s' was not removed: %.*s", name, (int)MIN(last.n, 220), last.p);
-}
-
 static void on_removed(void *arg, const struct err *error)
 {
 	struct call *call = arg;
@@ -264,8 +260,8 @@ static void on_removed(void *arg, const struct err *error)
 		return;
 	template_set_removing(service, str_of(name), false);
 	if (error) {
-		err = *error;
-		read_reason(service, name, &err);
+		(void)err_set(&err, error->code, "template '%s' was not removed: %.250s", name,
+			      error->message);
 		log_warn("%s", err.message);
 	} else {
 		log_info("template %s was removed", name);
@@ -279,6 +275,8 @@ int template_remove(struct service *service, const struct key *key, struct str n
 	struct template *tpl = template_find(service, name, err);
 	struct service_engine *engine = tpl ? builder(service, err) : NULL;
 	const struct build *build = tpl ? find(service, name) : NULL;
+	struct engine_image_watch watch = { .done = on_removed };
+	struct engine_image_ref image;
 	_cleanup_close_ int fd = -1;
 	struct call *call;
 
@@ -297,8 +295,10 @@ int template_remove(struct service *service, const struct key *key, struct str n
 	(void)snprintf(call->id, sizeof(call->id), "%s", tpl->name);
 	template_set_removing(service, name, true);
 	pool_drop_template(service, tpl->name);
-	if (service->config.build((void *)engine->engine, tpl->name, true, fd, on_removed, call,
-				  err) == 0)
+	image = image_named(tpl->name);
+	watch.log_fd = fd;
+	watch.arg = call;
+	if (instance_image_remove(&engine->instance, &image, &watch, err) == 0)
 		return 0;
 	(void)call_end(call);
 	template_set_removing(service, name, false);

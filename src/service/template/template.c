@@ -153,6 +153,13 @@ struct template *template_by_hash(struct service *service, const char *name, con
 	return tpl;
 }
 
+void template_image(const struct template *tpl, struct engine_image_ref *ret)
+{
+	*ret = (struct engine_image_ref){ .kind = ENGINE_IMAGE_TEMPLATE };
+	memcpy(ret->name, tpl->name, sizeof(ret->name));
+	memcpy(ret->hash, tpl->hash, sizeof(ret->hash));
+}
+
 static int not_found(struct str name, struct err *err)
 {
 	return err_set(err, ERR_TEMPLATE_NOT_FOUND, "no template '%.*s'", (int)MIN(name.n, 64),

@@ -9,6 +9,7 @@
 #include "service/pairs.h"
 
 struct service;
+struct service_engine;
 struct initializers;
 
 #define TEMPLATE_NAME_MAX BOUNDS_NAME_MAX
@@ -29,7 +30,9 @@ struct template
 	char user[64];
 	char shell[256];
 	char from[TEMPLATE_NAME_MAX + 1]; /* the template it was made from; "": none */
-	uint16_t preview_port;		  /* public from the start; 0: none */
+	/* The engine that has said last that it has this version; NULL: none has. */
+	const struct service_engine *image_of;
+	uint16_t preview_port; /* public from the start; 0: none */
 	struct pairs env;
 	struct initializers *initializers; /* NULL: none */
 };
@@ -53,6 +56,7 @@ struct build {
 	char name[TEMPLATE_NAME_MAX + 1];
 	char id[21];
 	enum build_state state;
+	char step[128]; /* what it does, or did last; "": not known */
 	int64_t started_ms, finished_ms;
 	char error[256];
 };

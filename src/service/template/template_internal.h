@@ -6,6 +6,8 @@
 #include "service/service_internal.h"
 #include "service/template/template.h"
 
+/* How engines name this version. */
+void template_image(const struct template *tpl, struct engine_image_ref *ret);
 struct template *template_by_hash(struct service *service, const char *name, const char *hash_hex,
 				  struct err *err);
 bool template_removing(struct service *service, struct str name);

@@ -34,7 +34,18 @@ static int load(const char *flag1, const char *flag2)
 		argv[argc++] = flag1;
 	if (flag2)
 		argv[argc++] = flag2;
+	config_done(&config);
 	return config_load(&config, argc, (char *const *)(uintptr_t)argv, &err);
+}
+
+/* Whether an engine of the registry is on. */
+static bool engine_on(const char *name)
+{
+	for (size_t i = 0; i < config.engine_count; i++)
+		if (strcmp(config.engines[i].driver->name, name) == 0)
+			return config.engines[i].enabled;
+	fail_msg("no engine %s", name);
+	return false;
 }
 
 static void expect_error(const char *want)
@@ -57,8 +68,27 @@ static int setup(void **state)
 	return close(fd);
 }
 
+/* The section of an engine: its settings are named after it, and go into its own struct. */
+static void an_engine_has_a_section(void **state)
+{
+	(void)state;
+	assert_int_equal(load("--engine-local", "--engine-local-proxied"), 0);
+	assert_true(engine_on("local"));
+	write_file("engine_local_proxied = maybe\n");
+	assert_int_equal(load(NULL, NULL), -1);
+	expect_error("engine_local_proxied must be true or false");
+	write_file("engine_local_nothing = 1\n");
+	assert_int_equal(load(NULL, NULL), -1);
+	expect_error("unknown setting 'engine_local_nothing'");
+	write_file("engine_nothing = true\n");
+	assert_int_equal(load(NULL, NULL), -1);
+	expect_error("unknown setting 'engine_nothing'");
+}
+
 static int teardown(void **state)
 {
+	config_done(&config);
+	config = (struct config){ .print = false };
 	(void)state;
 	return unlink(path);
 }
@@ -68,8 +98,8 @@ static void an_empty_file_leaves_the_defaults(void **state)
 	(void)state;
 	assert_int_equal(load(NULL, NULL), 0);
 	assert_string_equal(config.state, "/var/lib/cay");
-	assert_true(config.engine_native);
-	assert_false(config.engine_local);
+	assert_true(engine_on("native"));
+	assert_false(engine_on("local"));
 	assert_int_equal(config.pool_max, 16);
 }
 
@@ -79,13 +109,13 @@ static void flags_win_over_the_environment_and_that_over_the_file(void **state)
 	write_file("# a comment\n\nlisten = 127.0.0.1:1\npool_max = 20\nengine_local = yes\n");
 	assert_int_equal(load(NULL, NULL), 0);
 	assert_string_equal(config.listen, "127.0.0.1:1");
-	assert_true(config.engine_local);
+	assert_true(engine_on("local"));
 	(void)setenv("CAY_LISTEN", "127.0.0.1:2", 1);
 	(void)setenv("CAY_POOL_MAX", "30", 1);
 	assert_int_equal(load("--listen=127.0.0.1:3", "--engine-local=off"), 0);
 	assert_string_equal(config.listen, "127.0.0.1:3");
 	assert_int_equal(config.pool_max, 30);
-	assert_false(config.engine_local);
+	assert_false(engine_on("local"));
 	assert_int_equal(load("--listen", "127.0.0.1:4"), 0);
 	assert_string_equal(config.listen, "127.0.0.1:4");
 }
@@ -167,6 +197,7 @@ int main(void)
 		T(flags_win_over_the_environment_and_that_over_the_file),
 		T(numbers_have_bounds),
 		T(errors_name_the_place),
+		T(an_engine_has_a_section),
 		T(a_named_file_must_exist),
 		T(settings_must_fit_together),
 		T(a_text_that_is_too_long_is_an_error),

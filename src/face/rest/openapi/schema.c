@@ -305,6 +305,7 @@ const struct field template_list_answer[] = { LIST_OF(template_answer), { .type 
 const struct field build_answer[] = { STRING("id", NULL),
 				      STRING("template_id", NULL),
 				      STRING("state", "running, ready, failed"),
+				      MAYBE("step", STR, "what the build does, or did last"),
 				      { .name = "started_at", .type = FIELD_TIME },
 				      MAYBE("finished_at", TIME, NULL),
 				      MAYBE("error", STR, NULL),

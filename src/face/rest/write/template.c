@@ -33,6 +33,7 @@ void build_write(const struct build *build, struct json_writer *w)
 	json_put_text(w, "id", build->id);
 	json_put_text(w, "template_id", build->name);
 	json_put_text(w, "state", build_state_names[build->state]);
+	json_put_text(w, "step", build->step[0] ? build->step : NULL);
 	json_put_time(w, "started_at", build->started_ms);
 	json_put_time(w, "finished_at", build->finished_ms);
 	json_put_text(w, "error", build->error[0] ? build->error : NULL);
