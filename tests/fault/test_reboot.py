@@ -13,7 +13,7 @@ from lib.client import ApiError
 from lib.commands import wait_for
 from lib.daemon import Daemon
 from lib.direct import SNAPSHOT_DELETE, SNAPSHOT_LIST, Warden
-from lib.reboot import kill_daemons, mark_slots, reboot, set_wall_clock, thaw
+from lib.reboot import another_boot, kill_daemons, mark_slots, power_off, reboot, set_wall_clock, thaw
 
 OFF_SEC = 3 * 3600
 
@@ -162,6 +162,22 @@ def test_deadlines_without_a_daemon_and_with_another_wall_clock(own):
         assert word(api, ends[end]) == end
     for row in api.list():
         api.delete(row["id"])
+
+
+def test_a_life_too_short_to_be_recorded(own):
+    """That sandboxes live is written down now and then: the last time may be before this one was made."""
+    api = own.client
+    sandbox = made(api, "short", timeout_sec=600)
+    wait_for(lambda: alive_is_recorded(own), 30)
+    power_off(own)
+    another_boot(own, OFF_SEC)
+    with sqlite3.connect(f"{own.state}/cay.db") as db:
+        db.execute("UPDATE meta SET value=CAST(value AS INTEGER)-3600000 WHERE name='alive_ms'")
+    own.up()
+    api = own.wait_ready(20)
+    kept(wait_paused(api, sandbox))
+    assert 0 < left_sec(post(api, sandbox, "resume")) <= 600
+    api.delete(sandbox)
 
 
 def test_an_unknown_boot_is_no_other_boot(own):

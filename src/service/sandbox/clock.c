@@ -71,7 +71,8 @@ void clock_go(struct sandbox *sandbox)
 void clock_load(struct sandbox *sandbox, const struct store_sandbox *row)
 {
 	int64_t now_ms = time_real_ms(), alive_ms = sandbox->service->sandboxes->alive_ms;
-	int64_t last_ms = alive_ms ? MIN(alive_ms, now_ms) : now_ms;
+	/* Recorded while sandboxes live, and not at once: it lived when it was started. */
+	int64_t last_ms = alive_ms ? MIN(MAX(alive_ms, row->started_ms), now_ms) : now_ms;
 	bool same = row->clock && row->clock[0] && row->due_ms &&
 		    strcmp(row->clock, sandbox->service->sandboxes->boot_id) == 0;
 

@@ -9,7 +9,7 @@ from lib.commands import wait_for
 from machines.guest.units import UNITS, Units, systemctl
 
 AT_ONCE = 3
-EATER = "b = bytearray(2000 << 20)\nfor i in range(0, len(b), 4096): b[i] = 1\nprint('all of it')"
+EATER = "kept = [b'x' * (4 << 20) for _ in range(500)]\nprint('all of it')"  # one large piece would be refused at once
 
 
 @pytest.fixture(scope="module")
