@@ -17,51 +17,43 @@ static bool key_char_ok(char c, bool first, bool identifier)
 	return alpha || digit || c == '.' || c == '/' || c == ':' || c == '-';
 }
 
-static int check_key(const char *key, const struct pairs_rule *rule, struct err *err)
+static int check_key(struct str key, const struct pairs_rule *rule, struct err *err)
 {
-	size_t n = strlen(key);
-	bool ok = n > 0 && n <= rule->key_max_bytes;
+	bool ok = key.n > 0 && key.n <= rule->key_max_bytes;
 
-	for (size_t i = 0; ok && i < n; i++)
-		ok = key_char_ok(key[i], i == 0, rule->identifier_keys);
+	for (size_t i = 0; ok && i < key.n; i++)
+		ok = key_char_ok(key.p[i], i == 0, rule->identifier_keys);
 	if (ok)
 		return 0;
-	return err_set(err, ERR_INVALID_REQUEST, "%s: key '%.64s' must be 1-%u characters of %s",
-		       rule->what, key, rule->key_max_bytes,
+	return err_set(err, ERR_INVALID_REQUEST, "%s: key '%.*s' must be 1-%u characters of %s",
+		       rule->what, (int)MIN(key.n, 64), key.p, rule->key_max_bytes,
 		       rule->identifier_keys ? "[A-Za-z_][A-Za-z0-9_]*" : "[A-Za-z0-9_./:-]");
 }
 
-static int check_pair(const char *key, const struct json *value, const struct pairs_rule *rule,
-		      struct err *err)
+static int check_pair(const struct text_pair *pair, const struct pairs_rule *rule, struct err *err)
 {
-	struct str text;
+	struct str key = pair->key, value = pair->value;
 
 	if (check_key(key, rule, err) < 0)
 		return -1;
-	if (json_type(value) != JSON_STRING)
-		return err_set(err, ERR_INVALID_REQUEST, "%s.%s must be a string", rule->what, key);
-	text = json_str(value);
-	if (text.n > rule->value_max_bytes)
-		return err_set(err, ERR_INVALID_REQUEST, "%s.%s must be at most %u bytes",
-			       rule->what, key, rule->value_max_bytes);
-	if (text.n && memchr(text.p, 0, text.n))
-		return err_set(err, ERR_INVALID_REQUEST, "%s.%s must not contain NUL", rule->what,
-			       key);
+	if (value.n > rule->value_max_bytes)
+		return err_set(err, ERR_INVALID_REQUEST, "%s.%.*s must be at most %u bytes",
+			       rule->what, (int)key.n, key.p, rule->value_max_bytes);
+	if (value.n && memchr(value.p, 0, value.n))
+		return err_set(err, ERR_INVALID_REQUEST, "%s.%.*s must not contain NUL", rule->what,
+			       (int)key.n, key.p);
 	return 0;
 }
 
-static int measure(const struct json *object, const struct pairs_rule *rule, size_t *ret,
+static int measure(const struct text_map *map, const struct pairs_rule *rule, size_t *ret,
 		   struct err *err)
 {
-	const struct json *value;
-	const char *key;
 	size_t total = 0;
-	void *it = NULL;
 
-	while (json_next(object, &it, &key, &value)) {
-		if (check_pair(key, value, rule, err) < 0)
+	for (size_t i = 0; i < map->count; i++) {
+		if (check_pair(&map->list[i], rule, err) < 0)
 			return -1;
-		total += strlen(key) + json_str(value).n + 2;
+		total += map->list[i].key.n + map->list[i].value.n + 2;
 	}
 	if (total > rule->total_max_bytes)
 		return err_set(err, ERR_INVALID_REQUEST, "%s must be at most %u bytes in all",
@@ -70,19 +62,16 @@ static int measure(const struct json *object, const struct pairs_rule *rule, siz
 	return 0;
 }
 
-int pairs_from_json(struct pairs *ret, const struct json *object, const struct pairs_rule *rule,
-		    struct err *err)
+int pairs_make(struct pairs *ret, const struct text_map *map, const struct pairs_rule *rule,
+	       struct err *err)
 {
 	struct pairs pairs = { NULL, 0, 0 };
-	const struct json *value;
-	const char *key;
-	void *it = NULL;
 	size_t total = 0;
 
-	if (object && json_size(object) > rule->count_max)
+	if (map->count > rule->count_max)
 		return err_set(err, ERR_INVALID_REQUEST, "%s must have at most %u members",
 			       rule->what, rule->count_max);
-	if (object && measure(object, rule, &total, err) < 0)
+	if (measure(map, rule, &total, err) < 0)
 		return -1;
 	if (total == 0) {
 		*ret = pairs;
@@ -91,15 +80,14 @@ int pairs_from_json(struct pairs *ret, const struct json *object, const struct p
 	pairs.p = malloc(total);
 	if (!pairs.p)
 		return err_set(err, ERR_UNAVAILABLE, "out of memory");
-	while (json_next(object, &it, &key, &value)) {
-		struct str text = json_str(value);
-		size_t key_len = strlen(key);
+	for (size_t i = 0; i < map->count; i++) {
+		struct str key = map->list[i].key, value = map->list[i].value;
 
-		memcpy(pairs.p + pairs.n, key, key_len);
-		pairs.p[pairs.n + key_len] = '=';
-		if (text.n)
-			memcpy(pairs.p + pairs.n + key_len + 1, text.p, text.n);
-		pairs.n += (uint32_t)(key_len + text.n + 2);
+		memcpy(pairs.p + pairs.n, key.p, key.n);
+		pairs.p[pairs.n + key.n] = '=';
+		if (value.n)
+			memcpy(pairs.p + pairs.n + key.n + 1, value.p, value.n);
+		pairs.n += (uint32_t)(key.n + value.n + 2);
 		pairs.p[pairs.n - 1] = '\0';
 		pairs.count++;
 	}

@@ -7,8 +7,8 @@
 #define CAY_SERVICE_PAIRS_H
 
 #include "base/err.h"
-#include "base/json.h"
-#include "base/str.h"
+#include "base/macro.h"
+#include "service/texts.h"
 
 struct pairs {
 	char *p; /* heap; NULL when empty */
@@ -27,8 +27,8 @@ struct pairs_rule {
 };
 extern const struct pairs_rule pairs_env, pairs_exec_env, pairs_metadata;
 
-int pairs_from_json(struct pairs *ret, const struct json *object, const struct pairs_rule *rule,
-		    struct err *err) _must_check_;
+int pairs_make(struct pairs *ret, const struct text_map *map, const struct pairs_rule *rule,
+	       struct err *err) _must_check_;
 int pairs_from_block(struct pairs *ret, struct str block) _must_check_; /* -EINVAL, -ENOMEM */
 void pairs_done(struct pairs *pairs);
 /* Walks: start with *at = 0; false at the end. ret is one "KEY=VALUE" record, NUL-terminated. */

@@ -136,6 +136,9 @@ struct sandbox *call_sandbox(struct e2b_call *call);
 /* doc's member of that type; NULL when absent or null. Another type: answered, and *ok false. */
 const struct json *call_member(struct e2b_call *call, const char *key, enum json_type type,
 			       bool *ok);
+/* An object of strings; name: what the service calls it, for messages. */
+void call_texts(struct e2b_call *call, const char *key, const char *name, struct text_map *ret,
+		bool *ok);
 int64_t call_int(struct e2b_call *call, const char *key, int64_t fallback, int64_t min, int64_t max,
 		 bool *ok);
 int64_t call_timeout_max(const struct e2b_call *call); /* seconds; the operator's limit */

@@ -5,6 +5,7 @@
 
 #include "face/e2b/envd/envd.h"
 #include "face/kit/key.h"
+#include "face/kit/texts.h"
 
 int e2b_new(const struct e2b_config *config, struct e2b **ret)
 {
@@ -101,6 +102,18 @@ const struct json *call_member(struct e2b_call *call, const char *key, enum json
 int64_t call_timeout_max(const struct e2b_call *call)
 {
 	return service_config(call->e2b->service)->max_timeout_sec;
+}
+
+void call_texts(struct e2b_call *call, const char *key, const char *name, struct text_map *ret,
+		bool *ok)
+{
+	const struct json *value = call_member(call, key, JSON_OBJECT, ok);
+	struct err err;
+
+	if (!*ok || texts_read_map(value, "", name, call->req->arena, ret, &err) == 0)
+		return;
+	*ok = false;
+	e2b_answer_error(call, &err);
 }
 
 int64_t call_int(struct e2b_call *call, const char *key, int64_t fallback, int64_t min, int64_t max,

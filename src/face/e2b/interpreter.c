@@ -54,7 +54,7 @@ static bool read_spec(struct e2b_call *call, struct code_spec *spec)
 	spec->code = call_str(call, "code", &ok);
 	spec->context_id = call_str(call, "context_id", &ok);
 	spec->cwd = call_str(call, "cwd", &ok);
-	spec->env = call_member(call, "env_vars", JSON_OBJECT, &ok);
+	call_texts(call, "env_vars", "env_vars", &spec->env, &ok);
 	spec->user = str_of(call->user);
 	if (!spec->cwd.n && sandbox_has_users(call->sandbox))
 		spec->cwd = STR_LIT(HOME);

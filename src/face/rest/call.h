@@ -222,6 +222,15 @@ bool ticket_opens(const struct route *route); /* whether it can be opened with o
 /* NULL, err untouched: there is none. */
 struct key *ticket_key(struct rest_call *call, struct err *err);
 
+/* sandbox/create_lists.c: for the field table. */
+int grants_decode(const struct json *array, struct arena *arena, void *ret,
+		  struct err *err) _must_check_;
+int initializers_decode(const struct json *array, struct arena *arena, void *ret,
+			struct err *err) _must_check_;
+
+/* run/processes.c: a name or a number; 0 with err set when it is no signal. */
+int signal_decode(const struct json *value, struct err *err);
+
 /* route.c */
 const struct route *route_find(const struct http_req *req, struct str args[2], char *allow,
 			       size_t allow_size, struct err *err);
@@ -291,7 +300,6 @@ void code_contexts_interrupt(struct rest_call *call);
 void terminal_attach(struct rest_call *call);
 void terminal_pty(struct rest_call *call);
 void files_call(struct rest_call *call);
-void files_batch(struct rest_call *call);
 void files_download(struct rest_call *call);
 void files_upload(struct rest_call *call);
 void files_watch(struct rest_call *call);

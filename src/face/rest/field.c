@@ -3,6 +3,8 @@
 
 #include <stdio.h>
 
+#include "face/kit/texts.h"
+
 static int64_t limits[FIELD_LIMIT_COUNT];
 static const char *(*name_of)(const struct field *fields);
 
@@ -107,7 +109,8 @@ static void refuse_name(struct json_reader *r, const struct field *f)
 		      r->path, f->name, (long long)f->max);
 }
 
-static void read_object(struct json_reader *r, const struct field *f, void *base)
+static void read_object(struct json_reader *r, const struct field *f, struct arena *arena,
+			void *base)
 {
 	const struct json *object = json_read_object(r, f->name);
 	char path[96];
@@ -115,46 +118,44 @@ static void read_object(struct json_reader *r, const struct field *f, void *base
 	if (!object || r->failed)
 		return;
 	(void)snprintf(path, sizeof(path), "%s%s.", r->path, f->name);
-	if (field_decode(f->fields, object, path, base, r->err) < 0)
+	if (field_decode(f->fields, object, path, arena, base, r->err) < 0)
 		r->failed = true;
 }
 
-static void read_strings(struct json_reader *r, const struct field *f, void *at)
+static void read_strings(struct json_reader *r, const struct field *f, struct arena *arena,
+			 void *at)
 {
 	const struct json *array = json_read_array(r, f->name, (size_t)f->max);
 
-	if (!array || r->failed)
-		return;
-	for (size_t i = 0; i < json_size(array); i++) {
-		if (json_type(json_at(array, i)) == JSON_STRING)
-			continue;
+	if (!r->failed && texts_read_list(array, r->path, f->name, arena, at, r->err) < 0)
 		r->failed = true;
-		(void)err_set(r->err, ERR_INVALID_REQUEST, "%s%s[%zu] must be a string", r->path,
-			      f->name, i);
-		return;
-	}
-	*(const struct json **)at = array;
 }
 
-/* Its elements are decoded by whoever wants them, each with its own place in the message. */
-static void read_list(struct json_reader *r, const struct field *f, void *at)
+static void read_map(struct json_reader *r, const struct field *f, struct arena *arena, void *at)
+{
+	const struct json *object = json_read_object(r, f->name);
+
+	if (!r->failed && texts_read_map(object, r->path, f->name, arena, at, r->err) < 0)
+		r->failed = true;
+}
+
+static void read_list(struct json_reader *r, const struct field *f, struct arena *arena, void *at)
 {
 	const struct json *array = json_read_array(r, f->name, (size_t)f->max);
 
-	if (!array || r->failed)
-		return;
-	for (size_t i = 0; i < json_size(array); i++) {
-		if (json_type(json_at(array, i)) == JSON_OBJECT)
+	for (size_t i = 0; f->type == FIELD_LIST && array && i < json_size(array); i++) {
+		if (r->failed || json_type(json_at(array, i)) == JSON_OBJECT)
 			continue;
 		r->failed = true;
 		(void)err_set(r->err, ERR_INVALID_REQUEST, "%s%s[%zu] must be an object", r->path,
 			      f->name, i);
-		return;
 	}
-	*(const struct json **)at = array;
+	if (array && !r->failed && f->read(array, arena, at, r->err) < 0)
+		r->failed = true;
 }
 
-static void read_field(struct json_reader *r, const struct field *f, void *base)
+static void read_field(struct json_reader *r, const struct field *f, struct arena *arena,
+		       void *base)
 {
 	void *at = (char *)base + f->offset;
 	struct str name = { NULL, 0 };
@@ -183,13 +184,13 @@ static void read_field(struct json_reader *r, const struct field *f, void *base)
 		json_read_enum(r, f->name, f->names, at);
 		break;
 	case FIELD_MAP:
-		*(const struct json **)at = json_read_object(r, f->name);
+		read_map(r, f, arena, at);
 		break;
 	case FIELD_STRINGS:
-		read_strings(r, f, at);
+		read_strings(r, f, arena, at);
 		break;
 	case FIELD_OBJECT:
-		read_object(r, f, base);
+		read_object(r, f, arena, base);
 		break;
 	case FIELD_ANY:
 		*(const struct json **)at = json_read(r, f->name);
@@ -205,10 +206,8 @@ static void read_field(struct json_reader *r, const struct field *f, void *base)
 	case FIELD_FREE:
 		break;
 	case FIELD_LIST:
-		read_list(r, f, at);
-		break;
 	case FIELD_MIXED:
-		*(const struct json **)at = json_read_array(r, f->name, (size_t)f->max);
+		read_list(r, f, arena, at);
 		break;
 	}
 }
@@ -250,14 +249,14 @@ void field_set_defaults(const struct field *fields, void *base)
 }
 
 int field_decode(const struct field *fields, const struct json *object, const char *path,
-		 void *base, struct err *err)
+		 struct arena *arena, void *base, struct err *err)
 {
 	struct json_reader r;
 
 	field_set_defaults(fields, base);
 	json_reader_init(&r, object, path, err);
 	for (const struct field *f = fields; f->type && !r.failed; f++) {
-		read_field(&r, f, base);
+		read_field(&r, f, arena, base);
 		if (!r.failed && f->required)
 			check_required(&r, f, object);
 		if (!r.failed)

@@ -6,6 +6,7 @@
 #ifndef CAY_FACE_REST_FIELD_H
 #define CAY_FACE_REST_FIELD_H
 
+#include "base/arena.h"
 #include "base/json.h"
 
 enum field_type {
@@ -16,16 +17,16 @@ enum field_type {
 	FIELD_STR,     /* struct str; min..max bytes */
 	FIELD_NAME,    /* struct str; [a-z0-9][a-z0-9._-]*, at most max */
 	FIELD_ENUM,    /* int, index of names */
-	FIELD_MAP,     /* const struct json *: an object of strings */
-	FIELD_STRINGS, /* const struct json *: an array of strings, at most max */
+	FIELD_MAP,     /* struct text_map: an object of strings */
+	FIELD_STRINGS, /* struct text_list: an array of strings, at most max */
 	FIELD_OBJECT,  /* fields at the same base */
 	FIELD_ANY,     /* const struct json *: a string or a number; the handler looks */
 	/* Known, but a later version's: what asks for nothing new is taken, the rest refused. */
 	FIELD_LATER,	  /* null, [] and {} */
 	FIELD_LATER_BOOL, /* false */
 	FIELD_LATER_ENUM, /* names[0] */
-	FIELD_MIXED,	  /* const struct json *: an array of strings or objects; somebody looks */
-	FIELD_LIST,	  /* const struct json *: an array of objects of fields, at most max */
+	FIELD_MIXED,	  /* an array of strings or objects, at most max, for read */
+	FIELD_LIST,	  /* an array of objects of fields, at most max, likewise */
 	/* In answers only. */
 	FIELD_TIME,
 	FIELD_REAL,
@@ -51,6 +52,8 @@ struct field {
 	const char *const *names;
 	const char *fallback_text; /* FIELD_STR, FIELD_NAME */
 	const struct field *fields;
+	/* FIELD_MIXED, FIELD_LIST: fills what is at offset. Its memory is the arena's. */
+	int (*read)(const struct json *array, struct arena *arena, void *ret, struct err *err);
 	const struct field
 		*other; /* FIELD_LIST, in answers: elements may have these members instead */
 	int64_t min, max;
@@ -69,9 +72,10 @@ void field_limit_set(enum field_limit limit, int64_t max);
 int64_t field_max(const struct field *f);
 int64_t field_fallback(const struct field *f); /* never above the maximum */
 
-/* Fills base (already zeroed) from a parsed object: defaults, then what was sent. */
+/* Fills base (already zeroed) from a parsed object: defaults, then what was sent. Lists are in the
+ * arena, which may be NULL for tables without any; texts are views into the object. */
 int field_decode(const struct field *fields, const struct json *object, const char *path,
-		 void *base, struct err *err) _must_check_;
+		 struct arena *arena, void *base, struct err *err) _must_check_;
 void field_set_defaults(const struct field *fields, void *base);
 /* One row as JSON Schema under key. */
 void field_write_one(const struct field *f, struct json_writer *w, const char *key);

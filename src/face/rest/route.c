@@ -167,7 +167,7 @@ const struct route rest_routes[] = {
 	{ HTTP_POST, SB "/files", AUTH_EXEC, files_call, "Write one file", .op = FILES_WRITE,
 	  .body = files_write_fields, .body_limit = FILES_BODY_LIMIT, .answer = files_entry_answer,
 	  .status = 200, .also = 201, .ready = true },
-	{ HTTP_POST, FI "/batch", AUTH_EXEC, files_batch,
+	{ HTTP_POST, FI "/batch", AUTH_EXEC, files_call,
 	  "Write several files, with a result for each", .op = FILES_BATCH,
 	  .body = files_batch_fields, .body_limit = FILES_BATCH_LIMIT, .answer = files_batch_answer,
 	  .status = 200, .ready = true },

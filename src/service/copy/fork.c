@@ -243,8 +243,8 @@ static int fill(struct fork *f, const struct sandbox *sandbox, const struct key 
 		return -1;
 	if (spec->timeout_sec)
 		f->attrs.timeout_sec = (uint32_t)spec->timeout_sec;
-	if (spec->metadata) {
-		if (pairs_from_json(&f->attrs.metadata, spec->metadata, &pairs_metadata, err) < 0)
+	if (spec->metadata.list) {
+		if (pairs_make(&f->attrs.metadata, &spec->metadata, &pairs_metadata, err) < 0)
 			return -1;
 	} else if (pairs_from_block(&f->attrs.metadata, pairs_block(&from->metadata)) < 0) {
 		goto no_memory;

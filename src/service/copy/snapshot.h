@@ -86,7 +86,7 @@ int sandbox_restore(struct sandbox *sandbox, struct snapshot *snapshot, bool mem
 /* What POST .../fork asks for. */
 struct fork_spec {
 	struct str name;
-	const struct json *metadata; /* NULL: the source's */
+	struct text_map metadata; /* not given: the source's */
 	int64_t count, timeout_sec;
 	bool memory;	    /* children go on with its processes, or there are none */
 	bool memory_if_can; /* instead: where that can be, else they have the files */

@@ -122,14 +122,14 @@ static int set_secret(struct webhook *hook, struct str secret, struct err *err)
 }
 
 /* [] and nothing: all of them. */
-static int set_events(struct webhook *hook, const struct json *names, struct err *err)
+static int set_events(struct webhook *hook, const struct text_list *names, struct err *err)
 {
 	struct buf text;
 	int r = 0;
 
 	buf_init(&text, 4096);
-	for (size_t i = 0; r == 0 && names && i < json_size(names); i++) {
-		struct str name = json_str(json_at(names, i));
+	for (size_t i = 0; r == 0 && i < names->count; i++) {
+		struct str name = names->list[i];
 
 		if (i)
 			r = buf_putc(&text, ',');
@@ -158,7 +158,7 @@ static int set_events(struct webhook *hook, const struct json *names, struct err
 static int fill(struct webhook *hook, const struct webhook_spec *spec, struct err *err)
 {
 	if ((spec->has_url && set_url(hook, spec->url, err) < 0) ||
-	    (spec->has_events && set_events(hook, spec->events, err) < 0) ||
+	    (spec->has_events && set_events(hook, &spec->events, err) < 0) ||
 	    (spec->has_description && set_text(&hook->description, spec->description, err) < 0) ||
 	    (spec->has_workspace &&
 	     set_text(&hook->workspace, spec->external_workspace_id, err) < 0) ||

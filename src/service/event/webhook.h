@@ -7,8 +7,8 @@
 #ifndef CAY_SERVICE_EVENT_WEBHOOK_H
 #define CAY_SERVICE_EVENT_WEBHOOK_H
 
-#include "base/json.h"
 #include "service/account/auth.h"
+#include "service/texts.h"
 
 struct service;
 struct webhook;
@@ -25,7 +25,7 @@ struct webhook;
 /* What POST and PATCH ask for; views live during the call. */
 struct webhook_spec {
 	struct str url, secret, description, external_workspace_id;
-	const struct json *events; /* strings: names of events, or what stands before their dot */
+	struct text_list events; /* names of events, or what stands before their dot */
 	bool enabled;
 	bool has_url, has_secret, has_description, has_workspace, has_events, has_enabled;
 };

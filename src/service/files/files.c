@@ -254,7 +254,7 @@ static int make_input(struct files_run *run, const struct files_spec *spec, stru
 		int r;
 
 		arena_init(&arena, 2 * INPUT_MAX);
-		r = files_input_batch(frames, &arena, spec->items, spec->item_count, err);
+		r = files_input_batch(frames, &arena, spec->files.list, spec->files.count, err);
 		arena_done(&arena);
 		return r;
 	}

@@ -55,11 +55,17 @@ enum files_op {
 enum files_format { FILES_TAR_ZST, FILES_TAR, FILES_ZIP, FILES_FORMAT_COUNT };
 extern const char *const files_format_names[]; /* NULL-terminated */
 
+/* One file of a batch. */
+struct files_item {
+	struct str path, path_b64, content, content_b64, mode;
+};
+struct files_items {
+	const struct files_item *list;
+	size_t count;
+};
+
 /* What is asked for; which fields count depends on the operation. Views live during the call. */
-struct files_item;
 struct files_spec {
-	const struct files_item *items; /* of FILES_BATCH */
-	size_t item_count;
 	struct str path, path_b64; /* at most one; neither: the working directory, where allowed */
 	struct str to, to_b64;
 	struct str user;	 /* who does it; empty: the template's user */
@@ -71,7 +77,7 @@ struct files_spec {
 	struct str pattern, include, exclude;
 	struct str content, content_b64; /* FILES_WRITE without on_ready: all of it */
 	struct str old_string, new_string;
-	const struct json *files; /* FILES_BATCH: checked by files_batch_fields' owner */
+	struct files_items files; /* FILES_BATCH */
 	int64_t depth, limit, offset;
 	int64_t context, max_matches, max_bytes, timeout_sec;
 	int64_t max_entries, max_ratio;
@@ -82,11 +88,6 @@ struct files_spec {
 	bool parents, fsync, exclusive;
 	bool ignore_case, fixed, gitignore, include_hidden, replace_all;
 	bool details; /* of entries: what links lead to, marks */
-};
-
-/* One file of a batch, as the face has decoded it. */
-struct files_item {
-	struct str path, path_b64, content, content_b64, mode;
 };
 
 /* What FILES_READ and FILES_STAT found. */
@@ -116,7 +117,7 @@ struct files_hooks {
 		       const struct err *err); /* once, the last */
 };
 
-/* The sandbox must be ready: see sandbox_when_ready(). items: FILES_BATCH. */
+/* The sandbox must be ready: see sandbox_when_ready(). */
 int files_start(struct sandbox *sandbox, enum files_op op, const struct files_spec *spec,
 		const struct files_hooks *hooks, void *arg, slot_handle *ret,
 		struct err *err) _must_check_;

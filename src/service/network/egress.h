@@ -16,8 +16,9 @@
 #define CAY_SERVICE_NETWORK_EGRESS_H
 
 #include "base/err.h"
-#include "base/json.h"
+#include "base/buf.h"
 #include "base/slot.h"
+#include "service/texts.h"
 
 struct engine_network;
 struct sandbox;
@@ -72,7 +73,7 @@ bool egress_rule_is_special(const struct egress_rule *rule);
 struct egress_want {
 	int mode;
 	bool learn;
-	const struct json *allow, *deny; /* arrays of strings or NULL */
+	struct text_list allow, deny;
 	bool has_mode, has_learn, has_allow, has_deny;
 };
 static inline bool egress_wanted(const struct egress_want *want)

@@ -62,10 +62,10 @@ struct egress_policy *egress_policy_copy(const struct egress_policy *policy)
 	return NULL;
 }
 
-static int parse_rules(const struct json *array, const char *field, struct egress_rule **ret,
+static int parse_rules(const struct text_list *list, const char *field, struct egress_rule **ret,
 		       uint32_t *ret_count, struct err *err)
 {
-	size_t n = array ? json_size(array) : 0;
+	size_t n = list->count;
 	struct egress_rule *rules;
 
 	if (n > EGRESS_RULES_MAX)
@@ -75,16 +75,10 @@ static int parse_rules(const struct json *array, const char *field, struct egres
 	if (!rules)
 		return err_set(err, ERR_UNAVAILABLE, "out of memory");
 	for (size_t i = 0; i < n; i++) {
-		const struct json *entry = json_at(array, i);
 		char at[64];
-		int r;
 
 		(void)snprintf(at, sizeof(at), "%s[%zu]", field, i);
-		if (json_type(entry) != JSON_STRING)
-			r = err_set(err, ERR_INVALID_REQUEST, "%s must be a string", at);
-		else
-			r = egress_rule_parse(json_str(entry), at, &rules[i], err);
-		if (r < 0) {
+		if (egress_rule_parse(list->list[i], at, &rules[i], err) < 0) {
 			rules_free(rules, (uint32_t)i);
 			return -1;
 		}
@@ -106,9 +100,9 @@ int egress_policy_make(const struct egress_policy *old, const struct egress_want
 		policy->mode = (uint8_t)want->mode;
 	if (want->has_learn)
 		policy->learn = want->learn;
-	if ((want->has_allow && parse_rules(want->allow, "network.allow", &policy->allow,
+	if ((want->has_allow && parse_rules(&want->allow, "network.allow", &policy->allow,
 					    &policy->allow_count, err) < 0) ||
-	    (want->has_deny && parse_rules(want->deny, "network.deny", &policy->deny,
+	    (want->has_deny && parse_rules(&want->deny, "network.deny", &policy->deny,
 					   &policy->deny_count, err) < 0)) {
 		egress_policy_free(policy);
 		return -1;
@@ -150,6 +144,19 @@ int egress_policy_save(const struct egress_policy *policy, struct buf *out)
 	return json_writer_end(&w);
 }
 
+/* A stored list; what is no text in it was not written by us. */
+static int load_texts(const struct json *array, struct str texts[EGRESS_RULES_MAX],
+		      struct text_list *ret)
+{
+	for (size_t i = 0; array && i < json_size(array); i++) {
+		if (json_type(json_at(array, i)) != JSON_STRING)
+			return -EUCLEAN;
+		texts[i] = json_str(json_at(array, i));
+	}
+	*ret = (struct text_list){ texts, array ? json_size(array) : 0 };
+	return 0;
+}
+
 int egress_policy_load(const char *text, struct egress_policy **ret)
 {
 	struct err err;
@@ -157,6 +164,8 @@ int egress_policy_load(const char *text, struct egress_policy **ret)
 	struct egress_want want = {
 		.has_mode = true, .has_learn = true, .has_allow = true, .has_deny = true
 	};
+	struct str texts[2][EGRESS_RULES_MAX];
+	const struct json *lists[2];
 	struct json_reader r;
 
 	if (!doc)
@@ -164,9 +173,10 @@ int egress_policy_load(const char *text, struct egress_policy **ret)
 	json_reader_init(&r, doc, "", &err);
 	json_read_enum(&r, "mode", network_mode_names, &want.mode);
 	json_read_bool(&r, "learn", &want.learn);
-	want.allow = json_read_array(&r, "allow", EGRESS_RULES_MAX);
-	want.deny = json_read_array(&r, "deny", EGRESS_RULES_MAX);
-	if (json_reader_end(&r) < 0)
+	lists[0] = json_read_array(&r, "allow", EGRESS_RULES_MAX);
+	lists[1] = json_read_array(&r, "deny", EGRESS_RULES_MAX);
+	if (json_reader_end(&r) < 0 || load_texts(lists[0], texts[0], &want.allow) < 0 ||
+	    load_texts(lists[1], texts[1], &want.deny) < 0)
 		return -EUCLEAN;
 	return egress_policy_make(NULL, &want, ret, &err) < 0 ? -EUCLEAN : 0;
 }

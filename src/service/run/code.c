@@ -170,46 +170,24 @@ static void on_started(void *arg, uint32_t process_id, uint32_t pid, slot_handle
 	job->started(job, sandbox);
 }
 
-static int write_argv(const struct code_job *job, struct buf *text)
-{
-	struct json_writer w;
-
-	json_writer_init(&w, text);
-	json_begin_array(&w, NULL);
-	json_put_text(&w, NULL, PROGRAM);
-	json_put_text(&w, NULL, job->context.language);
-	json_put_text(&w, NULL, job->cwd);
-	json_end_array(&w);
-	return json_writer_end(&w);
-}
-
 int code_job_start(struct code_job *job, struct sandbox *sandbox, struct err *err)
 {
 	char name[sizeof(PREFIX) + CODE_ID_MAX];
 	struct exec_spec exec = { .stdin_open = true, .ring_bytes = CODE_LINE_MAX };
-	struct json *argv;
-	struct buf text;
-	int r;
+	struct str argv[3];
 
 	if (!job->cwd[0])
 		(void)snprintf(job->cwd, sizeof(job->cwd), "%s", sandbox->template->workdir);
-	buf_init(&text, 16384);
-	r = write_argv(job, &text);
-	argv = r < 0 ? NULL : json_parse(buf_str(&text), err);
-	if (r < 0)
-		(void)err_set_errno(err, ERR_UNAVAILABLE, r, "the kernel cannot be started");
-	buf_done(&text);
-	if (!argv)
-		return -1;
+	argv[0] = str_of(PROGRAM);
+	argv[1] = str_of(job->context.language);
+	argv[2] = str_of(job->cwd);
 	(void)snprintf(name, sizeof(name), PREFIX "%s", job->id);
-	exec.argv = argv;
+	exec.argv = (struct text_list){ argv, ARRAY_LEN(argv) };
 	exec.name = str_of(name);
 	exec.cwd = str_of(job->cwd);
 	if (job->user[0])
 		exec.user = str_of(job->user);
-	r = process_start(sandbox, &exec, on_started, job, NULL, err);
-	json_free(argv);
-	return r;
+	return process_start(sandbox, &exec, on_started, job, NULL, err);
 }
 
 /* ---- the calls on contexts ---- */

@@ -15,13 +15,15 @@
 #define CODE_TIMEOUT_DEFAULT_SEC 300
 #define CODE_LINE_MAX (12 * 1024 * 1024) /* one event as the kernel's side tells it */
 
+struct json;
+
 extern const char *const code_languages[]; /* NULL-terminated; the first is the default */
 
 struct code_spec {
 	struct str code;
 	struct str context_id; /* empty: the language's own, made when it is missing */
 	int language;	       /* index of code_languages; with context_id not looked at */
-	const struct json *env;
+	struct text_map env;
 	struct str cwd, user; /* when a context is made; empty: the template's */
 	int64_t timeout_sec;  /* 0: none */
 };

@@ -6,6 +6,7 @@
  */
 #include <errno.h>
 
+#include "base/json.h"
 #include "base/log.h"
 #include "base/rand.h"
 #include "service/event/bus.h"
@@ -279,6 +280,20 @@ static void on_again(void *arg)
 
 /* ---- the call ---- */
 
+/* One line of JSON for the kernel's program. A name that is too long counts as too much. */
+static void write_env(const struct text_map *env, struct json_writer *w)
+{
+	char key[257];
+
+	json_begin_object(w, "env");
+	for (size_t i = 0; i < env->count; i++)
+		if (str_copy(key, sizeof(key), env->list[i].key) == 0)
+			json_put_str(w, key, env->list[i].value);
+		else
+			w->error = -ENOBUFS;
+	json_end_object(w);
+}
+
 static int write_request(struct code_run *run, const struct code_spec *spec, struct err *err)
 {
 	struct json_writer w;
@@ -289,8 +304,8 @@ static int write_request(struct code_run *run, const struct code_spec *spec, str
 	json_put_text(&w, "op", "execute");
 	json_put_text(&w, "id", run->id);
 	json_put_str(&w, "code", spec->code);
-	if (spec->env)
-		json_put_value(&w, "env", spec->env);
+	if (spec->env.list)
+		write_env(&spec->env, &w);
 	json_end_object(&w);
 	r = json_writer_end(&w);
 	if (r == 0)

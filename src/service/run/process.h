@@ -24,10 +24,10 @@
 
 /* What is to be run and how. Views live during the call. */
 struct exec_spec {
-	struct str command;	 /* through the template's shell; or */
-	const struct json *argv; /* directly; or */
-	struct str shell;	 /* this program alone, empty: the template's shell; with tty */
-	const struct json *env;
+	struct str command;    /* through the template's shell; or */
+	struct text_list argv; /* directly; or */
+	struct str shell;      /* this program alone, empty: the template's shell; with tty */
+	struct text_map env;
 	struct str cwd, user;
 	struct str name;		  /* empty: none */
 	struct str stdin_text, stdin_b64; /* at most one of them */
@@ -141,8 +141,9 @@ int process_resize(struct sandbox *sandbox, uint32_t process_id, int64_t cols, i
 /* TERM, after the grace KILL for all it left; done when it is dead and forgotten. */
 int process_stop(struct sandbox *sandbox, uint32_t process_id, process_done_fn done, void *arg,
 		 struct err *err) _must_check_;
-/* "TERM", "SIGTERM" or 15; 0 with err set when there is none such. */
-int process_signal_parse(const struct json *value, struct err *err);
+/* "TERM" or "SIGTERM", or without a name a number such as 15; 0 with err set when there is none
+ * such. */
+int process_signal_parse(struct str name, int64_t number, struct err *err);
 
 /* Base64 of a field into the arena. */
 int input_decode(struct arena *arena, const char *what, struct str b64, struct str *ret,

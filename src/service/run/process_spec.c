@@ -77,9 +77,9 @@ static int build_shell_only(struct spec_build *b, const struct template *tpl, st
 	return argv[0] ? 0 : -1;
 }
 
-static int build_argv(struct spec_build *b, const struct json *array, struct err *err)
+static int build_argv(struct spec_build *b, const struct text_list *list, struct err *err)
 {
-	size_t n = json_size(array);
+	size_t n = list->count;
 	const char **argv;
 
 	if (n == 0 || n > EXEC_ARGV_MAX)
@@ -89,13 +89,9 @@ static int build_argv(struct spec_build *b, const struct json *array, struct err
 	if (!argv)
 		return no_memory(err);
 	for (size_t i = 0; i < n; i++) {
-		const struct json *item = json_at(array, i);
-
-		if (json_type(item) != JSON_STRING)
-			return err_set(err, ERR_INVALID_REQUEST, "argv[%zu] must be a string", i);
-		if (i == 0 && json_str(item).n == 0)
+		if (i == 0 && list->list[i].n == 0)
 			return err_set(err, ERR_INVALID_REQUEST, "argv[0] must not be empty");
-		argv[i] = copy_arg(b, "argv", json_str(item), err);
+		argv[i] = copy_arg(b, "argv", list->list[i], err);
 		if (!argv[i])
 			return -1;
 	}
@@ -297,11 +293,11 @@ static int build_program(struct spec_build *b, const struct template *tpl,
 {
 	if (spec->shell_only)
 		return build_shell_only(b, tpl, spec->shell, err);
-	if ((spec->command.p != NULL) == (spec->argv != NULL))
+	if ((spec->command.p != NULL) == (spec->argv.list != NULL))
 		return err_set(err, ERR_INVALID_REQUEST,
 			       "command (a string) or argv (an array): exactly one is needed");
-	return spec->argv ? build_argv(b, spec->argv, err)
-			  : build_shell(b, tpl, spec->command, err);
+	return spec->argv.list ? build_argv(b, &spec->argv, err)
+			       : build_shell(b, tpl, spec->command, err);
 }
 
 int spec_build(struct spec_build *b, const struct sandbox *sandbox, const struct exec_spec *spec,
@@ -311,7 +307,7 @@ int spec_build(struct spec_build *b, const struct sandbox *sandbox, const struct
 	/* Arguments, their pointers, and what base64 holds of stdin. */
 	arena_init(&b->arena, 4 * EXEC_BYTES_MAX + 2 * (spec->stdin_text.n + spec->stdin_b64.n));
 	if (build_program(b, sandbox->template, spec, err) < 0 ||
-	    pairs_from_json(&b->own_env, spec->env, &pairs_exec_env, err) < 0 ||
+	    pairs_make(&b->own_env, &spec->env, &pairs_exec_env, err) < 0 ||
 	    build_env(b, sandbox, spec->tty, err) < 0 || build_place(b, sandbox, spec, err) < 0 ||
 	    build_rest(b, sandbox, spec, err) < 0)
 		goto fail;
@@ -326,7 +322,7 @@ int spec_build_place(struct spec_build *b, const struct sandbox *sandbox,
 {
 	*b = (struct spec_build){ .bytes = 0 };
 	arena_init(&b->arena, 4 * EXEC_BYTES_MAX);
-	if (pairs_from_json(&b->own_env, spec->env, &pairs_exec_env, err) == 0 &&
+	if (pairs_make(&b->own_env, &spec->env, &pairs_exec_env, err) == 0 &&
 	    build_env(b, sandbox, true, err) == 0 && build_place(b, sandbox, spec, err) == 0)
 		return 0;
 	spec_done(b);

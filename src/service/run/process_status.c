@@ -62,14 +62,10 @@ static const struct {
 	{ "IO", SIGIO },     { "PWR", SIGPWR },	      { "SYS", SIGSYS },
 };
 
-int process_signal_parse(const struct json *value, struct err *err)
+int process_signal_parse(struct str name, int64_t number, struct err *err)
 {
-	struct str name = { NULL, 0 };
-
-	if (value && json_type(value) == JSON_INT && json_int(value) >= 1 && json_int(value) <= 64)
-		return (int)json_int(value);
-	if (value && json_type(value) == JSON_STRING)
-		name = json_str(value);
+	if (!name.n && number >= 1 && number <= 64)
+		return (int)number;
 	if (name.n > 3 && strncasecmp(name.p, "SIG", 3) == 0)
 		name = (struct str){ name.p + 3, name.n - 3 };
 	for (size_t i = 0; name.n && i < ARRAY_LEN(signals); i++)

@@ -134,13 +134,13 @@ static int fill_attrs(struct sandbox_attrs *attrs, const struct key *owner,
 	if (copy_text(&attrs->name, spec->name, err) < 0 ||
 	    copy_text(&attrs->external_workspace_id, spec->external_workspace_id, err) < 0)
 		return -1;
-	if (from && !spec->env && pairs_from_block(&attrs->env, pairs_block(&from->env)) < 0)
+	if (from && !spec->env.list && pairs_from_block(&attrs->env, pairs_block(&from->env)) < 0)
 		return err_set(err, ERR_UNAVAILABLE, "out of memory");
-	if (from && !spec->env)
-		return pairs_from_json(&attrs->metadata, spec->metadata, &pairs_metadata, err);
-	if (pairs_from_json(&attrs->env, spec->env, &pairs_env, err) < 0)
+	if (from && !spec->env.list)
+		return pairs_make(&attrs->metadata, &spec->metadata, &pairs_metadata, err);
+	if (pairs_make(&attrs->env, &spec->env, &pairs_env, err) < 0)
 		return -1;
-	return pairs_from_json(&attrs->metadata, spec->metadata, &pairs_metadata, err);
+	return pairs_make(&attrs->metadata, &spec->metadata, &pairs_metadata, err);
 }
 
 /* What happens at a timeout must be something the engine can do. */
@@ -213,6 +213,17 @@ int creation_take_room(struct creation *creation, struct err *err)
 	return -1;
 }
 
+static int make_grants(struct creation *creation, const struct key *owner,
+		       const struct sandbox_spec *spec, struct err *err)
+{
+	struct grants_holder holder = { .owner = owner->id,
+					.workspace = creation->attrs.external_workspace_id,
+					.old = creation->from ? creation->from->grants : NULL };
+
+	return grants_make(creation->service, &spec->secrets, &holder, &creation->attrs.grants,
+			   err);
+}
+
 struct creation *creation_new(struct service *service, const struct key *owner,
 			      const struct sandbox_spec *spec, struct err *err)
 {
@@ -231,12 +242,8 @@ struct creation *creation_new(struct service *service, const struct key *owner,
 	    (!creation->from || creation->files_only ||
 	     snapshot_check_room(creation->from, creation->attrs.memory_mb, err) == 0) &&
 	    egress_check_engine(creation->engine, creation->attrs.network, err) == 0 &&
-	    initializers_read(spec->initializers, &creation->attrs.initializers, err) == 0 &&
-	    grants_read(service, spec->secrets,
-			&(struct grants_holder){ owner->id, creation->attrs.external_workspace_id,
-						 NULL },
-			creation->from ? creation->from->grants : NULL, &creation->attrs.grants,
-			err) == 0)
+	    initializers_make(&spec->initializers, &creation->attrs.initializers, err) == 0 &&
+	    make_grants(creation, owner, spec, err) == 0)
 		return creation;
 	creation_free(creation);
 	return NULL;

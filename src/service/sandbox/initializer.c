@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <stdio.h>
 
+#include "base/arena.h"
 #include "base/log.h"
 #include "service/sandbox/create_internal.h"
 #include "service/sandbox/initializer.h"
@@ -22,16 +23,14 @@
 #define TAIL_SHORT 120	/* and the answer, whose rest is "(kept as sandbox ...)" */
 #define LABEL_BYTES 60
 
-/* A checked copy of what was asked for. */
-struct initializers {
-	struct json *list;
-};
+/* The texts of all of them, their lists included: pointers cost more than texts of one byte. */
+#define STORE_BYTES_MAX \
+	(INITIALIZERS_BYTES_MAX * (1 + sizeof(struct text_pair)) + INITIALIZERS_MAX * 4096)
 
-/* One of them; views into the list. */
-struct step {
-	struct exec_spec exec;
-	struct str name;
-	bool continue_on_error;
+struct initializers {
+	struct arena arena; /* the texts */
+	size_t count;
+	struct initializer list[INITIALIZERS_MAX];
 };
 
 /* One at work. Owner: the start of its process, then its follow. */
@@ -46,131 +45,154 @@ struct run {
 
 /* ---- what is asked for ---- */
 
-static int read_object(const struct json *item, const char *path, struct step *ret, struct err *err)
+static int check_text(size_t i, const char *field, struct str text, size_t max, struct err *err)
 {
-	struct str command = { NULL, 0 }, cmd = { NULL, 0 };
-	struct json_reader r;
-
-	json_reader_init(&r, item, path, err);
-	json_read_str(&r, "command", 1, INITIALIZER_COMMAND_MAX, &command);
-	json_read_str(&r, "cmd", 1, INITIALIZER_COMMAND_MAX, &cmd);
-	ret->exec.argv = json_read_array(&r, "argv", EXEC_ARGV_MAX);
-	json_read_str(&r, "cwd", 1, 4096, &ret->exec.cwd);
-	ret->exec.env = json_read_object(&r, "env");
-	json_read_str(&r, "user", 1, 64, &ret->exec.user);
-	json_read_int(&r, "timeout_sec", 1, INITIALIZER_TIMEOUT_MAX_SEC, &ret->exec.timeout_sec);
-	json_read_str(&r, "name", 1, INITIALIZER_NAME_MAX, &ret->name);
-	json_read_bool(&r, "continue_on_error", &ret->continue_on_error);
-	if (json_reader_end(&r) < 0)
-		return -1;
-	if ((command.p != NULL) + (cmd.p != NULL) + (ret->exec.argv != NULL) != 1)
-		return err_set(err, ERR_INVALID_REQUEST,
-			       "%scommand (a string) or argv (an array): exactly one is needed",
-			       path);
-	ret->exec.command = command.p ? command : cmd;
-	return 0;
+	if (text.n <= max && !(text.n && memchr(text.p, 0, text.n)))
+		return 0;
+	return err_set(err, ERR_INVALID_REQUEST,
+		       "initializers[%zu].%s must be at most %zu bytes without NUL", i, field, max);
 }
 
-static int read_step(const struct json *item, size_t i, struct step *ret, struct err *err)
+static int check_one(const struct initializer *one, size_t i, struct err *err)
 {
-	char path[40];
-
-	*ret = (struct step){ .exec.timeout_sec = INITIALIZER_TIMEOUT_SEC };
-	(void)snprintf(path, sizeof(path), "initializers[%zu].", i);
-	if (json_type(item) == JSON_OBJECT)
-		return read_object(item, path, ret, err);
-	if (json_type(item) != JSON_STRING || json_str(item).n < 1 ||
-	    json_str(item).n > INITIALIZER_COMMAND_MAX ||
-	    memchr(json_str(item).p, 0, json_str(item).n))
-		return err_set(
-			err, ERR_INVALID_REQUEST,
-			"initializers[%zu] must be a command of 1-%d characters, or an object", i,
-			INITIALIZER_COMMAND_MAX);
-	ret->exec.command = json_str(item);
-	return 0;
-}
-
-static int check_step(const struct json *item, size_t i, struct err *err)
-{
+	const struct exec_spec *exec = &one->exec;
 	struct pairs env = { NULL, 0, 0 };
-	struct step step;
-	int r = read_step(item, i, &step, err);
+	int r;
 
-	if (r == 0)
-		r = pairs_from_json(&env, step.exec.env, &pairs_exec_env, err);
+	if ((exec->command.p != NULL) == (exec->argv.list != NULL))
+		return err_set(err, ERR_INVALID_REQUEST,
+			       "initializers[%zu].command (a string) or argv (an array): exactly "
+			       "one is needed",
+			       i);
+	if (exec->command.p && !exec->command.n)
+		return err_set(err, ERR_INVALID_REQUEST, "initializers[%zu].command is empty", i);
+	if (check_text(i, "command", exec->command, INITIALIZER_COMMAND_MAX, err) < 0 ||
+	    check_text(i, "cwd", exec->cwd, INITIALIZER_CWD_MAX, err) < 0 ||
+	    check_text(i, "user", exec->user, INITIALIZER_USER_MAX, err) < 0 ||
+	    check_text(i, "name", one->name, INITIALIZER_NAME_MAX, err) < 0)
+		return -1;
+	if (exec->argv.count > EXEC_ARGV_MAX)
+		return err_set(err, ERR_INVALID_REQUEST,
+			       "initializers[%zu].argv must have at most %d elements", i,
+			       EXEC_ARGV_MAX);
+	if (exec->timeout_sec < 1 || exec->timeout_sec > INITIALIZER_TIMEOUT_MAX_SEC)
+		return err_set(err, ERR_INVALID_REQUEST,
+			       "initializers[%zu].timeout_sec must be 1-%d", i,
+			       INITIALIZER_TIMEOUT_MAX_SEC);
+	r = pairs_make(&env, &exec->env, &pairs_exec_env, err);
 	pairs_done(&env);
 	return r;
 }
 
-static int copy_list(const struct json *list, struct initializers **ret, struct err *err)
+static size_t bytes_of(const struct initializer *one)
 {
-	struct initializers *copy = calloc(1, sizeof(*copy));
-	struct json_writer w;
-	struct buf text;
-	int r;
+	const struct exec_spec *exec = &one->exec;
+	size_t n = exec->command.n + exec->cwd.n + exec->user.n + one->name.n;
 
-	if (!copy)
-		return err_set(err, ERR_UNAVAILABLE, "out of memory");
-	buf_init(&text, INITIALIZERS_BYTES_MAX);
-	json_writer_init(&w, &text);
-	json_put_value(&w, NULL, list);
-	r = json_writer_end(&w);
-	copy->list = r == 0 ? json_parse(buf_str(&text), err) : NULL;
-	buf_done(&text);
-	if (copy->list) {
-		*ret = copy;
-		return 0;
-	}
-	free(copy);
-	return r < 0 ? err_set(err, ERR_INVALID_REQUEST, "initializers: together at most %d bytes",
-			       INITIALIZERS_BYTES_MAX)
-		     : -1;
+	for (size_t i = 0; i < exec->argv.count; i++)
+		n += exec->argv.list[i].n + 1;
+	for (size_t i = 0; i < exec->env.count; i++)
+		n += exec->env.list[i].key.n + exec->env.list[i].value.n + 2;
+	return n;
 }
 
-int initializers_read(const struct json *array, struct initializers **ret, struct err *err)
+static bool keep_text(struct arena *arena, struct str *text)
 {
-	size_t count = array ? json_size(array) : 0;
+	if (text->p)
+		text->p = arena_dup(arena, text->p, text->n);
+	return text->p || !text->n;
+}
 
-	if (count > INITIALIZERS_MAX)
+/* Its texts become the arena's. */
+static bool keep_one(struct arena *arena, struct initializer *one)
+{
+	struct exec_spec *exec = &one->exec;
+	struct str *argv = arena_alloc(arena, (exec->argv.count + 1) * sizeof(*argv));
+	struct text_pair *env = arena_alloc(arena, (exec->env.count + 1) * sizeof(*env));
+	bool ok = argv && env && keep_text(arena, &exec->command) && keep_text(arena, &exec->cwd) &&
+		  keep_text(arena, &exec->user) && keep_text(arena, &one->name);
+
+	for (size_t i = 0; ok && i < exec->argv.count; i++) {
+		argv[i] = exec->argv.list[i];
+		ok = keep_text(arena, &argv[i]);
+	}
+	for (size_t i = 0; ok && i < exec->env.count; i++) {
+		env[i] = exec->env.list[i];
+		ok = keep_text(arena, &env[i].key) && keep_text(arena, &env[i].value);
+	}
+	if (exec->argv.list)
+		exec->argv.list = argv;
+	if (exec->env.list)
+		exec->env.list = env;
+	return ok;
+}
+
+static int copy_list(const struct initializer_list *list, struct initializers **ret)
+{
+	struct initializers *copy = calloc(1, sizeof(*copy));
+
+	if (!copy)
+		return -ENOMEM;
+	arena_init(&copy->arena, STORE_BYTES_MAX);
+	for (; copy->count < list->count; copy->count++) {
+		copy->list[copy->count] = list->list[copy->count];
+		if (!keep_one(&copy->arena, &copy->list[copy->count])) {
+			initializers_free(copy);
+			return -ENOMEM;
+		}
+	}
+	*ret = copy;
+	return 0;
+}
+
+int initializers_make(const struct initializer_list *list, struct initializers **ret,
+		      struct err *err)
+{
+	size_t bytes = 0;
+
+	if (list->count > INITIALIZERS_MAX)
 		return err_set(err, ERR_INVALID_REQUEST, "initializers: at most %d",
 			       INITIALIZERS_MAX);
-	for (size_t i = 0; i < count; i++)
-		if (check_step(json_at(array, i), i, err) < 0)
+	for (size_t i = 0; i < list->count; i++) {
+		if (check_one(&list->list[i], i, err) < 0)
 			return -1;
-	return count ? copy_list(array, ret, err) : 0;
+		bytes += bytes_of(&list->list[i]);
+	}
+	if (bytes > INITIALIZERS_BYTES_MAX)
+		return err_set(err, ERR_INVALID_REQUEST, "initializers: together at most %d bytes",
+			       INITIALIZERS_BYTES_MAX);
+	if (list->count && copy_list(list, ret) < 0)
+		return err_set(err, ERR_UNAVAILABLE, "out of memory");
+	return 0;
 }
 
 int initializers_copy(const struct initializers *from, struct initializers **ret)
 {
-	struct err err;
+	struct initializer_list list = initializers_list(from);
 
-	return from && copy_list(from->list, ret, &err) < 0 ? -ENOMEM : 0;
+	return from ? copy_list(&list, ret) : 0;
 }
 
 void initializers_free(struct initializers *initializers)
 {
 	if (!initializers)
 		return;
-	json_free(initializers->list);
+	arena_done(&initializers->arena);
 	free(initializers);
 }
 
-void initializers_write(const struct initializers *initializers, struct json_writer *w,
-			const char *key)
+struct initializer_list initializers_list(const struct initializers *initializers)
 {
-	if (initializers) {
-		json_put_value(w, key, initializers->list);
-		return;
-	}
-	json_begin_array(w, key);
-	json_end_array(w);
+	if (!initializers)
+		return (struct initializer_list){ NULL, 0 };
+	return (struct initializer_list){ initializers->list, initializers->count };
 }
 
 /* ---- which one is next ---- */
 
 static size_t count_of(const struct initializers *initializers)
 {
-	return initializers ? json_size(initializers->list) : 0;
+	return initializers ? initializers->count : 0;
 }
 
 static const struct initializers *of_template(const struct sandbox *sandbox)
@@ -185,15 +207,12 @@ static size_t total(const struct sandbox *sandbox)
 	return count_of(of_template(sandbox)) + count_of(sandbox->attrs.initializers);
 }
 
-/* They were checked before; a template's is what its meta.json had. */
-static int get_step(const struct sandbox *sandbox, size_t at, struct step *ret, struct err *err)
+static struct initializer get_step(const struct sandbox *sandbox, size_t at)
 {
 	const struct initializers *first = of_template(sandbox);
 	size_t skip = count_of(first);
 
-	return at < skip ? read_step(json_at(first->list, at), at, ret, err)
-			 : read_step(json_at(sandbox->attrs.initializers->list, at - skip),
-				     at - skip, ret, err);
+	return at < skip ? first->list[at] : sandbox->attrs.initializers->list[at - skip];
 }
 
 bool initialize_due(const struct sandbox *sandbox)
@@ -203,8 +222,8 @@ bool initialize_due(const struct sandbox *sandbox)
 
 /* ---- what came of it ---- */
 
-static void describe_end(const struct process_status *status, const struct step *step, char *dst,
-			 size_t size)
+static void describe_end(const struct process_status *status, const struct initializer *step,
+			 char *dst, size_t size)
 {
 	if (strcmp(status->reason, "timeout") == 0)
 		(void)snprintf(dst, size, "ran out of its %lld s",
@@ -242,7 +261,7 @@ static void clean_tail(struct run *run)
 }
 
 /* what: "initializer 2 of 3 (NAME) ended with exit code 1". */
-static void describe(const struct sandbox *sandbox, const struct step *step, const char *end,
+static void describe(const struct sandbox *sandbox, const struct initializer *step, const char *end,
 		     char *dst, size_t size)
 {
 	size_t at = sandbox->creation->step, skip = count_of(of_template(sandbox));
@@ -318,16 +337,15 @@ static void on_end(void *arg, const struct process_status *status, const struct 
 	struct run *run = arg;
 	struct sandbox *sandbox = sandbox_of(run);
 	char end[ERR_MESSAGE_MAX], what[ERR_MESSAGE_MAX + LABEL_BYTES + 64];
-	struct step step;
-	struct err err;
+	struct initializer step;
 	bool ok;
 
 	/* When the sandbox is gone its link says why, a moment later. */
-	if (!sandbox || (error && error->code == ERR_SANDBOX_GONE) ||
-	    get_step(sandbox, sandbox->creation->step, &step, &err) < 0) {
+	if (!sandbox || (error && error->code == ERR_SANDBOX_GONE)) {
 		free(run);
 		return;
 	}
+	step = get_step(sandbox, sandbox->creation->step);
 	ok = !error && status->reason && strcmp(status->reason, "exited") == 0 &&
 	     status->exit_code == 0;
 	if (!ok) {
@@ -351,7 +369,8 @@ static void on_drop(void *arg)
 	free(arg);
 }
 
-static void not_started(struct sandbox *sandbox, const struct step *step, const struct err *error)
+static void not_started(struct sandbox *sandbox, const struct initializer *step,
+			const struct err *error)
 {
 	char end[ERR_MESSAGE_MAX + 32], what[ERR_MESSAGE_MAX + LABEL_BYTES + 96];
 
@@ -369,8 +388,7 @@ static void on_started(void *arg, uint32_t process_id, uint32_t pid, slot_handle
 {
 	struct run *run = arg;
 	struct sandbox *sandbox;
-	struct step step;
-	struct err err;
+	struct initializer step;
 
 	(void)process_id;
 	(void)pid;
@@ -381,8 +399,10 @@ static void on_started(void *arg, uint32_t process_id, uint32_t pid, slot_handle
 	}
 	sandbox = sandbox_of(run);
 	free(run);
-	if (sandbox && get_step(sandbox, sandbox->creation->step, &step, &err) == 0)
-		not_started(sandbox, &step, error);
+	if (!sandbox)
+		return;
+	step = get_step(sandbox, sandbox->creation->step);
+	not_started(sandbox, &step, error);
 }
 
 static void start(struct sandbox *sandbox)
@@ -391,10 +411,9 @@ static void start(struct sandbox *sandbox)
 						   .on_end = on_end,
 						   .on_drop = on_drop };
 	struct run *run = calloc(1, sizeof(*run));
-	struct step step = { .continue_on_error = false };
+	struct initializer step = get_step(sandbox, sandbox->creation->step);
 	struct err err;
-	int r = run ? get_step(sandbox, sandbox->creation->step, &step, &err)
-		    : err_set(&err, ERR_UNAVAILABLE, "out of memory");
+	int r = run ? 0 : err_set(&err, ERR_UNAVAILABLE, "out of memory");
 
 	if (r == 0) {
 		run->service = sandbox->service;

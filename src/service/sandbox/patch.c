@@ -82,6 +82,10 @@ int sandbox_patch(struct sandbox *sandbox, const struct sandbox_patch *patch,
 	struct egress_policy *network = NULL;
 	struct sandbox_attrs *attrs = &sandbox->attrs;
 	struct pairs metadata = { NULL, 0, 0 };
+	struct grants_holder holder = { .owner = attrs->owner,
+					.workspace = attrs->external_workspace_id,
+					.sandbox_id = sandbox->id,
+					.old = attrs->grants };
 	struct grants *grants = NULL;
 	char *old_name = NULL;
 
@@ -93,10 +97,7 @@ int sandbox_patch(struct sandbox *sandbox, const struct sandbox_patch *patch,
 		    0)
 		return -1;
 	if (patch->has_secrets &&
-	    grants_read(sandbox->service, patch->secrets,
-			&(struct grants_holder){ attrs->owner, attrs->external_workspace_id,
-						 sandbox->id },
-			attrs->grants, &grants, err) < 0)
+	    grants_make(sandbox->service, &patch->secrets, &holder, &grants, err) < 0)
 		return -1;
 	if (egress_wanted(&patch->network) &&
 	    (egress_policy_make(sandbox->attrs.network, &patch->network, &network, err) < 0 ||
@@ -106,7 +107,7 @@ int sandbox_patch(struct sandbox *sandbox, const struct sandbox_patch *patch,
 		return -1;
 	}
 	if ((patch->has_metadata &&
-	     pairs_from_json(&metadata, patch->metadata, &pairs_metadata, err) < 0) ||
+	     pairs_make(&metadata, &patch->metadata, &pairs_metadata, err) < 0) ||
 	    (patch->has_name && rename_to(sandbox, patch->name, &old_name, err) < 0)) {
 		pairs_done(&metadata);
 		egress_policy_free(network);

@@ -171,6 +171,15 @@ struct sandbox {
 	struct sandbox *prev, *next; /* visible ones, by seq; or the pool's ready list */
 };
 
+struct grant_list { /* service/secret/secret.h */
+	const struct grant_spec *list;
+	size_t count;
+};
+struct initializer_list { /* service/sandbox/initializer.h */
+	const struct initializer *list;
+	size_t count;
+};
+
 /* What POST /sandboxes asks for; views live during the call. */
 struct sandbox_spec {
 	struct str template;
@@ -178,10 +187,9 @@ struct sandbox_spec {
 	struct str external_workspace_id;
 	struct str engine; /* empty: the default one */
 	struct str snapshot_id;
-	const struct json *env;
-	const struct json *metadata;
-	const struct json *secrets;
-	const struct json *initializers;
+	struct text_map env, metadata;
+	struct grant_list secrets;
+	struct initializer_list initializers;
 	int64_t cpu_milli, memory_mb, disk_size_mb;
 	int64_t timeout_sec, idle_timeout_sec;
 	int64_t pool_wait_ms;
@@ -267,8 +275,8 @@ struct sandbox_patch {
 	bool has_name, has_metadata, has_timeout, has_idle_timeout, has_always_on, has_on_timeout,
 		has_auto_resume, has_secrets;
 	struct str name; /* empty: takes the name away */
-	const struct json *metadata;
-	const struct json *secrets;
+	struct text_map metadata;
+	struct grant_list secrets;
 	int64_t timeout_sec, idle_timeout_sec;
 	int on_timeout;
 	bool always_on, auto_resume;

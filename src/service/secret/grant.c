@@ -129,52 +129,31 @@ int grants_inherit(struct sandbox *sandbox, const struct grants *from, struct er
 
 /* ---- what a caller asks for ---- */
 
-struct wish {
-	struct str name, env;
-	int way;
-	const struct json *hosts;
-};
-
-static int read_wish(const struct json *item, size_t at, struct wish *ret, struct err *err)
+static int check_spec(const struct grant_spec *spec, size_t i, struct err *err)
 {
-	struct json_reader r;
-	char path[32];
-
-	*ret = (struct wish){ .way = GRANT_ENV };
-	if (json_type(item) == JSON_STRING) {
-		ret->name = ret->env = json_str(item);
-		return 0;
-	}
-	(void)snprintf(path, sizeof(path), "secrets[%zu].", at);
-	if (json_type(item) != JSON_OBJECT)
+	if (!spec->name.n)
+		return err_set(err, ERR_INVALID_REQUEST, "secrets[%zu].name is missing", i);
+	if (spec->way != GRANT_ENV && spec->way != GRANT_BROKER)
+		return err_set(err, ERR_INVALID_REQUEST, "secrets[%zu].as must be env or broker",
+			       i);
+	if (spec->hosts.list && spec->way != GRANT_BROKER)
 		return err_set(err, ERR_INVALID_REQUEST,
-			       "secrets[%zu] must be a name or {name, as, env, hosts}", at);
-	json_reader_init(&r, item, path, err);
-	json_read_str(&r, "name", 1, SECRET_NAME_MAX, &ret->name);
-	ret->env = ret->name;
-	json_read_str(&r, "env", 1, SECRET_NAME_MAX, &ret->env);
-	json_read_enum(&r, "as", grant_way_names, &ret->way);
-	ret->hosts = json_read_array(&r, "hosts", SECRET_HOSTS_MAX);
-	if (json_reader_end(&r) < 0)
-		return -1;
-	if (!ret->name.n)
-		return err_set(err, ERR_INVALID_REQUEST, "%sname is missing", path);
-	if (ret->hosts && ret->way != GRANT_BROKER)
-		return err_set(err, ERR_INVALID_REQUEST, "%shosts goes with \"as\": \"broker\"",
-			       path);
+			       "secrets[%zu].hosts goes with \"as\": \"broker\"", i);
 	return 0;
 }
 
 /* The narrowest one of that name. */
-static struct secret *resolve(struct service *service, struct str name, const char *owner,
-			      const char *workspace, const char *sandbox_id)
+static struct secret *resolve(struct service *service, struct str name,
+			      const struct grants_holder *holder)
 {
-	const char *ids[] = { "", workspace ? workspace : "", sandbox_id ? sandbox_id : "" };
+	const char *ids[] = { "", holder->workspace ? holder->workspace : "",
+			      holder->sandbox_id ? holder->sandbox_id : "" };
 	struct secret *best = NULL;
 
 	for (struct secret *s = service->secrets->oldest; s; s = s->next) {
-		if (s->deleted_ms || strcmp(s->owner, owner) != 0 || !str_is(name, s->name) ||
-		    strcmp(s->scope_id, ids[s->scope]) != 0 || (s->scope && !ids[s->scope][0]))
+		if (s->deleted_ms || strcmp(s->owner, holder->owner) != 0 ||
+		    !str_is(name, s->name) || strcmp(s->scope_id, ids[s->scope]) != 0 ||
+		    (s->scope && !ids[s->scope][0]))
 			continue;
 		if (!best || s->scope > best->scope)
 			best = s;
@@ -196,13 +175,13 @@ static bool hosts_have(const char *list, struct str host)
 }
 
 /* What the secret itself is bound to, a sandbox can only narrow. */
-static int bind_hosts(const struct wish *wish, const struct secret *secret, char **ret,
+static int bind_hosts(const struct grant_spec *wish, const struct secret *secret, char **ret,
 		      struct err *err)
 {
 	struct str rest, host;
 	bool more;
 
-	if (!wish->hosts || json_size(wish->hosts) == 0) {
+	if (!wish->hosts.count) {
 		if (!secret->hosts[0])
 			return err_set(err, ERR_INVALID_REQUEST,
 				       "secret %s: brokering needs hosts, here or at the secret",
@@ -210,7 +189,7 @@ static int bind_hosts(const struct wish *wish, const struct secret *secret, char
 		*ret = strdup(secret->hosts);
 		return *ret ? 0 : no_memory(err);
 	}
-	if (secret_hosts_read(wish->hosts, "hosts", ret, err) < 0)
+	if (secret_hosts_make(&wish->hosts, "hosts", ret, err) < 0)
 		return -1;
 	rest = str_of(*ret);
 	more = secret->hosts[0] != '\0';
@@ -225,7 +204,7 @@ static int bind_hosts(const struct wish *wish, const struct secret *secret, char
 	return 0;
 }
 
-static int add_wish(struct grants *grants, const struct wish *wish, struct secret *secret,
+static int add_wish(struct grants *grants, const struct grant_spec *wish, struct secret *secret,
 		    const struct grants *old, struct err *err)
 {
 	char env[SECRET_NAME_MAX + 1], *hosts = NULL;
@@ -255,36 +234,34 @@ static int add_wish(struct grants *grants, const struct wish *wish, struct secre
 	return 0;
 }
 
-int grants_read(struct service *service, const struct json *array,
-		const struct grants_holder *holder, const struct grants *old, struct grants **ret,
-		struct err *err)
+int grants_make(struct service *service, const struct grant_list *list,
+		const struct grants_holder *holder, struct grants **ret, struct err *err)
 {
-	size_t count = array ? json_size(array) : 0;
+	const struct grants *old = holder->old;
 	struct grants *grants;
-	struct wish wish;
 
 	*ret = NULL;
-	if (count == 0 && !old)
+	if (list->count == 0 && !old)
 		return 0;
-	if (count > SECRETS_PER_SANDBOX)
+	if (list->count > SECRETS_PER_SANDBOX)
 		return err_set(err, ERR_INVALID_REQUEST, "a sandbox has at most %d secrets",
 			       SECRETS_PER_SANDBOX);
 	grants = grants_new(service);
 	if (!grants)
 		return no_memory(err);
-	for (size_t i = 0; i < count; i++) {
+	for (size_t i = 0; i < list->count; i++) {
+		const struct grant_spec *spec = &list->list[i];
 		struct secret *secret;
 
-		if (read_wish(json_at(array, i), i, &wish, err) < 0)
+		if (check_spec(spec, i, err) < 0)
 			goto fail;
-		secret = resolve(service, wish.name, holder->owner, holder->workspace,
-				 holder->sandbox_id);
+		secret = resolve(service, spec->name, holder);
 		if (!secret) {
 			(void)err_set(err, ERR_SECRET_NOT_FOUND, "secrets[%zu]: no secret '%.*s'",
-				      i, (int)MIN(wish.name.n, SECRET_NAME_MAX), wish.name.p);
+				      i, (int)MIN(spec->name.n, SECRET_NAME_MAX), spec->name.p);
 			goto fail;
 		}
-		if (add_wish(grants, &wish, secret, old, err) < 0)
+		if (add_wish(grants, spec, secret, old, err) < 0)
 			goto fail;
 	}
 	if (grants_keep(grants, old, err) < 0)

@@ -192,7 +192,7 @@ static int fill(struct service *service, struct key *key, const struct secret_sp
 			SECRET_NAME_MAX);
 	if (check_value(service, spec->value, err) < 0 ||
 	    check_scope(service, key, spec, &scope_id, err) < 0 ||
-	    secret_hosts_read(spec->hosts, "hosts", &secret->hosts, err) < 0)
+	    secret_hosts_make(&spec->hosts, "hosts", &secret->hosts, err) < 0)
 		return -1;
 	if (str_copy(secret->scope_id, sizeof(secret->scope_id), scope_id) < 0 ||
 	    str_copy(secret->name, sizeof(secret->name), spec->name) < 0)

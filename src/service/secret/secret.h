@@ -53,7 +53,7 @@ struct secret_spec {
 	struct str name, value;
 	int scope; /* enum secret_scope */
 	struct str external_workspace_id, sandbox_id;
-	const struct json *hosts;
+	struct text_list hosts;
 };
 int secret_create(struct service *service, struct key *key, const struct secret_spec *spec,
 		  const struct secret **ret, struct err *err) _must_check_;
@@ -90,14 +90,21 @@ struct grants {
 	uint32_t scrub_of;   /* the vault's generation it was made of */
 };
 
-/* Reads `secrets` of a create or a change: names, or {name, as, env, hosts}. old: what it had. */
-struct grants_holder {
-	const char *owner;
-	const char *workspace;	/* or NULL */
-	const char *sandbox_id; /* NULL: it is being made */
+/* One secret that a sandbox asks for. Views live during the call. */
+struct grant_spec {
+	struct str name;	/* of the secret */
+	struct str env;		/* the variable */
+	int way;		/* GRANT_ENV or GRANT_BROKER */
+	struct text_list hosts; /* with GRANT_BROKER */
 };
-int grants_read(struct service *service, const struct json *array,
-		const struct grants_holder *holder, const struct grants *old, struct grants **ret,
+/* Who gets them; workspace, sandbox_id and old (what it had) may be NULL. */
+struct grants_holder {
+	const char *owner, *workspace, *sandbox_id;
+	const struct grants *old;
+};
+/* Checks what a create or a change asks for. *ret is NULL when there is nothing to hold. */
+int grants_make(struct service *service, const struct grant_list *list,
+		const struct grants_holder *holder, struct grants **ret,
 		struct err *err) _must_check_;
 struct grants *grants_copy(const struct grants *from); /* for another sandbox; NULL: no memory */
 void grants_free(struct grants *grants);	       /* NULL is fine */

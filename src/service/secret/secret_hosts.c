@@ -38,9 +38,9 @@ static bool host_ok(struct str host)
 	return name.n >= 1 && name.n <= 253;
 }
 
-int secret_hosts_read(const struct json *array, const char *what, char **ret, struct err *err)
+int secret_hosts_make(const struct text_list *hosts, const char *what, char **ret, struct err *err)
 {
-	size_t count = array ? json_size(array) : 0;
+	size_t count = hosts->count;
 	struct buf out;
 	int r = 0;
 
@@ -49,17 +49,16 @@ int secret_hosts_read(const struct json *array, const char *what, char **ret, st
 			       SECRET_HOSTS_MAX);
 	buf_init(&out, SECRET_HOSTS_BYTES);
 	for (size_t i = 0; i < count && r == 0; i++) {
-		const struct json *item = json_at(array, i);
+		struct str host = hosts->list[i];
 
-		if (json_type(item) != JSON_STRING || !host_ok(json_str(item))) {
+		if (!host_ok(host)) {
 			buf_done(&out);
 			return err_set(err, ERR_INVALID_REQUEST,
 				       "%s[%zu] must be a host name in lower case, with or without "
 				       "\"*.\" before and \":port\" behind it",
 				       what, i);
 		}
-		r = buf_printf(&out, "%s%.*s", i ? "," : "", (int)json_str(item).n,
-			       json_str(item).p);
+		r = buf_printf(&out, "%s%.*s", i ? "," : "", (int)host.n, host.p);
 	}
 	*ret = r == 0 ? strndup(buf_str(&out).p, buf_len(&out)) : NULL;
 	buf_done(&out);

@@ -10,7 +10,8 @@
 /* secret.c */
 void secret_settle(struct service *service); /* after the grants were read */
 bool secret_name_ok(struct str name);
-int secret_hosts_read(const struct json *array, const char *what, char **ret,
+/* Checks them and joins them with commas: heap. */
+int secret_hosts_make(const struct text_list *hosts, const char *what, char **ret,
 		      struct err *err) _must_check_;
 void secret_unused(struct service *service, struct secret *secret); /* by one sandbox less */
 /* For vault_wipe(). */

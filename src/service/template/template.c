@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
+#include "base/json.h"
 #include "base/log.h"
 #include "base/time.h"
 #include "service/sandbox/initializer.h"
@@ -59,6 +60,68 @@ static void read_text(const struct json *meta, const char *key, char *dst, size_
 			(void)!str_copy(dst, size, json_str(value));
 }
 
+/* A recipe names commands only; a file that somebody wrote may have more to say about one. */
+static int read_initializer(const struct json *item, size_t i, struct initializer *ret,
+			    struct err *err)
+{
+	struct json_reader r;
+	char path[40];
+
+	ret->exec.timeout_sec = INITIALIZER_TIMEOUT_SEC;
+	if (json_type(item) == JSON_STRING)
+		ret->exec.command = json_str(item);
+	if (json_type(item) != JSON_OBJECT)
+		return ret->exec.command.p ? 0
+					   : err_set(err, ERR_INVALID_REQUEST,
+						     "initializers[%zu] is no command", i);
+	(void)snprintf(path, sizeof(path), "initializers[%zu].", i);
+	json_reader_init(&r, item, path, err);
+	json_read_str(&r, "command", 1, INITIALIZER_COMMAND_MAX, &ret->exec.command);
+	json_read_str(&r, "cmd", 1, INITIALIZER_COMMAND_MAX, &ret->exec.command);
+	json_read_str(&r, "cwd", 1, INITIALIZER_CWD_MAX, &ret->exec.cwd);
+	json_read_str(&r, "user", 1, INITIALIZER_USER_MAX, &ret->exec.user);
+	json_read_int(&r, "timeout_sec", 1, INITIALIZER_TIMEOUT_MAX_SEC, &ret->exec.timeout_sec);
+	json_read_str(&r, "name", 1, INITIALIZER_NAME_MAX, &ret->name);
+	json_read_bool(&r, "continue_on_error", &ret->continue_on_error);
+	return json_reader_end(&r);
+}
+
+static int read_initializers(struct template *tpl, const struct json *array, struct err *err)
+{
+	struct initializer items[INITIALIZERS_MAX] = { { .continue_on_error = false } };
+	size_t count = json_size(array);
+
+	if (count > INITIALIZERS_MAX)
+		return err_set(err, ERR_INVALID_REQUEST, "initializers: at most %d",
+			       INITIALIZERS_MAX);
+	for (size_t i = 0; i < count; i++)
+		if (read_initializer(json_at(array, i), i, &items[i], err) < 0)
+			return -1;
+	return initializers_make(&(struct initializer_list){ items, count }, &tpl->initializers,
+				 err);
+}
+
+static int read_env(struct template *tpl, const struct json *object, struct err *err)
+{
+	struct text_pair *list = calloc(json_size(object) + 1, sizeof(*list));
+	const struct json *value;
+	const char *key;
+	void *it = NULL;
+	size_t n = 0;
+	int r;
+
+	if (!list)
+		return err_set(err, ERR_UNAVAILABLE, "out of memory");
+	while (json_next(object, &it, &key, &value))
+		if (json_type(value) == JSON_STRING)
+			list[n++] = (struct text_pair){ str_of(key), json_str(value) };
+	r = n == json_size(object)
+		    ? pairs_make(&tpl->env, &(struct text_map){ list, n }, &pairs_env, err)
+		    : err_set(err, ERR_INVALID_REQUEST, "env: values must be strings");
+	free(list);
+	return r;
+}
+
 static void read_numbers(struct template *tpl, const struct json *meta, struct err *err)
 {
 	const struct json *value;
@@ -77,10 +140,10 @@ static void read_numbers(struct template *tpl, const struct json *meta, struct e
 			 !preview_is_reserved(json_int(value)))
 			tpl->preview_port = (uint16_t)json_int(value);
 		else if (strcmp(name, "initializers") == 0 && json_type(value) == JSON_ARRAY &&
-			 initializers_read(value, &tpl->initializers, err) < 0)
+			 read_initializers(tpl, value, err) < 0)
 			log_warn("template %s: %s", tpl->name, err->message);
 		else if (strcmp(name, "env") == 0 && json_type(value) == JSON_OBJECT &&
-			 pairs_from_json(&tpl->env, value, &pairs_env, err) < 0)
+			 read_env(tpl, value, err) < 0)
 			log_warn("template %s: %s", tpl->name, err->message);
 	}
 }

@@ -5,7 +5,6 @@
 
 #include "base/value/bounds.h"
 #include "base/err.h"
-#include "base/json.h"
 #include "service/pairs.h"
 
 struct service;

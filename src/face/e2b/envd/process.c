@@ -7,6 +7,7 @@
 
 #include "face/e2b/envd/envelope_stream.h"
 #include "face/e2b/envd/process.h"
+#include "face/kit/texts.h"
 #include "service/template/template.h"
 
 #define KEEPALIVE "{\"event\":{\"keepalive\":{}}}"
@@ -183,52 +184,56 @@ static void on_started(void *arg, uint32_t process_id, uint32_t pid, slot_handle
 	tell_start(flow);
 }
 
-static void put_strings(struct json_writer *w, const struct json *array)
+static int read_argv(struct e2b_call *call, const struct json *process, struct text_list *ret,
+		     struct err *err)
 {
-	for (size_t i = 0; array && json_type(array) == JSON_ARRAY && i < json_size(array); i++)
-		json_put_value(w, NULL, json_at(array, i));
+	const struct json *args = e2b_json_get(process, "args");
+	size_t count = args && json_type(args) == JSON_ARRAY ? json_size(args) : 0;
+	struct str *argv = arena_alloc(call->req->arena, (count + 1) * sizeof(*argv));
+
+	if (!argv)
+		return err_set(err, ERR_UNAVAILABLE, "out of memory");
+	argv[0] = e2b_json_get_str(process, "cmd");
+	for (size_t i = 0; i < count; i++) {
+		if (json_type(json_at(args, i)) != JSON_STRING)
+			return err_set(err, ERR_INVALID_REQUEST, "argv[%zu] must be a string",
+				       i + 1);
+		argv[i + 1] = json_str(json_at(args, i));
+	}
+	*ret = (struct text_list){ argv, count + 1 };
+	return 0;
 }
 
-static void put_own_env(struct json_writer *w, const struct json *envs, const char *key,
-			const char *value)
+/* The client's variables, and E2B's own where the client did not set them. */
+static int read_env(struct e2b_call *call, const struct json *process, struct text_map *ret,
+		    struct err *err)
 {
-	if (!e2b_json_get(envs, key))
-		json_put_text(w, key, value);
-}
-
-/* The program and its environment as the service takes them. */
-static struct json *make_words(struct e2b_call *call, const struct json *process, struct err *err)
-{
-	const struct json *envs = e2b_json_get(process, "envs"), *value;
-	struct json *doc = NULL;
-	struct json_writer w;
+	const struct json *envs = e2b_json_get(process, "envs");
+	struct text_map sent = { NULL, 0 };
 	struct sandbox_view view;
-	const char *key;
-	void *it = NULL;
-	struct buf text;
+	struct text_pair *list;
+	size_t n;
 
 	sandbox_view(call->sandbox, &view);
-	buf_init(&text, 2 * E2B_RPC_LIMIT);
-	json_writer_init(&w, &text);
-	json_begin_object(&w, NULL);
-	json_begin_array(&w, "argv");
-	json_put_str(&w, NULL, e2b_json_get_str(process, "cmd"));
-	put_strings(&w, e2b_json_get(process, "args"));
-	json_end_array(&w);
-	json_begin_object(&w, "env");
-	while (envs && json_type(envs) == JSON_OBJECT && json_next(envs, &it, &key, &value))
-		json_put_value(&w, key, value);
-	put_own_env(&w, envs, "E2B_SANDBOX", "true");
-	put_own_env(&w, envs, "E2B_SANDBOX_ID", view.id);
-	put_own_env(&w, envs, "E2B_TEMPLATE_ID", view.template->name);
-	json_end_object(&w);
-	json_end_object(&w);
-	if (json_writer_end(&w) < 0)
-		(void)err_set(err, ERR_INVALID_REQUEST, "process: is too large");
-	else
-		doc = json_parse(buf_str(&text), err);
-	buf_done(&text);
-	return doc;
+	if (envs && json_type(envs) != JSON_OBJECT)
+		envs = NULL;
+	if (texts_read_map(envs, "", "env", call->req->arena, &sent, err) < 0)
+		return -1;
+	list = arena_alloc(call->req->arena, (sent.count + 3) * sizeof(*list));
+	if (!list)
+		return err_set(err, ERR_UNAVAILABLE, "out of memory");
+	if (sent.count)
+		memcpy(list, sent.list, sent.count * sizeof(*list));
+	n = sent.count;
+	if (!e2b_json_get(envs, "E2B_SANDBOX"))
+		list[n++] = (struct text_pair){ STR_LIT("E2B_SANDBOX"), STR_LIT("true") };
+	if (!e2b_json_get(envs, "E2B_SANDBOX_ID"))
+		list[n++] = (struct text_pair){ STR_LIT("E2B_SANDBOX_ID"), str_of(view.id) };
+	if (!e2b_json_get(envs, "E2B_TEMPLATE_ID"))
+		list[n++] = (struct text_pair){ STR_LIT("E2B_TEMPLATE_ID"),
+						str_of(view.template->name) };
+	*ret = (struct text_map){ list, n };
+	return 0;
 }
 
 /* What the client may live with at most is how long the process may. */
@@ -287,26 +292,21 @@ void process_start_call(struct e2b_call *call)
 {
 	const struct json *process = e2b_json_get(call->doc, "process");
 	struct exec_spec spec = { .timeout_sec = 0 };
-	struct json *words = NULL;
 	struct flow *flow = NULL;
 	struct err err;
 
-	if (read_start(call, process, &spec, &err) == 0)
-		words = make_words(call, process, &err);
-	if (words)
+	if (read_start(call, process, &spec, &err) == 0 &&
+	    read_argv(call, process, &spec.argv, &err) == 0 &&
+	    read_env(call, process, &spec.env, &err) == 0)
 		flow = process_flow(call, &err);
 	if (!flow) {
-		json_free(words);
 		e2b_answer_error(call, &err);
 		return;
 	}
-	spec.argv = e2b_json_get(words, "argv");
-	spec.env = e2b_json_get(words, "env");
 	flow->tty = spec.tty;
 	if (process_start(call->sandbox, &spec, on_started, flow,
 			  &(struct process_reader){ &hooks, flow, FLOW_CREDIT }, &err) < 0)
 		flow_end(flow, &err);
-	json_free(words);
 }
 
 /* ---- connect ---- */

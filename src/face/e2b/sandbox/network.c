@@ -4,6 +4,7 @@
  * is denied, and what is allowed beats what is denied; here a mode says what the lists are about.
  */
 #include "face/e2b/call.h"
+#include "face/kit/texts.h"
 #include "service/network/egress.h"
 
 static bool is_all(struct str net)
@@ -11,26 +12,22 @@ static bool is_all(struct str net)
 	return str_is(net, "0.0.0.0/0") || str_is(net, "::/0");
 }
 
-static bool denies_all(const struct json *deny)
+static bool denies_all(const struct text_list *deny)
 {
-	for (size_t i = 0; deny && i < json_size(deny); i++) {
-		const struct json *item = json_at(deny, i);
-
-		if (json_type(item) == JSON_STRING && is_all(json_str(item)))
+	for (size_t i = 0; i < deny->count; i++)
+		if (is_all(deny->list[i]))
 			return true;
-	}
 	return false;
 }
 
-static int read_list(const struct json *from, const char *key, const struct json **ret,
-		     struct err *err)
+static int read_list(struct e2b_call *call, const struct json *from, const char *key,
+		     struct text_list *ret, struct err *err)
 {
 	const struct json *value = e2b_json_get(from, key);
 
-	*ret = value;
 	if (value && json_type(value) != JSON_ARRAY)
 		return err_set(err, ERR_INVALID_REQUEST, "%s: must be an array", key);
-	return 0;
+	return texts_read_list(value, "network.", key, call->req->arena, ret, err);
 }
 
 /* Parts of it that the product has no like of; empty ones ask for nothing. */
@@ -67,7 +64,7 @@ int network_read(struct e2b_call *call, const struct json *from, struct egress_w
 		 bool *ret_told, struct err *err)
 {
 	const struct json *access = e2b_json_get(call->doc, "allow_internet_access");
-	const struct json *allow, *deny;
+	struct text_list allow = { NULL, 0 }, deny = { NULL, 0 };
 	bool closed;
 
 	if (access && json_type(access) != JSON_BOOL)
@@ -75,21 +72,21 @@ int network_read(struct e2b_call *call, const struct json *from, struct egress_w
 			       "allow_internet_access: must be true or false");
 	if (from && json_type(from) != JSON_OBJECT)
 		return err_set(err, ERR_INVALID_REQUEST, "network: must be an object");
-	if (read_list(from, "allowOut", &allow, err) < 0 ||
-	    read_list(from, "denyOut", &deny, err) < 0 || check_rest(from, err) < 0)
+	if (read_list(call, from, "allowOut", &allow, err) < 0 ||
+	    read_list(call, from, "denyOut", &deny, err) < 0 || check_rest(from, err) < 0)
 		return -1;
-	closed = (access && !json_bool(access)) || denies_all(deny);
+	closed = (access && !json_bool(access)) || denies_all(&deny);
 	*ret = (struct egress_want){ .has_mode = true, .has_allow = true, .has_deny = true };
 	if (!closed) {
 		ret->mode = NETWORK_FULL;
 		ret->deny = deny;
-	} else if (allow && json_size(allow) > 0) {
+	} else if (allow.count) {
 		ret->mode = NETWORK_RESTRICTED;
 		ret->allow = allow;
 	} else {
 		ret->mode = NETWORK_NONE;
 	}
-	*ret_told = access || (allow && json_size(allow) > 0) || (deny && json_size(deny) > 0);
+	*ret_told = access || allow.count || deny.count;
 	return 0;
 }
 

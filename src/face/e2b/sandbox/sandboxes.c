@@ -141,8 +141,8 @@ void e2b_sandboxes_create(struct e2b_call *call)
 				    call->route->arg == 1 ? E2B_TIMEOUT_V1_SEC : E2B_TIMEOUT_SEC, 0,
 				    call_timeout_max(call), &ok);
 	spec.timeout_sec = MAX(spec.timeout_sec, 1);
-	spec.env = call_member(call, "envVars", JSON_OBJECT, &ok);
-	spec.metadata = call_member(call, "metadata", JSON_OBJECT, &ok);
+	call_texts(call, "envVars", "env", &spec.env, &ok);
+	call_texts(call, "metadata", "metadata", &spec.metadata, &ok);
 	if (!ok)
 		return;
 	if (!id.n) {

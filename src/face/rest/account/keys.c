@@ -3,7 +3,7 @@
 
 struct key_body {
 	struct str name;
-	const struct json *scopes;
+	struct text_list scopes;
 	int64_t limits[QUOTA_COUNT];
 };
 
@@ -54,12 +54,12 @@ const struct field key_patch_fields[] = { { .name = "name",
 					  QUOTA_TABLE(X){ .type = FIELD_END } };
 #undef X
 
-static int read_scopes(const struct json *array, uint32_t *ret, struct err *err)
+static int read_scopes(const struct text_list *list, uint32_t *ret, struct err *err)
 {
 	uint32_t scopes = 0;
 
-	for (size_t i = 0; i < json_size(array); i++) {
-		struct str name = json_str(json_at(array, i));
+	for (size_t i = 0; i < list->count; i++) {
+		struct str name = list->list[i];
 		int bit = 0;
 
 		while (auth_scope_names[bit] && !str_is(name, auth_scope_names[bit]))
@@ -107,11 +107,11 @@ static void write_key(const struct service *service, struct json_writer *w, cons
 static int create(struct rest_call *call, char secret[AUTH_KEY_TEXT_SIZE], const struct key **ret,
 		  struct err *err)
 {
-	struct key_body body = { .scopes = NULL };
+	struct key_body body = { .name = { NULL, 0 } };
 	struct key_spec spec = { .scopes = 0 };
 
-	if (field_decode(key_create_fields, call->doc, "", &body, err) < 0 ||
-	    read_scopes(body.scopes, &spec.scopes, err) < 0)
+	if (field_decode(key_create_fields, call->doc, "", call->req->arena, &body, err) < 0 ||
+	    read_scopes(&body.scopes, &spec.scopes, err) < 0)
 		return -1;
 	spec.name = body.name;
 	memcpy(spec.limits, body.limits, sizeof(spec.limits));
@@ -203,7 +203,7 @@ void keys_patch(struct rest_call *call)
 	const struct key *key;
 	struct err err;
 
-	if (field_decode(key_patch_fields, call->doc, "", &body, &err) < 0) {
+	if (field_decode(key_patch_fields, call->doc, "", call->req->arena, &body, &err) < 0) {
 		answer_error(call->rest, call->req, &err);
 		return;
 	}

@@ -85,7 +85,7 @@ void secrets_create(struct rest_call *call)
 
 	if (once_open(call, &idem) != 0)
 		return;
-	if (field_decode(secret_create_fields, call->doc, "", &spec, &err) < 0 ||
+	if (field_decode(secret_create_fields, call->doc, "", call->req->arena, &spec, &err) < 0 ||
 	    secret_create(call->rest->service, call->key, &spec, &secret, &err) < 0) {
 		once_fail(call, idem, &err);
 		return;
@@ -112,7 +112,7 @@ void secrets_rotate(struct rest_call *call)
 
 	if (!secret)
 		return;
-	if (field_decode(secret_rotate_fields, call->doc, "", &body, &err) < 0 ||
+	if (field_decode(secret_rotate_fields, call->doc, "", call->req->arena, &body, &err) < 0 ||
 	    secret_rotate(secret, call->rest->service, body.value, &err) < 0)
 		answer_error(call->rest, call->req, &err);
 	else

@@ -80,7 +80,7 @@ void tickets_create(struct rest_call *call)
 	struct json_writer w;
 	struct err err;
 
-	if (field_decode(ticket_fields, call->doc, "", &body, &err) < 0 ||
+	if (field_decode(ticket_fields, call->doc, "", call->req->arena, &body, &err) < 0 ||
 	    check(call, &body, &err) < 0) {
 		answer_error(call->rest, call->req, &err);
 		return;

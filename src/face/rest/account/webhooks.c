@@ -107,7 +107,7 @@ void webhooks_create(struct rest_call *call)
 
 	if (once_open(call, &idem) != 0)
 		return;
-	if (field_decode(webhook_create_fields, call->doc, "", &spec, &err) < 0 ||
+	if (field_decode(webhook_create_fields, call->doc, "", call->req->arena, &spec, &err) < 0 ||
 	    webhook_create(call->rest->service, call->key, &spec, &hook, &err) < 0) {
 		once_fail(call, idem, &err);
 		return;
@@ -158,7 +158,7 @@ void webhooks_patch(struct rest_call *call)
 
 	if (!hook)
 		return;
-	if (field_decode(webhook_patch_fields, call->doc, "", &spec, &err) < 0 ||
+	if (field_decode(webhook_patch_fields, call->doc, "", call->req->arena, &spec, &err) < 0 ||
 	    webhook_change(hook, &spec, &err) < 0)
 		answer_error(call->rest, call->req, &err);
 	else

@@ -124,6 +124,7 @@ const struct field files_item_fields[] = {
 const struct field files_batch_fields[] = { { .name = "files",
 					      .type = FIELD_LIST,
 					      .offset = offsetof(struct files_spec, files),
+					      .read = files_items_decode,
 					      .max = FILES_BATCH_MAX,
 					      .required = true,
 					      .fields = files_item_fields },

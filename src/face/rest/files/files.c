@@ -10,7 +10,7 @@ int files_spec_read(struct rest_call *call, struct files_spec *spec, struct err 
 
 	*spec = (struct files_spec){ .parents = true };
 	if (route->body)
-		return field_decode(route->body, call->doc, "", spec, err);
+		return field_decode(route->body, call->doc, "", call->req->arena, spec, err);
 	return query_decode(call->req, route->query, spec, err);
 }
 
@@ -75,35 +75,21 @@ void files_call(struct rest_call *call)
 		start(call, &spec);
 }
 
-static int read_items(struct rest_call *call, const struct json *array, struct files_item *items,
-		      struct err *err)
+int files_items_decode(const struct json *array, struct arena *arena, void *ret, struct err *err)
 {
+	struct files_item *items = arena_alloc(arena, (json_size(array) + 1) * sizeof(*items));
+	struct files_items *list = ret;
+
+	if (!items)
+		return err_set(err, ERR_UNAVAILABLE, "out of memory");
 	for (size_t i = 0; i < json_size(array); i++) {
 		char path[32];
 
 		(void)snprintf(path, sizeof(path), "files[%zu].", i);
-		if (field_decode(files_item_fields, json_at(array, i), path, &items[i], err) < 0)
+		if (field_decode(files_item_fields, json_at(array, i), path, arena, &items[i],
+				 err) < 0)
 			return -1;
 	}
+	*list = (struct files_items){ items, json_size(array) };
 	return 0;
-}
-
-void files_batch(struct rest_call *call)
-{
-	struct files_item *items = NULL;
-	struct files_spec spec;
-	struct err err = { .code = ERR_UNAVAILABLE, .message = "out of memory" };
-	int r = files_spec_read(call, &spec, &err);
-
-	if (r == 0) {
-		items = arena_alloc(call->req->arena, (json_size(spec.files) + 1) * sizeof(*items));
-		r = items ? read_items(call, spec.files, items, &err) : -1;
-	}
-	if (r < 0) {
-		answer_error(call->rest, call->req, &err);
-	} else {
-		spec.items = items;
-		spec.item_count = json_size(spec.files);
-		start(call, &spec);
-	}
 }

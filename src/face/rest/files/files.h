@@ -24,6 +24,9 @@ struct rest_transfer *rest_transfer_new(struct rest_call *call, struct err *err)
 int rest_transfer_start(struct rest_transfer *t, const struct files_hooks *hooks,
 			struct err *err) _must_check_;
 
+/* The files of a batch, for the field table. */
+int files_items_decode(const struct json *array, struct arena *arena, void *ret,
+		       struct err *err) _must_check_;
 /* The spec of a call from its table. */
 int files_spec_read(struct rest_call *call, struct files_spec *spec, struct err *err) _must_check_;
 

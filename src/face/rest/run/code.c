@@ -342,7 +342,7 @@ static void run(struct rest_call *call, bool streamed)
 	struct code_call *c = NULL;
 	struct err err;
 
-	if (field_decode(code_fields, call->doc, "", &spec, &err) == 0)
+	if (field_decode(code_fields, call->doc, "", call->req->arena, &spec, &err) == 0)
 		c = call_new(call, streamed, &err);
 	if (!c) {
 		answer_error(call->rest, call->req, &err);
@@ -399,7 +399,7 @@ void code_contexts_create(struct rest_call *call)
 	struct pending *pending;
 	struct err err;
 
-	if (field_decode(code_context_fields, call->doc, "", &spec, &err) < 0) {
+	if (field_decode(code_context_fields, call->doc, "", call->req->arena, &spec, &err) < 0) {
 		answer_error(call->rest, call->req, &err);
 		return;
 	}

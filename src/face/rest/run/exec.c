@@ -188,7 +188,7 @@ void exec_run(struct rest_call *call)
 	struct err err = { .code = ERR_UNAVAILABLE };
 	struct pending *pending;
 
-	if (field_decode(exec_fields, call->doc, "", &spec, &err) < 0) {
+	if (field_decode(exec_fields, call->doc, "", call->req->arena, &spec, &err) < 0) {
 		answer_error(call->rest, call->req, &err);
 		return;
 	}
@@ -232,7 +232,7 @@ void exec_stream(struct rest_call *call)
 	struct stream *stream;
 	struct err err;
 
-	if (field_decode(stream_fields, call->doc, "", &spec, &err) < 0 ||
+	if (field_decode(stream_fields, call->doc, "", call->req->arena, &spec, &err) < 0 ||
 	    !(stream = stream_new(call, false, &err))) {
 		answer_error(call->rest, call->req, &err);
 		return;

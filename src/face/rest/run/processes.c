@@ -30,7 +30,7 @@ int input_read(struct rest_call *call, struct str *ret, struct err *err)
 	if (call->raw) {
 		*ret = call->body;
 	} else {
-		if (field_decode(input_fields, call->doc, "", &body, err) < 0)
+		if (field_decode(input_fields, call->doc, "", call->req->arena, &body, err) < 0)
 			return -1;
 		if ((body.data.p != NULL) == (body.data_b64.p != NULL))
 			return err_set(err, ERR_INVALID_REQUEST,
@@ -107,7 +107,7 @@ void processes_create(struct rest_call *call)
 	struct pending *pending;
 	struct err err;
 
-	if (field_decode(process_fields, call->doc, "", &spec, &err) < 0) {
+	if (field_decode(process_fields, call->doc, "", call->req->arena, &spec, &err) < 0) {
 		answer_error(call->rest, call->req, &err);
 		return;
 	}
@@ -200,7 +200,7 @@ void processes_close_stdin(struct rest_call *call)
 	struct pending *pending;
 	struct err err;
 
-	if (field_decode(empty_fields, call->doc, "", call, &err) < 0) {
+	if (field_decode(empty_fields, call->doc, "", call->req->arena, call, &err) < 0) {
 		answer_error(call->rest, call->req, &err);
 		return;
 	}
@@ -210,6 +210,15 @@ void processes_close_stdin(struct rest_call *call)
 			     process_close_stdin(call->sandbox, call->process_id, answer_done,
 						 pending, &err),
 			     &err);
+}
+
+int signal_decode(const struct json *value, struct err *err)
+{
+	bool is_text = value && json_type(value) == JSON_STRING;
+
+	return process_signal_parse(is_text ? json_str(value) : (struct str){ NULL, 0 },
+				    value && json_type(value) == JSON_INT ? json_int(value) : 0,
+				    err);
 }
 
 struct signal_body {
@@ -229,8 +238,8 @@ void processes_signal(struct rest_call *call)
 	struct err err;
 	int signum;
 
-	if (field_decode(signal_fields, call->doc, "", &body, &err) < 0 ||
-	    !(signum = process_signal_parse(body.signal, &err))) {
+	if (field_decode(signal_fields, call->doc, "", call->req->arena, &body, &err) < 0 ||
+	    !(signum = signal_decode(body.signal, &err))) {
 		answer_error(call->rest, call->req, &err);
 		return;
 	}
@@ -265,7 +274,7 @@ void processes_resize(struct rest_call *call)
 	struct pending *pending;
 	struct err err;
 
-	if (field_decode(resize_fields, call->doc, "", &body, &err) < 0) {
+	if (field_decode(resize_fields, call->doc, "", call->req->arena, &body, &err) < 0) {
 		answer_error(call->rest, call->req, &err);
 		return;
 	}

@@ -381,7 +381,7 @@ static int obey(struct terminal *t, struct sandbox *sandbox, const struct say *s
 	case SAY_CLOSE_STDIN:
 		return close_input(t, sandbox, err);
 	default:
-		signum = process_signal_parse(say->signal, err);
+		signum = signal_decode(say->signal, err);
 		return signum ? process_signal(sandbox, t->process_id, signum, NULL, NULL, err)
 			      : -1;
 	}
@@ -397,7 +397,7 @@ static int on_control(struct terminal *t, struct sandbox *sandbox, struct str te
 		return -1;
 	if (json_type(doc) != JSON_OBJECT)
 		(void)err_set(err, ERR_INVALID_REQUEST, "a text message must be a JSON object");
-	else if (field_decode(say_fields, doc, "", &say, err) == 0)
+	else if (field_decode(say_fields, doc, "", NULL, &say, err) == 0)
 		r = obey(t, sandbox, &say, err);
 	json_free(doc);
 	return r;

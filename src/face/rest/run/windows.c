@@ -146,7 +146,7 @@ void windows_run(struct rest_call *call)
 	struct pending *pending;
 	struct err err;
 
-	if (field_decode(window_run_fields, call->doc, "", &spec, &err) < 0) {
+	if (field_decode(window_run_fields, call->doc, "", call->req->arena, &spec, &err) < 0) {
 		answer_error(call->rest, call->req, &err);
 		return;
 	}

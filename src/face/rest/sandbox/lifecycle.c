@@ -75,7 +75,7 @@ struct sandbox *life_find(struct rest_call *call, const struct field *fields, vo
 	struct err err;
 
 	sandbox = sandbox_find(call->rest->service, call->key, call->args[0], &err);
-	if (sandbox && field_decode(fields, call->doc, "", body, &err) == 0)
+	if (sandbox && field_decode(fields, call->doc, "", call->req->arena, body, &err) == 0)
 		return sandbox;
 	answer_error(call->rest, call->req, &err);
 	return NULL;

@@ -172,6 +172,7 @@ const struct field sandbox_create_fields[] = {
 	  .type = FIELD_MIXED,
 	  .fields = sandbox_secret_fields,
 	  .offset = AT(secrets),
+	  .read = grants_decode,
 	  .max = SECRETS_PER_SANDBOX,
 	  .doc = "names, or objects; a name alone becomes a variable of new processes" },
 	{ .name = "engine", .type = FIELD_NAME, .offset = AT(engine), .max = 32 },
@@ -207,6 +208,7 @@ const struct field sandbox_create_fields[] = {
 	  .type = FIELD_MIXED,
 	  .fields = initializer_fields,
 	  .offset = AT(initializers),
+	  .read = initializers_decode,
 	  .max = INITIALIZERS_MAX,
 	  .doc = "commands, or objects, that run one after the other before it is running" },
 	{ .name = "retain_on_failure",
@@ -256,6 +258,7 @@ const struct field sandbox_patch_fields[] = {
 	  .type = FIELD_MIXED,
 	  .fields = sandbox_secret_fields,
 	  .offset = AT(secrets),
+	  .read = grants_decode,
 	  .sent = FIELD_SENT(AT(has_secrets)),
 	  .max = SECRETS_PER_SANDBOX,
 	  .doc = "all of them anew, for new processes" },
@@ -354,7 +357,7 @@ void sandboxes_create(struct rest_call *call)
 	struct err err;
 	int r;
 
-	if (field_decode(sandbox_create_fields, call->doc, "", &spec, &err) < 0) {
+	if (field_decode(sandbox_create_fields, call->doc, "", call->req->arena, &spec, &err) < 0) {
 		answer_error(call->rest, call->req, &err);
 		return;
 	}
@@ -407,7 +410,7 @@ void sandboxes_patch(struct rest_call *call)
 	while (json_next(call->doc, &it, &key, &value))
 		if (strcmp(key, "name") == 0)
 			patch.has_name = true;
-	if (field_decode(sandbox_patch_fields, call->doc, "", &patch, &err) < 0) {
+	if (field_decode(sandbox_patch_fields, call->doc, "", call->req->arena, &patch, &err) < 0) {
 		answer_error(call->rest, call->req, &err);
 		return;
 	}
@@ -426,7 +429,7 @@ void sandboxes_extend(struct rest_call *call)
 
 	if (!sandbox)
 		return;
-	if (field_decode(sandbox_extend_fields, call->doc, "", &body, &err) < 0 ||
+	if (field_decode(sandbox_extend_fields, call->doc, "", call->req->arena, &body, &err) < 0 ||
 	    sandbox_extend(sandbox, body.timeout_sec, &err) < 0)
 		answer_error(call->rest, call->req, &err);
 	else

@@ -100,7 +100,7 @@ void builds_create(struct rest_call *call)
 	struct json_writer w;
 	struct err err;
 
-	if (field_decode(empty_fields, call->doc, "", call, &err) < 0) {
+	if (field_decode(empty_fields, call->doc, "", call->req->arena, call, &err) < 0) {
 		answer_error(call->rest, call->req, &err);
 		return;
 	}

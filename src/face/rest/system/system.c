@@ -148,7 +148,7 @@ void system_shutdown(struct rest_call *call)
 	struct err err = { .code = ERR_UNAVAILABLE };
 	struct pending *pending;
 
-	if (field_decode(shutdown_fields, call->doc, "", &body, &err) < 0) {
+	if (field_decode(shutdown_fields, call->doc, "", call->req->arena, &body, &err) < 0) {
 		answer_error(call->rest, call->req, &err);
 		return;
 	}

@@ -5,6 +5,39 @@
 #include "service/sandbox/initializer.h"
 #include "service/template/template.h"
 
+/* A command alone is a string. */
+static void write_initializer(const struct initializer *one, struct json_writer *w)
+{
+	const struct exec_spec *exec = &one->exec;
+
+	if (!exec->cwd.n && !exec->user.n && !one->name.n && !one->continue_on_error &&
+	    exec->timeout_sec == INITIALIZER_TIMEOUT_SEC) {
+		json_put_str(w, NULL, exec->command);
+		return;
+	}
+	json_begin_object(w, NULL);
+	json_put_str(w, "command", exec->command);
+	if (exec->cwd.n)
+		json_put_str(w, "cwd", exec->cwd);
+	if (exec->user.n)
+		json_put_str(w, "user", exec->user);
+	if (one->name.n)
+		json_put_str(w, "name", one->name);
+	json_put_int(w, "timeout_sec", exec->timeout_sec);
+	json_put_bool(w, "continue_on_error", one->continue_on_error);
+	json_end_object(w);
+}
+
+static void write_initializers(const struct initializers *initializers, struct json_writer *w)
+{
+	struct initializer_list list = initializers_list(initializers);
+
+	json_begin_array(w, "initializers");
+	for (size_t i = 0; i < list.count; i++)
+		write_initializer(&list.list[i], w);
+	json_end_array(w);
+}
+
 void template_write(const struct template *tpl, struct json_writer *w, const char *key)
 {
 	json_begin_object(w, key);
@@ -24,7 +57,7 @@ void template_write(const struct template *tpl, struct json_writer *w, const cha
 	else
 		json_put_null(w, "preview_port");
 	pairs_write(&tpl->env, w, "env");
-	initializers_write(tpl->initializers, w, "initializers");
+	write_initializers(tpl->initializers, w);
 	json_end_object(w);
 }
 

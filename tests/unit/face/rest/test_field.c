@@ -6,6 +6,7 @@
 #include <cmocka.h>
 
 #include "face/rest/field.h"
+#include "service/texts.h"
 
 static const char *const colours[] = { "red", "green", NULL };
 
@@ -16,8 +17,8 @@ struct inner_and_outer {
 	struct str text;
 	struct str name;
 	int colour;
-	const struct json *map;
-	const struct json *list;
+	struct text_map map;
+	struct text_list list;
 	int64_t deep;
 };
 #define AT(member) offsetof(struct inner_and_outer, member)
@@ -64,14 +65,17 @@ static const struct field table[] = {
 static int decode(const char *body, struct inner_and_outer *ret, struct err *err)
 {
 	static struct json *doc;
+	static struct arena arena;
 
 	json_free(doc);
+	arena_done(&arena);
+	arena_init(&arena, 65536);
 	doc = json_parse(str_of(body), err);
 	if (!doc)
 		return -1;
 	memset(ret, 0, sizeof(*ret));
 	*err = (struct err){ .code = ERR_OK };
-	return field_decode(table, doc, "", ret, err);
+	return field_decode(table, doc, "", &arena, ret, err);
 }
 
 static void test_defaults_and_values(void **state)
@@ -96,7 +100,13 @@ static void test_defaults_and_values(void **state)
 	assert_int_equal(v.colour, 0);
 	assert_int_equal(v.deep, 3);
 	assert_true(v.flag_sent);
-	assert_int_equal(json_size(v.list), 2);
+	assert_int_equal(v.list.count, 2);
+	assert_true(str_is(v.list.list[1], "y"));
+	assert_non_null(v.map.list); /* given, and empty */
+	assert_int_equal(v.map.count, 0);
+	assert_int_equal(decode("{\"map\":{\"a\":\"b\"}}", &v, &err), 0);
+	assert_true(str_is(v.map.list[0].key, "a") && str_is(v.map.list[0].value, "b"));
+	assert_null(v.list.list); /* not given */
 	assert_int_equal(decode("{\"number\":null,\"flag\":null,\"object\":null}", &v, &err), 0);
 	assert_int_equal(v.number, 4);
 	assert_false(v.flag_sent);
@@ -118,6 +128,7 @@ static void test_refusals(void **state)
 		{ "{\"name\":\"-a\"}", "name", ERR_INVALID_REQUEST },
 		{ "{\"colour\":\"blue\"}", "colour", ERR_INVALID_REQUEST },
 		{ "{\"map\":[]}", "map", ERR_INVALID_REQUEST },
+		{ "{\"map\":{\"k\":1}}", "map.k", ERR_INVALID_REQUEST },
 		{ "{\"list\":[\"a\",\"b\",\"c\"]}", "list", ERR_INVALID_REQUEST },
 		{ "{\"list\":[1]}", "list[0]", ERR_INVALID_REQUEST },
 		{ "{\"object\":{\"deep\":4}}", "object.deep", ERR_INVALID_REQUEST },

@@ -52,13 +52,16 @@ static void test_names_go_round(void **state)
 static void test_pairs(void **state)
 {
 	struct err err;
-	struct json *doc = json_parse(STR_LIT("{\"A\":\"1\",\"B\":\"\",\"C\":\"x=y\"}"), &err);
+	static const struct text_pair list[] = { { STR_LIT("A"), STR_LIT("1") },
+						 { STR_LIT("B"), STR_LIT("") },
+						 { STR_LIT("C"), STR_LIT("x=y") } };
+	struct text_map map = { list, ARRAY_LEN(list) };
 	struct pairs pairs, copy;
 	const char *record;
 	uint32_t at = 0;
 
 	(void)state;
-	assert_int_equal(pairs_from_json(&pairs, doc, &pairs_env, &err), 0);
+	assert_int_equal(pairs_make(&pairs, &map, &pairs_env, &err), 0);
 	assert_int_equal(pairs.count, 3);
 	assert_true(pairs_next(&pairs, &at, &record));
 	assert_string_equal(record, "A=1");
@@ -71,7 +74,6 @@ static void test_pairs(void **state)
 	assert_memory_equal(copy.p, pairs.p, pairs.n);
 	pairs_done(&copy);
 	pairs_done(&pairs);
-	json_free(doc);
 	assert_int_equal(pairs_from_block(&copy, STR_LIT("A=1")), -EINVAL); /* no end */
 	assert_int_equal(pairs_from_block(&copy, (struct str){ "A\0", 2 }), -EINVAL);
 	assert_int_equal(pairs_from_block(&copy, (struct str){ NULL, 0 }), 0);
@@ -80,19 +82,28 @@ static void test_pairs(void **state)
 
 static void test_pair_limits(void **state)
 {
-	static const char *const bad[] = { "{\"\":\"x\"}", "{\"A-B\":\"x\"}", "{\"A\":null}",
-					   "{\"A\":\"\\u0000\"}" };
+	static const struct text_pair bad[] = { { STR_LIT(""), STR_LIT("x") },
+						{ STR_LIT("A-B"), STR_LIT("x") },
+						{ STR_LIT("1A"), STR_LIT("x") },
+						{ STR_LIT("A"), { "a\0b", 3 } } };
+	char large[65537];
+	struct text_pair pair = { STR_LIT("A"), { large, 65536 } };
 	struct pairs pairs;
 	struct err err;
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
-		struct json *doc = json_parse(str_of(bad[i]), &err);
-
-		assert_true(!doc || pairs_from_json(&pairs, doc, &pairs_env, &err) < 0);
+		assert_true(pairs_make(&pairs, &(struct text_map){ &bad[i], 1 }, &pairs_env, &err) <
+			    0);
 		assert_int_equal(err.code, ERR_INVALID_REQUEST);
-		json_free(doc);
 	}
+	memset(large, 'x', sizeof(large));
+	assert_int_equal(pairs_make(&pairs, &(struct text_map){ &pair, 1 }, &pairs_env, &err), 0);
+	pairs_done(&pairs);
+	pair.value.n++;
+	assert_true(pairs_make(&pairs, &(struct text_map){ &pair, 1 }, &pairs_env, &err) < 0);
+	assert_int_equal(pairs_make(&pairs, &(struct text_map){ NULL, 0 }, &pairs_env, &err), 0);
+	assert_int_equal(pairs.count, 0);
 }
 
 int main(void)

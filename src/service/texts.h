@@ -1,0 +1,25 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Lists and maps of text as callers hand them in: views, which live during the call. A list that is
+ * NULL was not given; one that was given and is empty has no elements and is not NULL.
+ */
+#ifndef CAY_SERVICE_TEXTS_H
+#define CAY_SERVICE_TEXTS_H
+
+#include "base/str.h"
+
+struct text_list {
+	const struct str *list;
+	size_t count;
+};
+
+struct text_pair {
+	struct str key, value;
+};
+
+struct text_map {
+	const struct text_pair *list; /* keys are unique */
+	size_t count;
+};
+
+#endif
