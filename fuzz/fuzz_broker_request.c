@@ -4,7 +4,7 @@
 #include <assert.h>
 
 #include "face/broker/request.h"
-#include "service/sandbox/sandbox.h"
+#include "service/sandbox/record_internal.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -211,57 +211,53 @@ bool service_ready(const struct service *service, struct err *err)
 	return true;
 }
 
-static void write_capabilities(const struct instance *instance, struct json_writer *w)
+bool service_engine_view(const struct service *service, size_t i, struct engine_view *ret)
 {
-	json_begin_object(w, "capabilities");
-	for (int k = 0; k < CAPABILITY_COUNT; k++)
-		if (capability_name((enum capability)k))
-			json_put_bool(w, capability_name((enum capability)k),
-				      instance_can(instance, (enum capability)k));
-	json_put_text(w, "network",
-		      instance_can(instance, CAN_NETWORK) ? "transparent"
-		      : instance_can(instance, CAN_PROXY) ? "proxied"
-							  : "none");
-	json_put_text(w, "disk_limit",
-		      instance_can(instance, CAN_LIMIT_DISK) ? "enforced" : "unenforced");
-	json_end_object(w);
+	const struct service_engine *engine;
+	const struct instance *instance;
+
+	if (i >= service->engine_count)
+		return false;
+	engine = &service->engines[i];
+	instance = &engine->instance;
+	*ret = (struct engine_view){
+		.name = instance->driver->name,
+		.label = instance->driver->label,
+		.why = engine->why[0] ? engine->why : NULL,
+		.warning = instance->driver->warning,
+		.is_default = i == 0,
+		.is_available = engine_usable(engine),
+		.disk_enforced = instance_can(instance, CAN_LIMIT_DISK),
+		.network = instance_can(instance, CAN_NETWORK) ? "transparent"
+			   : instance_can(instance, CAN_PROXY) ? "proxied"
+							       : "none",
+	};
+	return true;
 }
 
-void service_write_engines(const struct service *service, struct json_writer *w)
+bool service_engine_capability(const struct service *service, size_t i, int which,
+			       const char **ret_name, bool *ret_can)
 {
-	json_begin_array(w, "engines");
-	for (size_t i = 0; i < service->engine_count; i++) {
-		const struct service_engine *engine = &service->engines[i];
-		const struct engine_driver *driver = engine->instance.driver;
-
-		json_begin_object(w, NULL);
-		json_put_text(w, "name", driver->name);
-		json_put_text(w, "label", driver->label);
-		json_put_bool(w, "default", i == 0);
-		json_put_bool(w, "available", engine_usable(engine));
-		json_put_text(w, "unavailable_because", engine->why[0] ? engine->why : NULL);
-		json_put_text(w, "warning", driver->warning);
-		write_capabilities(&engine->instance, w);
-		json_end_object(w);
-	}
-	json_end_array(w);
+	if (i >= service->engine_count || which >= CAPABILITY_COUNT)
+		return false;
+	*ret_name = capability_name((enum capability)which);
+	*ret_can = instance_can(&service->engines[i].instance, (enum capability)which);
+	return true;
 }
 
-void service_write_warnings(const struct service *service, struct json_writer *w)
+void service_warnings(const struct service *service, void (*fn)(void *arg, const char *text),
+		      void *arg)
 {
-	json_begin_array(w, "warnings");
 	for (size_t i = 0; i < service->engine_count; i++) {
 		const struct service_engine *engine = &service->engines[i];
 		const struct instance *instance = &engine->instance;
 
 		if (instance->driver->warning)
-			json_put_text(w, NULL, instance->driver->warning);
+			fn(arg, instance->driver->warning);
 		if (engine->why[0])
-			json_put_text(w, NULL, engine->why);
+			fn(arg, engine->why);
 		if (instance_can(instance, CAN_ISOLATE) && !instance_can(instance, CAN_LIMIT_DISK))
-			json_put_text(w, NULL,
-				      "disk_limit: unenforced. The storage has no quotas, so "
-				      "disk_size_mb does not limit a sandbox");
+			fn(arg, "disk_limit: unenforced. The storage has no quotas, so "
+				"disk_size_mb does not limit a sandbox");
 	}
-	json_end_array(w);
 }

@@ -8,7 +8,7 @@
 
 #include "base/err.h"
 #include "base/value/histogram.h"
-#include "base/json.h"
+#include "base/str.h"
 #include "service/sandbox/sandbox.h"
 
 struct engine_choice;
@@ -111,8 +111,21 @@ struct service_gauges {
 void service_gauges(const struct service *service, struct service_gauges *ret);
 
 /* The engines with what each can do on this host, and the warnings an operator should see. */
-void service_write_engines(const struct service *service, struct json_writer *w);
-void service_write_warnings(const struct service *service, struct json_writer *w);
+struct engine_view {
+	const char *name, *label;
+	const char *why;     /* it is not available; or NULL */
+	const char *warning; /* or NULL */
+	bool is_default, is_available, disk_enforced;
+	const char *network; /* transparent, proxied, none */
+};
+/* The engines in their order: false when i is behind the last one. */
+bool service_engine_view(const struct service *service, size_t i, struct engine_view *ret);
+/* What engine i can do: *name is NULL for a capability that is not shown. False behind the last. */
+bool service_engine_capability(const struct service *service, size_t i, int which,
+			       const char **ret_name, bool *ret_can);
+/* One call per warning. */
+void service_warnings(const struct service *service, void (*fn)(void *arg, const char *text),
+		      void *arg);
 const struct service_config *service_config(const struct service *service);
 
 #endif

@@ -13,7 +13,7 @@
 #include "engine/instance.h"
 #include "net/loop.h"
 #include "service/account/auth.h"
-#include "service/sandbox/sandbox.h"
+#include "service/sandbox/record_internal.h"
 #include "service/service.h"
 #include "store/store.h"
 

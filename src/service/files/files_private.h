@@ -3,6 +3,7 @@
 #ifndef CAY_SERVICE_FILES_FILES_PRIVATE_H
 #define CAY_SERVICE_FILES_FILES_PRIVATE_H
 
+#include "base/json.h"
 #include "base/arena.h"
 #include "engine/tool.h"
 #include "service/files/files.h"

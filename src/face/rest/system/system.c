@@ -83,6 +83,38 @@ static void write_command_limits(const struct service_config *config, struct jso
 	json_put_int(w, "output_keep_sec", config->output_keep_sec);
 }
 
+static void write_engines(const struct service *service, struct json_writer *w)
+{
+	struct engine_view view;
+	const char *name;
+	bool can;
+
+	json_begin_array(w, "engines");
+	for (size_t i = 0; service_engine_view(service, i, &view); i++) {
+		json_begin_object(w, NULL);
+		json_put_text(w, "name", view.name);
+		json_put_text(w, "label", view.label);
+		json_put_bool(w, "default", view.is_default);
+		json_put_bool(w, "available", view.is_available);
+		json_put_text(w, "unavailable_because", view.why);
+		json_put_text(w, "warning", view.warning);
+		json_begin_object(w, "capabilities");
+		for (int k = 0; service_engine_capability(service, i, k, &name, &can); k++)
+			if (name)
+				json_put_bool(w, name, can);
+		json_put_text(w, "network", view.network);
+		json_put_text(w, "disk_limit", view.disk_enforced ? "enforced" : "unenforced");
+		json_end_object(w);
+		json_end_object(w);
+	}
+	json_end_array(w);
+}
+
+static void on_warning(void *arg, const char *text)
+{
+	json_put_text(arg, NULL, text);
+}
+
 void system_options(struct rest_call *call)
 {
 	const struct service_config *config = service_config(call->rest->service);
@@ -91,7 +123,7 @@ void system_options(struct rest_call *call)
 
 	json_begin_object(&w, NULL);
 	json_put_text(&w, "version", CAY_VERSION);
-	service_write_engines(call->rest->service, &w);
+	write_engines(call->rest->service, &w);
 	write_limits(&w);
 	json_begin_object(&w, "defaults");
 	json_put_text(&w, "template", config->default_template);
@@ -114,7 +146,9 @@ void system_options(struct rest_call *call)
 	for (int i = 0; i < AUTH_SCOPE_COUNT; i++)
 		json_put_text(&w, NULL, auth_scope_names[i]);
 	json_end_array(&w);
-	service_write_warnings(call->rest->service, &w);
+	json_begin_array(&w, "warnings");
+	service_warnings(call->rest->service, on_warning, &w);
+	json_end_array(&w);
 	json_end_object(&w);
 	answer_send(call->rest, call->req, 200, &w);
 }

@@ -7,7 +7,7 @@
 #include <cmocka.h>
 
 #include "face/broker/request.h"
-#include "service/sandbox/sandbox.h"
+#include "service/sandbox/record_internal.h"
 
 static struct http_header headers[REQUEST_HEADERS_MAX];
 
