@@ -7,11 +7,14 @@ new net namespace with nothing but loopback. The stub lives as long as the agent
 """
 
 import array
+import contextlib
 import json
 import os
 import pathlib
 import shutil
+import signal
 import socket
+import struct
 import subprocess
 import tempfile
 import threading
@@ -24,7 +27,8 @@ s.sendmsg([json.dumps(sys.argv[1:]).encode()], [(socket.SOL_SOCKET, socket.SCM_R
 os.close(3)
 s.recv(1)  # until the agent has ended
 """
-SETUP = "ip link set lo up && exec \"$@\""
+# As the stub's user: after its restart the daemon ends the agent itself.
+SETUP = "ip link set lo up && exec setpriv --reuid={} --regid={} --clear-groups -- \"$@\""
 
 
 class Launcher:
@@ -54,7 +58,8 @@ class Launcher:
         words, ancillary, _, _ = peer.recvmsg(65536, socket.CMSG_SPACE(4))
         fds = array.array("i")
         fds.frombytes(ancillary[0][2])
-        command = ["unshare", "--net", "--", "sh", "-c", SETUP, "sh", self.agent, *json.loads(words)]
+        _, uid, gid = struct.unpack("3i", peer.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+        command = ["unshare", "--net", "--", "sh", "-c", SETUP.format(uid, gid), "sh", self.agent, *json.loads(words)]
         agent = subprocess.Popen(command, pass_fds=[], preexec_fn=lambda: os.dup2(fds[0], 3, inheritable=True),
                                  close_fds=False, stdin=subprocess.DEVNULL, start_new_session=True)
         os.close(fds[0])
@@ -69,8 +74,8 @@ class Launcher:
             peer.recv(1)  # the stub has ended, or the agent
         except OSError:
             pass
-        if agent.poll() is None:
-            agent.kill()
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(agent.pid, signal.SIGKILL)  # the session that it leads
 
     def close(self):
         self.socket.close()
