@@ -2,6 +2,7 @@
 """One suite for every engine; what an engine cannot do by its own word is skipped, aloud."""
 
 import http.client
+import os
 import re
 import threading
 import time
@@ -14,7 +15,7 @@ from lib.contract import Contracts
 from lib.daemon import Daemon
 from lib.terminal import Terminal
 
-ENGINES = ("native", "local")
+ENGINES = os.environ.get("CAY_TEST_ENGINES", "native local").split()
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -28,7 +29,8 @@ def contract():
 @pytest.fixture(scope="session")
 def engines_daemon():
     """A daemon in which the operator allowed the engine without isolation too."""
-    with Daemon(args=["--engine-local"]) as started:
+    more = {f"CAY_ENGINE_{name.upper()}": "true" for name in ENGINES if name not in ("native", "local")}
+    with Daemon(args=["--engine-local"], env=more) as started:
         yield started
         # The supervisor would hide a crash; kill -9 is a test's own.
         crashed = re.findall(r"\(pid \d+\) (?:was ended by signal (?!9$)|ended).*", started.logs(1000), re.M)

@@ -14,7 +14,7 @@
 #include <stdio.h>
 #include <sys/stat.h>
 
-#include "engine/local/tree.h"
+#include "engine/host/tree.h"
 
 /* One operation on its way; owned by the loop until it completed. Holds no pointer to the engine.
  */
@@ -24,14 +24,10 @@ struct local_call {
 	pid_t pid; /* 0: no agent lives */
 	int pidfd;
 	int result; /* -errno of the work */
-	struct engine_made made;
 	struct engine_stat stat;
 	struct err err;
-	engine_made_fn on_made;
-	engine_dialed_fn on_dialed;
 	engine_done_fn on_done;
 	engine_stat_fn on_stat;
-	engine_list_fn on_each;
 	void *arg;
 };
 
@@ -44,22 +40,26 @@ static void call_free(struct local_call *call)
 	free(call);
 }
 
+static int check_id(const char *id, struct err *err)
+{
+	if (str_is_name(str_of(id), ENGINE_ID_MAX))
+		return 0;
+	return err_set(err, ERR_INVALID_REQUEST, "id: a host label is needed");
+}
+
 static struct local_call *call_new(const struct engine *engine, const char *id, void *arg,
 				   struct err *err)
 {
 	struct local_call *call;
 
-	if (id && !str_is_name(str_of(id), ENGINE_ID_MAX)) {
-		(void)err_set(err, ERR_INVALID_REQUEST, "id: a host label is needed");
+	if (check_id(id, err) < 0)
 		return NULL;
-	}
 	call = calloc(1, sizeof(*call));
 	if (call) {
 		call->arg = arg;
 		call->pidfd = -1;
-		call->made = (struct engine_made){ .channel = CHANNEL_NONE, .watch_fd = -1 };
 		call->root_fd = fcntl(engine->root_fd, F_DUPFD_CLOEXEC, 3);
-		(void)snprintf(call->id, sizeof(call->id), "%s", id ? id : "");
+		(void)snprintf(call->id, sizeof(call->id), "%s", id);
 	}
 	if (!call || call->root_fd < 0) {
 		free(call);
@@ -69,31 +69,15 @@ static struct local_call *call_new(const struct engine *engine, const char *id, 
 	return call;
 }
 
-static void drop_made(struct engine_made *made)
-{
-	engine_made_close(made);
-	*made = (struct engine_made){ .channel = CHANNEL_NONE, .watch_fd = -1 };
-}
-
 static int out_of_memory(struct local_call *call, struct err *err)
 {
 	call_free(call);
 	return err_set(err, ERR_UNAVAILABLE, "out of memory");
 }
 
-static void on_ready(void *arg)
-{
-	struct engine *engine = arg;
-	struct engine_capabilities can = { .flags = ENGINE_SURVIVES |
-						    (engine->proxied ? ENGINE_PROXIES : 0) };
-
-	loop_timer_free(TAKE_PTR(engine->ready_timer));
-	engine->on_ready(engine->ready_arg, &can);
-}
-
 static void local_close(struct engine *engine)
 {
-	loop_timer_free(engine->ready_timer);
+	deferred_ready_stop(&engine->ready);
 	local_reap_all(engine);
 	if (engine->root_fd >= 0)
 		(void)close(engine->root_fd);
@@ -111,8 +95,6 @@ static int local_open(const struct engine_config *config, struct engine **ret, s
 	engine->loop = config->loop;
 	engine->streams = config->streams;
 	engine->proxied = settings && settings->proxied;
-	engine->on_ready = config->on_ready;
-	engine->ready_arg = config->arg;
 	engine->root_fd = -1;
 	(void)snprintf(path, sizeof(path), "%s/local", config->state_dir);
 	if ((mkdir(path, 0700) < 0 && errno != EEXIST) || !realpath(path, engine->root) ||
@@ -122,9 +104,9 @@ static int local_open(const struct engine_config *config, struct engine **ret, s
 		engine->tools_path[0] = '\0';
 	engine->root_fd = open(engine->root, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (engine->root_fd < 0 ||
-	    loop_timer_new(config->loop, on_ready, engine, &engine->ready_timer) < 0)
+	    deferred_ready_start(&engine->ready, config,
+				 ENGINE_SURVIVES | (engine->proxied ? ENGINE_PROXIES : 0)) < 0)
 		goto fail;
-	loop_timer_set(engine->ready_timer, 0, 0);
 	*ret = engine;
 	return 0;
 fail:
@@ -134,98 +116,86 @@ fail:
 	return -1;
 }
 
-static void tell_made(void *arg)
-{
-	struct local_call *call = arg;
-
-	call->on_made(call->arg, &call->made, call->err.code ? &call->err : NULL);
-	call_free(call);
-}
-
 static int local_create(struct engine *engine, const struct engine_spec *spec, engine_made_fn done,
 			void *arg, struct err *err)
 {
-	struct local_call *call = call_new(engine, spec->id, arg, err);
+	struct engine_made made = { .channel = CHANNEL_NONE, .watch_fd = -1 };
+	struct err result = { .code = ERR_OK };
 
-	if (!call)
+	if (check_id(spec->id, err) < 0)
 		return -1;
-	call->on_made = done;
-	if (loop_defer(engine->loop, tell_made, call) < 0)
-		return out_of_memory(call, err);
-	/* What goes wrong is in call->err and told with the completion. */
-	if (local_make(engine, call->id, &call->made, &call->err) < 0)
-		call->made = (struct engine_made){ .channel = CHANNEL_NONE, .watch_fd = -1 };
-	return 0;
+	if (local_make(engine, spec->id, &made, &result) < 0)
+		made = (struct engine_made){ .channel = CHANNEL_NONE, .watch_fd = -1 };
+	return deferred_made(engine->loop, done, arg, &made, &result, err);
+}
+
+static struct local_child *find_child(struct engine *engine, const char *id)
+{
+	struct local_child *c = engine->children;
+
+	while (c && !str_is(str_of(c->id), id))
+		c = c->next;
+	return c;
 }
 
 /* Finds the agent of call->id among those we follow. */
 static int find_agent(struct engine *engine, struct local_call *call)
 {
-	for (struct local_child *c = engine->children; c; c = c->next) {
-		if (!str_is(str_of(c->id), call->id))
-			continue;
-		call->pid = c->pid;
-		call->pidfd = fcntl(c->pidfd, F_DUPFD_CLOEXEC, 3);
-		return call->pidfd < 0 ? -errno : 0;
-	}
-	return -ENOENT;
+	const struct local_child *c = find_child(engine, call->id);
+
+	if (!c)
+		return -ENOENT;
+	call->pid = c->pid;
+	call->pidfd = fcntl(c->pidfd, F_DUPFD_CLOEXEC, 3);
+	return call->pidfd < 0 ? -errno : 0;
 }
 
-/* Connects to the agent; what goes wrong is in call->err. */
-static void reach(struct engine *engine, struct local_call *call)
+/* Connects to the agent; what goes wrong is in result. */
+static struct engine_made reach(struct engine *engine, const char *id, struct err *result)
 {
+	struct engine_made made = { .channel = { -1, !engine->streams }, .watch_fd = -1 };
 	pid_t pid;
-	int r = local_dial(engine, call->id, &call->made.channel.fd, &pid, &call->made.watch_fd);
+	int r = local_dial(engine, id, &made.channel.fd, &pid, &made.watch_fd);
 
-	call->made.channel.passes_descriptors = !engine->streams;
-	if (r == 0 && find_agent(engine, call) < 0)
-		r = local_follow(engine, call->id, pid);
+	result->code = ERR_OK;
+	if (r == 0 && !find_child(engine, id))
+		r = local_follow(engine, id, pid);
+	if (r == 0)
+		return made;
+	engine_made_close(&made);
 	if (r == -ENOENT)
-		(void)err_set(&call->err, ERR_SANDBOX_NOT_FOUND, "no sandbox %s", call->id);
+		(void)err_set(result, ERR_SANDBOX_NOT_FOUND, "no sandbox %s", id);
 	else if (r == -ESRCH)
-		(void)err_set(&call->err, ERR_SANDBOX_GONE, "the agent of %s is dead", call->id);
-	else if (r < 0)
-		(void)err_set_errno(&call->err, ERR_ENGINE_FAILED, -r, "cannot reach %s", call->id);
-	if (r < 0)
-		drop_made(&call->made);
+		(void)err_set(result, ERR_SANDBOX_GONE, "the agent of %s is dead", id);
+	else
+		(void)err_set_errno(result, ERR_ENGINE_FAILED, -r, "cannot reach %s", id);
+	return (struct engine_made){ .channel = CHANNEL_NONE, .watch_fd = -1 };
 }
 
 static int local_attach(struct engine *engine, const char *id, engine_made_fn done, void *arg,
 			struct err *err)
 {
-	struct local_call *call = call_new(engine, id, arg, err);
+	struct engine_made made;
+	struct err result;
 
-	if (!call)
+	if (check_id(id, err) < 0)
 		return -1;
-	call->on_made = done;
-	if (loop_defer(engine->loop, tell_made, call) < 0)
-		return out_of_memory(call, err);
-	reach(engine, call);
-	return 0;
-}
-
-static void tell_dialed(void *arg)
-{
-	struct local_call *call = arg;
-
-	call->on_dialed(call->arg, &call->made.channel, call->err.code ? &call->err : NULL);
-	if (call->made.watch_fd >= 0)
-		(void)close(call->made.watch_fd);
-	call_free(call);
+	made = reach(engine, id, &result);
+	return deferred_made(engine->loop, done, arg, &made, &result, err);
 }
 
 static int local_redial(struct engine *engine, const char *id, engine_dialed_fn done, void *arg,
 			struct err *err)
 {
-	struct local_call *call = call_new(engine, id, arg, err);
+	struct engine_made made;
+	struct err result;
 
-	if (!call)
+	if (check_id(id, err) < 0)
 		return -1;
-	call->on_dialed = done;
-	if (loop_defer(engine->loop, tell_dialed, call) < 0)
-		return out_of_memory(call, err);
-	reach(engine, call);
-	return 0;
+	made = reach(engine, id, &result);
+	if (made.watch_fd >= 0)
+		(void)close(made.watch_fd);
+	return deferred_dialed(engine->loop, done, arg, &made.channel, &result, err);
 }
 
 /* One of an earlier daemon; the connection it takes to learn the pid is not kept. */
@@ -260,11 +230,17 @@ static void destroy_done(void *arg)
 static int local_destroy(struct engine *engine, const char *id, engine_done_fn done, void *arg,
 			 struct err *err)
 {
+	const struct err gone_already = { .code = ERR_OK };
 	struct local_call *call = call_new(engine, id, arg, err);
+	struct stat st;
 	int r;
 
 	if (!call)
 		return -1;
+	if (fstatat(engine->root_fd, id, &st, AT_SYMLINK_NOFOLLOW) < 0 && errno == ENOENT) {
+		call_free(call);
+		return deferred_done(engine->loop, done, arg, &gone_already, err);
+	}
 	call->on_done = done;
 	r = find_agent(engine, call);
 	if (r < 0)
@@ -301,16 +277,20 @@ static int local_stat(struct engine *engine, const char *id, engine_stat_fn done
 		      struct err *err)
 {
 	struct local_call *call = call_new(engine, id, arg, err);
+	char socket_path[ENGINE_ID_MAX + 16];
+	struct err result;
 	struct stat st;
 
 	if (!call)
 		return -1;
+	if (fstatat(engine->root_fd, id, &st, AT_SYMLINK_NOFOLLOW) < 0) {
+		call_free(call);
+		(void)err_set(&result, ERR_SANDBOX_NOT_FOUND, "no sandbox %s", id);
+		return deferred_stat(engine->loop, done, arg, &(struct engine_stat){ 0 }, &result,
+				     err);
+	}
 	call->on_stat = done;
-	if (fstatat(engine->root_fd, id, &st, AT_SYMLINK_NOFOLLOW) < 0)
-		(void)err_set(&call->err, ERR_SANDBOX_NOT_FOUND, "no sandbox %s", id);
-	else if (find_agent(engine, call) < 0) {
-		char socket_path[ENGINE_ID_MAX + 16];
-
+	if (find_agent(engine, call) < 0) {
 		/* To dial would replace the daemon's connection; the file's presence must do. */
 		(void)snprintf(socket_path, sizeof(socket_path), "%s/" LOCAL_SOCKET, id);
 		call->stat.alive = faccessat(engine->root_fd, socket_path, F_OK, 0) == 0;
@@ -320,37 +300,24 @@ static int local_stat(struct engine *engine, const char *id, engine_stat_fn done
 	return 0;
 }
 
-static void tell_list(void *arg)
+static int local_list(struct engine *engine, engine_list_fn each, void *arg, struct err *err)
 {
-	struct local_call *call = arg;
-	int fd = openat(call->root_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int fd = openat(engine->root_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	struct deferred_list *names;
 	const struct dirent *d;
 
 	if (!dir) {
-		(void)err_set_errno(&call->err, ERR_ENGINE_FAILED, errno, "cannot list sandboxes");
 		if (fd >= 0)
 			(void)close(fd);
+		return err_set_errno(err, ERR_ENGINE_FAILED, errno, "cannot list sandboxes");
 	}
-	while (dir && (d = readdir(dir)))
+	names = deferred_list(engine->loop, each, arg, err);
+	while (names && (d = readdir(dir)))
 		if (str_is_name(str_of(d->d_name), ENGINE_ID_MAX))
-			call->on_each(call->arg, d->d_name, NULL);
-	if (dir)
-		(void)closedir(dir);
-	call->on_each(call->arg, NULL, call->err.code ? &call->err : NULL);
-	call_free(call);
-}
-
-static int local_list(struct engine *engine, engine_list_fn each, void *arg, struct err *err)
-{
-	struct local_call *call = call_new(engine, NULL, arg, err);
-
-	if (!call)
-		return -1;
-	call->on_each = each;
-	if (loop_defer(engine->loop, tell_list, call) < 0)
-		return out_of_memory(call, err);
-	return 0;
+			deferred_list_add(names, d->d_name);
+	(void)closedir(dir);
+	return names ? 0 : -1;
 }
 
 static const struct setting settings_of_local[] = {

@@ -6,9 +6,9 @@
 #include <limits.h>
 #include <sys/types.h>
 
-#include "engine/driver.h"
+#include "engine/host/deferred.h"
 
-#define LOCAL_SOCKET "agent.sock"
+#define LOCAL_SOCKET "agent.sock" /* see engine/host/agent.h */
 #define LOCAL_WORKSPACE "workspace"
 #define LOCAL_SCRATCH "scratch" /* what the agent keeps for its programs goes with the sandbox */
 
@@ -29,11 +29,9 @@ struct local_settings {
 
 struct engine {
 	struct loop *loop;
-	bool streams;			/* as engine_config has it */
-	bool proxied;			/* its section */
-	struct loop_timer *ready_timer; /* until on_ready was called */
-	void (*on_ready)(void *arg, const struct engine_capabilities *can);
-	void *ready_arg;
+	bool streams; /* as engine_config has it */
+	bool proxied; /* its section */
+	struct deferred_ready ready;
 	char root[PATH_MAX]; /* <state>/local, absolute */
 	int root_fd;
 	char agent_path[PATH_MAX];

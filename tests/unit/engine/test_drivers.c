@@ -467,7 +467,7 @@ static void test_bad_ids(void **state)
 	struct answer a = { 0 };
 	struct err err;
 
-	if (driver == &engine_fake)
+	if (strcmp(driver->name, "local") != 0) /* the others make no paths of what they look for */
 		skip();
 	for (size_t i = 0; i < ARRAY_LEN(ids); i++) {
 		assert_int_equal(driver->destroy(engine, ids[i], on_done, &a, &err), -1);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A process and all that descend from it, as /proc shows them. */
-#ifndef CAY_ENGINE_LOCAL_TREE_H
-#define CAY_ENGINE_LOCAL_TREE_H
+#ifndef CAY_ENGINE_HOST_TREE_H
+#define CAY_ENGINE_HOST_TREE_H
 
 #include <sys/types.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "engine/local/tree.h"
+#include "engine/host/tree.h"
 
 #include <dirent.h>
 #include <errno.h>
