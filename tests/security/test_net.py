@@ -831,7 +831,7 @@ def test_NET_16_killed(net, name):
             assert "cay" in tables
             assert evil.stdout != "200"
             if name == "cayd":
-                assert done.returncode == 7, done  # refused, not hanging
+                assert done.returncode in (7, 56), done  # refused, or reset while it ends; not hanging
         finally:
             daemon.kill("cay", signal.SIGCONT)
         wait(lambda: name in daemon.pids(), 30)
