@@ -35,7 +35,7 @@ struct call {
 	struct service *service;
 	slot_handle sandbox;
 	struct service_engine *engine;
-	void (*fn)(void); /* the waiting face's function, cast back by whoever set it */
+	void (*fn)(void); /* the waiting face's function, cast back by the face that set it */
 	void *arg;
 	char id[ENGINE_ID_MAX + 1];
 };

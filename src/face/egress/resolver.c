@@ -4,8 +4,8 @@
  * their IPv4 addresses, in questions of our own: no bit of what a sandbox sends leaves by this way
  * but the choice among allowed names. What comes back is read, judged and written anew. Every
  * question has a socket, a port and an id of its own. Names that are refused lead to the sink
- * (service/network/egress_sink.c), where the proxy explains why; nobody is asked whether they
- * exist.
+ * (service/network/egress_sink.c), where the proxy explains why; whether they exist is
+ * never looked up.
  */
 #include <arpa/inet.h>
 #include <errno.h>

@@ -95,7 +95,7 @@ static int start(struct warden *w, struct job *job, unsigned place)
 
 	job->place = place;
 	if (job->kind != JOB_CHECK)
-		clean_root_forget(w, job->order.slot); /* whoever works on a volume has it alone */
+		clean_root_forget(w, job->order.slot); /* a volume belongs to one job at a time */
 	w->jobs->results[place] = (struct job_result){ .error = -ECANCELED };
 	pid = sys_clone3(&args);
 	if (pid == 0)

@@ -22,7 +22,7 @@ struct checkpoint {
 	struct warden *w;
 	unsigned slot;
 	int dir_fd;
-	bool temporary; /* it stays as it is written: nobody needs it for long */
+	bool temporary; /* needed briefly: not sealed as a read-only snapshot */
 	int (*copy)(void *arg);
 	void *arg;
 	bool copied; /* copy was called and came back well */

@@ -15,8 +15,8 @@ const struct field attach_query[] = {
 	  .doc = "the process blocks rather than overwrite what was not read" },
 	{ .name = "ack",
 	  .type = FIELD_BOOL,
-	  .doc = "the client acknowledges output with ack messages, and is told what of its input "
-		 "was taken" },
+	  .doc = "the client acknowledges output with ack messages, and the server reports "
+		 "how much input the program took" },
 	{ .type = FIELD_END }
 };
 const struct field pty_query[] = {
