@@ -184,6 +184,8 @@ void idem_answer_text(struct rest *rest, struct http_req *req, struct idempotenc
 /* create.c: a call that makes something. NULL: answered, also when it was made before. */
 struct pending *once_begin(struct rest_call *call);
 void once_refuse(struct pending *pending, const struct err *err);
+/* It was made: w writes to rest->out. */
+void once_end(struct pending *pending, int status, struct json_writer *w);
 /*
  * For what is made at once. 0: go on, then refuse or answer; 1: answered. once_answer: w writes to
  * rest->out; -1: what was made is not on disk and has to be given up; answered all the same.

@@ -52,6 +52,14 @@ void once_refuse(struct pending *pending, const struct err *err)
 	idem_answer_error(rest, pending_end(pending), idem, err);
 }
 
+void once_end(struct pending *pending, int status, struct json_writer *w)
+{
+	struct rest *rest = pending->rest;
+	struct idempotency *idem = pending->idem;
+
+	idem_answer(rest, pending_end(pending), idem, status, w);
+}
+
 /* ---- at once ---- */
 
 int once_open(struct rest_call *call, struct idempotency **idem)

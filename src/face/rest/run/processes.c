@@ -61,18 +61,15 @@ static void answer_process(struct rest *rest, struct http_req *req, int status,
 static void finish_start(struct pending *pending, const struct process_info *info,
 			 const struct err *err)
 {
-	struct idempotency *idem = pending->idem;
-	struct rest *rest = pending->rest;
-	struct http_req *req = pending_end(pending);
 	struct json_writer w;
 
 	if (err) {
-		idem_answer_error(rest, req, idem, err);
+		once_refuse(pending, err);
 		return;
 	}
-	w = answer_begin(rest);
+	w = answer_begin(pending->rest);
 	process_write(info, &w, NULL);
-	idem_answer(rest, req, idem, 201, &w);
+	once_end(pending, 201, &w);
 }
 
 static void on_made(void *arg, const struct process_info *info, const struct err *err)

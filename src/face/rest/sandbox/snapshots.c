@@ -92,18 +92,15 @@ const struct field snapshot_list_query[] = {
 static void on_made(void *arg, const struct snapshot *snapshot, const struct err *err)
 {
 	struct pending *pending = arg;
-	struct rest *rest = pending->rest;
-	struct idempotency *idem = pending->idem;
-	struct http_req *req = pending_end(pending);
 	struct json_writer w;
 
 	if (err) {
-		idem_answer_error(rest, req, idem, err);
+		once_refuse(pending, err);
 		return;
 	}
-	w = answer_begin(rest);
+	w = answer_begin(pending->rest);
 	snapshot_write(snapshot, &w, NULL);
-	idem_answer(rest, req, idem, 201, &w);
+	once_end(pending, 201, &w);
 }
 
 void snapshots_create(struct rest_call *call)
@@ -202,18 +199,15 @@ void snapshots_delete(struct rest_call *call)
 static void on_restored(void *arg, struct sandbox *sandbox, const struct err *err)
 {
 	struct pending *pending = arg;
-	struct rest *rest = pending->rest;
-	struct idempotency *idem = pending->idem;
-	struct http_req *req = pending_end(pending);
 	struct json_writer w;
 
 	if (err) {
-		idem_answer_error(rest, req, idem, err);
+		once_refuse(pending, err);
 		return;
 	}
-	w = answer_begin(rest);
+	w = answer_begin(pending->rest);
 	sandbox_write(sandbox, &w, NULL);
-	idem_answer(rest, req, idem, 200, &w);
+	once_end(pending, 200, &w);
 }
 
 void snapshots_restore(struct rest_call *call)
