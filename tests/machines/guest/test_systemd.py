@@ -152,7 +152,8 @@ def test_an_upgrade_keeps_sandboxes(units, tmp_path):
     sandbox = api.create(timeout_sec=3600)["id"]
     process, out = counting(sandbox, 30, tmp_path)
     since = int(time.time())
-    for path in pathlib.Path("/usr/libexec/cay").iterdir():
+    programs = pathlib.Path(os.readlink(f"/proc/{units.pids()['cayd']}/exe")).parent  # below the prefix of the build
+    for path in programs.iterdir():
         new = path.with_name(path.name + ".new")
         shutil.copy2(path, new)
         new.rename(path)
