@@ -174,14 +174,92 @@ static void test_answers_with_items(void **state)
 		    "\"hint\":\"lines 1 to 1 of 3; continue with offset=2\"}");
 }
 
+/* ---- the same for E2B ---- */
+
+static char e2b_id[32], e2b_token[80];
+
+static void e2b_make(void)
+{
+	struct request req;
+	struct answer a;
+
+	request_send(&req, NULL, "POST", "/v2/sandboxes",
+		     path_of("X-API-KEY: e2b_%s\r\n", world.admin + 4),
+		     "{\"templateID\":\"base\"}");
+	request_wait(&req, &a);
+	expect_status(&a, 201);
+	(void)snprintf(e2b_id, sizeof(e2b_id), "%s", text_of(&a, "sandboxID"));
+	(void)snprintf(e2b_token, sizeof(e2b_token), "%s", text_of(&a, "envdAccessToken"));
+	answer_free(&a);
+}
+
+static struct tool_run *e2b_begin(struct request *req, const char *procedure, const char *body)
+{
+	size_t before = played_count;
+
+	request_send(req, NULL, "POST", path_of("/filesystem.Filesystem/%s", procedure),
+		     path_of("E2b-Sandbox-Id: %s\r\nE2b-Sandbox-Port: 49983\r\n"
+			     "X-Access-Token: %s\r\n",
+			     e2b_id, e2b_token),
+		     body);
+	for (int i = 0; i < 500 && played_count == before; i++)
+		loop_turn(world.loop, 1);
+	assert_int_equal(played_count, before + 1);
+	return played_last();
+}
+
+#define E2B_F(path)                                                                          \
+	"{\"name\":\"f\",\"type\":\"FILE_TYPE_FILE\",\"path\":\"" path "\",\"size\":\"7\","  \
+	"\"mode\":420,\"permissions\":\"-rw-r--r--\",\"owner\":\"sandbox\",\"group\":\"0\"," \
+	"\"modifiedTime\":" WHEN "}"
+
+static void test_answers_of_e2b(void **state)
+{
+	struct tool_end done = { .flags = TOOL_END_CREATED };
+	struct request req;
+	struct tool_run *run;
+
+	(void)state;
+	e2b_make();
+	run = e2b_begin(&req, "Stat", "{\"path\":\"/d/f\"}");
+	played_entry(run, "/d/f", TOOL_KIND_FILE, 7);
+	expect_body(&req, run, &done, "{\"entry\":" E2B_F("/d/f") "}");
+	run = e2b_begin(&req, "ListDir", "{\"path\":\"/d\"}");
+	played_entry(run, "f", TOOL_KIND_FILE, 7);
+	played_entry(run, "s/f", TOOL_KIND_FILE, 7);
+	expect_body(&req, run, &done, "{\"entries\":[" E2B_F("/d/f") "," E2B_F("/d/s/f") "]}");
+	run = e2b_begin(&req, "ListDir", "{\"path\":\"/d\"}");
+	expect_body(&req, run, &done, "{\"entries\":[]}");
+	run = e2b_begin(&req, "Remove", "{\"path\":\"/d/f\"}");
+	expect_body(&req, run, &done, "{}");
+}
+
+/* The operation goes on, and finds neither a request nor its memory. */
+static void test_e2b_clients_that_go(void **state)
+{
+	static const char *const procedures[] = { "Stat", "ListDir", "MakeDir", "Remove" };
+	struct tool_end done = { .flags = TOOL_END_CREATED };
+
+	(void)state;
+	e2b_make();
+	for (size_t i = 0; i < ARRAY_LEN(procedures); i++) {
+		struct request req;
+		struct tool_run *run = e2b_begin(&req, procedures[i], "{\"path\":\"/d\"}");
+
+		request_drop(&req);
+		world_turns(20);
+		played_entry(run, "f", TOOL_KIND_FILE, 7);
+		played_end(run, &done);
+		world_turns(5);
+	}
+}
+
 #define T(name) cmocka_unit_test_setup_teardown(name, played_setup, played_teardown)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		T(test_answers_on_one_path),
-		T(test_answers_of_lists),
-		T(test_answers_of_grep),
-		T(test_answers_with_items),
+		T(test_answers_on_one_path), T(test_answers_of_lists), T(test_answers_of_grep),
+		T(test_answers_with_items),  T(test_answers_of_e2b),   T(test_e2b_clients_that_go),
 	};
 
 	return cmocka_run_group_tests_name("file_answers", tests, NULL, NULL);

@@ -41,11 +41,12 @@ static void on_end(void *arg, const struct files_result *result, const struct er
 {
 	struct pending *pending = arg;
 	struct e2b_call *call = pending->call;
-	const struct operation *o = call->data;
+	const struct operation *o;
 	struct err err;
 
 	if (!e2b_pending_end(pending))
-		return;
+		return; /* and the call is gone with its client */
+	o = call->data;
 	if (error) {
 		explain(o, error, &err);
 		e2b_answer_error(call, &err);
@@ -198,11 +199,12 @@ static void on_made(void *arg, const struct files_result *result, const struct e
 {
 	struct pending *pending = arg;
 	struct e2b_call *call = pending->call;
-	struct operation *o = call->data;
+	const struct operation *o;
 	struct err err;
 
 	if (!e2b_pending_end(pending))
 		return;
+	o = call->data;
 	if (!error && result->created) {
 		answer_entry(call, result);
 		return;
