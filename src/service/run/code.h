@@ -46,7 +46,7 @@ enum code_event_type { CODE_COUNT, CODE_STDOUT, CODE_STDERR, CODE_RESULT, CODE_E
 struct code_part {
 	const char *name;
 	struct str value;
-	bool structured; /* a document of the code's own, to be passed on unchanged; else text */
+	bool structured; /* a serialised value of the code, to be passed on unchanged; else text */
 };
 
 /*
