@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "face/rest/field.h"
+#include "face/kit/field.h"
 
 #include <stdio.h>
 

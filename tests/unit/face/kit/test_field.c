@@ -5,7 +5,7 @@
 
 #include <cmocka.h>
 
-#include "face/rest/field.h"
+#include "face/kit/field.h"
 #include "service/texts.h"
 
 static const char *const colours[] = { "red", "green", NULL };

@@ -3,8 +3,8 @@
  * Bodies as tables: one row per field feeds the decoder (type, range, default, refusal by name) and
  * the OpenAPI document, so the two cannot differ.
  */
-#ifndef CAY_FACE_REST_FIELD_H
-#define CAY_FACE_REST_FIELD_H
+#ifndef CAY_FACE_KIT_FIELD_H
+#define CAY_FACE_KIT_FIELD_H
 
 #include "base/arena.h"
 #include "base/json.h"
