@@ -6,7 +6,10 @@
 #include "base/buf.h"
 #include "base/json.h"
 #include "face/e2b/e2b.h"
-#include "face/kit/hosts.h"
+#include "face/kit/guard.h"
+#include "face/kit/page.h"
+#include "face/kit/pending.h"
+#include "face/kit/route.h"
 #include "face/kit/transfer.h"
 #include "http/server/server.h"
 #include "service/account/access_token.h"
@@ -41,32 +44,31 @@ enum e2b_ports {
 };
 
 struct e2b_route {
-	enum http_method method;
-	const char *pattern; /* "/sandboxes/{id}": a brace takes one segment */
-	uint32_t scope;	     /* enum auth_scope */
+	struct route row;
 	void (*handle)(struct e2b_call *call);
-	int arg; /* for handlers of several routes */
+	int arg;	      /* for handlers of several routes */
+	enum e2b_style style; /* of errors */
+	bool body;	      /* inside a sandbox: the handler wants the body as JSON */
 };
-extern const struct e2b_route e2b_routes[];
-extern const size_t e2b_route_count;
+/* The row of a table; NULL: none. *ret_known: the path has other methods. */
+const struct e2b_route *e2b_route_find(const struct route_table *table, struct e2b_call *call,
+				       bool *ret_known);
 
 /* Lives in the request's arena, as long as the request. */
 struct e2b_call {
 	struct e2b *e2b;
 	struct http_req *req;
-	const struct e2b_route *route; /* of the control plane */
-	const struct rpc *rpc;	       /* of envd's calls, but for its few plain paths */
+	const struct e2b_route *route;
 	enum e2b_style style;
 	struct key *key;
-	struct str args[2]; /* what the braces took, decoded */
+	struct str args[ROUTE_ARGS]; /* what the braces took; of the control plane decoded */
 	struct str body;
 	struct json *doc;	 /* the parsed body; freed after the handler returns */
 	struct sandbox *sandbox; /* of envd; good while the handler runs */
 	slot_handle sandbox_handle;
 	enum e2b_ports ports; /* of a create */
 	struct sandbox_wait *wait;
-	void (*then)(struct e2b_call *call); /* when the sandbox's inside can be talked to */
-	char user[E2B_USER_MAX + 1];	     /* who acts inside; "": the engine has no users */
+	char user[E2B_USER_MAX + 1]; /* who acts inside; "": the engine has no users */
 	bool user_told;
 	uint64_t port; /* of the sandbox */
 	void *data;    /* of the handler, in the arena */
@@ -75,11 +77,11 @@ struct e2b_call {
 /* Owner: the daemon's wiring. */
 struct e2b {
 	struct e2b_config config;
-	struct face_hosts hosts;
+	struct guard guard;
 	struct service *service;
 	struct http_server *server;
 	struct buf out; /* the answer being written */
-	struct pending *pendings;
+	struct pending_list pendings;
 	struct flow *flows; /* streams of processes and watches */
 	struct transfer_list transfers;
 	struct watcher *watchers;
@@ -88,10 +90,9 @@ struct e2b {
 };
 
 /* A call whose answer comes later. Owner: e2b->pendings until e2b_pending_end(). */
-struct pending {
-	struct pending *prev, *next;
+struct e2b_pending {
+	struct pending base;
 	struct e2b *e2b;
-	slot_handle req;
 	struct e2b_call *call; /* good as long as the request is */
 	slot_handle sandbox;
 	int status;	 /* of success */
@@ -101,14 +102,15 @@ struct pending {
 	enum e2b_ports ports;
 	void *data;
 };
+void e2b_pending_release(struct pending *pending); /* for the list */
 /* NULL: answered. */
-struct pending *e2b_pending_new(struct e2b_call *call);
+struct e2b_pending *e2b_pending_new(struct e2b_call *call);
 /* Unlinks and frees; the request, or NULL when its client has gone. */
-struct http_req *e2b_pending_end(struct pending *pending);
+struct http_req *e2b_pending_end(struct e2b_pending *pending);
 /* The same when its call is done; err is answered. Whether there is still something to answer. */
-bool e2b_pending_done(struct pending *pending, const struct err *err);
+bool e2b_pending_done(struct e2b_pending *pending, const struct err *err);
 /* r < 0: the service did not take the call. */
-void e2b_pending_begun(struct pending *pending, int r, const struct err *err);
+void e2b_pending_begun(struct e2b_pending *pending, int r, const struct err *err);
 
 /* ---- answers (answer.c) ---- */
 

@@ -199,7 +199,7 @@ static void write_context(struct json_writer *w, const struct code_context *cont
 
 static void on_context(void *arg, const struct code_context *context, const struct err *err)
 {
-	struct pending *pending = arg;
+	struct e2b_pending *pending = arg;
 	struct e2b_call *call = pending->call;
 	struct json_writer w;
 
@@ -212,7 +212,7 @@ static void on_context(void *arg, const struct code_context *context, const stru
 
 static void on_deleted(void *arg, const struct err *err)
 {
-	struct pending *pending = arg;
+	struct e2b_pending *pending = arg;
 	struct e2b_call *call = pending->call;
 
 	if (e2b_pending_done(pending, err))
@@ -222,7 +222,7 @@ static void on_deleted(void *arg, const struct err *err)
 static void create(struct e2b_call *call)
 {
 	struct code_spec spec = { .timeout_sec = 0 };
-	struct pending *pending;
+	struct e2b_pending *pending;
 	struct err err;
 
 	if (!read_spec(call, &spec))
@@ -236,7 +236,7 @@ static void create(struct e2b_call *call)
 
 static void on_each(void *arg, const struct code_context *context, const struct err *err)
 {
-	struct pending *pending = arg;
+	struct e2b_pending *pending = arg;
 	struct e2b_call *call = pending->call;
 	struct buf list;
 	int r;
@@ -262,7 +262,7 @@ static void on_each(void *arg, const struct code_context *context, const struct 
 
 static void list(struct e2b_call *call)
 {
-	struct pending *pending = e2b_pending_new(call);
+	struct e2b_pending *pending = e2b_pending_new(call);
 	struct err err;
 
 	if (!pending)
@@ -275,7 +275,7 @@ static void list(struct e2b_call *call)
 
 static void delete (struct e2b_call *call)
 {
-	struct pending *pending = e2b_pending_new(call);
+	struct e2b_pending *pending = e2b_pending_new(call);
 	struct err err;
 
 	if (pending)
@@ -287,7 +287,7 @@ static void delete (struct e2b_call *call)
 
 static void restart(struct e2b_call *call)
 {
-	struct pending *pending = e2b_pending_new(call);
+	struct e2b_pending *pending = e2b_pending_new(call);
 	struct err err;
 
 	if (pending)
@@ -299,32 +299,14 @@ static void restart(struct e2b_call *call)
 
 /* ---- paths ---- */
 
-static bool is_below(struct str path, const char *tail, struct str *ret_id)
-{
-	static const struct str contexts = { "/contexts/", 10 };
-	size_t n = strlen(tail);
+#define TOKEN 0, ROUTE_TOKEN
 
-	if (!str_starts(path, contexts.p) || path.n <= contexts.n + n ||
-	    memcmp(path.p + path.n - n, tail, n) != 0)
-		return false;
-	*ret_id = (struct str){ path.p + contexts.n, path.n - contexts.n - n };
-	return !memchr(ret_id->p, '/', ret_id->n);
-}
+static const struct e2b_route routes[] = {
+	{ ROUTE(POST, "/execute", TOKEN), execute, .body = true },
+	{ ROUTE(POST, "/contexts", TOKEN), create, .body = true },
+	{ ROUTE(GET, "/contexts", TOKEN), list },
+	{ ROUTE(POST, "/contexts/{id}/restart", TOKEN), restart, .body = true },
+	{ ROUTE(DELETE, "/contexts/{id}", TOKEN), delete },
+};
 
-void interpreter_handle(struct e2b_call *call)
-{
-	const struct http_req *req = call->req;
-
-	if (req->method == HTTP_POST && str_is(req->path, "/execute"))
-		envd_read_body(call, execute);
-	else if (req->method == HTTP_POST && str_is(req->path, "/contexts"))
-		envd_read_body(call, create);
-	else if (req->method == HTTP_GET && str_is(req->path, "/contexts"))
-		envd_when_ready(call, list);
-	else if (req->method == HTTP_POST && is_below(req->path, "/restart", &call->args[0]))
-		envd_read_body(call, restart);
-	else if (req->method == HTTP_DELETE && is_below(req->path, "", &call->args[0]))
-		envd_when_ready(call, delete);
-	else
-		e2b_answer_status(call, 404, "no such path");
-}
+const struct route_table e2b_code_table = { .face = "code", ROUTE_ROWS(routes) };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Bodies as tables: one row per field feeds the decoder (type, range, default, refusal by name) and
- * the OpenAPI document, so the two cannot differ.
+ * Bodies and queries as tables: one row per field says its name, type, range, default and what it
+ * is for. The decoder works from the rows, and so does the OpenAPI document of the REST face.
  */
 #ifndef CAY_FACE_KIT_FIELD_H
 #define CAY_FACE_KIT_FIELD_H
@@ -77,16 +77,5 @@ int64_t field_fallback(const struct field *f); /* never above the maximum */
 int field_decode(const struct field *fields, const struct json *object, const char *path,
 		 struct arena *arena, void *base, struct err *err) _must_check_;
 void field_set_defaults(const struct field *fields, void *base);
-/* One row as JSON Schema under key. */
-void field_write_one(const struct field *f, struct json_writer *w, const char *key);
-/* A JSON Schema of a body's table, as one object under key. */
-void field_write_schema(const struct field *fields, struct json_writer *w, const char *key);
-/* Of an answer's: members are there unless they are optional. A table with a name is referred to;
- * whole: it is written all the same. */
-void field_write_answer(const struct field *fields, bool whole, struct json_writer *w,
-			const char *key);
-/* What a table is called among the components; NULL: it has no name. Without names all is written
- * where it is used. */
-void field_names_set(const char *(*name_of)(const struct field *fields));
 
 #endif

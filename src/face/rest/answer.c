@@ -6,49 +6,6 @@
 
 #define EXTRA_MAX 3
 
-struct pending *pending_new(struct rest_call *call)
-{
-	struct pending *pending = calloc(1, sizeof(*pending));
-
-	if (!pending)
-		return NULL;
-	pending->rest = call->rest;
-	pending->req = call->req->handle;
-	pending->call = call;
-	pending->next = call->rest->pendings;
-	if (pending->next)
-		pending->next->prev = pending;
-	call->rest->pendings = pending;
-	return pending;
-}
-
-struct http_req *pending_end(struct pending *pending)
-{
-	struct rest *rest = pending->rest;
-	struct http_req *req = rest->server ? http_req_get(rest->server, pending->req) : NULL;
-
-	if (pending->prev)
-		pending->prev->next = pending->next;
-	else
-		rest->pendings = pending->next;
-	if (pending->next)
-		pending->next->prev = pending->prev;
-	listing_free(pending->list);
-	free(pending);
-	return req;
-}
-
-struct http_req *pending_done(struct pending *pending, const struct err *err)
-{
-	struct rest *rest = pending->rest;
-	struct http_req *req = pending_end(pending);
-
-	if (!req || !err)
-		return req;
-	answer_error(rest, req, err);
-	return NULL;
-}
-
 struct json_writer answer_begin(struct rest *rest)
 {
 	struct json_writer w;

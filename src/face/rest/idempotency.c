@@ -6,7 +6,7 @@
 
 static void on_first_done(void *arg, int status, struct str body)
 {
-	struct pending *pending = arg;
+	struct rest_pending *pending = arg;
 	struct rest *rest = pending->rest;
 	struct http_req *req = pending_end(pending);
 
@@ -26,7 +26,7 @@ static int write_again(const struct sandbox *sandbox, struct buf *out)
 int idem_begin(struct rest_call *call, struct str what, struct idempotency **idem, struct err *err)
 {
 	const struct str *key = http_req_header(call->req, "idempotency-key");
-	struct pending *pending;
+	struct rest_pending *pending;
 	struct idempotency_ask ask;
 	struct idempotency_reply reply;
 	int r;

@@ -51,7 +51,7 @@ static void explain(const struct operation *o, const struct err *error, struct e
 
 static void on_end(void *arg, const struct files_result *result, const struct err *error)
 {
-	struct pending *pending = arg;
+	struct e2b_pending *pending = arg;
 	struct e2b_call *call = pending->call;
 	struct err err;
 
@@ -68,7 +68,7 @@ static void on_end(void *arg, const struct files_result *result, const struct er
 static void start(struct e2b_call *call, struct operation *o)
 {
 	static const struct files_hooks hooks = { .on_end = on_end };
-	struct pending *pending = e2b_pending_new(call);
+	struct e2b_pending *pending = e2b_pending_new(call);
 	struct err err;
 
 	if (!pending)
@@ -153,7 +153,7 @@ void filesystem_move(struct e2b_call *call)
 
 static void on_made(void *arg, const struct files_result *result, const struct err *error)
 {
-	struct pending *pending = arg;
+	struct e2b_pending *pending = arg;
 	struct e2b_call *call = pending->call;
 	struct operation *o = call->data;
 	struct err err;
@@ -179,7 +179,7 @@ void filesystem_make_dir(struct e2b_call *call)
 {
 	static const struct files_hooks hooks = { .on_end = on_made };
 	struct operation *o = begin(call, FILES_MKDIR, "path");
-	struct pending *pending = o ? e2b_pending_new(call) : NULL;
+	struct e2b_pending *pending = o ? e2b_pending_new(call) : NULL;
 	struct err err;
 
 	if (!pending)

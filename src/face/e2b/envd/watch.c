@@ -184,8 +184,8 @@ struct watcher {
 	struct e2b *e2b;
 	char id[21];
 	slot_handle sandbox;
-	slot_handle run;	 /* 0: it has ended */
-	struct pending *pending; /* who waits for it to be set */
+	slot_handle run;	     /* 0: it has ended */
+	struct e2b_pending *pending; /* who waits for it to be set */
 	struct teller teller;
 	struct buf events;
 	struct json_writer w;
@@ -249,7 +249,7 @@ static void on_watcher_event(void *arg, const char *name, struct str json)
 static void on_watcher_ready(void *arg)
 {
 	struct watcher *watcher = arg;
-	struct pending *pending = TAKE_PTR(watcher->pending);
+	struct e2b_pending *pending = TAKE_PTR(watcher->pending);
 	struct e2b_call *call = pending ? pending->call : NULL;
 	struct json_writer w;
 
@@ -265,7 +265,7 @@ static void on_watcher_ready(void *arg)
 static void on_watcher_end(void *arg, const struct files_result *result, const struct err *error)
 {
 	struct watcher *watcher = arg;
-	struct pending *pending = TAKE_PTR(watcher->pending);
+	struct e2b_pending *pending = TAKE_PTR(watcher->pending);
 	struct e2b_call *call = pending ? pending->call : NULL;
 	struct err err = { .code = ERR_TOOL_FAILED, .message = "the watch ended" };
 
@@ -317,7 +317,7 @@ void watcher_create(struct e2b_call *call)
 						  .on_end = on_watcher_end };
 	struct files_spec spec = { .recursive = false };
 	struct watcher *watcher;
-	struct pending *pending;
+	struct e2b_pending *pending;
 	bool entries = false;
 	struct err err;
 	int r = read_watch(call, &spec, &entries, &err);
@@ -374,7 +374,7 @@ void watcher_events(struct e2b_call *call)
 void watcher_remove(struct e2b_call *call)
 {
 	struct watcher *watcher = find_watcher(call);
-	struct pending *pending = watcher ? TAKE_PTR(watcher->pending) : NULL;
+	struct e2b_pending *pending = watcher ? TAKE_PTR(watcher->pending) : NULL;
 
 	if (!watcher)
 		return;

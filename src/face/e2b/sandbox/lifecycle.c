@@ -14,7 +14,7 @@ static void answer_session(struct e2b_call *call, int status, const struct sandb
 
 static void on_resumed(void *arg, struct sandbox *sandbox, const struct err *err)
 {
-	struct pending *pending = arg;
+	struct e2b_pending *pending = arg;
 	struct e2b_call *call = pending->call;
 
 	if (e2b_pending_done(pending, err))
@@ -24,7 +24,7 @@ static void on_resumed(void *arg, struct sandbox *sandbox, const struct err *err
 /* memory: false leaves behind what was kept of it; one that was only frozen has it anyhow. */
 static void resume(struct e2b_call *call, struct sandbox *sandbox, int64_t sec, bool memory)
 {
-	struct pending *pending = e2b_pending_new(call);
+	struct e2b_pending *pending = e2b_pending_new(call);
 	struct err err;
 	int r;
 
@@ -127,7 +127,7 @@ void e2b_life_resume(struct e2b_call *call)
 
 static void on_paused(void *arg, struct sandbox *sandbox, const struct err *err)
 {
-	struct pending *pending = arg;
+	struct e2b_pending *pending = arg;
 	struct e2b_call *call = pending->call;
 
 	(void)sandbox;
@@ -139,7 +139,7 @@ void e2b_life_pause(struct e2b_call *call)
 {
 	struct sandbox *sandbox = call_sandbox(call);
 	bool ok = true, memory = sandbox ? call_bool(call, "memory", true, &ok) : true;
-	struct pending *pending;
+	struct e2b_pending *pending;
 	struct err err;
 	int r;
 
@@ -175,7 +175,7 @@ static void write_failure(struct json_writer *w, const struct err *err)
 /* A child's ports are open to whom the source's are. */
 static void on_child(void *arg, int64_t index, const struct sandbox *child, const struct err *err)
 {
-	struct pending *pending = arg;
+	struct e2b_pending *pending = arg;
 	struct err own;
 
 	(void)index;
@@ -193,7 +193,7 @@ static void on_child(void *arg, int64_t index, const struct sandbox *child, cons
 
 static void on_forked(void *arg, const struct err *err)
 {
-	struct pending *pending = arg;
+	struct e2b_pending *pending = arg;
 	struct e2b_call *call = pending->call;
 	struct json_writer w = pending->w;
 	struct buf text = pending->list; /* it outlives the call that waited for it */
@@ -215,7 +215,7 @@ void e2b_life_fork(struct e2b_call *call)
 	static const struct batch_hooks hooks = { .item = on_child, .done = on_forked };
 	struct sandbox *sandbox = call_sandbox(call);
 	struct fork_spec spec = { .count = 1, .memory_if_can = true };
-	struct pending *pending;
+	struct e2b_pending *pending;
 	bool ok = true;
 	struct err err;
 

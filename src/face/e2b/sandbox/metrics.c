@@ -78,7 +78,7 @@ static void answer_history(struct e2b_call *call, const struct sandbox *sandbox)
 
 static void on_metrics(void *arg, const struct sandbox_metrics *metrics, const struct err *err)
 {
-	struct pending *pending = arg;
+	struct e2b_pending *pending = arg;
 	struct e2b_call *call = pending->call;
 	struct sandbox *sandbox = sandbox_get(pending->e2b->service, pending->sandbox);
 	struct err gone;
@@ -99,7 +99,7 @@ static void on_metrics(void *arg, const struct sandbox_metrics *metrics, const s
 void e2b_metrics_of_one(struct e2b_call *call)
 {
 	struct sandbox *sandbox = call_sandbox(call);
-	struct pending *pending;
+	struct e2b_pending *pending;
 	struct err err;
 
 	if (!sandbox)
@@ -154,7 +154,7 @@ struct log_query {
 
 static enum bus_answer on_event(void *arg, const struct event *event)
 {
-	struct pending *pending = arg;
+	struct e2b_pending *pending = arg;
 	const struct log_query *q = pending->data;
 	char line[256];
 
@@ -185,7 +185,7 @@ static enum bus_answer on_gap(void *arg, const struct bus_gap *gap)
 
 static void on_end(void *arg, bool more)
 {
-	struct pending *pending = arg;
+	struct e2b_pending *pending = arg;
 	struct e2b_call *call = pending->call;
 	bool old = ((struct log_query *)pending->data)->old;
 	struct buf text = pending->list;
@@ -215,7 +215,7 @@ void e2b_logs_read(struct e2b_call *call)
 						.on_end = on_end };
 	struct bus_filter filter = { .types = EVENT_ALL };
 	struct log_query *q;
-	struct pending *pending;
+	struct e2b_pending *pending;
 	struct bus_reader *reader;
 	bool alive, ok = true;
 	struct str cursor = call_query(call, "cursor", &ok), limit = call_query(call, "limit", &ok);

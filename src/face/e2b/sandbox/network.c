@@ -121,7 +121,7 @@ void network_write(const struct sandbox *sandbox, struct json_writer *w)
 
 static void on_changed(void *arg, struct sandbox *sandbox, const struct err *err)
 {
-	struct pending *pending = arg;
+	struct e2b_pending *pending = arg;
 	struct e2b_call *call = pending->call;
 
 	(void)sandbox;
@@ -133,7 +133,7 @@ void e2b_sandboxes_network(struct e2b_call *call)
 {
 	struct sandbox *sandbox = call_sandbox(call);
 	struct sandbox_patch patch = { .has_name = false };
-	struct pending *pending;
+	struct e2b_pending *pending;
 	struct err err;
 	bool told;
 	int r;

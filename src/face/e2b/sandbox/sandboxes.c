@@ -91,7 +91,7 @@ static void answer_made(struct e2b_call *call, const struct sandbox *sandbox)
 
 static void on_made(void *arg, const struct sandbox *sandbox, const struct err *err)
 {
-	struct pending *pending = arg;
+	struct e2b_pending *pending = arg;
 	struct e2b_call *call = pending->call;
 
 	if (e2b_pending_done(pending, err))
@@ -104,7 +104,7 @@ static void start_create(struct e2b_call *call, struct sandbox_spec *spec, bool 
 {
 	struct service *service = call->e2b->service;
 	const struct sandbox *now = NULL;
-	struct pending *pending = e2b_pending_new(call);
+	struct e2b_pending *pending = e2b_pending_new(call);
 	struct err err;
 	int r;
 

@@ -43,7 +43,7 @@ struct snapshot *snapshot_of(struct e2b_call *call, struct str id)
 
 static void on_taken(void *arg, const struct snapshot *snapshot, const struct err *err)
 {
-	struct pending *pending = arg;
+	struct e2b_pending *pending = arg;
 	struct e2b_call *call = pending->call;
 	struct json_writer w;
 
@@ -58,7 +58,7 @@ void e2b_snapshots_create(struct e2b_call *call)
 {
 	struct sandbox *sandbox = call_sandbox(call);
 	struct snapshot_spec spec = { .kind = SNAPSHOT_USER, .memory = true };
-	struct pending *pending;
+	struct e2b_pending *pending;
 	bool ok = true;
 	struct err err;
 

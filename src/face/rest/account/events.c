@@ -275,7 +275,7 @@ static void on_beat(void *arg)
 
 	if (!req || e->blocked)
 		return;
-	if (guard_again(e->rest, e->key_id, &err)) {
+	if (guard_again(e->rest->service, e->key_id, &err)) {
 		(void)send_bytes(e, STR_LIT(": beat\n\n"));
 		return;
 	}

@@ -182,7 +182,7 @@ void webhooks_delete(struct rest_call *call)
 
 static void on_tried(void *arg, const struct webhook_result *result, const struct err *err)
 {
-	struct pending *pending = arg;
+	struct rest_pending *pending = arg;
 	struct rest *rest = pending->rest;
 	struct http_req *req = pending_done(pending, err);
 	struct json_writer w;
@@ -202,7 +202,7 @@ static void on_tried(void *arg, const struct webhook_result *result, const struc
 void webhooks_test(struct rest_call *call)
 {
 	struct webhook *hook = find(call);
-	struct pending *pending = hook ? pending_for(call) : NULL;
+	struct rest_pending *pending = hook ? pending_for(call) : NULL;
 	struct err err;
 
 	if (pending)
@@ -212,7 +212,7 @@ void webhooks_test(struct rest_call *call)
 void webhooks_redeliver(struct rest_call *call)
 {
 	struct webhook *hook = find(call);
-	struct pending *pending;
+	struct rest_pending *pending;
 	uint64_t event = 0;
 	struct err err;
 

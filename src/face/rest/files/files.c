@@ -6,7 +6,7 @@
 
 int files_spec_read(struct rest_call *call, struct files_spec *spec, struct err *err)
 {
-	const struct route *route = call->route;
+	const struct rest_route *route = call->route;
 
 	*spec = (struct files_spec){ .parents = true };
 	if (route->body)
@@ -14,7 +14,7 @@ int files_spec_read(struct rest_call *call, struct files_spec *spec, struct err 
 	return query_decode(call->req, route->query, spec, err);
 }
 
-static int status_of(const struct route *route, const struct files_result *result)
+static int status_of(const struct rest_route *route, const struct files_result *result)
 {
 	bool makes = route->op == FILES_WRITE || route->op == FILES_MKDIR;
 
@@ -23,9 +23,9 @@ static int status_of(const struct route *route, const struct files_result *resul
 
 static void on_end(void *arg, const struct files_result *result, const struct err *err)
 {
-	struct pending *pending = arg;
+	struct rest_pending *pending = arg;
 	struct rest *rest = pending->rest;
-	const struct route *route = pending->call->route;
+	const struct rest_route *route = pending->call->route;
 	struct http_req *req = pending_end(pending);
 
 	if (!req)
@@ -42,22 +42,22 @@ static void on_end(void *arg, const struct files_result *result, const struct er
 
 static void on_gone(void *arg)
 {
-	struct pending *pending = arg;
+	struct rest_pending *pending = arg;
 
-	files_cancel(pending->rest->service, pending->work);
+	files_cancel(pending->rest->service, pending->base.work);
 	(void)pending_end(pending);
 }
 
 static void start(struct rest_call *call, const struct files_spec *spec)
 {
 	static const struct files_hooks hooks = { .on_end = on_end };
-	struct pending *pending = pending_for(call);
+	struct rest_pending *pending = pending_for(call);
 	struct err err;
 	int r;
 
 	if (!pending)
 		return;
-	r = files_start(call->sandbox, call->route->op, spec, &hooks, pending, &pending->work,
+	r = files_start(call->sandbox, call->route->op, spec, &hooks, pending, &pending->base.work,
 			&err);
 	if (r == 0)
 		http_req_on_gone(call->req, on_gone, pending);

@@ -375,7 +375,7 @@ void code_stream(struct rest_call *call)
 
 static void answer_context(void *arg, const struct code_context *context, const struct err *err)
 {
-	struct pending *pending = arg;
+	struct rest_pending *pending = arg;
 	struct rest *rest = pending->rest;
 	struct idempotency *idem = pending->idem;
 	const struct rest_call *call = pending->call;
@@ -396,7 +396,7 @@ static void answer_context(void *arg, const struct code_context *context, const 
 void code_contexts_create(struct rest_call *call)
 {
 	struct code_spec spec = { .timeout_sec = 0 };
-	struct pending *pending;
+	struct rest_pending *pending;
 	struct err err;
 
 	if (field_decode(code_context_fields, call->doc, "", call->req->arena, &spec, &err) < 0) {
@@ -410,7 +410,7 @@ void code_contexts_create(struct rest_call *call)
 
 static void on_each(void *arg, const struct code_context *context, const struct err *err)
 {
-	struct pending *pending = arg;
+	struct rest_pending *pending = arg;
 
 	if (context)
 		code_context_write(context, &pending->list->w, NULL);
@@ -420,7 +420,7 @@ static void on_each(void *arg, const struct code_context *context, const struct 
 
 void code_contexts_list(struct rest_call *call)
 {
-	struct pending *pending = list_begin(call);
+	struct rest_pending *pending = list_begin(call);
 	struct err err;
 
 	if (pending)
@@ -440,7 +440,7 @@ void code_contexts_interrupt(struct rest_call *call)
 
 void code_contexts_restart(struct rest_call *call)
 {
-	struct pending *pending = pending_for(call);
+	struct rest_pending *pending = pending_for(call);
 	struct err err;
 
 	if (pending)

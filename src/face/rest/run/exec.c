@@ -160,7 +160,7 @@ static void write_result(const struct exec_result *result, struct json_writer *w
 
 static void on_done(void *arg, const struct exec_result *result, const struct err *err)
 {
-	struct pending *pending = arg;
+	struct rest_pending *pending = arg;
 	struct rest *rest = pending->rest;
 	struct http_req *req = pending_done(pending, err);
 	struct json_writer w;
@@ -176,9 +176,9 @@ static void on_done(void *arg, const struct exec_result *result, const struct er
 
 static void on_gone(void *arg)
 {
-	struct pending *pending = arg;
+	struct rest_pending *pending = arg;
 
-	exec_detach(pending->rest->service, pending->work);
+	exec_detach(pending->rest->service, pending->base.work);
 	(void)pending_end(pending);
 }
 
@@ -186,7 +186,7 @@ void exec_run(struct rest_call *call)
 {
 	struct exec_spec spec = { .timeout_sec = 0 };
 	struct err err = { .code = ERR_UNAVAILABLE };
-	struct pending *pending;
+	struct rest_pending *pending;
 
 	if (field_decode(exec_fields, call->doc, "", call->req->arena, &spec, &err) < 0) {
 		answer_error(call->rest, call->req, &err);
@@ -194,7 +194,7 @@ void exec_run(struct rest_call *call)
 	}
 	pending = pending_new(call);
 	if (!pending ||
-	    exec_start(call->sandbox, &spec, on_done, pending, &pending->work, &err) < 0) {
+	    exec_start(call->sandbox, &spec, on_done, pending, &pending->base.work, &err) < 0) {
 		if (pending)
 			(void)pending_end(pending);
 		answer_error(call->rest, call->req, &err);

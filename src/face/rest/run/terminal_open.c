@@ -148,7 +148,7 @@ static void start_following(struct terminal *t, struct sandbox *sandbox,
 
 static void on_found(void *arg, const struct process_info *info, const struct err *error)
 {
-	struct pending *pending = arg;
+	struct rest_pending *pending = arg;
 	struct rest_call *call = pending->call;
 	struct rest *rest = pending->rest;
 	struct attach_ask ask;
@@ -177,7 +177,7 @@ static void on_found(void *arg, const struct process_info *info, const struct er
 void terminal_attach(struct rest_call *call)
 {
 	struct attach_ask ask;
-	struct pending *pending;
+	struct rest_pending *pending;
 	struct err err;
 
 	if (!check_upgrade(call))

@@ -309,7 +309,7 @@ static void finish_create(struct rest *rest, struct http_req *req, struct idempo
 
 static void on_made(void *arg, const struct sandbox *sandbox, const struct err *err)
 {
-	struct pending *pending = arg;
+	struct rest_pending *pending = arg;
 	struct rest *rest = pending->rest;
 	struct idempotency *idem = pending->idem;
 
@@ -321,7 +321,7 @@ static void start_create(struct rest_call *call, const struct sandbox_spec *spec
 {
 	struct rest *rest = call->rest;
 	const struct sandbox *now = NULL;
-	struct pending *pending = pending_new(call);
+	struct rest_pending *pending = pending_new(call);
 	struct sandbox_spec with = *spec;
 	struct err err;
 	int r;
@@ -342,7 +342,7 @@ static void start_create(struct rest_call *call, const struct sandbox_spec *spec
 
 static void start_many(struct rest_call *call, const struct sandbox_spec *spec)
 {
-	struct pending *pending = many_begin(call);
+	struct rest_pending *pending = many_begin(call);
 	struct err err;
 
 	if (pending && sandbox_create_many(call->rest->service, call->key, spec, pending->idem,
@@ -399,7 +399,7 @@ void sandboxes_patch(struct rest_call *call)
 {
 	struct sandbox_patch patch = { .has_name = false };
 	struct sandbox *sandbox = answer_find(call);
-	struct pending *pending;
+	struct rest_pending *pending;
 	const struct json *value;
 	const char *key;
 	void *it = NULL;

@@ -91,7 +91,7 @@ const struct field snapshot_list_query[] = {
 
 static void on_made(void *arg, const struct snapshot *snapshot, const struct err *err)
 {
-	struct pending *pending = arg;
+	struct rest_pending *pending = arg;
 	struct json_writer w;
 
 	if (err) {
@@ -107,7 +107,7 @@ void snapshots_create(struct rest_call *call)
 {
 	struct snapshot_spec spec = { .kind = SNAPSHOT_USER };
 	struct sandbox *sandbox = life_find(call, snapshot_fields, &spec);
-	struct pending *pending = sandbox ? once_begin(call) : NULL;
+	struct rest_pending *pending = sandbox ? once_begin(call) : NULL;
 	struct err err;
 
 	if (pending && sandbox_snapshot(sandbox, call->key, &spec, on_made, pending, &err) < 0)
@@ -198,7 +198,7 @@ void snapshots_delete(struct rest_call *call)
 
 static void on_restored(void *arg, struct sandbox *sandbox, const struct err *err)
 {
-	struct pending *pending = arg;
+	struct rest_pending *pending = arg;
 	struct json_writer w;
 
 	if (err) {
@@ -214,7 +214,7 @@ void snapshots_restore(struct rest_call *call)
 {
 	struct restore_body body = { .snapshot_id = { NULL, 0 } };
 	struct sandbox *sandbox = life_find(call, restore_fields, &body);
-	struct pending *pending = sandbox ? once_begin(call) : NULL;
+	struct rest_pending *pending = sandbox ? once_begin(call) : NULL;
 	struct snapshot *snapshot;
 	struct err err;
 
@@ -232,7 +232,7 @@ void snapshots_fork(struct rest_call *call)
 {
 	struct fork_spec spec = { .count = 0 };
 	struct sandbox *sandbox = life_find(call, fork_fields, &spec);
-	struct pending *pending = sandbox ? many_begin(call) : NULL;
+	struct rest_pending *pending = sandbox ? many_begin(call) : NULL;
 	struct err err;
 
 	if (pending &&

@@ -66,7 +66,7 @@ void templates_get(struct rest_call *call)
 
 void templates_delete(struct rest_call *call)
 {
-	struct pending *pending = pending_for(call);
+	struct rest_pending *pending = pending_for(call);
 	struct err err;
 
 	if (pending)
@@ -94,7 +94,7 @@ static void write_build(struct rest_call *call, struct json_writer *w, const str
 
 void builds_create(struct rest_call *call)
 {
-	struct pending *pending;
+	struct rest_pending *pending;
 	const struct build *build = NULL;
 	struct idempotency *idem;
 	struct json_writer w;
