@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "base/time.h"
 #include "face/e2b/envd/connect.h"
+#include "face/kit/error.h"
 
 #define ANSWER_KEEP (256 * 1024) /* a larger answer's memory is given back at once */
 #define EXTRA_MAX 2
@@ -148,7 +149,7 @@ static bool unknown_user(const struct err *err)
 
 int e2b_error_status(const struct err *err)
 {
-	int status = err_http_status(err->code);
+	int status = error_status(err->code);
 
 	if (unknown_user(err))
 		return 401;

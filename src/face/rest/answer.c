@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/log.h"
 #include "base/time.h"
+#include "face/kit/error.h"
 #include "face/rest/call.h"
 #include "http/websocket/websocket.h"
 
@@ -76,7 +77,7 @@ void answer_write_error(struct json_writer *w, const char *request_id, const str
 	json_begin_object(w, "error");
 	json_put_text(w, "code", err_name(err->code));
 	json_put_text(w, "message", err->message);
-	json_put_text(w, "hint", err_hint(err->code));
+	json_put_text(w, "hint", error_hint(err->code));
 	if (request_id)
 		json_put_text(w, "request_id", request_id);
 	json_put_bool(w, "retryable", err_retryable(err->code));
@@ -106,7 +107,7 @@ void answer_error(struct rest *rest, struct http_req *req, const struct err *err
 	static const struct http_header later = { STR_LIT("Retry-After"), STR_LIT("5") };
 	static const struct http_header auth = { STR_LIT("WWW-Authenticate"),
 						 STR_LIT("Bearer realm=\"cay\"") };
-	int status = err_http_status(err->code);
+	int status = error_status(err->code);
 	const struct http_header *extra = NULL;
 
 	if (status == 401)
@@ -125,7 +126,7 @@ void answer_upgrade_error(struct rest *rest, struct http_req *req, const struct 
 {
 	size_t n = err->code == ERR_UPGRADE_REQUIRED ? WEBSOCKET_REFUSAL_HEADER_COUNT : 0;
 
-	send(rest, req, err_http_status(err->code), STR_LIT("application/json"),
+	send(rest, req, error_status(err->code), STR_LIT("application/json"),
 	     answer_error_text(rest, req->id, err), websocket_refusal_headers, n);
 }
 

@@ -2,6 +2,7 @@
 /* Idempotency-Key: the same call twice makes one thing and gets one answer. */
 #include "service/account/idempotency.h"
 
+#include "face/kit/error.h"
 #include "face/rest/call.h"
 
 static void on_first_done(void *arg, int status, struct str body)
@@ -96,7 +97,7 @@ void idem_answer_error(struct rest *rest, struct http_req *req, struct idempoten
 		       const struct err *err)
 {
 	if (idem)
-		finish(rest, NULL, idem, err_http_status(err->code),
+		finish(rest, NULL, idem, error_status(err->code),
 		       answer_error_text(rest, req ? req->id : "", err));
 	if (req)
 		answer_error(rest, req, err);

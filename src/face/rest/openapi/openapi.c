@@ -2,6 +2,7 @@
 /* GET /openapi.json, written from the route and field tables. */
 #include <stdio.h>
 
+#include "face/kit/error.h"
 #include "face/rest/call.h"
 #include "face/rest/files/files.h"
 #include "face/rest/openapi/field_schema.h"
@@ -60,10 +61,10 @@ static void write_error_schema(struct json_writer *w)
 	for (int i = 1; i < ERR_CODE_COUNT; i++) {
 		json_begin_object(w, NULL);
 		json_put_text(w, "code", err_name((enum err_code)i));
-		json_put_int(w, "status", err_http_status((enum err_code)i));
+		json_put_int(w, "status", error_status((enum err_code)i));
 		json_put_bool(w, "retryable", err_retryable((enum err_code)i));
-		if (err_hint((enum err_code)i))
-			json_put_text(w, "hint", err_hint((enum err_code)i));
+		if (error_hint((enum err_code)i))
+			json_put_text(w, "hint", error_hint((enum err_code)i));
 		json_end_object(w);
 	}
 	json_end_array(w);
