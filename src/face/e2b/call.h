@@ -6,6 +6,7 @@
 #include "base/buf.h"
 #include "base/json.h"
 #include "face/e2b/e2b.h"
+#include "face/kit/field.h"
 #include "face/kit/guard.h"
 #include "face/kit/page.h"
 #include "face/kit/pending.h"
@@ -24,7 +25,9 @@
 #define E2B_USER "user"
 #define E2B_TIMEOUT_SEC 300   /* of a sandbox, when none is told */
 #define E2B_TIMEOUT_V1_SEC 15 /* by the older call */
-#define E2B_KEEPALIVE_SEC 90  /* of streams, unless the client says otherwise */
+#define E2B_REFRESH_SEC 60
+#define E2B_REFRESH_MAX_SEC 3600
+#define E2B_KEEPALIVE_SEC 90 /* of streams, unless the client says otherwise */
 #define E2B_USER_MAX 64
 
 struct e2b_call;
@@ -135,17 +138,8 @@ void e2b_error_message(const struct err *err, const char *user, char *dst, size_
 
 /* The sandbox of args[0]; NULL: answered. */
 struct sandbox *call_sandbox(struct e2b_call *call);
-/* doc's member of that type; NULL when absent or null. Another type: answered, and *ok false. */
-const struct json *call_member(struct e2b_call *call, const char *key, enum json_type type,
-			       bool *ok);
-/* An object of strings; name: what the service calls it, for messages. */
-void call_texts(struct e2b_call *call, const char *key, const char *name, struct text_map *ret,
-		bool *ok);
-int64_t call_int(struct e2b_call *call, const char *key, int64_t fallback, int64_t min, int64_t max,
-		 bool *ok);
-int64_t call_timeout_max(const struct e2b_call *call); /* seconds; the operator's limit */
-bool call_bool(struct e2b_call *call, const char *key, bool fallback, bool *ok);
-struct str call_str(struct e2b_call *call, const char *key, bool *ok);
+/* The body by a table; false: answered. Members that the table does not list are ignored. */
+bool call_decode(struct e2b_call *call, const struct field *fields, void *base);
 /* Query parameters; malformed: answered, and *ok false. */
 struct str call_query(struct e2b_call *call, const char *key, bool *ok);
 const struct json *e2b_json_get(const struct json *object,
@@ -193,11 +187,38 @@ void e2b_secrets_get(struct e2b_call *call);
 void e2b_secrets_update(struct e2b_call *call);
 void e2b_secrets_delete(struct e2b_call *call);
 
-/* network.c. What a body asks for, as it stands in from; told: it asked for anything at all. */
+/* network.c. What a body says about the network. */
+struct network_body {
+	bool internet, has_internet;
+	struct text_list allow, deny;
+	bool public_ports;
+};
+/* The rows of allowOut and denyOut, and of what is not supported. */
+#define NETWORK_AT(member) offsetof(struct network_body, member)
+#define NETWORK_ROWS                                                \
+	{ .name = "allowOut",                                       \
+	  .type = FIELD_STRINGS,                                    \
+	  .offset = NETWORK_AT(allow),                              \
+	  .max = EGRESS_RULES_MAX },                                \
+		{ .name = "denyOut",                                \
+		  .type = FIELD_STRINGS,                            \
+		  .offset = NETWORK_AT(deny),                       \
+		  .max = EGRESS_RULES_MAX },                        \
+		{ .name = "rules", .type = FIELD_LATER },           \
+		{ .name = "egressProxy", .type = FIELD_LATER },     \
+		{ .name = "maskRequestHost", .type = FIELD_LATER }, \
+	{                                                           \
+		.name = "httpsPorts", .type = FIELD_LATER           \
+	}
+#define NETWORK_INTERNET_ROW                                                                  \
+	{                                                                                     \
+		.name = "allow_internet_access", .type = FIELD_BOOL,                          \
+		.offset = NETWORK_AT(internet), .sent = FIELD_SENT(NETWORK_AT(has_internet)), \
+		.fallback = true                                                              \
+	}
+/* Everything that is not named is cleared. Whether anything was asked for at all. */
 struct egress_want;
-int network_read(struct e2b_call *call, const struct json *from, struct egress_want *ret,
-		 bool *ret_told, struct err *err) _must_check_;
-int network_read_ports(const struct json *from, enum e2b_ports *ret, struct err *err) _must_check_;
+bool network_want(const struct network_body *body, struct egress_want *ret);
 void network_write(const struct sandbox *sandbox, struct json_writer *w);
 
 /* "ns/name:tag" without what is around the name. */

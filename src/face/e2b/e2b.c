@@ -4,7 +4,6 @@
 #include <errno.h>
 
 #include "face/e2b/envd/envd.h"
-#include "face/kit/texts.h"
 
 /* As E2B writes them. Browsers have no business in its control plane: not even pages that this host
  * serves may change anything. */
@@ -34,6 +33,7 @@ int e2b_new(const struct e2b_config *config, struct e2b **ret)
 	e2b->transfers.service = &e2b->service;
 	e2b->transfers.server = &e2b->server;
 	buf_init(&e2b->out, E2B_ANSWER_LIMIT);
+	field_limits_set(service_config(config->service));
 	e2b->pendings.server = &e2b->server;
 	e2b->pendings.done = e2b_pending_release;
 	r = guard_init(&e2b->guard, &guard);
@@ -88,93 +88,24 @@ struct str e2b_json_get_str(const struct json *object, const char *key)
 	return value && json_type(value) == JSON_STRING ? json_str(value) : (struct str){ NULL, 0 };
 }
 
-static void bad_member(struct e2b_call *call, const char *key, const char *what, bool *ok)
+bool call_decode(struct e2b_call *call, const struct field *fields, void *base)
 {
 	struct err err;
 
-	if (*ok) {
-		(void)err_set(&err, ERR_INVALID_REQUEST, "%s: %s", key, what);
-		e2b_answer_error(call, &err);
-	}
-	*ok = false;
-}
-
-const struct json *call_member(struct e2b_call *call, const char *key, enum json_type type,
-			       bool *ok)
-{
-	static const char *const words[] = {
-		[JSON_BOOL] = "must be true or false", [JSON_INT] = "must be a whole number",
-		[JSON_STRING] = "must be a string",    [JSON_ARRAY] = "must be an array",
-		[JSON_OBJECT] = "must be an object",
-	};
-	const struct json *value = *ok ? e2b_json_get(call->doc, key) : NULL;
-
-	if (!value || json_type(value) == type)
-		return value;
-	bad_member(call, key, words[type], ok);
-	return NULL;
-}
-
-int64_t call_timeout_max(const struct e2b_call *call)
-{
-	return service_config(call->e2b->service)->max_timeout_sec;
-}
-
-void call_texts(struct e2b_call *call, const char *key, const char *name, struct text_map *ret,
-		bool *ok)
-{
-	const struct json *value = call_member(call, key, JSON_OBJECT, ok);
-	struct err err;
-
-	if (!*ok || texts_read_map(value, "", name, call->req->arena, ret, &err) == 0)
-		return;
-	*ok = false;
+	if (field_decode_open(fields, call->doc, call->req->arena, base, &err) == 0)
+		return true;
 	e2b_answer_error(call, &err);
-}
-
-int64_t call_int(struct e2b_call *call, const char *key, int64_t fallback, int64_t min, int64_t max,
-		 bool *ok)
-{
-	const struct json *value = call_member(call, key, JSON_INT, ok);
-
-	if (!value)
-		return fallback;
-	if (json_int(value) < min || json_int(value) > max) {
-		struct err err;
-
-		(void)err_set(&err, ERR_INVALID_REQUEST, "%s: must be from %lld to %lld", key,
-			      (long long)min, (long long)max);
-		e2b_answer_error(call, &err);
-		*ok = false;
-	}
-	return json_int(value);
-}
-
-bool call_bool(struct e2b_call *call, const char *key, bool fallback, bool *ok)
-{
-	const struct json *value = call_member(call, key, JSON_BOOL, ok);
-
-	return value ? json_bool(value) : fallback;
-}
-
-struct str call_str(struct e2b_call *call, const char *key, bool *ok)
-{
-	const struct json *value = call_member(call, key, JSON_STRING, ok);
-	struct str s = value ? json_str(value) : (struct str){ NULL, 0 };
-
-	if (s.n && memchr(s.p, 0, s.n)) {
-		bad_member(call, key, "must not contain NUL", ok);
-		s = (struct str){ NULL, 0 };
-	}
-	return s;
+	return false;
 }
 
 struct str call_query(struct e2b_call *call, const char *key, bool *ok)
 {
 	struct str value = { NULL, 0 };
 
-	if (*ok && http_req_query(call->req, key, &value) < 0)
-		bad_member(call, key, "is malformed", ok);
+	if (*ok && http_req_query(call->req, key, &value) < 0) {
+		e2b_answer_status(call, 400, "%s: is malformed", key);
+		*ok = false;
+	}
 	return value;
 }
 

@@ -26,13 +26,25 @@ static struct http_req *request(const struct execution *x)
 
 /* ---- what is asked for ---- */
 
-static bool read_language(struct e2b_call *call, int *ret)
-{
-	bool ok = true;
-	struct str name = call_str(call, "language", &ok);
+struct code_body {
+	struct str language, code, context_id, cwd;
+	struct text_map env;
+};
+#define AT(member) offsetof(struct code_body, member)
+#define TEXT_ROW(key, member)                                                                \
+	{                                                                                    \
+		.name = (key), .type = FIELD_STR, .offset = AT(member), .max = E2B_RPC_LIMIT \
+	}
+static const struct field fields[] = { TEXT_ROW("language", language),
+				       TEXT_ROW("code", code),
+				       TEXT_ROW("context_id", context_id),
+				       TEXT_ROW("cwd", cwd),
+				       { .name = "env_vars", .type = FIELD_MAP, .offset = AT(env) },
+				       { .type = FIELD_END } };
+#undef AT
 
-	if (!ok)
-		return false;
+static bool read_language(struct e2b_call *call, struct str name, int *ret)
+{
 	if (str_is(name, "js"))
 		name = STR_LIT("javascript");
 	for (int i = 0; code_languages[i]; i++)
@@ -47,18 +59,19 @@ static bool read_language(struct e2b_call *call, int *ret)
 
 static bool read_spec(struct e2b_call *call, struct code_spec *spec)
 {
-	bool ok = true;
+	struct code_body body = { .code = { NULL, 0 } };
 
-	if (!read_language(call, &spec->language))
+	if (!call_decode(call, fields, &body) ||
+	    !read_language(call, body.language, &spec->language))
 		return false;
-	spec->code = call_str(call, "code", &ok);
-	spec->context_id = call_str(call, "context_id", &ok);
-	spec->cwd = call_str(call, "cwd", &ok);
-	call_texts(call, "env_vars", "env_vars", &spec->env, &ok);
+	spec->code = body.code;
+	spec->context_id = body.context_id;
+	spec->cwd = body.cwd;
+	spec->env = body.env;
 	spec->user = str_of(call->user);
 	if (!spec->cwd.n && sandbox_has_users(call->sandbox))
 		spec->cwd = STR_LIT(HOME);
-	return ok;
+	return true;
 }
 
 /* ---- executions ---- */

@@ -4,12 +4,16 @@
 #include <stdio.h>
 
 #include "face/kit/texts.h"
+#include "service/service.h"
 
 static int64_t limits[FIELD_LIMIT_COUNT];
 
-void field_limit_set(enum field_limit limit, int64_t max)
+void field_limits_set(const struct service_config *config)
 {
-	limits[limit] = max;
+	limits[FIELD_LIMIT_CPU] = config->max_cpu_milli;
+	limits[FIELD_LIMIT_MEMORY] = config->max_memory_mb;
+	limits[FIELD_LIMIT_DISK] = config->max_disk_size_mb;
+	limits[FIELD_LIMIT_TIMEOUT] = config->max_timeout_sec;
 }
 
 int64_t field_max(const struct field *f)
@@ -103,7 +107,16 @@ static void refuse_name(struct json_reader *r, const struct field *f)
 		      r->path, f->name, (long long)f->max);
 }
 
-static void read_object(struct json_reader *r, const struct field *f, struct arena *arena,
+/* How one object is read. */
+struct decode {
+	struct arena *arena;
+	bool open; /* members that the table does not list are ignored */
+};
+
+static int decode(const struct field *fields, const struct json *object, const char *path,
+		  const struct decode *how, void *base, struct err *err);
+
+static void read_object(struct json_reader *r, const struct field *f, const struct decode *how,
 			void *base)
 {
 	const struct json *object = json_read_object(r, f->name);
@@ -112,7 +125,7 @@ static void read_object(struct json_reader *r, const struct field *f, struct are
 	if (!object || r->failed)
 		return;
 	(void)snprintf(path, sizeof(path), "%s%s.", r->path, f->name);
-	if (field_decode(f->fields, object, path, arena, base, r->err) < 0)
+	if (decode(f->fields, object, path, how, base, r->err) < 0)
 		r->failed = true;
 }
 
@@ -148,9 +161,10 @@ static void read_list(struct json_reader *r, const struct field *f, struct arena
 		r->failed = true;
 }
 
-static void read_field(struct json_reader *r, const struct field *f, struct arena *arena,
+static void read_field(struct json_reader *r, const struct field *f, const struct decode *how,
 		       void *base)
 {
+	struct arena *arena = how->arena;
 	void *at = (char *)base + f->offset;
 	struct str name = { NULL, 0 };
 
@@ -184,7 +198,7 @@ static void read_field(struct json_reader *r, const struct field *f, struct aren
 		read_strings(r, f, arena, at);
 		break;
 	case FIELD_OBJECT:
-		read_object(r, f, arena, base);
+		read_object(r, f, how, base);
 		break;
 	case FIELD_ANY:
 		*(const struct json **)at = json_read(r, f->name);
@@ -242,19 +256,33 @@ void field_set_defaults(const struct field *fields, void *base)
 		set_default(f, base);
 }
 
-int field_decode(const struct field *fields, const struct json *object, const char *path,
-		 struct arena *arena, void *base, struct err *err)
+static int decode(const struct field *fields, const struct json *object, const char *path,
+		  const struct decode *how, void *base, struct err *err)
 {
 	struct json_reader r;
 
 	field_set_defaults(fields, base);
 	json_reader_init(&r, object, path, err);
 	for (const struct field *f = fields; f->type && !r.failed; f++) {
-		read_field(&r, f, arena, base);
+		read_field(&r, f, how, base);
 		if (!r.failed && f->required)
 			check_required(&r, f, object);
 		if (!r.failed)
 			note_sent(f, object, base);
 	}
+	if (how->open)
+		return r.failed ? -1 : 0;
 	return json_reader_end(&r);
+}
+
+int field_decode(const struct field *fields, const struct json *object, const char *path,
+		 struct arena *arena, void *base, struct err *err)
+{
+	return decode(fields, object, path, &(struct decode){ arena, false }, base, err);
+}
+
+int field_decode_open(const struct field *fields, const struct json *object, struct arena *arena,
+		      void *base, struct err *err)
+{
+	return decode(fields, object, "", &(struct decode){ arena, true }, base, err);
 }

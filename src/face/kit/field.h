@@ -9,6 +9,8 @@
 #include "base/arena.h"
 #include "base/json.h"
 
+struct service_config;
+
 enum field_type {
 	FIELD_END,
 	FIELD_INT,     /* int64_t; min..max */
@@ -68,7 +70,7 @@ struct field {
 };
 
 /* One daemon, one configuration: set before the first request is decoded. */
-void field_limit_set(enum field_limit limit, int64_t max);
+void field_limits_set(const struct service_config *config);
 int64_t field_max(const struct field *f);
 int64_t field_fallback(const struct field *f); /* never above the maximum */
 
@@ -76,6 +78,9 @@ int64_t field_fallback(const struct field *f); /* never above the maximum */
  * arena, which may be NULL for tables without any; texts are views into the object. */
 int field_decode(const struct field *fields, const struct json *object, const char *path,
 		 struct arena *arena, void *base, struct err *err) _must_check_;
+/* The same for faces whose clients send members that the face does not know: these are ignored. */
+int field_decode_open(const struct field *fields, const struct json *object, struct arena *arena,
+		      void *base, struct err *err) _must_check_;
 void field_set_defaults(const struct field *fields, void *base);
 
 #endif

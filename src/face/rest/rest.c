@@ -8,14 +8,6 @@
 #include "face/rest/files/files.h"
 #include "face/rest/run/stream.h"
 
-static void set_limits(const struct service_config *config)
-{
-	field_limit_set(FIELD_LIMIT_CPU, config->max_cpu_milli);
-	field_limit_set(FIELD_LIMIT_MEMORY, config->max_memory_mb);
-	field_limit_set(FIELD_LIMIT_DISK, config->max_disk_size_mb);
-	field_limit_set(FIELD_LIMIT_TIMEOUT, config->max_timeout_sec);
-}
-
 int rest_new(const struct rest_config *config, struct rest **ret)
 {
 	const struct guard_config guard = {
@@ -40,7 +32,7 @@ int rest_new(const struct rest_config *config, struct rest **ret)
 	buf_init(&rest->out, ANSWER_LIMIT);
 	buf_init(&rest->openapi, 1024 * 1024);
 	buf_init(&rest->scratch, 1024 * 1024);
-	set_limits(service_config(config->service));
+	field_limits_set(service_config(config->service));
 	r = guard_init(&rest->guard, &guard);
 	if (r == 0)
 		r = openapi_write(&rest->openapi);

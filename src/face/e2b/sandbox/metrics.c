@@ -7,7 +7,7 @@
 #include "service/event/bus.h"
 
 #define MEBI (1024 * 1024LL)
-#define LOGS_MAX 1000
+#define LOGS_MAX PAGE_LIMIT_MAX
 
 /* ---- metrics ---- */
 
@@ -219,13 +219,12 @@ void e2b_logs_read(struct e2b_call *call)
 	struct bus_reader *reader;
 	bool alive, ok = true;
 	struct str cursor = call_query(call, "cursor", &ok), limit = call_query(call, "limit", &ok);
-	uint64_t number = 0, most = LOGS_MAX;
+	int64_t number = 0, most = LOGS_MAX;
 	struct err err;
 
 	if (!ok)
 		return;
-	if ((cursor.n && str_to_u64(cursor, INT64_MAX, &number) < 0) ||
-	    (limit.n && (str_to_u64(limit, LOGS_MAX, &most) < 0 || most == 0))) {
+	if (page_cursor_parse(cursor, &number) < 0 || page_limit_parse(limit, &most) < 0) {
 		e2b_answer_status(call, 400, "cursor or limit is malformed");
 		return;
 	}
@@ -240,7 +239,7 @@ void e2b_logs_read(struct e2b_call *call)
 		free(q);
 		return;
 	}
-	*q = (struct log_query){ (int64_t)number, (int64_t)most, call->route->arg == 1 };
+	*q = (struct log_query){ number, most, call->route->arg == 1 };
 	pending->data = q;
 	json_begin_object(&pending->w, NULL);
 	json_begin_array(&pending->w, "logs");
