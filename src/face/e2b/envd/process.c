@@ -259,8 +259,8 @@ static void read_size(const struct json *pty, struct exec_spec *spec)
 {
 	const struct json *size = e2b_json_get(pty, "size");
 
-	spec->cols = size_of(size, "cols", 80);
-	spec->rows = size_of(size, "rows", 24);
+	spec->cols = size_of(size, "cols", PROCESS_COLS);
+	spec->rows = size_of(size, "rows", PROCESS_ROWS);
 }
 
 static int read_start(struct e2b_call *call, const struct json *process, struct exec_spec *spec,

@@ -8,6 +8,7 @@
 #include "http/message/sse.h"
 #include "net/loop.h"
 #include "service/event/bus.h"
+#include "service/sandbox/limits.h"
 
 static const char *const format_names[] = { "json", "sse", NULL };
 enum { FORMAT_NONE = -1, FORMAT_JSON, FORMAT_SSE };
@@ -51,8 +52,8 @@ struct events_query {
 		  .type = FIELD_INT,                                                               \
 		  .offset = AT(limit),                                                             \
 		  .min = 1,                                                                        \
-		  .max = 1000,                                                                     \
-		  .fallback = 100,                                                                 \
+		  .max = PAGE_LIMIT_MAX,                                                           \
+		  .fallback = PAGE_LIMIT,                                                          \
 		  .doc = "of a page" },                                                            \
 	{                                                                                          \
 		.name = "type", .type = FIELD_STR, .offset = AT(type), .min = 1, .max = 512,       \
@@ -69,7 +70,7 @@ const struct field events_query[] = { COMMON_QUERY,
 					.type = FIELD_STR,
 					.offset = AT(external_workspace_id),
 					.min = 1,
-					.max = 255 },
+					.max = SANDBOX_WORKSPACE_MAX },
 				      { .type = FIELD_END } };
 const struct field sandbox_events_query[] = { COMMON_QUERY, { .type = FIELD_END } };
 #undef AT

@@ -5,6 +5,7 @@
 #include "base/time.h"
 #include "face/rest/call.h"
 #include "service/event/bus.h"
+#include "service/sandbox/limits.h"
 
 struct usage_fields {
 	struct str from, to, key, external_workspace_id;
@@ -33,7 +34,7 @@ const struct field usage_query[] = { WINDOW_QUERY,
 				       .type = FIELD_STR,
 				       .offset = AT(external_workspace_id),
 				       .min = 1,
-				       .max = 255 },
+				       .max = SANDBOX_WORKSPACE_MAX },
 				     { .type = FIELD_END } };
 #undef AT
 

@@ -2,6 +2,7 @@
 #include "service/event/webhook.h"
 
 #include "face/rest/call.h"
+#include "service/sandbox/limits.h"
 
 #define AT(member) offsetof(struct webhook_spec, member)
 #define EVENTS_MAX 32
@@ -17,7 +18,7 @@
 		  .type = FIELD_STR,                                                             \
 		  .offset = AT(external_workspace_id),                                           \
 		  .sent = FIELD_SENT(AT(has_workspace)),                                         \
-		  .max = 255,                                                                    \
+		  .max = SANDBOX_WORKSPACE_MAX,                                                  \
 		  .doc = "only events of this workspace" },                                      \
 		{ .name = "description",                                                         \
 		  .type = FIELD_STR,                                                             \
@@ -35,7 +36,7 @@ const struct field webhook_create_fields[] = { { .name = "url",
 						 .type = FIELD_STR,
 						 .offset = AT(url),
 						 .sent = FIELD_SENT(AT(has_url)),
-						 .min = 8,
+						 .min = WEBHOOK_URL_MIN,
 						 .max = WEBHOOK_URL_MAX,
 						 .required = true,
 						 .doc = "http:// or https://" },
@@ -50,7 +51,7 @@ const struct field webhook_patch_fields[] = { { .name = "url",
 						.type = FIELD_STR,
 						.offset = AT(url),
 						.sent = FIELD_SENT(AT(has_url)),
-						.min = 8,
+						.min = WEBHOOK_URL_MIN,
 						.max = WEBHOOK_URL_MAX },
 					      OPTIONAL_FIELDS,
 					      { .name = "enabled",
@@ -72,8 +73,8 @@ const struct field delivery_query[] = {
 	  .type = FIELD_INT,
 	  .offset = AT(limit),
 	  .min = 1,
-	  .max = 1000,
-	  .fallback = 100 },
+	  .max = PAGE_LIMIT_MAX,
+	  .fallback = PAGE_LIMIT },
 	{ .name = "cursor", .type = FIELD_INT, .offset = AT(cursor), .max = INT64_MAX },
 	{ .type = FIELD_END }
 };
@@ -127,7 +128,7 @@ void webhooks_list(struct rest_call *call)
 	struct err err;
 	char next[PAGE_NUMBER_SIZE];
 
-	if (query_int(call->req, "limit", 1, 1000, &limit, &err) < 0 ||
+	if (query_int(call->req, "limit", 1, PAGE_LIMIT_MAX, &limit, &err) < 0 ||
 	    query_int(call->req, "cursor", 1, INT64_MAX, &cursor, &err) < 0) {
 		answer_error(call->rest, call->req, &err);
 		return;

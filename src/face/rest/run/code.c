@@ -10,19 +10,20 @@
 #define RESULT_LIMIT (32 * 1024 * 1024) /* of all results in one answer; more are left out */
 
 #define AT(member) offsetof(struct code_spec, member)
-#define PLACE_FIELDS                                                                       \
-	{ .name = "language",                                                              \
-	  .type = FIELD_ENUM,                                                              \
-	  .offset = AT(language),                                                          \
-	  .names = code_languages },                                                       \
-		{ .name = "cwd",                                                           \
-		  .type = FIELD_STR,                                                       \
-		  .offset = AT(cwd),                                                       \
-		  .min = 1,                                                                \
-		  .max = 256,                                                              \
-		  .doc = "when a context is made; default: the template's workdir" },      \
-	{                                                                                  \
-		.name = "user", .type = FIELD_STR, .offset = AT(user), .min = 1, .max = 64 \
+#define PLACE_FIELDS                                                                  \
+	{ .name = "language",                                                         \
+	  .type = FIELD_ENUM,                                                         \
+	  .offset = AT(language),                                                     \
+	  .names = code_languages },                                                  \
+		{ .name = "cwd",                                                      \
+		  .type = FIELD_STR,                                                  \
+		  .offset = AT(cwd),                                                  \
+		  .min = 1,                                                           \
+		  .max = 256,                                                         \
+		  .doc = "when a context is made; default: the template's workdir" }, \
+	{                                                                             \
+		.name = "user", .type = FIELD_STR, .offset = AT(user), .min = 1,      \
+		.max = EXEC_USER_MAX                                                  \
 	}
 const struct field code_fields[] = {
 	{ .name = "code",

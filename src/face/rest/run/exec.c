@@ -24,7 +24,7 @@
 		  .type = FIELD_STR,                                                       \
 		  .offset = AT(cwd),                                                       \
 		  .min = 1,                                                                \
-		  .max = 4096,                                                             \
+		  .max = EXEC_CWD_MAX,                                                     \
 		  .doc = "default: the template's workdir; a relative one starts there" }, \
 		{ .name = "env",                                                           \
 		  .type = FIELD_MAP,                                                       \
@@ -34,7 +34,7 @@
 		  .type = FIELD_STR,                                                       \
 		  .offset = AT(user),                                                      \
 		  .min = 1,                                                                \
-		  .max = 64,                                                               \
+		  .max = EXEC_USER_MAX,                                                    \
 		  .doc = "a name or a number" },                                           \
 		{ .name = "stdin",                                                         \
 		  .type = FIELD_STR,                                                       \
@@ -71,13 +71,13 @@ static const struct field tty_fields[] = { { .name = "cols",
 					     .offset = AT(cols),
 					     .min = 1,
 					     .max = PROCESS_TTY_MAX,
-					     .fallback = 80 },
+					     .fallback = PROCESS_COLS },
 					   { .name = "rows",
 					     .type = FIELD_INT,
 					     .offset = AT(rows),
 					     .min = 1,
 					     .max = PROCESS_TTY_MAX,
-					     .fallback = 24 },
+					     .fallback = PROCESS_ROWS },
 					   { .type = FIELD_END } };
 const struct field exec_fields[] = {
 	COMMAND_FIELDS,

@@ -27,10 +27,14 @@ const struct field window_run_fields[] = {
 	  .type = FIELD_STR,
 	  .offset = AT(exec.cwd),
 	  .min = 1,
-	  .max = 4096,
+	  .max = EXEC_CWD_MAX,
 	  .doc = "this, env and user only when the window is made" },
 	{ .name = "env", .type = FIELD_MAP, .offset = AT(exec.env) },
-	{ .name = "user", .type = FIELD_STR, .offset = AT(exec.user), .min = 1, .max = 64 },
+	{ .name = "user",
+	  .type = FIELD_STR,
+	  .offset = AT(exec.user),
+	  .min = 1,
+	  .max = EXEC_USER_MAX },
 	{ .type = FIELD_END }
 };
 #undef AT

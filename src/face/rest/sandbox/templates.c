@@ -40,7 +40,7 @@ void templates_list(struct rest_call *call)
 	size_t count = 0;
 	struct err err;
 
-	if (query_int(call->req, "limit", 1, 1000, &limit, &err) < 0 ||
+	if (query_int(call->req, "limit", 1, PAGE_LIMIT_MAX, &limit, &err) < 0 ||
 	    query_text(call->req, "cursor", &cursor, &err) < 0 ||
 	    template_names(call->rest->service, &names, &count, &err) < 0)
 		answer_error(call->rest, call->req, &err);

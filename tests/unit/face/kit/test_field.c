@@ -151,10 +151,33 @@ static void test_refusals(void **state)
 	(void)!decode("[]", &v, &err);
 }
 
+static void test_open_tables(void **state)
+{
+	struct inner_and_outer v = { .number = 0 };
+	struct arena arena;
+	struct json *doc;
+	struct err err;
+
+	(void)state;
+	arena_init(&arena, 65536);
+	doc = json_parse(STR_LIT("{\"number\":5,\"unknown\":1,\"object\":{\"deep\":3,\"x\":[]}}"),
+			 &err);
+	assert_int_equal(field_decode_open(table, doc, &arena, &v, &err), 0);
+	assert_int_equal(v.number, 5);
+	assert_int_equal(v.deep, 3);
+	json_free(doc);
+	doc = json_parse(STR_LIT("{\"unknown\":1,\"object\":{\"deep\":4}}"), &err);
+	assert_int_equal(field_decode_open(table, doc, &arena, &v, &err), -1);
+	assert_non_null(strstr(err.message, "object.deep"));
+	json_free(doc);
+	arena_done(&arena);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = { cmocka_unit_test(test_defaults_and_values),
-					    cmocka_unit_test(test_refusals) };
+					    cmocka_unit_test(test_refusals),
+					    cmocka_unit_test(test_open_tables) };
 
 	return cmocka_run_group_tests_name("face-field", tests, NULL, NULL);
 }
