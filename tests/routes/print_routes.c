@@ -9,6 +9,8 @@
 #include "face/kit/route.h"
 #include "face/rest/rest.h"
 
+static const char *const methods[] = { "GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS" };
+
 static void print_scopes(const struct route *row)
 {
 	const char *sep = "";
@@ -35,7 +37,7 @@ static void print_table(const struct route_table *table)
 	for (size_t i = 0; i < table->count; i++) {
 		const struct route *row = route_at(table, i);
 
-		printf("%s %s %s ", table->face, route_method_name(row->method), row->pattern);
+		printf("%s %s %s ", table->face, methods[row->method], row->pattern);
 		print_scopes(row);
 		(void)putchar('\n');
 	}

@@ -8,7 +8,7 @@ const struct route *route_at(const struct route_table *table, size_t i)
 	return (const struct route *)(const void *)((const char *)table->first + i * table->stride);
 }
 
-const char *route_method_name(enum http_method method)
+static const char *method_name(enum http_method method)
 {
 	static const char *const names[] = { "GET",   "HEAD",	"POST",	  "PUT",
 					     "PATCH", "DELETE", "OPTIONS" };
@@ -51,8 +51,7 @@ static void add_method(const struct route_table *table, enum http_method method,
 {
 	size_t n = strlen(allow);
 
-	(void)snprintf(allow + n, ROUTE_ALLOW_MAX - n, "%s%s%s", n ? ", " : "",
-		       route_method_name(method),
+	(void)snprintf(allow + n, ROUTE_ALLOW_MAX - n, "%s%s%s", n ? ", " : "", method_name(method),
 		       table->head && method == HTTP_GET ? ", HEAD" : "");
 }
 

@@ -59,6 +59,5 @@ const struct route *route_at(const struct route_table *table, size_t i);
 /* The first row that fits. The path is compared as it was sent, without decoding. */
 void route_find(const struct route_table *table, enum http_method method, struct str path,
 		struct route_match *ret);
-const char *route_method_name(enum http_method method);
 
 #endif

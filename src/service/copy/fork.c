@@ -13,7 +13,7 @@
 #include "service/range_internal.h"
 #include "service/sandbox/create_internal.h"
 #include "service/network/egress.h"
-#include "service/sandbox/limits.h"
+#include "service/sandbox/sandbox.h"
 #include "service/sandbox/limits_internal.h"
 #include "service/copy/transition_internal.h"
 #include "service/pairs.h"

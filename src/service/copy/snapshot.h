@@ -87,6 +87,7 @@ int sandbox_restore(struct sandbox *sandbox, struct snapshot *snapshot, bool mem
 		    sandbox_changed_fn done, void *arg, struct err *err) _must_check_;
 
 /* What POST .../fork asks for. */
+#define FORK_NAME_MAX 59 /* a number is put behind it: "-100" */
 struct fork_spec {
 	struct str name;
 	struct text_map metadata; /* not given: the source's */

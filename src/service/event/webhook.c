@@ -9,7 +9,7 @@
 #include "service/event/bus.h"
 #include "service/event/event_internal.h"
 #include "service/range_internal.h"
-#include "service/sandbox/limits.h"
+#include "service/sandbox/sandbox.h"
 #include "service/secret/secret.h"
 #include "service/event/webhook.h"
 #include "service/event/events_internal.h"

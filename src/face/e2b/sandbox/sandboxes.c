@@ -7,7 +7,6 @@
 #include "face/e2b/call.h"
 #include "service/copy/snapshot.h"
 #include "service/network/egress.h"
-#include "service/sandbox/limits.h"
 #include "service/template/template.h"
 
 /* ---- create ---- */

@@ -8,7 +8,6 @@
 #include "http/message/sse.h"
 #include "net/loop.h"
 #include "service/event/bus.h"
-#include "service/sandbox/limits.h"
 
 static const char *const format_names[] = { "json", "sse", NULL };
 enum { FORMAT_NONE = -1, FORMAT_JSON, FORMAT_SSE };

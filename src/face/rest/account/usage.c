@@ -5,7 +5,6 @@
 #include "base/time.h"
 #include "face/rest/call.h"
 #include "service/event/bus.h"
-#include "service/sandbox/limits.h"
 
 struct usage_fields {
 	struct str from, to, key, external_workspace_id;

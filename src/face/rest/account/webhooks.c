@@ -2,7 +2,6 @@
 #include "service/event/webhook.h"
 
 #include "face/rest/call.h"
-#include "service/sandbox/limits.h"
 
 #define AT(member) offsetof(struct webhook_spec, member)
 #define EVENTS_MAX 32

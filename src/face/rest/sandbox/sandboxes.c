@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "service/copy/snapshot.h"
-#include "service/sandbox/limits.h"
 #include "service/sandbox/sandbox.h"
 
 #include <errno.h>

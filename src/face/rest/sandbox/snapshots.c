@@ -2,7 +2,6 @@
 /* Snapshots, restoring and forking. */
 #include "face/rest/call.h"
 #include "service/copy/snapshot.h"
-#include "service/sandbox/limits.h"
 
 #define AT(member) offsetof(struct snapshot_spec, member)
 const struct field snapshot_fields[] = {

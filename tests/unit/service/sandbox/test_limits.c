@@ -7,7 +7,7 @@
 #include <cmocka.h>
 
 #include "base/value/bounds.h"
-#include "service/sandbox/limits.h"
+#include "service/sandbox/sandbox.h"
 #include "service/sandbox/limits_internal.h"
 
 static struct service service = { .config = { .max_cpu_milli = 4000,
