@@ -2,7 +2,7 @@
 /* Lines of a code kernel's program: what comes out of any of them can be sent to a client. */
 #include <assert.h>
 
-#include "face/kit/code_event.h"
+#include "face/kit/json/code_event.h"
 #include "service/run/code_private.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

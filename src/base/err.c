@@ -7,11 +7,9 @@
 
 static const struct {
 	const char *name;
-	const char *hint;
-	int status;
 	bool retryable;
 } table[] = {
-#define X(sym, name, status, retry, hint) [ERR_##sym] = { name, hint, status, retry },
+#define X(sym, name, retry) [ERR_##sym] = { name, retry },
 	ERR_TABLE(X)
 #undef X
 };
@@ -23,19 +21,9 @@ const char *err_name(enum err_code code)
 	return table[code].name;
 }
 
-int err_http_status(enum err_code code)
-{
-	return table[code].status;
-}
-
 bool err_retryable(enum err_code code)
 {
 	return table[code].retryable;
-}
-
-const char *err_hint(enum err_code code)
-{
-	return table[code].hint;
 }
 
 enum err_code err_from_name(const char *name)

@@ -327,13 +327,13 @@ static void report_json(const struct cli *cli, const struct err *err, const char
 
 int cli_report(struct cli *cli, const struct err *err)
 {
-	const char *general = err_hint(err->code), *hint = cli->hint;
+	const char *hint = cli->hint;
 	char clean[CLI_HINT_MAX], own[CLI_HINT_MAX] = "";
 
 	/* What failed on this side, in a system call, needs no advice about the daemon. */
 	if (cli->hint[0] == '\0') {
-		if (general != NULL && err->errno_value == 0)
-			advice_hint(own, cli, err->code, str_of(general));
+		if (err->errno_value == 0)
+			advice_hint(own, cli, err->code, (struct str){ "", 0 });
 		hint = own[0] != '\0' ? own : NULL;
 	}
 

@@ -5,7 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* By error code; codes whose hint fits both interfaces are not here. */
+/* By error code. Codes that only the daemon reports, with a hint that fits this program too, are
+ * not here. */
 static const struct {
 	enum err_code code;
 	const char *hint;
@@ -41,6 +42,7 @@ static const struct {
 	{ ERR_WRONG_STATE, "'cay info ID' shows the state of a sandbox; 'cay resume ID' wakes a "
 			   "paused or hibernated one, and with 'cay update ID --auto-resume on' "
 			   "commands wake it." },
+	{ ERR_CONFLICT, "The message says what is in the way." },
 	{ ERR_NOT_A_FILE, "A regular file is needed here; 'cay ls -l ID:PATH' shows what it is." },
 	{ ERR_NOT_A_DIRECTORY,
 	  "A part of the path is not a directory; 'cay ls -l ID:PATH' shows what it is." },
@@ -60,6 +62,11 @@ static const struct {
 	  "Remove something, or raise the limit: 'cay key info' shows limits and use." },
 	{ ERR_RATE_LIMITED, "Wait a moment and try again." },
 	{ ERR_INTERNAL, "The daemon's log says more: <state>/logs/cayd.log, or journalctl." },
+	{ ERR_ENGINE_FAILED, "'cay doctor' checks the engine." },
+	{ ERR_UNAVAILABLE, "Try again shortly." },
+	{ ERR_TIMEOUT, "Try again, or allow more time." },
+	{ ERR_TOOL_FAILED, "Something inside ended or altered the file tool; try again." },
+	{ ERR_FILE_IO, "The kernel inside refused; the message says how." },
 	{ ERR_INITIALIZER_FAILED,
 	  "--retain-on-failure keeps the sandbox, to look at what it left." },
 	{ ERR_SANDBOX_GONE, "The sandbox ended while the command ran; 'cay events ID' shows why." },
@@ -72,15 +79,12 @@ static const struct {
 void advice_hint(char dst[CLI_HINT_MAX], const struct cli *cli, enum err_code code,
 		 struct str theirs)
 {
-	const char *general = err_hint(code);
-
 	if (code == ERR_INVALID_REQUEST && cli->command != NULL) {
 		(void)snprintf(dst, CLI_HINT_MAX, "cay %s --help", cli->command->name);
 		return;
 	}
-	/* What the daemon says about one case in particular is passed on. */
-	for (size_t i = 0; general != NULL && i < ARRAY_LEN(hints); i++)
-		if (hints[i].code == code && str_is(theirs, general))
+	for (size_t i = 0; i < ARRAY_LEN(hints); i++)
+		if (hints[i].code == code)
 			theirs = str_of(hints[i].hint);
 	(void)snprintf(dst, CLI_HINT_MAX, "%.*s", (int)MIN(theirs.n, CLI_HINT_MAX - 1), theirs.p);
 }

@@ -9,7 +9,8 @@
 
 #include "cli/cli.h"
 
-/* What to do about an error; theirs is the daemon's hint, used where this program has no better. */
+/* What to do about an error; theirs is the daemon's hint, used where this program has none, and ""
+ * for errors of this program itself. */
 void advice_hint(char dst[CLI_HINT_MAX], const struct cli *cli, enum err_code code,
 		 struct str theirs);
 /* The daemon's message, with "--memory" for "memory_mb" where the command has that option. */

@@ -119,6 +119,17 @@ int api_lost(struct cli *cli, int error, struct err *err)
 	return err_set_errno(err, ERR_UNAVAILABLE, -error, "%s", cli->url);
 }
 
+/* A code that this version does not know has the daemon's hint, or none. */
+static void note_hint(struct cli *cli, const char *name, struct str theirs)
+{
+	enum err_code code = err_from_name(name);
+
+	if (strcmp(err_name(code), name) == 0)
+		advice_hint(cli->hint, cli, code, theirs);
+	else if (str_copy(cli->hint, sizeof(cli->hint), theirs) < 0)
+		cli->hint[0] = '\0';
+}
+
 /* Turns an answer that is not 2xx into err, keeping its bytes for --json. */
 int api_refused(struct cli *cli, const struct http_response *res, struct err *err)
 {
@@ -141,7 +152,7 @@ int api_refused(struct cli *cli, const struct http_response *res, struct err *er
 	}
 	cli->error_body = strndup(buf_data(&res->body), buf_len(&res->body));
 	cli->exit_status = exit_of_answer(name, res->status);
-	advice_hint(cli->hint, cli, err_from_name(name), field_str(error, "hint"));
+	note_hint(cli, name, field_str(error, "hint"));
 	advice_message(message, cli, field_str(error, "message"));
 	return err_set(err, err_from_name(name), "%s", message);
 }

@@ -6,15 +6,17 @@
 #include "base/log.h"
 #include "base/time.h"
 #include "face/e2b/envd/connect.h"
+#include "face/kit/error.h"
 
 #define ANSWER_KEEP (256 * 1024) /* a larger answer's memory is given back at once */
 #define EXTRA_MAX 2
 
 /* ---- later ---- */
 
-struct pending *e2b_pending_new(struct e2b_call *call)
+struct e2b_pending *e2b_pending_new(struct e2b_call *call)
 {
-	struct pending *pending = calloc(1, sizeof(*pending));
+	struct e2b_pending *pending =
+		pending_alloc(&call->e2b->pendings, call->req, sizeof(*pending));
 	struct err err;
 
 	if (!pending) {
@@ -23,37 +25,26 @@ struct pending *e2b_pending_new(struct e2b_call *call)
 		return NULL;
 	}
 	pending->e2b = call->e2b;
-	pending->req = call->req->handle;
 	pending->call = call;
 	pending->status = 200;
 	pending->sandbox = call->sandbox ? sandbox_handle(call->sandbox) : 0;
 	/* Of its own: others answer through e2b->out while this one waits. */
 	buf_init(&pending->list, E2B_ANSWER_LIMIT);
 	json_writer_init(&pending->w, &pending->list);
-	pending->next = call->e2b->pendings;
-	if (pending->next)
-		pending->next->prev = pending;
-	call->e2b->pendings = pending;
 	return pending;
 }
 
-struct http_req *e2b_pending_end(struct pending *pending)
+struct http_req *e2b_pending_end(struct e2b_pending *pending)
 {
-	struct e2b *e2b = pending->e2b;
-	struct http_req *req = e2b->server ? http_req_get(e2b->server, pending->req) : NULL;
-
-	if (pending->prev)
-		pending->prev->next = pending->next;
-	else
-		e2b->pendings = pending->next;
-	if (pending->next)
-		pending->next->prev = pending->prev;
-	buf_done(&pending->list);
-	free(pending);
-	return req;
+	return pending_free(&pending->base);
 }
 
-bool e2b_pending_done(struct pending *pending, const struct err *err)
+void e2b_pending_release(struct pending *base)
+{
+	buf_done(&((struct e2b_pending *)(void *)base)->list);
+}
+
+bool e2b_pending_done(struct e2b_pending *pending, const struct err *err)
 {
 	struct e2b_call *call = pending->call;
 
@@ -64,7 +55,7 @@ bool e2b_pending_done(struct pending *pending, const struct err *err)
 	return !err;
 }
 
-void e2b_pending_begun(struct pending *pending, int r, const struct err *err)
+void e2b_pending_begun(struct e2b_pending *pending, int r, const struct err *err)
 {
 	struct e2b_call *call = pending->call;
 
@@ -158,7 +149,7 @@ static bool unknown_user(const struct err *err)
 
 int e2b_error_status(const struct err *err)
 {
-	int status = err_http_status(err->code);
+	int status = error_status(err->code);
 
 	if (unknown_user(err))
 		return 401;

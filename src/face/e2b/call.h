@@ -6,7 +6,11 @@
 #include "base/buf.h"
 #include "base/json.h"
 #include "face/e2b/e2b.h"
-#include "face/kit/hosts.h"
+#include "face/kit/field.h"
+#include "face/kit/guard.h"
+#include "face/kit/page.h"
+#include "face/kit/pending.h"
+#include "face/kit/route.h"
 #include "face/kit/transfer.h"
 #include "http/server/server.h"
 #include "service/account/access_token.h"
@@ -21,7 +25,9 @@
 #define E2B_USER "user"
 #define E2B_TIMEOUT_SEC 300   /* of a sandbox, when none is told */
 #define E2B_TIMEOUT_V1_SEC 15 /* by the older call */
-#define E2B_KEEPALIVE_SEC 90  /* of streams, unless the client says otherwise */
+#define E2B_REFRESH_SEC 60
+#define E2B_REFRESH_MAX_SEC 3600
+#define E2B_KEEPALIVE_SEC 90 /* of streams, unless the client says otherwise */
 #define E2B_USER_MAX 64
 
 struct e2b_call;
@@ -41,32 +47,31 @@ enum e2b_ports {
 };
 
 struct e2b_route {
-	enum http_method method;
-	const char *pattern; /* "/sandboxes/{id}": a brace takes one segment */
-	uint32_t scope;	     /* enum auth_scope */
+	struct route row;
 	void (*handle)(struct e2b_call *call);
-	int arg; /* for handlers of several routes */
+	int arg;	      /* for handlers of several routes */
+	enum e2b_style style; /* of errors */
+	bool body;	      /* inside a sandbox: the handler wants the body as JSON */
 };
-extern const struct e2b_route e2b_routes[];
-extern const size_t e2b_route_count;
+/* The row of a table; NULL: none. *ret_known: the path has other methods. */
+const struct e2b_route *e2b_route_find(const struct route_table *table, struct e2b_call *call,
+				       bool *ret_known);
 
 /* Lives in the request's arena, as long as the request. */
 struct e2b_call {
 	struct e2b *e2b;
 	struct http_req *req;
-	const struct e2b_route *route; /* of the control plane */
-	const struct rpc *rpc;	       /* of envd's calls, but for its few plain paths */
+	const struct e2b_route *route;
 	enum e2b_style style;
 	struct key *key;
-	struct str args[2]; /* what the braces took, decoded */
+	struct str args[ROUTE_ARGS]; /* what the braces took; of the control plane decoded */
 	struct str body;
 	struct json *doc;	 /* the parsed body; freed after the handler returns */
 	struct sandbox *sandbox; /* of envd; good while the handler runs */
 	slot_handle sandbox_handle;
 	enum e2b_ports ports; /* of a create */
 	struct sandbox_wait *wait;
-	void (*then)(struct e2b_call *call); /* when the sandbox's inside can be talked to */
-	char user[E2B_USER_MAX + 1];	     /* who acts inside; "": the engine has no users */
+	char user[E2B_USER_MAX + 1]; /* who acts inside; "": the engine has no users */
 	bool user_told;
 	uint64_t port; /* of the sandbox */
 	void *data;    /* of the handler, in the arena */
@@ -75,11 +80,11 @@ struct e2b_call {
 /* Owner: the daemon's wiring. */
 struct e2b {
 	struct e2b_config config;
-	struct face_hosts hosts;
+	struct guard guard;
 	struct service *service;
 	struct http_server *server;
 	struct buf out; /* the answer being written */
-	struct pending *pendings;
+	struct pending_list pendings;
 	struct flow *flows; /* streams of processes and watches */
 	struct transfer_list transfers;
 	struct watcher *watchers;
@@ -88,10 +93,9 @@ struct e2b {
 };
 
 /* A call whose answer comes later. Owner: e2b->pendings until e2b_pending_end(). */
-struct pending {
-	struct pending *prev, *next;
+struct e2b_pending {
+	struct pending base;
 	struct e2b *e2b;
-	slot_handle req;
 	struct e2b_call *call; /* good as long as the request is */
 	slot_handle sandbox;
 	int status;	 /* of success */
@@ -101,14 +105,15 @@ struct pending {
 	enum e2b_ports ports;
 	void *data;
 };
+void e2b_pending_release(struct pending *pending); /* for the list */
 /* NULL: answered. */
-struct pending *e2b_pending_new(struct e2b_call *call);
+struct e2b_pending *e2b_pending_new(struct e2b_call *call);
 /* Unlinks and frees; the request, or NULL when its client has gone. */
-struct http_req *e2b_pending_end(struct pending *pending);
+struct http_req *e2b_pending_end(struct e2b_pending *pending);
 /* The same when its call is done; err is answered. Whether there is still something to answer. */
-bool e2b_pending_done(struct pending *pending, const struct err *err);
+bool e2b_pending_done(struct e2b_pending *pending, const struct err *err);
 /* r < 0: the service did not take the call. */
-void e2b_pending_begun(struct pending *pending, int r, const struct err *err);
+void e2b_pending_begun(struct e2b_pending *pending, int r, const struct err *err);
 
 /* ---- answers (answer.c) ---- */
 
@@ -133,17 +138,8 @@ void e2b_error_message(const struct err *err, const char *user, char *dst, size_
 
 /* The sandbox of args[0]; NULL: answered. */
 struct sandbox *call_sandbox(struct e2b_call *call);
-/* doc's member of that type; NULL when absent or null. Another type: answered, and *ok false. */
-const struct json *call_member(struct e2b_call *call, const char *key, enum json_type type,
-			       bool *ok);
-/* An object of strings; name: what the service calls it, for messages. */
-void call_texts(struct e2b_call *call, const char *key, const char *name, struct text_map *ret,
-		bool *ok);
-int64_t call_int(struct e2b_call *call, const char *key, int64_t fallback, int64_t min, int64_t max,
-		 bool *ok);
-int64_t call_timeout_max(const struct e2b_call *call); /* seconds; the operator's limit */
-bool call_bool(struct e2b_call *call, const char *key, bool fallback, bool *ok);
-struct str call_str(struct e2b_call *call, const char *key, bool *ok);
+/* The body by a table; false: answered. Members that the table does not list are ignored. */
+bool call_decode(struct e2b_call *call, const struct field *fields, void *base);
 /* Query parameters; malformed: answered, and *ok false. */
 struct str call_query(struct e2b_call *call, const char *key, bool *ok);
 const struct json *e2b_json_get(const struct json *object,
@@ -191,11 +187,38 @@ void e2b_secrets_get(struct e2b_call *call);
 void e2b_secrets_update(struct e2b_call *call);
 void e2b_secrets_delete(struct e2b_call *call);
 
-/* network.c. What a body asks for, as it stands in from; told: it asked for anything at all. */
+/* network.c. What a body says about the network. */
+struct network_body {
+	bool internet, has_internet;
+	struct text_list allow, deny;
+	bool public_ports;
+};
+/* The rows of allowOut and denyOut, and of what is not supported. */
+#define NETWORK_AT(member) offsetof(struct network_body, member)
+#define NETWORK_ROWS                                                \
+	{ .name = "allowOut",                                       \
+	  .type = FIELD_STRINGS,                                    \
+	  .offset = NETWORK_AT(allow),                              \
+	  .max = EGRESS_RULES_MAX },                                \
+		{ .name = "denyOut",                                \
+		  .type = FIELD_STRINGS,                            \
+		  .offset = NETWORK_AT(deny),                       \
+		  .max = EGRESS_RULES_MAX },                        \
+		{ .name = "rules", .type = FIELD_LATER },           \
+		{ .name = "egressProxy", .type = FIELD_LATER },     \
+		{ .name = "maskRequestHost", .type = FIELD_LATER }, \
+	{                                                           \
+		.name = "httpsPorts", .type = FIELD_LATER           \
+	}
+#define NETWORK_INTERNET_ROW                                                                  \
+	{                                                                                     \
+		.name = "allow_internet_access", .type = FIELD_BOOL,                          \
+		.offset = NETWORK_AT(internet), .sent = FIELD_SENT(NETWORK_AT(has_internet)), \
+		.fallback = true                                                              \
+	}
+/* Everything that is not named is cleared. Whether anything was asked for at all. */
 struct egress_want;
-int network_read(struct e2b_call *call, const struct json *from, struct egress_want *ret,
-		 bool *ret_told, struct err *err) _must_check_;
-int network_read_ports(const struct json *from, enum e2b_ports *ret, struct err *err) _must_check_;
+bool network_want(const struct network_body *body, struct egress_want *ret);
 void network_write(const struct sandbox *sandbox, struct json_writer *w);
 
 /* "ns/name:tag" without what is around the name. */

@@ -4,11 +4,25 @@
 #include <errno.h>
 
 #include "face/e2b/envd/envd.h"
-#include "face/kit/key.h"
-#include "face/kit/texts.h"
+
+/* As E2B writes them. Browsers have no business in its control plane: not even pages that this host
+ * serves may change anything. */
+static const struct guard_texts guard_texts = {
+	.key_repeated = "More than one API key was sent",
+	.key_missing = "API key is missing: set X-API-KEY",
+	.key_invalid = "Invalid API key",
+	.scope = "this key lacks a scope for this call",
+	.origin = "pages of browsers may not change anything here",
+};
 
 int e2b_new(const struct e2b_config *config, struct e2b **ret)
 {
+	const struct guard_config guard = {
+		.allowed_hosts = config->allowed_hosts,
+		.port = config->port,
+		.key_order = FACE_KEY_X_API_KEY_FIRST,
+		.texts = &guard_texts,
+	};
 	struct e2b *e2b = calloc(1, sizeof(*e2b));
 	int r;
 
@@ -19,7 +33,10 @@ int e2b_new(const struct e2b_config *config, struct e2b **ret)
 	e2b->transfers.service = &e2b->service;
 	e2b->transfers.server = &e2b->server;
 	buf_init(&e2b->out, E2B_ANSWER_LIMIT);
-	r = face_hosts_init(&e2b->hosts, config->allowed_hosts, config->port);
+	field_limits_set(service_config(config->service));
+	e2b->pendings.server = &e2b->server;
+	e2b->pendings.done = e2b_pending_release;
+	r = guard_init(&e2b->guard, &guard);
 	if (r < 0) {
 		e2b_free(e2b);
 		return r;
@@ -37,9 +54,8 @@ void e2b_free(struct e2b *e2b)
 	flows_done(e2b);
 	transfers_done(&e2b->transfers);
 	watchers_done(e2b);
-	while (e2b->pendings)
-		(void)e2b_pending_end(e2b->pendings);
-	face_hosts_done(&e2b->hosts);
+	pendings_done(&e2b->pendings);
+	guard_done(&e2b->guard);
 	buf_done(&e2b->out);
 	free(e2b);
 }
@@ -72,93 +88,24 @@ struct str e2b_json_get_str(const struct json *object, const char *key)
 	return value && json_type(value) == JSON_STRING ? json_str(value) : (struct str){ NULL, 0 };
 }
 
-static void bad_member(struct e2b_call *call, const char *key, const char *what, bool *ok)
+bool call_decode(struct e2b_call *call, const struct field *fields, void *base)
 {
 	struct err err;
 
-	if (*ok) {
-		(void)err_set(&err, ERR_INVALID_REQUEST, "%s: %s", key, what);
-		e2b_answer_error(call, &err);
-	}
-	*ok = false;
-}
-
-const struct json *call_member(struct e2b_call *call, const char *key, enum json_type type,
-			       bool *ok)
-{
-	static const char *const words[] = {
-		[JSON_BOOL] = "must be true or false", [JSON_INT] = "must be a whole number",
-		[JSON_STRING] = "must be a string",    [JSON_ARRAY] = "must be an array",
-		[JSON_OBJECT] = "must be an object",
-	};
-	const struct json *value = *ok ? e2b_json_get(call->doc, key) : NULL;
-
-	if (!value || json_type(value) == type)
-		return value;
-	bad_member(call, key, words[type], ok);
-	return NULL;
-}
-
-int64_t call_timeout_max(const struct e2b_call *call)
-{
-	return service_config(call->e2b->service)->max_timeout_sec;
-}
-
-void call_texts(struct e2b_call *call, const char *key, const char *name, struct text_map *ret,
-		bool *ok)
-{
-	const struct json *value = call_member(call, key, JSON_OBJECT, ok);
-	struct err err;
-
-	if (!*ok || texts_read_map(value, "", name, call->req->arena, ret, &err) == 0)
-		return;
-	*ok = false;
+	if (field_decode_open(fields, call->doc, call->req->arena, base, &err) == 0)
+		return true;
 	e2b_answer_error(call, &err);
-}
-
-int64_t call_int(struct e2b_call *call, const char *key, int64_t fallback, int64_t min, int64_t max,
-		 bool *ok)
-{
-	const struct json *value = call_member(call, key, JSON_INT, ok);
-
-	if (!value)
-		return fallback;
-	if (json_int(value) < min || json_int(value) > max) {
-		struct err err;
-
-		(void)err_set(&err, ERR_INVALID_REQUEST, "%s: must be from %lld to %lld", key,
-			      (long long)min, (long long)max);
-		e2b_answer_error(call, &err);
-		*ok = false;
-	}
-	return json_int(value);
-}
-
-bool call_bool(struct e2b_call *call, const char *key, bool fallback, bool *ok)
-{
-	const struct json *value = call_member(call, key, JSON_BOOL, ok);
-
-	return value ? json_bool(value) : fallback;
-}
-
-struct str call_str(struct e2b_call *call, const char *key, bool *ok)
-{
-	const struct json *value = call_member(call, key, JSON_STRING, ok);
-	struct str s = value ? json_str(value) : (struct str){ NULL, 0 };
-
-	if (s.n && memchr(s.p, 0, s.n)) {
-		bad_member(call, key, "must not contain NUL", ok);
-		s = (struct str){ NULL, 0 };
-	}
-	return s;
+	return false;
 }
 
 struct str call_query(struct e2b_call *call, const char *key, bool *ok)
 {
 	struct str value = { NULL, 0 };
 
-	if (*ok && http_req_query(call->req, key, &value) < 0)
-		bad_member(call, key, "is malformed", ok);
+	if (*ok && http_req_query(call->req, key, &value) < 0) {
+		e2b_answer_status(call, 400, "%s: is malformed", key);
+		*ok = false;
+	}
 	return value;
 }
 
@@ -188,39 +135,6 @@ static bool cut_segment(struct str *rest, struct str *ret)
 	*ret = *rest;
 	*rest = (struct str){ "", 0 };
 	return true;
-}
-
-static bool route_matches(const struct e2b_route *route, struct str path, struct str args[2])
-{
-	struct str pattern = str_of(route->pattern), want, got;
-	size_t n = 0;
-
-	while (cut_segment(&pattern, &want)) {
-		if (!cut_segment(&path, &got))
-			return false;
-		if (want.n && want.p[0] == '{') {
-			if (got.n == 0)
-				return false;
-			args[n++] = got;
-		} else if (!str_eq(want, got)) {
-			return false;
-		}
-	}
-	return path.n == 0;
-}
-
-/* args stay encoded; *known: another method is there. */
-static const struct e2b_route *route_find(const struct http_req *req, struct str args[2],
-					  bool *known)
-{
-	for (size_t i = 0; i < e2b_route_count; i++) {
-		if (!route_matches(&e2b_routes[i], req->path, args))
-			continue;
-		*known = true;
-		if (e2b_routes[i].method == req->method)
-			return &e2b_routes[i];
-	}
-	return NULL;
 }
 
 /* The first segments of the control plane's paths; none of the REST face's begins so. */
@@ -266,30 +180,14 @@ bool e2b_takes(void *face, const struct http_req *req)
 
 /* ---- the control plane ---- */
 
-static struct key *find_key(struct e2b_call *call, struct err *err)
-{
-	struct str text;
-	struct key *key;
-
-	if (face_key_read(call->req, FACE_KEY_X_API_KEY_FIRST, &text) < 0) {
-		(void)err_set(err, ERR_UNAUTHENTICATED, "More than one API key was sent");
-		return NULL;
-	}
-	key = text.p ? auth_find(call->e2b->service, text) : NULL;
-	if (!key)
-		(void)err_set(err, ERR_UNAUTHENTICATED,
-			      text.p ? "Invalid API key" : "API key is missing: set X-API-KEY");
-	return key;
-}
-
 static int check_key(struct e2b_call *call, struct err *err)
 {
-	call->key = find_key(call, err);
+	const struct guard *guard = &call->e2b->guard;
+
+	call->key = guard_key(guard, call->e2b->service, call->req, err);
 	if (!call->key)
 		return -1;
-	if (call->route && !key_may(call->key, call->route->scope))
-		return err_set(err, ERR_FORBIDDEN, "this key lacks a scope for this call");
-	return 0;
+	return call->route ? guard_scope(guard, call->key, &call->route->row, err) : 0;
 }
 
 static void run(struct e2b_call *call)
@@ -343,11 +241,11 @@ static int decode_args(struct e2b_call *call, struct err *err)
 static void control(struct e2b_call *call)
 {
 	struct http_req *req = call->req;
-	bool known = false;
 	struct err err;
+	bool known;
 
-	call->route = route_find(req, call->args, &known);
-	if (face_hosts_check(&call->e2b->hosts, req, &err) < 0 || check_key(call, &err) < 0 ||
+	call->route = e2b_route_find(&e2b_control_table, call, &known);
+	if (guard_host(&call->e2b->guard, req, &err) < 0 || check_key(call, &err) < 0 ||
 	    decode_args(call, &err) < 0) {
 		e2b_answer_error(call, &err);
 		return;
@@ -357,8 +255,8 @@ static void control(struct e2b_call *call)
 				  known ? "method not allowed" : "no such path");
 		return;
 	}
-	if (http_req_header(req, "origin") && req->method != HTTP_GET) {
-		e2b_answer_status(call, 403, "pages of browsers may not change anything here");
+	if (guard_origin(&call->e2b->guard, req, &call->route->row, &err) < 0) {
+		e2b_answer_error(call, &err);
 		return;
 	}
 	if (req->has_body && http_req_read_body(req, E2B_BODY_LIMIT, on_body, call) == 0)

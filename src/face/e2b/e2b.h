@@ -16,6 +16,7 @@
 struct e2b;
 struct http_req;
 struct http_server;
+struct route_table;
 struct service;
 
 struct e2b_config {
@@ -37,5 +38,10 @@ void e2b_set_server(struct e2b *e2b, struct http_server *server);
 bool e2b_takes_port(void *face, const struct http_req *req);
 bool e2b_takes(void *face, const struct http_req *req);
 void e2b_handle(void *face, struct http_req *req);
+
+/* The control plane; envd's procedures and plain paths; the code interpreter. */
+extern const struct route_table e2b_control_table, e2b_procedure_table, e2b_plain_table,
+	e2b_code_table;
+extern const struct route_table *const e2b_route_tables[]; /* all of them, NULL behind the last */
 
 #endif

@@ -5,7 +5,7 @@
 
 #include "base/log.h"
 #include "face/e2b/envd/envd.h"
-#include "face/kit/code_event.h"
+#include "face/kit/json/code_event.h"
 #include "service/run/code.h"
 
 #define HOME "/home/" E2B_USER
@@ -27,13 +27,25 @@ static struct http_req *request(const struct execution *x)
 
 /* ---- what is asked for ---- */
 
-static bool read_language(struct e2b_call *call, int *ret)
-{
-	bool ok = true;
-	struct str name = call_str(call, "language", &ok);
+struct code_body {
+	struct str language, code, context_id, cwd;
+	struct text_map env;
+};
+#define AT(member) offsetof(struct code_body, member)
+#define TEXT_ROW(key, member)                                                                \
+	{                                                                                    \
+		.name = (key), .type = FIELD_STR, .offset = AT(member), .max = E2B_RPC_LIMIT \
+	}
+static const struct field fields[] = { TEXT_ROW("language", language),
+				       TEXT_ROW("code", code),
+				       TEXT_ROW("context_id", context_id),
+				       TEXT_ROW("cwd", cwd),
+				       { .name = "env_vars", .type = FIELD_MAP, .offset = AT(env) },
+				       { .type = FIELD_END } };
+#undef AT
 
-	if (!ok)
-		return false;
+static bool read_language(struct e2b_call *call, struct str name, int *ret)
+{
 	if (str_is(name, "js"))
 		name = STR_LIT("javascript");
 	for (int i = 0; code_languages[i]; i++)
@@ -48,18 +60,19 @@ static bool read_language(struct e2b_call *call, int *ret)
 
 static bool read_spec(struct e2b_call *call, struct code_spec *spec)
 {
-	bool ok = true;
+	struct code_body body = { .code = { NULL, 0 } };
 
-	if (!read_language(call, &spec->language))
+	if (!call_decode(call, fields, &body) ||
+	    !read_language(call, body.language, &spec->language))
 		return false;
-	spec->code = call_str(call, "code", &ok);
-	spec->context_id = call_str(call, "context_id", &ok);
-	spec->cwd = call_str(call, "cwd", &ok);
-	call_texts(call, "env_vars", "env_vars", &spec->env, &ok);
+	spec->code = body.code;
+	spec->context_id = body.context_id;
+	spec->cwd = body.cwd;
+	spec->env = body.env;
 	spec->user = str_of(call->user);
 	if (!spec->cwd.n && sandbox_has_users(call->sandbox))
 		spec->cwd = STR_LIT(HOME);
-	return ok;
+	return true;
 }
 
 /* ---- executions ---- */
@@ -196,7 +209,7 @@ static void write_context(struct json_writer *w, const struct code_context *cont
 
 static void on_context(void *arg, const struct code_context *context, const struct err *err)
 {
-	struct pending *pending = arg;
+	struct e2b_pending *pending = arg;
 	struct e2b_call *call = pending->call;
 	struct json_writer w;
 
@@ -209,7 +222,7 @@ static void on_context(void *arg, const struct code_context *context, const stru
 
 static void on_deleted(void *arg, const struct err *err)
 {
-	struct pending *pending = arg;
+	struct e2b_pending *pending = arg;
 	struct e2b_call *call = pending->call;
 
 	if (e2b_pending_done(pending, err))
@@ -219,7 +232,7 @@ static void on_deleted(void *arg, const struct err *err)
 static void create(struct e2b_call *call)
 {
 	struct code_spec spec = { .timeout_sec = 0 };
-	struct pending *pending;
+	struct e2b_pending *pending;
 	struct err err;
 
 	if (!read_spec(call, &spec))
@@ -233,7 +246,7 @@ static void create(struct e2b_call *call)
 
 static void on_each(void *arg, const struct code_context *context, const struct err *err)
 {
-	struct pending *pending = arg;
+	struct e2b_pending *pending = arg;
 	struct e2b_call *call = pending->call;
 	struct buf list;
 	int r;
@@ -259,7 +272,7 @@ static void on_each(void *arg, const struct code_context *context, const struct 
 
 static void list(struct e2b_call *call)
 {
-	struct pending *pending = e2b_pending_new(call);
+	struct e2b_pending *pending = e2b_pending_new(call);
 	struct err err;
 
 	if (!pending)
@@ -272,7 +285,7 @@ static void list(struct e2b_call *call)
 
 static void delete (struct e2b_call *call)
 {
-	struct pending *pending = e2b_pending_new(call);
+	struct e2b_pending *pending = e2b_pending_new(call);
 	struct err err;
 
 	if (pending)
@@ -284,7 +297,7 @@ static void delete (struct e2b_call *call)
 
 static void restart(struct e2b_call *call)
 {
-	struct pending *pending = e2b_pending_new(call);
+	struct e2b_pending *pending = e2b_pending_new(call);
 	struct err err;
 
 	if (pending)
@@ -296,32 +309,14 @@ static void restart(struct e2b_call *call)
 
 /* ---- paths ---- */
 
-static bool is_below(struct str path, const char *tail, struct str *ret_id)
-{
-	static const struct str contexts = { "/contexts/", 10 };
-	size_t n = strlen(tail);
+#define TOKEN 0, ROUTE_TOKEN
 
-	if (!str_starts(path, contexts.p) || path.n <= contexts.n + n ||
-	    memcmp(path.p + path.n - n, tail, n) != 0)
-		return false;
-	*ret_id = (struct str){ path.p + contexts.n, path.n - contexts.n - n };
-	return !memchr(ret_id->p, '/', ret_id->n);
-}
+static const struct e2b_route routes[] = {
+	{ ROUTE(POST, "/execute", TOKEN), execute, .body = true },
+	{ ROUTE(POST, "/contexts", TOKEN), create, .body = true },
+	{ ROUTE(GET, "/contexts", TOKEN), list },
+	{ ROUTE(POST, "/contexts/{id}/restart", TOKEN), restart, .body = true },
+	{ ROUTE(DELETE, "/contexts/{id}", TOKEN), delete },
+};
 
-void interpreter_handle(struct e2b_call *call)
-{
-	const struct http_req *req = call->req;
-
-	if (req->method == HTTP_POST && str_is(req->path, "/execute"))
-		envd_read_body(call, execute);
-	else if (req->method == HTTP_POST && str_is(req->path, "/contexts"))
-		envd_read_body(call, create);
-	else if (req->method == HTTP_GET && str_is(req->path, "/contexts"))
-		envd_when_ready(call, list);
-	else if (req->method == HTTP_POST && is_below(req->path, "/restart", &call->args[0]))
-		envd_read_body(call, restart);
-	else if (req->method == HTTP_DELETE && is_below(req->path, "", &call->args[0]))
-		envd_when_ready(call, delete);
-	else
-		e2b_answer_status(call, 404, "no such path");
-}
+const struct route_table e2b_code_table = { .face = "code", ROUTE_ROWS(routes) };

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The paths of the control plane. What E2B has and the product has not is here too, so that a
- * client is told so instead of seeing something else. */
+/* The paths of the control plane, and all tables. What E2B has and the product has not is here too,
+ * so that a client is told so instead of seeing something else. */
 #include "face/e2b/call.h"
+#include "face/e2b/e2b.h"
 
 /* Whoever gets a token of a sandbox can do everything inside. */
 #define ENTER (AUTH_SANDBOXES_WRITE | AUTH_EXEC)
@@ -18,53 +19,70 @@ static void e2b_not_here(struct e2b_call *call)
 			  (int)MIN(path.n, 100), path.p);
 }
 
-const struct e2b_route e2b_routes[] = {
-	{ HTTP_POST, "/v2/sandboxes", ENTER, e2b_sandboxes_create, 2 },
-	{ HTTP_POST, "/sandboxes", ENTER, e2b_sandboxes_create, 1 },
-	{ HTTP_GET, "/v2/sandboxes", READ, e2b_sandboxes_list, 2 },
-	{ HTTP_GET, "/sandboxes", READ, e2b_sandboxes_list, 1 },
-	{ HTTP_GET, "/sandboxes/metrics", READ, e2b_metrics_of_many, 0 },
-	{ HTTP_GET, "/sandboxes/{id}", READ, e2b_sandboxes_get, 0 },
-	{ HTTP_GET, "/v2/sandboxes/{id}", READ, e2b_sandboxes_get, 0 },
-	{ HTTP_DELETE, "/sandboxes/{id}", WRITE, e2b_sandboxes_kill, 0 },
-	{ HTTP_POST, "/v2/sandboxes/{id}/connect", ENTER, e2b_life_connect, 0 },
-	{ HTTP_POST, "/sandboxes/{id}/connect", ENTER, e2b_life_connect, 0 },
-	{ HTTP_POST, "/sandboxes/{id}/resume", ENTER, e2b_life_resume, 0 },
-	{ HTTP_POST, "/sandboxes/{id}/pause", WRITE, e2b_life_pause, 0 },
-	{ HTTP_POST, "/sandboxes/{id}/timeout", WRITE, e2b_sandboxes_timeout, 0 },
-	{ HTTP_POST, "/sandboxes/{id}/refreshes", WRITE, e2b_sandboxes_timeout, 1 },
-	{ HTTP_GET, "/sandboxes/{id}/metrics", READ, e2b_metrics_of_one, 0 },
-	{ HTTP_PUT, "/sandboxes/{id}/network", WRITE, e2b_sandboxes_network, 0 },
-	{ HTTP_POST, "/sandboxes/{id}/snapshots", WRITE, e2b_snapshots_create, 0 },
-	{ HTTP_POST, "/sandboxes/{id}/fork", ENTER, e2b_life_fork, 0 },
-	{ HTTP_GET, "/v2/sandboxes/{id}/logs", READ, e2b_logs_read, 2 },
-	{ HTTP_GET, "/sandboxes/{id}/logs", READ, e2b_logs_read, 1 },
-	{ HTTP_GET, "/snapshots", READ, e2b_snapshots_list, 0 },
+static const struct e2b_route routes[] = {
+	{ ROUTE(POST, "/v2/sandboxes", ENTER), e2b_sandboxes_create, .arg = 2 },
+	{ ROUTE(POST, "/sandboxes", ENTER), e2b_sandboxes_create, .arg = 1 },
+	{ ROUTE(GET, "/v2/sandboxes", READ), e2b_sandboxes_list, .arg = 2 },
+	{ ROUTE(GET, "/sandboxes", READ), e2b_sandboxes_list, .arg = 1 },
+	{ ROUTE(GET, "/sandboxes/metrics", READ), e2b_metrics_of_many },
+	{ ROUTE(GET, "/sandboxes/{id}", READ), e2b_sandboxes_get },
+	{ ROUTE(GET, "/v2/sandboxes/{id}", READ), e2b_sandboxes_get },
+	{ ROUTE(DELETE, "/sandboxes/{id}", WRITE), e2b_sandboxes_kill },
+	{ ROUTE(POST, "/v2/sandboxes/{id}/connect", ENTER), e2b_life_connect },
+	{ ROUTE(POST, "/sandboxes/{id}/connect", ENTER), e2b_life_connect },
+	{ ROUTE(POST, "/sandboxes/{id}/resume", ENTER), e2b_life_resume },
+	{ ROUTE(POST, "/sandboxes/{id}/pause", WRITE), e2b_life_pause },
+	{ ROUTE(POST, "/sandboxes/{id}/timeout", WRITE), e2b_sandboxes_timeout },
+	{ ROUTE(POST, "/sandboxes/{id}/refreshes", WRITE), e2b_sandboxes_timeout, .arg = 1 },
+	{ ROUTE(GET, "/sandboxes/{id}/metrics", READ), e2b_metrics_of_one },
+	{ ROUTE(PUT, "/sandboxes/{id}/network", WRITE), e2b_sandboxes_network },
+	{ ROUTE(POST, "/sandboxes/{id}/snapshots", WRITE), e2b_snapshots_create },
+	{ ROUTE(POST, "/sandboxes/{id}/fork", ENTER), e2b_life_fork },
+	{ ROUTE(GET, "/v2/sandboxes/{id}/logs", READ), e2b_logs_read, .arg = 2 },
+	{ ROUTE(GET, "/sandboxes/{id}/logs", READ), e2b_logs_read, .arg = 1 },
+	{ ROUTE(GET, "/snapshots", READ), e2b_snapshots_list },
 
-	{ HTTP_GET, "/templates/aliases/{alias}", TEMPLATES, e2b_templates_alias, 0 },
-	{ HTTP_GET, "/templates/{id}/tags", TEMPLATES, e2b_templates_tags, 0 },
-	{ HTTP_GET, "/templates", TEMPLATES, e2b_templates_list, 0 },
-	{ HTTP_GET, "/v2/templates", TEMPLATES, e2b_templates_list, 0 },
-	{ HTTP_POST, "/templates/tags", TEMPLATES, e2b_not_here, 0 },
-	{ HTTP_DELETE, "/templates/tags", TEMPLATES, e2b_not_here, 0 },
-	{ HTTP_GET, "/templates/{id}", TEMPLATES, e2b_templates_get, 0 },
-	{ HTTP_DELETE, "/templates/{id}", WRITE, e2b_templates_delete, 0 },
-	{ HTTP_POST, "/v3/templates", AUTH_TEMPLATES_WRITE, e2b_not_here, 0 },
-	{ HTTP_POST, "/v2/templates", AUTH_TEMPLATES_WRITE, e2b_not_here, 0 },
-	{ HTTP_POST, "/templates", AUTH_TEMPLATES_WRITE, e2b_not_here, 0 },
-	{ HTTP_POST, "/v2/templates/{id}/builds/{build}", AUTH_TEMPLATES_WRITE, e2b_not_here, 0 },
-	{ HTTP_GET, "/templates/{id}/builds/{build}/status", TEMPLATES, e2b_not_here, 0 },
-	{ HTTP_GET, "/templates/{id}/files/{hash}", TEMPLATES, e2b_not_here, 0 },
-	{ HTTP_PATCH, "/v2/templates/{id}", AUTH_TEMPLATES_WRITE, e2b_not_here, 0 },
+	{ ROUTE(GET, "/templates/aliases/{alias}", TEMPLATES), e2b_templates_alias },
+	{ ROUTE(GET, "/templates/{id}/tags", TEMPLATES), e2b_templates_tags },
+	{ ROUTE(GET, "/templates", TEMPLATES), e2b_templates_list },
+	{ ROUTE(GET, "/v2/templates", TEMPLATES), e2b_templates_list },
+	{ ROUTE(POST, "/templates/tags", TEMPLATES), e2b_not_here },
+	{ ROUTE(DELETE, "/templates/tags", TEMPLATES), e2b_not_here },
+	{ ROUTE(GET, "/templates/{id}", TEMPLATES), e2b_templates_get },
+	{ ROUTE(DELETE, "/templates/{id}", WRITE), e2b_templates_delete },
+	{ ROUTE(POST, "/v3/templates", AUTH_TEMPLATES_WRITE), e2b_not_here },
+	{ ROUTE(POST, "/v2/templates", AUTH_TEMPLATES_WRITE), e2b_not_here },
+	{ ROUTE(POST, "/templates", AUTH_TEMPLATES_WRITE), e2b_not_here },
+	{ ROUTE(POST, "/v2/templates/{id}/builds/{build}", AUTH_TEMPLATES_WRITE), e2b_not_here },
+	{ ROUTE(GET, "/templates/{id}/builds/{build}/status", TEMPLATES), e2b_not_here },
+	{ ROUTE(GET, "/templates/{id}/files/{hash}", TEMPLATES), e2b_not_here },
+	{ ROUTE(PATCH, "/v2/templates/{id}", AUTH_TEMPLATES_WRITE), e2b_not_here },
 
-	{ HTTP_GET, "/secrets", AUTH_SECRETS, e2b_secrets_list, 0 },
-	{ HTTP_POST, "/secrets", AUTH_SECRETS, e2b_secrets_create, 0 },
-	{ HTTP_GET, "/secrets/{id}", AUTH_SECRETS, e2b_secrets_get, 0 },
-	{ HTTP_POST, "/secrets/{id}", AUTH_SECRETS, e2b_secrets_update, 0 },
-	{ HTTP_DELETE, "/secrets/{id}", AUTH_SECRETS, e2b_secrets_delete, 0 },
-	{ HTTP_GET, "/volumes", AUTH_ANY, e2b_not_here, 0 },
-	{ HTTP_POST, "/volumes", AUTH_ANY, e2b_not_here, 0 },
-	{ HTTP_GET, "/volumes/{id}", AUTH_ANY, e2b_not_here, 0 },
-	{ HTTP_DELETE, "/volumes/{id}", AUTH_ANY, e2b_not_here, 0 },
+	{ ROUTE(GET, "/secrets", AUTH_SECRETS), e2b_secrets_list },
+	{ ROUTE(POST, "/secrets", AUTH_SECRETS), e2b_secrets_create },
+	{ ROUTE(GET, "/secrets/{id}", AUTH_SECRETS), e2b_secrets_get },
+	{ ROUTE(POST, "/secrets/{id}", AUTH_SECRETS), e2b_secrets_update },
+	{ ROUTE(DELETE, "/secrets/{id}", AUTH_SECRETS), e2b_secrets_delete },
+	{ ROUTE(GET, "/volumes", AUTH_ANY), e2b_not_here },
+	{ ROUTE(POST, "/volumes", AUTH_ANY), e2b_not_here },
+	{ ROUTE(GET, "/volumes/{id}", AUTH_ANY), e2b_not_here },
+	{ ROUTE(DELETE, "/volumes/{id}", AUTH_ANY), e2b_not_here },
 };
-const size_t e2b_route_count = ARRAY_LEN(e2b_routes);
+
+const struct route_table e2b_control_table = { .face = "e2b", ROUTE_ROWS(routes) };
+const struct route_table *const e2b_route_tables[] = { &e2b_control_table, &e2b_procedure_table,
+						       &e2b_plain_table, &e2b_code_table, NULL };
+
+const struct e2b_route *e2b_route_find(const struct route_table *table, struct e2b_call *call,
+				       bool *ret_known)
+{
+	struct route_match match;
+
+	route_find(table, call->req->method, call->req->path, &match);
+	*ret_known = match.row || match.allow[0];
+	if (!match.row)
+		return NULL;
+	memcpy(call->args, match.args, sizeof(call->args));
+	static_assert(offsetof(struct e2b_route, row) == 0, "a row can be cast to its route");
+	return (const struct e2b_route *)(const void *)match.row;
+}

@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "base/json.h"
+#include "face/kit/error.h"
 #include "face/preview/visit.h"
 
 static bool wants_page(const struct http_req *req)
@@ -77,7 +78,7 @@ static int write_page(struct buf *out, const struct http_req *req, const struct 
 	if (r == 0)
 		r = buf_puts(out, "</p><p class=\"h\">");
 	if (r == 0)
-		r = put_escaped(out, err_hint(err->code));
+		r = put_escaped(out, error_hint(err->code));
 	if (r == 0)
 		r = buf_printf(out, "</p><p><code>%s %s</code></p></body></html>\n",
 			       err_name(err->code), req->id);
@@ -93,7 +94,7 @@ static int write_json(struct buf *out, const struct http_req *req, const struct 
 	json_begin_object(&w, "error");
 	json_put_text(&w, "code", err_name(err->code));
 	json_put_text(&w, "message", err->message);
-	json_put_text(&w, "hint", err_hint(err->code));
+	json_put_text(&w, "hint", error_hint(err->code));
 	json_put_text(&w, "request_id", req->id);
 	json_put_bool(&w, "retryable", err_retryable(err->code));
 	json_end_object(&w);
@@ -116,7 +117,7 @@ static int e2b_status(enum err_code code)
 	case ERR_UPSTREAM_FAILED:
 		return 502;
 	default:
-		return err_http_status(code);
+		return error_status(code);
 	}
 }
 
@@ -165,7 +166,7 @@ void page_error(struct preview_face *face, struct http_req *req, const struct pa
 		{ STR_LIT("Vary"), STR_LIT("Accept") },
 		{ STR_LIT("Retry-After"), STR_LIT("5") },
 	};
-	int status = e2b ? e2b_status(err->code) : err_http_status(err->code);
+	int status = e2b ? e2b_status(err->code) : error_status(err->code);
 	size_t count = ARRAY_LEN(headers);
 	int r;
 

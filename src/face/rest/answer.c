@@ -1,53 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "base/log.h"
 #include "base/time.h"
+#include "face/kit/error.h"
 #include "face/rest/call.h"
 #include "http/websocket/websocket.h"
 
 #define EXTRA_MAX 3
-
-struct pending *pending_new(struct rest_call *call)
-{
-	struct pending *pending = calloc(1, sizeof(*pending));
-
-	if (!pending)
-		return NULL;
-	pending->rest = call->rest;
-	pending->req = call->req->handle;
-	pending->call = call;
-	pending->next = call->rest->pendings;
-	if (pending->next)
-		pending->next->prev = pending;
-	call->rest->pendings = pending;
-	return pending;
-}
-
-struct http_req *pending_end(struct pending *pending)
-{
-	struct rest *rest = pending->rest;
-	struct http_req *req = rest->server ? http_req_get(rest->server, pending->req) : NULL;
-
-	if (pending->prev)
-		pending->prev->next = pending->next;
-	else
-		rest->pendings = pending->next;
-	if (pending->next)
-		pending->next->prev = pending->prev;
-	listing_free(pending->list);
-	free(pending);
-	return req;
-}
-
-struct http_req *pending_done(struct pending *pending, const struct err *err)
-{
-	struct rest *rest = pending->rest;
-	struct http_req *req = pending_end(pending);
-
-	if (!req || !err)
-		return req;
-	answer_error(rest, req, err);
-	return NULL;
-}
 
 struct json_writer answer_begin(struct rest *rest)
 {
@@ -119,7 +77,7 @@ void answer_write_error(struct json_writer *w, const char *request_id, const str
 	json_begin_object(w, "error");
 	json_put_text(w, "code", err_name(err->code));
 	json_put_text(w, "message", err->message);
-	json_put_text(w, "hint", err_hint(err->code));
+	json_put_text(w, "hint", error_hint(err->code));
 	if (request_id)
 		json_put_text(w, "request_id", request_id);
 	json_put_bool(w, "retryable", err_retryable(err->code));
@@ -149,7 +107,7 @@ void answer_error(struct rest *rest, struct http_req *req, const struct err *err
 	static const struct http_header later = { STR_LIT("Retry-After"), STR_LIT("5") };
 	static const struct http_header auth = { STR_LIT("WWW-Authenticate"),
 						 STR_LIT("Bearer realm=\"cay\"") };
-	int status = err_http_status(err->code);
+	int status = error_status(err->code);
 	const struct http_header *extra = NULL;
 
 	if (status == 401)
@@ -168,7 +126,7 @@ void answer_upgrade_error(struct rest *rest, struct http_req *req, const struct 
 {
 	size_t n = err->code == ERR_UPGRADE_REQUIRED ? WEBSOCKET_REFUSAL_HEADER_COUNT : 0;
 
-	send(rest, req, err_http_status(err->code), STR_LIT("application/json"),
+	send(rest, req, error_status(err->code), STR_LIT("application/json"),
 	     answer_error_text(rest, req->id, err), websocket_refusal_headers, n);
 }
 

@@ -25,10 +25,10 @@ static int begin(struct rest_call *call, struct idempotency **idem)
 	return r;
 }
 
-struct pending *once_begin(struct rest_call *call)
+struct rest_pending *once_begin(struct rest_call *call)
 {
 	struct idempotency *idem = NULL;
-	struct pending *pending;
+	struct rest_pending *pending;
 	struct err err;
 
 	if (begin(call, &idem) != 0)
@@ -43,7 +43,7 @@ struct pending *once_begin(struct rest_call *call)
 	return NULL;
 }
 
-void once_refuse(struct pending *pending, const struct err *err)
+void once_refuse(struct rest_pending *pending, const struct err *err)
 {
 	struct rest *rest = pending->rest;
 	struct idempotency *idem = pending->idem;
@@ -52,7 +52,7 @@ void once_refuse(struct pending *pending, const struct err *err)
 	idem_answer_error(rest, pending_end(pending), idem, err);
 }
 
-void once_end(struct pending *pending, int status, struct json_writer *w)
+void once_end(struct rest_pending *pending, int status, struct json_writer *w)
 {
 	struct rest *rest = pending->rest;
 	struct idempotency *idem = pending->idem;
@@ -109,9 +109,9 @@ int once_answer(struct rest_call *call, struct idempotency *idem, int status, st
 
 /* ---- many ---- */
 
-struct pending *many_begin(struct rest_call *call)
+struct rest_pending *many_begin(struct rest_call *call)
 {
-	struct pending *pending = once_begin(call);
+	struct rest_pending *pending = once_begin(call);
 	struct err err;
 
 	if (!pending)
@@ -126,7 +126,7 @@ struct pending *many_begin(struct rest_call *call)
 
 static void on_item(void *arg, int64_t index, const struct sandbox *sandbox, const struct err *err)
 {
-	struct pending *pending = arg;
+	struct rest_pending *pending = arg;
 	struct json_writer *w = &pending->list->w;
 
 	(void)index; /* they come in their order */
@@ -141,7 +141,7 @@ static void on_item(void *arg, int64_t index, const struct sandbox *sandbox, con
 
 static int on_seal(void *arg, struct str *ret)
 {
-	struct pending *pending = arg;
+	struct rest_pending *pending = arg;
 	struct listing *list = pending->list;
 	int r;
 
@@ -159,7 +159,7 @@ static int on_seal(void *arg, struct str *ret)
 
 static void on_done(void *arg, const struct err *err)
 {
-	struct pending *pending = arg;
+	struct rest_pending *pending = arg;
 	struct rest *rest = pending->rest;
 	struct idempotency *idem = pending->idem;
 	struct str body;

@@ -2,11 +2,12 @@
 /* Idempotency-Key: the same call twice makes one thing and gets one answer. */
 #include "service/account/idempotency.h"
 
+#include "face/kit/error.h"
 #include "face/rest/call.h"
 
 static void on_first_done(void *arg, int status, struct str body)
 {
-	struct pending *pending = arg;
+	struct rest_pending *pending = arg;
 	struct rest *rest = pending->rest;
 	struct http_req *req = pending_end(pending);
 
@@ -26,7 +27,7 @@ static int write_again(const struct sandbox *sandbox, struct buf *out)
 int idem_begin(struct rest_call *call, struct str what, struct idempotency **idem, struct err *err)
 {
 	const struct str *key = http_req_header(call->req, "idempotency-key");
-	struct pending *pending;
+	struct rest_pending *pending;
 	struct idempotency_ask ask;
 	struct idempotency_reply reply;
 	int r;
@@ -96,7 +97,7 @@ void idem_answer_error(struct rest *rest, struct http_req *req, struct idempoten
 		       const struct err *err)
 {
 	if (idem)
-		finish(rest, NULL, idem, err_http_status(err->code),
+		finish(rest, NULL, idem, error_status(err->code),
 		       answer_error_text(rest, req ? req->id : "", err));
 	if (req)
 		answer_error(rest, req, err);

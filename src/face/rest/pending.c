@@ -1,15 +1,46 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Answers that come later: without content, or as a list that is put together piece by piece; and
  * pages of lists. */
-#include <stdio.h>
-
 #include "face/rest/call.h"
 
 #define LIST_LIMIT (8 * 1024 * 1024)
 
-struct pending *pending_for(struct rest_call *call)
+struct rest_pending *pending_new(struct rest_call *call)
 {
-	struct pending *pending = pending_new(call);
+	struct rest_pending *pending =
+		pending_alloc(&call->rest->pendings, call->req, sizeof(*pending));
+
+	if (!pending)
+		return NULL;
+	pending->rest = call->rest;
+	pending->call = call;
+	return pending;
+}
+
+struct http_req *pending_end(struct rest_pending *pending)
+{
+	return pending_free(&pending->base);
+}
+
+void pending_release(struct pending *base)
+{
+	listing_free(((struct rest_pending *)(void *)base)->list);
+}
+
+struct http_req *pending_done(struct rest_pending *pending, const struct err *err)
+{
+	struct rest *rest = pending->rest;
+	struct http_req *req = pending_end(pending);
+
+	if (!req || !err)
+		return req;
+	answer_error(rest, req, err);
+	return NULL;
+}
+
+struct rest_pending *pending_for(struct rest_call *call)
+{
+	struct rest_pending *pending = pending_new(call);
 	struct err err;
 
 	if (!pending) {
@@ -19,7 +50,7 @@ struct pending *pending_for(struct rest_call *call)
 	return pending;
 }
 
-void answer_later(struct pending *pending, int r, const struct err *err)
+void answer_later(struct rest_pending *pending, int r, const struct err *err)
 {
 	struct rest *rest = pending->rest;
 	struct http_req *req;
@@ -33,7 +64,7 @@ void answer_later(struct pending *pending, int r, const struct err *err)
 
 void answer_done(void *arg, const struct err *err)
 {
-	struct pending *pending = arg;
+	struct rest_pending *pending = arg;
 	struct rest *rest = pending->rest;
 	struct http_req *req = pending_done(pending, err);
 
@@ -43,7 +74,7 @@ void answer_done(void *arg, const struct err *err)
 
 void answer_named(struct rest_call *call, named_fn fn)
 {
-	struct pending *pending = pending_for(call);
+	struct rest_pending *pending = pending_for(call);
 	struct err err;
 
 	if (pending)
@@ -70,12 +101,6 @@ void page_send(struct rest_call *call, struct json_writer *w, const char *next)
 	answer_send(call->rest, call->req, 200, w);
 }
 
-const char *page_number(char dst[PAGE_NUMBER_SIZE], int64_t next)
-{
-	(void)snprintf(dst, PAGE_NUMBER_SIZE, "%lld", (long long)next);
-	return dst;
-}
-
 struct listing *listing_new(void)
 {
 	struct listing *list = calloc(1, sizeof(*list));
@@ -90,9 +115,9 @@ struct listing *listing_new(void)
 	return list;
 }
 
-struct pending *list_begin(struct rest_call *call)
+struct rest_pending *list_begin(struct rest_call *call)
 {
-	struct pending *pending = pending_for(call);
+	struct rest_pending *pending = pending_for(call);
 	struct listing *list = pending ? listing_new() : NULL;
 	struct err err = { .code = ERR_UNAVAILABLE, .message = "out of memory" };
 
@@ -106,7 +131,7 @@ struct pending *list_begin(struct rest_call *call)
 	return pending;
 }
 
-void list_answer(struct pending *pending, const struct err *err)
+void list_answer(struct rest_pending *pending, const struct err *err)
 {
 	struct listing *list = TAKE_PTR(pending->list);
 	struct rest *rest = pending->rest;

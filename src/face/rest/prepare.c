@@ -27,7 +27,7 @@ static void refuse(struct rest_call *call, const struct err *err)
 /* After a wait nothing is as it was: the key and the sandbox are looked up again. */
 int steps_again(struct rest_call *call, struct err *err)
 {
-	call->key = guard_again(call->rest, call->key_id, err);
+	call->key = guard_again(call->rest->service, call->key_id, err);
 	if (!call->key)
 		return -1;
 	call->sandbox = sandbox_find(call->rest->service, call->key, call->args[0], err);
@@ -44,7 +44,7 @@ static void on_resolve_gone(void *arg)
 
 static void on_found(void *arg, const struct process_info *info, const struct err *error)
 {
-	struct pending *pending = arg;
+	struct rest_pending *pending = arg;
 	struct rest_call *call = pending->call;
 	struct err err;
 
@@ -64,7 +64,7 @@ static void on_found(void *arg, const struct process_info *info, const struct er
 static void resolve(struct rest_call *call)
 {
 	struct err err = { .code = ERR_UNAVAILABLE, .message = "out of memory" };
-	struct pending *pending;
+	struct rest_pending *pending;
 
 	if (!call->route->process || process_id_parse(call->args[1], &call->process_id)) {
 		run(call);
@@ -115,11 +115,11 @@ void steps_begin(struct rest_call *call)
 	}
 	call->sandbox = sandbox_find(call->rest->service, call->key, call->args[0], &err);
 	/* What only reads never wakes a paused sandbox. */
-	r = call->sandbox
-		    ? sandbox_when_ready(call->sandbox,
-					 call->route->method != HTTP_GET || call->route->socket,
-					 on_ready, call, &call->wait, &err)
-		    : -1;
+	r = call->sandbox ? sandbox_when_ready(call->sandbox,
+					       call->route->row.method != HTTP_GET ||
+						       (call->route->row.flags & ROUTE_SOCKET),
+					       on_ready, call, &call->wait, &err)
+			  : -1;
 	if (r > 0)
 		resolve(call);
 	else if (r == 0)

@@ -8,16 +8,15 @@
 #include "face/rest/files/files.h"
 #include "face/rest/run/stream.h"
 
-static void set_limits(const struct service_config *config)
-{
-	field_limit_set(FIELD_LIMIT_CPU, config->max_cpu_milli);
-	field_limit_set(FIELD_LIMIT_MEMORY, config->max_memory_mb);
-	field_limit_set(FIELD_LIMIT_DISK, config->max_disk_size_mb);
-	field_limit_set(FIELD_LIMIT_TIMEOUT, config->max_timeout_sec);
-}
-
 int rest_new(const struct rest_config *config, struct rest **ret)
 {
+	const struct guard_config guard = {
+		.allowed_hosts = config->allowed_hosts,
+		.port = config->port,
+		.cors_origins = config->cors_origins,
+		.own_pages = true,
+		.key_order = FACE_KEY_BEARER_FIRST,
+	};
 	struct rest *rest = calloc(1, sizeof(*rest));
 	int r;
 
@@ -27,14 +26,14 @@ int rest_new(const struct rest_config *config, struct rest **ret)
 	rest->service = config->service;
 	rest->transfers.service = &rest->service;
 	rest->transfers.server = &rest->server;
+	rest->pendings.server = &rest->server;
+	rest->pendings.done = pending_release;
 	rest->started_us = time_mono_us();
 	buf_init(&rest->out, ANSWER_LIMIT);
 	buf_init(&rest->openapi, 1024 * 1024);
 	buf_init(&rest->scratch, 1024 * 1024);
-	set_limits(service_config(config->service));
-	r = face_hosts_init(&rest->hosts, config->allowed_hosts, config->port);
-	if (r == 0)
-		r = cors_init(&rest->cors, config->cors_origins);
+	field_limits_set(service_config(config->service));
+	r = guard_init(&rest->guard, &guard);
 	if (r == 0)
 		r = openapi_write(&rest->openapi);
 	if (r < 0) {
@@ -55,10 +54,8 @@ void rest_free(struct rest *rest)
 	transfers_done(&rest->transfers);
 	events_done(rest);
 	beats_done(rest);
-	while (rest->pendings)
-		(void)pending_end(rest->pendings);
-	face_hosts_done(&rest->hosts);
-	cors_done(&rest->cors);
+	pendings_done(&rest->pendings);
+	guard_done(&rest->guard);
 	buf_done(&rest->out);
 	buf_done(&rest->openapi);
 	buf_done(&rest->scratch);
@@ -89,7 +86,7 @@ static void on_body(void *arg, struct http_req *req, int status, struct str body
 	struct err err;
 
 	/* The key may have been deleted while the body came. */
-	call->key = guard_again(call->rest, call->key_id, &err);
+	call->key = guard_again(call->rest->service, call->key_id, &err);
 	if (!call->key) {
 		answer_error(call->rest, req, &err);
 		return;
@@ -114,28 +111,22 @@ static void on_body(void *arg, struct http_req *req, int status, struct str body
 
 static int check(struct rest_call *call, struct err *err)
 {
-	const struct route *route = call->route;
+	const struct rest_route *route = call->route;
+	const struct guard *guard = &call->rest->guard;
 
-	if (!key_may(call->key, route->scope)) {
-		char names[160] = "";
-
-		for (int i = 0; i < AUTH_SCOPE_COUNT; i++)
-			if (route->scope >> i & 1)
-				(void)!str_copy(names, sizeof(names), str_of(auth_scope_names[i]));
-		return err_set(err, ERR_FORBIDDEN, "this key lacks the scope '%s'", names);
-	}
-	if (guard_origin(call->rest, call->req, route->socket, err) < 0)
+	if (guard_scope(guard, call->key, &route->row, err) < 0 ||
+	    guard_origin(guard, call->req, &route->row, err) < 0)
 		return -1;
 	if (!route->handle)
-		return err_set(err, ERR_UNSUPPORTED, "%s is not supported yet", route->pattern);
-	if (query_check(call->req, route, err) < 0)
+		return err_set(err, ERR_UNSUPPORTED, "%s is not supported yet", route->row.pattern);
+	if (query_check(call->req, route->query, ticket_opens(route) ? "ticket" : NULL, err) < 0)
 		return -1;
-	return route->body ? guard_media_type(call, err) : 0;
+	return route->body ? guard_media_type(call->req, &route->row, &call->raw, err) : 0;
 }
 
 static int start(struct rest_call *call, struct err *err)
 {
-	const struct route *route = call->route;
+	const struct rest_route *route = call->route;
 	size_t limit = route->body_limit ? route->body_limit : BODY_LIMIT;
 	int r;
 
@@ -152,7 +143,7 @@ void rest_handle(void *ctx, struct http_req *req)
 	struct rest *rest = ctx;
 	struct rest_call *call = arena_alloc(req->arena, sizeof(*call));
 	struct err err = { .code = ERR_INTERNAL };
-	char allow[96] = "";
+	struct route_match match;
 
 	if (!call) {
 		answer_empty(rest, req, 503);
@@ -160,15 +151,16 @@ void rest_handle(void *ctx, struct http_req *req)
 	}
 	call->rest = rest;
 	call->req = req;
-	if (face_hosts_check(&rest->hosts, req, &err) < 0) {
+	if (guard_host(&rest->guard, req, &err) < 0) {
 		answer_error(rest, req, &err);
 		return;
 	}
-	cors_mark(&rest->cors, req);
-	if (cors_preflight(&rest->cors, req))
+	cors_mark(&rest->guard.cors, req);
+	if (cors_preflight(&rest->guard.cors, req))
 		return;
-	call->route = route_find(req, call->args, allow, sizeof(allow), &err);
-	if (call->route && call->route->open) {
+	call->route = rest_route_find(req->method, req->path, &match, &err);
+	memcpy(call->args, match.args, sizeof(call->args));
+	if (call->route && (call->route->row.flags & ROUTE_OPEN)) {
 		call->route->handle(call);
 		return;
 	}
@@ -177,13 +169,13 @@ void rest_handle(void *ctx, struct http_req *req)
 
 	call->key = ticket_key(call, &auth_err);
 	if (!call->key && auth_err.code == ERR_OK)
-		call->key = guard_key(rest, req, &auth_err);
+		call->key = guard_key(&rest->guard, rest->service, req, &auth_err);
 	if (call->key)
 		memcpy(call->key_id, call->key->id, sizeof(call->key_id));
 	if (!call->key)
 		answer_error(rest, req, &auth_err);
-	else if (!call->route && allow[0])
-		answer_not_allowed(rest, req, allow);
+	else if (!call->route && match.allow[0])
+		answer_not_allowed(rest, req, match.allow);
 	else if (!call->route || check(call, &err) < 0 || start(call, &err) < 0)
 		answer_error(rest, req, &err);
 }

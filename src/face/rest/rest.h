@@ -8,6 +8,7 @@
 struct rest;
 struct http_req;
 struct http_server;
+struct route_table;
 struct service;
 
 struct rest_config {
@@ -28,6 +29,7 @@ int rest_new(const struct rest_config *config, struct rest **ret) _must_check_;
 void rest_free(struct rest *rest);
 /* Answers to calls under way go through this server; NULL before it is freed. */
 void rest_set_server(struct rest *rest, struct http_server *server);
+extern const struct route_table rest_route_table;
 /* An http_handler_fn; ctx is the struct rest. */
 void rest_handle(void *ctx, struct http_req *req);
 

@@ -11,6 +11,7 @@
 #include "base/time.h"
 #include "service/account/auth_internal.h"
 #include "service/event/bus.h"
+#include "service/range_internal.h"
 #include "service/secret/secret.h"
 #include "service/event/events_internal.h"
 #include "service/account/account_private.h"
@@ -155,7 +156,8 @@ int auth_create(struct service *service, const struct key *maker, const struct k
 		return err_set(err, ERR_FORBIDDEN, "a key can pass on only scopes it has itself");
 	if (service->accounts->keys_by_id.count >= AUTH_KEYS_MAX)
 		return err_set(err, ERR_QUOTA_EXCEEDED, "there are %d keys already", AUTH_KEYS_MAX);
-	if (check_limits(service, maker, bounded, err) < 0)
+	if (check_limits(service, maker, bounded, err) < 0 ||
+	    range_check_text("name", spec->name, 1, AUTH_NAME_MAX, err) < 0)
 		return -1;
 	rand_bytes(secret, sizeof(secret));
 	r = make_key(service, secret, spec->name, spec->scopes, bounded, ret, err);
@@ -188,7 +190,8 @@ int auth_change(struct service *service, const struct key *maker, struct str id,
 	struct key next;
 	int r = 0;
 
-	if (!key)
+	if (!key ||
+	    (patch->has_name && range_check_text("name", patch->name, 1, AUTH_NAME_MAX, err) < 0))
 		return -1;
 	if (!key_is_admin(maker) && (key->scopes & ~maker->scopes))
 		return err_set(err, ERR_FORBIDDEN, "that key has scopes this one has not");

@@ -55,11 +55,12 @@ enum quota {
 #define AUTH_KEY_ID_SIZE 17
 #define AUTH_KEY_TEXT_SIZE 45 /* "cay_" + 40 digits + NUL */
 #define AUTH_KEYS_MAX 10000
+#define AUTH_NAME_MAX 64
 
 /* Owner: the service; lives until the key is deleted. */
 struct key {
 	char id[AUTH_KEY_ID_SIZE];
-	char name[65];
+	char name[AUTH_NAME_MAX + 1];
 	uint8_t hash[32];
 	uint32_t scopes;
 	int64_t limits[QUOTA_COUNT]; /* 0: the configured default; QUOTA_NONE */

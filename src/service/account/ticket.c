@@ -9,6 +9,7 @@
 #include "service/account/auth_internal.h"
 #include "service/account/ticket_private.h"
 #include "service/account/account_private.h"
+#include "service/range_internal.h"
 
 #define PREFIX "cayt_"
 #define SECRET_BYTES 20
@@ -92,6 +93,9 @@ int ticket_new(struct service *service, const struct key *key, const struct tick
 	uint8_t secret[SECRET_BYTES];
 	struct ticket *ticket;
 
+	if (range_check("ttl_sec", spec->ttl_sec, 1, TICKET_TTL_MAX_SEC, err) < 0 ||
+	    range_check_text("path", spec->path, 1, TICKET_PATH_MAX, err) < 0)
+		return -1;
 	if (tickets_of(service, key) >= TICKETS_PER_KEY ||
 	    service->accounts->tickets.count >= TICKETS_MAX)
 		return err_set(err, ERR_QUOTA_EXCEEDED,

@@ -12,6 +12,7 @@
 #define TICKET_TEXT_SIZE 46 /* "cayt_", 40 digits, NUL */
 #define TICKET_TTL_SEC 30
 #define TICKET_TTL_MAX_SEC 300
+#define TICKET_PATH_MAX 1024
 #define TICKETS_MAX 4096    /* of all keys; more are refused */
 #define TICKETS_PER_KEY 256 /* not yet used; more are refused */
 

@@ -10,8 +10,10 @@
 
 #include "base/log.h"
 #include "service/account/auth_internal.h"
+#include "service/range_internal.h"
 #include "service/sandbox/create_internal.h"
 #include "service/network/egress.h"
+#include "service/sandbox/sandbox.h"
 #include "service/sandbox/limits_internal.h"
 #include "service/copy/transition_internal.h"
 #include "service/pairs.h"
@@ -271,6 +273,9 @@ int sandbox_fork(struct sandbox *sandbox, struct key *key, const struct fork_spe
 	struct service *service = sandbox->service;
 	struct fork *f;
 
+	if (range_check("count", spec->count, 1, BATCH_MAX, err) < 0 ||
+	    range_check_name("name", spec->name, FORK_NAME_MAX, err) < 0)
+		return -1;
 	f = calloc(1, sizeof(*f));
 	if (!f)
 		return err_set(err, ERR_UNAVAILABLE, "out of memory");

@@ -7,7 +7,10 @@
 #include "service/sandbox/sandbox.h"
 
 #define SNAPSHOT_ID_MAX (SANDBOX_ID_LEN + 2)
+#define SNAPSHOT_REF_MAX 63 /* bytes of an id that a caller sends; longer ones are none */
 #define SNAPSHOT_COMMENT_MAX 1024
+#define SNAPSHOT_EXPIRES_MAX_SEC (10LL * 365 * 86400)
+#define SNAPSHOT_KEEP_MAX 1000
 #define SNAPSHOTS_PER_KEY 1000
 
 /* What it is for; only the first kind is seen by anybody. */
@@ -84,6 +87,7 @@ int sandbox_restore(struct sandbox *sandbox, struct snapshot *snapshot, bool mem
 		    sandbox_changed_fn done, void *arg, struct err *err) _must_check_;
 
 /* What POST .../fork asks for. */
+#define FORK_NAME_MAX 59 /* a number is put behind it: "-100" */
 struct fork_spec {
 	struct str name;
 	struct text_map metadata; /* not given: the source's */

@@ -3,6 +3,7 @@
 #include <errno.h>
 
 #include "base/log.h"
+#include "service/range_internal.h"
 #include "service/sandbox/attach_internal.h"
 #include "service/account/auth_internal.h"
 #include "service/copy/transition_internal.h"
@@ -126,6 +127,15 @@ static void on_taken(void *arg, struct sandbox *sandbox, struct snapshot *snapsh
 		snapshot_transition_end(sandbox);
 }
 
+static int check_spec(const struct snapshot_spec *spec, struct err *err)
+{
+	if (range_check_text("comment", spec->comment, 0, SNAPSHOT_COMMENT_MAX, err) < 0 ||
+	    range_check("expires_in_sec", spec->expires_in_sec, 0, SNAPSHOT_EXPIRES_MAX_SEC, err) <
+		    0)
+		return -1;
+	return range_check("keep_last", spec->keep_last, 0, SNAPSHOT_KEEP_MAX, err);
+}
+
 int sandbox_snapshot(struct sandbox *sandbox, struct key *key, const struct snapshot_spec *spec,
 		     snapshot_made_fn done, void *arg, struct err *err)
 {
@@ -133,6 +143,8 @@ int sandbox_snapshot(struct sandbox *sandbox, struct key *key, const struct snap
 	struct err why = { .code = ERR_OK };
 	struct snapshot *s;
 
+	if (check_spec(spec, err) < 0)
+		return -1;
 	can.memory = spec->memory && transition_copies_memory(sandbox, &why) == 0;
 	if (can.memory && transition_check_linked(sandbox, err) < 0)
 		return -1;

@@ -8,6 +8,8 @@
 #include "base/time.h"
 #include "service/event/bus.h"
 #include "service/event/event_internal.h"
+#include "service/range_internal.h"
+#include "service/sandbox/sandbox.h"
 #include "service/secret/secret.h"
 #include "service/event/webhook.h"
 #include "service/event/events_internal.h"
@@ -155,9 +157,24 @@ static int set_events(struct webhook *hook, const struct text_list *names, struc
 	return r < 0 ? -1 : 0;
 }
 
+/* Empty texts remove what was there. */
+static int check_texts(const struct webhook_spec *spec, struct err *err)
+{
+	if ((spec->has_url &&
+	     range_check_text("url", spec->url, WEBHOOK_URL_MIN, WEBHOOK_URL_MAX, err) < 0) ||
+	    range_check_text("description", spec->description, 0, WEBHOOK_DESCRIPTION_MAX, err) <
+		    0 ||
+	    range_check_text("external_workspace_id", spec->external_workspace_id, 0,
+			     SANDBOX_WORKSPACE_MAX, err) < 0)
+		return -1;
+	return spec->secret.n ? range_check_text("secret", spec->secret, WEBHOOK_SECRET_MIN,
+						 WEBHOOK_SECRET_MAX, err)
+			      : 0;
+}
+
 static int fill(struct webhook *hook, const struct webhook_spec *spec, struct err *err)
 {
-	if ((spec->has_url && set_url(hook, spec->url, err) < 0) ||
+	if (check_texts(spec, err) < 0 || (spec->has_url && set_url(hook, spec->url, err) < 0) ||
 	    (spec->has_events && set_events(hook, &spec->events, err) < 0) ||
 	    (spec->has_description && set_text(&hook->description, spec->description, err) < 0) ||
 	    (spec->has_workspace &&

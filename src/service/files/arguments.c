@@ -400,7 +400,7 @@ int files_args_build(struct files_args *args, const struct sandbox *sandbox, enu
 	if (!path.p && may_lack)
 		path = STR_LIT(".");
 	if (files_check_path(has_to ? "from" : "path", path, err) < 0 ||
-	    check_spec(op, spec, err) < 0)
+	    files_check_limits(op, spec, err) < 0 || check_spec(op, spec, err) < 0)
 		return -1;
 	if (has_to && (files_bytes(&args->arena, "to", spec->to, spec->to_b64, &to, err) < 0 ||
 		       files_check_path("to", to, err) < 0))

@@ -29,6 +29,8 @@ void files_args_done(struct files_args *args);
 /* Decodes into the arena, or takes the text as it is. */
 int files_bytes(struct arena *arena, const char *what, struct str text, struct str b64,
 		struct str *ret, struct err *err) _must_check_;
+int files_check_limits(enum files_op op, const struct files_spec *spec,
+		       struct err *err) _must_check_;
 int files_check_path(const char *what, struct str path, struct err *err) _must_check_;
 int files_mode(const char *what, struct str text, uint32_t *ret, struct err *err) _must_check_;
 

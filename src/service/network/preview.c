@@ -9,6 +9,7 @@
 #include "base/time.h"
 #include "service/event/event_internal.h"
 #include "service/network/preview_internal.h"
+#include "service/range_internal.h"
 #include "service/sandbox/sandbox_internal.h"
 
 #define SAVE_TICKS 30 /* counters reach the disk this often */
@@ -198,7 +199,7 @@ static int check_spec(const struct preview_spec *spec, struct err *err)
 			err, ERR_PORT_REFUSED,
 			"port %lld is for remote shells and screens; allow_reserved opens it",
 			(long long)spec->port);
-	return 0;
+	return range_check("expires_in_sec", spec->expires_in_sec, 0, PREVIEW_EXPIRES_MAX_SEC, err);
 }
 
 struct preview *preview_of_port(const struct sandbox *sandbox, uint16_t port)

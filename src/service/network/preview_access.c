@@ -7,6 +7,7 @@
 #include "base/time.h"
 #include "service/account/access_token.h"
 #include "service/network/preview_internal.h"
+#include "service/range_internal.h"
 #include "service/secret/secret.h"
 #include "service/template/template.h"
 #include "service/sandbox/sandbox_internal.h"
@@ -48,7 +49,7 @@ int preview_share(struct sandbox *sandbox, struct str id, int64_t ttl_sec,
 	struct store_preview_token row = { .expires_ms = time_real_ms() + ttl_sec * 1000 };
 	uint8_t secret[TOKEN_BYTES];
 
-	if (!preview)
+	if (!preview || range_check("ttl_sec", ttl_sec, 1, PREVIEW_EXPIRES_MAX_SEC, err) < 0)
 		return -1;
 	tidy_tokens(preview, time_real_ms());
 	if (preview->token_count == PREVIEW_TOKENS_MAX)

@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/rand.h"
 #include "service/event/bus.h"
+#include "service/range_internal.h"
 #include "service/run/code_private.h"
 #include "service/run/process_internal.h"
 
@@ -298,7 +299,8 @@ int code_run(struct sandbox *sandbox, const struct code_spec *spec, const struct
 	job->found = run_found;
 	job->started = run_started;
 	job->failed = run_failed;
-	if (code_place(job, spec, err) < 0 || run_new(job, spec, hooks, err) < 0 ||
+	if (range_check("timeout_sec", spec->timeout_sec, 0, EXEC_TIMEOUT_MAX_SEC, err) < 0 ||
+	    code_place(job, spec, err) < 0 || run_new(job, spec, hooks, err) < 0 ||
 	    code_job_find(job, sandbox, err) < 0) {
 		code_job_free(job);
 		return -1;

@@ -419,8 +419,11 @@ int process_signal(struct sandbox *sandbox, uint32_t process_id, int signum, pro
 int process_resize(struct sandbox *sandbox, uint32_t process_id, int64_t cols, int64_t rows,
 		   process_done_fn done, void *arg, struct err *err)
 {
-	struct call *call = process_call(sandbox, (void (*)(void))done, arg, err);
+	struct call *call;
 
+	if (process_check_size(cols, rows, err) < 0)
+		return -1;
+	call = process_call(sandbox, (void (*)(void))done, arg, err);
 	if (!call)
 		return -1;
 	return acted(call, link_resize(sandbox->link, process_id, (uint16_t)cols, (uint16_t)rows,

@@ -15,6 +15,10 @@
 #define EXEC_TIMEOUT_MAX_SEC 86400
 #define PROCESS_NAME_MAX 64
 #define PROCESS_TTY_MAX 4096 /* columns, rows */
+#define PROCESS_COLS 80	     /* of a new terminal */
+#define PROCESS_ROWS 24
+#define EXEC_CWD_MAX 4096
+#define EXEC_USER_MAX 64
 #define PROCESS_STOP_GRACE_MS 5000
 #define PROCESSES_PER_SANDBOX 256
 #define WINDOWS_PER_SANDBOX 32

@@ -3,6 +3,8 @@
 #include <sodium.h>
 
 #include "service/pairs.h"
+#include "service/range_internal.h"
+#include "service/run/exec.h"
 #include "service/run/process.h"
 #include "service/secret/secret_internal.h"
 #include "service/run/process_spec_private.h"
@@ -264,11 +266,31 @@ int spec_check_name(const char *what, struct str name, struct err *err)
 	return 0;
 }
 
+static int check_numbers(const struct exec_spec *spec, struct err *err)
+{
+	int64_t most_ms = (int64_t)EXEC_TIMEOUT_MAX_SEC * 1000;
+
+	if (range_check("timeout_sec", spec->timeout_sec, 0, EXEC_TIMEOUT_MAX_SEC, err) < 0 ||
+	    range_check("timeout_ms", spec->timeout_ms, 0, most_ms, err) < 0 ||
+	    range_check("max_output_bytes", spec->max_output_bytes, 0, EXEC_OUTPUT_MAX, err) < 0)
+		return -1;
+	return spec->tty ? process_check_size(spec->cols, spec->rows, err) : 0;
+}
+
+int process_check_size(int64_t cols, int64_t rows, struct err *err)
+{
+	if (range_check("cols", cols, 1, PROCESS_TTY_MAX, err) < 0)
+		return -1;
+	return range_check("rows", rows, 1, PROCESS_TTY_MAX, err);
+}
+
 static int build_rest(struct spec_build *b, const struct sandbox *sandbox,
 		      const struct exec_spec *spec, struct err *err)
 {
 	const struct service_config *config = &sandbox->service->config;
 
+	if (check_numbers(spec, err) < 0)
+		return -1;
 	if (spec->name.p) {
 		if (spec_check_name("name", spec->name, err) < 0)
 			return -1;

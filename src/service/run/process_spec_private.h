@@ -23,6 +23,7 @@ int spec_build_place(struct spec_build *b, const struct sandbox *sandbox,
 		     const struct exec_spec *spec, struct err *err) _must_check_;
 int spec_keep(struct spec_build *b, struct err *err) _must_check_; /* beyond the caller's views */
 void spec_done(struct spec_build *b);
+int process_check_size(int64_t cols, int64_t rows, struct err *err) _must_check_;
 int spec_check_name(const char *what, struct str name, struct err *err) _must_check_;
 
 #endif

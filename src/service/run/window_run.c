@@ -3,6 +3,7 @@
  */
 #include "base/time.h"
 #include "service/event/event_internal.h"
+#include "service/range_internal.h"
 #include "service/run/output_buffer.h"
 #include "service/run/process_internal.h"
 #include "service/run/process_spec_private.h"
@@ -221,6 +222,9 @@ static int check(const struct window_spec *spec, struct err *err)
 		return err_set(err, ERR_INVALID_REQUEST, "command must not be empty");
 	if (memchr(command.p, 0, command.n))
 		return err_set(err, ERR_INVALID_REQUEST, "command must not contain NUL");
+	if (range_check("wait_ms", spec->wait_ms, 0, WINDOW_WAIT_MAX_MS, err) < 0 ||
+	    range_check("max_output_bytes", spec->max_output_bytes, 0, WINDOW_OUTPUT_MAX, err) < 0)
+		return -1;
 	return spec_check_name("name", spec->name, err);
 }
 

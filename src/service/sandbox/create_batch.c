@@ -8,6 +8,7 @@
 #include <stdio.h>
 
 #include "base/log.h"
+#include "service/range_internal.h"
 #include "service/sandbox/create_internal.h"
 #include "service/account/idempotency_internal.h"
 #include "service/sandbox/initializer.h"
@@ -264,7 +265,9 @@ int sandbox_create_many(struct service *service, struct key *owner, const struct
 			struct idempotency *idem, const struct batch_hooks *hooks, void *arg,
 			struct err *err)
 {
-	struct creation *like = creation_new(service, owner, spec, err);
+	struct creation *like = range_check("count", spec->count, 1, BATCH_MAX, err) == 0
+					? creation_new(service, owner, spec, err)
+					: NULL;
 	struct batch *b = like ? batch_new(service, (uint32_t)spec->count) : NULL;
 	struct call *call = b && b->members ? call_new(service, 0, err) : NULL;
 

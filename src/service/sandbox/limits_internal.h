@@ -8,6 +8,7 @@
 /* 0, or invalid_request with the field and its range. */
 int limits_check(const struct service *service, const struct sandbox_spec *spec,
 		 struct err *err) _must_check_;
+int limits_check_name(struct str name, struct err *err) _must_check_;
 int limits_check_time(const struct service *service, const char *name, int64_t sec,
 		      struct err *err) _must_check_;
 

@@ -92,6 +92,7 @@ int sandbox_patch(struct sandbox *sandbox, const struct sandbox_patch *patch,
 	if (alive(sandbox, err) < 0 ||
 	    (patch->has_on_timeout &&
 	     create_check_end(sandbox->engine, patch->on_timeout, err) < 0) ||
+	    limits_check_name(patch->name, err) < 0 ||
 	    limits_check_time(sandbox->service, "timeout_sec", patch->timeout_sec, err) < 0 ||
 	    limits_check_time(sandbox->service, "idle_timeout_sec", patch->idle_timeout_sec, err) <
 		    0)

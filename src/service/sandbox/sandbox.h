@@ -63,6 +63,20 @@ bool sandbox_state_allowed(enum sandbox_state from, enum sandbox_state to);
 
 #define SANDBOX_ID_LEN 20
 
+/*
+ * Ranges and defaults of a sandbox's parts. Faces take them into their field tables, and limits.c
+ * checks every spec against them. Upper bounds of sizes and times are the operator's: struct
+ * service_config.
+ */
+#define SANDBOX_CPU_MILLI 1000 /* here and below: when the caller names none */
+#define SANDBOX_MEMORY_MB 1024
+#define SANDBOX_DISK_MB 3072
+#define SANDBOX_TIMEOUT_SEC 300
+#define SANDBOX_NAME_MAX 63
+#define SANDBOX_WORKSPACE_MAX 255 /* external_workspace_id */
+#define SANDBOX_ENGINE_MAX 32
+#define SANDBOX_POOL_WAIT_MAX_MS 30000
+
 struct grant_list { /* service/secret/secret.h */
 	const struct grant_spec *list;
 	size_t count;

@@ -26,16 +26,6 @@ void envelope_close(struct buf *out, size_t begin);
 /* The last one; code NULL: it ended well. */
 int envelope_end(struct buf *out, const char *code, const char *message) _must_check_;
 
-/* One procedure. */
-struct rpc {
-	const char *path; /* "/process.Process/Start" */
-	enum e2b_style style;
-	void (*handle)(struct e2b_call *call);
-	bool input; /* the body is a stream of envelopes, read by the handler */
-};
-extern const struct rpc rpcs[];
-extern const size_t rpc_count;
-
 void process_start_call(struct e2b_call *call);
 void process_connect_call(struct e2b_call *call);
 void process_list_call(struct e2b_call *call);

@@ -4,7 +4,7 @@
 #include <strings.h>
 
 #include "face/e2b/envd/envd.h"
-#include "face/kit/name.h"
+#include "face/kit/json/name.h"
 #include "service/files/files.h"
 
 #define METADATA_PREFIX "x-metadata-"

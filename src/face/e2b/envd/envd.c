@@ -219,7 +219,7 @@ static void refuse(struct e2b_call *call, const struct err *err)
 
 static void go(struct e2b_call *call)
 {
-	call->then(call);
+	call->route->handle(call);
 	json_free(TAKE_PTR(call->doc));
 }
 
@@ -326,65 +326,74 @@ static bool is_content_type(const struct http_req *req, const char *wanted)
 	return str_eq_nocase(str_trim(media, " \t"), wanted);
 }
 
-void envd_read_body(struct e2b_call *call, void (*then)(struct e2b_call *call))
+/* The handler runs when the sandbox can be talked to, with the body if it wants it. */
+static void enter(struct e2b_call *call)
 {
-	call->then = then;
-	if (http_req_read_body(call->req, E2B_RPC_LIMIT, on_body, call) < 0)
+	if (!call->route->body)
+		when_ready(call);
+	else if (http_req_read_body(call->req, E2B_RPC_LIMIT, on_body, call) < 0)
 		e2b_answer_status(call, 500, "the body cannot be read");
 }
 
-void envd_when_ready(struct e2b_call *call, void (*then)(struct e2b_call *call))
+static void rpc_handle(struct e2b_call *call)
 {
-	call->then = then;
-	when_ready(call);
-}
+	bool unary = call->route->style == E2B_UNARY;
 
-static void rpc_handle(struct e2b_call *call, const struct rpc *rpc)
-{
-	bool unary = rpc->style == E2B_UNARY;
-
-	call->rpc = rpc;
-	call->style = rpc->style;
-	if (!is_content_type(call->req, unary ? "application/json" : "application/connect+json")) {
+	call->style = call->route->style;
+	if (is_content_type(call->req, unary ? "application/json" : "application/connect+json"))
+		enter(call);
+	else
 		e2b_answer_status(call, 415, "the content type must be application/%s",
 				  unary ? "json" : "connect+json");
-		return;
-	}
-	if (rpc->input)
-		envd_when_ready(call, rpc->handle);
-	else
-		envd_read_body(call, rpc->handle);
+}
+
+static void not_found(struct e2b_call *call, bool known)
+{
+	e2b_answer_status(call, known ? 405 : 404, known ? "method not allowed" : "no such path");
+}
+
+/* health tells nothing but whether the sandbox runs: it needs no token, and is on both ports. */
+static bool is_open(const struct e2b_route *plain)
+{
+	return plain && plain->row.flags & ROUTE_OPEN;
 }
 
 void envd_handle(struct e2b_call *call)
 {
-	struct http_req *req = call->req;
+	const struct e2b_route *plain;
 	struct str id = { "", 0 };
+	bool known, other;
 	struct err err;
 
-	if (req->method == HTTP_OPTIONS) {
+	if (call->req->method == HTTP_OPTIONS) {
 		plain_preflight(call);
 		return;
 	}
 	if (find_sandbox(call, &id) < 0)
 		return;
 	call->sandbox_handle = sandbox_handle(call->sandbox);
-	if (req->method == HTTP_GET && str_is(req->path, "/health")) {
-		plain_health(call);
+	plain = e2b_route_find(&e2b_plain_table, call, &known);
+	if (is_open(plain)) {
+		plain->handle(call);
 		return;
 	}
 	if (check_access(call, &err) < 0 || read_user(call, &err) < 0) {
 		e2b_answer_error(call, &err);
 		return;
 	}
+	call->route = e2b_route_find(
+		call->port == E2B_CODE_PORT ? &e2b_code_table : &e2b_procedure_table, call, &other);
 	if (call->port == E2B_CODE_PORT) {
-		interpreter_handle(call);
-		return;
+		if (call->route)
+			enter(call);
+		else
+			not_found(call, false);
+	} else if (call->route) {
+		rpc_handle(call);
+	} else if (plain) {
+		call->route = plain;
+		enter(call);
+	} else {
+		not_found(call, known);
 	}
-	for (size_t i = 0; i < rpc_count; i++)
-		if (req->method == HTTP_POST && str_is(req->path, rpcs[i].path)) {
-			rpc_handle(call, &rpcs[i]);
-			return;
-		}
-	plain_handle(call);
 }

@@ -12,15 +12,7 @@ bool envd_takes_host(const struct http_req *req);    /* "49983-ID.domain" */
 bool envd_takes_headers(const struct http_req *req); /* E2b-Sandbox-Id and one of our ports */
 void envd_handle(struct e2b_call *call);
 
-/* The code interpreter's port. */
-void interpreter_handle(struct e2b_call *call);
-/* then() follows with the body in call->doc, or when the sandbox can be talked to. */
-void envd_read_body(struct e2b_call *call, void (*then)(struct e2b_call *call));
-void envd_when_ready(struct e2b_call *call, void (*then)(struct e2b_call *call));
-
-/* The paths that are no procedures; health and a page's first question need no token. */
-void plain_handle(struct e2b_call *call);
-void plain_health(struct e2b_call *call);
+/* A page's first question needs no token. */
 void plain_preflight(struct e2b_call *call);
 
 /* Parses a body of the control plane or of an unary call into call->doc. */

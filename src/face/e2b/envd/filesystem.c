@@ -39,7 +39,7 @@ static void explain(const struct operation *o, const struct err *error, struct e
 
 static void on_end(void *arg, const struct files_result *result, const struct err *error)
 {
-	struct pending *pending = arg;
+	struct e2b_pending *pending = arg;
 	struct e2b_call *call = pending->call;
 	const struct operation *o;
 	struct err err;
@@ -60,7 +60,7 @@ static void on_end(void *arg, const struct files_result *result, const struct er
 static void start(struct e2b_call *call, struct operation *o)
 {
 	static const struct files_hooks hooks = { .on_end = on_end };
-	struct pending *pending = e2b_pending_new(call);
+	struct e2b_pending *pending = e2b_pending_new(call);
 	struct err err;
 
 	if (!pending)
@@ -75,7 +75,7 @@ static void start(struct e2b_call *call, struct operation *o)
 
 static bool on_entry(void *arg, const struct files_entry *entry)
 {
-	struct pending *pending = arg;
+	struct e2b_pending *pending = arg;
 
 	entry_write(&pending->w, NULL, entry);
 	return pending->w.error == 0 && buf_len(&pending->list) <= LIST_BYTES;
@@ -83,7 +83,7 @@ static bool on_entry(void *arg, const struct files_entry *entry)
 
 static void on_listed(void *arg, const struct files_result *result, const struct err *error)
 {
-	struct pending *pending = arg;
+	struct e2b_pending *pending = arg;
 	struct e2b_call *call = pending->call;
 	struct json_writer w = pending->w;
 	struct buf list = pending->list;
@@ -108,7 +108,7 @@ static void on_listed(void *arg, const struct files_result *result, const struct
 static void start_list(struct e2b_call *call, struct operation *o)
 {
 	static const struct files_hooks hooks = { .on_entry = on_entry, .on_end = on_listed };
-	struct pending *pending = e2b_pending_new(call);
+	struct e2b_pending *pending = e2b_pending_new(call);
 	struct err err;
 
 	if (!pending)
@@ -122,19 +122,38 @@ static void start_list(struct e2b_call *call, struct operation *o)
 }
 
 /* ---- the procedures ---- */
+struct path_body {
+	struct str path, to;
+	int64_t depth;
+};
+#define AT(member) offsetof(struct path_body, member)
+static const struct field path_fields[] = {
+	{ .name = "path", .type = FIELD_STR, .offset = AT(path), .max = E2B_RPC_LIMIT },
+	{ .name = "depth",
+	  .type = FIELD_INT,
+	  .offset = AT(depth),
+	  .max = UINT32_MAX,
+	  .fallback = 1 },
+	{ .type = FIELD_END }
+};
+static const struct field move_fields[] = {
+	{ .name = "source", .type = FIELD_STR, .offset = AT(path), .max = E2B_RPC_LIMIT },
+	{ .name = "destination", .type = FIELD_STR, .offset = AT(to), .max = E2B_RPC_LIMIT },
+	{ .type = FIELD_END }
+};
+#undef AT
 
 /* NULL: answered. */
-static struct operation *begin(struct e2b_call *call, enum files_op op, const char *key)
+static struct operation *begin(struct e2b_call *call, enum files_op op, struct path_body *body)
 {
 	struct operation *o = arena_alloc(call->req->arena, sizeof(*o));
-	bool ok = true;
-	struct str path = call_str(call, key, &ok);
 	struct err err;
 
-	if (!ok)
+	*body = (struct path_body){ .depth = 1 };
+	if (!call_decode(call, op == FILES_MOVE ? move_fields : path_fields, body))
 		return NULL;
 	if (o)
-		o->path = envd_path(call, path);
+		o->path = envd_path(call, body->path);
 	if (!o || !o->path) {
 		(void)err_set(&err, ERR_UNAVAILABLE, "out of memory");
 		e2b_answer_error(call, &err);
@@ -149,7 +168,8 @@ static struct operation *begin(struct e2b_call *call, enum files_op op, const ch
 
 void filesystem_stat(struct e2b_call *call)
 {
-	struct operation *o = begin(call, FILES_STAT, "path");
+	struct path_body body;
+	struct operation *o = begin(call, FILES_STAT, &body);
 
 	if (o)
 		start(call, o);
@@ -157,22 +177,20 @@ void filesystem_stat(struct e2b_call *call)
 
 void filesystem_list(struct e2b_call *call)
 {
-	struct operation *o = begin(call, FILES_LIST, "path");
-	bool ok = true;
+	struct path_body body;
+	struct operation *o = begin(call, FILES_LIST, &body);
 
 	if (!o)
 		return;
-	o->spec.depth = call_int(call, "depth", 1, 0, UINT32_MAX, &ok);
-	if (!ok)
-		return;
-	o->spec.depth = MIN(MAX(o->spec.depth, 1), FILES_DEPTH_MAX);
+	o->spec.depth = MIN(MAX(body.depth, 1), FILES_DEPTH_MAX);
 	o->spec.limit = LIST_MAX;
 	start_list(call, o);
 }
 
 void filesystem_remove(struct e2b_call *call)
 {
-	struct operation *o = begin(call, FILES_REMOVE, "path");
+	struct path_body body;
+	struct operation *o = begin(call, FILES_REMOVE, &body);
 
 	if (!o)
 		return;
@@ -182,12 +200,11 @@ void filesystem_remove(struct e2b_call *call)
 
 void filesystem_move(struct e2b_call *call)
 {
-	struct operation *o = begin(call, FILES_MOVE, "source");
-	bool ok = true;
-	struct str to = o ? call_str(call, "destination", &ok) : (struct str){ NULL, 0 };
-	const char *path = o && ok ? envd_path(call, to) : NULL;
+	struct path_body body;
+	struct operation *o = begin(call, FILES_MOVE, &body);
+	const char *path = o ? envd_path(call, body.to) : NULL;
 
-	if (!o || !ok)
+	if (!o)
 		return;
 	o->spec.to = str_of(path);
 	o->spec.parents = o->spec.overwrite = true;
@@ -197,7 +214,7 @@ void filesystem_move(struct e2b_call *call)
 
 static void on_made(void *arg, const struct files_result *result, const struct err *error)
 {
-	struct pending *pending = arg;
+	struct e2b_pending *pending = arg;
 	struct e2b_call *call = pending->call;
 	const struct operation *o;
 	struct err err;
@@ -223,8 +240,9 @@ static void on_made(void *arg, const struct files_result *result, const struct e
 void filesystem_make_dir(struct e2b_call *call)
 {
 	static const struct files_hooks hooks = { .on_end = on_made };
-	struct operation *o = begin(call, FILES_MKDIR, "path");
-	struct pending *pending = o ? e2b_pending_new(call) : NULL;
+	struct path_body body;
+	struct operation *o = begin(call, FILES_MKDIR, &body);
+	struct e2b_pending *pending = o ? e2b_pending_new(call) : NULL;
 	struct err err;
 
 	if (!pending)

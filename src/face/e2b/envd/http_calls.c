@@ -30,7 +30,7 @@ static void answer_envs(struct e2b_call *call)
 
 static void on_metrics(void *arg, const struct sandbox_metrics *m, const struct err *err)
 {
-	struct pending *pending = arg;
+	struct e2b_pending *pending = arg;
 	struct e2b_call *call = pending->call;
 	int64_t cpus = pending->count;
 	struct json_writer w;
@@ -55,7 +55,7 @@ static void on_metrics(void *arg, const struct sandbox_metrics *m, const struct 
 
 static void answer_metrics(struct e2b_call *call)
 {
-	struct pending *pending = e2b_pending_new(call);
+	struct e2b_pending *pending = e2b_pending_new(call);
 	struct err err;
 
 	if (!pending)
@@ -64,7 +64,7 @@ static void answer_metrics(struct e2b_call *call)
 	e2b_pending_begun(pending, sandbox_metrics(call->sandbox, on_metrics, pending, &err), &err);
 }
 
-void plain_health(struct e2b_call *call)
+static void answer_health(struct e2b_call *call)
 {
 	const struct sandbox *sandbox = call->sandbox;
 
@@ -89,29 +89,14 @@ void plain_preflight(struct e2b_call *call)
 	http_reply(call->req, 204, headers, ARRAY_LEN(headers), (struct str){ "", 0 });
 }
 
-static const struct plain {
-	enum http_method method;
-	const char *path;
-	void (*handle)(struct e2b_call *call);
-} plains[] = {
-	{ HTTP_GET, "/files", e2b_files_get },
-	{ HTTP_POST, "/files", e2b_files_post },
-	{ HTTP_GET, "/envs", answer_envs },
-	{ HTTP_GET, "/metrics", answer_metrics },
+#define TOKEN 0, ROUTE_TOKEN
+
+static const struct e2b_route plains[] = {
+	{ ROUTE(GET, "/health", 0, ROUTE_OPEN), answer_health },
+	{ ROUTE(GET, "/files", TOKEN), e2b_files_get },
+	{ ROUTE(POST, "/files", TOKEN), e2b_files_post },
+	{ ROUTE(GET, "/envs", TOKEN), answer_envs },
+	{ ROUTE(GET, "/metrics", TOKEN), answer_metrics },
 };
 
-void plain_handle(struct e2b_call *call)
-{
-	bool known = false;
-
-	for (size_t i = 0; i < ARRAY_LEN(plains); i++) {
-		if (!str_is(call->req->path, plains[i].path))
-			continue;
-		known = true;
-		if (plains[i].method != call->req->method)
-			continue;
-		envd_when_ready(call, plains[i].handle);
-		return;
-	}
-	e2b_answer_status(call, known ? 405 : 404, known ? "method not allowed" : "no such path");
-}
+const struct route_table e2b_plain_table = { .face = "envd", ROUTE_ROWS(plains) };

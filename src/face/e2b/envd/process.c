@@ -7,7 +7,7 @@
 
 #include "face/e2b/envd/envelope_stream.h"
 #include "face/e2b/envd/process.h"
-#include "face/kit/texts.h"
+#include "face/kit/json/texts.h"
 #include "service/template/template.h"
 
 #define KEEPALIVE "{\"event\":{\"keepalive\":{}}}"
@@ -259,8 +259,8 @@ static void read_size(const struct json *pty, struct exec_spec *spec)
 {
 	const struct json *size = e2b_json_get(pty, "size");
 
-	spec->cols = size_of(size, "cols", 80);
-	spec->rows = size_of(size, "rows", 24);
+	spec->cols = size_of(size, "cols", PROCESS_COLS);
+	spec->rows = size_of(size, "rows", PROCESS_ROWS);
 }
 
 static int read_start(struct e2b_call *call, const struct json *process, struct exec_spec *spec,

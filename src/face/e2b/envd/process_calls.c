@@ -37,7 +37,7 @@ static int not_found(const struct selection *s, struct err *err)
 
 static void on_each(void *arg, const struct process_info *info, const struct err *error)
 {
-	struct pending *pending = arg;
+	struct e2b_pending *pending = arg;
 	struct selection *s = pending->data, copy;
 	struct sandbox *sandbox;
 	struct err err;
@@ -92,7 +92,7 @@ void process_select_in(struct e2b_call *call, const struct json *message, bool e
 {
 	struct selection *s = calloc(1, sizeof(*s));
 	struct err err = { .code = ERR_UNAVAILABLE, .message = "out of memory" };
-	struct pending *pending;
+	struct e2b_pending *pending;
 	int r;
 
 	if (!s || read_selector(message, s, &err) < 0) {
@@ -152,7 +152,7 @@ static void put_command(struct json_writer *w, const char *command)
 
 static void on_listed(void *arg, const struct process_info *info, const struct err *err)
 {
-	struct pending *pending = arg;
+	struct e2b_pending *pending = arg;
 	struct e2b_call *call = pending->call;
 	struct json_writer *w = &pending->w, own;
 	struct buf text;
@@ -188,7 +188,7 @@ static void on_listed(void *arg, const struct process_info *info, const struct e
 
 void process_list_call(struct e2b_call *call)
 {
-	struct pending *pending = e2b_pending_new(call);
+	struct e2b_pending *pending = e2b_pending_new(call);
 	struct err err;
 
 	if (!pending)
@@ -202,7 +202,7 @@ void process_list_call(struct e2b_call *call)
 
 static void on_done(void *arg, const struct err *err)
 {
-	struct pending *pending = arg;
+	struct e2b_pending *pending = arg;
 	struct e2b_call *call = pending->call;
 	bool signalled = pending->count;
 	struct err gone;
@@ -228,7 +228,7 @@ struct action {
 
 static void then_input(struct e2b_call *call, const struct process_info *info)
 {
-	struct pending *pending = e2b_pending_new(call);
+	struct e2b_pending *pending = e2b_pending_new(call);
 	struct err err;
 
 	if (pending)
@@ -241,7 +241,7 @@ static void then_input(struct e2b_call *call, const struct process_info *info)
 
 static void then_close(struct e2b_call *call, const struct process_info *info)
 {
-	struct pending *pending = e2b_pending_new(call);
+	struct e2b_pending *pending = e2b_pending_new(call);
 	struct err err;
 
 	if (pending)
@@ -254,7 +254,7 @@ static void then_close(struct e2b_call *call, const struct process_info *info)
 static void then_signal(struct e2b_call *call, const struct process_info *info)
 {
 	const struct action *action = call->data;
-	struct pending *pending = e2b_pending_new(call);
+	struct e2b_pending *pending = e2b_pending_new(call);
 	struct err err;
 
 	if (!pending)
@@ -268,7 +268,7 @@ static void then_signal(struct e2b_call *call, const struct process_info *info)
 
 static void then_resize(struct e2b_call *call, const struct process_info *info)
 {
-	struct pending *pending = e2b_pending_new(call);
+	struct e2b_pending *pending = e2b_pending_new(call);
 	const struct action *action = call->data;
 	struct err err;
 

@@ -1,24 +1,36 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The procedures of envd. */
+/* The procedures of envd. One without .body reads its body itself, as a stream of envelopes. */
 #include "face/e2b/envd/connect.h"
 
-const struct rpc rpcs[] = {
-	{ "/process.Process/Start", E2B_STREAM, process_start_call, false },
-	{ "/process.Process/Connect", E2B_STREAM, process_connect_call, false },
-	{ "/process.Process/List", E2B_UNARY, process_list_call, false },
-	{ "/process.Process/SendInput", E2B_UNARY, process_input_call, false },
-	{ "/process.Process/StreamInput", E2B_STREAM, process_stream_input_call, true },
-	{ "/process.Process/CloseStdin", E2B_UNARY, process_close_call, false },
-	{ "/process.Process/SendSignal", E2B_UNARY, process_signal_call, false },
-	{ "/process.Process/Update", E2B_UNARY, process_update_call, false },
-	{ "/filesystem.Filesystem/Stat", E2B_UNARY, filesystem_stat, false },
-	{ "/filesystem.Filesystem/MakeDir", E2B_UNARY, filesystem_make_dir, false },
-	{ "/filesystem.Filesystem/Move", E2B_UNARY, filesystem_move, false },
-	{ "/filesystem.Filesystem/ListDir", E2B_UNARY, filesystem_list, false },
-	{ "/filesystem.Filesystem/Remove", E2B_UNARY, filesystem_remove, false },
-	{ "/filesystem.Filesystem/WatchDir", E2B_STREAM, watch_dir, false },
-	{ "/filesystem.Filesystem/CreateWatcher", E2B_UNARY, watcher_create, false },
-	{ "/filesystem.Filesystem/GetWatcherEvents", E2B_UNARY, watcher_events, false },
-	{ "/filesystem.Filesystem/RemoveWatcher", E2B_UNARY, watcher_remove, false },
+#define RPC(path) ROUTE(POST, path, 0, ROUTE_TOKEN)
+
+static const struct e2b_route rpcs[] = {
+	{ RPC("/process.Process/Start"), process_start_call, .style = E2B_STREAM, .body = true },
+	{ RPC("/process.Process/Connect"), process_connect_call, .style = E2B_STREAM,
+	  .body = true },
+	{ RPC("/process.Process/List"), process_list_call, .style = E2B_UNARY, .body = true },
+	{ RPC("/process.Process/SendInput"), process_input_call, .style = E2B_UNARY, .body = true },
+	{ RPC("/process.Process/StreamInput"), process_stream_input_call, .style = E2B_STREAM },
+	{ RPC("/process.Process/CloseStdin"), process_close_call, .style = E2B_UNARY,
+	  .body = true },
+	{ RPC("/process.Process/SendSignal"), process_signal_call, .style = E2B_UNARY,
+	  .body = true },
+	{ RPC("/process.Process/Update"), process_update_call, .style = E2B_UNARY, .body = true },
+	{ RPC("/filesystem.Filesystem/Stat"), filesystem_stat, .style = E2B_UNARY, .body = true },
+	{ RPC("/filesystem.Filesystem/MakeDir"), filesystem_make_dir, .style = E2B_UNARY,
+	  .body = true },
+	{ RPC("/filesystem.Filesystem/Move"), filesystem_move, .style = E2B_UNARY, .body = true },
+	{ RPC("/filesystem.Filesystem/ListDir"), filesystem_list, .style = E2B_UNARY,
+	  .body = true },
+	{ RPC("/filesystem.Filesystem/Remove"), filesystem_remove, .style = E2B_UNARY,
+	  .body = true },
+	{ RPC("/filesystem.Filesystem/WatchDir"), watch_dir, .style = E2B_STREAM, .body = true },
+	{ RPC("/filesystem.Filesystem/CreateWatcher"), watcher_create, .style = E2B_UNARY,
+	  .body = true },
+	{ RPC("/filesystem.Filesystem/GetWatcherEvents"), watcher_events, .style = E2B_UNARY,
+	  .body = true },
+	{ RPC("/filesystem.Filesystem/RemoveWatcher"), watcher_remove, .style = E2B_UNARY,
+	  .body = true },
 };
-const size_t rpc_count = ARRAY_LEN(rpcs);
+
+const struct route_table e2b_procedure_table = { .face = "envd", ROUTE_ROWS(rpcs) };

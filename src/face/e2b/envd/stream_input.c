@@ -73,7 +73,7 @@ static void on_found(struct e2b_call *call, const struct process_info *info)
 
 static void on_taken(void *arg, const struct err *err)
 {
-	struct pending *pending = arg;
+	struct e2b_pending *pending = arg;
 	struct e2b_call *call = pending->call;
 	struct input *input;
 
@@ -91,7 +91,7 @@ static int take_data(struct e2b_call *call, const struct json *data, struct err 
 {
 	struct input *input = call->data;
 	struct sandbox *sandbox = sandbox_get(call->e2b->service, call->sandbox_handle);
-	struct pending *pending;
+	struct e2b_pending *pending;
 	struct arena arena;
 	struct str bytes;
 	int r;

@@ -11,18 +11,35 @@
 #define WATCHERS_MAX 1000		    /* of all sandboxes; more are refused */
 #define WATCHER_BYTES ((size_t)1024 * 1024) /* of events; beyond it the newest are dropped */
 
+struct watch_body {
+	struct str path, watcher_id;
+	bool recursive, entries;
+};
+#define AT(member) offsetof(struct watch_body, member)
+static const struct field watch_fields[] = {
+	{ .name = "path", .type = FIELD_STR, .offset = AT(path), .max = E2B_RPC_LIMIT },
+	{ .name = "recursive", .type = FIELD_BOOL, .offset = AT(recursive) },
+	{ .name = "includeEntry", .type = FIELD_BOOL, .offset = AT(entries) },
+	{ .type = FIELD_END }
+};
+static const struct field watcher_fields[] = {
+	{ .name = "watcherId", .type = FIELD_STR, .offset = AT(watcher_id), .max = E2B_RPC_LIMIT },
+	{ .type = FIELD_END }
+};
+#undef AT
+
 /* The slash at its end makes a file in its place a mistake. */
 static int read_watch(struct e2b_call *call, struct files_spec *spec, bool *ret_entries,
 		      struct err *err)
 {
-	bool ok = true;
-	struct str path = call_str(call, "path", &ok);
-	const char *full = ok ? envd_path(call, path) : NULL;
+	struct watch_body body = { .recursive = false };
+	const char *full;
 
-	spec->recursive = call_bool(call, "recursive", false, &ok);
-	*ret_entries = call_bool(call, "includeEntry", false, &ok);
-	if (!ok)
+	if (!call_decode(call, watch_fields, &body))
 		return 1;
+	full = envd_path(call, body.path);
+	spec->recursive = body.recursive;
+	*ret_entries = body.entries;
 	if (full && strcmp(full, "/") != 0)
 		full = arena_printf(call->req->arena, "%s/", full);
 	if (!full)
@@ -184,8 +201,8 @@ struct watcher {
 	struct e2b *e2b;
 	char id[21];
 	slot_handle sandbox;
-	slot_handle run;	 /* 0: it has ended */
-	struct pending *pending; /* who waits for it to be set */
+	slot_handle run;	     /* 0: it has ended */
+	struct e2b_pending *pending; /* who waits for it to be set */
 	struct teller teller;
 	struct buf events;
 	struct json_writer w;
@@ -249,7 +266,7 @@ static void on_watcher_event(void *arg, const struct files_event *event)
 static void on_watcher_ready(void *arg)
 {
 	struct watcher *watcher = arg;
-	struct pending *pending = TAKE_PTR(watcher->pending);
+	struct e2b_pending *pending = TAKE_PTR(watcher->pending);
 	struct e2b_call *call = pending ? pending->call : NULL;
 	struct json_writer w;
 
@@ -265,7 +282,7 @@ static void on_watcher_ready(void *arg)
 static void on_watcher_end(void *arg, const struct files_result *result, const struct err *error)
 {
 	struct watcher *watcher = arg;
-	struct pending *pending = TAKE_PTR(watcher->pending);
+	struct e2b_pending *pending = TAKE_PTR(watcher->pending);
 	struct e2b_call *call = pending ? pending->call : NULL;
 	struct err err = { .code = ERR_TOOL_FAILED, .message = "the watch ended" };
 
@@ -317,7 +334,7 @@ void watcher_create(struct e2b_call *call)
 						  .on_end = on_watcher_end };
 	struct files_spec spec = { .recursive = false };
 	struct watcher *watcher;
-	struct pending *pending;
+	struct e2b_pending *pending;
 	bool entries = false;
 	struct err err;
 	int r = read_watch(call, &spec, &entries, &err);
@@ -344,12 +361,13 @@ void watcher_create(struct e2b_call *call)
 /* Of the call's sandbox only; NULL: answered. */
 static struct watcher *find_watcher(struct e2b_call *call)
 {
-	bool ok = true;
-	struct str id = call_str(call, "watcherId", &ok);
+	struct watch_body body = { .recursive = false };
+	struct str id;
 	struct err err;
 
-	if (!ok)
+	if (!call_decode(call, watcher_fields, &body))
 		return NULL;
+	id = body.watcher_id;
 	for (struct watcher *at = call->e2b->watchers; at; at = at->next)
 		if (at->sandbox == call->sandbox_handle && str_is(id, at->id))
 			return at;
@@ -374,7 +392,7 @@ void watcher_events(struct e2b_call *call)
 void watcher_remove(struct e2b_call *call)
 {
 	struct watcher *watcher = find_watcher(call);
-	struct pending *pending = watcher ? TAKE_PTR(watcher->pending) : NULL;
+	struct e2b_pending *pending = watcher ? TAKE_PTR(watcher->pending) : NULL;
 
 	if (!watcher)
 		return;

@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <stdio.h>
 
-#include "face/kit/name.h"
+#include "face/kit/json/name.h"
 #include "service/files/files.h"
 
 enum note_type { CREATE, WRITE, REMOVE, RENAME, CHMOD };

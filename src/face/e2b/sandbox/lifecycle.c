@@ -14,7 +14,7 @@ static void answer_session(struct e2b_call *call, int status, const struct sandb
 
 static void on_resumed(void *arg, struct sandbox *sandbox, const struct err *err)
 {
-	struct pending *pending = arg;
+	struct e2b_pending *pending = arg;
 	struct e2b_call *call = pending->call;
 
 	if (e2b_pending_done(pending, err))
@@ -24,7 +24,7 @@ static void on_resumed(void *arg, struct sandbox *sandbox, const struct err *err
 /* memory: false leaves behind what was kept of it; one that was only frozen has it anyhow. */
 static void resume(struct e2b_call *call, struct sandbox *sandbox, int64_t sec, bool memory)
 {
-	struct pending *pending = e2b_pending_new(call);
+	struct e2b_pending *pending = e2b_pending_new(call);
 	struct err err;
 	int r;
 
@@ -40,18 +40,44 @@ static void resume(struct e2b_call *call, struct sandbox *sandbox, int64_t sec, 
 	answer_session(call, 200, sandbox);
 }
 
+struct life_body {
+	int64_t timeout_sec, count;
+	bool memory;
+};
+#define AT(member) offsetof(struct life_body, member)
+#define TIMEOUT_ROW(usual)                                                       \
+	{                                                                        \
+		.name = "timeout", .type = FIELD_INT, .offset = AT(timeout_sec), \
+		.limit = FIELD_LIMIT_TIMEOUT, .fallback = (usual)                \
+	}
+#define MEMORY_ROW                                                                           \
+	{                                                                                    \
+		.name = "memory", .type = FIELD_BOOL, .offset = AT(memory), .fallback = true \
+	}
+static const struct field connect_fields[] = { TIMEOUT_ROW(E2B_TIMEOUT_SEC),
+					       MEMORY_ROW,
+					       { .type = FIELD_END } };
+static const struct field resume_fields[] = { TIMEOUT_ROW(E2B_TIMEOUT_V1_SEC),
+					      MEMORY_ROW,
+					      { .type = FIELD_END } };
+static const struct field pause_fields[] = { MEMORY_ROW, { .type = FIELD_END } };
+static const struct field fork_fields[] = { { .name = "count",
+					      .type = FIELD_INT,
+					      .offset = AT(count),
+					      .min = 1,
+					      .max = BATCH_MAX,
+					      .fallback = 1 },
+					    TIMEOUT_ROW(E2B_TIMEOUT_SEC),
+					    { .type = FIELD_END } };
+#undef AT
+
 /* Of a frozen one the memory cannot be thrown away here. */
-static int read_memory(struct e2b_call *call, const struct sandbox *sandbox, bool *ret,
-		       struct err *err)
+static int check_memory(const struct sandbox *sandbox, bool memory, struct err *err)
 {
 	struct sandbox_view view;
-	bool ok = true;
 
 	sandbox_view(sandbox, &view);
-	*ret = call_bool(call, "memory", true, &ok);
-	if (!ok)
-		return 1;
-	if (!*ret && view.state == SANDBOX_PAUSED && view.pause_kind == PAUSE_FREEZE)
+	if (!memory && view.state == SANDBOX_PAUSED && view.pause_kind == PAUSE_FREEZE)
 		return err_set(err, ERR_UNSUPPORTED,
 			       "this sandbox was paused with its memory and resumes with it");
 	return 0;
@@ -79,19 +105,15 @@ static bool is_steady(const struct sandbox *sandbox)
 void e2b_life_connect(struct e2b_call *call)
 {
 	struct sandbox *sandbox = call_sandbox(call);
-	bool ok = true, memory = true;
-	int64_t sec =
-		sandbox ? call_int(call, "timeout", E2B_TIMEOUT_SEC, 0, call_timeout_max(call), &ok)
-			: 0;
+	struct life_body body = { .count = 1 };
+	int64_t sec;
 	struct err err;
 	int r;
 
-	if (!sandbox || !ok)
+	if (!sandbox || !call_decode(call, connect_fields, &body))
 		return;
-	sec = MAX(sec, 1);
-	r = read_memory(call, sandbox, &memory, &err);
-	if (r > 0)
-		return;
+	sec = MAX(body.timeout_sec, 1);
+	r = check_memory(sandbox, body.memory, &err);
 	if (r == 0 && is_steady(sandbox))
 		r = extend(sandbox, sec, &err);
 	if (r < 0)
@@ -99,35 +121,30 @@ void e2b_life_connect(struct e2b_call *call)
 	else if (is_steady(sandbox))
 		answer_session(call, 200, sandbox);
 	else
-		resume(call, sandbox, sec, memory);
+		resume(call, sandbox, sec, body.memory);
 }
 
 void e2b_life_resume(struct e2b_call *call)
 {
 	struct sandbox *sandbox = call_sandbox(call);
-	bool ok = true, memory = true;
-	int64_t sec = sandbox ? call_int(call, "timeout", E2B_TIMEOUT_V1_SEC, 0,
-					 call_timeout_max(call), &ok)
-			      : 0;
+	struct life_body body = { .count = 1 };
 	struct err err;
-	int r;
 
-	if (!sandbox || !ok)
+	if (!sandbox || !call_decode(call, resume_fields, &body))
 		return;
 	if (sandbox_state(sandbox) == SANDBOX_RUNNING) {
 		e2b_answer_status(call, 409, "sandbox %s is running already", sandbox_id(sandbox));
 		return;
 	}
-	r = read_memory(call, sandbox, &memory, &err);
-	if (r < 0)
+	if (check_memory(sandbox, body.memory, &err) < 0)
 		e2b_answer_error(call, &err);
-	else if (r == 0)
-		resume(call, sandbox, MAX(sec, 1), memory);
+	else
+		resume(call, sandbox, MAX(body.timeout_sec, 1), body.memory);
 }
 
 static void on_paused(void *arg, struct sandbox *sandbox, const struct err *err)
 {
-	struct pending *pending = arg;
+	struct e2b_pending *pending = arg;
 	struct e2b_call *call = pending->call;
 
 	(void)sandbox;
@@ -138,12 +155,12 @@ static void on_paused(void *arg, struct sandbox *sandbox, const struct err *err)
 void e2b_life_pause(struct e2b_call *call)
 {
 	struct sandbox *sandbox = call_sandbox(call);
-	bool ok = true, memory = sandbox ? call_bool(call, "memory", true, &ok) : true;
-	struct pending *pending;
+	struct life_body body = { .count = 1 };
+	struct e2b_pending *pending;
 	struct err err;
 	int r;
 
-	if (!sandbox || !ok)
+	if (!sandbox || !call_decode(call, pause_fields, &body))
 		return;
 	if (sandbox_state(sandbox) == SANDBOX_PAUSED) {
 		e2b_answer_status(call, 409, "sandbox %s is paused already", sandbox_id(sandbox));
@@ -152,8 +169,8 @@ void e2b_life_pause(struct e2b_call *call)
 	pending = e2b_pending_new(call);
 	if (!pending)
 		return;
-	r = memory ? sandbox_pause(sandbox, PAUSE_FREEZE, on_paused, pending, &err)
-		   : sandbox_pause_files(sandbox, on_paused, pending, &err);
+	r = body.memory ? sandbox_pause(sandbox, PAUSE_FREEZE, on_paused, pending, &err)
+			: sandbox_pause_files(sandbox, on_paused, pending, &err);
 	if (r <= 0) {
 		e2b_pending_begun(pending, r, &err);
 		return;
@@ -175,7 +192,7 @@ static void write_failure(struct json_writer *w, const struct err *err)
 /* A child's ports are open to whom the source's are. */
 static void on_child(void *arg, int64_t index, const struct sandbox *child, const struct err *err)
 {
-	struct pending *pending = arg;
+	struct e2b_pending *pending = arg;
 	struct err own;
 
 	(void)index;
@@ -193,7 +210,7 @@ static void on_child(void *arg, int64_t index, const struct sandbox *child, cons
 
 static void on_forked(void *arg, const struct err *err)
 {
-	struct pending *pending = arg;
+	struct e2b_pending *pending = arg;
 	struct e2b_call *call = pending->call;
 	struct json_writer w = pending->w;
 	struct buf text = pending->list; /* it outlives the call that waited for it */
@@ -215,17 +232,15 @@ void e2b_life_fork(struct e2b_call *call)
 	static const struct batch_hooks hooks = { .item = on_child, .done = on_forked };
 	struct sandbox *sandbox = call_sandbox(call);
 	struct fork_spec spec = { .count = 1, .memory_if_can = true };
-	struct pending *pending;
-	bool ok = true;
+	struct life_body body = { .count = 1 };
+	struct e2b_pending *pending;
 	struct err err;
 
-	if (!sandbox)
+	if (!sandbox || !call_decode(call, fork_fields, &body))
 		return;
-	spec.count = call_int(call, "count", 1, 1, BATCH_MAX, &ok);
-	spec.timeout_sec =
-		call_int(call, "timeout", E2B_TIMEOUT_SEC, 0, call_timeout_max(call), &ok);
-	spec.timeout_sec = MAX(spec.timeout_sec, 1);
-	pending = ok ? e2b_pending_new(call) : NULL;
+	spec.count = body.count;
+	spec.timeout_sec = MAX(body.timeout_sec, 1);
+	pending = e2b_pending_new(call);
 	if (!pending)
 		return;
 	pending->ports = session_ports(sandbox);

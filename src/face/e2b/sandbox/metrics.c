@@ -7,7 +7,7 @@
 #include "service/event/bus.h"
 
 #define MEBI (1024 * 1024LL)
-#define LOGS_MAX 1000
+#define LOGS_MAX PAGE_LIMIT_MAX
 
 /* ---- metrics ---- */
 
@@ -78,7 +78,7 @@ static void answer_history(struct e2b_call *call, const struct sandbox *sandbox)
 
 static void on_metrics(void *arg, const struct sandbox_metrics *metrics, const struct err *err)
 {
-	struct pending *pending = arg;
+	struct e2b_pending *pending = arg;
 	struct e2b_call *call = pending->call;
 	struct sandbox *sandbox = sandbox_get(pending->e2b->service, pending->sandbox);
 	struct err gone;
@@ -99,7 +99,7 @@ static void on_metrics(void *arg, const struct sandbox_metrics *metrics, const s
 void e2b_metrics_of_one(struct e2b_call *call)
 {
 	struct sandbox *sandbox = call_sandbox(call);
-	struct pending *pending;
+	struct e2b_pending *pending;
 	struct err err;
 
 	if (!sandbox)
@@ -154,7 +154,7 @@ struct log_query {
 
 static enum bus_answer on_event(void *arg, const struct event *event)
 {
-	struct pending *pending = arg;
+	struct e2b_pending *pending = arg;
 	const struct log_query *q = pending->data;
 	char line[256];
 
@@ -185,7 +185,7 @@ static enum bus_answer on_gap(void *arg, const struct bus_gap *gap)
 
 static void on_end(void *arg, bool more)
 {
-	struct pending *pending = arg;
+	struct e2b_pending *pending = arg;
 	struct e2b_call *call = pending->call;
 	bool old = ((struct log_query *)pending->data)->old;
 	struct buf text = pending->list;
@@ -215,17 +215,16 @@ void e2b_logs_read(struct e2b_call *call)
 						.on_end = on_end };
 	struct bus_filter filter = { .types = EVENT_ALL };
 	struct log_query *q;
-	struct pending *pending;
+	struct e2b_pending *pending;
 	struct bus_reader *reader;
 	bool alive, ok = true;
 	struct str cursor = call_query(call, "cursor", &ok), limit = call_query(call, "limit", &ok);
-	uint64_t number = 0, most = LOGS_MAX;
+	int64_t number = 0, most = LOGS_MAX;
 	struct err err;
 
 	if (!ok)
 		return;
-	if ((cursor.n && str_to_u64(cursor, INT64_MAX, &number) < 0) ||
-	    (limit.n && (str_to_u64(limit, LOGS_MAX, &most) < 0 || most == 0))) {
+	if (page_cursor_parse(cursor, &number) < 0 || page_limit_parse(limit, &most) < 0) {
 		e2b_answer_status(call, 400, "cursor or limit is malformed");
 		return;
 	}
@@ -240,7 +239,7 @@ void e2b_logs_read(struct e2b_call *call)
 		free(q);
 		return;
 	}
-	*q = (struct log_query){ (int64_t)number, (int64_t)most, call->route->arg == 1 };
+	*q = (struct log_query){ number, most, call->route->arg == 1 };
 	pending->data = q;
 	json_begin_object(&pending->w, NULL);
 	json_begin_array(&pending->w, "logs");

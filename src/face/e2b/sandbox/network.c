@@ -4,7 +4,6 @@
  * is denied, and what is allowed beats what is denied; here a mode says what the lists are about.
  */
 #include "face/e2b/call.h"
-#include "face/kit/texts.h"
 #include "service/network/egress.h"
 
 static bool is_all(struct str net)
@@ -20,74 +19,21 @@ static bool denies_all(const struct text_list *deny)
 	return false;
 }
 
-static int read_list(struct e2b_call *call, const struct json *from, const char *key,
-		     struct text_list *ret, struct err *err)
+bool network_want(const struct network_body *body, struct egress_want *ret)
 {
-	const struct json *value = e2b_json_get(from, key);
+	bool closed = !body->internet || denies_all(&body->deny);
 
-	if (value && json_type(value) != JSON_ARRAY)
-		return err_set(err, ERR_INVALID_REQUEST, "%s: must be an array", key);
-	return texts_read_list(value, "network.", key, call->req->arena, ret, err);
-}
-
-/* Parts of it that the product has no like of; empty ones ask for nothing. */
-static int check_rest(const struct json *from, struct err *err)
-{
-	static const char *const absent[] = { "rules", "egressProxy", "maskRequestHost",
-					      "httpsPorts" };
-
-	for (size_t i = 0; i < ARRAY_LEN(absent); i++) {
-		const struct json *value = e2b_json_get(from, absent[i]);
-
-		if (value && ((json_type(value) != JSON_OBJECT && json_type(value) != JSON_ARRAY) ||
-			      json_size(value) > 0))
-			return err_set(err, ERR_UNSUPPORTED,
-				       "network.%s is not supported by this server", absent[i]);
-	}
-	return 0;
-}
-
-/* Ports are open to everybody unless told otherwise. */
-int network_read_ports(const struct json *from, enum e2b_ports *ret, struct err *err)
-{
-	const struct json *value = e2b_json_get(from, "allowPublicTraffic");
-
-	if (value && json_type(value) != JSON_BOOL)
-		return err_set(err, ERR_INVALID_REQUEST,
-			       "network.allowPublicTraffic: must be true or false");
-	*ret = !value || json_bool(value) ? E2B_PORTS_OPEN : E2B_PORTS_TOKEN;
-	return 0;
-}
-
-/* Whatever is not named is cleared. */
-int network_read(struct e2b_call *call, const struct json *from, struct egress_want *ret,
-		 bool *ret_told, struct err *err)
-{
-	const struct json *access = e2b_json_get(call->doc, "allow_internet_access");
-	struct text_list allow = { NULL, 0 }, deny = { NULL, 0 };
-	bool closed;
-
-	if (access && json_type(access) != JSON_BOOL)
-		return err_set(err, ERR_INVALID_REQUEST,
-			       "allow_internet_access: must be true or false");
-	if (from && json_type(from) != JSON_OBJECT)
-		return err_set(err, ERR_INVALID_REQUEST, "network: must be an object");
-	if (read_list(call, from, "allowOut", &allow, err) < 0 ||
-	    read_list(call, from, "denyOut", &deny, err) < 0 || check_rest(from, err) < 0)
-		return -1;
-	closed = (access && !json_bool(access)) || denies_all(&deny);
 	*ret = (struct egress_want){ .has_mode = true, .has_allow = true, .has_deny = true };
 	if (!closed) {
 		ret->mode = NETWORK_FULL;
-		ret->deny = deny;
-	} else if (allow.count) {
+		ret->deny = body->deny;
+	} else if (body->allow.count) {
 		ret->mode = NETWORK_RESTRICTED;
-		ret->allow = allow;
+		ret->allow = body->allow;
 	} else {
 		ret->mode = NETWORK_NONE;
 	}
-	*ret_told = access || allow.count || deny.count;
-	return 0;
+	return body->has_internet || body->allow.count || body->deny.count;
 }
 
 static void put_rules(struct json_writer *w, const char *key, const struct egress_rule *rules,
@@ -121,7 +67,7 @@ void network_write(const struct sandbox *sandbox, struct json_writer *w)
 
 static void on_changed(void *arg, struct sandbox *sandbox, const struct err *err)
 {
-	struct pending *pending = arg;
+	struct e2b_pending *pending = arg;
 	struct e2b_call *call = pending->call;
 
 	(void)sandbox;
@@ -129,21 +75,20 @@ static void on_changed(void *arg, struct sandbox *sandbox, const struct err *err
 		e2b_answer_empty(call, 204);
 }
 
+static const struct field fields[] = { NETWORK_ROWS, NETWORK_INTERNET_ROW, { .type = FIELD_END } };
+
 void e2b_sandboxes_network(struct e2b_call *call)
 {
 	struct sandbox *sandbox = call_sandbox(call);
 	struct sandbox_patch patch = { .has_name = false };
-	struct pending *pending;
+	struct network_body body = { .internet = false };
+	struct e2b_pending *pending;
 	struct err err;
-	bool told;
 	int r;
 
-	if (!sandbox)
+	if (!sandbox || !call_decode(call, fields, &body))
 		return;
-	if (network_read(call, call->doc, &patch.network, &told, &err) < 0) {
-		e2b_answer_error(call, &err);
-		return;
-	}
+	(void)network_want(&body, &patch.network);
 	pending = e2b_pending_new(call);
 	if (!pending)
 		return;

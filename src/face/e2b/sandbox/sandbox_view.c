@@ -2,7 +2,7 @@
 /* A sandbox in E2B's words. */
 #include "base/time.h"
 #include "face/e2b/call.h"
-#include "face/kit/pairs.h"
+#include "face/kit/json/pairs.h"
 #include "service/network/preview.h"
 #include "service/template/template.h"
 

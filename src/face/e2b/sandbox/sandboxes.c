@@ -6,6 +6,7 @@
 #include "base/time.h"
 #include "face/e2b/call.h"
 #include "service/copy/snapshot.h"
+#include "service/network/egress.h"
 #include "service/template/template.h"
 
 /* ---- create ---- */
@@ -21,36 +22,64 @@ struct str template_name_of(struct str id)
 	return id;
 }
 
-/* What the client chose with flags of its own is one choice of ours. */
-static int read_life(struct e2b_call *call, struct sandbox_spec *spec, struct err *err)
-{
-	bool ok = true, pause = call_bool(call, "autoPause", false, &ok);
-	bool memory = call_bool(call, "autoPauseMemory", true, &ok);
-	const struct json *resume = call_member(call, "autoResume", JSON_OBJECT, &ok);
-	const struct json *enabled = e2b_json_get(resume, "enabled");
+struct create_body {
+	struct network_body network; /* the first: its rows count from here */
+	struct str template;
+	int64_t timeout_sec;
+	bool has_timeout;
+	struct text_map env, metadata;
+	bool auto_pause, auto_pause_memory, auto_resume;
+};
+static_assert(offsetof(struct create_body, network) == 0, "network rows count from the beginning");
+#define AT(member) offsetof(struct create_body, member)
+static const struct field network_fields[] = { NETWORK_ROWS,
+					       { .name = "allowPublicTraffic",
+						 .type = FIELD_BOOL,
+						 .offset = NETWORK_AT(public_ports),
+						 .fallback = true },
+					       { .type = FIELD_END } };
+static const struct field resume_fields[] = {
+	{ .name = "enabled", .type = FIELD_BOOL, .offset = AT(auto_resume) }, { .type = FIELD_END }
+};
+static const struct field create_fields[] = {
+	{ .name = "templateID",
+	  .type = FIELD_STR,
+	  .offset = AT(template),
+	  .min = 1,
+	  .max = E2B_BODY_LIMIT,
+	  .required = true },
+	{ .name = "timeout",
+	  .type = FIELD_INT,
+	  .offset = AT(timeout_sec),
+	  .sent = FIELD_SENT(AT(has_timeout)),
+	  .limit = FIELD_LIMIT_TIMEOUT },
+	{ .name = "envVars", .type = FIELD_MAP, .offset = AT(env) },
+	{ .name = "metadata", .type = FIELD_MAP, .offset = AT(metadata) },
+	{ .name = "autoPause", .type = FIELD_BOOL, .offset = AT(auto_pause) },
+	{ .name = "autoPauseMemory",
+	  .type = FIELD_BOOL,
+	  .offset = AT(auto_pause_memory),
+	  .fallback = true },
+	{ .name = "autoResume", .type = FIELD_OBJECT, .fields = resume_fields },
+	{ .name = "network", .type = FIELD_OBJECT, .fields = network_fields },
+	NETWORK_INTERNET_ROW,
+	{ .name = "iam", .type = FIELD_LATER },
+	{ .name = "mcp", .type = FIELD_LATER },
+	{ .name = "volumeMounts", .type = FIELD_LATER },
+	{ .type = FIELD_END }
+};
+#undef AT
 
-	if (!ok)
-		return 1;
-	spec->auto_resume = enabled && json_type(enabled) == JSON_BOOL && json_bool(enabled);
-	if (spec->auto_resume && !memory)
+/* What the client chose with flags of its own is one choice of ours. */
+static int read_life(const struct create_body *body, struct sandbox_spec *spec, struct err *err)
+{
+	spec->auto_resume = body->auto_resume;
+	if (body->auto_resume && !body->auto_pause_memory)
 		return err_set(err, ERR_INVALID_REQUEST,
 			       "autoResume: needs the memory, autoPauseMemory must not be false");
-	if (pause)
-		spec->on_timeout = memory ? ON_TIMEOUT_PAUSE : ON_TIMEOUT_HIBERNATE;
-	return 0;
-}
-
-static int read_rest(struct e2b_call *call, struct err *err)
-{
-	static const char *const absent[] = { "iam", "mcp", "volumeMounts" };
-
-	for (size_t i = 0; i < ARRAY_LEN(absent); i++) {
-		const struct json *value = e2b_json_get(call->doc, absent[i]);
-
-		if (value && json_size(value) > 0)
-			return err_set(err, ERR_UNSUPPORTED, "%s is not supported by this server",
-				       absent[i]);
-	}
+	if (body->auto_pause)
+		spec->on_timeout =
+			body->auto_pause_memory ? ON_TIMEOUT_PAUSE : ON_TIMEOUT_HIBERNATE;
 	return 0;
 }
 
@@ -91,7 +120,7 @@ static void answer_made(struct e2b_call *call, const struct sandbox *sandbox)
 
 static void on_made(void *arg, const struct sandbox *sandbox, const struct err *err)
 {
-	struct pending *pending = arg;
+	struct e2b_pending *pending = arg;
 	struct e2b_call *call = pending->call;
 
 	if (e2b_pending_done(pending, err))
@@ -104,7 +133,7 @@ static void start_create(struct e2b_call *call, struct sandbox_spec *spec, bool 
 {
 	struct service *service = call->e2b->service;
 	const struct sandbox *now = NULL;
-	struct pending *pending = e2b_pending_new(call);
+	struct e2b_pending *pending = e2b_pending_new(call);
 	struct err err;
 	int r;
 
@@ -127,39 +156,28 @@ static void start_create(struct e2b_call *call, struct sandbox_spec *spec, bool 
 void e2b_sandboxes_create(struct e2b_call *call)
 {
 	const struct service_config *config = service_config(call->e2b->service);
-	struct sandbox_spec spec = { .cpu_milli = MIN(1000, config->max_cpu_milli),
-				     .memory_mb = MIN(1024, config->max_memory_mb),
-				     .disk_size_mb = MIN(3072, config->max_disk_size_mb),
-				     .memory = true };
-	bool ok = true;
-	struct str id = call_str(call, "templateID", &ok);
-	bool told = false;
+	int64_t usual_sec = call->route->arg == 1 ? E2B_TIMEOUT_V1_SEC : E2B_TIMEOUT_SEC;
+	struct create_body body = { .timeout_sec = 0 };
+	struct sandbox_spec spec = {
+		.cpu_milli = MIN(SANDBOX_CPU_MILLI, config->max_cpu_milli),
+		.memory_mb = MIN(SANDBOX_MEMORY_MB, config->max_memory_mb),
+		.disk_size_mb = MIN(SANDBOX_DISK_MB, config->max_disk_size_mb),
+		.memory = true,
+	};
+	bool network_told;
 	struct err err;
-	int r;
 
-	spec.timeout_sec = call_int(call, "timeout",
-				    call->route->arg == 1 ? E2B_TIMEOUT_V1_SEC : E2B_TIMEOUT_SEC, 0,
-				    call_timeout_max(call), &ok);
-	spec.timeout_sec = MAX(spec.timeout_sec, 1);
-	call_texts(call, "envVars", "env", &spec.env, &ok);
-	call_texts(call, "metadata", "metadata", &spec.metadata, &ok);
-	if (!ok)
+	if (!call_decode(call, create_fields, &body))
 		return;
-	if (!id.n) {
-		e2b_answer_status(call, 400, "templateID is required");
-		return;
-	}
-	r = read_life(call, &spec, &err);
-	if (r == 0 &&
-	    (network_read_ports(e2b_json_get(call->doc, "network"), &call->ports, &err) < 0 ||
-	     network_read(call, e2b_json_get(call->doc, "network"), &spec.network, &told, &err) <
-		     0 ||
-	     read_rest(call, &err) < 0 || read_origin(call, id, &spec, &err) < 0))
-		r = -1;
-	if (r < 0)
+	spec.timeout_sec = MAX(body.has_timeout ? body.timeout_sec : usual_sec, 1);
+	spec.env = body.env;
+	spec.metadata = body.metadata;
+	network_told = network_want(&body.network, &spec.network);
+	call->ports = body.network.public_ports ? E2B_PORTS_OPEN : E2B_PORTS_TOKEN;
+	if (read_life(&body, &spec, &err) < 0 || read_origin(call, body.template, &spec, &err) < 0)
 		e2b_answer_error(call, &err);
-	else if (r == 0)
-		start_create(call, &spec, told);
+	else
+		start_create(call, &spec, network_told);
 }
 
 /* ---- list ---- */
@@ -222,20 +240,16 @@ static int read_states(struct str text, struct list_query *q, struct err *err)
 static int read_page(struct str limit, struct str token, struct str order, struct list_query *q,
 		     struct err *err)
 {
-	uint64_t number = 100;
-
 	if (order.n && !str_is(order, "asc") && !str_is(order, "desc"))
 		return err_set(err, ERR_INVALID_REQUEST, "order: must be asc or desc");
 	q->oldest_first = str_is(order, "asc");
-	if (limit.n && (str_to_u64(limit, 1000, &number) < 0 || number == 0))
-		return err_set(err, ERR_INVALID_REQUEST, "limit: must be from 1 to 1000");
-	q->limit = (int64_t)number;
+	q->limit = PAGE_LIMIT;
+	if (page_limit_parse(limit, &q->limit) < 0)
+		return err_set(err, ERR_INVALID_REQUEST, "limit: must be from 1 to %d",
+			       PAGE_LIMIT_MAX);
 	q->cursor = q->oldest_first ? 0 : INT64_MAX;
-	if (!token.n)
-		return 0;
-	if (str_to_u64(token, INT64_MAX, &number) < 0)
+	if (page_cursor_parse(token, &q->cursor) < 0)
 		return err_set(err, ERR_INVALID_REQUEST, "nextToken: is not one of ours");
-	q->cursor = (int64_t)number;
 	return 0;
 }
 
@@ -360,25 +374,34 @@ void e2b_sandboxes_kill(struct e2b_call *call)
 		e2b_answer_empty(call, 204);
 }
 
+struct time_body {
+	int64_t sec;
+};
+static const struct field timeout_fields[] = { { .name = "timeout",
+						 .type = FIELD_INT,
+						 .offset = offsetof(struct time_body, sec),
+						 .limit = FIELD_LIMIT_TIMEOUT,
+						 .required = true },
+					       { .type = FIELD_END } };
+static const struct field refresh_fields[] = { { .name = "duration",
+						 .type = FIELD_INT,
+						 .offset = offsetof(struct time_body, sec),
+						 .max = E2B_REFRESH_MAX_SEC,
+						 .fallback = E2B_REFRESH_SEC },
+					       { .type = FIELD_END } };
+
 /* timeout: the end is so far from now. refreshes: at least so far. */
 void e2b_sandboxes_timeout(struct e2b_call *call)
 {
-	bool refresh = call->route->arg == 1, ok = true;
+	bool refresh = call->route->arg == 1;
 	struct sandbox *sandbox = call_sandbox(call);
+	struct time_body body = { .sec = 0 };
 	int64_t sec;
 	struct err err;
 
-	if (!sandbox)
+	if (!sandbox || !call_decode(call, refresh ? refresh_fields : timeout_fields, &body))
 		return;
-	sec = refresh ? call_int(call, "duration", 60, 0, 3600, &ok)
-		      : call_int(call, "timeout", -1, 0, call_timeout_max(call), &ok);
-	if (!ok)
-		return;
-	if (sec < 0) {
-		e2b_answer_status(call, 400, "timeout is required");
-		return;
-	}
-	sec = MAX(sec, 1);
+	sec = MAX(body.sec, 1);
 	if (!(refresh && sandbox_expires_ms(sandbox) > time_real_ms() + sec * 1000) &&
 	    sandbox_extend(sandbox, sec, &err) < 0)
 		e2b_answer_error(call, &err);

@@ -38,32 +38,37 @@ static struct secret *find(struct e2b_call *call)
 	return secret;
 }
 
+#define VALUE_ROW                                                                                  \
+	{                                                                                          \
+		.name = "value", .type = FIELD_STR, .offset = offsetof(struct secret_spec, value), \
+		.min = 1, .max = SECRET_VALUE_MAX, .required = true                                \
+	}
 /* The vault keeps none beside a secret. */
-static int check_metadata(struct e2b_call *call, struct err *err)
-{
-	const struct json *metadata = e2b_json_get(call->doc, "metadata");
+#define METADATA_ROW                                    \
+	{                                               \
+		.name = "metadata", .type = FIELD_LATER \
+	}
 
-	if (metadata && json_size(metadata) > 0)
-		return err_set(err, ERR_UNSUPPORTED,
-			       "metadata of secrets is not supported by this server");
-	return 0;
-}
+static const struct field create_fields[] = { { .name = "name",
+						.type = FIELD_STR,
+						.offset = offsetof(struct secret_spec, name),
+						.min = 1,
+						.max = SECRET_NAME_MAX,
+						.required = true },
+					      VALUE_ROW,
+					      METADATA_ROW,
+					      { .type = FIELD_END } };
+static const struct field update_fields[] = { VALUE_ROW, METADATA_ROW, { .type = FIELD_END } };
 
 void e2b_secrets_create(struct e2b_call *call)
 {
 	struct secret_spec spec = { .scope = SECRET_GLOBAL };
 	const struct secret *secret = NULL;
-	bool ok = true;
 	struct err err;
 
-	spec.name = call_str(call, "name", &ok);
-	spec.value = call_str(call, "value", &ok);
-	if (!ok)
+	if (!call_decode(call, create_fields, &spec))
 		return;
-	if (!spec.name.n || !spec.value.n)
-		e2b_answer_status(call, 400, "name and value are required");
-	else if (check_metadata(call, &err) < 0 ||
-		 secret_create(call->e2b->service, call->key, &spec, &secret, &err) < 0)
+	if (secret_create(call->e2b->service, call->key, &spec, &secret, &err) < 0)
 		e2b_answer_error(call, &err);
 	else
 		answer_secret(call, 201, secret);
@@ -80,16 +85,12 @@ void e2b_secrets_get(struct e2b_call *call)
 void e2b_secrets_update(struct e2b_call *call)
 {
 	struct secret *secret = find(call);
-	bool ok = true;
-	struct str value = secret ? call_str(call, "value", &ok) : (struct str){ NULL, 0 };
+	struct secret_spec spec = { .scope = SECRET_GLOBAL };
 	struct err err;
 
-	if (!secret || !ok)
+	if (!secret || !call_decode(call, update_fields, &spec))
 		return;
-	if (!value.n)
-		e2b_answer_status(call, 400, "value is required");
-	else if (check_metadata(call, &err) < 0 ||
-		 secret_rotate(secret, call->e2b->service, value, &err) < 0)
+	if (secret_rotate(secret, call->e2b->service, spec.value, &err) < 0)
 		e2b_answer_error(call, &err);
 	else
 		answer_secret(call, 200, secret);
@@ -116,13 +117,13 @@ void e2b_secrets_list(struct e2b_call *call)
 	char last[SECRET_ID_LEN + 1] = "";
 	struct http_header header = { STR_LIT("X-Next-Token"), { last, 0 } };
 	const struct secret *secret;
-	uint64_t most = 100, count = 0;
+	int64_t most = PAGE_LIMIT, count = 0;
 	struct json_writer w;
 
 	if (!ok)
 		return;
-	if (limit.n && (str_to_u64(limit, 1000, &most) < 0 || most == 0)) {
-		e2b_answer_status(call, 400, "limit: must be from 1 to 1000");
+	if (page_limit_parse(limit, &most) < 0) {
+		e2b_answer_status(call, 400, "limit: must be from 1 to %d", PAGE_LIMIT_MAX);
 		return;
 	}
 	w = e2b_answer_begin(call->e2b);

@@ -43,7 +43,7 @@ struct snapshot *snapshot_of(struct e2b_call *call, struct str id)
 
 static void on_taken(void *arg, const struct snapshot *snapshot, const struct err *err)
 {
-	struct pending *pending = arg;
+	struct e2b_pending *pending = arg;
 	struct e2b_call *call = pending->call;
 	struct json_writer w;
 
@@ -54,18 +54,22 @@ static void on_taken(void *arg, const struct snapshot *snapshot, const struct er
 	e2b_answer_send(call, 201, &w);
 }
 
+static const struct field snapshot_fields[] = { { .name = "name",
+						  .type = FIELD_STR,
+						  .offset = offsetof(struct snapshot_spec, comment),
+						  .max = SNAPSHOT_COMMENT_MAX },
+						{ .type = FIELD_END } };
+
 void e2b_snapshots_create(struct e2b_call *call)
 {
 	struct sandbox *sandbox = call_sandbox(call);
 	struct snapshot_spec spec = { .kind = SNAPSHOT_USER, .memory = true };
-	struct pending *pending;
-	bool ok = true;
+	struct e2b_pending *pending;
 	struct err err;
 
-	if (!sandbox)
+	if (!sandbox || !call_decode(call, snapshot_fields, &spec))
 		return;
-	spec.comment = call_str(call, "name", &ok);
-	pending = ok ? e2b_pending_new(call) : NULL;
+	pending = e2b_pending_new(call);
 	if (pending)
 		e2b_pending_begun(
 			pending,
@@ -79,33 +83,30 @@ void e2b_snapshots_list(struct e2b_call *call)
 	struct str of = call_query(call, "sandboxID", &ok), name = call_query(call, "name", &ok);
 	struct str limit = call_query(call, "limit", &ok);
 	struct str token = call_query(call, "nextToken", &ok);
-	uint64_t most = 100, at = INT64_MAX;
-	char next[24] = "", id[SANDBOX_ID_LEN + 1] = "";
+	int64_t most = PAGE_LIMIT, at = INT64_MAX, count = 0, cursor;
+	char next[PAGE_NUMBER_SIZE] = "", id[SANDBOX_ID_LEN + 1] = "";
 	struct http_header header = { STR_LIT("X-Next-Token"), { next, 0 } };
 	const struct snapshot *snapshot;
 	struct json_writer w;
-	uint64_t count = 0;
-	int64_t cursor;
 
 	if (!ok)
 		return;
-	if ((limit.n && (str_to_u64(limit, 1000, &most) < 0 || most == 0)) ||
-	    (token.n && str_to_u64(token, INT64_MAX, &at) < 0) ||
+	if (page_limit_parse(limit, &most) < 0 || page_cursor_parse(token, &at) < 0 ||
 	    (of.n && str_copy(id, sizeof(id), of) < 0)) {
 		e2b_answer_status(call, 400, "limit, nextToken or sandboxID is malformed");
 		return;
 	}
-	cursor = (int64_t)at;
+	cursor = at;
 	w = e2b_answer_begin(call->e2b);
 	json_begin_array(&w, NULL);
 	while ((snapshot = snapshot_list_next(call->e2b->service, call->key, id, &cursor))) {
 		if (name.n && !is_named(snapshot, name))
 			continue;
 		if (count++ == most) {
-			(void)snprintf(next, sizeof(next), "%llu", (unsigned long long)at);
+			(void)page_number(next, at);
 			break;
 		}
-		at = (uint64_t)cursor;
+		at = cursor;
 		write_snapshot(snapshot, &w);
 	}
 	json_end_array(&w);

@@ -51,8 +51,8 @@ struct events_query {
 		  .type = FIELD_INT,                                                               \
 		  .offset = AT(limit),                                                             \
 		  .min = 1,                                                                        \
-		  .max = 1000,                                                                     \
-		  .fallback = 100,                                                                 \
+		  .max = PAGE_LIMIT_MAX,                                                           \
+		  .fallback = PAGE_LIMIT,                                                          \
 		  .doc = "of a page" },                                                            \
 	{                                                                                          \
 		.name = "type", .type = FIELD_STR, .offset = AT(type), .min = 1, .max = 512,       \
@@ -69,7 +69,7 @@ const struct field events_query[] = { COMMON_QUERY,
 					.type = FIELD_STR,
 					.offset = AT(external_workspace_id),
 					.min = 1,
-					.max = 255 },
+					.max = SANDBOX_WORKSPACE_MAX },
 				      { .type = FIELD_END } };
 const struct field sandbox_events_query[] = { COMMON_QUERY, { .type = FIELD_END } };
 #undef AT
@@ -275,7 +275,7 @@ static void on_beat(void *arg)
 
 	if (!req || e->blocked)
 		return;
-	if (guard_again(e->rest, e->key_id, &err)) {
+	if (guard_again(e->rest->service, e->key_id, &err)) {
 		(void)send_bytes(e, STR_LIT(": beat\n\n"));
 		return;
 	}

@@ -22,7 +22,7 @@ const struct field key_create_fields[] = {
 	  .type = FIELD_STR,
 	  .offset = offsetof(struct key_body, name),
 	  .min = 1,
-	  .max = 64,
+	  .max = AUTH_NAME_MAX,
 	  .required = true },
 	{ .name = "scopes",
 	  .type = FIELD_STRINGS,
@@ -50,7 +50,7 @@ const struct field key_patch_fields[] = { { .name = "name",
 					    .sent = FIELD_SENT(
 						    offsetof(struct patch_body, has_name)),
 					    .min = 1,
-					    .max = 64 },
+					    .max = AUTH_NAME_MAX },
 					  QUOTA_TABLE(X){ .type = FIELD_END } };
 #undef X
 
@@ -148,7 +148,7 @@ void keys_list(struct rest_call *call)
 	struct json_writer w;
 	struct err err;
 
-	if (query_int(call->req, "limit", 1, 1000, &limit, &err) < 0 ||
+	if (query_int(call->req, "limit", 1, PAGE_LIMIT_MAX, &limit, &err) < 0 ||
 	    query_text(call->req, "cursor", &cursor, &err) < 0) {
 		answer_error(call->rest, call->req, &err);
 		return;

@@ -141,7 +141,7 @@ void secrets_list(struct rest_call *call)
 	struct json_writer w;
 	struct err err;
 
-	if (query_int(call->req, "limit", 1, 1000, &limit, &err) < 0 ||
+	if (query_int(call->req, "limit", 1, PAGE_LIMIT_MAX, &limit, &err) < 0 ||
 	    query_text(call->req, "cursor", &cursor, &err) < 0) {
 		answer_error(call->rest, call->req, &err);
 		return;

@@ -14,7 +14,7 @@ const struct field ticket_fields[] = {
 	  .type = FIELD_STR,
 	  .offset = AT(path),
 	  .min = 1,
-	  .max = 1024,
+	  .max = TICKET_PATH_MAX,
 	  .required = true,
 	  .doc = "what it opens, without a query: a WebSocket or a stream of events" },
 	{ .name = "method",
@@ -40,32 +40,31 @@ const struct field ticket_fields[] = {
 };
 #undef AT
 
-bool ticket_opens(const struct route *route)
+bool ticket_opens(const struct rest_route *route)
 {
-	return route->handle && route->method == HTTP_GET &&
-	       (route->socket || (route->media && strcmp(route->media, "text/event-stream") == 0));
+	return route->handle && route->row.method == HTTP_GET &&
+	       ((route->row.flags & ROUTE_SOCKET) ||
+		(route->media && strcmp(route->media, "text/event-stream") == 0));
 }
 
 /* What it is for must be there to be opened, by this key. */
 static int check(struct rest_call *call, const struct ticket_body *body, struct err *err)
 {
-	struct http_req asked = { .method = HTTP_GET, .path = body->path };
-	struct str args[2] = { { NULL, 0 }, { NULL, 0 } };
-	const struct route *route;
-	char allow[96] = "";
+	const struct rest_route *route;
+	struct route_match match;
 
 	if (!str_is(body->method, "GET"))
 		return err_set(err, ERR_INVALID_REQUEST, "method must be GET");
-	route = route_find(&asked, args, allow, sizeof(allow), err);
+	route = rest_route_find(HTTP_GET, body->path, &match, err);
 	if (!route || !ticket_opens(route))
 		return err_set(err, ERR_INVALID_REQUEST,
 			       "path must be that of a WebSocket or a stream of events, without a "
 			       "query");
-	if (!key_may(call->key, route->scope))
+	if (!key_may(call->key, route->row.scope))
 		return err_set(err, ERR_FORBIDDEN, "this key may not open '%.*s'",
 			       (int)MIN(body->path.n, 128), body->path.p);
 	for (int i = 0; body->scope.n && i < AUTH_SCOPE_COUNT; i++)
-		if ((route->scope >> i & 1) && !str_is(body->scope, auth_scope_names[i]))
+		if ((route->row.scope >> i & 1) && !str_is(body->scope, auth_scope_names[i]))
 			return err_set(err, ERR_INVALID_REQUEST, "scope: this path needs '%s'",
 				       auth_scope_names[i]);
 	return 0;

@@ -33,7 +33,7 @@ const struct field usage_query[] = { WINDOW_QUERY,
 				       .type = FIELD_STR,
 				       .offset = AT(external_workspace_id),
 				       .min = 1,
-				       .max = 255 },
+				       .max = SANDBOX_WORKSPACE_MAX },
 				     { .type = FIELD_END } };
 #undef AT
 

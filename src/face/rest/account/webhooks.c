@@ -17,7 +17,7 @@
 		  .type = FIELD_STR,                                                             \
 		  .offset = AT(external_workspace_id),                                           \
 		  .sent = FIELD_SENT(AT(has_workspace)),                                         \
-		  .max = 255,                                                                    \
+		  .max = SANDBOX_WORKSPACE_MAX,                                                  \
 		  .doc = "only events of this workspace" },                                      \
 		{ .name = "description",                                                         \
 		  .type = FIELD_STR,                                                             \
@@ -35,7 +35,7 @@ const struct field webhook_create_fields[] = { { .name = "url",
 						 .type = FIELD_STR,
 						 .offset = AT(url),
 						 .sent = FIELD_SENT(AT(has_url)),
-						 .min = 8,
+						 .min = WEBHOOK_URL_MIN,
 						 .max = WEBHOOK_URL_MAX,
 						 .required = true,
 						 .doc = "http:// or https://" },
@@ -50,7 +50,7 @@ const struct field webhook_patch_fields[] = { { .name = "url",
 						.type = FIELD_STR,
 						.offset = AT(url),
 						.sent = FIELD_SENT(AT(has_url)),
-						.min = 8,
+						.min = WEBHOOK_URL_MIN,
 						.max = WEBHOOK_URL_MAX },
 					      OPTIONAL_FIELDS,
 					      { .name = "enabled",
@@ -72,8 +72,8 @@ const struct field delivery_query[] = {
 	  .type = FIELD_INT,
 	  .offset = AT(limit),
 	  .min = 1,
-	  .max = 1000,
-	  .fallback = 100 },
+	  .max = PAGE_LIMIT_MAX,
+	  .fallback = PAGE_LIMIT },
 	{ .name = "cursor", .type = FIELD_INT, .offset = AT(cursor), .max = INT64_MAX },
 	{ .type = FIELD_END }
 };
@@ -127,7 +127,7 @@ void webhooks_list(struct rest_call *call)
 	struct err err;
 	char next[PAGE_NUMBER_SIZE];
 
-	if (query_int(call->req, "limit", 1, 1000, &limit, &err) < 0 ||
+	if (query_int(call->req, "limit", 1, PAGE_LIMIT_MAX, &limit, &err) < 0 ||
 	    query_int(call->req, "cursor", 1, INT64_MAX, &cursor, &err) < 0) {
 		answer_error(call->rest, call->req, &err);
 		return;
@@ -182,7 +182,7 @@ void webhooks_delete(struct rest_call *call)
 
 static void on_tried(void *arg, const struct webhook_result *result, const struct err *err)
 {
-	struct pending *pending = arg;
+	struct rest_pending *pending = arg;
 	struct rest *rest = pending->rest;
 	struct http_req *req = pending_done(pending, err);
 	struct json_writer w;
@@ -202,7 +202,7 @@ static void on_tried(void *arg, const struct webhook_result *result, const struc
 void webhooks_test(struct rest_call *call)
 {
 	struct webhook *hook = find(call);
-	struct pending *pending = hook ? pending_for(call) : NULL;
+	struct rest_pending *pending = hook ? pending_for(call) : NULL;
 	struct err err;
 
 	if (pending)
@@ -212,7 +212,7 @@ void webhooks_test(struct rest_call *call)
 void webhooks_redeliver(struct rest_call *call)
 {
 	struct webhook *hook = find(call);
-	struct pending *pending;
+	struct rest_pending *pending;
 	uint64_t event = 0;
 	struct err err;
 

@@ -62,7 +62,7 @@ const struct field files_list_query[] = { PATH_ROWS,
 					  END };
 const struct field files_view_query[] = {
 	PATH_ROWS, USER_ROW,
-	INT_ROW("offset", offset, -INT64_C(1000000000000), INT64_C(1000000000000), 1,
+	INT_ROW("offset", offset, -FILES_OFFSET_MAX, FILES_OFFSET_MAX, 1,
 		"the first line; -N: the last N lines"),
 	INT_ROW("limit", limit, 1, FILES_LINES_MAX, FILES_LINES_DEFAULT, "lines"), END
 };
@@ -82,17 +82,18 @@ const struct field files_archive_query[] = { PATH_ROWS,
 					       .names = files_format_names },
 					     GITIGNORE_ROW,
 					     END };
-const struct field files_unpack_query[] = {
-	PATH_ROWS,
-	USER_ROW,
-	OWNER_ROW,
-	PARENTS_ROW,
-	INT_ROW("max_entries", max_entries, 1, 1000000, 1000000, "more: refused"),
-	INT_ROW("max_bytes", max_bytes, 0, INT64_MAX, 0,
-		"of content; 0: as much as the disk takes"),
-	INT_ROW("max_ratio", max_ratio, 1, 1000000, 200, "of content to archive"),
-	END
-};
+const struct field files_unpack_query[] = { PATH_ROWS,
+					    USER_ROW,
+					    OWNER_ROW,
+					    PARENTS_ROW,
+					    INT_ROW("max_entries", max_entries, 1,
+						    FILES_ENTRIES_MAX, FILES_ENTRIES_MAX,
+						    "more: refused"),
+					    INT_ROW("max_bytes", max_bytes, 0, INT64_MAX, 0,
+						    "of content; 0: as much as the disk takes"),
+					    INT_ROW("max_ratio", max_ratio, 1, FILES_RATIO_MAX,
+						    FILES_RATIO_DEFAULT, "of content to archive"),
+					    END };
 
 /* ---- bodies ---- */
 
@@ -167,7 +168,8 @@ const struct field files_grep_fields[] = {
 	STR_ROW("exclude", exclude, 1, 1024, "not those that match this one"),
 	INT_ROW("context", context, 0, FILES_CONTEXT_MAX, 0, "lines before and after each match"),
 	INT_ROW("max_matches", max_matches, 1, FILES_MATCHES_MAX, FILES_MATCHES_DEFAULT, "lines"),
-	INT_ROW("max_bytes", max_bytes, 1, 8 * 1024 * 1024, 1024 * 1024, "of text"),
+	INT_ROW("max_bytes", max_bytes, 1, FILES_GREP_BYTES_MAX, FILES_GREP_BYTES_DEFAULT,
+		"of text"),
 	BOOL_ROW("ignore_case", ignore_case, false, NULL),
 	BOOL_ROW("fixed", fixed, false, "the pattern is plain text"),
 	GITIGNORE_ROW,

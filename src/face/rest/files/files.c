@@ -6,7 +6,7 @@
 
 int files_spec_read(struct rest_call *call, struct files_spec *spec, struct err *err)
 {
-	const struct route *route = call->route;
+	const struct rest_route *route = call->route;
 
 	*spec = (struct files_spec){ .parents = true };
 	if (route->body)
@@ -19,7 +19,7 @@ struct file_call {
 	struct rest *rest;
 	slot_handle req;
 	slot_handle run;
-	const struct route *route;
+	const struct rest_route *route;
 	struct files_answer answer;
 };
 
@@ -57,7 +57,7 @@ static bool on_outcome(void *arg, const struct files_outcome *outcome)
 	return files_answer_outcome(&c->answer, outcome);
 }
 
-static int status_of(const struct route *route, const struct files_result *result)
+static int status_of(const struct rest_route *route, const struct files_result *result)
 {
 	bool makes = route->op == FILES_WRITE || route->op == FILES_MKDIR;
 

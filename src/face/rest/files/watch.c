@@ -3,6 +3,7 @@
 #include <errno.h>
 
 #include "base/log.h"
+#include "face/kit/error.h"
 #include "face/rest/files/files.h"
 #include "http/message/sse.h"
 
@@ -82,7 +83,7 @@ static struct str error_json(struct rest *rest, const struct err *err)
 	json_begin_object(&w, NULL);
 	json_put_text(&w, "code", err_name(err->code));
 	json_put_text(&w, "message", err->message);
-	json_put_text(&w, "hint", err_hint(err->code));
+	json_put_text(&w, "hint", error_hint(err->code));
 	json_end_object(&w);
 	return json_writer_end(&w) < 0 ? STR_LIT("{}") : buf_str(&rest->scratch);
 }

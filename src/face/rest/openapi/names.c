@@ -56,11 +56,11 @@ static const struct {
 	{ "System", "The daemon itself." },
 };
 
-const char *operation_tag(const struct route *route)
+const char *operation_tag(const struct rest_route *route)
 {
 	size_t i = 0;
 
-	while (!str_starts(str_of(route->pattern), tags[i].prefix))
+	while (!str_starts(str_of(route->row.pattern), tags[i].prefix))
 		i++;
 	return tags[i].tag;
 }
@@ -104,7 +104,7 @@ static void put_word(char *dst, struct str word, bool one)
 	dst[n] = '\0';
 }
 
-static bool is_list(const struct route *route)
+static bool is_list(const struct rest_route *route)
 {
 	const struct field *answer = route->page ? route->page : route->answer;
 
@@ -112,23 +112,24 @@ static bool is_list(const struct route *route)
 }
 
 /* Whether what the path names can be listed: then POST makes one more of them. */
-static bool is_collection(const struct route *route)
+static bool is_collection(const struct rest_route *route)
 {
 	for (size_t i = 0; i < rest_route_count; i++)
-		if (rest_routes[i].method == HTTP_GET && rest_routes[i].handle &&
-		    strcmp(rest_routes[i].pattern, route->pattern) == 0)
+		if (rest_routes[i].row.method == HTTP_GET && rest_routes[i].handle &&
+		    strcmp(rest_routes[i].row.pattern, route->row.pattern) == 0)
 			return is_list(&rest_routes[i]);
 	return false;
 }
 
-static const char *verb_of(const struct route *route, bool item)
+static const char *verb_of(const struct rest_route *route, bool item)
 {
-	switch (route->method) {
+	switch (route->row.method) {
 	case HTTP_GET:
 		return !item && is_list(route) ? "list" : "get";
 	case HTTP_POST:
-		return is_collection(route) || strcmp(route->pattern, "/v1/tickets") == 0 ? "create"
-											  : "";
+		return is_collection(route) || strcmp(route->row.pattern, "/v1/tickets") == 0
+			       ? "create"
+			       : "";
 	case HTTP_PUT:
 		return "put";
 	case HTTP_PATCH:
@@ -143,9 +144,9 @@ static const char *verb_of(const struct route *route, bool item)
 	return "do";
 }
 
-void operation_id(const struct route *route, char ret[OPERATION_ID_MAX])
+void operation_id(const struct rest_route *route, char ret[OPERATION_ID_MAX])
 {
-	struct str words[8], rest = str_of(route->pattern), word;
+	struct str words[8], rest = str_of(route->row.pattern), word;
 	bool braced[8] = { false }; /* an id follows the word */
 	size_t count = 0;
 	const char *verb;

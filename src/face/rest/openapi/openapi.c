@@ -2,8 +2,10 @@
 /* GET /openapi.json, written from the route and field tables. */
 #include <stdio.h>
 
+#include "face/kit/error.h"
 #include "face/rest/call.h"
 #include "face/rest/files/files.h"
+#include "face/rest/openapi/field_schema.h"
 
 #define BYTES "{\"type\":\"string\",\"format\":\"binary\"}"
 
@@ -59,10 +61,10 @@ static void write_error_schema(struct json_writer *w)
 	for (int i = 1; i < ERR_CODE_COUNT; i++) {
 		json_begin_object(w, NULL);
 		json_put_text(w, "code", err_name((enum err_code)i));
-		json_put_int(w, "status", err_http_status((enum err_code)i));
+		json_put_int(w, "status", error_status((enum err_code)i));
 		json_put_bool(w, "retryable", err_retryable((enum err_code)i));
-		if (err_hint((enum err_code)i))
-			json_put_text(w, "hint", err_hint((enum err_code)i));
+		if (error_hint((enum err_code)i))
+			json_put_text(w, "hint", error_hint((enum err_code)i));
 		json_end_object(w);
 	}
 	json_end_array(w);
@@ -82,9 +84,9 @@ static void write_path_parameter(struct json_writer *w, struct str name)
 	json_end_object(w);
 }
 
-static void write_parameters(struct json_writer *w, const struct route *route)
+static void write_parameters(struct json_writer *w, const struct rest_route *route)
 {
-	const char *at = route->pattern;
+	const char *at = route->row.pattern;
 
 	json_begin_array(w, "parameters");
 	while ((at = strchr(at, '{'))) {
@@ -110,7 +112,7 @@ static void write_parameters(struct json_writer *w, const struct route *route)
 	json_end_array(w);
 }
 
-static void write_body(struct json_writer *w, const struct route *route)
+static void write_body(struct json_writer *w, const struct rest_route *route)
 {
 	bool required = route->upload;
 
@@ -126,7 +128,7 @@ static void write_body(struct json_writer *w, const struct route *route)
 			json_put_raw(w, "example", str_of(route->example));
 		json_end_object(w);
 	}
-	if (route->upload || route->raw) {
+	if (route->upload || (route->row.flags & ROUTE_RAW)) {
 		json_begin_object(w, "application/octet-stream");
 		json_put_raw(w, "schema", STR_LIT(BYTES));
 		json_end_object(w);
@@ -152,7 +154,7 @@ static void write_json(struct json_writer *w, const struct field *answer, const 
 }
 
 /* A stream is text; what the data of its events look like stands beside. */
-static void write_stream(struct json_writer *w, const struct route *route)
+static void write_stream(struct json_writer *w, const struct rest_route *route)
 {
 	json_begin_object(w, route->media);
 	json_put_raw(w, "schema", STR_LIT("{\"type\":\"string\"}"));
@@ -185,12 +187,13 @@ static void write_other(struct json_writer *w, const char *media)
 	}
 }
 
-static void write_success(struct json_writer *w, const struct route *route)
+static void write_success(struct json_writer *w, const struct rest_route *route)
 {
 	bool stream = route->media && strcmp(route->media, "text/event-stream") == 0;
 
-	json_put_text(w, "description", route->socket ? "Switching to WebSocket" : "Success");
-	if (route->socket || route->status == 204)
+	json_put_text(w, "description",
+		      (route->row.flags & ROUTE_SOCKET) ? "Switching to WebSocket" : "Success");
+	if ((route->row.flags & ROUTE_SOCKET) || route->status == 204)
 		return;
 	json_begin_object(w, "content");
 	if (stream)
@@ -205,7 +208,7 @@ static void write_success(struct json_writer *w, const struct route *route)
 	json_end_object(w);
 }
 
-static void write_responses(struct json_writer *w, const struct route *route)
+static void write_responses(struct json_writer *w, const struct rest_route *route)
 {
 	static const char *const failures[] = { "4XX", "5XX" };
 	const int good[] = { route->status, route->also };
@@ -218,7 +221,7 @@ static void write_responses(struct json_writer *w, const struct route *route)
 		write_success(w, route);
 		json_end_object(w);
 	}
-	if (route->op == FILES_READ && route->method == HTTP_GET && route->media) {
+	if (route->op == FILES_READ && route->row.method == HTTP_GET && route->media) {
 		json_put_raw(w, "206",
 			     STR_LIT("{\"description\":\"A range\",\"content\":{\"application/"
 				     "octet-stream\":{\"schema\":" BYTES "}}}"));
@@ -232,21 +235,21 @@ static void write_responses(struct json_writer *w, const struct route *route)
 	json_end_object(w);
 }
 
-static void write_route(struct json_writer *w, const struct route *route)
+static void write_route(struct json_writer *w, const struct rest_route *route)
 {
 	char id[OPERATION_ID_MAX];
 
 	operation_id(route, id);
-	json_begin_object(w, verbs[route->method]);
+	json_begin_object(w, verbs[route->row.method]);
 	json_put_text(w, "operationId", id);
 	json_begin_array(w, "tags");
 	json_put_text(w, NULL, operation_tag(route));
 	json_end_array(w);
 	json_put_text(w, "summary", route->summary);
 	for (int i = 0; i < AUTH_SCOPE_COUNT; i++)
-		if (route->scope >> i & 1)
+		if (route->row.scope >> i & 1)
 			json_put_text(w, "x-scope", auth_scope_names[i]);
-	if (route->open)
+	if ((route->row.flags & ROUTE_OPEN))
 		json_put_raw(w, "security", STR_LIT("[]"));
 	write_parameters(w, route);
 	if (route->body || route->upload)
@@ -259,7 +262,7 @@ static bool seen_before(size_t i)
 {
 	for (size_t k = 0; k < i; k++)
 		if (rest_routes[k].handle &&
-		    strcmp(rest_routes[k].pattern, rest_routes[i].pattern) == 0)
+		    strcmp(rest_routes[k].row.pattern, rest_routes[i].row.pattern) == 0)
 			return true;
 	return false;
 }
@@ -270,10 +273,10 @@ static void write_paths(struct json_writer *w)
 	for (size_t i = 0; i < rest_route_count; i++) {
 		if (!rest_routes[i].handle || seen_before(i))
 			continue;
-		json_begin_object(w, rest_routes[i].pattern);
+		json_begin_object(w, rest_routes[i].row.pattern);
 		for (size_t k = i; k < rest_route_count; k++)
 			if (rest_routes[k].handle &&
-			    strcmp(rest_routes[k].pattern, rest_routes[i].pattern) == 0)
+			    strcmp(rest_routes[k].row.pattern, rest_routes[i].row.pattern) == 0)
 				write_route(w, &rest_routes[k]);
 		json_end_object(w);
 	}

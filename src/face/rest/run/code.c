@@ -4,26 +4,27 @@
 
 #include <errno.h>
 
-#include "face/kit/code_event.h"
+#include "face/kit/json/code_event.h"
 #include "face/rest/run/stream.h"
 
 #define TEXT_LIMIT (8 * 1024 * 1024)	/* of each stream in one answer; the rest is counted */
 #define RESULT_LIMIT (32 * 1024 * 1024) /* of all results in one answer; more are left out */
 
 #define AT(member) offsetof(struct code_spec, member)
-#define PLACE_FIELDS                                                                       \
-	{ .name = "language",                                                              \
-	  .type = FIELD_ENUM,                                                              \
-	  .offset = AT(language),                                                          \
-	  .names = code_languages },                                                       \
-		{ .name = "cwd",                                                           \
-		  .type = FIELD_STR,                                                       \
-		  .offset = AT(cwd),                                                       \
-		  .min = 1,                                                                \
-		  .max = 256,                                                              \
-		  .doc = "when a context is made; default: the template's workdir" },      \
-	{                                                                                  \
-		.name = "user", .type = FIELD_STR, .offset = AT(user), .min = 1, .max = 64 \
+#define PLACE_FIELDS                                                                  \
+	{ .name = "language",                                                         \
+	  .type = FIELD_ENUM,                                                         \
+	  .offset = AT(language),                                                     \
+	  .names = code_languages },                                                  \
+		{ .name = "cwd",                                                      \
+		  .type = FIELD_STR,                                                  \
+		  .offset = AT(cwd),                                                  \
+		  .min = 1,                                                           \
+		  .max = 256,                                                         \
+		  .doc = "when a context is made; default: the template's workdir" }, \
+	{                                                                             \
+		.name = "user", .type = FIELD_STR, .offset = AT(user), .min = 1,      \
+		.max = EXEC_USER_MAX                                                  \
 	}
 const struct field code_fields[] = {
 	{ .name = "code",
@@ -342,7 +343,7 @@ void code_stream(struct rest_call *call)
 
 static void answer_context(void *arg, const struct code_context *context, const struct err *err)
 {
-	struct pending *pending = arg;
+	struct rest_pending *pending = arg;
 	struct rest *rest = pending->rest;
 	struct idempotency *idem = pending->idem;
 	const struct rest_call *call = pending->call;
@@ -363,7 +364,7 @@ static void answer_context(void *arg, const struct code_context *context, const 
 void code_contexts_create(struct rest_call *call)
 {
 	struct code_spec spec = { .timeout_sec = 0 };
-	struct pending *pending;
+	struct rest_pending *pending;
 	struct err err;
 
 	if (field_decode(code_context_fields, call->doc, "", call->req->arena, &spec, &err) < 0) {
@@ -377,7 +378,7 @@ void code_contexts_create(struct rest_call *call)
 
 static void on_each(void *arg, const struct code_context *context, const struct err *err)
 {
-	struct pending *pending = arg;
+	struct rest_pending *pending = arg;
 
 	if (context)
 		code_context_write(context, &pending->list->w, NULL);
@@ -387,7 +388,7 @@ static void on_each(void *arg, const struct code_context *context, const struct 
 
 void code_contexts_list(struct rest_call *call)
 {
-	struct pending *pending = list_begin(call);
+	struct rest_pending *pending = list_begin(call);
 	struct err err;
 
 	if (pending)
@@ -407,7 +408,7 @@ void code_contexts_interrupt(struct rest_call *call)
 
 void code_contexts_restart(struct rest_call *call)
 {
-	struct pending *pending = pending_for(call);
+	struct rest_pending *pending = pending_for(call);
 	struct err err;
 
 	if (pending)

@@ -24,7 +24,7 @@
 		  .type = FIELD_STR,                                                       \
 		  .offset = AT(cwd),                                                       \
 		  .min = 1,                                                                \
-		  .max = 4096,                                                             \
+		  .max = EXEC_CWD_MAX,                                                     \
 		  .doc = "default: the template's workdir; a relative one starts there" }, \
 		{ .name = "env",                                                           \
 		  .type = FIELD_MAP,                                                       \
@@ -34,7 +34,7 @@
 		  .type = FIELD_STR,                                                       \
 		  .offset = AT(user),                                                      \
 		  .min = 1,                                                                \
-		  .max = 64,                                                               \
+		  .max = EXEC_USER_MAX,                                                    \
 		  .doc = "a name or a number" },                                           \
 		{ .name = "stdin",                                                         \
 		  .type = FIELD_STR,                                                       \
@@ -71,13 +71,13 @@ static const struct field tty_fields[] = { { .name = "cols",
 					     .offset = AT(cols),
 					     .min = 1,
 					     .max = PROCESS_TTY_MAX,
-					     .fallback = 80 },
+					     .fallback = PROCESS_COLS },
 					   { .name = "rows",
 					     .type = FIELD_INT,
 					     .offset = AT(rows),
 					     .min = 1,
 					     .max = PROCESS_TTY_MAX,
-					     .fallback = 24 },
+					     .fallback = PROCESS_ROWS },
 					   { .type = FIELD_END } };
 const struct field exec_fields[] = {
 	COMMAND_FIELDS,
@@ -160,7 +160,7 @@ static void write_result(const struct exec_result *result, struct json_writer *w
 
 static void on_done(void *arg, const struct exec_result *result, const struct err *err)
 {
-	struct pending *pending = arg;
+	struct rest_pending *pending = arg;
 	struct rest *rest = pending->rest;
 	struct http_req *req = pending_done(pending, err);
 	struct json_writer w;
@@ -176,9 +176,9 @@ static void on_done(void *arg, const struct exec_result *result, const struct er
 
 static void on_gone(void *arg)
 {
-	struct pending *pending = arg;
+	struct rest_pending *pending = arg;
 
-	exec_detach(pending->rest->service, pending->work);
+	exec_detach(pending->rest->service, pending->base.work);
 	(void)pending_end(pending);
 }
 
@@ -186,7 +186,7 @@ void exec_run(struct rest_call *call)
 {
 	struct exec_spec spec = { .timeout_sec = 0 };
 	struct err err = { .code = ERR_UNAVAILABLE };
-	struct pending *pending;
+	struct rest_pending *pending;
 
 	if (field_decode(exec_fields, call->doc, "", call->req->arena, &spec, &err) < 0) {
 		answer_error(call->rest, call->req, &err);
@@ -194,7 +194,7 @@ void exec_run(struct rest_call *call)
 	}
 	pending = pending_new(call);
 	if (!pending ||
-	    exec_start(call->sandbox, &spec, on_done, pending, &pending->work, &err) < 0) {
+	    exec_start(call->sandbox, &spec, on_done, pending, &pending->base.work, &err) < 0) {
 		if (pending)
 			(void)pending_end(pending);
 		answer_error(call->rest, call->req, &err);

@@ -160,7 +160,7 @@ static struct follow_spec follow_of(const struct output_ask *ask, uint32_t credi
 /* Owner: its follow. */
 struct document {
 	struct rest *rest;
-	struct pending *pending;
+	struct rest_pending *pending;
 	slot_handle follow;
 	struct output_buffer parts[2];
 	int64_t age_us; /* of the process, when it was asked for */
@@ -300,7 +300,7 @@ static int start_stream(struct rest_call *call, const struct output_ask *ask,
 
 static void on_found(void *arg, const struct process_info *info, const struct err *error)
 {
-	struct pending *pending = arg;
+	struct rest_pending *pending = arg;
 	struct rest_call *call = pending->call;
 	struct output_ask ask;
 	struct err err;
@@ -323,7 +323,7 @@ static void on_found(void *arg, const struct process_info *info, const struct er
 void output_read(struct rest_call *call)
 {
 	struct output_ask ask;
-	struct pending *pending;
+	struct rest_pending *pending;
 	struct err err;
 
 	/* What is wrong with the question needs no look at the process. */

@@ -58,7 +58,7 @@ static void answer_process(struct rest *rest, struct http_req *req, int status,
 }
 
 /* The client may have gone meanwhile: the process is in the list, and the answer on record. */
-static void finish_start(struct pending *pending, const struct process_info *info,
+static void finish_start(struct rest_pending *pending, const struct process_info *info,
 			 const struct err *err)
 {
 	struct json_writer w;
@@ -80,7 +80,7 @@ static void on_made(void *arg, const struct process_info *info, const struct err
 static void on_started(void *arg, uint32_t process_id, uint32_t pid, slot_handle follow,
 		       const struct err *error)
 {
-	struct pending *pending = arg;
+	struct rest_pending *pending = arg;
 	struct sandbox *sandbox = sandbox_get(pending->rest->service, pending->sandbox);
 	struct err err;
 	char id[16];
@@ -101,7 +101,7 @@ static void on_started(void *arg, uint32_t process_id, uint32_t pid, slot_handle
 void processes_create(struct rest_call *call)
 {
 	struct exec_spec spec = { .timeout_sec = 0 };
-	struct pending *pending;
+	struct rest_pending *pending;
 	struct err err;
 
 	if (field_decode(process_fields, call->doc, "", call->req->arena, &spec, &err) < 0) {
@@ -120,7 +120,7 @@ void processes_create(struct rest_call *call)
 
 static void on_each(void *arg, const struct process_info *info, const struct err *err)
 {
-	struct pending *pending = arg;
+	struct rest_pending *pending = arg;
 
 	if (info)
 		process_write(info, &pending->list->w, NULL);
@@ -130,7 +130,7 @@ static void on_each(void *arg, const struct process_info *info, const struct err
 
 void processes_list(struct rest_call *call)
 {
-	struct pending *pending = list_begin(call);
+	struct rest_pending *pending = list_begin(call);
 	struct err err;
 
 	if (pending)
@@ -139,7 +139,7 @@ void processes_list(struct rest_call *call)
 
 static void on_found(void *arg, const struct process_info *info, const struct err *err)
 {
-	struct pending *pending = arg;
+	struct rest_pending *pending = arg;
 	struct rest *rest = pending->rest;
 	struct http_req *req = pending_done(pending, err);
 
@@ -149,7 +149,7 @@ static void on_found(void *arg, const struct process_info *info, const struct er
 
 void processes_get(struct rest_call *call)
 {
-	struct pending *pending = pending_for(call);
+	struct rest_pending *pending = pending_for(call);
 	struct err err;
 
 	if (pending)
@@ -162,7 +162,7 @@ void processes_get(struct rest_call *call)
 
 void processes_delete(struct rest_call *call)
 {
-	struct pending *pending = pending_for(call);
+	struct rest_pending *pending = pending_for(call);
 	struct err err;
 
 	if (pending)
@@ -174,7 +174,7 @@ void processes_delete(struct rest_call *call)
 
 void processes_stdin(struct rest_call *call)
 {
-	struct pending *pending;
+	struct rest_pending *pending;
 	struct str bytes;
 	struct err err;
 
@@ -194,7 +194,7 @@ const struct field empty_fields[] = { { .type = FIELD_END } };
 
 void processes_close_stdin(struct rest_call *call)
 {
-	struct pending *pending;
+	struct rest_pending *pending;
 	struct err err;
 
 	if (field_decode(empty_fields, call->doc, "", call->req->arena, call, &err) < 0) {
@@ -231,7 +231,7 @@ const struct field signal_fields[] = { { .name = "signal",
 void processes_signal(struct rest_call *call)
 {
 	struct signal_body body = { NULL };
-	struct pending *pending;
+	struct rest_pending *pending;
 	struct err err;
 	int signum;
 
@@ -268,7 +268,7 @@ const struct field resize_fields[] = { { .name = "cols",
 void processes_resize(struct rest_call *call)
 {
 	struct resize_body body = { 0 };
-	struct pending *pending;
+	struct rest_pending *pending;
 	struct err err;
 
 	if (field_decode(resize_fields, call->doc, "", call->req->arena, &body, &err) < 0) {

@@ -20,8 +20,16 @@ const struct field attach_query[] = {
 	{ .type = FIELD_END }
 };
 const struct field pty_query[] = {
-	{ .name = "cols", .type = FIELD_INT, .min = 1, .max = PROCESS_TTY_MAX, .fallback = 80 },
-	{ .name = "rows", .type = FIELD_INT, .min = 1, .max = PROCESS_TTY_MAX, .fallback = 24 },
+	{ .name = "cols",
+	  .type = FIELD_INT,
+	  .min = 1,
+	  .max = PROCESS_TTY_MAX,
+	  .fallback = PROCESS_COLS },
+	{ .name = "rows",
+	  .type = FIELD_INT,
+	  .min = 1,
+	  .max = PROCESS_TTY_MAX,
+	  .fallback = PROCESS_ROWS },
 	{ .name = "cwd", .type = FIELD_STR },
 	{ .name = "shell", .type = FIELD_STR, .doc = "default: the template's" },
 	{ .name = "user", .type = FIELD_STR },
@@ -148,7 +156,7 @@ static void start_following(struct terminal *t, struct sandbox *sandbox,
 
 static void on_found(void *arg, const struct process_info *info, const struct err *error)
 {
-	struct pending *pending = arg;
+	struct rest_pending *pending = arg;
 	struct rest_call *call = pending->call;
 	struct rest *rest = pending->rest;
 	struct attach_ask ask;
@@ -177,7 +185,7 @@ static void on_found(void *arg, const struct process_info *info, const struct er
 void terminal_attach(struct rest_call *call)
 {
 	struct attach_ask ask;
-	struct pending *pending;
+	struct rest_pending *pending;
 	struct err err;
 
 	if (!check_upgrade(call))
@@ -244,9 +252,11 @@ static int read_pty(struct rest_call *call, struct exec_spec *spec, bool *ret_ac
 {
 	struct http_req *req = call->req;
 
-	*spec = (struct exec_spec){
-		.tty = true, .shell_only = true, .hold = true, .cols = 80, .rows = 24
-	};
+	*spec = (struct exec_spec){ .tty = true,
+				    .shell_only = true,
+				    .hold = true,
+				    .cols = PROCESS_COLS,
+				    .rows = PROCESS_ROWS };
 	if (query_int(req, "cols", 1, PROCESS_TTY_MAX, &spec->cols, err) < 0 ||
 	    query_int(req, "rows", 1, PROCESS_TTY_MAX, &spec->rows, err) < 0 ||
 	    query_text(req, "cwd", &spec->cwd, err) < 0 ||

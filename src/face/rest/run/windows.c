@@ -27,10 +27,14 @@ const struct field window_run_fields[] = {
 	  .type = FIELD_STR,
 	  .offset = AT(exec.cwd),
 	  .min = 1,
-	  .max = 4096,
+	  .max = EXEC_CWD_MAX,
 	  .doc = "this, env and user only when the window is made" },
 	{ .name = "env", .type = FIELD_MAP, .offset = AT(exec.env) },
-	{ .name = "user", .type = FIELD_STR, .offset = AT(exec.user), .min = 1, .max = 64 },
+	{ .name = "user",
+	  .type = FIELD_STR,
+	  .offset = AT(exec.user),
+	  .min = 1,
+	  .max = EXEC_USER_MAX },
 	{ .type = FIELD_END }
 };
 #undef AT
@@ -71,7 +75,7 @@ static void write_window(const struct window_info *info, struct json_writer *w)
 
 static void on_each(void *arg, const struct window_info *info, const struct err *err)
 {
-	struct pending *pending = arg;
+	struct rest_pending *pending = arg;
 	struct json_writer *w;
 
 	if (!info) {
@@ -87,7 +91,7 @@ static void on_each(void *arg, const struct window_info *info, const struct err 
 
 void windows_list(struct rest_call *call)
 {
-	struct pending *pending = list_begin(call);
+	struct rest_pending *pending = list_begin(call);
 	struct err err;
 
 	if (pending)
@@ -110,7 +114,7 @@ static void write_output(const struct window_result *result, bool torn, struct j
 
 static void on_ran(void *arg, const struct window_result *result, const struct err *err)
 {
-	struct pending *pending = arg;
+	struct rest_pending *pending = arg;
 	struct rest *rest = pending->rest;
 	struct http_req *req = pending_done(pending, err);
 	struct json_writer w;
@@ -134,16 +138,16 @@ static void on_ran(void *arg, const struct window_result *result, const struct e
 
 static void on_run_gone(void *arg)
 {
-	struct pending *pending = arg;
+	struct rest_pending *pending = arg;
 
-	window_leave(pending->rest->service, pending->work);
+	window_leave(pending->rest->service, pending->base.work);
 	(void)pending_end(pending);
 }
 
 void windows_run(struct rest_call *call)
 {
 	struct window_spec spec = { .name = call->args[1] };
-	struct pending *pending;
+	struct rest_pending *pending;
 	struct err err;
 
 	if (field_decode(window_run_fields, call->doc, "", call->req->arena, &spec, &err) < 0) {
@@ -153,7 +157,7 @@ void windows_run(struct rest_call *call)
 	pending = pending_for(call);
 	if (!pending)
 		return;
-	if (window_run(call->sandbox, &spec, on_ran, pending, &pending->work, &err) < 0)
+	if (window_run(call->sandbox, &spec, on_ran, pending, &pending->base.work, &err) < 0)
 		answer_later(pending, -1, &err);
 	else
 		http_req_on_gone(call->req, on_run_gone, pending);
@@ -164,7 +168,7 @@ void windows_run(struct rest_call *call)
 static void on_read(void *arg, const struct window_info *info, const struct window_result *result,
 		    const struct err *err)
 {
-	struct pending *pending = arg;
+	struct rest_pending *pending = arg;
 	struct rest *rest = pending->rest;
 	struct http_req *req = pending_done(pending, err);
 	struct json_writer w;
@@ -183,7 +187,7 @@ void windows_read(struct rest_call *call)
 {
 	struct window_read read = { .name = call->args[1], .max_bytes = WINDOW_OUTPUT_DEFAULT };
 	int64_t cursor = -1;
-	struct pending *pending;
+	struct rest_pending *pending;
 	struct err err;
 
 	if (query_int(call->req, "cursor", 0, INT64_MAX, &cursor, &err) < 0 ||
@@ -201,7 +205,7 @@ void windows_read(struct rest_call *call)
 
 void windows_input(struct rest_call *call)
 {
-	struct pending *pending;
+	struct rest_pending *pending;
 	struct str bytes;
 	struct err err;
 

@@ -2,7 +2,7 @@
 /* The lists of a creation whose elements are strings or objects: secrets and initializers. */
 #include <stdio.h>
 
-#include "face/kit/texts.h"
+#include "face/kit/json/texts.h"
 #include "face/rest/call.h"
 #include "service/sandbox/initializer.h"
 #include "service/secret/secret.h"

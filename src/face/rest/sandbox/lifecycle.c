@@ -45,7 +45,7 @@ static void answer_sandbox(struct rest *rest, struct http_req *req, const struct
 
 void life_moved(void *arg, struct sandbox *sandbox, const struct err *err)
 {
-	struct pending *pending = arg;
+	struct rest_pending *pending = arg;
 	struct rest *rest = pending->rest;
 	struct http_req *req = pending_done(pending, err);
 
@@ -54,7 +54,7 @@ void life_moved(void *arg, struct sandbox *sandbox, const struct err *err)
 }
 
 /* r: 1 it is so already, 0 later, -1 refused. */
-void life_begun(struct pending *pending, int r, const struct sandbox *sandbox,
+void life_begun(struct rest_pending *pending, int r, const struct sandbox *sandbox,
 		const struct err *err)
 {
 	struct rest *rest = pending->rest;
@@ -85,7 +85,7 @@ void life_pause(struct rest_call *call)
 {
 	struct pause_body body = { .kind = 0 };
 	struct sandbox *sandbox = life_find(call, pause_fields, &body);
-	struct pending *pending = sandbox ? pending_for(call) : NULL;
+	struct rest_pending *pending = sandbox ? pending_for(call) : NULL;
 	struct err err;
 
 	if (pending)
@@ -99,7 +99,7 @@ void life_resume(struct rest_call *call)
 {
 	struct resume_body body = { .timeout_sec = 0, .memory = true };
 	struct sandbox *sandbox = life_find(call, resume_fields, &body);
-	struct pending *pending = sandbox ? pending_for(call) : NULL;
+	struct rest_pending *pending = sandbox ? pending_for(call) : NULL;
 	struct err err;
 
 	if (pending)

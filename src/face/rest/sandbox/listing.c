@@ -3,15 +3,21 @@
 #include "face/rest/call.h"
 #include "service/sandbox/sandbox.h"
 
-const struct field page_query[] = {
-	{ .name = "limit", .type = FIELD_INT, .min = 1, .max = 1000, .fallback = 100 },
-	{ .name = "cursor", .type = FIELD_STR },
-	{ .type = FIELD_END }
-};
+const struct field page_query[] = { { .name = "limit",
+				      .type = FIELD_INT,
+				      .min = 1,
+				      .max = PAGE_LIMIT_MAX,
+				      .fallback = PAGE_LIMIT },
+				    { .name = "cursor", .type = FIELD_STR },
+				    { .type = FIELD_END } };
 const struct field cursor_query[] = { { .name = "cursor", .type = FIELD_INT },
 				      { .type = FIELD_END } };
 const struct field sandbox_list_query[] = {
-	{ .name = "limit", .type = FIELD_INT, .min = 1, .max = 1000, .fallback = 100 },
+	{ .name = "limit",
+	  .type = FIELD_INT,
+	  .min = 1,
+	  .max = PAGE_LIMIT_MAX,
+	  .fallback = PAGE_LIMIT },
 	{ .name = "cursor", .type = FIELD_STR },
 	{ .name = "state", .type = FIELD_ENUM, .names = sandbox_state_names, .fallback = -1 },
 	{ .name = "template", .type = FIELD_STR },
@@ -64,7 +70,8 @@ static int read_filter(struct http_req *req, struct sandbox_filter *filter, int6
 	    query_text(req, "template", &filter->template, err) < 0 ||
 	    query_text(req, "engine", &filter->engine, err) < 0 ||
 	    query_text(req, "external_workspace_id", &filter->external_workspace_id, err) < 0 ||
-	    read_metadata(req, filter, err) < 0 || query_int(req, "limit", 1, 1000, limit, err) < 0)
+	    read_metadata(req, filter, err) < 0 ||
+	    query_int(req, "limit", 1, PAGE_LIMIT_MAX, limit, err) < 0)
 		return -1;
 	return query_int(req, "cursor", 1, INT64_MAX, cursor, err);
 }

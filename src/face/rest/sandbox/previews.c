@@ -168,7 +168,7 @@ void previews_unshare(struct rest_call *call)
 
 static void on_port(void *arg, const struct port_info *port, const struct err *err)
 {
-	struct pending *pending = arg;
+	struct rest_pending *pending = arg;
 	struct json_writer *w = &pending->list->w;
 
 	if (!port) {
@@ -189,7 +189,7 @@ static void on_port(void *arg, const struct port_info *port, const struct err *e
 
 void ports_list(struct rest_call *call)
 {
-	struct pending *pending = list_begin(call);
+	struct rest_pending *pending = list_begin(call);
 	struct err err;
 
 	if (pending)

@@ -62,7 +62,7 @@ static void write_pressure(const struct sandbox_metrics *m, struct json_writer *
 
 static void on_metrics(void *arg, const struct sandbox_metrics *m, const struct err *err)
 {
-	struct pending *pending = arg;
+	struct rest_pending *pending = arg;
 	struct rest *rest = pending->rest;
 	const struct sandbox *sandbox = sandbox_get(rest->service, pending->sandbox);
 	struct http_req *req = pending_done(pending, err);
@@ -91,7 +91,7 @@ static void on_metrics(void *arg, const struct sandbox_metrics *m, const struct 
 void sandboxes_metrics(struct rest_call *call)
 {
 	struct sandbox *sandbox = answer_find(call);
-	struct pending *pending;
+	struct rest_pending *pending;
 	struct err err = { .code = ERR_UNAVAILABLE };
 
 	if (!sandbox)

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include "service/copy/snapshot.h"
 #include "service/sandbox/sandbox.h"
 
 #include <errno.h>
@@ -54,7 +55,7 @@ static const struct field pool_fields[] = {
 	{ .name = "wait_ms",
 	  .type = FIELD_INT,
 	  .offset = AT(pool_wait_ms),
-	  .max = 30000,
+	  .max = SANDBOX_POOL_WAIT_MAX_MS,
 	  .doc = "how long to wait for a ready one" },
 	{ .type = FIELD_END }
 };
@@ -82,9 +83,9 @@ const struct field initializer_fields[] = {
 	  .max = INITIALIZER_COMMAND_MAX,
 	  .doc = "another name for command" },
 	{ .name = "argv", .type = FIELD_STRINGS, .max = EXEC_ARGV_MAX, .doc = "directly" },
-	{ .name = "cwd", .type = FIELD_STR, .min = 1, .max = 4096 },
+	{ .name = "cwd", .type = FIELD_STR, .min = 1, .max = INITIALIZER_CWD_MAX },
 	{ .name = "env", .type = FIELD_MAP },
-	{ .name = "user", .type = FIELD_STR, .min = 1, .max = 64 },
+	{ .name = "user", .type = FIELD_STR, .min = 1, .max = INITIALIZER_USER_MAX },
 	{ .name = "timeout_sec",
 	  .type = FIELD_INT,
 	  .min = 1,
@@ -110,7 +111,7 @@ const struct field sandbox_create_fields[] = {
 	{ .name = "name",
 	  .type = FIELD_NAME,
 	  .offset = AT(name),
-	  .max = 63,
+	  .max = SANDBOX_NAME_MAX,
 	  .doc = "unique among this key's sandboxes" },
 	{ .name = "cpu_count",
 	  .type = FIELD_MILLI,
@@ -118,28 +119,28 @@ const struct field sandbox_create_fields[] = {
 	  .min = BOUNDS_CPU_MILLI_MIN,
 	  .limit = FIELD_LIMIT_CPU,
 	  .sent = FIELD_SENT(AT(has_cpu)),
-	  .fallback = 1000,
+	  .fallback = SANDBOX_CPU_MILLI,
 	  .doc = "how many CPUs, in steps of 0.001" },
 	{ .name = "memory_mb",
 	  .type = FIELD_INT,
 	  .offset = AT(memory_mb),
-	  .min = 1,
+	  .min = BOUNDS_MEMORY_MB_MIN,
 	  .limit = FIELD_LIMIT_MEMORY,
 	  .sent = FIELD_SENT(AT(has_memory)),
-	  .fallback = 1024 },
+	  .fallback = SANDBOX_MEMORY_MB },
 	{ .name = "disk_size_mb",
 	  .type = FIELD_INT,
 	  .offset = AT(disk_size_mb),
-	  .min = 1,
+	  .min = BOUNDS_DISK_MB_MIN,
 	  .limit = FIELD_LIMIT_DISK,
 	  .sent = FIELD_SENT(AT(has_disk)),
-	  .fallback = 3072 },
+	  .fallback = SANDBOX_DISK_MB },
 	{ .name = "timeout_sec",
 	  .type = FIELD_INT,
 	  .offset = AT(timeout_sec),
 	  .min = 1,
 	  .limit = FIELD_LIMIT_TIMEOUT,
-	  .fallback = 300,
+	  .fallback = SANDBOX_TIMEOUT_SEC,
 	  .doc = "wall clock from the start or the last extend" },
 	{ .name = "idle_timeout_sec",
 	  .type = FIELD_INT,
@@ -165,7 +166,7 @@ const struct field sandbox_create_fields[] = {
 	  .type = FIELD_STR,
 	  .offset = AT(external_workspace_id),
 	  .min = 1,
-	  .max = 255 },
+	  .max = SANDBOX_WORKSPACE_MAX },
 	{ .name = "network", .type = FIELD_OBJECT, .fields = network_fields },
 	{ .name = "volumes", .type = FIELD_LATER },
 	{ .name = "secrets",
@@ -175,18 +176,18 @@ const struct field sandbox_create_fields[] = {
 	  .read = grants_decode,
 	  .max = SECRETS_PER_SANDBOX,
 	  .doc = "names, or objects; a name alone becomes a variable of new processes" },
-	{ .name = "engine", .type = FIELD_NAME, .offset = AT(engine), .max = 32 },
+	{ .name = "engine", .type = FIELD_NAME, .offset = AT(engine), .max = SANDBOX_ENGINE_MAX },
 	{ .name = "provider",
 	  .type = FIELD_NAME,
 	  .offset = AT(engine),
-	  .max = 32,
+	  .max = SANDBOX_ENGINE_MAX,
 	  .doc = "another name for engine" },
 	{ .name = "pool", .type = FIELD_OBJECT, .fields = pool_fields },
 	{ .name = "snapshot_id",
 	  .type = FIELD_STR,
 	  .offset = AT(snapshot_id),
 	  .min = 1,
-	  .max = 63,
+	  .max = SNAPSHOT_REF_MAX,
 	  .doc = "start with the files of this snapshot, and its processes where they are in it; "
 		 "sizes and env are then its sandbox's by default" },
 	{ .name = "memory",
@@ -225,7 +226,7 @@ static const struct field network_patch_fields[] = { NETWORK_FIELDS };
 const struct field sandbox_patch_fields[] = {
 	/* has_name stands first in its struct; its offset 0 means "nobody asks", so name's
 	 * presence is noted by the handler. */
-	{ .name = "name", .type = FIELD_NAME, .offset = AT(name), .max = 63 },
+	{ .name = "name", .type = FIELD_NAME, .offset = AT(name), .max = SANDBOX_NAME_MAX },
 	{ .name = "metadata",
 	  .type = FIELD_MAP,
 	  .offset = AT(metadata),
@@ -309,7 +310,7 @@ static void finish_create(struct rest *rest, struct http_req *req, struct idempo
 
 static void on_made(void *arg, const struct sandbox *sandbox, const struct err *err)
 {
-	struct pending *pending = arg;
+	struct rest_pending *pending = arg;
 	struct rest *rest = pending->rest;
 	struct idempotency *idem = pending->idem;
 
@@ -321,7 +322,7 @@ static void start_create(struct rest_call *call, const struct sandbox_spec *spec
 {
 	struct rest *rest = call->rest;
 	const struct sandbox *now = NULL;
-	struct pending *pending = pending_new(call);
+	struct rest_pending *pending = pending_new(call);
 	struct sandbox_spec with = *spec;
 	struct err err;
 	int r;
@@ -342,7 +343,7 @@ static void start_create(struct rest_call *call, const struct sandbox_spec *spec
 
 static void start_many(struct rest_call *call, const struct sandbox_spec *spec)
 {
-	struct pending *pending = many_begin(call);
+	struct rest_pending *pending = many_begin(call);
 	struct err err;
 
 	if (pending && sandbox_create_many(call->rest->service, call->key, spec, pending->idem,
@@ -399,7 +400,7 @@ void sandboxes_patch(struct rest_call *call)
 {
 	struct sandbox_patch patch = { .has_name = false };
 	struct sandbox *sandbox = answer_find(call);
-	struct pending *pending;
+	struct rest_pending *pending;
 	const struct json *value;
 	const char *key;
 	void *it = NULL;

@@ -12,12 +12,12 @@ const struct field snapshot_fields[] = {
 	{ .name = "expires_in_sec",
 	  .type = FIELD_INT,
 	  .offset = AT(expires_in_sec),
-	  .max = 10LL * 365 * 86400,
+	  .max = SNAPSHOT_EXPIRES_MAX_SEC,
 	  .doc = "delete it after this time; 0: never" },
 	{ .name = "keep_last",
 	  .type = FIELD_INT,
 	  .offset = AT(keep_last),
-	  .max = 1000,
+	  .max = SNAPSHOT_KEEP_MAX,
 	  .doc = "keep only this many snapshots of the sandbox; 0: keep all" },
 	{ .name = "memory",
 	  .type = FIELD_BOOL,
@@ -38,7 +38,7 @@ const struct field restore_fields[] = {
 	  .type = FIELD_STR,
 	  .offset = offsetof(struct restore_body, snapshot_id),
 	  .min = 1,
-	  .max = 63,
+	  .max = SNAPSHOT_REF_MAX,
 	  .required = true },
 	{ .name = "memory",
 	  .type = FIELD_BOOL,
@@ -59,7 +59,7 @@ const struct field fork_fields[] = {
 	{ .name = "name",
 	  .type = FIELD_NAME,
 	  .offset = AT(name),
-	  .max = 59,
+	  .max = FORK_NAME_MAX,
 	  .doc = "of the child; of many: NAME-1, NAME-2 and so on" },
 	{ .name = "timeout_sec",
 	  .type = FIELD_INT,
@@ -80,18 +80,20 @@ const struct field fork_fields[] = {
 };
 #undef AT
 
-const struct field snapshot_list_query[] = {
-	{ .name = "limit", .type = FIELD_INT, .min = 1, .max = 1000, .fallback = 100 },
-	{ .name = "cursor", .type = FIELD_STR },
-	{ .name = "sandbox_id", .type = FIELD_STR },
-	{ .type = FIELD_END }
-};
+const struct field snapshot_list_query[] = { { .name = "limit",
+					       .type = FIELD_INT,
+					       .min = 1,
+					       .max = PAGE_LIMIT_MAX,
+					       .fallback = PAGE_LIMIT },
+					     { .name = "cursor", .type = FIELD_STR },
+					     { .name = "sandbox_id", .type = FIELD_STR },
+					     { .type = FIELD_END } };
 
 /* ---- snapshots ---- */
 
 static void on_made(void *arg, const struct snapshot *snapshot, const struct err *err)
 {
-	struct pending *pending = arg;
+	struct rest_pending *pending = arg;
 	struct json_writer w;
 
 	if (err) {
@@ -107,7 +109,7 @@ void snapshots_create(struct rest_call *call)
 {
 	struct snapshot_spec spec = { .kind = SNAPSHOT_USER };
 	struct sandbox *sandbox = life_find(call, snapshot_fields, &spec);
-	struct pending *pending = sandbox ? once_begin(call) : NULL;
+	struct rest_pending *pending = sandbox ? once_begin(call) : NULL;
 	struct err err;
 
 	if (pending && sandbox_snapshot(sandbox, call->key, &spec, on_made, pending, &err) < 0)
@@ -123,7 +125,7 @@ static void list(struct rest_call *call, const char *sandbox_id)
 	struct err err;
 	char next[PAGE_NUMBER_SIZE];
 
-	if (query_int(call->req, "limit", 1, 1000, &limit, &err) < 0 ||
+	if (query_int(call->req, "limit", 1, PAGE_LIMIT_MAX, &limit, &err) < 0 ||
 	    query_int(call->req, "cursor", 1, INT64_MAX, &cursor, &err) < 0) {
 		answer_error(call->rest, call->req, &err);
 		return;
@@ -198,7 +200,7 @@ void snapshots_delete(struct rest_call *call)
 
 static void on_restored(void *arg, struct sandbox *sandbox, const struct err *err)
 {
-	struct pending *pending = arg;
+	struct rest_pending *pending = arg;
 	struct json_writer w;
 
 	if (err) {
@@ -214,7 +216,7 @@ void snapshots_restore(struct rest_call *call)
 {
 	struct restore_body body = { .snapshot_id = { NULL, 0 } };
 	struct sandbox *sandbox = life_find(call, restore_fields, &body);
-	struct pending *pending = sandbox ? once_begin(call) : NULL;
+	struct rest_pending *pending = sandbox ? once_begin(call) : NULL;
 	struct snapshot *snapshot;
 	struct err err;
 
@@ -232,7 +234,7 @@ void snapshots_fork(struct rest_call *call)
 {
 	struct fork_spec spec = { .count = 0 };
 	struct sandbox *sandbox = life_find(call, fork_fields, &spec);
-	struct pending *pending = sandbox ? many_begin(call) : NULL;
+	struct rest_pending *pending = sandbox ? many_begin(call) : NULL;
 	struct err err;
 
 	if (pending &&

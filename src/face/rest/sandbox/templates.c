@@ -40,7 +40,7 @@ void templates_list(struct rest_call *call)
 	size_t count = 0;
 	struct err err;
 
-	if (query_int(call->req, "limit", 1, 1000, &limit, &err) < 0 ||
+	if (query_int(call->req, "limit", 1, PAGE_LIMIT_MAX, &limit, &err) < 0 ||
 	    query_text(call->req, "cursor", &cursor, &err) < 0 ||
 	    template_names(call->rest->service, &names, &count, &err) < 0)
 		answer_error(call->rest, call->req, &err);
@@ -66,7 +66,7 @@ void templates_get(struct rest_call *call)
 
 void templates_delete(struct rest_call *call)
 {
-	struct pending *pending = pending_for(call);
+	struct rest_pending *pending = pending_for(call);
 	struct err err;
 
 	if (pending)
@@ -94,7 +94,7 @@ static void write_build(struct rest_call *call, struct json_writer *w, const str
 
 void builds_create(struct rest_call *call)
 {
-	struct pending *pending;
+	struct rest_pending *pending;
 	const struct build *build = NULL;
 	struct idempotency *idem;
 	struct json_writer w;

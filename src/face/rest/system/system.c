@@ -168,7 +168,7 @@ static void finish(struct rest *rest, struct http_req *req, const struct err *er
 
 static void on_swept(void *arg, const struct err *err)
 {
-	struct pending *pending = arg;
+	struct rest_pending *pending = arg;
 	struct rest *rest = pending->rest;
 
 	if (err)
@@ -180,7 +180,7 @@ void system_shutdown(struct rest_call *call)
 {
 	struct shutdown_body body = { false };
 	struct err err = { .code = ERR_UNAVAILABLE };
-	struct pending *pending;
+	struct rest_pending *pending;
 
 	if (field_decode(shutdown_fields, call->doc, "", call->req->arena, &body, &err) < 0) {
 		answer_error(call->rest, call->req, &err);

@@ -4,7 +4,7 @@
 
 #include <stdio.h>
 
-#include "face/kit/name.h"
+#include "face/kit/json/name.h"
 
 #define ITEM_MAX (1024 * 1024) /* what one item can add at worst: six bytes for each */
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Sandboxes and what belongs to one in the words of the REST API. */
-#include "face/kit/pairs.h"
+#include "face/kit/json/pairs.h"
 #include "face/rest/write.h"
 #include "service/copy/snapshot.h"
 #include "service/network/preview.h"

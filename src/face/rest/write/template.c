@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Templates and their builds in the words of the REST API. */
-#include "face/kit/pairs.h"
+#include "face/kit/json/pairs.h"
 #include "face/rest/write.h"
 #include "service/sandbox/initializer.h"
 #include "service/template/template.h"

@@ -6,6 +6,7 @@
 
 #include "cli/api/advice.h"
 #include "cli/line/typed.h"
+#include "face/kit/error.h"
 
 static void message_is(const char *command, const char *theirs, const char *ours)
 {
@@ -60,12 +61,12 @@ static void test_no_hint_speaks_http(void **state)
 
 	for (int code = ERR_OK; code < ERR_CODE_COUNT; code++) {
 		/* These cannot come from a call of this program. */
-		if (err_hint(code) == NULL || code == ERR_CONTEXT_NOT_FOUND ||
+		if (error_hint(code) == NULL || code == ERR_CONTEXT_NOT_FOUND ||
 		    code == ERR_PREVIEW_PRIVATE || code == ERR_IDEMPOTENCY_MISMATCH ||
 		    code == ERR_EDIT_AMBIGUOUS || code == ERR_UNSUPPORTED_MEDIA_TYPE ||
 		    code == ERR_HEADERS_TOO_LARGE)
 			continue;
-		advice_hint(hint, &cli, code, str_of(err_hint(code)));
+		advice_hint(hint, &cli, code, str_of(error_hint(code)));
 		for (size_t i = 0; i < ARRAY_LEN(words); i++)
 			if (strstr(hint, words[i]) != NULL)
 				fail_msg("%s: %s", err_name(code), hint);

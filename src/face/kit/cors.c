@@ -4,7 +4,7 @@
  * browser, so cookies are of no use here: Access-Control-Allow-Credentials is never sent. Without
  * the setting nothing of this is there.
  */
-#include "face/rest/cors.h"
+#include "face/kit/cors.h"
 
 #include <errno.h>
 

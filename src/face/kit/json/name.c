@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "face/kit/name.h"
+#include "face/kit/json/name.h"
 
 static size_t whole_char(struct str s)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which pages of other origins may use the API from a browser: docs/guides/browsers.md. */
-#ifndef CAY_FACE_REST_CORS_H
-#define CAY_FACE_REST_CORS_H
+#ifndef CAY_FACE_KIT_CORS_H
+#define CAY_FACE_KIT_CORS_H
 
 #include "base/err.h"
 #include "base/str.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Names of files as JSON. They are bytes: what is not UTF-8 is shown as \xNN. Every face uses it.
  */
-#ifndef CAY_FACE_KIT_NAME_H
-#define CAY_FACE_KIT_NAME_H
+#ifndef CAY_FACE_KIT_JSON_NAME_H
+#define CAY_FACE_KIT_JSON_NAME_H
 
 #include "base/json.h"
 

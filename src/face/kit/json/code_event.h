@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Events of code contexts as JSON: REST and E2B use the same names and members. */
-#ifndef CAY_FACE_KIT_CODE_EVENT_H
-#define CAY_FACE_KIT_CODE_EVENT_H
+#ifndef CAY_FACE_KIT_JSON_CODE_EVENT_H
+#define CAY_FACE_KIT_JSON_CODE_EVENT_H
 
 #include "base/json.h"
 #include "service/run/code.h"

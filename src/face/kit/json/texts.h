@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Arrays and objects of strings from JSON. The texts are views into the document; the lists are in
  * the arena. */
-#ifndef CAY_FACE_KIT_TEXTS_H
-#define CAY_FACE_KIT_TEXTS_H
+#ifndef CAY_FACE_KIT_JSON_TEXTS_H
+#define CAY_FACE_KIT_JSON_TEXTS_H
 
 #include "base/arena.h"
 #include "base/json.h"

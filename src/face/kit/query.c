@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include <stdio.h>
+#include "face/kit/query.h"
 
-#include "face/rest/call.h"
+#include <stdio.h>
 
 static int malformed(const char *name, struct err *err)
 {
@@ -124,15 +124,15 @@ static bool allows(const struct field *allowed, struct str name)
 	return false;
 }
 
-int query_check(struct http_req *req, const struct route *route, struct err *err)
+int query_check(struct http_req *req, const struct field *allowed, const char *also,
+		struct err *err)
 {
 	struct str rest = req->query, name, value, decoded;
 
 	while (http_query_next(&rest, &name, &value)) {
 		if (http_decode(req->arena, name, true, &decoded) < 0)
 			return err_set(err, ERR_INVALID_REQUEST, "the query is malformed");
-		if (!allows(route->query, decoded) &&
-		    !(str_is(decoded, "ticket") && ticket_opens(route)))
+		if (!allows(allowed, decoded) && !(also && str_is(decoded, also)))
 			return err_set(err, ERR_INVALID_REQUEST, "unknown query parameter '%.*s'",
 				       (int)MIN(decoded.n, 64), decoded.p);
 	}

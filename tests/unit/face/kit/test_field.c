@@ -5,7 +5,7 @@
 
 #include <cmocka.h>
 
-#include "face/rest/field.h"
+#include "face/kit/field.h"
 #include "service/texts.h"
 
 static const char *const colours[] = { "red", "green", NULL };
@@ -151,30 +151,33 @@ static void test_refusals(void **state)
 	(void)!decode("[]", &v, &err);
 }
 
-static void test_schema(void **state)
+static void test_open_tables(void **state)
 {
-	struct json_writer w;
+	struct inner_and_outer v = { .number = 0 };
+	struct arena arena;
 	struct json *doc;
 	struct err err;
-	struct buf out;
 
 	(void)state;
-	buf_init(&out, 65536);
-	json_writer_init(&w, &out);
-	field_write_schema(table, &w, NULL);
-	assert_int_equal(json_writer_end(&w), 0);
-	doc = json_parse(buf_str(&out), &err);
-	assert_non_null(doc);
-	assert_non_null(memmem(buf_data(&out), buf_len(&out), "\"minimum\":-5,\"maximum\":5", 24));
+	arena_init(&arena, 65536);
+	doc = json_parse(STR_LIT("{\"number\":5,\"unknown\":1,\"object\":{\"deep\":3,\"x\":[]}}"),
+			 &err);
+	assert_int_equal(field_decode_open(table, doc, &arena, &v, &err), 0);
+	assert_int_equal(v.number, 5);
+	assert_int_equal(v.deep, 3);
 	json_free(doc);
-	buf_done(&out);
+	doc = json_parse(STR_LIT("{\"unknown\":1,\"object\":{\"deep\":4}}"), &err);
+	assert_int_equal(field_decode_open(table, doc, &arena, &v, &err), -1);
+	assert_non_null(strstr(err.message, "object.deep"));
+	json_free(doc);
+	arena_done(&arena);
 }
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = { cmocka_unit_test(test_defaults_and_values),
 					    cmocka_unit_test(test_refusals),
-					    cmocka_unit_test(test_schema) };
+					    cmocka_unit_test(test_open_tables) };
 
-	return cmocka_run_group_tests_name("rest-field", tests, NULL, NULL);
+	return cmocka_run_group_tests_name("face-field", tests, NULL, NULL);
 }

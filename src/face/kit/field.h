@@ -1,13 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Bodies as tables: one row per field feeds the decoder (type, range, default, refusal by name) and
- * the OpenAPI document, so the two cannot differ.
+ * Bodies and queries as tables: one row per field says its name, type, range, default and what it
+ * is for. The decoder works from the rows, and so does the OpenAPI document of the REST face.
  */
-#ifndef CAY_FACE_REST_FIELD_H
-#define CAY_FACE_REST_FIELD_H
+#ifndef CAY_FACE_KIT_FIELD_H
+#define CAY_FACE_KIT_FIELD_H
 
 #include "base/arena.h"
 #include "base/json.h"
+
+struct service_config;
 
 enum field_type {
 	FIELD_END,
@@ -68,7 +70,7 @@ struct field {
 };
 
 /* One daemon, one configuration: set before the first request is decoded. */
-void field_limit_set(enum field_limit limit, int64_t max);
+void field_limits_set(const struct service_config *config);
 int64_t field_max(const struct field *f);
 int64_t field_fallback(const struct field *f); /* never above the maximum */
 
@@ -76,17 +78,9 @@ int64_t field_fallback(const struct field *f); /* never above the maximum */
  * arena, which may be NULL for tables without any; texts are views into the object. */
 int field_decode(const struct field *fields, const struct json *object, const char *path,
 		 struct arena *arena, void *base, struct err *err) _must_check_;
+/* The same for faces whose clients send members that the face does not know: these are ignored. */
+int field_decode_open(const struct field *fields, const struct json *object, struct arena *arena,
+		      void *base, struct err *err) _must_check_;
 void field_set_defaults(const struct field *fields, void *base);
-/* One row as JSON Schema under key. */
-void field_write_one(const struct field *f, struct json_writer *w, const char *key);
-/* A JSON Schema of a body's table, as one object under key. */
-void field_write_schema(const struct field *fields, struct json_writer *w, const char *key);
-/* Of an answer's: members are there unless they are optional. A table with a name is referred to;
- * whole: it is written all the same. */
-void field_write_answer(const struct field *fields, bool whole, struct json_writer *w,
-			const char *key);
-/* What a table is called among the components; NULL: it has no name. Without names all is written
- * where it is used. */
-void field_names_set(const char *(*name_of)(const struct field *fields));
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "face/kit/texts.h"
+#include "face/kit/json/texts.h"
 
 static int no_memory(struct err *err)
 {

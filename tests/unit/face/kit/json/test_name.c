@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "face/kit/name.h"
+#include "face/kit/json/name.h"
 
 static void expect(const char *key_b64, struct str name, const char *text)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "face/kit/pairs.h"
+#include "face/kit/json/pairs.h"
 
 void pairs_write(const struct pairs *pairs, struct json_writer *w, const char *key)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "face/kit/code_event.h"
+#include "face/kit/json/code_event.h"
 
 const char *code_event_name(enum code_event_type type)
 {
