@@ -47,8 +47,8 @@ static int setup(void **state)
 	images_fd = own_place_open("images");
 	(void)mkdirat(warden.cgroups.fd[CGROUP_FREEZER], "3", 0755);
 	/* The agent makes its groups as root inside. */
-	(void)fchownat(warden.cgroups.fd[CGROUP_FREEZER], "3", slot_first_id(&warden, SLOT),
-		       slot_first_id(&warden, SLOT), 0);
+	(void)!fchownat(warden.cgroups.fd[CGROUP_FREEZER], "3", slot_first_id(&warden, SLOT),
+			slot_first_id(&warden, SLOT), 0);
 	make_process(101, "101\t1");
 	make_process(110, "110\t10");
 	make_process(111, "111\t11");
