@@ -143,6 +143,16 @@ static int check_limits(const struct service *service, const struct key *maker,
 	return 0;
 }
 
+/* Whatever a face failed to check. */
+static int check_range(const int64_t limits[QUOTA_COUNT], struct err *err)
+{
+	for (int i = 0; i < QUOTA_COUNT; i++)
+		if (limits[i] < QUOTA_NONE || limits[i] > QUOTA_MAX)
+			return err_set(err, ERR_INVALID_REQUEST, "%s must be from %d to %d",
+				       quota_names[i], QUOTA_NONE, QUOTA_MAX);
+	return 0;
+}
+
 int auth_create(struct service *service, const struct key *maker, const struct key_spec *spec,
 		char ret_text[AUTH_KEY_TEXT_SIZE], const struct key **ret, struct err *err)
 {
@@ -156,7 +166,7 @@ int auth_create(struct service *service, const struct key *maker, const struct k
 		return err_set(err, ERR_FORBIDDEN, "a key can pass on only scopes it has itself");
 	if (service->accounts->keys_by_id.count >= AUTH_KEYS_MAX)
 		return err_set(err, ERR_QUOTA_EXCEEDED, "there are %d keys already", AUTH_KEYS_MAX);
-	if (check_limits(service, maker, bounded, err) < 0 ||
+	if (check_range(bounded, err) < 0 || check_limits(service, maker, bounded, err) < 0 ||
 	    range_check_text("name", spec->name, 1, AUTH_NAME_MAX, err) < 0)
 		return -1;
 	rand_bytes(secret, sizeof(secret));
@@ -204,6 +214,8 @@ int auth_change(struct service *service, const struct key *maker, struct str id,
 				       quota_names[i]);
 		next.limits[i] = patch->limits[i];
 	}
+	if (check_range(next.limits, err) < 0)
+		return -1;
 	if (patch->has_name)
 		r = str_copy(next.name, sizeof(next.name), patch->name);
 	if (r == 0)

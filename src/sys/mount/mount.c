@@ -91,16 +91,26 @@ int mount_copy(int dir_fd, const char *path, uint64_t attributes, int idmap_fd, 
 	return 0;
 }
 
+static bool is_directory(int fd)
+{
+	struct stat st;
+
+	return fstat(fd, &st) == 0 && S_ISDIR(st.st_mode);
+}
+
 int mount_attach(int mount_fd, int root_fd, const char *target)
 {
 	_cleanup_close_ int at =
 		sys_openat2(root_fd, target, O_PATH | O_CLOEXEC | O_NOFOLLOW,
 			    RESOLVE_IN_ROOT | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS);
 
+	int r;
+
 	if (at < 0)
 		return at;
-	return sys_move_mount(mount_fd, "", at, "",
-			      MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH);
+	r = sys_move_mount(mount_fd, "", at, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH);
+	/* The kernel says EINVAL for this and for much else. */
+	return r == -EINVAL && is_directory(mount_fd) != is_directory(at) ? -ENOTDIR : r;
 }
 
 int mount_enter_root(int mount_fd)

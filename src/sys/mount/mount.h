@@ -25,7 +25,8 @@ int mount_reconfigure(int dir_fd, const struct mount_option *options, size_t cou
 int mount_copy(int dir_fd, const char *path, uint64_t attributes, int idmap_fd,
 	       int *ret_fd) _must_check_;
 /* Attaches a detached mount at a directory or file below root_fd, which is attached or was given to
- * mount_keep(); links on the way are refused. */
+ * mount_keep(); links on the way are refused. -ENOTDIR: one of the two is a directory, the other is
+ * not. */
 int mount_attach(int mount_fd, int root_fd, const char *target) _must_check_;
 /* Makes a detached mount the root of this (empty) mount namespace and enters it. */
 int mount_enter_root(int mount_fd) _must_check_;

@@ -91,7 +91,7 @@ class Daemon:
                                              "stderr": process.streams["stderr"].decode()})
                 return send_events(self, process, query, False)
 
-            do_GET = do_POST = do_DELETE = handle_any
+            do_GET = do_POST = do_PATCH = do_DELETE = handle_any
 
         self.server = ThreadingHTTPServer(("127.0.0.1", port), Handler)
         self.server.daemon_threads = True

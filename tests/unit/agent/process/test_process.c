@@ -105,27 +105,31 @@ static void test_list(void **state)
 static void test_keep(void **state)
 {
 	const char *const argv[] = { "true", NULL };
-	struct agent_exec_args args = { .argv = argv, .keep_ms = 300 };
-	uint32_t id = caller_start(caller, &args);
+	struct agent_exec_args brief = { .argv = argv, .keep_ms = 300 }, usual = { .argv = argv };
+	uint32_t kept = caller_start(caller, &usual), id;
+	int64_t start_us;
 
-	(void)wait_end(id, 5000);
-	caller_pass(caller, 200);
-	assert_non_null(caller_look(caller, id));
-	caller_pass(caller, 200);
-	assert_null(caller_look(caller, id));
+	(void)wait_end(kept, 60000);
+	start_us = time_mono_us();
+	id = caller_start(caller, &brief);
+	while (caller_look(caller, id)) {
+		assert_true(time_mono_us() < start_us + 60000000);
+		caller_pass(caller, 5);
+	}
+	assert_true(time_mono_us() - start_us >= 300000);
+	assert_non_null(caller_look(caller, kept)); /* it ended before, and is kept longer */
 }
 
 /* The 1025th takes the place of the oldest finished one; of running ones no more than 1024. */
 static void test_places(void **state)
 {
-	const char *const argv[] = { "true", NULL }, *const wait[] = { "sleep", "60", NULL };
+	const char *const argv[] = { "true", NULL }, *const wait[] = { "sleep", "1000", NULL };
 	struct agent_exec_args args = { .argv = argv }, waiting = { .argv = wait };
-	uint32_t first = caller_start(caller, &waiting), second = caller_start(caller, &args),
-		 last = 0;
+	uint32_t first = caller_start(caller, &waiting), second = caller_start(caller, &args);
 
+	(void)wait_end(second, 60000); /* before any other one: it is the oldest */
 	for (int i = 0; i < 1022; i++)
-		last = caller_start(caller, &args);
-	(void)wait_end(last, 20000);
+		(void)caller_start(caller, &args);
 	assert_int_equal(caller_list(caller, 0), 1024);
 	assert_true(caller->listed_frames >= 1);
 	(void)caller_start(caller, &args);

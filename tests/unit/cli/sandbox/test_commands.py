@@ -15,7 +15,7 @@ import time
 
 import pytest
 
-HERE = os.path.dirname(os.path.abspath(__file__))
+HERE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))  # what the tests of the program share
 sys.path.insert(0, HERE)
 import scripted  # noqa: E402
 from test_program import CAY, cay, daemon, environment, until  # noqa: E402,F401

@@ -1,0 +1,139 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Device nodes of sandboxes, in the shared tmpfs. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+#include <sys/sysmacros.h>
+
+#include "../../own_place.h"
+#include "sys/probe.h"
+#include "warden/warden.h"
+
+#define SLOT 5
+
+static struct warden warden;
+static mode_t mask;
+
+static int setup(void **state)
+{
+	int r = own_place_renew(state);
+
+	mask = umask(0); /* as in the warden's setup */
+	memset(&warden, 0, sizeof(warden));
+	warden.shared_fd = own_place_open("shared");
+	return r;
+}
+
+static int teardown(void **state)
+{
+	(void)state;
+	(void)umask(mask);
+	return close(warden.shared_fd);
+}
+
+static void check_node(const char *path, unsigned major_number, unsigned minor_number,
+		       uint32_t owner)
+{
+	struct stat st;
+
+	assert_return_code(fstatat(warden.shared_fd, path, &st, AT_SYMLINK_NOFOLLOW), errno);
+	assert_int_equal(st.st_mode, S_IFCHR | 0666);
+	assert_int_equal(st.st_rdev, makedev(major_number, minor_number));
+	assert_int_equal(st.st_uid, owner);
+	assert_int_equal(st.st_gid, owner);
+}
+
+static void the_shared_nodes_belong_to_root(void **state)
+{
+	char target[32] = "";
+
+	(void)state;
+	assert_int_equal(dev_open(warden.shared_fd), 0);
+	check_node("dev/null", 1, 3, 0);
+	check_node("dev/zero", 1, 5, 0);
+	check_node("dev/full", 1, 7, 0);
+	check_node("dev/urandom", 1, 9, 0);
+	check_node("dev/tty", 5, 0, 0);
+	assert_int_equal(readlinkat(warden.shared_fd, "dev/fd", target, sizeof(target)), 13);
+	assert_memory_equal(target, "/proc/self/fd", 13);
+	assert_true(is_there(warden.shared_fd, "dev/pts") &&
+		    is_there(warden.shared_fd, "dev/mqueue"));
+	assert_false(is_there(warden.shared_fd, "dev/mem"));
+	assert_true(is_there(warden.shared_fd, "devs"));
+	assert_int_equal(dev_open(warden.shared_fd), -EEXIST);
+}
+
+static void a_slot_has_nodes_of_its_own_where_a_tmpfs_cannot_be_mapped(void **state)
+{
+	struct stat before, after;
+
+	(void)state;
+	assert_int_equal(dev_open(warden.shared_fd), 0);
+	assert_int_equal(dev_make(&warden, SLOT), 0);
+	check_node("devs/5/null", 1, 3, slot_first_id(&warden, SLOT));
+	assert_return_code(fstatat(warden.shared_fd, "devs/5", &before, 0), errno);
+	assert_int_equal(before.st_uid, slot_first_id(&warden, SLOT));
+	assert_int_equal(dev_make(&warden, SLOT), 0); /* they are there */
+	assert_return_code(fstatat(warden.shared_fd, "devs/5", &after, 0), errno);
+	assert_int_equal(before.st_ino, after.st_ino);
+}
+
+static void without_ids_of_its_own_a_slot_needs_no_nodes(void **state)
+{
+	(void)state;
+	assert_int_equal(dev_open(warden.shared_fd), 0);
+	warden.disabled = CONTROL_IDMAP;
+	assert_int_equal(dev_make(&warden, SLOT), 0);
+	assert_false(is_there(warden.shared_fd, "devs/5"));
+}
+
+static void half_made_nodes_are_taken_away(void **state)
+{
+	(void)state;
+	assert_int_equal(dev_make(&warden, SLOT), -ENOENT); /* devs is missing */
+	assert_return_code(mount("small", "/tmp/shared", "tmpfs", 0, "nr_inodes=8"), errno);
+	(void)close(warden.shared_fd);
+	warden.shared_fd = open("/tmp/shared", O_DIRECTORY | O_RDONLY | O_CLOEXEC);
+	assert_return_code(mkdirat(warden.shared_fd, "devs", 0755), errno);
+	assert_int_equal(dev_make(&warden, SLOT), -ENOSPC);
+	assert_false(is_there(warden.shared_fd, "devs/5"));
+}
+
+static void a_copy_is_a_read_only_mount(void **state)
+{
+	struct stat st;
+	int fd = -1;
+
+	(void)state;
+	assert_int_equal(dev_copy(&warden, SLOT, &fd), -ENOENT);
+	assert_int_equal(dev_open(warden.shared_fd), 0);
+	assert_int_equal(dev_make(&warden, SLOT), 0);
+	assert_int_equal(dev_copy(&warden, SLOT, &fd), 0);
+	assert_return_code(fstatat(fd, "null", &st, 0), errno);
+	assert_int_equal(st.st_uid, slot_first_id(&warden, SLOT));
+	assert_int_equal(mkdirat(fd, "more", 0755), -1);
+	assert_int_equal(errno, EROFS);
+	(void)close(fd);
+}
+
+int main(void)
+{
+#define T(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
+	const struct CMUnitTest tests[] = {
+		T(the_shared_nodes_belong_to_root),
+		T(a_slot_has_nodes_of_its_own_where_a_tmpfs_cannot_be_mapped),
+		T(without_ids_of_its_own_a_slot_needs_no_nodes),
+		T(half_made_nodes_are_taken_away),
+		T(a_copy_is_a_read_only_mount),
+	};
+	char unknown[32];
+
+	if (!own_place_enter(0))
+		return OWN_PLACE_SKIPPED;
+	if (probe_disable("idmapped-tmpfs", unknown, sizeof(unknown)) < 0)
+		return 1;
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
