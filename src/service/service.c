@@ -277,9 +277,7 @@ void service_close(struct service *service)
 	network_stop(service);
 	copies_stop(service);
 	sandboxes_stop(service);
-	for (struct call *call = service->upkeep.calls; call; call = call->next)
-		call->service = NULL;
-	service->upkeep.calls = NULL;
+	op_list_abandon(&service->upkeep.ops);
 	sandboxes_drop(service);
 	close_themes(service);
 	loop_timer_free(service->upkeep.tick_timer);

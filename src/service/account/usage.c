@@ -139,8 +139,8 @@ void usage_clear(struct service *service)
 
 static void on_paused_stat(void *arg, const struct engine_stat *stat, const struct err *err)
 {
-	struct call *call = arg;
-	struct sandbox *sandbox = call_end_sandbox(call);
+	struct op *op = arg;
+	struct sandbox *sandbox = op_end_sandbox(op);
 	int64_t before;
 
 	if (!sandbox || sandbox->metered != STORE_USAGE_PAUSED)
@@ -165,11 +165,11 @@ static void measure(struct sandbox *sandbox)
 {
 	struct service_engine *engine = sandbox->engine;
 	struct err err;
-	struct call *call =
-		engine->instance.ready ? call_new(sandbox->service, sandbox->handle, &err) : NULL;
+	struct op *op =
+		engine->instance.ready ? op_new(sandbox->service, sandbox->handle, &err) : NULL;
 
-	if (call && instance_stat(&engine->instance, sandbox->id, on_paused_stat, call, &err) < 0)
-		(void)call_end(call);
+	if (op && instance_stat(&engine->instance, sandbox->id, on_paused_stat, op, &err) < 0)
+		(void)op_end(op);
 }
 
 /* A filesystem counts what was written shortly before only when it has written it out itself;

@@ -83,14 +83,14 @@ void resume_failed(struct sandbox *sandbox, const struct err *why)
 
 static void on_made(void *arg, const struct engine_made *made, const struct err *error)
 {
-	struct call *call = arg;
-	struct service *service = call->service;
-	struct sandbox *sandbox = service ? sandbox_get(service, call->sandbox) : NULL;
+	struct op *op = arg;
+	struct service *service = op->service;
+	struct sandbox *sandbox = service ? sandbox_get(service, op->sandbox) : NULL;
 	struct err err;
 
 	if (sandbox)
 		sandbox->making = false;
-	sandbox = transition_called(call);
+	sandbox = transition_called(op);
 	if (!sandbox) {
 		if (!error)
 			engine_made_close(made);
@@ -122,16 +122,16 @@ static void make(struct sandbox *sandbox)
 {
 	struct service_engine *engine = sandbox->engine;
 	struct engine_spec spec;
-	struct call *call;
+	struct op *op;
 	struct err err;
 
 	create_spec(sandbox, &spec);
-	call = transition_call(sandbox, &err);
-	if (call && instance_create(&engine->instance, &spec, on_made, call, &err) == 0) {
+	op = transition_call(sandbox, &err);
+	if (op && instance_create(&engine->instance, &spec, on_made, op, &err) == 0) {
 		sandbox->making = true;
 		return;
 	}
-	(void)!transition_uncall(sandbox, call);
+	(void)!transition_uncall(sandbox, op);
 	pause_failed(sandbox, &err); /* the intent stays: nothing is made, nothing is lost */
 }
 
@@ -171,11 +171,11 @@ static void on_turn(void *arg)
 
 static int start_soon(struct sandbox *sandbox, struct err *err)
 {
-	struct call *call = transition_call(sandbox, err);
+	struct op *op = transition_call(sandbox, err);
 
-	if (call && loop_defer(sandbox->service->config.loop, on_turn, call) == 0)
+	if (op && loop_defer(sandbox->service->config.loop, on_turn, op) == 0)
 		return 0;
-	(void)!transition_uncall(sandbox, call);
+	(void)!transition_uncall(sandbox, op);
 	return err_set(err, ERR_UNAVAILABLE, "out of memory");
 }
 

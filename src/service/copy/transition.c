@@ -159,27 +159,30 @@ void transition_cut(struct sandbox *sandbox)
 	changed(sandbox->on_transition_arg, NULL, &err);
 }
 
-struct call *transition_call(struct sandbox *sandbox, struct err *err)
+struct op *transition_call(struct sandbox *sandbox, struct err *err)
 {
-	struct call *call = call_new(sandbox->service, sandbox->handle, err);
+	return transition_adopt(sandbox, op_new(sandbox->service, sandbox->handle, err));
+}
 
-	if (call)
+struct op *transition_adopt(struct sandbox *sandbox, struct op *op)
+{
+	if (op)
 		sandbox->asking = true;
-	return call;
+	return op;
 }
 
 /* The engine did not take the call: -1, for callers to return. */
-int transition_uncall(struct sandbox *sandbox, struct call *call)
+int transition_uncall(struct sandbox *sandbox, struct op *op)
 {
-	if (call)
-		(void)call_end(call);
+	if (op)
+		(void)op_end(op);
 	sandbox->asking = false;
 	return -1;
 }
 
-struct sandbox *transition_called(struct call *call)
+struct sandbox *transition_called(struct op *op)
 {
-	struct sandbox *sandbox = call_end_sandbox(call);
+	struct sandbox *sandbox = op_end_sandbox(op);
 
 	if (!sandbox)
 		return NULL;
@@ -193,19 +196,19 @@ struct sandbox *transition_called(struct call *call)
 int transition_ask_pause(struct sandbox *sandbox, bool paused, engine_done_fn done, struct err *err)
 {
 	struct service_engine *engine = sandbox->engine;
-	struct call *call = transition_call(sandbox, err);
+	struct op *op = transition_call(sandbox, err);
 
-	if (call && instance_freeze(&engine->instance, sandbox->id, paused, done, call, err) == 0)
+	if (op && instance_freeze(&engine->instance, sandbox->id, paused, done, op, err) == 0)
 		return 0;
-	return transition_uncall(sandbox, call);
+	return transition_uncall(sandbox, op);
 }
 
 int transition_ask_destroy(struct sandbox *sandbox, engine_done_fn done, struct err *err)
 {
 	struct service_engine *engine = sandbox->engine;
-	struct call *call = transition_call(sandbox, err);
+	struct op *op = transition_call(sandbox, err);
 
-	if (call && instance_destroy(&engine->instance, sandbox->id, done, call, err) == 0)
+	if (op && instance_destroy(&engine->instance, sandbox->id, done, op, err) == 0)
 		return 0;
-	return transition_uncall(sandbox, call);
+	return transition_uncall(sandbox, op);
 }

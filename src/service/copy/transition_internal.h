@@ -26,10 +26,12 @@ int transition_begin(struct sandbox *sandbox, enum sandbox_transition transition
 void transition_save(struct sandbox *sandbox, bool close, bool durable);
 void transition_end(struct sandbox *sandbox, const struct err *err);
 void transition_cut(struct sandbox *sandbox);
-struct call *transition_call(struct sandbox *sandbox, struct err *err);
-int transition_uncall(struct sandbox *sandbox, struct call *call);
+struct op *transition_call(struct sandbox *sandbox, struct err *err);
+struct op *transition_adopt(struct sandbox *sandbox,
+			    struct op *op); /* the same for one with more */
+int transition_uncall(struct sandbox *sandbox, struct op *op);
 /* Ends the call. The sandbox while it is running or paused, else NULL: then it is swept now. */
-struct sandbox *transition_called(struct call *call);
+struct sandbox *transition_called(struct op *op);
 int transition_ask_pause(struct sandbox *sandbox, bool paused, engine_done_fn done,
 			 struct err *err) _must_check_;
 int transition_ask_destroy(struct sandbox *sandbox, engine_done_fn done,

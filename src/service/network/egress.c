@@ -433,17 +433,18 @@ void egress_rejected(struct service *service, uint32_t from, uint32_t to, uint16
 
 /* ---- changes ---- */
 
-/* One change of the link under way. */
+/* A change of the link under way. */
 struct change {
+	struct op op;
 	struct egress_policy *old; /* comes back when the engine cannot */
 	sandbox_changed_fn done;
 	void *arg;
 };
 
-static void take_back(struct sandbox *sandbox, struct change *change)
+static void take_back(struct sandbox *sandbox, struct egress_policy *old)
 {
 	egress_policy_free(sandbox->attrs.network);
-	sandbox->attrs.network = TAKE_PTR(change->old);
+	sandbox->attrs.network = old;
 	sandbox->network_version++;
 	if (sandbox_save(sandbox) < 0)
 		log_error("sandbox %s: its old network policy could not be saved", sandbox->id);
@@ -451,17 +452,15 @@ static void take_back(struct sandbox *sandbox, struct change *change)
 
 static void on_changed(void *arg, const struct engine_network *network, const struct err *err)
 {
-	struct call *call = arg;
-	struct change *change = call->arg;
-	slot_handle handle = call->sandbox;
-	struct service *service = call_end(call);
-	struct sandbox *sandbox = service ? sandbox_get(service, handle) : NULL;
+	struct change *change = arg;
+	struct sandbox *sandbox = op_sandbox(&change->op);
+	struct service *service = op_unlink(&change->op);
 	struct err gone;
 
 	if (sandbox && sandbox->state == SANDBOX_DESTROYED)
 		sandbox = NULL;
 	if (sandbox && err)
-		take_back(sandbox, change);
+		take_back(sandbox, TAKE_PTR(change->old));
 	else if (sandbox)
 		egress_linked(sandbox, network);
 	if (!sandbox)
@@ -473,21 +472,6 @@ static void on_changed(void *arg, const struct engine_network *network, const st
 					: NULL);
 	egress_policy_free(change->old);
 	free(change);
-}
-
-static int start_change(struct sandbox *sandbox, struct change *change, struct err *err)
-{
-	struct service_engine *engine = sandbox->engine;
-	struct call *call = call_new(sandbox->service, sandbox->handle, err);
-
-	if (!call)
-		return -1;
-	call->arg = change;
-	if (instance_relink(&engine->instance, sandbox->id, egress_link(sandbox), on_changed, call,
-			    err) == 0)
-		return 0;
-	(void)call_end(call);
-	return -1;
 }
 
 /* The engine is asked only when a link comes or goes; the rest is ours. */
@@ -503,16 +487,19 @@ int egress_apply(struct sandbox *sandbox, struct egress_policy *old, sandbox_cha
 		egress_policy_free(old);
 		return 1;
 	}
-	change = calloc(1, sizeof(*change));
-	if (change)
-		*change = (struct change){ old, done, arg };
-	else
-		(void)err_set(err, ERR_UNAVAILABLE, "out of memory");
-	if (change && start_change(sandbox, change, err) == 0)
+	change = OP_NEW(struct change, sandbox->service, sandbox->handle, err);
+	if (!change) {
+		take_back(sandbox, old);
+		return -1;
+	}
+	change->old = old;
+	change->done = done;
+	change->arg = arg;
+	if (instance_relink(&sandbox->engine->instance, sandbox->id, egress_link(sandbox),
+			    on_changed, change, err) == 0)
 		return 0;
-	if (change)
-		take_back(sandbox, change);
-	free(change);
+	take_back(sandbox, old);
+	(void)op_end(&change->op);
 	return -1;
 }
 

@@ -130,8 +130,8 @@ void trust_note(struct sandbox *sandbox, const struct link_result *result, const
 
 static void on_installed(void *arg, const struct link_result *result, const struct err *error)
 {
-	struct call *call = arg;
-	struct sandbox *sandbox = call_end_sandbox(call);
+	struct op *op = arg;
+	struct sandbox *sandbox = op_end_sandbox(op);
 
 	if (!sandbox)
 		return;
@@ -168,16 +168,16 @@ int trust_start(struct sandbox *sandbox, link_exec_fn done, void *arg, struct er
 void trust_install(struct sandbox *sandbox)
 {
 	struct err err;
-	struct call *call;
+	struct op *op;
 
 	if (sandbox->trust_installing)
 		return;
 	sandbox->trust_installing = true;
-	call = call_new(sandbox->service, sandbox->handle, &err);
-	if (call && trust_start(sandbox, on_installed, call, &err) == 0)
+	op = op_new(sandbox->service, sandbox->handle, &err);
+	if (op && trust_start(sandbox, on_installed, op, &err) == 0)
 		return;
-	if (call)
-		(void)call_end(call);
+	if (op)
+		(void)op_end(op);
 	log_warn("sandbox %s: requests that are opened up will fail: %s", sandbox->id, err.message);
 	sandbox->trust_installing = false;
 	sandbox->trust_installed = true; /* nobody waits for what cannot be */

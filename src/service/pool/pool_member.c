@@ -143,9 +143,9 @@ void pool_fill_failed(struct sandbox *member, const struct err *err)
 
 static void on_warm(void *arg, const struct link_result *result, const struct err *error)
 {
-	struct call *call = arg;
-	slot_handle handle = call->sandbox;
-	struct service *service = call_end(call);
+	struct op *op = arg;
+	slot_handle handle = op->sandbox;
+	struct service *service = op_end(op);
 	struct sandbox *member = service ? sandbox_get(service, handle) : NULL;
 	struct pool *pool;
 	int r;
@@ -183,13 +183,13 @@ void pool_made(struct sandbox *member)
 	struct link_exec exec = { .argv = argv, .env = env, .timeout_ms = 5000 };
 	struct err err;
 	uint32_t process_id;
-	struct call *call = call_new(member->service, member->handle, &err);
+	struct op *op = op_new(member->service, member->handle, &err);
 
-	if (call && (trust_due(member) ? trust_start(member, on_warm, call, &err)
-				       : link_exec(member->link, &exec, on_warm, call, &process_id,
-						   &err)) == 0)
+	if (op && (trust_due(member)
+			   ? trust_start(member, on_warm, op, &err)
+			   : link_exec(member->link, &exec, on_warm, op, &process_id, &err)) == 0)
 		return;
-	if (call)
-		(void)call_end(call);
+	if (op)
+		(void)op_end(op);
 	create_failed(member, &err);
 }

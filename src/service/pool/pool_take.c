@@ -54,8 +54,8 @@ static void finish_hand_out(struct creation *creation, struct sandbox *member)
 
 static void on_linked(void *arg, const struct engine_network *network, const struct err *err)
 {
-	struct call *call = arg;
-	struct sandbox *sandbox = call_end_sandbox(call);
+	struct op *op = arg;
+	struct sandbox *sandbox = op_end_sandbox(op);
 
 	if (!sandbox || !sandbox->creation)
 		return; /* it died or was destroyed meanwhile: its end has been answered */
@@ -70,20 +70,20 @@ static void on_linked(void *arg, const struct engine_network *network, const str
 static void start_relink(struct sandbox *sandbox)
 {
 	struct err err;
-	struct call *call = call_new(sandbox->service, sandbox->handle, &err);
+	struct op *op = op_new(sandbox->service, sandbox->handle, &err);
 
-	if (call && instance_relink(&sandbox->engine->instance, sandbox->id, egress_link(sandbox),
-				    on_linked, call, &err) == 0)
+	if (op && instance_relink(&sandbox->engine->instance, sandbox->id, egress_link(sandbox),
+				  on_linked, op, &err) == 0)
 		return;
-	if (call)
-		(void)call_end(call);
+	if (op)
+		(void)op_end(op);
 	create_failed(sandbox, &err);
 }
 
 static void on_resized(void *arg, const struct err *err)
 {
-	struct call *call = arg;
-	struct sandbox *sandbox = call_end_sandbox(call);
+	struct op *op = arg;
+	struct sandbox *sandbox = op_end_sandbox(op);
 
 	if (!sandbox || !sandbox->creation)
 		return; /* as above */
@@ -99,13 +99,13 @@ static int start_resize(struct sandbox *sandbox, struct err *err)
 {
 	struct service_engine *engine = sandbox->engine;
 	struct engine_limits limits;
-	struct call *call = call_new(sandbox->service, sandbox->handle, err);
+	struct op *op = op_new(sandbox->service, sandbox->handle, err);
 
-	if (!call)
+	if (!op)
 		return -1;
 	create_limits(sandbox, &limits);
-	if (instance_resize(&engine->instance, sandbox->id, &limits, on_resized, call, err) < 0) {
-		(void)call_end(call);
+	if (instance_resize(&engine->instance, sandbox->id, &limits, on_resized, op, err) < 0) {
+		(void)op_end(op);
 		return -1;
 	}
 	return 0;

@@ -30,8 +30,8 @@ void attach_drop_link(struct sandbox *sandbox)
 
 static void on_death_stat(void *arg, const struct engine_stat *stat, const struct err *err)
 {
-	struct call *call = arg;
-	struct sandbox *sandbox = call_end_sandbox(call);
+	struct op *op = arg;
+	struct sandbox *sandbox = op_end_sandbox(op);
 
 	if (!sandbox)
 		return;
@@ -58,17 +58,17 @@ static void ask_how_it_died(struct sandbox *sandbox)
 {
 	struct service_engine *engine = sandbox->engine;
 	struct err err;
-	struct call *call;
+	struct op *op;
 
 	if (sandbox->checking || sandbox->attaching)
 		return;
-	call = call_new(sandbox->service, sandbox->handle, &err);
-	if (!call)
+	op = op_new(sandbox->service, sandbox->handle, &err);
+	if (!op)
 		return;
 	sandbox->checking = true;
-	if (instance_stat(&engine->instance, sandbox->id, on_death_stat, call, &err) == 0)
+	if (instance_stat(&engine->instance, sandbox->id, on_death_stat, op, &err) == 0)
 		return;
-	(void)call_end(call);
+	(void)op_end(op);
 	sandbox->checking = false;
 	if (!engine->lost)
 		destroy_died(sandbox, REASON_ENGINE_LOST, err.message);
@@ -195,9 +195,9 @@ int attach_link(struct sandbox *sandbox, const struct engine_made *made, struct 
 }
 
 /* The sandbox that an answer of the engine is for, or NULL: then what it brought is dropped. */
-static struct sandbox *attached(struct call *call)
+static struct sandbox *attached(struct op *op)
 {
-	struct sandbox *sandbox = call_end_sandbox(call);
+	struct sandbox *sandbox = op_end_sandbox(op);
 
 	if (sandbox)
 		sandbox->attaching = false;
@@ -251,23 +251,23 @@ void attach_start(struct sandbox *sandbox)
 {
 	struct service_engine *engine = sandbox->engine;
 	struct err err;
-	struct call *call;
+	struct op *op;
 	int r;
 
 	if (sandbox->attaching)
 		return;
 	sandbox->attach_tries++;
-	call = call_new(sandbox->service, sandbox->handle, &err);
-	if (!call)
+	op = op_new(sandbox->service, sandbox->handle, &err);
+	if (!op)
 		return;
 	sandbox->attaching = true;
 	if (sandbox->watch && !sandbox->link)
-		r = instance_dial(&engine->instance, sandbox->id, on_dialed, call, &err);
+		r = instance_dial(&engine->instance, sandbox->id, on_dialed, op, &err);
 	else
-		r = instance_attach(&engine->instance, sandbox->id, on_attached, call, &err);
+		r = instance_attach(&engine->instance, sandbox->id, on_attached, op, &err);
 	if (r == 0)
 		return;
-	(void)call_end(call);
+	(void)op_end(op);
 	sandbox->attaching = false;
 	if (!engine->lost)
 		destroy_died(sandbox, REASON_ENGINE_LOST, err.message);

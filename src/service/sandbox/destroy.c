@@ -56,9 +56,9 @@ static void forget(struct sandbox *sandbox)
 
 static void on_swept(void *arg, const struct err *err)
 {
-	struct call *call = arg;
-	slot_handle handle = call->sandbox;
-	struct service *service = call_end(call);
+	struct op *op = arg;
+	slot_handle handle = op->sandbox;
+	struct service *service = op_end(op);
 	struct sandbox *sandbox = service ? sandbox_get(service, handle) : NULL;
 
 	if (!sandbox)
@@ -87,7 +87,7 @@ void destroy_sweep(struct sandbox *sandbox)
 {
 	struct service_engine *engine = sandbox->engine;
 	struct err err;
-	struct call *call;
+	struct op *op;
 
 	if (sandbox->sweeping || sandbox->making || sandbox->asking)
 		return; /* their ends come back here */
@@ -98,11 +98,11 @@ void destroy_sweep(struct sandbox *sandbox)
 	}
 	sandbox->sweep_due_ms = 0;
 	sandbox->sweeping = true;
-	call = engine->instance.ready ? call_new(sandbox->service, sandbox->handle, &err) : NULL;
-	if (call && instance_destroy(&engine->instance, sandbox->id, on_swept, call, &err) == 0)
+	op = engine->instance.ready ? op_new(sandbox->service, sandbox->handle, &err) : NULL;
+	if (op && instance_destroy(&engine->instance, sandbox->id, on_swept, op, &err) == 0)
 		return;
-	if (call)
-		(void)call_end(call);
+	if (op)
+		(void)op_end(op);
 	sandbox->sweeping = false;
 	sandbox->sweep_tries++;
 	sandbox->sweep_due_ms =
@@ -113,8 +113,8 @@ void destroy_sweep(struct sandbox *sandbox)
 
 static void on_sweep_turn(void *arg)
 {
-	struct call *call = arg;
-	struct sandbox *sandbox = call_end_sandbox(call);
+	struct op *op = arg;
+	struct sandbox *sandbox = op_end_sandbox(op);
 
 	if (sandbox)
 		destroy_sweep(sandbox);
@@ -123,12 +123,12 @@ static void on_sweep_turn(void *arg)
 /* On the next turn: whoever asked gets the answer before the engine gets the work. */
 static void sweep_soon(struct sandbox *sandbox)
 {
-	struct call *call = call_new(sandbox->service, sandbox->handle, NULL);
+	struct op *op = op_new(sandbox->service, sandbox->handle, NULL);
 
-	if (call && loop_defer(sandbox->service->config.loop, on_sweep_turn, call) == 0)
+	if (op && loop_defer(sandbox->service->config.loop, on_sweep_turn, op) == 0)
 		return;
-	if (call)
-		(void)call_end(call);
+	if (op)
+		(void)op_end(op);
 	destroy_sweep(sandbox);
 }
 
@@ -302,28 +302,33 @@ void destroy_died(struct sandbox *sandbox, enum sandbox_reason reason, const cha
 	destroy_sweep(sandbox);
 }
 
+struct unknown {
+	struct op op;
+	char id[ENGINE_ID_MAX + 1];
+};
+
 static void on_unknown_swept(void *arg, const struct err *err)
 {
-	struct call *call = arg;
+	struct unknown *unknown = arg;
 
 	if (err)
-		log_warn("unknown sandbox %s was not swept: %s", call->id, err->message);
-	(void)call_end(call);
+		log_warn("unknown sandbox %s was not swept: %s", unknown->id, err->message);
+	(void)op_end(&unknown->op);
 }
 
 /* The engine holds one that no row knows: nobody can ever use it. */
 void destroy_unknown(struct service_engine *engine, const char *id)
 {
 	struct err err;
-	struct call *call = call_new(engine->service, 0, &err);
+	struct unknown *unknown = OP_NEW(struct unknown, engine->service, 0, &err);
 
-	if (!call)
+	if (!unknown)
 		return;
-	(void)!str_copy(call->id, sizeof(call->id), str_of(id));
+	(void)!str_copy(unknown->id, sizeof(unknown->id), str_of(id));
 	log_info("sweeping unknown sandbox %s of engine %s", id, engine_name(engine));
-	if (instance_destroy(&engine->instance, id, on_unknown_swept, call, &err) < 0) {
+	if (instance_destroy(&engine->instance, id, on_unknown_swept, unknown, &err) < 0) {
 		log_warn("unknown sandbox %s was not swept: %s", id, err.message);
-		(void)call_end(call);
+		(void)op_end(&unknown->op);
 	}
 }
 

@@ -157,15 +157,20 @@ int sandbox_extend(struct sandbox *sandbox, int64_t timeout_sec, struct err *err
 	return save(sandbox, err);
 }
 
+struct measuring {
+	struct op op;
+	sandbox_metrics_fn done;
+	void *arg;
+};
+
 static void on_stat(void *arg, const struct engine_stat *stat, const struct err *err)
 {
-	struct call *call = arg;
-	sandbox_metrics_fn done = (sandbox_metrics_fn)call->fn;
-	void *done_arg = call->arg;
+	struct measuring *measuring = arg;
+	sandbox_metrics_fn done = measuring->done;
+	void *done_arg = measuring->arg;
 	struct sandbox_metrics metrics = { 0 };
-	slot_handle handle = call->sandbox;
-	struct service *service = call_end(call);
-	struct sandbox *sandbox = service ? sandbox_get(service, handle) : NULL;
+	struct sandbox *sandbox = op_sandbox(&measuring->op);
+	struct service *service = op_end(&measuring->op);
 
 	if (!service)
 		return;
@@ -200,18 +205,18 @@ static void on_stat(void *arg, const struct engine_stat *stat, const struct err 
 int sandbox_metrics(struct sandbox *sandbox, sandbox_metrics_fn done, void *arg, struct err *err)
 {
 	struct service_engine *engine = sandbox->engine;
-	struct call *call;
+	struct measuring *measuring;
 
 	if (up(sandbox, err) < 0)
 		return -1;
-	call = call_new(sandbox->service, sandbox->handle, err);
-	if (!call)
+	measuring = OP_NEW(struct measuring, sandbox->service, sandbox->handle, err);
+	if (!measuring)
 		return -1;
-	call->fn = (void (*)(void))done;
-	call->arg = arg;
+	measuring->done = done;
+	measuring->arg = arg;
 	history_asked(sandbox);
-	if (instance_stat(&engine->instance, sandbox->id, on_stat, call, err) < 0) {
-		(void)call_end(call);
+	if (instance_stat(&engine->instance, sandbox->id, on_stat, measuring, err) < 0) {
+		(void)op_end(&measuring->op);
 		return -1;
 	}
 	return 0;

@@ -52,9 +52,9 @@ static void forget_begun(struct sandbox *sandbox)
 
 static void on_made(void *arg, const struct engine_made *made, const struct err *err)
 {
-	struct call *call = arg;
-	slot_handle handle = call->sandbox;
-	struct service *service = call_end(call);
+	struct op *op = arg;
+	slot_handle handle = op->sandbox;
+	struct service *service = op_end(op);
 	struct sandbox *sandbox = service ? sandbox_get(service, handle) : NULL;
 	struct err link_err;
 
@@ -105,24 +105,24 @@ void create_spec(const struct sandbox *sandbox, struct engine_spec *ret)
 static int ask_create(struct sandbox *sandbox, struct err *err)
 {
 	struct engine_spec spec;
-	struct call *call = call_new(sandbox->service, sandbox->handle, err);
+	struct op *op = op_new(sandbox->service, sandbox->handle, err);
 
 	create_spec(sandbox, &spec);
-	if (call && instance_create(&sandbox->engine->instance, &spec, on_made, call, err) == 0) {
+	if (op && instance_create(&sandbox->engine->instance, &spec, on_made, op, err) == 0) {
 		sandbox->making = true;
 		return 0;
 	}
-	if (call)
-		(void)call_end(call);
+	if (op)
+		(void)op_end(op);
 	return -1;
 }
 
 /* ---- the image ---- */
 
 /* An engine has answered about the image of a sandbox: that sandbox, or NULL when it is over. */
-static struct sandbox *image_answered(struct call *call)
+static struct sandbox *image_answered(struct op *op)
 {
-	struct sandbox *sandbox = call_end_sandbox(call);
+	struct sandbox *sandbox = op_end_sandbox(op);
 
 	if (!sandbox)
 		return NULL;
@@ -151,9 +151,10 @@ static void on_prepared(void *arg, const struct err *error)
 
 static void on_image_step(void *arg, const struct engine_progress *progress)
 {
-	const struct call *call = arg;
+	const struct sandbox *sandbox = op_sandbox(arg);
 
-	log_info("preparing image %s: %s", call->id, progress->step);
+	if (sandbox)
+		log_info("preparing image %s: %s", sandbox->template->name, progress->step);
 }
 
 static void prepare_image(struct sandbox *sandbox)
@@ -163,29 +164,28 @@ static void prepare_image(struct sandbox *sandbox)
 					    .done = on_prepared };
 	struct engine_image_ref image;
 	struct err err;
-	struct call *call = call_new(sandbox->service, sandbox->handle, &err);
+	struct op *op = op_new(sandbox->service, sandbox->handle, &err);
 
 	template_image(sandbox->template, &image);
-	if (call) {
-		watch.arg = call;
-		(void)!str_copy(call->id, sizeof(call->id), str_of(image.name));
+	if (op) {
+		watch.arg = op;
 		if (instance_image_prepare(&sandbox->engine->instance, &image, &watch, &err) == 0) {
 			sandbox->making = true;
 			return;
 		}
-		(void)call_end(call);
+		(void)op_end(op);
 	}
 	create_failed(sandbox, &err);
 }
 
 static void on_have(void *arg, bool have, const struct err *err)
 {
-	struct call *call = arg;
+	struct op *op = arg;
 
 	if (err || have) {
-		on_prepared(call, err);
+		on_prepared(op, err);
 	} else {
-		struct sandbox *sandbox = image_answered(call);
+		struct sandbox *sandbox = image_answered(op);
 
 		if (sandbox)
 			prepare_image(sandbox);
@@ -202,16 +202,15 @@ static bool image_is_known(const struct sandbox *sandbox)
 static int ask_image(struct sandbox *sandbox, struct err *err)
 {
 	struct engine_image_ref image;
-	struct call *call = call_new(sandbox->service, sandbox->handle, err);
+	struct op *op = op_new(sandbox->service, sandbox->handle, err);
 
 	template_image(sandbox->template, &image);
-	if (call &&
-	    instance_image_have(&sandbox->engine->instance, &image, on_have, call, err) == 0) {
+	if (op && instance_image_have(&sandbox->engine->instance, &image, on_have, op, err) == 0) {
 		sandbox->making = true;
 		return 0;
 	}
-	if (call)
-		(void)call_end(call);
+	if (op)
+		(void)op_end(op);
 	return -1;
 }
 

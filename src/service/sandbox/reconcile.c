@@ -251,11 +251,17 @@ static void list_failed(struct service_engine *engine, const struct err *err)
 	/* on_back or the tick asks again */
 }
 
+/* What an engine holds is being listed. */
+struct listing {
+	struct op op;
+	struct service_engine *engine;
+};
+
 static void on_list(void *arg, const char *id, const struct err *err)
 {
-	struct call *call = arg;
-	struct service_engine *engine = call->engine;
-	struct service *service = call->service;
+	struct listing *listing = arg;
+	struct service_engine *engine = listing->engine;
+	struct service *service = listing->op.service;
 	struct sandbox *sandbox;
 
 	if (service && id) {
@@ -266,7 +272,7 @@ static void on_list(void *arg, const char *id, const struct err *err)
 			destroy_unknown(engine, id);
 		return;
 	}
-	if (id || !call_end(call))
+	if (id || !op_end(&listing->op))
 		return;
 	if (err)
 		list_failed(engine, err);
@@ -277,28 +283,28 @@ static void on_list(void *arg, const char *id, const struct err *err)
 static void list_sandboxes(struct service_engine *engine)
 {
 	struct err err;
-	struct call *call = call_new(engine->service, 0, &err);
+	struct listing *listing = OP_NEW(struct listing, engine->service, 0, &err);
 
-	if (call) {
-		call->engine = engine;
-		if (instance_list(&engine->instance, on_list, call, &err) == 0)
+	if (listing) {
+		listing->engine = engine;
+		if (instance_list(&engine->instance, on_list, listing, &err) == 0)
 			return;
-		(void)call_end(call);
+		(void)op_end(&listing->op);
 	}
 	list_failed(engine, &err);
 }
 
 static void on_list_snapshots(void *arg, const char *id, const struct err *err)
 {
-	struct call *call = arg;
-	struct service_engine *engine = call->engine;
+	struct listing *listing = arg;
+	struct service_engine *engine = listing->engine;
 
 	if (id) {
-		if (call->service)
+		if (listing->op.service)
 			snapshot_listed(engine, id);
 		return;
 	}
-	if (!call_end(call))
+	if (!op_end(&listing->op))
 		return;
 	if (err)
 		list_failed(engine, err);
@@ -309,13 +315,14 @@ static void on_list_snapshots(void *arg, const char *id, const struct err *err)
 static void list_snapshots(struct service_engine *engine)
 {
 	struct err err;
-	struct call *call = call_new(engine->service, 0, &err);
+	struct listing *listing = OP_NEW(struct listing, engine->service, 0, &err);
 
-	if (call) {
-		call->engine = engine;
-		if (instance_snapshot_list(&engine->instance, on_list_snapshots, call, &err) == 0)
+	if (listing) {
+		listing->engine = engine;
+		if (instance_snapshot_list(&engine->instance, on_list_snapshots, listing, &err) ==
+		    0)
 			return;
-		(void)call_end(call);
+		(void)op_end(&listing->op);
 	}
 	list_failed(engine, &err);
 }

@@ -81,11 +81,11 @@ static void ask_stat(struct sandbox *sandbox)
 {
 	struct service_engine *engine = sandbox->engine;
 	struct err err;
-	struct call *call = transition_call(sandbox, &err);
+	struct op *op = transition_call(sandbox, &err);
 
-	if (call && instance_stat(&engine->instance, sandbox->id, on_stat, call, &err) == 0)
+	if (op && instance_stat(&engine->instance, sandbox->id, on_stat, op, &err) == 0)
 		return;
-	(void)!transition_uncall(sandbox, call);
+	(void)!transition_uncall(sandbox, op);
 }
 
 /* Nothing of it runs; that is how it should be. */
