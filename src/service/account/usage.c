@@ -40,9 +40,9 @@ static enum store_usage_kind kind_of(const struct sandbox *sandbox)
 {
 	if (sandbox->pooled || !sandbox->attrs.owner[0])
 		return 0;
-	if (sandbox_up(sandbox) || sandbox->initializing)
+	if (sandbox_up(sandbox) || sandbox->phase == PHASE_INITIALIZING)
 		return STORE_USAGE_RUNNING;
-	return sandbox->state == SANDBOX_PAUSED ? STORE_USAGE_PAUSED : 0;
+	return sandbox_state(sandbox) == SANDBOX_PAUSED ? STORE_USAGE_PAUSED : 0;
 }
 
 /* ---- to the store ---- */
@@ -191,7 +191,7 @@ static int64_t end_ms(const struct sandbox *sandbox)
 {
 	int64_t now_ms = sandbox->metered_ms + time_boot_ms() - sandbox->metered_boot_ms;
 
-	if (sandbox->state == SANDBOX_ERROR && sandbox->proven_ms)
+	if (sandbox_state(sandbox) == SANDBOX_ERROR && sandbox->proven_ms)
 		now_ms = MIN(now_ms, sandbox->proven_ms); /* it was dead when we came back */
 	else if (sandbox->reason == REASON_ENGINE_LOST)
 		now_ms = MIN(now_ms, reboot_alive_ms(sandbox->service));
@@ -291,8 +291,7 @@ static int open_missing(struct service *service)
 		if (!reboot_happened(service)) {
 			r = store_usage_last(service->store, sandbox->id, &last_ms);
 			go_on(sandbox, kind, MAX(last_ms, sandbox->started_ms));
-		} else if (sandbox->state == SANDBOX_PAUSED &&
-			   sandbox->pause_kind == PAUSE_HIBERNATE) {
+		} else if (sandbox_is_hibernated(sandbox)) {
 			go_on(sandbox, kind, time_real_ms());
 			sandbox->metered_disk_bytes =
 				sandbox->from ? (int64_t)sandbox->from->size_bytes : 0;

@@ -10,9 +10,9 @@
 
 #include "base/log.h"
 #include "service/account/auth_internal.h"
-#include "service/sandbox/create_internal.h"
+#include "service/create/create_internal.h"
 #include "service/network/egress.h"
-#include "service/sandbox/limits_internal.h"
+#include "service/create/limits_internal.h"
 #include "service/copy/transition_internal.h"
 #include "service/pairs.h"
 #include "service/sandbox/sandbox_internal.h"
@@ -66,7 +66,7 @@ static void finish(struct fork *f)
 		struct sandbox *sandbox =
 			f->members[i] ? sandbox_get(service, f->members[i]) : NULL;
 
-		if (f->members[i] && (!sandbox || sandbox->state == SANDBOX_DESTROYED)) {
+		if (f->members[i] && (!sandbox || sandbox_state(sandbox) == SANDBOX_DESTROYED)) {
 			(void)err_set(&child->err, ERR_SANDBOX_GONE, "the child has ended already");
 			sandbox = NULL;
 		}
@@ -211,7 +211,7 @@ static int start(struct fork *f, struct sandbox *sandbox, struct err *err)
 	f->memory = f->memory && transition_copies_memory(sandbox, err) == 0;
 	if (f->must && !f->memory)
 		return -1;
-	if (sandbox->state == SANDBOX_PAUSED && sandbox->pause_kind == PAUSE_HIBERNATE)
+	if (sandbox_is_hibernated(sandbox))
 		return start_hibernated(f, sandbox, err);
 	spec.memory = f->memory;
 	if (f->memory && transition_check_linked(sandbox, err) < 0)

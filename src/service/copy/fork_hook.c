@@ -50,7 +50,8 @@ static void on_done(void *arg, const struct link_result *result, const struct er
 	struct sandbox *sandbox = op_end_sandbox(op);
 
 	if (!sandbox || result->status.end == LINK_END_GONE ||
-	    (sandbox->state != SANDBOX_PROVISIONING && sandbox->state != SANDBOX_PAUSED))
+	    (sandbox_state(sandbox) != SANDBOX_PROVISIONING &&
+	     sandbox_state(sandbox) != SANDBOX_PAUSED))
 		return; /* its link or its destroyer says why */
 	if (result->status.end == LINK_END_REFUSED && result->status.exit_code != EXIT_NO_PROGRAM)
 		attach_failed(sandbox, error);

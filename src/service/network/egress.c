@@ -10,7 +10,7 @@
 #include "base/value/ipv4.h"
 #include "base/log.h"
 #include "base/time.h"
-#include "service/sandbox/create_internal.h"
+#include "service/create/create_internal.h"
 #include "service/network/egress.h"
 #include "service/network/egress_internal.h"
 #include "service/sandbox/sandbox_internal.h"
@@ -131,7 +131,8 @@ struct sandbox *egress_find(struct service *service, uint32_t address)
 {
 	struct sandbox *sandbox = map_get(&service->network->by_address, address_key(&address));
 
-	return sandbox && !sandbox->pooled && sandbox->state != SANDBOX_DESTROYED ? sandbox : NULL;
+	return sandbox && !sandbox->pooled && sandbox_state(sandbox) != SANDBOX_DESTROYED ? sandbox
+											  : NULL;
 }
 
 slot_handle egress_handle(const struct sandbox *sandbox)
@@ -457,7 +458,7 @@ static void on_changed(void *arg, const struct engine_network *network, const st
 	struct service *service = op_unlink(&change->op);
 	struct err gone;
 
-	if (sandbox && sandbox->state == SANDBOX_DESTROYED)
+	if (sandbox && sandbox_state(sandbox) == SANDBOX_DESTROYED)
 		sandbox = NULL;
 	if (sandbox && err)
 		take_back(sandbox, TAKE_PTR(change->old));
@@ -482,8 +483,7 @@ int egress_apply(struct sandbox *sandbox, struct egress_policy *old, sandbox_cha
 
 	sandbox->network_version++;
 	if (egress_policy_link(old) == egress_link(sandbox) ||
-	    instance_can(&sandbox->engine->instance, CAN_PROXY) ||
-	    (sandbox->state == SANDBOX_PAUSED && sandbox->pause_kind == PAUSE_HIBERNATE)) {
+	    instance_can(&sandbox->engine->instance, CAN_PROXY) || sandbox_is_hibernated(sandbox)) {
 		egress_policy_free(old);
 		return 1;
 	}

@@ -187,7 +187,7 @@ void port_told(struct sandbox *sandbox, const struct link_port *port, bool opene
 {
 	int64_t minute = time_boot_ms() / 60000;
 
-	if (sandbox->pooled || sandbox->state != SANDBOX_RUNNING)
+	if (sandbox->pooled || sandbox_state(sandbox) != SANDBOX_RUNNING)
 		return;
 	if (sandbox->port_minute != (uint32_t)minute) {
 		sandbox->port_minute = (uint32_t)minute;

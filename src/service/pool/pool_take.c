@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Creation from a pool: a member that is up already becomes somebody's. */
 #include "base/time.h"
-#include "service/sandbox/create_internal.h"
+#include "service/create/create_internal.h"
 #include "service/network/egress_internal.h"
 #include "service/event/event_internal.h"
 #include "service/account/idempotency_internal.h"
@@ -14,7 +14,7 @@ static void finish_hand_out(struct creation *creation, struct sandbox *member)
 {
 	struct service *service = creation->service;
 	struct idempotency *idem = creation->idem;
-	bool due = member->state == SANDBOX_PROVISIONING; /* its initializers are */
+	bool due = member->phase == PHASE_HANDOUT_SETUP; /* its initializers are */
 	bool open = due || creation->together;
 	bool many = idem || open || member->attrs.grants; /* statements */
 	struct err err;
@@ -41,6 +41,8 @@ static void finish_hand_out(struct creation *creation, struct sandbox *member)
 		create_failed(member, &err);
 		return;
 	}
+	if (!due)
+		sandbox_set_phase(member, PHASE_RUNNING, REASON_NONE);
 	event_state(member, NULL);
 	if (due) {
 		member->creation = creation;
@@ -117,14 +119,15 @@ void creation_hand_out(struct creation *creation, struct sandbox *member)
 	struct err err;
 
 	pool_limits(member->service, &fixed);
-	member->pooled = false;
-	member->pool = NULL;
 	creation_take_attrs(creation, member);
 	member->boot = BOOT_POOL;
 	member->created_ms = time_real_ms();
 	member->creation = creation;
-	if (initialize_due(member)) /* nobody has seen it running */
-		member->state = SANDBOX_PROVISIONING;
+	/* As long as it is the pool's, no caller has seen it running. */
+	sandbox_set_phase(member, initialize_due(member) ? PHASE_HANDOUT_SETUP : PHASE_HANDOUT,
+			  REASON_NONE);
+	member->pooled = false;
+	member->pool = NULL;
 	sandbox_show(member);
 	if (member->attrs.cpu_milli != fixed.cpu_milli ||
 	    member->attrs.memory_mb != fixed.memory_mb ||

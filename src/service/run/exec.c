@@ -117,9 +117,8 @@ static void tell_end(const struct exec_call *call, const struct sandbox *sandbox
 /* Only to have its memory copied: it goes on, and so does what runs in it. */
 static bool lets_go(const struct sandbox *sandbox)
 {
-	return sandbox->state == SANDBOX_RUNNING && !sandbox->link &&
-	       (sandbox->transition == TRANSITION_SNAPSHOT ||
-		sandbox->transition == TRANSITION_FORK);
+	return !sandbox->link &&
+	       (sandbox->phase == PHASE_SNAPSHOTTING || sandbox->phase == PHASE_FORKING);
 }
 
 void exec_followed(struct exec_call *call, const struct process_status *status, struct str out,

@@ -323,7 +323,7 @@ int process_find(struct sandbox *sandbox, struct str id, process_found_fn found,
 /* The agent does something to a process. */
 struct act {
 	struct op op;
-	process_done_fn done; /* NULL: nobody waits */
+	process_done_fn done; /* NULL: no caller waits */
 	void *arg;
 };
 

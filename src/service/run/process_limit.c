@@ -37,8 +37,7 @@ static int decide(struct admission *a, struct sandbox *sandbox, struct err *err)
 
 	if (a->taken)
 		return err_set(err, ERR_CONFLICT, "name: a process named '%s' is running", a->name);
-	sandbox->running = (uint16_t)MIN(a->running + newer, UINT16_MAX);
-	sandbox->counted = true;
+	sandbox->running = (uint16_t)MIN(a->running + newer, RUNNING_UNKNOWN - 1);
 	return sandbox->running >= limit(sandbox) ? full(sandbox, err) : 0;
 }
 
@@ -64,7 +63,8 @@ static void on_list(void *arg, const struct link_process_info *info, const struc
 	}
 	sandbox = op_sandbox(&a->op);
 	(void)op_unlink(&a->op);
-	if (!sandbox || !(sandbox_ready(sandbox) || (sandbox->initializing && sandbox->link))) {
+	if (!sandbox ||
+	    !(sandbox_ready(sandbox) || (sandbox->phase == PHASE_INITIALIZING && sandbox->link))) {
 		(void)err_set(&err, ERR_SANDBOX_GONE, "the sandbox ended");
 		a->fn(a->arg, NULL, &err);
 	} else if (error) {
@@ -83,7 +83,7 @@ int admit_process(struct sandbox *sandbox, const char *name, admit_fn fn, void *
 {
 	struct admission *a;
 
-	if (!name && sandbox->counted && sandbox->running < limit(sandbox)) {
+	if (!name && sandbox->running != RUNNING_UNKNOWN && sandbox->running < limit(sandbox)) {
 		take(sandbox);
 		return 1;
 	}
@@ -103,6 +103,6 @@ int admit_process(struct sandbox *sandbox, const char *name, admit_fn fn, void *
 
 void admit_ended(struct sandbox *sandbox)
 {
-	if (sandbox->running)
+	if (sandbox->running && sandbox->running != RUNNING_UNKNOWN)
 		sandbox->running--;
 }

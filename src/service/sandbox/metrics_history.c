@@ -85,7 +85,7 @@ static void on_stat(void *arg, const struct engine_stat *stat, const struct err 
 	if (!sandbox || !sandbox->history)
 		return;
 	sandbox->history->asking = false;
-	if (!err && sandbox->state == SANDBOX_RUNNING)
+	if (!err && sandbox_state(sandbox) == SANDBOX_RUNNING)
 		add(sandbox->history, stat);
 }
 
@@ -95,7 +95,7 @@ static void sample(struct sandbox *sandbox)
 	struct op *op;
 	struct err err;
 
-	if (sandbox->state != SANDBOX_RUNNING || sandbox->history->asking ||
+	if (sandbox_state(sandbox) != SANDBOX_RUNNING || sandbox->history->asking ||
 	    !engine->instance.ready || engine->lost)
 		return;
 	op = op_new(sandbox->service, sandbox->handle, &err);

@@ -3,10 +3,10 @@
 #include <errno.h>
 
 #include "base/time.h"
-#include "service/sandbox/create_internal.h"
+#include "service/create/create_internal.h"
 #include "service/network/egress_internal.h"
 #include "service/sandbox/destroy_internal.h"
-#include "service/sandbox/limits_internal.h"
+#include "service/create/limits_internal.h"
 #include "service/pairs.h"
 #include "service/sandbox/sandbox_internal.h"
 #include "service/secret/secret.h"
@@ -14,16 +14,16 @@
 
 static int alive(const struct sandbox *sandbox, struct err *err)
 {
-	if (sandbox->state == SANDBOX_RUNNING || sandbox->state == SANDBOX_PAUSED)
+	if (sandbox_lives(sandbox))
 		return 0;
 	return err_set(err, ERR_WRONG_STATE, "sandbox %s is %s", sandbox->id,
-		       sandbox_state_names[sandbox->state]);
+		       sandbox_state_names[sandbox_state(sandbox)]);
 }
 
 /* One that is kept to be looked at may be looked at. */
 static int up(const struct sandbox *sandbox, struct err *err)
 {
-	return sandbox->retained ? 0 : alive(sandbox, err);
+	return sandbox->phase == PHASE_RETAINED ? 0 : alive(sandbox, err);
 }
 
 static int rename_to(struct sandbox *sandbox, struct str name, char **ret_old, struct err *err)
@@ -150,7 +150,8 @@ int sandbox_extend(struct sandbox *sandbox, int64_t timeout_sec, struct err *err
 		return -1;
 	if (timeout_sec > 0)
 		sandbox->attrs.timeout_sec = (uint32_t)timeout_sec;
-	if (sandbox->retained) /* not even one that was to be always on stays for ever */
+	if (sandbox->phase ==
+	    PHASE_RETAINED) /* not even one that was to be always on stays for ever */
 		clock_set(sandbox, (int64_t)sandbox->attrs.timeout_sec * 1000);
 	else
 		clock_extend(sandbox);

@@ -228,7 +228,7 @@ static int check_users(struct service *service, const struct key *key, const cha
 	uint32_t cursor = 0;
 
 	while ((sandbox = sandbox_next(service, &cursor))) {
-		if (sandbox->pooled || sandbox->state == SANDBOX_DESTROYED ||
+		if (sandbox->pooled || sandbox_state(sandbox) == SANDBOX_DESTROYED ||
 		    strcmp(sandbox->template->name, name) != 0)
 			continue;
 		if (shown < 4 && (key_is_admin(key) || strcmp(sandbox->attrs.owner, key->id) == 0))

@@ -5,7 +5,7 @@
  * forget. The warden has bounds of its own (base/value/bounds.h).
  */
 #include "base/value/bounds.h"
-#include "service/sandbox/limits_internal.h"
+#include "service/create/limits_internal.h"
 
 static int refuse(const char *name, double min, double max, struct err *err)
 {

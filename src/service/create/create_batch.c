@@ -8,13 +8,12 @@
 #include <stdio.h>
 
 #include "base/log.h"
-#include "service/sandbox/create_internal.h"
+#include "service/create/create_internal.h"
 #include "service/account/idempotency_internal.h"
 #include "service/sandbox/initializer.h"
 #include "service/copy/transition_internal.h"
 #include "service/sandbox/sandbox_internal.h"
 #include "service/copy/snapshot_internal.h"
-#include "service/sandbox/sandbox_private.h"
 
 #define BATCH_PARALLEL 8 /* being made at once, of one call */
 
@@ -25,7 +24,7 @@ struct item {
 	struct err err;
 };
 
-/* Owner: service->sandboxes->batches until the last one is there. */
+/* Owner: the list of batches (sandbox_batches()) until the last one is there. */
 struct batch {
 	struct op op;
 	struct snapshot *from; /* held */
@@ -60,7 +59,7 @@ static int keep(struct service *service, const slot_handle *members, uint32_t co
 			members[i] ? sandbox_get(service, members[i]) : NULL;
 
 		/* What has a transition or an end of its own by now has another intent. */
-		if (sandbox && sandbox->state == SANDBOX_RUNNING && !sandbox->transition)
+		if (sandbox && sandbox->phase == PHASE_RUNNING)
 			r = store_intent_delete(service->store, sandbox->row);
 	}
 	if (r == 0 && idem)
@@ -106,7 +105,7 @@ static struct sandbox *member(struct batch *b, uint32_t index)
 	struct sandbox *sandbox =
 		b->members[index] ? sandbox_get(b->op.service, b->members[index]) : NULL;
 
-	if (sandbox && sandbox->state != SANDBOX_DESTROYED)
+	if (sandbox && sandbox_state(sandbox) != SANDBOX_DESTROYED)
 		return sandbox;
 	if (b->members[index])
 		(void)err_set(&b->items[index].err, ERR_SANDBOX_GONE, "it has ended already");
@@ -251,7 +250,7 @@ static struct batch *batch_new(struct service *service, uint32_t count)
 		return NULL;
 	b->count = count;
 	b->members = calloc(count, sizeof(*b->members));
-	op_begin(&b->op, &service->sandboxes->batches, service, 0);
+	op_begin(&b->op, sandbox_batches(service), service, 0);
 	return b;
 }
 
@@ -289,6 +288,6 @@ void batch_stop_all(struct service *service)
 {
 	struct op *op;
 
-	while ((op = service->sandboxes->batches.first))
+	while ((op = sandbox_batches(service)->first))
 		batch_free(CONTAINER_OF(op, struct batch, op));
 }
