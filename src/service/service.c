@@ -53,10 +53,10 @@ void service_gauges(const struct service *service, struct service_gauges *ret)
 
 	*ret = (struct service_gauges){ .sweeping = 0 };
 	while ((sandbox = sandbox_next(service, &cursor))) {
-		if (sandbox->state == SANDBOX_DESTROYED)
+		if (sandbox_state(sandbox) == SANDBOX_DESTROYED)
 			ret->sweeping++;
 		if (!sandbox->pooled)
-			ret->by_state[sandbox->state]++;
+			ret->by_state[sandbox_state(sandbox)]++;
 	}
 	ret->streams = quota_streams(service);
 	pool_gauges(service, ret);
@@ -277,9 +277,7 @@ void service_close(struct service *service)
 	network_stop(service);
 	copies_stop(service);
 	sandboxes_stop(service);
-	for (struct call *call = service->upkeep.calls; call; call = call->next)
-		call->service = NULL;
-	service->upkeep.calls = NULL;
+	op_list_abandon(&service->upkeep.ops);
 	sandboxes_drop(service);
 	close_themes(service);
 	loop_timer_free(service->upkeep.tick_timer);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Inside src/service only: the service object, its engines, and calls of theirs under way.
+ * Inside src/service only: the service object and its engines.
  *
  * Headers of the service: X.h is for faces and themes, X_internal.h for all themes, X_private.h
  * for the files of its own folder.
@@ -13,6 +13,7 @@
 #include "engine/instance.h"
 #include "net/loop.h"
 #include "service/account/auth.h"
+#include "service/op_internal.h"
 #include "service/sandbox/record_internal.h"
 #include "service/service.h"
 #include "store/store.h"
@@ -28,18 +29,6 @@ struct service_engine {
 	char why[ERR_MESSAGE_MAX]; /* when it is not usable */
 };
 
-/* One operation of an engine or link under way. The service may end before it: then service is
- * NULL and the completion only frees. */
-struct call {
-	struct call *prev, *next;
-	struct service *service;
-	slot_handle sandbox;
-	struct service_engine *engine;
-	void (*fn)(void); /* the waiting face's function, cast back by the face that set it */
-	void *arg;
-	char id[ENGINE_ID_MAX + 1];
-};
-
 struct sandboxes;
 struct runs;
 struct file_runs;
@@ -53,7 +42,7 @@ struct pools;
 
 /* What every theme may look at. */
 struct upkeep {
-	struct call *calls; /* under way */
+	struct op_list ops; /* under way, but for those in the lists of a theme */
 	struct loop_timer *tick_timer;
 	uint32_t ticks;
 	int64_t last_seq; /* the newest place in a list: see service_next_seq() */
@@ -83,13 +72,6 @@ struct service {
 	struct templates *templates;
 	struct pools *pools;
 };
-
-/* engine_call.c */
-struct call *call_new(struct service *service, slot_handle sandbox, struct err *err);
-/* Unlinks and frees; the service it belonged to, or NULL when that is gone. */
-struct service *call_end(struct call *call);
-/* The same for its sandbox, or NULL when that or all is gone. */
-struct sandbox *call_end_sandbox(struct call *call);
 
 /* service.c */
 /* A number greater than all before, also over restarts: lists are in this order. */

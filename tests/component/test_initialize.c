@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Initializers: in order, before running; what a failure leaves; deaths in the middle. */
+#include <signal.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "inside.h"
 
@@ -78,6 +80,40 @@ static void test_provisioning_meanwhile(void **state)
 	assert_int_equal(count_list(), 1);
 	world_turns(20);
 	assert_int_equal(fake_live(world.engine), 1);
+}
+
+/* From here on (0) no file grows: as on a full disk. */
+static void may_write(rlim_t bytes)
+{
+	struct rlimit limit;
+
+	(void)signal(SIGXFSZ, SIG_IGN);
+	assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
+	limit.rlim_cur = MIN(bytes, limit.rlim_max);
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+}
+
+/* A destroy that cannot be recorded changes nothing: the initializers go on, and it runs. */
+static void test_end_that_is_not_recorded(void **state)
+{
+	struct request req;
+	struct answer a;
+
+	(void)state;
+	request_send(&req, world.admin, "POST", "/v1/sandboxes", NULL,
+		     "{\"name\":\"n\",\"initializers\":[\"sleep 2000\",\"true\"]}");
+	for (int i = 0; i < 1000 && count_list() == 0; i++)
+		world_turns(1);
+	world_turns(20);
+	may_write(0);
+	assert_true(call("DELETE", "/v1/sandboxes/n", NULL)->status >= 500);
+	may_write(RLIM_INFINITY);
+	assert_string_equal(text_of(call("GET", "/v1/sandboxes/n", NULL), "state"), "provisioning");
+	request_wait(&req, &a);
+	expect_status(&a, 201);
+	assert_string_equal(text_of(&a, "state"), "running");
+	answer_free(&a);
+	expect_status(call("DELETE", "/v1/sandboxes/n", NULL), 204);
 }
 
 static void expect_failure(struct answer *a, const char *text)
@@ -405,6 +441,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(test_they_run_first),
 		TEST(test_provisioning_meanwhile),
+		TEST(test_end_that_is_not_recorded),
 		TEST(test_failures),
 		TEST(test_sandbox_dies),
 		TEST(test_passed_over),

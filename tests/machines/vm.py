@@ -232,6 +232,8 @@ class Exchange:
             readable, writable, _ = select.select([self.channel], [self.channel] if self.outgoing or pieces else [], [], left)
             if not self.machine.running():
                 raise Trouble("the machine ended")
+            if not readable and "Kernel panic" in self.machine.tail("console.log"):
+                raise Trouble(f"the kernel panicked:\n{self.machine.tail('console.log', 60)}")
             if until is not None and time.monotonic() >= until:
                 raise Trouble(f"no end within {limit_sec} s")
             if writable:

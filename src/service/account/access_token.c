@@ -46,7 +46,7 @@ struct sandbox *access_sandbox(struct service *service, struct str id)
 {
 	struct sandbox *sandbox = sandbox_by_id(service, id);
 
-	if (!sandbox || sandbox->pooled || sandbox->state == SANDBOX_DESTROYED)
+	if (!sandbox || sandbox->pooled || sandbox_state(sandbox) == SANDBOX_DESTROYED)
 		return NULL;
 	return sandbox;
 }
@@ -149,7 +149,7 @@ struct sandbox *access_find_signed(struct service *service, const struct access_
 				   struct str signature)
 {
 	for (struct sandbox *at = sandbox_newest(service); at; at = at->prev)
-		if (!at->pooled && at->state != SANDBOX_DESTROYED &&
+		if (!at->pooled && sandbox_state(at) != SANDBOX_DESTROYED &&
 		    access_signature_is(at, claim, signature))
 			return at;
 	return NULL;

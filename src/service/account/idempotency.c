@@ -149,8 +149,8 @@ static int answer_again(struct service *service, const struct store_idempotency 
 	struct buf out;
 	int r;
 
-	if (!sandbox || sandbox->state == SANDBOX_PROVISIONING ||
-	    sandbox->state == SANDBOX_DESTROYED)
+	if (!sandbox || sandbox_state(sandbox) == SANDBOX_PROVISIONING ||
+	    sandbox_state(sandbox) == SANDBOX_DESTROYED)
 		return -ENOENT;
 	buf_init(&out, 1 << 20);
 	r = ask->again(sandbox, &out);

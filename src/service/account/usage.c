@@ -40,9 +40,9 @@ static enum store_usage_kind kind_of(const struct sandbox *sandbox)
 {
 	if (sandbox->pooled || !sandbox->attrs.owner[0])
 		return 0;
-	if (sandbox_up(sandbox) || sandbox->initializing)
+	if (sandbox_up(sandbox) || sandbox->phase == PHASE_INITIALIZING)
 		return STORE_USAGE_RUNNING;
-	return sandbox->state == SANDBOX_PAUSED ? STORE_USAGE_PAUSED : 0;
+	return sandbox_state(sandbox) == SANDBOX_PAUSED ? STORE_USAGE_PAUSED : 0;
 }
 
 /* ---- to the store ---- */
@@ -139,8 +139,8 @@ void usage_clear(struct service *service)
 
 static void on_paused_stat(void *arg, const struct engine_stat *stat, const struct err *err)
 {
-	struct call *call = arg;
-	struct sandbox *sandbox = call_end_sandbox(call);
+	struct op *op = arg;
+	struct sandbox *sandbox = op_end_sandbox(op);
 	int64_t before;
 
 	if (!sandbox || sandbox->metered != STORE_USAGE_PAUSED)
@@ -165,11 +165,11 @@ static void measure(struct sandbox *sandbox)
 {
 	struct service_engine *engine = sandbox->engine;
 	struct err err;
-	struct call *call =
-		engine->instance.ready ? call_new(sandbox->service, sandbox->handle, &err) : NULL;
+	struct op *op =
+		engine->instance.ready ? op_new(sandbox->service, sandbox->handle, &err) : NULL;
 
-	if (call && instance_stat(&engine->instance, sandbox->id, on_paused_stat, call, &err) < 0)
-		(void)call_end(call);
+	if (op && instance_stat(&engine->instance, sandbox->id, on_paused_stat, op, &err) < 0)
+		(void)op_end(op);
 }
 
 /* A filesystem counts what was written shortly before only when it has written it out itself;
@@ -191,7 +191,7 @@ static int64_t end_ms(const struct sandbox *sandbox)
 {
 	int64_t now_ms = sandbox->metered_ms + time_boot_ms() - sandbox->metered_boot_ms;
 
-	if (sandbox->state == SANDBOX_ERROR && sandbox->proven_ms)
+	if (sandbox_state(sandbox) == SANDBOX_ERROR && sandbox->proven_ms)
 		now_ms = MIN(now_ms, sandbox->proven_ms); /* it was dead when we came back */
 	else if (sandbox->reason == REASON_ENGINE_LOST)
 		now_ms = MIN(now_ms, reboot_alive_ms(sandbox->service));
@@ -291,8 +291,7 @@ static int open_missing(struct service *service)
 		if (!reboot_happened(service)) {
 			r = store_usage_last(service->store, sandbox->id, &last_ms);
 			go_on(sandbox, kind, MAX(last_ms, sandbox->started_ms));
-		} else if (sandbox->state == SANDBOX_PAUSED &&
-			   sandbox->pause_kind == PAUSE_HIBERNATE) {
+		} else if (sandbox_is_hibernated(sandbox)) {
 			go_on(sandbox, kind, time_real_ms());
 			sandbox->metered_disk_bytes =
 				sandbox->from ? (int64_t)sandbox->from->size_bytes : 0;

@@ -10,7 +10,7 @@ struct copies {
 	struct map snapshots; /* by id */
 	struct snapshot *oldest, *newest;
 	uint32_t deleting; /* calls of engines under way */
-	struct fork *forks;
+	struct op_list forks;
 };
 
 #endif

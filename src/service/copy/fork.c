@@ -10,11 +10,11 @@
 
 #include "base/log.h"
 #include "service/account/auth_internal.h"
-#include "service/range_internal.h"
-#include "service/sandbox/create_internal.h"
+#include "service/create/create_internal.h"
+#include "service/create/limits_internal.h"
 #include "service/network/egress.h"
+#include "service/range_internal.h"
 #include "service/sandbox/sandbox.h"
-#include "service/sandbox/limits_internal.h"
 #include "service/copy/transition_internal.h"
 #include "service/pairs.h"
 #include "service/sandbox/sandbox_internal.h"
@@ -32,8 +32,7 @@ struct child {
 
 /* Owner: service->copies->forks until the last child is there. */
 struct fork {
-	struct fork *prev, *next;
-	struct service *service;
+	struct op op;
 	struct service_engine *engine;
 	struct template *template;
 	struct snapshot *snapshot;  /* NULL while it is being taken */
@@ -51,14 +50,7 @@ struct fork {
 
 static void fork_free(struct fork *f)
 {
-	struct service *service = f->service;
-
-	if (f->prev)
-		f->prev->next = f->next;
-	else if (service->copies->forks == f)
-		service->copies->forks = f->next;
-	if (f->next)
-		f->next->prev = f->prev;
+	(void)op_unlink(&f->op);
 	sandbox_attrs_done(&f->attrs);
 	free(f->children);
 	free(f->members);
@@ -67,7 +59,7 @@ static void fork_free(struct fork *f)
 
 static void finish(struct fork *f)
 {
-	struct service *service = f->service;
+	struct service *service = f->op.service;
 	struct err err;
 	int r;
 
@@ -76,7 +68,7 @@ static void finish(struct fork *f)
 		struct sandbox *sandbox =
 			f->members[i] ? sandbox_get(service, f->members[i]) : NULL;
 
-		if (f->members[i] && (!sandbox || sandbox->state == SANDBOX_DESTROYED)) {
+		if (f->members[i] && (!sandbox || sandbox_state(sandbox) == SANDBOX_DESTROYED)) {
 			(void)err_set(&child->err, ERR_SANDBOX_GONE, "the child has ended already");
 			sandbox = NULL;
 		}
@@ -118,7 +110,8 @@ static int start_child(struct fork *f, uint32_t index, struct err *err)
 	if (sandbox_attrs_copy(&attrs, &f->attrs) < 0 ||
 	    batch_name(&attrs.name, f->attrs.name, index, f->count) < 0)
 		(void)err_set(err, ERR_UNAVAILABLE, "out of memory");
-	else if (create_from(f->service, &attrs, &source, on_born, &f->children[index], err) == 0)
+	else if (create_from(f->op.service, &attrs, &source, on_born, &f->children[index], err) ==
+		 0)
 		return 0;
 	sandbox_attrs_done(&attrs);
 	return -1;
@@ -175,19 +168,25 @@ static void on_taken(void *arg, struct sandbox *sandbox, struct snapshot *snapsh
 		snapshot_transition_end(sandbox);
 }
 
+/* The children of a hibernated source begin on a turn of their own. */
+struct turn {
+	struct op op;
+	struct fork *fork;
+};
+
 static void on_turn(void *arg)
 {
-	struct call *call = arg;
-	struct fork *f = call->arg;
+	struct turn *turn = arg;
+	struct fork *f = turn->fork;
 
-	if (call_end(call))
+	if (op_end(&turn->op))
 		start_some(f);
 }
 
 /* A hibernated source is a snapshot already. */
 static int start_hibernated(struct fork *f, struct sandbox *sandbox, struct err *err)
 {
-	struct call *call;
+	struct turn *turn;
 
 	if (transition_check(sandbox, err) < 0)
 		return -1;
@@ -195,12 +194,12 @@ static int start_hibernated(struct fork *f, struct sandbox *sandbox, struct err 
 	if (f->must && !f->memory)
 		return err_set(err, ERR_UNSUPPORTED_BY_ENGINE,
 			       "sandbox %s was hibernated without its memory", sandbox->id);
-	call = call_new(f->service, 0, err);
-	if (!call)
+	turn = OP_NEW(struct turn, f->op.service, 0, err);
+	if (!turn)
 		return -1;
-	call->arg = f;
-	if (loop_defer(f->service->config.loop, on_turn, call) < 0) {
-		(void)call_end(call);
+	turn->fork = f;
+	if (loop_defer(f->op.service->config.loop, on_turn, turn) < 0) {
+		(void)op_end(&turn->op);
 		return err_set(err, ERR_UNAVAILABLE, "out of memory");
 	}
 	f->snapshot = snapshot_use(sandbox->from);
@@ -214,7 +213,7 @@ static int start(struct fork *f, struct sandbox *sandbox, struct err *err)
 	f->memory = f->memory && transition_copies_memory(sandbox, err) == 0;
 	if (f->must && !f->memory)
 		return -1;
-	if (sandbox->state == SANDBOX_PAUSED && sandbox->pause_kind == PAUSE_HIBERNATE)
+	if (sandbox_is_hibernated(sandbox))
 		return start_hibernated(f, sandbox, err);
 	spec.memory = f->memory;
 	if (f->memory && transition_check_linked(sandbox, err) < 0)
@@ -279,7 +278,7 @@ int sandbox_fork(struct sandbox *sandbox, struct key *key, const struct fork_spe
 	f = calloc(1, sizeof(*f));
 	if (!f)
 		return err_set(err, ERR_UNAVAILABLE, "out of memory");
-	f->service = service;
+	op_begin(&f->op, &service->copies->forks, service, sandbox->handle);
 	f->engine = sandbox->engine;
 	f->template = sandbox->template;
 	f->count = (uint32_t)spec->count;
@@ -293,16 +292,14 @@ int sandbox_fork(struct sandbox *sandbox, struct key *key, const struct fork_spe
 		fork_free(f);
 		return -1;
 	}
-	f->next = service->copies->forks;
-	if (f->next)
-		f->next->prev = f;
-	service->copies->forks = f;
 	return 0;
 }
 
 /* The service ends; whoever waited is gone already. */
 void fork_stop_all(struct service *service)
 {
-	while (service->copies->forks)
-		fork_free(service->copies->forks);
+	struct op *op;
+
+	while ((op = service->copies->forks.first))
+		fork_free(CONTAINER_OF(op, struct fork, op));
 }

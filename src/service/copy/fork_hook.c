@@ -46,11 +46,12 @@ static void failed(struct sandbox *sandbox, const struct link_result *result)
 
 static void on_done(void *arg, const struct link_result *result, const struct err *error)
 {
-	struct call *call = arg;
-	struct sandbox *sandbox = call_end_sandbox(call);
+	struct op *op = arg;
+	struct sandbox *sandbox = op_end_sandbox(op);
 
 	if (!sandbox || result->status.end == LINK_END_GONE ||
-	    (sandbox->state != SANDBOX_PROVISIONING && sandbox->state != SANDBOX_PAUSED))
+	    (sandbox_state(sandbox) != SANDBOX_PROVISIONING &&
+	     sandbox_state(sandbox) != SANDBOX_PAUSED))
 		return; /* its link or its destroyer says why */
 	if (result->status.end == LINK_END_REFUSED && result->status.exit_code != EXIT_NO_PROGRAM)
 		attach_failed(sandbox, error);
@@ -74,16 +75,16 @@ int fork_hook_start(struct sandbox *sandbox)
 				  .user = "root",
 				  .timeout_ms = HOOK_MS,
 				  .output_max_bytes = 4096 };
-	struct call *call = call_new(sandbox->service, sandbox->handle, NULL);
+	struct op *op = op_new(sandbox->service, sandbox->handle, NULL);
 	uint32_t process_id;
 	struct err err;
 
-	if (!call)
+	if (!op)
 		return -1;
 	(void)snprintf(id, sizeof(id), "CAY_SANDBOX_ID=%s", sandbox->id);
-	if (link_exec(sandbox->link, &exec, on_done, call, &process_id, &err) == 0)
+	if (link_exec(sandbox->link, &exec, on_done, op, &process_id, &err) == 0)
 		return 0;
-	(void)call_end(call);
+	(void)op_end(op);
 	log_warn("sandbox %s: its fork hook was not run: %s", sandbox->id, err.message);
 	return -1;
 }

@@ -25,19 +25,18 @@ static void freeze_link(struct sandbox *sandbox)
 
 void pause_become_frozen(struct sandbox *sandbox)
 {
-	if (sandbox->state == SANDBOX_RUNNING)
+	if (sandbox_state(sandbox) == SANDBOX_RUNNING)
 		clock_stop(sandbox);
-	sandbox->pause_kind = PAUSE_FREEZE;
-	sandbox_set_state(sandbox, SANDBOX_PAUSED, REASON_NONE);
+	sandbox_set_phase(sandbox, PHASE_FROZEN, REASON_NONE);
 	freeze_link(sandbox);
 }
 
 void pause_become_running(struct sandbox *sandbox)
 {
-	sandbox_set_state(sandbox, SANDBOX_RUNNING, REASON_NONE);
+	sandbox_set_phase(sandbox, PHASE_RUNNING, REASON_NONE);
 	sandbox_set_error(sandbox, NULL);
 	clock_go(sandbox);
-	sandbox->unsure = false;
+	sandbox->freeze_unknown = false;
 	sandbox->attach_tries = 0;
 	if (sandbox->link)
 		link_set_frozen(sandbox->link, false);
@@ -53,7 +52,7 @@ static void on_thawed_back(void *arg, const struct err *error)
 
 	if (!sandbox)
 		return;
-	sandbox->unsure = error != NULL; /* then the intent stays, too */
+	sandbox->freeze_unknown = error != NULL; /* then the intent stays, too */
 	transition_save(sandbox, !error, false);
 	if (!sandbox->link && !error)
 		attach_start(sandbox); /* it was let go of to save its memory */
@@ -69,11 +68,11 @@ static void thaw_back(struct sandbox *sandbox, const struct err *why)
 
 	sandbox_set_error(sandbox, why->message);
 	sandbox->failed_code = (uint16_t)why->code;
-	if (sandbox->state == SANDBOX_PAUSED) {
+	if (sandbox_state(sandbox) == SANDBOX_PAUSED) {
 		transition_save(sandbox, true, false);
 		pause_failed(sandbox, why);
 	} else if (transition_ask_pause(sandbox, false, on_thawed_back, &err) < 0) {
-		sandbox->unsure = true;
+		sandbox->freeze_unknown = true;
 		pause_failed(sandbox, why);
 	}
 }
@@ -84,27 +83,32 @@ static void paused_end(struct sandbox *sandbox)
 	struct service *service = sandbox->service;
 	slot_handle handle = sandbox->handle;
 
-	transition_end(sandbox, NULL);
+	transition_end(sandbox, phase_rest(sandbox->phase), NULL);
 	sandbox = sandbox_get(service, handle);
-	if (sandbox && sandbox->state == SANDBOX_PAUSED)
+	if (sandbox && sandbox_state(sandbox) == SANDBOX_PAUSED)
 		ready_paused(sandbox);
 }
 
 void pause_failed(struct sandbox *sandbox, const struct err *err)
 {
+	pause_failed_to(sandbox, phase_rest(sandbox->phase), err);
+}
+
+void pause_failed_to(struct sandbox *sandbox, enum sandbox_phase rest, const struct err *err)
+{
 	struct service *service = sandbox->service;
 	slot_handle handle = sandbox->handle;
 	struct err copy = *err;
-	bool waking = sandbox->transition == TRANSITION_RESUME ||
-		      sandbox->transition == TRANSITION_RESTORE;
+	bool waking = sandbox_transition(sandbox) == TRANSITION_RESUME ||
+		      sandbox_transition(sandbox) == TRANSITION_RESTORE;
 
-	transition_end(sandbox, &copy);
+	transition_end(sandbox, rest, &copy);
 	sandbox = sandbox_get(service, handle);
 	if (!sandbox)
 		return;
 	if (waking)
 		ready_failed(sandbox, &copy);
-	else if (sandbox->state == SANDBOX_PAUSED)
+	else if (sandbox_state(sandbox) == SANDBOX_PAUSED)
 		ready_paused(sandbox);
 	else
 		ready_there(sandbox);
@@ -130,29 +134,32 @@ static void on_frozen(void *arg, const struct err *error)
 static void on_released(void *arg, const struct err *error)
 {
 	struct sandbox *sandbox = transition_called(arg);
+	enum sandbox_transition transition;
 
 	if (!sandbox)
 		return;
-	sandbox->residue = error != NULL;
+	transition = sandbox_transition(sandbox);
+	sandbox_set_phase(sandbox, error ? PHASE_HIBERNATED_RESIDUE : PHASE_HIBERNATED,
+			  REASON_NONE);
 	if (error) /* hibernated all the same: the engine is asked again */
 		log_warn("sandbox %s: its running part stays for now: %s", sandbox->id,
 			 error->message);
 	else
 		transition_save(sandbox, true, false);
-	if (sandbox->transition == TRANSITION_HIBERNATE)
+	if (transition == TRANSITION_HIBERNATE)
 		paused_end(sandbox);
 }
 
 /* The snapshot has it all: from here on there is no way back to the running part. */
 void pause_become_hibernated(struct sandbox *sandbox, struct snapshot *snapshot)
 {
-	if (sandbox->state == SANDBOX_RUNNING)
+	if (sandbox_state(sandbox) == SANDBOX_RUNNING)
 		clock_stop(sandbox);
-	sandbox->pause_kind = PAUSE_HIBERNATE;
 	sandbox->from = snapshot_use(snapshot);
-	sandbox_set_state(sandbox, SANDBOX_PAUSED, REASON_NONE);
-	sandbox->residue = true;
-	sandbox->unsure = false;
+	sandbox_set_phase(sandbox,
+			  sandbox_transition(sandbox) ? PHASE_RELEASING : PHASE_HIBERNATED_RESIDUE,
+			  REASON_NONE);
+	sandbox->freeze_unknown = false;
 	transition_save(sandbox, false, true);
 	attach_drop_link(sandbox);
 }
@@ -164,7 +171,7 @@ void pause_release(struct sandbox *sandbox)
 	if (transition_ask_destroy(sandbox, on_released, &err) == 0)
 		return;
 	log_warn("sandbox %s: its running part stays for now: %s", sandbox->id, err.message);
-	if (sandbox->transition == TRANSITION_HIBERNATE)
+	if (sandbox_transition(sandbox) == TRANSITION_HIBERNATE)
 		paused_end(sandbox);
 }
 
@@ -185,11 +192,11 @@ static void on_saved(void *arg, struct sandbox *sandbox, struct snapshot *snapsh
 static void save_files(struct sandbox *sandbox)
 {
 	struct snapshot_spec spec = { .kind = SNAPSHOT_HIBERNATE,
-				      .memory = !sandbox->files_only &&
+				      .memory = !sandbox->without_memory &&
 						transition_saves_memory(sandbox) };
 	struct err err;
 
-	sandbox->files_only = false;
+	sandbox->without_memory = false;
 	if (snapshot_take(sandbox, &spec, on_saved, NULL, NULL, &err) < 0)
 		thaw_back(sandbox, &err);
 }
@@ -206,46 +213,39 @@ static void on_frozen_to_save(void *arg, const struct err *error)
 		save_files(sandbox);
 }
 
-static int hibernate(struct sandbox *sandbox, sandbox_changed_fn done, void *arg, struct err *err)
+static int hibernate(struct sandbox *sandbox, bool without_memory, sandbox_changed_fn done,
+		     void *arg, struct err *err)
 {
 	if (transition_need(sandbox, CAN_FREEZE, "hibernate", err) < 0 ||
 	    transition_need(sandbox, CAN_SNAPSHOT, "hibernate", err) < 0 ||
 	    transition_begin(sandbox, TRANSITION_HIBERNATE, done, arg, err) < 0)
 		return -1;
-	sandbox->files_only = false;
+	sandbox->without_memory = without_memory;
 	if (transition_ask_pause(sandbox, true, on_frozen_to_save, err) == 0)
 		return 0;
-	transition_save(sandbox, true, false);
-	sandbox->transition = TRANSITION_NONE;
-	sandbox->on_transition = NULL;
-	return -1;
+	return transition_refused(sandbox);
 }
 
 int sandbox_pause(struct sandbox *sandbox, enum pause_kind kind, sandbox_changed_fn done, void *arg,
 		  struct err *err)
 {
-	if (sandbox->state == SANDBOX_PAUSED && !sandbox->transition &&
-	    (kind == PAUSE_FREEZE || sandbox->pause_kind == PAUSE_HIBERNATE))
+	if ((sandbox->phase == PHASE_FROZEN && kind == PAUSE_FREEZE) ||
+	    (sandbox_is_hibernated(sandbox) && !sandbox_transition(sandbox)))
 		return 1;
 	if (kind == PAUSE_HIBERNATE)
-		return hibernate(sandbox, done, arg, err);
+		return hibernate(sandbox, false, done, arg, err);
 	if (transition_need(sandbox, CAN_FREEZE, "pause", err) < 0 ||
 	    transition_begin(sandbox, TRANSITION_PAUSE, done, arg, err) < 0)
 		return -1;
 	if (transition_ask_pause(sandbox, true, on_frozen, err) == 0)
 		return 0;
-	transition_save(sandbox, true, false);
-	sandbox->transition = TRANSITION_NONE;
-	sandbox->on_transition = NULL;
-	return -1;
+	return transition_refused(sandbox);
 }
 
 int sandbox_pause_files(struct sandbox *sandbox, sandbox_changed_fn done, void *arg,
 			struct err *err)
 {
-	int r = sandbox_pause(sandbox, PAUSE_HIBERNATE, done, arg, err);
-
-	if (r == 0)
-		sandbox->files_only = true;
-	return r;
+	if (sandbox_is_hibernated(sandbox) && !sandbox_transition(sandbox))
+		return 1;
+	return hibernate(sandbox, true, done, arg, err);
 }

@@ -9,8 +9,8 @@
 #include "base/log.h"
 #include "base/time.h"
 #include "service/sandbox/attach_internal.h"
-#include "service/sandbox/create_internal.h"
-#include "service/sandbox/limits_internal.h"
+#include "service/create/create_internal.h"
+#include "service/create/limits_internal.h"
 #include "service/copy/transition_internal.h"
 #include "service/sandbox/sandbox_internal.h"
 #include "service/secret/secret_internal.h"
@@ -21,9 +21,9 @@ static void resumed_end(struct sandbox *sandbox)
 	struct service *service = sandbox->service;
 	slot_handle handle = sandbox->handle;
 
-	transition_end(sandbox, NULL);
+	transition_end(sandbox, phase_rest(sandbox->phase), NULL);
 	sandbox = sandbox_get(service, handle);
-	if (!sandbox || sandbox->state != SANDBOX_RUNNING)
+	if (!sandbox || sandbox_state(sandbox) != SANDBOX_RUNNING)
 		return;
 	if (!sandbox->link)
 		attach_start(sandbox); /* the daemon was started anew while it was frozen */
@@ -40,7 +40,7 @@ static void on_thawed(void *arg, const struct err *error)
 	if (!sandbox)
 		return;
 	if (error) {
-		sandbox->unsure = true; /* frozen again when the engine can be asked */
+		sandbox->freeze_unknown = true; /* frozen again when the engine can be asked */
 		sandbox_set_error(sandbox, error->message);
 		pause_failed(sandbox, error);
 		return;
@@ -59,12 +59,11 @@ static void on_half_swept(void *arg, const struct err *error)
 
 	if (!sandbox)
 		return;
-	sandbox->residue = error != NULL;
-	if (!sandbox->residue)
+	if (!error)
 		transition_save(sandbox, true, false);
 	(void)err_set(&err, (enum err_code)sandbox->failed_code, "%s",
 		      sandbox->last_error ? sandbox->last_error : "the engine failed");
-	pause_failed(sandbox, &err);
+	pause_failed_to(sandbox, error ? PHASE_HIBERNATED_RESIDUE : PHASE_HIBERNATED, &err);
 }
 
 /* Still hibernated; what the engine may have made of it goes first. */
@@ -73,24 +72,22 @@ void resume_failed(struct sandbox *sandbox, const struct err *why)
 	struct err copy = *why, err;
 
 	attach_drop_link(sandbox);
-	sandbox->files_only = false;
+	sandbox->without_memory = false;
 	sandbox_set_error(sandbox, copy.message);
 	sandbox->failed_code = (uint16_t)copy.code;
-	sandbox->residue = true;
+	sandbox_set_phase(sandbox,
+			  sandbox_transition(sandbox) == TRANSITION_RESTORE ? PHASE_RESTORE_UNDOING
+									    : PHASE_RESUME_UNDOING,
+			  REASON_NONE);
 	if (transition_ask_destroy(sandbox, on_half_swept, &err) < 0)
 		pause_failed(sandbox, &copy);
 }
 
 static void on_made(void *arg, const struct engine_made *made, const struct err *error)
 {
-	struct call *call = arg;
-	struct service *service = call->service;
-	struct sandbox *sandbox = service ? sandbox_get(service, call->sandbox) : NULL;
+	struct sandbox *sandbox = transition_called(arg);
 	struct err err;
 
-	if (sandbox)
-		sandbox->making = false;
-	sandbox = transition_called(call);
 	if (!sandbox) {
 		if (!error)
 			engine_made_close(made);
@@ -107,11 +104,9 @@ void resume_ready(struct sandbox *sandbox)
 	bool woken = sandbox_wakes_memory(sandbox);
 	struct snapshot *from = TAKE_PTR(sandbox->from);
 
-	sandbox->residue = false;
-	sandbox->unseen = false;   /* a list that began before cannot know of it */
-	sandbox->counted = !woken; /* what runs in it only the agent knows */
-	sandbox->files_only = false;
-	sandbox->running = 0;
+	sandbox->unlisted = false; /* a list that began before cannot know of it */
+	sandbox->without_memory = false;
+	sandbox->running = woken ? RUNNING_UNKNOWN : 0; /* then only the agent knows */
 	pause_become_running(sandbox);
 	transition_save(sandbox, true, false);
 	snapshot_unuse(from);
@@ -122,16 +117,14 @@ static void make(struct sandbox *sandbox)
 {
 	struct service_engine *engine = sandbox->engine;
 	struct engine_spec spec;
-	struct call *call;
+	struct op *op;
 	struct err err;
 
 	create_spec(sandbox, &spec);
-	call = transition_call(sandbox, &err);
-	if (call && instance_create(&engine->instance, &spec, on_made, call, &err) == 0) {
-		sandbox->making = true;
+	op = transition_call(sandbox, &err);
+	if (op && instance_create(&engine->instance, &spec, on_made, op, &err) == 0)
 		return;
-	}
-	(void)!transition_uncall(sandbox, call);
+	(void)!transition_uncall(sandbox, op);
 	pause_failed(sandbox, &err); /* the intent stays: nothing is made, nothing is lost */
 }
 
@@ -145,13 +138,16 @@ static void on_cleared(void *arg, const struct err *error)
 		pause_failed(sandbox, error);
 		return;
 	}
-	sandbox->residue = false;
+	sandbox_set_phase(sandbox,
+			  sandbox_transition(sandbox) == TRANSITION_RESTORE ? PHASE_RESTORING
+									    : PHASE_RESUMING,
+			  REASON_NONE);
 	make(sandbox);
 }
 
 static int start_again(struct sandbox *sandbox, struct err *err)
 {
-	if (sandbox->residue)
+	if (sandbox->phase != PHASE_RESUMING)
 		return transition_ask_destroy(sandbox, on_cleared, err);
 	make(sandbox);
 	return 0;
@@ -171,20 +167,12 @@ static void on_turn(void *arg)
 
 static int start_soon(struct sandbox *sandbox, struct err *err)
 {
-	struct call *call = transition_call(sandbox, err);
+	struct op *op = transition_call(sandbox, err);
 
-	if (call && loop_defer(sandbox->service->config.loop, on_turn, call) == 0)
+	if (op && loop_defer(sandbox->service->config.loop, on_turn, op) == 0)
 		return 0;
-	(void)!transition_uncall(sandbox, call);
+	(void)!transition_uncall(sandbox, op);
 	return err_set(err, ERR_UNAVAILABLE, "out of memory");
-}
-
-static int refused(struct sandbox *sandbox)
-{
-	transition_save(sandbox, true, false);
-	sandbox->transition = TRANSITION_NONE;
-	sandbox->on_transition = NULL;
-	return -1;
 }
 
 int sandbox_resume(struct sandbox *sandbox, int64_t timeout_sec, sandbox_changed_fn done, void *arg,
@@ -192,7 +180,7 @@ int sandbox_resume(struct sandbox *sandbox, int64_t timeout_sec, sandbox_changed
 {
 	int r;
 
-	if (sandbox->state == SANDBOX_RUNNING && !sandbox->transition && !sandbox->creation)
+	if (sandbox->phase == PHASE_RUNNING && !sandbox->creation)
 		return 1;
 	if (limits_check_time(sandbox->service, "timeout_sec", timeout_sec, err) < 0 ||
 	    transition_begin(sandbox, TRANSITION_RESUME, done, arg, err) < 0)
@@ -201,10 +189,9 @@ int sandbox_resume(struct sandbox *sandbox, int64_t timeout_sec, sandbox_changed
 		sandbox->attrs.timeout_sec = (uint32_t)timeout_sec;
 		sandbox->left_ms = 0;
 	}
-	r = sandbox->pause_kind == PAUSE_HIBERNATE
-		    ? start_soon(sandbox, err)
-		    : transition_ask_pause(sandbox, false, on_thawed, err);
-	return r < 0 ? refused(sandbox) : 0;
+	r = sandbox_is_hibernated(sandbox) ? start_soon(sandbox, err)
+					   : transition_ask_pause(sandbox, false, on_thawed, err);
+	return r < 0 ? transition_refused(sandbox) : 0;
 }
 
 int sandbox_resume_files(struct sandbox *sandbox, int64_t timeout_sec, sandbox_changed_fn done,
@@ -212,7 +199,7 @@ int sandbox_resume_files(struct sandbox *sandbox, int64_t timeout_sec, sandbox_c
 {
 	int r = sandbox_resume(sandbox, timeout_sec, done, arg, err);
 
-	sandbox->files_only = r == 0 && sandbox->pause_kind == PAUSE_HIBERNATE;
+	sandbox->without_memory = r == 0 && sandbox_is_hibernated(sandbox);
 	return r;
 }
 
@@ -232,18 +219,16 @@ int sandbox_restore(struct sandbox *sandbox, struct snapshot *snapshot, bool mem
 	if (memory && snapshot_check_room(snapshot, sandbox->attrs.memory_mb, err) < 0)
 		return -1;
 	if (grants_inherit(sandbox, snapshot->grants, err) < 0 ||
-	    transition_begin(sandbox, TRANSITION_RESTORE, done, arg, err) < 0)
+	    transition_open(sandbox, TRANSITION_RESTORE, done, arg, err) < 0)
 		return -1;
 	if (start_soon(sandbox, err) < 0)
-		return refused(sandbox);
-	if (sandbox->state == SANDBOX_RUNNING)
+		return transition_refused(sandbox);
+	if (sandbox_state(sandbox) == SANDBOX_RUNNING)
 		clock_stop(sandbox);
-	sandbox->pause_kind = PAUSE_HIBERNATE;
-	sandbox_set_state(sandbox, SANDBOX_PAUSED, REASON_NONE);
-	sandbox->residue = true;
+	transition_enter(sandbox, TRANSITION_RESTORE);
 	sandbox->template = snapshot->template;
 	sandbox->from = snapshot_use(snapshot);
-	sandbox->files_only = !memory;
+	sandbox->without_memory = !memory;
 	transition_save(sandbox, false, false);
 	attach_drop_link(sandbox);
 	snapshot_unuse(before);
@@ -254,5 +239,5 @@ int sandbox_restore_on(struct sandbox *sandbox, struct err *err)
 {
 	if (transition_begin(sandbox, TRANSITION_RESTORE, NULL, NULL, err) < 0)
 		return -1;
-	return start_soon(sandbox, err) < 0 ? refused(sandbox) : 0;
+	return start_soon(sandbox, err) < 0 ? transition_refused(sandbox) : 0;
 }

@@ -166,14 +166,36 @@ static int save_durably(const struct snapshot *s)
 	return store_end(store, r);
 }
 
+/* An engine takes a snapshot, or deletes one. Snapshots have no handles: it is found by its id. */
+struct snapshot_op {
+	struct op op;
+	char id[ENGINE_ID_MAX + 1];
+	snapshot_taken_fn taken;
+	void *arg;
+};
+
+static struct snapshot *snapshot_of(const struct snapshot_op *op)
+{
+	return op->op.service ? snapshot_by_id(op->op.service, str_of(op->id)) : NULL;
+}
+
+static struct snapshot_op *snapshot_op_new(const struct snapshot *s, slot_handle sandbox,
+					   struct err *err)
+{
+	struct snapshot_op *op = OP_NEW(struct snapshot_op, s->service, sandbox, err);
+
+	if (op)
+		memcpy(op->id, s->id, sizeof(s->id));
+	return op;
+}
+
 static void on_taken(void *arg, const struct engine_snapshot_info *made, const struct err *error)
 {
-	struct call *call = arg;
-	struct service *service = call->service;
-	snapshot_taken_fn done = (snapshot_taken_fn)call->fn;
-	void *done_arg = call->arg;
-	struct snapshot *s = service ? snapshot_by_id(service, str_of(call->id)) : NULL;
-	struct sandbox *sandbox = transition_called(call);
+	struct snapshot_op *op = arg;
+	snapshot_taken_fn taken = op->taken;
+	void *taken_arg = op->arg;
+	struct snapshot *s = snapshot_of(op);
+	struct sandbox *sandbox = transition_called(&op->op);
 	struct err err;
 	int r;
 
@@ -196,7 +218,7 @@ static void on_taken(void *arg, const struct engine_snapshot_info *made, const s
 		snapshot_discard(s);
 	else
 		event_snapshot(s, true);
-	done(done_arg, sandbox, s, error);
+	taken(taken_arg, sandbox, s, error);
 }
 
 int snapshot_take(struct sandbox *sandbox, const struct snapshot_spec *spec, snapshot_taken_fn done,
@@ -206,24 +228,24 @@ int snapshot_take(struct sandbox *sandbox, const struct snapshot_spec *spec, sna
 	struct snapshot *s = snapshot_new(sandbox, spec, NULL);
 	unsigned flags = (spec->kind == SNAPSHOT_FORK ? ENGINE_SNAPSHOT_TEMPORARY : 0) |
 			 (spec->memory ? ENGINE_SNAPSHOT_MEMORY : 0);
-	struct call *call = NULL;
+	struct snapshot_op *op = NULL;
 	int r = s ? snapshot_save(s) : -ENOMEM;
 
 	if (r < 0) {
 		(void)err_set_errno(err, ERR_INTERNAL, r, "the snapshot could not be recorded");
 		goto fail;
 	}
-	call = transition_call(sandbox, err);
-	if (!call)
+	op = snapshot_op_new(s, sandbox->handle, err);
+	if (!op)
 		goto fail;
-	call->fn = (void (*)(void))done;
-	call->arg = arg;
-	memcpy(call->id, s->id, sizeof(s->id));
+	op->taken = done;
+	op->arg = arg;
+	(void)transition_adopt(sandbox, &op->op);
 	if (spec->memory)
 		attach_drop_link(sandbox); /* nothing in it may hold anything from outside */
-	if (instance_snapshot(&engine->instance, sandbox->id, s->id, flags, on_taken, call, err) <
+	if (instance_snapshot(&engine->instance, sandbox->id, s->id, flags, on_taken, op, err) <
 	    0) {
-		(void)!transition_uncall(sandbox, call);
+		(void)!transition_uncall(sandbox, &op->op);
 		goto fail;
 	}
 	s->taking = true;
@@ -244,11 +266,10 @@ fail:
 
 static void on_deleted(void *arg, const struct err *error)
 {
-	struct call *call = arg;
-	struct service *service = call->service;
-	struct snapshot *s = service ? snapshot_by_id(service, str_of(call->id)) : NULL;
+	struct snapshot_op *op = arg;
+	struct snapshot *s = snapshot_of(op);
+	struct service *service = op_end(&op->op);
 
-	(void)call_end(call);
 	if (!s)
 		return;
 	s->deleting = false;
@@ -268,22 +289,21 @@ static void on_deleted(void *arg, const struct err *error)
 void snapshot_sweep(struct snapshot *s)
 {
 	struct service_engine *engine = s->engine;
-	struct call *call;
+	struct snapshot_op *op;
 
 	if (s->users || s->taking || s->deleting)
 		return; /* the last of them comes back here */
 	s->retry_ms = time_boot_ms() + DELETE_RETRY_MS;
 	if (!engine->instance.ready)
 		return;
-	call = call_new(s->service, 0, NULL);
-	if (!call)
+	op = snapshot_op_new(s, 0, NULL);
+	if (!op)
 		return;
-	memcpy(call->id, s->id, sizeof(s->id));
 	s->deleting = true;
 	s->service->copies->deleting++;
-	if (instance_snapshot_remove(&engine->instance, s->id, on_deleted, call, NULL) == 0)
+	if (instance_snapshot_remove(&engine->instance, s->id, on_deleted, op, NULL) == 0)
 		return;
-	(void)call_end(call);
+	(void)op_end(&op->op);
 	s->deleting = false;
 	s->service->copies->deleting--;
 }

@@ -9,27 +9,33 @@
 #include "service/copy/copy_internal.h"
 
 /* The engine holds one that no row knows: nobody can ever use it. */
+struct unknown {
+	struct op op;
+	char id[ENGINE_ID_MAX + 1];
+};
+
 static void on_unknown_deleted(void *arg, const struct err *error)
 {
-	struct call *call = arg;
+	struct unknown *unknown = arg;
 
 	if (error)
-		log_warn("unknown snapshot %s was not deleted: %s", call->id, error->message);
-	(void)call_end(call);
+		log_warn("unknown snapshot %s was not deleted: %s", unknown->id, error->message);
+	(void)op_end(&unknown->op);
 }
 
 static void delete_unknown(struct service_engine *engine, const char *id)
 {
-	struct call *call = call_new(engine->service, 0, NULL);
+	struct unknown *unknown = OP_NEW(struct unknown, engine->service, 0, NULL);
 	struct err err;
 
-	if (!call)
+	if (!unknown)
 		return;
-	(void)!str_copy(call->id, sizeof(call->id), str_of(id));
+	(void)!str_copy(unknown->id, sizeof(unknown->id), str_of(id));
 	log_info("deleting unknown snapshot %s of engine %s", id, engine_name(engine));
-	if (instance_snapshot_remove(&engine->instance, id, on_unknown_deleted, call, &err) < 0) {
+	if (instance_snapshot_remove(&engine->instance, id, on_unknown_deleted, unknown, &err) <
+	    0) {
 		log_warn("unknown snapshot %s was not deleted: %s", id, err.message);
-		(void)call_end(call);
+		(void)op_end(&unknown->op);
 	}
 }
 

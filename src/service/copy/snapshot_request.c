@@ -81,23 +81,22 @@ void snapshot_transition_end(struct sandbox *sandbox)
 	if (store_intent_delete(service->store, sandbox->row) < 0)
 		log_warn("sandbox %s: its intent stays until the next start", sandbox->id);
 	service_wrote(service);
-	transition_end(sandbox, NULL);
+	transition_end(sandbox, phase_rest(sandbox->phase), NULL);
 	sandbox = sandbox_get(service, handle);
 	if (!sandbox)
 		return;
-	if (sandbox->state == SANDBOX_PAUSED)
+	if (sandbox_state(sandbox) == SANDBOX_PAUSED)
 		ready_paused(sandbox);
 	else if (sandbox->link)
 		ready_there(sandbox);
-	else if (sandbox->state == SANDBOX_RUNNING)
+	else if (sandbox_state(sandbox) == SANDBOX_RUNNING)
 		attach_start(sandbox); /* it was let go of to save its memory */
 }
 
 int snapshot_transition_begin(struct sandbox *sandbox, enum sandbox_transition transition,
 			      const char *what, struct err *err)
 {
-	if (sandbox->state == SANDBOX_PAUSED && sandbox->pause_kind == PAUSE_HIBERNATE &&
-	    !sandbox->transition)
+	if (sandbox_is_hibernated(sandbox) && !sandbox_transition(sandbox))
 		return err_set(err, ERR_WRONG_STATE,
 			       "sandbox %s is hibernated: resume it before you take a snapshot",
 			       sandbox->id);

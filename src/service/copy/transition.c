@@ -9,7 +9,7 @@
 #include "base/log.h"
 #include "base/time.h"
 #include "engine/link.h"
-#include "service/sandbox/create_internal.h"
+#include "service/create/create_internal.h"
 #include "service/sandbox/destroy_internal.h"
 #include "service/copy/transition_internal.h"
 #include "service/sandbox/sandbox_internal.h"
@@ -38,15 +38,14 @@ int transition_check(const struct sandbox *sandbox, struct err *err)
 {
 	const struct service_engine *engine = sandbox->engine;
 
-	if (sandbox->transition)
+	if (sandbox_transition(sandbox))
 		return err_set(err, ERR_WRONG_STATE, "sandbox %s is %s: try again when it is done",
-			       sandbox->id, transition_name(sandbox->transition));
-	if ((sandbox->state != SANDBOX_RUNNING && sandbox->state != SANDBOX_PAUSED) ||
-	    sandbox->creation)
+			       sandbox->id, transition_name(sandbox_transition(sandbox)));
+	if (!sandbox_lives(sandbox) || sandbox->creation)
 		return err_set(err, ERR_WRONG_STATE, "sandbox %s is %s", sandbox->id,
 			       sandbox->creation ? "provisioning"
-						 : sandbox_state_names[sandbox->state]);
-	if (sandbox->asking || sandbox->recover || !engine->instance.ready || engine->lost)
+						 : sandbox_state_names[sandbox_state(sandbox)]);
+	if (sandbox->engine_op || sandbox->recover || !engine->instance.ready || engine->lost)
 		return err_set(err, ERR_UNAVAILABLE, "sandbox %s is being looked for: try again",
 			       sandbox->id);
 	if (sandbox->service->upkeep.closing)
@@ -85,30 +84,55 @@ int transition_copies_memory(const struct sandbox *sandbox, struct err *err)
 /* Its agent must let go of everything for a copy of its memory: not while it is being dialled. */
 int transition_check_linked(const struct sandbox *sandbox, struct err *err)
 {
-	bool linked = sandbox->link && link_ready(sandbox->link) && !sandbox->attaching;
+	bool linked = sandbox->link && link_ready(sandbox->link) && !sandbox->attach_op;
 
-	if (sandbox->state != SANDBOX_RUNNING || sandbox->transition || linked)
+	if (sandbox->phase != PHASE_RUNNING || linked)
 		return 0;
 	return err_set(err, ERR_UNAVAILABLE, "sandbox %s is being connected again: try again",
 		       sandbox->id);
 }
 
-int transition_begin(struct sandbox *sandbox, enum sandbox_transition transition,
-		     sandbox_changed_fn done, void *arg, struct err *err)
+int transition_open(struct sandbox *sandbox, enum sandbox_transition transition,
+		    sandbox_changed_fn done, void *arg, struct err *err)
 {
 	int r;
 
 	if (transition_check(sandbox, err) < 0)
 		return -1;
+	if (phase_begin(sandbox->phase, transition) == PHASE_COUNT)
+		return err_set(err, ERR_WRONG_STATE, "sandbox %s is %s", sandbox->id,
+			       phase_name(sandbox->phase));
 	r = store_intent_put(sandbox->service->store, sandbox->row, transitions[transition].intent,
 			     time_real_ms());
 	service_wrote(sandbox->service);
 	if (r < 0)
 		return service_unrecorded(err, r, "the intent could not be recorded");
-	sandbox->transition = (uint8_t)transition;
 	sandbox->on_transition = done;
 	sandbox->on_transition_arg = arg;
 	return 0;
+}
+
+void transition_enter(struct sandbox *sandbox, enum sandbox_transition transition)
+{
+	sandbox_set_phase(sandbox, phase_begin(sandbox->phase, transition), REASON_NONE);
+}
+
+int transition_begin(struct sandbox *sandbox, enum sandbox_transition transition,
+		     sandbox_changed_fn done, void *arg, struct err *err)
+{
+	if (transition_open(sandbox, transition, done, arg, err) < 0)
+		return -1;
+	transition_enter(sandbox, transition);
+	return 0;
+}
+
+/* The engine did not even take the first call: the sandbox is as before. Always -1. */
+int transition_refused(struct sandbox *sandbox)
+{
+	sandbox->on_transition = NULL;
+	sandbox_set_phase(sandbox, phase_rest(sandbox->phase), REASON_NONE);
+	transition_save(sandbox, true, false);
+	return -1;
 }
 
 /* The row as it is now; with close also the end of the intent. A row that cannot be written leaves
@@ -131,14 +155,14 @@ void transition_save(struct sandbox *sandbox, bool close, bool durable)
 }
 
 /* Ends the transition and answers its caller. The sandbox may be gone afterwards. */
-void transition_end(struct sandbox *sandbox, const struct err *err)
+void transition_end(struct sandbox *sandbox, enum sandbox_phase rest, const struct err *err)
 {
 	sandbox_changed_fn changed = sandbox->on_transition;
 
 	if (err)
 		log_warn("sandbox %s: %s failed: %s", sandbox->id,
-			 transition_name(sandbox->transition), err->message);
-	sandbox->transition = TRANSITION_NONE;
+			 transition_name(sandbox_transition(sandbox)), err->message);
+	sandbox_set_phase(sandbox, rest, REASON_NONE);
 	sandbox->on_transition = NULL;
 	if (changed)
 		changed(sandbox->on_transition_arg, err ? NULL : sandbox, err);
@@ -150,41 +174,41 @@ void transition_cut(struct sandbox *sandbox)
 	sandbox_changed_fn changed = TAKE_PTR(sandbox->on_transition);
 	struct err err;
 
-	sandbox->transition = TRANSITION_NONE;
 	if (!changed)
 		return;
 	(void)err_set(&err, ERR_SANDBOX_GONE, "the sandbox ended: %s",
 		      sandbox->reason ? sandbox_reason_name(sandbox->reason)
-				      : sandbox_state_names[sandbox->state]);
+				      : sandbox_state_names[sandbox_state(sandbox)]);
 	changed(sandbox->on_transition_arg, NULL, &err);
 }
 
-struct call *transition_call(struct sandbox *sandbox, struct err *err)
+struct op *transition_call(struct sandbox *sandbox, struct err *err)
 {
-	struct call *call = call_new(sandbox->service, sandbox->handle, err);
+	return transition_adopt(sandbox, op_new(sandbox->service, sandbox->handle, err));
+}
 
-	if (call)
-		sandbox->asking = true;
-	return call;
+struct op *transition_adopt(struct sandbox *sandbox, struct op *op)
+{
+	sandbox->engine_op = op;
+	return op;
 }
 
 /* The engine did not take the call: -1, for callers to return. */
-int transition_uncall(struct sandbox *sandbox, struct call *call)
+int transition_uncall(struct sandbox *sandbox, struct op *op)
 {
-	if (call)
-		(void)call_end(call);
-	sandbox->asking = false;
+	(void)op_end(op);
+	sandbox->engine_op = NULL;
 	return -1;
 }
 
-struct sandbox *transition_called(struct call *call)
+struct sandbox *transition_called(struct op *op)
 {
-	struct sandbox *sandbox = call_end_sandbox(call);
+	struct sandbox *sandbox = op_end_sandbox(op);
 
 	if (!sandbox)
 		return NULL;
-	sandbox->asking = false;
-	if (sandbox->state == SANDBOX_RUNNING || sandbox->state == SANDBOX_PAUSED)
+	sandbox->engine_op = NULL;
+	if (sandbox_lives(sandbox))
 		return sandbox;
 	destroy_sweep(sandbox); /* asked for meanwhile */
 	return NULL;
@@ -193,19 +217,19 @@ struct sandbox *transition_called(struct call *call)
 int transition_ask_pause(struct sandbox *sandbox, bool paused, engine_done_fn done, struct err *err)
 {
 	struct service_engine *engine = sandbox->engine;
-	struct call *call = transition_call(sandbox, err);
+	struct op *op = transition_call(sandbox, err);
 
-	if (call && instance_freeze(&engine->instance, sandbox->id, paused, done, call, err) == 0)
+	if (op && instance_freeze(&engine->instance, sandbox->id, paused, done, op, err) == 0)
 		return 0;
-	return transition_uncall(sandbox, call);
+	return transition_uncall(sandbox, op);
 }
 
 int transition_ask_destroy(struct sandbox *sandbox, engine_done_fn done, struct err *err)
 {
 	struct service_engine *engine = sandbox->engine;
-	struct call *call = transition_call(sandbox, err);
+	struct op *op = transition_call(sandbox, err);
 
-	if (call && instance_destroy(&engine->instance, sandbox->id, done, call, err) == 0)
+	if (op && instance_destroy(&engine->instance, sandbox->id, done, op, err) == 0)
 		return 0;
-	return transition_uncall(sandbox, call);
+	return transition_uncall(sandbox, op);
 }

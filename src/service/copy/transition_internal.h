@@ -21,15 +21,24 @@ bool sandbox_wakes_memory(const struct sandbox *sandbox);
 bool sandbox_keeps_memory(const struct sandbox *sandbox);
 /* Whether its processes are being made again from those of another one, or of an earlier time. */
 bool sandbox_is_copy(const struct sandbox *sandbox);
+/* Records the intent and the caller; the phase stays. For one that has more to do before. */
+int transition_open(struct sandbox *sandbox, enum sandbox_transition transition,
+		    sandbox_changed_fn done, void *arg, struct err *err) _must_check_;
+void transition_enter(struct sandbox *sandbox, enum sandbox_transition transition);
+int transition_refused(struct sandbox *sandbox);
+/* The two together. */
 int transition_begin(struct sandbox *sandbox, enum sandbox_transition transition,
 		     sandbox_changed_fn done, void *arg, struct err *err) _must_check_;
 void transition_save(struct sandbox *sandbox, bool close, bool durable);
-void transition_end(struct sandbox *sandbox, const struct err *err);
+/* rest: where it is then; the phase that it has already reached, or phase_rest() of it. */
+void transition_end(struct sandbox *sandbox, enum sandbox_phase rest, const struct err *err);
 void transition_cut(struct sandbox *sandbox);
-struct call *transition_call(struct sandbox *sandbox, struct err *err);
-int transition_uncall(struct sandbox *sandbox, struct call *call);
+struct op *transition_call(struct sandbox *sandbox, struct err *err);
+struct op *transition_adopt(struct sandbox *sandbox,
+			    struct op *op); /* the same for one with more */
+int transition_uncall(struct sandbox *sandbox, struct op *op);
 /* Ends the call. The sandbox while it is running or paused, else NULL: then it is swept now. */
-struct sandbox *transition_called(struct call *call);
+struct sandbox *transition_called(struct op *op);
 int transition_ask_pause(struct sandbox *sandbox, bool paused, engine_done_fn done,
 			 struct err *err) _must_check_;
 int transition_ask_destroy(struct sandbox *sandbox, engine_done_fn done,
@@ -40,7 +49,8 @@ void pause_become_frozen(struct sandbox *sandbox);
 void pause_become_running(struct sandbox *sandbox);
 void pause_become_hibernated(struct sandbox *sandbox, struct snapshot *snapshot);
 void pause_release(struct sandbox *sandbox); /* the running part of a hibernated one goes */
-void pause_failed(struct sandbox *sandbox, const struct err *err);
+void pause_failed(struct sandbox *sandbox, const struct err *err); /* to where it rests */
+void pause_failed_to(struct sandbox *sandbox, enum sandbox_phase rest, const struct err *err);
 void resume_ready(struct sandbox *sandbox);
 void resume_failed(struct sandbox *sandbox, const struct err *why);
 /* Goes on after a start. */

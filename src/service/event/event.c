@@ -71,7 +71,7 @@ static void write_pause(const struct sandbox *sandbox, struct event_draft *w)
 {
 	bool kept = sandbox_keeps_memory(sandbox);
 
-	event_put_text(w, "pause_kind", pause_kind_names[sandbox->pause_kind]);
+	event_put_text(w, "pause_kind", pause_kind_names[sandbox_pause_kind(sandbox)]);
 	event_put_bool(w, "memory_preserved", kept);
 	if (!kept && sandbox->last_error)
 		event_put_text(w, "message", sandbox->last_error);
@@ -101,15 +101,15 @@ void event_state(const struct sandbox *sandbox, const char *previous)
 	if (sandbox->pooled || !sandbox->service->events->bus)
 		return;
 	w = event_begin(sandbox);
-	event_put_text(&w, "state", sandbox_state_names[sandbox->state]);
+	event_put_text(&w, "state", sandbox_state_names[sandbox_state(sandbox)]);
 	event_put_text(&w, "previous_state", previous);
 	event_put_text(&w, "reason", sandbox_reason_name(sandbox->reason));
 	event_put_text(&w, "name", sandbox->attrs.name);
-	if (sandbox->state == SANDBOX_PAUSED)
+	if (sandbox_state(sandbox) == SANDBOX_PAUSED)
 		write_pause(sandbox, &w);
-	if (sandbox->state == SANDBOX_ERROR || sandbox->reason == REASON_BOOT_FAILED)
+	if (sandbox_state(sandbox) == SANDBOX_ERROR || sandbox->reason == REASON_BOOT_FAILED)
 		event_put_text(&w, "message", sandbox->last_error);
-	event_send(sandbox, (enum event_type)sandbox->state, &w);
+	event_send(sandbox, (enum event_type)sandbox_state(sandbox), &w);
 }
 
 void event_process_started(const struct sandbox *sandbox, const struct event_process *process)
@@ -216,7 +216,7 @@ int64_t event_deadline(const struct sandbox *sandbox, enum sandbox_reason what, 
 {
 	int64_t lead_ms = MIN((int64_t)timeout_sec * 100, WARN_MS);
 
-	if (!due_ms || sandbox->state != SANDBOX_RUNNING || *warned_ms == due_ms)
+	if (!due_ms || sandbox_state(sandbox) != SANDBOX_RUNNING || *warned_ms == due_ms)
 		return due_ms;
 	if (now_ms < due_ms - lead_ms)
 		return due_ms - lead_ms;

@@ -400,7 +400,7 @@ void file_runs_tick(struct service *service)
 		struct err err;
 
 		/* A frozen tool does nothing, and is not to blame for it. */
-		if (sandbox && sandbox->state == SANDBOX_PAUSED)
+		if (sandbox && sandbox_state(sandbox) == SANDBOX_PAUSED)
 			continue;
 		if (sandbox && since_ms)
 			since_ms = MAX(since_ms, sandbox->thawed_ms);

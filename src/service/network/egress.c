@@ -10,7 +10,7 @@
 #include "base/value/ipv4.h"
 #include "base/log.h"
 #include "base/time.h"
-#include "service/sandbox/create_internal.h"
+#include "service/create/create_internal.h"
 #include "service/network/egress.h"
 #include "service/network/egress_internal.h"
 #include "service/sandbox/sandbox_internal.h"
@@ -131,7 +131,8 @@ struct sandbox *egress_find(struct service *service, uint32_t address)
 {
 	struct sandbox *sandbox = map_get(&service->network->by_address, address_key(&address));
 
-	return sandbox && !sandbox->pooled && sandbox->state != SANDBOX_DESTROYED ? sandbox : NULL;
+	return sandbox && !sandbox->pooled && sandbox_state(sandbox) != SANDBOX_DESTROYED ? sandbox
+											  : NULL;
 }
 
 slot_handle egress_handle(const struct sandbox *sandbox)
@@ -433,17 +434,18 @@ void egress_rejected(struct service *service, uint32_t from, uint32_t to, uint16
 
 /* ---- changes ---- */
 
-/* One change of the link under way. */
+/* A change of the link under way. */
 struct change {
+	struct op op;
 	struct egress_policy *old; /* comes back when the engine cannot */
 	sandbox_changed_fn done;
 	void *arg;
 };
 
-static void take_back(struct sandbox *sandbox, struct change *change)
+static void take_back(struct sandbox *sandbox, struct egress_policy *old)
 {
 	egress_policy_free(sandbox->attrs.network);
-	sandbox->attrs.network = TAKE_PTR(change->old);
+	sandbox->attrs.network = old;
 	sandbox->network_version++;
 	if (sandbox_save(sandbox) < 0)
 		log_error("sandbox %s: its old network policy could not be saved", sandbox->id);
@@ -451,17 +453,15 @@ static void take_back(struct sandbox *sandbox, struct change *change)
 
 static void on_changed(void *arg, const struct engine_network *network, const struct err *err)
 {
-	struct call *call = arg;
-	struct change *change = call->arg;
-	slot_handle handle = call->sandbox;
-	struct service *service = call_end(call);
-	struct sandbox *sandbox = service ? sandbox_get(service, handle) : NULL;
+	struct change *change = arg;
+	struct sandbox *sandbox = op_sandbox(&change->op);
+	struct service *service = op_unlink(&change->op);
 	struct err gone;
 
-	if (sandbox && sandbox->state == SANDBOX_DESTROYED)
+	if (sandbox && sandbox_state(sandbox) == SANDBOX_DESTROYED)
 		sandbox = NULL;
 	if (sandbox && err)
-		take_back(sandbox, change);
+		take_back(sandbox, TAKE_PTR(change->old));
 	else if (sandbox)
 		egress_linked(sandbox, network);
 	if (!sandbox)
@@ -475,21 +475,6 @@ static void on_changed(void *arg, const struct engine_network *network, const st
 	free(change);
 }
 
-static int start_change(struct sandbox *sandbox, struct change *change, struct err *err)
-{
-	struct service_engine *engine = sandbox->engine;
-	struct call *call = call_new(sandbox->service, sandbox->handle, err);
-
-	if (!call)
-		return -1;
-	call->arg = change;
-	if (instance_relink(&engine->instance, sandbox->id, egress_link(sandbox), on_changed, call,
-			    err) == 0)
-		return 0;
-	(void)call_end(call);
-	return -1;
-}
-
 /* The engine is asked only when a link comes or goes; the rest is ours. */
 int egress_apply(struct sandbox *sandbox, struct egress_policy *old, sandbox_changed_fn done,
 		 void *arg, struct err *err)
@@ -498,21 +483,23 @@ int egress_apply(struct sandbox *sandbox, struct egress_policy *old, sandbox_cha
 
 	sandbox->network_version++;
 	if (egress_policy_link(old) == egress_link(sandbox) ||
-	    instance_can(&sandbox->engine->instance, CAN_PROXY) ||
-	    (sandbox->state == SANDBOX_PAUSED && sandbox->pause_kind == PAUSE_HIBERNATE)) {
+	    instance_can(&sandbox->engine->instance, CAN_PROXY) || sandbox_is_hibernated(sandbox)) {
 		egress_policy_free(old);
 		return 1;
 	}
-	change = calloc(1, sizeof(*change));
-	if (change)
-		*change = (struct change){ old, done, arg };
-	else
-		(void)err_set(err, ERR_UNAVAILABLE, "out of memory");
-	if (change && start_change(sandbox, change, err) == 0)
+	change = OP_NEW(struct change, sandbox->service, sandbox->handle, err);
+	if (!change) {
+		take_back(sandbox, old);
+		return -1;
+	}
+	change->old = old;
+	change->done = done;
+	change->arg = arg;
+	if (instance_relink(&sandbox->engine->instance, sandbox->id, egress_link(sandbox),
+			    on_changed, change, err) == 0)
 		return 0;
-	if (change)
-		take_back(sandbox, change);
-	free(change);
+	take_back(sandbox, old);
+	(void)op_end(&change->op);
 	return -1;
 }
 

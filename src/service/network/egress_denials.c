@@ -297,7 +297,7 @@ void denials_save_all(struct service *service)
 
 	while (r == 0 && (sandbox = sandbox_next(service, &cursor)))
 		if (sandbox->egress && sandbox->egress->denials_unsaved &&
-		    sandbox->state != SANDBOX_DESTROYED)
+		    sandbox_state(sandbox) != SANDBOX_DESTROYED)
 			r = save(sandbox);
 	if (r < 0)
 		log_warn("what sandboxes were refused is not saved: %s", strerror(-r));

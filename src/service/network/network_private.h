@@ -8,8 +8,7 @@
 /* Owner: the service. */
 struct network {
 	struct map by_address; /* of links */
-	struct port_dial *dials;
-	uint32_t dial_count;
+	struct op_list dials;
 };
 
 #endif

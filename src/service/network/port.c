@@ -16,9 +16,7 @@ static const int again_ms[] = { 30, 70, 150, 300, 450, 500 };
 
 /* Owner: service->network->dials; after the service's end itself, until the link has answered. */
 struct port_dial {
-	struct port_dial *prev, *next;
-	struct service *service; /* NULL: it has ended */
-	slot_handle sandbox;
+	struct op op;
 	struct loop_timer *timer; /* until the next try */
 	port_dial_fn fn;	  /* NULL: cancelled */
 	void *arg;
@@ -29,17 +27,7 @@ struct port_dial {
 
 static void free_dial(struct port_dial *dial)
 {
-	struct service *service = dial->service;
-
-	if (service) {
-		if (dial->prev)
-			dial->prev->next = dial->next;
-		else
-			service->network->dials = dial->next;
-		if (dial->next)
-			dial->next->prev = dial->prev;
-		service->network->dial_count--;
-	}
+	(void)op_unlink(&dial->op);
 	loop_timer_free(dial->timer);
 	free(dial);
 }
@@ -61,7 +49,7 @@ static int ask(struct port_dial *dial, struct sandbox *sandbox, struct err *err)
 static void on_again(void *arg)
 {
 	struct port_dial *dial = arg;
-	struct sandbox *sandbox = sandbox_get(dial->service, dial->sandbox);
+	struct sandbox *sandbox = op_sandbox(&dial->op);
 	struct err err;
 
 	if (!sandbox)
@@ -72,11 +60,11 @@ static void on_again(void *arg)
 
 static bool try_again(struct port_dial *dial, const struct err *error)
 {
-	if (!dial->service || !dial->fn || error->code != ERR_PORT_CLOSED ||
+	if (!dial->op.service || !dial->fn || error->code != ERR_PORT_CLOSED ||
 	    error->errno_value != ECONNREFUSED || dial->tries >= ARRAY_LEN(again_ms))
 		return false;
 	if (!dial->timer &&
-	    loop_timer_new(dial->service->config.loop, on_again, dial, &dial->timer) < 0)
+	    loop_timer_new(dial->op.service->config.loop, on_again, dial, &dial->timer) < 0)
 		return false;
 	loop_timer_set(dial->timer, again_ms[dial->tries++], 0);
 	return true;
@@ -108,21 +96,13 @@ int port_dial(struct sandbox *sandbox, uint16_t port, port_dial_fn fn, void *arg
 	struct service *service = sandbox->service;
 	struct port_dial *dial;
 
-	if (service->network->dial_count >= DIALS_MAX)
+	if (service->network->dials.count >= DIALS_MAX)
 		return err_set(err, ERR_CAPACITY_EXCEEDED, "too many connections are being made");
 	dial = calloc(1, sizeof(*dial));
 	if (!dial)
 		return err_set(err, ERR_UNAVAILABLE, "out of memory");
-	*dial = (struct port_dial){ .service = service,
-				    .sandbox = sandbox->handle,
-				    .fn = fn,
-				    .arg = arg,
-				    .port = port,
-				    .next = service->network->dials };
-	if (dial->next)
-		dial->next->prev = dial;
-	service->network->dials = dial;
-	service->network->dial_count++;
+	*dial = (struct port_dial){ .fn = fn, .arg = arg, .port = port };
+	op_begin(&dial->op, &service->network->dials, service, sandbox->handle);
 	if (ask(dial, sandbox, err) < 0) {
 		free_dial(dial);
 		return -1;
@@ -140,28 +120,34 @@ void port_dial_cancel(struct port_dial *dial)
 
 void port_stop_all(struct service *service)
 {
-	struct port_dial *next;
+	struct op *next;
 
-	for (struct port_dial *dial = service->network->dials; dial; dial = next) {
-		next = dial->next;
+	for (struct op *op = service->network->dials.first; op; op = next) {
+		struct port_dial *dial = CONTAINER_OF(op, struct port_dial, op);
+
+		next = op->next;
 		dial->fn = NULL;
-		if (!dial->asking) {
+		if (dial->asking)
+			loop_timer_free(TAKE_PTR(dial->timer));
+		else
 			free_dial(dial);
-			continue;
-		}
-		dial->service = NULL;
-		loop_timer_free(TAKE_PTR(dial->timer));
 	}
-	service->network->dials = NULL;
+	op_list_abandon(&service->network->dials);
 }
 
 /* ---- what listens ---- */
 
+struct port_listing {
+	struct op op;
+	port_list_fn each;
+	void *arg;
+};
+
 static void on_listed(void *arg, const struct link_port *port, const struct err *error)
 {
-	struct call *call = arg;
-	port_list_fn each = (port_list_fn)call->fn;
-	void *each_arg = call->arg;
+	struct port_listing *listing = arg;
+	port_list_fn each = listing->each;
+	void *each_arg = listing->arg;
 	struct port_info info;
 
 	if (port) {
@@ -170,29 +156,29 @@ static void on_listed(void *arg, const struct link_port *port, const struct err 
 					   .uid = port->uid,
 					   .pid = port->pid,
 					   .process = port->process };
-		if (call->service)
+		if (listing->op.service)
 			each(each_arg, &info, NULL);
 		return;
 	}
-	if (call_end(call))
+	if (op_end(&listing->op))
 		each(each_arg, NULL, error);
 }
 
 int port_list(struct sandbox *sandbox, port_list_fn each, void *arg, struct err *err)
 {
-	struct call *call;
+	struct port_listing *listing;
 
 	if (!sandbox->link)
 		return err_set(err, ERR_UNAVAILABLE, "sandbox %s is being connected again",
 			       sandbox->id);
-	call = call_new(sandbox->service, sandbox->handle, err);
-	if (!call)
+	listing = OP_NEW(struct port_listing, sandbox->service, sandbox->handle, err);
+	if (!listing)
 		return -1;
-	call->fn = (void (*)(void))each;
-	call->arg = arg;
-	if (link_ports(sandbox->link, on_listed, call, err) == 0)
+	listing->each = each;
+	listing->arg = arg;
+	if (link_ports(sandbox->link, on_listed, listing, err) == 0)
 		return 0;
-	(void)call_end(call);
+	(void)op_end(&listing->op);
 	return -1;
 }
 
@@ -201,7 +187,7 @@ void port_told(struct sandbox *sandbox, const struct link_port *port, bool opene
 {
 	int64_t minute = time_boot_ms() / 60000;
 
-	if (sandbox->pooled || sandbox->state != SANDBOX_RUNNING)
+	if (sandbox->pooled || sandbox_state(sandbox) != SANDBOX_RUNNING)
 		return;
 	if (sandbox->port_minute != (uint32_t)minute) {
 		sandbox->port_minute = (uint32_t)minute;

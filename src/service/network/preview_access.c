@@ -181,12 +181,12 @@ int preview_open(struct service *service, const struct preview_ask *ask, struct 
 	struct preview_grant grant = { .host = PREVIEW_HOST_PREVIEW };
 
 	*ret_note = (struct preview_note){ .guess = false };
-	if (!sandbox || sandbox->pooled || sandbox->state == SANDBOX_DESTROYED) {
+	if (!sandbox || sandbox->pooled || sandbox_state(sandbox) == SANDBOX_DESTROYED) {
 		ret_note->guess = true;
 		return not_here(service, ask->id, &ret_note->every, err);
 	}
 	ret_note->every = preview_every(sandbox);
-	if (sandbox->state == SANDBOX_ERROR)
+	if (sandbox_state(sandbox) == SANDBOX_ERROR)
 		return err_set(err, ERR_SANDBOX_GONE, "sandbox %s has ended: %s", sandbox->id,
 			       sandbox->reason ? sandbox_reason_name(sandbox->reason) : "error");
 	if (check_access(sandbox, ask, &grant, &ret_note->guess, err) < 0)

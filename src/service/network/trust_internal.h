@@ -11,6 +11,7 @@
 /* broker.c */
 bool broker_any(const struct grants *grants);
 /* trust_store.c */
+enum trust_state { TRUST_ABSENT, TRUST_INSTALLING, TRUST_INSTALLED };
 bool trust_due(const struct sandbox *sandbox); /* nothing may run before its authority is in */
 void trust_install(struct sandbox *sandbox);   /* then ready_there() */
 /* Starts to put it in; done has to call trust_note(). */

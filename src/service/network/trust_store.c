@@ -11,7 +11,7 @@
 
 #include "base/log.h"
 #include "service/sandbox/attach_internal.h"
-#include "service/sandbox/create_internal.h"
+#include "service/create/create_internal.h"
 #include "service/network/egress_internal.h"
 #include "service/pairs.h"
 #include "service/secret/secret_internal.h"
@@ -112,26 +112,25 @@ int trust_authority(struct sandbox *sandbox, char saved[SECRET_AUTHORITY_BYTES])
 
 bool trust_due(const struct sandbox *sandbox)
 {
-	return !sandbox->trust_installed && is_wanted(sandbox);
+	return sandbox->trust != TRUST_INSTALLED && is_wanted(sandbox);
 }
 
 void trust_note(struct sandbox *sandbox, const struct link_result *result, const struct err *error)
 {
 	bool lost = result->status.end == LINK_END_GONE;
 
-	sandbox->trust_installing = false;
 	if (!lost && (error || result->status.exit_code != 0))
 		log_warn("sandbox %s does not trust its own authority (%s): requests that are "
 			 "opened "
 			 "up fail there",
 			 sandbox->id, error ? error->message : "its script failed");
-	sandbox->trust_installed = !lost; /* made again with the next link */
+	sandbox->trust = lost ? TRUST_ABSENT : TRUST_INSTALLED; /* absent: with the next link */
 }
 
 static void on_installed(void *arg, const struct link_result *result, const struct err *error)
 {
-	struct call *call = arg;
-	struct sandbox *sandbox = call_end_sandbox(call);
+	struct op *op = arg;
+	struct sandbox *sandbox = op_end_sandbox(op);
 
 	if (!sandbox)
 		return;
@@ -168,17 +167,16 @@ int trust_start(struct sandbox *sandbox, link_exec_fn done, void *arg, struct er
 void trust_install(struct sandbox *sandbox)
 {
 	struct err err;
-	struct call *call;
+	struct op *op;
 
-	if (sandbox->trust_installing)
+	if (sandbox->trust == TRUST_INSTALLING)
 		return;
-	sandbox->trust_installing = true;
-	call = call_new(sandbox->service, sandbox->handle, &err);
-	if (call && trust_start(sandbox, on_installed, call, &err) == 0)
+	sandbox->trust = TRUST_INSTALLING;
+	op = op_new(sandbox->service, sandbox->handle, &err);
+	if (op && trust_start(sandbox, on_installed, op, &err) == 0)
 		return;
-	if (call)
-		(void)call_end(call);
+	if (op)
+		(void)op_end(op);
 	log_warn("sandbox %s: requests that are opened up will fail: %s", sandbox->id, err.message);
-	sandbox->trust_installing = false;
-	sandbox->trust_installed = true; /* nobody waits for what cannot be */
+	sandbox->trust = TRUST_INSTALLED; /* It cannot be: calls do not wait for it. */
 }

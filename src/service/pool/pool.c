@@ -5,7 +5,7 @@
  * what was asked for lately. A used sandbox never comes back.
  */
 #include "base/time.h"
-#include "service/sandbox/create_internal.h"
+#include "service/create/create_internal.h"
 #include "service/network/egress_internal.h"
 #include "service/pool/pool_internal.h"
 #include "service/template/template.h"
@@ -234,7 +234,7 @@ void pool_adopt(struct sandbox *member)
 		pool_drop_member(member);
 		return;
 	}
-	if (member->pool_ready)
+	if (pool_is_ready(member))
 		return;
 	member->pool = pool;
 	pool_put(member);

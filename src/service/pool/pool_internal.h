@@ -43,9 +43,10 @@ void pool_gauges(const struct service *service, struct service_gauges *ret);
 void pool_limits(const struct service *service, struct engine_limits *ret);
 void pool_made(struct sandbox *member); /* its agent said hello: warm up, then ready */
 void pool_fill_failed(struct sandbox *member, const struct err *err);
-void pool_forget(struct sandbox *member);   /* dying */
-void pool_put(struct sandbox *member);	    /* ready: for who waits, or for later */
-void pool_take_out(struct sandbox *member); /* of the ready ones, if it is one */
+void pool_forget(struct sandbox *member);	  /* dying */
+void pool_put(struct sandbox *member);		  /* ready: for who waits, or for later */
+bool pool_is_ready(const struct sandbox *member); /* in the list of its pool */
+void pool_take_out(struct sandbox *member);	  /* of the ready ones, if it is one */
 void pool_drop_member(struct sandbox *member);
 void pool_arm(struct pool *pool, int64_t delay_ms); /* one more is made then, if it lacks one */
 void pool_on_refill(void *pool);

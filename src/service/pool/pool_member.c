@@ -3,7 +3,7 @@
 #include "base/log.h"
 #include "base/time.h"
 #include "engine/link.h"
-#include "service/sandbox/create_internal.h"
+#include "service/create/create_internal.h"
 #include "service/pool/pool_internal.h"
 #include "service/sandbox/sandbox_internal.h"
 #include "service/secret/secret_internal.h"
@@ -21,11 +21,17 @@ void pool_limits(const struct service *service, struct engine_limits *ret)
 				       .pids_max = service->config.pids_max };
 }
 
+/* It stands in the list of its pool: a pool member is in no other. */
+bool pool_is_ready(const struct sandbox *member)
+{
+	return member->pooled && member->pool && (member->prev || member->pool->ready == member);
+}
+
 void pool_take_out(struct sandbox *member)
 {
 	struct pool *pool = member->pool;
 
-	if (!member->pool_ready)
+	if (!pool_is_ready(member))
 		return;
 	if (member->prev)
 		member->prev->next = member->next;
@@ -34,7 +40,6 @@ void pool_take_out(struct sandbox *member)
 	if (member->next)
 		member->next->prev = member->prev;
 	member->prev = member->next = NULL;
-	member->pool_ready = false;
 	pool->ready_count--;
 }
 
@@ -44,7 +49,7 @@ void pool_forget(struct sandbox *member)
 
 	if (!member->pooled || !pool)
 		return;
-	if (member->pool_ready)
+	if (pool_is_ready(member))
 		pool_take_out(member);
 	else if (pool->filling)
 		pool->filling--;
@@ -76,7 +81,6 @@ void pool_put(struct sandbox *member)
 	if (pool->ready)
 		pool->ready->prev = member;
 	pool->ready = member;
-	member->pool_ready = true;
 	pool->ready_count++;
 }
 
@@ -104,7 +108,6 @@ static void fill_one(struct pool *pool)
 	member->pooled = true;
 	member->pool = pool;
 	member->pool_network = (uint8_t)pool->network;
-	member->state = SANDBOX_PROVISIONING;
 	member->created_ms = time_real_ms();
 	member->attrs.cpu_milli = limits.cpu_milli;
 	member->attrs.memory_mb = limits.memory_mb;
@@ -143,18 +146,17 @@ void pool_fill_failed(struct sandbox *member, const struct err *err)
 
 static void on_warm(void *arg, const struct link_result *result, const struct err *error)
 {
-	struct call *call = arg;
-	slot_handle handle = call->sandbox;
-	struct service *service = call_end(call);
-	struct sandbox *member = service ? sandbox_get(service, handle) : NULL;
+	struct sandbox *member = op_end_sandbox(arg);
+	struct service *service;
 	struct pool *pool;
 	int r;
 
-	if (!member || member->state != SANDBOX_PROVISIONING || result->status.end == LINK_END_GONE)
+	if (!member || member->phase != PHASE_WARMING || result->status.end == LINK_END_GONE)
 		return; /* its link or its destroyer says why */
+	service = member->service;
 	if (member->pool_network)
 		trust_note(member, result, error);
-	sandbox_set_state(member, SANDBOX_RUNNING, REASON_NONE);
+	sandbox_set_phase(member, PHASE_POOLED, REASON_NONE);
 	r = store_begin(service->store);
 	if (r == 0)
 		r = sandbox_save(member);
@@ -183,13 +185,14 @@ void pool_made(struct sandbox *member)
 	struct link_exec exec = { .argv = argv, .env = env, .timeout_ms = 5000 };
 	struct err err;
 	uint32_t process_id;
-	struct call *call = call_new(member->service, member->handle, &err);
+	struct op *op = op_new(member->service, member->handle, &err);
 
-	if (call && (trust_due(member) ? trust_start(member, on_warm, call, &err)
-				       : link_exec(member->link, &exec, on_warm, call, &process_id,
-						   &err)) == 0)
+	sandbox_set_phase(member, PHASE_WARMING, REASON_NONE);
+	if (op && (trust_due(member)
+			   ? trust_start(member, on_warm, op, &err)
+			   : link_exec(member->link, &exec, on_warm, op, &process_id, &err)) == 0)
 		return;
-	if (call)
-		(void)call_end(call);
+	if (op)
+		(void)op_end(op);
 	create_failed(member, &err);
 }

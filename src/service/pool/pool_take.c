@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Creation from a pool: a member that is up already becomes somebody's. */
 #include "base/time.h"
-#include "service/sandbox/create_internal.h"
+#include "service/create/create_internal.h"
 #include "service/network/egress_internal.h"
 #include "service/event/event_internal.h"
 #include "service/account/idempotency_internal.h"
@@ -14,7 +14,7 @@ static void finish_hand_out(struct creation *creation, struct sandbox *member)
 {
 	struct service *service = creation->service;
 	struct idempotency *idem = creation->idem;
-	bool due = member->state == SANDBOX_PROVISIONING; /* its initializers are */
+	bool due = member->phase == PHASE_HANDOUT_SETUP; /* its initializers are */
 	bool open = due || creation->together;
 	bool many = idem || open || member->attrs.grants; /* statements */
 	struct err err;
@@ -41,6 +41,8 @@ static void finish_hand_out(struct creation *creation, struct sandbox *member)
 		create_failed(member, &err);
 		return;
 	}
+	if (!due)
+		sandbox_set_phase(member, PHASE_RUNNING, REASON_NONE);
 	event_state(member, NULL);
 	if (due) {
 		member->creation = creation;
@@ -54,8 +56,8 @@ static void finish_hand_out(struct creation *creation, struct sandbox *member)
 
 static void on_linked(void *arg, const struct engine_network *network, const struct err *err)
 {
-	struct call *call = arg;
-	struct sandbox *sandbox = call_end_sandbox(call);
+	struct op *op = arg;
+	struct sandbox *sandbox = op_end_sandbox(op);
 
 	if (!sandbox || !sandbox->creation)
 		return; /* it died or was destroyed meanwhile: its end has been answered */
@@ -70,20 +72,20 @@ static void on_linked(void *arg, const struct engine_network *network, const str
 static void start_relink(struct sandbox *sandbox)
 {
 	struct err err;
-	struct call *call = call_new(sandbox->service, sandbox->handle, &err);
+	struct op *op = op_new(sandbox->service, sandbox->handle, &err);
 
-	if (call && instance_relink(&sandbox->engine->instance, sandbox->id, egress_link(sandbox),
-				    on_linked, call, &err) == 0)
+	if (op && instance_relink(&sandbox->engine->instance, sandbox->id, egress_link(sandbox),
+				  on_linked, op, &err) == 0)
 		return;
-	if (call)
-		(void)call_end(call);
+	if (op)
+		(void)op_end(op);
 	create_failed(sandbox, &err);
 }
 
 static void on_resized(void *arg, const struct err *err)
 {
-	struct call *call = arg;
-	struct sandbox *sandbox = call_end_sandbox(call);
+	struct op *op = arg;
+	struct sandbox *sandbox = op_end_sandbox(op);
 
 	if (!sandbox || !sandbox->creation)
 		return; /* as above */
@@ -99,13 +101,13 @@ static int start_resize(struct sandbox *sandbox, struct err *err)
 {
 	struct service_engine *engine = sandbox->engine;
 	struct engine_limits limits;
-	struct call *call = call_new(sandbox->service, sandbox->handle, err);
+	struct op *op = op_new(sandbox->service, sandbox->handle, err);
 
-	if (!call)
+	if (!op)
 		return -1;
 	create_limits(sandbox, &limits);
-	if (instance_resize(&engine->instance, sandbox->id, &limits, on_resized, call, err) < 0) {
-		(void)call_end(call);
+	if (instance_resize(&engine->instance, sandbox->id, &limits, on_resized, op, err) < 0) {
+		(void)op_end(op);
 		return -1;
 	}
 	return 0;
@@ -117,14 +119,15 @@ void creation_hand_out(struct creation *creation, struct sandbox *member)
 	struct err err;
 
 	pool_limits(member->service, &fixed);
-	member->pooled = false;
-	member->pool = NULL;
 	creation_take_attrs(creation, member);
 	member->boot = BOOT_POOL;
 	member->created_ms = time_real_ms();
 	member->creation = creation;
-	if (initialize_due(member)) /* nobody has seen it running */
-		member->state = SANDBOX_PROVISIONING;
+	/* As long as it is the pool's, no caller has seen it running. */
+	sandbox_set_phase(member, initialize_due(member) ? PHASE_HANDOUT_SETUP : PHASE_HANDOUT,
+			  REASON_NONE);
+	member->pooled = false;
+	member->pool = NULL;
 	sandbox_show(member);
 	if (member->attrs.cpu_milli != fixed.cpu_milli ||
 	    member->attrs.memory_mb != fixed.memory_mb ||

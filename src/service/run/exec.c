@@ -49,13 +49,17 @@ static void deliver(struct exec_call *call, const struct exec_result *result, co
 
 /* ---- completion ---- */
 
+/* The engine is asked how a sandbox ended. */
+struct oom_ask {
+	struct op op;
+	struct exec_call *call;
+};
+
 static void on_oom_stat(void *arg, const struct engine_stat *stat, const struct err *err)
 {
-	struct call *ask = arg;
-	struct exec_call *call = ask->arg;
-	slot_handle handle = ask->sandbox;
-	struct service *service = call_end(ask);
-	struct sandbox *sandbox = service ? sandbox_get(service, handle) : NULL;
+	struct oom_ask *ask = arg;
+	struct exec_call *call = ask->call;
+	const struct sandbox *sandbox = op_end_sandbox(&ask->op);
 
 	if (!err && sandbox && stat->oom_killed)
 		(void)err_set(&call->gone, ERR_SANDBOX_GONE,
@@ -68,14 +72,14 @@ static int ask_oom(struct exec_call *call, struct sandbox *sandbox)
 {
 	struct service_engine *engine = sandbox->engine;
 	struct err err;
-	struct call *ask = call_new(call->service, sandbox->handle, &err);
+	struct oom_ask *ask = OP_NEW(struct oom_ask, call->service, sandbox->handle, &err);
 
 	if (!ask)
 		return -1;
-	ask->arg = call;
+	ask->call = call;
 	if (instance_stat(&engine->instance, sandbox->id, on_oom_stat, ask, &err) == 0)
 		return 0;
-	(void)call_end(ask);
+	(void)op_end(&ask->op);
 	return -1;
 }
 
@@ -113,9 +117,8 @@ static void tell_end(const struct exec_call *call, const struct sandbox *sandbox
 /* Only to have its memory copied: it goes on, and so does what runs in it. */
 static bool lets_go(const struct sandbox *sandbox)
 {
-	return sandbox->state == SANDBOX_RUNNING && !sandbox->link &&
-	       (sandbox->transition == TRANSITION_SNAPSHOT ||
-		sandbox->transition == TRANSITION_FORK);
+	return !sandbox->link &&
+	       (sandbox->phase == PHASE_SNAPSHOTTING || sandbox->phase == PHASE_FORKING);
 }
 
 void exec_followed(struct exec_call *call, const struct process_status *status, struct str out,

@@ -11,27 +11,11 @@
 
 /* Owner: its link's follow, until that ends; without a service it is only freed. */
 struct exit_watch {
-	struct exit_watch *prev, *next;
-	struct service *service;
-	slot_handle sandbox;
+	struct op op;
 	uint32_t process_id;
 	const char *kind;
 	bool counts; /* it was counted when it started */
 };
-
-static void unlink_watch(struct exit_watch *watch)
-{
-	struct service *service = watch->service;
-
-	if (!service)
-		return;
-	if (watch->prev)
-		watch->prev->next = watch->next;
-	else
-		service->runs->exit_watches = watch->next;
-	if (watch->next)
-		watch->next->prev = watch->prev;
-}
 
 static void on_output(void *arg, int stream, uint64_t cursor, struct str bytes)
 {
@@ -44,12 +28,11 @@ static void on_output(void *arg, int stream, uint64_t cursor, struct str bytes)
 static void on_end(void *arg, const struct link_status *from, const struct err *error)
 {
 	struct exit_watch *watch = arg;
-	struct service *service = watch->service;
-	struct sandbox *sandbox = service ? sandbox_get(service, watch->sandbox) : NULL;
+	struct sandbox *sandbox = op_sandbox(&watch->op);
 	struct process_status status;
 
 	(void)error;
-	unlink_watch(watch);
+	(void)op_unlink(&watch->op);
 	if (sandbox && from->end != LINK_END_GONE) {
 		status_from_link(&status, from);
 		if (status.reason && watch->counts)
@@ -68,28 +51,21 @@ void exit_watch_start(struct sandbox *sandbox, uint32_t process_id, const char *
 {
 	static const struct link_follow_hooks hooks = { .on_output = on_output, .on_end = on_end };
 	const struct link_follow ask = { .live = true };
-	struct service *service = sandbox->service;
 	struct exit_watch *watch = calloc(1, sizeof(*watch));
 	uint32_t follow_id;
 	struct err err;
 
 	if (!watch)
 		return;
-	*watch = (struct exit_watch){ .next = service->runs->exit_watches,
-				      .service = service,
-				      .sandbox = sandbox->handle,
-				      .process_id = process_id,
-				      .kind = kind,
-				      .counts = counts };
+	*watch = (struct exit_watch){ .process_id = process_id, .kind = kind, .counts = counts };
 	if (link_follow(sandbox->link, process_id, &ask, &hooks, watch, &follow_id, &err) < 0) {
 		log_debug("sandbox %s: the end of process %u will not be reported: %s", sandbox->id,
 			  process_id, err.message);
 		free(watch);
 		return;
 	}
-	if (watch->next)
-		watch->next->prev = watch;
-	service->runs->exit_watches = watch;
+	op_begin(&watch->op, &sandbox->service->runs->exit_watches, sandbox->service,
+		 sandbox->handle);
 }
 
 /* ---- behind a new link ---- */
@@ -109,18 +85,17 @@ static void tell_missed(struct sandbox *sandbox, const struct link_process_info 
 
 static void on_list(void *arg, const struct link_process_info *info, const struct err *error)
 {
-	struct call *call = arg;
-	struct service *service = call->service;
-	struct sandbox *sandbox = service ? sandbox_get(service, call->sandbox) : NULL;
+	struct op *op = arg;
+	struct sandbox *sandbox = op_sandbox(op);
 
 	if (!info) {
 		if (error && sandbox)
 			log_debug("sandbox %s: %s", sandbox->id, error->message);
-		(void)call_end(call);
+		(void)op_end(op);
 		return;
 	}
 	if (!sandbox || !sandbox->link || info->window ||
-	    follow_tells(service, sandbox->handle, info->process_id))
+	    follow_tells(op->service, sandbox->handle, info->process_id))
 		return;
 	if (info->status.end == LINK_END_NONE)
 		exit_watch_start(sandbox, info->process_id, "process", false);
@@ -131,18 +106,16 @@ static void on_list(void *arg, const struct link_process_info *info, const struc
 void exit_watch_check(struct sandbox *sandbox)
 {
 	struct err err;
-	struct call *call = call_new(sandbox->service, sandbox->handle, &err);
+	struct op *op = op_new(sandbox->service, sandbox->handle, &err);
 
-	if (!call)
+	if (!op)
 		return;
 	bus_flush(sandbox->service); /* what was told is looked for in the store */
-	if (link_list(sandbox->link, 0, on_list, call, &err) < 0)
-		(void)call_end(call);
+	if (link_list(sandbox->link, 0, on_list, op, &err) < 0)
+		(void)op_end(op);
 }
 
 void exit_watch_stop_all(struct service *service)
 {
-	for (struct exit_watch *watch = service->runs->exit_watches; watch; watch = watch->next)
-		watch->service = NULL;
-	service->runs->exit_watches = NULL;
+	op_list_abandon(&service->runs->exit_watches);
 }

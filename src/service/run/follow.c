@@ -86,7 +86,7 @@ slot_handle follow_handle(const struct follow *follow)
 
 int sandbox_gone(const struct sandbox *sandbox, struct err *err)
 {
-	if (sandbox && sandbox->state == SANDBOX_PAUSED && sandbox->pause_kind == PAUSE_HIBERNATE)
+	if (sandbox && sandbox_is_hibernated(sandbox))
 		return err_set(err, ERR_SANDBOX_GONE, "the sandbox was hibernated in the meantime");
 	return err_set(err, ERR_SANDBOX_GONE, "the sandbox ended: %s",
 		       sandbox && sandbox->reason ? sandbox_reason_name(sandbox->reason)

@@ -11,25 +11,11 @@
 #include "service/template/template.h"
 #include "service/run/run_private.h"
 
-static struct call *process_call(struct sandbox *sandbox, void (*fn)(void), void *arg,
-				 struct err *err)
-{
-	struct call *call = call_new(sandbox->service, sandbox->handle, err);
-
-	if (call) {
-		call->fn = fn;
-		call->arg = arg;
-	}
-	return call;
-}
-
 /* ---- start ---- */
 
 /* Owner: the link's or the admission's completion, which comes once. */
 struct process_start {
-	struct process_start *prev, *next;
-	struct service *service; /* NULL: it ended */
-	slot_handle sandbox;
+	struct op op;
 	struct spec_build build;
 	struct follow *follow;
 	uint32_t credit;
@@ -39,14 +25,7 @@ struct process_start {
 
 static void start_free(struct process_start *start)
 {
-	if (start->service) {
-		if (start->prev)
-			start->prev->next = start->next;
-		else
-			start->service->runs->starts = start->next;
-		if (start->next)
-			start->next->prev = start->prev;
-	}
+	(void)op_unlink(&start->op);
 	spec_done(&start->build);
 	free(start);
 }
@@ -54,14 +33,12 @@ static void start_free(struct process_start *start)
 /* The service ends; what was asked for completes on later turns and only frees. */
 void start_stop_all(struct service *service)
 {
-	for (struct process_start *start = service->runs->starts; start; start = start->next)
-		start->service = NULL;
-	service->runs->starts = NULL;
+	op_list_abandon(&service->runs->starts);
 }
 
 static void fail_start(struct process_start *start, const struct err *err)
 {
-	process_started_fn started = start->service ? start->started : NULL;
+	process_started_fn started = start->op.service ? start->started : NULL;
 	void *arg = start->arg;
 
 	if (start->follow)
@@ -74,8 +51,8 @@ static void fail_start(struct process_start *start, const struct err *err)
 static void on_started(void *arg, uint32_t process_id, uint32_t pid, const struct err *error)
 {
 	struct process_start *start = arg;
-	struct service *service = start->service;
-	struct sandbox *sandbox = service ? sandbox_get(service, start->sandbox) : NULL;
+	struct service *service = start->op.service;
+	struct sandbox *sandbox = op_sandbox(&start->op);
 	process_started_fn started = start->started;
 	void *started_arg = start->arg;
 	slot_handle follow = 0;
@@ -136,10 +113,13 @@ static void on_admitted(void *arg, struct sandbox *sandbox, const struct err *er
 /* A name that another start holds, which the agent has not answered yet. */
 static bool name_in_flight(const struct sandbox *sandbox, const char *name)
 {
-	for (const struct process_start *at = sandbox->service->runs->starts; at; at = at->next)
-		if (at->sandbox == sandbox->handle && at->build.exec.name &&
+	for (struct op *op = sandbox->service->runs->starts.first; op; op = op->next) {
+		const struct process_start *at = CONTAINER_OF(op, struct process_start, op);
+
+		if (op->sandbox == sandbox->handle && at->build.exec.name &&
 		    strcmp(at->build.exec.name, name) == 0)
 			return true;
+	}
 	return false;
 }
 
@@ -173,7 +153,6 @@ int process_start(struct sandbox *sandbox, const struct exec_spec *spec, process
 		free(start);
 		return -1;
 	}
-	start->sandbox = sandbox->handle;
 	start->credit = credit;
 	start->started = started;
 	start->arg = arg;
@@ -187,11 +166,7 @@ int process_start(struct sandbox *sandbox, const struct exec_spec *spec, process
 		start_free(start);
 		return -1;
 	}
-	start->service = sandbox->service;
-	start->next = start->service->runs->starts;
-	if (start->next)
-		start->next->prev = start;
-	start->service->runs->starts = start;
+	op_begin(&start->op, &sandbox->service->runs->starts, sandbox->service, sandbox->handle);
 	return 0;
 }
 
@@ -203,10 +178,9 @@ struct info_veil {
 	char command[1025];
 };
 
-static void veil_info(struct service *service, slot_handle handle, struct process_info *info,
-		      struct info_veil *veil)
+static void veil_info(const struct op *op, struct process_info *info, struct info_veil *veil)
 {
-	const struct sandbox *sandbox = sandbox_get(service, handle);
+	const struct sandbox *sandbox = op_sandbox(op);
 
 	if (!sandbox)
 		return;
@@ -215,31 +189,41 @@ static void veil_info(struct service *service, slot_handle handle, struct proces
 		sandbox_scrub_text(sandbox, info->command, veil->command, sizeof(veil->command));
 }
 
+struct process_listing {
+	struct op op;
+	process_each_fn each;
+	void *arg;
+};
+
 static void on_each(void *arg, const struct link_process_info *from, const struct err *error)
 {
-	struct call *call = arg;
-	process_each_fn each = (process_each_fn)call->fn;
-	void *each_arg = call->arg;
+	struct process_listing *listing = arg;
+	process_each_fn each = listing->each;
+	void *each_arg = listing->arg;
 	struct process_info info;
 	struct info_veil veil;
 
-	if (from && call->service) {
+	if (from && listing->op.service) {
 		info_from_link(&info, from);
-		veil_info(call->service, call->sandbox, &info, &veil);
+		veil_info(&listing->op, &info, &veil);
 		each(each_arg, &info, NULL);
 	}
-	if (!from && call_end(call))
+	if (!from && op_end(&listing->op))
 		each(each_arg, NULL, error);
 }
 
 int process_list(struct sandbox *sandbox, process_each_fn each, void *arg, struct err *err)
 {
-	struct call *call = process_call(sandbox, (void (*)(void))each, arg, err);
+	struct process_listing *listing =
+		OP_NEW(struct process_listing, sandbox->service, sandbox->handle, err);
 
-	if (call && link_list(sandbox->link, 0, on_each, call, err) == 0)
+	if (!listing)
+		return -1;
+	listing->each = each;
+	listing->arg = arg;
+	if (link_list(sandbox->link, 0, on_each, listing, err) == 0)
 		return 0;
-	if (call)
-		(void)call_end(call);
+	(void)op_end(&listing->op);
 	return -1;
 }
 
@@ -255,7 +239,9 @@ bool process_id_parse(struct str id, uint32_t *ret)
 
 /* Owner: the link's list, which completes once. */
 struct finding {
-	struct call *call;
+	struct op op;
+	process_found_fn done;
+	void *arg;
 	bool found;
 	struct process_info info;
 	char wanted[PROCESS_NAME_MAX + 1];
@@ -287,9 +273,6 @@ static bool better(const struct finding *f, const struct link_process_info *from
 static void on_find(void *arg, const struct link_process_info *from, const struct err *error)
 {
 	struct finding *f = arg;
-	struct call *call = f->call;
-	process_found_fn found = (process_found_fn)call->fn;
-	void *found_arg = call->arg;
 	struct info_veil veil;
 	struct err err;
 
@@ -298,8 +281,7 @@ static void on_find(void *arg, const struct link_process_info *from, const struc
 			return;
 		f->found = true;
 		info_from_link(&f->info, from);
-		if (call->service)
-			veil_info(call->service, call->sandbox, &f->info, &veil);
+		veil_info(&f->op, &f->info, &veil);
 		copy_text(f->name, sizeof(f->name), &f->info.name);
 		copy_text(f->user, sizeof(f->user), &f->info.user);
 		copy_text(f->command, sizeof(f->command), &f->info.command);
@@ -309,59 +291,74 @@ static void on_find(void *arg, const struct link_process_info *from, const struc
 		(void)err_set(&err, ERR_PROCESS_NOT_FOUND, "no process '%s'", f->wanted);
 		error = &err;
 	}
-	if (call_end(call))
-		found(found_arg, error ? NULL : &f->info, error);
+	if (op_unlink(&f->op))
+		f->done(f->arg, error ? NULL : &f->info, error);
 	free(f);
 }
 
 int process_find(struct sandbox *sandbox, struct str id, process_found_fn found, void *arg,
 		 struct err *err)
 {
-	struct finding *f = calloc(1, sizeof(*f));
+	struct finding *f = OP_NEW(struct finding, sandbox->service, sandbox->handle, err);
 	uint32_t number = 0;
 
 	if (!f)
-		return err_set(err, ERR_UNAVAILABLE, "out of memory");
+		return -1;
 	if (str_copy(f->wanted, sizeof(f->wanted), id) < 0) {
-		free(f);
+		(void)op_end(&f->op);
 		return err_set(err, ERR_PROCESS_NOT_FOUND, "no process '%.*s'", PROCESS_NAME_MAX,
 			       id.p);
 	}
 	(void)process_id_parse(id, &number);
-	f->call = process_call(sandbox, (void (*)(void))found, arg, err);
-	if (f->call && link_list(sandbox->link, number, on_find, f, err) == 0)
+	f->done = found;
+	f->arg = arg;
+	if (link_list(sandbox->link, number, on_find, f, err) == 0)
 		return 0;
-	if (f->call)
-		(void)call_end(f->call);
-	free(f);
+	(void)op_end(&f->op);
 	return -1;
 }
 
 /* ---- act ---- */
 
+/* The agent does something to a process. */
+struct act {
+	struct op op;
+	process_done_fn done; /* NULL: no caller waits */
+	void *arg;
+};
+
+static struct act *act_new(struct sandbox *sandbox, process_done_fn done, void *arg,
+			   struct err *err)
+{
+	struct act *act = OP_NEW(struct act, sandbox->service, sandbox->handle, err);
+
+	if (act) {
+		act->done = done;
+		act->arg = arg;
+	}
+	return act;
+}
+
 static void on_done(void *arg, const struct err *error)
 {
-	struct call *call = arg;
-	process_done_fn done = (process_done_fn)call->fn;
-	void *done_arg = call->arg;
+	struct act *act = arg;
+	process_done_fn done = act->done;
+	void *done_arg = act->arg;
 
-	if (call_end(call) && done)
+	if (op_end(&act->op) && done)
 		done(done_arg, error);
 }
 
-static int acted(struct call *call, int r)
+static int acted(struct act *act, int r)
 {
 	if (r < 0)
-		(void)call_end(call);
+		(void)op_end(&act->op);
 	return r;
 }
 
 /* No bytes are no frame; whether they could have been written is answered all the same. */
 static void on_empty(void *arg, const struct process_info *info, const struct err *error)
 {
-	struct call *call = arg;
-	process_done_fn done = (process_done_fn)call->fn;
-	void *done_arg = call->arg;
 	struct err err;
 
 	if (!error && (info->status.reason || !info->stdin_open)) {
@@ -370,73 +367,72 @@ static void on_empty(void *arg, const struct process_info *info, const struct er
 						  : "the standard input of the process is closed");
 		error = &err;
 	}
-	if (call_end(call) && done)
-		done(done_arg, error);
+	on_done(arg, error);
 }
 
-static int stdin_empty(struct sandbox *sandbox, uint32_t process_id, struct call *call,
+static int stdin_empty(struct sandbox *sandbox, uint32_t process_id, struct act *act,
 		       struct err *err)
 {
 	char id[16];
 
 	(void)snprintf(id, sizeof(id), "%u", process_id);
-	return process_find(sandbox, str_of(id), on_empty, call, err);
+	return process_find(sandbox, str_of(id), on_empty, act, err);
 }
 
 int process_stdin(struct sandbox *sandbox, uint32_t process_id, struct str bytes, bool wait,
 		  process_done_fn done, void *arg, struct err *err)
 {
-	struct call *call = process_call(sandbox, (void (*)(void))done, arg, err);
+	struct act *act = act_new(sandbox, done, arg, err);
 
-	if (!call)
+	if (!act)
 		return -1;
 	sandbox_touch(sandbox);
 	if (!bytes.n)
-		return acted(call, stdin_empty(sandbox, process_id, call, err));
-	return acted(call, link_stdin(sandbox->link, process_id, bytes, wait, on_done, call, err));
+		return acted(act, stdin_empty(sandbox, process_id, act, err));
+	return acted(act, link_stdin(sandbox->link, process_id, bytes, wait, on_done, act, err));
 }
 
 int process_close_stdin(struct sandbox *sandbox, uint32_t process_id, process_done_fn done,
 			void *arg, struct err *err)
 {
-	struct call *call = process_call(sandbox, (void (*)(void))done, arg, err);
+	struct act *act = act_new(sandbox, done, arg, err);
 
-	if (!call)
+	if (!act)
 		return -1;
-	return acted(call, link_close_stdin(sandbox->link, process_id, on_done, call, err));
+	return acted(act, link_close_stdin(sandbox->link, process_id, on_done, act, err));
 }
 
 int process_signal(struct sandbox *sandbox, uint32_t process_id, int signum, process_done_fn done,
 		   void *arg, struct err *err)
 {
-	struct call *call = process_call(sandbox, (void (*)(void))done, arg, err);
+	struct act *act = act_new(sandbox, done, arg, err);
 
-	if (!call)
+	if (!act)
 		return -1;
-	return acted(call, link_signal(sandbox->link, process_id, signum, on_done, call, err));
+	return acted(act, link_signal(sandbox->link, process_id, signum, on_done, act, err));
 }
 
 int process_resize(struct sandbox *sandbox, uint32_t process_id, int64_t cols, int64_t rows,
 		   process_done_fn done, void *arg, struct err *err)
 {
-	struct call *call;
+	struct act *act;
 
 	if (process_check_size(cols, rows, err) < 0)
 		return -1;
-	call = process_call(sandbox, (void (*)(void))done, arg, err);
-	if (!call)
+	act = act_new(sandbox, done, arg, err);
+	if (!act)
 		return -1;
-	return acted(call, link_resize(sandbox->link, process_id, (uint16_t)cols, (uint16_t)rows,
-				       on_done, call, err));
+	return acted(act, link_resize(sandbox->link, process_id, (uint16_t)cols, (uint16_t)rows,
+				      on_done, act, err));
 }
 
 int process_stop(struct sandbox *sandbox, uint32_t process_id, process_done_fn done, void *arg,
 		 struct err *err)
 {
-	struct call *call = process_call(sandbox, (void (*)(void))done, arg, err);
+	struct act *act = act_new(sandbox, done, arg, err);
 
-	if (!call)
+	if (!act)
 		return -1;
-	return acted(call, link_stop(sandbox->link, process_id, PROCESS_STOP_GRACE_MS, on_done,
-				     call, err));
+	return acted(act, link_stop(sandbox->link, process_id, PROCESS_STOP_GRACE_MS, on_done, act,
+				    err));
 }

@@ -9,7 +9,7 @@
 
 /* Owner: the list call of the link, which completes once. */
 struct admission {
-	struct call *call;
+	struct op op;
 	uint32_t running;
 	uint32_t admissions; /* when the agent was asked */
 	bool taken;
@@ -37,8 +37,7 @@ static int decide(struct admission *a, struct sandbox *sandbox, struct err *err)
 
 	if (a->taken)
 		return err_set(err, ERR_CONFLICT, "name: a process named '%s' is running", a->name);
-	sandbox->running = (uint16_t)MIN(a->running + newer, UINT16_MAX);
-	sandbox->counted = true;
+	sandbox->running = (uint16_t)MIN(a->running + newer, RUNNING_UNKNOWN - 1);
 	return sandbox->running >= limit(sandbox) ? full(sandbox, err) : 0;
 }
 
@@ -51,10 +50,7 @@ static void take(struct sandbox *sandbox)
 static void on_list(void *arg, const struct link_process_info *info, const struct err *error)
 {
 	struct admission *a = arg;
-	struct call *call = a->call;
 	struct sandbox *sandbox;
-	struct service *service;
-	slot_handle handle;
 	struct err err;
 
 	if (info) {
@@ -65,10 +61,10 @@ static void on_list(void *arg, const struct link_process_info *info, const struc
 			a->taken = true;
 		return;
 	}
-	handle = call->sandbox;
-	service = call_end(call);
-	sandbox = service ? sandbox_get(service, handle) : NULL;
-	if (!sandbox || !(sandbox_ready(sandbox) || (sandbox->initializing && sandbox->link))) {
+	sandbox = op_sandbox(&a->op);
+	(void)op_unlink(&a->op);
+	if (!sandbox ||
+	    !(sandbox_ready(sandbox) || (sandbox->phase == PHASE_INITIALIZING && sandbox->link))) {
 		(void)err_set(&err, ERR_SANDBOX_GONE, "the sandbox ended");
 		a->fn(a->arg, NULL, &err);
 	} else if (error) {
@@ -87,29 +83,26 @@ int admit_process(struct sandbox *sandbox, const char *name, admit_fn fn, void *
 {
 	struct admission *a;
 
-	if (!name && sandbox->counted && sandbox->running < limit(sandbox)) {
+	if (!name && sandbox->running != RUNNING_UNKNOWN && sandbox->running < limit(sandbox)) {
 		take(sandbox);
 		return 1;
 	}
-	a = calloc(1, sizeof(*a));
+	a = OP_NEW(struct admission, sandbox->service, sandbox->handle, err);
 	if (!a)
-		return err_set(err, ERR_UNAVAILABLE, "out of memory");
+		return -1;
 	a->fn = fn;
 	a->arg = arg;
 	a->admissions = sandbox->admissions;
 	if (name)
 		(void)!str_copy(a->name, sizeof(a->name), str_of(name));
-	a->call = call_new(sandbox->service, sandbox->handle, err);
-	if (a->call && link_list(sandbox->link, 0, on_list, a, err) == 0)
+	if (link_list(sandbox->link, 0, on_list, a, err) == 0)
 		return 0;
-	if (a->call)
-		(void)call_end(a->call);
-	free(a);
+	(void)op_end(&a->op);
 	return -1;
 }
 
 void admit_ended(struct sandbox *sandbox)
 {
-	if (sandbox->running)
+	if (sandbox->running && sandbox->running != RUNNING_UNKNOWN)
 		sandbox->running--;
 }

@@ -11,8 +11,8 @@ struct runs {
 	struct slot_table follows;
 	struct slot_table window_calls;
 	struct slot_table code_jobs;
-	struct exit_watch *exit_watches;
-	struct process_start *starts;
+	struct op_list exit_watches;
+	struct op_list starts;
 };
 
 #endif

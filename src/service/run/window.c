@@ -33,32 +33,39 @@ static bool is_window(const struct link_process_info *info)
 
 /* ---- list ---- */
 
+struct window_listing {
+	struct op op;
+	window_each_fn each;
+	void *arg;
+};
+
 static void on_each(void *arg, const struct link_process_info *from, const struct err *error)
 {
-	struct call *call = arg;
-	window_each_fn each = (window_each_fn)call->fn;
-	void *each_arg = call->arg;
+	struct window_listing *listing = arg;
+	window_each_fn each = listing->each;
+	void *each_arg = listing->arg;
 	struct window_info info;
 
-	if (from && call->service && is_window(from)) {
+	if (from && listing->op.service && is_window(from)) {
 		window_from_link(&info, from);
 		each(each_arg, &info, NULL);
 	}
-	if (!from && call_end(call))
+	if (!from && op_end(&listing->op))
 		each(each_arg, NULL, error);
 }
 
 int window_list(struct sandbox *sandbox, window_each_fn each, void *arg, struct err *err)
 {
-	struct call *call = call_new(sandbox->service, sandbox->handle, err);
+	struct window_listing *listing =
+		OP_NEW(struct window_listing, sandbox->service, sandbox->handle, err);
 
-	if (!call)
+	if (!listing)
 		return -1;
-	call->fn = (void (*)(void))each;
-	call->arg = arg;
-	if (link_list(sandbox->link, 0, on_each, call, err) == 0)
+	listing->each = each;
+	listing->arg = arg;
+	if (link_list(sandbox->link, 0, on_each, listing, err) == 0)
 		return 0;
-	(void)call_end(call);
+	(void)op_end(&listing->op);
 	return -1;
 }
 
@@ -67,8 +74,6 @@ int window_list(struct sandbox *sandbox, window_each_fn each, void *arg, struct 
 static void on_look(void *arg, const struct link_process_info *from, const struct err *error)
 {
 	struct window_look *look = arg;
-	struct call *call = look->call;
-	slot_handle handle = call->sandbox;
 	struct sandbox *sandbox;
 	struct service *service;
 	struct err err;
@@ -82,8 +87,8 @@ static void on_look(void *arg, const struct link_process_info *from, const struc
 		look->found = true;
 		return;
 	}
-	service = call_end(call);
-	sandbox = service ? sandbox_get(service, handle) : NULL;
+	sandbox = op_sandbox(&look->op);
+	service = op_unlink(&look->op);
 	if (service && !error && (!sandbox || !sandbox_ready(sandbox))) {
 		(void)sandbox_gone(sandbox, &err);
 		error = &err;
@@ -97,13 +102,10 @@ int window_look_start(struct window_look *look, struct sandbox *sandbox, struct 
 	if (spec_check_name("name", name, err) < 0)
 		return -1;
 	(void)!str_copy(look->name, sizeof(look->name), name);
-	look->call = call_new(sandbox->service, sandbox->handle, err);
-	if (!look->call)
+	if (link_list(sandbox->link, 0, on_look, look, err) < 0)
 		return -1;
-	if (link_list(sandbox->link, 0, on_look, look, err) == 0)
-		return 0;
-	(void)call_end(look->call);
-	return -1;
+	op_begin(&look->op, &sandbox->service->upkeep.ops, sandbox->service, sandbox->handle);
+	return 0;
 }
 
 static int not_found(const struct window_look *look, struct err *err)
@@ -235,28 +237,34 @@ struct acting {
 	char bytes[];
 };
 
+struct stopping {
+	struct op op;
+	process_done_fn done;
+	void *arg;
+};
+
 static void on_stopped(void *arg, const struct err *error)
 {
-	struct call *call = arg;
-	process_done_fn done = (process_done_fn)call->fn;
-	void *done_arg = call->arg;
+	struct stopping *stopping = arg;
+	process_done_fn done = stopping->done;
+	void *done_arg = stopping->arg;
 
-	if (call_end(call))
+	if (op_end(&stopping->op))
 		done(done_arg, error);
 }
 
 static int stop(struct acting *a, struct sandbox *sandbox, struct err *err)
 {
-	struct call *call = call_new(sandbox->service, sandbox->handle, err);
+	struct stopping *stopping = OP_NEW(struct stopping, sandbox->service, sandbox->handle, err);
 
-	if (!call)
+	if (!stopping)
 		return -1;
-	call->fn = (void (*)(void))a->done;
-	call->arg = a->arg;
+	stopping->done = a->done;
+	stopping->arg = a->arg;
 	if (link_stop(sandbox->link, a->look.info.process_id, WINDOW_STOP_GRACE_MS, on_stopped,
-		      call, err) == 0)
+		      stopping, err) == 0)
 		return 0;
-	(void)call_end(call);
+	(void)op_end(&stopping->op);
 	return -1;
 }
 

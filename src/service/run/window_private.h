@@ -10,8 +10,8 @@ void window_stop_all(struct service *service);
 /* The windows are looked through for one name; looked() owns the struct from then on. sandbox is
  * NULL with an error, and also without one when the service has ended. */
 struct window_look {
+	struct op op;
 	void (*looked)(struct window_look *look, struct sandbox *sandbox, const struct err *err);
-	struct call *call;
 	uint32_t windows;
 	bool found;
 	struct window_info info;

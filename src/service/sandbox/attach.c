@@ -7,12 +7,13 @@
 
 #include "base/log.h"
 #include "service/sandbox/attach_internal.h"
-#include "service/sandbox/create_internal.h"
+#include "service/create/create_internal.h"
 #include "service/network/egress_internal.h"
 #include "service/sandbox/destroy_internal.h"
 #include "service/copy/transition_internal.h"
 #include "service/pool/pool_internal.h"
 #include "service/network/preview_internal.h"
+#include "service/network/trust_internal.h"
 #include "service/run/process_internal.h"
 
 #define HELLO_TIMEOUT_MS 10000
@@ -30,16 +31,15 @@ void attach_drop_link(struct sandbox *sandbox)
 
 static void on_death_stat(void *arg, const struct engine_stat *stat, const struct err *err)
 {
-	struct call *call = arg;
-	struct sandbox *sandbox = call_end_sandbox(call);
+	struct sandbox *sandbox = op_end_sandbox(arg);
 
 	if (!sandbox)
 		return;
-	sandbox->checking = false;
-	if (!sandbox_up(sandbox) && sandbox->state != SANDBOX_PAUSED)
+	sandbox->death_op = NULL;
+	if (!sandbox_up(sandbox) && sandbox_state(sandbox) != SANDBOX_PAUSED)
 		return;
-	if (sandbox->state == SANDBOX_PAUSED &&
-	    (sandbox->pause_kind == PAUSE_HIBERNATE || (!err && stat->alive)))
+	if (sandbox_state(sandbox) == SANDBOX_PAUSED &&
+	    (sandbox_is_hibernated(sandbox) || (!err && stat->alive)))
 		return; /* nothing of it runs, or nothing answers: linked again when resumed */
 	if (err) {
 		if (sandbox->engine->lost)
@@ -58,25 +58,23 @@ static void ask_how_it_died(struct sandbox *sandbox)
 {
 	struct service_engine *engine = sandbox->engine;
 	struct err err;
-	struct call *call;
 
-	if (sandbox->checking || sandbox->attaching)
+	if (sandbox->death_op || sandbox->attach_op)
 		return;
-	call = call_new(sandbox->service, sandbox->handle, &err);
-	if (!call)
+	sandbox->death_op = op_new(sandbox->service, sandbox->handle, &err);
+	if (!sandbox->death_op)
 		return;
-	sandbox->checking = true;
-	if (instance_stat(&engine->instance, sandbox->id, on_death_stat, call, &err) == 0)
+	if (instance_stat(&engine->instance, sandbox->id, on_death_stat, sandbox->death_op, &err) ==
+	    0)
 		return;
-	(void)call_end(call);
-	sandbox->checking = false;
+	(void)op_end(TAKE_PTR(sandbox->death_op));
 	if (!engine->lost)
 		destroy_died(sandbox, REASON_ENGINE_LOST, err.message);
 }
 
 void attach_said_hello(struct sandbox *sandbox)
 {
-	if (sandbox->state == SANDBOX_PROVISIONING)
+	if (sandbox_state(sandbox) == SANDBOX_PROVISIONING)
 		create_ready(sandbox);
 	else
 		resume_ready(sandbox);
@@ -84,7 +82,7 @@ void attach_said_hello(struct sandbox *sandbox)
 
 void attach_failed(struct sandbox *sandbox, const struct err *why)
 {
-	if (sandbox->state == SANDBOX_PROVISIONING)
+	if (sandbox_state(sandbox) == SANDBOX_PROVISIONING)
 		create_failed(sandbox, why);
 	else
 		resume_failed(sandbox, why);
@@ -94,14 +92,17 @@ static void on_link_ready(void *arg)
 {
 	struct sandbox *sandbox = arg;
 
-	if (sandbox->state == SANDBOX_PROVISIONING || sandbox->state == SANDBOX_PAUSED) {
+	if (sandbox_state(sandbox) == SANDBOX_PROVISIONING ||
+	    sandbox_state(sandbox) == SANDBOX_PAUSED) {
 		if (!sandbox_is_copy(sandbox) || fork_hook_start(sandbox) < 0)
 			attach_said_hello(sandbox);
 		return;
 	}
 	sandbox->attach_tries = 0;
 	sandbox->proven_ms = 0;
-	sandbox->counted = sandbox->pooled; /* what others run since before only the agent knows */
+	if (!sandbox->pooled)
+		sandbox->running =
+			RUNNING_UNKNOWN; /* what runs since before only the agent knows */
 	if (sandbox->pooled) {
 		pool_adopt(sandbox);
 	} else {
@@ -129,15 +130,15 @@ static void on_link_gone(void *arg, const struct err *why)
 		copy = *why;
 	else
 		(void)err_set(&copy, ERR_SANDBOX_GONE, "the agent closed the connection");
-	if (sandbox->state == SANDBOX_RUNNING && !sandbox->pooled)
+	if (sandbox_state(sandbox) == SANDBOX_RUNNING && !sandbox->pooled)
 		link_free(TAKE_PTR(sandbox->link)); /* its process stays watched: attach_start() */
 	else
 		attach_drop_link(sandbox);
-	if (sandbox->state == SANDBOX_PROVISIONING) {
+	if (sandbox_state(sandbox) == SANDBOX_PROVISIONING) {
 		if (copy.code != ERR_BOOT_FAILED)
 			copy.code = ERR_BOOT_FAILED;
 		create_failed(sandbox, &copy);
-	} else if (sandbox->state == SANDBOX_PAUSED && sandbox->pause_kind == PAUSE_HIBERNATE) {
+	} else if (sandbox_is_hibernated(sandbox)) {
 		resume_failed(sandbox, &copy);
 	} else if (sandbox->pooled) {
 		destroy_died(sandbox, REASON_CRASH, copy.message);
@@ -155,8 +156,7 @@ static void on_watch(void *arg, int events, int error)
 	/* Level-triggered and final: dead stays dead. */
 	loop_watch_free(sandbox->watch);
 	sandbox->watch = NULL;
-	if (sandbox->state == SANDBOX_PROVISIONING ||
-	    (sandbox->state == SANDBOX_PAUSED && sandbox->pause_kind == PAUSE_HIBERNATE))
+	if (sandbox_state(sandbox) == SANDBOX_PROVISIONING || sandbox_is_hibernated(sandbox))
 		return; /* the link tells it with its reason */
 	if (sandbox->pooled)
 		destroy_died(sandbox, REASON_CRASH, "the sandbox's first process ended");
@@ -181,8 +181,7 @@ int attach_link(struct sandbox *sandbox, const struct engine_made *made, struct 
 
 	attach_drop_link(sandbox);
 	egress_attached(sandbox, &made->network);
-	sandbox->trust_installed = sandbox->trust_installing =
-		false; /* its files may be others now */
+	sandbox->trust = TRUST_ABSENT; /* its files may be others now */
 	sandbox->watch_fd = made->watch_fd;
 	if (new_link(sandbox, &made->channel, err) < 0)
 		return -1;
@@ -195,12 +194,12 @@ int attach_link(struct sandbox *sandbox, const struct engine_made *made, struct 
 }
 
 /* The sandbox that an answer of the engine is for, or NULL: then what it brought is dropped. */
-static struct sandbox *attached(struct call *call)
+static struct sandbox *attached(struct op *op)
 {
-	struct sandbox *sandbox = call_end_sandbox(call);
+	struct sandbox *sandbox = op_end_sandbox(op);
 
 	if (sandbox)
-		sandbox->attaching = false;
+		sandbox->attach_op = NULL;
 	/* A frozen one cannot say hello; it is linked when it is resumed. */
 	return sandbox && sandbox_up(sandbox) ? sandbox : NULL;
 }
@@ -251,24 +250,23 @@ void attach_start(struct sandbox *sandbox)
 {
 	struct service_engine *engine = sandbox->engine;
 	struct err err;
-	struct call *call;
+	struct op *op;
 	int r;
 
-	if (sandbox->attaching)
+	if (sandbox->attach_op)
 		return;
 	sandbox->attach_tries++;
-	call = call_new(sandbox->service, sandbox->handle, &err);
-	if (!call)
+	op = op_new(sandbox->service, sandbox->handle, &err);
+	if (!op)
 		return;
-	sandbox->attaching = true;
+	sandbox->attach_op = op;
 	if (sandbox->watch && !sandbox->link)
-		r = instance_dial(&engine->instance, sandbox->id, on_dialed, call, &err);
+		r = instance_dial(&engine->instance, sandbox->id, on_dialed, op, &err);
 	else
-		r = instance_attach(&engine->instance, sandbox->id, on_attached, call, &err);
+		r = instance_attach(&engine->instance, sandbox->id, on_attached, op, &err);
 	if (r == 0)
 		return;
-	(void)call_end(call);
-	sandbox->attaching = false;
+	(void)op_end(TAKE_PTR(sandbox->attach_op));
 	if (!engine->lost)
 		destroy_died(sandbox, REASON_ENGINE_LOST, err.message);
 }

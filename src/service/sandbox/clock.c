@@ -39,7 +39,7 @@ void clock_start(struct sandbox *sandbox)
 
 void clock_extend(struct sandbox *sandbox)
 {
-	if (sandbox->state == SANDBOX_PAUSED)
+	if (sandbox_state(sandbox) == SANDBOX_PAUSED)
 		sandbox->left_ms = timeout_ms(sandbox);
 	else
 		set_due(sandbox, timeout_ms(sandbox));
@@ -89,7 +89,7 @@ void clock_load(struct sandbox *sandbox, const struct store_sandbox *row)
 int64_t clock_idle_due_ms(const struct sandbox *sandbox)
 {
 	if (sandbox->attrs.always_on || !sandbox->attrs.idle_timeout_sec ||
-	    sandbox->state != SANDBOX_RUNNING)
+	    sandbox_state(sandbox) != SANDBOX_RUNNING)
 		return 0;
 	return sandbox->active_ms + (int64_t)sandbox->attrs.idle_timeout_sec * 1000;
 }

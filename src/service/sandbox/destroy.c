@@ -9,7 +9,7 @@
 #include "base/log.h"
 #include "base/time.h"
 #include "service/sandbox/attach_internal.h"
-#include "service/sandbox/create_internal.h"
+#include "service/create/create_internal.h"
 #include "service/network/egress_internal.h"
 #include "service/sandbox/destroy_internal.h"
 #include "service/event/event_internal.h"
@@ -56,14 +56,13 @@ static void forget(struct sandbox *sandbox)
 
 static void on_swept(void *arg, const struct err *err)
 {
-	struct call *call = arg;
-	slot_handle handle = call->sandbox;
-	struct service *service = call_end(call);
-	struct sandbox *sandbox = service ? sandbox_get(service, handle) : NULL;
+	struct sandbox *sandbox = op_end_sandbox(arg);
+	struct service *service;
 
 	if (!sandbox)
 		return;
-	sandbox->sweeping = false;
+	service = sandbox->service;
+	sandbox->engine_op = NULL;
 	if (err) {
 		int64_t delay_ms = SWEEP_RETRY_MIN_MS << MIN(sandbox->sweep_tries, 8);
 
@@ -75,35 +74,37 @@ static void on_swept(void *arg, const struct err *err)
 		expiry_arm(service, sandbox->sweep_due_ms);
 		return;
 	}
-	sandbox->swept = true;
-	if (sandbox->state == SANDBOX_DESTROYED) {
+	if (sandbox->phase == PHASE_ENDING) {
+		sandbox_set_phase(sandbox, PHASE_ENDED, REASON_NONE);
 		forget(sandbox);
-	} else if (store_intent_delete(service->store, sandbox->row) < 0) {
-		log_warn("sandbox %s: its intent stays until the next start", sandbox->id);
+		return;
 	}
+	sandbox_set_phase(sandbox, PHASE_DEAD, REASON_NONE);
+	if (store_intent_delete(service->store, sandbox->row) < 0)
+		log_warn("sandbox %s: its intent stays until the next start", sandbox->id);
 }
 
 void destroy_sweep(struct sandbox *sandbox)
 {
 	struct service_engine *engine = sandbox->engine;
 	struct err err;
-	struct call *call;
+	struct op *op;
 
-	if (sandbox->sweeping || sandbox->making || sandbox->asking)
-		return; /* their ends come back here */
-	if (sandbox->swept) {
-		if (sandbox->state == SANDBOX_DESTROYED)
-			forget(sandbox);
+	if (sandbox->engine_op)
+		return; /* its end comes back here */
+	if (sandbox->phase == PHASE_DEAD)
+		return;
+	if (sandbox->phase == PHASE_ENDED) {
+		forget(sandbox);
 		return;
 	}
 	sandbox->sweep_due_ms = 0;
-	sandbox->sweeping = true;
-	call = engine->instance.ready ? call_new(sandbox->service, sandbox->handle, &err) : NULL;
-	if (call && instance_destroy(&engine->instance, sandbox->id, on_swept, call, &err) == 0)
+	op = engine->instance.ready ? op_new(sandbox->service, sandbox->handle, &err) : NULL;
+	if (op && instance_destroy(&engine->instance, sandbox->id, on_swept, op, &err) == 0) {
+		sandbox->engine_op = op;
 		return;
-	if (call)
-		(void)call_end(call);
-	sandbox->sweeping = false;
+	}
+	(void)op_end(op);
 	sandbox->sweep_tries++;
 	sandbox->sweep_due_ms =
 		time_boot_ms() +
@@ -113,8 +114,8 @@ void destroy_sweep(struct sandbox *sandbox)
 
 static void on_sweep_turn(void *arg)
 {
-	struct call *call = arg;
-	struct sandbox *sandbox = call_end_sandbox(call);
+	struct op *op = arg;
+	struct sandbox *sandbox = op_end_sandbox(op);
 
 	if (sandbox)
 		destroy_sweep(sandbox);
@@ -123,12 +124,12 @@ static void on_sweep_turn(void *arg)
 /* On the next turn: whoever asked gets the answer before the engine gets the work. */
 static void sweep_soon(struct sandbox *sandbox)
 {
-	struct call *call = call_new(sandbox->service, sandbox->handle, NULL);
+	struct op *op = op_new(sandbox->service, sandbox->handle, NULL);
 
-	if (call && loop_defer(sandbox->service->config.loop, on_sweep_turn, call) == 0)
+	if (op && loop_defer(sandbox->service->config.loop, on_sweep_turn, op) == 0)
 		return;
-	if (call)
-		(void)call_end(call);
+	if (op)
+		(void)op_end(op);
 	destroy_sweep(sandbox);
 }
 
@@ -140,7 +141,7 @@ static int save_end(struct sandbox *sandbox, bool intent)
 	if (r < 0)
 		return r;
 	r = store_sandbox_set_state(service->store, sandbox->row,
-				    sandbox_state_names[sandbox->state],
+				    sandbox_state_names[sandbox_state(sandbox)],
 				    sandbox_reason_name(sandbox->reason), sandbox->last_error);
 	if (r == 0)
 		r = usage_put_of(sandbox);
@@ -180,26 +181,26 @@ static void begin_end(struct sandbox *sandbox, enum sandbox_reason reason)
 	sweep_soon(sandbox);
 }
 
+static void set_destroyed(struct sandbox *sandbox, enum sandbox_reason reason)
+{
+	sandbox_set_phase(sandbox, sandbox->phase == PHASE_DEAD ? PHASE_ENDED : PHASE_ENDING,
+			  reason);
+}
+
 int sandbox_destroy(struct sandbox *sandbox, enum sandbox_reason reason, struct err *err)
 {
 	struct service *service = sandbox->service;
-	enum sandbox_state before = sandbox->state;
+	enum sandbox_phase before = sandbox->phase;
 	enum sandbox_reason before_reason = sandbox->reason;
-	bool retained = sandbox->retained;
 	int r;
 
-	if (sandbox->state == SANDBOX_DESTROYED)
+	if (sandbox_state(sandbox) == SANDBOX_DESTROYED)
 		return 0;
-	sandbox->initializing = sandbox->retained = false;
-	sandbox_set_state(sandbox, SANDBOX_DESTROYED, reason);
-	r = save_end(sandbox, !sandbox->swept);
+	set_destroyed(sandbox, reason);
+	r = save_end(sandbox, sandbox->phase == PHASE_ENDING);
 	service_wrote(service);
 	if (r < 0) {
-		sandbox->state = (uint8_t)before;
-		sandbox->reason = (uint8_t)before_reason;
-		sandbox->retained = retained;
-		event_state(sandbox, sandbox_state_names[SANDBOX_DESTROYED]);
-		usage_changed(sandbox);
+		sandbox_revert_phase(sandbox, before, before_reason);
 		return service_unrecorded(err, r, "the end could not be recorded");
 	}
 	begin_end(sandbox, reason);
@@ -213,23 +214,21 @@ void destroy_unborn(struct sandbox *sandbox, enum sandbox_reason reason)
 	if (sandbox_destroy(sandbox, reason, &err) == 0)
 		return;
 	log_warn("sandbox %s: %s; it ends all the same", sandbox->id, err.message);
-	sandbox->initializing = sandbox->retained = false;
-	sandbox_set_state(sandbox, SANDBOX_DESTROYED, reason);
+	set_destroyed(sandbox, reason);
 	begin_end(sandbox, reason);
 }
 
 int destroy_retain(struct sandbox *sandbox)
 {
 	struct service *service = sandbox->service;
-	bool lives = sandbox->initializing && sandbox->link && link_ready(sandbox->link);
+	bool lives =
+		sandbox->phase == PHASE_INITIALIZING && sandbox->link && link_ready(sandbox->link);
 	int r = store_begin(service->store);
 
 	if (r < 0)
 		return r;
-	sandbox->initializing = false;
-	sandbox->retained = lives;
 	initializers_free(TAKE_PTR(sandbox->attrs.initializers));
-	sandbox_set_state(sandbox, SANDBOX_ERROR, REASON_BOOT_FAILED);
+	sandbox_set_phase(sandbox, lives ? PHASE_RETAINED : PHASE_DYING, REASON_BOOT_FAILED);
 	clock_set(sandbox, (int64_t)sandbox->attrs.timeout_sec * 1000);
 	r = sandbox_save(sandbox);
 	if (r == 0)
@@ -251,7 +250,7 @@ int destroy_retain(struct sandbox *sandbox)
 
 void destroy_unretain(struct sandbox *sandbox)
 {
-	sandbox->retained = false;
+	sandbox_set_phase(sandbox, PHASE_DYING, REASON_NONE);
 	usage_changed(sandbox);
 	if (store_intent_put(sandbox->service->store, sandbox->row, STORE_INTENT_DESTROY,
 			     time_real_ms()) < 0)
@@ -278,19 +277,19 @@ void destroy_died(struct sandbox *sandbox, enum sandbox_reason reason, const cha
 	struct service *service = sandbox->service;
 	struct err err;
 
-	if (sandbox->retained)
+	if (sandbox->phase == PHASE_RETAINED)
 		destroy_unretain(sandbox);
-	if (sandbox->state == SANDBOX_DESTROYED || sandbox->state == SANDBOX_ERROR)
+	if (sandbox_state(sandbox) == SANDBOX_DESTROYED || sandbox_state(sandbox) == SANDBOX_ERROR)
 		return;
 	log_warn("sandbox %s ended: %s: %s", sandbox->id, sandbox_reason_name(reason), message);
 	count_death(service, reason);
 	sandbox_set_error(sandbox, message);
-	if (sandbox->pooled || sandbox->state == SANDBOX_PROVISIONING) {
+	if (sandbox->pooled || sandbox_state(sandbox) == SANDBOX_PROVISIONING) {
 		if (sandbox_destroy(sandbox, reason, &err) < 0)
 			log_error("sandbox %s: %s", sandbox->id, err.message);
 		return;
 	}
-	sandbox_set_state(sandbox, SANDBOX_ERROR, reason);
+	sandbox_set_phase(sandbox, PHASE_DYING, reason);
 	clock_set(sandbox, ERROR_KEEP_MS);
 	if (save_end(sandbox, true) < 0)
 		log_error("sandbox %s: its end could not be recorded", sandbox->id);
@@ -302,28 +301,33 @@ void destroy_died(struct sandbox *sandbox, enum sandbox_reason reason, const cha
 	destroy_sweep(sandbox);
 }
 
+struct unknown {
+	struct op op;
+	char id[ENGINE_ID_MAX + 1];
+};
+
 static void on_unknown_swept(void *arg, const struct err *err)
 {
-	struct call *call = arg;
+	struct unknown *unknown = arg;
 
 	if (err)
-		log_warn("unknown sandbox %s was not swept: %s", call->id, err->message);
-	(void)call_end(call);
+		log_warn("unknown sandbox %s was not swept: %s", unknown->id, err->message);
+	(void)op_end(&unknown->op);
 }
 
 /* The engine holds one that no row knows: nobody can ever use it. */
 void destroy_unknown(struct service_engine *engine, const char *id)
 {
 	struct err err;
-	struct call *call = call_new(engine->service, 0, &err);
+	struct unknown *unknown = OP_NEW(struct unknown, engine->service, 0, &err);
 
-	if (!call)
+	if (!unknown)
 		return;
-	(void)!str_copy(call->id, sizeof(call->id), str_of(id));
+	(void)!str_copy(unknown->id, sizeof(unknown->id), str_of(id));
 	log_info("sweeping unknown sandbox %s of engine %s", id, engine_name(engine));
-	if (instance_destroy(&engine->instance, id, on_unknown_swept, call, &err) < 0) {
+	if (instance_destroy(&engine->instance, id, on_unknown_swept, unknown, &err) < 0) {
 		log_warn("unknown sandbox %s was not swept: %s", id, err.message);
-		(void)call_end(call);
+		(void)op_end(&unknown->op);
 	}
 }
 

@@ -50,7 +50,7 @@ static void end(struct sandbox *sandbox, enum sandbox_reason reason)
 {
 	struct err err;
 
-	if (sandbox->state != SANDBOX_ERROR)
+	if (sandbox_state(sandbox) != SANDBOX_ERROR)
 		count(sandbox, reason);
 	if (sandbox_destroy(sandbox, reason, &err) < 0) {
 		log_error("sandbox %s: %s", sandbox->id, err.message);
@@ -71,11 +71,12 @@ static int64_t time_is_up(struct sandbox *sandbox, enum sandbox_reason reason)
 	struct err err = { .code = ERR_OK };
 	int r = -1;
 
-	if (sandbox->state != SANDBOX_RUNNING || sandbox->attrs.on_timeout == ON_TIMEOUT_DESTROY) {
+	if (sandbox_state(sandbox) != SANDBOX_RUNNING ||
+	    sandbox->attrs.on_timeout == ON_TIMEOUT_DESTROY) {
 		end(sandbox, reason);
 		return 0;
 	}
-	if (!sandbox->transition) {
+	if (!sandbox_transition(sandbox)) {
 		if (hibernate && sandbox->end_tries++ < HIBERNATE_TRIES)
 			r = sandbox_pause(sandbox, PAUSE_HIBERNATE, NULL, NULL, &err);
 		if (r < 0)
@@ -86,7 +87,7 @@ static int64_t time_is_up(struct sandbox *sandbox, enum sandbox_reason reason)
 			log_warn("sandbox %s: its time is up, but: %s", sandbox->id, err.message);
 	}
 	sandbox = sandbox_get(service, handle);
-	return sandbox && sandbox->state == SANDBOX_RUNNING ? time_boot_ms() + RETRY_MS : 0;
+	return sandbox && sandbox_state(sandbox) == SANDBOX_RUNNING ? time_boot_ms() + RETRY_MS : 0;
 }
 
 /* Does what is due and tells the next deadline of this sandbox; 0: none. It may be gone after. */
@@ -101,13 +102,14 @@ static int64_t look_at(struct sandbox *sandbox, int64_t now_ms)
 			destroy_sweep(sandbox);
 		return due_ms;
 	}
-	if (sandbox->pooled || sandbox->state == SANDBOX_DESTROYED ||
-	    sandbox->state == SANDBOX_PROVISIONING)
+	if (sandbox->pooled || sandbox_state(sandbox) == SANDBOX_DESTROYED ||
+	    sandbox_state(sandbox) == SANDBOX_PROVISIONING)
 		return 0;
 	/* A kept error goes with the reason it died of. */
 	if (sandbox->due_ms && sandbox->due_ms <= now_ms)
-		return time_is_up(sandbox, sandbox->state == SANDBOX_ERROR ? sandbox->reason
-									   : REASON_TIMEOUT);
+		return time_is_up(sandbox, sandbox_state(sandbox) == SANDBOX_ERROR
+						   ? sandbox->reason
+						   : REASON_TIMEOUT);
 	due_ms = event_deadline(sandbox, REASON_TIMEOUT, now_ms, sandbox->due_ms,
 				sandbox->attrs.timeout_sec, &sandbox->warned_ms);
 	if (idle_ms && sandbox->execs)

@@ -79,31 +79,31 @@ double history_cpu_percent(const struct sandbox *sandbox, const struct engine_st
 
 static void on_stat(void *arg, const struct engine_stat *stat, const struct err *err)
 {
-	struct call *call = arg;
-	struct sandbox *sandbox = call_end_sandbox(call);
+	struct op *op = arg;
+	struct sandbox *sandbox = op_end_sandbox(op);
 
 	if (!sandbox || !sandbox->history)
 		return;
 	sandbox->history->asking = false;
-	if (!err && sandbox->state == SANDBOX_RUNNING)
+	if (!err && sandbox_state(sandbox) == SANDBOX_RUNNING)
 		add(sandbox->history, stat);
 }
 
 static void sample(struct sandbox *sandbox)
 {
 	struct service_engine *engine = sandbox->engine;
-	struct call *call;
+	struct op *op;
 	struct err err;
 
-	if (sandbox->state != SANDBOX_RUNNING || sandbox->history->asking ||
+	if (sandbox_state(sandbox) != SANDBOX_RUNNING || sandbox->history->asking ||
 	    !engine->instance.ready || engine->lost)
 		return;
-	call = call_new(sandbox->service, sandbox->handle, &err);
-	if (!call)
+	op = op_new(sandbox->service, sandbox->handle, &err);
+	if (!op)
 		return;
 	sandbox->history->asking = true;
-	if (instance_stat(&engine->instance, sandbox->id, on_stat, call, &err) < 0) {
-		(void)call_end(call);
+	if (instance_stat(&engine->instance, sandbox->id, on_stat, op, &err) < 0) {
+		(void)op_end(op);
 		sandbox->history->asking = false;
 	}
 }

@@ -3,10 +3,10 @@
 #include <errno.h>
 
 #include "base/time.h"
-#include "service/sandbox/create_internal.h"
+#include "service/create/create_internal.h"
 #include "service/network/egress_internal.h"
 #include "service/sandbox/destroy_internal.h"
-#include "service/sandbox/limits_internal.h"
+#include "service/create/limits_internal.h"
 #include "service/pairs.h"
 #include "service/sandbox/sandbox_internal.h"
 #include "service/secret/secret.h"
@@ -14,16 +14,16 @@
 
 static int alive(const struct sandbox *sandbox, struct err *err)
 {
-	if (sandbox->state == SANDBOX_RUNNING || sandbox->state == SANDBOX_PAUSED)
+	if (sandbox_lives(sandbox))
 		return 0;
 	return err_set(err, ERR_WRONG_STATE, "sandbox %s is %s", sandbox->id,
-		       sandbox_state_names[sandbox->state]);
+		       sandbox_state_names[sandbox_state(sandbox)]);
 }
 
 /* One that is kept to be looked at may be looked at. */
 static int up(const struct sandbox *sandbox, struct err *err)
 {
-	return sandbox->retained ? 0 : alive(sandbox, err);
+	return sandbox->phase == PHASE_RETAINED ? 0 : alive(sandbox, err);
 }
 
 static int rename_to(struct sandbox *sandbox, struct str name, char **ret_old, struct err *err)
@@ -151,22 +151,28 @@ int sandbox_extend(struct sandbox *sandbox, int64_t timeout_sec, struct err *err
 		return -1;
 	if (timeout_sec > 0)
 		sandbox->attrs.timeout_sec = (uint32_t)timeout_sec;
-	if (sandbox->retained) /* not even one that was to be always on stays for ever */
+	if (sandbox->phase ==
+	    PHASE_RETAINED) /* not even one that was to be always on stays for ever */
 		clock_set(sandbox, (int64_t)sandbox->attrs.timeout_sec * 1000);
 	else
 		clock_extend(sandbox);
 	return save(sandbox, err);
 }
 
+struct measuring {
+	struct op op;
+	sandbox_metrics_fn done;
+	void *arg;
+};
+
 static void on_stat(void *arg, const struct engine_stat *stat, const struct err *err)
 {
-	struct call *call = arg;
-	sandbox_metrics_fn done = (sandbox_metrics_fn)call->fn;
-	void *done_arg = call->arg;
+	struct measuring *measuring = arg;
+	sandbox_metrics_fn done = measuring->done;
+	void *done_arg = measuring->arg;
 	struct sandbox_metrics metrics = { 0 };
-	slot_handle handle = call->sandbox;
-	struct service *service = call_end(call);
-	struct sandbox *sandbox = service ? sandbox_get(service, handle) : NULL;
+	struct sandbox *sandbox = op_sandbox(&measuring->op);
+	struct service *service = op_end(&measuring->op);
 
 	if (!service)
 		return;
@@ -201,18 +207,18 @@ static void on_stat(void *arg, const struct engine_stat *stat, const struct err 
 int sandbox_metrics(struct sandbox *sandbox, sandbox_metrics_fn done, void *arg, struct err *err)
 {
 	struct service_engine *engine = sandbox->engine;
-	struct call *call;
+	struct measuring *measuring;
 
 	if (up(sandbox, err) < 0)
 		return -1;
-	call = call_new(sandbox->service, sandbox->handle, err);
-	if (!call)
+	measuring = OP_NEW(struct measuring, sandbox->service, sandbox->handle, err);
+	if (!measuring)
 		return -1;
-	call->fn = (void (*)(void))done;
-	call->arg = arg;
+	measuring->done = done;
+	measuring->arg = arg;
 	history_asked(sandbox);
-	if (instance_stat(&engine->instance, sandbox->id, on_stat, call, err) < 0) {
-		(void)call_end(call);
+	if (instance_stat(&engine->instance, sandbox->id, on_stat, measuring, err) < 0) {
+		(void)op_end(&measuring->op);
 		return -1;
 	}
 	return 0;

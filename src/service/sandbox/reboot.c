@@ -109,11 +109,12 @@ void reboot_tick(struct service *service)
 	       (sandbox = sandbox_next(service, &cursor))) {
 		struct err err;
 
-		if (!sandbox->wake || sandbox->transition || sandbox->residue)
+		if (!sandbox->wake_due || sandbox_transition(sandbox) ||
+		    sandbox->phase == PHASE_HIBERNATED_RESIDUE)
 			continue;
-		sandbox->wake = false;
+		sandbox->wake_due = false;
 		service->sandboxes->wakes--;
-		if (sandbox->state != SANDBOX_PAUSED)
+		if (sandbox_state(sandbox) != SANDBOX_PAUSED)
 			continue;
 		woken++;
 		if (sandbox_resume(sandbox, 0, NULL, NULL, &err) < 0)
@@ -133,8 +134,7 @@ bool reboot_listed(struct service_engine *engine, const char *id)
 	if (!reboot_is_name(id))
 		return false;
 	sandbox = sandbox_by_id(engine->service, str_of(id + strlen(PREFIX)));
-	if (!sandbox || sandbox->engine != engine || sandbox->pooled ||
-	    (sandbox->state != SANDBOX_RUNNING && sandbox->state != SANDBOX_PAUSED))
+	if (!sandbox || sandbox->engine != engine || sandbox->pooled || !sandbox_lives(sandbox))
 		return false;
 	return snapshot_adopt(sandbox, id) == 0;
 }
@@ -142,7 +142,7 @@ bool reboot_listed(struct service_engine *engine, const char *id)
 /* What is left of it are its files. */
 void reboot_keep(struct sandbox *sandbox, struct snapshot *files)
 {
-	bool ran = sandbox->state == SANDBOX_RUNNING;
+	bool ran = sandbox_state(sandbox) == SANDBOX_RUNNING;
 
 	log_info("sandbox %s: the host was restarted, its files are kept", sandbox->id);
 	sandbox_set_error(sandbox, "the host was restarted: its processes ended, its files are as "
@@ -153,7 +153,7 @@ void reboot_keep(struct sandbox *sandbox, struct snapshot *files)
 		usage_changed(sandbox);
 	}
 	if (ran && sandbox->attrs.always_on) {
-		sandbox->wake = true;
+		sandbox->wake_due = true;
 		sandbox->service->sandboxes->wakes++;
 	}
 	pause_release(sandbox);

@@ -68,9 +68,6 @@ static void restore_life(struct sandbox *sandbox, const struct store_sandbox *ro
 	struct snapshot *from =
 		row->from_id ? snapshot_by_id(sandbox->service, str_of(row->from_id)) : NULL;
 
-	for (unsigned i = 0; i < PAUSE_KIND_COUNT; i++)
-		if (row->pause_kind && strcmp(row->pause_kind, pause_kind_names[i]) == 0)
-			sandbox->pause_kind = (uint8_t)i;
 	for (unsigned i = 0; i < BOOT_COUNT; i++)
 		if (row->boot_path && strcmp(row->boot_path, sandbox_boot_names[i]) == 0)
 			sandbox->boot = (uint8_t)i;
@@ -92,9 +89,60 @@ static void restore_visible(struct service *service, struct sandbox *sandbox)
 	}
 }
 
+/* The intents that are open, by the row of their sandbox. */
+struct open_intents {
+	struct service *service;
+	struct map kinds; /* decimal row -> an element of intent_kinds */
+};
+
+static enum store_intent intent_kinds[] = {
+	STORE_INTENT_CREATE,  STORE_INTENT_DESTROY,   STORE_INTENT_PAUSE,
+	STORE_INTENT_RESUME,  STORE_INTENT_HIBERNATE, STORE_INTENT_SNAPSHOT,
+	STORE_INTENT_RESTORE, STORE_INTENT_FORK,      STORE_INTENT_RETAIN,
+};
+
+static struct str row_key(char text[24], int64_t row)
+{
+	int n = snprintf(text, 24, "%lld", (long long)row);
+
+	return (struct str){ text, (size_t)n };
+}
+
+static int on_intent(void *arg, int64_t row, enum store_intent kind)
+{
+	struct open_intents *open = arg;
+	char text[24];
+
+	for (size_t i = 0; i < ARRAY_LEN(intent_kinds); i++)
+		if (intent_kinds[i] == kind)
+			return map_put(&open->kinds, row_key(text, row), &intent_kinds[i]);
+	return 0; /* a newer version's */
+}
+
+static void restore_phase(struct sandbox *sandbox, const struct store_sandbox *row,
+			  enum store_intent intent)
+{
+	struct phase_row stored = { .state = sandbox_state_parse(row->state),
+				    .intent = intent,
+				    .pooled = row->pooled };
+	bool transition = intent != 0 && intent != STORE_INTENT_CREATE &&
+			  intent != STORE_INTENT_RETAIN && intent != STORE_INTENT_DESTROY;
+
+	for (unsigned i = 0; i < PAUSE_KIND_COUNT; i++)
+		if (row->pause_kind && strcmp(row->pause_kind, pause_kind_names[i]) == 0)
+			stored.pause_kind = (enum pause_kind)i;
+	sandbox_set_phase(sandbox, phase_loaded(&stored), REASON_NONE);
+	sandbox->reason = (uint8_t)sandbox_reason_parse(row->reason);
+	if (transition)
+		sandbox->recover = (uint8_t)intent;
+}
+
 static int on_row(void *arg, const struct store_sandbox *row)
 {
-	struct service *service = arg;
+	struct open_intents *open = arg;
+	struct service *service = open->service;
+	const enum store_intent *intent;
+	char text[24];
 	struct service_engine *engine = service_engine_by_name(service, row->engine);
 	struct err err;
 	struct template *tpl;
@@ -115,9 +163,9 @@ static int on_row(void *arg, const struct store_sandbox *row)
 	}
 	sandbox->row = row->row;
 	sandbox->seq = row->seq;
-	sandbox->state = (uint8_t)sandbox_state_parse(row->state);
-	sandbox->reason = (uint8_t)sandbox_reason_parse(row->reason);
 	sandbox->pooled = row->pooled;
+	intent = map_get(&open->kinds, row_key(text, row->row));
+	restore_phase(sandbox, row, intent ? *intent : 0);
 	sandbox->created_ms = row->created_ms;
 	sandbox->started_ms = row->started_ms;
 	sandbox->boot_us = row->boot_us;
@@ -125,62 +173,25 @@ static int on_row(void *arg, const struct store_sandbox *row)
 	sandbox_set_error(sandbox, row->last_error);
 	if (restore_attrs(sandbox, row) < 0)
 		log_warn("sandbox %s: parts of its row are unreadable", row->id);
-	/* Without an open intent an ended sandbox has been swept. */
-	sandbox->swept = sandbox->state == SANDBOX_ERROR;
-	if (!sandbox->pooled && sandbox->state != SANDBOX_DESTROYED)
+	if (!sandbox->pooled && sandbox_state(sandbox) != SANDBOX_DESTROYED)
 		restore_visible(service, sandbox);
-	return 0;
-}
-
-struct open_intents {
-	struct service *service;
-	struct map rows; /* decimal row -> sandbox */
-};
-
-static struct str row_key(char text[24], int64_t row)
-{
-	int n = snprintf(text, 24, "%lld", (long long)row);
-
-	return (struct str){ text, (size_t)n };
-}
-
-static int on_intent(void *arg, int64_t row, enum store_intent kind)
-{
-	struct open_intents *open = arg;
-	char text[24];
-	struct sandbox *sandbox = map_get(&open->rows, row_key(text, row));
-
-	if (!sandbox)
-		return 0;
-	sandbox->swept = false;
-	if (kind == STORE_INTENT_CREATE)
-		sandbox->state = SANDBOX_PROVISIONING;
-	else if (kind == STORE_INTENT_RETAIN)
-		sandbox->retained = sandbox->state == SANDBOX_ERROR;
-	else if (kind != STORE_INTENT_DESTROY)
-		sandbox->recover = (uint8_t)kind;
 	return 0;
 }
 
 int reconcile_load(struct service *service, struct err *err)
 {
 	struct open_intents open = { .service = service };
-	struct sandbox *sandbox;
-	uint32_t cursor = 0;
-	char text[24];
-	int r = store_sandbox_each(service->store, on_row, service);
+	const char *what = "the intents";
+	int r;
 
-	if (r < 0)
-		return err_set_errno(err, ERR_INTERNAL, r, "cannot read the sandboxes");
-	map_init(&open.rows);
-	while (r == 0 && (sandbox = sandbox_next(service, &cursor)))
-		r = map_put(&open.rows, row_key(text, sandbox->row), sandbox);
-	if (r == 0)
-		r = store_intent_each(service->store, on_intent, &open);
-	map_done(&open.rows);
-	if (r < 0)
-		return err_set_errno(err, ERR_INTERNAL, r, "cannot read the intents");
-	return 0;
+	map_init(&open.kinds);
+	r = store_intent_each(service->store, on_intent, &open);
+	if (r == 0) {
+		what = "the sandboxes";
+		r = store_sandbox_each(service->store, on_row, &open);
+	}
+	map_done(&open.kinds);
+	return r < 0 ? err_set_errno(err, ERR_INTERNAL, r, "cannot read %s", what) : 0;
 }
 
 static void end_half_made(struct sandbox *sandbox)
@@ -195,30 +206,22 @@ static void end_half_made(struct sandbox *sandbox)
 /* One sandbox of ours after the engine has named all of its own. */
 static void settle(struct sandbox *sandbox)
 {
-	bool seen = !sandbox->unseen;
+	bool seen = !sandbox->unlisted;
 
-	sandbox->unseen = false;
-	switch ((enum sandbox_state)sandbox->state) {
-	case SANDBOX_PROVISIONING:
-		if (!sandbox->making && !sandbox->link)
+	sandbox->unlisted = false;
+	if (sandbox_state(sandbox) == SANDBOX_PROVISIONING) {
+		if (!sandbox->engine_op && !sandbox->link)
 			end_half_made(sandbox);
-		break;
-	case SANDBOX_RUNNING:
-	case SANDBOX_PAUSED:
-		if (!sandbox->transition)
-			recover_settle(sandbox, seen);
-		break;
-	case SANDBOX_DESTROYED:
-	case SANDBOX_ERROR:
-		if (!sandbox->retained)
-			destroy_sweep(sandbox);
-		else if (!seen)
+	} else if (sandbox->phase == PHASE_RETAINED) {
+		if (!seen)
 			destroy_unretain(sandbox);
 		else if (!sandbox->link)
 			attach_start(sandbox);
-		break;
-	case SANDBOX_STATE_COUNT:
-		break;
+	} else if (sandbox_lives(sandbox)) {
+		if (!sandbox_transition(sandbox))
+			recover_settle(sandbox, seen);
+	} else {
+		destroy_sweep(sandbox);
 	}
 }
 
@@ -251,22 +254,28 @@ static void list_failed(struct service_engine *engine, const struct err *err)
 	/* on_back or the tick asks again */
 }
 
+/* What an engine holds is being listed. */
+struct listing {
+	struct op op;
+	struct service_engine *engine;
+};
+
 static void on_list(void *arg, const char *id, const struct err *err)
 {
-	struct call *call = arg;
-	struct service_engine *engine = call->engine;
-	struct service *service = call->service;
+	struct listing *listing = arg;
+	struct service_engine *engine = listing->engine;
+	struct service *service = listing->op.service;
 	struct sandbox *sandbox;
 
 	if (service && id) {
 		sandbox = sandbox_by_id(service, str_of(id));
 		if (sandbox && sandbox->engine == engine)
-			sandbox->unseen = false;
+			sandbox->unlisted = false;
 		else
 			destroy_unknown(engine, id);
 		return;
 	}
-	if (id || !call_end(call))
+	if (id || !op_end(&listing->op))
 		return;
 	if (err)
 		list_failed(engine, err);
@@ -277,28 +286,28 @@ static void on_list(void *arg, const char *id, const struct err *err)
 static void list_sandboxes(struct service_engine *engine)
 {
 	struct err err;
-	struct call *call = call_new(engine->service, 0, &err);
+	struct listing *listing = OP_NEW(struct listing, engine->service, 0, &err);
 
-	if (call) {
-		call->engine = engine;
-		if (instance_list(&engine->instance, on_list, call, &err) == 0)
+	if (listing) {
+		listing->engine = engine;
+		if (instance_list(&engine->instance, on_list, listing, &err) == 0)
 			return;
-		(void)call_end(call);
+		(void)op_end(&listing->op);
 	}
 	list_failed(engine, &err);
 }
 
 static void on_list_snapshots(void *arg, const char *id, const struct err *err)
 {
-	struct call *call = arg;
-	struct service_engine *engine = call->engine;
+	struct listing *listing = arg;
+	struct service_engine *engine = listing->engine;
 
 	if (id) {
-		if (call->service)
+		if (listing->op.service)
 			snapshot_listed(engine, id);
 		return;
 	}
-	if (!call_end(call))
+	if (!op_end(&listing->op))
 		return;
 	if (err)
 		list_failed(engine, err);
@@ -309,13 +318,14 @@ static void on_list_snapshots(void *arg, const char *id, const struct err *err)
 static void list_snapshots(struct service_engine *engine)
 {
 	struct err err;
-	struct call *call = call_new(engine->service, 0, &err);
+	struct listing *listing = OP_NEW(struct listing, engine->service, 0, &err);
 
-	if (call) {
-		call->engine = engine;
-		if (instance_snapshot_list(&engine->instance, on_list_snapshots, call, &err) == 0)
+	if (listing) {
+		listing->engine = engine;
+		if (instance_snapshot_list(&engine->instance, on_list_snapshots, listing, &err) ==
+		    0)
 			return;
-		(void)call_end(call);
+		(void)op_end(&listing->op);
 	}
 	list_failed(engine, &err);
 }
@@ -332,7 +342,8 @@ void reconcile_start(struct service_engine *engine)
 	/* Only those that run already can be missed by the list; newer ones may come behind it. */
 	while ((sandbox = sandbox_next(engine->service, &cursor)))
 		if (sandbox->engine == engine)
-			sandbox->unseen = sandbox_up(sandbox) || sandbox->state == SANDBOX_PAUSED;
+			sandbox->unlisted =
+				sandbox_up(sandbox) || sandbox_state(sandbox) == SANDBOX_PAUSED;
 	if (instance_can(&engine->instance, CAN_SNAPSHOT)) {
 		snapshot_list_begin(engine);
 		list_snapshots(engine);

@@ -3,19 +3,7 @@
 #ifndef CAY_SERVICE_SANDBOX_RECORD_INTERNAL_H
 #define CAY_SERVICE_SANDBOX_RECORD_INTERNAL_H
 
-#include "service/sandbox/sandbox.h"
-
-/* What is under way; the intents on disk say the same. One at a time. */
-enum sandbox_transition {
-	TRANSITION_NONE,
-	TRANSITION_PAUSE,
-	TRANSITION_RESUME,
-	TRANSITION_HIBERNATE,
-	TRANSITION_SNAPSHOT,
-	TRANSITION_RESTORE,
-	TRANSITION_FORK,
-	TRANSITION_COUNT,
-};
+#include "service/sandbox/phase_internal.h"
 
 /* What the caller chose. Owner: the sandbox, before that the creation. */
 struct sandbox_attrs {
@@ -39,6 +27,8 @@ struct sandbox_attrs {
 	bool retain_on_failure;	       /* of its creation; afterwards it means nothing */
 };
 
+#define RUNNING_UNKNOWN UINT16_MAX
+
 /* Owner: the service's table. Kept small: a thousand of them and their links fit in a few MiB. */
 struct sandbox {
 	slot_handle handle;
@@ -46,41 +36,35 @@ struct sandbox {
 	struct service_engine *engine;
 	struct template *template;
 	char id[SANDBOX_ID_LEN + 1];
-	uint8_t state;	      /* enum sandbox_state */
+	uint8_t phase;	      /* enum sandbox_phase; written by sandbox_set_phase() only */
 	uint8_t reason;	      /* enum sandbox_reason */
 	uint8_t boot;	      /* enum sandbox_boot */
-	uint8_t pause_kind;   /* enum pause_kind; of a paused one */
-	uint8_t transition;   /* enum sandbox_transition */
 	uint16_t failed_code; /* enum err_code of a transition that is being taken back */
 	uint8_t recover;      /* enum store_intent found open at the start */
-	bool pooled;	      /* not handed out: nobody's, invisible */
-	bool trust_installed, trust_installing; /* its authority, in its trust store */
-	bool pool_ready;
 	uint8_t pool_network; /* enum engine_link: of the pool it comes from */
 	uint8_t metered;      /* enum store_usage_kind; 0: nothing is counted */
-	bool initializing;    /* provisioning, and its initializers are at work */
-	bool retained;	      /* an error, but it lives: to be looked at */
-	bool making;	      /* the engine's create is under way: a destroy waits for it */
-	bool attaching;	      /* the engine's attach is under way */
-	bool asking;	 /* an engine call of the transition is under way: a destroy waits for it */
-	bool unsure;	 /* whether the engine has it frozen is not known */
-	bool residue;	 /* the engine may hold a running part of a hibernated one */
-	bool wake;	 /* it is always on, and was running when the host ended */
-	bool files_only; /* the transition under way leaves the memory behind */
-	bool resizing;
-	bool checking; /* asking the engine how it died */
-	bool sweeping; /* the engine's destroy is under way or due again */
-	bool swept;    /* the engine has nothing of it any more */
-	bool unseen;   /* not yet named by the engine's running list */
+	uint8_t trust;	      /* enum trust_state: its authority in its trust store */
+	/* What its phase waits for: an image, a create, a freeze, a snapshot, a destroy. NULL: no
+	 * call is under way. At most one is, and a destroy waits for its end. */
+	struct op *engine_op;
+	/* Independent of the phase, because a link breaks at any time. NULL: none is under way. */
+	struct op *attach_op; /* its agent is looked for */
+	struct op *death_op;  /* the engine is asked how it died */
+
+	/* The flags are facts that hold in several phases and outlast changes between them. */
+	bool pooled;	     /* A pool's, with a row of its own, also while it ends; invisible. */
+	bool freeze_unknown; /* The engine has not answered yet; the freezer may be on or off. */
+	bool wake_due;	     /* Always on and running when the host ended: resume it. */
+	bool without_memory; /* Memory is left behind: in from, or by the hibernate under way. */
+	bool unlisted;	     /* The engine's list that is being read has not named it yet. */
 	uint8_t attach_tries;
 	uint8_t end_tries; /* to pause it because its time is up */
 	uint16_t sweep_tries;
 	uint16_t execs; /* somebody waits for them: the idle clock stands */
 	/* Processes that run, at most: those that nobody follows end unnoticed. process_limit.c
-	 * counts again before it says no. */
+	 * counts again before it says no. RUNNING_UNKNOWN just after a restart. */
 	uint16_t running;
 	uint32_t admissions; /* ever */
-	bool counted;	     /* running is such a bound; not so just after a restart */
 	uint16_t windows_making;
 	uint16_t file_ops;    /* under way */
 	uint16_t port_events; /* told in port_minute */

@@ -25,9 +25,9 @@ static void lost(struct sandbox *sandbox, const char *why)
 static void settled(struct sandbox *sandbox)
 {
 	sandbox->recover = 0;
-	sandbox->unsure = false;
+	sandbox->freeze_unknown = false;
 	transition_save(sandbox, true, false);
-	if (sandbox->state == SANDBOX_PAUSED)
+	if (sandbox_state(sandbox) == SANDBOX_PAUSED)
 		ready_paused(sandbox);
 	else if (!sandbox->link)
 		attach_start(sandbox);
@@ -70,9 +70,9 @@ static void on_stat(void *arg, const struct engine_stat *stat, const struct err 
 			     "the sandbox's first process ended");
 		return;
 	}
-	if (stat->paused && sandbox->state == SANDBOX_RUNNING)
+	if (stat->paused && sandbox_state(sandbox) == SANDBOX_RUNNING)
 		pause_become_frozen(sandbox);
-	else if (!stat->paused && sandbox->state == SANDBOX_PAUSED)
+	else if (!stat->paused && sandbox_state(sandbox) == SANDBOX_PAUSED)
 		pause_become_running(sandbox);
 	settled(sandbox);
 }
@@ -81,11 +81,11 @@ static void ask_stat(struct sandbox *sandbox)
 {
 	struct service_engine *engine = sandbox->engine;
 	struct err err;
-	struct call *call = transition_call(sandbox, &err);
+	struct op *op = transition_call(sandbox, &err);
 
-	if (call && instance_stat(&engine->instance, sandbox->id, on_stat, call, &err) == 0)
+	if (op && instance_stat(&engine->instance, sandbox->id, on_stat, op, &err) == 0)
 		return;
-	(void)!transition_uncall(sandbox, call);
+	(void)!transition_uncall(sandbox, op);
 }
 
 /* Nothing of it runs; that is how it should be. */
@@ -109,12 +109,13 @@ static void settle_hibernated(struct sandbox *sandbox, bool seen)
 		lost(sandbox, "the snapshot with its files is gone");
 		return;
 	}
-	sandbox->residue = sandbox->residue || seen || sandbox->recover;
+	if (seen || sandbox->recover)
+		sandbox_set_phase(sandbox, PHASE_HIBERNATED_RESIDUE, REASON_NONE);
 	sandbox->recover = 0;
 	if (restoring) {
 		if (sandbox_restore_on(sandbox, &err) < 0)
 			log_warn("sandbox %s: %s", sandbox->id, err.message);
-	} else if (sandbox->residue) {
+	} else if (sandbox->phase == PHASE_HIBERNATED_RESIDUE) {
 		pause_release(sandbox);
 	}
 }
@@ -150,12 +151,12 @@ void recover_tick(struct service *service)
 		return;
 	while ((sandbox = sandbox_next(service, &cursor))) {
 		const struct service_engine *engine = sandbox->engine;
-		bool alive = sandbox->state == SANDBOX_RUNNING || sandbox->state == SANDBOX_PAUSED;
 
-		if (!alive || sandbox->transition || engine->lost || engine->listing ||
-		    !engine->listed)
+		if (!sandbox_lives(sandbox) || sandbox_transition(sandbox) || engine->lost ||
+		    engine->listing || !engine->listed)
 			continue;
-		if (sandbox->recover || sandbox->unsure || sandbox->residue)
+		if (sandbox->recover || sandbox->freeze_unknown ||
+		    sandbox->phase == PHASE_HIBERNATED_RESIDUE)
 			recover_settle(sandbox, true);
 	}
 }
@@ -164,19 +165,19 @@ void recover_settle(struct sandbox *sandbox, bool seen)
 {
 	struct err err;
 
-	if (sandbox->asking)
+	if (sandbox->engine_op)
 		return;
-	if (sandbox->state == SANDBOX_PAUSED && sandbox->pause_kind == PAUSE_HIBERNATE) {
+	if (sandbox_is_hibernated(sandbox)) {
 		settle_hibernated(sandbox, seen);
 	} else if (!seen) {
 		settle_lost(sandbox);
 	} else if (sandbox->recover == STORE_INTENT_PAUSE ||
 		   sandbox->recover == STORE_INTENT_RESUME) {
 		ask_stat(sandbox);
-	} else if (sandbox->recover || sandbox->unsure) {
-		(void)!transition_ask_pause(sandbox, sandbox->state == SANDBOX_PAUSED, on_agreed,
-					    &err);
-	} else if (sandbox->state == SANDBOX_RUNNING && !sandbox->link) {
+	} else if (sandbox->recover || sandbox->freeze_unknown) {
+		(void)!transition_ask_pause(sandbox, sandbox_state(sandbox) == SANDBOX_PAUSED,
+					    on_agreed, &err);
+	} else if (sandbox_state(sandbox) == SANDBOX_RUNNING && !sandbox->link) {
 		attach_start(sandbox);
 	}
 }

@@ -127,7 +127,7 @@ static int save_row(struct sandbox *sandbox, const char *network)
 		.id = sandbox->id,
 		.name = attrs->name,
 		.owner = attrs->owner[0] ? attrs->owner : NULL,
-		.state = sandbox_state_names[sandbox->state],
+		.state = sandbox_state_names[sandbox_state(sandbox)],
 		.reason = sandbox_reason_name(sandbox->reason),
 		.engine = engine_name(sandbox->engine),
 		.template_name = sandbox->template->name,
@@ -149,8 +149,8 @@ static int save_row(struct sandbox *sandbox, const char *network)
 		.started_ms = sandbox->started_ms,
 		.expires_ms = clock_expires_ms(sandbox),
 		.boot_us = sandbox->boot_us,
-		.pause_kind = sandbox->state == SANDBOX_PAUSED
-				      ? pause_kind_names[sandbox->pause_kind]
+		.pause_kind = sandbox_state(sandbox) == SANDBOX_PAUSED
+				      ? pause_kind_names[sandbox_pause_kind(sandbox)]
 				      : NULL,
 		.from_id = sandbox->from ? sandbox->from->id : NULL,
 		.on_timeout = on_timeout_names[attrs->on_timeout],
@@ -274,7 +274,7 @@ void sandbox_name_bind(struct service *service, const char *owner, const char *n
 
 static bool visible(const struct sandbox *sandbox, const struct key *key)
 {
-	if (!sandbox || sandbox->pooled || sandbox->state == SANDBOX_DESTROYED)
+	if (!sandbox || sandbox->pooled || sandbox_state(sandbox) == SANDBOX_DESTROYED)
 		return false;
 	return key_is_admin(key) || strcmp(sandbox->attrs.owner, key->id) == 0;
 }
@@ -330,7 +330,7 @@ struct sandbox *sandbox_find(struct service *service, const struct key *key, str
 
 static bool matches(const struct sandbox *sandbox, const struct sandbox_filter *filter)
 {
-	if (filter->state >= 0 && sandbox->state != filter->state)
+	if (filter->state >= 0 && (int)sandbox_state(sandbox) != filter->state)
 		return false;
 	if (filter->template.n && !str_is(filter->template, sandbox->template->name))
 		return false;
@@ -371,7 +371,7 @@ int64_t sandbox_expires_ms(const struct sandbox *sandbox)
 
 bool sandbox_wakes_memory(const struct sandbox *sandbox)
 {
-	return sandbox->from && sandbox->from->memory && !sandbox->files_only;
+	return sandbox->from && sandbox->from->memory && !sandbox->without_memory;
 }
 
 bool sandbox_is_copy(const struct sandbox *sandbox)
@@ -383,5 +383,5 @@ bool sandbox_is_copy(const struct sandbox *sandbox)
 
 bool sandbox_keeps_memory(const struct sandbox *sandbox)
 {
-	return sandbox->pause_kind == PAUSE_FREEZE || sandbox_wakes_memory(sandbox);
+	return sandbox_pause_kind(sandbox) == PAUSE_FREEZE || sandbox_wakes_memory(sandbox);
 }

@@ -59,7 +59,6 @@ extern const char *const pool_mode_names[];
 extern const char *const pause_kind_names[];
 extern const char *const on_timeout_names[];
 const char *sandbox_reason_name(enum sandbox_reason reason); /* NULL for none */
-bool sandbox_state_allowed(enum sandbox_state from, enum sandbox_state to);
 
 #define SANDBOX_ID_LEN 20
 

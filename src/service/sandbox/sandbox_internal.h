@@ -12,8 +12,6 @@ void sandbox_drop(struct sandbox *sandbox); /* out of every table, and freed */
 int sandbox_save(struct sandbox *sandbox) _must_check_;
 void sandbox_show(struct sandbox *sandbox); /* into the list of visible ones; sets seq */
 void sandbox_hide(struct sandbox *sandbox);
-void sandbox_set_state(struct sandbox *sandbox, enum sandbox_state state,
-		       enum sandbox_reason reason);
 void sandbox_set_error(struct sandbox *sandbox, const char *message);
 void sandbox_attrs_done(struct sandbox_attrs *attrs);
 /* All but the name. On failure to has to be done all the same. */
@@ -58,7 +56,8 @@ void sandboxes_close(struct service *service);
 struct sandbox *sandbox_by_id(const struct service *service, struct str id); /* or NULL */
 /* All of them, pool members and ended ones too; *cursor 0: the first. */
 struct sandbox *sandbox_next(const struct service *service, uint32_t *cursor);
-struct sandbox *sandbox_newest(const struct service *service); /* visible; then sandbox->prev */
+struct sandbox *sandbox_newest(const struct service *service);	/* visible; then sandbox->prev */
+struct op_list *sandbox_batches(const struct service *service); /* create_batch.c */
 
 /* The end of a sandbox that is gone, so that a 404 can say why. */
 struct tombstone {

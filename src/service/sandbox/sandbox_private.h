@@ -15,7 +15,7 @@ struct sandboxes {
 	struct map by_name;		 /* "owner/name" */
 	struct sandbox *oldest, *newest; /* visible ones by seq */
 	int64_t last_row;
-	struct batch *batches;
+	struct op_list batches;
 	uint32_t wait_count; /* of READY_WAITS_MAX */
 	struct tombstone tombstones[TOMBSTONES];
 	uint32_t tombstone_next;

@@ -15,14 +15,14 @@ void sandbox_view(const struct sandbox *sandbox, struct sandbox_view *ret)
 		.external_workspace_id = attrs->external_workspace_id,
 		.last_error = sandbox->last_error,
 		.template = sandbox->template,
-		.state = sandbox->state,
+		.state = sandbox_state(sandbox),
 		.reason = sandbox->reason,
 		.boot = sandbox->boot,
-		.pause_kind = sandbox->pause_kind,
+		.pause_kind = sandbox_pause_kind(sandbox),
 		.pool_mode = attrs->pool_mode,
 		.on_timeout = attrs->on_timeout,
 		.memory_preserved = sandbox_keeps_memory(sandbox),
-		.in_transition = sandbox->transition != TRANSITION_NONE,
+		.in_transition = sandbox_transition(sandbox) != TRANSITION_NONE,
 		.disk_enforced = instance_can(&sandbox->engine->instance, CAN_LIMIT_DISK),
 		.always_on = attrs->always_on,
 		.auto_resume = attrs->auto_resume,
@@ -51,11 +51,6 @@ const char *sandbox_id(const struct sandbox *sandbox)
 slot_handle sandbox_handle(const struct sandbox *sandbox)
 {
 	return sandbox->handle;
-}
-
-enum sandbox_state sandbox_state(const struct sandbox *sandbox)
-{
-	return sandbox->state;
 }
 
 uint32_t sandbox_cpus(const struct sandbox *sandbox)

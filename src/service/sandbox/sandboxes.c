@@ -3,7 +3,7 @@
 #include "service/account/usage_internal.h"
 #include "service/copy/transition_internal.h"
 #include "service/sandbox/attach_internal.h"
-#include "service/sandbox/create_internal.h"
+#include "service/create/create_internal.h"
 #include "service/sandbox/destroy_internal.h"
 #include "service/sandbox/recover_internal.h"
 #include "service/secret/secret_internal.h"
@@ -87,6 +87,11 @@ struct sandbox *sandbox_by_id(const struct service *service, struct str id)
 struct sandbox *sandbox_next(const struct service *service, uint32_t *cursor)
 {
 	return slot_next(&service->sandboxes->table, cursor);
+}
+
+struct op_list *sandbox_batches(const struct service *service)
+{
+	return &service->sandboxes->batches;
 }
 
 struct sandbox *sandbox_newest(const struct service *service)

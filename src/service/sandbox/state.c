@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The states of a sandbox and every transition between them, in one table. */
-#include "base/log.h"
-#include "service/event/event_internal.h"
+/* The names that callers and the store know. */
 #include "service/sandbox/sandbox_internal.h"
-#include "service/account/usage_internal.h"
 
 const char *const sandbox_state_names[] = { "provisioning", "running", "paused",
 					    "destroyed",    "error",   NULL };
@@ -20,22 +17,6 @@ static_assert(ARRAY_LEN(pause_kind_names) == PAUSE_KIND_COUNT + 1, "every pause 
 static_assert(ARRAY_LEN(on_timeout_names) == ON_TIMEOUT_COUNT + 1, "every end has a name");
 static_assert(ARRAY_LEN(pool_mode_names) == POOL_MODE_COUNT + 1, "every pool mode has a name");
 static_assert(ARRAY_LEN(reason_names) == REASON_COUNT, "every reason has a name");
-
-/* moves[from] = the states it may go to. Destroyed is the end. */
-#define TO(state) (1u << SANDBOX_##state)
-static const unsigned moves[SANDBOX_STATE_COUNT] = {
-	[SANDBOX_PROVISIONING] = TO(RUNNING) | TO(ERROR) | TO(DESTROYED),
-	[SANDBOX_RUNNING] = TO(PAUSED) | TO(ERROR) | TO(DESTROYED),
-	[SANDBOX_PAUSED] = TO(RUNNING) | TO(ERROR) | TO(DESTROYED),
-	[SANDBOX_ERROR] = TO(DESTROYED),
-	[SANDBOX_DESTROYED] = 0,
-};
-#undef TO
-
-bool sandbox_state_allowed(enum sandbox_state from, enum sandbox_state to)
-{
-	return (moves[from] >> to & 1) != 0;
-}
 
 const char *sandbox_reason_name(enum sandbox_reason reason)
 {
@@ -56,26 +37,4 @@ enum sandbox_reason sandbox_reason_parse(const char *name)
 		if (name && strcmp(name, reason_names[i]) == 0)
 			return (enum sandbox_reason)i;
 	return REASON_NONE;
-}
-
-void sandbox_set_state(struct sandbox *sandbox, enum sandbox_state state,
-		       enum sandbox_reason reason)
-{
-	const char *previous;
-
-	if (sandbox->state == state)
-		return;
-	if (!sandbox_state_allowed(sandbox->state, state)) {
-		/* A bug of ours; the daemon goes on because the sandbox is better off ended. */
-		log_error("sandbox %s: transition %s -> %s is not in the table", sandbox->id,
-			  sandbox_state_names[sandbox->state], sandbox_state_names[state]);
-		return;
-	}
-	log_debug("sandbox %s: %s -> %s %s", sandbox->id, sandbox_state_names[sandbox->state],
-		  sandbox_state_names[state], reason ? reason_names[reason] : "");
-	previous = sandbox_state_names[sandbox->state];
-	sandbox->state = (uint8_t)state;
-	sandbox->reason = (uint8_t)reason;
-	event_state(sandbox, previous);
-	usage_changed(sandbox);
 }

@@ -49,7 +49,7 @@ static void answer(struct sandbox_wait *wait, const struct err *err)
 static int is_paused(const struct sandbox *sandbox, struct err *err)
 {
 	return err_set(err, ERR_WRONG_STATE, "sandbox %s is paused (%s): resume it first%s",
-		       sandbox->id, pause_kind_names[sandbox->pause_kind],
+		       sandbox->id, pause_kind_names[sandbox_pause_kind(sandbox)],
 		       sandbox->attrs.auto_resume
 			       ? "; calls that only read do not wake it"
 			       : "; with auto_resume, calls that change something wake it");
@@ -57,25 +57,25 @@ static int is_paused(const struct sandbox *sandbox, struct err *err)
 
 bool sandbox_up(const struct sandbox *sandbox)
 {
-	return sandbox->state == SANDBOX_RUNNING || sandbox->retained;
+	return phase_up(sandbox->phase);
 }
 
 int sandbox_check_running(const struct sandbox *sandbox, struct err *err)
 {
 	if (sandbox_up(sandbox))
 		return 0;
-	if (sandbox->state == SANDBOX_PAUSED)
+	if (sandbox_state(sandbox) == SANDBOX_PAUSED)
 		return is_paused(sandbox, err);
 	return err_set(err, ERR_WRONG_STATE, "sandbox %s is %s%s%s", sandbox->id,
-		       sandbox_state_names[sandbox->state], sandbox->reason ? ": " : "",
+		       sandbox_state_names[sandbox_state(sandbox)], sandbox->reason ? ": " : "",
 		       sandbox->reason ? sandbox_reason_name(sandbox->reason) : "");
 }
 
 /* It runs, but not for long. */
 static bool leaving(const struct sandbox *sandbox)
 {
-	return sandbox->transition == TRANSITION_PAUSE ||
-	       sandbox->transition == TRANSITION_HIBERNATE;
+	return sandbox_transition(sandbox) == TRANSITION_PAUSE ||
+	       sandbox_transition(sandbox) == TRANSITION_HIBERNATE;
 }
 
 bool sandbox_ready(const struct sandbox *sandbox)
@@ -92,18 +92,18 @@ static int too_late(const struct sandbox *sandbox, struct err *err)
 /* Whether waiting makes sense. Starts to resume it where that is what the call may do. */
 static int may_wait(struct sandbox *sandbox, bool wake, struct err *err)
 {
-	bool waking = sandbox->transition == TRANSITION_RESUME ||
-		      sandbox->transition == TRANSITION_RESTORE;
+	bool waking = sandbox_transition(sandbox) == TRANSITION_RESUME ||
+		      sandbox_transition(sandbox) == TRANSITION_RESTORE;
 
 	wake = wake && sandbox->attrs.auto_resume;
 	if (leaving(sandbox) && !wake)
 		return err_set(err, ERR_WRONG_STATE, "sandbox %s is %s", sandbox->id,
-			       transition_name(sandbox->transition));
+			       transition_name(sandbox_transition(sandbox)));
 	if (waking || leaving(sandbox) || sandbox_up(sandbox))
 		return 0;
-	if (sandbox->state != SANDBOX_PAUSED || !wake)
+	if (sandbox_state(sandbox) != SANDBOX_PAUSED || !wake)
 		return sandbox_check_running(sandbox, err);
-	if (sandbox->transition) /* a snapshot of it is being taken: resumed behind that */
+	if (sandbox_transition(sandbox)) /* a snapshot of it is being taken: resumed behind that */
 		return 0;
 	if (sandbox_resume(sandbox, 0, NULL, NULL, err) >= 0)
 		return 0;
@@ -168,7 +168,7 @@ void ready_ended(struct sandbox *sandbox)
 
 	(void)err_set(&err, ERR_SANDBOX_GONE, "the sandbox ended: %s",
 		      sandbox->reason ? sandbox_reason_name(sandbox->reason)
-				      : sandbox_state_names[sandbox->state]);
+				      : sandbox_state_names[sandbox_state(sandbox)]);
 	while ((sandbox = sandbox_get(service, handle)) && sandbox->waits)
 		answer(sandbox->waits, &err);
 }
@@ -198,8 +198,8 @@ void ready_paused(struct sandbox *sandbox)
 	slot_handle handle = sandbox->handle;
 	struct err err;
 
-	while (sandbox && sandbox->state == SANDBOX_PAUSED && !sandbox->transition &&
-	       sandbox->waits) {
+	while (sandbox && sandbox_state(sandbox) == SANDBOX_PAUSED &&
+	       !sandbox_transition(sandbox) && sandbox->waits) {
 		struct sandbox_wait *wait = sandbox->waits;
 
 		while (wait && wait->wake)
@@ -221,7 +221,7 @@ static struct sandbox_wait *find_late(const struct sandbox *sandbox, int64_t now
 {
 	struct sandbox_wait *wait = sandbox->waits;
 
-	if (sandbox_ready(sandbox) && sandbox->trust_installing)
+	if (sandbox_ready(sandbox) && sandbox->trust == TRUST_INSTALLING)
 		return NULL;
 	while (wait && wait->next)
 		wait = wait->next;

@@ -71,10 +71,19 @@ static int find_place(struct service *service)
 	return oldest;
 }
 
+/* An engine builds or removes the image of a template. */
+struct image_op {
+	struct op op;
+	char name[TEMPLATE_NAME_MAX + 1];
+	template_removed_fn removed;
+	void *arg;
+};
+
 static void on_step(void *arg, const struct engine_progress *progress)
 {
-	struct call *call = arg;
-	struct build *build = call->service ? find(call->service, str_of(call->id)) : NULL;
+	struct image_op *making = arg;
+	struct build *build =
+		making->op.service ? find(making->op.service, str_of(making->name)) : NULL;
 
 	if (build)
 		(void)snprintf(build->step, sizeof(build->step), "%s", progress->step);
@@ -82,9 +91,9 @@ static void on_step(void *arg, const struct engine_progress *progress)
 
 static void on_built(void *arg, const struct err *err)
 {
-	struct call *call = arg;
-	struct str name = str_of(call->id);
-	struct build *build = call->service ? find(call->service, name) : NULL;
+	struct image_op *making = arg;
+	struct build *build =
+		making->op.service ? find(making->op.service, str_of(making->name)) : NULL;
 
 	if (build) {
 		build->state = err ? BUILD_FAILED : BUILD_READY;
@@ -96,7 +105,7 @@ static void on_built(void *arg, const struct err *err)
 		else
 			log_info("build of %s done", build->name);
 	}
-	(void)call_end(call);
+	(void)op_end(&making->op);
 }
 
 /* The first engine that prepares images from recipes. */
@@ -140,18 +149,18 @@ static int run(struct service *service, struct service_engine *engine, struct bu
 	struct engine_image_ref image = image_named(build->name);
 	struct engine_image_watch watch = { .on_progress = on_step, .done = on_built };
 	_cleanup_close_ int fd = -1;
-	struct call *call;
+	struct image_op *making;
 
 	if (open_log(service, build->name, &fd, err) < 0)
 		return -1;
-	call = call_new(service, 0, err);
-	if (!call)
+	making = OP_NEW(struct image_op, service, 0, err);
+	if (!making)
 		return -1;
-	(void)snprintf(call->id, sizeof(call->id), "%s", build->name);
+	(void)snprintf(making->name, sizeof(making->name), "%s", build->name);
 	watch.log_fd = fd;
-	watch.arg = call;
+	watch.arg = making;
 	if (instance_image_prepare(&engine->instance, &image, &watch, err) < 0) {
-		(void)call_end(call);
+		(void)op_end(&making->op);
 		return -1;
 	}
 	return 0;
@@ -219,7 +228,7 @@ static int check_users(struct service *service, const struct key *key, const cha
 	uint32_t cursor = 0;
 
 	while ((sandbox = sandbox_next(service, &cursor))) {
-		if (sandbox->pooled || sandbox->state == SANDBOX_DESTROYED ||
+		if (sandbox->pooled || sandbox_state(sandbox) == SANDBOX_DESTROYED ||
 		    strcmp(sandbox->template->name, name) != 0)
 			continue;
 		if (shown < 4 && (key_is_admin(key) || strcmp(sandbox->attrs.owner, key->id) == 0))
@@ -247,15 +256,11 @@ static int check_users(struct service *service, const struct key *key, const cha
 
 static void on_removed(void *arg, const struct err *error)
 {
-	struct call *call = arg;
-	template_removed_fn done = (template_removed_fn)call->fn;
-	void *done_arg = call->arg;
-	char name[TEMPLATE_NAME_MAX + 1];
-	struct service *service;
+	struct image_op removal = *(struct image_op *)arg;
+	struct service *service = op_end(arg);
+	const char *name = removal.name;
 	struct err err;
 
-	(void)!str_copy(name, sizeof(name), str_of(call->id));
-	service = call_end(call);
 	if (!service)
 		return;
 	template_set_removing(service, str_of(name), false);
@@ -266,7 +271,7 @@ static void on_removed(void *arg, const struct err *error)
 	} else {
 		log_info("template %s was removed", name);
 	}
-	done(done_arg, error ? &err : NULL);
+	removal.removed(removal.arg, error ? &err : NULL);
 }
 
 int template_remove(struct service *service, const struct key *key, struct str name,
@@ -278,7 +283,7 @@ int template_remove(struct service *service, const struct key *key, struct str n
 	struct engine_image_watch watch = { .done = on_removed };
 	struct engine_image_ref image;
 	_cleanup_close_ int fd = -1;
-	struct call *call;
+	struct image_op *removal;
 
 	if (!engine)
 		return -1;
@@ -287,20 +292,20 @@ int template_remove(struct service *service, const struct key *key, struct str n
 	if (check_users(service, key, tpl->name, err) < 0 ||
 	    open_log(service, tpl->name, &fd, err) < 0)
 		return -1;
-	call = call_new(service, 0, err);
-	if (!call)
+	removal = OP_NEW(struct image_op, service, 0, err);
+	if (!removal)
 		return -1;
-	call->fn = (void (*)(void))done;
-	call->arg = arg;
-	(void)snprintf(call->id, sizeof(call->id), "%s", tpl->name);
+	removal->removed = done;
+	removal->arg = arg;
+	(void)snprintf(removal->name, sizeof(removal->name), "%s", tpl->name);
 	template_set_removing(service, name, true);
 	pool_drop_template(service, tpl->name);
 	image = image_named(tpl->name);
 	watch.log_fd = fd;
-	watch.arg = call;
+	watch.arg = removal;
 	if (instance_image_remove(&engine->instance, &image, &watch, err) == 0)
 		return 0;
-	(void)call_end(call);
+	(void)op_end(&removal->op);
 	template_set_removing(service, name, false);
 	return -1;
 }

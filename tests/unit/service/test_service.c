@@ -94,13 +94,13 @@ static void everything_is_destroyed_on_request(void **state)
 static void what_is_under_way_ends_without_the_service(void **state)
 {
 	struct err err;
-	struct call *call = call_new(home.service, 0, &err);
+	struct op *op = op_new(home.service, 0, &err);
 
 	(void)state;
-	assert_non_null(call);
-	assert_ptr_equal(call->service, home.service);
+	assert_non_null(op);
+	assert_ptr_equal(op->service, home.service);
 	home_close();
-	assert_null(call_end(call)); /* it only frees */
+	assert_null(op_end(op)); /* it only frees */
 }
 
 static void pairs_keep_what_they_were_made_of(void **state)

@@ -9,34 +9,6 @@
 #include "service/pairs.h"
 #include "service/sandbox/sandbox_internal.h"
 
-static void test_moves(void **state)
-{
-	static const struct {
-		enum sandbox_state from, to;
-	} good[] = {
-		{ SANDBOX_PROVISIONING, SANDBOX_RUNNING },
-		{ SANDBOX_PROVISIONING, SANDBOX_ERROR },
-		{ SANDBOX_PROVISIONING, SANDBOX_DESTROYED },
-		{ SANDBOX_RUNNING, SANDBOX_PAUSED },
-		{ SANDBOX_RUNNING, SANDBOX_ERROR },
-		{ SANDBOX_RUNNING, SANDBOX_DESTROYED },
-		{ SANDBOX_PAUSED, SANDBOX_RUNNING },
-		{ SANDBOX_PAUSED, SANDBOX_ERROR },
-		{ SANDBOX_PAUSED, SANDBOX_DESTROYED },
-		{ SANDBOX_ERROR, SANDBOX_DESTROYED },
-	};
-	size_t allowed = 0;
-
-	(void)state;
-	for (int from = 0; from < SANDBOX_STATE_COUNT; from++)
-		for (int to = 0; to < SANDBOX_STATE_COUNT; to++)
-			allowed += sandbox_state_allowed((enum sandbox_state)from,
-							 (enum sandbox_state)to);
-	assert_int_equal(allowed, ARRAY_LEN(good)); /* these and no others */
-	for (size_t i = 0; i < ARRAY_LEN(good); i++)
-		assert_true(sandbox_state_allowed(good[i].from, good[i].to));
-}
-
 static void test_names_go_round(void **state)
 {
 	(void)state;
@@ -108,8 +80,7 @@ static void test_pair_limits(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(test_moves),
-					    cmocka_unit_test(test_names_go_round),
+	const struct CMUnitTest tests[] = { cmocka_unit_test(test_names_go_round),
 					    cmocka_unit_test(test_pairs),
 					    cmocka_unit_test(test_pair_limits) };
 

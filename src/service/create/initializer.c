@@ -10,7 +10,7 @@
 
 #include "base/arena.h"
 #include "base/log.h"
-#include "service/sandbox/create_internal.h"
+#include "service/create/create_internal.h"
 #include "service/sandbox/initializer.h"
 #include "service/pairs.h"
 #include "service/run/process_internal.h"
@@ -306,7 +306,8 @@ static struct sandbox *sandbox_of(const struct run *run)
 {
 	struct sandbox *sandbox = sandbox_get(run->service, run->sandbox);
 
-	return sandbox && sandbox->initializing && sandbox->creation ? sandbox : NULL;
+	return sandbox && sandbox->phase == PHASE_INITIALIZING && sandbox->creation ? sandbox
+										    : NULL;
 }
 
 static void on_output(void *arg, int stream, uint64_t cursor, struct str bytes)
@@ -433,14 +434,13 @@ static void go_on(struct sandbox *sandbox)
 		start(sandbox);
 		return;
 	}
-	sandbox->initializing = false;
 	initializers_free(TAKE_PTR(sandbox->attrs.initializers));
 	create_finish(sandbox);
 }
 
 void initialize_start(struct sandbox *sandbox)
 {
-	sandbox->initializing = true;
+	sandbox_set_phase(sandbox, PHASE_INITIALIZING, REASON_NONE);
 	sandbox->creation->step = 0;
 	usage_changed(sandbox); /* it works for its owner from here on */
 	if (trust_due(sandbox)) {
@@ -453,6 +453,7 @@ void initialize_start(struct sandbox *sandbox)
 
 void initialize_go_on(struct sandbox *sandbox)
 {
-	if (sandbox->initializing && sandbox->creation && sandbox->creation->step == 0)
+	if (sandbox->phase == PHASE_INITIALIZING && sandbox->creation &&
+	    sandbox->creation->step == 0)
 		go_on(sandbox);
 }

@@ -9,7 +9,7 @@
 #include "base/log.h"
 #include "base/time.h"
 #include "service/sandbox/attach_internal.h"
-#include "service/sandbox/create_internal.h"
+#include "service/create/create_internal.h"
 #include "service/network/egress_internal.h"
 #include "service/sandbox/destroy_internal.h"
 #include "service/account/idempotency_internal.h"
@@ -50,24 +50,36 @@ static void forget_begun(struct sandbox *sandbox)
 			 strerror(-r));
 }
 
+/* Ends a call of the engine. The sandbox, or NULL when it is over: the service was closed, and the
+ * next start sweeps it, or it was destroyed meanwhile and is swept now. */
+static struct sandbox *create_answered(struct op *op)
+{
+	struct sandbox *sandbox = op_end_sandbox(op);
+
+	if (!sandbox)
+		return NULL;
+	sandbox->engine_op = NULL;
+	if (sandbox_state(sandbox) != SANDBOX_DESTROYED)
+		return sandbox;
+	destroy_sweep(sandbox);
+	return NULL;
+}
+
+/* The engine has taken a call, and will answer it. */
+static void create_asked(struct sandbox *sandbox, struct op *op, enum sandbox_phase phase)
+{
+	sandbox->engine_op = op;
+	sandbox_set_phase(sandbox, phase, REASON_NONE);
+}
+
 static void on_made(void *arg, const struct engine_made *made, const struct err *err)
 {
-	struct call *call = arg;
-	slot_handle handle = call->sandbox;
-	struct service *service = call_end(call);
-	struct sandbox *sandbox = service ? sandbox_get(service, handle) : NULL;
+	struct sandbox *sandbox = create_answered(arg);
 	struct err link_err;
 
-	if (!sandbox) { /* the service has been closed: the next start sweeps or adopts */
+	if (!sandbox) {
 		if (!err)
 			engine_made_close(made);
-		return;
-	}
-	sandbox->making = false;
-	if (sandbox->state == SANDBOX_DESTROYED) {
-		if (!err)
-			engine_made_close(made);
-		destroy_sweep(sandbox); /* asked for while it was being made */
 		return;
 	}
 	if (err) {
@@ -77,6 +89,7 @@ static void on_made(void *arg, const struct engine_made *made, const struct err 
 		create_failed(sandbox, err);
 		return;
 	}
+	sandbox_set_phase(sandbox, PHASE_CONNECTING, REASON_NONE);
 	if (attach_link(sandbox, made, &link_err) < 0)
 		create_failed(sandbox, &link_err);
 }
@@ -105,37 +118,23 @@ void create_spec(const struct sandbox *sandbox, struct engine_spec *ret)
 static int ask_create(struct sandbox *sandbox, struct err *err)
 {
 	struct engine_spec spec;
-	struct call *call = call_new(sandbox->service, sandbox->handle, err);
+	struct op *op = op_new(sandbox->service, sandbox->handle, err);
 
 	create_spec(sandbox, &spec);
-	if (call && instance_create(&sandbox->engine->instance, &spec, on_made, call, err) == 0) {
-		sandbox->making = true;
+	if (op && instance_create(&sandbox->engine->instance, &spec, on_made, op, err) == 0) {
+		create_asked(sandbox, op, PHASE_CREATING);
 		return 0;
 	}
-	if (call)
-		(void)call_end(call);
+	if (op)
+		(void)op_end(op);
 	return -1;
 }
 
 /* ---- the image ---- */
 
-/* An engine has answered about the image of a sandbox: that sandbox, or NULL when it is over. */
-static struct sandbox *image_answered(struct call *call)
-{
-	struct sandbox *sandbox = call_end_sandbox(call);
-
-	if (!sandbox)
-		return NULL;
-	sandbox->making = false;
-	if (sandbox->state != SANDBOX_DESTROYED)
-		return sandbox;
-	destroy_sweep(sandbox); /* asked for meanwhile */
-	return NULL;
-}
-
 static void on_prepared(void *arg, const struct err *error)
 {
-	struct sandbox *sandbox = image_answered(arg);
+	struct sandbox *sandbox = create_answered(arg);
 	struct err err;
 
 	if (!sandbox)
@@ -151,9 +150,10 @@ static void on_prepared(void *arg, const struct err *error)
 
 static void on_image_step(void *arg, const struct engine_progress *progress)
 {
-	const struct call *call = arg;
+	const struct sandbox *sandbox = op_sandbox(arg);
 
-	log_info("preparing image %s: %s", call->id, progress->step);
+	if (sandbox)
+		log_info("preparing image %s: %s", sandbox->template->name, progress->step);
 }
 
 static void prepare_image(struct sandbox *sandbox)
@@ -163,29 +163,28 @@ static void prepare_image(struct sandbox *sandbox)
 					    .done = on_prepared };
 	struct engine_image_ref image;
 	struct err err;
-	struct call *call = call_new(sandbox->service, sandbox->handle, &err);
+	struct op *op = op_new(sandbox->service, sandbox->handle, &err);
 
 	template_image(sandbox->template, &image);
-	if (call) {
-		watch.arg = call;
-		(void)!str_copy(call->id, sizeof(call->id), str_of(image.name));
+	if (op) {
+		watch.arg = op;
 		if (instance_image_prepare(&sandbox->engine->instance, &image, &watch, &err) == 0) {
-			sandbox->making = true;
+			create_asked(sandbox, op, PHASE_PREPARING);
 			return;
 		}
-		(void)call_end(call);
+		(void)op_end(op);
 	}
 	create_failed(sandbox, &err);
 }
 
 static void on_have(void *arg, bool have, const struct err *err)
 {
-	struct call *call = arg;
+	struct op *op = arg;
 
 	if (err || have) {
-		on_prepared(call, err);
+		on_prepared(op, err);
 	} else {
-		struct sandbox *sandbox = image_answered(call);
+		struct sandbox *sandbox = create_answered(op);
 
 		if (sandbox)
 			prepare_image(sandbox);
@@ -202,16 +201,15 @@ static bool image_is_known(const struct sandbox *sandbox)
 static int ask_image(struct sandbox *sandbox, struct err *err)
 {
 	struct engine_image_ref image;
-	struct call *call = call_new(sandbox->service, sandbox->handle, err);
+	struct op *op = op_new(sandbox->service, sandbox->handle, err);
 
 	template_image(sandbox->template, &image);
-	if (call &&
-	    instance_image_have(&sandbox->engine->instance, &image, on_have, call, err) == 0) {
-		sandbox->making = true;
+	if (op && instance_image_have(&sandbox->engine->instance, &image, on_have, op, err) == 0) {
+		create_asked(sandbox, op, PHASE_PREPARING);
 		return 0;
 	}
-	if (call)
-		(void)call_end(call);
+	if (op)
+		(void)op_end(op);
 	return -1;
 }
 
@@ -246,8 +244,9 @@ void create_ready(struct sandbox *sandbox)
 {
 	const struct creation *creation = sandbox->creation;
 
-	sandbox->counted = !sandbox_wakes_memory(sandbox); /* else nothing runs in it yet */
-	sandbox->files_only = false;
+	if (sandbox_wakes_memory(sandbox)) /* else nothing runs in it yet */
+		sandbox->running = RUNNING_UNKNOWN;
+	sandbox->without_memory = false;
 	if (sandbox->pooled) {
 		pool_made(sandbox);
 		return;
@@ -266,7 +265,7 @@ void create_finish(struct sandbox *sandbox)
 	struct err err;
 	int r;
 
-	sandbox_set_state(sandbox, SANDBOX_RUNNING, REASON_NONE);
+	sandbox_set_phase(sandbox, PHASE_RUNNING, REASON_NONE);
 	clock_start(sandbox);
 	snapshot_unuse(TAKE_PTR(sandbox->from));
 	r = save_running(sandbox);

@@ -8,7 +8,7 @@
 
 #include "base/value/bounds.h"
 #include "service/sandbox/sandbox.h"
-#include "service/sandbox/limits_internal.h"
+#include "service/create/limits_internal.h"
 
 static struct service service = { .config = { .max_cpu_milli = 4000,
 					      .max_memory_mb = 2048,

@@ -8,11 +8,11 @@
 #include "base/log.h"
 #include "base/time.h"
 #include "service/account/auth_internal.h"
-#include "service/sandbox/create_internal.h"
+#include "service/create/create_internal.h"
 #include "service/network/egress_internal.h"
 #include "service/event/event_internal.h"
 #include "service/sandbox/initializer.h"
-#include "service/sandbox/limits_internal.h"
+#include "service/create/limits_internal.h"
 #include "service/pairs.h"
 #include "service/pool/pool_internal.h"
 #include "service/sandbox/sandbox_internal.h"
@@ -86,15 +86,13 @@ void creation_cold(struct creation *creation)
 		return;
 	}
 	creation_take_attrs(creation, sandbox);
-	sandbox->state = SANDBOX_PROVISIONING;
 	sandbox->boot = creation->boot;
 	if (creation->from)
 		sandbox->from = snapshot_use(creation->from);
-	sandbox->files_only = creation->files_only;
+	sandbox->without_memory = creation->files_only;
 	sandbox->created_ms = time_real_ms();
 	sandbox_show(sandbox);
 	if (create_begin(sandbox, creation, &err) < 0) {
-		sandbox->swept = true;
 		snapshot_unuse(TAKE_PTR(sandbox->from));
 		sandbox_drop(sandbox);
 		creation_answer(creation, NULL, &err);

@@ -9,13 +9,12 @@
 
 #include "base/log.h"
 #include "service/range_internal.h"
-#include "service/sandbox/create_internal.h"
+#include "service/create/create_internal.h"
 #include "service/account/idempotency_internal.h"
 #include "service/sandbox/initializer.h"
 #include "service/copy/transition_internal.h"
 #include "service/sandbox/sandbox_internal.h"
 #include "service/copy/snapshot_internal.h"
-#include "service/sandbox/sandbox_private.h"
 
 #define BATCH_PARALLEL 8 /* being made at once, of one call */
 
@@ -26,10 +25,9 @@ struct item {
 	struct err err;
 };
 
-/* Owner: service->sandboxes->batches until the last one is there. */
+/* Owner: the list of batches (sandbox_batches()) until the last one is there. */
 struct batch {
-	struct batch *prev, *next;
-	struct service *service;
+	struct op op;
 	struct snapshot *from; /* held */
 	struct idempotency *idem;
 	const struct batch_hooks *hooks;
@@ -42,14 +40,7 @@ struct batch {
 
 static void batch_free(struct batch *b)
 {
-	struct service *service = b->service;
-
-	if (b->prev)
-		b->prev->next = b->next;
-	else if (service->sandboxes->batches == b)
-		service->sandboxes->batches = b->next;
-	if (b->next)
-		b->next->prev = b->prev;
+	(void)op_unlink(&b->op);
 	for (uint32_t i = 0; i < b->count; i++)
 		creation_free(b->items[i].creation);
 	snapshot_unuse(b->from);
@@ -69,7 +60,7 @@ static int keep(struct service *service, const slot_handle *members, uint32_t co
 			members[i] ? sandbox_get(service, members[i]) : NULL;
 
 		/* What has a transition or an end of its own by now has another intent. */
-		if (sandbox && sandbox->state == SANDBOX_RUNNING && !sandbox->transition)
+		if (sandbox && sandbox->phase == PHASE_RUNNING)
 			r = store_intent_delete(service->store, sandbox->row);
 	}
 	if (r == 0 && idem)
@@ -113,9 +104,9 @@ int batch_keep(struct service *service, const slot_handle *members, uint32_t cou
 static struct sandbox *member(struct batch *b, uint32_t index)
 {
 	struct sandbox *sandbox =
-		b->members[index] ? sandbox_get(b->service, b->members[index]) : NULL;
+		b->members[index] ? sandbox_get(b->op.service, b->members[index]) : NULL;
 
-	if (sandbox && sandbox->state != SANDBOX_DESTROYED)
+	if (sandbox && sandbox_state(sandbox) != SANDBOX_DESTROYED)
 		return sandbox;
 	if (b->members[index])
 		(void)err_set(&b->items[index].err, ERR_SANDBOX_GONE, "it has ended already");
@@ -135,7 +126,8 @@ static void finish(struct batch *b)
 		b->hooks->item(b->arg, i, sandbox, sandbox ? NULL : &b->items[i].err);
 	}
 	if (made)
-		r = batch_keep(b->service, b->members, b->count, b->idem, b->hooks, b->arg, &err);
+		r = batch_keep(b->op.service, b->members, b->count, b->idem, b->hooks, b->arg,
+			       &err);
 	else
 		err = b->items[0].err;
 	b->hooks->done(b->arg, r < 0 ? &err : NULL);
@@ -186,12 +178,18 @@ static void on_made(void *arg, const struct sandbox *sandbox, const struct err *
 	start_some(item->batch);
 }
 
+/* The batch begins on a turn of its own. */
+struct turn {
+	struct op op;
+	struct batch *batch;
+};
+
 static void on_turn(void *arg)
 {
-	struct call *call = arg;
-	struct batch *b = call->arg;
+	struct turn *turn = arg;
+	struct batch *b = turn->batch;
 
-	if (call_end(call))
+	if (op_end(&turn->op))
 		start_some(b);
 }
 
@@ -251,13 +249,9 @@ static struct batch *batch_new(struct service *service, uint32_t count)
 
 	if (!b)
 		return NULL;
-	b->service = service;
 	b->count = count;
 	b->members = calloc(count, sizeof(*b->members));
-	b->next = service->sandboxes->batches;
-	if (b->next)
-		b->next->prev = b;
-	service->sandboxes->batches = b;
+	op_begin(&b->op, sandbox_batches(service), service, 0);
 	return b;
 }
 
@@ -269,10 +263,10 @@ int sandbox_create_many(struct service *service, struct key *owner, const struct
 					? creation_new(service, owner, spec, err)
 					: NULL;
 	struct batch *b = like ? batch_new(service, (uint32_t)spec->count) : NULL;
-	struct call *call = b && b->members ? call_new(service, 0, err) : NULL;
+	struct turn *turn = b && b->members ? OP_NEW(struct turn, service, 0, err) : NULL;
 
-	if (call && loop_defer(service->config.loop, on_turn, call) == 0) {
-		call->arg = b;
+	if (turn && loop_defer(service->config.loop, on_turn, turn) == 0) {
+		turn->batch = b;
 		b->idem = idem;
 		b->hooks = hooks;
 		b->arg = arg;
@@ -282,8 +276,8 @@ int sandbox_create_many(struct service *service, struct key *owner, const struct
 		creation_free(like);
 		return 0;
 	}
-	if (call)
-		(void)call_end(call);
+	if (turn)
+		(void)op_end(&turn->op);
 	if (b)
 		batch_free(b);
 	if (like)
@@ -295,6 +289,8 @@ int sandbox_create_many(struct service *service, struct key *owner, const struct
 /* The service ends; whoever waited is gone already. */
 void batch_stop_all(struct service *service)
 {
-	while (service->sandboxes->batches)
-		batch_free(service->sandboxes->batches);
+	struct op *op;
+
+	while ((op = sandbox_batches(service)->first))
+		batch_free(CONTAINER_OF(op, struct batch, op));
 }

@@ -6,8 +6,8 @@
  */
 #include "base/value/bounds.h"
 #include "service/range_internal.h"
+#include "service/create/limits_internal.h"
 #include "service/sandbox/sandbox.h"
-#include "service/sandbox/limits_internal.h"
 
 static int refuse(const char *name, double min, double max, struct err *err)
 {
