@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The one table of error codes. Meaning layers (engine, service, face, cli) fill a struct err on
- * the caller's stack; the edges translate the code (face/rest: HTTP status, cli: exit status).
- * Mechanism layers never see this: they return 0 or -errno.
+ * The table of error codes. Meaning layers (engine, service, face, cli) fill a struct err on the
+ * caller's stack. The edges translate the code: face/rest to an HTTP status, cli to an exit status.
+ * Mechanism layers do not use it; they return 0 or -errno.
  */
 #ifndef CAY_BASE_ERR_H
 #define CAY_BASE_ERR_H
@@ -144,26 +144,28 @@ enum err_code {
 
 struct err {
 	enum err_code code;
-	int errno_value; /* 0 when no system call is to blame */
+	int errno_value; /* 0 if no system call failed */
 	char message[ERR_MESSAGE_MAX];
-	/* Of a limit that was reached: */
-	const char *field; /* its name, static; NULL: none was */
+	/* Set if a limit was reached: */
+	const char *field; /* name of the limit, static; NULL: none */
 	int64_t limit, used;
 };
 
-/* The stable public name of a code, its HTTP status, whether a retry can help, and what to do next.
+/*
+ * The stable public name of a code, its HTTP status, whether a retry can help, and a hint what to
+ * do next.
  */
 const char *err_name(enum err_code code);
 int err_http_status(enum err_code code);
 bool err_retryable(enum err_code code);
 const char *err_hint(enum err_code code);      /* may be NULL */
-enum err_code err_from_name(const char *name); /* ERR_INTERNAL when unknown */
+enum err_code err_from_name(const char *name); /* ERR_INTERNAL if the name is unknown */
 
 /* Fills err (which may be NULL) and returns -1, so that callers can write: return err_set(...). */
 int err_set(struct err *err, enum err_code code, const char *fmt, ...) _printf_(3, 4);
 int err_set_errno(struct err *err, enum err_code code, int error, const char *fmt, ...)
 	_printf_(4, 5);
-/* After err_set(): which limit, how high it is and how much of it is in use. */
+/* Call after err_set(): records which limit was reached, its value and how much of it is in use. */
 int err_set_limit(struct err *err, const char *field, int64_t limit, int64_t used);
 
 #endif
