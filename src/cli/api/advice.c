@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* By error code; codes whose hint fits both interfaces are not here. */
+/* By error code; codes whose hint fits both interfaces are not listed. */
 static const struct {
 	enum err_code code;
 	const char *hint;
@@ -78,14 +78,14 @@ void advice_hint(char dst[CLI_HINT_MAX], const struct cli *cli, enum err_code co
 		(void)snprintf(dst, CLI_HINT_MAX, "cay %s --help", cli->command->name);
 		return;
 	}
-	/* What the daemon says about one case in particular is passed on. */
+	/* A specific hint of the daemon is passed on. */
 	for (size_t i = 0; general != NULL && i < ARRAY_LEN(hints); i++)
 		if (hints[i].code == code && str_is(theirs, general))
 			theirs = str_of(hints[i].hint);
 	(void)snprintf(dst, CLI_HINT_MAX, "%.*s", (int)MIN(theirs.n, CLI_HINT_MAX - 1), theirs.p);
 }
 
-/* Fields whose option is called differently; all others only have dashes for underscores. */
+/* Fields whose option has another name; for all others underscores become dashes. */
 static const struct {
 	const char *field, *option;
 } fields[] = {
@@ -119,8 +119,10 @@ static bool command_has(const struct cli *cli, const char *option)
 	return spec != NULL && spec->name != NULL;
 }
 
-/* The option for a word of the message, "" when it is none. A plain word is a field only at the
- * beginning, where the daemon puts it. */
+/*
+ * The option for a word of the message, "" if there is none. A plain word is a field only at the
+ * start, where the daemon puts it.
+ */
 static void option_for(char dst[64], const struct cli *cli, struct str word, bool first)
 {
 	size_t i = 0;

@@ -36,7 +36,7 @@ enum exit_status exit_of_code(enum err_code code)
 {
 	if ((unsigned)code >= ERR_CODE_COUNT)
 		return EXIT_STATUS_GENERIC;
-	/* What the table does not name is what its HTTP status says. */
+	/* Codes that the table does not list follow their HTTP status. */
 	if (code != ERR_OK && by_code[code] == 0)
 		return exit_of_http(err_http_status(code));
 	return (enum exit_status)by_code[code];
