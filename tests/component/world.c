@@ -171,7 +171,7 @@ void world_start(void)
 	struct err err;
 
 	if (world.engine)
-		fake_forget_passing(world.engine);
+		fake_forget_temporary(world.engine);
 	if (service_open(&world.config, &world.service, &err) < 0)
 		fail_msg("%s", err.message);
 	config = (struct rest_config){ .service = world.service,
