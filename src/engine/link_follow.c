@@ -216,7 +216,7 @@ int link_on_followed(struct link *link, const struct frame *frame)
 	if (!reader) {
 		if (followed.follow_id < link->next_follow_id)
 			return 0;
-		return link_protocol_error(link, "the end of an unknown follow");
+		return link_protocol_error(link, "an unexpected end of a follow");
 	}
 	if (reader->process_id != followed.process_id)
 		return link_protocol_error(link, "the end of another process");

@@ -11,9 +11,8 @@
 #define REACH_HOST_MAX 255
 /* Lookups in parallel per process, because the worker pool has other work; more are queued. */
 #define REACH_LOOKUPS_MAX 2
-2
 
-	struct reach;
+struct reach;
 /*
  * status 0: fd is connected and non-blocking, and the caller owns it. Otherwise -errno:
  * -EHOSTUNREACH (no such name), -EPERM (not a public address), or the error of the last address

@@ -255,7 +255,7 @@ static void test_unknown_follow(void **state)
 	struct reader *r = begin();
 
 	peer_say_output(7, r->id + 1, AGENT_STREAM_OUT, 10, "1");
-	expect_breach(r, "nobody asked for");
+	expect_breach(r, "unexpected");
 }
 
 static void test_unknown_end(void **state)
@@ -264,7 +264,7 @@ static void test_unknown_end(void **state)
 	struct reader *r = begin();
 
 	peer_say_followed(7, r->id + 1, 0, &status);
-	expect_breach(r, "nobody asked for");
+	expect_breach(r, "unexpected");
 }
 
 static void test_shrinking_total(void **state)

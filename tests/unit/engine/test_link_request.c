@@ -130,7 +130,7 @@ static void test_answers_nobody_asked_for(void **state)
 {
 	peer_start();
 	peer_say_done(1, 0);
-	peer_expect_breach("nobody asked for");
+	peer_expect_breach("unexpected");
 }
 
 static void test_answered_twice(void **state)
@@ -142,7 +142,7 @@ static void test_answered_twice(void **state)
 	assert_int_equal(link_close_stdin(rig.link, 7, on_done, &a, &err), 0);
 	peer_say_done(1, 0);
 	peer_say_done(1, 0);
-	peer_expect_breach("nobody asked for");
+	peer_expect_breach("unexpected");
 	assert_int_equal(a.calls, 1);
 }
 
@@ -483,7 +483,7 @@ static void test_list_not_asked(void **state)
 	peer_start();
 	assert_int_equal(link_close_stdin(rig.link, 7, on_done, &a, &err), 0);
 	say_listed(1, 1, 1, true, "");
-	peer_expect_breach("nobody asked for");
+	peer_expect_breach("unexpected");
 }
 
 static void test_list_done(void **state)
