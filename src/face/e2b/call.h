@@ -157,11 +157,11 @@ struct str e2b_json_get_str(const struct json *object,
 int session_open_ports(struct e2b *e2b, const struct sandbox *made, enum e2b_ports ports,
 		       struct err *err) _must_check_;
 enum e2b_ports session_ports(const struct sandbox *sandbox);
-void session_write(const struct e2b *e2b, const struct sandbox *sandbox, struct json_writer *w,
-		   const char *key);
-void session_write_listed(const struct sandbox *sandbox, struct json_writer *w);
-void session_write_detail(const struct e2b *e2b, const struct sandbox *sandbox,
-			  struct json_writer *w);
+void sandbox_view_write(const struct e2b *e2b, const struct sandbox *sandbox, struct json_writer *w,
+			const char *key);
+void sandbox_view_write_listed(const struct sandbox *sandbox, struct json_writer *w);
+void sandbox_view_write_detail(const struct e2b *e2b, const struct sandbox *sandbox,
+			       struct json_writer *w);
 
 /* ---- the control plane's handlers ---- */
 

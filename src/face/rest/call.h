@@ -90,9 +90,9 @@ struct rest {
 	struct terminal *terminals;
 	struct transfer_list transfers;
 	struct event_reader *event_readers;
-	struct beat *beats;
-	struct loop_timer *beat; /* of all of them */
-	struct buf scratch;	 /* a piece of output whose first bytes came before */
+	struct heartbeat *heartbeats;
+	struct loop_timer *heartbeat_timer; /* of all of them */
+	struct buf scratch;		    /* a piece of output whose first bytes came before */
 	struct rest_counters counters;
 	int64_t started_us;
 	struct face_hosts hosts;
@@ -100,16 +100,17 @@ struct rest {
 };
 
 /* Called now and then while nothing happens. Owner: what it is part of; zeroed: not started. */
-struct beat {
-	struct beat *prev, *next;
+struct heartbeat {
+	struct heartbeat *prev, *next;
 	struct rest *rest; /* NULL: it does not run */
 	void (*fn)(void *arg);
 	void *arg;
 };
-/* fn may stop its own beat, and no other. */
-void beat_start(struct beat *beat, struct rest *rest, void (*fn)(void *arg), void *arg);
-void beat_stop(struct beat *beat);
-void beats_done(struct rest *rest); /* when all have stopped */
+/* fn may stop its own heartbeat, and no other. */
+void heartbeat_start(struct heartbeat *heartbeat, struct rest *rest, void (*fn)(void *arg),
+		     void *arg);
+void heartbeat_stop(struct heartbeat *heartbeat);
+void heartbeats_done(struct rest *rest); /* when all have stopped */
 /* The head of a stream of events. -EPIPE: the client is lost, and its on_gone follows. */
 int events_begin(struct rest *rest, struct http_req *req) _must_check_;
 

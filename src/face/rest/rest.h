@@ -17,7 +17,7 @@ struct rest_config {
 	const char *allowed_hosts;
 	const char *cors_origins; /* whose pages may use the API; NULL or "": none but our own */
 	uint16_t port;		  /* a Host header's port must be this one; 0: any */
-	int beat_ms;		  /* between heart-beats of event streams; 0: 15 s */
+	int heartbeat_ms;	  /* between heartbeats of event streams; 0: 15 s */
 	/* POST /v1/admin/shutdown has been answered: the program may end. */
 	void (*on_shutdown)(void *arg);
 	void *arg;

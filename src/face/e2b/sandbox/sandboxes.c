@@ -85,7 +85,7 @@ static void answer_made(struct e2b_call *call, const struct sandbox *sandbox)
 		return;
 	}
 	w = e2b_answer_begin(call->e2b);
-	session_write(call->e2b, sandbox, &w, NULL);
+	sandbox_view_write(call->e2b, sandbox, &w, NULL);
 	e2b_answer_send(call, 201, &w);
 }
 
@@ -324,7 +324,7 @@ void e2b_sandboxes_list(struct e2b_call *call)
 		}
 		count++;
 		q->cursor = cursor;
-		session_write_listed(sandbox, &w);
+		sandbox_view_write_listed(sandbox, &w);
 	}
 	json_end_array(&w);
 	(void)snprintf(total, sizeof(total), "%llu", (unsigned long long)count_running(call));
@@ -343,7 +343,7 @@ void e2b_sandboxes_get(struct e2b_call *call)
 	if (!sandbox)
 		return;
 	w = e2b_answer_begin(call->e2b);
-	session_write_detail(call->e2b, sandbox, &w);
+	sandbox_view_write_detail(call->e2b, sandbox, &w);
 	e2b_answer_send(call, 200, &w);
 }
 

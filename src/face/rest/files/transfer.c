@@ -4,7 +4,7 @@
 
 static void on_done(struct transfer *t)
 {
-	beat_stop(&((struct rest_transfer *)t)->beat);
+	heartbeat_stop(&((struct rest_transfer *)t)->heartbeat);
 }
 
 struct rest_transfer *rest_transfer_new(struct rest_call *call, struct err *err)

@@ -20,7 +20,7 @@ struct stream {
 	uint64_t next_cursor[2]; /* behind what was told; the held bytes are not yet */
 	uint8_t held_n[2];
 	char held[2][4];
-	struct beat beat;
+	struct heartbeat heartbeat;
 };
 
 static struct http_req *request(const struct stream *stream)
@@ -37,7 +37,7 @@ bool stream_is_gone(const struct stream *stream)
 
 /* ---- life ---- */
 
-static void on_beat(void *arg);
+static void on_heartbeat(void *arg);
 
 static void unlink_stream(struct stream *stream)
 {
@@ -49,7 +49,7 @@ static void unlink_stream(struct stream *stream)
 		rest->streams = stream->next;
 	if (stream->next)
 		stream->next->prev = stream->prev;
-	beat_stop(&stream->beat);
+	heartbeat_stop(&stream->heartbeat);
 	free(stream);
 }
 
@@ -120,7 +120,7 @@ struct stream *stream_new(struct rest_call *call, bool raw, struct err *err)
 	stream->req = call->req->handle;
 	stream->raw = raw;
 	memcpy(stream->key_id, call->key->id, sizeof(stream->key_id));
-	beat_start(&stream->beat, rest, on_beat, stream);
+	heartbeat_start(&stream->heartbeat, rest, on_heartbeat, stream);
 	stream->next = rest->streams;
 	if (stream->next)
 		stream->next->prev = stream;
@@ -383,7 +383,7 @@ static void on_end(void *arg, const struct process_status *status, const struct 
 
 const struct follow_hooks stream_hooks = { .on_output = on_output, .on_end = on_end };
 
-static void on_beat(void *arg)
+static void on_heartbeat(void *arg)
 {
 	struct stream *stream = arg;
 

@@ -8,7 +8,7 @@
 
 #define STREAM_CREDIT (128 * 1024)	/* on the way to one reader of events */
 #define STREAM_RAW_CREDIT (1024 * 1024) /* of bytes: a reader of these is there for speed */
-#define STREAM_BEAT_MS 15000
+#define STREAM_HEARTBEAT_MS 15000
 #define STREAM_PATIENCE_MS (5 * 60 * 1000) /* somebody may read it through a pager */
 
 /*
