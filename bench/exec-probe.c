@@ -45,7 +45,7 @@ static double now_us(void)
 	return (double)now.tv_sec * 1e6 + (double)now.tv_nsec / 1e3;
 }
 
-/* ---- bare ---- */
+/* ---- bare: without a daemon ---- */
 
 static int bare(unsigned count, char **argv)
 {
@@ -137,7 +137,7 @@ static int send_request(const char *method, const char *path, const char *type, 
 	return fd;
 }
 
-/* The head of an answer; what came behind it is moved to the front. Returns how much that is. */
+/* Reads the head of a reply and moves the bytes after it to the front. Returns their number. */
 static size_t read_head(int fd, const char *want, bool *ret_chunked)
 {
 	size_t have = 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* File operations through the whole daemon; the tool inside is played here, also a hostile one. */
+/* File operations through the whole daemon; the tool inside is scripted, also as a hostile one. */
 #include <string.h>
 
 #include "engine/tool.h"
@@ -88,7 +88,7 @@ int64_t tool_run_waiting_since_ms(const struct tool_run *run)
 	return run->waiting_ms;
 }
 
-/* ---- what it says ---- */
+/* ---- frames of the tool ---- */
 
 static void say_entry(struct tool_run *run, const char *path, enum tool_kind kind, uint64_t size)
 {
@@ -144,7 +144,7 @@ static const char *url(const char *rest)
 	return path_of("/v1/sandboxes/%s/files%s", box, rest);
 }
 
-/* Sends, and lets the daemon start the tool. */
+/* Sends the request and lets the daemon start the tool. */
 static struct tool_run *begin(struct request *req, const char *method, const char *rest,
 			      const char *headers, const char *body)
 {
@@ -197,7 +197,7 @@ static void test_arguments(void **state)
 	assert_string_equal(text_of(&a, "mode"), "0644");
 	assert_int_equal(int_of(&a, "size"), 5);
 	answer_free(&a);
-	/* An argument is one argument, whatever is in it. */
+	/* An argument stays one argument, whatever it contains. */
 	run = begin(&req, "POST", "/grep", NULL,
 		    "{\"pattern\":\"x|fixed=1\",\"path\":\"/"
 		    "etc\",\"include\":\"*.[co]\",\"exclude\":\"*.o\",\"context\":2}");
@@ -308,7 +308,7 @@ static void test_download(void **state)
 	answer_free(&a);
 }
 
-/* An incomplete answer never looks complete. */
+/* An incomplete reply never looks complete. */
 static void test_downloads_that_break_off(void **state)
 {
 	static const enum tool_error ends[] = { TOOL_CHANGED, TOOL_OK };
@@ -362,7 +362,7 @@ static void test_hostile_words(void **state)
 	refused(&a, 502, "tool_failed");
 	answer_free(&a);
 
-	/* More than it promised: cut, never passed on as something else. */
+	/* More than it promised: reset, never passed on as something else. */
 	run = begin(&req, "GET", "/raw?path=f", NULL, NULL);
 	say_entry(run, "f", TOOL_KIND_FILE, 2);
 	say_data(run, "0123456789");
@@ -438,7 +438,7 @@ static void test_uploads_wait_and_break_off(void **state)
 	refused(&a, 507, "disk_full");
 	answer_free(&a);
 
-	/* The client goes: the tool is told, and nothing is committed. */
+	/* The client disconnects: the tool is informed, and nothing is committed. */
 	run = begin(&req, "PUT", "/raw?path=f", NULL, "some bytes");
 	request_drop(&req);
 	world_turns(20);
@@ -509,7 +509,7 @@ static void test_limits(void **state)
 	world_turns(20);
 	assert_true(last()->cancelled);
 	(void)begin(&req[3], "GET", "/stat?path=f", NULL, NULL);
-	/* A tool that does nothing is not waited for for ever. */
+	/* A tool without progress is not waited for without limit. */
 	last()->waiting_ms = 1;
 	request_wait(&req[3], &a);
 	refused(&a, 504, "timeout");

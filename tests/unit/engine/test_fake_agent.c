@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The scripted agent of component tests, through a real link: it keeps the rules of the real one.
+/*
+ * The scripted agent of component tests, through a real link: it follows the rules of the real one.
  */
 #include <setjmp.h>
 #include <signal.h>
@@ -187,7 +188,7 @@ static void test_spawn(void **state)
 	assert_true(job.status.memory_limit_bytes > 0);
 }
 
-/* Without credit nothing comes, and what the ring lost meanwhile is a gap. */
+/* Without credit nothing is sent, and bytes that the ring lost meanwhile are a gap. */
 static void test_credit(void **state)
 {
 	keeps_credit = true;
@@ -292,7 +293,7 @@ static void test_terminal(void **state)
 	assert_true(job.info.tty);
 }
 
-/* Whoever waited has gone: the program runs on, is listed, and survives the connection. */
+/* The waiting caller has gone: the program continues, is listed, and survives the connection. */
 static void test_survival(void **state)
 {
 	static const char *const argv[] = { "sleep", "30", NULL };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the link asks with a tag: answers and lists; and agents that do not keep the rules. */
+/* Tagged requests of the link: answers and lists; and agents that violate the protocol. */
 #include <errno.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -197,7 +197,7 @@ static void test_stdin_pieces(void **state)
 	assert_int_equal(a.err.code, ERR_QUOTA_EXCEEDED);
 }
 
-/* Nobody reads: all of a write gets into the queue, or nothing. */
+/* The agent does not read: a whole write is queued, or nothing. */
 static void test_stdin_capacity(void **state)
 {
 	static char big[AGENT_STDIN_MAX_BYTES + 1];
@@ -231,7 +231,7 @@ static void test_stdin_capacity(void **state)
 	assert_int_equal(refused.calls, 0);
 }
 
-/* Input that flows: what the socket does not take at once waits, and stays in order. */
+/* A stream of input: bytes that the socket does not take at once wait, and stay in order. */
 static void test_feed(void **state)
 {
 	static char big[300000];
@@ -269,7 +269,7 @@ static void test_feed(void **state)
 		assert_int_equal(all[i].calls, 1);
 }
 
-/* Nobody reads: at the limit a piece is refused as a whole. */
+/* The agent does not read: at the limit a piece is refused as a whole. */
 static void test_feed_capacity(void **state)
 {
 	static char big[500000];
@@ -449,7 +449,7 @@ static void test_list_without_end(void **state)
 	assert_int_equal(l.ends, 1);
 }
 
-/* As many as can be are fine, one more is not. */
+/* The maximum number is accepted, one more is not. */
 static void test_list_limit(void **state)
 {
 	struct agent_hello hello = { .version = AGENT_PROTOCOL_VERSION, .next_process_id = 10000 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Runs of the file tool over a link that is played here. */
+/* Runs of the file tool over a scripted link. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -109,7 +109,7 @@ static void say_buf(struct buf *buf)
 	buf_done(buf);
 }
 
-/* ---- who listens ---- */
+/* ---- the consumer ---- */
 
 static struct {
 	struct tool_run *run;
@@ -265,7 +265,7 @@ static void credit_comes_back_when_bytes_have_left(void **state)
 	assert_true(tool_run_waiting_since_ms(heard.run) > 0);
 	tool_run_release(heard.run, the_link, sizeof(block) * 7);
 	assert_int_equal(peer.credited, used);
-	/* More than was given cannot be given back. */
+	/* More than was delivered cannot be returned. */
 	tool_run_release(heard.run, the_link, sizeof(block) * 7);
 	assert_int_equal(peer.credited, used);
 	tool_run_cancel(heard.run, the_link);
@@ -389,7 +389,7 @@ static void a_run_may_be_cancelled_anywhere(void **state)
 	assert_true(str_is(buf_str(&heard.data), "01234"));
 	(void)teardown(NULL);
 
-	/* The link is gone before the run hears of it, and calls once more. */
+	/* The link is freed before the run is informed, and calls once more. */
 	(void)setup(NULL);
 	start(false);
 	tool_run_cancel(heard.run, NULL);
@@ -518,7 +518,7 @@ static void a_full_link_is_tried_again(void **state)
 	tool_run_poke(heard.run, the_link);
 	assert_int_equal(heard.rooms, 0);
 	peer.full = false;
-	/* The order holds: what waits goes first. */
+	/* The order holds: queued input is first. */
 	assert_int_equal(tool_run_feed(heard.run, the_link, STR_LIT("two")), 0);
 	tool_run_poke(heard.run, the_link);
 	assert_int_equal(heard.rooms, 1);

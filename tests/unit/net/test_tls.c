@@ -159,7 +159,7 @@ static void half_a_close_passes_and_the_other_half_goes_on(void **state)
 	assert_int_equal(tls_count(tls), 0);
 }
 
-/* Writes until nothing is taken any more, though the loop had its turns. */
+/* Writes until nothing more is taken, although the loop had its iterations. */
 static size_t stuff(int fd, char *block, size_t n)
 {
 	size_t put_bytes = 0;
