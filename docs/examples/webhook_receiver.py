@@ -34,7 +34,7 @@ class Receiver(http.server.BaseHTTPRequestHandler):
             self.answer(401)
             return
         event = json.loads(body)
-        if event["id"] not in self.seen:  # it may come twice: ids are never used twice
+        if event["id"] not in self.seen:  # it may be delivered twice: ids are unique
             print(event["id"], event["type"], event["sandbox_id"], flush=True)
             if event["id"]:
                 self.seen.add(event["id"])

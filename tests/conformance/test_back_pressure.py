@@ -21,7 +21,7 @@ def total(process):
 
 
 def blocked_at(process):
-    """The program has written all it can."""
+    """Waits until the program has written all it can."""
     last, same = -1, 0
     while same < 4:
         now = total(process)
@@ -70,7 +70,7 @@ def gaps(ws):
 # -- streams --------------------------------------------------------------------------------------
 
 def test_a_stream_that_is_not_read(shared):
-    """exec/stream holds: nothing is read for a while, then everything is there."""
+    """exec/stream holds output: nothing is read for a while, then everything is there."""
     events = exec_stream(shared, writer(MUCH), rcvbuf=1 << 18)
     process = Process(shared, events.next().data)
     assert blocked_at(process) < MUCH, "the socket's buffers cannot take all of it"
@@ -91,7 +91,7 @@ def test_disconnect_releases_it(shared):
 
 
 def test_output_with_hold(shared):
-    """A reader of a detached process may ask for it, and must follow to do so."""
+    """A reader of a detached process may request it, and must follow to do so."""
     process = start(shared)
     with pytest.raises(ApiError) as caught:
         process.events(hold=True)
@@ -103,7 +103,7 @@ def test_output_with_hold(shared):
 
 
 def test_a_second_reader_stalls_nothing(shared):
-    """It did not ask for it: the owner gets all, the dead one a gap."""
+    """A second reader without hold: the owner gets everything, the stalled one a gap."""
     process = start(shared)
     dead = Events(shared.client, "GET", process.path + "/output" + query(follow=True), rcvbuf=1 << 18)
     owner = Events(shared.client, "GET", process.path + "/output" + query(follow=True, hold=True))

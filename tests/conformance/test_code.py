@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Code contexts: state from code to code, results with their types, ends that say why."""
+"""Code contexts: state between executions, results with their types, ends with a reason."""
 
 import base64
 import json
@@ -18,7 +18,7 @@ TEMPLATES = os.environ.get("CAY_TEMPLATES", "/var/lib/cay/templates")
 
 @pytest.fixture(scope="module")
 def box(api):
-    """Kernels come with a template, and only one engine here has templates."""
+    """Kernels are part of a template, and only one engine here has templates."""
     if not os.path.exists(f"{TEMPLATES}/refs/code-interpreter-v1"):
         pytest.skip("the template code-interpreter-v1 is not built (cay-build code-interpreter-v1)")
     with api.sandbox(engine="native", template="code-interpreter-v1", timeout_sec=3600) as sandbox:
@@ -163,7 +163,7 @@ def test_interrupt(box):
 
 
 def test_many_at_once(box):
-    """Of one context one after the other, each with its own output; also when it has to be made first."""
+    """Executions of one context run one after the other, each with its own output; also if it must be created first."""
     box.client.call("DELETE", f"{path(box)}/code/contexts/javascript") if "javascript" in contexts(box) else None
     started = [in_thread(lambda n=n: run(box, f"console.log('only {n}')", language="javascript")) for n in range(8)]
     answers = [running.result() for running in started]
@@ -181,7 +181,7 @@ def test_much_output(box):
 
 @pytest.mark.long
 def test_a_quiet_stream_beats(box):
-    """Nothing in between may take it for dead."""
+    """Heartbeats, so that no proxy takes the stream for dead."""
     text = box.client.raw("POST", f"{path(box)}/code/stream",
                           {"code": "import time; time.sleep(31); print('now')"})[2].decode()
     assert text.count(": beat\n\n") >= 2
@@ -212,7 +212,7 @@ def test_refusals(box, api):
 
 
 def test_hostile_kernel_output(box):
-    """What code writes over its kernel's channel spoils at most its own answers."""
+    """What code writes to its kernel's channel affects at most its own replies."""
     code = """
 import os, signal
 for pid in filter(str.isdigit, os.listdir('/proc')):

@@ -64,7 +64,7 @@ def test_a_chunked_upload(files, place):
 
 
 def test_large_content_is_not_held(files, place, engines_daemon):
-    """64 MiB both ways: the daemon does not grow."""
+    """64 MiB in both directions: the daemon does not grow."""
     block = os.urandom(1 << 20)
     digest = hashlib.sha256(block * 64).hexdigest()
 
@@ -76,7 +76,7 @@ def test_large_content_is_not_held(files, place, engines_daemon):
     grown = rss() - before
     assert hashlib.sha256(files.read(f"{place}/big")).hexdigest() == digest
     grown = max(grown, rss() - before)
-    # A sanitizer keeps what was freed for a while.
+    # A sanitizer keeps freed memory for a while.
     assert grown < (400 if tree.SANITIZED else 8) * 1024, f"{grown} KiB more"
 
 
@@ -103,7 +103,7 @@ def test_etags(files, place):
     assert files.raw(f"{place}/f", {"If-None-Match": '"other"'})[0] == 200
     status, head, body = files.raw(f"{place}/f", method="HEAD")
     assert (status, body, head["Content-Length"], head["ETag"]) == (200, b"", "3", headers["ETag"])
-    # A range of a file that has changed meanwhile is all of it.
+    # A range of a file that has changed meanwhile returns the whole file.
     files.put(f"{place}/f", b"other")
     status, _, body = files.raw(f"{place}/f", {"Range": "bytes=1-", "If-Range": headers["ETag"]})
     assert (status, body) == (200, b"other")

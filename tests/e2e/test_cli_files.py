@@ -107,7 +107,7 @@ def test_trees(cay, web, tmp_path):
 
 
 def test_a_hostile_archive_is_cut(cay, web, daemon, tmp_path):
-    """What comes out may be made by the sandbox's root: devices do not get through to tar."""
+    """The archive may be made by the sandbox's root: devices do not reach tar."""
     (tmp_path / "out").mkdir()
     done = subprocess.run([daemon.cay, "--state", daemon.state, "exec", "-u", "root", web, "-c",
                            "rm -rf /tmp/dev; mkdir /tmp/dev; mkfifo /tmp/dev/pipe; echo x > /tmp/dev/f"],

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""exec in all its ways, ps, logs, attach, kill, windows: against the scripted daemon."""
+"""exec in all its modes, ps, logs, attach, kill, windows: against the scripted daemon."""
 import base64
 import fcntl
 import json

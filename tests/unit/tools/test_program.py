@@ -22,7 +22,7 @@ sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "..", "lib"))
 import toolframes as t  # noqa: E402
 
 ROOT = os.getuid() == 0
-# Its check looks at the whole text for every one of a million matches.
+# This check scans the whole text for every one of a million matches.
 os.environ["ASAN_OPTIONS"] = os.environ.get("ASAN_OPTIONS", "") + ":intercept_memmem=0"
 
 
@@ -234,7 +234,7 @@ def test_if_unchanged(tmp_path):
     bad(run("edit", f, if_unchanged=token, stdin=t.edit(b"2", b"3")), "changed")
     bad(run("write-raw", f, if_unchanged="absent", stdin=t.upload(b"x")), "changed")
     good(run("write-raw", tmp_path / "g", if_unchanged="absent", stdin=t.upload(b"x")))
-    # Changed while the upload runs: the swap notices.
+    # Changed during the upload: the swap detects it.
     token = run("stat", f)[0]["token"]
     p = subprocess.Popen(t.argv("write-raw", path=str(f), if_unchanged=token),
                          stdin=subprocess.PIPE, stdout=subprocess.PIPE)
@@ -1044,7 +1044,7 @@ def test_archive_escapes(tmp_path):
 
 
 def test_archive_of_many_small_files(tmp_path):
-    """Two threads make them; what is there in the end is as if one had, in the archive's order."""
+    """Two threads create them; the result equals that of one thread, in the archive's order."""
     sizes = (0, 1, 16383, 16384, 16385, 70000)
     entries = [(f"./d{i // 40}/f{i}", REG, bytes([i % 251]) * sizes[i % len(sizes)],
                 {"mode": 0o604 if i % 2 else 0o751, "mtime": 1000 + i}) for i in range(400)]
@@ -1075,7 +1075,7 @@ def test_archive_of_many_small_files(tmp_path):
         assert (dst / f"d1/in1-{i}").exists() and (dst / f"h{i}").read_text() == "2"
         assert (dst / f"e/f{i}").is_file() and (dst / f"g/f{i}/below").read_text() == "yes"
     assert left_behind(tmp_path) == []
-    # Limits stand at the same entry, and damage at any place leaves whole files only.
+    # Limits apply at the same entry, and damage at any position leaves only complete files.
     small = make_tar([(f"f{i}", REG, b"x" * 100) for i in range(300)])
     last = bad(run("archive-in", tmp_path / "l", max_bytes=20_000, stdin=t.upload(small)),
                "archive_limit")
@@ -1087,7 +1087,7 @@ def test_archive_of_many_small_files(tmp_path):
 
 
 def test_archive_directories_by_turns(tmp_path):
-    """Directories go to one thread or the other, large ones to both: the order of a name stays."""
+    """Directories go to one thread or the other, large ones to both: the order of equal names is kept."""
     entries = []
     for turn in range(6):  # the same directories again and again, also under another name
         for d in range(8):
@@ -1111,7 +1111,7 @@ def test_archive_directories_by_turns(tmp_path):
 
 @pytest.mark.skipif(not ROOT, reason="takes another user's limits")
 def test_archive_without_a_second_thread():
-    """Where no more threads may be, one does it all."""
+    """Where no further thread can be created, one does everything."""
     if b"__asan_init" in pathlib.Path(os.fsdecode(t.program())).read_bytes():
         pytest.skip("the leak check needs a thread of its own")
     small = make_tar([(f"f{i}", REG, b"x" * 100) for i in range(100)])
@@ -1160,7 +1160,7 @@ def test_archive_limits_and_damage(tmp_path):
 
 
 def test_archive_with_a_bad_entry(tmp_path):
-    """One entry is encrypted: it is told of, the others are there."""
+    """One entry is encrypted: it is reported, the others are extracted."""
     z = io.BytesIO()
     with zipfile.ZipFile(z, "w") as out:
         out.writestr("a", "one" * 20)
@@ -1206,7 +1206,7 @@ def swapper(a, b, stop, counter):
 
 
 def test_races_never_leave_the_directory(tmp_path):
-    """A directory and a link to outside change places at full speed under each operation."""
+    """A directory and a link to outside are exchanged at full speed during each operation."""
     outside = tmp_path / "outside"
     outside.mkdir()
     (outside / "f").write_text("secret")
