@@ -329,7 +329,7 @@ static void test_downloads_that_break_off(void **state)
 	}
 }
 
-static void test_hostile_words(void **state)
+static void test_hostile_frames(void **state)
 {
 	struct request req;
 	struct answer a;
@@ -578,7 +578,7 @@ int main(void)
 		T(test_refusals_name_the_field),
 		T(test_download),
 		T(test_downloads_that_break_off),
-		T(test_hostile_words),
+		T(test_hostile_frames),
 		T(test_errors_have_codes),
 		T(test_upload),
 		T(test_uploads_wait_and_break_off),

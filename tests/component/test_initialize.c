@@ -186,7 +186,7 @@ static void test_limits(void **state)
 }
 
 /* The end of its output is the most useful part. */
-static void test_output_is_told(void **state)
+static void test_output_is_reported(void **state)
 {
 	struct answer *a;
 	const char *told;
@@ -412,7 +412,7 @@ int main(void)
 		TEST(test_sandbox_dies),
 		TEST(test_passed_over),
 		TEST(test_limits),
-		TEST(test_output_is_told),
+		TEST(test_output_is_reported),
 		TEST(test_kept),
 		TEST(test_kept_one_dies),
 		TEST(test_daemon_dies),

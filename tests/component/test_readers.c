@@ -317,7 +317,7 @@ static int setup_beat(void **state)
 }
 
 /* A quiet stream gets comments; one whose reader is slow gets none in addition. */
-static void test_heart_beat(void **state)
+static void test_heartbeat(void **state)
 {
 	struct request quiet, slow, raw;
 	struct answer a;
@@ -379,7 +379,7 @@ int main(void)
 		TEST(test_sandbox_gone),
 		TEST(test_link_breaks),
 		TEST(test_restart),
-		cmocka_unit_test_setup_teardown(test_heart_beat, setup_beat, world_teardown),
+		cmocka_unit_test_setup_teardown(test_heartbeat, setup_beat, world_teardown),
 		TEST(test_idle_clock),
 	};
 

@@ -173,7 +173,7 @@ def test_nothing_is_lost_before_the_reader_comes(shared):
     assert reader.all(MUCH) == expected(0, MUCH) and gaps(reader.ws) == []
 
 
-def test_input_is_told_when_taken(shared):
+def test_taken_input_is_reported(shared):
     row = shared.client.call("POST", f"/v1/sandboxes/{shared.id}/processes",
                              {"argv": ["bash", "-c", "read x; echo $x; exec sleep 300"], "hold": True})
     process = Process(shared, row)
@@ -185,7 +185,7 @@ def test_input_is_told_when_taken(shared):
     assert reader.ws.message("exit")["reason"] == "killed_by_request"
 
 
-def test_input_of_a_program_that_reads_no_more(shared):
+def test_input_of_a_program_that_stopped_reading(shared):
     row = shared.client.call("POST", f"/v1/sandboxes/{shared.id}/processes",
                              {"argv": ["bash", "-c", "exec <&-; echo closed; sleep 0.5; exit 6"], "hold": True})
     reader = Acking(shared, Process(shared, row), cursor="0:0")

@@ -73,7 +73,7 @@ def test_state_stays(box, language):
     ("javascript", "let = 5 5", "SyntaxError", None),
     ("bash", "exit_with() { return 3; }; exit_with", "CommandFailed", "exit status 3"),
 ])
-def test_errors_are_told(box, language, code, name, value):
+def test_errors_are_reported(box, language, code, name, value):
     error = run(box, code, language=language)["error"]
     assert error["name"] == name and (value is None or error["value"] == value)
     if language == "python":
@@ -125,7 +125,7 @@ def test_timeout_interrupts_and_keeps_the_state(box, language, code):
 
 @pytest.mark.parametrize("language,code", [("python", "import os; os._exit(3)"), ("bash", "exit 3"),
                                            ("javascript", "process.exit(3)")])
-def test_a_kernel_that_dies_is_told_and_replaced(box, language, code):
+def test_a_dead_kernel_is_reported_and_replaced(box, language, code):
     made = box.client.call("POST", f"{path(box)}/code/contexts", {"language": language, "cwd": "/tmp"})
     assert run(box, code, context_id=made["id"])["error"]["name"] == "KernelDied"
     shown = {"python": "import os; print(os.getcwd())", "bash": "pwd", "javascript": "console.log(process.cwd())"}
@@ -180,7 +180,7 @@ def test_much_output(box):
 
 
 @pytest.mark.long
-def test_a_quiet_stream_beats(box):
+def test_a_quiet_stream_has_heartbeats(box):
     """Heartbeats, so that no proxy takes the stream for dead."""
     text = box.client.raw("POST", f"{path(box)}/code/stream",
                           {"code": "import time; time.sleep(31); print('now')"})[2].decode()

@@ -59,7 +59,7 @@ def page(api, **query):
     return api.call("GET", f"/v1/events?format=json&{text}")["data"]
 
 
-def test_life_is_told(api, engine):
+def test_events_of_a_sandbox(api, engine):
     with api.sandbox(engine=engine, external_workspace_id="ws-1") as sandbox:
         events = Events(api, f"/v1/sandboxes/{sandbox.id}/events?after=0")
         sandbox.exec(["sh", "-c", "exit 7"])

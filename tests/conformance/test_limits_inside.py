@@ -41,7 +41,7 @@ def test_free_shows_the_memory_limit(box):
     assert values["SwapTotal"] == 0
 
 
-def test_used_memory_moves(box):
+def test_used_memory_is_current(box):
     """A process that uses 128 MiB is visible, and no longer after its end."""
     before = meminfo(box)["MemFree"]
     holder = spawn(box, ["python3", "-c", "import time; x = bytearray(b'x') * (128 << 20); print('have', flush=True); "

@@ -198,7 +198,7 @@ def resumed(sandbox):
         return False
 
 
-def test_what_cannot_be_kept_is_told_before_anything_is_lost(sandbox):
+def test_unsupported_memory_is_reported_before_anything_is_lost(sandbox):
     sandbox.put("/workspace/ipc.py", b"import ctypes\nlibc = ctypes.CDLL(None, use_errno=True)\n"
                 b"print(libc.shmget(77, 4096, 0o1600))\n")
     sandbox.exec("echo file > /workspace/f; python3 /workspace/ipc.py").ok()

@@ -132,7 +132,7 @@ def test_the_source_goes_on(warm):
     assert warm.post("snapshots")["kind"] == "filesystem", "not unless it is asked for"
 
 
-def test_whoever_waits_gets_his_answer(warm):
+def test_waiting_clients_get_their_replies(warm):
     """Commands and streams in progress while memory is written."""
     answers = {}
 

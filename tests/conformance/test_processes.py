@@ -190,7 +190,7 @@ def test_a_gap_has_its_exact_size(shared):
             assert answer.rest() == expected(begin, total)
 
 
-def test_a_stalled_reader_costs_nobody(shared):
+def test_a_stalled_reader_delays_no_other(shared):
     total = 24 << 20
     with spawn(shared, writer(total)) as process:
         with process.events(follow=True) as stalled:
@@ -299,7 +299,7 @@ def test_unknown_signals(shared, which):
         assert process.get()["state"] == "running"
 
 
-def test_own_signal_is_told_from_ours(shared):
+def test_own_signal_differs_from_ours(shared):
     with spawn(shared, "kill -KILL $$") as process:
         row = process.wait()
         assert (row["reason"], row["exit_code"]) == ("signaled", 137)

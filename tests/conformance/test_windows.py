@@ -311,7 +311,7 @@ def test_closing_ends_what_runs(shared):
     wait_for(lambda: not alive_inside(shared, f"^{mark}"), 8)
 
 
-def test_windows_and_processes_are_told_apart(shared, window):
+def test_windows_and_processes_are_distinct(shared, window):
     answer = window.run("echo x")
     path = f"/v1/sandboxes/{shared.id}/processes"
     rows = {p["process_id"]: p for p in shared.client.call("GET", path)["data"]}

@@ -64,7 +64,7 @@ def test_mistyped_commands_and_options(cay):
     assert "cay down" not in cay("stop", "x").stderr, "that would destroy everything"
 
 
-def test_errors_use_the_words_of_this_interface(cay, box, client):
+def test_errors_use_the_terms_of_the_command_line(cay, box, client):
     name = box["name"]
     client.call("POST", f"/v1/sandboxes/{box['id']}/pause", {"kind": "freeze"})
     asleep = cay("exec", name, "--", "true")

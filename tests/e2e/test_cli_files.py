@@ -61,7 +61,7 @@ def test_what_is_there_is_written_to_or_left_alone(cay, web, tmp_path):
     assert sorted(os.listdir(tmp_path)) == ["dangling", "link", "pipe", "real"]
 
 
-def test_a_tree_with_what_nobody_may_read(cay, web, tmp_path):
+def test_a_tree_with_unreadable_files(cay, web, tmp_path):
     cay("cp", "-", f"{web}:part/a", input="1")
     cay("exec", web, "--", "sh", "-c", "echo 2 >part/b; chmod 0 part/b")
     cay("cp", "-r", f"{web}:part", "part", status=5)

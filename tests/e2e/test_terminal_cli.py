@@ -268,7 +268,7 @@ def test_plain_exec_streams(daemon, name):
     assert live < 0.5 * tree.SLACK, "the first line came before the end"
 
 
-def test_words_of_ends(cay, client, name):
+def test_messages_of_ends(cay, client, name):
     """The same terms as in the API, for people."""
     done = cay("exec", "--timeout", "1", name, "--", "sleep", "20")
     assert done.returncode == 124 and "timeout" in done.stderr.lower()

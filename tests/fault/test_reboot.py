@@ -103,7 +103,7 @@ def test_every_state(own):
     assert api.call("GET", "/v1/snapshots")["data"] == []
 
 
-def test_nobody_pays_for_the_night(own):
+def test_downtime_is_not_billed(own):
     api = own.client
     running, frozen, asleep = (made(api, w) for w in ("running", "frozen", "asleep"))
     post(api, frozen, "pause", kind="freeze")

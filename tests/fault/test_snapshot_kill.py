@@ -156,7 +156,7 @@ def test_killed_at_each_step_of_a_copy(warden, who):
 
 @pytest.mark.parametrize("who", ["", "-"], ids=["warden", "job"])
 @pytest.mark.parametrize("warden", [tree.FAULTS], indirect=True, ids=["faults"])
-def test_killed_at_each_step_of_a_passing_snapshot(warden, who):
+def test_killed_at_each_step_of_a_temporary_snapshot(warden, who):
     only_faults()
     source = warden.create()["id"]
     start_counter(warden, source)
@@ -172,7 +172,7 @@ def test_killed_at_each_step_of_a_passing_snapshot(warden, who):
         check_after(warden, source, None)
 
 
-def test_passing_snapshots_go_with_their_client(warden):
+def test_temporary_snapshots_end_with_their_client(warden):
     """They are not listed, and the next client finds nothing of them, however its daemon ended."""
     source = warden.create()["id"]
     start_counter(warden, source)

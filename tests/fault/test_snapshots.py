@@ -93,7 +93,7 @@ def test_copies_and_source_do_not_touch_each_other(warden):
     assert warden.exec(first, "cat /workspace/f").stdout == "three\n"
 
 
-def test_every_copy_is_somebody_else(warden):
+def test_every_copy_has_its_own_identity(warden):
     """Machine id, boot id, host name; the same sandbox keeps its machine id."""
     def ids(sandbox):
         return warden.exec(sandbox, "cat /etc/machine-id /proc/sys/kernel/random/boot_id; hostname;"
@@ -337,7 +337,7 @@ def test_many_at_once(warden):
         warden.call(DESTROY, sandbox=sandbox)
 
 
-def test_nobody_waits_for_anothers_snapshot(warden):
+def test_other_requests_do_not_wait_for_a_snapshot(warden):
     """Much must be written out first: that takes time, but no other request waits."""
     source, other = warden.create()["id"], warden.create()["id"]
     warden.exec(source, "dd if=/dev/urandom of=/workspace/data bs=1M count=400 status=none").ok()

@@ -296,7 +296,7 @@ def test_sandbox_init_killed(victim):
         assert other.exec(["/bin/echo", "x"]).stdout == "x\n"
 
 
-def test_warden_away_is_told(victim):
+def test_creates_without_a_warden(victim):
     """While the warden is down, creates get 503 (or wait), and running sandboxes still execute commands."""
     client = victim.wait_ready()
     with client.sandbox(timeout_sec=600) as box:

@@ -650,7 +650,7 @@ def test_NET_09_no_ipv6(net, mode):
         assert not net.seen("udp", address="2606:2800:220:1::1")
 
 
-def test_NET_09_ipv6_of_a_denied_name_is_told(net, box):
+def test_NET_09_ipv6_of_a_denied_name_is_explained(net, box):
     host = f"only-six-{time.time_ns()}.evil.test"
     box.py(f"try: socket.getaddrinfo('{host}', 80, socket.AF_INET6)\nexcept OSError: say(1)")
     assert box.denied(host=host, protocol="dns", reason="not_allowed")

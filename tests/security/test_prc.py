@@ -155,7 +155,7 @@ def test_PRC_07_covers_stay(box):
     assert box.sh("ls /mnt") == ""
 
 
-def test_PRC_07_written_covers_harm_nobody(box, neighbour):
+def test_PRC_07_written_covers_affect_only_the_sandbox(box, neighbour):
     """PRC-07: the files that the agent writes are the sandbox's own, and small; it writes them again."""
     theirs = neighbour.sh("head -1 /proc/meminfo")
     box.root("head -c 3000000 /dev/zero > /proc/loadavg; printf 'MemTotal: 1 kB\\n' > /proc/meminfo; "

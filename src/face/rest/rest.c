@@ -54,7 +54,7 @@ void rest_free(struct rest *rest)
 	terminals_done(rest);
 	transfers_done(&rest->transfers);
 	events_done(rest);
-	beats_done(rest);
+	heartbeats_done(rest);
 	while (rest->pendings)
 		(void)pending_end(rest->pendings);
 	face_hosts_done(&rest->hosts);

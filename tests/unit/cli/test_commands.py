@@ -75,7 +75,7 @@ def test_exec_goes_on_after_a_cut(web):
      b"cay: the sandbox ended while the command ran (sandbox_gone): out of? memory\n"),
     ({"reason": "exited", "exit_code": 124}, 124, b""),
 ])
-def test_words_of_ends(web, end, status, words):
+def test_messages_of_ends(web, end, status, words):
     web.exec_result = dict(web.exec_result, **end)
     r = web.cay("exec", "--timeout", "7", "web", "--", "x")
     assert r.returncode == status

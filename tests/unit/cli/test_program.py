@@ -515,7 +515,7 @@ def test_foreground(house):
 
 
 @root_only
-def test_following_a_build_somebody_else_started(house):
+def test_following_a_build_of_another_client(house):
     assert house.cay("up").returncode == 0
     house.cay("template", "build", "base")
     r = house.cay("template", "build", "base")

@@ -126,7 +126,7 @@ static void test_refusals(void **state)
 	}
 }
 
-static void test_answers_nobody_asked_for(void **state)
+static void test_unexpected_answers(void **state)
 {
 	peer_start();
 	peer_say_done(1, 0);
@@ -516,7 +516,7 @@ int main(void)
 		T(test_requests),
 		T(test_bad_requests),
 		T(test_refusals),
-		T(test_answers_nobody_asked_for),
+		T(test_unexpected_answers),
 		T(test_answered_twice),
 		T(test_gone),
 		T(test_stdin_pieces),

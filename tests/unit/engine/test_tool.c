@@ -328,7 +328,7 @@ static void ready_comes_once(void **state)
 	assert_int_equal(heard.error.code, ERR_TOOL_FAILED);
 }
 
-static void an_end_without_words_has_a_reason(void **state)
+static void an_end_without_a_message_has_a_reason(void **state)
 {
 	static const struct {
 		struct link_status status;
@@ -352,7 +352,7 @@ static void an_end_without_words_has_a_reason(void **state)
 	(void)setup(NULL);
 }
 
-static void failed_is_told(void **state)
+static void failed_is_reported(void **state)
 {
 	struct tool_failed failed = { .error = TOOL_NOT_FOUND, .path = STR_LIT("x") };
 	struct buf buf;
@@ -408,7 +408,7 @@ static void a_run_may_be_cancelled_anywhere(void **state)
 	assert_int_equal(heard.error.code, ERR_SANDBOX_GONE);
 }
 
-static void a_refused_start_is_told(void **state)
+static void a_refused_start_is_reported(void **state)
 {
 	static const char *const argv[] = { "cay-tools", "stat", NULL };
 	struct tool_spec spec = { .argv = argv };
@@ -565,10 +565,11 @@ int main(void)
 		cmocka_unit_test_setup_teardown(what_must_not_be_said_ends_the_run, setup,
 						teardown),
 		cmocka_unit_test_setup_teardown(ready_comes_once, setup, teardown),
-		cmocka_unit_test_setup_teardown(an_end_without_words_has_a_reason, setup, teardown),
-		cmocka_unit_test_setup_teardown(failed_is_told, setup, teardown),
+		cmocka_unit_test_setup_teardown(an_end_without_a_message_has_a_reason, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(failed_is_reported, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_run_may_be_cancelled_anywhere, setup, teardown),
-		cmocka_unit_test_setup_teardown(a_refused_start_is_told, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_refused_start_is_reported, setup, teardown),
 		cmocka_unit_test_setup_teardown(input_waits_for_the_tool, setup, teardown),
 		cmocka_unit_test_setup_teardown(tiny_pieces_are_bounded_too, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_full_link_is_tried_again, setup, teardown),

@@ -246,7 +246,7 @@ def test_if_unchanged(tmp_path):
 
 
 @pytest.mark.skipif(not ROOT, reason="needs root to become somebody else")
-def test_as_somebody_else(tmp_path):
+def test_as_another_user(tmp_path):
     tmp_path.chmod(0o777)
     for up in list(tmp_path.parents)[:-2]:
         up.chmod(up.stat().st_mode | 0o055)

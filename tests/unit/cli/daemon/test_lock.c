@@ -59,7 +59,7 @@ static pid_t holder_child(pid_t lie)
 	return pid;
 }
 
-static void test_nobody(void **state)
+static void test_no_holder(void **state)
 {
 	struct lock_holder holder;
 	char path[128];
@@ -124,7 +124,7 @@ static void test_link_is_refused(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_nobody, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_no_holder, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_holder, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_liar, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_link_is_refused, setup, teardown),

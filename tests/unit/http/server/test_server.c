@@ -132,7 +132,7 @@ static void an_unread_body_is_skipped_or_ends_the_connection(void **state)
 	assert_int_equal(count_of("Connection: close"), 1);
 }
 
-static void a_client_that_goes_away_is_told(void **state)
+static void a_disconnected_client_is_reported(void **state)
 {
 	(void)state;
 	start();
@@ -281,7 +281,7 @@ int main(void)
 		T(a_flood_of_pipelined_requests_is_served),
 		T(an_expected_100_is_sent_only_when_the_body_is_wanted),
 		T(an_unread_body_is_skipped_or_ends_the_connection),
-		T(a_client_that_goes_away_is_told),
+		T(a_disconnected_client_is_reported),
 		T(freeing_the_server_tells_too),
 		T(an_aborted_answer_is_visibly_incomplete),
 		T(head_and_204_have_no_body),

@@ -9,7 +9,7 @@
 #include "service/pairs.h"
 #include "service/sandbox/sandbox_internal.h"
 
-static void test_moves(void **state)
+static void test_transitions(void **state)
 {
 	static const struct {
 		enum sandbox_state from, to;
@@ -108,7 +108,7 @@ static void test_pair_limits(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(test_moves),
+	const struct CMUnitTest tests[] = { cmocka_unit_test(test_transitions),
 					    cmocka_unit_test(test_names_go_round),
 					    cmocka_unit_test(test_pairs),
 					    cmocka_unit_test(test_pair_limits) };
