@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Bodies as tables: one row per field feeds the decoder (type, range, default, refusal by name) and
- * the OpenAPI document, so the two cannot differ.
+ * Request and reply bodies as tables: one row per field feeds the decoder (type, range, default,
+ * rejection by name) and the OpenAPI document, so the two cannot differ.
  */
 #ifndef CAY_FACE_REST_FIELD_H
 #define CAY_FACE_REST_FIELD_H
@@ -11,8 +11,9 @@
 
 enum field_type {
 	FIELD_END,
-	FIELD_INT,     /* int64_t; min..max */
-	FIELD_MILLI,   /* int64_t of thousandths; a number, also a fraction; min..max likewise */
+	FIELD_INT, /* int64_t; min..max */
+	/* int64_t in thousandths; a number, possibly a fraction; min..max likewise */
+	FIELD_MILLI,
 	FIELD_BOOL,    /* bool */
 	FIELD_STR,     /* struct str; min..max bytes */
 	FIELD_NAME,    /* struct str; [a-z0-9][a-z0-9._-]*, at most max */
@@ -20,20 +21,23 @@ enum field_type {
 	FIELD_MAP,     /* struct text_map: an object of strings */
 	FIELD_STRINGS, /* struct text_list: an array of strings, at most max */
 	FIELD_OBJECT,  /* fields at the same base */
-	FIELD_ANY,     /* const struct json *: a string or a number; the handler looks */
-	/* Known, but a later version's: what asks for nothing new is taken, the rest refused. */
+	FIELD_ANY,     /* const struct json *: a string or a number; the handler checks it */
+	/*
+	 * Known, but for a later version: a value that requests nothing new is accepted, others are
+	 * rejected.
+	 */
 	FIELD_LATER,	  /* null, [] and {} */
 	FIELD_LATER_BOOL, /* false */
 	FIELD_LATER_ENUM, /* names[0] */
 	FIELD_MIXED,	  /* an array of strings or objects, at most max, for read */
 	FIELD_LIST,	  /* an array of objects of fields, at most max, likewise */
-	/* In answers only. */
+	/* In replies only. */
 	FIELD_TIME,
 	FIELD_REAL,
 	FIELD_FREE, /* an object of anything */
 };
 
-/* Upper bounds that an operator sets; a row that names one has no max of its own. */
+/* Upper bounds that an operator sets; a row that names one has no max. */
 enum field_limit {
 	FIELD_LIMIT_NONE,
 	FIELD_LIMIT_CPU, /* thousandths */
@@ -52,10 +56,10 @@ struct field {
 	const char *const *names;
 	const char *fallback_text; /* FIELD_STR, FIELD_NAME */
 	const struct field *fields;
-	/* FIELD_MIXED, FIELD_LIST: fills what is at offset. Its memory is the arena's. */
+	/* FIELD_MIXED, FIELD_LIST: fills what is at offset. Its memory is from the arena. */
 	int (*read)(const struct json *array, struct arena *arena, void *ret, struct err *err);
 	const struct field
-		*other; /* FIELD_LIST, in answers: elements may have these members instead */
+		*other; /* FIELD_LIST, in replies: elements may have these members instead */
 	int64_t min, max;
 	int64_t fallback; /* FIELD_INT, FIELD_BOOL, FIELD_ENUM */
 	size_t offset;
@@ -63,8 +67,8 @@ struct field {
 	enum field_type type;
 	enum field_limit limit;
 	bool required;
-	bool nullable; /* in answers */
-	bool optional; /* in answers: it may be absent */
+	bool nullable; /* in replies */
+	bool optional; /* in replies: it may be absent */
 };
 
 /* One daemon, one configuration: set before the first request is decoded. */
@@ -72,8 +76,10 @@ void field_limit_set(enum field_limit limit, int64_t max);
 int64_t field_max(const struct field *f);
 int64_t field_fallback(const struct field *f); /* never above the maximum */
 
-/* Fills base (already zeroed) from a parsed object: defaults, then what was sent. Lists are in the
- * arena, which may be NULL for tables without any; texts are views into the object. */
+/*
+ * Fills base (already zeroed) from a parsed object: defaults, then the values sent. Lists are in
+ * the arena, which may be NULL for tables without any; texts are views into the object.
+ */
 int field_decode(const struct field *fields, const struct json *object, const char *path,
 		 struct arena *arena, void *base, struct err *err) _must_check_;
 void field_set_defaults(const struct field *fields, void *base);
@@ -81,12 +87,16 @@ void field_set_defaults(const struct field *fields, void *base);
 void field_write_one(const struct field *f, struct json_writer *w, const char *key);
 /* A JSON Schema of a body's table, as one object under key. */
 void field_write_schema(const struct field *fields, struct json_writer *w, const char *key);
-/* Of an answer's: members are there unless they are optional. A table with a name is referred to;
- * whole: it is written all the same. */
+/*
+ * Of a reply's table: members are present unless they are optional. A table with a name is
+ * referenced; whole: it is written anyway.
+ */
 void field_write_answer(const struct field *fields, bool whole, struct json_writer *w,
 			const char *key);
-/* What a table is called among the components; NULL: it has no name. Without names all is written
- * where it is used. */
+/*
+ * The name of a table among the components; NULL: it has none. Without names every table is written
+ * where it is used.
+ */
 void field_names_set(const char *(*name_of)(const struct field *fields));
 
 #endif
