@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Making a sandbox. The intent is on disk before the engine is asked; it is closed in the same
- * transaction that makes the row running, so a death of the daemon in between leaves a half-made
- * sandbox that the next start knows about and sweeps.
+ * Creates a sandbox. The intent is on disk before the engine is called. It is closed in the
+ * transaction that makes the row running. If the daemon dies in between, the next start finds the
+ * unfinished sandbox and removes it.
  */
 #include <errno.h>
 
@@ -58,7 +58,7 @@ static void on_made(void *arg, const struct engine_made *made, const struct err 
 	struct sandbox *sandbox = service ? sandbox_get(service, handle) : NULL;
 	struct err link_err;
 
-	if (!sandbox) { /* the service has been closed: the next start sweeps or adopts */
+	if (!sandbox) { /* the service was closed: the next start removes or adopts it */
 		if (!err)
 			engine_made_close(made);
 		return;
@@ -67,7 +67,7 @@ static void on_made(void *arg, const struct engine_made *made, const struct err 
 	if (sandbox->state == SANDBOX_DESTROYED) {
 		if (!err)
 			engine_made_close(made);
-		destroy_sweep(sandbox); /* asked for while it was being made */
+		destroy_sweep(sandbox); /* destroy was requested meanwhile */
 		return;
 	}
 	if (err) {
@@ -119,7 +119,10 @@ static int ask_create(struct sandbox *sandbox, struct err *err)
 
 /* ---- the image ---- */
 
-/* An engine has answered about the image of a sandbox: that sandbox, or NULL when it is over. */
+/*
+ * An engine has answered about the image of a sandbox: returns that sandbox, or NULL if it has
+ * ended.
+ */
 static struct sandbox *image_answered(struct call *call)
 {
 	struct sandbox *sandbox = call_end_sandbox(call);
@@ -129,7 +132,7 @@ static struct sandbox *image_answered(struct call *call)
 	sandbox->making = false;
 	if (sandbox->state != SANDBOX_DESTROYED)
 		return sandbox;
-	destroy_sweep(sandbox); /* asked for meanwhile */
+	destroy_sweep(sandbox); /* destroy was requested meanwhile */
 	return NULL;
 }
 
@@ -192,7 +195,7 @@ static void on_have(void *arg, bool have, const struct err *err)
 	}
 }
 
-/* Once per version: whether the engine has it, or can get it. A snapshot brings its own files. */
+/* Once per version: whether the engine has it, or can prepare it. A snapshot has its own files. */
 static bool image_is_known(const struct sandbox *sandbox)
 {
 	return sandbox->from || sandbox->template->image_of == sandbox->engine ||
@@ -236,7 +239,10 @@ static int save_running(struct sandbox *sandbox)
 	if (r < 0)
 		return r;
 	r = sandbox_save(sandbox);
-	/* One without all of its siblings is half made: who makes them closes the intents. */
+	/*
+	 * A sandbox without all its siblings is unfinished: the caller that creates them closes the
+	 * intents.
+	 */
 	if (r == 0 && !(sandbox->creation && sandbox->creation->together))
 		r = store_intent_delete(service->store, sandbox->row);
 	return store_end(service->store, r);
@@ -246,7 +252,7 @@ void create_ready(struct sandbox *sandbox)
 {
 	const struct creation *creation = sandbox->creation;
 
-	sandbox->counted = !sandbox_wakes_memory(sandbox); /* else nothing runs in it yet */
+	sandbox->counted = !sandbox_wakes_memory(sandbox); /* otherwise nothing runs in it yet */
 	sandbox->files_only = false;
 	if (sandbox->pooled) {
 		pool_made(sandbox);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Streams of events: how they begin, and how they stay alive while nothing happens. */
+/* Event streams: their start, and heartbeats while nothing happens. */
 #include "face/rest/run/stream.h"
 #include "net/loop.h"
 
@@ -17,7 +17,7 @@ int events_begin(struct rest *rest, struct http_req *req)
 	return http_reply_start(req, 200, headers, ARRAY_LEN(headers));
 }
 
-/* One timer for all. A heartbeat may stop itself, and nobody else. */
+/* One timer for all. A heartbeat may stop itself, and no other. */
 static void on_heartbeat(void *arg)
 {
 	struct rest *rest = arg;

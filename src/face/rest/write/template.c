@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Templates and their builds in the words of the REST API. */
+/* Writes templates and their builds as REST objects. */
 #include "face/kit/pairs.h"
 #include "face/rest/write.h"
 #include "service/sandbox/initializer.h"
 #include "service/template/template.h"
 
-/* A command alone is a string. */
+/* A command without options is a string. */
 static void write_initializer(const struct initializer *one, struct json_writer *w)
 {
 	const struct exec_spec *exec = &one->exec;
