@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The bare side of bench/exec, and the reader of its streams.
+ * The direct measurement for bench/exec, without a daemon, and the reader of its streams.
  *
- *   exec-probe bare N PROGRAM ...   N times vfork, execve, waitpid: put inside a sandbox, this is
- *                                   what an exec there costs without anybody in between
+ *   exec-probe bare N PROGRAM ...   N times vfork, execve, waitpid: inside a sandbox, the cost of
+ *                                   an exec without daemon and agent
  *   exec-probe pair COMMAND         the shell command's output through a Unix socket pair, counted
  *   exec-probe drain HOST:PORT KEY STREAM [GO]
  *                                   GET STREAM, then POST a line to GO (the stdin of the process
- *                                   that waits for it), then count what comes until the end
+ *                                   that waits for it), then count bytes until the end
  *
- * Each prints one line of JSON. Static, because the first two run in whatever tree they are put.
+ * Each prints one line of JSON. Static, because the first two run in any root file system.
  */
 #include <arpa/inet.h>
 #include <errno.h>

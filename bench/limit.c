@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The bare-syscall limit: what isolation itself costs on this host, measured without any product.
+ * The system call limit: what isolation itself costs on this host, measured without any product.
  *
  *   limit cycle N    create, run /bin/echo hi inside, collect, destroy
  *   limit create N   create until the init inside answers (destroyed outside the timed part)

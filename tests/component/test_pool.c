@@ -31,7 +31,7 @@ static void test_hit(void **state)
 	assert_string_equal(text_of(a, "stdout"), "hi\n");
 	world_turns(100); /* refilled behind */
 	assert_int_equal(pool_figure("ready"), 2);
-	a = call("GET", "/v1/sandboxes", NULL); /* members belong to nobody */
+	a = call("GET", "/v1/sandboxes", NULL); /* members have no owner */
 	assert_int_equal(json_size(member(a->doc, "data")), 1);
 	expect_status(call("DELETE", "/v1/sandboxes/p", NULL), 204);
 }

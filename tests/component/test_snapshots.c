@@ -251,7 +251,7 @@ static void test_restarts(void **state)
 	world_turns(20);
 	world_stop();
 	request_drop(&req);
-	fake_release(world.engine, FAKE_SNAPSHOT); /* made after all, but nobody was told */
+	fake_release(world.engine, FAKE_SNAPSHOT); /* created after all, but not reported */
 	assert_int_equal(engine_fake.snapshot->take(world.engine, sandbox, "stranger", false,
 						    on_snapshot, NULL, &err),
 			 0);

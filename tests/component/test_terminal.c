@@ -344,7 +344,7 @@ static void test_slow_client(void **state)
 	new_sandbox("{}");
 	expect_status(post("/processes", "{\"command\":\"spew 1000000\",\"name\":\"s\"}"), 201);
 	ws_open(&ws, "/processes/s/attach?cursor=0");
-	world_turns(200); /* nobody reads: what waits is bounded, nothing is lost */
+	world_turns(200); /* no reader: the queue is bounded, nothing is lost */
 	while ((opcode = ws_next(&ws, &s)) != 8)
 		if (opcode == 2)
 			total += s.n;
@@ -428,7 +428,7 @@ static void test_misfortune(void **state)
 	fake_hold(world.engine, FAKE_DIAL);
 	fake_cut(world.engine, sandbox);
 	world_turns(30);
-	ws_type(&ws, "b"); /* nobody to type to */
+	ws_type(&ws, "b"); /* no link for the input */
 	ws_expect(&ws, "\"code\":\"unavailable\"");
 	fake_release(world.engine, FAKE_DIAL);
 	world_turns(30);

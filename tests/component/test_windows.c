@@ -260,7 +260,7 @@ static void test_survival(void **state)
 		     NULL, "{\"command\":\"sleep 300\"}");
 	world_turns(30);
 	fake_cut(world.engine, sandbox);
-	request_wait(&req, &done); /* it is waited for again, and its end told */
+	request_wait(&req, &done); /* it is followed again, and its end reported */
 	expect_status(&done, 200);
 	assert_string_equal(text_of(&done, "reason"), "exited");
 	answer_free(&done);

@@ -168,7 +168,7 @@ def test_upgrade(preview):
         assert head.startswith(b"HTTP/1.1 101 ")
         assert b"\r\nUpgrade: custom/1\r\n" in head
         blob = bytes(range(256)) * 4000
-        sender = in_thread(lambda: sock.sendall(blob))  # nobody may wait for room in a buffer
+        sender = in_thread(lambda: sock.sendall(blob))  # bytes must not wait for a full buffer
         got = b""
         while len(got) < len(blob):
             more = sock.recv(65536)

@@ -52,7 +52,7 @@ def orphan(tmp_path_factory):
             pane.after = path / "after"
             pane.type(f"cay exec -it {sandbox} -- bash -c 'echo on''line; exec sleep 300'; echo status $?")
             pane.wait("online")
-            own.kill("cay")  # no supervisor: nobody starts it again
+            own.kill("cay")  # no supervisor: it is not restarted
             own.kill("cayd")
             yield pane
         own.up()

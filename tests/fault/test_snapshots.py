@@ -397,7 +397,7 @@ def test_threads_of_requests(warden):
                 assert warden.exec(copy, "cat /workspace/n").stdout == f"{number}\n"
                 warden.delete(copy)
                 warden.call(SNAPSHOT_DELETE, snapshot=name)
-        except Exception as error:  # noqa: BLE001 - told by the main thread
+        except Exception as error:  # noqa: BLE001 - reported by the main thread
             failed.append(repr(error))
 
     threads = [threading.Thread(target=one, args=(n,)) for n in range(6)]

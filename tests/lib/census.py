@@ -92,7 +92,7 @@ def _owner_state(pid):
         if state:
             return state
         if os.path.basename(argv[0]) == "cay":
-            return "/var/lib/cay"  # somebody's own command line, with the default state
+            return "/var/lib/cay"  # a user's own command line, with the default state
         pid = _parent(pid)
     return None
 

@@ -300,7 +300,7 @@ def mount_flags(box):
         if point.startswith("/dev/") and point not in ("/dev/shm", "/dev/mqueue"):
             continue
         if point == "/dev" and "ro" in options:
-            continue  # our own list of nodes, which nobody can add to
+            continue  # our own list of nodes, to which none can be added
         assert "nodev" in options, f"device files would work on {point}: {options}"
 
 
@@ -314,7 +314,7 @@ def planted_node(box):
     plant = subprocess.run(
         ["setpriv", f"--reuid={first}", f"--regid={first}", "--clear-groups", f"--inh-caps={rights}",
          f"--ambient-caps={rights}", "sh", "-c",
-         # loop-control: opening it does nothing, and it is on nobody's list
+         # loop-control: opening it does nothing, and it is on no list
          f"rm -f {node}; mknod -m 666 {node} c 10 237"], capture_output=True, text=True)
     assert plant.returncode == 0, f"the test could not plant its node: {plant.stderr}"
     result = box.root("stat -c %F /tmp/planted; (exec 3</tmp/planted) 2>/dev/null && echo opened; "

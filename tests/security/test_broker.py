@@ -234,7 +234,7 @@ def test_slow_client_on_an_unusual_port(net, box):
     """The proxy waits for its first bytes, because the address was returned for a bound name."""
     before = len(net.liar.seen())
     out = box.exec(["/usr/bin/python3", "-c", SLOW, HOST, str(PORT + 1)]).ok().stdout
-    assert "broker_unreachable" in out, out  # opened up: this host's certificate is nobody's
+    assert "broker_unreachable" in out, out  # intercepted: this host's certificate is not trusted
     assert len(net.liar.seen()) == before
 
 

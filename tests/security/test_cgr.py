@@ -120,7 +120,7 @@ def test_CGR_04_oom_is_typed(client):
     """CGR-04: if the limit ends the sandbox, its death has the reason oom, never an untyped error."""
     with client.sandbox(memory_mb=64) as box:
         try:
-            # As root with the score below pid 1's nobody else is left to choose.
+            # As root with a score below pid 1's, the kernel can only choose pid 1.
             result = box.root("for i in 1 2 3 4 5 6; do head -c 64M /dev/zero | tail & done; wait",
                               timeout_sec=15)
             assert result.exit_code is not None

@@ -163,5 +163,5 @@ def test_NSP_11_nothing_is_left_for_the_next(client):
             assert "left" not in box.sh("ls /dev/mqueue 2>/dev/null; true")
             if mark:
                 box.exec(["python3", "-c", f"import ctypes, os, socket, time\n{mark}"], user="root")
-                if name in ("loopback", "unreachable", "listener"):  # so the look above would have told
+                if name in ("loopback", "unreachable", "listener"):  # so the check above would have detected it
                     assert box.exec(TRACES, user="root").stdout != clean, name

@@ -102,7 +102,7 @@ def test_rude_answers(preview, name):
     answer = preview.ask(f"/rude?{name}")
     assert answer.status == 502, answer.body
     assert json.loads(answer.body)["error"]["code"] == "upstream_failed"
-    assert seen(preview.ask("/echo"))  # nobody else notices
+    assert seen(preview.ask("/echo"))  # other clients are not affected
 
 
 @pytest.mark.parametrize("name", LYING)

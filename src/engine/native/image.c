@@ -91,7 +91,7 @@ static void on_readable(void *arg, int events, int error)
 		report_feed(&build->lines, (struct str){ bytes, (size_t)n }, on_line, build);
 		return;
 	}
-	/* Nobody holds the other end any more. */
+	/* The builder has closed the other end. */
 	loop_watch_free(TAKE_PTR(build->readable));
 	if (!build->ended) {
 		build->failed = true;

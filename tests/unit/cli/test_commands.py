@@ -253,7 +253,7 @@ class Screen:
     @staticmethod
     def own_terminal():
         fcntl.ioctl(0, termios.TIOCSCTTY, 0)
-        for signum in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):  # whoever runs the tests may ignore them
+        for signum in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):  # the caller of the tests may ignore them
             signal.signal(signum, signal.SIG_DFL)
 
     def __init__(self, web, *args, cols=91, rows=33):

@@ -384,7 +384,7 @@ static void test_window_cancels(void **state)
 	job = (struct job){ 0 };
 	run("sleep 1");
 	assert_true(job.window.cancelled);
-	expect_end(LINK_END_KILLED, 130); /* of the first, told to the same job */
+	expect_end(LINK_END_KILLED, 130); /* of the first, reported to the same job */
 	job.ended = false;
 	expect_end(LINK_END_EXIT, 0);
 	buf_done(&first.text);

@@ -192,7 +192,7 @@ static void test_unasked(void **state)
 
 	start();
 	fd = connected();
-	answer(ask(&d, 80), ECONNREFUSED, &fd, 1); /* refused, and one all the same */
+	answer(ask(&d, 80), ECONNREFUSED, &fd, 1); /* refused, but with a descriptor */
 	peer_expect_breach("descriptor");
 }
 

@@ -378,7 +378,7 @@ static void a_run_may_be_cancelled_anywhere(void **state)
 	assert_int_equal(tool_run_start(the_link, &spec, &hooks, NULL, &heard.run, &err), 0);
 	tool_run_cancel(heard.run, the_link);
 	assert_true(peer.unfollowed);
-	peer.started(peer.started_arg, 7, 70, NULL); /* comes all the same */
+	peer.started(peer.started_arg, 7, 70, NULL); /* is called nevertheless */
 
 	(void)setup(NULL);
 	start(false);

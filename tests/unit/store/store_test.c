@@ -448,7 +448,7 @@ static void test_usage(void **state)
 	assert_int_equal(store_usage_put(store, &usage), 0);
 	usage.to_ms = 3000;
 	assert_int_equal(store_usage_put(store, &usage), 0); /* the same, ended */
-	assert_int_equal(store_usage_put(store, &usage), 0); /* and told twice */
+	assert_int_equal(store_usage_put(store, &usage), 0); /* and recorded twice */
 	usage = (struct store_usage){ .sandbox_id = "a",
 				      .owner = "key1",
 				      .kind = STORE_USAGE_PAUSED,

@@ -876,7 +876,7 @@ def test_watch_overflow(tmp_path):
     p = subprocess.Popen(t.argv("watch", path=str(tmp_path), recursive=1), stdout=subprocess.PIPE,
                          stdin=subprocess.DEVNULL)
     assert p.stdout.read(12)[4] == 8
-    for i in range(30000):  # nobody reads: the pipe and then the kernel's queue fill
+    for i in range(30000):  # no reader: the pipe and then the kernel's queue fill up
         os.close(os.open(tmp_path / f"f{i}", os.O_CREAT | os.O_WRONLY))
         os.unlink(tmp_path / f"f{i}")
     (tmp_path / "late").mkdir()
