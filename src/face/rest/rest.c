@@ -172,7 +172,7 @@ void rest_handle(void *ctx, struct http_req *req)
 		call->route->handle(call);
 		return;
 	}
-	/* Without a key nobody learns even which routes exist. */
+	/* Without a key a client cannot even learn which routes exist. */
 	struct err auth_err = { .code = ERR_OK };
 
 	call->key = ticket_key(call, &auth_err);

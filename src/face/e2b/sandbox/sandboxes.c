@@ -98,8 +98,10 @@ static void on_made(void *arg, const struct sandbox *sandbox, const struct err *
 		answer_made(call, sandbox);
 }
 
-/* E2B's sandboxes reach the internet unless told otherwise; where the engine has no network, those
- * who said nothing get none. */
+/*
+ * E2B's sandboxes reach the internet unless the request says otherwise; on an engine without a
+ * network, requests without the field get none.
+ */
 static void start_create(struct e2b_call *call, struct sandbox_spec *spec, bool network_told)
 {
 	struct service *service = call->e2b->service;

@@ -13,9 +13,9 @@ static const char *const format_names[] = { "json", "sse", NULL };
 enum { FORMAT_NONE = -1, FORMAT_JSON, FORMAT_SSE };
 
 struct events_query {
-	int64_t after; /* BUS_NOW - 1: not told */
+	int64_t after; /* BUS_NOW - 1: not given */
 	int64_t limit;
-	int format; /* FORMAT_NONE: not told */
+	int format; /* FORMAT_NONE: not given */
 	bool follow, has_follow;
 	struct str type, sandbox, external_workspace_id;
 };
@@ -86,7 +86,7 @@ struct event_reader {
 	bool one;     /* of one sandbox: its end is the stream's */
 	bool blocked; /* the client is slow */
 	int64_t left; /* of a page */
-	int64_t last; /* id of the last one told */
+	int64_t last; /* id of the last event sent */
 	struct listing *list;
 };
 
