@@ -76,7 +76,7 @@ static void on_signal(void *arg, int signum)
 
 static void on_shutdown(void *arg)
 {
-	log_info("shutdown was asked for");
+	log_info("shutdown was requested");
 	end(arg);
 }
 

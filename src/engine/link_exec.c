@@ -100,7 +100,7 @@ int link_on_collected(struct link *link, const struct agent_output *output)
 	if (output->cursor != buf_len(buf))
 		return link_protocol_error(link, "output out of order");
 	if (output->bytes.n > buf->limit_bytes - buf_len(buf))
-		return link_protocol_error(link, "more output than asked for");
+		return link_protocol_error(link, "more output than requested");
 	if (buf_append(buf, output->bytes.p, output->bytes.n) < 0)
 		return err_set(&link->why, ERR_UNAVAILABLE, "out of memory");
 	return 0;

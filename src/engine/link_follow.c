@@ -194,7 +194,7 @@ int link_on_output(struct link *link, const struct frame *frame)
 	if (!(reader->streams & stream))
 		return link_protocol_error(link, "output of a stream that was not requested");
 	if (output.bytes.n > reader->credit)
-		return link_protocol_error(link, "more output than asked for");
+		return link_protocol_error(link, "more output than requested");
 	if (output.cursor < reader->cursors[stream - 1])
 		return link_protocol_error(link, "output going backwards");
 	reader->credit -= (uint32_t)output.bytes.n;

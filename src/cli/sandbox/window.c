@@ -165,7 +165,7 @@ static int watch(struct window *w, struct json **last, struct err *err)
 static int outcome(struct window *w, const struct json *last, struct err *err)
 {
 	if (w->interrupt.leave) {
-		cli_note(w->cli, "cay: left behind; the command runs on in window %s", w->name);
+		cli_note(w->cli, "cay: detached; the command continues in window %s", w->name);
 		return 128 + w->interrupt.caught;
 	}
 	if (w->output_error == -EPIPE) {

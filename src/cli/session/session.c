@@ -253,7 +253,7 @@ static int outcome(struct session *s)
 	if (s->failed)
 		return -1;
 	if (s->interrupt.leave && s->process[0] != '\0')
-		cli_note(s->cli, "cay: left behind; it runs on as process %s", s->process);
+		cli_note(s->cli, "cay: detached; the command continues as process %s", s->process);
 	else if (s->process[0] != '\0')
 		(void)fprintf(stderr, "%scay: detached; come back with: cay attach %s %s\n",
 			      s->tty ? "\n" : "", s->sandbox, s->process);

@@ -231,7 +231,7 @@ void native_builds_done(struct engine *engine)
 {
 	struct err err;
 
-	(void)err_set(&err, ERR_UNAVAILABLE, "the daemon was stopped; the builder goes on");
+	(void)err_set(&err, ERR_UNAVAILABLE, "the daemon was stopped; the builder continues");
 	while (engine->builds)
 		finish(engine->builds, &err);
 }

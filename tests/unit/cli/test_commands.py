@@ -104,7 +104,7 @@ def test_second_kills_third_leaves(web):
         until(lambda: len(web.processes[1].signals) == min(n + 1, 2))
     assert p.wait(10) == 143
     assert web.processes[1].signals == ["TERM", "KILL"]
-    assert b"runs on as process 1" in p.stderr.read()
+    assert b"continues as process 1" in p.stderr.read()
 
 
 def test_a_reader_that_goes_away(web):
