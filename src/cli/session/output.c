@@ -19,11 +19,11 @@ void session_make_remark(struct session *s)
 	else if (s->process[0] != '\0')
 		(void)snprintf(
 			s->remark, sizeof(s->remark),
-			"\r\ncay: ended by a signal; the command runs on: cay attach %s %s\r\n",
+			"\r\ncay: ended by a signal; the command continues: cay attach %s %s\r\n",
 			name, s->process);
 	else
 		(void)snprintf(s->remark, sizeof(s->remark),
-			       "\r\ncay: ended by a signal; the command runs on: cay ps %s\r\n",
+			       "\r\ncay: ended by a signal; the command continues: cay ps %s\r\n",
 			       name);
 }
 

@@ -97,7 +97,7 @@ static int check_input_loss(struct session *s)
 {
 	if (s->tty || !s->input_seen)
 		return 0;
-	(void)cli_hint(s->cli, "It runs on: cay logs %s %s", s->sandbox, s->process);
+	(void)cli_hint(s->cli, "The command continues: cay logs %s %s", s->sandbox, s->process);
 	return err_set(s->err, ERR_UNAVAILABLE,
 		       "the connection broke after input was sent: the command may have got only "
 		       "part of it");
