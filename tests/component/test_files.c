@@ -1,176 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* File operations through the whole daemon; the tool inside is scripted, also as a hostile one. */
+/* File operations through the whole daemon; the tool inside is played here, also a hostile one. */
 #include <string.h>
 
-#include "engine/tool.h"
-#include "world.h"
-
-/* ---- the tool ---- */
-
-struct tool_run {
-	bool used, cancelled, committed, paused;
-	struct tool_hooks hooks;
-	void *arg;
-	char args[2048]; /* with '|' between them */
-	char user[65];
-	struct buf fed;
-	size_t released;
-	int64_t waiting_ms;
-	bool full;
-};
-
-#define RUNS_MAX 64
-static struct tool_run runs[RUNS_MAX];
-static size_t run_count;
-
-static struct tool_run *last(void)
-{
-	assert_true(run_count > 0);
-	return &runs[run_count - 1];
-}
-
-int tool_run_start(struct link *link, const struct tool_spec *spec, const struct tool_hooks *hooks,
-		   void *arg, struct tool_run **ret, struct err *err)
-{
-	struct tool_run *run = &runs[run_count++];
-
-	assert_true(run_count <= RUNS_MAX);
-	assert_non_null(link);
-	*run = (struct tool_run){ .used = true, .hooks = *hooks, .arg = arg };
-	buf_init(&run->fed, 8U << 20);
-	(void)snprintf(run->user, sizeof(run->user), "%s", spec->user ? spec->user : "");
-	for (size_t i = 1; spec->argv[i]; i++) {
-		size_t n = strlen(run->args);
-
-		(void)snprintf(run->args + n, sizeof(run->args) - n, "%s|", spec->argv[i]);
-	}
-	*ret = run;
-	return 0;
-}
-
-void tool_run_cancel(struct tool_run *run, struct link *link)
-{
-	run->cancelled = true;
-}
-
-int tool_run_feed(struct tool_run *run, struct link *link, struct str bytes)
-{
-	assert_int_equal(buf_append(&run->fed, bytes.p, bytes.n), 0);
-	return !run->full;
-}
-
-void tool_run_input(struct tool_run *run, struct link *link, struct buf *frames)
-{
-	assert_int_equal(buf_append(&run->fed, buf_data(frames), buf_len(frames)), 0);
-}
-
-void tool_run_commit(struct tool_run *run, struct link *link)
-{
-	run->committed = true;
-}
-
-void tool_run_poke(struct tool_run *run, struct link *link)
-{
-}
-
-void tool_run_pause(struct tool_run *run, struct link *link, bool paused)
-{
-	run->paused = paused;
-}
-
-void tool_run_release(struct tool_run *run, struct link *link, size_t bytes)
-{
-	run->released += bytes;
-}
-
-int64_t tool_run_waiting_since_ms(const struct tool_run *run)
-{
-	return run->waiting_ms;
-}
-
-/* ---- frames of the tool ---- */
-
-static void say_entry(struct tool_run *run, const char *path, enum tool_kind kind, uint64_t size)
-{
-	struct tool_said said = { .type = TOOL_ENTRY };
-
-	said.entry = (struct tool_entry){ .kind = kind,
-					  .mode = 0644,
-					  .size = size,
-					  .mtime_ns = 1700000000000000000,
-					  .path = str_of(path),
-					  .user = STR_LIT("sandbox") };
-	run->hooks.on_said(run->arg, &said);
-}
-
-static void say_data(struct tool_run *run, const char *text)
-{
-	run->hooks.on_data(run->arg, str_of(text));
-}
-
-static void end(struct tool_run *run, const struct tool_end *with)
-{
-	struct tool_outcome outcome = { .end = with };
-
-	run->hooks.on_end(run->arg, &outcome);
-}
-
-static void end_well(struct tool_run *run)
-{
-	struct tool_end nothing = { 0 };
-
-	end(run, &nothing);
-}
-
-static void end_badly(struct tool_run *run, enum tool_error error)
-{
-	struct tool_failed failed = { .error = error,
-				      .path = STR_LIT("a\n\xff/b"),
-				      .limit = 5U << 20,
-				      .count = 3,
-				      .line_count = 2,
-				      .lines = { 4, 9 } };
-	struct tool_outcome outcome = { .failed = &failed };
-
-	run->hooks.on_end(run->arg, &outcome);
-}
-
-/* ---- calls ---- */
-
-static const char *box;
-
-static const char *url(const char *rest)
-{
-	return path_of("/v1/sandboxes/%s/files%s", box, rest);
-}
-
-/* Sends the request and lets the daemon start the tool. */
-static struct tool_run *begin(struct request *req, const char *method, const char *rest,
-			      const char *headers, const char *body)
-{
-	size_t before = run_count;
-
-	request_send(req, world.admin, method, url(rest), headers, body);
-	for (int i = 0; i < 500 && run_count == before; i++)
-		loop_turn(world.loop, 1);
-	assert_int_equal(run_count, before + 1);
-	return last();
-}
-
-static int setup(void **state)
-{
-	run_count = 0;
-	(void)world_setup(state);
-	box = make("{}");
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	for (size_t i = 0; i < run_count; i++)
-		buf_done(&runs[i].fed);
-	return world_teardown(state);
-}
+#include "played_tool.h"
 
 static void refused(struct answer *a, int status, const char *code)
 {
@@ -184,12 +16,13 @@ static void test_arguments(void **state)
 {
 	struct request req;
 	struct answer a;
-	struct tool_run *run = begin(&req, "GET", "/stat?path=a%20b&follow=true", NULL, NULL);
+	struct tool_run *run =
+		played_begin(&req, "GET", "/stat?path=a%20b&follow=true", NULL, NULL);
 
 	(void)state;
 	assert_string_equal(run->args, "stat|base=/workspace|path=a b|follow=1|");
-	say_entry(run, "a b", TOOL_KIND_FILE, 5);
-	end_well(run);
+	played_entry(run, "a b", TOOL_KIND_FILE, 5);
+	played_end_well(run);
 	request_wait(&req, &a);
 	expect_status(&a, 200);
 	assert_string_equal(text_of(&a, "path"), "a b");
@@ -197,15 +30,15 @@ static void test_arguments(void **state)
 	assert_string_equal(text_of(&a, "mode"), "0644");
 	assert_int_equal(int_of(&a, "size"), 5);
 	answer_free(&a);
-	/* An argument stays one argument, whatever it contains. */
-	run = begin(&req, "POST", "/grep", NULL,
-		    "{\"pattern\":\"x|fixed=1\",\"path\":\"/"
-		    "etc\",\"include\":\"*.[co]\",\"exclude\":\"*.o\",\"context\":2}");
+	/* An argument is one argument, whatever is in it. */
+	run = played_begin(&req, "POST", "/grep", NULL,
+			   "{\"pattern\":\"x|fixed=1\",\"path\":\"/"
+			   "etc\",\"include\":\"*.[co]\",\"exclude\":\"*.o\",\"context\":2}");
 	assert_non_null(strstr(run->args, "pattern=x|fixed=1|"));
 	assert_non_null(strstr(run->args, "include=*.[co]|include=!*.o|")); /* in this order */
 	assert_non_null(strstr(run->args, "before=2|after=2|"));
 	assert_non_null(strstr(run->args, "fixed=0|"));
-	end_well(run);
+	played_end_well(run);
 	request_wait(&req, &a);
 	expect_status(&a, 200);
 	answer_free(&a);
@@ -259,13 +92,13 @@ static void test_refusals_name_the_field(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
-		struct answer *a = call(bad[i].method, url(bad[i].rest), bad[i].body);
+		struct answer *a = call(bad[i].method, played_url(bad[i].rest), bad[i].body);
 
 		if (a->status != 400 || !strstr(error_message(a), bad[i].named))
 			fail_msg("%s %s: %d %s", bad[i].rest, bad[i].body ? bad[i].body : "",
 				 a->status, a->body);
 	}
-	assert_int_equal(run_count, 0);
+	assert_int_equal(played_count, 0);
 	refused(call("GET", "/v1/sandboxes/none/files/stat?path=a", NULL), 404,
 		"sandbox_not_found");
 }
@@ -274,13 +107,13 @@ static void test_download(void **state)
 {
 	struct request req;
 	struct answer a;
-	struct tool_run *run = begin(&req, "GET", "/raw?path=f", NULL, NULL);
+	struct tool_run *run = played_begin(&req, "GET", "/raw?path=f", NULL, NULL);
 
 	(void)state;
-	say_entry(run, "f", TOOL_KIND_FILE, 10);
-	say_data(run, "01234");
-	say_data(run, "56789");
-	end_well(run);
+	played_entry(run, "f", TOOL_KIND_FILE, 10);
+	played_data(run, "01234");
+	played_data(run, "56789");
+	played_end_well(run);
 	request_wait(&req, &a);
 	expect_status(&a, 200);
 	assert_string_equal(a.body, "0123456789");
@@ -289,26 +122,26 @@ static void test_download(void **state)
 	assert_int_equal(run->released, 10);
 	answer_free(&a);
 
-	run = begin(&req, "GET", "/raw?path=f", "Range: bytes=7-\r\n", NULL);
+	run = played_begin(&req, "GET", "/raw?path=f", "Range: bytes=7-\r\n", NULL);
 	assert_non_null(strstr(run->args, "offset=7|"));
-	say_entry(run, "f", TOOL_KIND_FILE, 10);
-	say_data(run, "789");
-	end_well(run);
+	played_entry(run, "f", TOOL_KIND_FILE, 10);
+	played_data(run, "789");
+	played_end_well(run);
 	request_wait(&req, &a);
 	expect_status(&a, 206);
 	assert_non_null(strstr(a.head, "Content-Range: bytes 7-9/10\r\n"));
 	answer_free(&a);
 
-	run = begin(&req, "GET", "/raw?path=f", "Range: bytes=70-\r\n", NULL);
-	say_entry(run, "f", TOOL_KIND_FILE, 10);
-	end_badly(run, TOOL_BAD_RANGE);
+	run = played_begin(&req, "GET", "/raw?path=f", "Range: bytes=70-\r\n", NULL);
+	played_entry(run, "f", TOOL_KIND_FILE, 10);
+	played_end_badly(run, TOOL_BAD_RANGE);
 	request_wait(&req, &a);
 	expect_status(&a, 416);
 	assert_non_null(strstr(a.head, "Content-Range: bytes */10\r\n"));
 	answer_free(&a);
 }
 
-/* An incomplete reply never looks complete. */
+/* An incomplete answer never looks complete. */
 static void test_downloads_that_break_off(void **state)
 {
 	static const enum tool_error ends[] = { TOOL_CHANGED, TOOL_OK };
@@ -316,14 +149,14 @@ static void test_downloads_that_break_off(void **state)
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(ends); i++) {
 		struct request req;
-		struct tool_run *run = begin(&req, "GET", "/raw?path=f", NULL, NULL);
+		struct tool_run *run = played_begin(&req, "GET", "/raw?path=f", NULL, NULL);
 
-		say_entry(run, "f", TOOL_KIND_FILE, 10);
-		say_data(run, "01234");
+		played_entry(run, "f", TOOL_KIND_FILE, 10);
+		played_data(run, "01234");
 		if (ends[i])
-			end_badly(run, ends[i]);
+			played_end_badly(run, ends[i]);
 		else
-			end_well(run); /* it says it is done, with half of it */
+			played_end_well(run); /* it says it is done, with half of it */
 		world_turns(20);
 		request_drop(&req);
 	}
@@ -336,36 +169,36 @@ static void test_hostile_frames(void **state)
 	struct tool_run *run;
 
 	(void)state;
-	run = begin(&req, "GET", "/raw?path=f", NULL, NULL);
-	say_data(run, "no entry before it");
+	run = played_begin(&req, "GET", "/raw?path=f", NULL, NULL);
+	played_data(run, "no entry before it");
 	request_wait(&req, &a);
 	refused(&a, 502, "tool_failed");
 	assert_true(run->cancelled);
 	answer_free(&a);
 
-	run = begin(&req, "GET", "/raw?path=f", NULL, NULL);
-	end_well(run);
+	run = played_begin(&req, "GET", "/raw?path=f", NULL, NULL);
+	played_end_well(run);
 	request_wait(&req, &a);
 	refused(&a, 502, "tool_failed");
 	answer_free(&a);
 
-	run = begin(&req, "GET", "/stat?path=f", NULL, NULL);
-	say_entry(run, "f", TOOL_KIND_FILE, 1);
-	say_entry(run, "f", TOOL_KIND_FILE, 1);
+	run = played_begin(&req, "GET", "/stat?path=f", NULL, NULL);
+	played_entry(run, "f", TOOL_KIND_FILE, 1);
+	played_entry(run, "f", TOOL_KIND_FILE, 1);
 	request_wait(&req, &a);
 	refused(&a, 502, "tool_failed");
 	answer_free(&a);
 
-	run = begin(&req, "GET", "/stat?path=f", NULL, NULL);
-	say_data(run, "what for?");
+	run = played_begin(&req, "GET", "/stat?path=f", NULL, NULL);
+	played_data(run, "what for?");
 	request_wait(&req, &a);
 	refused(&a, 502, "tool_failed");
 	answer_free(&a);
 
-	/* More than it promised: reset, never passed on as something else. */
-	run = begin(&req, "GET", "/raw?path=f", NULL, NULL);
-	say_entry(run, "f", TOOL_KIND_FILE, 2);
-	say_data(run, "0123456789");
+	/* More than it promised: cut, never passed on as something else. */
+	run = played_begin(&req, "GET", "/raw?path=f", NULL, NULL);
+	played_entry(run, "f", TOOL_KIND_FILE, 2);
+	played_data(run, "0123456789");
 	world_turns(20);
 	assert_true(run->cancelled);
 	request_drop(&req);
@@ -377,9 +210,9 @@ static void test_errors_have_codes(void **state)
 	for (int error = 1; error <= TOOL_ERROR_LAST; error++) {
 		struct request req;
 		struct answer a;
-		struct tool_run *run = begin(&req, "GET", "/stat?path=f", NULL, NULL);
+		struct tool_run *run = played_begin(&req, "GET", "/stat?path=f", NULL, NULL);
 
-		end_badly(run, (enum tool_error)error);
+		played_end_badly(run, (enum tool_error)error);
 		request_wait(&req, &a);
 		assert_in_range(a.status, 400, 507);
 		assert_non_null(a.doc); /* whatever bytes the name has */
@@ -398,8 +231,8 @@ static void test_upload(void **state)
 	struct request req;
 	struct answer a;
 	struct tool_end created = { .flags = TOOL_END_CREATED };
-	struct tool_run *run =
-		begin(&req, "PUT", "/raw?path=f&mode=600&if_match=%22x-y%22", NULL, "the content");
+	struct tool_run *run = played_begin(&req, "PUT", "/raw?path=f&mode=600&if_match=%22x-y%22",
+					    NULL, "the content");
 
 	(void)state;
 	assert_non_null(strstr(run->args, "mode=600|"));
@@ -411,8 +244,8 @@ static void test_upload(void **state)
 		loop_turn(world.loop, 1);
 	assert_true(run->committed);
 	assert_true(str_is(buf_str(&run->fed), "the content"));
-	say_entry(run, "f", TOOL_KIND_FILE, 11);
-	end(run, &created);
+	played_entry(run, "f", TOOL_KIND_FILE, 11);
+	played_end(run, &created);
 	request_wait(&req, &a);
 	expect_status(&a, 201);
 	answer_free(&a);
@@ -422,7 +255,7 @@ static void test_uploads_wait_and_break_off(void **state)
 {
 	struct request req;
 	struct answer a;
-	struct tool_run *run = begin(&req, "PUT", "/raw?path=f", NULL, "some bytes");
+	struct tool_run *run = played_begin(&req, "PUT", "/raw?path=f", NULL, "some bytes");
 
 	(void)state;
 	run->full = true;
@@ -433,13 +266,13 @@ static void test_uploads_wait_and_break_off(void **state)
 	run->hooks.on_room(run->arg);
 	world_turns(20);
 	assert_true(run->committed);
-	end_badly(run, TOOL_DISK_FULL);
+	played_end_badly(run, TOOL_DISK_FULL);
 	request_wait(&req, &a);
 	refused(&a, 507, "disk_full");
 	answer_free(&a);
 
 	/* The client disconnects: the tool is informed, and nothing is committed. */
-	run = begin(&req, "PUT", "/raw?path=f", NULL, "some bytes");
+	run = played_begin(&req, "PUT", "/raw?path=f", NULL, "some bytes");
 	request_drop(&req);
 	world_turns(20);
 	assert_true(run->cancelled);
@@ -450,7 +283,7 @@ static void test_content_at_hand(void **state)
 {
 	struct request req;
 	struct answer a;
-	struct tool_run *run = begin(
+	struct tool_run *run = played_begin(
 		&req, "POST", "/batch", NULL,
 		"{\"files\":[{\"path\":\"a\",\"content\":\"A\"},{\"path\":\"b\",\"content_b64\":"
 		"\"QkI=\",\"mode\":\"0600\"}]}");
@@ -468,7 +301,7 @@ static void test_content_at_hand(void **state)
 	assert_int_equal(n, 5);
 	assert_memory_equal(
 		types, ((uint8_t[]){ TOOL_FILE, TOOL_DATA, TOOL_FILE, TOOL_DATA, TOOL_COMMIT }), 5);
-	end_well(run);
+	played_end_well(run);
 	request_wait(&req, &a);
 	expect_status(&a, 200);
 	answer_free(&a);
@@ -479,12 +312,12 @@ static void test_an_answer_that_is_too_long(void **state)
 	static char path[20000];
 	struct request req;
 	struct answer a;
-	struct tool_run *run = begin(&req, "GET", "?limit=10000", NULL, NULL);
+	struct tool_run *run = played_begin(&req, "GET", "?limit=10000", NULL, NULL);
 
 	(void)state;
 	memset(path, 'p', sizeof(path) - 1);
 	for (int i = 0; i < 3000 && !run->cancelled; i++)
-		say_entry(run, path, TOOL_KIND_FILE, 1);
+		played_entry(run, path, TOOL_KIND_FILE, 1);
 	assert_true(run->cancelled);
 	request_wait(&req, &a);
 	expect_status(&a, 200);
@@ -499,32 +332,32 @@ static void test_limits(void **state)
 
 	(void)state;
 	for (int i = 0; i < 2; i++)
-		(void)begin(&req[i], "GET", "/stat?path=f", NULL, NULL);
-	refused(call("GET", url("/stat?path=f"), NULL), 429, "quota_exceeded");
-	end_badly(&runs[0], TOOL_NOT_FOUND);
+		(void)played_begin(&req[i], "GET", "/stat?path=f", NULL, NULL);
+	refused(call("GET", played_url("/stat?path=f"), NULL), 429, "quota_exceeded");
+	played_end_badly(&played[0], TOOL_NOT_FOUND);
 	request_wait(&req[0], &a);
 	answer_free(&a);
-	(void)begin(&req[2], "GET", "/stat?path=f", NULL, NULL);
+	(void)played_begin(&req[2], "GET", "/stat?path=f", NULL, NULL);
 	request_drop(&req[2]); /* a client that goes makes room too */
 	world_turns(20);
-	assert_true(last()->cancelled);
-	(void)begin(&req[3], "GET", "/stat?path=f", NULL, NULL);
-	/* A tool without progress is not waited for without limit. */
-	last()->waiting_ms = 1;
+	assert_true(played_last()->cancelled);
+	(void)played_begin(&req[3], "GET", "/stat?path=f", NULL, NULL);
+	/* A tool that does nothing is not waited for for ever. */
+	played_last()->waiting_ms = 1;
 	request_wait(&req[3], &a);
 	refused(&a, 504, "timeout");
-	assert_true(last()->cancelled);
+	assert_true(played_last()->cancelled);
 	answer_free(&a);
 	request_drop(&req[1]);
 }
 
 static int setup_limits(void **state)
 {
-	run_count = 0;
+	played_count = 0;
 	world_prepare();
 	world.config.file_ops_per_sandbox = 2;
 	world_start();
-	box = make("{}");
+	played_box = make("{}");
 	return 0;
 }
 
@@ -532,12 +365,12 @@ static void test_the_sandbox_ends(void **state)
 {
 	struct request req;
 	struct answer a;
-	struct tool_run *run = begin(&req, "GET", "/stat?path=f", NULL, NULL);
+	struct tool_run *run = played_begin(&req, "GET", "/stat?path=f", NULL, NULL);
 	struct err gone;
 	struct tool_outcome outcome = { .error = &gone };
 
 	(void)state;
-	expect_status(call("DELETE", path_of("/v1/sandboxes/%s", box), NULL), 204);
+	expect_status(call("DELETE", path_of("/v1/sandboxes/%s", played_box), NULL), 204);
 	(void)err_set(&gone, ERR_UNAVAILABLE, "the link broke");
 	if (!run->cancelled)
 		run->hooks.on_end(run->arg, &outcome);
@@ -551,7 +384,8 @@ static void test_a_watch(void **state)
 	struct tool_said said = { .type = TOOL_EVENT };
 	struct request req;
 	struct answer a;
-	struct tool_run *run = begin(&req, "GET", "/watch?path=src&recursive=true", NULL, NULL);
+	struct tool_run *run =
+		played_begin(&req, "GET", "/watch?path=src&recursive=true", NULL, NULL);
 
 	(void)state;
 	run->hooks.on_ready(run->arg);
@@ -560,7 +394,7 @@ static void test_a_watch(void **state)
 					  .path = STR_LIT("new\xff"),
 					  .from = STR_LIT("old") };
 	run->hooks.on_said(run->arg, &said);
-	end_well(run);
+	played_end_well(run);
 	request_wait(&req, &a);
 	expect_status(&a, 200);
 	assert_non_null(strstr(a.body, "event: started\n"));
@@ -570,7 +404,7 @@ static void test_a_watch(void **state)
 	answer_free(&a);
 }
 
-#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define T(name) cmocka_unit_test_setup_teardown(name, played_setup, played_teardown)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -584,7 +418,7 @@ int main(void)
 		T(test_uploads_wait_and_break_off),
 		T(test_content_at_hand),
 		T(test_an_answer_that_is_too_long),
-		cmocka_unit_test_setup_teardown(test_limits, setup_limits, teardown),
+		cmocka_unit_test_setup_teardown(test_limits, setup_limits, played_teardown),
 		T(test_the_sandbox_ends),
 		T(test_a_watch),
 	};

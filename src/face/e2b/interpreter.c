@@ -5,6 +5,7 @@
 
 #include "base/log.h"
 #include "face/e2b/envd/envd.h"
+#include "face/kit/code_event.h"
 #include "service/run/code.h"
 
 #define HOME "/home/" E2B_USER
@@ -91,22 +92,18 @@ static bool send_line(struct execution *x, struct http_req *req, struct json_wri
 	return http_reply_write(req, buf_str(out).p, buf_len(out)) != -EAGAIN;
 }
 
-static bool on_event(void *arg, const struct json *event)
+static bool on_event(void *arg, const struct code_event *event)
 {
 	struct execution *x = arg;
 	struct http_req *req = request(x);
 	struct json_writer w;
-	const struct json *value;
-	const char *key;
-	void *it = NULL;
 
 	if (!req)
 		return true;
 	w = e2b_answer_begin(x->e2b);
 	json_begin_object(&w, NULL);
-	while (json_next(event, &it, &key, &value))
-		if (strcmp(key, "id") != 0)
-			json_put_value(&w, key, value);
+	json_put_text(&w, "type", code_event_name(event->type));
+	code_event_write(event, &w);
 	json_end_object(&w);
 	return send_line(x, req, &w);
 }

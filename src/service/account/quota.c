@@ -4,7 +4,6 @@
  * What is listed is counted, whatever its state, from before it is made until it is gone: so a
  * paused one can always be resumed, and nothing is ever counted twice or forgotten.
  */
-#include "base/json.h"
 #include "base/time.h"
 #include "service/account/auth_internal.h"
 #include "service/event/bus.h"

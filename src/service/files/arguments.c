@@ -360,6 +360,9 @@ static int check_spec(enum files_op op, const struct files_spec *spec, struct er
 	if (op == FILES_VIEW && spec->offset == 0)
 		return err_set(err, ERR_INVALID_REQUEST,
 			       "offset must not be 0: the first line is 1, the last is -1");
+	if (spec->context < 0 || spec->context > FILES_CONTEXT_MAX)
+		return err_set(err, ERR_INVALID_REQUEST, "context must be 0 to %d",
+			       FILES_CONTEXT_MAX);
 	return 0;
 }
 

@@ -1,52 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Names and entries of a sandbox's tree as JSON. Names are bytes: what is no UTF-8 is shown with
- * \xNN in place of the bad bytes, and stands beside it whole, in base64. */
-#include <stdio.h>
-
-#include "service/event/bus.h"
+/* Entries of a sandbox's tree, from the tool's frames to the values that callers get. */
 #include "service/files/files_private.h"
-
-static size_t whole_char(struct str s)
-{
-	for (size_t n = 1; n <= 4 && n <= s.n; n++)
-		if (str_is_utf8(s.p, n))
-			return n;
-	return 0;
-}
-
-static void put_escaped(struct json_writer *w, const char *key, struct str name)
-{
-	struct buf shown;
-	int r = 0;
-
-	buf_init(&shown, 4 * name.n + 1);
-	while (name.n && r == 0) {
-		size_t n = whole_char(name);
-
-		if (n)
-			r = buf_append(&shown, name.p, n);
-		else
-			r = buf_printf(&shown, "\\x%02x", (unsigned char)name.p[0]);
-		n = MAX(n, 1);
-		name.p += n;
-		name.n -= n;
-	}
-	if (r < 0)
-		w->error = r;
-	else
-		json_put_str(w, key, buf_str(&shown));
-	buf_done(&shown);
-}
-
-void files_put_name(struct json_writer *w, const char *key, const char *key_b64, struct str name)
-{
-	if (str_is_utf8(name.p, name.n)) {
-		json_put_str(w, key, name);
-		return;
-	}
-	put_escaped(w, key, name);
-	json_put_b64(w, key_b64, name);
-}
 
 struct str files_join(struct buf *scratch, struct str base, struct str path)
 {
@@ -64,26 +18,26 @@ struct str files_join(struct buf *scratch, struct str base, struct str path)
 	return buf_str(scratch);
 }
 
-const char *files_kind_name(enum tool_kind kind)
+enum files_kind files_kind(enum tool_kind kind)
 {
 	switch (kind) {
 	case TOOL_KIND_FILE:
-		return "file";
+		return FILES_KIND_FILE;
 	case TOOL_KIND_DIRECTORY:
-		return "directory";
+		return FILES_KIND_DIRECTORY;
 	case TOOL_KIND_SYMLINK:
-		return "symlink";
+		return FILES_KIND_SYMLINK;
 	case TOOL_KIND_FIFO:
-		return "fifo";
+		return FILES_KIND_FIFO;
 	case TOOL_KIND_SOCKET:
-		return "socket";
+		return FILES_KIND_SOCKET;
 	case TOOL_KIND_CHAR_DEVICE:
 	case TOOL_KIND_BLOCK_DEVICE:
-		return "device";
+		return FILES_KIND_DEVICE;
 	case TOOL_KIND_UNKNOWN:
 		break;
 	}
-	return "unknown";
+	return FILES_KIND_UNKNOWN;
 }
 
 static struct str last_name(struct str path)
@@ -98,93 +52,69 @@ static struct str last_name(struct str path)
 	return begin < end ? (struct str){ path.p + begin, end - begin } : path;
 }
 
-static void put_word(struct json_writer *w, const char *key, struct str word)
+void files_entry_fill(struct files_entry_held *ret, const struct tool_entry *from,
+		      const struct tool_detail *detail, struct str path)
 {
-	if (word.n)
-		json_put_str(w, key, word);
-	else
-		json_put_null(w, key);
-}
+	struct files_entry *entry = &ret->entry;
 
-void files_put_entry(struct json_writer *w, const struct tool_entry *entry, struct str path)
-{
-	char mode[8], token[TOOL_TOKEN_SIZE];
-
-	files_put_name(w, "path", "path_b64", path);
-	files_put_name(w, "name", "name_b64", last_name(path));
-	json_put_text(w, "type", files_kind_name(entry->kind));
-	json_put_int(w, "size", (int64_t)MIN(entry->size, (uint64_t)INT64_MAX));
-	(void)snprintf(mode, sizeof(mode), "%04o", entry->mode);
-	json_put_text(w, "mode", mode);
-	json_put_int(w, "uid", entry->uid);
-	json_put_int(w, "gid", entry->gid);
-	put_word(w, "user", entry->user);
-	put_word(w, "group", entry->group);
-	json_put_time(w, "modified_at", entry->mtime_ns / 1000000);
-	json_put_time(w, "accessed_at", entry->atime_ns / 1000000);
-	json_put_time(w, "changed_at", entry->ctime_ns / 1000000);
-	if (entry->kind == TOOL_KIND_SYMLINK)
-		files_put_name(w, "target", "target_b64", entry->target);
-	else
-		json_put_null(w, "target");
-	if (entry->kind == TOOL_KIND_FILE) {
-		tool_token(token, entry);
-		json_put_text(w, "etag", token);
-	} else {
-		json_put_null(w, "etag");
-	}
-}
-
-static void put_marks(struct json_writer *w, struct str marks)
-{
-	struct str line, key, value;
-	char name[256];
-
-	json_begin_object(w, "marks");
-	while (str_cut(marks, '\n', &line, &marks))
-		if (str_cut(line, '=', &key, &value) && str_copy(name, sizeof(name), key) == 0)
-			json_put_str(w, name, value);
-	json_end_object(w);
-}
-
-void files_put_detail(struct json_writer *w, const struct tool_detail *detail)
-{
-	char mode[8];
-
-	if (detail->target.n) {
-		json_put_text(w, "target_type", files_kind_name(detail->kind));
-		(void)snprintf(mode, sizeof(mode), "%04o", detail->mode);
-		json_put_text(w, "target_mode", mode);
-		files_put_name(w, "target_path", "target_path_b64", detail->target);
-	}
-	if (detail->marks.n)
-		put_marks(w, detail->marks);
-}
-
-const char *files_event_write(struct files_answer *a, const struct tool_event *event)
-{
-	static const char *const names[] = {
-		[TOOL_CREATED] = "created",   [TOOL_MODIFIED] = "modified",
-		[TOOL_DELETED] = "deleted",   [TOOL_RENAMED] = "renamed",
-		[TOOL_OVERFLOW] = "overflow", [TOOL_GONE] = "deleted"
+	*entry = (struct files_entry){
+		.kind = files_kind(from->kind),
+		.mode = from->mode,
+		.uid = from->uid,
+		.gid = from->gid,
+		.size = MIN(from->size, (uint64_t)INT64_MAX),
+		.modified_ms = from->mtime_ns / 1000000,
+		.accessed_ms = from->atime_ns / 1000000,
+		.changed_ms = from->ctime_ns / 1000000,
+		.path = path,
+		.name = last_name(path),
+		.user = from->user,
+		.group = from->group,
+		.target = from->target,
+		.marks = detail->marks,
 	};
-	struct json_writer *w = &a->w;
-
-	buf_clear(&a->out);
-	json_writer_init(w, &a->out);
-	json_begin_object(w, NULL);
-	files_put_name(w, "path", "path_b64", files_join(&a->join, a->path, event->path));
-	if (event->change == TOOL_OVERFLOW) {
-		json_put_text(w, "hint", "events were lost: list the tree again");
-	} else {
-		json_put_text(w, "type", files_kind_name(event->kind));
-		json_put_bool(w, "attributes", event->attributes);
+	if (detail->target.n) {
+		entry->behind.kind = files_kind(detail->kind);
+		entry->behind.mode = detail->mode;
+		entry->behind.path = detail->target;
 	}
-	if (event->change == TOOL_RENAMED)
-		files_put_name(w, "from", "from_b64", files_join(&a->join, a->path, event->from));
-	if (event->change == TOOL_GONE)
-		json_put_text(w, "hint", "the watched path itself is gone: the watch ends");
-	json_put_time(w, "at", (int64_t)(event->at_ns / 1000000));
-	json_end_object(w);
-	return json_writer_end(w) < 0 ? NULL : names[event->change];
+	if (entry->kind == FILES_KIND_FILE) {
+		tool_token(ret->etag, from);
+		entry->etag = ret->etag;
+	}
+}
+
+int files_entry_keep(struct files_entry_held *held)
+{
+	struct files_entry *entry = &held->entry;
+	struct str *const texts[] = { &entry->path,   &entry->user,	   &entry->group,
+				      &entry->target, &entry->behind.path, &entry->marks };
+	size_t total = 0;
+	char *at;
+	int r;
+
+	for (size_t i = 0; i < ARRAY_LEN(texts); i++)
+		total += texts[i]->n;
+	r = buf_reserve(&held->text, total, &at);
+	if (r < 0)
+		return r;
+	for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
+		if (texts[i]->n)
+			memcpy(at, texts[i]->p, texts[i]->n);
+		texts[i]->p = at;
+		at += texts[i]->n;
+	}
+	buf_commit(&held->text, total);
+	entry->name = last_name(entry->path);
+	return 0;
+}
+
+bool files_mark_next(struct str *marks, struct str *ret_key, struct str *ret_value)
+{
+	struct str line;
+
+	while (str_cut(*marks, '\n', &line, marks))
+		if (str_cut(line, '=', ret_key, ret_value))
+			return true;
+	return false;
 }

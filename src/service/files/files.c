@@ -49,7 +49,7 @@ static void run_free(struct files_run *run)
 	if (run->service)
 		(void)slot_take(&run->service->file_runs->table, run->handle);
 	files_args_done(&run->args);
-	files_answer_done(&run->answer);
+	files_relay_done(&run->relay);
 	free(run);
 }
 
@@ -77,17 +77,14 @@ static void finish_broken(struct files_run *run, int error)
 
 static void finish_well(struct files_run *run, const struct tool_end *end)
 {
-	struct files_result result = { .created = end->flags & TOOL_END_CREATED,
-				       .failed = end->failed };
+	struct files_result result;
 	bool headless = run->op == FILES_READ && !run->has_head;
-	int r = headless ? -EPROTO : files_answer_end(&run->answer, run->op, end);
+	int r = headless ? -EPROTO : files_relay_end(&run->relay, run->op, end, &result);
 
-	if (r < 0) {
+	if (r < 0)
 		finish_broken(run, r);
-		return;
-	}
-	result.json = buf_str(&run->answer.out);
-	finish(run, &result, NULL);
+	else
+		finish(run, &result, NULL);
 }
 
 /* ---- what the tool says ---- */
@@ -115,39 +112,38 @@ static void tell_head(struct files_run *run, const struct tool_entry *entry)
 	run->hooks.on_head(run->arg, &head);
 }
 
+/* False: nothing more is to be done with this frame. */
+static bool take_head(struct files_run *run, const struct tool_entry *entry)
+{
+	slot_handle handle = run->handle;
+	struct service *service = run->service;
+
+	if (run->has_head) {
+		finish_broken(run, -EPROTO);
+		return false;
+	}
+	run->has_head = true;
+	tell_head(run, entry);
+	return slot_get(&service->file_runs->table, handle) == run && run->op != FILES_READ;
+}
+
 static void on_said(void *arg, const struct tool_said *said)
 {
 	struct files_run *run = arg;
+	slot_handle handle = run->handle;
+	struct service *service = run->service;
 	int r;
 
-	if (said->type == TOOL_EVENT && run->op == FILES_WATCH) {
-		const char *name = files_event_write(&run->answer, &said->event);
-
-		if (name)
-			run->hooks.on_event(run->arg, name, buf_str(&run->answer.out));
-		else
-			finish_broken(run, -ENOMEM);
-		return;
-	}
 	if (said->type == TOOL_ENTRY && run->hooks.on_head &&
-	    (run->op == FILES_READ || run->op == FILES_STAT)) {
-		slot_handle handle = run->handle;
-		struct service *service = run->service;
-
-		if (run->has_head) {
-			finish_broken(run, -EPROTO);
-			return;
-		}
-		run->has_head = true;
-		tell_head(run, &said->entry);
-		if (slot_get(&service->file_runs->table, handle) != run || run->op == FILES_READ)
-			return;
-	}
-	r = files_answer_add(&run->answer, run->op, said);
+	    (run->op == FILES_READ || run->op == FILES_STAT) && !take_head(run, &said->entry))
+		return;
+	r = files_relay_add(&run->relay, run->op, said);
+	if (r == 0 || slot_get(&service->file_runs->table, handle) != run)
+		return;
 	if (r < 0) {
 		finish_broken(run, r);
-	} else if (run->answer.full) {
-		/* Enough: what there is is told, and that it is not all. */
+	} else {
+		/* The caller gets the end with what there is, and that it is not all. */
 		struct tool_end end = { .cut = TOOL_CUT_BYTES };
 
 		finish_well(run, &end);
@@ -192,7 +188,7 @@ static bool go_on_from_end(struct files_run *run, const struct tool_end *end)
 	run->lines_from_end = 0;
 	if (!sandbox || !sandbox->link || (end->flags & TOOL_END_BINARY))
 		return false;
-	buf_clear(&run->answer.text);
+	buf_clear(&run->relay.text);
 	if (files_args_replace(&run->args, "offset",
 			       end->total_lines > back ? end->total_lines - back + 1 : 1) < 0 ||
 	    files_args_replace(&run->args, "limit", run->lines_limit) < 0)
@@ -292,9 +288,11 @@ static int begin(struct files_run *run, struct sandbox *sandbox, const struct fi
 
 	if (files_args_build(&run->args, sandbox, run->op, spec, err) < 0)
 		return -1;
-	files_answer_init(&run->answer, run->op, spec, run->args.path);
+	files_relay_init(&run->relay, run->op, spec, run->args.path);
+	run->relay.hooks = &run->hooks;
+	run->relay.arg = run->arg;
 	if (sandbox_scrub(sandbox))
-		run->answer.scrub = scrub_ref(sandbox_scrub(sandbox));
+		run->relay.scrub = scrub_ref(sandbox_scrub(sandbox));
 	if (run->op == FILES_VIEW && spec->offset < 0) {
 		run->lines_from_end = spec->offset;
 		run->lines_limit = (uint64_t)spec->limit;

@@ -2,12 +2,14 @@
 /*
  * Operations on the files of a sandbox. Each is one run of the file tool inside, as the user who is
  * asked for: the daemon itself never touches a sandbox's tree. Content flows as far as both ends
- * take it and is never held here; lists and matches are collected up to a limit.
+ * take it and is never held here. Entries and matches are passed on one by one, so the caller
+ * limits what it keeps of them.
  */
 #ifndef CAY_SERVICE_FILES_FILES_H
 #define CAY_SERVICE_FILES_FILES_H
 
 #include "service/sandbox/sandbox.h"
+#include "service/texts.h"
 
 #define FILES_PATH_MAX 32768 /* bytes; a name in it has at most 255 */
 #define FILES_PATTERN_MAX 8192
@@ -23,8 +25,6 @@
 #define FILES_CONTEXT_MAX 20
 #define FILES_TIMEOUT_DEFAULT_SEC 30
 #define FILES_TIMEOUT_MAX_SEC 600
-#define FILES_ANSWER_MAX \
-	(16 * 1024 * 1024) /* of collected JSON; what exceeds it is cut and says so */
 #define FILES_OPS_PER_SANDBOX 64
 #define FILES_MARKS_MAX 4096   /* bytes of all marks of a file */
 #define FILES_MARK_KEY_MAX 250 /* "user." stands before it */
@@ -99,20 +99,117 @@ struct files_head {
 	const char *etag; /* without quotes; during the call */
 };
 
-struct files_result {
-	struct str json; /* the answer, one object; during the call. Empty: there is none */
-	bool created;	 /* it was not there before */
-	uint64_t failed; /* entries that are not in the archive */
+enum files_kind {
+	FILES_KIND_UNKNOWN,
+	FILES_KIND_FILE,
+	FILES_KIND_DIRECTORY,
+	FILES_KIND_SYMLINK,
+	FILES_KIND_FIFO,
+	FILES_KIND_SOCKET,
+	FILES_KIND_DEVICE,
 };
 
-/* Views live for the call. Every hook may call files_cancel(). */
+/* One entry of a tree. Its texts come from the sandbox; names are bytes, not always UTF-8. */
+struct files_entry {
+	enum files_kind kind;
+	uint32_t mode; /* permission bits, 07777 */
+	uint32_t uid, gid;
+	uint64_t size;
+	int64_t modified_ms, accessed_ms, changed_ms;
+	struct str path;
+	struct str name;	/* the last one of the path */
+	struct str user, group; /* empty: the id has no name inside */
+	struct str target;	/* of a symbolic link */
+	const char *etag;	/* of a file, without quotes; NULL otherwise */
+	/* With details: what a link leads to (path empty: unknown), and the marks of the file. */
+	struct {
+		enum files_kind kind;
+		uint32_t mode;
+		struct str path;
+	} behind;
+	struct str marks; /* lines "key=value"; see files_mark_next() */
+};
+/* Takes the first mark from *marks; false: there is none left. */
+bool files_mark_next(struct str *marks, struct str *ret_key, struct str *ret_value);
+
+/* A line that grep found. */
+struct files_match {
+	struct str path;
+	uint64_t line;	 /* from 1 */
+	uint64_t column; /* in bytes, from 1 */
+	struct str text;
+	bool cut; /* text is a part of the line */
+	struct text_list before;
+};
+
+/* What became of one entry of a batch or an archive. */
+struct files_outcome {
+	struct str path;
+	uint64_t bytes;
+	bool failed, created;
+	enum err_code code; /* with failed; and a message about the path */
+	const char *message;
+};
+
+enum files_change {
+	FILES_CREATED,
+	FILES_MODIFIED, /* content, or attributes */
+	FILES_DELETED,
+	FILES_RENAMED,	/* from -> path */
+	FILES_OVERFLOW, /* events were lost */
+	FILES_GONE,	/* the watched path itself; the watch ends */
+};
+struct files_event {
+	enum files_change change;
+	enum files_kind kind; /* UNKNOWN when it cannot be found out any more */
+	bool attributes;      /* FILES_MODIFIED: mode, owner or times, not content */
+	int64_t at_ms;
+	struct str path;
+	struct str from; /* FILES_RENAMED */
+};
+
+/* Why a result is not complete. */
+enum files_cut {
+	FILES_CUT_NONE,
+	FILES_CUT_LIMIT,   /* limit, max_matches */
+	FILES_CUT_BYTES,   /* max_bytes, or the caller had enough */
+	FILES_CUT_TIME,	   /* timeout_sec */
+	FILES_CUT_PATTERN, /* matching one of the files took too long */
+	FILES_CUT_DEPTH,   /* some directories are too deep */
+};
+
+/* How an operation ended. Which fields count depends on it; views live for the call. */
+struct files_result {
+	const struct files_entry *entry; /* of operations on one path; NULL: not known */
+	struct str path;		 /* as it was asked for */
+	struct str text;		 /* FILES_VIEW: the numbered lines */
+	enum files_cut cut;
+	bool created; /* it was not there before */
+	bool binary;  /* FILES_VIEW: the file is not text */
+	uint64_t entries, bytes;
+	uint64_t matches; /* lines of grep, replacements of edit */
+	uint64_t files;	  /* FILES_GREP: searched */
+	uint64_t failed;  /* batch, archives: entries */
+	uint64_t total_lines, total_bytes;
+	uint64_t offset;     /* FILES_VIEW: number of the first line */
+	uint64_t first_line; /* FILES_EDIT: of the first replacement */
+	uint64_t skipped_binary, skipped_unreadable, skipped_limit;
+};
+
+/* Views live for the call. Every hook may call files_cancel(). NULL: the caller does not need it.
+ */
 struct files_hooks {
 	void (*on_ready)(void *arg); /* input may come; the watch is set */
 	void (*on_head)(void *arg, const struct files_head *head);
 	/* Return them with files_release() when they have been sent. */
 	void (*on_data)(void *arg, struct str bytes);
 	void (*on_room)(void *arg); /* after files_feed() said 0 */
-	void (*on_event)(void *arg, const char *name, struct str json);
+	/* Those with a bool: false means enough, and the result says FILES_CUT_BYTES. */
+	bool (*on_entry)(void *arg, const struct files_entry *entry); /* FILES_LIST, FILES_GLOB */
+	bool (*on_match)(void *arg, const struct files_match *match);
+	bool (*on_after)(void *arg, struct str line); /* a line of context after the last match */
+	bool (*on_outcome)(void *arg, const struct files_outcome *outcome);
+	void (*on_event)(void *arg, const struct files_event *event);
 	void (*on_end)(void *arg, const struct files_result *result,
 		       const struct err *err); /* once, the last */
 };

@@ -3,8 +3,8 @@
 #ifndef CAY_SERVICE_FILES_FILES_PRIVATE_H
 #define CAY_SERVICE_FILES_FILES_PRIVATE_H
 
-#include "base/json.h"
 #include "base/arena.h"
+#include "base/buf.h"
 #include "engine/tool.h"
 #include "service/files/files.h"
 #include "service/files/files_internal.h"
@@ -44,50 +44,58 @@ int files_input_batch(struct buf *frames, struct arena *arena, const struct file
 
 /* Where the lines of grep stand: the match that is still open for lines after it. */
 struct files_grep {
-	bool open; /* a match object without its end */
+	bool open;
 	uint64_t context;
 	uint64_t line;	    /* of that match */
-	struct buf path;    /* of the last line told */
+	struct buf path;    /* of the last line */
 	struct buf *before; /* the last lines, which may stand before the next match: a ring */
 	uint64_t *before_lines;
 	size_t before_count;
 };
 
-/* The answer while it is collected. */
-struct files_answer {
-	struct buf out;
-	struct json_writer w;
+/* entry.c: an entry as callers get it. */
+struct files_entry_held {
+	struct files_entry entry;
+	char etag[TOOL_TOKEN_SIZE];
+	struct buf text; /* its own, when it outlives its frame */
+};
+/* The texts stay those of the arguments. */
+void files_entry_fill(struct files_entry_held *ret, const struct tool_entry *from,
+		      const struct tool_detail *detail, struct str path);
+/* Copies the texts. -errno: they do not fit. */
+int files_entry_keep(struct files_entry_held *held) _must_check_;
+enum files_kind files_kind(enum tool_kind kind);
+struct str files_join(struct buf *scratch, struct str base, struct str path);
+
+/* relay.c: turns what the tool says into values for the hooks. Owner: the run. */
+struct files_relay {
+	const struct files_hooks *hooks;
+	void *arg;
 	struct buf text;     /* FILES_VIEW: the numbered lines */
 	struct buf join;     /* scratch */
+	struct buf from;     /* likewise */
 	struct buf veil;     /* likewise: a line without its secrets */
 	struct scrub *scrub; /* NULL: there are none */
 	struct files_grep grep;
 	struct str path;
 	struct tool_detail detail; /* of the next entry; its texts are in detail_text */
 	struct buf detail_text;
-	bool begun;
-	bool full; /* the limit is reached: the rest is left out */
+	struct files_entry_held held; /* of operations on one path */
 	bool has_entry;
 	uint64_t failed_told;
 };
-void files_answer_init(struct files_answer *a, enum files_op op, const struct files_spec *spec,
-		       struct str path);
-void files_answer_done(struct files_answer *a);
-/* 0, -EPROTO: the operation does not say such things. */
-int files_answer_add(struct files_answer *a, enum files_op op,
-		     const struct tool_said *said) _must_check_;
-/* Writes the end; the text stays in a->out. -errno: it could not be written. */
-int files_answer_end(struct files_answer *a, enum files_op op,
-		     const struct tool_end *end) _must_check_;
-/* entry.c */
-void files_put_name(struct json_writer *w, const char *key, const char *key_b64, struct str name);
-struct str files_join(struct buf *scratch, struct str base, struct str path);
-void files_put_entry(struct json_writer *w, const struct tool_entry *entry, struct str path);
-/* What was told of it beforehand, if anything. */
-void files_put_detail(struct json_writer *w, const struct tool_detail *detail);
-const char *files_kind_name(enum tool_kind kind);
-/* An event of a watch as JSON in a->out; its name. */
-const char *files_event_write(struct files_answer *a, const struct tool_event *event);
+void files_relay_init(struct files_relay *relay, enum files_op op, const struct files_spec *spec,
+		      struct str path);
+void files_relay_done(struct files_relay *relay);
+/*
+ * 0; 1: the caller has enough; -EPROTO: the operation does not say such things. A hook may have
+ * ended the run, and the relay with it: look it up again.
+ */
+int files_relay_add(struct files_relay *relay, enum files_op op,
+		    const struct tool_said *said) _must_check_;
+/* -EPROTO: something is missing. The views of the result are good until files_relay_done(). */
+int files_relay_end(struct files_relay *relay, enum files_op op, const struct tool_end *end,
+		    struct files_result *ret) _must_check_;
 
 /* error.c */
 int files_error(const struct sandbox *sandbox, const struct tool_failed *failed, struct err *err);
@@ -104,7 +112,7 @@ struct files_run {
 	void *arg;
 	struct tool_run *tool;
 	struct files_args args;
-	struct files_answer answer;
+	struct files_relay relay;
 	int64_t stall_ms;	/* 0: it may be silent for ever */
 	int64_t lines_from_end; /* FILES_VIEW: the first run only counts */
 	uint64_t lines_limit;

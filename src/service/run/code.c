@@ -303,7 +303,7 @@ static void interrupt_found(struct code_job *job, struct sandbox *sandbox)
 {
 	struct err err;
 
-	if (!is_missing(job) && process_stdin(sandbox, job->context.process_id, STR_LIT(INTERRUPT),
+	if (!is_missing(job) && process_stdin(sandbox, job->context.process_id, code_line_interrupt,
 					      false, on_done, job, &err) < 0)
 		fail_job(job, &err);
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Code that keeps its state: contexts, each a kernel of one language in a sandbox, and executions
- * in them. A context is a process named code-ID whose program speaks lines of JSON
- * (templates/code/cay-code); the sandbox's own list of processes is the list of contexts, so
- * neither a restart of the daemon nor a pause loses one.
+ * in them. A context is a process named code-ID that runs templates/code/cay-code; the sandbox's
+ * own list of processes is the list of contexts, so neither a restart of the daemon nor a pause
+ * loses one.
  */
 #ifndef CAY_SERVICE_RUN_CODE_H
 #define CAY_SERVICE_RUN_CODE_H
@@ -14,8 +14,7 @@
 #define CODE_ID_MAX 40
 #define CODE_TIMEOUT_DEFAULT_SEC 300
 #define CODE_LINE_MAX (12 * 1024 * 1024) /* one event as the kernel's side tells it */
-
-struct json;
+#define CODE_PARTS_MAX 32		 /* of a result; more are left out */
 
 extern const char *const code_languages[]; /* NULL-terminated; the first is the default */
 
@@ -41,13 +40,33 @@ struct code_end {
 	const char *context_id; /* for the call */
 };
 
+enum code_event_type { CODE_COUNT, CODE_STDOUT, CODE_STDERR, CODE_RESULT, CODE_ERROR };
+
+/* One form of a result: text, html, png and so on. */
+struct code_part {
+	const char *name;
+	struct str value;
+	bool structured; /* a serialised value of the code, to be passed on unchanged; else text */
+};
+
+/*
+ * One event of an execution. Texts and numbers come from the sandbox: they are of the right type
+ * and nothing else is known about them. Views live for the call.
+ */
+struct code_event {
+	enum code_event_type type;
+	int64_t execution_count; /* CODE_COUNT */
+	struct str text;	 /* CODE_STDOUT, CODE_STDERR */
+	int64_t at_us;
+	bool is_main;		       /* CODE_RESULT: the value of the last expression */
+	const struct code_part *parts; /* at most CODE_PARTS_MAX */
+	size_t part_count;
+	struct str name, value, traceback; /* CODE_ERROR */
+};
+
 struct code_hooks {
-	/*
-	 * One event: an object with "type" (number_of_executions, stdout, stderr, result, error).
-	 * It comes from the sandbox: any other member may be anything. False: the reader is
-	 * behind, nothing more comes until code_more().
-	 */
-	bool (*on_event)(void *arg, const struct json *event);
+	/* False: the reader is behind, nothing more comes until code_more(). */
+	bool (*on_event)(void *arg, const struct code_event *event);
 	/* Once, the last call. */
 	void (*on_end)(void *arg, const struct code_end *end, const struct err *err);
 };

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Inside code.c and code_run.c only. */
+/* Inside code.c, code_line.c and code_run.c only. */
 #ifndef CAY_SERVICE_RUN_CODE_PRIVATE_H
 #define CAY_SERVICE_RUN_CODE_PRIVATE_H
 
 #include "service/run/code.h"
 #include "service/service_internal.h"
-
-#define INTERRUPT "{\"op\":\"interrupt\"}\n"
 
 /*
  * One call on contexts. Owner: the service's table, from code_job_new() to code_job_free(); its
@@ -43,5 +41,19 @@ void code_run_free(struct code_run *run); /* NULL is none */
 int code_place(struct code_job *job, const struct code_spec *spec, struct err *err) _must_check_;
 
 void code_stop_all(struct service *service);
+
+/* code_line.c: the lines that are exchanged with the kernel's program. */
+enum code_line {
+	CODE_LINE_OTHER, /* of another execution, or unreadable */
+	CODE_LINE_EVENT,
+	CODE_LINE_END,
+};
+/* Calls on_event for an event of the execution id. */
+enum code_line code_line_read(struct str line, const char *id,
+			      void (*on_event)(void *arg, const struct code_event *event),
+			      void *arg);
+extern const struct str code_line_interrupt; /* what runs is ended, as Ctrl-C would */
+/* The line that starts an execution. -errno: it does not fit. */
+int code_line_write(struct buf *out, const char *id, const struct code_spec *spec) _must_check_;
 
 #endif

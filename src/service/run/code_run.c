@@ -6,7 +6,6 @@
  */
 #include <errno.h>
 
-#include "base/json.h"
 #include "base/log.h"
 #include "base/rand.h"
 #include "service/event/bus.h"
@@ -81,31 +80,12 @@ static void end(struct code_job *job, const struct err *err)
 
 /* ---- events ---- */
 
-/* False: it was the last. */
-static bool take_line(struct code_run *run, struct str line)
+static void on_event(void *arg, const struct code_event *event)
 {
-	struct err err;
-	_cleanup_json_ struct json *doc = json_parse(line, &err);
-	const struct json *value;
-	struct str id = { NULL, 0 }, type = { NULL, 0 };
-	const char *key;
-	void *it = NULL;
+	struct code_run *run = arg;
 
-	if (!doc || json_type(doc) != JSON_OBJECT)
-		return true;
-	while (json_next(doc, &it, &key, &value)) {
-		if (strcmp(key, "id") == 0 && json_type(value) == JSON_STRING)
-			id = json_str(value);
-		else if (strcmp(key, "type") == 0 && json_type(value) == JSON_STRING)
-			type = json_str(value);
-	}
-	if (!type.n || !str_is(id, run->id))
-		return true;
-	if (str_is(type, "end_of_execution"))
-		return false;
-	if (!run->hooks.on_event(run->job->arg, doc))
+	if (!run->hooks.on_event(run->job->arg, event))
 		run->behind = true;
-	return true;
 }
 
 /* One event that is larger than the limit is left out whole. */
@@ -130,8 +110,9 @@ static bool take_bytes(struct code_run *run, struct str bytes)
 		if (!whole)
 			keep_part(run, (struct str){ bytes.p, n });
 		if (!run->overlong)
-			more = take_line(run,
-					 whole ? (struct str){ bytes.p, n } : buf_str(&run->line));
+			more = code_line_read(whole ? (struct str){ bytes.p, n }
+						    : buf_str(&run->line),
+					      run->id, on_event, run) != CODE_LINE_END;
 		buf_clear(&run->line);
 		run->overlong = false;
 		if (!more)
@@ -192,7 +173,7 @@ static void on_timer(void *arg)
 
 	if (sandbox && sandbox->link)
 		r = run->timed_out ? process_stop(sandbox, process, NULL, NULL, &err)
-				   : process_stdin(sandbox, process, STR_LIT(INTERRUPT), false,
+				   : process_stdin(sandbox, process, code_line_interrupt, false,
 						   NULL, NULL, &err);
 	run->timed_out = true;
 	if (r == 0)
@@ -280,44 +261,11 @@ static void on_again(void *arg)
 
 /* ---- the call ---- */
 
-/* One line of JSON for the kernel's program. A name that is too long counts as too much. */
-static void write_env(const struct text_map *env, struct json_writer *w)
-{
-	char key[257];
-
-	json_begin_object(w, "env");
-	for (size_t i = 0; i < env->count; i++)
-		if (str_copy(key, sizeof(key), env->list[i].key) == 0)
-			json_put_str(w, key, env->list[i].value);
-		else
-			w->error = -ENOBUFS;
-	json_end_object(w);
-}
-
-static int write_request(struct code_run *run, const struct code_spec *spec, struct err *err)
-{
-	struct json_writer w;
-	int r;
-
-	json_writer_init(&w, &run->request);
-	json_begin_object(&w, NULL);
-	json_put_text(&w, "op", "execute");
-	json_put_text(&w, "id", run->id);
-	json_put_str(&w, "code", spec->code);
-	if (spec->env.list)
-		write_env(&spec->env, &w);
-	json_end_object(&w);
-	r = json_writer_end(&w);
-	if (r == 0)
-		r = buf_puts(&run->request, "\n");
-	return r < 0 ? err_set_errno(err, ERR_PAYLOAD_TOO_LARGE, r, "code and env are too long")
-		     : 0;
-}
-
 static int run_new(struct code_job *job, const struct code_spec *spec,
 		   const struct code_hooks *hooks, struct err *err)
 {
 	struct code_run *run = calloc(1, sizeof(*run));
+	int r;
 
 	if (!run)
 		return err_set(err, ERR_UNAVAILABLE, "out of memory");
@@ -333,7 +281,9 @@ static int run_new(struct code_job *job, const struct code_spec *spec,
 	if (loop_timer_new(job->service->config.loop, on_timer, run, &run->timer) < 0 ||
 	    loop_timer_new(job->service->config.loop, on_again, job, &run->again) < 0)
 		return err_set(err, ERR_UNAVAILABLE, "out of memory");
-	return write_request(run, spec, err);
+	r = code_line_write(&run->request, run->id, spec);
+	return r < 0 ? err_set_errno(err, ERR_PAYLOAD_TOO_LARGE, r, "code and env are too long")
+		     : 0;
 }
 
 int code_run(struct sandbox *sandbox, const struct code_spec *spec, const struct code_hooks *hooks,
@@ -376,13 +326,13 @@ void code_interrupt(struct service *service, slot_handle handle)
 	struct err err;
 
 	if (sandbox && sandbox->link && job->run->follow &&
-	    process_stdin(sandbox, job->context.process_id, STR_LIT(INTERRUPT), false, NULL, NULL,
+	    process_stdin(sandbox, job->context.process_id, code_line_interrupt, false, NULL, NULL,
 			  &err) < 0)
 		log_debug("%s: %s", sandbox->id, err.message);
 }
 
 /* Its completions may still be on their way: it goes on, and tells nobody. */
-static bool no_event(void *arg, const struct json *event)
+static bool no_event(void *arg, const struct code_event *event)
 {
 	(void)arg;
 	(void)event;

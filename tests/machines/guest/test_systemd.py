@@ -152,7 +152,8 @@ def test_an_upgrade_keeps_sandboxes(units, tmp_path):
     sandbox = api.create(timeout_sec=3600)["id"]
     process, out = counting(sandbox, 30, tmp_path)
     since = int(time.time())
-    for path in pathlib.Path("/usr/libexec/cay").iterdir():
+    programs = pathlib.Path(os.readlink(f"/proc/{units.pids()['cayd']}/exe")).parent  # below the prefix of the build
+    for path in programs.iterdir():
         new = path.with_name(path.name + ".new")
         shutil.copy2(path, new)
         new.rename(path)
@@ -221,7 +222,12 @@ def test_a_warden_of_a_login_has_a_scope(units):
         return subprocess.run(["cay", *words, *more], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=check, timeout=60 * tree.SLACK)
 
     def scopes():
-        return systemctl("list-units", "--plain", "--no-legend", "--type=scope").count("cay sandboxes")
+        return [line for line in systemctl("list-units", "--plain", "--no-legend", "--type=scope").splitlines() if "cay sandboxes" in line]
+
+    def left():
+        """What keeps a scope alive: its processes, with their parents and states."""
+        names = [line.split()[0] for line in scopes()]
+        return "\n".join(scopes() + [systemctl("status", "--no-pager", "--full", name, check=False) for name in names])
 
     cay("up", "--templates", "/var/lib/cay/templates", "--listen", "127.0.0.1:0")
     try:
@@ -229,7 +235,7 @@ def test_a_warden_of_a_login_has_a_scope(units):
         pids = census.sandbox_pids(sandbox)
         paths = {open(f"/proc/{pid}/cgroup", encoding="utf-8").read().strip() for pid in pids}
         assert paths and all(re.match(r"0::/system\.slice/run-[\w-]+\.scope/cay-\d+/", path) for path in paths), paths
-        assert scopes() == 1
+        assert len(scopes()) == 1
         warden = int((state / "warden.lock").read_text(encoding="utf-8").split()[0])
         os.kill(warden, signal.SIGKILL)
         wait_for(lambda: cay("exec", sandbox, "--", "echo", "alive", check=False).stdout == "alive\n", 30)
@@ -237,7 +243,10 @@ def test_a_warden_of_a_login_has_a_scope(units):
     finally:
         cay("down", "--yes", check=False)
         shutil.rmtree(state, ignore_errors=True)
-    wait_for(lambda: scopes() == 0, 30)
+    try:
+        wait_for(lambda: not scopes(), 30)
+    except AssertionError as error:
+        raise AssertionError(f"{error}\n{left()}") from error
 
 
 def test_cay_down_leaves_the_units_alone(units):

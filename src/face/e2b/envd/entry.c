@@ -4,6 +4,7 @@
 #include <strings.h>
 
 #include "face/e2b/envd/envd.h"
+#include "face/kit/name.h"
 #include "service/files/files.h"
 
 #define METADATA_PREFIX "x-metadata-"
@@ -106,96 +107,79 @@ void metadata_write(struct json_writer *w, const struct http_req *req)
 		json_end_object(w);
 }
 
-static void put_metadata(struct json_writer *w, const struct json *marks)
+static void put_metadata(struct json_writer *w, struct str marks)
 {
-	const struct json *value;
-	const char *key;
-	void *it = NULL;
+	struct str key, value;
+	char name[FILES_MARK_KEY_MAX + 1];
 
 	json_begin_object(w, "metadata");
-	while (marks && json_next(marks, &it, &key, &value))
-		if (strncmp(key, MARK_PREFIX, sizeof(MARK_PREFIX) - 1) == 0)
-			json_put_value(w, key + sizeof(MARK_PREFIX) - 1, value);
+	while (files_mark_next(&marks, &key, &value))
+		if (str_starts(key, MARK_PREFIX) && str_copy(name, sizeof(name), key) == 0)
+			json_put_str(w, name + sizeof(MARK_PREFIX) - 1, value);
 	json_end_object(w);
 }
 
 /* ---- entries ---- */
 
-static const char *type_name(struct str type)
+static const char *type_name(enum files_kind kind)
 {
-	if (str_is(type, "file"))
+	switch ((int)kind) {
+	case FILES_KIND_FILE:
 		return "FILE_TYPE_FILE";
-	if (str_is(type, "directory"))
+	case FILES_KIND_DIRECTORY:
 		return "FILE_TYPE_DIRECTORY";
-	if (str_is(type, "symlink"))
+	case FILES_KIND_SYMLINK:
 		return "FILE_TYPE_SYMLINK";
-	return "FILE_TYPE_UNSPECIFIED";
-}
-
-static unsigned octal(struct str text)
-{
-	unsigned mode = 0;
-
-	for (size_t i = 0; i < text.n && i < 5; i++)
-		mode = mode * 8 + (unsigned)(text.p[i] - '0') % 8;
-	return mode;
+	default:
+		return "FILE_TYPE_UNSPECIFIED";
+	}
 }
 
 /* As Go prints modes: a link is an L, the rest is what ls shows. */
-static void put_permissions(struct json_writer *w, struct str type, unsigned mode)
+static void put_permissions(struct json_writer *w, enum files_kind kind, uint32_t mode)
 {
 	static const char bits[] = "rwxrwxrwx";
 	char text[11] = "-";
 
-	if (str_is(type, "directory"))
+	if (kind == FILES_KIND_DIRECTORY)
 		text[0] = 'd';
-	else if (str_is(type, "symlink"))
+	else if (kind == FILES_KIND_SYMLINK)
 		text[0] = 'L';
 	for (int i = 0; i < 9; i++)
 		text[i + 1] = (mode >> (8 - i) & 1) ? bits[i] : '-';
 	json_put_str(w, "permissions", (struct str){ text, 10 });
 }
 
-static void put_owner(struct json_writer *w, const char *key, const struct json *entry,
-		      const char *name, const char *id)
+static void put_owner(struct json_writer *w, const char *key, struct str name, uint32_t id)
 {
-	const struct json *number = e2b_json_get(entry, id);
-	struct str text = e2b_json_get_str(entry, name);
-	char digits[24] = "";
+	char digits[16];
 
-	if (!text.n && number && json_type(number) == JSON_INT)
-		(void)snprintf(digits, sizeof(digits), "%lld", (long long)json_int(number));
-	json_put_str(w, key, text.n ? text : str_of(digits));
+	(void)snprintf(digits, sizeof(digits), "%u", id);
+	json_put_str(w, key, name.n ? name : str_of(digits));
 }
 
-void entry_write(struct json_writer *w, const char *key, const struct json *entry)
+void entry_write(struct json_writer *w, const char *key, const struct files_entry *entry)
 {
-	const struct json *size = e2b_json_get(entry, "size"),
-			  *marks = e2b_json_get(entry, "marks");
-	struct str type = e2b_json_get_str(entry, "type");
-	struct str behind = e2b_json_get_str(entry, "target_type");
-	struct str resolved = e2b_json_get_str(entry, "target_path");
-	unsigned mode = octal(e2b_json_get_str(entry, "mode"));
-	bool link = str_is(type, "symlink");
+	bool link = entry->kind == FILES_KIND_SYMLINK, resolved = entry->behind.path.n;
 	char digits[24];
 
-	(void)snprintf(digits, sizeof(digits), "%lld", size ? (long long)json_int(size) : 0);
+	(void)snprintf(digits, sizeof(digits), "%llu", (unsigned long long)entry->size);
 	json_begin_object(w, key);
-	json_put_str(w, "name", e2b_json_get_str(entry, "name"));
-	json_put_text(w, "type", type_name(link ? behind : type));
-	json_put_str(w, "path", e2b_json_get_str(entry, "path"));
+	name_write(w, "name", NULL, entry->name);
+	json_put_text(w, "type", type_name(link ? entry->behind.kind : entry->kind));
+	name_write(w, "path", NULL, entry->path);
 	json_put_text(w, "size", digits);
-	json_put_int(w, "mode",
-		     (link && resolved.n ? octal(e2b_json_get_str(entry, "target_mode")) : mode) &
-			     0777);
-	put_permissions(w, type, mode);
-	put_owner(w, "owner", entry, "user", "uid");
-	put_owner(w, "group", entry, "group", "gid");
-	json_put_str(w, "modifiedTime", e2b_json_get_str(entry, "modified_at"));
+	json_put_int(w, "mode", (link && resolved ? entry->behind.mode : entry->mode) & 0777);
+	put_permissions(w, entry->kind, entry->mode);
+	put_owner(w, "owner", entry->user, entry->uid);
+	put_owner(w, "group", entry->group, entry->gid);
+	if (entry->modified_ms > 0)
+		json_put_time(w, "modifiedTime", entry->modified_ms);
+	else
+		json_put_text(w, "modifiedTime", "");
 	if (link)
-		json_put_str(w, "symlinkTarget",
-			     resolved.n ? resolved : e2b_json_get_str(entry, "path"));
-	if (marks)
-		put_metadata(w, marks);
+		name_write(w, "symlinkTarget", NULL, resolved ? entry->behind.path : entry->path);
+	if (entry->marks.n)
+		put_metadata(w, entry->marks);
 	json_end_object(w);
 }

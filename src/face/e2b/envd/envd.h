@@ -59,7 +59,8 @@ struct sandbox *signature_find(struct e2b_call *call);
 void flows_done(struct e2b *e2b);
 void watchers_done(struct e2b *e2b);
 
-/* The entry of the service's JSON as E2B's EntryInfo. */
-void entry_write(struct json_writer *w, const char *key, const struct json *entry);
+struct files_entry;
+/* As E2B's EntryInfo. */
+void entry_write(struct json_writer *w, const char *key, const struct files_entry *entry);
 
 #endif

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The unary procedures on files: one operation of the service each, its answer translated. */
+/* The unary procedures on files: one operation of the service each. */
 #include <stdio.h>
 
 #include "face/e2b/envd/envd.h"
 #include "service/files/files.h"
 
 #define LIST_MAX FILES_LIST_MAX
+#define LIST_BYTES (16 * 1024 * 1024) /* of a list's answer; entries beyond it are left out */
 
 /* One operation under way; in the request's arena but for what the service keeps. */
 struct operation {
@@ -15,27 +16,14 @@ struct operation {
 	slot_handle run;
 };
 
-static void translate(struct e2b_call *call, const struct operation *o, struct str json)
+static void answer_entry(struct e2b_call *call, const struct files_result *result)
 {
-	struct json_writer w;
-	struct err err;
-	_cleanup_json_ struct json *doc = json_parse(json.n ? json : STR_LIT("{}"), &err);
-	const struct json *list = e2b_json_get(doc, "data");
+	struct json_writer w = e2b_answer_begin(call->e2b);
+	/* It may have vanished before the tool could look at it. */
+	struct files_entry none = { .path = result->path };
 
-	if (!doc) {
-		e2b_answer_error(call, &err);
-		return;
-	}
-	w = e2b_answer_begin(call->e2b);
 	json_begin_object(&w, NULL);
-	if (o->op == FILES_LIST) {
-		json_begin_array(&w, "entries");
-		for (size_t i = 0; list && i < json_size(list); i++)
-			entry_write(&w, NULL, json_at(list, i));
-		json_end_array(&w);
-	} else if (o->op != FILES_REMOVE) {
-		entry_write(&w, "entry", doc);
-	}
+	entry_write(&w, "entry", result->entry ? result->entry : &none);
 	json_end_object(&w);
 	e2b_answer_send(call, 200, &w);
 }
@@ -53,15 +41,19 @@ static void on_end(void *arg, const struct files_result *result, const struct er
 {
 	struct pending *pending = arg;
 	struct e2b_call *call = pending->call;
+	const struct operation *o;
 	struct err err;
 
 	if (!e2b_pending_end(pending))
-		return;
+		return; /* and the call is gone with its client */
+	o = call->data;
 	if (error) {
-		explain(call->data, error, &err);
+		explain(o, error, &err);
 		e2b_answer_error(call, &err);
+	} else if (o->op == FILES_REMOVE) {
+		e2b_answer_text(call, 200, STR_LIT("{}"));
 	} else {
-		translate(call, call->data, result->json);
+		answer_entry(call, result);
 	}
 }
 
@@ -78,6 +70,58 @@ static void start(struct e2b_call *call, struct operation *o)
 		pending,
 		files_start(call->sandbox, o->op, &o->spec, &hooks, pending, &o->run, &err), &err);
 }
+
+/* ---- lists ---- */
+
+static bool on_entry(void *arg, const struct files_entry *entry)
+{
+	struct pending *pending = arg;
+
+	entry_write(&pending->w, NULL, entry);
+	return pending->w.error == 0 && buf_len(&pending->list) <= LIST_BYTES;
+}
+
+static void on_listed(void *arg, const struct files_result *result, const struct err *error)
+{
+	struct pending *pending = arg;
+	struct e2b_call *call = pending->call;
+	struct json_writer w = pending->w;
+	struct buf list = pending->list;
+	struct err err;
+
+	(void)result;
+	buf_init(&pending->list, 0);
+	w.out = &list;
+	json_end_array(&w);
+	json_end_object(&w);
+	if (!e2b_pending_end(pending))
+		;
+	else if (error) {
+		explain(call->data, error, &err);
+		e2b_answer_error(call, &err);
+	} else {
+		e2b_answer_send(call, 200, &w);
+	}
+	buf_done(&list);
+}
+
+static void start_list(struct e2b_call *call, struct operation *o)
+{
+	static const struct files_hooks hooks = { .on_entry = on_entry, .on_end = on_listed };
+	struct pending *pending = e2b_pending_new(call);
+	struct err err;
+
+	if (!pending)
+		return;
+	call->data = o;
+	json_begin_object(&pending->w, NULL);
+	json_begin_array(&pending->w, "entries");
+	e2b_pending_begun(
+		pending,
+		files_start(call->sandbox, o->op, &o->spec, &hooks, pending, &o->run, &err), &err);
+}
+
+/* ---- the procedures ---- */
 
 /* NULL: answered. */
 static struct operation *begin(struct e2b_call *call, enum files_op op, const char *key)
@@ -123,7 +167,7 @@ void filesystem_list(struct e2b_call *call)
 		return;
 	o->spec.depth = MIN(MAX(o->spec.depth, 1), FILES_DEPTH_MAX);
 	o->spec.limit = LIST_MAX;
-	start(call, o);
+	start_list(call, o);
 }
 
 void filesystem_remove(struct e2b_call *call)
@@ -155,13 +199,14 @@ static void on_made(void *arg, const struct files_result *result, const struct e
 {
 	struct pending *pending = arg;
 	struct e2b_call *call = pending->call;
-	struct operation *o = call->data;
+	const struct operation *o;
 	struct err err;
 
 	if (!e2b_pending_end(pending))
 		return;
+	o = call->data;
 	if (!error && result->created) {
-		translate(call, o, result->json);
+		answer_entry(call, result);
 		return;
 	}
 	/* A directory that is there already, or something else that is in its place. */

@@ -71,11 +71,11 @@ static void event_end(void *arg, struct json_writer *w)
 		files_pause(flow->e2b->service, flow->run, true);
 }
 
-static void on_event(void *arg, const char *name, struct str json)
+static void on_event(void *arg, const struct files_event *event)
 {
 	struct flow *flow = arg;
 
-	teller_take(&flow->watch->teller, name, json);
+	teller_take(&flow->watch->teller, event);
 }
 
 void watch_free(struct flow *flow)
@@ -238,12 +238,12 @@ static void kept_end(void *arg, struct json_writer *w)
 }
 
 /* One event may add a path and an entry; beyond the limit the newest are dropped. */
-static void on_watcher_event(void *arg, const char *name, struct str json)
+static void on_watcher_event(void *arg, const struct files_event *event)
 {
 	struct watcher *watcher = arg;
 
 	if (buf_len(&watcher->events) < WATCHER_BYTES)
-		teller_take(&watcher->teller, name, json);
+		teller_take(&watcher->teller, event);
 }
 
 static void on_watcher_ready(void *arg)

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <stdio.h>
 
+#include "face/kit/name.h"
 #include "service/files/files.h"
 
 enum note_type { CREATE, WRITE, REMOVE, RENAME, CHMOD };
@@ -43,11 +44,11 @@ void teller_done(struct teller *teller)
 }
 
 static void tell(struct teller *teller, const char *name, enum note_type type,
-		 const struct json *entry)
+		 const struct files_entry *entry)
 {
 	struct json_writer w = teller->begin(teller->arg);
 
-	json_put_text(&w, "name", name);
+	name_write(&w, "name", NULL, str_of(name));
 	json_put_text(&w, "type", type_names[type]);
 	if (entry)
 		entry_write(&w, "entry", entry);
@@ -70,11 +71,9 @@ static void drop_first(struct teller *teller)
 static void on_looked(void *arg, const struct files_result *result, const struct err *error)
 {
 	struct teller *teller = arg;
-	struct err err;
-	_cleanup_json_ struct json *doc = error ? NULL : json_parse(result->json, &err);
 
 	teller->run = 0;
-	tell(teller, teller->first->name, teller->first->type, doc);
+	tell(teller, teller->first->name, teller->first->type, error ? NULL : result->entry);
 	drop_first(teller);
 	pump(teller);
 }
@@ -136,24 +135,25 @@ static void add(struct teller *teller, struct str path, enum note_type type)
 }
 
 /* A rename is what left and what came. */
-void teller_take(struct teller *teller, const char *name, struct str json)
+void teller_take(struct teller *teller, const struct files_event *event)
 {
-	struct err err;
-	_cleanup_json_ struct json *doc = json_parse(json, &err);
-	struct str path = e2b_json_get_str(doc, "path"), from = e2b_json_get_str(doc, "from");
-	const struct json *attributes = e2b_json_get(doc, "attributes");
-
-	if (!doc)
-		return;
-	if (strcmp(name, "created") == 0)
-		add(teller, path, CREATE);
-	else if (strcmp(name, "modified") == 0)
-		add(teller, path, attributes && json_bool(attributes) ? CHMOD : WRITE);
-	else if (strcmp(name, "deleted") == 0)
-		add(teller, path, REMOVE);
-	else if (strcmp(name, "renamed") == 0) {
-		add(teller, from, RENAME);
-		add(teller, path, CREATE);
+	switch (event->change) {
+	case FILES_CREATED:
+		add(teller, event->path, CREATE);
+		break;
+	case FILES_MODIFIED:
+		add(teller, event->path, event->attributes ? CHMOD : WRITE);
+		break;
+	case FILES_DELETED:
+	case FILES_GONE:
+		add(teller, event->path, REMOVE);
+		break;
+	case FILES_RENAMED:
+		add(teller, event->from, RENAME);
+		add(teller, event->path, CREATE);
+		break;
+	case FILES_OVERFLOW: /* E2B has no event for it */
+		break;
 	}
 	pump(teller);
 }

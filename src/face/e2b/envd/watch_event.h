@@ -26,7 +26,7 @@ struct teller {
 int teller_init(struct teller *teller, const struct e2b_call *call, struct str path,
 		bool entries) _must_check_;
 void teller_done(struct teller *teller);
-/* One event as the service tells it. */
-void teller_take(struct teller *teller, const char *name, struct str json);
+struct files_event;
+void teller_take(struct teller *teller, const struct files_event *event);
 
 #endif

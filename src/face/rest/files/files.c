@@ -14,6 +14,49 @@ int files_spec_read(struct rest_call *call, struct files_spec *spec, struct err 
 	return query_decode(call->req, route->query, spec, err);
 }
 
+/* One operation that is answered. Owner: its request until on_end or the client's going. */
+struct file_call {
+	struct rest *rest;
+	slot_handle req;
+	slot_handle run;
+	const struct route *route;
+	struct files_answer answer;
+};
+
+static void call_free(struct file_call *c)
+{
+	files_answer_done(&c->answer);
+	free(c);
+}
+
+static bool on_entry(void *arg, const struct files_entry *entry)
+{
+	struct file_call *c = arg;
+
+	return files_answer_entry(&c->answer, entry);
+}
+
+static bool on_match(void *arg, const struct files_match *match)
+{
+	struct file_call *c = arg;
+
+	return files_answer_match(&c->answer, match);
+}
+
+static bool on_after(void *arg, struct str line)
+{
+	struct file_call *c = arg;
+
+	return files_answer_after(&c->answer, line);
+}
+
+static bool on_outcome(void *arg, const struct files_outcome *outcome)
+{
+	struct file_call *c = arg;
+
+	return files_answer_outcome(&c->answer, outcome);
+}
+
 static int status_of(const struct route *route, const struct files_result *result)
 {
 	bool makes = route->op == FILES_WRITE || route->op == FILES_MKDIR;
@@ -21,47 +64,63 @@ static int status_of(const struct route *route, const struct files_result *resul
 	return makes ? (result->created ? 201 : 200) : route->status;
 }
 
+static void answer(struct file_call *c, struct http_req *req, const struct files_result *result)
+{
+	struct err err;
+
+	if (c->route->op == FILES_REMOVE)
+		answer_empty(c->rest, req, 204);
+	else if (files_answer_end(&c->answer, result, &err) < 0)
+		answer_error(c->rest, req, &err);
+	else
+		answer_text(c->rest, req, status_of(c->route, result), STR_LIT("application/json"),
+			    buf_str(&c->answer.out));
+}
+
 static void on_end(void *arg, const struct files_result *result, const struct err *err)
 {
-	struct pending *pending = arg;
-	struct rest *rest = pending->rest;
-	const struct route *route = pending->call->route;
-	struct http_req *req = pending_end(pending);
+	struct file_call *c = arg;
+	struct http_req *req = c->rest->server ? http_req_get(c->rest->server, c->req) : NULL;
 
-	if (!req)
-		return;
-	http_req_on_gone(req, NULL, NULL);
-	if (err)
-		answer_error(rest, req, err);
-	else if (result->json.n)
-		answer_text(rest, req, status_of(route, result), STR_LIT("application/json"),
-			    result->json);
-	else
-		answer_empty(rest, req, 204);
+	if (req) {
+		http_req_on_gone(req, NULL, NULL);
+		if (err)
+			answer_error(c->rest, req, err);
+		else
+			answer(c, req, result);
+	}
+	call_free(c);
 }
 
 static void on_gone(void *arg)
 {
-	struct pending *pending = arg;
+	struct file_call *c = arg;
 
-	files_cancel(pending->rest->service, pending->work);
-	(void)pending_end(pending);
+	files_cancel(c->rest->service, c->run);
+	call_free(c);
 }
 
-static void start(struct rest_call *call, const struct files_spec *spec)
+static int start(struct rest_call *call, const struct files_spec *spec, struct err *err)
 {
-	static const struct files_hooks hooks = { .on_end = on_end };
-	struct pending *pending = pending_for(call);
-	struct err err;
-	int r;
+	static const struct files_hooks hooks = { .on_entry = on_entry,
+						  .on_match = on_match,
+						  .on_after = on_after,
+						  .on_outcome = on_outcome,
+						  .on_end = on_end };
+	struct file_call *c = calloc(1, sizeof(*c));
 
-	if (!pending)
-		return;
-	r = files_start(call->sandbox, call->route->op, spec, &hooks, pending, &pending->work,
-			&err);
-	if (r == 0)
-		http_req_on_gone(call->req, on_gone, pending);
-	answer_later(pending, r, &err);
+	if (!c)
+		return err_set(err, ERR_UNAVAILABLE, "out of memory");
+	c->rest = call->rest;
+	c->req = call->req->handle;
+	c->route = call->route;
+	files_answer_init(&c->answer, call->route->op);
+	if (files_start(call->sandbox, call->route->op, spec, &hooks, c, &c->run, err) < 0) {
+		call_free(c);
+		return -1;
+	}
+	http_req_on_gone(call->req, on_gone, c);
+	return 0;
 }
 
 void files_call(struct rest_call *call)
@@ -69,10 +128,8 @@ void files_call(struct rest_call *call)
 	struct files_spec spec;
 	struct err err;
 
-	if (files_spec_read(call, &spec, &err) < 0)
+	if (files_spec_read(call, &spec, &err) < 0 || start(call, &spec, &err) < 0)
 		answer_error(call->rest, call->req, &err);
-	else
-		start(call, &spec);
 }
 
 int files_items_decode(const struct json *array, struct arena *arena, void *ret, struct err *err)

@@ -4,6 +4,7 @@
 #define CAY_FACE_REST_FILES_FILES_H
 
 #include "face/rest/call.h"
+#include "face/rest/write/files.h"
 
 #define FILES_BODY_LIMIT (16 * 1024 * 1024)
 #define FILES_BATCH_LIMIT (64 * 1024 * 1024)
@@ -17,6 +18,7 @@ struct rest_transfer {
 	bool conditional;	/* If-Range has still to be compared */
 	char etag[128];		/* in quotes */
 	struct heartbeat heartbeat;
+	struct files_answer answer; /* of uploads */
 };
 
 /* NULL: err says why. */

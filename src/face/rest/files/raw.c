@@ -347,22 +347,36 @@ static void on_room(void *arg)
 		http_req_pause_body(req, false);
 }
 
-static void on_upload_end(void *arg, const struct files_result *result, const struct err *err)
+static bool on_outcome(void *arg, const struct files_outcome *outcome)
+{
+	struct rest_transfer *t = arg;
+
+	return files_answer_outcome(&t->answer, outcome);
+}
+
+static void on_upload_end(void *arg, const struct files_result *result, const struct err *error)
 {
 	struct rest_transfer *t = arg;
 	struct rest *rest = t->rest;
 	struct rest_call *call = t->call;
-	struct http_req *req = transfer_end(&t->base);
+	struct http_req *req;
+	struct buf out;
+	struct err err;
 
-	if (!req)
-		return;
-	call->transfer = NULL;
-	if (err)
-		answer_error(rest, req, err);
-	else
+	if (!error && files_answer_end(&t->answer, result, &err) < 0)
+		error = &err;
+	out = t->answer.out; /* it is sent after the transfer's end */
+	buf_init(&t->answer.out, 0);
+	req = transfer_end(&t->base);
+	if (req)
+		call->transfer = NULL;
+	if (req && error)
+		answer_error(rest, req, error);
+	else if (req)
 		answer_text(rest, req,
 			    call->route->op == FILES_WRITE && result->created ? 201 : 200,
-			    STR_LIT("application/json"), result->json);
+			    STR_LIT("application/json"), buf_str(&out));
+	buf_done(&out);
 }
 
 /* If-Match and If-None-Match say the same as the query's if_match. */
@@ -381,6 +395,7 @@ void files_upload(struct rest_call *call)
 {
 	static const struct files_hooks hooks = { .on_ready = on_ready,
 						  .on_room = on_room,
+						  .on_outcome = on_outcome,
 						  .on_end = on_upload_end };
 	struct err err;
 	struct rest_transfer *t = rest_transfer_new(call, &err);

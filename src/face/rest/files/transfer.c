@@ -4,7 +4,10 @@
 
 static void on_done(struct transfer *t)
 {
-	heartbeat_stop(&((struct rest_transfer *)t)->heartbeat);
+	struct rest_transfer *own = (struct rest_transfer *)t;
+
+	heartbeat_stop(&own->heartbeat);
+	files_answer_done(&own->answer);
 }
 
 struct rest_transfer *rest_transfer_new(struct rest_call *call, struct err *err)
@@ -15,6 +18,7 @@ struct rest_transfer *rest_transfer_new(struct rest_call *call, struct err *err)
 	if (t) {
 		t->rest = call->rest;
 		t->call = call;
+		files_answer_init(&t->answer, call->route->op);
 	}
 	return t;
 }

@@ -28,9 +28,19 @@ static void send_event(struct rest_transfer *t, const char *name, struct str jso
 		send_bytes(t, buf_str(out));
 }
 
-static void on_event(void *arg, const char *name, struct str json)
+static void on_event(void *arg, const struct files_event *event)
 {
-	send_event(arg, name, json);
+	struct rest_transfer *t = arg;
+	struct buf *scratch = &t->rest->scratch;
+	struct json_writer w;
+
+	buf_clear(scratch);
+	json_writer_init(&w, scratch);
+	files_event_write(event, &w);
+	if (json_writer_end(&w) < 0)
+		log_warn("an event could not be written");
+	else
+		send_event(t, files_event_name(event->change), buf_str(scratch));
 }
 
 static void on_drain(void *arg)

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 
+#include "face/kit/code_event.h"
 #include "face/rest/run/stream.h"
 
 #define TEXT_LIMIT (8 * 1024 * 1024)	/* of each stream in one answer; the rest is counted */
@@ -83,42 +84,14 @@ static struct http_req *request(const struct code_call *c)
 
 /* ---- waited for ---- */
 
-static struct str member(const struct json *event, const char *name, const struct json **ret)
-{
-	const struct json *value;
-	const char *key;
-	void *it = NULL;
-
-	while (json_next(event, &it, &key, &value)) {
-		if (strcmp(key, name) != 0)
-			continue;
-		if (ret)
-			*ret = value;
-		return json_type(value) == JSON_STRING ? json_str(value) : (struct str){ NULL, 0 };
-	}
-	return (struct str){ NULL, 0 };
-}
-
 static void add_text(struct code_call *c, struct buf *to, struct str text)
 {
 	if (buf_append(to, text.p, text.n) < 0)
 		c->cut_bytes += text.n;
 }
 
-/* An event without the members that only the way to here needs. */
-static void put_members(struct json_writer *w, const struct json *event)
-{
-	const struct json *value;
-	const char *key;
-	void *it = NULL;
-
-	while (json_next(event, &it, &key, &value))
-		if (strcmp(key, "id") != 0 && strcmp(key, "type") != 0)
-			json_put_value(w, key, value);
-}
-
 /* Behind what is there, with a comma; all of it or nothing. */
-static int put_object(struct code_call *c, struct buf *to, const struct json *event)
+static int put_object(struct code_call *c, struct buf *to, const struct code_event *event)
 {
 	struct buf *out = &c->rest->out;
 	struct json_writer w;
@@ -128,31 +101,33 @@ static int put_object(struct code_call *c, struct buf *to, const struct json *ev
 	if (buf_len(to))
 		w.error = buf_puts(out, ",");
 	json_begin_object(&w, NULL);
-	put_members(&w, event);
+	code_event_write(event, &w);
 	json_end_object(&w);
 	if (json_writer_end(&w) < 0)
 		return -EFBIG;
 	return buf_append(to, buf_str(out).p, buf_len(out));
 }
 
-static void collect(struct code_call *c, struct str type, const struct json *event)
+static void collect(struct code_call *c, const struct code_event *event)
 {
-	const struct json *count = NULL;
-
-	if (str_is(type, "stdout")) {
-		add_text(c, &c->out, member(event, "text", NULL));
-	} else if (str_is(type, "stderr")) {
-		add_text(c, &c->err, member(event, "text", NULL));
-	} else if (str_is(type, "result")) {
+	switch (event->type) {
+	case CODE_COUNT:
+		c->count = event->execution_count;
+		break;
+	case CODE_STDOUT:
+		add_text(c, &c->out, event->text);
+		break;
+	case CODE_STDERR:
+		add_text(c, &c->err, event->text);
+		break;
+	case CODE_RESULT:
 		if (put_object(c, &c->results, event) < 0)
 			c->cut_results++;
-	} else if (str_is(type, "error")) {
+		break;
+	case CODE_ERROR:
 		buf_clear(&c->error);
 		(void)!put_object(c, &c->error, event);
-	} else if (str_is(type, "number_of_executions")) {
-		(void)member(event, "execution_count", &count);
-		if (count && json_type(count) == JSON_INT)
-			c->count = json_int(count);
+		break;
 	}
 }
 
@@ -189,14 +164,14 @@ static void send_begin(struct code_call *c, struct http_req *req)
 	(void)!events_begin(c->rest, req);
 }
 
-static struct json_writer event_begin(struct code_call *c, struct str type)
+static struct json_writer event_begin(struct code_call *c, const char *type)
 {
 	struct buf *out = &c->rest->out;
 	struct json_writer w;
 
 	buf_clear(out);
 	json_writer_init(&w, out);
-	w.error = buf_printf(out, "event: %.*s\ndata: ", (int)type.n, type.p);
+	w.error = buf_printf(out, "event: %s\ndata: ", type);
 	json_begin_object(&w, NULL);
 	return w;
 }
@@ -233,7 +208,7 @@ static void answer_end(struct code_call *c, struct http_req *req, const struct c
 
 	if (!c->begun)
 		send_begin(c, req);
-	w = event_begin(c, err ? STR_LIT("failed") : STR_LIT("end"));
+	w = event_begin(c, err ? "failed" : "end");
 	json_put_text(&w, "context_id", end->context_id);
 	json_put_bool(&w, "timed_out", end->timed_out);
 	json_put_real(&w, "duration_ms", (double)end->duration_us / 1000);
@@ -247,30 +222,22 @@ static void answer_end(struct code_call *c, struct http_req *req, const struct c
 
 /* ---- what the service tells ---- */
 
-static const char *const kinds[] = {
-	"number_of_executions", "stdout", "stderr", "result", "error", NULL
-};
-
-static bool on_event(void *arg, const struct json *event)
+static bool on_event(void *arg, const struct code_event *event)
 {
 	struct code_call *c = arg;
 	struct http_req *req = request(c);
-	struct str type = member(event, "type", NULL);
 	struct json_writer w;
-	size_t i = 0;
 
-	while (kinds[i] && !str_is(type, kinds[i]))
-		i++;
-	if (!req || !kinds[i])
+	if (!req)
 		return true;
 	if (!c->streamed) {
-		collect(c, type, event);
+		collect(c, event);
 		return true;
 	}
 	if (!c->begun)
 		send_begin(c, req);
-	w = event_begin(c, str_of(kinds[i]));
-	put_members(&w, event);
+	w = event_begin(c, code_event_name(event->type));
+	code_event_write(event, &w);
 	return event_send(c, req, &w);
 }
 
