@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Commands in a running sandbox: what one costs, how fast bytes leave, many streams at once."""
+"""Commands in a running sandbox: their cost, the throughput of output, and many streams at once."""
 
 import json
 import pathlib
@@ -25,7 +25,7 @@ RSS_STEP_SEC = 0.02
 
 
 class Sampler:
-    """The largest RSS of some processes while a with block runs, over what it was before."""
+    """The largest RSS of some processes during a with block, relative to before."""
 
     def __init__(self, pids):
         self.before = {name: scale.rss_kb(pid) for name, pid in pids.items()}
@@ -64,7 +64,7 @@ def agent_pid(sandbox):
 
 
 def with_probe(client, **body):
-    """A sandbox with the bare side's program in it."""
+    """A sandbox with the program for the direct measurement in it."""
     box = client.sandbox(timeout_sec=86400, **body).__enter__()
     box.put(PROBE, pathlib.Path(place.program("exec-probe")).read_bytes())
     return box
@@ -114,7 +114,7 @@ def start_docker(where, options, result):
 
 
 def latency(where, daemon, options, load, result):
-    """Chunks of bare, ours and docker's take turns in one sandbox each."""
+    """Chunks of direct, our and Docker's executions alternate, in one sandbox each."""
     box = with_probe(daemon.client)
     docker = start_docker(where, options, result)
     bare, ours, rival, failures = [], [], [], 0
@@ -141,7 +141,7 @@ def latency(where, daemon, options, load, result):
 
 
 def parallel(daemon, options, load):
-    """Commands a second with one client and with eight, each with a sandbox of its own; in turns."""
+    """Commands per second with one client and with eight, each with a separate sandbox; alternating."""
     rates, failures = {1: [], options.clients: []}, 0
     for _ in range(3):
         for clients in rates:
@@ -174,7 +174,7 @@ def drain(daemon, box, size, form):
 
 
 def through_cli(daemon, box, size, inwards):
-    """Seconds for so many bytes through `cay exec | cat`, or `cay exec -i <file`; None: not all of them came."""
+    """Seconds for that many bytes through `cay exec | cat`, or `cay exec -i <file`; None: some were missing."""
     words = [daemon.cay, "--state", daemon.state, "exec", "--timeout", "0", *(["-i"] if inwards else []), box.id, "--"]
     with tempfile.TemporaryFile(dir="/dev/shm") as data:
         if inwards:

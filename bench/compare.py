@@ -28,8 +28,8 @@ from lib.daemon import Daemon
 
 SECTIONS = ("latency", "exec", "files", "lifecycle", "throughput", "density", "leak")
 PR_SET_CHILD_SUBREAPER = 36
-LOAD_QUIET = 0.5  # what a minute without us should look like
-REST_SEC = 0.1  # between chunks: net namespaces of the last chunk go away in the background
+LOAD_QUIET = 0.5  # a minute of the machine without our load
+REST_SEC = 0.1  # between chunks: network namespaces of the last chunk are removed in the background
 
 
 class Contender:
@@ -112,7 +112,7 @@ def run_latency(contenders, rounds):
     for number in range(rounds):
         for contender in contenders:
             if contender.note and not contender.us:
-                continue  # its first chunk failed: said once, not in every round
+                continue  # its first chunk failed: reported once, not in every round
             try:
                 contender.run()
             except (place.Trouble, subprocess.TimeoutExpired) as error:
@@ -252,7 +252,7 @@ def main():
         raise place.Trouble(f"not built: {', '.join(missing)}; run 'make' first")
     signal.signal(signal.SIGINT, signal.default_int_handler)  # also when started with it ignored
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
-    # Orphans of the container tools come to us, not to a pid 1 that may not reap them.
+    # Orphans of the container tools are reparented to us, not to a pid 1 that may not reap them.
     ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     result = {"facts": facts(), "options": vars(options), "absent": {}}
     if result["facts"]["load_before"] > LOAD_QUIET:

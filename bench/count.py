@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Everything on the host that belongs to one daemon, by kind and number.
-
-Ready-made sandboxes and parts are replaced by others like them, so names with numbers in them are
-counted, not compared. Other daemons of the machine stay out of it.
+"""Counts everything on the host that belongs to one daemon, by kind. Pool members and prepared parts are replaced by
+equivalent ones, so names that contain numbers are counted, not compared. Other daemons of the machine are ignored.
 """
 
 import collections
@@ -56,7 +54,7 @@ def processes_and_namespaces(pids):
 
 
 def subvolumes(pid):
-    """Of the storage pool, whose mount only the warden holds: through its descriptors."""
+    """Subvolumes of the storage pool, which only the warden has mounted: through its descriptors."""
     for number in os.listdir(f"/proc/{pid}/fd") if pid else []:
         path = f"/proc/{pid}/fd/{number}"
         kind = subprocess.run(["stat", "-f", "-L", "-c", "%T", path], capture_output=True, text=True)
@@ -111,7 +109,7 @@ def take(daemon):
 
 
 def rest(state, number):
-    """What still carries this daemon's names once it has been stopped."""
+    """What still has this daemon's names after it was stopped."""
     found = [f"control group {top}" for top in group_tops(number)] if number else []
     found += [f"{n} {kind}" for kind, n in (host_mounts(state) + loops(state)).items() if n]
     return found

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hundreds of streams and terminals on one daemon, and what one stalled reader does to the others.
-
-Raw sockets and one draining thread: the client side must not be what is measured.
+"""Hundreds of streams and terminals on one daemon, and the effect of one stalled reader on the others. Raw sockets and
+one draining thread, so that the client side is not what is measured.
 """
 
 import base64
@@ -21,7 +20,7 @@ BOXES = 4
 ROUNDS = 6
 PER_ROUND = 40
 GAP_SEC = 0.005
-# 12 MiB a second: all buffers on the way to a reader that does not read are full within a second.
+# 12 MiB per second: all buffers to a reader that does not read are full within a second.
 FLOOD = "exec python3 -c 'import os,time; b=bytes(262144)\nwhile True: os.write(1,b); time.sleep(0.02)'"
 STALL_SEC = 1.0
 ECHO = "while read -r x; do echo \"$x\"; done"
@@ -110,7 +109,7 @@ class Watch:
         self.waiting = b""
 
     def take(self):
-        """Bytes that came, without whatever frames them."""
+        """Received bytes, without framing."""
         data, self.waiting = self.waiting, b""
         return data
 
@@ -125,7 +124,7 @@ class Watch:
 
 
 class Screen(Watch):
-    """The same of a terminal: WebSocket frames, whole ones at a time."""
+    """The same for a terminal: complete WebSocket frames."""
 
     def take(self):
         got = b""
@@ -160,7 +159,7 @@ def spawn(daemon, box, command):
 
 
 def rounds(daemon, echo, watcher, screen, flood):
-    """In turns: nobody follows the flood, or somebody who does not read."""
+    """Alternates: no follower of the flood, or one that does not read."""
     def send_line(word):
         daemon.client.call("POST", echo + "/stdin", {"data": word + "\n"})
 

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The bare side of bench/exec, and the reader of its streams.
+ * The direct measurement for bench/exec, without a daemon, and the reader of its streams.
  *
- *   exec-probe bare N PROGRAM ...   N times vfork, execve, waitpid: put inside a sandbox, this is
- *                                   what an exec there costs without anybody in between
+ *   exec-probe bare N PROGRAM ...   N times vfork, execve, waitpid: inside a sandbox, the cost of
+ *                                   an exec without daemon and agent
  *   exec-probe pair COMMAND         the shell command's output through a Unix socket pair, counted
  *   exec-probe drain HOST:PORT KEY STREAM [GO]
  *                                   GET STREAM, then POST a line to GO (the stdin of the process
- *                                   that waits for it), then count what comes until the end
+ *                                   that waits for it), then count bytes until the end
  *
- * Each prints one line of JSON. Static, because the first two run in whatever tree they are put.
+ * Each prints one line of JSON. Static, because the first two run in any root file system.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -45,7 +45,7 @@ static double now_us(void)
 	return (double)now.tv_sec * 1e6 + (double)now.tv_nsec / 1e3;
 }
 
-/* ---- bare ---- */
+/* ---- bare: without a daemon ---- */
 
 static int bare(unsigned count, char **argv)
 {
@@ -137,7 +137,7 @@ static int send_request(const char *method, const char *path, const char *type, 
 	return fd;
 }
 
-/* The head of an answer; what came behind it is moved to the front. Returns how much that is. */
+/* Reads the head of a reply and moves the bytes after it to the front. Returns their number. */
 static size_t read_head(int fd, const char *want, bool *ret_chunked)
 {
 	size_t have = 0;

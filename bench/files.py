@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Files of a running sandbox: large ones both ways, many small ones, search; each in turns with what the
-sandbox's own programs take for the same work on the same file system."""
+"""Files of a running sandbox: large ones in both directions, many small ones, search. Each alternates with the
+sandbox's own programs for the same work on the same file system."""
 
 import io
 import json
@@ -64,7 +64,7 @@ def timed(call, *args, **kw):
 
 
 def settle(box):
-    """What one side left dirty is not the other's to write back."""
+    """Writes out what one side left dirty, so that the other does not pay for it."""
     box.exec("sync").ok()
 
 
@@ -107,7 +107,7 @@ def large(where, daemon, options):
         box.__exit__()
         os.unlink(source)
     found = {name: size / 2**20 / statistics.median(seconds) for name, seconds in rates.items()}
-    # Of each round by itself: a busy minute hits both of its sides.
+    # Per round: a busy minute affects both of its sides.
     for name in ("up", "down"):
         found[name + "_ratio"] = statistics.median(p / s for p, s in zip(rates["pair"], rates[name]))
     found.update(size_mb=options.files_mb, whole=held == size, growth_kb=memory.growth_kb())

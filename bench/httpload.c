@@ -64,7 +64,7 @@ struct client {
 };
 
 static volatile sig_atomic_t stopped;
-static uint64_t deadline_ns; /* 0: by count */
+static uint64_t deadline_ns; /* 0: limited by count */
 
 static void on_signal(int number)
 {
@@ -215,13 +215,13 @@ static void client_sample(struct client *client, const uint64_t at[PHASE_COUNT])
 	};
 
 	if (client->done == client->room)
-		return; /* the rest of a very long run counts but is not kept */
+		return; /* the rest of a very long run is counted but not kept */
 	client->us[PHASE_TOTAL][client->done] = (float)(at[last[options.mode]] - at[0]) / 1e3f;
 	for (int i = 1; i < PHASE_COUNT; i++)
 		client->us[i][client->done] = (float)(at[i] - at[i - 1]) / 1e3f;
 }
 
-/* at: start, made, ran, deleted. A sandbox that was made is deleted whatever happens. */
+/* at: start, created, ran, deleted. A sandbox that was created is always deleted. */
 static int client_once(struct client *client, unsigned number, char id[ID_MAX],
 		       uint64_t at[PHASE_COUNT])
 {

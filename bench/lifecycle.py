@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pausing, snapshots, forks and hibernation through the API, what is compared in turns."""
+"""Pausing, snapshots, forks and hibernation through the API; compared operations alternate."""
 
 import os
 import shutil
@@ -32,7 +32,7 @@ def summary(ms):
 
 
 class Life:
-    """One sandbox and its moves."""
+    """One sandbox and its state transitions."""
 
     def __init__(self, client, **body):
         self.client = client
@@ -65,8 +65,8 @@ def freeze(client, options):
 
 
 def snapshots(client, options):
-    """What was written is on the disk already, but for 64 KiB: the first snapshot of much data
-    writes it out, before the freeze, and that is the disk's time."""
+    """All but 64 KiB is already on disk: the first snapshot of much data writes it out before the freeze, which only
+    measures the disk."""
     times = {"small": [], "large": []}
     with Life(client) as small, Life(client, disk_size_mb=10240, memory_mb=2048) as large:
         small.exec(FILL.format(mb=SMALL_MB))
@@ -87,7 +87,7 @@ def snapshots(client, options):
 
 
 def fork(client, options):
-    """To the end of the first command in it, beside a sandbox that is made cold."""
+    """Until the end of the first command in the fork, compared with a sandbox that is created cold."""
     times = {"fork": [], "cold": [], "hundred": []}
     wrong = 0
     with Life(client) as source:
@@ -149,14 +149,14 @@ MEMORY_MB = 200
 
 
 MEMORY_CHILDREN = 8
-# What is timed of a process with memory: its key, and what it is called in the table.
+# Timings of a process with memory: key, and name in the table.
 MEMORY_ROWS = (("down", f"hibernate, Python with {MEMORY_MB} MiB"), ("up", "resume of it"), ("taken", "snapshot with its memory"),
                ("restored", "restore of that in place"), ("made", "new sandbox from it"), ("forked", "fork of one child with its memory"),
                ("forks", f"fork of {MEMORY_CHILDREN} children, one call"))
 
 
 def copies(box, printed, times):
-    """One snapshot, what is made of it, and forks. How many went wrong."""
+    """One snapshot, sandboxes created from it, and forks. Returns the number of failures."""
     wrong = 0
     before = printed(box.id)
     ms, snapshot = timed(box.post, "snapshots", memory=True)
@@ -203,7 +203,7 @@ def memory(client, options):
 
 
 def with_memory(options):
-    """By a daemon of its own, as all others are without CRIU. None where that does not work."""
+    """With a separate daemon, because all others run without CRIU. None if that does not work."""
     with Daemon(env={"CAY_CRIU": CRIU}) as daemon:
         until = time.monotonic() + 30
         while "snapshot_memory" not in daemon.client.capabilities("native"):
@@ -235,7 +235,7 @@ def bare_memory(options):
 
 
 def rivals_say():
-    """Why there is no row of theirs, or what would be needed for one."""
+    """Why there is no row for others, or what would be needed for one."""
     if not shutil.which("dockerd"):
         docker = "docker checkpoint: not run, no dockerd here"
     else:

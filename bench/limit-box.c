@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The life of one box: every step an engine with this isolation has to take, and no other. */
+/* The steps that an engine with this isolation must take for one box, and no others. */
 #include "limit-box.h"
 
 #include <errno.h>
@@ -40,7 +40,7 @@ extern int mount(const char *, const char *, const char *, unsigned long, const 
 #define RANGES 1000u
 #define STACK_SIZE 65536
 
-/* What package managers need inside; everything else leaves the bounding set. */
+/* What package managers need inside; all other capabilities leave the bounding set. */
 #define KEPT_CAPS                                                                         \
 	(1u << CAP_CHOWN | 1u << CAP_DAC_OVERRIDE | 1u << CAP_FOWNER | 1u << CAP_FSETID | \
 	 1u << CAP_KILL | 1u << CAP_SETGID | 1u << CAP_SETUID | 1u << CAP_SETPCAP |       \
@@ -59,7 +59,7 @@ static __attribute__((noreturn)) int user_hold(void *arg)
 		pause();
 }
 
-/* A user namespace needs a process to be born with; it is gone again before the box exists. */
+/* A user namespace needs a process to be created; it has ended before the box exists. */
 static int user_open(struct box_host *host, const struct box_parts *parts)
 {
 	char map[64], path[64];
@@ -107,7 +107,7 @@ static __attribute__((noreturn)) int net_open_child(void *arg)
 		pause();
 }
 
-/* Stock only: a namespace made by a short-lived process, kept by its descriptor. */
+/* Stock only: a namespace created by a short-lived process and kept by its descriptor. */
 static int net_open(struct box_host *host, struct box_parts *parts)
 {
 	char path[64];
@@ -212,7 +212,7 @@ static void config(int fd, unsigned command, const char *key, const void *value,
 		box_die(key != NULL ? key : "overlay");
 }
 
-/* The whole root is built here, by descriptor; the child only attaches it. */
+/* Builds the whole root by descriptor; the child only attaches it. */
 static int root_open(struct box_host *host, struct box *box)
 {
 	struct mount_attr attr = { .attr_set = MOUNT_ATTR_IDMAP | MOUNT_ATTR_RDONLY,
@@ -252,8 +252,10 @@ static void bind_path(const char *from, const char *to)
 
 static void child_proc(struct box_host *host)
 {
-	/* What everybody could read there and tells about the host; the rest is the host root's,
-	 * whose id does not exist inside. */
+	/*
+	 * Files that everyone could read and that describe the host. All others belong to the
+	 * host's root, whose id does not exist inside.
+	 */
 	static const char *const files[] = { "interrupts",  "keys",	"key-users",  "zoneinfo",
 					     "config.gz",   "kallsyms", "timer_list", "softirqs",
 					     "sched_debug", "iomem",	"ioports" };
@@ -306,8 +308,10 @@ static void child_privileges(struct box_host *host, struct box *box)
 	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
 	struct __user_cap_data_struct data[2] = { { KEPT_CAPS, KEPT_CAPS, 0 }, { 0, 0, 0 } };
 
-	/* Entering a user namespace fills every capability set again, the bounding one too: they
-	 * can only be cut down after it. Raw calls: glibc's set*id signal other threads. */
+	/*
+	 * Entering a user namespace fills every capability set again, including the bounding set,
+	 * so they are reduced afterwards. Raw calls, because glibc's set*id signal other threads.
+	 */
 	if (setns(box->parts.user_fd, CLONE_NEWUSER) < 0 || syscall(SYS_setresgid, 0, 0, 0) < 0 ||
 	    syscall(SYS_setgroups, 0, NULL) < 0 || syscall(SYS_setresuid, 0, 0, 0) < 0)
 		box_die("enter user namespace");
@@ -330,7 +334,7 @@ struct child {
 	int root;
 };
 
-/* Shares the parent's memory (vfork): raw system calls and marks only, until the exec. */
+/* Shares the parent's memory (vfork): only raw system calls and time stamps until the exec. */
 static int child_main(void *arg)
 {
 	struct child *child = arg;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One isolated sandbox from bare system calls: the least any engine with the same isolation must
- * do. Nothing of the product is used here, so that its figures can be compared with this.
+ * One isolated sandbox made with plain system calls: the minimum work of any engine with the same
+ * isolation. No code of the product is used here, so that its figures can be compared with this.
  */
 #ifndef CAY_BENCH_LIMIT_BOX_H
 #define CAY_BENCH_LIMIT_BOX_H
@@ -16,7 +16,7 @@
 #define BOX_OUTPUT_MAX 4096
 #define BOX_MARKS_MAX 40
 
-/* Where the time goes: marks are taken by parent and child, which share memory until the exec. */
+/* Time stamps of the steps, taken by parent and child, which share memory until the exec. */
 struct box_marks {
 	bool on;
 	unsigned count;
@@ -24,21 +24,21 @@ struct box_marks {
 	uint64_t at_ns[BOX_MARKS_MAX];
 };
 
-/* Made once, before anything is timed. */
+/* Created once, before anything is timed. */
 struct box_host {
 	const char *template_dir, *storage_dir, *init_path;
-	const char *storage_kind; /* of the upper's filesystem, for the report */
-	bool ready_parts;	  /* namespaces and cgroups taken from stock made beforehand */
+	const char *storage_kind; /* kind of the upper's file system, for the report */
+	bool ready_parts;	  /* namespaces and cgroups are taken from prepared stock */
 	int template_fd, storage_fd, proc_fd;
 	int cgroup_root_fd, cgroup_fd[BOX_CONTROLLERS];
-	unsigned numbers; /* boxes were numbered below this */
-	pid_t alive;	  /* the box to kill when we fail in the middle */
+	unsigned numbers; /* boxes have numbers below this */
+	pid_t alive;	  /* the box to kill if we fail in the middle */
 	char cgroup_name[64];
 	struct sock_fprog filter;
 	struct box_marks marks;
 };
 
-/* What a box takes that can be made before it is asked for. */
+/* The parts of a box that can be created in advance. */
 struct box_parts {
 	unsigned number;
 	int user_fd; /* user namespace with the private range */
@@ -70,7 +70,7 @@ void box_host_close(struct box_host *host);
 
 void box_parts_make(struct box_host *host, struct box_parts *parts, unsigned number);
 void box_create(struct box_host *host,
-		struct box *box); /* parts are set; returns when init answers */
+		struct box *box); /* parts are set; returns when init replies */
 void box_exec(struct box *box, const char *request, size_t len, struct box_result *result);
 void box_destroy(struct box_host *host, struct box *box);
 

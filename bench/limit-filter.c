@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A seccomp allowlist of about 300 rules as a binary tree, written out once before anything is
- * timed (what libseccomp's CTL_OPTIMIZE=2 would give): unknown numbers ENOSYS, refused ones EPERM.
+ * A seccomp allowlist of about 300 rules as a binary tree, built once before anything is timed
+ * (like libseccomp's CTL_OPTIMIZE=2): unknown numbers get ENOSYS, refused ones EPERM.
  */
 #include "limit-box.h"
 
@@ -112,7 +112,7 @@ static void emit_load(uint32_t offset)
 	emit(BPF_LD | BPF_W | BPF_ABS, 0, 0, offset);
 }
 
-/* The two calls that are decided by their arguments. */
+/* The two calls that depend on their arguments. */
 static void emit_guards(void)
 {
 	emit(BPF_JMP | BPF_JEQ | BPF_K, 0, 4, SYS_clone);
@@ -170,7 +170,7 @@ struct sock_fprog box_filter(void)
 	emit(BPF_JMP | BPF_JEQ | BPF_K, 0, 1, SYS_clone3);
 	emit_return(SECCOMP_RET_ERRNO | ENOSYS);
 	emit_guards();
-	/* The guards' loads are behind their own jumps: the number is still in the accumulator. */
+	/* The guards' loads are after their own jumps: the number is still in the accumulator. */
 	emit_tree(0, allowed_count);
 	return (struct sock_fprog){ .len = insn_count, .filter = insns };
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the limit program prepares once, before anything is timed: a mount namespace that holds
- * nothing of the host, the detached trees, and one cgroup directory per hierarchy.
+ * What the limit program prepares once, before anything is timed: a mount namespace without the
+ * host's mounts, the detached trees, and one cgroup directory per hierarchy.
  */
 #include "limit-box.h"
 
@@ -23,7 +23,7 @@
 #include <unistd.h>
 
 #define CGROUP_ROOT "/sys/fs/cgroup"
-#define STAGE "/dev/shm" /* where the empty root is built, seen by our own namespace only */
+#define STAGE "/dev/shm" /* where the empty root is built, visible only in our own namespace */
 
 static const char *const controllers[BOX_CONTROLLERS] = { "cpu", "memory", "pids", "freezer",
 							  "devices" };
@@ -74,7 +74,7 @@ static int open_dir(const char *path)
 	return fd;
 }
 
-/* The device rules stand on the parent: new directories inherit them, as an engine would do it. */
+/* The device rules are set on the parent, and new directories inherit them, as in an engine. */
 static void cgroup_open(struct box_host *host)
 {
 	static const char *const rules[] = { "c 1:3 rwm", "c 1:5 rwm", "c 1:7 rwm", "c 1:8 rwm",
@@ -93,8 +93,10 @@ static void cgroup_open(struct box_host *host)
 	write_at(host->cgroup_fd[4], "devices.deny", "a");
 	for (size_t i = 0; i < sizeof(rules) / sizeof(rules[0]); i++)
 		write_at(host->cgroup_fd[4], "devices.allow", rules[i]);
-	/* With no other group under a quota, each first and last one would patch kernel text (a
-	 * static key): a busy host does not pay that, so one group keeps the key on. */
+	/*
+	 * If no other group had a quota, each first and last one would patch kernel text (a static
+	 * key). A busy host does not pay that, so one group keeps the key enabled.
+	 */
 	if (mkdirat(host->cgroup_fd[0], "keep", 0755) < 0)
 		box_die("cpu/keep");
 	int keep = openat(host->cgroup_fd[0], "keep", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -159,7 +161,7 @@ static void init_copy(const char *path)
 	close(to);
 }
 
-/* The namespace every box copies: an almost empty root with the trees a box binds from. */
+/* The namespace that every box copies: an almost empty root with the trees that a box binds. */
 static void root_open(struct box_host *host)
 {
 	if (mount("limit", STAGE, "tmpfs", 0, "mode=755") < 0 || chdir(STAGE) < 0)

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The resident pid 1 of the limit program: as little as can serve "run this, give me its output and
- * status". Static musl, because on virtual machines a glibc start-up pays for every trapped CPUID.
+ * The resident pid 1 of the limit program: the minimum that can run a command and return its output
+ * and status. Static musl, because on virtual machines a glibc start-up pays for every trapped
+ * CPUID.
  */
 #include <fcntl.h>
 #include <signal.h>
@@ -11,7 +12,7 @@
 #include <unistd.h>
 
 #define CONTROL_FD 3
-#define REQUEST_MAX 4096 /* longer requests are cut by the socket: the peer is our own program */
+#define REQUEST_MAX 4096 /* longer requests are truncated; the peer is our own program */
 #define ARGS_MAX 32
 #define OUTPUT_MAX 4096 /* output beyond it is dropped */
 
@@ -53,7 +54,7 @@ static void run(char **argv, size_t *ret_len)
 
 int main(void)
 {
-	/* Hello: the sandbox is ready from here on. */
+	/* Hello: the sandbox is ready now. */
 	if (send(CONTROL_FD, "", 1, MSG_NOSIGNAL) != 1)
 		return 1;
 	for (;;) {
@@ -62,7 +63,7 @@ int main(void)
 		ssize_t n = recv(CONTROL_FD, request, REQUEST_MAX, 0);
 
 		if (n <= 0)
-			return 0; /* the controller is gone */
+			return 0; /* the controller has ended */
 		request[n] = 0;
 		for (char *p = request; p < request + n && argc < ARGS_MAX; p += strlen(p) + 1)
 			argv[argc++] = p;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The bare-syscall limit: what isolation itself costs on this host, measured without any product.
+ * The system call limit: what isolation itself costs on this host, measured without any product.
  *
  *   limit cycle N    create, run /bin/echo hi inside, collect, destroy
  *   limit create N   create until the init inside answers (destroyed outside the timed part)
@@ -97,7 +97,7 @@ static void box_once(struct box_parts *stock, unsigned number, bool exec, double
 		ret_us[i] = (double)(at[i] - at[i - 1]) / 1e3;
 }
 
-/* The command with {n} filled in; every run of a container tool needs a name of its own. */
+/* The command with {n} replaced; every run of a container tool needs a unique name. */
 static char **spawn_argv(char **command, unsigned number)
 {
 	static char words[SPAWN_WORDS][256];
@@ -193,7 +193,7 @@ static void run_series(const char *mode, unsigned count, unsigned gap_us, char *
 	report(mode, done, cycle);
 }
 
-/* Medians of every step, in the order they happen. */
+/* Medians of every step, in order. */
 static void run_parts(unsigned count, unsigned gap_us)
 {
 	unsigned done = 0, marks = 0;

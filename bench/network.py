@@ -24,7 +24,7 @@ def timed(client, mode, pool):
     row = client.create(network={"mode": mode}, pool={"mode": pool})
     took = (time.perf_counter() - begin) * 1000
     client.delete(row["id"])
-    time.sleep(0.03)  # stock is made again in the background; nobody creates without a pause
+    time.sleep(0.03)  # stock is refilled in the background, and clients pause between creates
     return took
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where a bench run works: its directory, its storage, its programs, and putting all that away."""
+"""The working directory of a bench run, its storage and programs, and their removal."""
 
 import json
 import os
@@ -23,7 +23,7 @@ GROUPS = ("cay-limit.", "cay-bench", "docker")
 
 
 class Trouble(Exception):
-    """Said to the user without a traceback."""
+    """An error that is shown to the user without a traceback."""
 
 
 def say(text):
@@ -54,7 +54,7 @@ def run_json(argv, timeout=600):
 
 
 def group_dirs(names=GROUPS):
-    """Control groups at the top of any hierarchy that carry one of our names."""
+    """Control groups at the top of any hierarchy with one of our names."""
     found = []
     for top in pathlib.Path(CGROUPS).glob("*"):
         if top.is_dir() and not top.is_symlink():
@@ -70,7 +70,7 @@ def remove_groups(keep=()):
             try:
                 os.rmdir(path)
             except OSError:
-                pass  # somebody else's, and in use
+                pass  # belongs to another user of the machine, and is in use
 
 
 class Place:
@@ -94,7 +94,7 @@ class Place:
 
     @staticmethod
     def sweep_stale():
-        """What a killed run left: its process is gone, its directory is not."""
+        """Removes what a killed run left: its process is gone, its directory is not."""
         for path in pathlib.Path(BASE).glob(PREFIX + "*"):
             pid = path.name[len(PREFIX):].split("-")[0]
             if pid.isdigit() and not os.path.exists(f"/proc/{pid}"):

@@ -34,9 +34,9 @@ static char block[BLOCK];
 
 struct peer {
 	bool used, raw;
-	uint64_t left; /* of the body being sent, or awaited */
+	uint64_t left; /* of the body being sent, or expected */
 	size_t have;
-	bool body; /* load: the head is through */
+	bool body; /* load: the head was received */
 	int64_t sent_ns;
 	char in[2048];
 };
@@ -226,7 +226,7 @@ static void ask(int fd)
 		die("send");
 }
 
-/* true: the answer is complete. */
+/* true: the reply is complete. */
 static bool on_reply(int fd)
 {
 	struct peer *p = &peers[fd];

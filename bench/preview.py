@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Previews against nginx: both listen on the host's loopback and forward to the same server inside
-one sandbox, taking turns. nginx gets there by living in the sandbox's network namespace with a
-listening socket it inherits from outside: what differs is only the proxy."""
+"""Previews compared with nginx: both listen on the host's loopback and forward to the same server inside one sandbox,
+alternating. nginx runs in the sandbox's network namespace with a listening socket that it inherits from outside, so
+only the proxy differs."""
 
 import argparse
 import ctypes
@@ -124,7 +124,7 @@ def hold_sockets(port, host, count):
 
 
 def open_box(daemon):
-    """A sandbox with the server inside: its id, the port and host to reach it by, and the server's path."""
+    """A sandbox with the server inside: its id, the port and host name to reach it, and the server's path."""
     client = daemon.client
     box = client.create(timeout_sec=3600)["id"]
     inside = f"/workspace/{place.PREFIX}probe-{os.getpid()}"

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""From samples to one table, the bars with pass or miss, JSON and a plot."""
+"""Turns samples into one table, the bars with pass or miss, JSON and a plot."""
 
 import html
 import json
 import math
 import statistics
 
-# Colours by who it is: ours, the bare limit and host, the others.
+# Colours by contender: ours, the limit and the host, the others.
 COLOURS = {"cay": "#0a7d6c", "limit": "#8a8a8a", "host": "#b8b8b8"}
 RIVAL_COLOUR = "#c8803c"
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a user would pick instead: installed here, each as a command that prints "hi"."""
+"""The alternatives that are installed here, each as a command that prints "hi"."""
 
 import json
 import os
@@ -22,7 +22,7 @@ def install(names):
     if not wanted:
         return
     place.say(f"installing {' '.join(wanted)}")
-    # Docker's package would start a dockerd of its own, with its bridge and firewall rules.
+    # Docker's package would start its own dockerd, with its bridge and firewall rules.
     made = not POLICY.exists()
     if made:
         POLICY.write_text("#!/bin/sh\nexit 101\n")
@@ -53,7 +53,7 @@ def bwrap(_place):
 
 
 def bundle(where, tool):
-    """The tool's own default spec, with our root and command: what 'spec' gives, nothing more."""
+    """The tool's default spec ('spec') with our root and command."""
     path = os.path.join(where.path, f"bundle-{tool}")
     os.mkdir(path)
     subprocess.run([tool, "spec"], cwd=path, check=True, capture_output=True)
@@ -81,13 +81,13 @@ def crun(where):
 
 
 def in_own_mounts(argv):
-    """crun 1.8 refuses hosts whose v2 hierarchy holds a controller beside v1 ones: hide it."""
+    """crun 1.8 refuses hosts whose v2 hierarchy has a controller beside v1 ones: hides it."""
     return ["unshare", "-m", "sh", "-c",
             'umount /sys/fs/cgroup/unified 2>/dev/null; exec "$@"', "sh", *argv]
 
 
 class Docker:
-    """A dockerd of its own: own data, socket and containerd, no bridge, no firewall rules."""
+    """A separate dockerd: its own data, socket and containerd, no bridge, no firewall rules."""
 
     def __init__(self, where):
         self.path = os.path.join(where.path, "docker")
@@ -146,7 +146,7 @@ class Docker:
 
 
 def check(argv):
-    """One run by hand: None, or why this rival cannot be measured here."""
+    """One trial run: None, or why this alternative cannot be measured here."""
     argv = [word.replace("{n}", "check") for word in argv]
     try:
         done = subprocess.run(argv, capture_output=True, text=True, timeout=60)

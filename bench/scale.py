@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Many at once, many after another: throughput, density, and whether anything stays behind."""
+"""Many at once, many after another: throughput, density, and leaks."""
 
 import json
 import os
@@ -32,7 +32,7 @@ def meminfo():
 
 
 def used_kb():
-    """Everything in use but the page cache: slab counts fully, also what could be reclaimed."""
+    """Memory in use except the page cache: slab counts fully, including what could be reclaimed."""
     m = meminfo()
     return m["MemTotal"] - m["MemFree"] - m["Buffers"] - (m["Cached"] - m["Shmem"])
 
@@ -55,7 +55,7 @@ def reap_orphans():
 
 
 def limit_throughput(where, clients, seconds):
-    """The bare limit as often at once: the cycles of each process and how long they took."""
+    """The limit program with the same parallelism: the cycles of each process and their duration."""
     running = []
     try:
         for number in range(clients):
@@ -91,7 +91,7 @@ def throughput(where, daemon, options, load):
         done = place.run_json(argv)
         time.sleep(SETTLE_SEC)
         return done
-    # The limit before and after: what the machine did in between hits both.
+    # The limit is measured before and after, so that a busy machine affects both.
     limit = limit_throughput(where, options.clients, options.seconds / 2)
     found["cold"] = cycles("bypass")
     limit += limit_throughput(where, options.clients, options.seconds / 2)
@@ -175,12 +175,12 @@ def leak(daemon, options, load):
 
 
 def host_census():
-    """The whole host, and whether another daemon makes such a comparison meaningless."""
+    """A census of the whole host, and whether another daemon makes such a comparison meaningless."""
     return {"taken": census.take(), "foreign": bool(census.foreign_states(set()))}
 
 
 def after_down(before, lost):
-    """Thing by thing against the time before 'cay up'; beside other daemons: what has our names."""
+    """Item by item against the time before 'cay up'; beside other daemons: only what has our names."""
     reap_orphans()
     left = count.rest(lost["state"], lost["instance"])
     if before["foreign"] or census.foreign_states({lost["state"]}):

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A request to a brokered host: what is written reads as one request to the same host and nothing
- * behind it, and asks for nothing the scrubber could not read. */
+/*
+ * A request to a brokered host: the rewritten bytes parse as one request to the same host with
+ * nothing after it, and request no encoding that the scrubber cannot read.
+ */
 #include <assert.h>
 
 #include "face/broker/request.h"
@@ -29,7 +31,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static struct http_header headers[REQUEST_HEADERS_MAX],
 		again_headers[REQUEST_HEADERS_MAX + 2];
-	static const struct sandbox none; /* without secrets: every value stays as it is */
+	static const struct sandbox none; /* without secrets: values are unchanged */
 	struct request req = { .name = "api.test",
 			       .port = 443,
 			       .head = { .headers = headers, .header_max = REQUEST_HEADERS_MAX } };

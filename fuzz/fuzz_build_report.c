@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The template builder's report: lines stay within their limit, and what is parsed lies inside. */
+/*
+ * The template builder's report: lines stay within their limit, and parsed parts are inside the
+ * line.
+ */
 #include <assert.h>
 
 #include "engine/native/report.h"

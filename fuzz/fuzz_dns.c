@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* DNS: what was read as a question is answered with itself; what was read as an answer holds only
- * what can be written again. Both directions take any bytes. */
+/*
+ * DNS: a parsed question is repeated in the reply; a parsed answer contains only what can be
+ * written again. Both parsers accept any bytes.
+ */
 #include <assert.h>
 
 #include "net/dns.h"
@@ -23,7 +25,7 @@ static void check_question(const uint8_t *data, size_t size)
 	for (size_t room = 0; room <= sizeof(out); room += 61) {
 		n = dns_reply_write(&question, &reply, out, room);
 		assert(n <= room);
-		/* An answer is no question. */
+		/* An answer is not a question. */
 		assert(n == 0 || dns_question_read(out, n, &again) < 0);
 	}
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who is meant and who asks: hosts "PORT-ID.domain" and "Basic" headers. */
+/* Addresses and credentials of E2B: hosts "PORT-ID.domain" and "Basic" headers. */
 #include <assert.h>
 
 #include "face/e2b/envd/envd.h"

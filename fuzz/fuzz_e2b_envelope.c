@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Connect envelopes: the front of the bytes gives the same message however much follows it, and
- * what is written is read again. */
+/*
+ * Connect envelopes: the first message is the same however many bytes follow it, and a written
+ * envelope is parsed again.
+ */
 #include <assert.h>
 #include <errno.h>
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Forms: any split of the body gives the same parts. The first byte is the size of the pieces, the
- * first line the content type. */
+/*
+ * Forms: any split of the body yields the same parts. The first byte is the size of the pieces, the
+ * first line the content type.
+ */
 #include <assert.h>
 
 #include "base/buf.h"
@@ -8,7 +10,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* All that was said of it, as text. */
+/* Everything that was reported, as text. */
 static int parse(struct str type, struct str body, size_t step, struct buf *out)
 {
 	struct multipart *m = calloc(1, sizeof(*m));
@@ -58,7 +60,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	buf_init(&split, 64 * size + 65536);
 	a = parse(type, body, body.n, &whole);
 	b = parse(type, body, data[0] % 16 + 1, &split);
-	/* A head that is too long is refused at another byte; nothing else depends on the split. */
+	/*
+	 * A head that is too long is rejected at another byte; nothing else depends on the split.
+	 */
 	assert((a < 0) == (b < 0));
 	if (a >= 0)
 		assert(a == b && str_eq(buf_str(&whole), buf_str(&split)));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Entries of a policy: what is taken is shown in one form, and that form means the same. */
+/* Entries of a policy: an accepted entry has one canonical form, which means the same. */
 #include <assert.h>
 
 #include "service/network/egress.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a client says to the egress proxy. Whatever is taken names a clean target, and a request
- * that is rewritten is one head that a strict parser reads as a request for that target.
+ * What a client sends to the egress proxy. An accepted request names a valid target, and a
+ * rewritten request is one head that a strict parser reads as a request for that target.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -28,7 +28,10 @@ static void check_rewritten(struct str head, const struct target *target)
 
 	buf_init(&out, 65536);
 	if (target_rewrite(head, target, &out) == 0) {
-		/* The relay judges what it reads, so what the parser refuses goes nowhere. */
+		/*
+		 * The relay checks what it reads, so a request that the parser rejects is not
+		 * forwarded.
+		 */
 		if (http_head_scan(&scan, true, buf_data(&out), buf_len(&out), 65536, &n) ==
 			    HTTP_OK &&
 		    http_head_parse_request(&parsed, buf_data(&out), n) == HTTP_OK) {

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Chunked bodies: any split gives the same bytes and the same end; encoding what came out and
- * decoding it gives it back. The first byte is the size of the pieces. */
+/*
+ * Chunked bodies: any split yields the same bytes and the same end, and encoding the result and
+ * decoding it again yields the same bytes. The first byte is the size of the pieces.
+ */
 #include <assert.h>
 
 #include "base/buf.h"

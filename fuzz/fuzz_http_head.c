@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Heads: the verdict does not depend on how bytes arrive, and what is accepted, written anew, is
- * accepted with the same meaning. The first byte chooses request or response. */
+/*
+ * Heads: the verdict does not depend on how the bytes arrive, and an accepted head, written anew,
+ * is accepted with the same meaning. The first byte selects request or response.
+ */
 #include <assert.h>
 #include <stdio.h>
 
@@ -64,7 +66,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	size--;
 	whole = parse(&a, request, p, size, size);
 	bytes = parse(&b, request, p, size, 1);
-	/* A refusal may come earlier by the byte, and then with the reason known at that moment. */
+	/* Byte by byte, a rejection may come earlier, with the reason known at that point. */
 	assert((whole == HTTP_OK) == (bytes == HTTP_OK));
 	assert(bytes != HTTP_MORE || whole == HTTP_MORE);
 	if (whole != HTTP_OK)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Compressed bodies: the limit holds, and any split of the input gives the same bytes. */
+/* Compressed bodies: the limit holds, and any split of the input yields the same bytes. */
 #include <assert.h>
 #include <errno.h>
 
@@ -42,7 +42,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	buf_init(&split, LIMIT);
 	a = run(in, in.n, 4096, &whole);
 	b = run(in, data[0] % 16 + 1, data[0] % 64 + 1, &split);
-	/* What is both too much and no gzip is refused for whichever is met first. */
+	/*
+	 * Input that is both too large and not gzip is rejected for the reason that is found first.
+	 */
 	assert((a < 0) == (b < 0) && (a < 0 || a == b));
 	if (a == 1)
 		assert(str_eq(buf_str(&whole), buf_str(&split)));

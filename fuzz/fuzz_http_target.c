@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* URLs of webhooks: what is taken can stand in a request line and a Host header, and means one
- * host. */
+/*
+ * URLs of webhooks: an accepted URL is valid in a request line and a Host header, and names one
+ * host.
+ */
 #include <assert.h>
 
 #include "http/message/head.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Initializers of a request: what is taken is within its limits, and a copy says the same. */
+/* Initializers of a request: accepted ones are within their limits, and a copy is equal. */
 #include <assert.h>
 #include <stdlib.h>
 

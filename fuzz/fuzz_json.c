@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Oracle: what is accepted and written out again is accepted again and writes the same bytes. */
+/* Oracle: an accepted document, written again, is accepted again and yields the same bytes. */
 #include <stdint.h>
 #include <stdlib.h>
 

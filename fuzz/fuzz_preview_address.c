@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Requests to previews: who is meant is well formed, and our credentials stay behind. */
+/* Requests to previews: the target is well formed, and our credentials are removed. */
 #include <assert.h>
 
 #include "face/preview/visit.h"

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the agent reads of cgroup files and of its own cpuinfo, which root inside may have written:
- * nothing behind a buffer, and a text that was made can be a source again. */
+/*
+ * Parsers of cgroup files and of the agent's own cpuinfo, which root inside may have written:
+ * nothing is read beyond a buffer, and a generated text can be parsed again.
+ */
 #include <assert.h>
 #include <stdlib.h>
 

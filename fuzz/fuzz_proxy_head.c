@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Heads on their way through the proxy. The first byte chooses: a request's head, an answer's, or
- * trailers. What was accepted and written anew is accepted again, frames the same body, and carries
- * nothing that is only meant for one connection.
+ * Heads forwarded by the proxy. The first byte selects a request's head, a reply's, or trailers. A
+ * head that was accepted and written anew is accepted again, frames the same body, and contains no
+ * header of a single connection.
  */
 #include <assert.h>
 #include <errno.h>

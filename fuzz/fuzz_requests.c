@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Requests on one connection: however the bytes are split, the same heads are found at the same
- * places. The first byte says how the rest is cut; bit 7: the server switches. */
+/*
+ * Requests on one connection: however the bytes are split, the same heads are found at the same
+ * positions. The first byte selects the split; bit 7: the server switches protocols.
+ */
 #include <assert.h>
 #include <string.h>
 
@@ -30,7 +32,7 @@ static void note(struct found *found, size_t at, const struct sniff *said)
 	memcpy(found->names[found->count++], said->name, sizeof(said->name));
 }
 
-/* How many bytes passed. */
+/* How many bytes were passed on. */
 static size_t run(const char *p, size_t size, size_t step, bool switches, struct found *found)
 {
 	struct requests r = { 0 };
@@ -79,6 +81,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	for (size_t i = 0; i < MIN(whole.count, parts.count); i++)
 		assert(whole.at[i] == parts.at[i] && whole.odd[i] == parts.odd[i] &&
 		       strcmp(whole.names[i], parts.names[i]) == 0);
-	assert(parts.count >= whole.count); /* a line that is refused early, is refused later too */
+	/* a line that is rejected early is also rejected later */
+	assert(parts.count >= whole.count);
 	return 0;
 }

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Masking: any split gives what the whole gives, at the same length, and no value is left. */
+/*
+ * Masking: any split yields the same result as the whole, with the same length, and no value
+ * remains.
+ */
 #include <assert.h>
 
 #include "base/text/scrub.h"

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* First bytes of a connection: a name that comes out is one; more bytes never change what was
- * decided from fewer. */
+/*
+ * First bytes of a connection: a resulting name is valid, and more bytes never change a decision.
+ */
 #include <assert.h>
 
 #include "face/egress/sniff.h"

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Input: an archive. It is taken in; whatever it holds, nothing appears beside its directory. */
+/*
+ * Input: an archive, which is unpacked. Whatever it contains, nothing appears outside its
+ * directory.
+ */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>

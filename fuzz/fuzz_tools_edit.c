@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Input: old_string NUL new_string NUL text. The result must be what a slow and plain way gives. */
+/*
+ * Input: old_string NUL new_string NUL text. The result must equal that of a slow and simple
+ * implementation.
+ */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -18,7 +21,7 @@ static void on_line(void *arg, const struct tool_line *line)
 	*sum += line->number + line->text.n;
 }
 
-/* However the bytes are cut into pieces, the lines are the same. */
+/* However the bytes are split, the lines are the same. */
 static void check_lines(struct str text)
 {
 	uint64_t sums[2] = { 0, 0 }, numbers[2];

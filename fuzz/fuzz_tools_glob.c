@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Input: pattern NUL path, and what is behind another NUL as a .gitignore. The matcher with its two
- * points of return must agree with a plain recursive one.
+ * Input: pattern NUL path, and after another NUL a .gitignore. The matcher with its two
+ * backtracking points must agree with a simple recursive one.
  */
 #include <stdlib.h>
 

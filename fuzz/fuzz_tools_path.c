@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Input: a path, resolved in a directory full of links that lead out of it. Whatever opens must lie
- * within; names in archives must not leave either.
+ * Input: a path, resolved in a directory full of links that lead outside. Every opened file must be
+ * inside; names in archives must not leave it either.
  */
 #include <fcntl.h>
 #include <limits.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Input: flags, pattern NUL text. Searching many lines at once and line by line must find the same
- * lines; bounds are the sanitizer's business.
+ * lines; the sanitizer checks bounds.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -13,7 +13,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 #define TEXT_MAX 512
 #define LINES 64
 
-/* The begins of the lines found; -1: it cost too much. */
+/* The starts of the lines found; -1: too expensive. */
 static int search(struct str pattern, struct pattern_options o, struct str text, size_t *lines)
 {
 	struct pattern_error error;
@@ -40,7 +40,7 @@ static int search(struct str pattern, struct pattern_options o, struct str text,
 	return r < 0 ? -1 : count;
 }
 
-/* PCRE2 10.42 passes over characters beyond ASCII at \W and its like; as a set they are right. */
+/* PCRE2 10.42 skips characters beyond ASCII at \W and similar; as a set they are correct. */
 static bool in_doubt(struct str pattern, struct str text)
 {
 	bool ascii = true;

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Percent decoding: never longer, never with NUL, and encoding turns it back. Lookup agrees with a
- * slow walk. */
+/*
+ * Percent decoding: the result is never longer and has no NUL, and encoding reverts it. Lookup
+ * agrees with a slow scan.
+ */
 #include <assert.h>
 
 #include "http/message/url.h"

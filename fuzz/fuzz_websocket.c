@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Frames of a hostile client, against the whole server side over a socket pair. The first byte
- * chooses how the server behaves meanwhile. Whatever comes: on_close is told once, nothing leaks,
- * no text message is anything but UTF-8, none is above the limit.
+ * Frames of a hostile client against the whole server side over a socket pair. The first byte
+ * selects the server's behaviour. Whatever arrives: on_close is called once, nothing leaks, every
+ * text message is UTF-8, and none exceeds the limit.
  */
 #include <assert.h>
 #include <sys/socket.h>
@@ -86,7 +86,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	    http_server_adopt(server, pair[1]) < 0)
 		abort();
 	(void)!send(pair[0], opening, sizeof(opening) - 1, MSG_NOSIGNAL);
-	while (run.mode & 8 && turns--) /* else frames come behind the head at once */
+	while (run.mode & 8 && turns--) /* otherwise frames follow the head at once */
 		loop_turn(loop, 0);
 	(void)!send(pair[0], data + 1, size - 1, MSG_NOSIGNAL | MSG_DONTWAIT);
 	drive(loop, &run, pair[0]);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What an agent, hostile by assumption, sends: whatever decodes must encode to the same bytes. */
+/*
+ * Frames of an agent, which is hostile by assumption: every decoded frame must encode to the same
+ * bytes.
+ */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +19,7 @@ static int put_boot_failed(struct buf *again, const struct agent_boot_failed *fa
 	return buf_append(again, packed, sizeof(packed));
 }
 
-/* 1: LISTED whose head is fine and one of its processes is not. */
+/* 1: LISTED with a valid head and an invalid process. */
 static int put_listing(struct buf *again, uint32_t tag, bool last, struct frame_reader *reader)
 {
 	struct agent_listing listing;
@@ -43,7 +46,7 @@ static int put_ports(struct buf *again, uint32_t tag, struct frame_reader *reade
 
 	while (r == 0 && (r = agent_next_port(reader, &port)) == 1) {
 		added = agent_ports_add(&listing, &port);
-		if (added == -ENOBUFS) /* more than are told: read, never written */
+		if (added == -ENOBUFS) /* more than are reported: parsed, never written */
 			return 1;
 		if (added < 0)
 			return added;

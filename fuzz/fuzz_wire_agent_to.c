@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the daemon sends to the agent: whatever decodes must encode to the same bytes again. */
+/* Frames from the daemon to the agent: every decoded frame must encode to the same bytes again. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Frames of streams: what decodes must encode to the same bytes again, and whatever the order, the
- * flow of a stream never lets more than its window come or go.
+ * Frames of streams: every decoded frame must encode to the same bytes again, and in any order the
+ * flow of a stream never allows more than its window.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -41,7 +41,7 @@ static void step(struct stream_flow *flow, const struct stream_frame *f, uint64_
 		*held += f->bytes.n;
 	check(flow->may_send <= STREAM_WINDOW_MAX);
 	check(flow->may_come + flow->owed + *held <= WINDOW);
-	if (f->type == STREAM_RESET) { /* here: the reader takes all that it holds */
+	if (f->type == STREAM_RESET) { /* here the reader takes everything it holds */
 		(void)stream_flow_taken(flow, (size_t)*held, WINDOW);
 		*held = 0;
 	}

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a tool, hostile by assumption, says: whatever decodes must encode to the same bytes. */
+/*
+ * Frames of a tool, which is hostile by assumption: every decoded frame must encode to the same
+ * bytes.
+ */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Both directions between cayd and cay-warden: what decodes must encode to the same bytes again. */
+/*
+ * Both directions between cayd and cay-warden: every decoded message must encode to the same bytes
+ * again.
+ */
 #include <stdlib.h>
 #include <string.h>
 

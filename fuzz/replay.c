@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Runs a fuzz target on every file given (or inside the directories given), without a fuzzer: so
- * that every crash ever found stays a test. Each input lies in memory of exactly its size.
+ * Runs a fuzz target on all given files (or on those in given directories) without a fuzzer, so
+ * that every crash that was ever found stays a test. Each input is in memory of exactly its size.
  */
 #include <dirent.h>
 #include <errno.h>

@@ -19,7 +19,7 @@ from lib.daemon import Daemon, tell_janitor  # noqa: E402
 from lib.direct import Warden  # noqa: E402
 
 NEEDS_DAEMON = ("security", "conformance", "e2e", "fault", "docs")
-# What compares times or shares of a processor, or what neighbours notice of each other.
+# Tests that compare times or processor shares, or effects of neighbours on each other.
 MEASURING = ("security/test_cgr.py", "e2e/test_cycles.py", "test_cpu_quota", "test_cost_does_not_follow_size",
              "test_others_are_answered_while_one_is_slow")
 
@@ -28,7 +28,7 @@ def pytest_configure(config):
     config.addinivalue_line("markers", "long: only with CAY_LONG=1")
     config.addinivalue_line("markers", "alone: measures; nothing else may run beside it")
     config.addinivalue_line("markers", "code: needs the template of the code interpreter")
-    # Say why something was skipped, always.
+    # Always show why a test was skipped.
     if "s" not in (config.option.reportchars or ""):
         config.option.reportchars = (config.option.reportchars or "") + "s"
 
@@ -64,10 +64,10 @@ def host_flag():
 
 @pytest.fixture(scope="session")
 def daemon(host_flag):
-    """One daemon for everything that does not break it; its environment carries a flag."""
+    """One daemon for all tests that do not break it; its environment contains a flag."""
     before = census.take()
     flag = flags.plant("the daemon's environment")
-    # CAY_TEST_DIRECT=1: the engine alone, cayd's place taken by the harness (lib/direct.py).
+    # CAY_TEST_DIRECT=1: the engine alone; the harness takes cayd's place (lib/direct.py).
     kind = Warden if os.environ.get("CAY_TEST_DIRECT") else Daemon
     with kind(env={"HARNESS_FLAG": flag}) as started:
         yield started
@@ -84,7 +84,7 @@ def client(daemon):
 
 @pytest.fixture(scope="module")
 def neighbour(client):
-    """Another sandbox with secrets of its own: in its home, its environment and the database."""
+    """Another sandbox with its own secrets: in its home, its environment and the database."""
     planted = [flags.plant("the neighbour's " + place) for place in ("home", "env", "metadata")]
     with client.sandbox(env={"NEIGHBOUR_SECRET": planted[1]}, metadata={"secret": planted[2]},
                         timeout_sec=3600) as other:

@@ -19,7 +19,7 @@ def verify(secret, headers, body, now=None):
     """True when the body was signed with this secret, a short while ago."""
     timestamp = headers.get("Cay-Timestamp", "")
     if not timestamp.isdigit() or abs((now or time.time()) - int(timestamp)) > TOLERANCE_SEC:
-        return False  # an old request that somebody sends again
+        return False  # a replayed old request
     mac = hmac.new(secret.encode(), timestamp.encode() + b"." + body, hashlib.sha256)
     return hmac.compare_digest("v1=" + mac.hexdigest(), headers.get("Cay-Signature", ""))
 
@@ -34,7 +34,7 @@ class Receiver(http.server.BaseHTTPRequestHandler):
             self.answer(401)
             return
         event = json.loads(body)
-        if event["id"] not in self.seen:  # it may come twice: ids are never used twice
+        if event["id"] not in self.seen:  # it may be delivered twice: ids are unique
             print(event["id"], event["type"], event["sandbox_id"], flush=True)
             if event["id"]:
                 self.seen.add(event["id"])

@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The state of the agent: one thread, one epoll, one daemon connection at a time, the processes it
- * started. Whatever comes from inside the sandbox is hostile; whatever comes over an accepted
- * connection is the daemon's.
+ * The state of the agent: one thread, one epoll, one daemon connection at a time, and the processes
+ * it started. Everything that comes from inside the sandbox is hostile. Everything that comes over
+ * an accepted connection is the daemon's.
+ *
+ * Every module of src/agent includes this header. main.c owns the struct.
  */
 #ifndef CAY_AGENT_AGENT_H
 #define CAY_AGENT_AGENT_H
@@ -17,12 +19,15 @@
 #include "agent/relay/relay.h"
 #include "base/buf.h"
 
-#define AGENT_PROCESSES_MAX 1024 /* tracked at once: the oldest finished gives way, or refused */
-#define AGENT_FOLLOWS_MAX 4096	 /* one more is refused */
-#define AGENT_BUCKETS 2048	 /* of the hash tables; a power of two */
+/* tracked at once; at the limit the oldest finished one is dropped, or the request refused */
+#define AGENT_PROCESSES_MAX 1024
+#define AGENT_FOLLOWS_MAX 4096		  /* at the limit refused */
+#define AGENT_BUCKETS 2048		  /* of the hash tables; a power of two */
 #define AGENT_RINGS_MAX_BYTES (64U << 20) /* or an eighth of the sandbox's memory */
-/* Queued for the daemon. At this mark the pump stops: output waits in the rings, which drop by
- * their own policy, and children are drained all the same. */
+/*
+ * Bytes queued for the daemon. At this mark the pump stops: output waits in the rings, which drop
+ * bytes by their own policy, and pipes are still drained.
+ */
 #define AGENT_OUT_HIGH_BYTES (256U << 10)
 
 #define AGENT_SCRATCH_MAX 128
@@ -47,43 +52,46 @@ struct agent {
 	int signal_fd;
 	int conn_fd;	  /* -1: no daemon */
 	int proc_fd;	  /* /proc as it was before anything ran */
-	int oom_adj_fd;	  /* our own oom_score_adj; -1: not to be had */
+	int oom_adj_fd;	  /* our own oom_score_adj; -1: not available */
 	char oom_adj[12]; /* its value when we were started */
 	int null_fd;
-	int tools_fd; /* the program behind AGENT_EXEC_TOOL; -1: none */
+	int tools_fd; /* the program for AGENT_EXEC_TOOL; -1: none */
 
 	bool trust_any_peer;
-	bool trust_own_user; /* accept who runs as our user: for a socket at a path */
-	bool same_user;	     /* not root, or told so: everything runs as who we are */
+	bool trust_own_user; /* accept peers that run as our user: for a socket at a path */
+	bool same_user;	     /* not root, or --same-user: all programs run as our user */
 	struct user self;
 	const char *default_user;
 	const char *default_cwd;
-	/* Where files of ours go that programs use: saved output, windows without root. Safe in a
-	 * script as it is: "/", letters, digits, ".", "_", "-". */
+	/*
+	 * Directory for our files that programs use: saved output, windows without root. It is safe
+	 * in a script unquoted: "/", letters, digits, ".", "_", "-".
+	 */
 	const char *scratch;
 	uint64_t files_soft, files_hard; /* RLIMIT_NOFILE at our start */
-	bool files_raised;		 /* ours is the hard one; children get back the soft one */
+	/* our soft limit was raised to the hard one; children get the original */
+	bool files_raised;
 
-	int windows_fd; /* the directory of their files; -1: no window was made yet */
+	int windows_fd; /* the directory of their files; -1: no window was created yet */
 	char windows_path[AGENT_SCRATCH_MAX + 32];
 	int64_t window_idle_us;
 	int64_t hold_grace_us;
 
 	struct groups groups;
-	struct group *spent[32]; /* of processes that ended in this turn: released behind it */
+	struct group *spent[32]; /* of processes that ended in this iteration; released after it */
 	size_t spent_count;
 	struct memory memory;
 	struct ring_budget rings;
-	size_t in_waiting; /* input of all processes; limit: the same as that of the rings */
+	size_t in_waiting; /* input of all processes; same limit as the rings */
 
-	uint32_t connection; /* counts */
+	uint32_t connection; /* number of the current connection */
 	uint32_t next_process_id;
 	struct buf in;	  /* limit: one frame */
 	struct buf out;	  /* limit: AGENT_OUT_HIGH_BYTES and a few frames */
 	bool out_waits;	  /* the socket was full */
 	bool out_armed;	  /* EPOLLOUT is on */
-	bool conn_broken; /* close it at the end of this turn */
-	int given_fds[3]; /* came with the connection: groups, memory, disk; -1: none */
+	bool conn_broken; /* close it at the end of this iteration */
+	int given_fds[3]; /* received with the connection: groups, memory, disk; -1: none */
 
 	/* Processes: table.c. */
 	struct process *by_id[AGENT_BUCKETS];
@@ -92,15 +100,15 @@ struct agent {
 	struct process *first_ended, *last_ended;
 	uint32_t process_count; /* in the table */
 	uint32_t process_live;	/* not reaped yet */
-	uint32_t hidden_count;	/* out of it, not freed yet */
+	uint32_t hidden_count;	/* removed from it, not freed yet */
 	struct process *heap[2 * AGENT_PROCESSES_MAX];
 	size_t heap_count;
-	struct process *outbox_head, *outbox_tail; /* have an EXIT to tell */
+	struct process *outbox_head, *outbox_tail; /* processes with an EXIT to report */
 
 	/* Follows of this connection: follow.c. */
 	struct follow *follows[AGENT_BUCKETS];
 	uint32_t follow_count;
-	struct follow *ready_head, *ready_tail; /* have something to send, in turn */
+	struct follow *ready_head, *ready_tail; /* follows with bytes to send, in turn */
 
 	struct dial dials[DIALS_MAX]; /* of this connection */
 	uint32_t dial_count, dials_connected;
@@ -115,18 +123,20 @@ int agent_watch(struct agent *agent, int op, int fd, uint32_t events, enum agent
 /* conn.c */
 void conn_on_listen(struct agent *agent);
 void conn_on_event(struct agent *agent, uint32_t events);
-/* Sends what is queued and what processes and follows have, until the socket is full. */
+/* Sends the queue, and output of processes and follows, until the socket is full. */
 void conn_flush(struct agent *agent);
 void conn_drop_given(struct agent *agent);
-/* DONE; nothing for tag 0. */
+/* Sends DONE; nothing for tag 0. */
 void conn_done(struct agent *agent, uint32_t tag, enum agent_refusal refusal, int error);
 /*
- * Sends one OUTPUT frame whose bytes are at the pieces, from there when they are many. false: the
- * socket is full and nothing of it was taken.
+ * Sends one OUTPUT frame with the bytes of the pieces, without a copy if they are many. false: the
+ * socket is full and took nothing.
  */
 bool conn_output(struct agent *agent, const struct agent_output *head, const struct iovec *pieces,
 		 int count);
-/* Sends bytes that are one or more frames, behind what is queued; the rest is queued. */
+/*
+ * Sends bytes that are one or more frames after the queue; what the socket does not take is queued.
+ */
 void conn_send(struct agent *agent, const void *p, size_t n);
 void conn_queue_output(struct agent *agent, const struct agent_output *head,
 		       const struct iovec *pieces, int count);
@@ -141,7 +151,7 @@ struct process *table_find_pid(const struct agent *agent, pid_t pid);	/* not rea
 void table_add(struct agent *agent, struct process *p);			/* by id, by pid, newest */
 void table_remove_pid(struct agent *agent, struct process *p);
 void table_hide(struct agent *agent, struct process *p);
-void table_remove(struct agent *agent, struct process *p); /* a hidden one, for good */
+void table_remove(struct agent *agent, struct process *p); /* frees a hidden one */
 void table_add_ended(struct agent *agent, struct process *p);
 void table_remove_ended(struct agent *agent, struct process *p);
 
@@ -149,7 +159,7 @@ void table_remove_ended(struct agent *agent, struct process *p);
 void timer_set(struct agent *agent, struct process *p, enum process_timer timer, int64_t at_us);
 void timer_clear(struct agent *agent, struct process *p, enum process_timer timer);
 void timer_clear_all(struct agent *agent, struct process *p);
-void timer_run(struct agent *agent);	       /* what is due */
-int timer_sleep_ms(const struct agent *agent); /* until the next; -1: there is none */
+void timer_run(struct agent *agent);	       /* runs all due timers */
+int timer_sleep_ms(const struct agent *agent); /* until the next one; -1: there is none */
 
 #endif

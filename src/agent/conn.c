@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The daemon's connection: accepting it, reading requests, sending what the processes say. */
+/* The daemon's connection: accepting it, reading requests, sending output. */
 #include <errno.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
@@ -10,13 +10,19 @@
 
 #define RECV_BYTES 16384
 #define ACCEPTS_PER_EVENT 16
-/* So much output goes from where it is; less is cheaper copied and sent together with others. */
+/*
+ * Output of this size is sent without a copy; less is cheaper to copy and send with other frames.
+ */
 #define DIRECT_MIN_BYTES 16384
-/* Room for a frame of output while the one before it is being read. The kernel doubles it, for what
- * its own bookkeeping takes, and cuts it to what the host allows. */
+/*
+ * Space for a frame of output while the previous one is being read. The kernel doubles the value
+ * for its own bookkeeping, and reduces it to the host's limit.
+ */
 #define SEND_BUFFER_BYTES (384 << 10)
-/* Small answers (REFUSED, STARTED, HELLO) are not subject to the pump's mark; a daemon that sends
- * requests and never reads is cut off here. */
+/*
+ * Small replies (REFUSED, STARTED, HELLO) ignore the pump's mark. A daemon that sends requests and
+ * never reads is disconnected at this limit.
+ */
 #define OUT_LIMIT_BYTES (4U << 20)
 
 void conn_drop_given(struct agent *agent)
@@ -36,14 +42,14 @@ static void conn_close(struct agent *agent)
 	agent->conn_fd = -1;
 	agent->conn_broken = false;
 	agent->out_waits = agent->out_armed = false;
-	agent->connection++; /* events of the old one are none any more */
+	agent->connection++; /* invalidates events of the old connection */
 	buf_done(&agent->in);
 	buf_done(&agent->out);
 	follow_lose_all(agent);
 	dial_drop_all(agent);
 	relay_drop_all(agent);
 	process_on_conn_lost(agent);
-	/* What these had to say was for the old one. */
+	/* They were for the old connection. */
 	buf_done(&agent->out);
 	agent->conn_broken = false;
 }
@@ -61,8 +67,8 @@ void conn_done(struct agent *agent, uint32_t tag, enum agent_refusal refusal, in
 }
 
 /*
- * A process of the sandbox can connect to the listening socket too. The kernel tells its pid; the
- * daemon, being outside of our pid namespace, has none here and shows as 0.
+ * A process of the sandbox can connect to the listening socket, too. The kernel reports its pid.
+ * The daemon is outside our pid namespace and is reported as 0.
  */
 static bool is_daemon(const struct agent *agent, int fd)
 {
@@ -115,8 +121,10 @@ void conn_on_listen(struct agent *agent)
 	}
 }
 
-/* Memory that a stream of input has made large stays as long as it flows: giving it back after
- * every frame would cost more than moving the bytes. */
+/*
+ * Memory that a stream of input needed is kept while it flows: freeing it after every frame would
+ * cost more than copying the bytes.
+ */
 static void tidy(struct agent *agent, bool flows)
 {
 	if (buf_len(&agent->in))
@@ -144,7 +152,7 @@ static int on_bytes(struct agent *agent, bool flows)
 	return r;
 }
 
-/* Only an agent that let go is given descriptors; others leave them to the kernel to close. */
+/* Only an agent that has let go accepts descriptors; otherwise the kernel closes them. */
 static ssize_t receive(struct agent *agent, char *at, size_t want)
 {
 	struct rights got;
@@ -191,7 +199,7 @@ void conn_on_event(struct agent *agent, uint32_t events)
 		agent->conn_broken = true;
 }
 
-/* Sends what is queued. false: the socket is full, or there is none any more. */
+/* Sends the queue. false: the socket is full, or closed. */
 static bool send_queue(struct agent *agent)
 {
 	while (buf_len(&agent->out)) {
@@ -245,7 +253,7 @@ void conn_queue_output(struct agent *agent, const struct agent_output *head,
 		append(agent, pieces[i].iov_base, pieces[i].iov_len);
 }
 
-/* The socket took only sent bytes of a frame: the rest must be next. */
+/* The socket took only sent bytes of a frame: the rest must follow directly. */
 static void queue_rest(struct agent *agent, const struct iovec *parts, int count, size_t sent)
 {
 	for (int i = 0; i < count; i++) {
@@ -292,7 +300,7 @@ bool conn_output(struct agent *agent, const struct agent_output *head, const str
 	return true;
 }
 
-/* A collected answer, a piece of a follow and one of a relay in turn; among each one frame. */
+/* Sends frames of collected replies, follows and relays in turn, one each. */
 static void pump(struct agent *agent)
 {
 	bool more = true;
@@ -324,7 +332,7 @@ void conn_flush(struct agent *agent)
 		conn_close(agent);
 		return;
 	}
-	if (agent->out_armed != agent->out_waits) { /* EPOLLOUT is on only while it is waited for */
+	if (agent->out_armed != agent->out_waits) { /* EPOLLOUT is on only while it is needed */
 		agent->out_armed = agent->out_waits;
 		(void)agent_watch(agent, EPOLL_CTL_MOD, agent->conn_fd,
 				  EPOLLIN | (agent->out_armed ? EPOLLOUT : 0), EVENT_CONN,

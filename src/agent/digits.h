@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Numbers in names, without printf: it would be a quarter of the program. */
+/* Formats numbers in names without printf, which would be a quarter of the program. */
 #ifndef CAY_AGENT_DIGITS_H
 #define CAY_AGENT_DIGITS_H
 
@@ -7,7 +7,7 @@
 
 #define DIGITS_MAX 20
 
-/* Puts the number and a NUL at dst (DIGITS_MAX + 1 bytes); returns where the NUL is. */
+/* Writes the number and a NUL to dst (DIGITS_MAX + 1 bytes); returns the position of the NUL. */
 static inline char *digits_put(char *dst, uint64_t number)
 {
 	char reversed[DIGITS_MAX];
@@ -22,7 +22,7 @@ static inline char *digits_put(char *dst, uint64_t number)
 	return dst;
 }
 
-/* Puts a constant and a NUL at dst; returns where the NUL is. */
+/* Writes a constant and a NUL to dst; returns the position of the NUL. */
 static inline char *digits_text(char *dst, const char *text)
 {
 	size_t n = strlen(text);

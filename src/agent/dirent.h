@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One entry as getdents64(2) tells it: the kernel's own layout, which libc does not have. */
+/* An entry as getdents64(2) returns it: the kernel's layout, which musl does not declare. */
 #ifndef CAY_AGENT_DIRENT_H
 #define CAY_AGENT_DIRENT_H
 

@@ -1,25 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cay-agent: pid 1 of a sandbox. It listens on a Unix socket: one at a path (--listen), or one that
- * it inherits as a descriptor (--listen-fd; default 3), on which the daemon's first connection
- * usually waits already. With the inherited descriptor 3, 4 and 5 are its freezer and memory
- * cgroups and 6 its disk's figures, where there are such.
+ * cay-agent: pid 1 of a sandbox. It listens on a Unix socket, at a path (--listen) or inherited as
+ * a descriptor (--listen-fd; default 3). On the inherited one the daemon's first connection is
+ * usually queued already. If the inherited descriptor is 3, then 4 and 5 are the freezer and memory
+ * cgroups and 6 shows the disk usage, where the engine has them.
  *
  *   cay-agent [--listen PATH | --listen-fd N] [--trust-any-peer] [--same-user] [--user NAME]
  *             [--cwd DIR] [--tools FILE] [--scratch DIR] [--egress] [--window-idle-ms N]
  *             [--hold-grace-ms N]
  *   cay-agent --bridge [PATH]
  *
- * --listen          make a socket at PATH and accept connections of our own user there
+ * --listen          create a socket at PATH and accept connections of our own user
  * --bridge          connect standard input and output to the agent that listens at PATH (default:
  *                   /run/cay-agent.sock), until both have ended
  * --egress          listen on 127.0.0.1:3128 and hand each connection to the daemon
  * --trust-any-peer  accept connections from our own pid namespace (engines without one)
- * --same-user       run everything as who we are, even as root
+ * --same-user       run all programs as our own user, even as root
  * --window-idle-ms  a window without a command closes after this long; for tests
- * --hold-grace-ms   how long output is kept for foreground readers that are away; for tests
- * --scratch         where files of ours for programs go; default: /tmp
- * --tools           the program behind AGENT_EXEC_TOOL; default: "tools" beside our own
+ * --hold-grace-ms   how long output is kept for disconnected foreground readers; for tests
+ * --scratch         directory for our files that programs use; default: /tmp
+ * --tools           the program for AGENT_EXEC_TOOL; default: "tools" in our own directory
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -41,7 +41,7 @@
 #include "agent/output/hold.h"
 #include "agent/window/window.h"
 
-/* Descriptors at our start; src/warden/slot/spawn.c knows them by the same numbers. */
+/* Descriptors at our start; src/warden/slot/spawn.c uses the same numbers. */
 #define LISTEN_FD 3
 #define GROUPS_FD 4
 #define MEMORY_FD 5
@@ -67,7 +67,7 @@ static void on_process_event(struct agent *agent, enum agent_event event, uint32
 	struct process *p = table_find_any(agent, id);
 
 	if (!p)
-		return; /* it ended earlier in this turn */
+		return; /* it ended earlier in this iteration */
 	if (event == EVENT_IN)
 		stdin_on_event(agent, p);
 	else if (event == EVENT_REPORT)
@@ -115,7 +115,7 @@ static void on_event(struct agent *agent, const struct epoll_event *ev)
 	}
 }
 
-/* -1: nothing is waited for. */
+/* -1: no deadline. */
 static int earlier(int a_ms, int b_ms)
 {
 	return a_ms < 0 || (b_ms >= 0 && b_ms < a_ms) ? b_ms : a_ms;
@@ -150,7 +150,7 @@ static int agent_run(struct agent *agent)
 	}
 }
 
-/* The standard descriptors must exist, or a pipe would be born as one of them. */
+/* The standard descriptors must exist, otherwise a pipe would get one of their numbers. */
 static int open_null(void)
 {
 	int fd;
@@ -164,7 +164,7 @@ static int open_null(void)
 	return fd;
 }
 
-/* Everything a child would otherwise have to do for itself is done once, here, and inherited. */
+/* Settings that children inherit, so that they need not be made for each of them. */
 static int shed(void)
 {
 	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
@@ -174,12 +174,13 @@ static int shed(void)
 	struct rlimit none = { 0, 0 };
 	sigset_t all;
 
-	/* By the raw call: a libc keeps two or three signals to itself and does not reset those. */
+	/* With the raw call: libc reserves two or three signals and does not reset those. */
 	for (int signum = 1; signum < 65; signum++)
 		if (signum != SIGKILL && signum != SIGSTOP)
 			(void)syscall(SYS_rt_sigaction, signum, &by_default, NULL,
 				      KERNEL_SIGSET_BYTES);
-	/* Nothing from inside is ever delivered; SIGPIPE becomes EPIPE; SIGCHLD comes as an event.
+	/*
+	 * No signal from inside is delivered; SIGPIPE becomes EPIPE; SIGCHLD arrives as an event.
 	 */
 	(void)sigfillset(&all);
 	if (sigprocmask(SIG_SETMASK, &all, NULL) < 0)
@@ -194,7 +195,7 @@ static int shed(void)
 	}
 	if (getpid() != 1 && prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0) < 0)
 		return -errno;
-	/* Children of another user share our memory until exec: nobody may look into it. */
+	/* Children of other users share our memory until exec, so it must not be readable. */
 	return prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) < 0 ? -errno : 0;
 }
 
@@ -226,11 +227,11 @@ static void open_tools(struct agent *agent, const char *path)
 		memcpy(beside + n, name, sizeof(name));
 		path = beside;
 	}
-	/* Held open: nobody inside can put another in its place later. */
+	/* Kept open, so that no process inside can replace it. */
 	agent->tools_fd = open(path, O_PATH | O_CLOEXEC);
 }
 
-/* Rings live inside the sandbox's memory limit. */
+/* Rings count towards the sandbox's memory limit. */
 static bool make_room(struct ring_budget *budget, size_t n)
 {
 	struct agent *agent = CONTAINER_OF(budget, struct agent, rings);
@@ -252,7 +253,7 @@ static void limit_memory(struct agent *agent)
 	};
 }
 
-/* A socket that an agent before us left behind is replaced. Only our own user gets through. */
+/* Replaces a socket that a previous agent left behind. Only our own user can connect. */
 static int listen_at(struct agent *agent, const char *path)
 {
 	struct sockaddr_un address = { .sun_family = AF_UNIX };
@@ -290,7 +291,7 @@ static int agent_open(struct agent *agent, const char *listen_path)
 	if (fcntl(agent->listen_fd, F_SETFD, FD_CLOEXEC) < 0)
 		return -errno;
 	(void)fcntl(agent->listen_fd, F_SETFL, O_NONBLOCK);
-	/* Peers that connect from now on are shown our pid, not that of the socket's maker. */
+	/* Peers that connect from now on see our pid, not that of the socket's creator. */
 	if (agent->trust_any_peer && listen(agent->listen_fd, LISTEN_BACKLOG) < 0)
 		return -errno;
 	agent->null_fd = open_null();
@@ -302,7 +303,7 @@ static int agent_open(struct agent *agent, const char *listen_path)
 	return agent_watch(agent, EPOLL_CTL_ADD, agent->listen_fd, EPOLLIN, EVENT_LISTEN, 0);
 }
 
-/* The rest, before the first request is read. */
+/* The remaining setup, before the first request is read. */
 static int agent_settle(struct agent *agent)
 {
 	struct rlimit files;
@@ -334,7 +335,7 @@ static int agent_settle(struct agent *agent)
 	return agent_watch(agent, EPOLL_CTL_ADD, agent->signal_fd, EPOLLIN, EVENT_CHILD, 0);
 }
 
-/* What does not fit into a script as it is leaves the default: works, but is not cleared away. */
+/* A path that is not safe in a script is ignored: the default works, but is not cleaned up. */
 static void set_scratch(struct agent *agent, const char *path)
 {
 	size_t safe = strspn(path, "/._-0123456789abcdefghijklmnopqrstuvwxyz"
@@ -361,7 +362,7 @@ static void set_defaults(struct agent *agent)
 	relay_init(agent);
 }
 
-/* What the command line asks for besides what the agent keeps. */
+/* Options that are not kept in struct agent. */
 struct options {
 	const char *listen_path, *tools;
 	bool egress;
@@ -404,7 +405,7 @@ static bool take_option(struct agent *agent, struct options *options, const char
 	return true;
 }
 
-/* The numbers behind the socket's are the engine's only where it passes the socket as LISTEN_FD. */
+/* The descriptors after the socket are the engine's only if it passes the socket as LISTEN_FD. */
 static void take_descriptors(struct agent *agent, bool inherited)
 {
 	inside_take_disk(agent, inherited ? DISK_FD : -1);
@@ -415,7 +416,7 @@ static void take_descriptors(struct agent *agent, bool inherited)
 
 int main(int argc, char **argv)
 {
-	static struct agent agent; /* mostly tables: not in the file */
+	static struct agent agent; /* mostly tables, in .bss */
 	struct options options = { 0 };
 
 	if (argc >= 2 && strcmp(argv[1], "--bridge") == 0)
@@ -428,18 +429,20 @@ int main(int argc, char **argv)
 			return 2;
 		i++;
 	}
-	/* Before anything else can take their numbers. */
+	/* Before anything else can use their numbers. */
 	take_descriptors(&agent, !options.listen_path && agent.listen_fd == LISTEN_FD);
 	if (geteuid() != 0)
 		agent.same_user = true;
 	open_tools(&agent, options.tools);
 	if (agent_open(&agent, options.listen_path) < 0)
 		return 1;
-	/* Without the port, programs have no proxy and HELLO says so. */
+	/* Without the port, programs have no proxy, and HELLO shows that. */
 	if (options.egress)
 		(void)!egress_open(&agent);
-	/* The daemon waits already, and is answered first: what is left to do here is done while
-	 * the answer goes to the client and its first request comes. */
+	/*
+	 * The daemon is already waiting and is answered first. The rest of the setup runs while the
+	 * reply travels to the client and its first request arrives.
+	 */
 	conn_on_listen(&agent);
 	conn_flush(&agent);
 	if (agent_settle(&agent) < 0)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the daemon asks for, frame by frame. A frame that does not parse ends the connection. */
+/* Dispatches the daemon's requests. A frame that does not parse ends the connection. */
 #include <errno.h>
 
 #include "agent/agent.h"
@@ -7,7 +7,7 @@
 #include "agent/process/tty.h"
 #include "agent/window/window.h"
 
-/* The process a request with a tag is about; without one it is answered here. */
+/* Finds the process of a request with a tag; replies here if there is none. */
 static struct process *find(struct agent *agent, const struct frame *frame, uint32_t tag)
 {
 	struct process *p = table_find(agent, frame->process_id);
@@ -166,7 +166,7 @@ static int on_detach(struct agent *agent, const struct frame *frame)
 	return 0;
 }
 
-/* No answer but the end of the connection, which the warden waits for. */
+/* The reply is the end of the connection, which the warden waits for. */
 static int on_let_go(struct agent *agent, const struct frame *frame)
 {
 	if (agent_get_empty(frame) < 0)

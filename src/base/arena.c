@@ -9,7 +9,7 @@
 
 struct arena_block {
 	struct arena_block *next;
-	size_t size; /* usable bytes behind the header */
+	size_t size; /* usable bytes after the header */
 	size_t used;
 	size_t pad_;
 };
@@ -43,7 +43,7 @@ void arena_reset(struct arena *arena)
 
 	if (!keep)
 		return;
-	/* The newest block may be a huge one: keep the oldest, which has the common size. */
+	/* The newest block may be huge: keep the oldest, which has the common size. */
 	while (keep->next) {
 		struct arena_block *next = keep->next;
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory with one end: everything a request needs is allocated here and freed in one stroke. */
+/*
+ * An arena: memory that is allocated in pieces and freed as a whole. Every HTTP request has one;
+ * what is allocated in it lives until the request ends.
+ */
 #ifndef CAY_BASE_ARENA_H
 #define CAY_BASE_ARENA_H
 
@@ -10,8 +13,8 @@
 struct arena_block;
 
 /*
- * Owner: whoever called arena_init(). limit_bytes bounds the sum of all allocations; at the limit
- * arena_alloc() returns NULL (the caller answers payload_too_large or unavailable).
+ * Owner: the caller of arena_init(). limit_bytes bounds the sum of all allocations. At the limit
+ * arena_alloc() returns NULL, and the caller replies payload_too_large or unavailable.
  */
 struct arena {
 	struct arena_block *head;
@@ -21,7 +24,10 @@ struct arena {
 
 void arena_init(struct arena *arena, size_t limit_bytes);
 void arena_done(struct arena *arena);
-/* Drops all content but keeps one block for reuse: keep-alive connections stay allocation-free. */
+/*
+ * Frees all content but keeps one block, so that a keep-alive connection allocates nothing per
+ * request.
+ */
 void arena_reset(struct arena *arena);
 
 void *arena_alloc(struct arena *arena, size_t size) _must_check_; /* zeroed, 16-byte aligned */

@@ -6,7 +6,7 @@
 #include <stdio.h>
 
 #define FIRST_CAPACITY 512
-#define KEEP_CAPACITY 16384 /* an empty buffer larger than this gives its memory back */
+#define KEEP_CAPACITY 16384 /* an empty buffer larger than this frees its memory */
 
 void buf_init(struct buf *buf, size_t limit_bytes)
 {
@@ -57,7 +57,7 @@ static int make_room(struct buf *buf, size_t n, char **ret)
 				return r;
 		}
 	}
-	*ret = buf->base ? buf->base + buf->tail : NULL; /* nothing asked of an empty one */
+	*ret = buf->base ? buf->base + buf->tail : NULL; /* zero bytes of an empty buffer */
 	return 0;
 }
 
@@ -123,7 +123,7 @@ int buf_printf(struct buf *buf, const char *fmt, ...)
 		return -EINVAL;
 	if (!fits(buf, (size_t)n))
 		return -ENOBUFS;
-	r = make_room(buf, (size_t)n + 1, &at); /* the NUL is not content: no part of the limit */
+	r = make_room(buf, (size_t)n + 1, &at); /* the NUL does not count towards the limit */
 	if (r < 0)
 		return r;
 	va_start(ap, fmt);

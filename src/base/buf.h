@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A growing byte queue whose limit is set at creation: nothing is buffered without one. */
+/*
+ * A byte queue that grows up to a limit. The limit is set at creation; there is no unlimited
+ * buffer. The owner of the struct owns the bytes.
+ */
 #ifndef CAY_BASE_BUF_H
 #define CAY_BASE_BUF_H
 
@@ -8,7 +11,7 @@
 
 /*
  * Bytes are appended at the end and consumed at the front. At limit_bytes every append returns
- * -ENOBUFS and changes nothing: the owner decides whether that means block, drop or close.
+ * -ENOBUFS and changes nothing; the owner decides whether to block, drop or close.
  */
 struct buf {
 	char *base;
@@ -36,10 +39,13 @@ static inline struct str buf_str(const struct buf *buf)
 	return (struct str){ buf->base ? buf_data(buf) : "", buf_len(buf) };
 }
 
-/* Makes room for n more bytes behind the tail; the caller writes there and calls buf_commit(). */
+/*
+ * Allocates space for n more bytes after the tail. The caller writes there and calls buf_commit().
+ */
 int buf_reserve(struct buf *buf, size_t n, char **ret) _must_check_;
 void buf_commit(struct buf *buf, size_t n);
-void buf_consume(struct buf *buf, size_t n); /* gives memory back once empty and large */
+/* frees the memory if the buffer is then empty and large */
+void buf_consume(struct buf *buf, size_t n);
 void buf_clear(struct buf *buf);
 
 int buf_append(struct buf *buf, const void *p, size_t n) _must_check_;

@@ -98,10 +98,10 @@ enum err_code {
 
 struct err {
 	enum err_code code;
-	int errno_value; /* 0 when no system call is to blame */
+	int errno_value; /* 0 if no system call failed */
 	char message[ERR_MESSAGE_MAX];
-	/* Of a limit that was reached: */
-	const char *field; /* its name, static; NULL: none was */
+	/* Set if a limit was reached: */
+	const char *field; /* name of the limit, static; NULL: none */
 	int64_t limit, used;
 };
 
@@ -114,7 +114,7 @@ enum err_code err_from_name(const char *name); /* ERR_INTERNAL when unknown */
 int err_set(struct err *err, enum err_code code, const char *fmt, ...) _printf_(3, 4);
 int err_set_errno(struct err *err, enum err_code code, int error, const char *fmt, ...)
 	_printf_(4, 5);
-/* After err_set(): which limit, how high it is and how much of it is in use. */
+/* Call after err_set(): records which limit was reached, its value and how much of it is in use. */
 int err_set_limit(struct err *err, const char *field, int64_t limit, int64_t used);
 
 #endif

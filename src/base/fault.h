@@ -1,20 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Steps at which a program can be made to die, once: tests/fault. A file that the test and the
- * program share holds how many steps are left; the one that brings it to zero is the last. The
- * next start of the program finds zero and lives.
+ * Points at which a program can be made to die once, for tests/fault. The test and the program
+ * share a file that holds the number of remaining steps. The program dies at the step that
+ * decrements it to zero. When it is started again, it finds zero and runs on.
  *
- * Only the twins of cayd and cay-warden that are linked for the tests can (tests/fault/meson.build:
- * fault.c compiled with CAY_FAULTS); in the product both functions are empty.
+ * Only the variants of cayd and cay-warden that are linked for the tests do this
+ * (tests/fault/meson.build compiles fault.c with CAY_FAULTS). In the product both functions are
+ * empty.
  */
 #ifndef CAY_BASE_FAULT_H
 #define CAY_BASE_FAULT_H
 
 #include <stdbool.h>
 
-/* Before privileges are given up. Without the variable no step is ever the last. */
+/* Call before privileges are dropped. Without the variable, the program never dies. */
 void fault_open(const char *variable);
-/* Counts one step: whether it is the last. */
+/* Counts one step; true if the program must die here. */
 bool fault_due(void);
 
 #endif

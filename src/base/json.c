@@ -5,7 +5,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 
-/* jansson's type names are also ours; its own are kept apart under another prefix. */
+/* jansson and this module use the same type names: jansson's get another prefix here. */
 #define json_type jansson_type
 #define JSON_OBJECT JANSSON_OBJECT
 #define JSON_ARRAY JANSSON_ARRAY
@@ -27,11 +27,11 @@
 #undef JSON_NULL
 
 #define DEPTH_MAX 64	    /* nesting of a document we read or write */
-#define VALUES_MAX 131072   /* an empty array costs 3 bytes to send and 120 to hold */
+#define VALUES_MAX 131072   /* an empty array is 3 bytes of text and 120 bytes of memory */
 #define READER_MEMBERS 64   /* one bit each in json_reader.seen */
-#define SHOWN_NAME_BYTES 64 /* of a client's own field name in a message */
+#define SHOWN_NAME_BYTES 64 /* bytes of a client's field name that a message shows */
 
-/* struct json is json_t under a name that keeps jansson out of the header. */
+/* struct json is json_t under another name, so that the header does not include jansson. */
 static json_t *jansson_of(const struct json *value)
 {
 	union {
@@ -47,7 +47,7 @@ static const struct json *json_of(const json_t *value)
 	return (const struct json *)value;
 }
 
-/* Foreign text in a message: bounded, and without bytes that would drive a terminal. */
+/* Prepares foreign text for a message: bounded, and without bytes that control a terminal. */
 static void show(char *dst, size_t size, const char *src)
 {
 	size_t n = 0;
@@ -61,9 +61,9 @@ static void show(char *dst, size_t size, const char *src)
 }
 
 /*
- * jansson recurses up to 2048 levels and holds every element before we could count: nesting and
- * number of values are bounded before it sees the text. Strings are skipped; whether the text is
- * JSON at all is jansson's business.
+ * jansson recurses up to 2048 levels and keeps every element before they could be counted. Nesting
+ * and the number of values are therefore checked first. Strings are skipped; jansson checks the
+ * syntax.
  */
 static int check_shape(struct str text, struct err *err)
 {
@@ -190,7 +190,7 @@ bool json_next(const struct json *object, void **it, const char **ret_key,
 
 /* ---- typed reading ---- */
 
-/* "limits.memory_mb": the path may or may not bring its own dot. */
+/* Builds "limits.memory_mb"; path may or may not end with a dot. */
 static void field_name(const struct json_reader *r, const char *key, char *dst, size_t size)
 {
 	char shown[SHOWN_NAME_BYTES + 1];

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The writing half of base/json.h: no jansson here, text goes straight into the caller's buffer. */
+/*
+ * The writing half of base/json.h. It does not use jansson: text is appended to the caller's
+ * buffer.
+ */
 #include "base/json.h"
 
 #include <errno.h>
@@ -76,7 +79,7 @@ static void put_quoted(struct json_writer *w, struct str s)
 	put(w, "\"", 1);
 }
 
-/* What stands before every value: a comma, and the key in objects. */
+/* Writes what precedes a value: a comma, and the key in objects. */
 static void put_lead(struct json_writer *w, const char *key)
 {
 	if (w->comma)
@@ -156,14 +159,14 @@ void json_put_real(struct json_writer *w, const char *key, double value)
 	char text[40];
 	int n;
 
-	if (!isfinite(value)) { /* JSON has no such number */
+	if (!isfinite(value)) { /* JSON cannot represent it */
 		json_put_null(w, key);
 		return;
 	}
 	n = snprintf(text, sizeof(text), "%.15g", value);
 	if (strtod(text, NULL) != value)
 		n = snprintf(text, sizeof(text), "%.17g", value);
-	if (!strpbrk(text, ".e")) /* stays a real for whoever reads it back */
+	if (!strpbrk(text, ".e")) /* a parser must read it back as a real */
 		n += snprintf(text + n, sizeof(text) - (size_t)n, ".0");
 	json_put_raw(w, key, (struct str){ text, (size_t)n });
 }
@@ -229,6 +232,6 @@ void json_put_b64(struct json_writer *w, const char *key, struct str bytes)
 int json_writer_end(struct json_writer *w)
 {
 	if (w->error == 0 && w->depth != 0)
-		w->error = -EINVAL; /* begin and end do not pair up */
+		w->error = -EINVAL; /* begin and end calls are unbalanced */
 	return w->error;
 }

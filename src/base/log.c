@@ -13,13 +13,15 @@
 #define LINE_MAX_BYTES 2048
 
 static const char *const level_names[] = { "debug", "info", "warn", "error" };
-static const int priorities[] = { 7, 6, 4, 3 }; /* of syslog(3) */
+static const int priorities[] = { 7, 6, 4, 3 }; /* as in syslog(3) */
 static const char *program_name = "cay";
 static enum log_level least_level = LOG_INFO;
-static bool is_journal; /* it knows time and program, and wants the level as a number in front */
+static bool is_journal; /* it adds time and program, and expects the level as a numeric prefix */
 
-/* JOURNAL_STREAM names the device and inode of the socket to the journal: systemd.exec(5). Compared
- * because a child inherits the variable and may have its standard error elsewhere. */
+/*
+ * JOURNAL_STREAM contains the device and inode of the journal's socket (systemd.exec(5)). They are
+ * compared, because a child inherits the variable but may have another standard error.
+ */
 static bool goes_to_journal(void)
 {
 	const char *stream = getenv("JOURNAL_STREAM");
@@ -83,5 +85,5 @@ void log_at(enum log_level level, const char *fmt, ...)
 	}
 	n += escape(line + n, sizeof(line) - n - 1, text);
 	line[n++] = '\n';
-	(void)!write(STDERR_FILENO, line, n); /* one write: lines of several threads do not mix */
+	(void)!write(STDERR_FILENO, line, n); /* one write, so that lines of threads do not mix */
 }

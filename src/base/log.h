@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One line per event on standard error: time, level, program, text; to the journal of systemd
- * "<priority>text", as it adds the rest itself. Control bytes and quotes of
- * foreign text are escaped, so hostile input can neither start a new line nor drive a terminal.
+ * The log: one line per event on standard error with time, level, program and text. If standard
+ * error is systemd's journal, the line is "<priority>text", because the journal adds the rest.
+ * Control bytes and quotes in foreign text are escaped, so hostile input can neither start a new
+ * line nor control a terminal.
  */
 #ifndef CAY_BASE_LOG_H
 #define CAY_BASE_LOG_H

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Attributes and small macros every layer uses. No functions with state live here. */
+/* Attributes and small macros for every layer. No functions with state. */
 #ifndef CAY_BASE_MACRO_H
 #define CAY_BASE_MACRO_H
 

@@ -20,7 +20,9 @@ void map_done(struct map *map)
 	map->capacity = map->count = 0;
 }
 
-/* A keyed multiply-mix hash: the secret seed, not the function, is what resists collision attacks.
+/*
+ * A keyed multiply-mix hash. Resistance to collision attacks comes from the secret seed, not from
+ * the function.
  */
 static uint32_t hash_key(const struct map *map, struct str key)
 {
@@ -115,7 +117,7 @@ void *map_take(struct map *map, struct str key)
 	value = map->entries[hole].value;
 	free(map->entries[hole].key);
 	map->count--;
-	/* Close the gap so that probing never meets a hole inside a chain. */
+	/* Close the gap, so that a probe sequence never ends early at a hole. */
 	for (i = (hole + 1) & (map->capacity - 1); map->entries[i].key;
 	     i = (i + 1) & (map->capacity - 1)) {
 		size_t home = map->entries[i].hash & (map->capacity - 1);

@@ -4,7 +4,9 @@
 
 #include "base/macro.h"
 
-/* The kernel's randomness; never fails (aborts when the kernel has none, which is a broken host).
+/*
+ * Random bytes from the kernel. Never fails: aborts if the kernel provides none, because the host
+ * is then broken.
  */
 void rand_bytes(void *p, size_t n);
 /* n characters of [a-z0-9], unbiased, plus NUL. Twenty of them carry 103 bits, 26 carry 134. */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tables of long-lived objects addressed by generation handles. Callbacks carry the handle; a
- * handle of an object that is gone finds nothing, so a late callback can never touch freed memory.
+ * Tables of long-lived objects, addressed by handles that contain a generation number. Callbacks
+ * carry the handle. The handle of a removed object finds nothing, so a late callback never touches
+ * freed memory. The caller owns the objects.
  */
 #ifndef CAY_BASE_SLOT_H
 #define CAY_BASE_SLOT_H
@@ -29,9 +30,9 @@ void slot_init(struct slot_table *table, uint32_t limit);
 void slot_done(struct slot_table *table); /* does not free the objects */
 int slot_put(struct slot_table *table, void *object,
 	     slot_handle *ret) _must_check_;			    /* -ENOBUFS at the limit */
-void *slot_get(const struct slot_table *table, slot_handle handle); /* NULL when gone */
-void *slot_take(struct slot_table *table, slot_handle handle);	    /* removes; NULL when gone */
-/* Walks the live objects: start with *cursor = 0, ends with NULL. */
+void *slot_get(const struct slot_table *table, slot_handle handle); /* NULL if it was removed */
+void *slot_take(struct slot_table *table, slot_handle handle);	    /* removes; NULL if absent */
+/* Iterates over the objects; start with *cursor = 0. Returns NULL at the end. */
 void *slot_next(const struct slot_table *table, uint32_t *cursor);
 
 #endif

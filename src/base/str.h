@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Views of bytes that somebody else owns, and the strict number and name parsers. */
+/* Views of bytes that another object owns, and strict parsers of numbers and names. */
 #ifndef CAY_BASE_STR_H
 #define CAY_BASE_STR_H
 
@@ -32,15 +32,16 @@ static inline bool str_is(struct str a, const char *s)
 bool str_eq_nocase(struct str a, const char *s); /* ASCII only */
 bool str_starts(struct str a, const char *prefix);
 struct str str_trim(struct str a, const char *chars);
-/* Cuts at the first sep: ret_head is before it, the rest (without sep) is returned through *rest.
- */
+/* Splits at the first sep: *ret_head is the part before it, *rest the part after it. */
 bool str_cut(struct str s, char sep, struct str *ret_head, struct str *ret_rest);
 
-/* Decimal only: no sign, no space, no leading zero (but "0"), no overflow. 0 or -EINVAL / -ERANGE.
+/*
+ * Decimal only: no sign, no space, no leading zero (except "0"), no overflow. 0, -EINVAL or
+ * -ERANGE.
  */
 int str_to_u64(struct str s, uint64_t max, uint64_t *ret) _must_check_;
 
-/* Copies into a fixed buffer with its NUL; -ENAMETOOLONG when it does not fit. */
+/* Copies into a fixed buffer and adds a NUL; -ENAMETOOLONG if it does not fit. */
 int str_copy(char *dst, size_t size, struct str s) _must_check_;
 
 bool str_is_utf8(const void *p, size_t n);	    /* strict: no overlong forms, no surrogates */

@@ -54,7 +54,7 @@ void time_start_id(char dst[TIME_START_ID_SIZE])
 		(void)close(fd);
 	text[MAX(n, 0)] = '\0';
 	dst[0] = '\0';
-	rest = strrchr(text, ')'); /* the name before it may hold anything */
+	rest = strrchr(text, ')'); /* the process name before it may contain anything */
 	if (rest && sscanf(rest + 1,
 			   " %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d "
 			   "%*d %*d %llu",
@@ -62,7 +62,9 @@ void time_start_id(char dst[TIME_START_ID_SIZE])
 		(void)snprintf(dst, TIME_START_ID_SIZE, "%llu", ticks);
 }
 
-/* Years have four digits in this format: times outside 1000..9999 are shown as the nearest end. */
+/*
+ * The format has four digits for the year: times outside 1000..9999 are shown as the nearest bound.
+ */
 #define FIRST_MS INT64_C(-30610224000000)
 #define LAST_MS INT64_C(253402300799999)
 

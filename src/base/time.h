@@ -9,14 +9,17 @@
 #define TIME_BOOT_ID_SIZE 40
 #define TIME_START_ID_SIZE 24
 
-int64_t time_real_ms(void); /* wall clock, for people and rows */
-int64_t time_boot_ms(void); /* counts suspend; for deadlines */
+int64_t time_real_ms(void); /* wall clock, for display and database rows */
+int64_t time_boot_ms(void); /* includes suspend; for deadlines */
 int64_t time_mono_us(void); /* for durations */
-/* Which boot time_boot_ms() counts from: differs after every start of the host. "" when unknown. */
+/*
+ * Identifies the boot that time_boot_ms() counts from; it changes with every boot of the host. ""
+ * if unknown.
+ */
 void time_boot_id(char dst[TIME_BOOT_ID_SIZE]);
 /*
- * Which start of pid 1 this is: in a container it changes with every start of the container, while
- * the boot stays the same. "" when unknown.
+ * Identifies the start of pid 1. In a container it changes with every start of the container, while
+ * the boot id stays the same. "" if unknown.
  */
 void time_start_id(char dst[TIME_START_ID_SIZE]);
 /* "2026-11-16T00:42:00.123Z" */

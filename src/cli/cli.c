@@ -11,8 +11,7 @@
 #include "cli/api/exit.h"
 #include "cli/daemon/user_state.h"
 
-/* An exec may rightly be silent for as long as its time limit; the command sets its own idle limit.
- */
+/* An exec may be silent for as long as its time limit; the command sets its own idle limit. */
 #define CONNECT_TIMEOUT_MS 5000
 #define IDLE_TIMEOUT_MS 120000
 
@@ -44,13 +43,13 @@ enum setting_from cli_setting(const struct args *args, const char *name, const c
 		return snprintf(dst, size, "%s", value) >= 0 ? SETTING_ENVIRONMENT : SETTING_NONE;
 	if (path == NULL)
 		path = environment("CAY_CONFIG");
-	/* A file that cannot be read is the daemon's to complain about. */
+	/* The daemon reports a file that cannot be read. */
 	if (ini_find(path != NULL ? path : INI_FILE, name, dst, size) == 0 && dst[0] != '\0')
 		return SETTING_FILE;
 	return SETTING_NONE;
 }
 
-/* An ordinary user's own daemon, once there is one or while it is being started. */
+/* An ordinary user's own daemon, if it exists or is being started. */
 static bool has_own_state(struct cli *cli, const struct args *args)
 {
 	return user_state(cli->state_found, sizeof(cli->state_found)) &&
@@ -107,8 +106,8 @@ int cli_read_line(const char *dir, const char *name, char *dst, size_t size)
 }
 
 /*
- * The URL that names the daemon (--url, or CAY_URL without --state) and in *ret_by where it was
- * given; NULL when the state directory names it. docs/guides/cli.md has the rule.
+ * The URL that names the daemon (--url, or CAY_URL without --state), with its origin in *ret_by;
+ * NULL if the state directory names it. docs/guides/cli.md has the rule.
  */
 static const char *cli_url_named(const struct cli *cli, const char **ret_by)
 {
@@ -122,7 +121,7 @@ static const char *cli_url_named(const struct cli *cli, const char **ret_by)
 	return cli->state_flag ? NULL : variable;
 }
 
-/* Without blanks around it and slashes behind it. */
+/* Removes spaces around it and trailing slashes. */
 static struct str tidy_url(const char *text)
 {
 	struct str url = str_trim(str_of(text), " \t\r\n");
@@ -132,7 +131,7 @@ static struct str tidy_url(const char *text)
 	return url;
 }
 
-/* Splits SCHEME://HOST[:PORT]; the names of the loopback interface become one. */
+/* Splits SCHEME://HOST[:PORT]; all names of the loopback interface become one. */
 static bool split_url(struct str url, struct str *scheme, struct str *host, struct str *port)
 {
 	static const char *const loopback[] = { "localhost", "127.0.0.1", "[::1]" };
@@ -197,7 +196,7 @@ int cli_use_state(struct cli *cli, struct err *err)
 	return 0;
 }
 
-/* The address in the state directory, or the usual one when no directory was named. */
+/* The address in the state directory, or the usual one if no directory was given. */
 static int find_local(struct cli *cli, struct err *err)
 {
 	int r = cli_read_line(cli->state, "url", cli->url, sizeof(cli->url));
@@ -206,8 +205,10 @@ static int find_local(struct cli *cli, struct err *err)
 		cli->state_served = true;
 		return 0;
 	}
-	/* A daemon that is being restarted may listen before it writes its address down: the usual
-	 * address, tried without its key, would be refused for good. */
+	/*
+	 * A daemon that is being restarted may listen before it writes its address. The usual
+	 * address without its key would be refused permanently.
+	 */
 	if (!cli->state_given && !cli->state_served) {
 		(void)snprintf(cli->url, sizeof(cli->url), "%s", CLI_DEFAULT_URL);
 		return 0;
@@ -238,8 +239,10 @@ static int find_key(struct cli *cli, char dst[CLI_KEY_MAX], struct err *err)
 	if (given == NULL && !cli->state_flag && !cli->url_ignored)
 		given = environment("CAY_API_KEY");
 	if (given == NULL) {
-		/* The key of a state directory is for its own daemon: another one must not get it.
-		 * Without a key the daemon says that one is missing, and how to give it. */
+		/*
+		 * The key of a state directory is only for its own daemon. Without a key, the
+		 * daemon replies that one is missing and how to pass it.
+		 */
 		if (!cli_url_is_local(cli, cli->url) ||
 		    cli_read_line(cli->state, "admin.key", dst, CLI_KEY_MAX) < 0)
 			dst[0] = '\0';
@@ -330,7 +333,7 @@ int cli_report(struct cli *cli, const struct err *err)
 	const char *hint = cli->hint;
 	char clean[CLI_HINT_MAX], own[CLI_HINT_MAX] = "";
 
-	/* What failed on this side, in a system call, needs no advice about the daemon. */
+	/* A failed system call on this side needs no advice about the daemon. */
 	if (cli->hint[0] == '\0') {
 		if (err->errno_value == 0)
 			advice_hint(own, cli, err->code, (struct str){ "", 0 });

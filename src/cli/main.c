@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The user's program: parses the line, runs one command of the table, prints its failure. */
+/*
+ * The command line program: parses the arguments, runs one command of the table, prints its
+ * failure.
+ */
 #include <stdio.h>
 #include <string.h>
 
@@ -21,7 +24,7 @@ static int usage_failed(struct cli *cli, const struct args *args, const struct e
 	return cli_report(cli, err);
 }
 
-/* `cay template` alone is a question, not a mistake; `cay snapshot` is a command, too. */
+/* `cay template` alone asks for help; `cay snapshot` is also a command. */
 static bool asks_family(int argc, char **argv)
 {
 	const char *const word[] = { argv[0] };
@@ -48,7 +51,7 @@ static int dispatch(struct cli *cli, const struct args *args)
 		return EXIT_STATUS_OK;
 	}
 	status = args->command->run(cli, args, &err);
-	/* The daemon's own refusals come with its hint, or with a body that says it all. */
+	/* Errors of the daemon have its hint, or a body that contains everything. */
 	if (status < 0 && err.code == ERR_INVALID_REQUEST && !cli->hint[0] && !cli->error_body)
 		status = usage_failed(cli, args, &err);
 	else if (status < 0)

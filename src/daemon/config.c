@@ -84,14 +84,14 @@ static const struct setting settings[] = {
 
 #define NAME_MAX_BYTES 64
 
-/* One setting in its place. In a section of an engine its name is engine_NAME_SETTING. */
+/* A setting and its location. In the section of an engine its name is engine_NAME_SETTING. */
 struct place {
 	const struct setting *setting;
 	void *base;
 	char name[NAME_MAX_BYTES];
 };
 
-/* The switch of an engine is a setting like any other, made from its row. */
+/* The switch of an engine is a setting like any other, created from its row. */
 static void place_switch(struct config_engine *engine, struct place *ret)
 {
 	engine->row = (struct setting){ .type = SETTING_BOOL,
@@ -103,7 +103,7 @@ static void place_switch(struct config_engine *engine, struct place *ret)
 	(void)snprintf(ret->name, sizeof(ret->name), "engine_%s", engine->driver->name);
 }
 
-/* Goes through all of them: false behind the last. Start with *at = 0. */
+/* Iterates over all settings; false after the last. Start with *at = 0. */
 static bool next_place(struct config *config, size_t *at, struct place *ret)
 {
 	size_t i = (*at)++;
@@ -257,7 +257,7 @@ static bool is_word(struct config *config, struct str name)
 	return true;
 }
 
-/* Reads one flag at argv[*i], moves *i behind it. want_config: only --config is looked at. */
+/* Reads the flag at argv[*i] and advances *i. want_config: only --config is evaluated. */
 static int read_flag(struct config *config, int argc, char *const *argv, int *i, bool want_config,
 		     const char **config_path, struct err *err)
 {

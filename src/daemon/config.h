@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Settings: a file < the environment < flags, all from one table. See docs/reference/config.md. */
+/*
+ * The daemon's settings. A file, the environment and flags (each overrides the one before) are read
+ * by one table. See docs/reference/config.md.
+ */
 #ifndef CAY_DAEMON_CONFIG_H
 #define CAY_DAEMON_CONFIG_H
 
@@ -9,10 +12,10 @@
 
 #define CONFIG_TEXT_MAX SETTING_TEXT_MAX
 
-/* One engine of the registry as this operator wants it. */
+/* One engine of the registry as the operator configured it. */
 struct config_engine {
 	const struct engine_driver *driver;
-	bool on; /* unless something is said */
+	bool on; /* enabled by default */
 	bool enabled;
 	void *settings;	    /* the driver's struct; NULL: it has no section */
 	struct setting row; /* its switch: engine_NAME */
@@ -35,7 +38,8 @@ struct config {
 	char preview_domain[CONFIG_TEXT_MAX];
 	char default_template[CONFIG_TEXT_MAX];
 	char dns_upstream[CONFIG_TEXT_MAX];
-	char storage[CONFIG_TEXT_MAX]; /* cay-warden's; here only so that both read one file */
+	/* for cay-warden; here only because both read the same file */
+	char storage[CONFIG_TEXT_MAX];
 	char log_level[CONFIG_TEXT_MAX];
 	struct config_engine *engines; /* in the order of the registry */
 	size_t engine_count;
@@ -73,13 +77,16 @@ struct config {
 	int64_t webhook_attempts;
 	int64_t webhook_retry_ms;
 	int64_t webhook_disable_sec;
-	/* Not settings: what the command line asked for. */
+	/* Not settings: requests of the command line. */
 	bool print;
 	bool help;
 	bool version;
 };
 
-/* Defaults, then the file, then CAY_*, then flags. config_done() also after a failure. */
+/*
+ * Applies defaults, the file, CAY_* and flags, in this order. Call config_done() also after a
+ * failure.
+ */
 int config_load(struct config *config, int argc, char *const *argv, struct err *err) _must_check_;
 void config_done(struct config *config);
 void config_print(struct config *config);

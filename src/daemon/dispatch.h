@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which face answers a request: the first of an ordered list that takes it. The last one takes
- * whatever is left and is the REST face.
+ * Selects the face that handles a request: the first in an ordered list that accepts it. The last
+ * one, the REST face, accepts everything.
  */
 #ifndef CAY_DAEMON_DISPATCH_H
 #define CAY_DAEMON_DISPATCH_H
@@ -10,7 +10,7 @@
 
 #define DISPATCH_FACES_MAX 8
 
-/* Looks at Host, headers and path only; must not answer. */
+/* May inspect only Host, headers and path; must not reply. */
 typedef bool (*dispatch_takes_fn)(void *face, const struct http_req *req);
 
 /* Owner: the wiring. */
@@ -23,7 +23,7 @@ struct dispatch {
 	size_t count;
 };
 
-/* In the order in which they are asked. */
+/* In the order in which they are tried. */
 void dispatch_add(struct dispatch *dispatch, dispatch_takes_fn takes, http_handler_fn handle,
 		  void *face);
 /* An http_handler_fn; ctx is the struct dispatch. */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The daemon's own seccomp filter: an allowlist of what libuv, SQLite, glibc's threads and this
- * program need. What is missing answers EPERM; what only an attacker would try kills the process.
+ * The daemon's own seccomp filter: an allowlist of the calls that libuv, SQLite, glibc's threads
+ * and this program need. Other calls fail with EPERM; calls that only an attacker would make kill
+ * the process.
  */
 #include <errno.h>
 #include <sched.h>
@@ -20,7 +21,7 @@ static const int allowed[] = {
 	/* time */
 	SCMP_SYS(clock_gettime), SCMP_SYS(clock_getres), SCMP_SYS(clock_nanosleep),
 	SCMP_SYS(nanosleep), SCMP_SYS(gettimeofday), SCMP_SYS(time),
-	/* signals, itself */
+	/* signals, to itself */
 	SCMP_SYS(rt_sigaction), SCMP_SYS(rt_sigprocmask), SCMP_SYS(rt_sigreturn),
 	SCMP_SYS(sigaltstack), SCMP_SYS(restart_syscall), SCMP_SYS(getpid), SCMP_SYS(getppid),
 	SCMP_SYS(getuid), SCMP_SYS(geteuid), SCMP_SYS(getgid), SCMP_SYS(getegid), SCMP_SYS(tgkill),
@@ -32,7 +33,7 @@ static const int allowed[] = {
 	SCMP_SYS(fcntl), SCMP_SYS(poll), SCMP_SYS(ppoll), SCMP_SYS(epoll_create1),
 	SCMP_SYS(epoll_ctl), SCMP_SYS(epoll_wait), SCMP_SYS(epoll_pwait), SCMP_SYS(eventfd2),
 	SCMP_SYS(pipe2), SCMP_SYS(pselect6),
-	/* files: its own state, templates' descriptions */
+	/* files: its own state, descriptions of templates */
 	SCMP_SYS(open), SCMP_SYS(openat), SCMP_SYS(stat), SCMP_SYS(fstat), SCMP_SYS(lstat),
 	SCMP_SYS(newfstatat), SCMP_SYS(statx), SCMP_SYS(access), SCMP_SYS(faccessat),
 	SCMP_SYS(faccessat2), SCMP_SYS(lseek), SCMP_SYS(fsync), SCMP_SYS(fdatasync),
@@ -40,16 +41,16 @@ static const int allowed[] = {
 	SCMP_SYS(rename), SCMP_SYS(renameat), SCMP_SYS(renameat2), SCMP_SYS(mkdir),
 	SCMP_SYS(mkdirat), SCMP_SYS(getdents64), SCMP_SYS(readlink), SCMP_SYS(readlinkat),
 	SCMP_SYS(getcwd), SCMP_SYS(flock), SCMP_SYS(fchmod), SCMP_SYS(fstatfs), SCMP_SYS(statfs),
-	/* sockets that exist, and new ones of three families (below) */
+	/* existing sockets, and new ones of three families (below) */
 	SCMP_SYS(bind), SCMP_SYS(listen), SCMP_SYS(accept), SCMP_SYS(accept4), SCMP_SYS(connect),
 	SCMP_SYS(getsockname), SCMP_SYS(getpeername), SCMP_SYS(setsockopt), SCMP_SYS(getsockopt),
 	SCMP_SYS(sendto), SCMP_SYS(recvfrom), SCMP_SYS(sendmsg), SCMP_SYS(recvmsg),
-	SCMP_SYS(sendmmsg), /* glibc's resolver asks for both families at once */
+	SCMP_SYS(sendmmsg), /* glibc's resolver queries both families at once */
 	SCMP_SYS(shutdown),
-	/* pidfds that the warden passes are only polled */
+	/* pidfds from the warden are only polled */
 };
 
-/* No program that only serves HTTP ever calls these: the process has been taken over. */
+/* A program that only serves HTTP never calls these: the process was compromised. */
 static const int deadly[] = {
 	SCMP_SYS(ptrace),
 	SCMP_SYS(mount),
@@ -100,8 +101,10 @@ static int add_sockets(scmp_filter_ctx ctx)
 				SCMP_A0(SCMP_CMP_EQ, AF_UNIX));
 }
 
-/* Threads only: a clone without CLONE_THREAD is a process, with a namespace flag something worse.
- * clone3 hides its flags behind a pointer: glibc falls back to clone on ENOSYS. */
+/*
+ * Only threads: a clone without CLONE_THREAD is a process, or with a namespace flag worse. clone3
+ * has its flags behind a pointer; glibc falls back to clone on ENOSYS.
+ */
 static int add_threads(scmp_filter_ctx ctx)
 {
 	const unsigned long namespaces = CLONE_NEWNS | CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET |
@@ -115,7 +118,7 @@ static int add_threads(scmp_filter_ctx ctx)
 	return r;
 }
 
-/* Pages that can be written and run are how injected code starts. */
+/* Injected code usually starts in pages that are writable and executable. */
 static int add_narrow(scmp_filter_ctx ctx)
 {
 	int r = seccomp_rule_add(ctx, SCMP_ACT_ALLOW, SCMP_SYS(mprotect), 1,
@@ -124,13 +127,13 @@ static int add_narrow(scmp_filter_ctx ctx)
 	if (r == 0)
 		r = seccomp_rule_add(ctx, SCMP_ACT_ALLOW, SCMP_SYS(ioctl), 1,
 				     SCMP_A1(SCMP_CMP_EQ, 0x5421 /* FIONBIO */));
-	if (r == 0) /* the resolver looks how long an answer is */
+	if (r == 0) /* the resolver checks the length of an answer */
 		r = seccomp_rule_add(ctx, SCMP_ACT_ALLOW, SCMP_SYS(ioctl), 1,
 				     SCMP_A1(SCMP_CMP_EQ, 0x541b /* FIONREAD */));
 	if (r == 0)
 		r = seccomp_rule_add(ctx, SCMP_ACT_ALLOW, SCMP_SYS(prctl), 1,
 				     SCMP_A0(SCMP_CMP_EQ, PR_SET_NAME));
-	/* Reading the limits of itself, as glibc does for a thread's stack. */
+	/* Reading its own limits, as glibc does for a thread's stack. */
 	if (r == 0)
 		r = seccomp_rule_add(ctx, SCMP_ACT_ALLOW, SCMP_SYS(prlimit64), 2,
 				     SCMP_A0(SCMP_CMP_EQ, 0), SCMP_A2(SCMP_CMP_EQ, 0));
@@ -154,8 +157,10 @@ static int build(scmp_filter_ctx ctx)
 	return r;
 }
 
-/* With the local engine every command inherits this filter, and commands may be any program: only
- * what none of them needs can be refused. */
+/*
+ * With the local engine every command inherits this filter, and a command may be any program: only
+ * calls that no program needs can be refused.
+ */
 static int build_for_exec(scmp_filter_ctx ctx)
 {
 	return add_all(ctx, SCMP_ACT_ERRNO(EPERM), deadly, ARRAY_LEN(deadly));

@@ -53,7 +53,10 @@ int isolate_lock_down(struct err *err)
 	return r < 0 ? err_set_errno(err, ERR_INTERNAL, r, "cannot give up privileges") : 0;
 }
 
-/* Said both ways: the change of user has hidden it already on most hosts. */
+/*
+ * Set explicitly in both directions, because on most hosts the change of user has already hidden
+ * it.
+ */
 int isolate_hide(bool hidden, struct err *err)
 {
 	if (prctl(PR_SET_DUMPABLE, !hidden, 0, 0, 0) < 0)
@@ -61,7 +64,7 @@ int isolate_hide(bool hidden, struct err *err)
 	return 0;
 }
 
-/* Believe nothing: a kernel that kept a way back would be found here. */
+/* Verifies the result, in case the kernel kept a way back. */
 static int check_gone(const struct isolate_user *user)
 {
 	uid_t r, e, s;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How the daemon takes power away from itself before it reads a byte from anybody. */
+/* The daemon's own isolation: main() drops its privileges before it reads any input. */
 #ifndef CAY_DAEMON_ISOLATE_H
 #define CAY_DAEMON_ISOLATE_H
 
@@ -13,14 +13,19 @@ struct isolate_user {
 };
 
 int isolate_find_user(const char *name, struct isolate_user *ret, struct err *err) _must_check_;
-/* Becomes the user for good: groups, ids, every capability, no new privileges. */
+/* Changes to the user permanently: groups, ids, all capabilities, no new privileges. */
 int isolate_drop(const struct isolate_user *user, struct err *err) _must_check_;
-/* The same without a change of user: for a start that was not root's. */
+/* The same without a change of user, for a daemon that was not started as root. */
 int isolate_lock_down(struct err *err) _must_check_;
-/* Nobody of the same user may look into our memory; nor may we into our own /proc/self/fd. */
+/*
+ * Prevents other processes of the same user from reading our memory. It also blocks our own access
+ * to /proc/self/fd.
+ */
 int isolate_hide(bool hidden, struct err *err) _must_check_;
-/* Only what the daemon needs; with allow_exec (the local engine starts programs itself) all but
- * what no program needs. */
+/*
+ * Allows only what the daemon needs; with allow_exec (the local engine starts programs itself),
+ * everything except what no program needs.
+ */
 int isolate_filter(bool allow_exec, struct err *err) _must_check_;
 
 #endif

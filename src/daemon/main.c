@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cayd: prepares its state as root, becomes an ordinary user, locks itself in, serves. */
+/* cayd: prepares its state as root, changes to an ordinary user, isolates itself, and serves. */
 #include <errno.h>
 #include <malloc.h>
 #include <signal.h>
@@ -25,7 +25,7 @@ static void set_limits(void)
 {
 	struct rlimit limit = { 0, 0 };
 
-	(void)setrlimit(RLIMIT_CORE, &limit); /* a core dump would hold keys */
+	(void)setrlimit(RLIMIT_CORE, &limit); /* a core dump would contain keys */
 	if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
 		return;
 	limit.rlim_cur = limit.rlim_max;
@@ -59,7 +59,7 @@ static void find_program(char dst[CONFIG_TEXT_MAX], const char *dir, const char 
 		dst[0] = '\0';
 }
 
-/* Says what to do, too: this is the first thing a second user of a host meets. */
+/* Also says what to do, because a second user of a host sees this first. */
 static int refuse_listen(const char *address, int error, struct err *err)
 {
 	const char *advice = "";
@@ -83,7 +83,7 @@ static int open_listen(const struct config *config, int *ret_fd, char *url, size
 	if (r < 0)
 		return err_set(err, ERR_INVALID_REQUEST, "listen '%s' is not HOST:PORT",
 			       config->listen);
-	/* Any port will do, but clients of a daemon that was killed still use its last one. */
+	/* Any port is acceptable, but clients of a killed daemon still use its last one. */
 	last = port == 0 ? state_last_port(config->state) : 0;
 	r = last ? listen_open_tcp(host, last, &fd) : -EADDRINUSE;
 	if (r < 0)
@@ -207,12 +207,12 @@ int main(int argc, char **argv)
 	struct err err;
 	int status = 0;
 
-	/* Two arenas and quick returns keep a daemon of a thousand sandboxes small. */
+	/* Two arenas and early trimming keep a daemon with a thousand sandboxes small. */
 	(void)mallopt(M_ARENA_MAX, 2);
 	(void)mallopt(M_TRIM_THRESHOLD, 1024 * 1024);
 	(void)mallopt(M_MMAP_THRESHOLD, 256 * 1024);
 	(void)signal(SIGPIPE, SIG_IGN);
-	(void)signal(SIGHUP, SIG_IGN); /* with TLS it reads the certificate again */
+	(void)signal(SIGHUP, SIG_IGN); /* with TLS it reloads the certificate */
 	(void)umask(0027);
 	(void)setenv("UV_THREADPOOL_SIZE", "4", 0);
 	log_init("cayd", LOG_INFO);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The setting preview_domain, taken apart. */
+/* Parses the setting preview_domain. */
 #ifndef CAY_DAEMON_PREVIEWS_H
 #define CAY_DAEMON_PREVIEWS_H
 
@@ -8,11 +8,13 @@
 struct preview_address {
 	const char *scheme; /* "http" or "https" */
 	char domain[256];   /* lower case */
-	char suffix[272];   /* behind "PORT-ID": ".domain[:port]" */
+	char suffix[272];   /* after "PORT-ID": ".domain[:port]" */
 };
 
-/* "NAME", "NAME:PORT", "http://NAME[:PORT]" or "https://NAME[:PORT]". Without a scheme and a port
- * it is listen_port. */
+/*
+ * "NAME", "NAME:PORT", "http://NAME[:PORT]" or "https://NAME[:PORT]". Without a scheme and a port,
+ * the port is listen_port.
+ */
 int previews_address(struct preview_address *address, const char *setting, uint16_t listen_port,
 		     struct err *err) _must_check_;
 

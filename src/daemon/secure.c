@@ -12,7 +12,7 @@
 #define LOOK_MS 5000 /* how soon a replaced file is noticed without a SIGHUP */
 #define PIPES_MAX 8192
 
-/* What changes when a file is written or replaced. */
+/* Values that change when a file is written or replaced. */
 struct seen {
 	dev_t device;
 	ino_t inode;
@@ -54,7 +54,7 @@ static int load(struct secure *secure, char why[TLS_WHY_BYTES])
 	struct tls_ctx *ctx;
 	int r;
 
-	look(secure, secure->seen); /* before: what is written meanwhile counts as new */
+	look(secure, secure->seen); /* first, so that a change during the load counts as new */
 	r = tls_server_new(secure->config->tls_cert, secure->config->tls_key, why, &ctx);
 	if (r < 0)
 		return r;
@@ -145,9 +145,9 @@ void secure_free(struct secure *secure)
 	free(secure);
 }
 
-/* ---- the way to https:// ---- */
+/* ---- redirects to https:// ---- */
 
-/* Names that lead nowhere but here: no certificate is made out for them. */
+/* Names of this host only, for which no certificate is issued. */
 static bool is_own_name(struct str host)
 {
 	static const char suffix[] = ".localhost";
@@ -165,7 +165,7 @@ static bool is_own_name(struct str host)
 bool secure_redirects(void *arg, const struct http_req *req)
 {
 	(void)arg;
-	/* The command line on this host stays plain: nobody is between. */
+	/* The command line on this host may stay plain: there is no network in between. */
 	return !req->secure && !(req->peer_is_here && is_own_name(req->host));
 }
 
@@ -173,7 +173,7 @@ void secure_redirect(void *arg, struct http_req *req)
 {
 	const struct secure *secure = arg;
 	struct http_header header = { STR_LIT("Location"), { NULL, 0 } };
-	size_t size = req->host.n + req->target.n + 32; /* the target holds path and query */
+	size_t size = req->host.n + req->target.n + 32; /* the target includes path and query */
 	char *to = arena_alloc(req->arena, size), port[8] = "";
 	int n;
 
@@ -187,6 +187,6 @@ void secure_redirect(void *arg, struct http_req *req)
 		     (int)req->path.n, req->path.p, req->query.n ? "?" : "", (int)req->query.n,
 		     req->query.p ? req->query.p : "");
 	header.value = (struct str){ to, (size_t)n };
-	/* 308: the method and the body stay what they are. */
+	/* 308 preserves the method and the body. */
 	http_reply(req, 308, &header, 1, (struct str){ "", 0 });
 }

@@ -12,7 +12,7 @@
 
 #define LOCK_NAME "cayd.lock"
 #define PATH_SIZE 4096
-/* Root's, open to our group, sticky: we make our files and cannot touch the warden's. */
+/* Owned by root, writable by our group, sticky: we can create files but not touch the warden's. */
 #define STATE_MODE 01770
 
 static int make_parents(const char *dir)
@@ -30,7 +30,7 @@ static int make_parents(const char *dir)
 	return 0;
 }
 
-/* By descriptor: a link put there meanwhile is not followed. */
+/* By descriptor: a link that is put there meanwhile is not followed. */
 static int make_owned(int parent_fd, const char *name, mode_t mode, const struct isolate_user *user,
 		      int *ret_fd)
 {
@@ -61,8 +61,8 @@ int state_prepare(const char *dir, const struct isolate_user *user, struct err *
 
 /*
  * The lock belongs to the daemon's user, however the daemon was started: systemd starts it as that
- * user, `cay up` as root. A file that root left is handed over; the user cannot replace it while it
- * is root's, because the directory is sticky.
+ * user, `cay up` as root. A file that root created is handed over; the user cannot replace it while
+ * root owns it, because the directory is sticky.
  */
 static int lock_as(int dir_fd, const struct isolate_user *user, int *ret_fd)
 {

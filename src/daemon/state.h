@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The state directory: made, owned, locked, and the file that says where the daemon listens. */
+/* The state directory: creation, ownership, lock, and the file with the daemon's address. */
 #ifndef CAY_DAEMON_STATE_H
 #define CAY_DAEMON_STATE_H
 
@@ -7,14 +7,14 @@
 #include "base/str.h"
 #include "daemon/isolate.h"
 
-/* Makes it and its logs directory; user NULL: stays the caller's. */
+/* Creates it and its logs directory; user NULL: the caller's. */
 int state_prepare(const char *dir, const struct isolate_user *user, struct err *err) _must_check_;
 /* Held until the process ends. */
 int state_lock(const char *dir, const struct isolate_user *user, int *ret_fd,
 	       struct err *err) _must_check_;
 int state_write_url(const char *dir, const char *url, struct err *err) _must_check_;
 void state_remove_url(const char *dir);
-/* The port a daemon that did not end in order had; 0 when there is none. */
+/* The port of a daemon that was killed; 0 if there is none. */
 uint16_t state_last_port(const char *dir);
 uint16_t state_url_port(struct str url); /* 0 when it has none */
 

@@ -23,17 +23,17 @@
 
 #define DRAIN_MS 5000
 #define READY_LOOK_MS 5
-#define TESTS_AT_ONCE 64 /* of webhooks, besides what is delivered in turn */
+#define TESTS_AT_ONCE 64 /* of webhooks, in addition to regular deliveries */
 
 /* Owner: main(). */
 struct wiring {
 	const struct config *config;
 	struct wiring_fds fds;
-	struct engine_choice *engines; /* outlives the service */
+	struct engine_choice *engines; /* must outlive the service */
 	char url[CONFIG_TEXT_MAX + 16];
 	char hosts[2 * CONFIG_TEXT_MAX + 16]; /* allowed_hosts, and the address we listen on */
 	struct loop *loop;
-	struct poster *poster; /* of webhooks */
+	struct poster *poster; /* for webhooks */
 	struct service *service;
 	struct rest *rest;
 	struct e2b *e2b;
@@ -76,11 +76,11 @@ static void on_signal(void *arg, int signum)
 
 static void on_shutdown(void *arg)
 {
-	log_info("shutdown was asked for");
+	log_info("shutdown was requested");
 	end(arg);
 }
 
-/* The url appears only when a caller who reads it will be served. */
+/* The url is written only when a client that reads it can be served. */
 static void on_ready_look(void *arg)
 {
 	struct wiring *wiring = arg;
@@ -109,7 +109,7 @@ static void on_egress(void *arg, uint32_t address, int fd)
 	egress_adopt(wiring->egress, address, fd);
 }
 
-/* Before the service, which hands links to it. */
+/* Before the service, which uses it for links. */
 static int open_egress(struct wiring *wiring, struct err *err)
 {
 	struct egress_config config = { .loop = wiring->loop,
@@ -244,12 +244,17 @@ static int open_front(struct wiring *wiring, struct err *err)
 		r = e2b_new(&e2b, &wiring->e2b);
 	if (r == 0)
 		r = preview_new(&preview, &wiring->preview);
-	/* Before paths count: two ports of every sandbox are E2B's, and whatever else is asked of a
-	 * preview's host is the preview's. */
+	/*
+	 * Before paths are considered: two ports of every sandbox belong to E2B, and all other
+	 * requests to a preview's host to the preview face.
+	 */
 	dispatch_add(&wiring->dispatch, e2b_takes_port, e2b_handle, wiring->e2b);
 	dispatch_add(&wiring->dispatch, preview_takes, preview_handle, wiring->preview);
 	dispatch_add(&wiring->dispatch, e2b_takes, e2b_handle, wiring->e2b);
-	/* Faces that own certain hosts or headers go before this line; the last takes the rest. */
+	/*
+	 * Faces that own certain hosts or headers must precede this line; the last one takes the
+	 * rest.
+	 */
 	dispatch_add(&wiring->dispatch, NULL, rest_handle, wiring->rest);
 	if (r == 0)
 		r = http_server_new(wiring->loop, &http_limits_default, dispatch_handle,
@@ -276,8 +281,11 @@ static int open_front(struct wiring *wiring, struct err *err)
 	return 0;
 }
 
-/* A Host header with the address that is listened on is no other site's name: DNS rebinding needs a
- * name. Without it, clients that use <state>/url would be refused on any address but loopback. */
+/*
+ * A Host header with the address that we listen on is not the name of another site: DNS rebinding
+ * needs a name. Without this, clients that use <state>/url would be refused on any address except
+ * loopback.
+ */
 static void set_hosts(struct wiring *wiring)
 {
 	const char *host = strstr(wiring->url, "://"), *colon = strrchr(wiring->url, ':');

@@ -3,7 +3,7 @@
 
 #define NO_TABLE ENGINE_TABLE_COUNT
 
-/* A capability is there when its table is, this host offers it, and all of its flags are set. */
+/* A capability exists if its table does, this host offers it, and all of its flags are set. */
 static const struct {
 	const char *name;
 	enum engine_table table;
@@ -91,7 +91,7 @@ int instance_need(const struct instance *instance, enum capability capability, c
 		      err);
 }
 
-/* For calls of a sub-table: it is there, and the engine can be asked. */
+/* For calls of a sub-table: it exists, and the engine can be used. */
 static int open_table(const struct instance *instance, enum engine_table table, const char *action,
 		      struct err *err)
 {

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An opened engine as its user sees it: what it can do, and every call to it. Here, and nowhere
- * else, is decided what an engine cannot do (unsupported_by_engine) and that it cannot be asked yet
- * (unavailable). The functions follow the contract of engine/driver.h.
+ * An opened engine: its capabilities, and every call to it. This is the only place that decides
+ * what an engine cannot do (unsupported_by_engine) and that it cannot be used yet (unavailable).
+ * The functions follow the contract of engine/driver.h. The service calls them.
  */
 #ifndef CAY_ENGINE_INSTANCE_H
 #define CAY_ENGINE_INSTANCE_H
 
 #include "engine/driver.h"
 
-/* Owner: the service. Filled by it at open and with every on_ready() and on_back(). */
+/* Owner: the service, which fills it at open and with every on_ready() and on_back(). */
 struct instance {
 	const struct engine_driver *driver;
 	struct engine *engine; /* NULL: not opened */
@@ -17,7 +17,7 @@ struct instance {
 	struct engine_capabilities can;
 };
 
-/* What can be asked of an engine, in the order of GET /v1/options. */
+/* The capabilities of an engine, in the order of GET /v1/options. */
 enum capability {
 	CAN_ISOLATE,
 	CAN_OWN_TREE,
@@ -33,16 +33,18 @@ enum capability {
 	CAN_RESIZE,
 	CAN_IMAGE,
 	CAN_VOLUME,
-	CAN_NETWORK, /* with links of its own; one of these two is the text network */
+	CAN_NETWORK, /* with its own links; this and the next are the text "network" there */
 	CAN_PROXY,
 	CAPABILITY_COUNT,
 };
-/* In GET /v1/options; NULL: it is part of a text there. */
+/* The name in GET /v1/options; NULL: part of a text there. */
 const char *capability_name(enum capability capability);
-/* False while the capabilities are not known. */
+/* False while the capabilities are unknown. */
 bool instance_can(const struct instance *instance, enum capability capability);
-/* 0, or unsupported_by_engine: "FIELD: engine X cannot ACTION on this host: why". field may be
- * NULL. */
+/*
+ * 0, or unsupported_by_engine: "FIELD: engine X cannot ACTION on this host: why". field may be
+ * NULL.
+ */
 int instance_need(const struct instance *instance, enum capability capability, const char *field,
 		  const char *action, struct err *err) _must_check_;
 
@@ -67,7 +69,7 @@ int instance_relink(const struct instance *instance, const char *id, enum engine
 		    engine_linked_fn done, void *arg, struct err *err);
 int instance_snapshot(const struct instance *instance, const char *id, const char *snapshot_id,
 		      unsigned flags, engine_snapshot_fn done, void *arg, struct err *err);
-/* What a host without the capability still holds may be removed: only the table is needed. */
+/* Snapshots can be removed on a host without the capability: only the table is needed. */
 int instance_snapshot_remove(const struct instance *instance, const char *snapshot_id,
 			     engine_done_fn done, void *arg, struct err *err);
 int instance_snapshot_list(const struct instance *instance, engine_list_fn each, void *arg,

@@ -8,12 +8,12 @@
 #include "net/foreign.h"
 
 /*
- * One loop, one thread: bytes pass through here and whole frames are handled where they are, so
- * that an idle link holds no buffer at all and output is not copied on its way to the follow.
+ * One loop, one thread: bytes are received here and whole frames are handled in place, so that an
+ * idle link has no buffer and output is not copied on its way to the follow.
  */
 static char scratch[LINK_RECV_BYTES];
 
-/* All that is pending, with link->why. */
+/* Fails everything pending with link->why. */
 static void drop_all(struct link *link)
 {
 	link_drop_processes(link);
@@ -53,7 +53,10 @@ void link_free(struct link *link)
 	if (link->state != LINK_GONE)
 		(void)err_set(&link->why, ERR_SANDBOX_GONE, "the connection was given up");
 	shut(link);
-	/* Completions never come from inside a call, and a caller up the stack may still look. */
+	/*
+	 * Completions are never called from inside a call, and a caller up the stack may still use
+	 * the link.
+	 */
 	link->deferred = loop_defer(link->loop, finish, link) == 0;
 	if (!link->deferred && !link->busy)
 		finish(link);
@@ -156,7 +159,9 @@ void link_flush(struct link *link)
 			events |= LOOP_WRITE;
 			break;
 		} else if (errno != EINTR) {
-			/* What the agent said last is still to be read: the reader finds the end.
+			/*
+			 * Frames that the agent sent before must still be read; the reader finds
+			 * the end.
 			 */
 			buf_clear(&link->out);
 			break;
@@ -228,11 +233,11 @@ static int on_frame(struct link *link, const struct frame *frame)
 	case AGENT_PORT_NOTICE:
 		return link_on_port_notice(link, frame);
 	default:
-		return link_protocol_error(link, "a frame nobody asked for");
+		return link_protocol_error(link, "an unexpected frame");
 	}
 }
 
-/* Handles the whole frames; returns how many bytes they had, or -1 with link->why set. */
+/* Handles complete frames; returns their number of bytes, or -1 with link->why set. */
 static ssize_t on_bytes(struct link *link, struct str bytes)
 {
 	struct str rest = bytes;
@@ -251,7 +256,7 @@ static ssize_t on_bytes(struct link *link, struct str bytes)
 	return (ssize_t)(bytes.n - rest.n);
 }
 
-/* The new bytes are in scratch; a torn frame at their end is moved out. */
+/* The new bytes are in scratch; an incomplete frame at their end is copied out. */
 static int take_scratch(struct link *link, size_t n)
 {
 	ssize_t used = on_bytes(link, (struct str){ scratch, n });
@@ -270,7 +275,7 @@ static int take_scratch(struct link *link, size_t n)
 	return 0;
 }
 
-/* The new bytes are behind those of the torn frame, and none of the next one is. */
+/* The new bytes follow those of the incomplete frame, without any of the next one. */
 static int take_torn(struct link *link, size_t n)
 {
 	ssize_t used;
@@ -312,13 +317,13 @@ static int receive(struct link *link)
 		if (n == -EAGAIN)
 			return 0;
 		if (n == -EPROTO)
-			return link_protocol_error(link, "descriptors nobody asked for");
+			return link_protocol_error(link, "unexpected descriptors");
 		if (n <= 0)
 			return on_end(link, n < 0 ? (int)-n : 0);
 		if ((torn ? take_torn(link, (size_t)n) : take_scratch(link, (size_t)n)) < 0)
 			return -1;
 		if (link->passed_fd >= 0 && buf_len(&link->in) == 0)
-			return link_protocol_error(link, "a descriptor nobody asked for");
+			return link_protocol_error(link, "an unexpected descriptor");
 		if ((size_t)n < want)
 			return 0;
 	}
@@ -354,8 +359,10 @@ static void on_hello_timeout(void *arg)
 	leave(link);
 }
 
-/* Input for tools comes in large pieces: one should fit while the one before is read. Cut by the
- * kernel to what the host allows; then more of it waits here. */
+/*
+ * Input for tools is sent in large pieces: one should fit while the previous one is read. The
+ * kernel reduces the value to the host's limit; more bytes are then queued here.
+ */
 static void widen(int fd)
 {
 	int bytes = 512 << 10;

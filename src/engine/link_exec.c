@@ -21,7 +21,7 @@ static size_t detach_size(const struct link_process *p)
 	return p->done ? LINK_DETACH_SIZE : 0;
 }
 
-/* Takes p out of the table; it is the caller's to free then. */
+/* Removes p from the table; the caller frees it. */
 static void take_out(struct link *link, struct link_process *p)
 {
 	link_table_remove(&link->processes, &p->node);
@@ -36,7 +36,7 @@ static void destroy(struct link_process *p)
 	free(p);
 }
 
-/* p is in no table any more. */
+/* p is no longer in a table. */
 static void complete(struct link_process *p, const struct link_result *result,
 		     const struct err *error)
 {
@@ -44,7 +44,7 @@ static void complete(struct link_process *p, const struct link_result *result,
 	destroy(p);
 }
 
-/* The start failed: the follow that was to come with it ends unseen. */
+/* The start failed: the follow that belongs to it ends without a call. */
 static void never_started(struct link *link, struct link_process *p, const struct err *error)
 {
 	struct link_reader *reader = p->follow_id ? link_reader_find(link, p->follow_id) : NULL;
@@ -72,16 +72,16 @@ void link_drop_processes(struct link *link)
 	}
 }
 
-/* ---- what the agent says ---- */
+/* ---- frames of the agent ---- */
 
-/* NULL with *ret 0: given up, to be ignored; with *ret -1: never given out, link->why is set. */
+/* NULL with *ret 0: abandoned, to be ignored; with *ret -1: never assigned, link->why is set. */
 static struct link_process *addressee(struct link *link, uint32_t id, int *ret)
 {
 	struct link_process *p = find(link, id);
 
 	*ret = 0;
 	if (!p && !gave_process(link, id))
-		*ret = link_protocol_error(link, "a frame nobody asked for");
+		*ret = link_protocol_error(link, "an unexpected frame");
 	return p;
 }
 
@@ -95,12 +95,12 @@ int link_on_collected(struct link *link, const struct agent_output *output)
 	if (!p)
 		return r;
 	if (!p->done)
-		return link_protocol_error(link, "output nobody asked for");
+		return link_protocol_error(link, "unexpected output");
 	buf = output->stream == AGENT_STREAM_OUT ? &p->out : &p->err;
 	if (output->cursor != buf_len(buf))
 		return link_protocol_error(link, "output out of order");
 	if (output->bytes.n > buf->limit_bytes - buf_len(buf))
-		return link_protocol_error(link, "more output than asked for");
+		return link_protocol_error(link, "more output than requested");
 	if (buf_append(buf, output->bytes.p, output->bytes.n) < 0)
 		return err_set(&link->why, ERR_UNAVAILABLE, "out of memory");
 	return 0;
@@ -145,7 +145,7 @@ int link_on_started(struct link *link, const struct frame *frame)
 	if (!p)
 		return r;
 	if (!p->started)
-		return link_protocol_error(link, "a start nobody asked for");
+		return link_protocol_error(link, "an unexpected start");
 	reader = p->follow_id ? link_reader_find(link, p->follow_id) : NULL;
 	if (reader)
 		reader->process_id = p->node.id;
@@ -178,7 +178,7 @@ int link_on_refused(struct link *link, const struct frame *frame)
 	return 0;
 }
 
-/* What still comes for it is ignored from now on. */
+/* Later frames for it are ignored. */
 static void on_deadline(void *arg)
 {
 	struct link_process *p = arg;
@@ -292,7 +292,7 @@ static struct agent_exec_args args_of(const struct link_exec *exec)
 	};
 }
 
-/* All of it or nothing gets into the queue. */
+/* Queues everything or nothing. */
 static int send_exec(struct link *link, struct agent_exec_args *args, uint32_t id,
 		     struct str stdin_bytes, struct err *err)
 {

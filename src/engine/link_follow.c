@@ -55,7 +55,9 @@ void link_reader_free(struct link *link, struct link_reader *reader)
 	free(reader);
 }
 
-/* The record is gone before the owner hears: it may free or start anything in there. */
+/*
+ * The record is removed before the owner is called, because the owner may free or start anything.
+ */
 static void end(struct link *link, struct link_reader *reader, const struct link_status *status,
 		const struct err *error)
 {
@@ -117,7 +119,7 @@ int link_follow(struct link *link, uint32_t process_id, const struct link_follow
 	return 0;
 }
 
-/* As many as there is room for; the rest goes when the agent has read on. */
+/* As many as fit; the rest is sent when the agent has read. */
 void link_put_owed(struct link *link)
 {
 	size_t size = FRAME_HEADER_SIZE + 8;
@@ -184,15 +186,15 @@ int link_on_output(struct link *link, const struct frame *frame)
 	if (!reader) {
 		if (output.follow_id < link->next_follow_id)
 			return 0;
-		return link_protocol_error(link, "output nobody asked for");
+		return link_protocol_error(link, "unexpected output");
 	}
 	if (reader->process_id != output.process_id)
 		return link_protocol_error(link, "output of another process");
 	stream = output.stream == AGENT_STREAM_OUT ? LINK_OUT : LINK_ERR;
 	if (!(reader->streams & stream))
-		return link_protocol_error(link, "output of a stream nobody asked for");
+		return link_protocol_error(link, "output of a stream that was not requested");
 	if (output.bytes.n > reader->credit)
-		return link_protocol_error(link, "more output than asked for");
+		return link_protocol_error(link, "more output than requested");
 	if (output.cursor < reader->cursors[stream - 1])
 		return link_protocol_error(link, "output going backwards");
 	reader->credit -= (uint32_t)output.bytes.n;
@@ -214,7 +216,7 @@ int link_on_followed(struct link *link, const struct frame *frame)
 	if (!reader) {
 		if (followed.follow_id < link->next_follow_id)
 			return 0;
-		return link_protocol_error(link, "the end of a follow nobody asked for");
+		return link_protocol_error(link, "an unexpected end of a follow");
 	}
 	if (reader->process_id != followed.process_id)
 		return link_protocol_error(link, "the end of another process");

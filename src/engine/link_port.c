@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Ports inside: dialled, listed, and told of when they open. The socket of a dial comes with its
- * answer, as the one descriptor an agent may ever pass; anything else ends the link.
+ * Ports inside: dialling, lists, and notices when they open. The socket of a dial arrives with its
+ * answer, and is the only descriptor that an agent may pass; any other ends the link.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -11,7 +11,7 @@
 #include "net/foreign.h"
 #include "sys/rights.h"
 
-/* Takes over what came. false: more than one, or something else. */
+/* Takes what arrived. false: more than one, or something else. */
 static bool take_passed(struct link *link, const struct rights *got)
 {
 	bool ok = !got->cut;
@@ -29,7 +29,8 @@ static bool take_passed(struct link *link, const struct rights *got)
 
 ssize_t link_receive(struct link *link, char *at, size_t want)
 {
-	struct rights got; /* with room for what must not come: it is closed as a foreign one */
+	/* with space for more than is allowed, so that it can be closed as a foreign one */
+	struct rights got;
 	ssize_t n = rights_receive(link->fd, at, want, RIGHTS_MAX, MSG_DONTWAIT, &got);
 
 	if (n < 0)
@@ -87,7 +88,7 @@ int link_on_dialed(struct link *link, const struct frame *frame)
 		return link_protocol_error(link, "bad dial frame");
 	request = link_request_find(link, dialed.tag);
 	if (!request || !request->dialed)
-		return link_protocol_error(link, "a connection nobody asked for");
+		return link_protocol_error(link, "an unexpected connection");
 	if (dialed.errno_value) {
 		link_dial_error(&err, (int)dialed.errno_value);
 		link_request_fail(link, request, &err);
@@ -162,14 +163,14 @@ int link_on_ports(struct link *link, const struct frame *frame)
 		return link_protocol_error(link, "bad list of ports");
 	request = link_request_find(link, tag);
 	if (!request || !request->ports)
-		return link_protocol_error(link, "ports nobody asked for");
+		return link_protocol_error(link, "an unexpected list of ports");
 	while ((r = agent_next_port(&reader, &found)) > 0) {
 		struct link_port port = port_of(&found, &text);
 
 		if (++request->listed > AGENT_PORTS_MAX)
 			return link_protocol_error(link, "too many ports");
 		request->ports(request->arg, &port, NULL);
-		if (link->state == LINK_GONE) /* freed in there; the rest comes with that */
+		if (link->state == LINK_GONE) /* freed in the callback; it completes the rest */
 			return 0;
 	}
 	if (r < 0)

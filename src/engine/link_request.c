@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Requests with a tag: input, signals, sizes, lists; each is answered exactly once. */
+/* Requests with a tag: input, signals, sizes, lists. Each is answered exactly once. */
 #include <sys/socket.h>
 #include <sys/uio.h>
 
@@ -39,7 +39,7 @@ void link_request_free(struct link *link, struct link_request *request)
 	free(request);
 }
 
-/* The record is gone before anybody hears. */
+/* The record is removed before the caller is informed. */
 static void answer(struct link *link, struct link_request *request, const struct err *error)
 {
 	struct link_request r = *request;
@@ -62,7 +62,7 @@ void link_request_fail(struct link *link, struct link_request *request, const st
 	answer(link, request, error);
 }
 
-/* Its window never started: the follow that was to come with it ends unseen. */
+/* Its window never started: the follow that belongs to it ends without a call. */
 static void drop_follow(struct link *link, uint32_t follow_id)
 {
 	struct link_reader *reader = follow_id ? link_reader_find(link, follow_id) : NULL;
@@ -94,9 +94,9 @@ int link_on_done(struct link *link, const struct frame *frame)
 		return link_protocol_error(link, "bad answer frame");
 	request = link_request_find(link, done.tag);
 	if (!request)
-		return link_protocol_error(link, "an answer nobody asked for");
+		return link_protocol_error(link, "an unexpected answer");
 	if (!done.refusal &&
-	    !request->done) /* lists, ports and windows succeed in their own words */
+	    !request->done) /* lists, ports and windows succeed with their own frames */
 		return link_protocol_error(link, "an answer of the wrong kind");
 	if (done.refusal) {
 		link_refusal(&err, done.refusal, done.errno_value, NULL, (struct str){ "", 0 });
@@ -106,9 +106,9 @@ int link_on_done(struct link *link, const struct frame *frame)
 	return 0;
 }
 
-/* ---- requests that are done or not ---- */
+/* ---- requests answered by DONE ---- */
 
-/* Tag 0 when nobody wants the answer. *ret stays NULL then. */
+/* Tag 0 if the caller does not want the answer; *ret then stays NULL. */
 static int want_answer(struct link *link, link_done_fn done, void *arg, struct link_request **ret,
 		       struct err *err)
 {
@@ -158,7 +158,7 @@ int link_stdin(struct link *link, uint32_t process_id, struct str bytes, bool wa
 		struct str piece = { bytes.p, MIN(bytes.n, (size_t)AGENT_STDIN_BYTES_MAX) };
 		bool last = piece.n == bytes.n;
 
-		/* The answer to the last piece is the answer to all of them: see STDIN_MORE. */
+		/* The answer to the last piece counts for all of them: see STDIN_MORE. */
 		r = agent_put_stdin(&link->out, process_id, last ? tag_of(request) : 0,
 				    last ? flags : AGENT_STDIN_MORE, piece);
 		bytes.p += piece.n;
@@ -167,7 +167,7 @@ int link_stdin(struct link *link, uint32_t process_id, struct str bytes, bool wa
 	return send_or_forget(link, request, before, r, err);
 }
 
-/* How much the socket took. Errors are none here: whoever reads finds the end. */
+/* Returns how many bytes the socket took. Errors are ignored, because the reader finds the end. */
 static size_t send_now(struct link *link, struct str a, struct str b, struct str c)
 {
 	struct iovec iov[] = { { (char *)(uintptr_t)a.p, a.n },
@@ -216,7 +216,7 @@ int link_feed(struct link *link, uint32_t process_id, struct str head, struct st
 		r = append_rest(&link->out, body, &left);
 	if (sent == 0)
 		return send_or_forget(link, request, before, r, err);
-	if (r < 0) /* half a frame is out: nothing can follow it */
+	if (r < 0) /* half a frame was sent: nothing can follow it */
 		link_break(link, ERR_UNAVAILABLE, "out of memory");
 	else if (sent < sizeof(frame) + total)
 		link_flush(link);
@@ -338,7 +338,7 @@ static void tell_one(const struct link_request *request, const struct agent_list
 	request->each(request->arg, &info, NULL);
 }
 
-/* -1 with link->why set: the agent must not go on like this. */
+/* -1 with link->why set: a protocol violation. */
 static int check_listed(struct link *link, struct link_request *request,
 			const struct agent_listed *listed)
 {
@@ -365,16 +365,17 @@ int link_on_listed(struct link *link, const struct frame *frame)
 		return link_protocol_error(link, "bad list frame");
 	request = link_request_find(link, tag);
 	if (!request || !request->each)
-		return link_protocol_error(link, "a list nobody asked for");
+		return link_protocol_error(link, "an unexpected list");
 	before = request->listed;
 	while ((r = agent_next_listed(&reader, &listed)) > 0) {
 		if (check_listed(link, request, &listed) < 0)
 			return -1;
 		tell_one(request, &listed);
-		if (link->state == LINK_GONE) /* freed in there; the rest comes with that */
+		if (link->state == LINK_GONE) /* freed in the callback; it completes the rest */
 			return 0;
 	}
-	if (r < 0 || (!last && request->listed == before)) /* empty ones could go on for ever */
+	/* empty frames could continue for ever */
+	if (r < 0 || (!last && request->listed == before))
 		return link_protocol_error(link, "bad list frame");
 	if (!last)
 		return 0;

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Connections carried as streams (wire/stream.h). The caller gets one end of a socket pair and uses
- * it as it would use a passed socket; the other end is ours, and bytes go between it and the frames
- * of the link. Nothing above knows the difference, except that a connection that was cut shows as a
- * hang-up (net/foreign.h).
+ * it like a passed socket; the other end is ours, and bytes are copied between it and the frames of
+ * the link. The layers above see no difference, except that a reset connection appears as a hang-up
+ * (net/foreign.h).
  *
  * Towards the agent: our end is read as far as the agent gave credit, and not at all while the
- * link's queue is above its mark. Towards the caller: what our end does not take at once is kept,
- * at most LINK_WINDOW_BYTES of it, and credit goes back as the end takes bytes.
+ * link's queue is above its mark. Towards the caller: bytes that our end does not take at once are
+ * kept, at most LINK_WINDOW_BYTES, and credit is returned as the end takes them.
  */
 #include <errno.h>
 #include <poll.h>
@@ -17,7 +17,7 @@
 
 #define READS_PER_EVENT 4
 
-/* Owner: link->streams. Not open: no socket pair yet, and dialed waits. */
+/* Owner: link->streams. Before it is open there is no socket pair, and dialed waits. */
 struct link_stream {
 	struct link_node node;
 	struct link *link;
@@ -93,8 +93,10 @@ static struct link_stream *stream_new(struct link *link, uint32_t id)
 	return stream;
 }
 
-/* Frames that must go out. Their space in the queue is their own; an agent that lets it fill up
- * does not read its connection. */
+/*
+ * Queues frames that must be sent. They have reserved space in the queue; an agent that lets it
+ * fill up does not read its connection.
+ */
 static void put(struct link *link, const struct stream_frame *frame)
 {
 	if (link->state == LINK_GONE)
@@ -119,8 +121,7 @@ static void stream_reset(struct link_stream *stream)
 	stream_free(stream);
 }
 
-/* Reads what may be read, writes what waits; a hang-up is watched for where neither would show it.
- */
+/* Watches for reading and writing as needed, and for a hang-up where neither would show it. */
 static int arm(struct link_stream *stream)
 {
 	int events = buf_len(&stream->out) ? LOOP_WRITE : 0;
@@ -141,7 +142,7 @@ static bool hung_up(int fd)
 	return poll(&p, 1, 0) == 1 && (p.revents & POLLHUP);
 }
 
-/* The caller's end has ended. false: the stream is gone. */
+/* The caller's end has ended. false: the stream was freed. */
 static bool on_caller_end(struct link_stream *stream)
 {
 	bool closed = hung_up(stream->fd);
@@ -154,8 +155,10 @@ static bool on_caller_end(struct link_stream *stream)
 	return false;
 }
 
-/* One frame, read into the queue where it goes out from. 1: there may be more; 0: not now; -1: the
- * stream is gone. */
+/*
+ * Reads one frame directly into the queue. 1: there may be more; 0: not now; -1: the stream was
+ * freed.
+ */
 static int pull(struct link_stream *stream)
 {
 	struct buf *out = &stream->link->out;
@@ -217,7 +220,7 @@ static void give_credit(struct link_stream *stream, size_t taken)
 		put(stream->link, &frame);
 }
 
-/* All that came is taken. false: the stream is gone. */
+/* All received bytes were taken. false: the stream was freed. */
 static bool on_drained(struct link_stream *stream)
 {
 	if (!stream->flow.end_came)
@@ -243,7 +246,7 @@ static ssize_t offer_bytes(const struct link_stream *stream, const char *p, size
 	return sent;
 }
 
-/* false: the stream is gone. */
+/* false: the stream was freed. */
 static bool flush_out(struct link_stream *stream)
 {
 	size_t taken = 0;
@@ -271,7 +274,7 @@ static void on_watch(void *arg, int events, int error)
 	bool there = true;
 
 	if (link->state == LINK_GONE)
-		return; /* dropped on this turn or the next */
+		return; /* freed in this iteration or the next */
 	if (error < 0 || ((events & LOOP_HANGUP) && hung_up(stream->fd))) {
 		stream_reset(stream);
 		link_flush(link);
@@ -322,7 +325,7 @@ static int on_end(struct link_stream *stream, bool close)
 
 /* ---- opening ---- */
 
-/* Our end is watched; the caller's is in *ret_fd. */
+/* Watches our end; the caller's is in *ret_fd. */
 static int open_pair(struct link_stream *stream, int *ret_fd)
 {
 	int ends[2], r;
@@ -370,7 +373,7 @@ int link_stream_dial(struct link *link, uint16_t port, link_dial_fn done, void *
 	return 0;
 }
 
-/* The record is gone or open before the caller hears. */
+/* The record is removed or open before the caller is informed. */
 static void answer_dial(struct link_stream *stream, int fd, const struct err *error)
 {
 	link_dial_fn done = stream->dialed;
@@ -448,7 +451,7 @@ static int on_offer(struct link *link, const struct stream_frame *offer)
 
 /* ---- frames ---- */
 
-/* Whether a stream of this number has ever been. */
+/* Whether a stream with this number ever existed. */
 static bool was_opened(const struct link *link, uint32_t id)
 {
 	return id & 1 ? id < link->next_stream : id <= link->last_offer;

@@ -57,7 +57,7 @@ void link_table_remove(struct link_table *table, const struct link_node *node)
 	while (*at != node)
 		at = &(*at)->next;
 	*at = node->next;
-	if (--table->count == 0) { /* an idle link holds nothing */
+	if (--table->count == 0) { /* an idle link holds no memory */
 		free(table->buckets);
 		*table = (struct link_table){ 0 };
 	}

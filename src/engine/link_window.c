@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Windows: a command in a shell that stays, and the follow of its output. */
+/* Windows: a command in a persistent shell, and the follow of its output. */
 #include "engine/link_state.h"
 
 static int check_run(const struct link *link, const struct link_window_run *run, struct err *err)
@@ -73,8 +73,8 @@ int link_on_window(struct link *link, const struct frame *frame)
 		return link_protocol_error(link, "bad window frame");
 	request = link_request_find(link, w.tag);
 	if (!request || !request->window)
-		return link_protocol_error(link, "a window nobody asked for");
-	/* A new shell has the number we offered; an old one had its own before. */
+		return link_protocol_error(link, "an unexpected window");
+	/* A new shell has the number that we offered; an existing one has its own. */
 	if (w.made ? w.process_id != request->process_id : w.process_id >= request->process_id)
 		return link_protocol_error(link, "a window of the wrong process");
 	reader = link_reader_find(link, request->follow_id);

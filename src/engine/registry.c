@@ -2,7 +2,7 @@
 #include "engine/registry.h"
 
 extern const struct engine_driver engine_native, engine_local;
-#ifdef CAY_ENGINE_EXAMPLE /* the one of docs/internals/engine.md, in its test only */
+#ifdef CAY_ENGINE_EXAMPLE /* the example of docs/internals/engine.md, only in its test */
 extern const struct engine_driver engine_example;
 #endif
 

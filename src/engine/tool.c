@@ -5,7 +5,7 @@
 #include "base/time.h"
 #include "engine/tool_run.h"
 
-#define CREDIT_STEP (TOOL_CREDIT_BYTES / 8) /* credit goes back in steps, not frame by frame */
+#define CREDIT_STEP (TOOL_CREDIT_BYTES / 8) /* credit is returned in steps, not frame by frame */
 
 void tool_run_unref(struct tool_run *run)
 {
@@ -16,7 +16,7 @@ void tool_run_unref(struct tool_run *run)
 	free(run);
 }
 
-/* The follow calls no more. The caller holds a reference of its own. */
+/* The follow does not call any more. The caller holds its own reference. */
 static void unfollow(struct tool_run *run)
 {
 	if (!run->followed)
@@ -31,7 +31,7 @@ void tool_run_moved(struct tool_run *run)
 	run->moved_ms = time_boot_ms();
 }
 
-/* The last word. The starter's reference goes with it; the caller holds one of its own. */
+/* The last call, which drops the starter's reference; the caller holds its own. */
 static void finish(struct tool_run *run, const struct tool_outcome *outcome)
 {
 	if (run->over)
@@ -93,7 +93,7 @@ static int say(struct tool_run *run, const struct frame *frame)
 	return r;
 }
 
-/* The tool has nothing more to say: it is let go, whatever it still does. */
+/* The tool has sent its last frame: it is released, whatever it still does. */
 static int end(struct tool_run *run, const struct frame *frame)
 {
 	struct tool_end end;
@@ -143,7 +143,7 @@ static int take_frame(struct tool_run *run, const struct frame *frame)
 	}
 }
 
-/* A DATA whose end has not come is passed on as it comes: large content is never copied here. */
+/* An incomplete DATA is passed on as it arrives, so large content is never copied here. */
 static int begin_data(struct tool_run *run, struct str *bytes)
 {
 	static const char no_process[4];
@@ -170,7 +170,7 @@ static void pass_data(struct tool_run *run, struct str *bytes)
 	run->hooks.on_data(run->arg, piece);
 }
 
-/* Adds to the frame that is incomplete. */
+/* Appends to the incomplete frame. */
 static int take_partial(struct tool_run *run, struct str *bytes)
 {
 	size_t n = MIN(bytes->n, frame_missing(buf_str(&run->partial)));
@@ -220,7 +220,7 @@ static void on_output(void *arg, int stream, uint64_t cursor, struct str bytes)
 	struct err err;
 	int r = 0;
 
-	(void)cursor; /* nothing is ever dropped of a tool's output */
+	(void)cursor; /* no output of a tool is ever dropped */
 	if (run->over)
 		return;
 	tool_run_moved(run);
@@ -259,11 +259,11 @@ static void on_end(void *arg, const struct link_status *status, const struct err
 	else
 		(void)err_set(&err, ERR_TOOL_FAILED, "the file tool inside ended early: signal %d",
 			      status->signal);
-	fail(run, &err); /* the follow's reference is still there */
+	fail(run, &err); /* the follow's reference still exists */
 	tool_run_unref(run);
 }
 
-/* ---- life ---- */
+/* ---- lifetime ---- */
 
 static void on_started(void *arg, uint32_t process_id, uint32_t pid, const struct err *error)
 {
@@ -272,7 +272,8 @@ static void on_started(void *arg, uint32_t process_id, uint32_t pid, const struc
 	(void)pid;
 	if (error) {
 		fail(run, error);
-		run->refs -= run->followed; /* of what never started nothing else is told */
+		/* no other callback follows for a run that never started */
+		run->refs -= run->followed;
 		run->followed = false;
 	} else if (!run->over) {
 		tool_run_moved(run);
@@ -305,10 +306,10 @@ int tool_run_start(struct link *link, const struct tool_spec *spec, const struct
 	run->hooks = *hooks;
 	run->arg = arg;
 	run->takes_input = spec->input;
-	run->refs = 3; /* the starter's, the start's, the follow's */
+	run->refs = 3; /* the starter's, the start's and the follow's */
 	run->followed = true;
 	buf_init(&run->partial, FRAME_HEADER_SIZE + TOOL_PAYLOAD_MAX);
-	buf_init(&run->input, TOOL_UNTAKEN_BYTES); /* at the limit: the upload is broken off */
+	buf_init(&run->input, TOOL_UNTAKEN_BYTES); /* at the limit the upload is aborted */
 	tool_run_moved(run);
 	first = (struct link_first_reader){ &follow, run, TOOL_CREDIT_BYTES, &run->follow_id };
 	if (link_spawn(link, &exec, on_started, run, &first, err) < 0) {

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What goes into a run of the file tool, as far as it takes it. */
+/* The input of a run of the file tool, sent as far as the tool takes it. */
 #include <errno.h>
 
 #include "base/log.h"
 #include "engine/tool_run.h"
 
 #define PIECE_BYTES TOOL_DATA_MAX
-#define CHARGE_MIN 4096 /* a piece costs at least so much of the limit: tiny ones stay few */
+#define CHARGE_MIN 4096 /* minimum charge per piece, which bounds the number of small ones */
 
-/* One piece of input on its way. */
+/* One piece of input in progress. */
 struct piece {
 	struct tool_run *run;
 	size_t charge;
@@ -39,7 +39,7 @@ static void on_taken(void *arg, const struct err *error)
 	tool_run_unref(run);
 }
 
-/* Input that cannot be sent must not look complete: it ends here, and the tool says so. */
+/* Input that cannot be sent must not look complete: it ends here, and the tool reports it. */
 static void cut_input(struct tool_run *run)
 {
 	struct err err;
@@ -51,8 +51,8 @@ static void cut_input(struct tool_run *run)
 }
 
 /*
- * One piece of the tool's input: a head of ours and bytes that are not copied on their way. 0;
- * -EAGAIN: too much waits for this sandbox, by others; -EPIPE: no more can be sent.
+ * One piece of the tool's input: our head and bytes that are not copied. 0; -EAGAIN: too much is
+ * queued for this sandbox by others; -EPIPE: no more can be sent.
  */
 static int send_piece(struct tool_run *run, struct str head, struct str body)
 {
@@ -86,7 +86,7 @@ void tool_run_pump(struct tool_run *run)
 	}
 }
 
-/* What the link does not take now waits here; tool_run_poke() tries again. */
+/* Bytes that the link does not take now wait here; tool_run_poke() retries. */
 static int keep(struct tool_run *run, struct str head, struct str body)
 {
 	if (buf_append(&run->input, head.p, head.n) == 0 &&
@@ -132,7 +132,7 @@ void tool_run_input(struct tool_run *run, struct link *link, struct buf *frames)
 	buf_done(&run->input);
 	run->input = *frames;
 	buf_init(frames, frames->limit_bytes);
-	run->committed = true; /* it holds COMMIT: there is nobody else to wait for */
+	run->committed = true; /* it includes COMMIT: no further input follows */
 	if (usable(run, link))
 		tool_run_pump(run);
 }

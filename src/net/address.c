@@ -30,7 +30,7 @@ static const struct range special4[] = {
 	{ { 224 }, 4 },
 	{ { 240 }, 4 },
 };
-/* What is outside 2000::/3 is no unicast of anybody's; inside it these are special. */
+/* Nothing outside 2000::/3 is global unicast; these ranges inside it are special. */
 static const struct range special6[] = {
 	{ { 0x20, 0x01, 0x00 }, 23 },		  /* protocol assignments, Teredo */
 	{ { 0x20, 0x01, 0x0d, 0xb8 }, 32 },	  /* documentation */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which addresses are somebody's public server, and which only reach what is near this host. */
+/* Distinguishes public addresses from those that reach only this host or networks near it. */
 #ifndef CAY_NET_ADDRESS_H
 #define CAY_NET_ADDRESS_H
 
@@ -7,8 +7,10 @@
 
 #include "base/macro.h"
 
-/* Global unicast. Not so: this host, its links and private networks, carriers' shared ones,
- * documentation, multicast, reserved ranges, and v6 forms that carry such a v4 address inside. */
+/*
+ * Global unicast. Not included: this host, its links and private networks, shared carrier networks,
+ * documentation, multicast, reserved ranges, and IPv6 forms that contain such an IPv4 address.
+ */
 bool address_is_public(const struct sockaddr *address);
 
 #endif

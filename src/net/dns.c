@@ -9,7 +9,7 @@
 #define TYPE_OPT 41
 #define OPTION_WHY 15 /* extended DNS error */
 #define WHY_FILTERED 17
-#define RECORDS_MAX 256 /* looked at in one answer */
+#define RECORDS_MAX 256 /* records considered in one answer */
 #define JUMPS_MAX 32
 #define ALIASES_MAX 16
 #define WHY_MAX 200
@@ -54,7 +54,7 @@ static bool put_label(char *dst, size_t *n, const uint8_t *label, size_t size)
 	return true;
 }
 
-/* A name, and where it ends in the message. Pointers lead back only, so they come to an end. */
+/* Reads a name and advances beyond it. Pointers must lead backwards, so this terminates. */
 static bool take_name(struct reader *r, bool pointers, char ret[DNS_NAME_MAX + 1])
 {
 	size_t at = r->at, n = 0, limit = r->n, after = 0;
@@ -76,7 +76,7 @@ static bool take_name(struct reader *r, bool pointers, char ret[DNS_NAME_MAX + 1
 				after = at + 2;
 			if (to >= at || to < HEAD_SIZE)
 				return false;
-			limit = at; /* what it points to must stand before it */
+			limit = at; /* a pointer must lead to an earlier position */
 			at = to;
 			continue;
 		}
@@ -95,7 +95,7 @@ static bool take_name(struct reader *r, bool pointers, char ret[DNS_NAME_MAX + 1
 
 /* ---- questions of sandboxes ---- */
 
-/* Behind the question only an OPT record may follow. */
+/* After the question only an OPT record may follow. */
 static bool take_opt(struct reader *r, struct dns_question *q)
 {
 	uint16_t type, size, length;
@@ -269,7 +269,7 @@ size_t dns_ask_write(uint16_t id, const char *name, void *ret, size_t room)
 struct record {
 	uint16_t type, class, size;
 	uint32_t ttl;
-	size_t data; /* where it begins */
+	size_t data; /* offset of the data */
 	char name[DNS_NAME_MAX + 1];
 };
 
@@ -283,7 +283,9 @@ static bool take_record(struct reader *r, struct record *ret)
 	return true;
 }
 
-/* One pass over the answers for one name: its addresses, or the name it stands for. */
+/*
+ * One pass over the answers for one name: finds its addresses, or the name that it is an alias for.
+ */
 static bool follow(struct reader r, unsigned records, char name[DNS_NAME_MAX + 1],
 		   struct dns_reply *reply, bool *ret_alias)
 {

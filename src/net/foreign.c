@@ -30,7 +30,7 @@ int foreign_check(int fd)
 	return 0;
 }
 
-/* Bytes that the peer has not taken: what a close(2) could wait for. */
+/* Bytes that the peer has not received, for which a close(2) could wait. */
 static bool has_unsent(int fd)
 {
 	struct tcp_info info = { 0 };
@@ -54,12 +54,12 @@ void foreign_close(int fd)
 
 	if (fd < 0)
 		return;
-	/* One end of a pair of our own (a stream of the link) is shared with no one. */
+	/* One end of our own pair (a stream of the link) is not shared with another process. */
 	if (option(fd, SO_DOMAIN) == AF_UNIX) {
 		(void)close(fd);
 		return;
 	}
-	/* A disconnected socket has nothing left to wait for, whatever its options say by then. */
+	/* A disconnected socket has nothing left to wait for, whatever its options are by then. */
 	if (has_unsent(fd))
 		(void)connect(fd, &none, sizeof(none));
 	else

@@ -26,7 +26,7 @@ int listen_parse(const char *text, char *ret_host, size_t host_size, uint16_t *r
 			return -EINVAL;
 		host = (struct str){ host.p + 1, host.n - 2 };
 	} else if (memchr(host.p, ':', host.n)) {
-		return -EINVAL; /* a bare v6 address: where its port begins is a guess */
+		return -EINVAL; /* an IPv6 address without brackets is ambiguous */
 	}
 	r = str_copy(ret_host, host_size, host);
 	if (r < 0)

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Listening stream sockets: close-on-exec and non-blocking from birth. */
+/*
+ * Listening stream sockets, created close-on-exec and non-blocking. The caller owns the descriptor.
+ */
 #ifndef CAY_NET_LISTEN_H
 #define CAY_NET_LISTEN_H
 

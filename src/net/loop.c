@@ -10,7 +10,7 @@ struct deferred {
 	void *arg;
 };
 
-/* Two of them take turns: one is run while the other collects what is deferred meanwhile. */
+/* There are two: one is run while the other collects new deferred calls. */
 struct defer_queue {
 	struct deferred *calls;
 	size_t count;
@@ -24,7 +24,7 @@ struct loop_signal_watch {
 	void *arg;
 };
 
-/* Owner: the program's main(). Owns its signal watches; timers and watches belong to callers. */
+/* Owner: the program's main(). It owns its signal watches; timers and watches belong to callers. */
 struct loop {
 	uv_loop_t uv;
 	uv_idle_t defer_idle; /* active exactly while a deferred call waits */
@@ -80,7 +80,7 @@ static void on_defer_idle(uv_idle_t *idle)
 
 static void on_turn_timer(uv_timer_t *timer)
 {
-	(void)timer; /* its only use is to end the wait */
+	(void)timer; /* only ends the wait */
 }
 
 int loop_new(struct loop **ret)
@@ -112,7 +112,7 @@ void loop_free(struct loop *loop)
 {
 	if (!loop)
 		return;
-	/* A waiting call may be the last one who knows some memory: they all get their turn. */
+	/* A deferred call may own memory, so all of them are run. */
 	while (loop->defer.count)
 		run_deferred(loop);
 	uv_close((uv_handle_t *)&loop->defer_idle, NULL);
@@ -182,7 +182,7 @@ int loop_timer_new(struct loop *loop, loop_timer_fn fn, void *arg, struct loop_t
 
 void loop_timer_set(struct loop_timer *timer, int64_t delay_ms, int64_t repeat_ms)
 {
-	/* The cached time may be old when the callback before us took long: count from now. */
+	/* The cached time may be old if the previous callback took long: count from now. */
 	uv_update_time(timer->uv.loop);
 	(void)uv_timer_start(&timer->uv, on_timer, (uint64_t)MAX(delay_ms, 0),
 			     (uint64_t)MAX(repeat_ms, 0));
@@ -209,7 +209,9 @@ static int watch_start(struct loop_watch *watch)
 		uv_events |= UV_READABLE;
 	if (watch->events & LOOP_WRITE)
 		uv_events |= UV_WRITABLE;
-	/* libuv watches nothing without an event. Urgent data never comes; a hang-up always does.
+	/*
+	 * libuv does not watch without an event. Urgent data never arrives, and a hang-up is always
+	 * reported.
 	 */
 	if (watch->events & LOOP_HANGUP)
 		uv_events |= UV_PRIORITIZED;
@@ -225,9 +227,9 @@ static void on_poll(uv_poll_t *uv, int status, int uv_events)
 		int r;
 
 		/*
-		 * libuv turns EPOLLERR into UV_EBADF and stops the watch, but bytes that came
-		 * before the error may still wait to be read. As with poll(2) the descriptor is
-		 * called ready, and the caller's own read or write finds the error in its order.
+		 * libuv turns EPOLLERR into UV_EBADF and stops the watch, but bytes that arrived
+		 * before the error may still be unread. As with poll(2), report the descriptor as
+		 * ready; the caller's next read or write then finds the error in order.
 		 */
 		events = watch->events;
 		r = watch_start(watch);
@@ -264,7 +266,7 @@ int loop_watch_new(struct loop *loop, int fd, loop_watch_fn fn, void *arg, struc
 
 int loop_watch_set(struct loop_watch *watch, int events)
 {
-	/* libuv pays two epoll_ctl() calls for every change, even for none. */
+	/* libuv makes two epoll_ctl() calls for every change, even if nothing changes. */
 	if (watch->events == events)
 		return 0;
 	watch->events = events;
@@ -359,7 +361,7 @@ int loop_signal(struct loop *loop, int signum, loop_signal_fn fn, void *arg)
 		uv_close((uv_handle_t *)&watch->uv, on_freed);
 		return r;
 	}
-	/* Waiting for a signal alone is no reason to go on. */
+	/* A signal watch alone does not keep the loop running. */
 	uv_unref((uv_handle_t *)&watch->uv);
 	watch->next = loop->signals;
 	loop->signals = watch;

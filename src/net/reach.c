@@ -11,19 +11,22 @@
 #include "base/str.h"
 #include "net/address.h"
 
-/* Owner: the loop's worker while it looks up, then the one who started it, until done or cancel. */
+/*
+ * Owner: the loop's worker during the lookup, then the caller of reach_start(), until done or
+ * cancel.
+ */
 struct reach {
-	struct reach *next; /* waiting for a lookup */
+	struct reach *next; /* queue of lookups */
 	struct loop *loop;
 	char host[REACH_HOST_MAX + 1];
 	char port[8];
 	bool private_ok;
-	bool looking;	/* the worker has it */
-	bool cancelled; /* and nobody wants it any more */
+	bool looking;	/* the worker is using it */
+	bool cancelled; /* free it when the worker has finished */
 	int error;	/* of getaddrinfo() */
 	struct addrinfo *list, *at;
 	int fd;
-	int why; /* the last refusal */
+	int why; /* error of the last address tried */
 	struct loop_watch *watch;
 	reach_fn done;
 	void *arg;
@@ -117,7 +120,7 @@ static void try_next(struct reach *reach)
 	complete(reach, reach->why ? reach->why : -EHOSTUNREACH);
 }
 
-/* ---- looking up ---- */
+/* ---- name lookup ---- */
 
 static void start_lookup(void);
 
@@ -162,7 +165,7 @@ static void start_lookup(void)
 		if (loop_work(reach->loop, look_up, on_looked_up, reach) == 0) {
 			reach->looking = true;
 			lookups++;
-		} else { /* without memory: again when another one ends, or cancelled */
+		} else { /* out of memory: retried when another lookup ends, or cancelled */
 			reach->next = waiting_first;
 			waiting_first = reach;
 			if (!waiting_last)

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A connection to a server somewhere, made on the loop. Names are looked up on the worker pool,
- * once: the address that was judged is the one that is connected to, whatever the name says a
- * moment later.
+ * Connects to a server on the loop. A name is resolved once, on the worker pool: the address that
+ * was checked is the one that is connected to, even if the name changes meanwhile.
  */
 #ifndef CAY_NET_REACH_H
 #define CAY_NET_REACH_H
@@ -10,17 +9,22 @@
 #include "net/loop.h"
 
 #define REACH_HOST_MAX 255
-#define REACH_LOOKUPS_MAX \
-	2 /* at once, of a process: the worker pool has other work too. More wait. */
+/* Lookups in parallel per process, because the worker pool has other work; more are queued. */
+#define REACH_LOOKUPS_MAX 2
 
 struct reach;
-/* status 0: fd, connected and non-blocking, is the caller's. Else -errno: -EHOSTUNREACH (no such
- * name), -EPERM (no public address), or why the last address could not be connected to. */
+/*
+ * status 0: fd is connected and non-blocking, and the caller owns it. Otherwise -errno:
+ * -EHOSTUNREACH (no such name), -EPERM (not a public address), or the error of the last address
+ * tried.
+ */
 typedef void (*reach_fn)(void *arg, int status, int fd);
-/* host: a name or an address, v6 without brackets. done comes once, never from inside. There is no
- * time limit but the kernel's: cancel it. */
+/*
+ * host: a name or an address, IPv6 without brackets. done is called once, never from inside this
+ * call. There is no time limit except the kernel's; use reach_cancel().
+ */
 int reach_start(struct loop *loop, const char *host, uint16_t port, bool private_ok, reach_fn done,
 		void *arg, struct reach **ret) _must_check_;
-void reach_cancel(struct reach *reach); /* before done was called; it is not any more */
+void reach_cancel(struct reach *reach); /* before done was called; done is then never called */
 
 #endif

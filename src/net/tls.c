@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Contexts and sessions; with tls_ca.c all that is OpenSSL's. */
+/* Contexts and sessions. With tls_ca.c, this is all code that uses OpenSSL. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <openssl/err.h>
@@ -11,18 +11,22 @@
 #include "net/tls_openssl.h"
 #include "net/tls_session.h"
 
-#define CIPHERS_12 "ECDHE+AESGCM:ECDHE+CHACHA20" /* 1.2: forward secret and authenticated only */
+/* TLS 1.2: only forward-secret, authenticated ciphers */
+#define CIPHERS_12 "ECDHE+AESGCM:ECDHE+CHACHA20"
 
 struct tls_session {
 	SSL *ssl;
 	int fd;
-	char *unread; /* read before the session began; served first */
+	char *unread; /* bytes read before the session began; they are processed first */
 	size_t unread_at, unread_len;
 };
 
 /* ---- contexts ---- */
 
-/* We speak HTTP/1.1 whatever else is offered; who offers only others is told at once. */
+/*
+ * Selects HTTP/1.1 if it is offered. A client that offers only other protocols gets an alert at
+ * once.
+ */
 static int on_alpn(SSL *ssl, const unsigned char **out, unsigned char *out_len,
 		   const unsigned char *in, unsigned in_len, void *arg)
 {
@@ -55,12 +59,12 @@ int tls_ctx_new(bool client, struct tls_ctx **ret)
 	}
 	(void)SSL_CTX_set_options(ctx->ssl, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION |
 						    SSL_OP_CIPHER_SERVER_PREFERENCE |
-						    /* HTTP knows where a message ends. */
+						    /* HTTP marks the end of a message itself. */
 						    SSL_OP_IGNORE_UNEXPECTED_EOF);
 	(void)SSL_CTX_set_mode(ctx->ssl, SSL_MODE_ENABLE_PARTIAL_WRITE |
 						 SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER |
 						 SSL_MODE_RELEASE_BUFFERS);
-	/* Tickets resume sessions without memory here; a cache would be one more thing to bound. */
+	/* Tickets resume sessions without memory here; a cache would need a limit. */
 	(void)SSL_CTX_set_session_cache_mode(ctx->ssl, SSL_SESS_CACHE_OFF);
 	if (client)
 		(void)SSL_CTX_set_alpn_protos(ctx->ssl, ours, sizeof(ours) - 1);
@@ -140,8 +144,7 @@ int tls_client_new(const char *ca_path, struct tls_ctx **ret)
 
 /* ---- sessions ---- */
 
-/* Our own end of the socket: bytes that were read before come first, and no write can raise
- * SIGPIPE. */
+/* Our own BIO: returns bytes that were read before first, and never raises SIGPIPE. */
 static int on_bio_read(BIO *bio, char *p, int n)
 {
 	struct tls_session *session = BIO_get_data(bio);
@@ -231,7 +234,7 @@ static int session_fill(struct tls_session *session, struct tls_ctx *ctx, struct
 	bio = session->ssl ? bio_new(session) : NULL;
 	if (!bio)
 		return -ENOMEM;
-	SSL_set_bio(session->ssl, bio, bio); /* owns it now */
+	SSL_set_bio(session->ssl, bio, bio); /* takes ownership */
 	if (!ctx->client) {
 		SSL_set_accept_state(session->ssl);
 		return 0;
@@ -325,5 +328,6 @@ int tls_session_close(struct tls_session *session, int *want)
 	ERR_clear_error();
 	errno = 0;
 	r = SSL_shutdown(session->ssl);
-	return r >= 0 ? 0 : failure(session, r, want); /* 0: said; the peer's word is still out */
+	/* 0: sent; the peer's close_notify is still missing */
+	return r >= 0 ? 0 : failure(session, r, want);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The authority that vouches for any name. */
+/* The certificate authority that issues certificates for any name. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <openssl/err.h>
@@ -21,7 +21,10 @@ struct ca_name {
 	uint64_t used;
 };
 
-/* Owner: who made it. All leaves share one key: what vouches for them is the authority's. */
+/*
+ * Owner: the caller of tls_ca_new() or tls_ca_load(). All leaf certificates share one key; the
+ * authority's key signs them.
+ */
 struct tls_ca {
 	EVP_PKEY *key, *leaf_key;
 	X509 *cert;
@@ -46,20 +49,20 @@ static int add_extension(X509 *cert, X509 *issuer, int nid, const char *value)
 	return r;
 }
 
-/* A certificate without its extensions. Serial numbers are random: nobody counts them. */
+/* Creates a certificate without extensions. Serial numbers are random. */
 static X509 *cert_new(const char *common_name, EVP_PKEY *key, long days)
 {
 	X509 *cert = X509_new();
 	X509_NAME *name = cert ? X509_get_subject_name(cert) : NULL;
 	BIGNUM *serial = BN_new();
-	char shown[65]; /* the field's limit; what counts for a leaf is its alternative name */
+	char shown[65]; /* limit of the field; for a leaf, only its alternative name matters */
 	bool ok;
 
 	(void)snprintf(shown, sizeof(shown), "%.64s", common_name);
 	ok = name && serial && BN_rand(serial, 127, BN_RAND_TOP_ANY, BN_RAND_BOTTOM_ANY) &&
 	     BN_to_ASN1_INTEGER(serial, X509_get_serialNumber(cert)) &&
 	     X509_set_version(cert, 2) == 1 &&
-	     /* A day back: the clock inside may be a little behind. */
+	     /* A day earlier, because the clock inside may be slightly behind. */
 	     X509_gmtime_adj(X509_getm_notBefore(cert), -DAY_SEC) &&
 	     X509_gmtime_adj(X509_getm_notAfter(cert), days * DAY_SEC) &&
 	     X509_NAME_add_entry_by_txt(name, "CN", MBSTRING_UTF8, (const unsigned char *)shown, -1,
@@ -90,7 +93,10 @@ static X509 *ca_self_sign(const char *common_name, EVP_PKEY *key)
 	return cert;
 }
 
-/* The name becomes a line of OpenSSL's own little language: nothing but a name may be in it. */
+/*
+ * The name becomes part of a line in OpenSSL's configuration syntax, so it must contain no special
+ * characters.
+ */
 static bool is_plain(const char *host)
 {
 	static const char fine[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * TLS for programs without a loop: a thread with a loop of its own serves each connection until its
- * plain end is closed. Threads that have ended are joined by the next dial, or by
- * tls_dial_settle().
+ * TLS for programs without a loop. A thread with its own loop serves each connection until its
+ * plain end is closed. The next dial, or tls_dial_settle(), joins threads that have ended.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -11,13 +10,13 @@
 
 #include "net/tls.h"
 
-/* Owner: the list; the thread's own until it has ended. */
+/* Owner: the list; while the thread runs, only the thread uses it. */
 struct dialled {
 	struct dialled *next;
 	struct loop *loop;
 	struct tls *tls;
 	pthread_t thread;
-	int tell_fd; /* status, then descriptor, to who waits */
+	int tell_fd; /* sends status, then descriptor, to the waiting caller */
 	bool ended;  /* under the lock */
 };
 
@@ -34,7 +33,7 @@ static void dialled_free(struct dialled *dialled)
 	free(dialled);
 }
 
-/* With the lock held. */
+/* The caller holds the lock. */
 static void join_ended(void)
 {
 	for (struct dialled **at = &list; *at;) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Between tls.c and tls_ca.c only: what a context is. */
+/* Private to tls.c and tls_ca.c: the definition of a context. */
 #ifndef CAY_NET_TLS_OPENSSL_H
 #define CAY_NET_TLS_OPENSSL_H
 
@@ -7,7 +7,7 @@
 
 struct tls_ctx {
 	struct ssl_ctx_st *ssl; /* OpenSSL's SSL_CTX */
-	unsigned refs;		/* tls_dial() has them in two threads */
+	unsigned refs;		/* tls_dial() uses contexts in two threads */
 	bool client;
 };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The pipe between an encrypted socket and the plain end that others use. One step function moves
- * what can be moved and brings the watches in line; no byte is read that there is no room for.
+ * The pipe between an encrypted socket and the plain end. One step function transfers what it can
+ * and updates the watches. It never reads a byte that it has no space for.
  */
 #include <errno.h>
 #include <poll.h>
@@ -10,14 +10,16 @@
 #include "base/buf.h"
 #include "net/tls_session.h"
 
-#define PIPE_BYTES 65536  /* each way; at the limit reading stops: the other side is slow */
+/* in each direction; at the limit reading stops, because the other side is slow */
+#define PIPE_BYTES 65536
 #define STEP_BYTES 16384  /* one record */
-#define STEPS_PER_TURN 16 /* records each way before other connections get a look */
+#define STEPS_PER_TURN 16 /* records in each direction before other connections are served */
 #define SWEEP_MS 1000
 
 /*
- * HANDSHAKE -> OPEN -> gone. In OPEN each direction ends for itself: an end of input is passed on
- * when the bytes before it have left (close_notify one way, shutdown(2) the other).
+ * States: HANDSHAKE -> OPEN -> freed. In OPEN each direction ends separately: an end of input is
+ * passed on when the bytes before it have been sent (close_notify in one direction, shutdown(2) in
+ * the other).
  */
 struct tls_pipe {
 	struct tls *tls;
@@ -28,12 +30,12 @@ struct tls_pipe {
 	int net_fd, app_fd; /* app_fd: our end of the pair; -1 until the handshake is done */
 	struct loop_watch *net_watch, *app_watch;
 	struct buf in, out;	   /* plain bytes: to the app, from the app */
-	int read_want, write_want; /* what the session waits for, LOOP_* */
+	int read_want, write_want; /* what the session waits for: LOOP_* */
 	int64_t deadline_ms;	   /* of the handshake */
-	bool net_eof, app_eof;	   /* sends no more */
-	bool net_shut, app_shut;   /* was told so */
-	bool deferred;		   /* a step is due */
-	bool dead;		   /* freed by the step that is due */
+	bool net_eof, app_eof;	   /* end of input was received */
+	bool net_shut, app_shut;   /* end of input was passed on */
+	bool deferred;		   /* a step is scheduled */
+	bool dead;		   /* freed by the scheduled step */
 	tls_done_fn done;
 	void *arg;
 };
@@ -63,7 +65,9 @@ static void pipe_free(struct tls_pipe *pipe)
 	free(pipe);
 }
 
-/* Out of the tables at once; the memory goes when no deferred step knows it any more. */
+/*
+ * Removes the pipe from the tables at once; the memory is freed when no deferred step refers to it.
+ */
 static void pipe_end(struct tls_pipe *pipe)
 {
 	struct tls *tls = pipe->tls;
@@ -93,7 +97,10 @@ static void complete(struct tls_pipe *pipe, int status, int fd)
 		done(arg, status, fd);
 }
 
-/* A failure after the handshake has nobody to be told to: the plain end sees the stream end. */
+/*
+ * A failure after the handshake cannot be reported to a caller: the plain end sees the end of the
+ * stream.
+ */
 static void fail(struct tls_pipe *pipe, int error)
 {
 	if (pipe->done)
@@ -152,21 +159,24 @@ static int open_pair(struct tls_pipe *pipe, int *ret_fd)
 
 /* ---- one step ---- */
 
-/* The peer is gone: what it said before still goes to the app, what it did not hear is lost. */
+/*
+ * The peer is gone: bytes it sent before are still delivered to the plain end; bytes it did not
+ * receive are lost.
+ */
 static void lose_net(struct tls_pipe *pipe)
 {
 	pipe->net_eof = pipe->app_eof = pipe->net_shut = true;
 	buf_clear(&pipe->out);
 }
 
-/* The app reads no more; what it said before still leaves. */
+/* The plain end stopped reading; bytes it wrote before are still sent. */
 static void lose_app(struct tls_pipe *pipe)
 {
 	pipe->net_eof = pipe->app_shut = true;
 	buf_clear(&pipe->in);
 }
 
-/* Each returns 1 when something moved, 0 when not, -ENOMEM when the pipe has to end. */
+/* Each returns 1 if bytes were transferred, 0 if not, -ENOMEM if the pipe must end. */
 
 static int move_net_in(struct tls_pipe *pipe)
 {
@@ -225,7 +235,7 @@ static int move_app_out(struct tls_pipe *pipe)
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return 0;
 	if (n <= 0)
-		pipe->app_eof = true; /* an error is the end of it as well */
+		pipe->app_eof = true; /* an error ends the input as well */
 	else
 		buf_commit(&pipe->out, (size_t)n);
 	return 1;
@@ -257,7 +267,7 @@ static int move_out_net(struct tls_pipe *pipe)
 	return 0;
 }
 
-/* Not only its sending side: nobody is left to read what still comes. */
+/* Both directions of the plain end are closed, so no reader is left for incoming bytes. */
 static bool app_gone(const struct tls_pipe *pipe)
 {
 	struct pollfd pfd = { .fd = pipe->app_fd };
@@ -294,7 +304,7 @@ static void step_handshake(struct tls_pipe *pipe)
 	if (r == 0)
 		r = open_pair(pipe, &fd);
 	if (r == 0)
-		r = defer(pipe); /* the first step of its own: done may do anything */
+		r = defer(pipe); /* a separate first step, because done may do anything */
 	if (r < 0) {
 		if (fd >= 0)
 			(void)close(fd);
@@ -330,8 +340,10 @@ static void step(struct tls_pipe *pipe)
 
 /* ---- the pipes of a loop ---- */
 
-/* Deadlines, and plain ends that were closed after they had been half closed: the kernel tells that
- * only to who asks. */
+/*
+ * Checks deadlines, and plain ends that were closed after a half-close, which the kernel reports
+ * only to an explicit poll.
+ */
 static void on_sweep(void *arg)
 {
 	struct tls *tls = arg;

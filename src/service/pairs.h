@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Small ordered string maps (environment, metadata) in one block of "KEY=VALUE\0" records: the form
- * a program's environment has, the form the store keeps, and one allocation per sandbox.
+ * Small ordered string maps (environment, metadata) in one block of "KEY=VALUE\0" records. A
+ * program's environment and the store have the same form, and a sandbox needs one allocation.
  */
 #ifndef CAY_SERVICE_PAIRS_H
 #define CAY_SERVICE_PAIRS_H
@@ -11,12 +11,12 @@
 #include "service/texts.h"
 
 struct pairs {
-	char *p; /* heap; NULL when empty */
+	char *p; /* heap; NULL if empty */
 	uint32_t n;
 	uint32_t count;
 };
 
-/* What a kind of map allows. Keys never hold '=' or NUL, values never NUL. */
+/* The rules of one kind of map. Keys never contain '=' or NUL, values never NUL. */
 struct pairs_rule {
 	const char *what; /* field name in messages */
 	uint32_t count_max;
@@ -31,9 +31,9 @@ int pairs_make(struct pairs *ret, const struct text_map *map, const struct pairs
 	       struct err *err) _must_check_;
 int pairs_from_block(struct pairs *ret, struct str block) _must_check_; /* -EINVAL, -ENOMEM */
 void pairs_done(struct pairs *pairs);
-/* Walks: start with *at = 0; false at the end. ret is one "KEY=VALUE" record, NUL-terminated. */
+/* Iterates: start with *at = 0; false at the end. ret is one "KEY=VALUE" record, NUL-terminated. */
 bool pairs_next(const struct pairs *pairs, uint32_t *at, const char **ret);
-/* The value of a key; NULL when absent. */
+/* The value of a key; NULL if absent. */
 const char *pairs_get(const struct pairs *pairs, struct str key);
 bool pairs_has(const struct pairs *pairs, struct str key, struct str value);
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The product's rules behind every face: sandboxes, commands, keys, quotas, templates, pools. The
- * service never sees HTTP, a face never sees an engine or the store.
+ * service never handles HTTP, and a face never uses an engine or the store. The daemon's wiring
+ * opens and closes it.
  */
 #ifndef CAY_SERVICE_SERVICE_H
 #define CAY_SERVICE_SERVICE_H
@@ -74,17 +75,23 @@ struct service_config {
 	void *network_arg;
 };
 
-/* Opens the state and the engines and starts to find the sandboxes again. The config's strings must
- * outlive the service. */
+/*
+ * Opens the state and the engines and starts to find existing sandboxes. The config's strings must
+ * outlive the service.
+ */
 int service_open(const struct service_config *config, struct service **ret,
 		 struct err *err) _must_check_;
-/* Sandboxes live on. Nothing of the service is called back afterwards. */
+/* Sandboxes continue to run. No callback is called afterwards. */
 void service_close(struct service *service);
 
-/* Whether the default engine answers and its sandboxes are known; every other engine has answered
- * or is known to be out of reach. Why not goes to err. */
+/*
+ * Whether the default engine answers and its sandboxes are known, and every other engine has
+ * answered or is known to be out of reach. If not, err has the reason.
+ */
 bool service_ready(const struct service *service, struct err *err);
-/* Ends every sandbox and pool member; done once nothing is left (or after limit_ms with an error).
+/*
+ * Ends every sandbox and pool member; done is called when nothing is left (or after limit_ms with
+ * an error).
  */
 int service_destroy_all(struct service *service, int64_t limit_ms,
 			void (*done)(void *arg, const struct err *err), void *arg,

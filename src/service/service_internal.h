@@ -78,8 +78,10 @@ struct service {
 int64_t service_next_seq(struct service *service);
 void service_saw_seq(struct service *service, int64_t seq); /* of a row that was loaded */
 void service_wrote(struct service *service);		    /* after a commit: maybe checkpoint */
-/* Something could not be written, for -errno r: always -1. A full disk is not our fault, nor
- * theirs. */
+/*
+ * A write failed with -errno r: always returns -1. A full disk is neither our fault nor the
+ * caller's.
+ */
 int service_unrecorded(struct err *err, int r, const char *what);
 
 /* engines.c */

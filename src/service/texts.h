@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Lists and maps of text as callers hand them in: views, which live during the call. A list that is
- * NULL was not given; one that was given and is empty has no elements and is not NULL.
+ * Lists and maps of text as callers pass them: views that live during the call. A NULL list was not
+ * given; a list that was given and is empty is not NULL.
  */
 #ifndef CAY_SERVICE_TEXTS_H
 #define CAY_SERVICE_TEXTS_H

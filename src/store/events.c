@@ -20,7 +20,7 @@ int store_event_put(struct store *store, const struct store_event *event)
 	return statement_run(stmt);
 }
 
-/* The numbers of a statement's one row. */
+/* Reads the numbers of a statement's only row. */
 static int read_row(sqlite3_stmt *stmt, int64_t *const *ret, int count)
 {
 	int code = sqlite3_step(stmt);

@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The schema as a list of steps. A step, once released, is never changed: a new one is added.
- * All missing steps run in one transaction, so a crash leaves the old schema or the new one.
+ * The schema as a list of steps. A released step is never changed; a new one is added instead. All
+ * missing steps run in one transaction, so a crash leaves either the old schema or the new one.
  */
 #include <errno.h>
 
 #include "store/statement.h"
 
 static const char *const steps[] = {
-	/* 1: the foundation. rows of sandboxes are addressed by their own number, so that the hot
-	 * path keeps no second index; names and ids are unique in the daemon's memory. */
+	/*
+	 * 1: the foundation. Rows of sandboxes are addressed by their own number, so that the hot
+	 * path needs no second index; the daemon keeps names and ids unique in memory.
+	 */
 	"CREATE TABLE sandboxes("
 	" row INTEGER PRIMARY KEY, seq INTEGER NOT NULL, id TEXT NOT NULL, name TEXT, owner TEXT,"
 	" state TEXT NOT NULL, reason TEXT, engine TEXT NOT NULL, template_name TEXT NOT NULL,"
@@ -31,14 +33,16 @@ static const char *const steps[] = {
 	" PRIMARY KEY(owner, key)) WITHOUT ROWID;"
 	"CREATE TABLE meta(name TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;",
 
-	/* events: told in the order of ids, which are never used twice (meta 'event_ids'). */
+	/* events: delivered in the order of ids, which are never reused (meta 'event_ids'). */
 	"CREATE TABLE events("
 	" id INTEGER PRIMARY KEY, ms INTEGER NOT NULL, type TEXT NOT NULL,"
 	" sandbox_id TEXT NOT NULL, owner TEXT NOT NULL, external_workspace_id TEXT,"
 	" data TEXT NOT NULL);",
 
-	/* life cycle. due_ms is of the boot clock that clock names; left_ms and idle_left_ms are
-	 * what a paused one has left; from_id is the snapshot with a paused one's files. */
+	/*
+	 * life cycle. due_ms is on the boot clock that clock names; left_ms and idle_left_ms are
+	 * the remaining times of a paused sandbox; from_id is the snapshot with its files.
+	 */
 	"ALTER TABLE sandboxes ADD COLUMN pause_kind TEXT;"
 	"ALTER TABLE sandboxes ADD COLUMN from_id TEXT;"
 	"ALTER TABLE sandboxes ADD COLUMN on_timeout TEXT;"
@@ -55,24 +59,27 @@ static const char *const steps[] = {
 	" size_bytes INTEGER NOT NULL, created_ms INTEGER NOT NULL, expires_ms INTEGER NOT NULL"
 	") WITHOUT ROWID;",
 
-	/* usage: one row per interval in one state; to_ms 0 while it lasts. */
+	/* usage: one row per interval in one state; to_ms is 0 while it is open. */
 	"CREATE TABLE usage("
 	" sandbox_id TEXT NOT NULL, from_ms INTEGER NOT NULL, kind INTEGER NOT NULL,"
 	" to_ms INTEGER NOT NULL, owner TEXT NOT NULL, external_workspace_id TEXT,"
 	" cpu_count INTEGER NOT NULL, memory_mb INTEGER NOT NULL, disk_bytes INTEGER NOT NULL,"
 	" PRIMARY KEY(sandbox_id, from_ms, kind)) WITHOUT ROWID;",
 
-	/* a start looks for the few intervals that last among all that ended. */
+	/* at a start the daemon searches for the few open intervals. */
 	"CREATE INDEX usage_open ON usage(sandbox_id) WHERE to_ms=0;",
 
-	/* limits of a key; 0: the configured default, -1: none. */
+	/* limits of a key; 0: the configured default, -1: unlimited. */
 	"ALTER TABLE keys ADD COLUMN max_vcpus INTEGER NOT NULL DEFAULT 0;"
 	"ALTER TABLE keys ADD COLUMN max_memory_mb INTEGER NOT NULL DEFAULT 0;"
 	"ALTER TABLE keys ADD COLUMN max_disk_mb INTEGER NOT NULL DEFAULT 0;"
 	"ALTER TABLE keys ADD COLUMN max_snapshots INTEGER NOT NULL DEFAULT 0;"
 	"ALTER TABLE keys ADD COLUMN max_creates_per_sec INTEGER NOT NULL DEFAULT 0;",
 
-	/* webhooks: cursor is the last event that is done with; dead: those that were given up. */
+	/*
+	 * webhooks: cursor is the last event that was delivered or given up; dead: deliveries that
+	 * were given up.
+	 */
 	"CREATE TABLE webhooks("
 	" id TEXT PRIMARY KEY, seq INTEGER NOT NULL, owner TEXT NOT NULL, url TEXT NOT NULL,"
 	" description TEXT, events TEXT NOT NULL, external_workspace_id TEXT, secret TEXT NOT NULL,"
@@ -84,7 +91,7 @@ static const char *const steps[] = {
 	" attempts INTEGER NOT NULL, status INTEGER NOT NULL, error TEXT, body BLOB NOT NULL,"
 	" PRIMARY KEY(hook, event)) WITHOUT ROWID;",
 
-	/* previews: who may reach a port; tokens as hashes only. */
+	/* previews: access to ports; tokens are stored as hashes only. */
 	"CREATE TABLE previews("
 	" id TEXT PRIMARY KEY, sandbox_id TEXT NOT NULL, port INTEGER NOT NULL,"
 	" visibility INTEGER NOT NULL, host_header INTEGER NOT NULL, created_ms INTEGER NOT NULL,"
@@ -98,11 +105,13 @@ static const char *const steps[] = {
 	/* network: the policy as JSON; NULL: none. */
 	"ALTER TABLE sandboxes ADD COLUMN network TEXT;",
 
-	/* the events of one sandbox are asked for, and by every one that is linked again. */
+	/* events are queried by sandbox, and for every sandbox whose link is established again. */
 	"CREATE INDEX events_sandbox ON events(sandbox_id);",
 
-	/* secrets. sealed is all there is of a value. A deleted one stays while a sandbox that had
-	 * it lives: its output is still scrubbed. */
+	/*
+	 * secrets. Values are stored only sealed. A deleted secret stays while a sandbox that
+	 * received it exists, because that sandbox's output is still scrubbed.
+	 */
 	"CREATE TABLE secrets("
 	" id TEXT PRIMARY KEY, owner TEXT NOT NULL, name TEXT NOT NULL, scope INTEGER NOT NULL,"
 	" scope_id TEXT NOT NULL, hosts TEXT NOT NULL, version INTEGER NOT NULL,"
@@ -118,18 +127,20 @@ static const char *const steps[] = {
 	"CREATE TABLE authorities(sandbox_id TEXT PRIMARY KEY, sealed BLOB NOT NULL) "
 	"WITHOUT ROWID;",
 
-	/* usage of a time: only what had not ended before it is looked at. */
+	/* usage of a period: reads only intervals that had not ended before it. */
 	"CREATE INDEX usage_ended ON usage(to_ms) WHERE to_ms>0;"
 	"CREATE INDEX usage_owner ON usage(owner,to_ms) WHERE to_ms>0;",
 
-	/* why a snapshot is without the memory that was asked for. */
+	/* why a snapshot lacks the memory that was requested. */
 	"ALTER TABLE snapshots ADD COLUMN memory_error TEXT;",
 
-	/* answers that show a secret are kept sealed. */
+	/* replies that contain a secret are stored sealed. */
 	"ALTER TABLE idempotency ADD COLUMN sealed INTEGER NOT NULL DEFAULT 0;",
 
-	/* usage of days in UTC, of intervals that ended some time ago; last_ms: the end of the last
-	 * of them. */
+	/*
+	 * usage per UTC day, for intervals that ended some time ago; last_ms: the end of the last
+	 * of them.
+	 */
 	"CREATE TABLE usage_days("
 	" sandbox_id TEXT NOT NULL, day INTEGER NOT NULL, owner TEXT NOT NULL,"
 	" external_workspace_id TEXT, running_ms INTEGER NOT NULL, paused_ms INTEGER NOT NULL,"
@@ -139,7 +150,7 @@ static const char *const steps[] = {
 	"CREATE INDEX usage_days_day ON usage_days(day);"
 	"CREATE INDEX usage_days_owner ON usage_days(owner,day);",
 
-	/* what sandboxes were refused: one row each, a list as JSON. */
+	/* denials of sandboxes: one row each, with a list as JSON. */
 	"CREATE TABLE denials(sandbox_id TEXT PRIMARY KEY, list BLOB NOT NULL) WITHOUT ROWID;",
 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Inside src/store only: the connection and the one table of SQL statements, prepared once. */
+/* Private to src/store: the connection and the table of SQL statements, each prepared once. */
 #ifndef CAY_STORE_STATEMENT_H
 #define CAY_STORE_STATEMENT_H
 
@@ -8,9 +8,9 @@
 #include "store/store.h"
 
 /*
- * Sums of the intervals inside ?1 to ?2; what lasts has lasted until ?3. Each variant looks only at
- * what its index finds: history that ended before is not touched. Whole days, from ?7 to before ?8,
- * come from usage_days, where those intervals go that ended some time ago.
+ * Sums of the intervals inside ?1 to ?2; an open interval counts until ?3. Each variant reads only
+ * what its index finds: older history is not touched. Whole days, from ?7 to before ?8, come from
+ * usage_days, to which intervals are moved some time after their end.
  */
 #define USAGE_WHOSE                                                                   \
 	" AND (?4 IS NULL OR owner=?4) AND (?5 IS NULL OR external_workspace_id=?5) " \
@@ -38,7 +38,7 @@
 	"SUM(paused),SUM(1.0*vcpu),SUM(1.0*memory),SUM(1.0*storage) FROM (" rows ") " \
 	"GROUP BY owner,external_workspace_id ORDER BY owner,external_workspace_id"
 
-/* The ?2 oldest intervals that ended until ?1, in an order that is always the same. */
+/* The ?2 oldest intervals that ended until ?1, in a stable order. */
 #define USAGE_OLD                                  \
 	" FROM usage WHERE to_ms>0 AND to_ms<=?1 " \
 	"ORDER BY to_ms,sandbox_id,from_ms,kind LIMIT ?2"
@@ -225,35 +225,36 @@ enum statement {
 /* Owner: the service. Prepared statements live as long as the connection. */
 struct store {
 	sqlite3 *db;
-	sqlite3 *checkpoint_db; /* used by store_checkpoint() only */
+	sqlite3 *checkpoint_db; /* only for store_checkpoint() */
 	sqlite3_stmt *statements[STATEMENT_COUNT];
 	int wal_pages;
-	bool durable; /* the open transaction syncs at its commit */
+	bool durable; /* the open transaction syncs when it commits */
 	uint64_t rollbacks;
-	bool broken; /* a part of it was taken back */
+	bool broken; /* a nested transaction was rolled back */
 	unsigned depth;
 };
 
 int store_errno(int sqlite_code);
-/* A prepared, reset statement; NULL with *ret_error = -errno when it cannot be prepared. */
+/* A prepared, reset statement; NULL with *ret_error = -errno if it cannot be prepared. */
 sqlite3_stmt *statement_get(struct store *store, enum statement which, int *ret_error) _must_check_;
 /* Runs a statement that yields no rows, and resets it. */
 int statement_run(sqlite3_stmt *stmt) _must_check_;
-/* Likewise, of one parameter. */
+/* Likewise, with one parameter. */
 int statement_run_text(struct store *store, enum statement which, const char *text) _must_check_;
 /*
- * Rows, one by one: row makes of each what fn takes, and calls that; it knows its true type. The
- * first non-zero answer ends it and is returned. fn must not come back to the same statement.
+ * Iterates over rows: row converts each row to the argument of fn and calls it; only row knows fn's
+ * real type. The first non-zero result ends the iteration and is returned. fn must not use the same
+ * statement.
  */
 typedef void (*statement_fn)(void);
 typedef int (*statement_row_fn)(sqlite3_stmt *stmt, statement_fn fn, void *arg);
 int statement_rows(sqlite3_stmt *stmt, statement_row_fn row, statement_fn fn,
 		   void *arg) _must_check_;
-/* Likewise, of one without parameters. */
+/* Likewise, without parameters. */
 int statement_each(struct store *store, enum statement which, statement_row_fn row, statement_fn fn,
 		   void *arg) _must_check_;
 void statement_bind_text(sqlite3_stmt *stmt, int at, const char *text); /* NULL binds null */
-/* A number of thousandths: cpu_count is in CPUs, so that sums over it stay right. */
+/* A number in thousandths. The column cpu_count holds CPUs, so that sums over it are correct. */
 void statement_bind_milli(sqlite3_stmt *stmt, int at, int64_t milli);
 int64_t statement_milli(sqlite3_stmt *stmt, int column);
 void statement_bind_blob(sqlite3_stmt *stmt, int at, struct str bytes);

@@ -57,11 +57,15 @@ sqlite3_stmt *statement_get(struct store *store, enum statement which, int *ret_
 	return store->statements[which];
 }
 
-/* Test builds can be made to die on either side of whatever is written. */
+/* Test builds can be made to die before and after every write. */
 static void journal_step(void)
 {
 	if (fault_due())
-		_exit(137); /* as by kill -9, which the daemon's filter keeps from itself */
+		/*
+		 * as with kill -9, which the daemon's seccomp filter does not allow it to send to
+		 * itself
+		 */
+		_exit(137);
 }
 
 int statement_run(sqlite3_stmt *stmt)
@@ -97,7 +101,7 @@ int statement_each(struct store *store, enum statement which, statement_row_fn r
 	return stmt ? statement_rows(stmt, row, fn, arg) : r;
 }
 
-/* Bound bytes outlive the step that follows: every caller binds and runs in one function. */
+/* Bound bytes must outlive the next step: every caller binds and runs in one function. */
 void statement_bind_text(sqlite3_stmt *stmt, int at, const char *text)
 {
 	(void)sqlite3_bind_text(stmt, at, text, -1, SQLITE_STATIC);
@@ -163,7 +167,7 @@ static int check_integrity(sqlite3 *db)
 	return r;
 }
 
-/* The file is made here so that it, and with it the WAL, never exists with wider permissions. */
+/* Creates the file here, so that neither it nor the WAL ever exists with wider permissions. */
 static int make_file(const char *path)
 {
 	_cleanup_close_ int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
@@ -348,6 +352,6 @@ void store_checkpoint_tail(struct store *store)
 	if (store->wal_pages >= STORE_WAL_PAGES_HARD)
 		(void)sqlite3_wal_checkpoint_v2(store->db, NULL, SQLITE_CHECKPOINT_PASSIVE, NULL,
 						NULL);
-	/* The next commit tells the true figure again. */
+	/* The next commit sets the real value again. */
 	store->wal_pages = 0;
 }

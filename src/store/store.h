@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The daemon's state on disk: SQLite in WAL mode, one connection on the loop's thread plus one that
- * only checkpoints. A commit survives the daemon's death at once (the kernel holds the pages); only
- * what must survive a power cut too is committed in a durable transaction.
+ * The daemon's state on disk: SQLite in WAL mode, with one connection on the loop's thread and one
+ * for checkpoints. A commit survives the death of the daemon (the kernel holds the pages). Only
+ * changes that must also survive a power failure are committed in a durable transaction.
+ *
+ * Called by the service, which owns the store. Strings passed to callbacks live during the call
+ * only; callers free what a comment marks as heap.
  */
 #ifndef CAY_STORE_STORE_H
 #define CAY_STORE_STORE_H
@@ -12,43 +15,52 @@
 
 struct store;
 
-/* The WAL is copied back into the database off the loop once it has grown past this. */
+/* When the WAL exceeds this, it is copied back into the database off the loop. */
 #define STORE_WAL_PAGES_MAX 1000
-/* Past this the tail is copied on the loop as well: a writer that never rests cannot grow it. */
+/*
+ * Beyond this the tail is also copied on the loop, so that a constant writer cannot grow it without
+ * limit.
+ */
 #define STORE_WAL_PAGES_HARD 8000
 
 /*
- * Opens or makes the database, checks it and brings its schema up to date.
- * -EUCLEAN: it is damaged; -ENOTSUP: a newer version of the program wrote it; else -errno.
+ * Opens or creates the database, checks it and upgrades its schema. -EUCLEAN: it is damaged;
+ * -ENOTSUP: a newer version of the program wrote it; otherwise -errno.
  */
 int store_open(const char *path, struct store **ret) _must_check_;
 void store_close(struct store *store);
 
 /*
- * Statements outside begin/commit are transactions of their own. What begins inside another one is
- * a part of it: durable when the outermost is, and when it is taken back all of it is.
+ * A statement outside begin/commit is its own transaction. A nested transaction becomes part of the
+ * outer one: it is durable if the outermost is, and rolling it back rolls back everything.
  */
 int store_begin(struct store *store) _must_check_;
-/* As store_begin(), but its commit returns only when the disk has the bytes. */
+/* As store_begin(), but the commit returns only when the data is on disk. */
 int store_begin_durable(struct store *store) _must_check_;
 int store_commit(struct store *store) _must_check_;
-uint64_t store_rollbacks(const struct store *store); /* how many there were, failed commits too */
+/* number of rollbacks, including failed commits */
+uint64_t store_rollbacks(const struct store *store);
 void store_rollback(struct store *store);
-/* The end of what was begun: committed, or with r < 0, of one of its statements, taken back. */
+/* Ends a transaction: commits, or rolls back if r < 0 (the error of one of its statements). */
 int store_end(struct store *store, int r) _must_check_;
 
-/* Whether the WAL has grown past STORE_WAL_PAGES_MAX. */
+/* Whether the WAL exceeds STORE_WAL_PAGES_MAX. */
 bool store_wants_checkpoint(const struct store *store);
-/* Copies the WAL back. Safe on another thread, one call at a time: it uses its own connection. */
+/*
+ * Copies the WAL back. May run on another thread, one call at a time, because it has its own
+ * connection.
+ */
 int store_checkpoint(struct store *store);
-/* On the loop after store_checkpoint(): finishes a tail that outgrew STORE_WAL_PAGES_HARD. */
+/*
+ * Called on the loop after store_checkpoint(): completes a tail that exceeds STORE_WAL_PAGES_HARD.
+ */
 void store_checkpoint_tail(struct store *store);
 
 /* ---- sandboxes ---- */
 
-/* Strings may be NULL. Views handed to callbacks live during the call only. */
+/* Strings may be NULL. Views passed to callbacks live during the call only. */
 struct store_sandbox {
-	int64_t row; /* this table's key; never reused while the row lives */
+	int64_t row; /* key of this table; not reused while the row exists */
 	int64_t seq; /* order of creation, for lists */
 	const char *id;
 	const char *name;
@@ -62,17 +74,17 @@ struct store_sandbox {
 	const char *pool_mode;
 	const char *external_workspace_id;
 	const char *last_error;
-	const char *pause_kind; /* of a paused one */
-	const char *from_id;	/* the snapshot that has its files */
+	const char *pause_kind; /* if paused */
+	const char *from_id;	/* the snapshot that holds its files */
 	const char *on_timeout;
 	const char *clock;   /* the boot that due_ms counts from */
-	const char *network; /* its policy; NULL: none */
+	const char *network; /* its network policy as JSON; NULL: none */
 	struct str env;
 	struct str metadata;
 	bool pooled;
 	bool always_on;
 	bool auto_resume;
-	int64_t cpu_milli; /* cpu_count holds the number of CPUs, a fraction where it is one */
+	int64_t cpu_milli; /* stored in cpu_count as a number of CPUs, possibly a fraction */
 	int64_t memory_mb;
 	int64_t disk_size_mb;
 	int64_t timeout_sec;
@@ -82,7 +94,7 @@ struct store_sandbox {
 	int64_t expires_ms;
 	int64_t boot_us;
 	int64_t due_ms;		       /* boot clock; 0: none */
-	int64_t left_ms, idle_left_ms; /* of a paused one */
+	int64_t left_ms, idle_left_ms; /* if paused */
 };
 
 int store_sandbox_put(struct store *store, const struct store_sandbox *row) _must_check_;
@@ -90,10 +102,10 @@ int store_sandbox_set_state(struct store *store, int64_t row, const char *state,
 			    const char *last_error) _must_check_;
 int store_sandbox_delete(struct store *store, int64_t row) _must_check_;
 typedef int (*store_sandbox_fn)(void *arg, const struct store_sandbox *row);
-/* In the order of seq; stops at the first non-zero answer of fn and returns it. */
+/* In the order of seq. Stops at the first non-zero result of fn and returns it. */
 int store_sandbox_each(struct store *store, store_sandbox_fn fn, void *arg) _must_check_;
 
-/* ---- intents: what was begun and not yet seen finished ---- */
+/* ---- intents: operations that were started and not yet completed ---- */
 
 enum store_intent {
 	STORE_INTENT_CREATE = 1,
@@ -104,10 +116,10 @@ enum store_intent {
 	STORE_INTENT_SNAPSHOT = 6,
 	STORE_INTENT_RESTORE = 7,
 	STORE_INTENT_FORK = 8,
-	STORE_INTENT_RETAIN = 9, /* an error that lives on, to be looked at */
+	STORE_INTENT_RETAIN = 9, /* an errored sandbox that is kept for inspection */
 };
 
-/* One open intent per sandbox row; a later one replaces the earlier. */
+/* One open intent per sandbox row; a new one replaces the old. */
 int store_intent_put(struct store *store, int64_t row, enum store_intent kind,
 		     int64_t now_ms) _must_check_;
 int store_intent_delete(struct store *store, int64_t row) _must_check_;
@@ -121,7 +133,7 @@ struct store_snapshot {
 	const char *id;
 	int64_t seq;
 	const char *owner;
-	const char *sandbox_id; /* that it was taken of, which may be gone */
+	const char *sandbox_id; /* the source, which may no longer exist */
 	const char *engine;
 	const char *kind;
 	const char *state;
@@ -129,7 +141,7 @@ struct store_snapshot {
 	const char *template_hash;
 	const char *comment;
 	struct str env;
-	int64_t cpu_milli; /* cpu_count holds the number of CPUs, a fraction where it is one */
+	int64_t cpu_milli; /* stored in cpu_count as a number of CPUs, possibly a fraction */
 	int64_t memory_mb;
 	int64_t disk_size_mb;
 	int64_t size_bytes;
@@ -141,20 +153,20 @@ struct store_snapshot {
 int store_snapshot_put(struct store *store, const struct store_snapshot *row) _must_check_;
 int store_snapshot_delete(struct store *store, const char *id) _must_check_;
 typedef int (*store_snapshot_fn)(void *arg, const struct store_snapshot *row);
-/* In the order of seq; stops at the first non-zero answer of fn and returns it. */
+/* In the order of seq. Stops at the first non-zero result of fn and returns it. */
 int store_snapshot_each(struct store *store, store_snapshot_fn fn, void *arg) _must_check_;
 
 /* ---- API keys (only their hashes) ---- */
 
 #define STORE_KEY_HASH_SIZE 32
-#define STORE_KEY_LIMITS 6 /* sandboxes, vcpus, memory, disk, snapshots, creations a second */
+#define STORE_KEY_LIMITS 6 /* sandboxes, vcpus, memory, disk, snapshots, creations per second */
 
 struct store_key {
 	const char *id;
 	const char *name;
 	uint8_t hash[STORE_KEY_HASH_SIZE];
 	uint32_t scopes;
-	int64_t limits[STORE_KEY_LIMITS]; /* 0: the configured default, -1: none */
+	int64_t limits[STORE_KEY_LIMITS]; /* 0: the configured default, -1: unlimited */
 	int64_t created_ms;
 };
 
@@ -170,10 +182,10 @@ int store_key_each(struct store *store, store_key_fn fn, void *arg) _must_check_
 
 struct store_idempotency {
 	uint8_t body_hash[STORE_BODY_HASH_SIZE];
-	int status; /* 0: begun, answer not recorded */
+	int status; /* 0: started, reply not recorded */
 	char sandbox_id[64];
-	bool sealed; /* its body is, by the vault */
-	char *body;  /* heap, the caller frees it; NULL when there is none */
+	bool sealed; /* the body is sealed by the vault */
+	char *body;  /* heap, freed by the caller; NULL if there is none */
 	size_t body_bytes;
 	int64_t created_ms;
 };
@@ -202,25 +214,29 @@ struct store_event {
 };
 
 int store_event_put(struct store *store, const struct store_event *event) _must_check_;
-/* What is there: 0 and 0, 0 when nothing is. */
+/* First and last id; 0 and 0 if there are no events. */
 int store_event_range(struct store *store, int64_t *ret_first, int64_t *ret_last,
 		      int64_t *ret_count) _must_check_;
 typedef int (*store_event_fn)(void *arg, const struct store_event *event);
-/* At most limit of those behind after, in the order of ids; stops at the first non-zero answer of
- * fn and returns it. fn must not come back here. */
+/*
+ * At most limit events after the given id, in the order of ids. Stops at the first non-zero result
+ * of fn and returns it. fn must not call this function.
+ */
 int store_event_each(struct store *store, int64_t after, int64_t limit, store_event_fn fn,
 		     void *arg) _must_check_;
-/* Whether there is one of this sandbox; owner NULL: anybody's. 1, 0 or -errno. */
+/* Whether there is an event of this sandbox; owner NULL: of any owner. 1, 0 or -errno. */
 int store_event_of(struct store *store, const char *sandbox_id, const char *owner) _must_check_;
-/* Whether the end of this process was told. 1, 0 or -errno. */
+/* Whether the end of this process was published. 1, 0 or -errno. */
 int store_event_told_end(struct store *store, const char *sandbox_id,
 			 uint32_t process_id) _must_check_;
-/* The id of the count-th oldest, and of the newest of those at most limit oldest that are older
- * than before_ms; 0: none. */
+/*
+ * The id of the count-th oldest event, and of the newest among the limit oldest that are older than
+ * before_ms; 0: none.
+ */
 int store_event_nth(struct store *store, int64_t count, int64_t *ret) _must_check_;
 int store_event_older(struct store *store, int64_t before_ms, int64_t limit,
 		      int64_t *ret) _must_check_;
-int store_event_trim(struct store *store, int64_t upto) _must_check_; /* that one too */
+int store_event_trim(struct store *store, int64_t upto) _must_check_; /* inclusive */
 
 /* ---- usage ---- */
 
@@ -233,31 +249,31 @@ struct store_usage {
 	const char *external_workspace_id;
 	enum store_usage_kind kind;
 	int64_t from_ms;
-	int64_t to_ms; /* 0: it lasts */
+	int64_t to_ms; /* 0: open */
 	int64_t cpu_milli, memory_mb, disk_bytes;
 };
 
 int store_usage_put(struct store *store, const struct store_usage *usage) _must_check_;
 typedef int (*store_usage_fn)(void *arg, const struct store_usage *usage);
-/* Those that last; fn must not come back here. */
+/* The open intervals; fn must not call this function. */
 int store_usage_each_open(struct store *store, store_usage_fn fn, void *arg) _must_check_;
-/* What lasts of a sandbox ends at to_ms, or where it began when that is later. */
+/* Ends the open interval of a sandbox at to_ms, or at its start if that is later. */
 int store_usage_close(struct store *store, const char *sandbox_id, int64_t to_ms) _must_check_;
-/* The end of the last interval of a sandbox; 0: it has none that ended. */
+/* The end of the last closed interval of a sandbox; 0: none. */
 int store_usage_last(struct store *store, const char *sandbox_id, int64_t *ret) _must_check_;
 int store_usage_expire(struct store *store, int64_t before_ms) _must_check_;
 
 #define STORE_DAY_MS (24 * 3600 * 1000LL)
 /*
- * At most limit of the intervals that ended until to_ms become parts of days (UTC), one row per
- * sandbox and day; how many is returned. Call it inside a transaction. Windows that begin or end
- * inside such a day count all of it.
+ * Moves at most limit of the intervals that ended until to_ms to days (UTC), one row per sandbox
+ * and day, and returns how many. Call it inside a transaction. A query window that begins or ends
+ * inside such a day counts the whole day.
  */
 int store_usage_roll(struct store *store, int64_t to_ms, int64_t limit) _must_check_;
 
 struct store_usage_query {
 	int64_t from_ms, to_ms; /* of the window */
-	int64_t now_ms;		/* until then what lasts has lasted */
+	int64_t now_ms;		/* open intervals count until then */
 	const char *owner, *external_workspace_id, *sandbox_id; /* NULL: any */
 };
 struct store_usage_sum {
@@ -267,7 +283,7 @@ struct store_usage_sum {
 	double vcpu_ms, memory_mb_ms, storage_byte_ms;
 };
 typedef int (*store_usage_sum_fn)(void *arg, const struct store_usage_sum *sum);
-/* One sum per owner and workspace, in their order. */
+/* One sum per owner and workspace, sorted by them. */
 int store_usage_sum(struct store *store, const struct store_usage_query *query,
 		    store_usage_sum_fn fn, void *arg) _must_check_;
 
@@ -279,20 +295,21 @@ struct store_webhook {
 	const char *owner;
 	const char *url;
 	const char *description;	   /* or NULL */
-	const char *events;		   /* names between commas */
+	const char *events;		   /* names, separated by commas */
 	const char *external_workspace_id; /* or NULL */
 	const char *secret;
 	bool enabled;
 	const char *disabled_reason; /* or NULL */
 	int64_t created_ms;
-	int64_t failing_ms; /* since then nothing got through; 0: the last one did */
-	int64_t missed;	    /* events that retention took away before they were told */
-	int64_t cursor;	    /* the last event that is done with */
+	int64_t failing_ms; /* no delivery succeeded since then; 0: the last one did */
+	int64_t missed;	    /* events that retention removed before delivery */
+	int64_t cursor;	    /* the last event that was delivered or given up */
 };
 int store_webhook_put(struct store *store, const struct store_webhook *hook) _must_check_;
 int store_webhook_set_cursor(struct store *store, const char *id, int64_t cursor,
 			     int64_t failing_ms, int64_t missed) _must_check_;
-int store_webhook_delete(struct store *store, const char *id) _must_check_; /* the dead ones too */
+/* and its dead deliveries */
+int store_webhook_delete(struct store *store, const char *id) _must_check_;
 typedef int (*store_webhook_fn)(void *arg, const struct store_webhook *hook);
 int store_webhook_each(struct store *store, store_webhook_fn fn, void *arg) _must_check_;
 
@@ -303,14 +320,14 @@ struct store_dead {
 	const char *type;
 	int64_t ms; /* of the last attempt */
 	int64_t attempts;
-	int64_t status;	   /* of the last answer; 0: none */
+	int64_t status;	   /* of the last reply; 0: none */
 	const char *error; /* or NULL */
 	struct str body;
 };
-/* Beyond keep of one hook the oldest go. */
+/* Beyond keep per webhook the oldest are removed. */
 int store_dead_put(struct store *store, const struct store_dead *dead, int64_t keep) _must_check_;
 typedef int (*store_dead_fn)(void *arg, const struct store_dead *dead);
-/* At most limit of those behind after; fn must not come back here. */
+/* At most limit deliveries after the given id; fn must not call this function. */
 int store_dead_each(struct store *store, const char *hook, int64_t after, int64_t limit,
 		    store_dead_fn fn, void *arg) _must_check_;
 int store_dead_count(struct store *store, const char *hook, int64_t *ret) _must_check_;
@@ -328,9 +345,9 @@ struct store_preview {
 };
 
 int store_preview_put(struct store *store, const struct store_preview *row) _must_check_;
-int store_preview_delete(struct store *store, const char *id) _must_check_; /* its tokens too */
+int store_preview_delete(struct store *store, const char *id) _must_check_; /* and its tokens */
 typedef int (*store_preview_fn)(void *arg, const struct store_preview *row);
-/* In the order of creation; stops at the first non-zero answer of fn and returns it. */
+/* In the order of creation. Stops at the first non-zero result of fn and returns it. */
 int store_preview_each(struct store *store, store_preview_fn fn, void *arg) _must_check_;
 
 struct store_preview_token {
@@ -345,7 +362,7 @@ typedef int (*store_preview_token_fn)(void *arg, const struct store_preview_toke
 int store_preview_token_each(struct store *store, store_preview_token_fn fn,
 			     void *arg) _must_check_;
 
-/* ---- secrets: their values only sealed ---- */
+/* ---- secrets: values are only stored sealed ---- */
 
 struct store_secret {
 	const char *id;
@@ -358,23 +375,23 @@ struct store_secret {
 	int64_t created_ms, updated_ms, deleted_ms;
 };
 int store_secret_put(struct store *store, const struct store_secret *row) _must_check_;
-/* Its versions too; call it inside a transaction. */
+/* Also deletes its versions; call it inside a transaction. */
 int store_secret_delete(struct store *store, const char *id) _must_check_;
 typedef int (*store_secret_fn)(void *arg, const struct store_secret *row);
 int store_secret_each(struct store *store, store_secret_fn fn, void *arg) _must_check_;
 
 int store_secret_version_put(struct store *store, const char *secret_id, int64_t version,
 			     struct str sealed) _must_check_;
-/* Forgets those before first. */
+/* Deletes versions before first. */
 int store_secret_version_trim(struct store *store, const char *secret_id,
 			      int64_t first) _must_check_;
 typedef int (*store_secret_version_fn)(void *arg, const char *secret_id, int64_t version,
 				       struct str sealed);
-/* Oldest first of each secret. */
+/* The versions of each secret, oldest first. */
 int store_secret_version_each(struct store *store, store_secret_version_fn fn,
 			      void *arg) _must_check_;
 
-/* What a sandbox was given. */
+/* A secret that a sandbox was given. */
 struct store_grant {
 	const char *sandbox_id;
 	const char *secret_id;
@@ -384,14 +401,15 @@ struct store_grant {
 	const char *placeholder;
 };
 int store_grant_put(struct store *store, int64_t at, const struct store_grant *row) _must_check_;
-int store_grant_delete(struct store *store, const char *sandbox_id) _must_check_; /* all of it */
+/* all of the sandbox */
+int store_grant_delete(struct store *store, const char *sandbox_id) _must_check_;
 typedef int (*store_grant_fn)(void *arg, const struct store_grant *row);
 int store_grant_each(struct store *store, store_grant_fn fn, void *arg) _must_check_;
 
-/* What a sandbox was refused, as the service writes it. */
+/* The denials of a sandbox, in the service's own encoding. */
 int store_denials_put(struct store *store, const char *sandbox_id, struct str list) _must_check_;
 int store_denials_delete(struct store *store, const char *sandbox_id) _must_check_;
-int store_denials_trim(struct store *store) _must_check_; /* of sandboxes that are no more */
+int store_denials_trim(struct store *store) _must_check_; /* of sandboxes that no longer exist */
 int store_denials_each(struct store *store,
 		       void (*fn)(void *arg, const char *sandbox_id, struct str list),
 		       void *arg) _must_check_;
@@ -399,13 +417,13 @@ int store_denials_each(struct store *store,
 /* The certificate authority of a sandbox, sealed. */
 int store_authority_put(struct store *store, const char *sandbox_id,
 			struct str sealed) _must_check_;
-/* 1 with bytes to be freed, 0 absent, or -errno. */
+/* 1 with bytes that the caller frees, 0 absent, or -errno. */
 int store_authority_get(struct store *store, const char *sandbox_id, char **ret,
 			size_t *ret_len) _must_check_;
 int store_authority_delete(struct store *store, const char *sandbox_id) _must_check_;
-int store_authority_trim(struct store *store) _must_check_; /* of sandboxes that are no more */
+int store_authority_trim(struct store *store) _must_check_; /* of sandboxes that no longer exist */
 
-/* ---- small values that outlive the process ---- */
+/* ---- small persistent values ---- */
 
 /* 1 found, 0 absent, or -errno. */
 int store_meta_get(struct store *store, const char *name, char *dst, size_t size) _must_check_;

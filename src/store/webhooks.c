@@ -76,7 +76,7 @@ int store_webhook_each(struct store *store, store_webhook_fn fn, void *arg)
 	return statement_each(store, STATEMENT_WEBHOOK_EACH, read_webhook, (statement_fn)fn, arg);
 }
 
-/* ---- given up ---- */
+/* ---- deliveries that were given up ---- */
 
 int store_dead_put(struct store *store, const struct store_dead *dead, int64_t keep)
 {

@@ -10,7 +10,7 @@
 #include "base/str.h"
 #include "base/time.h"
 
-#define WATCHDOG_MAX_US (86400ULL * 1000000) /* more is as good as none */
+#define WATCHDOG_MAX_US (86400ULL * 1000000) /* longer intervals count as no watchdog */
 
 /* A path, or "@name" for an abstract socket. */
 static int connect_to(const char *name)
@@ -33,7 +33,7 @@ static int connect_to(const char *name)
 	return TAKE_FD(fd);
 }
 
-/* Twice as often as the manager wants to hear of us. */
+/* Half of the interval that the manager requires. */
 static int64_t interval_ms(void)
 {
 	const char *usec = getenv("WATCHDOG_USEC"), *pid = getenv("WATCHDOG_PID");

@@ -14,7 +14,7 @@
 #include "sys/process/timens.h"
 
 #define TIME_TRIES 3
-#define SOME_ID 1000000 /* any id that is not 0 */
+#define SOME_ID 1000000 /* any id except 0 */
 
 const struct probe_row probe_rows[PROBE_COUNT] = {
 	[PROBE_OVERLAY_FD] = { "overlay-fd", 6013, "overlay layers by descriptor",
@@ -109,11 +109,14 @@ static int probe_exact_times(void)
 	return probe_times_exact(dir_fd) ? 0 : -EOPNOTSUPP;
 }
 
-/* The module tells, so it must be loaded. The quota itself can only be tried on a file system. */
+/*
+ * Reads the module's feature list, so the module must be loaded. The quota itself can only be tried
+ * on a btrfs file system.
+ */
 static int probe_simple_quota(void)
 {
 	if (access("/sys/fs/btrfs/features", F_OK) < 0)
-		return -EACCES; /* not loaded: unknown */
+		return -EACCES; /* module not loaded: unknown */
 	return access("/sys/fs/btrfs/features/simple_quota", F_OK) < 0 ? -errno : 0;
 }
 
@@ -189,7 +192,7 @@ void probe_all(void)
 			continue;
 		r = probes[i]();
 		if (r == -EPERM || r == -EACCES || r == -ENOMEM || r == -EMFILE)
-			continue; /* says nothing about the kernel */
+			continue; /* does not say anything about the kernel */
 		states[i] = r < 0 ? PROBE_MISSING : PROBE_PRESENT;
 	}
 }

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Kernel features that Linux 6.1, the oldest supported kernel, does not have. One row each: what it
- * is, since when, what is used instead and what that costs. A feature is probed by using it on a
- * file system made for the purpose, once, and the result is kept. Tests disable features, so that
- * every fallback runs on a kernel that does not need it (docs/decisions/023).
+ * Kernel features that Linux 6.1, the oldest supported kernel, lacks. Each has a row: what it is,
+ * since which kernel, its fallback and the cost of that. A feature is probed once, by using it on a
+ * file system mounted for the purpose, and the result is kept. Tests disable features, so that
+ * every fallback also runs on a kernel that does not need it (docs/decisions/023).
  *
- * Called by the warden at its start, while the host's /proc and /sys are in reach, and by 'cay
+ * Called by the warden at its start, while the host's /proc and /sys are reachable, and by 'cay
  * doctor'. One thread.
  */
 #ifndef CAY_SYS_PROBE_H
@@ -27,7 +27,7 @@ enum probe_feature {
 };
 
 enum probe_state {
-	PROBE_UNKNOWN, /* not probed yet, or without the rights to */
+	PROBE_UNKNOWN, /* not probed yet, or not permitted to probe */
 	PROBE_PRESENT,
 	PROBE_MISSING,
 	PROBE_DISABLED, /* by probe_disable() */
@@ -36,27 +36,27 @@ enum probe_state {
 struct probe_row {
 	const char *name;    /* for --without and CAY_WITHOUT */
 	unsigned since;	     /* major * 1000 + minor */
-	const char *what;    /* what the kernel does */
-	const char *instead; /* what is done without it */
-	const char *cost;    /* of that */
+	const char *what;    /* what it provides */
+	const char *instead; /* fallback */
+	const char *cost;    /* cost of the fallback */
 };
 extern const struct probe_row probe_rows[PROBE_COUNT];
 
 /*
  * Disables features: names separated by commas, or "all"; NULL and "" disable none. -EINVAL and the
- * first unknown name for one that does not exist; then nothing is disabled.
+ * first unknown name if one does not exist; then nothing is disabled.
  */
 int probe_disable(const char *list, char *ret_unknown, size_t size) _must_check_;
-/* Every name, separated by commas. */
+/* All names, separated by commas. */
 void probe_names(char *dst, size_t size);
 
-/* Probes everything that was not yet probed; needs CAP_SYS_ADMIN. */
+/* Probes all features that were not probed yet; needs CAP_SYS_ADMIN. */
 void probe_all(void);
 enum probe_state probe_state(enum probe_feature feature);
-/* Whether to use it. Probes first where that has not happened. */
+/* Whether to use the feature. Probes it first if necessary. */
 bool probe_has(enum probe_feature feature);
 
-/* Whether changes of this directory, one right after the other, have different times. */
+/* Whether consecutive changes of this directory have different times. */
 bool probe_times_exact(int dir_fd);
 
 #endif

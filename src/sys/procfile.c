@@ -3,11 +3,14 @@
 
 #include <errno.h>
 
-#define TICK_US 10000 /* of the counters in /proc/stat: 100 a second on every Linux */
+#define TICK_US 10000 /* unit of the counters in /proc/stat: 100 per second on every Linux */
 #define NUMBER_MAX 20
-#define LINE_MAX_BYTES 256 /* of one processor in /proc/stat */
+#define LINE_MAX_BYTES 256 /* per processor in /proc/stat */
 
-/* Never written behind size; n counts on, so that the end tells whether all of it fitted. */
+/*
+ * Never writes beyond size; n continues to count, so that the caller can see whether everything
+ * fitted.
+ */
 struct text {
 	char *p;
 	size_t size, n;
@@ -125,7 +128,7 @@ static void put_kb(struct text *t, const char *name, uint64_t bytes)
 
 	put_text(t, name);
 	put_text(t, ":");
-	put_number(t, bytes >> 10, n < 15 ? 23 - n : 8); /* the kernel's own columns */
+	put_number(t, bytes >> 10, n < 15 ? 23 - n : 8); /* same columns as the kernel */
 	put_text(t, " kB\n");
 }
 
@@ -138,7 +141,7 @@ size_t procfile_meminfo(char *dst, size_t size, const struct proc_memory *m)
 {
 	struct text t = { dst, size, 0 };
 	uint64_t unused = above(m->total, m->used);
-	/* Shared memory counts as cache, but nothing can drop it. */
+	/* Shared memory counts as cache, but the kernel cannot drop it. */
 	uint64_t droppable = MIN(m->active_file + m->inactive_file + m->slab_reclaimable, m->used);
 	const struct {
 		const char *name;
@@ -192,7 +195,7 @@ size_t procfile_meminfo(char *dst, size_t size, const struct proc_memory *m)
 
 /* ---- /proc/stat ---- */
 
-/* A share of a counter: what does not divide goes to the first ones, so that the sum is right. */
+/* Splits a counter: the remainder goes to the first processors, so that the sum is correct. */
 static uint64_t share(uint64_t sum, unsigned count, unsigned i)
 {
 	return sum / count + (i < sum % count);
@@ -245,7 +248,7 @@ size_t procfile_stat(char *dst, size_t size, const struct proc_cpu *cpu)
 
 void procfile_load_step(struct proc_load *load, uint32_t running)
 {
-	/* exp(-5 s / 1, 5 and 15 min), as the kernel has them. */
+	/* exp(-5 s / 1, 5 and 15 min), the kernel's constants. */
 	static const uint32_t decay[] = { 1884, 2014, 2037 };
 
 	for (size_t i = 0; i < ARRAY_LEN(decay); i++) {
@@ -293,7 +296,7 @@ size_t procfile_disk(char *dst, size_t size, uint64_t limit, uint64_t used)
 
 /* ---- /proc/cpuinfo ---- */
 
-/* Its number in the first group of lines, how many there are in the second. */
+/* Lines with values of this processor: its number, and the number of siblings and cores. */
 static bool is_own(struct str key)
 {
 	return str_is(key, "processor") || str_is(key, "core id") || str_is(key, "apicid") ||
@@ -325,7 +328,7 @@ static void put_processor(struct text *t, struct str block, unsigned i, unsigned
 	put_text(t, "\n");
 }
 
-/* Up to its empty line; at most PROCFILE_CPUINFO_BLOCK bytes, in whole lines. */
+/* Returns the block up to its empty line, at most PROCFILE_CPUINFO_BLOCK bytes, in whole lines. */
 static struct str first_block(struct str source)
 {
 	struct str rest = source, line;

@@ -35,7 +35,7 @@ ssize_t rights_send(int socket_fd, const void *bytes, size_t size, const int *fd
 	return n < 0 ? -errno : n;
 }
 
-/* The kernel fills padding of the buffer, too: counted is what came, not what was asked for. */
+/* The kernel also fills the padding of the buffer: count what arrived, not what was requested. */
 static void take(struct cmsghdr *c, size_t max, struct rights *rights)
 {
 	size_t count = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);

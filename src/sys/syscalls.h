@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * System calls and constants that Debian 12's libc does not wrap or name, returning -errno.
- * Everything here is inline and touches no global but errno, so the spawner's child may use it.
+ * System calls and constants that Debian 12's libc does not wrap or name. They return -errno. All
+ * are inline and touch no global except errno, so a child that shares the warden's memory can use
+ * them.
  */
 #ifndef CAY_SYS_SYSCALLS_H
 #define CAY_SYS_SYSCALLS_H
@@ -27,8 +28,8 @@ static inline int sys_clone3(struct clone_args *args)
 }
 
 /*
- * clone3 whose child calls fn(arg) and never returns: with args->stack set, a child that shares our
- * memory (CLONE_VM) gets a stack of its own, which a C wrapper around the call cannot give it.
+ * clone3 whose child calls fn(arg) and never returns. With args->stack set, a child that shares our
+ * memory (CLONE_VM) has a separate stack, which a C wrapper around the call could not provide.
  */
 static inline int sys_clone3_call(struct clone_args *args, int (*fn)(void *arg), void *arg)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cay-tools OP key=value...: one file operation inside a sandbox, told in frames (wire/tool.h).
- * It runs as the user who asked, so it can do nothing that a shell of theirs could not.
- * Called as "df" it is that program (df.h).
- * Exit status: 0 END was sent, 1 FAILED was sent, 2 it was called wrongly.
+ * cay-tools OP key=value...: one file operation inside a sandbox, whose results are frames
+ * (wire/tool.h). It runs as the user that the request names, so it can do nothing that the user's
+ * shell could not. Called as "df" it is that program (df.h). Exit status: 0: END was sent, 1:
+ * FAILED was sent, 2: wrong usage.
  */
 #include <malloc.h>
 #include <signal.h>
@@ -87,7 +87,10 @@ int main(int argc, char **argv)
 	op.start_us = time_mono_us();
 	buf_init(&op.out, (1U << 16) + 2 * (FRAME_HEADER_SIZE + TOOL_PAYLOAD_MAX));
 	buf_init(&op.in, 1U << 20);
-	/* Buffers come and go by the piece; giving them back each time costs page faults. */
+	/*
+	 * Buffers are allocated and freed per piece; returning them to the kernel each time costs
+	 * page faults.
+	 */
 	(void)mallopt(M_MMAP_THRESHOLD, 64 << 20);
 	(void)mallopt(M_TRIM_THRESHOLD, 64 << 20);
 	(void)signal(SIGPIPE, SIG_IGN);

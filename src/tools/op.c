@@ -15,7 +15,7 @@
 
 static volatile sig_atomic_t stop_asked;
 
-/* Closing the input makes sure that a read which is just about to wait for it does not. */
+/* Closing the input ensures that a read which is just about to wait does not block. */
 static void on_term(int signum)
 {
 	int saved = errno;
@@ -32,7 +32,8 @@ bool op_stopped(void)
 
 void op_on_stop(void)
 {
-	struct sigaction action = { .sa_handler = on_term }; /* no SA_RESTART: reads end */
+	/* no SA_RESTART, so that reads return */
+	struct sigaction action = { .sa_handler = on_term };
 
 	(void)sigaction(SIGTERM, &action, NULL);
 	(void)sigaction(SIGINT, &action, NULL);
@@ -155,7 +156,7 @@ enum tool_error op_error_of(int error)
 	case EROFS:
 		return TOOL_READ_ONLY;
 	case ENOSPC:
-	case EDQUOT: /* the sandbox's disk is a quota group where storage has them */
+	case EDQUOT: /* the sandbox's disk is a quota group on storage with quotas */
 		return TOOL_DISK_FULL;
 	case EFBIG:
 		return TOOL_QUOTA;
@@ -249,11 +250,11 @@ void op_flush(struct op *op)
 	buf_clear(&op->out);
 }
 
-/* The buffer always has room for one more frame, so what is valid never fails here. */
+/* The buffer always has space for one more frame, so a valid frame never fails here. */
 static void after_put(struct op *op, int r)
 {
 	if (r < 0)
-		_exit(3); /* no memory */
+		_exit(3); /* out of memory */
 	if (buf_len(&op->out) >= FLUSH_BYTES)
 		op_flush(op);
 }
@@ -305,7 +306,7 @@ void op_put_ready(struct op *op)
 	op_flush(op);
 }
 
-/* Bulk goes past the buffer: the bytes are read into place and written from there. */
+/* Bulk data bypasses the buffer: the bytes are read into this frame and written from it. */
 static char bulk[FRAME_HEADER_SIZE + TOOL_DATA_MAX];
 
 char *op_data_room(struct op *op)
@@ -348,7 +349,7 @@ int op_next(struct op *op, struct frame *ret)
 			op->in_frame = frame_size(ret);
 		if (r)
 			return r;
-		/* As much as fits: small frames come many at a time. */
+		/* As much as fits: small frames arrive many at a time. */
 		r = buf_reserve(&op->in, MAX(missing, FLUSH_BYTES), &p);
 		if (r < 0 || stop_asked)
 			return r < 0 ? r : -ECANCELED;
@@ -363,7 +364,7 @@ int op_next(struct op *op, struct frame *ret)
 	}
 }
 
-/* All n bytes of standard input: 1, 0 at its end before the first, -errno. */
+/* Reads exactly n bytes of standard input: 1, 0 if it ended before the first, -errno. */
 static int read_exactly(char *p, size_t n)
 {
 	size_t have = 0;
@@ -384,7 +385,7 @@ static int read_exactly(char *p, size_t n)
 	return 1;
 }
 
-/* So much of standard input into the file. -EINVAL: nothing was moved, it cannot be done so. */
+/* Moves n bytes of standard input to the file. -EINVAL: nothing was moved, it is not supported. */
 static int move_bytes(int fd, size_t n)
 {
 	bool any = false;
@@ -417,13 +418,13 @@ int op_move_data(struct op *op, int fd, size_t *ret)
 	int r;
 
 	if (buf_len(&op->in) || op->in_frame)
-		return -EINVAL; /* some of it is here already */
+		return -EINVAL; /* some of it was already read */
 	r = read_exactly(head, sizeof(head));
 	if (r <= 0)
 		return r < 0 ? r : -ENODATA;
 	r = frame_next((struct str){ head, sizeof(head) }, TOOL_PAYLOAD_MAX, &frame);
 	n = frame_missing((struct str){ head, sizeof(head) });
-	/* What is no content goes the usual way, with its head. */
+	/* Frames other than content are decoded as usual, with their head. */
 	if (r == 0 && head[4] == TOOL_DATA && !head[5] && n <= TOOL_DATA_MAX &&
 	    memcmp(head + 8, no_process, sizeof(no_process)) == 0) {
 		r = move_bytes(fd, n);

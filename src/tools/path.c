@@ -9,8 +9,8 @@
 #include "sys/syscalls.h"
 #include "wire/tool.h"
 
-#define LINKS_MAX 40	/* as the kernel has it */
-#define AGAIN_MAX 10000 /* a rename next door makes openat2 start over */
+#define LINKS_MAX 40	/* same as the kernel */
+#define AGAIN_MAX 10000 /* a concurrent rename makes openat2 start over */
 
 static int open2(int dir_fd, const char *path, int flags, uint64_t resolve)
 {
@@ -67,8 +67,8 @@ int path_check(struct str path)
 }
 
 /*
- * The kernel takes PATH_MAX at a time. A longer path is walked in pieces that end at a slash: each
- * is resolved from where the last one led to, which is what the kernel itself would have done.
+ * The kernel accepts PATH_MAX at a time. A longer path is resolved in pieces that end at a slash,
+ * each from the result of the previous one, as the kernel itself would do.
  */
 static int open_in_pieces(int dir_fd, struct str path, int flags, uint64_t resolve)
 {
@@ -107,7 +107,7 @@ static int open_at(const struct place *place, int dir_fd, struct str path, int f
 {
 	if (place->root_fd < 0)
 		return open_in_pieces(dir_fd, path, flags, 0);
-	/* In pieces, a piece's directory would become the root that ".." stops at. */
+	/* In pieces, the directory of a piece would become the root that ".." stops at. */
 	if (path.n >= PATH_MAX)
 		return -ENAMETOOLONG;
 	return open_in_pieces(place->root_fd, path, flags, RESOLVE_IN_ROOT);
@@ -126,7 +126,7 @@ int path_open(const struct place *place, struct str path, int flags, int *ret_fd
 	return 0;
 }
 
-/* Cuts the path into the directory's and the last name; a last "." or ".." is not a name. */
+/* Splits the path into the directory and the last name; a last "." or ".." is not a name. */
 static void split(struct str path, struct str *ret_dir, struct str *ret_name, bool *ret_slash)
 {
 	size_t n = path.n, start;
@@ -199,8 +199,10 @@ int path_leaf_follow(const struct place *place, struct str path, struct leaf *re
 	for (int links = 0;; links++) {
 		n = leaf.name[0] ? readlinkat(leaf.dir_fd, leaf.name, target, sizeof(target)) : -1;
 		if (n < 0)
-			break; /* no link, or nothing there: both are for the caller */
-		/* A relative link under a root cannot be told to the kernel without its way here.
+			break; /* not a link, or missing: the caller handles both */
+		/*
+		 * A relative link under a root cannot be passed to the kernel without the path that
+		 * led here.
 		 */
 		if (links == LINKS_MAX || n == (ssize_t)sizeof(target) ||
 		    (place->root_fd >= 0 && target[0] != '/')) {
@@ -217,7 +219,7 @@ int path_leaf_follow(const struct place *place, struct str path, struct leaf *re
 	return 0;
 }
 
-/* Makes one directory with its owner; one that is there is fine. */
+/* Creates one directory with its owner; an existing one is accepted. */
 static int make_dir(int dir_fd, const char *name, struct path_owner owner)
 {
 	if (mkdirat(dir_fd, name, 0755) < 0)
@@ -228,7 +230,7 @@ static int make_dir(int dir_fd, const char *name, struct path_owner owner)
 	return 0;
 }
 
-/* Makes path[0..n) below from, each prefix resolved anew so that links keep their meaning. */
+/* Creates path[0..n) below from; each prefix is resolved anew so that links keep their meaning. */
 static int make_each(int from_fd, struct str path, uint64_t resolve, struct path_owner owner)
 {
 	char prefix[PATH_MAX];
@@ -268,7 +270,7 @@ static int make_each(int from_fd, struct str path, uint64_t resolve, struct path
 		r = make_dir(dir_fd, name, owner);
 		if (r < 0)
 			return r;
-		/* A link to nowhere in its place: the next step says what is wrong with it. */
+		/* A dangling link: the next step reports the error. */
 	}
 	return 0;
 }

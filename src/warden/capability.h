@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What this host lets the native engine do, in the bits of HELLO. */
+/* The capabilities of the native engine on this host, as the bits of HELLO. */
 #ifndef CAY_WARDEN_CAPABILITY_H
 #define CAY_WARDEN_CAPABILITY_H
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whoever knocks is heard first; between requests the sweep and the refilling of parts, a unit at a
- * time. */
+/*
+ * The warden's loop. Requests are served first; in between, dead slots are removed and stock is
+ * refilled, one unit at a time.
+ */
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
@@ -13,7 +15,7 @@
 
 /* Background work waits for this long without a request, unless it is urgent ... */
 #define QUIET_MS 4
-#define JOB_MS 20 /* ... and for this long while a job runs: whoever asked for it waits */
+#define JOB_MS 20 /* ... and for this long while a job runs, because its caller waits */
 #define URGENT_DYING 64
 #define SWEEP_RETRY_MS 20
 #define SHRINK_LOOK_MS 500

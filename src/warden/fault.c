@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where the warden can be made to fail, and which of its controls can be left out: tests only. */
+/*
+ * Points where the warden can be made to fail, and controls that can be left out: for tests only.
+ */
 #include "base/fault.h"
 
 #include "warden/warden.h"
@@ -14,7 +16,8 @@
 #include "base/log.h"
 #include "base/macro.h"
 
-/* "NAME": the warden and its job die here; "-NAME": only the job does. Or by number: base/fault.h.
+/*
+ * "NAME": the warden and its job die here; "-NAME": only the job does. Or by number: base/fault.h.
  */
 void fault_point(const struct warden *w, const char *name)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Several daemons share one host, and their id ranges and cgroups must never meet. Each state
- * directory claims a number by a directory /run/cay/N whose "owner" names it; a claim stays while
- * its sandboxes live, also without a warden, and is free again when the state directory is gone.
+ * Several daemons can share one host, and their id ranges and cgroups must not overlap. Each state
+ * directory claims a number by a directory /run/cay/N whose "owner" names it. A claim exists while
+ * its sandboxes run, also without a warden, and is free again when the state directory is gone.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -45,8 +45,10 @@ static int owner_write(const struct warden *w, unsigned number, const char *stat
 	return text_write(w, path, state_path);
 }
 
-/* Where the v2 groups of an instance were last. Only root writes here, but a cut-off file must not
- * name a strange place. */
+/*
+ * The last place of an instance's v2 groups. Only root writes here, but a truncated file must not
+ * name another place.
+ */
 static bool place_read(const struct warden *w, unsigned number, char dst[CGROUP_PATH_SIZE])
 {
 	char path[32], text[CGROUP_PATH_SIZE];
@@ -57,7 +59,7 @@ static bool place_read(const struct warden *w, unsigned number, char dst[CGROUP_
 	return n > 0 && n < CGROUP_PATH_SIZE - 1 && cgroup_path_resolve("/", text, dst) >= 0;
 }
 
-/* Is anything alive in this instance's cgroups? Then its ids are in use. */
+/* Whether this instance's cgroups contain a process. Its ids are then in use. */
 static bool instance_busy(const struct warden *w, unsigned number)
 {
 	char path[64], place[CGROUP_PATH_SIZE];

@@ -210,8 +210,7 @@ int main(int argc, char **argv)
 		log_warn("no scope of systemd's (%s): sandboxes are in groups at the root",
 			 strerror(-r));
 	fault_open("CAY_FAULT_WARDEN");
-	(void)umask(022); /* the modes of a sandbox's root come from here, not from whoever started
-			     us */
+	(void)umask(022); /* the modes of a sandbox's root must not depend on the caller's umask */
 	if (disable(options.without) < 0)
 		return 2;
 	if (warden_open(&warden, &options) < 0)

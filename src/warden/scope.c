@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A warden that a person started ("cay up") is in the group of that login, which ends with it. A
- * scope is systemd's way to hand a group to processes that it did not start: systemd-run makes one
- * for its own process and executes us in it, with the same pid. The scope is gone when its last
- * process is.
+ * A warden that a person started ("cay up") is in the group of that login session and would end
+ * with it. A scope is systemd's way to delegate a group to processes that it did not start:
+ * systemd-run creates one for its own process and executes us in it, with the same pid. The scope
+ * is removed with its last process.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -17,7 +17,7 @@
 #define SYSTEMD_RUN "/usr/bin/systemd-run"
 #define ARGV_MAX 64
 
-/* The first is what sd_booted(3) looks at; the second is how root speaks to systemd. */
+/* The first is what sd_booted(3) checks; the second is root's socket to systemd. */
 static bool has_systemd(void)
 {
 	return access("/run/systemd/system", F_OK) == 0 &&
@@ -56,7 +56,7 @@ int scope_hold(void)
 
 int scope_enter(const struct warden_options *options, char **argv)
 {
-	/* A sandbox's first process ignores SIGTERM: a poweroff would wait for it in vain. */
+	/* A sandbox's first process ignores SIGTERM: a poweroff would wait for it. */
 	static const char *const prefix[] = { SYSTEMD_RUN,
 					      "--scope",
 					      "--quiet",
@@ -69,7 +69,7 @@ int scope_enter(const struct warden_options *options, char **argv)
 					      "--" };
 	static char self[PATH_MAX];
 	const char *args[ARGV_MAX];
-	/* exec() only wants them writable by type. */
+	/* The cast is only for exec()'s type. */
 	union {
 		const char *const *in;
 		char *const *out;

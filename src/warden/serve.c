@@ -66,7 +66,7 @@ static int create_later(struct warden *w, struct call *call, const char **ret_st
 	return r < 0 ? r : LATER;
 }
 
-/* From a temporary snapshot that nobody else needs: nothing to wait for. */
+/* From a temporary snapshot that is not needed any more: nothing to wait for. */
 static int create_of_passing(struct warden *w, struct call *call, const char **ret_step)
 {
 	struct snapshot_order order = { .temporary = true };
@@ -178,7 +178,7 @@ static int do_resize(struct warden *w, struct call *call)
 	r = shm_resize(w, (unsigned)slot, call->req.limits.memory_mb);
 	if (r < 0)
 		log_debug("%s: /dev/shm keeps its size: %s", call->req.id, strerror(-r));
-	return 0; /* the memory limit bounds it all the same */
+	return 0; /* the memory limit bounds it anyway */
 }
 
 static int do_stat(struct warden *w, struct call *call)
@@ -224,7 +224,7 @@ static int do_pause(struct warden *w, struct call *call)
 		w->rows[slot].frozen = 0; /* the snapshot's end thaws it */
 		return 0;
 	}
-	w->rows[slot].frozen = 1; /* before the fact: whoever kills it thaws it first */
+	w->rows[slot].frozen = 1; /* first: a warden that kills it thaws it before */
 	r = cgroup_freeze(&w->cgroups, (unsigned)slot, freeze);
 	if (r >= 0)
 		w->rows[slot].frozen = freeze;
@@ -374,7 +374,7 @@ static void call_run(struct warden *w, struct call *call)
 	fault_point(w, "call.done");
 	if (call->reply.error == LATER)
 		return;
-	/* Nobody heard that it exists: undo, the daemon will ask again. */
+	/* The daemon did not receive its creation: undo, it will ask again. */
 	if (serve_reply(w, &call->reply, call->fds) < 0 && call->req.op == WARDEN_CREATE &&
 	    call->reply.error == 0)
 		(void)!do_destroy(w, call);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cay-warden: the only privileged process. After start it lives in an empty mount namespace and
- * reaches the host through these descriptors alone. Per sandbox it holds no descriptor, but for a
+ * cay-warden: the only privileged process. After its start it is in an empty mount namespace and
+ * reaches the host only through these descriptors. It holds no descriptor per sandbox, except for a
  * few seconds in the first slots: a fork copies and an exec closes its table, so the table stays
- * small at any number of sandboxes. A sandbox is a slot: a number that names its id range and its
- * cgroups.
+ * small at any number of sandboxes. A sandbox is a slot: a number that determines its id range and
+ * its cgroups.
  */
 #ifndef CAY_WARDEN_WARDEN_H
 #define CAY_WARDEN_WARDEN_H
@@ -24,7 +24,7 @@
 #define IDS_PER_SLOT 65536u
 #define INSTANCES_MAX 15 /* x 4096 slots x 65536 ids fills 32 bits */
 
-/* Test builds can switch single controls off, to prove that the attack tests notice. */
+/* Test builds can switch off single controls, to prove that the attack tests detect it. */
 enum control {
 	CONTROL_SECCOMP = 1 << 0,
 	CONTROL_CAPS = 1 << 1,
@@ -54,10 +54,10 @@ enum slot_state {
 	SLOT_DYING, /* killed; waits to be swept */
 };
 
-/* What pid 1 of a slot is to this process. */
+/* The relation of a slot's pid 1 to this process. */
 enum bond {
-	BOND_NONE,   /* made by a warden before us: looked up in its cgroup each time */
-	BOND_CHILD,  /* our child, not reaped: its number is nobody else's */
+	BOND_NONE,   /* created by an earlier warden: looked up in its cgroup each time */
+	BOND_CHILD,  /* our child, not reaped: its pid cannot be reused */
 	BOND_REAPED, /* was our child; its pid namespace, and so everything in it, is gone */
 };
 
@@ -68,7 +68,7 @@ struct slot_row {
 	uint32_t frozen;
 	uint32_t disk_size_mb; /* the quota of its volume; 0: unknown */
 	int32_t pid;	       /* of pid 1, in the host's numbers */
-	uint32_t held;	       /* frozen by a snapshot of it, and thawed by whoever finds it so */
+	uint32_t held;	       /* frozen by a snapshot of it; a warden that finds it so thaws it */
 	uint64_t frozen_us;    /* in all, up to the last thaw */
 	int64_t frozen_since_us;
 	uint64_t volume;      /* number of its subvolume, 0 when none */
@@ -91,7 +91,7 @@ struct root {
 	uint8_t template_hash[WARDEN_HASH_SIZE];
 };
 
-/* What tells whether something was written to a volume. */
+/* Shows whether something was written to a volume. */
 #define CLEAN_ROOT_DIRECTORIES 3
 struct clean_root_stamp {
 	uint64_t inode[CLEAN_ROOT_DIRECTORIES];
@@ -103,7 +103,7 @@ struct clean_root_stamp {
 /* root/clean_root.c */
 struct clean_root {
 	int fd;	   /* mount of the overlay; -1: none */
-	bool idle; /* nobody's: the volume is its own */
+	bool idle; /* without a sandbox: it owns the volume */
 	uint32_t disk_size_mb;
 	uint64_t volume;
 	struct clean_root_stamp stamp;
@@ -118,9 +118,9 @@ struct outlook {
 };
 
 /*
- * The first slots keep what is theirs and no sandbox can change from one sandbox to the next: user
+ * The first slots keep parts that no sandbox can change from one sandbox to the next: user
  * namespace, views of and doors to their cgroups, outlook. Slots are used from the lowest on, so
- * these are the ones that come and go. After a quiet while only blank ones have them.
+ * these are the most active ones. After an idle period only blank ones have them.
  */
 #define KEEPING_SLOTS 128
 
@@ -137,15 +137,15 @@ struct stock {
 	unsigned spare_cgroups;		    /* of free slots */
 	struct root cast_off[CAST_OFF_MAX]; /* roots whose slots had to go without them */
 	unsigned cast_off_count;
-	int late_fds[LATE_FDS_MAX]; /* mounts nobody needs: to close one waits for every processor
-				     */
+	/* unneeded mounts, closed later: closing one waits for every processor */
+	int late_fds[LATE_FDS_MAX];
 	unsigned late_fd_count;
 	int64_t taken_ms; /* when a part was last taken */
 	bool filling;
 	bool kept; /* by slots with a sandbox */
 };
 
-/* A net namespace with its link, nobody's yet. */
+/* A net namespace with its link, without an owner yet. */
 struct linked_netns {
 	struct netns net;
 	uint32_t link;
@@ -164,12 +164,12 @@ struct links {
 	struct link_stock stock;
 	int rtnl_fd; /* of the host's net namespace */
 	int nft_fd;  /* owns the table of rules */
-	int log_fd;  /* tells what they rejected; -1: nobody tells */
+	int log_fd;  /* reports what they rejected; -1: none */
 	char table[16];
 	char prefix[8];	     /* of the links' names on the host */
 	uint32_t first;	     /* of this instance's 65536 addresses */
 	uint32_t next;	     /* number to try */
-	char uplinks[4][16]; /* that forward for our sake: forward.c */
+	char uplinks[4][16]; /* on which we enabled forwarding: forward.c */
 	unsigned uplink_count;
 	int64_t forward_ms; /* when default routes were looked at last */
 	bool usable;	    /* this host can, and it is wanted */
@@ -187,7 +187,7 @@ struct temporary_snapshot; /* copy/temporary.c */
 struct recount;		   /* limits.c */
 struct job_result;
 
-/* The processors of one sandbox, as places in the set of all; count 0: all of them, or unknown. */
+/* The processors of one sandbox, as indexes in the set of all; count 0: all of them, or unknown. */
 struct seat {
 	uint16_t first, count;
 };
@@ -245,7 +245,7 @@ struct warden {
 	struct root *roots;	      /* per slot, only for blanks */
 	struct warden_limits *limits; /* per slot, what its cgroups are set to; zeros: unknown */
 	struct recount *recounts;     /* per slot: limits.c */
-	int64_t recount_ms;	      /* when to look next, 0: nobody shares */
+	int64_t recount_ms;	      /* when to check next, 0: no sandbox shares files */
 	struct warden_limits usual;   /* what was asked for last: stock is made for that */
 	uint8_t usual_template[WARDEN_HASH_SIZE];
 	bool has_usual_template;
@@ -299,14 +299,14 @@ int warden_open(struct warden *w, const struct warden_options *options);
 void warden_close(struct warden *w); /* gives the instance back when nothing lives */
 
 /*
- * scope.c: on a host with systemd and cgroup v2, and without --cgroup, the warden runs in a scope
- * of its own, which is delegated to it. Does not return when it has to be run again there; returns
- * 0 when that is done or not needed.
+ * scope.c: on a host with systemd and cgroup v2, and without --cgroup, the warden runs in a
+ * separate scope, which is delegated to it. Does not return if it must be executed again there;
+ * returns 0 if that was done or is not needed.
  */
 int scope_enter(const struct warden_options *options, char **argv) _must_check_;
 /*
- * The whole work of cay-sandboxes.service: to be there, in a child of the unit's group, because
- * systemd removes the group of a unit without processes. Returns only when that fails.
+ * The only task of cay-sandboxes.service: to exist in a child of the unit's group, because systemd
+ * removes the group of a unit without processes. Returns only on failure.
  */
 int scope_hold(void);
 
@@ -321,7 +321,7 @@ int storage_volume_make(struct warden *w, uint64_t *ret) _must_check_;
 uint64_t storage_volume_number(void); /* of one to be made */
 /* A volume with the files of a snapshot; waits for the disk. */
 int storage_volume_copy(struct warden *w, uint64_t volume, int from_fd) _must_check_;
-/* The same with what lies in a directory of the pool, which is then there no more. */
+/* The same with the content of a directory of the pool, which is moved. */
 int storage_volume_adopt(struct warden *w, uint64_t volume, int dir_fd,
 			 const char *from) _must_check_;
 /* And back. */
@@ -380,8 +380,8 @@ void root_warm(const struct root *root);
 /* instance.c */
 int instance_claim(struct warden *w, const char *state_path);
 /*
- * Where its v2 groups are: where sandboxes of it live already, else as the option says. Known to
- * later wardens, too.
+ * Where its v2 groups are: where its sandboxes already run, otherwise as the option says. Recorded
+ * for later wardens.
  */
 int instance_place(struct warden *w, const char *wanted) _must_check_;
 void instance_release(struct warden *w);
@@ -412,12 +412,12 @@ bool stock_grown(const struct warden *w);  /* above its usual size: shrinks afte
 void stock_shrink(struct warden *w);
 void stock_keep_cgroups(struct warden *w, unsigned slot); /* of a slot just swept */
 int stock_take_net(struct warden *w, struct netns *ret) _must_check_;
-/* Prefers a slot whose root is of this template already. hash NULL: one without a root. */
+/* Prefers a slot that already has a root of this template. hash NULL: one without a root. */
 int stock_take_slot(struct warden *w, const uint8_t *hash, unsigned *ret) _must_check_;
 unsigned stock_left(const struct warden *w);
 void stock_close_later(struct warden *w, int fd);   /* a mount; no request waits for it */
 void stock_forget(struct warden *w, unsigned slot); /* what it keeps of its own */
-/* A dead sandbox's net namespace, as stock if it can be that again. Takes it. */
+/* A dead sandbox's net namespace, as stock if it can be reused. Takes ownership. */
 void stock_keep_net(struct warden *w, struct netspace *space);
 
 /* limits.c */
@@ -426,11 +426,11 @@ int limits_set(struct warden *w, unsigned slot, const struct warden_limits *limi
 int limits_set_groups(struct warden *w, unsigned slot,
 		      const struct warden_limits *limits) _must_check_;
 /*
- * A simple quota counts what a volume wrote and anybody still holds: nothing of what a copy began
- * with, and too much where a snapshot keeps what was deleted. So the limit is moved by the
- * difference whenever the files were measured: when a snapshot is taken or copied, and when a
- * sandbox that shares its files with one comes near its limit. Group quotas count the files
- * themselves, and need none of this.
+ * A simple quota counts what a volume wrote, as long as any copy refers to it: nothing of a copy's
+ * initial content, and too much if a snapshot keeps deleted files. The limit is therefore shifted
+ * by the difference whenever the files were measured: when a snapshot is taken or copied, and when
+ * a sandbox that shares files with one comes near its limit. Group quotas count the files
+ * themselves and need none of this.
  */
 void limits_recount(struct warden *w, unsigned slot, uint64_t quota_bytes, uint64_t file_bytes);
 void limits_shared(struct warden *w, unsigned slot); /* its files, with a copy */
@@ -441,13 +441,15 @@ uint64_t limits_disk_usage(const struct warden *w, unsigned slot);
 /* spawn.c */
 int spawn(struct warden *w, const struct warden_request *req, const char **ret_step,
 	  int ret_fds[WARDEN_FDS_MAX]);
-/* From a snapshot: first a slot, and when a job has made its volume, the rest. */
+/* From a snapshot: first a slot, and the rest when a job has created its volume. */
 int spawn_reserve(struct warden *w, const struct warden_request *req, const char **ret_step,
 		  unsigned *ret_slot) _must_check_;
 int spawn_copy(struct warden *w, const struct warden_request *req, unsigned slot,
 	       const struct job_result *copied, const char **ret_step, int ret_fds[WARDEN_FDS_MAX]);
 
-/* identity.c: what tells a sandbox from its copies, in files that are laid over its own */
+/*
+ * identity.c: what distinguishes a sandbox from its copies, in files that are mounted over its own
+ */
 #define IDENTITY_PATH_SIZE 32
 #define IDENTITY_MARK "/run/cay/forked" /* of a copy: its id, and a word no other start has */
 #define IDENTITY_MARK_SIZE (WARDEN_ID_SIZE + 2 * 16 + 3)
@@ -474,8 +476,10 @@ unsigned cover_cpus(const struct warden_limits *limits); /* how many processors 
 int cover_furnish(struct warden *w, unsigned slot, struct root *root) _must_check_;
 /* The live ones, for the slot's next owner. */
 int cover_renew(struct warden *w, unsigned slot, const struct warden_limits *limits) _must_check_;
-/* With the memory of a sandbox, in a job: their content into its images, their names for CRIU, and
- * both of them again in another slot. */
+/*
+ * With the memory of a sandbox, in a job: their content into its images, their names for CRIU, and
+ * both again in another slot.
+ */
 struct criu_run;
 int cover_save(struct warden *w, unsigned slot, int dir_fd) _must_check_;
 void cover_dump(struct criu_run *run);
@@ -487,10 +491,10 @@ struct processors_change {
 	cpu_set_t set;
 };
 void processors_open(struct warden *w, bool spread);
-/* Decides where a new sandbox runs; until it is destroyed. */
+/* Chooses the processors of a new sandbox, until it is destroyed. */
 void processors_seat(struct warden *w, unsigned slot, const struct warden_limits *limits);
 void processors_free(struct warden *w, unsigned slot);
-/* Around a clone, so that the child begins where it is to run; true: to be undone. */
+/* Around a clone, so that the child starts on its processors; true: to be undone. */
 bool processors_narrow(const struct warden *w, unsigned slot,
 		       const struct warden_limits *limits) _must_check_;
 void processors_widen(const struct warden *w);
@@ -505,21 +509,21 @@ struct shm_size {
 	char bytes[24], inodes[24]; /* as options of its tmpfs */
 };
 void shm_size_of(uint32_t memory_mb, struct shm_size *ret);
-/* Of a root that nobody has yet. */
+/* Of a root without an owner yet. */
 int shm_size_root(struct root *root, uint32_t memory_mb) _must_check_;
-/* Of a living sandbox. Fails when more is in use than it may have now: then it stays as it is. */
+/* Of a running sandbox. Fails if more is in use than it may have now: it then stays unchanged. */
 int shm_resize(const struct warden *w, unsigned slot, uint32_t memory_mb) _must_check_;
 
 /* sweep.c */
 /*
- * The kernel takes net namespaces down in batches, in the background, and one at a time costs each
+ * The kernel removes net namespaces in batches, in the background, and one at a time delays each
  * next create. A killed sandbox's namespace is therefore held until its slot is swept; that of a
- * slot that keeps things, without a link, from its start, as it may be used again.
+ * slot that keeps parts, without a link, from its start, because it may be reused.
  */
 void sweep_hold_net(struct warden *w, unsigned slot);
 int sweep_kill(struct warden *w, unsigned slot);
 void sweep_reap(struct warden *w); /* collects dead children */
-bool sweep_step(struct warden *w); /* finishes one dying slot; false when there is none */
+bool sweep_step(struct warden *w); /* completes one dying slot; false if there is none */
 
 /* attach.c */
 int attach_open_net(const struct warden *w, unsigned slot) _must_check_;
@@ -536,7 +540,7 @@ void serve_drop_client(struct warden *w);
 int serve_reply(struct warden *w, const struct warden_reply *reply,
 		const int fds[WARDEN_FDS_MAX]) _must_check_;
 
-/* fault.c. Empty in the product; the tests' twin dies here, or lacks controls. */
+/* fault.c. Empty in the product; the tests' variant dies here, or lacks controls. */
 void fault_point(const struct warden *w, const char *name);
 unsigned fault_controls_off(void); /* enum control */
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Small requests, daemon to agent. EXEC and WINDOW_RUN are in agent_exec.c. */
+/* Small requests from daemon to agent. EXEC and WINDOW_RUN are in agent_exec.c. */
 #include "wire/agent_codec.h"
 
 int agent_put_stdin(struct buf *out, uint32_t process_id, uint32_t tag, uint8_t flags,
@@ -66,7 +66,7 @@ int agent_get_tag(const struct frame *frame, uint32_t *ret_tag)
 	uint32_t tag = frame_u32(&r);
 	bool ok;
 
-	if (frame->type == AGENT_LIST) /* asks for an answer by its nature */
+	if (frame->type == AGENT_LIST) /* always has an answer */
 		ok = tag != 0;
 	else if (frame->type == AGENT_CLOSE_STDIN || frame->type == AGENT_FORGET)
 		ok = frame->process_id != 0;

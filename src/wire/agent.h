@@ -1,20 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What cayd and cay-agent say to each other: frames of wire/frame.h over a Unix stream socket,
- * multiplexed by process id. The daemon chooses the ids, growing, never twice: HELLO names the
- * first free one, so that a restarted daemon goes on where its predecessor stopped.
+ * The protocol between cayd and cay-agent: frames of wire/frame.h over a Unix stream socket,
+ * multiplexed by process id. The daemon chooses the ids, which only grow and are never reused.
+ * HELLO names the first free one, so that a restarted daemon continues where its predecessor
+ * stopped.
  *
- * Every process keeps its output in the agent, one ring per stream, addressed by byte cursors that
- * only grow; a finished one stays readable for a while. A reader is a *follow*, numbered by the
- * daemon like the processes: it gets OUTPUT from its cursor on, as far as its credit goes, and in
- * the end one FOLLOWED. Every OUTPUT carries the cursor of its first byte, so that a reader that
- * fell behind sees the gap and its size.
+ * The agent keeps the output of every process in one ring per stream, addressed by byte cursors
+ * that only grow. A finished process stays readable for a while. A reader is a *follow*, numbered
+ * by the daemon like the processes. It receives OUTPUT from its cursor on, as far as its credit
+ * allows, and at the end one FOLLOWED. Every OUTPUT carries the cursor of its first byte, so a
+ * reader that fell behind sees the gap and its size.
  *
- * A request that can fail in a way the daemon must hear of carries a *tag* (not 0) and is answered
- * by exactly one DONE with that tag; tag 0 asks for no answer.
+ * A request whose result the daemon needs carries a *tag* (not 0) and is answered by exactly one
+ * DONE with that tag. Tag 0 requests no answer.
  *
- * Both ends are written against a hostile peer: decoders check every length, count, range and NUL
- * and return -EPROTO; encoders refuse what the decoder would refuse (-EINVAL, -EMSGSIZE).
+ * Both ends treat their peer as hostile. Decoders check every length, count, range and NUL and
+ * return -EPROTO. Encoders refuse what the decoder would refuse (-EINVAL, -EMSGSIZE). Decoded
+ * strings are views into the frame.
  */
 #ifndef CAY_WIRE_AGENT_H
 #define CAY_WIRE_AGENT_H
@@ -26,32 +28,37 @@
 #define AGENT_FROM_MAX_BYTES (1U << 18) /* payload, agent to daemon */
 #define AGENT_ARGS_MAX 16384		/* argv entries; the same for env */
 #define AGENT_TIMEOUT_MAX_MS (30ULL * 24 * 3600 * 1000)
-#define AGENT_OUTPUT_MAX_BYTES (16U << 20) /* the largest output_max_bytes and ring_bytes */
+#define AGENT_OUTPUT_MAX_BYTES (16U << 20) /* maximum of output_max_bytes and ring_bytes */
 #define AGENT_RING_DEFAULT_BYTES (1U << 20)
-#define AGENT_STDIN_MAX_BYTES (4U << 20) /* unread standard input the agent keeps per process */
-#define AGENT_STDIN_BYTES_MAX (AGENT_TO_MAX_BYTES - 4) /* in one frame */
+/* unread standard input that the agent keeps per process */
+#define AGENT_STDIN_MAX_BYTES (4U << 20)
+#define AGENT_STDIN_BYTES_MAX (AGENT_TO_MAX_BYTES - 4) /* per frame */
 #define AGENT_KEEP_DEFAULT_MS 300000 /* how long a finished process stays readable */
 #define AGENT_KEEP_MAX_MS (24U * 3600 * 1000)
 #define AGENT_GRACE_MAX_MS (3600U * 1000)
-/* How long output is kept for a foreground reader while the daemon is away. */
+/* How long output is kept for a foreground reader while the daemon is not connected. */
 #define AGENT_HOLD_GRACE_MS 60000
-#define AGENT_CREDIT_MAX (16U << 20) /* of one follow, at any time */
+#define AGENT_CREDIT_MAX (16U << 20) /* per follow, at any time */
 #define AGENT_SIGNAL_MAX 64
 #define AGENT_MESSAGE_MAX 200
 #define AGENT_STEP_NAME_SIZE 24
 #define AGENT_NAME_MAX 64     /* of a process or window; [A-Za-z0-9._-] */
 #define AGENT_USER_MAX 255    /* of a listed process */
-#define AGENT_COMMAND_MAX 256 /* what LISTED shows of a command */
-#define AGENT_PATH_MAX 255    /* of the file that holds a full output */
+#define AGENT_COMMAND_MAX 256 /* bytes of a command that LISTED shows */
+#define AGENT_PATH_MAX 255    /* of the file that contains the full output */
 #define AGENT_TTY_MAX 4096    /* columns, rows; at least 1 */
-#define AGENT_PORTS_MAX 1024  /* in one PORTS_LISTED; further ones are not told */
+#define AGENT_PORTS_MAX 1024  /* per PORTS_LISTED; further ones are not reported */
 #define AGENT_PORT_NAME_MAX 15
 
-/* Extended attribute of the sandbox's freezer group: microseconds it was frozen, 64 bits. Only the
- * host can write it. */
+/*
+ * Extended attribute of the sandbox's freezer group: the microseconds that it was frozen, 64 bits.
+ * Only the host can write it.
+ */
 #define AGENT_FROZEN_NOTE "security.cay.frozen"
-/* Likewise: bytes that the sandbox may have on its disk (0: no limit is enforced), and what its
- * quota counts above what its files take (signed). */
+/*
+ * Likewise: bytes that the sandbox may use on disk (0: no limit is enforced), and the difference
+ * between what its quota counts and what its files occupy (signed).
+ */
 #define AGENT_DISK_NOTE "security.cay.disk"
 #define AGENT_DISK_OFFSET_NOTE "security.cay.disk-offset"
 
@@ -64,19 +71,19 @@ enum agent_type {
 	AGENT_LIST = 5,
 	AGENT_FOLLOW = 6,
 	AGENT_RESIZE = 7,
-	AGENT_FORGET = 8, /* a finished process; a running one: refused, STILL_RUNNING */
+	AGENT_FORGET = 8, /* a finished process; refused with STILL_RUNNING if it runs */
 	AGENT_CREDIT = 9,
 	AGENT_UNFOLLOW = 10,
-	AGENT_STOP = 11, /* TERM, KILL of the whole cgroup after a grace; DONE when it has ended */
-	AGENT_DETACH =
-		12, /* whoever waited for a collected process has gone: keep it as any other */
+	/* TERM, after a grace period KILL to the whole cgroup; DONE when it has ended */
+	AGENT_STOP = 11,
+	AGENT_DETACH = 12, /* the waiter for a collected process has gone: keep it like any other */
 	AGENT_WINDOW_RUN = 13,
 	AGENT_DIAL = 14, /* connect to a port inside */
 	AGENT_PORTS = 15,
 	/*
-	 * From the warden, nothing in them. LET_GO: everything that came from outside, this
-	 * connection included, is closed, so that the sandbox can be written to disk. TAKE_BACK:
-	 * descriptors beside it, the cgroups as at the start, for an agent that let go.
+	 * From the warden, with an empty payload. LET_GO: the agent closes everything that came
+	 * from outside, including this connection, so that the sandbox can be written to disk.
+	 * TAKE_BACK: new descriptors of the cgroups, for an agent that has let go.
 	 */
 	AGENT_LET_GO = 19,
 	AGENT_TAKE_BACK = 20,
@@ -91,32 +98,34 @@ enum agent_type {
 	AGENT_LISTED = 134,
 	AGENT_DONE = 135,
 	AGENT_FOLLOWED = 136,
-	AGENT_WINDOW = 137, /* answers WINDOW_RUN, unless DONE does with a refusal */
-	/* Answers DIAL. Without an errno the connected socket is passed (SCM_RIGHTS) with the
-	 * frame's first byte, and no other descriptor ever is. */
+	AGENT_WINDOW = 137, /* answers WINDOW_RUN, unless DONE refuses it */
+	/*
+	 * Answers DIAL. Without an errno the connected socket is passed (SCM_RIGHTS) with the
+	 * frame's first byte. No other frame passes a descriptor.
+	 */
 	AGENT_DIALED = 138,
 	AGENT_PORTS_LISTED = 139,
-	AGENT_PORT_NOTICE = 140, /* unasked: a port opened or closed */
+	AGENT_PORT_NOTICE = 140, /* unrequested: a port opened or closed */
 };
 
 /* Flags of EXEC. */
 enum {
-	AGENT_EXEC_COLLECT = 1,	   /* hold the output, send it in one piece with the exit */
-	AGENT_EXEC_STDIN_OPEN = 2, /* more STDIN follows; without it stdin_bytes is all there is */
+	AGENT_EXEC_COLLECT = 1,	   /* keep the output and send it as a whole with the exit */
+	AGENT_EXEC_STDIN_OPEN = 2, /* more STDIN follows; otherwise stdin_bytes is all input */
 	AGENT_EXEC_TTY = 4,	   /* a terminal of cols x rows; all output is stream OUT */
 	AGENT_EXEC_FOLLOW = 8,	   /* follow it from its first byte: follow_id, credit */
 	AGENT_EXEC_SAVE =
 		16, /* with COLLECT: output beyond output_max_bytes goes to a file inside */
 	/*
-	 * Nothing is dropped: the pipes are read only as far as the one follow's credit goes, no
-	 * ring is kept, and without a follow the program waits. For our own tools (files,
-	 * archives), which are not listed either. argv[0] names a tool, not a path.
+	 * Nothing is dropped: the pipes are read only as far as the credit of the one follow
+	 * allows, there is no ring, and without a follow the program waits. For cay-tools (files,
+	 * archives), whose runs are not listed. argv[0] names a tool, not a path.
 	 */
 	AGENT_EXEC_TOOL = 32,
 	/*
-	 * A foreground reader waits for the output. With FOLLOW, that follow has HOLD; without, the
+	 * A foreground reader waits for the output. With FOLLOW, that follow has HOLD. Without, the
 	 * output is kept from its first byte on for AGENT_HOLD_GRACE_MS, until a follow with HOLD
-	 * comes.
+	 * arrives.
 	 */
 	AGENT_EXEC_HOLD = 64,
 	AGENT_EXEC_FLAGS = 127,
@@ -124,26 +133,35 @@ enum {
 
 /* Flags of STDIN. */
 enum {
-	/* DONE comes when the program's pipe took the bytes; without it when the agent has them. */
+	/*
+	 * DONE is sent when the program's pipe has taken the bytes; without this flag, when the
+	 * agent has them.
+	 */
 	AGENT_STDIN_WAIT = 1,
-	/* The next STDIN of this process belongs to the same write: when this one is refused, it is
-	 * refused too, for the same reason. So a write may be cut short, but has no holes. */
+	/*
+	 * The next STDIN of this process belongs to the same write: if this one is refused, the
+	 * next is refused for the same reason. A write may thus be truncated, but has no holes.
+	 */
 	AGENT_STDIN_MORE = 2,
 	AGENT_STDIN_FLAGS = 3,
 };
 
 /* Flags of FOLLOW. */
 enum {
-	/* Go on until the process ends; else end at what is there now. Alone: nothing is read. */
+	/*
+	 * Continue until the process ends; otherwise stop at the current end. Without a stream flag
+	 * nothing is read.
+	 */
 	AGENT_FOLLOW_LIVE = 1,
 	AGENT_FOLLOW_OUT = 2,
 	AGENT_FOLLOW_ERR = 4,
 	AGENT_FOLLOW_TAIL = 8, /* cursors count back from the newest byte instead */
-	AGENT_FOLLOW_RUN = 16, /* of a window: end with the command run, not with the shell */
+	AGENT_FOLLOW_RUN = 16, /* of a window: end with the command, not with the shell */
 	/*
-	 * With LIVE: bytes that this reader has not taken are not overwritten; when the ring is
-	 * full, the program blocks as on a pipe. Taken are bytes whose credit came back. When the
-	 * connection is lost, they stay for AGENT_HOLD_GRACE_MS; UNFOLLOW releases them at once.
+	 * With LIVE: bytes that this reader has not taken are not overwritten. When the ring is
+	 * full, the program blocks as on a pipe. A byte is taken when its credit was returned.
+	 * After a lost connection they are kept for AGENT_HOLD_GRACE_MS; UNFOLLOW releases them at
+	 * once.
 	 */
 	AGENT_FOLLOW_HOLD = 32,
 	AGENT_FOLLOW_FLAGS = 63,
@@ -157,24 +175,24 @@ enum { AGENT_LISTED_LAST = 1, AGENT_LISTED_FLAGS = 1 };
 
 /* Bits of HELLO.features. */
 enum {
-	AGENT_HAS_CGROUPS = 1, /* a timeout and STOP reach children in other sessions for certain */
-	AGENT_HAS_TOOLS = 2,   /* EXEC_TOOL works */
-	AGENT_HAS_PORTS = 4,   /* DIAL and PORTS work */
-	AGENT_HAS_HOLD = 8,    /* EXEC_HOLD and FOLLOW_HOLD work */
+	AGENT_HAS_CGROUPS = 1,	/* a timeout and STOP also reach children in other sessions */
+	AGENT_HAS_TOOLS = 2,	/* EXEC_TOOL works */
+	AGENT_HAS_PORTS = 4,	/* DIAL and PORTS work */
+	AGENT_HAS_HOLD = 8,	/* EXEC_HOLD and FOLLOW_HOLD work */
 	AGENT_HAS_STREAMS = 16, /* the frames of wire/stream.h work; types 32 to 38 are theirs */
-	AGENT_HAS_EGRESS = 32, /* its egress proxy listens: programs find it in their environment */
+	AGENT_HAS_EGRESS = 32, /* its egress proxy listens, and programs have the proxy variables */
 	AGENT_FEATURES = 63,
 };
 
 enum agent_stream { AGENT_STREAM_OUT = 1, AGENT_STREAM_ERR = 2 };
 
 enum agent_end {
-	AGENT_END_NONE = 0, /* it runs */
+	AGENT_END_NONE = 0, /* it is running */
 	AGENT_END_EXIT = 1,
 	AGENT_END_SIGNAL = 2,
 	AGENT_END_TIMEOUT = 3, /* exit_code 124 */
-	AGENT_END_OOM = 4,     /* the memory limit killed it or something below it */
-	AGENT_END_KILLED = 5,  /* by a signal the daemon had asked for */
+	AGENT_END_OOM = 4,     /* the memory limit killed it or a process below it */
+	AGENT_END_KILLED = 5,  /* by a signal that the daemon requested */
 	AGENT_END_LAST = AGENT_END_KILLED,
 };
 #define AGENT_TIMEOUT_EXIT_CODE 124
@@ -193,20 +211,20 @@ enum agent_refusal {
 	AGENT_REFUSED_TOO_BIG = 11,
 	AGENT_REFUSED_PROCESS_LIMIT = 12,
 	AGENT_REFUSED_NO_MEMORY = 13,
-	AGENT_REFUSED_QUOTA = 14, /* the agent tracks no more processes */
+	AGENT_REFUSED_QUOTA = 14, /* the agent has reached its maximum of processes */
 	AGENT_REFUSED_NO_PROCESS = 15,
 	AGENT_REFUSED_ENDED = 16,
 	AGENT_REFUSED_STILL_RUNNING = 17,
 	AGENT_REFUSED_STDIN_CLOSED = 18,
-	AGENT_REFUSED_STDIN_FULL = 19, /* nothing of it was taken */
+	AGENT_REFUSED_STDIN_FULL = 19, /* none of it was taken */
 	AGENT_REFUSED_NO_TTY = 20,
 	AGENT_REFUSED_CURSOR_AHEAD = 21,
 	AGENT_REFUSED_NO_SHELL = 22,	  /* windows need bash */
-	AGENT_REFUSED_WINDOW_BROKEN = 23, /* its shell did not come back and was ended */
+	AGENT_REFUSED_WINDOW_BROKEN = 23, /* its shell did not respond and was ended */
 	AGENT_REFUSED_LAST = AGENT_REFUSED_WINDOW_BROKEN,
 };
 
-/* EXEC as its sender has it. */
+/* EXEC for the sender. */
 struct agent_exec_args {
 	const char *const *argv; /* NULL-terminated, at least one */
 	const char *const *env;	 /* NULL-terminated; NULL: empty */
@@ -215,7 +233,7 @@ struct agent_exec_args {
 	const char *name;	 /* NULL or "": none */
 	struct str stdin_bytes;
 	uint64_t timeout_ms;	   /* 0: none */
-	uint32_t output_max_bytes; /* per stream, what COLLECT keeps from the front */
+	uint32_t output_max_bytes; /* per stream, kept by COLLECT from the start */
 	uint32_t ring_bytes;	   /* per stream without COLLECT; 0: the default */
 	uint32_t keep_ms;	   /* after its end; 0: the default */
 	uint32_t follow_id;	   /* with FOLLOW, else 0 */
@@ -224,7 +242,7 @@ struct agent_exec_args {
 	uint8_t flags;
 };
 
-/* EXEC as its receiver sees it; strings point into the frame and are NUL-terminated there. */
+/* EXEC as received; strings point into the frame and are NUL-terminated there. */
 struct agent_exec {
 	uint32_t process_id;
 	uint8_t flags;
@@ -240,18 +258,18 @@ struct agent_exec {
 	const char *user; /* "": default */
 	const char *cwd;  /* "": default */
 	const char *name; /* "": none */
-	const char *args; /* argc + envc strings, one behind the other */
+	const char *args; /* argc + envc consecutive strings */
 	struct str stdin_bytes;
 };
 
 /*
- * WINDOW_RUN: runs a command in the named window, and makes the window (as process_id, with the
- * agent's bash, like an EXEC with TTY) when it is not there. A command under way is cancelled
- * first. The follow is made with flags LIVE | OUT | RUN from the command's first byte.
+ * WINDOW_RUN: runs a command in the named window. If the window does not exist, creates it (as
+ * process_id, with the agent's bash, like an EXEC with TTY). A command in progress is cancelled
+ * first. The follow is created with the flags LIVE | OUT | RUN at the command's first byte.
  */
 struct agent_window_args {
 	const char *name;	/* [A-Za-z0-9._-], 1 to AGENT_NAME_MAX */
-	const char *const *env; /* these three only when the window is made */
+	const char *const *env; /* these three only if the window is created */
 	const char *cwd;
 	const char *user;
 	struct str command; /* no NUL, not empty */
@@ -262,7 +280,7 @@ struct agent_window_args {
 };
 
 struct agent_window_run {
-	uint32_t process_id; /* for the shell, if it must be made */
+	uint32_t process_id; /* for the shell, if it must be created */
 	uint32_t tag, follow_id, credit, ring_bytes;
 	uint16_t envc;
 	const char *name, *user, *cwd;
@@ -276,26 +294,26 @@ struct agent_window {
 	uint32_t run;	 /* counts the commands of this window from 1 */
 	uint64_t cursor; /* where the command's output begins */
 	bool made;	 /* the window did not exist before */
-	bool cancelled;	 /* a command was under way */
+	bool cancelled;	 /* a command was in progress */
 };
 
 struct agent_follow {
 	uint32_t process_id;
 	uint32_t follow_id; /* not 0 */
-	uint32_t credit;    /* bytes of output that may be on their way; OUTPUT uses it up */
+	uint32_t credit;    /* bytes of output that may be in flight; OUTPUT uses it up */
 	uint32_t run;	    /* with RUN */
 	uint8_t flags;
 	uint64_t out_cursor, err_cursor;
 };
 
-/* How a process ended, or that it runs (end NONE: the rest is 0 but the totals). */
+/* How a process ended, or that it is running (end NONE: all members except the totals are 0). */
 struct agent_status {
 	enum agent_end end;
 	uint32_t exit_code;
 	uint32_t signal;
 	uint64_t duration_us;
 	uint64_t out_total, err_total; /* bytes written so far: the cursors of the next ones */
-	uint64_t memory_limit_bytes;   /* with OOM, 0: not known */
+	uint64_t memory_limit_bytes;   /* with OOM; 0: unknown */
 	uint64_t memory_peak_bytes;
 };
 
@@ -303,14 +321,16 @@ struct agent_status {
 enum {
 	AGENT_PROCESS_TTY = 1,
 	AGENT_PROCESS_WINDOW = 2,
-	AGENT_PROCESS_COLLECT = 4, /* somebody waits for it */
+	AGENT_PROCESS_COLLECT = 4, /* a caller waits for it */
 	AGENT_PROCESS_BUSY = 8,	   /* window: a command runs */
 	AGENT_PROCESS_STDIN_OPEN = 16,
 	AGENT_PROCESS_FLAGS = 31,
 };
 
-/* One process in LISTED, which tells them in the order of growing ids. Strings: views into the
- * frame, no NUL inside, otherwise not trusted. */
+/*
+ * One process in LISTED, in order of increasing ids. Strings are views into the frame without NUL;
+ * their content is not trusted.
+ */
 struct agent_listed {
 	uint32_t process_id;
 	uint32_t pid;
@@ -320,7 +340,7 @@ struct agent_listed {
 	uint64_t out_begin; /* cursor of the oldest byte held */
 	uint64_t err_begin;
 	struct agent_status status;
-	uint32_t run;		/* window: the last command's number, 0: none yet */
+	uint32_t run;		/* window: number of the last command, 0: none yet */
 	uint32_t run_exit_code; /* and how it ended */
 	enum agent_end run_end;
 	uint64_t run_cursor; /* where its output begins */
@@ -332,13 +352,14 @@ struct agent_hello {
 	uint16_t version;
 	uint32_t features;
 	uint32_t next_process_id;
-	uint32_t process_count; /* still running or draining from before */
+	/* processes of an earlier connection that still run or have unread output */
+	uint32_t process_count;
 };
 
 struct agent_boot_failed {
 	uint32_t step;
 	uint32_t errno_value;
-	char name[AGENT_STEP_NAME_SIZE]; /* what the step does; [a-z0-9 _-] only, NUL-terminated */
+	char name[AGENT_STEP_NAME_SIZE]; /* name of the step; [a-z0-9 _-] only, NUL-terminated */
 };
 
 struct agent_output {
@@ -355,15 +376,14 @@ struct agent_exit {
 	uint32_t process_id;
 	struct agent_status status;
 	struct str saved; /* path of the file with the full output; empty: there is none */
-	bool saved_all;	  /* the file holds everything */
+	bool saved_all;	  /* the file contains everything */
 };
 
 struct agent_followed {
 	uint32_t process_id;
 	uint32_t follow_id;
-	uint32_t refusal; /* 0, or enum agent_refusal: there was no such process or position */
-	struct agent_status
-		status; /* end NONE: a follow without LIVE came to the end of what is there */
+	uint32_t refusal;	    /* 0, or enum agent_refusal: no such process or position */
+	struct agent_status status; /* end NONE: a follow without LIVE reached the end */
 };
 
 struct agent_done {
@@ -376,7 +396,7 @@ struct agent_refused {
 	uint32_t process_id;
 	enum agent_refusal code;
 	uint32_t errno_value;
-	struct str message; /* no NUL; not trusted otherwise */
+	struct str message; /* no NUL; otherwise not trusted */
 };
 
 struct agent_dialed {
@@ -388,10 +408,10 @@ struct agent_dialed {
 struct agent_port {
 	uint16_t port;
 	uint8_t family;	     /* 4 or 6 */
-	uint8_t address[16]; /* as on the wire; of family 4 the first four bytes, the rest is 0 */
+	uint8_t address[16]; /* as on the wire; family 4 uses the first four bytes, the rest is 0 */
 	uint32_t uid;
-	uint32_t pid;	 /* 0: not known; then there is no name */
-	struct str name; /* of the program; at most AGENT_PORT_NAME_MAX, no NUL; not trusted */
+	uint32_t pid;	 /* 0: unknown; then there is no name */
+	struct str name; /* name of the program; at most AGENT_PORT_NAME_MAX, no NUL; not trusted */
 };
 
 /* Daemon to agent. */
@@ -418,15 +438,17 @@ int agent_put_window_run(struct buf *out, uint32_t process_id,
 int agent_put_dial(struct buf *out, uint32_t tag, uint16_t port) _must_check_;
 int agent_put_ports(struct buf *out, uint32_t tag) _must_check_;
 
-/* The size agent_put_exec() would need without stdin_bytes; SIZE_MAX when it is out of range. */
+/* The size that agent_put_exec() needs without stdin_bytes; SIZE_MAX if out of range. */
 size_t agent_exec_size(const struct agent_exec_args *args);
 bool agent_name_ok(struct str name); /* 1 to AGENT_NAME_MAX of [A-Za-z0-9._-] */
 
 int agent_get_exec(const struct frame *frame, struct agent_exec *ret) _must_check_;
-/* argv holds argc + 1 and env envc + 1 pointers; both come out NULL-terminated. */
+/*
+ * argv has space for argc + 1 and env for envc + 1 pointers; both are NULL-terminated afterwards.
+ */
 void agent_exec_pointers(const struct agent_exec *exec, const char **argv, const char **env);
 int agent_get_stdin(const struct frame *frame, uint32_t *ret_tag, struct str *ret) _must_check_;
-/* Frames that hold a tag and nothing else: CLOSE_STDIN, LIST, FORGET. */
+/* Frames that contain only a tag: CLOSE_STDIN, LIST, FORGET. */
 int agent_get_tag(const struct frame *frame, uint32_t *ret_tag) _must_check_;
 int agent_get_kill(const struct frame *frame, uint32_t *ret_tag, int *ret_signum) _must_check_;
 int agent_get_follow(const struct frame *frame, struct agent_follow *ret) _must_check_;
@@ -448,7 +470,7 @@ int agent_get_ports(const struct frame *frame, uint32_t *ret_tag) _must_check_;
 int agent_put_hello(struct buf *out, const struct agent_hello *hello) _must_check_;
 int agent_put_started(struct buf *out, uint32_t process_id, uint32_t pid) _must_check_;
 int agent_put_output(struct buf *out, const struct agent_output *output) _must_check_;
-/* The head alone, for a sender that writes the bytes from where they are. */
+/* Only the head, for a sender that writes the bytes from where they are. */
 void agent_pack_output(char dst[FRAME_HEADER_SIZE + AGENT_OUTPUT_HEADER_SIZE],
 		       const struct agent_output *output);
 int agent_put_exit(struct buf *out, const struct agent_exit *exit) _must_check_;
@@ -457,7 +479,7 @@ int agent_put_done(struct buf *out, const struct agent_done *done) _must_check_;
 int agent_put_followed(struct buf *out, const struct agent_followed *followed) _must_check_;
 int agent_put_window(struct buf *out, const struct agent_window *window) _must_check_;
 #define AGENT_DIALED_SIZE (FRAME_HEADER_SIZE + 8)
-/* For a sender that passes a descriptor with it: a message of its own, in no queue. */
+/* For a sender that passes a descriptor with it: a separate message, not queued. */
 void agent_pack_dialed(char dst[AGENT_DIALED_SIZE], uint32_t tag, uint32_t errno_value);
 int agent_put_dialed(struct buf *out, const struct agent_dialed *dialed) _must_check_;
 int agent_put_port_notice(struct buf *out, const struct agent_port *port, bool opened) _must_check_;
@@ -491,20 +513,21 @@ int agent_get_window(const struct frame *frame, struct agent_window *ret) _must_
 /* LISTED: the tag, whether it is the last frame, and a reader for agent_next_listed(). */
 int agent_get_listed(const struct frame *frame, uint32_t *ret_tag, bool *ret_last,
 		     struct frame_reader *ret) _must_check_;
-/* 1: *ret is one process; 0: no more; -EPROTO. */
+/* 1: *ret is one process; 0: end; -EPROTO. */
 int agent_next_listed(struct frame_reader *reader, struct agent_listed *ret) _must_check_;
 
 int agent_get_dialed(const struct frame *frame, struct agent_dialed *ret) _must_check_;
 int agent_get_port_notice(const struct frame *frame, struct agent_port *ret,
 			  bool *ret_opened) _must_check_;
-/* PORTS_LISTED: the tag and a reader for agent_next_port(): 1 one port, 0 no more, -EPROTO. */
+/* PORTS_LISTED: the tag and a reader for agent_next_port(): 1: one port, 0: end, -EPROTO. */
 int agent_get_ports_listed(const struct frame *frame, uint32_t *ret_tag,
 			   struct frame_reader *ret) _must_check_;
 int agent_next_port(struct frame_reader *reader, struct agent_port *ret) _must_check_;
 
 /*
- * BOOT_FAILED is sent by the code that prepares the sandbox, between clone and exec: no allocation,
- * no buffer, nothing but this array. name may be NULL; characters outside its alphabet become '-'.
+ * BOOT_FAILED is sent by the code that prepares the sandbox between clone and exec. It uses only
+ * this array: no allocation and no buffer. name may be NULL; characters outside its alphabet become
+ * '-'.
  */
 #define AGENT_BOOT_FAILED_SIZE (FRAME_HEADER_SIZE + 8 + AGENT_STEP_NAME_SIZE)
 static inline void agent_pack_boot_failed(char dst[AGENT_BOOT_FAILED_SIZE], uint32_t step,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Inside of the agent codec: what its files share. */
+/* Private to the agent codec: functions that its files share. */
 #ifndef CAY_WIRE_AGENT_CODEC_H
 #define CAY_WIRE_AGENT_CODEC_H
 
@@ -10,7 +10,7 @@
 #define AGENT_ERRNO_MAX 4095
 #define AGENT_STATUS_SIZE 52
 
-/* Type, flags, and whether the header names a process. */
+/* Checks the type, the flags, and whether the header must name a process. */
 static inline int agent_check(const struct frame *frame, enum agent_type type,
 			      uint8_t flags_allowed, bool of_process)
 {
@@ -34,7 +34,7 @@ static inline bool agent_tty_ok(bool tty, uint16_t cols, uint16_t rows)
 
 bool agent_status_ok(const struct agent_status *s);
 void agent_store_status(char *p, const struct agent_status *s);
-/* false: not a status; what it read is not to be used then. */
+/* false: not a valid status; the values must not be used. */
 bool agent_load_status(struct frame_reader *r, struct agent_status *ret);
 
 #endif

@@ -25,8 +25,7 @@ static const char *or_empty(const char *s)
 	return s ? s : "";
 }
 
-/* Adds the sizes of the strings of list; false at more than AGENT_ARGS_MAX or AGENT_TO_MAX_BYTES.
- */
+/* Adds the sizes of the strings of list; false beyond AGENT_ARGS_MAX or AGENT_TO_MAX_BYTES. */
 static bool measure(const char *const *list, size_t *count, size_t *bytes)
 {
 	for (*count = 0; list && list[*count]; (*count)++) {
@@ -52,7 +51,7 @@ static char *store_list(char *p, const char *const *list, size_t count)
 	return p;
 }
 
-/* Exactly count NUL bytes, the last of them at the very end. */
+/* The area must contain exactly count NUL bytes, the last one at its end. */
 static bool strings_ok(struct str area, size_t count)
 {
 	size_t seen = 0;
@@ -79,7 +78,7 @@ static const char *point_at(const char *p, const char **list, size_t count)
 
 /* ---- EXEC ---- */
 
-/* What the numbers and flags of both shapes of EXEC must keep to. */
+/* Checks the numbers and flags that both forms of EXEC share. */
 static bool exec_ok(const struct agent_exec *e)
 {
 	bool follow = e->flags & AGENT_EXEC_FOLLOW;
@@ -90,7 +89,10 @@ static bool exec_ok(const struct agent_exec *e)
 	    e->ring_bytes > AGENT_OUTPUT_MAX_BYTES || e->keep_ms > AGENT_KEEP_MAX_MS ||
 	    e->credit > AGENT_CREDIT_MAX)
 		return false;
-	/* One that is collected is told in one piece: nobody follows it, and no tool is. */
+	/*
+	 * The output of a collected process is sent as a whole: it cannot be followed, and a tool
+	 * cannot be collected.
+	 */
 	if (collect && (e->flags & (AGENT_EXEC_FOLLOW | AGENT_EXEC_TOOL | AGENT_EXEC_HOLD)))
 		return false;
 	if ((e->flags & AGENT_EXEC_TOOL) && (e->flags & AGENT_EXEC_HOLD))

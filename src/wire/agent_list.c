@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* LISTED: a tag, then processes until the end of the frame. */
+/* LISTED: a tag, then processes up to the end of the frame. */
 #include "wire/agent_codec.h"
 
 #define LISTED_HEADER_SIZE 4
@@ -16,7 +16,7 @@ static bool listed_ok(const struct agent_listed *l)
 		return false;
 	if (!window && (l->run || l->run_cursor || l->idle_ms || (l->flags & AGENT_PROCESS_BUSY)))
 		return false;
-	if (l->run == 0 && l->run_end != AGENT_END_NONE) /* busy it is while its shell starts */
+	if (l->run == 0 && l->run_end != AGENT_END_NONE) /* it is busy while its shell starts */
 		return false;
 	if (l->run_end > AGENT_END_LAST || l->run_exit_code > 255 ||
 	    (l->run_end == AGENT_END_NONE && l->run_exit_code) ||

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ports: DIAL, PORTS and what answers them. */
+/* Ports: DIAL, PORTS and their answers. */
 #include "wire/agent_codec.h"
 
 #define PORT_FIXED_SIZE 28
 #define PORTS_HEADER_SIZE 4
 
-enum { PORT_OPENED = 1 }; /* flag of PORT_NOTICE; else it closed */
+enum { PORT_OPENED = 1 }; /* flag of PORT_NOTICE; without it the port closed */
 
 int agent_put_dial(struct buf *out, uint32_t tag, uint16_t port)
 {
@@ -74,7 +74,7 @@ int agent_put_dialed(struct buf *out, const struct agent_dialed *dialed)
 {
 	char packed[AGENT_DIALED_SIZE];
 
-	/* One without an errno carries a descriptor, which a queue cannot. */
+	/* A success carries a descriptor, which cannot be queued. */
 	if (dialed->tag == 0 || dialed->errno_value == 0 || dialed->errno_value > AGENT_ERRNO_MAX)
 		return -EINVAL;
 	agent_pack_dialed(packed, dialed->tag, dialed->errno_value);

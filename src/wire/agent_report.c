@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Agent to daemon. LISTED is in agent_list.c. */
+/* Frames from agent to daemon. LISTED is in agent_list.c. */
 #include "wire/agent_codec.h"
 
-/* Bits of the frame's own flags. */
+/* Bits of the flags in the frame's header. */
 enum { EXIT_SAVED_ALL = 1, WINDOW_MADE = 1, WINDOW_CANCELLED = 2 };
 
-/* Another version may have features of its own: it is read, so that it can be named. */
+/* Another version may have other features: it is decoded, so that an error message can name it. */
 static bool hello_ok(const struct agent_hello *hello)
 {
 	return hello->next_process_id && (hello->version != AGENT_PROTOCOL_VERSION ||
@@ -152,7 +152,7 @@ int agent_get_output(const struct frame *frame, struct agent_output *ret)
 	return 0;
 }
 
-/* By a signal, or reported by a shell as if. */
+/* Ended by a signal, or reported by a shell as if. */
 static bool death_ok(const struct agent_status *s)
 {
 	if (s->signal == 0)

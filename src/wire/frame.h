@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The frame every stream protocol of ours is made of, and strict little-endian readers over its
- * payload. Pure: bytes in memory, no I/O.
+ * The frame that all our stream protocols use, and strict little-endian readers of its payload.
+ * Used by both ends of the link and by cay-tools. Works on bytes in memory, without I/O.
  *
- *   u32 length of the payload | u8 type | u8 flags | u16 zero | u32 process id | payload
+ * u32 length of the payload | u8 type | u8 flags | u16 zero | u32 process id | payload
  */
 #ifndef CAY_WIRE_FRAME_H
 #define CAY_WIRE_FRAME_H
@@ -50,9 +50,9 @@ static inline void frame_store_header(char *p, size_t length, uint8_t type, uint
 }
 
 /*
- * Looks at the front of the bytes received so far. 1: *ret is a whole frame (consume
- * frame_size(ret) bytes when done with it). 0: more bytes are needed. -EPROTO: no frame can start
- * like this; seen as soon as the header is there, so a hostile length never makes anyone buffer.
+ * Inspects the start of the bytes received so far. 1: *ret is a complete frame (consume
+ * frame_size(ret) bytes when done with it). 0: more bytes are needed. -EPROTO: not a frame. This is
+ * detected as soon as the header is complete, so a hostile length never causes buffering.
  */
 int frame_next(struct str bytes, size_t payload_max, struct frame *ret) _must_check_;
 
@@ -61,19 +61,19 @@ static inline size_t frame_size(const struct frame *frame)
 	return FRAME_HEADER_SIZE + frame->payload.n;
 }
 
-/* How many bytes are still missing for the frame at the front (the header first, then the rest). */
+/* How many bytes are missing for the first frame (first the header, then the rest). */
 size_t frame_missing(struct str bytes);
 
 /*
- * Appends a header and room for the payload; the caller fills exactly length bytes at *ret_payload.
- * -ENOBUFS when the buffer's limit forbids it.
+ * Appends a header and space for the payload. The caller fills exactly length bytes at
+ * *ret_payload. -ENOBUFS if the buffer's limit is reached.
  */
 int frame_put(struct buf *out, uint8_t type, uint8_t flags, uint32_t process_id, size_t length,
 	      char **ret_payload) _must_check_;
 
 /*
- * Reads a payload front to back. The first short read sticks: later reads give zeroes, and
- * frame_reader_end() tells.
+ * Reads a payload from front to back. After the first short read, later reads return zeroes and
+ * frame_reader_end() fails.
  */
 struct frame_reader {
 	const unsigned char *p;
@@ -92,7 +92,7 @@ uint32_t frame_u32(struct frame_reader *r);
 uint64_t frame_u64(struct frame_reader *r);
 struct str frame_bytes(struct frame_reader *r, size_t n);
 struct str frame_rest(struct frame_reader *r);
-/* 0 when everything was there and nothing is left over, -EPROTO otherwise. */
+/* 0 if all reads succeeded and nothing is left over, otherwise -EPROTO. */
 int frame_reader_end(const struct frame_reader *r) _must_check_;
 
 #endif

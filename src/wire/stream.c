@@ -131,7 +131,10 @@ int stream_flow_on_data(struct stream_flow *flow, size_t bytes)
 
 int stream_flow_on_credit(struct stream_flow *flow, uint32_t credit)
 {
-	/* Credit for what we sent last may come after our END: no breach, and of no use. */
+	/*
+	 * Credit for our last bytes may arrive after our END. That is not a violation, and has no
+	 * effect.
+	 */
 	if (!flow->open || credit > STREAM_WINDOW_MAX - flow->may_send)
 		return -EPROTO;
 	flow->may_send += credit;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the encoders and decoders of the tool's frames share. */
+/* Private to src/wire: functions that the encoders and decoders of the tool's frames share. */
 #ifndef CAY_WIRE_TOOL_CODEC_H
 #define CAY_WIRE_TOOL_CODEC_H
 
@@ -27,7 +27,7 @@ static inline bool printable(struct str s)
 	return s.n <= TOOL_MESSAGE_MAX;
 }
 
-/* Writes a payload front to back; the size was checked before. */
+/* Writes a payload from front to back; the caller has checked the size. */
 struct writer {
 	char *p;
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How a run of the tool ends, and what it passes on as bytes. */
+/* The frames that end a run of the tool, and those that carry bytes. */
 #include <stdio.h>
 
 #include "wire/tool_codec.h"

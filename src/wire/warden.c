@@ -35,7 +35,7 @@ static void get_bytes(struct cursor *c, void *dst, size_t n)
 	c->p += n;
 }
 
-/* Text fields are NUL-terminated and zero behind: nothing rides along behind the NUL. */
+/* Text fields are NUL-terminated and padded with zeroes: no bytes are accepted after the NUL. */
 static bool text_is_padded(const char *text, size_t size)
 {
 	size_t n = strnlen(text, size);
@@ -60,7 +60,7 @@ static bool name_is_valid(const char *name)
 	return text_is_padded(name, WARDEN_ID_SIZE) && bounds_template_name(str_of(name));
 }
 
-/* base/value/bounds.h: absolute bounds, whatever an operator allows. */
+/* The absolute bounds of base/value/bounds.h, whatever an operator configures. */
 static bool warden_limits_valid(const struct warden_limits *limits)
 {
 	return bounds_sizes(limits->cpu_milli, limits->memory_mb, limits->disk_size_mb,
@@ -88,7 +88,7 @@ void warden_request_encode(uint8_t dst[WARDEN_REQUEST_SIZE], const struct warden
 	put_bytes(&c, req->snapshot_id, WARDEN_ID_SIZE);
 }
 
-/* Those that mean something. */
+/* The flags that the operation accepts. */
 static uint32_t flags_of(const struct warden_request *req)
 {
 	if (req->op == WARDEN_PAUSE)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The closed list of requests between cayd and cay-warden: one fixed-size message each way over a
- * SEQPACKET socket, with descriptors beside it. Both ends check everything again: for the warden
- * the daemon is hostile, for the daemon a reply out of turn is a broken peer.
+ * The closed list of requests between cayd and cay-warden: one fixed-size message in each direction
+ * over a SEQPACKET socket, with descriptors. Both ends check everything again: the warden treats
+ * the daemon as hostile, and for the daemon an unexpected reply means a broken peer.
  */
 #ifndef CAY_WIRE_WARDEN_H
 #define CAY_WIRE_WARDEN_H
@@ -30,14 +30,17 @@ enum warden_op {
 	WARDEN_STAT,
 	WARDEN_LIST,  /* one reply per sandbox with more = 1, then one with more = 0 */
 	WARDEN_PAUSE, /* with WARDEN_FREEZE: freeze, else thaw */
-	/* id = template name, two descriptors: the log and the pipe for the builder's report
-	 * (engine/native/report.h). Answered when the builder has been started. With WARDEN_REMOVE
-	 * the template is removed instead. */
+	/*
+	 * id = template name, two descriptors: the log and the pipe for the builder's report
+	 * (engine/native/report.h). Answered when the builder was started. With WARDEN_REMOVE the
+	 * template is removed instead.
+	 */
 	WARDEN_BUILD,
-	WARDEN_SNAPSHOT,	/* answered when it is on disk, other requests go on meanwhile */
+	WARDEN_SNAPSHOT,	/* answered when it is on disk; other requests continue meanwhile */
 	WARDEN_SNAPSHOT_DELETE, /* no id */
 	WARDEN_SNAPSHOT_LIST,	/* as LIST, with the ids of complete snapshots */
-	WARDEN_DENIED, /* no request: told to the daemon, what the rules of its links rejected */
+	/* not a request: reports to the daemon what the rules of its links rejected */
+	WARDEN_DENIED,
 	WARDEN_OP_END
 };
 
@@ -53,30 +56,32 @@ enum {
 	WARDEN_CAN_PAUSE = 1 << 7,
 	WARDEN_CAN_SNAPSHOT = 1 << 8,
 	WARDEN_CAN_NETWORK = 1 << 9,
-	WARDEN_CAN_SNAPSHOT_MEMORY = 1 << 10, /* known a moment later: HELLO is told again then */
+	/* determined after the start; HELLO is then sent again */
+	WARDEN_CAN_SNAPSHOT_MEMORY = 1 << 10,
 };
 
 /* Flags of a request. */
 enum {
 	WARDEN_FREEZE = 1 << 0, /* PAUSE */
 	/*
-	 * SNAPSHOT: only for what this daemon makes of it at once. Not made to outlast a dead host,
-	 * never listed, and gone with the connection. CREATE: the last use of such a one, whose
-	 * files it gets instead of a copy.
+	 * SNAPSHOT: only for sandboxes that this daemon creates from it at once. It does not
+	 * survive the host, is never listed, and is removed with the connection. CREATE: the last
+	 * use of such a snapshot; the sandbox takes its files instead of a copy.
 	 */
 	WARDEN_TEMPORARY = 1 << 1,
-	/* SNAPSHOT: with its memory if that can be. CREATE: with that, or not at all. */
+	/* SNAPSHOT: with memory if possible. CREATE: with memory, or fail. */
 	WARDEN_MEMORY = 1 << 2,
 	WARDEN_REMOVE = 1 << 3, /* BUILD */
-	WARDEN_RELINK = 1 << 4, /* RESIZE: of limits only network is looked at, else all but it */
+	/* RESIZE: applies only limits.network; without it, all other limits */
+	WARDEN_RELINK = 1 << 4,
 };
 
-/* What a sandbox has besides loopback. */
+/* The network link of a sandbox besides loopback. */
 enum warden_link {
 	WARDEN_LINK_NONE,
-	WARDEN_LINK_PROXY,  /* a link to the daemon's proxy and resolver */
-	WARDEN_LINK_ROUTED, /* the same, and what is neither TCP nor DNS is forwarded to the outside
-			     */
+	WARDEN_LINK_PROXY, /* a link to the daemon's proxy and resolver */
+	/* the same, and traffic other than TCP and DNS is forwarded to the outside */
+	WARDEN_LINK_ROUTED,
 	WARDEN_LINK_COUNT,
 };
 
@@ -94,7 +99,7 @@ struct warden_request {
 	char id[WARDEN_ID_SIZE]; /* sandbox id, or template name for BUILD */
 	uint8_t template_hash[WARDEN_HASH_SIZE];
 	struct warden_limits limits;
-	uint32_t flags;			  /* of its operation */
+	uint32_t flags;			  /* flags of the operation */
 	char snapshot_id[WARDEN_ID_SIZE]; /* CREATE (or ""), SNAPSHOT, SNAPSHOT_DELETE */
 };
 
@@ -104,7 +109,7 @@ struct warden_reply {
 	int32_t error; /* 0 or -errno */
 	uint32_t more;
 	char id[WARDEN_ID_SIZE];     /* LIST, SNAPSHOT_LIST */
-	char step[WARDEN_STEP_SIZE]; /* on error: what failed; SNAPSHOT: why without memory */
+	char step[WARDEN_STEP_SIZE]; /* on error: what failed; SNAPSHOT: why it has no memory */
 	uint32_t capabilities;	     /* HELLO: WARDEN_CAN_* */
 	uint32_t alive;		     /* STAT */
 	uint64_t oom_kills, memory_bytes, memory_peak_bytes, cpu_us;
@@ -112,33 +117,36 @@ struct warden_reply {
 	uint64_t disk_bytes;
 	uint32_t paused;
 	uint64_t size_bytes; /* SNAPSHOT */
-	/* CREATE, ATTACH, RESIZE: its IPv4 address, 0 when none; HELLO: the host's end of all links
+	/*
+	 * CREATE, ATTACH, RESIZE: its IPv4 address, 0 if none; HELLO: the host's end of all links
 	 */
 	uint32_t address;
 	uint64_t sent_bytes, received_bytes; /* STAT: over its link */
-	uint32_t memory;		     /* SNAPSHOT: it is in it */
-	uint32_t has_stall;		     /* STAT: the next is known */
+	uint32_t memory;		     /* SNAPSHOT: memory is included */
+	uint32_t has_stall;		     /* STAT: the following members are known */
 	struct stall stall[STALL_COUNT];
-	uint32_t to_address, to_port, protocol; /* DENIED: from address */
+	uint32_t to_address, to_port, protocol; /* DENIED: sent by address */
 	uint8_t template_hash[WARDEN_HASH_SIZE];
 };
 
 void warden_request_encode(uint8_t dst[WARDEN_REQUEST_SIZE], const struct warden_request *req);
-/* 0, or -EINVAL: unknown operation, an id or name or a number out of bounds, unknown flags. The
- * engine asks before it sends, the warden after it received. */
+/*
+ * 0, or -EINVAL: unknown operation or flags, or an id, name or number out of bounds. The engine
+ * calls it before sending, the warden after receiving.
+ */
 int warden_request_check(const struct warden_request *req) _must_check_;
 /*
- * -EPROTO: wrong size, magic or version; this is not our peer. -EINVAL: warden_request_check() says
- * no; *ret is set all the same, so that the request can be answered.
+ * -EPROTO: wrong size, magic or version, so the peer is not ours. -EINVAL: warden_request_check()
+ * failed; *ret is set nevertheless, so that the request can be answered.
  */
 int warden_request_decode(const void *src, size_t size, struct warden_request *ret) _must_check_;
 void warden_reply_encode(uint8_t dst[WARDEN_REPLY_SIZE], const struct warden_reply *reply);
 int warden_reply_decode(const void *src, size_t size, struct warden_reply *ret) _must_check_;
 
-/* Where the daemon serves the links, on the address HELLO tells. */
+/* The ports on which the daemon serves links, at the address from HELLO. */
 #define WARDEN_PROXY_PORT 17080
 #define WARDEN_DNS_PORT 17053
-/* Of the 65536 addresses of an instance, no link's: where the daemon sends names it refuses. */
+/* Of the 65536 addresses of an instance, the one that no link has: refused names resolve to it. */
 #define WARDEN_SINK_NUMBER 0xfffe
 
 #endif

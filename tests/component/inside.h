@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Calls on one sandbox and its processes, for tests of what goes on inside. */
+/* Calls on one sandbox and its processes. */
 #ifndef CAY_TESTS_COMPONENT_INSIDE_H
 #define CAY_TESTS_COMPONENT_INSIDE_H
 
 #include "world.h"
 
-extern char sandbox[64]; /* the id: path_of()'s buffers take turns, this one stays */
+extern char sandbox[64]; /* the id; unlike path_of()'s buffers, it is not reused */
 
 void new_sandbox(const char *body);
 /* Paths below the sandbox. */

@@ -7,7 +7,7 @@
 
 static const char *const methods[] = { "GET", "HEAD", "POST", "PUT", "PATCH", "DELETE" };
 
-/* A path that fits the pattern; what it names does not exist. */
+/* A path that matches the pattern; the objects in it do not exist. */
 static const char *fill(const char *pattern)
 {
 	char text[256];
@@ -86,7 +86,7 @@ static void test_key_life(void **state)
 	request_wait(&req, &own);
 	expect_status(&own, 200);
 	answer_free(&own);
-	/* It can pass on what it has, and nothing else. */
+	/* It can pass on its own scopes, and nothing else. */
 	expect_status(call_as(key, "POST", "/v1/keys",
 			      "{\"name\":\"c\",\"scopes\":[\"sandboxes:read\"]}"),
 		      201);
@@ -125,7 +125,7 @@ static void test_last_admin_stays(void **state)
 	expect_status(call("DELETE", id, NULL), 409);
 }
 
-/* Another tenant's sandbox is exactly as absent as one that never was. */
+/* Another tenant's sandbox is as absent as one that never existed. */
 static void test_tenants(void **state)
 {
 	const char *scopes = "[\"sandboxes:read\",\"sandboxes:write\",\"exec\"]";
@@ -161,7 +161,7 @@ static void test_tenants(void **state)
 	expect_status(call_as(b_key, "GET", "/v1/sandboxes/mine", NULL), 404);
 	a = call_as(b_key, "GET", "/v1/sandboxes", NULL);
 	assert_int_equal(json_size(member(a->doc, "data")), 0);
-	/* Names are each tenant's own. */
+	/* Names are unique per tenant. */
 	expect_status(call_as(b_key, "POST", "/v1/sandboxes", "{\"name\":\"mine\"}"), 201);
 	a = call("GET", "/v1/sandboxes", NULL);
 	assert_int_equal(json_size(member(a->doc, "data")), 2);
@@ -193,7 +193,7 @@ static void test_quota(void **state)
 	expect_status(a, 429);
 	assert_string_equal(error_code(a), "quota_exceeded");
 	assert_non_null(strstr(a->head, "Retry-After"));
-	/* A failure gives its place back. */
+	/* A failure frees its quota. */
 	expect_status(call_as(key, "DELETE", "/v1/sandboxes/a", NULL), 204);
 	fake_fail_next(world.engine, FAKE_CREATE, ERR_BOOT_FAILED);
 	expect_status(call_as(key, "POST", "/v1/sandboxes", "{}"), 500);

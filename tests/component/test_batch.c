@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Many sandboxes by one call: their order, their failures, once for all, and ends in the middle. */
+/* Several sandboxes by one call: order, failures, idempotency, and ends in the middle. */
 #include <string.h>
 
 #include "world.h"
@@ -54,11 +54,11 @@ static void test_many(void **state)
 	}
 	assert_int_equal(listed(), 30);
 	assert_int_equal(fake_live(world.engine), 30);
-	/* They are there for good. */
+	/* They are permanent. */
 	world_restart();
 	assert_int_equal(listed(), 30);
 	expect_status(call("GET", "/v1/sandboxes/b-30", NULL), 200);
-	/* One of one is a list too, and keeps its name. */
+	/* A count of one also returns a list, and keeps its name. */
 	a = create("{\"count\":1,\"name\":\"one\"}");
 	expect_status(a, 201);
 	assert_string_equal(item_text(a, 0, "name"), "one");
@@ -88,7 +88,7 @@ static void test_failures(void **state)
 	assert_string_equal(json_str(member(member(item(a, 1), "error"), "code")).p, "conflict");
 	assert_string_equal(item_text(a, 2, "name"), "b-3");
 	assert_int_equal(listed(), 2);
-	/* None at all is an error of the call. */
+	/* If all fail, the call fails. */
 	(void)make("{\"name\":\"b-1\"}");
 	a = create("{\"count\":3,\"name\":\"b\"}");
 	expect_status(a, 409);
@@ -157,7 +157,7 @@ static void test_once(void **state)
 		answer_free(&answers[i]);
 }
 
-/* Nobody was told: none is left, and the same call makes them anew. */
+/* The client received no reply: none is left, and the same call creates them anew. */
 static void end_in_the_middle(void)
 {
 	struct request req;
@@ -191,7 +191,7 @@ static void test_restart(void **state)
 	end_in_the_middle();
 }
 
-/* Some of them are the pool's, handed out before the end. */
+/* Some of them come from the pool and were handed out before the end. */
 static void test_restart_with_pool(void **state)
 {
 	(void)state;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The E2B face through the whole daemon: its words, its tokens, its envelopes. */
+/* The E2B face through the whole daemon: its control plane, tokens and envelopes. */
 #include <string.h>
 
 #include "face/e2b/envd/connect.h"
@@ -166,12 +166,12 @@ static void test_refusals(void **state)
 		if (a->status != rows[i].status || int_of(a, "code") != rows[i].status)
 			fail_msg("%s %s: %d %s", rows[i].method, rows[i].path, a->status, a->body);
 	}
-	/* Without a key nothing is told, not even what is there. */
+	/* Without a key nothing is revealed, not even what exists. */
 	struct answer *a = call_as(NULL, "GET", "/v2/sandboxes", NULL);
 
 	expect_status(a, 401);
 	assert_int_equal(int_of(a, "code"), 401);
-	/* A key that may not run anything gets no token either. */
+	/* A key without the scope to run commands gets no token either. */
 	expect_status(call_as(make_key("[\"sandboxes:read\",\"sandboxes:write\"]"), "POST",
 			      "/v2/sandboxes", "{\"templateID\":\"base\"}"),
 		      403);
@@ -282,7 +282,10 @@ static void test_broken_bodies(void **state)
 	expect_status(unary("/filesystem.Filesystem/Stat", "{\"path\":\"a\\u0000b\"}"), 400);
 }
 
-/* The client goes, the process stays; another finds it by its pid, feeds it and sees its end. */
+/*
+ * The client disconnects, the process stays; another client finds it by its pid, feeds it and sees
+ * its end.
+ */
 static void test_follow(void **state)
 {
 	struct request first, second;
@@ -322,7 +325,9 @@ static void test_follow(void **state)
 		404);
 }
 
-/* Killed while somebody follows: cut, not ended, so that the client looks for itself. */
+/*
+ * Killed while a client follows: the stream is reset, not ended, so that the client checks itself.
+ */
 static void test_kill_cuts(void **state)
 {
 	struct request req;
@@ -353,7 +358,7 @@ static void test_keepalive(void **state)
 	request_drop(&req);
 }
 
-/* The service ends under streams and waiting calls; nothing of them is left or called. */
+/* The service ends during streams and waiting calls; nothing of them is left or called. */
 static void test_stop_under_way(void **state)
 {
 	struct request one, two;

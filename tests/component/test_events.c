@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Events: what is told, to whom, in which order, and again to those who come later. */
+/* Events: which are published, to whom, in which order, and replays. */
 #include <string.h>
 
 #include "inside.h"
@@ -13,7 +13,7 @@ static void listen_to(struct request *req, const char *key, const char *path, co
 	(void)request_until(req, ": events");
 }
 
-/* The types of a page, each with a blank behind it; in a static buffer. */
+/* The types of a page, each followed by a space; in a static buffer. */
 static const char *types_of(const struct answer *a)
 {
 	static char text[8192];
@@ -48,7 +48,7 @@ static int64_t last_id(void)
 	return json_size(data) ? json_int(member(json_at(data, json_size(data) - 1), "id")) : 0;
 }
 
-/* ---- what is told ---- */
+/* ---- published events ---- */
 
 static void test_life_of_a_sandbox(void **state)
 {
@@ -69,7 +69,7 @@ static void test_life_of_a_sandbox(void **state)
 	assert_non_null(strstr(a->body, "\"state\":\"destroyed\",\"previous_state\":\"running\","
 					"\"reason\":\"requested\""));
 	assert_null(strstr(a->body, "nothing-of-this-name\",\"kind"));
-	/* The ended one is found by the path too. */
+	/* The ended sandbox is also found by the path. */
 	a = get("/events?format=json");
 	expect_status(a, 200);
 	assert_int_equal(count(types_of(a), "sandbox."), 3);
@@ -138,7 +138,7 @@ static void test_pause_and_snapshots(void **state)
 	assert_non_null(strstr(a->body, "\"pause_kind\":\"freeze\""));
 }
 
-/* Nobody is told of those that wait in a pool. */
+/* Sandboxes in a pool cause no events. */
 static void test_pool(void **state)
 {
 	(void)state;
@@ -149,7 +149,7 @@ static void test_pool(void **state)
 	assert_string_equal(types_of(page("type=sandbox")), "sandbox.running sandbox.destroyed ");
 }
 
-/* ---- to whom ---- */
+/* ---- recipients ---- */
 
 static void test_owners(void **state)
 {
@@ -236,7 +236,7 @@ static void test_filters(void **state)
 		      400);
 }
 
-/* ---- again ---- */
+/* ---- replays ---- */
 
 static void test_replay(void **state)
 {
@@ -254,7 +254,7 @@ static void test_replay(void **state)
 	at = request_until(&live, "event: process.ended");
 	middle = strtoll(strstr(at, "id: ") + 4, NULL, 10);
 	assert_int_equal(middle, before + 2);
-	/* Behind a known one, by header and by query; what comes meanwhile follows. */
+	/* After a known one, by header and by query; later events follow. */
 	listen_to(&again, world.admin, path_of("/v1/sandboxes/%s/events", sandbox),
 		  path_of("Last-Event-ID: %lld\r\n", (long long)middle));
 	expect_status(del(""), 204);
@@ -322,7 +322,7 @@ static void test_restart(void **state)
 	expect_status(del(""), 204);
 }
 
-/* ---- not all ---- */
+/* ---- gaps ---- */
 
 static int setup_small(void **state)
 {
@@ -345,20 +345,20 @@ static void test_retention(void **state)
 		expect_status(post("/exec", "{\"command\":\"true\"}"), 200);
 	world_turns(50);
 	assert_in_range(json_size(member(page("limit=1000")->doc, "data")), 100, 106);
-	/* Who was here before learns that there were others. */
+	/* A client that was connected before is informed about missing events. */
 	listen_to(&req, world.admin, path_of("/v1/events?after=%lld", (long long)first), NULL);
 	(void)request_until(&req, "event: gap");
 	(void)request_until(&req, "\"exact\":false");
 	(void)request_until(&req, path_of("id: %lld\n", (long long)first + 400));
 	request_drop(&req);
-	/* All that are kept, without more: no gap. */
+	/* All stored events without more: no gap. */
 	listen_to(&req, world.admin, "/v1/events?after=0", NULL);
 	(void)request_until(&req, path_of("id: %lld\n", (long long)first + 400));
 	assert_null(strstr(req.bytes, "event: gap"));
 	request_drop(&req);
 }
 
-/* A client that does not read holds nobody up, and is told how many it missed. */
+/* A client that does not read delays no other, and is informed how many it missed. */
 static void test_slow_reader(void **state)
 {
 	struct request slow, quick;
@@ -391,12 +391,12 @@ static int setup_beat(void **state)
 {
 	(void)state;
 	world_prepare();
-	world.beat_ms = 30;
+	world.heartbeat_ms = 30;
 	world_start();
 	return 0;
 }
 
-/* ---- ends that nobody waits for ---- */
+/* ---- ends without a waiting caller ---- */
 
 static size_t ends_told(void)
 {
@@ -426,7 +426,7 @@ static void test_end_of_a_detached_process(void **state)
 	assert_non_null(strstr(a->body, "\"exit_code\":0"));
 	expect_status(post("/processes", "{\"argv\":[\"signal\",\"9\"]}"), 201);
 	wait_ends(2);
-	/* A stream whose reader leaves. */
+	/* A stream whose reader disconnects. */
 	request_send(&req, world.admin, "POST", path_of("/v1/sandboxes/%s/exec/stream", sandbox),
 		     NULL, "{\"argv\":[\"sleep\",\"100\"]}");
 	(void)request_until(&req, "event: started");
@@ -436,7 +436,7 @@ static void test_end_of_a_detached_process(void **state)
 	assert_int_equal(ends_told(), 3);
 }
 
-/* It ends while the daemon is away, or after it came back: told once in either case. */
+/* It ends while the daemon is not running, or after the restart: published once in both cases. */
 static void test_ends_across_restarts(void **state)
 {
 	(void)state;

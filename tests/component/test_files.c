@@ -162,7 +162,7 @@ static void test_downloads_that_break_off(void **state)
 	}
 }
 
-static void test_hostile_words(void **state)
+static void test_hostile_frames(void **state)
 {
 	struct request req;
 	struct answer a;
@@ -271,7 +271,7 @@ static void test_uploads_wait_and_break_off(void **state)
 	refused(&a, 507, "disk_full");
 	answer_free(&a);
 
-	/* The client goes: the tool is told, and nothing is committed. */
+	/* The client disconnects: the tool is informed, and nothing is committed. */
 	run = played_begin(&req, "PUT", "/raw?path=f", NULL, "some bytes");
 	request_drop(&req);
 	world_turns(20);
@@ -412,7 +412,7 @@ int main(void)
 		T(test_refusals_name_the_field),
 		T(test_download),
 		T(test_downloads_that_break_off),
-		T(test_hostile_words),
+		T(test_hostile_frames),
 		T(test_errors_have_codes),
 		T(test_upload),
 		T(test_uploads_wait_and_break_off),

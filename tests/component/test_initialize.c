@@ -25,7 +25,7 @@ static void remember(const struct answer *a)
 	(void)snprintf(sandbox, sizeof(sandbox), "%s", text_of(a, "id"));
 }
 
-/* Both forms, with what a command can have; their processes are kept like others. */
+/* Both forms with all options of a command; their processes are kept like others. */
 static void test_they_run_first(void **state)
 {
 	struct answer *a = make_with(
@@ -67,7 +67,7 @@ static void test_provisioning_meanwhile(void **state)
 	assert_string_equal(text_of(&a, "state"), "running");
 	answer_free(&a);
 	expect_status(call("POST", "/v1/sandboxes/n/exec", "{\"command\":\"true\"}"), 200);
-	/* One can be ended while it is being made. */
+	/* A sandbox can be destroyed while it is being created. */
 	request_send(&req, world.admin, "POST", "/v1/sandboxes", NULL,
 		     "{\"name\":\"o\",\"initializers\":[\"hang\"],\"retain_on_failure\":true}");
 	for (int i = 0; i < 1000 && count_list() == 1; i++)
@@ -141,7 +141,7 @@ static void test_failures(void **state)
 	expect_failure(make_with("", "[\"nosuchprogram\"]"), "could not be started");
 }
 
-/* A death of the sandbox is no failure of a command. */
+/* The death of the sandbox is not a failure of a command. */
 static void test_sandbox_dies(void **state)
 {
 	(void)state;
@@ -175,7 +175,7 @@ static void test_limits(void **state)
 	size_t at;
 
 	(void)state;
-	/* How many. */
+	/* Number of initializers. */
 	for (int n = 15; n <= 17; n++) {
 		at = (size_t)snprintf(big, sizeof(big), "[");
 		for (int i = 0; i < n; i++)
@@ -186,7 +186,7 @@ static void test_limits(void **state)
 		if (n <= 16)
 			expect_status(call("DELETE", "/v1/sandboxes/n", NULL), 204);
 	}
-	/* How long one, and all. */
+	/* Length of one, and of all. */
 	for (int n = 32 * 1024 - 1; n <= 32 * 1024 + 1; n++) {
 		(void)snprintf(big, sizeof(big), "[\"%-*s\"]", n, "true");
 		expect_status(make_with("", big), n <= 32 * 1024 ? 201 : 400);
@@ -202,7 +202,7 @@ static void test_limits(void **state)
 		expect_status(make_with("", big), over ? 400 : 201);
 	}
 	expect_status(call("DELETE", "/v1/sandboxes/n", NULL), 204);
-	/* What is no command. */
+	/* Invalid commands. */
 	expect_status(make_with("", "\"true\""), 400);
 	expect_status(make_with("", "[\"\"]"), 400);
 	expect_status(make_with("", "[7]"), 400);
@@ -221,8 +221,8 @@ static void test_limits(void **state)
 	expect_status(make_with("", "[]"), 201);
 }
 
-/* The end of its output is what tells most. */
-static void test_output_is_told(void **state)
+/* The end of its output is the most useful part. */
+static void test_output_is_reported(void **state)
 {
 	struct answer *a;
 	const char *told;
@@ -245,7 +245,7 @@ static void test_output_is_told(void **state)
 	assert_in_range(strlen(told), 2000, 2400);
 }
 
-/* A kept one can be worked with, also after a restart, until its time is up. */
+/* A retained one can be used, also after a restart, until its time ends. */
 static void test_kept(void **state)
 {
 	(void)state;
@@ -286,7 +286,7 @@ static void test_kept_one_dies(void **state)
 	world_turns(50);
 	assert_string_equal(text_of(call("GET", "/v1/sandboxes/n", NULL), "state"), "error");
 	expect_status(post("/exec", "{\"command\":\"true\"}"), 409);
-	/* While the daemon is away. */
+	/* While the daemon is not running. */
 	expect_status(call("DELETE", "/v1/sandboxes/n", NULL), 204);
 	expect_status(make_with(",\"retain_on_failure\":true", "[\"false\"]"), 422);
 	remember(call("GET", "/v1/sandboxes/n", NULL));
@@ -301,7 +301,10 @@ static void test_kept_one_dies(void **state)
 	assert_int_equal(fake_live(world.engine), 0);
 }
 
-/* The daemon dies in the middle: nobody was told of it, so it goes; the key makes one again. */
+/*
+ * The daemon dies in the middle: the client received no reply, so the sandbox is removed; the same
+ * key creates one again.
+ */
 static void test_daemon_dies(void **state)
 {
 	static const char key[] = "Idempotency-Key: k1\r\n";
@@ -336,7 +339,7 @@ static void test_daemon_dies(void **state)
 	assert_int_equal(count_list(), 1);
 }
 
-/* Its own after the template's; a copy has been through the latter. */
+/* Its own run after the template's; a copy has already run the latter. */
 static void test_of_a_template(void **state)
 {
 	char path[64], body[128];
@@ -368,7 +371,7 @@ static void test_of_a_template(void **state)
 	a = call("POST", "/v1/sandboxes", "{\"template\":\"broken\"}");
 	expect_status(a, 422);
 	assert_non_null(strstr(error_message(a), "the template's initializer 1 of 1 (exit 7)"));
-	/* What is no list of commands is told in the log, and not run. */
+	/* A malformed list is reported in the log, and not run. */
 	world_template("odd", "{\"initializers\":[7]}");
 	expect_status(call("POST", "/v1/sandboxes", "{\"template\":\"odd\"}"), 201);
 }
@@ -423,7 +426,7 @@ static void test_of_a_pool(void **state)
 	assert_int_equal(count_list(), 0);
 }
 
-/* It works for its owner from the first one on. */
+/* It counts for its owner from the first initializer on. */
 static void test_usage(void **state)
 {
 	struct answer *a = make_with("", "[\"sleep 300\"]");
@@ -446,7 +449,7 @@ int main(void)
 		TEST(test_sandbox_dies),
 		TEST(test_passed_over),
 		TEST(test_limits),
-		TEST(test_output_is_told),
+		TEST(test_output_is_reported),
 		TEST(test_kept),
 		TEST(test_kept_one_dies),
 		TEST(test_daemon_dies),

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory in snapshots, restores and forks: what is asked for, what is told, what is refused. */
+/* Memory in snapshots, restores and forks: requests, replies, refusals. */
 #include <string.h>
 
 #include "inside.h"
@@ -71,7 +71,7 @@ static void test_taken(void **state)
 	assert_int_equal(int_of(a, "size_bytes"), 2 << 20);
 }
 
-/* Its link is given up meanwhile, and whoever waits learns nothing of it. */
+/* Its link is interrupted meanwhile, which the waiting caller does not notice. */
 static void test_exec_goes_on(void **state)
 {
 	struct request reqs[2], snap;
@@ -102,7 +102,7 @@ static void test_exec_goes_on(void **state)
 	answer_free(&taken);
 	answer_free(&answers[0]);
 	answer_free(&answers[1]);
-	/* One who leaves meanwhile, and a daemon that ends. */
+	/* A client that disconnects meanwhile, and a daemon that ends. */
 	for (int turn = 0; turn < 3; turn++) {
 		fake_hold(world.engine, FAKE_SNAPSHOT);
 		request_send(&reqs[0], world.admin, "POST",
@@ -179,7 +179,7 @@ static void test_made_from(void **state)
 	expect_works();
 }
 
-/* At the limit its processes had, above and below. */
+/* At the limit of its processes, above and below. */
 static void test_room(void **state)
 {
 	(void)state;
@@ -196,7 +196,7 @@ static void test_room(void **state)
 	expect_works();
 }
 
-/* Left paused with what the snapshot has; without its memory it starts. */
+/* Left paused with the content of the snapshot; without its memory it starts. */
 static void test_restore_fails(void **state)
 {
 	struct answer *a;
@@ -247,7 +247,7 @@ static void test_forked(void **state)
 	assert_true(fake_paused(world.engine, sandbox));
 	expect_status(post("/resume", "{}"), 200);
 	expect_works();
-	/* What it was hibernated with is what they are made from. */
+	/* They are created from the files with which it was hibernated. */
 	expect_status(post("/pause", "{\"kind\":\"hibernate\"}"), 200);
 	a = post("/fork", "{\"count\":2,\"memory\":true}");
 	expect_status(a, 201);
@@ -312,7 +312,7 @@ static void test_quota(void **state)
 		expect_status(call_as(key, "POST", path_of("/v1/sandboxes/%s/snapshots", sandbox),
 				      "{\"memory\":true}"),
 			      i < 2 ? 201 : 429);
-	/* A fork's is nobody's. */
+	/* A fork's snapshot is not visible. */
 	expect_status(call_as(key, "POST", path_of("/v1/sandboxes/%s/fork", sandbox),
 			      "{\"memory\":true}"),
 		      201);
@@ -330,7 +330,7 @@ static void test_retention(void **state)
 	assert_int_equal(fake_snapshots(world.engine), 2);
 }
 
-/* The source goes on and nothing is left, whatever fails. */
+/* The source continues and nothing is left behind, whatever fails. */
 static void test_failures(void **state)
 {
 	static const char *const calls[] = { "/snapshots", "/fork" };

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Idempotency-Key on what is made at once: one thing and one answer, and no secret on disk. */
+/*
+ * Idempotency-Key for calls that create at once: one object and one reply, and no secret on disk.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
@@ -42,7 +44,7 @@ static int setup(void **state)
 	return 0;
 }
 
-/* The file and what is not yet copied back into it. */
+/* The file and the WAL. */
 static bool on_disk(const char *text)
 {
 	static const char *const files[] = { "cay.db", "cay.db-wal" };
@@ -131,7 +133,7 @@ static void test_one_thing_one_answer(void **state)
 	}
 }
 
-/* What is refused is not on record, and nothing is left of it. */
+/* A refused call is not recorded, and nothing of it is left. */
 static void test_refused(void **state)
 {
 	struct answer a = once("/v1/keys", "k", "{\"name\":\"a\",\"scopes\":[\"nope\"]}");

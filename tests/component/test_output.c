@@ -35,7 +35,7 @@ static void test_stream(void **state)
 	assert_non_null(strstr(a->body, "\"reason\":\"timeout\""));
 }
 
-/* "aé€😀z" cut at every position: told whole, as text, once. */
+/* "aé€😀z" split at every position: delivered as whole characters, once. */
 static void test_utf8_is_never_torn(void **state)
 {
 	static const char text[] = "a\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80z";
@@ -102,7 +102,7 @@ static void test_binary(void **state)
 	follow_send(&req, sandbox, "b", "follow=true");
 	expect_status(post("/processes/b/stdin", "{\"data_b64\":\"AAD/\"}"), 204);
 	(void)request_until(&req, "{\"data_b64\":\"AAD/\",\"cursor\":3}");
-	/* The begin of a character that never ends comes with the end. */
+	/* The start of a character that never ends is delivered with the end. */
 	expect_status(post("/processes/b/stdin", "{\"data_b64\":\"eOKC\"}"), 204);
 	(void)request_until(&req, "{\"data\":\"x\",\"cursor\":4}");
 	close_input("b");
@@ -140,14 +140,14 @@ static void test_cursors(void **state)
 	expect_status(a, 400);
 	assert_non_null(strstr(error_message(a), "cursor"));
 	expect_status(get("/processes/c/output?cursor=0:1"), 400);
-	/* What an EventSource sends when it comes back. */
+	/* What an EventSource sends when it reconnects. */
 	request_send(&req, world.admin, "GET",
 		     path_of("/v1/sandboxes/%s/processes/c/output", sandbox),
 		     "Last-Event-ID: 8:0\r\n", NULL);
 	request_wait(&req, &late);
 	assert_non_null(strstr(late.body, "\"data\":\"89\""));
 	answer_free(&late);
-	/* Its address is still the one it began with; what it has got since counts. */
+	/* Its URL is still the original one; the events received since count. */
 	request_send(&req, world.admin, "GET",
 		     path_of("/v1/sandboxes/%s/processes/c/output?tail=10", sandbox),
 		     "Last-Event-ID: 9:0\r\n", NULL);
@@ -245,7 +245,7 @@ static void test_raw(void **state)
 	assert_int_equal(a->n, 1000000);
 	assert_non_null(strstr(a->head, "Content-Type: application/octet-stream"));
 	assert_non_null(strstr(a->head, "Cay-Cursor: 0\r\n"));
-	/* The first byte that is still there is a later one. */
+	/* The first byte that still exists is a later one. */
 	start("t", "spew 3000000");
 	a = get("/processes/t/output?format=raw");
 	assert_non_null(strstr(a->head, path_of("Cay-Cursor: %d\r\n", 3000000 - (1 << 20))));

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Freezing, hibernating, resuming: what is kept, what may not be done meanwhile, clocks, waking. */
+/*
+ * Freezing, hibernating, resuming: what is kept, what is refused meanwhile, clocks, automatic
+ * resume.
+ */
 #include <string.h>
 
 #include "inside.h"
@@ -43,7 +46,7 @@ static void expect_answer(struct request *req, int status)
 	answer_free(&a);
 }
 
-/* ---- moves ---- */
+/* ---- transitions ---- */
 
 static void test_freeze(void **state)
 {
@@ -134,7 +137,7 @@ static void test_hibernate(void **state)
 	assert_int_equal(fake_snapshots(world.engine), 0);
 }
 
-/* While one is under way no other begins; a destroy may come at any time. */
+/* During one transition no other starts; a destroy is always possible. */
 static void test_one_at_a_time(void **state)
 {
 	static const struct {
@@ -242,7 +245,7 @@ static void test_failures_change_nothing(void **state)
 	expect_status(post("/resume", "{}"), 200);
 }
 
-/* ---- waking ---- */
+/* ---- automatic resume ---- */
 
 static void test_auto_resume(void **state)
 {
@@ -291,7 +294,7 @@ static void test_many_wake_it_once(void **state)
 			expect_answer(&reqs[i], 200);
 }
 
-/* A call that comes while it is being paused waits for that and wakes it again. */
+/* A call that arrives during a pause waits for it and resumes the sandbox. */
 static void test_wake_behind_a_pause(void **state)
 {
 	struct request paused, woken;

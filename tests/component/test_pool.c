@@ -31,12 +31,12 @@ static void test_hit(void **state)
 	assert_string_equal(text_of(a, "stdout"), "hi\n");
 	world_turns(100); /* refilled behind */
 	assert_int_equal(pool_figure("ready"), 2);
-	a = call("GET", "/v1/sandboxes", NULL); /* members belong to nobody */
+	a = call("GET", "/v1/sandboxes", NULL); /* members have no owner */
 	assert_int_equal(json_size(member(a->doc, "data")), 1);
 	expect_status(call("DELETE", "/v1/sandboxes/p", NULL), 204);
 }
 
-/* From here on (0) no file grows: as on a full disk. */
+/* From here on (0) no file can grow: as on a full disk. */
 static void may_write(rlim_t bytes)
 {
 	struct rlimit limit;
@@ -47,7 +47,7 @@ static void may_write(rlim_t bytes)
 	assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
 }
 
-/* One that could not be recorded is nobody's: it must not live on, seen or unseen. */
+/* A sandbox that could not be recorded has no owner: it must not continue to exist. */
 static void test_what_cannot_be_recorded_is_not_made(void **state)
 {
 	const char *id = make("{}");
@@ -61,7 +61,7 @@ static void test_what_cannot_be_recorded_is_not_made(void **state)
 	a = call("GET", "/v1/sandboxes", NULL);
 	expect_status(a, 200);
 	assert_int_equal(json_size(member(a->doc, "data")), 1);
-	/* And what cannot be recorded as ended has not ended. */
+	/* And a sandbox whose end cannot be recorded has not ended. */
 	assert_true(call("DELETE", path_of("/v1/sandboxes/%s", id), NULL)->status >= 500);
 	expect_status(call("GET", path_of("/v1/sandboxes/%s", id), NULL), 200);
 	may_write(RLIM_INFINITY);
@@ -78,7 +78,7 @@ static void test_limits_are_set_at_hand_out(void **state)
 	assert_string_equal(text_of(a, "boot_path"), "pool");
 	assert_int_equal(fake_calls(world.engine, FAKE_RESIZE), 1);
 	assert_int_equal(fake_limits(world.engine, text_of(a, "id"))->memory_mb, 64);
-	/* A member that cannot be resized is not handed out half. */
+	/* A member that cannot be resized is not handed out. */
 	fake_fail_next(world.engine, FAKE_RESIZE, ERR_ENGINE_FAILED);
 	expect_status(call("POST", "/v1/sandboxes", "{\"memory_mb\":65}"), 500);
 	a = call("GET", "/v1/sandboxes", NULL);
@@ -186,7 +186,7 @@ static void test_restart_adopts(void **state)
 	assert_int_equal(fake_live(world.engine), 0);
 }
 
-/* The daemon's own share of a create from the pool and of an exec, without sockets' waits. */
+/* The daemon's own cost of a create from the pool and of an exec, without socket waits. */
 static void test_cost(void **state)
 {
 	enum { ROUNDS = 300 };

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Previews through the whole daemon: what goes on, in both directions, and how it ends. */
+/* Previews through the whole daemon: traffic in both directions, and how it ends. */
 #include <string.h>
 #include <sys/socket.h>
 
 #include "visitor.h"
 
-/* A request as it stands, with our Host behind its first line, and the connection it came on. */
+/* A raw request, with our Host after its first line, and its connection. */
 static void visit_raw(struct request *req, struct peer *peer, const char *line, const char *rest)
 {
 	request_open(req);
@@ -13,7 +13,7 @@ static void visit_raw(struct request *req, struct peer *peer, const char *line, 
 	peer_take(peer);
 }
 
-/* A visit whose head the server has. */
+/* A visit whose head the server has received. */
 static void visit_begin(struct request *req, struct peer *peer)
 {
 	visit_send(req, "GET", "/", "", NULL);
@@ -57,7 +57,9 @@ static void test_counters_and_kept_connections(void **state)
 	assert_int_equal(figure("bytes_in"), 10);
 	assert_int_equal(figure("bytes_out"), 8);
 	assert_int_equal(figure("open"), 0);
-	/* A kept one that the server closed meanwhile: asked once more, on a new one. */
+	/*
+	 * A kept connection that the server closed meanwhile: the request is repeated on a new one.
+	 */
 	peer_close(&peer);
 	visit_send(&req, "GET", "/third", "", NULL);
 	peer_take(&peer);
@@ -132,7 +134,7 @@ static void test_expect_continue(void **state)
 	(void)request_until(&req, "HTTP/1.1 200 OK");
 	request_drop(&req);
 	peer_close(&peer);
-	/* A server that says no is heard before a byte of the body is sent. */
+	/* A refusal of the server is received before a byte of the body is sent. */
 	visit_raw(&req, &peer, "POST / HTTP/1.1\r\n",
 		  "Expect: 100-continue\r\n"
 		  "Connection: close\r\nContent-Length: 4\r\n\r\n");
@@ -191,7 +193,7 @@ static void test_upgrade_refused(void **state)
 	request_drop(&req);
 	peer_close(&peer);
 	world_turns(20);
-	/* Nobody asked for another protocol: whoever speaks one is not believed. */
+	/* No other protocol was requested: a server that switches is not trusted. */
 	visit_begin(&req, &peer);
 	peer_say(&peer, "HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\n"
 			"Connection: upgrade\r\n\r\nraw");
@@ -211,7 +213,7 @@ static void test_stalled_client(void **state)
 	(void)state;
 	visit_begin(&req, &peer);
 	peer_say(&peer, path_of("HTTP/1.1 200 OK\r\nContent-Length: %zu\r\n\r\n", all));
-	/* Until nothing moves any more. */
+	/* Until there is no more progress. */
 	for (int quiet = 0; quiet < 100 && taken < all; quiet++) {
 		ssize_t n = send(peer.fd, block, sizeof(block), MSG_DONTWAIT | MSG_NOSIGNAL);
 
@@ -229,7 +231,9 @@ static void test_stalled_client(void **state)
 	peer_close(&peer);
 }
 
-/* A client that goes, a sandbox that ends, a daemon that stops: in the middle of it. */
+/*
+ * A client that disconnects, a sandbox that ends, a daemon that stops: in the middle of a transfer.
+ */
 static void test_ends_under_way(void **state)
 {
 	struct request req;

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Previews through the whole daemon: who gets through, and what is told instead. */
+/* Previews through the whole daemon: access, and the errors without it. */
 #include <string.h>
 
 #include "visitor.h"
 
-/* ---- what is not there ---- */
+/* ---- missing targets ---- */
 
 static void test_not_there(void **state)
 {
@@ -83,7 +83,7 @@ static void test_paused(void **state)
 	assert_true(fake_paused(world.engine, sandbox));
 }
 
-/* ---- who gets through ---- */
+/* ---- access ---- */
 
 static void share(int ttl_sec, char token[64])
 {
@@ -113,7 +113,7 @@ static void test_share_tokens(void **state)
 	(void)served("/", path_of("Cookie: a=1; cay_preview=%s; b=2\r\n", token));
 	(void)served(path_of("/x?a=1&cay_token=%s&b=2", token), "");
 	(void)served("/", path_of("Authorization: Bearer %s\r\n", world.admin));
-	/* A browser is sent on without it. */
+	/* A browser is redirected without it. */
 	visit_send(&req, "GET", path_of("/x?a=1&cay_token=%s", token), "Accept: text/html\r\n",
 		   NULL);
 	request_wait(&req, &own);
@@ -121,7 +121,7 @@ static void test_share_tokens(void **state)
 	assert_non_null(strstr(own.head, "Location: /x?a=1\r\n"));
 	assert_non_null(strstr(own.head, path_of("Set-Cookie: cay_preview=%s; Path=/;", token)));
 	answer_free(&own);
-	/* At its end one second later, and not before the other's. */
+	/* It expires one second later, and not before the other. */
 	world_turns(1100);
 	a = refused(host_of(PORT), path_of("Cay-Preview-Token: %s\r\n", brief));
 	expect_status(a, 410);
@@ -141,7 +141,7 @@ static void test_guessing_is_slowed_down(void **state)
 	new_sandbox("{}");
 	listen_on(PORT);
 	new_preview("{\"port\":8080,\"visibility\":\"private\"}");
-	/* Thirty in a minute; one that ends meanwhile begins the count again. */
+	/* Thirty per minute; one that ends meanwhile starts the count again. */
 	while (tries++ < 100 &&
 	       refused(host_of(PORT), path_of("Cay-Preview-Token: cay_pv_%040d\r\n", tries))
 			       ->status == 401)
@@ -161,7 +161,7 @@ static void test_keys(void **state)
 	listen_on(PORT);
 	other = make_key("[\"exec\"]");
 	weak = make_key("[\"sandboxes:read\"]");
-	/* A port without a preview is its owner's. */
+	/* A port without a preview is accessible only to its owner. */
 	(void)served("/", path_of("X-API-Key: %s\r\n", world.admin));
 	expect_refused(host_of(PORT), path_of("X-API-Key: %s\r\n", other), 404,
 		       "preview_not_found");
@@ -195,10 +195,10 @@ static void test_header_routing(void **state)
 	expect_refused("Host: localhost\r\n",
 		       path_of("Cay-Sandbox-Id: %s\r\nCay-Sandbox-Port: 0\r\n", sandbox), 404,
 		       "preview_not_found");
-	/* A name is for who has a key. */
+	/* A name is only for requests with a key. */
 	expect_refused("Host: localhost\r\n", "Cay-Sandbox-Id: web\r\nCay-Sandbox-Port: 8080\r\n",
 		       404, "sandbox_not_found");
-	/* A page whose name leads here. */
+	/* A page whose name resolves to this host. */
 	expect_status(refused("Host: evil.example\r\n",
 			      path_of("Cay-Sandbox-Id: %s\r\nCay-Sandbox-Port: 8080\r\n", sandbox)),
 		      421);
@@ -229,7 +229,7 @@ static void test_credentials_stay_outside(void **state)
 	assert_null(strstr(heard, world.admin));
 	assert_null(strstr(heard, "raffic"));
 	assert_null(strstr(heard, "6.6.6.6"));
-	/* What is not ours goes on. */
+	/* Headers that are not ours are forwarded. */
 	heard = served("/", path_of("Cay-Preview-Token: %s\r\nAuthorization: Basic eDp5\r\n"
 				    "X-API-Key: theirs\r\n",
 				    token));
@@ -261,10 +261,10 @@ static void test_every_port_of_e2b(void **state)
 	(void)served("/", path_of("E2b-Traffic-Access-Token: %s\r\n", token));
 	expect_status(refused(host_of(22), path_of("E2b-Traffic-Access-Token: %s\r\n", token)),
 		      403);
-	/* Its own ports are no previews, whatever the host. */
+	/* Its own ports are not previews, whatever the host. */
 	expect_status(refused(host_of(49983), path_of("E2b-Traffic-Access-Token: %s\r\n", token)),
 		      401);
-	/* And a preview's host is no door to them. */
+	/* And a preview's host gives no access to them. */
 	expect_status(
 		refused(host_of(PORT),
 			path_of("E2b-Sandbox-Id: %s\r\nE2b-Sandbox-Port: 49983\r\n", sandbox)),

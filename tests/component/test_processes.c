@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Processes that nobody waits for: made, listed, found, fed, signalled, ended; every refusal names
- * its field; limits at, below and above. */
+/*
+ * Processes without a waiting caller: created, listed, found, fed, signalled, ended; every error
+ * names its field; limits at, below and above.
+ */
 #include <string.h>
 
 #include "inside.h"
@@ -52,7 +54,7 @@ static void test_life(void **state)
 	assert_string_equal(text_of(a, "state"), "exited");
 	assert_string_equal(text_of(a, "reason"), "exited");
 	assert_int_equal(int_of(a, "exit_code"), 0);
-	/* What ended can be looked at, not acted upon. */
+	/* An ended process can be read, but not changed. */
 	path = path_of("/processes/%s/", id);
 	a = post(path_of("%sstdin", path), "{\"data\":\"x\"}");
 	expect_status(a, 409);
@@ -147,7 +149,7 @@ static void test_stop(void **state)
 	assert_int_equal(listed(), 0);
 	expect_status(del("/processes/s"), 404);
 	expect_status(del("/processes/77"), 404);
-	/* One that does not heed TERM: answered only when it is dead. */
+	/* A process that ignores TERM: the reply comes only when it is dead. */
 	(void)begin("{\"command\":\"stubborn\",\"name\":\"s\"}");
 	request_send(&req, world.admin, "DELETE", path_of("/v1/sandboxes/%s/processes/s", sandbox),
 		     NULL, NULL);
@@ -249,12 +251,12 @@ static void test_names(void **state)
 	assert_string_equal(error_code(a), "conflict");
 	assert_non_null(strstr(error_message(a), "web"));
 	expect_status(post("/processes/web/signal", "{\"signal\":9}"), 204);
-	/* The name is free again; the one that runs goes before the one that ended. */
+	/* The name is free again; a running process has precedence over an ended one. */
 	(void)begin("{\"command\":\"hang\",\"name\":\"web\"}");
 	assert_int_equal(listed(), 2);
 	a = get("/processes/web");
 	assert_string_equal(text_of(a, "state"), "running");
-	/* Two at the same moment: one of them gets it. */
+	/* Two at the same time: one of them gets it. */
 	request_send(&req, world.admin, "POST", path_of("/v1/sandboxes/%s/processes", sandbox),
 		     NULL, "{\"command\":\"hang\",\"name\":\"x\"}");
 	a = post("/processes", "{\"command\":\"hang\",\"name\":\"x\"}");
@@ -395,13 +397,13 @@ static void test_process_limit(void **state)
 	assert_non_null(strstr(error_message(a), "processes_per_sandbox"));
 	expect_status(post("/exec", "{\"command\":\"true\"}"), 429);
 	expect_status(post("/exec/stream", "{\"command\":\"true\"}"), 429);
-	/* One ends unnoticed: the next start finds out. */
+	/* One ends unnoticed: the next start detects it. */
 	expect_status(post("/processes/a/signal", "{\"signal\":9}"), 204);
 	expect_status(post("/exec", "{\"command\":\"true\"}"), 200);
 	expect_status(post("/exec", "{\"command\":\"true\"}"), 200);
 	(void)begin("{\"command\":\"sleep 60000\"}");
 	expect_status(post("/exec", "{\"command\":\"true\"}"), 429);
-	/* Windows do not count, and the count is made again after a restart. */
+	/* Windows do not count, and the count is repeated after a restart. */
 	expect_status(post("/windows/w/run", "{\"command\":\"true\"}"), 200);
 	world_stop();
 	request_drop(&waiting);
@@ -431,7 +433,7 @@ static void test_ring_and_keep(void **state)
 	expect_status(get(path_of("/processes/%s", id)), 404);
 }
 
-/* ---- misfortune ---- */
+/* ---- failures ---- */
 
 static void test_client_gone(void **state)
 {
@@ -451,7 +453,7 @@ static void test_client_gone(void **state)
 	world_turns(300);
 	a = get("/processes");
 	assert_non_null(strstr(a->body, "\"reason\":\"exited\""));
-	/* Gone before it was even admitted or started. */
+	/* Disconnected before it was even admitted or started. */
 	for (int turns = 0; turns < 4; turns++) {
 		request_send(&req, world.admin, "POST",
 			     path_of("/v1/sandboxes/%s/processes", sandbox), NULL,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a key may hold: at, below and above each limit, for every way a sandbox is made. */
+/* The limits of a key: at, below and above each, for every way of creating a sandbox. */
 #include <string.h>
 
 #include "world.h"
@@ -31,7 +31,7 @@ static int64_t used(const char *what)
 	return json_int(member(member(member(a->doc, "quota"), what), "used"));
 }
 
-/* field NULL: it is made. */
+/* field NULL: it is created. */
 static void expect_refused(const struct answer *a, const char *field, int64_t limit, int64_t held)
 {
 	const struct json *error = member(a->doc, "error");
@@ -44,8 +44,9 @@ static void expect_refused(const struct answer *a, const char *field, int64_t li
 	assert_non_null(strstr(a->head, "Retry-After"));
 }
 
-/* The first leaves room for exactly the second; a third, or a second that is larger by one, has
- * none.
+/*
+ * The first leaves exactly enough for the second; a third, or a second that is larger by one, is
+ * refused.
  */
 static const struct {
 	const char *limit, *held, *field;
@@ -102,12 +103,15 @@ static void test_what_fails_is_given_back(void **state)
 	expect_status(create("{\"memory_mb\":500,\"name\":\"n\"}"), 409);
 	expect_status(create("{\"memory_mb\":500,\"template\":\"none\"}"), 404);
 	assert_int_equal(used("memory_mb"), 500);
-	/* The refused one holds no name either. */
+	/* The refused one does not keep its name either. */
 	expect_refused(create("{\"memory_mb\":501,\"name\":\"m\"}"), "max_memory_mb", 1000, 500);
 	expect_status(create("{\"memory_mb\":500,\"name\":\"m\"}"), 201);
 }
 
-/* Those under way count: however many ask at once, no more than the limit are made. */
+/*
+ * Creations in progress count: however many are requested at once, no more than the limit are
+ * created.
+ */
 static void test_many_at_once(void **state)
 {
 	struct request reqs[12];
@@ -195,7 +199,7 @@ static void test_rate(void **state)
 
 	(void)state;
 	new_key("\"max_creates_per_sec\":3");
-	/* They ask together: no clock can come between them. */
+	/* Requested together, so no clock can come between them. */
 	a = create("{\"count\":5}");
 	expect_status(a, 201);
 	data = member(a->doc, "data");
@@ -222,7 +226,7 @@ static void test_settings_and_admin(void **state)
 	new_key("");
 	expect_status(create("{\"cpu_count\":2}"), 201);
 	expect_refused(create("{}"), "max_vcpus", 2, 2);
-	/* Its own limit goes before, and can be none; an admin key is bound by its own only. */
+	/* Its own limit has precedence, and can be none; an admin key is bound only by its own. */
 	expect_status(call("PATCH", path_of("/v1/keys/%s", key_id), "{\"max_vcpus\":3}"), 200);
 	expect_status(create("{}"), 201);
 	expect_refused(create("{}"), "max_vcpus", 3, 3);
@@ -247,7 +251,7 @@ static void test_changes(void **state)
 	expect_status(call_as(maker, "PATCH", self, "{\"name\":\"new\"}"), 200);
 	a = call_as(maker, "GET", self, NULL);
 	assert_string_equal(text_of(a, "name"), "new");
-	/* Nobody raises his own limits, nor passes on more than he has. */
+	/* A key cannot raise its own limits, nor pass on more than it has. */
 	expect_status(call_as(maker, "PATCH", self, "{\"max_sandboxes\":5}"), 403);
 	expect_status(call("PATCH", self, "{\"max_sandboxes\":5,\"max_disk_mb\":100}"), 200);
 	expect_status(
@@ -271,7 +275,7 @@ static void test_changes(void **state)
 	a = call("GET", self, NULL);
 	assert_string_equal(text_of(a, "name"), "new");
 	assert_int_equal(int_of(a, "max_sandboxes"), 5);
-	/* Who may not look at keys may look at his own. */
+	/* A key without the scope for keys can still read itself. */
 	new_key("");
 	expect_status(call_as(key, "GET", "/v1/keys/self", NULL), 200);
 	expect_status(call_as(key, "GET", path_of("/v1/keys/%s", key_id), NULL), 403);

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Readers that are slow, many, gone, or cut off: not one byte is lost or doubled without being
- * counted, and nobody else notices. */
+/*
+ * Readers that are slow, many, gone, or disconnected: no byte is lost or duplicated without being
+ * counted, and other readers are not affected.
+ */
 #include <string.h>
 
 #include "inside.h"
@@ -19,7 +21,9 @@ static void test_slow_reader(void **state)
 	follow_send(&slow, sandbox, "c", "follow=true");
 	follow_send(&quick, sandbox, "c", "follow=true&stream=stdout");
 	(void)request_until(&quick, "\r\n\r\n");
-	/* Nobody reads slow: it holds its credit and no more, and the others go on. */
+	/*
+	 * The slow reader does not read: it holds its credit and no more, and the others continue.
+	 */
 	for (int i = 0; i < 40; i++) {
 		char line[60001];
 
@@ -36,7 +40,7 @@ static void test_slow_reader(void **state)
 	assert_int_equal(strlen(all), 40 * 60000);
 	free(all);
 	answer_free(&a);
-	/* It learns how much it missed, and gets the rest. */
+	/* It is informed how much it missed, and gets the rest. */
 	request_wait(&slow, &a);
 	assert_true(a.complete);
 	assert_int_equal(count(a.body, "event: gap"), 1);
@@ -51,7 +55,7 @@ static void test_slow_reader(void **state)
 	answer_free(&a);
 }
 
-/* Bytes have no way to tell a hole: the connection is cut. */
+/* Raw bytes cannot show a gap: the connection is reset. */
 static void test_slow_raw_reader_is_cut(void **state)
 {
 	struct request slow;
@@ -149,7 +153,7 @@ static void test_stream_limit(void **state)
 	request_drop(&reqs[2]);
 }
 
-/* ---- misfortune ---- */
+/* ---- failures ---- */
 
 static void test_client_gone(void **state)
 {
@@ -208,7 +212,7 @@ static void test_sandbox_gone(void **state)
 	answer_free(&a);
 }
 
-/* A link that breaks is made again; the reader learns nothing of it. */
+/* A broken link is reestablished; the reader does not notice. */
 static void test_link_breaks(void **state)
 {
 	struct request req, held;
@@ -232,7 +236,7 @@ static void test_link_breaks(void **state)
 	world_turns(20);
 	type("c", "\xac");
 	(void)request_until(&req, "{\"data\":\"\xe2\x82\xac\",\"cursor\":38}");
-	/* Gone while the link is away. */
+	/* Disconnected while the link is down. */
 	follow_send(&held, sandbox, "c", "follow=true");
 	(void)request_until(&held, "line 4");
 	fake_hold(world.engine, FAKE_DIAL);
@@ -307,13 +311,13 @@ static int setup_beat(void **state)
 {
 	(void)state;
 	world_prepare();
-	world.beat_ms = 20;
+	world.heartbeat_ms = 20;
 	world_start();
 	return 0;
 }
 
-/* A quiet stream shows that it lives; one whose reader is slow is not given more to read. */
-static void test_heart_beat(void **state)
+/* A quiet stream gets comments; one whose reader is slow gets none in addition. */
+static void test_heartbeat(void **state)
 {
 	struct request quiet, slow, raw;
 	struct answer a;
@@ -327,7 +331,7 @@ static void test_heart_beat(void **state)
 		(void)request_until(&quiet, ": beat\n\n");
 	start("s", "spew 1000000");
 	follow_send(&slow, sandbox, "s", "follow=true");
-	world_turns(600); /* thirty beats, nearly all of them while it was held up */
+	world_turns(600); /* thirty intervals, nearly all of them while it was held up */
 	close_input("c");
 	request_wait(&raw, &a);
 	assert_int_equal(a.n, 0); /* bytes are bytes */
@@ -341,7 +345,7 @@ static void test_heart_beat(void **state)
 	answer_free(&a);
 }
 
-/* Reading does not keep a sandbox busy; a command that is waited for does. */
+/* Reading does not count as activity of a sandbox; a command with a waiting caller does. */
 static void test_idle_clock(void **state)
 {
 	struct request req, busy;
@@ -357,7 +361,7 @@ static void test_idle_clock(void **state)
 	world_turns(1300);
 	expect_status(get(""), 404);
 	expect_status(call("GET", path_of("/v1/sandboxes/%s", other), NULL), 200);
-	request_drop(&busy); /* nobody waits any more */
+	request_drop(&busy); /* no caller waits any more */
 	world_turns(1300);
 	expect_status(call("GET", path_of("/v1/sandboxes/%s", other), NULL), 404);
 	request_drop(&req);
@@ -375,7 +379,7 @@ int main(void)
 		TEST(test_sandbox_gone),
 		TEST(test_link_breaks),
 		TEST(test_restart),
-		cmocka_unit_test_setup_teardown(test_heart_beat, setup_beat, world_teardown),
+		cmocka_unit_test_setup_teardown(test_heartbeat, setup_beat, world_teardown),
 		TEST(test_idle_clock),
 	};
 

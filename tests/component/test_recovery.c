@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The daemon ends in the middle of every move and comes back: see src/service/sandbox/reconcile.c.
+/*
+ * The daemon ends in the middle of every state transition and restarts: see
+ * src/service/sandbox/reconcile.c.
  */
 #include <string.h>
 
@@ -24,7 +26,7 @@ static void expect_works(void)
 	expect_status(post("/exec", "{\"command\":\"echo on\"}"), 200);
 }
 
-/* Begins a call, lets the daemon die while the engine is at op, and starts it again. */
+/* Starts a call, ends the daemon while the engine performs op, and starts it again. */
 static void die_during(enum fake_op op, const char *path, const char *body, bool engine_does_it)
 {
 	struct request req;
@@ -121,7 +123,7 @@ static void on_done(void *arg, const struct err *err)
 	assert_null(err);
 }
 
-/* The host was started anew: what ran is gone, but the copy was whole. */
+/* The host was rebooted: running processes are gone, but the copy was complete. */
 static void test_only_the_copy_is_left(void **state)
 {
 	struct request req;
@@ -170,7 +172,7 @@ static void test_lost_while_paused(void **state)
 	expect_status(call("DELETE", path_of("/v1/sandboxes/%s", sandbox), NULL), 204);
 }
 
-/* The engine goes in the middle of a move and comes back. */
+/* The engine is lost in the middle of a transition and returns. */
 static void test_engine_goes(void **state)
 {
 	struct answer *a;
@@ -187,7 +189,7 @@ static void test_engine_goes(void **state)
 	fake_fail_next(world.engine, FAKE_PAUSE, ERR_UNAVAILABLE);
 	expect_status(post("/resume", "{}"), 503);
 	world_engine_lost(true);
-	world_engine_lost(false); /* what is not known is asked for */
+	world_engine_lost(false); /* unknown states are queried */
 	world_turns(20);
 	expect_state("paused", "freeze");
 	assert_true(fake_paused(world.engine, sandbox));
@@ -195,7 +197,7 @@ static void test_engine_goes(void **state)
 	expect_works();
 }
 
-/* An engine that fails while things are settled is asked again; nothing is given up for it. */
+/* An engine that fails during reconciliation is called again; nothing is given up for it. */
 static void test_settled_later(void **state)
 {
 	(void)state;

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is refused, and that the refusal names the field: ranges, types, unknown and later fields,
- * hosts, origins, media types, routes. */
+/*
+ * Rejected requests, whose errors name the field: ranges, types, unknown and future fields, hosts,
+ * origins, media types, routes.
+ */
 #include <string.h>
 
 #include "service/run/exec.h"
@@ -43,7 +45,7 @@ static void test_ranges_of_create(void **state)
 		try_value("/v1/sandboxes", "", r->field, r->max, true, 201);
 		try_value("/v1/sandboxes", "", r->field, r->min - 1, false, 201);
 		try_value("/v1/sandboxes", "", r->field, r->max + 1, false, 201);
-		/* The message tells the range. */
+		/* The message contains the range. */
 		call("POST", "/v1/sandboxes", path_of("{\"%s\":%lld}", r->field, r->max + 1));
 	}
 }
@@ -113,7 +115,7 @@ static void test_wrong_bodies_of_create(void **state)
 	}
 	world_turns(10);
 	assert_int_equal(fake_live(world.engine), 0);
-	/* What asks for nothing new is taken. */
+	/* A field with its default value is accepted. */
 	(void)make("{\"network\":{\"mode\":\"none\",\"allow\":[]},\"volumes\":[],\"secrets\":null,"
 		   "\"on_timeout\":\"destroy\",\"auto_resume\":false,\"provider\":\"fake\"}");
 }
@@ -146,7 +148,8 @@ static void test_wrong_bodies_of_exec(void **state)
 		if (a->status != 400 || !strstr(error_message(a), bad[i].named))
 			fail_msg("%s: %d %s", bad[i].body, a->status, a->body);
 	}
-	/* Near the limit of arguments and environment, and over it; one string is limited as well.
+	/*
+	 * Near the limit of arguments and environment, and over it; one string has its own limit.
 	 */
 	at += sprintf(at, "{\"argv\":[\"true\"");
 	for (int i = 0; i < 5; i++, at += 100000) {
@@ -209,7 +212,7 @@ static void test_guards(void **state)
 	assert_non_null(strstr(error_message(a), "Content-Encoding"));
 	expect_status(with_headers("POST", "/v1/sandboxes", "Content-Encoding: identity\r\n", "{}"),
 		      201);
-	/* The helper sends a good key already: a second one, good or not, is one too many. */
+	/* The helper already sends a valid key: a second one, valid or not, is an error. */
 	expect_status(with_headers("GET", "/v1/options", "Authorization: Bearer x\r\n", NULL), 401);
 	expect_status(
 		with_headers("POST", "/v1/sandboxes", "Origin: http://evil.example\r\n", "{}"),

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The daemon ends and comes back; the engine goes and comes back; calls that are sent twice. */
+/* The daemon ends and restarts; the engine is lost and returns; calls that are sent twice. */
 #include <string.h>
 
 #include "world.h"
@@ -48,7 +48,7 @@ static void send_exec(struct request *req, const char *id)
 		     "{\"command\":\"echo waited\"}");
 }
 
-/* A call on a running sandbox whose link is not there yet waits for it. */
+/* A call on a running sandbox without a link waits for it. */
 static void test_calls_wait_for_the_link(void **state)
 {
 	const char *id = make("{}"), *ended = make("{}");
@@ -78,7 +78,7 @@ static void test_calls_wait_for_the_link(void **state)
 		assert_string_equal(text_of(&a, "stdout"), "waited\n");
 		answer_free(&a);
 	}
-	/* The same while a broken link is made again. */
+	/* The same while a broken link is reestablished. */
 	fake_hold(world.engine, FAKE_DIAL);
 	fake_cut(world.engine, id);
 	world_turns(20);
@@ -269,7 +269,7 @@ static void test_idempotency(void **state)
 	world_restart();
 	a = create_twice("k1", "{\"name\":\"i\"}");
 	assert_string_equal(a->body, first);
-	/* Failures are not remembered: trying again is what the key is for. */
+	/* Failures are not recorded: retrying is the purpose of the key. */
 	fake_fail_next(world.engine, FAKE_CREATE, ERR_BOOT_FAILED);
 	expect_status(create_twice("k2", "{}"), 500);
 	expect_status(create_twice("k2", "{}"), 201);
@@ -308,7 +308,7 @@ static void test_concurrent_duplicates(void **state)
 			answer_free(&answers[i]);
 }
 
-/* The daemon dies between making the sandbox and answering: the retry gets that sandbox. */
+/* The daemon dies after creating the sandbox and before replying: the retry gets that sandbox. */
 static void test_retry_over_a_death(void **state)
 {
 	struct request req;

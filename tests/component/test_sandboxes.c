@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Life of a sandbox and its commands, seen from outside. */
+/* The life of a sandbox and its commands, through the API. */
 #include <string.h>
 
 #include "world.h"
@@ -148,11 +148,11 @@ static void test_deaths(void **state)
 	world_turns(20);
 	a = call("GET", path_of("/v1/sandboxes/%s", oom), NULL);
 	assert_string_equal(text_of(a, "state_reason"), "oom");
-	/* A broken connection is no death: the link is made again. */
+	/* A broken connection is not a death: the link is reestablished. */
 	fake_cut(world.engine, cut);
 	world_turns(20);
 	expect_status(run(cut, "{\"command\":\"true\"}"), 200);
-	/* An agent that speaks nonsense is cut off; what it says is never believed. */
+	/* An agent that violates the protocol is disconnected; its frames are never trusted. */
 	expect_status(run(spoiled, "{\"command\":\"garbage\"}"), 410);
 	world_turns(20);
 	expect_status(run(spoiled, "{\"command\":\"true\"}"), 200);
@@ -190,7 +190,10 @@ static void test_client_goes_away(void **state)
 	request_drop(&req);
 	world_turns(20);
 	expect_status(run(id, "{\"command\":\"echo still\"}"), 200);
-	/* Gone while the sandbox is being made: it stays, the caller finds it in the list. */
+	/*
+	 * Disconnected while the sandbox is being created: it stays, and the caller finds it in the
+	 * list.
+	 */
 	fake_hold(world.engine, FAKE_CREATE);
 	request_send(&req, world.admin, "POST", "/v1/sandboxes", NULL, "{\"name\":\"left\"}");
 	world_turns(10);
@@ -215,7 +218,7 @@ static void test_engine_failures(void **state)
 	a = call("GET", "/v1/sandboxes", NULL);
 	assert_int_equal(json_size(member(a->doc, "data")), 0);
 	(void)make("{\"name\":\"n\"}"); /* name and quota were given back */
-	/* A sweep that fails is tried again. */
+	/* A failed cleanup is retried. */
 	fake_fail_next(world.engine, FAKE_DESTROY, ERR_ENGINE_FAILED);
 	expect_status(call("DELETE", "/v1/sandboxes/n", NULL), 204);
 	world_turns(20);
@@ -319,7 +322,7 @@ static void test_retained(void **state)
 		      403);
 	expect_status(call("POST", path_of("/v1/sandboxes/%s/exec", id), "{\"command\":\"true\"}"),
 		      409);
-	/* It goes by itself, or when it is told to. */
+	/* It is removed by its timeout, or by a request. */
 	for (int i = 0;
 	     i < 500 && call("GET", path_of("/v1/sandboxes/%s", id), NULL)->status == 200; i++)
 		world_turns(10);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Snapshots, restoring, forking: what becomes of them, their limits, and restarts in the middle. */
+/* Snapshots, restoring, forking: results, limits, and restarts in the middle. */
 #include <string.h>
 #include <time.h>
 
@@ -129,7 +129,7 @@ static void test_pages_and_owners(void **state)
 	assert_int_equal(json_size(member(a->doc, "data")), 3);
 	assert_non_null(strstr(a->body, "\"next_cursor\":null"));
 	assert_int_equal(listed(path_of("/v1/sandboxes/%s/snapshots", sandbox)), 5);
-	/* Others' are as absent. */
+	/* Those of other owners are as absent. */
 	a = call_as(key, "GET", "/v1/snapshots", NULL);
 	assert_int_equal(json_size(member(a->doc, "data")), 0);
 	expect_status(call_as(key, "GET", path_of("/v1/snapshots/%s", snapshot), NULL), 404);
@@ -196,7 +196,7 @@ static void test_failures(void **state)
 	world_restart();
 	world_turns(20);
 	assert_int_equal(fake_snapshots(world.engine), 0);
-	/* A paused one too; not a hibernated one. */
+	/* Also of a paused sandbox; not of a hibernated one. */
 	expect_status(post("/pause", "{}"), 200);
 	take("{}");
 	assert_true(fake_paused(world.engine, sandbox));
@@ -205,7 +205,7 @@ static void test_failures(void **state)
 	expect_status(post("/snapshots", "{}"), 409);
 }
 
-/* Ended in the middle: the snapshot is there, the sandbox is not. */
+/* Destroyed in the middle: the snapshot exists, the sandbox does not. */
 static void test_destroyed_meanwhile(void **state)
 {
 	struct request req;
@@ -251,7 +251,7 @@ static void test_restarts(void **state)
 	world_turns(20);
 	world_stop();
 	request_drop(&req);
-	fake_release(world.engine, FAKE_SNAPSHOT); /* made after all, but nobody was told */
+	fake_release(world.engine, FAKE_SNAPSHOT); /* created after all, but not reported */
 	assert_int_equal(engine_fake.snapshot->take(world.engine, sandbox, "stranger", false,
 						    on_snapshot, NULL, &err),
 			 0);
@@ -262,7 +262,7 @@ static void test_restarts(void **state)
 	assert_int_equal(fake_snapshots(world.engine), 1);
 	assert_int_equal(listed("/v1/snapshots"), 1);
 	expect_works();
-	/* One that the engine lost is said to be missing and can only be deleted. */
+	/* A snapshot that the engine lost is reported as missing and can only be deleted. */
 	world_stop();
 	fake_forget_snapshots();
 	world_start();
@@ -300,7 +300,7 @@ static void test_restore(void **state)
 	expect_works();
 	world_turns(20);
 	assert_int_equal(fake_snapshots(world.engine), 1); /* the hibernated files went */
-	/* It fails: what is left is the snapshot, to be tried again. */
+	/* It fails: the snapshot is left, for another attempt. */
 	fake_fail_next(world.engine, FAKE_CREATE, ERR_BOOT_FAILED);
 	expect_status(restore(snapshot), 500);
 	assert_string_equal(text_of(look(), "pause_kind"), "hibernate");
@@ -374,7 +374,7 @@ static void test_fork(void **state)
 	assert_int_equal(fake_live(world.engine), 21);
 	assert_int_equal(fake_snapshots(world.engine), 0);
 	expect_works();
-	/* A name in use is one child's failure. */
+	/* A name in use fails one child only. */
 	a = post("/fork", "{\"count\":3,\"name\":\"child\",\"metadata\":{}}");
 	expect_status(a, 201);
 	data = member(a->doc, "data");
@@ -422,7 +422,7 @@ static void test_fork_failures(void **state)
 	assert_int_equal(fake_snapshots(world.engine), 0);
 }
 
-/* The daemon ends in the middle: children that were told are none, so none are left. */
+/* The daemon ends in the middle: no child was reported, so none is left. */
 static void test_restart_while_forking(void **state)
 {
 	struct request req;
@@ -494,8 +494,10 @@ static void check_model(void)
 		fail_msg("state outside of the table: %s", a->body);
 }
 
-/* Two clients, any order of calls, engines that fail now and then: every answer is one of those
- * that the documentation names, none stays away, and in the end nothing is left. */
+/*
+ * Two clients, any order of calls, engines that sometimes fail: every reply is one that the
+ * documentation names, none is missing, and in the end nothing is left.
+ */
 static void test_model(void **state)
 {
 	static const struct {

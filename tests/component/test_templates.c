@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Removing templates: who is asked, who refuses, and what is made of one meanwhile. */
+/* Removing templates: checks, refusals, and sandboxes created meanwhile. */
 #include <string.h>
 #include <unistd.h>
 
@@ -69,7 +69,7 @@ static void test_removed(void **state)
 	(void)state;
 	assert_string_equal(text_of(call("GET", "/v1/templates/mine", NULL), "from"), "base");
 	ask(&req, "mine");
-	/* Nothing is made of it, or with it, from now on. */
+	/* No sandbox can be created from it from now on. */
 	expect_status(call("POST", "/v1/sandboxes", "{\"template\":\"mine\"}"), 409);
 	expect_status(call("POST", "/v1/templates/mine/builds", NULL), 409);
 	expect_status(call("DELETE", "/v1/templates/mine", NULL), 409);
@@ -99,7 +99,7 @@ static void test_users(void **state)
 	a = call("DELETE", "/v1/templates/mine", NULL);
 	expect_status(a, 409);
 	assert_non_null(strstr(error_message(a), snapshot));
-	/* Whose they are is nobody else's business. */
+	/* Other users must not learn their owners. */
 	a = call_as(make_key("[\"templates:write\"]"), "DELETE", "/v1/templates/mine", NULL);
 	expect_status(a, 409);
 	assert_null(strstr(error_message(a), snapshot));
@@ -109,7 +109,7 @@ static void test_users(void **state)
 		403);
 }
 
-/* A build says what it does, and how it ended by a code of its own, not by its log. */
+/* A build reports its steps and ends with an error code, which is not derived from its log. */
 static void test_build(void **state)
 {
 	struct answer *a;
@@ -136,7 +136,7 @@ static void test_build(void **state)
 	expect_status(call("POST", "/v1/templates/unknown1/builds", NULL), 404);
 }
 
-/* An engine that lacks the image of a template gets it before the first sandbox, once. */
+/* An engine that lacks the image of a template prepares it before the first sandbox, once. */
 static void test_prepared(void **state)
 {
 	struct request req;
@@ -148,12 +148,12 @@ static void test_prepared(void **state)
 	fake_set_images(world.engine, false);
 	expect_status(call("POST", "/v1/sandboxes", "{\"template\":\"mine\"}"), 201);
 	assert_int_equal(fake_calls(world.engine, FAKE_IMAGE_HAVE), 1);
-	/* It was removed behind the daemon's back: one failure, then it is asked for again. */
+	/* It was removed without the daemon: one failure, then it is queried again. */
 	fake_fail_next(world.engine, FAKE_CREATE, ERR_TEMPLATE_NOT_FOUND);
 	expect_status(call("POST", "/v1/sandboxes", "{\"template\":\"mine\"}"), 404);
 	expect_status(call("POST", "/v1/sandboxes", "{\"template\":\"mine\"}"), 201);
 	assert_int_equal(fake_calls(world.engine, FAKE_IMAGE_PREPARE), 2);
-	/* It cannot be had. */
+	/* It cannot be prepared. */
 	fake_set_images(world.engine, false);
 	fake_fail_message(world.engine, NULL);
 	fake_fail_next(world.engine, FAKE_IMAGE_PREPARE, ERR_TEMPLATE_NOT_FOUND);
@@ -170,7 +170,7 @@ static void test_prepared(void **state)
 	world_start();
 }
 
-/* An engine without images is refused by one code, whatever is asked. */
+/* An engine without images is refused with one code, for every request. */
 static void test_no_images(void **state)
 {
 	(void)state;
@@ -180,7 +180,7 @@ static void test_no_images(void **state)
 	expect_status(call("POST", "/v1/sandboxes", "{\"template\":\"mine\"}"), 201);
 }
 
-/* The builder sees other daemons; its refusal is the answer. */
+/* The builder checks other daemons; its refusal is the reply. */
 static void test_refused_by_the_builder(void **state)
 {
 	struct request req;
@@ -212,7 +212,7 @@ static void test_pool_gives_way(void **state)
 	assert_int_equal(fake_live(world.engine), 0);
 }
 
-/* The daemon ends meanwhile: the builder goes on, and what it did is so afterwards. */
+/* The daemon ends meanwhile: the builder continues, and its result is visible afterwards. */
 static void test_daemon_ends(void **state)
 {
 	struct request req;

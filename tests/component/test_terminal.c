@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Terminals over WebSockets: bytes both ways, control messages, replay, slow ends, limits. */
+/*
+ * Terminals over WebSockets: bytes in both directions, control messages, replay, slow ends, limits.
+ */
 #include <errno.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -42,7 +44,7 @@ static void ws_open(struct socket *ws, const char *path)
 	ws->at = ws->req.seen;
 }
 
-/* The status of an opening that is refused. */
+/* The status of a refused opening. */
 static int ws_refused(const char *path, const char *headers)
 {
 	struct socket ws;
@@ -94,7 +96,7 @@ static void ws_type(struct socket *ws, const char *text)
 	ws_send(ws, 2, text, strlen(text));
 }
 
-/* The next frame, if it is there whole: its opcode; 0: not yet. */
+/* The next frame if it is complete: its opcode; 0: not yet. */
 static int ws_frame(struct socket *ws, struct str *ret)
 {
 	const unsigned char *p;
@@ -139,7 +141,7 @@ static int ws_next(struct socket *ws, struct str *ret)
 	return opcode;
 }
 
-/* A text message that holds this; others of its kind before it are passed over. */
+/* A text message that contains this; earlier ones are skipped. */
 static void ws_expect(struct socket *ws, const char *text)
 {
 	struct str s;
@@ -154,7 +156,7 @@ static void ws_expect(struct socket *ws, const char *text)
 	}
 }
 
-/* Binary messages that make up this. */
+/* Binary messages with this content in total. */
 static void ws_expect_bytes(struct socket *ws, const char *text)
 {
 	size_t want = strlen(text);
@@ -275,7 +277,7 @@ static void test_detach_and_attach(void **state)
 		      201);
 	ws_open(&one, "/processes/t/attach");
 	ws_expect(&one, "\"type\":\"started\"");
-	/* What was there, then a size that changes for a moment, so that programs draw again. */
+	/* Earlier output, then a size that changes briefly, so that programs redraw. */
 	ws_expect_bytes(&one, "80x24\n80x23\n80x24\n");
 	ws_drop(&one);
 	ws_open(&one, "/processes/t/attach?cursor=6");
@@ -291,7 +293,7 @@ static void test_detach_and_attach(void **state)
 	ws_expect(&one, "\"type\":\"exit\",\"exit_code\":0");
 	assert_int_equal(ws_closed(&one), 1000);
 	ws_drop(&one);
-	/* The end can be had again, with all that is kept. */
+	/* The end can be read again, with all output that is kept. */
 	ws_open(&one, "/processes/t/attach?cursor=0");
 	ws_expect(&one, "\"type\":\"exit\"");
 	ws_drop(&one);
@@ -342,7 +344,7 @@ static void test_slow_client(void **state)
 	new_sandbox("{}");
 	expect_status(post("/processes", "{\"command\":\"spew 1000000\",\"name\":\"s\"}"), 201);
 	ws_open(&ws, "/processes/s/attach?cursor=0");
-	world_turns(200); /* nobody reads: what waits is bounded, nothing is lost */
+	world_turns(200); /* no reader: the queue is bounded, nothing is lost */
 	while ((opcode = ws_next(&ws, &s)) != 8)
 		if (opcode == 2)
 			total += s.n;
@@ -350,7 +352,7 @@ static void test_slow_client(void **state)
 	ws_drop(&ws);
 }
 
-/* A program that does not read holds the client up; the rest of the daemon goes on. */
+/* A program that does not read delays the client; the rest of the daemon continues. */
 static void test_much_input(void **state)
 {
 	static char bytes[200000];
@@ -367,7 +369,7 @@ static void test_much_input(void **state)
 		ws_send(&ws, 2, bytes, sizeof(bytes));
 	for (int i = 0; i < 500; i++)
 		ws_send(&ws, 2, "k", 1);
-	/* What it did not read in time is counted. */
+	/* Output that was not read in time is counted. */
 	while (total < 10 * sizeof(bytes) + 500) {
 		int opcode = ws_next(&ws, &s);
 		const char *gap = opcode == 1 ? memmem(s.p, s.n, "\"bytes\":", 8) : NULL;
@@ -376,7 +378,7 @@ static void test_much_input(void **state)
 	}
 	assert_int_equal(total, 10 * sizeof(bytes) + 500);
 	ws_drop(&ws);
-	/* Too large a message ends the connection, not the process. */
+	/* A message that is too large ends the connection, not the process. */
 	ws_open(&ws, "/processes/c/attach?tail=0");
 	for (int i = 0; i < 2; i++) {
 		static char large[300000];
@@ -402,7 +404,9 @@ static void test_client_gone_any_time(void **state)
 	}
 	world_turns(50);
 	assert_non_null(strstr(call("GET", "/metrics", NULL)->body, "cay_streams_open 0\n"));
-	/* Those who saw their shell may come back to it; one that nobody saw is not left. */
+	/*
+	 * A client that received its shell can reattach; a shell that no client received is ended.
+	 */
 	ws_open(&ws, "/pty");
 	ws_type(&ws, "x");
 	ws_drop(&ws);
@@ -424,7 +428,7 @@ static void test_misfortune(void **state)
 	fake_hold(world.engine, FAKE_DIAL);
 	fake_cut(world.engine, sandbox);
 	world_turns(30);
-	ws_type(&ws, "b"); /* nobody to type to */
+	ws_type(&ws, "b"); /* no link for the input */
 	ws_expect(&ws, "\"code\":\"unavailable\"");
 	fake_release(world.engine, FAKE_DIAL);
 	world_turns(30);
@@ -434,7 +438,7 @@ static void test_misfortune(void **state)
 	ws_expect(&ws, "\"exit_code\":null,\"signal\":null,\"reason\":\"sandbox_gone\"");
 	assert_int_equal(ws_closed(&ws), 1000);
 	ws_drop(&ws);
-	/* The daemon ends under open terminals, with input on its way. */
+	/* The daemon ends with open terminals and input in flight. */
 	new_sandbox("{}");
 	ws_open(&ws, "/pty");
 	ws_type(&ws, "typed");

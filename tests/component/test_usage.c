@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Usage: intervals counted once, across restarts and ends that nobody saw. */
+/* Usage: intervals are counted once, across restarts and unobserved ends. */
 #include <string.h>
 #include <unistd.h>
 
@@ -15,7 +15,7 @@ static double real_of(const char *text, const char *name)
 	return strtod(at + strlen(name) + 3, NULL);
 }
 
-/* Intervals are the distance of two clocks, each cut to milliseconds. */
+/* Intervals are the difference of two clocks, each truncated to milliseconds. */
 #define CUT 0.002
 
 static double near(double got, double from, double to)
@@ -44,7 +44,7 @@ static void test_one(void **state)
 	expect_status(del(""), 204);
 	most = (double)(time_mono_us() - start_us) / 1e6 + 0.01;
 	world_turns(200);
-	/* It has ended, and with it the counting; it can still be asked for. */
+	/* It has ended, and so has the counting; usage can still be queried. */
 	near(real_of(get("/usage")->body, "running_seconds"), seconds, most);
 	assert_int_equal(real_of(call("GET", "/v1/usage", NULL)->body, "sandboxes"), 1);
 }
@@ -129,7 +129,9 @@ static void test_restarts(void **state)
 	     (double)(time_mono_us() - start_us) / 1e6 + 0.01);
 }
 
-/* One that was gone when the daemon came back is counted until it was last known to live. */
+/*
+ * A sandbox that was lost while the daemon was not running counts until it was last known to run.
+ */
 static void test_lost_while_away(void **state)
 {
 	double known;
@@ -199,7 +201,7 @@ static void test_history(void **state)
 	assert_in_range(json_size(member(a->doc, "history")), 2, 3);
 }
 
-/* Any sequence of pauses, resumes and restarts: each moment is counted once, on the right side. */
+/* Any sequence of pauses, resumes and restarts: each moment is counted once, in the right state. */
 static void test_model(void **state)
 {
 	double least[2] = { 0, 0 }, most[2] = { 0, 0 }; /* running, paused */
@@ -247,7 +249,7 @@ static void test_model(void **state)
 	     most[1] + CUT * moves);
 }
 
-/* What ended long ago is summed up per day, and a window that cuts a day says what it is. */
+/* Old intervals are summed up per day, and a window that starts inside a day says so. */
 static void test_days(void **state)
 {
 	int64_t day = time_real_ms() / STORE_DAY_MS - 30;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Webhooks: what is told, in which order, how often, and what becomes of it when nobody answers. */
+/* Webhooks: deliveries, their order and number, and failures of the receiver. */
 #include <errno.h>
 #include <sodium.h>
 #include <string.h>
@@ -7,7 +7,7 @@
 #include "base/value/poster.h"
 #include "world.h"
 
-/* ---- somebody who posts, and is told what came of it ---- */
+/* ---- a scripted poster ---- */
 
 struct sent {
 	uint64_t handle;
@@ -162,7 +162,7 @@ static void test_signed(void **state)
 	assert_non_null(strstr(s.body, "\"name\":\"n\""));
 }
 
-/* One at a time, and whatever the first attempts came to the order stays. */
+/* One at a time, and the order is kept whatever the results of the first attempts. */
 static void test_order(void **state)
 {
 	int64_t last = 0;
@@ -205,7 +205,7 @@ static void test_dead_letters(void **state)
 	assert_int_equal(json_int(member(json_at(member(a->doc, "data"), 0), "attempts")), 1);
 	(void)answer_with(0);
 	(void)snprintf(event, sizeof(event), "%s", answer_with(404).event);
-	/* Given up: the next one's turn. */
+	/* Given up: the next one follows. */
 	assert_string_not_equal(answer_with(200).event, event);
 	a = call("GET", path_of("%s/deliveries?state=dead", hook), NULL);
 	expect_status(a, 200);
@@ -217,7 +217,7 @@ static void test_dead_letters(void **state)
 	assert_string_equal(json_str(member(row, "type")).p, "sandbox.running");
 	world_restart();
 	assert_int_equal(int_of(look(), "dead"), 1);
-	/* By hand: when it fails it stays, when it gets through it goes. */
+	/* Manual redelivery: if it fails it stays, if it succeeds it is removed. */
 	for (int i = 0; i < 2; i++) {
 		struct request req;
 		struct answer got;
@@ -235,7 +235,7 @@ static void test_dead_letters(void **state)
 	expect_status(call("POST", path_of("%s/deliveries/x/redeliver", hook), "{}"), 404);
 }
 
-/* Whatever was told and not answered when the daemon ended is told again, nothing is left out. */
+/* Deliveries without a result when the daemon ended are repeated; none is skipped. */
 static void test_restart(void **state)
 {
 	char first[32];
@@ -282,7 +282,7 @@ static void test_test(void **state)
 	assert_non_null(strstr(got.body, "\"delivered\":false"));
 	assert_non_null(strstr(got.body, "redirects are not followed"));
 	answer_free(&got);
-	/* One whose hook goes is answered too. */
+	/* A test whose webhook is removed is answered, too. */
 	request_send(&req, world.admin, "POST", path_of("%s/test", hook), NULL, "{}");
 	wait_sent(1);
 	expect_status(call("DELETE", hook, NULL), 204);
@@ -305,7 +305,7 @@ static void test_changes(void **state)
 	(void)make("{}");
 	world_turns(50);
 	assert_int_equal(sent_count, 0);
-	/* Enabled again it goes on where it was. */
+	/* When enabled again, it continues where it was. */
 	a = call("PATCH", hook,
 		 "{\"enabled\":true,\"url\":\"https://two/\",\"description\":\"d\"}");
 	expect_status(a, 200);
@@ -320,7 +320,7 @@ static void test_changes(void **state)
 	assert_string_equal(text_of(a, "url"), "https://two/");
 	assert_string_equal(text_of(a, "description"), "d");
 	assert_non_null(strstr(a->body, "\"events\":[\"snapshot\"]"));
-	/* Nothing wrong is taken, and nothing of it stays. */
+	/* An invalid change is rejected, and nothing of it is kept. */
 	expect_status(call("PATCH", hook, "{\"url\":\"http://three/\",\"events\":[\"nothing\"]}"),
 		      400);
 	expect_status(call("PATCH", hook, "{\"url\":\"ftp://x/\"}"), 400);
@@ -348,7 +348,7 @@ static void test_owners(void **state)
 	expect_status(call_as(two, "DELETE", theirs, NULL), 404);
 	expect_status(call_as(two, "POST", path_of("%s/test", theirs), "{}"), 404);
 	expect_status(call("GET", theirs, NULL), 200);
-	/* A hook hears of its key's sandboxes only, an admin's of all. */
+	/* A webhook gets only events of its key's sandboxes, an admin's of all. */
 	expect_status(call_as(two, "POST", "/v1/sandboxes", "{}"), 201);
 	world_turns(50);
 	assert_int_equal(sent_count, 0);
@@ -360,7 +360,7 @@ static void test_owners(void **state)
 	expect_status(call_as(two, "POST", "/v1/sandboxes", "{\"external_workspace_id\":\"w\"}"),
 		      201);
 	assert_non_null(strstr(answer_with(200).body, "\"external_workspace_id\":\"w\""));
-	/* So many of one key; and they go with it. */
+	/* The limit per key; they are removed with it. */
 	for (int i = 1; i < 4; i++)
 		expect_status(call_as(one, "POST", "/v1/webhooks", "{\"url\":\"http://x/\"}"),
 			      i < 3 ? 201 : 429);
@@ -401,12 +401,12 @@ static void test_disabled(void **state)
 	a = call("GET", "/v1/events?format=json&type=webhook", NULL);
 	assert_non_null(strstr(a->body, "webhook.disabled"));
 	assert_non_null(strstr(a->body, "http://down/"));
-	/* What it could not tell waits for the day it is enabled again. */
+	/* Undelivered events wait until it is enabled again. */
 	expect_status(call("PATCH", hook, "{\"enabled\":true}"), 200);
 	assert_string_equal(answer_with(200).type, "sandbox.running");
 }
 
-/* All share a few at once, and everybody gets his turn. */
+/* All share a few parallel deliveries, and each gets its turn. */
 static void test_line(void **state)
 {
 	bool seen[3] = { false };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Named windows: made on first use, one command at a time, read by cursor, limited, closed. */
+/* Named windows: created on first use, one command at a time, read by cursor, limited, closed. */
 #include <string.h>
 
 #include "inside.h"
@@ -43,13 +43,13 @@ static void test_run(void **state)
 	assert_int_equal(int_of(a, "exit_code"), 7);
 	a = run("other", "echo $V");
 	assert_string_equal(text_of(a, "output"), "$V\r\n");
-	/* In the list of processes it is the window's shell, and has no name of its own. */
+	/* In the list of processes it is the window's shell, without a name. */
 	a = call("GET", path_of("/v1/sandboxes/%s/processes/%lld", sandbox, (long long)first),
 		 NULL);
 	assert_string_equal(text_of(a, "window"), "w.1");
 	assert_int_equal(json_type(member(a->doc, "name")), JSON_NULL);
 	expect_status(call("GET", path_of("/v1/sandboxes/%s/processes/w.1", sandbox), NULL), 404);
-	/* exit ends the shell; the next run makes a new one. */
+	/* exit ends the shell; the next run creates a new one. */
 	a = run("w.1", "exit 4");
 	assert_int_equal(int_of(a, "exit_code"), 4);
 	a = run("w.1", "true");
@@ -79,7 +79,7 @@ static void test_wait_and_cancel(void **state)
 	assert_string_equal(text_of(a, "state"), "idle");
 	assert_int_equal(int_of(a, "exit_code"), 0);
 	assert_string_equal(text_of(a, "reason"), "exited");
-	/* Whoever waits for a command that is cancelled is told. */
+	/* The waiting caller of a cancelled command is informed. */
 	request_send(&req, world.admin, "POST", path_of("/v1/sandboxes/%s/windows/w/run", sandbox),
 		     NULL, "{\"command\":\"sleep 60000\"}");
 	world_turns(30);
@@ -89,7 +89,7 @@ static void test_wait_and_cancel(void **state)
 	expect_status(&first, 200);
 	assert_string_equal(text_of(&first, "reason"), "killed_by_request");
 	answer_free(&first);
-	/* A client that goes away leaves the command alone. */
+	/* A client that disconnects does not affect the command. */
 	request_send(&req, world.admin, "POST", path_of("/v1/sandboxes/%s/windows/w/run", sandbox),
 		     NULL, "{\"command\":\"sleep 200\"}");
 	world_turns(30);
@@ -232,7 +232,7 @@ static void test_limit(void **state)
 	assert_non_null(strstr(error_message(a), "windows_per_sandbox"));
 	expect_status(run("a", "true"), 200); /* those that are there go on */
 	expect_status(del("/windows/a"), 204);
-	/* All at the same moment: one fits. */
+	/* All at the same time: one fits. */
 	for (int i = 0; i < 4; i++)
 		request_send(&reqs[i], world.admin, "POST",
 			     path_of("/v1/sandboxes/%s/windows/n%d/run", sandbox, i), NULL,
@@ -247,7 +247,7 @@ static void test_limit(void **state)
 	assert_int_equal(refused, 3);
 }
 
-/* The window lives in the sandbox: neither a broken link nor a restart changes it. */
+/* The window is in the sandbox: neither a broken link nor a restart affects it. */
 static void test_survival(void **state)
 {
 	struct request req;
@@ -260,7 +260,7 @@ static void test_survival(void **state)
 		     NULL, "{\"command\":\"sleep 300\"}");
 	world_turns(30);
 	fake_cut(world.engine, sandbox);
-	request_wait(&req, &done); /* it is waited for again, and its end told */
+	request_wait(&req, &done); /* it is followed again, and its end reported */
 	expect_status(&done, 200);
 	assert_string_equal(text_of(&done, "reason"), "exited");
 	answer_free(&done);

@@ -7,7 +7,7 @@
 
 #include "base/time.h"
 
-/* ---- a server inside, played by the test ---- */
+/* ---- a scripted server inside ---- */
 
 static int waiting[64]; /* connections that were dialled and not taken yet */
 static size_t waiting_count;
@@ -76,7 +76,7 @@ static bool peer_read(struct peer *peer)
 	return n > 0;
 }
 
-/* Until the text has come; then everything up to its end is forgotten by the next call. */
+/* Waits for the text; the next call drops everything up to its end. */
 const char *peer_until(struct peer *peer, const char *text)
 {
 	static char before[65536];
@@ -150,7 +150,10 @@ struct answer *refused(const char *host, const char *more)
 	return &last;
 }
 
-/* A visit that a new connection of the server answers with 200; what the server heard. */
+/*
+ * A visit that a new connection of the server answers with 200; returns the request that the server
+ * received.
+ */
 const char *served(const char *path, const char *more)
 {
 	static char heard[65536];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* For tests of previews: a server inside, played by the test, and visitors. */
+/* For tests of previews: a scripted server inside, and visitors. */
 #ifndef CAY_TESTS_COMPONENT_VISITOR_H
 #define CAY_TESTS_COMPONENT_VISITOR_H
 
@@ -11,11 +11,11 @@ extern size_t dialled; /* connections, since the test began */
 
 int preview_setup(void **state);
 int preview_teardown(void **state);
-/* A server on this port of the sandbox, that does what the test does. */
+/* A server on this port of the sandbox, controlled by the test. */
 void listen_on(uint16_t port);
 void turn_until(bool (*look)(void *arg), void *arg, const char *what); /* fails after 5 s */
 
-/* One connection as the server has it. */
+/* One connection of the server. */
 struct peer {
 	int fd;
 	char text[65536];
@@ -23,7 +23,7 @@ struct peer {
 	bool ended;
 };
 void peer_take(struct peer *peer); /* the next that was dialled */
-/* Until the text has come; what came up to its end is forgotten by the next call. */
+/* Waits for the text; the next call drops everything up to its end. */
 const char *peer_until(struct peer *peer, const char *text);
 bool peer_ended(void *peer);
 void peer_say(struct peer *peer, const char *text);
@@ -37,7 +37,10 @@ const char *host_of(uint16_t port);
 void visit_send(struct request *req, const char *method, const char *path, const char *more,
 		const char *body);
 struct answer *refused(const char *host, const char *more); /* a visit that needs no server */
-/* A visit that a new connection of the server answers with 200; what the server heard. */
+/*
+ * A visit that a new connection of the server answers with 200; returns the request that the server
+ * received.
+ */
 const char *served(const char *path, const char *more);
 int64_t figure(const char *name); /* of the preview */
 

@@ -171,12 +171,12 @@ void world_start(void)
 	struct err err;
 
 	if (world.engine)
-		fake_forget_passing(world.engine);
+		fake_forget_temporary(world.engine);
 	if (service_open(&world.config, &world.service, &err) < 0)
 		fail_msg("%s", err.message);
 	config = (struct rest_config){ .service = world.service,
 				       .allowed_hosts = "cay.example other:81",
-				       .beat_ms = world.beat_ms,
+				       .heartbeat_ms = world.heartbeat_ms,
 				       .on_shutdown = on_shutdown };
 	assert_int_equal(rest_new(&config, &world.rest), 0);
 	e2b = (struct e2b_config){ .service = world.service, .preview_domain = PREVIEW_DOMAIN };
@@ -369,7 +369,7 @@ bool request_ended(struct request *req)
 	return req->done;
 }
 
-/* In place; the body is the bytes then. A body that was cut stays as it is. */
+/* In place; the body is then the raw bytes. An incomplete body is not changed. */
 static void unchunk(struct answer *answer, size_t n)
 {
 	char *from = answer->body, *to = answer->body, *end = answer->body + n;

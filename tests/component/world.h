@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A whole daemon in one process: loop, store, service, REST face and HTTP server over socket pairs,
- * on the fake engine. Whole requests go in, whole answers come out. */
+/*
+ * A whole daemon in one process: loop, store, service, REST face and HTTP server over socket pairs,
+ * on the fake engine. Tests send complete requests and receive complete replies.
+ */
 #ifndef CAY_TESTS_COMPONENT_WORLD_H
 #define CAY_TESTS_COMPONENT_WORLD_H
 
@@ -30,11 +32,11 @@ struct world {
 	struct service_config config;
 	struct engine *engine; /* survives world_restart() */
 	char admin[64];
-	int beat_ms; /* of event streams; 0: the usual */
+	int heartbeat_ms; /* interval of comments in event streams; 0: the default */
 	bool shutdown;
 };
 
-/* The one world of a test; set world.config's figures between world_prepare() and world_start(). */
+/* The one world of a test; change world.config between world_prepare() and world_start(). */
 extern struct world world;
 
 int world_setup(void **state); /* prepare and start, pool off */
@@ -42,11 +44,11 @@ int world_setup_pool(void **state);
 int world_teardown(void **state);
 void world_prepare(void);
 void world_start(void);
-void world_stop(void); /* the daemon ends, the engine's sandboxes live on */
+void world_stop(void); /* the daemon ends, the engine's sandboxes continue */
 void world_restart(void);
-void world_turns(int ms); /* lets the loop run for so long */
+void world_turns(int ms); /* runs the loop for that long */
 void world_engine_lost(bool lost);
-/* Its table, for tests that take parts of it away; as it was at the next start. */
+/* Its table, for tests that remove parts of it; restored at the next start. */
 struct engine_driver *world_driver(void);
 void world_template(const char *name, const char *meta);
 
@@ -63,7 +65,7 @@ struct answer {
 	char *head;
 	char *body;
 	size_t n;	  /* of the body */
-	bool complete;	  /* of a chunked one: its end has come */
+	bool complete;	  /* of a chunked body: its end has arrived */
 	struct json *doc; /* NULL when the body is no JSON */
 };
 
@@ -73,15 +75,15 @@ void request_send(struct request *req, const char *key, const char *method, cons
 /* The same with any bytes; p NULL: none. */
 void request_send_bytes(struct request *req, const char *key, const char *method, const char *path,
 			const char *headers, struct str body);
-/* A connection of its own, and bytes on it as they are. */
+/* A separate connection, and raw bytes on it. */
 void request_open(struct request *req);
 void request_write(struct request *req, struct str bytes);
 void request_wait(struct request *req, struct answer *ret); /* fails the test after 5 s */
-/* Until the text has come, somewhere behind what was looked for before. Fails after 5 s. */
+/* Waits for the text, after what was found before. Fails after 5 s. */
 const char *request_until(struct request *req, const char *text);
 bool request_ended(struct request *req); /* the other side has closed */
 void request_drop(struct request *req);
-/* Sends, waits; the answer is freed by the next call() or by answer_free(). */
+/* Sends and waits; the next call() or answer_free() frees the reply. */
 struct answer *call(const char *method, const char *path, const char *body);
 struct answer *call_as(const char *key, const char *method, const char *path, const char *body);
 void answer_free(struct answer *answer);
@@ -93,9 +95,9 @@ const char *error_code(const struct answer *answer);
 const char *error_message(const struct answer *answer);
 /* Follows the output of a process; query without its '?'. */
 void follow_send(struct request *req, const char *id, const char *process, const char *query);
-/* A sandbox made, its id in a static buffer; 64 of them take turns. */
+/* Creates a sandbox; its id is in one of 64 static buffers. */
 const char *make(const char *body);
-/* A key of its own with scopes as a JSON array; in a static buffer. */
+/* A new key with scopes as a JSON array; in a static buffer. */
 const char *make_key(const char *scopes);
 const char *path_of(const char *fmt, ...) _printf_(1, 2); /* static, 64 take turns */
 

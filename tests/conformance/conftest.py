@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One suite for every engine; what an engine cannot do by its own word is skipped, aloud."""
+"""One suite for every engine. Tests of capabilities that an engine does not claim are skipped, with a message."""
 
 import http.client
 import os
@@ -20,7 +20,7 @@ ENGINES = os.environ.get("CAY_TEST_ENGINES", "native local").split()
 
 @pytest.fixture(scope="session", autouse=True)
 def contract():
-    """Every answer of this suite fits the OpenAPI document of its daemon."""
+    """Every reply of this suite must match the OpenAPI document of its daemon."""
     Client.contracts = Contracts()
     yield
     Client.contracts = None
@@ -28,11 +28,11 @@ def contract():
 
 @pytest.fixture(scope="session")
 def engines_daemon():
-    """A daemon in which the operator allowed the engine without isolation too."""
+    """A daemon in which the operator also enabled the engine without isolation."""
     more = {f"CAY_ENGINE_{name.upper()}": "true" for name in ENGINES if name not in ("native", "local")}
     with Daemon(args=["--engine-local"], env=more) as started:
         yield started
-        # The supervisor would hide a crash; kill -9 is a test's own.
+        # The supervisor would hide a crash; only the test itself uses kill -9.
         crashed = re.findall(r"\(pid \d+\) (?:was ended by signal (?!9$)|ended).*", started.logs(1000), re.M)
         assert not crashed, f"{crashed}\n{started.logs()}"
 
@@ -58,7 +58,7 @@ def shared(api, engine):
 
 @pytest.fixture
 def needs(api, engine):
-    """needs("memory") skips unless the engine says it can."""
+    """needs("memory") skips unless the engine claims the capability."""
     def check(word):
         names = api.capabilities(engine)
         if not [n for n in names if word in n.replace("-", "_")]:

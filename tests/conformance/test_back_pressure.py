@@ -21,7 +21,7 @@ def total(process):
 
 
 def blocked_at(process):
-    """The program has written all it can."""
+    """Waits until the program has written all it can."""
     last, same = -1, 0
     while same < 4:
         now = total(process)
@@ -70,7 +70,7 @@ def gaps(ws):
 # -- streams --------------------------------------------------------------------------------------
 
 def test_a_stream_that_is_not_read(shared):
-    """exec/stream holds: nothing is read for a while, then everything is there."""
+    """exec/stream holds output: nothing is read for a while, then everything is there."""
     events = exec_stream(shared, writer(MUCH), rcvbuf=1 << 18)
     process = Process(shared, events.next().data)
     assert blocked_at(process) < MUCH, "the socket's buffers cannot take all of it"
@@ -91,7 +91,7 @@ def test_disconnect_releases_it(shared):
 
 
 def test_output_with_hold(shared):
-    """A reader of a detached process may ask for it, and must follow to do so."""
+    """A reader of a detached process may request it, and must follow to do so."""
     process = start(shared)
     with pytest.raises(ApiError) as caught:
         process.events(hold=True)
@@ -103,7 +103,7 @@ def test_output_with_hold(shared):
 
 
 def test_a_second_reader_stalls_nothing(shared):
-    """It did not ask for it: the owner gets all, the dead one a gap."""
+    """A second reader without hold: the owner gets everything, the stalled one a gap."""
     process = start(shared)
     dead = Events(shared.client, "GET", process.path + "/output" + query(follow=True), rcvbuf=1 << 18)
     owner = Events(shared.client, "GET", process.path + "/output" + query(follow=True, hold=True))
@@ -173,7 +173,7 @@ def test_nothing_is_lost_before_the_reader_comes(shared):
     assert reader.all(MUCH) == expected(0, MUCH) and gaps(reader.ws) == []
 
 
-def test_input_is_told_when_taken(shared):
+def test_taken_input_is_reported(shared):
     row = shared.client.call("POST", f"/v1/sandboxes/{shared.id}/processes",
                              {"argv": ["bash", "-c", "read x; echo $x; exec sleep 300"], "hold": True})
     process = Process(shared, row)
@@ -185,7 +185,7 @@ def test_input_is_told_when_taken(shared):
     assert reader.ws.message("exit")["reason"] == "killed_by_request"
 
 
-def test_input_of_a_program_that_reads_no_more(shared):
+def test_input_of_a_program_that_stopped_reading(shared):
     row = shared.client.call("POST", f"/v1/sandboxes/{shared.id}/processes",
                              {"argv": ["bash", "-c", "exec <&-; echo closed; sleep 0.5; exit 6"], "hold": True})
     reader = Acking(shared, Process(shared, row), cursor="0:0")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Many sandboxes by one call, and what a key may hold, on a real engine."""
+"""Several sandboxes by one call, and the limits of a key, on a real engine."""
 
 import concurrent.futures
 import contextlib
@@ -11,7 +11,7 @@ from lib.client import ApiError, Client
 
 @contextlib.contextmanager
 def key(api, **limits):
-    """A client with a key of its own; its sandboxes go with it."""
+    """A client with a separate key; its sandboxes are removed with it."""
     row = api.call("POST", "/v1/keys", {"name": "quota", "scopes": ["sandboxes:read", "sandboxes:write", "exec"],
                                         **limits})
     client = Client(api.url, row["key"])

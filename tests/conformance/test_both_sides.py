@@ -1,10 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One check for both sides of a wire: whatever the HTTP face accepts, the layers below accept, too.
-
-The OpenAPI document is the generator: for every field of every request that reaches the warden, the
-agent or the file tool, the values at its bounds and some odd ones are sent. Each answer must be a
-success or a typed refusal, and afterwards the engine is there, the link to the sandbox is the same
-one and no program reported a broken protocol.
+"""One check for both sides of a wire: the layers below accept whatever the HTTP face accepts. The OpenAPI document is
+the generator: for every field of every request that reaches the warden, the agent or the file tool, the values at
+its bounds and some unusual ones are sent. Each reply must be a success or a typed error. Afterwards the engine is
+available, the link to the sandbox is the same one, and no program reported a protocol violation.
 """
 
 import json
@@ -88,7 +86,7 @@ def values(schema):
 
 
 def bodies(document):
-    """(path below a sandbox, field, schema) of everything that is sent to its inside."""
+    """(path below a sandbox, field, schema) of everything that is sent into it."""
     for pattern, methods in document["paths"].items():
         tail = pattern.removeprefix("/v1/sandboxes/{id}")
         if tail == pattern or tail not in BASE:
@@ -120,7 +118,7 @@ def shown(value):
 
 
 def test_every_body_field(own, box, document):
-    """Each field of each body, at its bounds: accepted all the way down, or refused by name."""
+    """Each field of each body at its bounds: accepted by all layers, or rejected by name."""
     pid = own.client.call("POST", f"/v1/sandboxes/{box.id}/processes", {"argv": ["sleep", "600"]})["process_id"]
     logs, sent = len(own.logs(100000).splitlines()), 0
     for tail, name, schema in bodies(document):
@@ -134,7 +132,7 @@ def test_every_body_field(own, box, document):
 
 
 def test_every_query(own, box, document):
-    """The same for what is asked with parameters: files, ports, windows, output."""
+    """The same for query parameters: files, ports, windows, output."""
     logs, sent = len(own.logs(100000).splitlines()), 0
     for pattern, methods in document["paths"].items():
         tail = pattern.removeprefix("/v1/sandboxes/{id}")
@@ -159,13 +157,13 @@ def test_every_query(own, box, document):
 
 
 def test_every_size(own, box, document):
-    """Sizes at the bounds the document shows: the warden takes each of them."""
+    """Sizes at the published bounds: the warden accepts each of them."""
     fields = document["paths"]["/v1/sandboxes"]["post"]["requestBody"]["content"]["application/json"]["schema"]
     logs = len(own.logs(100000).splitlines())
     for name in ("cpu_count", "memory_mb", "disk_size_mb", "timeout_sec", "idle_timeout_sec"):
         schema = fields["properties"][name]
         for value in (schema["minimum"], schema["maximum"]):
-            # A memory limit of 1 MiB is accepted and starts nothing: that is the sandbox's own end.
+            # A memory limit of 1 MiB is accepted, but nothing can start in it: the sandbox then ends by itself.
             status, _h, data = own.client.raw("POST", "/v1/sandboxes", {name: value})
             assert status == 201 or (name, value) == ("memory_mb", 1), (name, value, data)
             if status == 201:
@@ -180,7 +178,7 @@ def test_every_size(own, box, document):
 
 
 def test_template_names(own, box):
-    """A build of any name is refused or begun, and the engine stays for everybody else."""
+    """A build of any name is rejected or started, and the engine stays available."""
     logs = len(own.logs(100000).splitlines())
     for name in ("a.b", "a_b", "a-b", "0", "a" * 63, "a" * 64, "-a", ".a", "_a", "a..b", "A", "base.", "nosuch"):
         status, _h, data = own.client.raw("POST", f"/v1/templates/{name}/builds", {})

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Code contexts: state from code to code, results with their types, ends that say why."""
+"""Code contexts: state between executions, results with their types, ends with a reason."""
 
 import base64
 import json
@@ -18,7 +18,7 @@ TEMPLATES = os.environ.get("CAY_TEMPLATES", "/var/lib/cay/templates")
 
 @pytest.fixture(scope="module")
 def box(api):
-    """Kernels come with a template, and only one engine here has templates."""
+    """Kernels are part of a template, and only one engine here has templates."""
     if not os.path.exists(f"{TEMPLATES}/refs/code-interpreter-v1"):
         pytest.skip("the template code-interpreter-v1 is not built (cay-build code-interpreter-v1)")
     with api.sandbox(engine="native", template="code-interpreter-v1", timeout_sec=3600) as sandbox:
@@ -73,7 +73,7 @@ def test_state_stays(box, language):
     ("javascript", "let = 5 5", "SyntaxError", None),
     ("bash", "exit_with() { return 3; }; exit_with", "CommandFailed", "exit status 3"),
 ])
-def test_errors_are_told(box, language, code, name, value):
+def test_errors_are_reported(box, language, code, name, value):
     error = run(box, code, language=language)["error"]
     assert error["name"] == name and (value is None or error["value"] == value)
     if language == "python":
@@ -125,7 +125,7 @@ def test_timeout_interrupts_and_keeps_the_state(box, language, code):
 
 @pytest.mark.parametrize("language,code", [("python", "import os; os._exit(3)"), ("bash", "exit 3"),
                                            ("javascript", "process.exit(3)")])
-def test_a_kernel_that_dies_is_told_and_replaced(box, language, code):
+def test_a_dead_kernel_is_reported_and_replaced(box, language, code):
     made = box.client.call("POST", f"{path(box)}/code/contexts", {"language": language, "cwd": "/tmp"})
     assert run(box, code, context_id=made["id"])["error"]["name"] == "KernelDied"
     shown = {"python": "import os; print(os.getcwd())", "bash": "pwd", "javascript": "console.log(process.cwd())"}
@@ -163,7 +163,7 @@ def test_interrupt(box):
 
 
 def test_many_at_once(box):
-    """Of one context one after the other, each with its own output; also when it has to be made first."""
+    """Executions of one context run one after the other, each with its own output; also if it must be created first."""
     box.client.call("DELETE", f"{path(box)}/code/contexts/javascript") if "javascript" in contexts(box) else None
     started = [in_thread(lambda n=n: run(box, f"console.log('only {n}')", language="javascript")) for n in range(8)]
     answers = [running.result() for running in started]
@@ -180,8 +180,8 @@ def test_much_output(box):
 
 
 @pytest.mark.long
-def test_a_quiet_stream_beats(box):
-    """Nothing in between may take it for dead."""
+def test_a_quiet_stream_has_heartbeats(box):
+    """Heartbeats, so that no proxy takes the stream for dead."""
     text = box.client.raw("POST", f"{path(box)}/code/stream",
                           {"code": "import time; time.sleep(31); print('now')"})[2].decode()
     assert text.count(": beat\n\n") >= 2
@@ -212,7 +212,7 @@ def test_refusals(box, api):
 
 
 def test_hostile_kernel_output(box):
-    """What code writes over its kernel's channel spoils at most its own answers."""
+    """What code writes to its kernel's channel affects at most its own replies."""
     code = """
 import os, signal
 for pid in filter(str.isdigit, os.listdir('/proc')):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is refused: bad input by the name of the field, and every limit just below, at and above."""
+"""Rejected requests: invalid input by field name, and every limit just below, at and above."""
 
 import time
 
@@ -143,7 +143,7 @@ def test_bad_window_names(shared, name):
 
 
 def test_largest_that_passes(shared):
-    """Just below the refused sizes everything works."""
+    """Just below the rejected sizes everything works."""
     assert shared.exec(["bash", "-c", "echo ${#1}", "x", "y" * 131071]).stdout == "131071\n"
     with Window(shared, "large") as window:
         assert window.run("echo ${#x} #" + "x" * 500000)["out"] == b"0\n"

@@ -7,7 +7,7 @@ from lib import memory
 from lib.commands import wait_for
 
 DISK_MB = 300
-# As a template has it that was built with this version; others get it here.
+# Templates built with this version have it; others get it here.
 LINK = "test -e /usr/local/bin/df || ln -s /run/cay/tools /usr/local/bin/df"
 
 
@@ -21,7 +21,7 @@ def row(sandbox, path="/", user="root"):
 
 @pytest.fixture(scope="module")
 def box(api, engine):
-    """The quota counts what was committed, which takes up to a second: what is used is awaited below."""
+    """The quota counts committed data, which takes up to a second: the tests below wait for the used size."""
     if engine != "native":
         pytest.skip(f"engine {engine} shows the host: it does not isolate")
     with api.sandbox(engine=engine, timeout_sec=900, disk_size_mb=DISK_MB) as sandbox:
@@ -53,7 +53,7 @@ def test_forms(box):
     listed = [line.split() for line in box.sh("df -T").splitlines()[1:]]
     assert [fields for fields in listed if fields[6] == "/"][0][1:3] == ["overlay", str(DISK_MB * 1024)], listed
     assert any(fields[6] == "/dev/shm" for fields in listed), listed
-    # /dev/shm is a file system of its own: its numbers are the kernel's.
+    # /dev/shm is a separate file system: its numbers are the kernel's.
     assert box.sh("df -k /dev/shm") == box.sh("/usr/bin/df -k /dev/shm")
     for wrong in ("--nonsense", "-B 0", "/missing", "--output=nonsense"):
         result = box.exec(f"df {wrong}")
@@ -85,7 +85,7 @@ def test_after_a_pause_and_in_a_copy(api, engine, box):
 
 
 def test_with_memory(engine, box):
-    """A process that has the numbers open stays; the agent finds the new place of its disk."""
+    """A process that has the numbers open stays; the agent finds the new quota group of its disk."""
     with memory.daemon() as daemon, daemon.client.sandbox(timeout_sec=900, disk_size_mb=DISK_MB) as sandbox:
         sandbox.sh(LINK)
         assert row(sandbox)[0] == DISK_MB * 1024
@@ -99,7 +99,7 @@ def test_with_memory(engine, box):
 
 
 def test_nothing_of_the_host_shows(box):
-    """The numbers come without the names that the pool has for its volumes."""
+    """The numbers do not reveal the names of volumes in the pool."""
     assert "qgroups" not in box.sh("cat /proc/self/mountinfo")
     assert box.exec("cat /sys/fs/disk").ok().stdout.split()[0] == str(DISK_MB << 20)
     assert box.exec("echo 1 > /sys/fs/disk").exit_code != 0, "only root inside may write it"

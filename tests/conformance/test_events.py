@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Events: told live and again, per key, across a kill of the daemon."""
+"""Events: live and replayed, per key, across a kill of the daemon."""
 
 import http.client
 import json
@@ -59,7 +59,7 @@ def page(api, **query):
     return api.call("GET", f"/v1/events?format=json&{text}")["data"]
 
 
-def test_life_is_told(api, engine):
+def test_events_of_a_sandbox(api, engine):
     with api.sandbox(engine=engine, external_workspace_id="ws-1") as sandbox:
         events = Events(api, f"/v1/sandboxes/{sandbox.id}/events?after=0")
         sandbox.exec(["sh", "-c", "exit 7"])
@@ -109,7 +109,7 @@ def test_deadline_is_warned_of(api, engine):
 
 
 def test_a_page_unless_a_stream_is_asked_for(api):
-    """What knows nothing of streams gets a page that ends; each way to ask for a stream works."""
+    """A client that does not ask for a stream gets a page; each way to ask for a stream works."""
     with api.sandbox() as sandbox:
         path = f"/v1/sandboxes/{sandbox.id}/events"
         for accept in (None, "*/*", "application/json", "text/html, application/json;q=0.9"):
@@ -120,7 +120,7 @@ def test_a_page_unless_a_stream_is_asked_for(api):
     for query, accept in (("follow=true", None), ("follow=1", "application/json"), ("format=sse", None),
                           ("", "text/event-stream"), ("", "application/json, Text/Event-Stream;q=0.5"),
                           ("follow=false&format=sse", None)):
-        # The sandbox is gone, so its streams end by themselves.
+        # The sandbox was removed, so its streams end.
         status, headers, data = api.raw("GET", f"{path}?after=0&{query}".rstrip("&"), headers={"Accept": accept})
         assert status == 200 and headers["Content-Type"] == "text/event-stream", (query, accept)
         assert b"event: sandbox.destroyed" in data
@@ -145,7 +145,7 @@ def test_bad_queries(api):
 
 
 def test_kill_of_the_daemon_repeats_no_id():
-    """What was told is there afterwards, and no id comes twice, however the daemon ended."""
+    """Published events exist afterwards, and no id is reused, however the daemon ended."""
     with Daemon() as daemon:
         told = {}
         for _ in range(3):

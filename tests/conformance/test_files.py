@@ -64,7 +64,7 @@ def test_a_chunked_upload(files, place):
 
 
 def test_large_content_is_not_held(files, place, engines_daemon):
-    """64 MiB both ways: the daemon does not grow."""
+    """64 MiB in both directions: the daemon does not grow."""
     block = os.urandom(1 << 20)
     digest = hashlib.sha256(block * 64).hexdigest()
 
@@ -76,7 +76,7 @@ def test_large_content_is_not_held(files, place, engines_daemon):
     grown = rss() - before
     assert hashlib.sha256(files.read(f"{place}/big")).hexdigest() == digest
     grown = max(grown, rss() - before)
-    # A sanitizer keeps what was freed for a while.
+    # A sanitizer keeps freed memory for a while.
     assert grown < (400 if tree.SANITIZED else 8) * 1024, f"{grown} KiB more"
 
 
@@ -103,7 +103,7 @@ def test_etags(files, place):
     assert files.raw(f"{place}/f", {"If-None-Match": '"other"'})[0] == 200
     status, head, body = files.raw(f"{place}/f", method="HEAD")
     assert (status, body, head["Content-Length"], head["ETag"]) == (200, b"", "3", headers["ETag"])
-    # A range of a file that has changed meanwhile is all of it.
+    # A range of a file that has changed meanwhile returns the whole file.
     files.put(f"{place}/f", b"other")
     status, _, body = files.raw(f"{place}/f", {"Range": "bytes=1-", "If-Range": headers["ETag"]})
     assert (status, body) == (200, b"other")
@@ -509,22 +509,22 @@ def test_writes_keep_it_awake_and_reads_do_not(api, engine):
         assert failed.value.code in ("sandbox_not_found", "wrong_state", "sandbox_gone")
 
 
-def test_reads_leave_the_idle_clock_as_it_is_told(api, engine):
+def test_reads_do_not_reset_the_idle_clock(api, engine):
     with api.sandbox(engine=engine, idle_timeout_sec=3600) as box:
         files = Files(box)
 
-        def told():
+        def idle_expires_at():
             return files.client.call("GET", f"/v1/sandboxes/{box.id}")["idle_expires_at"]
         files.put("f", b"x\n")
-        before = told()
+        before = idle_expires_at()
         for _ in range(10):
             files.read("f")
             files.get("read", path="f")
             files.archive(".")
             files.post("grep", pattern="x")
-            assert told() == before
+            assert idle_expires_at() == before
         files.put("f", b"y\n")
-        assert told() > before
+        assert idle_expires_at() > before
 
 
 def test_an_archive_tells_what_is_missing_in_it(files, place, shared, needs):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a user finds inside: tools, users, limits that are real."""
+"""What a user finds inside: tools, users, effective limits."""
 
 import pytest
 
@@ -76,7 +76,7 @@ def test_memory_is_usable_up_to_the_limit(api, engine, needs):
 def test_cpu_quota(api, engine, needs):
     needs("cpu")
     with api.sandbox(engine=engine, cpu_count=1) as sandbox:
-        for _ in range(10):  # others may want the processors too; then we get less
+        for _ in range(10):  # other processes may use the processors; the share is then smaller
             used = int(sandbox.probe("bomb-cpu", 4, 1000).ok().probe()["cpu_ms"].split(":")[1])
             assert used < 1350, f"{used} ms of CPU in one second with cpu_count 1"
             if used > 400:
@@ -109,7 +109,7 @@ def test_disk_limit(api, engine, needs):
 
 
 def test_limits_differ_per_sandbox(api, engine, needs):
-    """Also when they come from the pool: the asked size is the real one."""
+    """Also for pool members: the requested size is effective."""
     needs("disk")
     with api.sandbox(engine=engine, disk_size_mb=32) as one, \
             api.sandbox(engine=engine, disk_size_mb=128) as two:

@@ -59,7 +59,7 @@ def test_list_filters_and_pages(api, engine):
         assert not api.list(**{"metadata.tag": tag, "state": "paused"})
         first = api.call("GET", f"/v1/sandboxes?limit=2&metadata.tag={tag}")
         assert len(first["data"]) == 2 and first["next_cursor"]
-        # Stable under churn: one already seen goes away, the rest comes exactly once.
+        # Stable under changes: one that was already seen is removed, and each of the others appears exactly once.
         gone = first["data"][0]["id"]
         api.delete(gone)
         rest = []
@@ -103,7 +103,7 @@ def test_timeout_destroys(api, engine):
 
 
 def test_destroy_leaves_nothing(api, engine, engines_daemon):
-    """Processes of the sandbox are gone at once; the rest is swept within seconds."""
+    """Processes of the sandbox end at once; the rest is removed within seconds."""
     with api.sandbox(engine=engine) as sandbox:
         marker = str(20000 + secrets.randbelow(9999))
         sandbox.exec(f"for i in 1 2 3; do setsid nohup sleep {marker} >/dev/null 2>&1 & done; sleep 0.1")
@@ -130,7 +130,7 @@ def test_bypass_is_cold(api, engine):
 
 
 def test_not_yet_built_is_refused(api, engine):
-    """What later versions bring is refused by name, not ignored."""
+    """Fields of later versions are rejected by name, not ignored."""
     for field, value in (("snapshot_id", "x"), ("volumes", [{"name": "v", "path": "/v"}]),
                          ("secrets", ["x"])):
         with pytest.raises(ApiError) as caught:
@@ -144,7 +144,7 @@ def test_network_none_is_accepted(api, engine):
 
 
 def test_network_is_given_or_refused(api, engine):
-    """An engine that can gives a link; one that cannot says so. Entries are shown in one form."""
+    """An engine with the capability provides a link; another one rejects the request. Entries have one canonical form."""
     policy = {"mode": "restricted", "allow": ["Example.COM.", "*.example.com:443", "0x7f.1", "10.0.0.0/8:22"],
               "deny": ["bad.example.com"]}
     if "network" not in api.capabilities(engine):

@@ -41,8 +41,8 @@ def test_free_shows_the_memory_limit(box):
     assert values["SwapTotal"] == 0
 
 
-def test_used_memory_moves(box):
-    """A process that takes 128 MiB shows, and shows no more when it has ended."""
+def test_used_memory_is_current(box):
+    """A process that uses 128 MiB is visible, and no longer after its end."""
     before = meminfo(box)["MemFree"]
     holder = spawn(box, ["python3", "-c", "import time; x = bytearray(b'x') * (128 << 20); print('have', flush=True); "
                                           "time.sleep(600)"])
@@ -58,8 +58,8 @@ def test_processors(box):
 
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="one processor: nothing to spread over")
 def test_sandboxes_are_spread(api, engine, box):
-    """They begin where the warden runs, but not all of them. Sandboxes of other tests count as well, so a few more
-    may be needed before the first processor is the crowded one."""
+    """Sandboxes start on the warden's processor, but not all of them. Sandboxes of other tests count as well, so a few
+    more may be needed before another processor is chosen."""
     places = set()
     with contextlib.ExitStack() as stack:
         for _ in range(40):
@@ -72,7 +72,7 @@ def test_sandboxes_are_spread(api, engine, box):
 
 @pytest.mark.parametrize("cpu,expect", [(0.5, 1), (1.5, 2), (2, 2)])
 def test_fractions_round_up(api, engine, box, cpu, expect):
-    """Of what the host has: an affinity cannot name processors that do not exist."""
+    """Limited by the host: an affinity cannot name processors that do not exist."""
     with api.sandbox(engine=engine, cpu_count=cpu) as sandbox:
         shown = sandbox.sh("grep -c ^processor /proc/cpuinfo; grep -c '^cpu[0-9]' /proc/stat; nproc").split()
     assert shown[:2] == [str(expect)] * 2
@@ -119,7 +119,7 @@ def test_tools_understand_the_files(box, command):
 
 
 def test_node_stays_below_the_limit(box):
-    """V8's own limit is met before the kernel's: an error of the program, not a SIGKILL."""
+    """V8 reaches its own limit before the kernel's: an error of the program, not a SIGKILL."""
     values = json.loads(box.sh("""node -e 'console.log(JSON.stringify([require("os").totalmem(),
         require("v8").getHeapStatistics().heap_size_limit, require("os").cpus().length]))'"""))
     assert values[0] == MEMORY_MB * MIB

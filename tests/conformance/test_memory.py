@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hibernate and snapshots that keep processes and memory, where CRIU works; and that say so where not."""
+"""Hibernation and snapshots that keep processes and memory where CRIU works, and report it where it does not."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from lib import memory, pool
 from lib.client import ApiError
 from lib.commands import Window, spawn, wait_for
 
-# Keeps what it counted in a variable only.
+# Counts in a variable only.
 COUNTER = """
 import sys, time
 kept = bytearray(b"x" * (8 << 20))
@@ -111,7 +111,7 @@ def test_a_counter_goes_on(sandbox):
 
 
 def test_clients_of_e2b_resume_with_what_was_kept(sandbox):
-    """connect() is the same resume; what they paused without its memory has none."""
+    """connect() resumes in the same way; a sandbox that was paused without memory has none."""
     window = Window(sandbox, "main")
     window.run("secret=41")
     kept(sandbox)
@@ -198,7 +198,7 @@ def resumed(sandbox):
         return False
 
 
-def test_what_cannot_be_kept_is_told_before_anything_is_lost(sandbox):
+def test_unsupported_memory_is_reported_before_anything_is_lost(sandbox):
     sandbox.put("/workspace/ipc.py", b"import ctypes\nlibc = ctypes.CDLL(None, use_errno=True)\n"
                 b"print(libc.shmget(77, 4096, 0o1600))\n")
     sandbox.exec("echo file > /workspace/f; python3 /workspace/ipc.py").ok()
@@ -219,7 +219,7 @@ def test_resume_without_it(sandbox):
 
 
 def test_altered_memory_is_refused(daemon):
-    """By somebody with the pool in his hands: files alone still come back."""
+    """Altered by an attacker with access to the pool: the files alone can still be restored."""
     with daemon.client.sandbox(timeout_sec=3600) as sandbox:
         spawn(sandbox, ["sleep", "1000"])
         sandbox.exec("echo file > /workspace/f").ok()

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Snapshots, restores and forks with memory: processes go on from the instant, as somebody else where it is another."""
+"""Snapshots, restores and forks with memory: processes continue from that instant, with a new identity in another
+sandbox."""
 
 import contextlib
 import os
@@ -15,7 +16,7 @@ from lib.commands import Process, spawn, wait_for
 LONG = os.environ.get("CAY_LONG") == "1"
 CHILDREN = 100 if LONG else 8
 
-# One line of answer for each of input: what it counted, its own random number, the system's, and who it thinks it is.
+# Replies to each line of input with its counter, its own random number, the system's, and its identity.
 WARM = """
 import os, random, signal, socket, sys
 random.seed(7)
@@ -63,7 +64,7 @@ def daemon():
 
 @pytest.fixture
 def tidy(daemon):
-    """What a test made of snapshots and copies is deleted after it."""
+    """Deletes the snapshots and copies of a test."""
     yield daemon.client
     for kind in ("sandboxes", "snapshots"):
         for row in daemon.client.call("GET", f"/v1/{kind}?limit=1000")["data"]:
@@ -83,7 +84,7 @@ def taken(warm):
 
 
 class Warm:
-    """A sandbox with a process that keeps what it knows in its memory only."""
+    """A sandbox with a process that keeps its state only in memory."""
 
     def __init__(self, api, **body):
         self.api = api
@@ -131,8 +132,8 @@ def test_the_source_goes_on(warm):
     assert warm.post("snapshots")["kind"] == "filesystem", "not unless it is asked for"
 
 
-def test_whoever_waits_gets_his_answer(warm):
-    """Commands and streams that are under way while it is written."""
+def test_waiting_clients_get_their_replies(warm):
+    """Commands and streams in progress while memory is written."""
     answers = {}
 
     def wait(what, call):
@@ -185,7 +186,7 @@ def test_new_sandboxes(warm, taken):
     assert len({line.machine for line in lines}) == len({line.boot for line in lines}) == 2
     files = warm.api.create(snapshot_id=taken["id"], memory=False)
     assert warm.api.exec(files["id"], "pgrep -fc 'warm[.]py' || :").stdout == "0\n"
-    # It outlives its sandbox, and what was made of it outlives it.
+    # It outlives its sandbox, and copies outlive it.
     warm.close()
     late = warm.api.create(snapshot_id=taken["id"])
     assert warm.ask(warm.inside(late)).n == 2
@@ -203,7 +204,7 @@ def fork(warm, count, **body):
 
 
 def draw(warm, rows, n=2):
-    """A line of each child; deleted as soon as it has told, so that there is room for many."""
+    """A line of each child, which is then deleted, so that many fit."""
     lines = []
     for row in rows:
         lines.append(warm.ask(warm.inside(row)))
@@ -213,7 +214,7 @@ def draw(warm, rows, n=2):
 
 
 def test_children_draw_their_own_numbers(warm):
-    """The system's randomness differs by itself; a generator of the process repeats, unless a hook tells the process."""
+    """The system's random numbers differ by themselves; a process's generator repeats unless a hook reseeds it."""
     lines = draw(warm, fork(warm, CHILDREN, name="kid"))
     for what in ("system", "machine", "boot", "forked"):
         assert len({getattr(line, what) for line in lines}) == CHILDREN, what
@@ -226,7 +227,7 @@ def test_children_draw_their_own_numbers(warm):
 
 
 def test_others_do_not_wait_for_it(warm, tidy):
-    """Children with memory are made one by one for a while; a snapshot of files is taken in between."""
+    """Children with memory are created one by one for a while; a snapshot of files is taken in between."""
     other = tidy.create()["id"]
     client = Client(tidy.url, tidy.key)
     asking = threading.Thread(target=lambda: client.call("POST", f"/v1/sandboxes/{warm.id}/fork",
@@ -263,7 +264,7 @@ def test_fork_of_paused_ones(warm):
 
 
 def test_nothing_is_shared(warm):
-    """Previews, grants and keys of a request are the source's own."""
+    """Previews, grants and idempotency keys stay with the source."""
     warm.api.call("POST", f"/v1/sandboxes/{warm.id}/previews", {"port": 8000, "visibility": "public"})
     head = {"Idempotency-Key": "fork-once"}
     path = f"/v1/sandboxes/{warm.id}/fork"
@@ -278,7 +279,7 @@ def test_nothing_is_shared(warm):
 
 
 def test_clients_of_e2b(warm):
-    """There a snapshot and a fork are memory and files."""
+    """In E2B, a snapshot and a fork include memory and files."""
     made = warm.api.call("POST", f"/sandboxes/{warm.id}/snapshots", {"name": "warm"})
     rows = [warm.api.call("POST", "/sandboxes", {"templateID": made["snapshotID"]})]
     warm.sandbox.exec("true").ok()  # it is connected again

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the operator's settings allow: validation, the OpenAPI document and /v1/options follow them."""
+"""The operator's settings: validation, the OpenAPI document and /v1/options follow them."""
 
 import pytest
 

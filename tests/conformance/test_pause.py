@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pause and resume: what is kept, what may not be done meanwhile, what wakes."""
+"""Pause and resume: what is kept, what is refused meanwhile, what resumes automatically."""
 
 import threading
 import time
@@ -54,7 +54,8 @@ def test_frozen_processes_go_on(api, engine):
 
 
 def test_a_commands_time_stands_still(api, engine):
-    """Two commands with as much time as the freeze takes: neither ends by it, the second one by its own time after."""
+    """Two commands with as much time as the freeze takes: it ends neither; the second one times out by its own time
+    afterwards."""
     waits = "while [ ! -e go ]; do sleep 0.05; done; echo gone"
     with api.sandbox(engine=engine) as sandbox:
         for limit in (2, 4, 8, 16, 32):
@@ -70,7 +71,7 @@ def test_a_commands_time_stands_still(api, engine):
             states = first.get()["state"], second.get()["state"]
             sandbox.exec("touch go").ok()
             row = first.wait()
-            # More time was lived than they had: the machine is too slow for this limit, and nothing was shown.
+            # More time passed than they had: the machine is too slow for this limit, and the test shows nothing.
             if time.monotonic() - begun < limit:
                 break
         assert states == ("running", "running")
@@ -89,7 +90,7 @@ def test_twice_is_no_mistake(api, engine):
 
 
 def test_an_exec_under_way_goes_on(api, engine):
-    """Nothing times out because the agent was silent, whatever the freeze took."""
+    """Nothing times out because the agent was silent, however long the freeze took."""
     with api.sandbox(engine=engine) as sandbox:
         results = []
         with_own = type(api)(api.url, api.key)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Previews: what goes in comes out, in both directions, on every engine."""
+"""Previews: bytes pass unchanged in both directions, on every engine."""
 
 import hashlib
 import json
@@ -113,7 +113,7 @@ def test_uploads_of_any_size(preview):
 
 @pytest.mark.skipif(not shutil.which("curl"), reason="no curl")
 def test_expect_continue(preview, tmp_path):
-    """curl waits for the 100 of the server itself, or hears its refusal before it sends."""
+    """curl waits for the server's own 100, or receives its refusal before it sends."""
     data = tmp_path / "data"
     data.write_bytes(b"x" * 300000)
 
@@ -127,19 +127,19 @@ def test_expect_continue(preview, tmp_path):
     assert "100 Continue" in done.stderr
     assert json.loads(done.stdout)["bytes"] == 300000
     done = curl("/upload?refuse")
-    assert "413" in done.stderr  # asked first; a server that takes its time is sent the body anyway
+    assert "413" in done.stderr  # asked first; a slow server gets the body anyway
 
 
 def test_connections_are_kept(preview):
     conn = preview.connect()
     served = [echoed(preview.ask("/echo", conn=conn))["served"] for _ in range(5)]
     conn.close()
-    # The same connection inside, one more each time; others may have used it before.
+    # The same connection inside, counting up; others may have used it before.
     assert served == list(range(served[0], served[0] + 5))
 
 
 def test_dead_kept_connection_is_retried(preview):
-    """The server may close a kept connection whenever it likes."""
+    """The server may close a kept connection at any time."""
     assert preview.ask("/until-close").status == 200
     for _ in range(3):
         assert preview.ask("/hang-up").status == 502
@@ -168,7 +168,7 @@ def test_upgrade(preview):
         assert head.startswith(b"HTTP/1.1 101 ")
         assert b"\r\nUpgrade: custom/1\r\n" in head
         blob = bytes(range(256)) * 4000
-        sender = in_thread(lambda: sock.sendall(blob))  # nobody may wait for room in a buffer
+        sender = in_thread(lambda: sock.sendall(blob))  # bytes must not wait for a full buffer
         got = b""
         while len(got) < len(blob):
             more = sock.recv(65536)
@@ -192,7 +192,7 @@ def test_counters(preview):
 
 
 def test_slow_client_does_not_fill_the_daemon(preview, engines_daemon):
-    """A client that does not read holds back the server; the daemon holds its watermark at most."""
+    """A client that does not read stops the server; the daemon buffers at most its watermark."""
     def rss():
         pid = engines_daemon.pids()["cayd"]
         text = open(f"/proc/{pid}/status").read()
@@ -211,7 +211,7 @@ def test_slow_client_does_not_fill_the_daemon(preview, engines_daemon):
     assert last - before < 20000, f"{before} -> {last} KiB"
 
 
-# ---- what is not there ----
+# ---- missing targets ----
 
 @pytest.mark.parametrize("accept, kind", [("text/html,*/*", "text/html"), ("*/*", "application/json")])
 def test_pages_by_accept(preview, api, shared, accept, kind):
@@ -241,7 +241,7 @@ def test_reserved_ports(preview, api, shared):
 
 
 def test_just_started_server(shared):
-    """Asked for before it listens: waited for."""
+    """Requested before it listens: the daemon waits."""
     preview = Preview(shared, start=False)
     script = f"sleep 0.4; exec python3 preview_server.py {preview.port}"
     preview.put_server()
@@ -265,7 +265,7 @@ def test_ports_and_events(api, shared, engine):
         assert row["process"] == "python3" and row["pid"] > 0
 
     if engine != "native":
-        return  # without a network of its own others' ports are no news
+        return  # without a network namespace, ports of other processes are not reported
 
     def told():
         page = api.call("GET", f"/v1/sandboxes/{shared.id}/events?format=json&type=port&limit=1000")
@@ -299,7 +299,7 @@ def test_paused_sandbox_is_resumed(api, engine, needs):
 
 
 def test_node_server(shared, engine):
-    """A server that is no Python: keep-alive by its own rules."""
+    """A server other than Python's: keep-alive by its own rules."""
     if shared.exec("command -v node").exit_code != 0:
         pytest.skip("no node inside")
     port = free_port()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Detached processes, on every engine: nothing is lost, nothing is silent."""
+"""Detached processes, on every engine: no output is lost without a report."""
 
 import secrets
 import time
@@ -17,7 +17,7 @@ RING = 1 << 20  # the default of output_ring_bytes
 
 
 def deleting(process):
-    """DELETE in a thread of its own, timed: what ignores TERM takes five seconds."""
+    """DELETE in a separate thread, timed: a process that ignores TERM takes five seconds."""
     def work():
         begin = time.monotonic()
         Client(process.client.url, process.client.key).call("DELETE", process.path)
@@ -35,13 +35,13 @@ def started(sandbox, command):
 
 @pytest.fixture(scope="module")
 def stubborn(shared):
-    """Being deleted while the other tests run."""
+    """It is being deleted while the other tests run."""
     return deleting(started(shared, "trap '' TERM; echo ready; while :; do sleep 0.1; done"))
 
 
 @pytest.fixture(scope="module")
 def family(shared):
-    """The same of one whose child changed its session and never hears of TERM."""
+    """The same for a process whose child changed its session and never gets TERM."""
     mark = marker()
     process = started(shared, f"bash -c 'exec -a {mark} sleep 300' & setsid bash -c 'exec -a {mark} sleep 300' & "
                       "echo ready; wait")
@@ -190,12 +190,12 @@ def test_a_gap_has_its_exact_size(shared):
             assert answer.rest() == expected(begin, total)
 
 
-def test_a_stalled_reader_costs_nobody(shared):
+def test_a_stalled_reader_delays_no_other(shared):
     total = 24 << 20
     with spawn(shared, writer(total)) as process:
         with process.events(follow=True) as stalled:
             assert process.wait(20)["stdout_cursor"] == total
-            seen = Collected(stalled, begun=False)  # wakes up at last: everything is accounted for
+            seen = Collected(stalled, begun=False)  # reads again: everything is accounted for
         assert seen.at["stdout"] == total and seen.exit["stdout_bytes"] == total
         position = 0
         for event in seen.events[:-1]:
@@ -249,7 +249,7 @@ def test_stdin_closed(shared):
 
 
 def test_stdin_full_is_refused_whole(shared):
-    """What was taken arrives, what was refused does not, not even in part."""
+    """Accepted input arrives, refused input does not, not even in part."""
     block = 256 << 10
     with spawn(shared, ["wc", "-c"]) as process:
         process.signal("STOP")
@@ -299,7 +299,7 @@ def test_unknown_signals(shared, which):
         assert process.get()["state"] == "running"
 
 
-def test_own_signal_is_told_from_ours(shared):
+def test_own_signal_differs_from_ours(shared):
     with spawn(shared, "kill -KILL $$") as process:
         row = process.wait()
         assert (row["reason"], row["exit_code"]) == ("signaled", 137)
@@ -315,7 +315,7 @@ DOUBLE_FORK = ("import os,sys,time\n"
 @pytest.mark.parametrize("clean_env", [False, True], ids=["plain", "clean-env"])
 def test_timeout_reaches_children_in_other_sessions(shared, needs, clean_env):
     if clean_env:
-        needs("isolat")  # without control groups a child without our variable cannot be told
+        needs("isolat")  # without control groups, a child without our variable cannot be found
     mark = marker()
     wipe = "env -i PATH=$PATH " if clean_env else ""
     command = (f"{wipe}setsid bash -c 'exec -a {mark} sleep 300' >/dev/null 2>&1 & "
@@ -352,7 +352,7 @@ def test_oom_is_typed(api, engine, needs):
 
 
 def test_sandbox_gone(api, engine):
-    """Everybody who waits hears of it, with the word."""
+    """All waiting clients are informed, with the error code."""
     box = api.sandbox(engine=engine).__enter__()
     process = spawn(box, ["sleep", "300"])
     streams = [exec_stream(box, ["sleep", "300"]), process.events(follow=True)]
@@ -367,7 +367,7 @@ def test_sandbox_gone(api, engine):
         end = events.until("exit")[-1].data
         assert end["reason"] == "sandbox_gone" and end["exit_code"] is None and end["message"]
         assert events.next() is None
-    # Raw bytes have no place for a word: the connection is cut, which no reader takes for the end.
+    # Raw bytes have no place for an error: the connection is reset, which no reader takes for the end.
     with pytest.raises(Exception, match="(?i)incomplete|reset|closed"):
         assert raw.rest() is None
     with pytest.raises(ApiError) as caught:
@@ -412,7 +412,7 @@ def test_answers_name_their_process(shared):
 
 
 def test_what_counts_as_activity(api):
-    """Commands and input keep a sandbox awake; reading what they write does not."""
+    """Commands and input count as activity of a sandbox; reading output does not."""
     idle = 2
     boxes = {kind: api.sandbox(idle_timeout_sec=idle, timeout_sec=600).__enter__()
              for kind in ("exec", "start", "stdin", "terminal", "window", "input", "reads")}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Clients that want different things of one sandbox at once: only states of the table, no hang."""
+"""Clients with conflicting requests to one sandbox at once: only states of the table, no hang."""
 
 import os
 import random
@@ -15,12 +15,12 @@ STEPS = int(os.environ.get("CAY_RACE_STEPS", "10000" if LONG else "300"))
 SEED = int(os.environ.get("CAY_SEED", "0")) or random.randrange(1 << 30)
 CREATES = 64
 CALL_SEC = 20
-# Who is where may be in one of these once it has been asked for with success, until somebody else asks.
+# The states that a sandbox may have after a successful request, until the next request.
 AFTER = {"pause": {"paused"}, "hibernate": {"paused"}, "resume": {"running"}}
 
 
 def test_one_key_makes_one_sandbox(api, engine):
-    """64 at once with one key and one body: one sandbox, one answer."""
+    """64 requests at once with one key and one body: one sandbox, one reply."""
     key, tag = {"Idempotency-Key": "race-" + secrets.token_hex(8)}, secrets.token_hex(6)
     body = {"engine": engine, "metadata": {"race": tag}}
     gate, answers = threading.Barrier(CREATES), []
@@ -52,7 +52,7 @@ def test_one_key_makes_one_sandbox(api, engine):
 
 
 class Racer:
-    """One of those who share the sandbox; all of them go through its steps at the same time."""
+    """One of the clients that share the sandbox; all of them run through its steps at the same time."""
 
     def __init__(self, race, seed):
         self.race = race
@@ -108,7 +108,7 @@ class Racer:
         return row
 
     def refused(self, word, generation, error):
-        """409 while something else is under way; gone once it is destroyed; 503 with its word."""
+        """409 during another transition; gone once it is destroyed; 503 with its code."""
         if error.status == 409 and error.code == "wrong_state":
             return
         if error.status == 503 and error.code == "unavailable" and error.error.get("retryable", True):
@@ -164,7 +164,7 @@ class Race:
                 self.sandbox = self.fresh()
 
     def wake(self):
-        """A command that the last step has frozen goes on only when somebody resumes."""
+        """A command that the last step has frozen continues only after a resume."""
         try:
             self.api.call("POST", f"/v1/sandboxes/{self.sandbox}/resume", {})
         except ApiError as error:
@@ -172,7 +172,7 @@ class Race:
                 self.bad.append(f"resume: {error}")
 
     def is_over(self, generation):
-        """Whoever destroys it says so a moment after those who were cut have heard."""
+        """The client that destroys it gets its reply shortly after the others were disconnected."""
         until = time.monotonic() + 5 * tree.SLACK
         while time.monotonic() < until:
             with self.lock:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Secrets as variables, and what becomes of them in output, on every engine."""
+"""Secrets as variables, and their masking in output, on every engine."""
 
 import base64
 import json
@@ -15,7 +15,7 @@ from lib.terminal import Terminal
 
 
 def fresh(n=12):
-    """A value no other test has, with bytes that encodings care about."""
+    """A unique value, with bytes that encodings treat specially."""
     return f"s3cr+t/{uuid.uuid4().hex[:n]}&=~ é"
 
 
@@ -150,7 +150,7 @@ def test_a_change_counts_for_new_processes(api, box, secret):
         assert box.exec("printenv TOKEN").exit_code == 1
         assert box.exec("printenv OTHER").stdout == stars(other["value"]) + "\n"
         old.stdin("x\n")
-        # What it no longer has is still scrubbed where it lives on.
+        # A secret that the sandbox no longer has is still scrubbed.
         out = wait_for(lambda: (o := old.output()["stdout"]) and "\n" in o and o)
         assert out == stars(secret["value"]) + "\n"
     api.call("DELETE", f"/v1/secrets/{other['id']}")
@@ -184,7 +184,8 @@ def test_children_and_copies_do_not_inherit(api, box, needs):
 
 
 def test_what_copies_find_in_their_files_is_scrubbed(api, box, needs):
-    """Written down before: forks, sandboxes made from a snapshot and restored ones mask it as the first one does."""
+    """Values that were written to files before: forks, sandboxes from a snapshot and restored ones mask them like the
+    source."""
     needs("snapshot")
     size = int(box.exec("printenv TOKEN | tee /workspace/kept | wc -c").ok().stdout)
     snapshot = api.call("POST", f"/v1/sandboxes/{box.id}/snapshots", {})["id"]
@@ -276,7 +277,7 @@ def test_short_values_are_not_scrubbed_and_say_so(api, engine):
 
 
 def test_pieces_are_put_together(box, secret):
-    """One write a byte, and every split in two: nothing of it is seen."""
+    """One byte per write, and every split in two: nothing of it is visible."""
     value = secret["value"].encode()
     script = ("t=$TOKEN; export LC_ALL=C; n=${#t}; i=0; "
               "while [ $i -lt $n ]; do printf %s \"${t:$i:1}\"; i=$((i+1)); done; echo; "
@@ -289,7 +290,7 @@ def test_pieces_are_put_together(box, secret):
 
 
 def test_slow_pieces_show_three_bytes_at_most(box, secret):
-    """Far apart in time: a start too short to tell is let go, the rest is masked all the same."""
+    """With long pauses, a start that is too short to recognize is passed on, and the rest is still masked."""
     value = secret["value"].encode()
     script = ("t=$TOKEN; export LC_ALL=C; printf %s \"${t:0:3}\"; sleep 1; printf %s \"${t:3:5}\"; sleep 0.2; "
               "printf '%s\\n' \"${t:8}\"")
@@ -299,7 +300,7 @@ def test_slow_pieces_show_three_bytes_at_most(box, secret):
 
 
 def test_cursors_stay_true(box, secret):
-    """Reading from any byte on gives the same bytes: a reader cannot start inside a value."""
+    """Reading from any byte on yields the same bytes: a reader cannot start inside a value."""
     value = secret["value"].encode()
     with spawn(box, "printf 'before %s after' \"$TOKEN\"") as process:
         process.wait()
@@ -310,7 +311,7 @@ def test_cursors_stay_true(box, secret):
 
 
 def test_ordinary_output_is_not_delayed(box, secret):
-    """A prompt that ends like a value begins comes without the rest of the line."""
+    """A prompt that ends like the start of a value is delivered without the rest of the line."""
     start = secret["value"][:3]
     with spawn(box, f"printf 'name? {start}'; read l; echo got", stdin_open=True) as process:
         with process.events(follow=True) as events:

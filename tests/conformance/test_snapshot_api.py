@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Snapshots, restore and fork through the API: what is in them, and that copies are their own."""
+"""Snapshots, restore and fork through the API: their content, and the independence of copies."""
 
 import time
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""exec and exec/stream beyond the plain answer, and clients that go away, on every engine."""
+"""exec and exec/stream beyond the simple reply, and clients that disconnect, on every engine."""
 
 import socket
 
@@ -78,7 +78,7 @@ def test_stream_stdin_and_timeout(shared):
 
 
 def test_utf8_is_never_torn(shared):
-    """Byte by byte, with time between them: every event is whole text."""
+    """Byte by byte, with pauses: every event is complete text."""
     text = "grün ✓ 🌊 ﷽"
     write = "import os,time\nfor b in %r: os.write(1,bytes([b])); time.sleep(0.004)" % text.encode()
     with exec_stream(shared, ["python3", "-c", write]) as events:

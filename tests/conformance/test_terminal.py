@@ -31,7 +31,7 @@ curses.wrapper(main)
 
 
 def shell(sandbox, **fields):
-    """A shell that stands ready; its prompt is short and known."""
+    """A shell that is ready; its prompt is short and known."""
     fields.setdefault("shell", "/bin/bash")
     terminal = Terminal(sandbox.client, f"/v1/sandboxes/{sandbox.id}/pty", **fields)
     terminal.send("bind 'set enable-bracketed-paste off' 2>/dev/null; "
@@ -197,7 +197,7 @@ def test_attach_to_pipes(shared):
 
 
 def test_small_messages_never_hold_up_what_stands_behind_them(shared):
-    """A client that keeps to the window is always heard, however many messages the window holds."""
+    """A client that respects the window is always heard, however many messages the window contains."""
     go = marker()
     sent = b"".join(b"%07d\n" % i * 125 for i in range(900))  # 900 messages of 1000 bytes
     with spawn(shared, f"until [ -e /tmp/{go} ]; do sleep 0.02; done; cat", stdin_open=True) as process, \
@@ -232,7 +232,7 @@ def test_gap_of_an_attach(shared):
 @pytest.mark.parametrize("text", ["not json", "[]", "{}", '{"type":"nonsense"}', '{"type":"resize","cols":0,"rows":1}',
                                   '{"type":"resize"}', '{"type":"signal","signal":"NOPE"}', '{"type":7}'])
 def test_bad_messages_are_answered(shared, text):
-    """An error message or a close with a reason; never a dead process."""
+    """An error message or a close with a reason; the process is never affected."""
     with spawn(shared, ["cat"], tty={"cols": 80, "rows": 24}) as process, \
             Terminal(shared.client, process.path + "/attach") as t:
         t.message("started")
@@ -306,7 +306,7 @@ def test_exec_stream_with_a_terminal(shared):
 
 
 def test_many_terminals_and_follows(shared):
-    """A bounded part of the bench: a stalled reader among many changes nobody's stream."""
+    """A bounded part of the bench: a stalled reader among many affects no other stream."""
     follows, ptys = (60, 15) if tree.SANITIZED else (200, 50)
     with spawn(shared, "while read x; do echo $x; done") as probe, \
             spawn(shared, ["python3", "-c", "import os,time; b=bytes(262144)\nwhile True: os.write(1,b); time.sleep(0.02)"]) as noisy:
@@ -334,7 +334,7 @@ def test_many_terminals_and_follows(shared):
 
 
 def test_pings(quiet):
-    """Opened at the beginning of the run; 15 s are over by now, or nearly."""
+    """Opened at the start of the run; 15 s have passed by now, or nearly."""
     if quiet.terminal.code is not None and quiet.terminal.pings == 0:
         quiet.open()  # another test restarted the daemon before the first ping
     wait_for(lambda: quiet.terminal.pings >= 1 and quiet.events.comments >= 1,

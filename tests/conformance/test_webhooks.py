@@ -30,7 +30,7 @@ verify = example().verify
 
 
 class Receiver:
-    """Answers with the statuses it is told, then 200; keeps what came."""
+    """Replies with the given statuses, then 200; keeps the requests."""
 
     def __init__(self, context=None):
         self.got, self.answers = queue.Queue(), queue.Queue()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Named windows: a shell that keeps its state, and answers that hold the command's own bytes only."""
+"""Named windows: a shell that keeps its state, and replies that contain only the command's own bytes."""
 
 import secrets
 import time
@@ -20,14 +20,14 @@ def window(shared):
 
 @pytest.fixture(scope="module")
 def kept(shared):
-    """One for the many commands whose output is compared."""
+    """One window for the many commands whose output is compared."""
     with Window(shared, "kept") as made:
         made.run("PS1='prompt> '; PS2='more> '")
         yield made
 
 
 def beside(window, command, **fields):
-    """run() in a thread, with a connection of its own."""
+    """run() in a thread, with a separate connection."""
     client = Client(window.sandbox.client.url, window.sandbox.client.key)
     other = Window(window.sandbox, window.name)
     return in_thread(lambda: other._answer(client.call("POST", other.path + "/run",
@@ -73,7 +73,7 @@ OUTPUTS = [
 
 @pytest.mark.parametrize("command,out", OUTPUTS, ids=[c[:25].encode("unicode_escape").decode() for c, _ in OUTPUTS])
 def test_output_is_the_commands_own(kept, command, out):
-    """No prompt, no echo, no marker; and the window is as good as before."""
+    """No prompt, no echo, no marker; and the window still works afterwards."""
     answer = kept.run(command, max_output_bytes=1 << 20)
     assert answer["state"] == "exited", answer
     if out is not None:
@@ -229,7 +229,7 @@ def test_background_jobs_survive_a_cancel(window):
 
 
 def test_background_output_is_not_lost(window):
-    """It belongs to the window; between runs it is read by cursor."""
+    """Background output belongs to the window; between runs it is read by cursor."""
     answer = window.run("(sleep 0.3; echo late) & echo now")
     assert answer["out"].endswith(b"now\n")
     wait_for(lambda: b"late\n" in window.read(cursor=answer["cursor"])["out"])
@@ -271,7 +271,7 @@ def test_parallel(shared):
 
 
 def test_racing_runs_in_one_window(window):
-    """All are answered, each with its own run; the last one is the one that ended by itself."""
+    """Each request gets a reply with its own run; the last one ended by itself."""
     window.run("true")
     racing = [beside(window, f"sleep 0.3; echo r{n}", wait_ms=20000) for n in range(6)]
     answers = [r.result() for r in racing]
@@ -311,7 +311,7 @@ def test_closing_ends_what_runs(shared):
     wait_for(lambda: not alive_inside(shared, f"^{mark}"), 8)
 
 
-def test_windows_and_processes_are_told_apart(shared, window):
+def test_windows_and_processes_are_distinct(shared, window):
     answer = window.run("echo x")
     path = f"/v1/sandboxes/{shared.id}/processes"
     rows = {p["process_id"]: p for p in shared.client.call("GET", path)["data"]}
@@ -322,7 +322,7 @@ def test_windows_and_processes_are_told_apart(shared, window):
 
 
 def test_long_command_and_env(window):
-    """64 KiB of command do not go through the terminal's line discipline of 4 KiB."""
+    """64 KiB of command do not pass through the terminal's line discipline of 4 KiB."""
     text = "x" * 65000
     assert window.run(f"v={text}; echo ${{#v}}")["out"] == b"65000\n"
     lines = "\n".join(f"v{i}={i}" for i in range(3000))

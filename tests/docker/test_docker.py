@@ -125,7 +125,7 @@ def test_a_sandbox_from_begin_to_end(box):
 
 
 def test_stop_and_start_keep_the_files(box):
-    """What a stopped container loses is what a rebooted host loses: processes, not files."""
+    """A stopped container loses what a rebooted host loses: processes, not files."""
     sandbox = json.loads(box.cay("--json", "create", "--timeout", "3600").stdout)["id"]
     box.cay("exec", sandbox, "--", "sh", "-c", "echo kept > file; sync")
     begin = time.monotonic()
@@ -138,7 +138,7 @@ def test_stop_and_start_keep_the_files(box):
 
 
 def test_half_a_gigabyte(engine, data):
-    """The container's limit is the host's memory here: sandboxes that want more end, the daemons do not."""
+    """The container's limit is the host's memory here: sandboxes that need more end, the daemons do not."""
     box = Box(engine, data, "--memory=512m")
     try:
         ids = [json.loads(box.cay("--json", "create", "--timeout", "600").stdout)["id"] for _ in range(4)]
@@ -155,7 +155,7 @@ def test_half_a_gigabyte(engine, data):
 
 
 def test_no_loop_nodes(engine, data):
-    """A container has the device nodes of the moment it was started; the kernel may offer another device."""
+    """A container has the device nodes of its start; the kernel may offer another device."""
     hide = pathlib.Path(data, "start")
     hide.write_text("#!/bin/sh\nrm -f /dev/loop[0-9]*\nexec cay up --foreground --no-build\n")
     hide.chmod(0o755)

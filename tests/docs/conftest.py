@@ -13,7 +13,7 @@ E2B = pathlib.Path(__file__).parents[1] / "e2e/e2b"
 
 @pytest.fixture(scope="session")
 def reader():
-    """The daemon that the documents speak of; with memory where this host can keep it."""
+    """The daemon of the documents' reader; with memory where this host supports it."""
     before = census.take()
     with Daemon(env=memory.ENV) as started:
         yield started
@@ -23,7 +23,7 @@ def reader():
 
 
 def keeps_memory(client):
-    """The warden's own check of CRIU ends some time after its start."""
+    """The warden's check of CRIU ends some time after its start."""
     if not os.access(f"{memory.CRIU}/usr/sbin/criu", os.X_OK) or tree.SANITIZED:
         return False
     until = time.monotonic() + 10 * tree.SLACK
@@ -36,7 +36,7 @@ def keeps_memory(client):
 
 @pytest.fixture(scope="session")
 def have(reader):
-    """What blocks may need ('needs=' in HACKING.md): {need: its place}."""
+    """What blocks may need ('needs=' in HACKING.md): {need: its path}."""
     found = {}
     if keeps_memory(reader.client):
         found["memory"] = memory.CRIU

@@ -27,7 +27,7 @@ def document(reader):
 
 @pytest.fixture(autouse=True)
 def emptied(reader):
-    """Each page begins with an empty daemon."""
+    """Each page starts with an empty daemon."""
     yield
     for one in reader.client.call("GET", "/v1/sandboxes?limit=1000")["data"]:
         reader.client.call("DELETE", f"/v1/sandboxes/{one['id']}")
@@ -46,7 +46,7 @@ def environment(reader, programs, home):
 
 
 def rewrite(reader):
-    """What a reader has at the usual places."""
+    """Replaces the reader's usual paths and addresses."""
     port = reader.url.rsplit(":", 1)[1]
     return ((r"/var/lib/cay/(?=admin\.key|url\b)", reader.state + "/"), (r":7070\b", ":" + port))
 

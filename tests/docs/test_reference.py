@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The generated reference is current, its examples are true, and the page of settings has them all."""
+"""The generated reference is current, its examples are correct, and the page of settings is complete."""
 
 import json
 import re
@@ -33,7 +33,7 @@ def test_settings():
 
 
 def fits(want, got, where):
-    """want is part of got; "..." in a string stands for anything."""
+    """want is part of got; "..." in a string matches anything."""
     if isinstance(want, dict):
         assert isinstance(got, dict), where
         for name, value in want.items():
@@ -50,7 +50,7 @@ def fits(want, got, where):
 
 
 def test_examples(reader):
-    """In their order, against a daemon. "{name}" in a path is the id that the example called name returned."""
+    """Runs the examples in order. "{name}" in a path is the id that the example called name returned."""
     document = reader.client.call("GET", "/openapi.json")
     made = {}
     try:

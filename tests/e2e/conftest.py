@@ -7,7 +7,7 @@ from lib.daemon import Daemon
 
 @pytest.fixture
 def own():
-    """A daemon of the test's own, which may be broken; afterwards the host must be as before."""
+    """A separate daemon that the test may break; afterwards the host must be as before."""
     before = census.take()
     with Daemon() as started:
         yield started

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The API from pages of browsers: cors_origins, tickets, and what pages of other origins cannot do."""
+"""The API from web pages: cors_origins, tickets, and what pages of other origins cannot do."""
 
 import http.server
 import json
@@ -78,7 +78,7 @@ def test_preflight(own, origins):
 
 
 def test_answers_name_the_page(own, origins):
-    """Errors too: a page must be able to read why."""
+    """Also for errors: a page must be able to read the reason."""
     for path, status in (("/v1/sandboxes", 200), ("/v1/sandboxes/nosuch", 404), ("/v1/events?follow=false&format=sse", 200)):
         got, headers, _data = own.client.raw("GET", path, headers={"Origin": origins[0]})
         assert got == status and headers["Access-Control-Allow-Origin"] == origins[0] and headers["Vary"] == "Origin"
@@ -123,7 +123,7 @@ def test_ticket_is_single_use_and_bound(own, box):
     assert nobody.raw("GET", f"{path}?{query}{text}")[0] == 200  # those took no ticket
     for bad in ("", "x", "cayt_", "cayt_" + "0" * 40, own.key, text):
         assert nobody.raw("GET", f"{path}?{query}{bad}")[0] == 401, bad
-    # With a key as well the ticket is not looked at.
+    # With a key, the ticket is ignored.
     text = ticket(client, path)
     assert client.raw("GET", f"{path}?{query}{text}")[0] == 200
     assert nobody.raw("GET", f"{path}?{query}{text}")[0] == 200

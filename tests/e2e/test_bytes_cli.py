@@ -62,7 +62,7 @@ def fill(box, path, size):
 
 
 def peak_kb(pid):
-    """0 for a process that has ended and was not waited for: it has no memory any more."""
+    """0 for a process that has ended and was not waited for: it no longer has memory."""
     peak = re.search(r"VmHWM:\s+(\d+)", pathlib.Path(f"/proc/{pid}/status").read_text())
     return int(peak.group(1)) if peak else 0
 
@@ -107,7 +107,7 @@ def test_last_line(daemon, words, box):
 
 
 def test_both_streams(daemon, words, box, tmp_path):
-    """Each may fill its ring; neither loses a byte or stops the other for good."""
+    """Each may fill its ring; neither loses a byte or stops the other permanently."""
     script = "head -c 20000000 /dev/zero & head -c 20000000 /dev/zero >&2; wait"
     with open(tmp_path / "err", "wb") as err:
         child = spawn(daemon, words("exec", box.id, "-c", script), stdout=subprocess.PIPE, stderr=err)
@@ -117,7 +117,7 @@ def test_both_streams(daemon, words, box, tmp_path):
 
 
 def test_slow_reader_and_its_neighbours(daemon, words, client, box):
-    """A reader that takes 1 KB/s: the program waits for it, nobody else does, no byte is missing."""
+    """A reader that takes 1 KB/s: the program waits for it, other clients do not, no byte is missing."""
     size = 5 * MB
     wanted = fill(box, "/tmp/r", size)
     slow = spawn(daemon, words("exec", "--timeout", "0", box.id, "-c", "cat /tmp/r; touch /tmp/written"),
@@ -186,7 +186,7 @@ def test_kill_of_the_daemon_loses_nothing(own):
 
 
 def test_what_is_overwritten_is_an_error(cay_text, client, box):
-    """A detached process may overwrite. A reader that asked for those bytes hears of it by its status."""
+    """A detached process may overwrite output. A reader that requested those bytes gets an error status."""
     process = ok(cay_text("exec", "-d", box.id, "--", "sh", "-c", "head -c 3000000 /dev/zero; sleep 600")).strip()
     wait_for(lambda: client.call("GET", f"/v1/sandboxes/{box.id}/processes/{process}")["stdout_cursor"] == 3000000)
     begin = client.call("GET", f"/v1/sandboxes/{box.id}/processes/{process}")["stdout_begin"]
@@ -253,7 +253,7 @@ def test_there_and_back(daemon, words, box):
 
 
 def test_a_reader_that_waits_while_input_flows(daemon, words, box):
-    """The program echoes more than every buffer holds while our reader sleeps; then all of it comes."""
+    """The program echoes more than every buffer holds while our reader sleeps; then all of it arrives."""
     data = os.urandom(8 * MB)
     child = spawn(daemon, words("exec", "-i", box.id, "--", "cat"), stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     writer = subprocess.Popen(["python3", "-c", "import sys; sys.stdout.buffer.write(sys.stdin.buffer.read())"],
@@ -272,7 +272,7 @@ def test_input_is_not_touched_without_i(daemon, words, box):
         done = subprocess.run(["bash", "-c", loop, "-", *command], input=b"a\nb\nc\n", env=daemon.env,
                               capture_output=True, timeout=60 * tree.SLACK)
         assert done.stdout == b"a\nb\nc\n", done
-    # The program's own input is empty, not ours.
+    # The program's input is empty; ours is not read.
     done = subprocess.run(words("exec", box.id, "--", "wc", "-c"), input=b"abc", env=daemon.env, capture_output=True,
                           timeout=60)
     assert done.stdout == b"0\n", done
@@ -308,7 +308,7 @@ def test_node_exec_file(daemon, words, box):
 
 
 def test_program_that_stops_reading(daemon, words, box):
-    """Its status is ours, as behind a pipe."""
+    """The program's status is ours, as with a pipe."""
     for command, status in ((["head", "-c", "10"], 0), (["sh", "-c", "head -c 10 >/dev/null; exit 7"], 7),
                             (["sh", "-c", "exec <&-; sleep 0.5; exit 3"], 3)):
         child = spawn(daemon, words("exec", "-i", box.id, "--", *command), stdin=subprocess.PIPE,

@@ -15,7 +15,7 @@ from lib.daemon import Daemon
 
 @pytest.fixture(scope="module")
 def own():
-    """A daemon of its own: it is killed, and all of its events are looked at."""
+    """A separate daemon: it is killed, and all of its events are checked."""
     with Daemon() as daemon:
         yield daemon
 

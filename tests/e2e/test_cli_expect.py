@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What people expect of a command line who know others: through the program, against a real daemon."""
+"""What users of other command lines expect, with the program and a real daemon."""
 
 import hashlib
 import io
@@ -30,7 +30,7 @@ def ok(done):
 
 @pytest.fixture
 def box(client):
-    """A sandbox with a name of its own, and its id."""
+    """A sandbox with a unique name, and its id."""
     made = client.create(name="box" + secrets.token_hex(3), timeout_sec=600)
     yield made
     client.raw("DELETE", f"/v1/sandboxes/{made['id']}")
@@ -44,7 +44,7 @@ def other(client):
 
 
 def bytes_of(daemon, *words, **kw):
-    """As daemon.command(), for output that is no text."""
+    """As daemon.command(), for output that is not text."""
     return subprocess.run([daemon.cay, "--state", daemon.state, *words], capture_output=True, env=daemon.env,
                           timeout=60 * tree.SLACK, **kw)
 
@@ -59,12 +59,12 @@ def test_mistyped_commands_and_options(cay):
                         (["create", "--on-timeout", "stop"], "destroy, pause or hibernate"),
                         (["net", "mode", "x", "open"], "none, restricted or full")):
         done = cay(*words)
-        # exec and run have a status of their own for failures of cay itself
+        # exec and run have separate statuses for failures of cay itself
         assert done.returncode in (2, 125) and said in done.stderr, (words, done)
     assert "cay down" not in cay("stop", "x").stderr, "that would destroy everything"
 
 
-def test_errors_use_the_words_of_this_interface(cay, box, client):
+def test_errors_use_the_terms_of_the_command_line(cay, box, client):
     name = box["name"]
     client.call("POST", f"/v1/sandboxes/{box['id']}/pause", {"kind": "freeze"})
     asleep = cay("exec", name, "--", "true")
@@ -154,7 +154,7 @@ def test_run_and_create_have_the_same_flags(cay):
 
 
 def test_limits_are_the_daemons(cay, client):
-    """Parts of a processor, and no bound of our own: an operator may have raised the daemon's."""
+    """Fractions of a processor, and no limit of our own: an operator may have raised the daemon's."""
     made = ok(cay("create", "--cpu", "0.5", "--memory", "256")).strip()
     assert client.get(made)["cpu_count"] == 0.5
     assert re.search(rf"{made} .* 0\.5 +256 MB", ok(cay("ls")))
@@ -232,7 +232,7 @@ def test_update(cay, box):
     assert "on or off" in cay("update", box["name"], "--auto-resume", "maybe").stderr
 
 
-# -- beginnings of ids ----------------------------------------------------------------------------
+# -- abbreviated ids ---------------------------------------------------------------------------
 
 def test_beginnings_of_ids(cay, box, client):
     short = box["id"][:6]

@@ -61,7 +61,7 @@ def test_what_is_there_is_written_to_or_left_alone(cay, web, tmp_path):
     assert sorted(os.listdir(tmp_path)) == ["dangling", "link", "pipe", "real"]
 
 
-def test_a_tree_with_what_nobody_may_read(cay, web, tmp_path):
+def test_a_tree_with_unreadable_files(cay, web, tmp_path):
     cay("cp", "-", f"{web}:part/a", input="1")
     cay("exec", web, "--", "sh", "-c", "echo 2 >part/b; chmod 0 part/b")
     cay("cp", "-r", f"{web}:part", "part", status=5)
@@ -107,7 +107,7 @@ def test_trees(cay, web, tmp_path):
 
 
 def test_a_hostile_archive_is_cut(cay, web, daemon, tmp_path):
-    """What comes out may be made by the sandbox's root: devices do not get through to tar."""
+    """The archive may be made by the sandbox's root: devices do not reach tar."""
     (tmp_path / "out").mkdir()
     done = subprocess.run([daemon.cay, "--state", daemon.state, "exec", "-u", "root", web, "-c",
                            "rm -rf /tmp/dev; mkdir /tmp/dev; mkfifo /tmp/dev/pipe; echo x > /tmp/dev/f"],

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Create, exec, destroy, over and over: nothing may stay."""
+"""Create, exec, destroy, repeatedly: nothing may be left behind."""
 
 import os
 import threading
@@ -11,7 +11,7 @@ from lib import census, tree
 from lib.client import Client
 from lib.daemon import Daemon
 
-# Pools follow demand; what is compared while the daemon lives must not.
+# Pools follow demand, which must not affect comparisons while the daemon runs.
 GROWS_WITH_POOLS = ("processes", "namespaces", "cgroups", "subvolumes", "fds of cay-warden",
                     "fds of cayd", "mounts of cay-warden")
 
@@ -47,7 +47,7 @@ def cycles(daemon, count, clients=4, **create):
 
 
 def quiet(daemon, seconds=10):
-    """Waits until two censuses in a row are alike; returns the last."""
+    """Waits until two consecutive censuses are equal; returns the last."""
     last = census.take(daemon)
     until = time.monotonic() + seconds * tree.SLACK
     while time.monotonic() < until:
@@ -72,7 +72,7 @@ def leak_run(count, clients=4):
         after = quiet(daemon)
         left = census.diff(before, after, ignore=GROWS_WITH_POOLS)
         assert not left, "\n".join(left)
-        # What pools may hold is bounded, whatever the number of cycles.
+        # The content of pools is bounded, whatever the number of cycles.
         for category in GROWS_WITH_POOLS:
             grown = sum(after[category].values()) - sum(before[category].values())
             assert grown <= 400, f"{category} grew by {grown}"
@@ -94,7 +94,7 @@ def test_10000_cycles_leave_nothing():
 
 
 def test_cold_cycles_leave_nothing(own):
-    """Without the pool: every sandbox is made from parts."""
+    """Without the pool: every sandbox is created from parts."""
     failures = cycles(own, 60, pool={"mode": "bypass"})
     assert not failures, failures[:3]
 

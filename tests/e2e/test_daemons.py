@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Up and down, two daemons side by side, one state directory for one daemon."""
+"""Up and down, two daemons in parallel, one state directory for one daemon."""
 
 import fcntl
 import json
@@ -17,7 +17,7 @@ from lib.daemon import Daemon, TEMPLATES
 
 
 def test_down_leaves_the_host_clean():
-    """Sandboxes running, a command running: 'cay down' takes everything along."""
+    """With running sandboxes and commands, 'cay down' removes everything."""
     before = census.take()
     with Daemon() as one:
         for _ in range(4):
@@ -93,7 +93,7 @@ def test_port_in_use_is_explained():
 
 @pytest.mark.parametrize("mode", [[], ["--foreground"], ["--json"]], ids=["background", "foreground", "json"])
 def test_wrong_settings_end_at_once(mode):
-    """Not tried again, named in the message, nothing left behind, the lock free for the next one."""
+    """Not retried, named in the message, nothing left behind, the lock free for the next one."""
     one = Daemon()
     try:
         done = subprocess.run([one.cay, "up", *mode, "--state", one.state, "--templates", TEMPLATES,
@@ -111,7 +111,7 @@ def test_wrong_settings_end_at_once(mode):
 
 
 def test_state_and_templates_from_the_file(tmp_path):
-    """The file is heard by 'cay up' and by every other command; the environment wins over it."""
+    """'cay up' and every other command read the file; the environment overrides it."""
     one = Daemon()
     try:
         file = tmp_path / "cay.conf"
@@ -153,7 +153,7 @@ def test_foreground_stops_on_ctrl_c():
 
 
 def test_up_without_root():
-    """What the refusal of a plain 'cay up' advises works: the local engine alone, no warden waited for."""
+    """The advice of a refused 'cay up' works: the local engine alone, without waiting for a warden."""
     one = Daemon()
     somebody = {"user": 1234, "group": 1234, "extra_groups": [], "env": one.env, "timeout": 60,
                 "stdin": subprocess.DEVNULL, "capture_output": True, "text": True}
@@ -175,7 +175,7 @@ def test_up_without_root():
 
 
 def test_who_runs_as_whom(daemon):
-    """cayd is user cay, without capabilities, filtered, no_new_privs; no process of ours is dumpable to it."""
+    """cayd is user cay, without capabilities, filtered, no_new_privs; it can dump no process of ours."""
     pids = daemon.pids()
     def status(name):
         with open(f"/proc/{pids[name]}/status") as f:
@@ -192,7 +192,7 @@ def test_who_runs_as_whom(daemon):
 
 
 def test_warden_refuses_strangers(daemon):
-    """Only cayd's user may speak to the warden; garbage closes the connection, not the warden."""
+    """Only cayd's user may connect to the warden; invalid bytes close the connection, not the warden."""
     path = os.path.join(daemon.state, "warden.sock")
     pid = daemon.pids()["cay-warden"]
     script = ("import socket,sys\ns=socket.socket(socket.AF_UNIX,socket.SOCK_SEQPACKET)\n"
@@ -230,7 +230,7 @@ def test_openapi_is_complete(daemon):
 
 
 def test_template_removed():
-    """By the builder, as root, all versions of it."""
+    """By the builder, as root, with all its versions."""
     daemon = Daemon(args=["--no-build"], env={"CAY_POOL": "false"})
     templates = pathlib.Path(daemon.state, "templates")
     daemon.args += ["--templates", str(templates)]

@@ -22,7 +22,7 @@ BEGIN, END = "<!-- methods:begin -->\n", "<!-- methods:end -->"
 RUNS = {"code": ("code.test.mjs", ""), "control": ("control.test.mjs", ""), "wire": ("wire.test.mjs", ""),
         "pooled": ("inside.test.mjs", "pooled"), "cold": ("inside.test.mjs", "cold"),
         "forked": ("inside.test.mjs", "forked")}
-# Parts of the SDK's classes that are not for users (private in its types), with what covers them.
+# Members of the SDK's classes that are not for users (private in its types), with what covers them.
 INTERNAL = {
     "Sandbox.createSandbox", "Sandbox.forkSandbox", "Sandbox.connectSandbox", "sandbox.resolveApiOpts",
     "sandbox.fileUrl", "commands.start", "git.runGit", "git.runShell", "git.getRemoteUrl",
@@ -39,7 +39,7 @@ def project():
 
 @pytest.fixture(scope="module")
 def runs(project, daemon, tmp_path_factory):
-    """All test files at once: each is mostly waiting. {name: (status, output, rows)}"""
+    """All test files at once, because each mostly waits. {name: (status, output, rows)}"""
     results = tmp_path_factory.mktemp("e2b")
     program = node.node(tree.build_dir() / "node-own")
     env = {k: v for k, v in os.environ.items() if not k.startswith(("E2B_", "NODE_"))}

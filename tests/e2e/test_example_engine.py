@@ -9,7 +9,7 @@ import pytest
 
 from lib import tree
 
-# What every engine must do: life, commands, processes. What needs a capability skips itself.
+# What every engine must do: life cycle, commands, processes. Tests of capabilities skip themselves.
 CORE = ("test_lifecycle.py", "test_exec.py", "test_processes.py", "test_streams.py", "test_previews.py")
 
 

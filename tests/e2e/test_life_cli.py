@@ -74,7 +74,7 @@ def test_help_and_usage(cay):
 
 
 def test_memory_on_a_host_without(cay, sandbox):
-    """This daemon has no CRIU: a snapshot says what it is without, a fork is refused."""
+    """This daemon has no CRIU: a snapshot reports what it lacks, a fork is refused."""
     taken = cay("snapshot", sandbox, "--memory")
     snapshot = ok(taken).strip()
     try:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The OpenAPI document: complete, and accepted by a strict linter. Answers are held against it in tests/conformance."""
+"""The OpenAPI document: complete, and accepted by a strict linter. tests/conformance checks replies against it."""
 
 import json
 import pathlib
@@ -66,7 +66,7 @@ def lint(document, tmp_path):
 def test_strict_linter(document, tmp_path):
     done = lint(document, tmp_path)
     assert done.returncode == 0 and not done.stdout, done.stdout + done.stderr
-    # The linter does look: a document with a flaw does not pass.
+    # The linter works: a document with an error does not pass.
     del document["paths"]["/v1/sandboxes"]["get"]["operationId"]
     done = lint(document, tmp_path)
     assert done.returncode == 1 and "operationId" in done.stdout, done.stdout + done.stderr

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""cay without root: a user of the machine with the local engine, and what the others are advised."""
+"""cay without root: a user of the machine with the local engine, and the advice for others."""
 
 import json
 import os
@@ -18,7 +18,7 @@ UID = 54321  # no account of the machine
 
 
 class User:
-    """Runs programs as an ordinary user with a home of its own."""
+    """Runs programs as an ordinary user with a home directory."""
 
     def __init__(self):
         self.home = tempfile.mkdtemp(prefix="cay-user-", dir="/var/tmp")

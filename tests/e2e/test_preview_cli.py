@@ -67,7 +67,7 @@ def test_private_prints_an_address_that_opens(daemon, web):
     assert (row["visibility"], row["share_tokens"]) == ("private", 1)
     other = cay(daemon, "preview", web.id, "share", row["id"]).stdout.strip()
     assert other != url and curl(other) == (200, "shown\n")
-    # The key of whoever runs the daemon opens it too.
+    # The administrator's key opens it, too.
     assert curl(plain, "-H", f"Authorization: Bearer {daemon.key}")[0] == 200
     cay(daemon, "preview", web.id, "rm", row["id"])
     assert curl(url)[0] == 404

@@ -84,7 +84,7 @@ def test_websockets(site, project):
     done = subprocess.run([program, "client.mjs", f"{site.client.host}:{site.client.port}", preview.host],
                           cwd=project, capture_output=True, text=True, timeout=120 * tree.SLACK)
     assert done.returncode == 0, done.stdout + done.stderr
-    # The codes arrive at the server as they were sent, and a dead client is none that said goodbye.
+    # Close codes reach the server as they were sent, and a dead client appears as one without a close.
     wait_for(lambda: all(f"closed {code}" in process.output()["stdout"] for code in ("4321 enough", "1006")))
     row = wait_for(lambda: [row for row in site.client.call("GET", preview.path)["data"]
                             if row["port"] == 8765 and row["open"] == 0])[0]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""cay exec -it and its family on a real terminal (tmux), and the rest of the commands' commands."""
+"""cay exec -it and similar on a real terminal (tmux), and the other commands for processes."""
 
 import json
 import os
@@ -43,8 +43,7 @@ def cay(daemon):
 
 @pytest.fixture(scope="module", autouse=True)
 def orphan(tmp_path_factory):
-    """A terminal whose daemon is gone for good. The client tries again for a while: the other
-    tests run meanwhile."""
+    """A terminal whose daemon is permanently gone. The client retries for a while: the other tests run meanwhile."""
     path = tmp_path_factory.mktemp("orphan")
     with Daemon() as own:
         sandbox = own.client.create(timeout_sec=600)["id"]
@@ -53,7 +52,7 @@ def orphan(tmp_path_factory):
             pane.after = path / "after"
             pane.type(f"cay exec -it {sandbox} -- bash -c 'echo on''line; exec sleep 300'; echo status $?")
             pane.wait("online")
-            own.kill("cay")  # no supervisor: nobody starts it again
+            own.kill("cay")  # no supervisor: it is not restarted
             own.kill("cayd")
             yield pane
         own.up()
@@ -102,7 +101,7 @@ def test_top_and_resize(pane, name, tmp_path):
     pane.type(f"cay exec -it {name} -- top -d 30")
     pane.wait(lambda s: "load average" in s and "PID" in s)
     pane.resize(60, 20)
-    # The header is drawn again over the new width: the bar of column names is as wide as the pane.
+    # The header is redrawn with the new width: the bar of column names is as wide as the pane.
     pane.wait(lambda s: any(line.lstrip().startswith("PID") and len(line.rstrip()) <= 60 for line in s.splitlines()))
     pane.resize(120, 40)
     pane.wait("COMMAND")
@@ -201,12 +200,12 @@ def test_logs_follow(daemon, cay, name):
 
 
 def test_logs_follow_survives_the_daemon(tmp_path):
-    """The daemon is killed under 'logs -f': the program goes on where it was, nothing is lost."""
+    """The daemon is killed during 'logs -f': the output continues where it was, nothing is lost."""
     with Daemon() as own:
         sandbox = own.client.create(timeout_sec=600)["id"]
         process = ok(own.command("exec", "-d", sandbox, "--", "bash", "-c",
                                  "for i in $(seq 1 30); do echo $i; sleep 0.1; done")).strip()
-        # The state by environment: a 'cay' with it in its arguments is taken for the supervisor.
+        # The state directory by environment: a 'cay' with it in its arguments would be taken for the supervisor.
         follow = subprocess.Popen([own.cay, "logs", "-f", sandbox, process], env=dict(own.env, CAY_STATE=own.state),
                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         assert follow.stdout.readline() == b"1\n"
@@ -227,7 +226,7 @@ def test_attach(pane, cay, name):
 
 
 def test_detach_and_attach_again(pane, client, cay, name):
-    """The client is cut off; the terminal's program lives on and is attached to again."""
+    """The client is disconnected; the terminal's program continues and can be attached again."""
     pane.type(f"cay exec -it {name} -- bash --norc")
     pane.type("PS1='in> '; kept=yes; echo he''re")
     pane.wait("here")
@@ -257,7 +256,7 @@ def test_windows(cay, name):
 
 
 def test_plain_exec_streams(daemon, name):
-    """Output comes as it is written, byte for byte, both streams apart, and the status is passed on."""
+    """Output arrives as it is written, byte for byte, both streams separate, and the status is passed on."""
     child = subprocess.Popen([daemon.cay, "--state", daemon.state, "exec", name, "--", "bash", "-c",
                               "echo first; sleep 0.6; printf '\\0\\377'; echo err >&2; exit 3"], env=daemon.env,
                              stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
@@ -269,8 +268,8 @@ def test_plain_exec_streams(daemon, name):
     assert live < 0.5 * tree.SLACK, "the first line came before the end"
 
 
-def test_words_of_ends(cay, client, name):
-    """The same words as in the API, for people."""
+def test_messages_of_ends(cay, client, name):
+    """The same terms as in the API, for people."""
     done = cay("exec", "--timeout", "1", name, "--", "sleep", "20")
     assert done.returncode == 124 and "timeout" in done.stderr.lower()
     with client.sandbox(memory_mb=128) as small:

@@ -160,7 +160,7 @@ def test_a_new_certificate_comes_in_while_connections_live_on(secure, ca, place)
     assert serial_served(secure, ca) != before
     assert get(old, secure)[0] == 200  # the same connection, made with the old one
 
-    # A broken one: the one in force stays, and the log says why.
+    # An invalid certificate: the current one stays, and the log has the reason.
     good = open(secure.cert).read()
     with open(secure.cert, "w") as f:
         f.write("this is no certificate\n")

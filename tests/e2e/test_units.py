@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The systemd units: what they take away from cayd is nothing that cayd needs."""
+"""The systemd units: they take away nothing that cayd needs."""
 
 import pathlib
 import re
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="nee
 
 
 def system_calls(name, sets):
-    """The calls a set of systemd's has, sets within it included."""
+    """The calls in one of systemd's sets, including nested sets."""
     if not name.startswith("@"):
         return {name}
     return {call for member in sets[name] for call in system_calls(member, sets)}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One rule says which daemon a command means, and 'cay down' ends that one and all that is its own."""
+"""One rule selects the daemon of a command, and 'cay down' ends exactly that one."""
 
 import contextlib
 import json
@@ -43,7 +43,7 @@ def await_pending(pid, signum):
 
 
 def test_two_daemons_named_at_once():
-    """CAY_URL wins over CAY_STATE for every command; 'cay down' refuses instead of stopping another one."""
+    """CAY_URL overrides CAY_STATE for every command; 'cay down' refuses instead of stopping another one."""
     with Daemon() as one, Daemon() as two:
         both = {"CAY_URL": one.url, "CAY_API_KEY": one.key, "CAY_STATE": two.state}
         mine, other = one.client.create()["id"], two.client.create()["id"]
@@ -70,7 +70,7 @@ def test_two_daemons_named_at_once():
 
 
 def test_the_key_of_a_directory_goes_to_its_own_daemon_only(daemon):
-    """A stranger at CAY_URL must not be handed the administrator's key."""
+    """Another server at CAY_URL must not receive the administrator's key."""
     with socket.socket() as stranger:
         stranger.bind(("127.0.0.1", 0))
         stranger.listen()
@@ -86,7 +86,7 @@ def test_the_key_of_a_directory_goes_to_its_own_daemon_only(daemon):
 
 
 def test_the_key_stays_when_a_stranger_has_the_usual_port(tmp_path):
-    """The daemon of the default directory is down, and another program listens where it used to."""
+    """The daemon of the default directory is not running, and another program listens at its address."""
     script = tmp_path / "try.sh"
     script.write_text(f"""set -e
 mount -t tmpfs none /var/lib; mkdir /var/lib/cay; echo cay_{'ab' * 20} > /var/lib/cay/admin.key
@@ -151,7 +151,7 @@ def test_down_asks_on_a_terminal(answer, status):
 
 
 def test_down_after_the_foreground_was_terminated():
-    """TERM keeps the sandboxes for the next start; 'cay down' can end them, loop device and all."""
+    """TERM keeps the sandboxes for the next start; 'cay down' can end them, including the loop device."""
     before = census.take()
     one = Daemon()
     try:
@@ -185,7 +185,7 @@ def test_down_right_after_the_warden_died():
         one.up()
         one.client.create()
         one.client.close()
-        # The supervisor learns of the death and of the request at the same time.
+        # The supervisor is informed about the death and the request at the same time.
         supervisor = one.kill("cay", signal.SIGSTOP)
         one.kill("cay-warden")
         down = subprocess.Popen([one.cay, "down", "--yes", "--state", one.state], env=one.env, text=True,
@@ -213,7 +213,7 @@ def empty_group(place, home):
 
 
 def test_down_leaves_daemons_of_systemd_alone():
-    """systemd would start them again: the message names its commands. A group of that name is all that tells."""
+    """systemd would restart them: the message names its commands. Only the group's name identifies them."""
     mounts = [line.split() for line in open("/proc/mounts", encoding="utf-8")]
     root = next((words[1] for words in mounts if words[2] == "cgroup2"), None)
     if not root:

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every byte accounted for: readers that come and go, daemons killed in the middle.
-
-Processes write a sequence whose every byte is known by its cursor. Each round reads on where the
-last one stopped and ends in some disorderly way. What was read must be the sequence, in order, none
-missing and none twice; a gap must be told with its size, and be true: the ring had no more room.
+"""Every byte is accounted for: readers that connect and disconnect, daemons killed in the middle. Processes write a
+sequence whose bytes are determined by their cursors. Each round continues where the last one stopped and ends in
+some disorderly way. The bytes read must be the sequence, in order, none missing and none twice. A gap must be
+reported with its correct size, and occur only if the ring was full.
 """
 
 import base64
@@ -42,7 +41,7 @@ def victim():
 
 
 class Box:
-    """A sandbox that follows its daemon over restarts."""
+    """A sandbox that stays usable over restarts of its daemon."""
 
     def __init__(self, victim):
         self.victim = victim
@@ -65,7 +64,7 @@ def box(victim):
 
 
 class Account:
-    """One process that writes the sequence, and how far its reader has come."""
+    """One process that writes the sequence, and the position of its reader."""
 
     def __init__(self, box, label, most, pause_ms, fds=(1,), tty=None):
         self.label, self.tty = label, tty
@@ -99,7 +98,7 @@ class Account:
         self.unproved.append((stream, begin, self.at[stream]))
 
     def prove_gaps(self):
-        """A gap is true when what was held behind it filled most of a ring."""
+        """A gap is justified if the bytes after it filled most of a ring."""
         if self.unproved:
             row = self.process.get()
             for stream, begin, end in self.unproved:
@@ -138,7 +137,7 @@ def read_raw(account, until):
             while time.monotonic() < until() and (data := answer.read_some()):
                 account.take(stream, data)
         except LOST:
-            # Raw bytes cannot tell of a gap: the connection is cut instead, and only then.
+            # Raw bytes cannot show a gap: the connection is reset instead, and only then.
             if account.process.get()[stream + "_begin"] <= account.at[stream]:
                 raise
         answer.cut()
@@ -158,7 +157,7 @@ def read_json(account, until):
 
 
 def read_socket(account, until):
-    """Binary frames carry no cursor of their own: they are what follows the started message."""
+    """Binary frames have no cursor: they follow the started message."""
     with Terminal(account.process.client, account.process.path + "/attach", cursor=account.cursor) as t:
         start = t.message("started")["cursor"]
         while time.monotonic() < until() and t.code is None:
@@ -257,7 +256,7 @@ def test_finished_output_survives_the_daemon(victim, box):
 
 
 def test_calls_wait_for_the_link(victim, box):
-    """The first call after a restart is answered, not refused: the link is waited for."""
+    """The first call after a restart succeeds: it waits for the link."""
     for _ in range(3):
         victim.kill("cayd")
         time.sleep(0.02)
@@ -298,7 +297,7 @@ for fd, size, pause in json.loads(os.environ["PLAN"]):
 
 
 def random_text(chance, size):
-    """Bytes of all kinds: text of several scripts, escapes, noise, and mixtures cut anywhere."""
+    """Bytes of all kinds: text of several scripts, escapes, noise, and mixtures split anywhere."""
     parts, n = [], 0
     while n < size:
         kind = chance.randrange(4)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Kernel features that older kernels lack: one at a time is disabled, and everything still works."""
+"""Kernel features that older kernels lack: each is disabled in turn, and everything still works."""
 
 import json
 import os
@@ -14,7 +14,7 @@ from lib.daemon import TEMPLATES, Daemon, clean_env
 
 FEATURES = ("overlay-fd", "detached-copy", "detached-target", "idmapped-tmpfs", "exact-times", "simple-quota",
             "time-at-exec")
-# What mounts of a sandbox may name: places of file systems that only the warden has.
+# Names that mounts of a sandbox may show: file systems that only the warden has.
 SOURCE = re.compile(r"/|/dev|/devs/\d+|/bin|/void|/empty|/ids/\d+\.(machine|boot|forked)|/v[0-9a-f]{16}/(upper|work)|/\.cay/[a-z]+")
 LAYER = re.compile(r"(?:lowerdir\+?|upperdir|workdir)=([^,]*)")
 LAYER_NAME = re.compile(r"/|/template|/v[0-9a-f]{16}/(upper|work)")
@@ -22,7 +22,7 @@ LAYER_NAME = re.compile(r"/|/template|/v[0-9a-f]{16}/(upper|work)")
 
 @pytest.fixture(params=FEATURES + ("all",))
 def without(request):
-    """A daemon without a feature; when it is down, nothing of it is left."""
+    """A daemon without a feature; after its end nothing is left."""
     if os.environ.get("CAY_WITHOUT"):
         pytest.skip("CAY_WITHOUT is set already")
     before = census.take()
@@ -82,7 +82,7 @@ def test_disk_limit_by_groups(without):
         done = box.exec("head -c 100000000 /dev/zero > big; sync; wc -c < big")
         assert 0 < int(done.stdout) < 70_000_000, done
         child = daemon.client.call("POST", f"/v1/sandboxes/{box.id}/fork", {})["data"][0]["id"]
-        # What a copy shares counts for it too: it has no more to write than its source.
+        # Data that a copy shares counts for it, too: it has no more space than its source.
         more = daemon.client.exec(child, "head -c 30000000 /dev/zero > more; sync; stat -c %s more")
         assert int(more.stdout or 0) < 20_000_000, more
         daemon.client.delete(child)

@@ -1,10 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""kill -9 of cayd, of cay-warden, of both and of the whole host in every move of the life cycle.
-
-In twins of the programs (ninja faults) at numbered steps: cayd dies on either side of each statement it
-gives its journal, the warden on either side of each call and at each step of its jobs
-(src/base/fault.h). In both builds at random instants. Then a restart, and lib/sweep.py says what
-must be true. CAY_LONG=1 goes through all steps in turn.
+"""kill -9 of cayd, of cay-warden, of both and of the whole host in every state transition. Fault builds of the
+programs (ninja faults) die at numbered steps: cayd before and after each statement of its journal, the warden
+before and after each call and at each step of its jobs (src/base/fault.h). Both builds are also killed at random
+instants. After a restart, lib/sweep.py checks the result. CAY_LONG=1 runs all steps.
 """
 
 import os
@@ -39,7 +37,8 @@ def test_killed_at_steps(victim):
 
 @pytest.mark.parametrize("victim", [tree.FAULTS], indirect=True, ids=["faults"])
 def test_host_restarted_at_steps(victim):
-    """Every move in turn, cut at a step of the daemon or of the warden; CAY_LONG does all of them in the test above."""
+    """Every transition in turn, interrupted at a step of the daemon or of the warden; CAY_LONG does all of them in the
+    test above."""
     chance = random.Random(SEED)
     until = time.monotonic() + SECONDS * tree.SLACK
     for turn, name in enumerate(chance.sample(list(MOVES), len(MOVES)) * (3 if LONG else 1)):

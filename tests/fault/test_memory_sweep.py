@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""kill -9 in the middle of every move that keeps memory, copies it or brings it back.
-
-As test_life_sweep, on a daemon with CRIU: whoever dies, and at whatever step, what ran before runs
-afterwards, and a copy is whole or not there.
+"""kill -9 in the middle of every transition that saves, copies or restores memory. Like test_life_sweep, on a daemon
+with CRIU: whichever program dies at whatever step, running processes still run afterwards, and a copy is complete
+or absent.
 """
 
 import pytest

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The host is restarted (lib/reboot.py): every sandbox is what the documentation says, and nobody pays for the night."""
+"""The host is rebooted (lib/reboot.py): every sandbox is in the documented state, and the downtime is not billed."""
 
 import datetime
 import os
@@ -91,7 +91,7 @@ def test_every_state(own):
     copy = api.create(snapshot_id=snapshot)["id"]
     assert word(api, copy) == "running" and api.exec(copy, "ls later 2>/dev/null || echo none").stdout == "none\n"
 
-    # Once more, at once: what was saved the first time must not be taken for this time's.
+    # Again, at once: what was saved the first time must not be used for this time.
     api.exec(running, "echo again > /workspace/word").ok()
     api = reboot(own)
     kept(wait_paused(api, running))
@@ -103,7 +103,7 @@ def test_every_state(own):
     assert api.call("GET", "/v1/snapshots")["data"] == []
 
 
-def test_nobody_pays_for_the_night(own):
+def test_downtime_is_not_billed(own):
     api = own.client
     running, frozen, asleep = (made(api, w) for w in ("running", "frozen", "asleep"))
     post(api, frozen, "pause", kind="freeze")
@@ -121,7 +121,7 @@ def test_nobody_pays_for_the_night(own):
         assert 0 < seconds < most, sums
     for sandbox in (running, frozen, asleep):  # what is kept of them takes room from now on
         assert wait_for(lambda: api.call("GET", f"/v1/sandboxes/{sandbox}/usage")["paused_storage_gib_seconds"] > 0, 30)
-    # It had a minute at most when the host ended, and has it when it goes on.
+    # It had at most a minute left at the shutdown, and has it after the resume.
     kept(wait_paused(api, short))
     assert 0 < left_sec(post(api, short, "resume")) <= 60
     for row in api.list():
@@ -143,7 +143,7 @@ def gone(api, sandbox):
 
 
 def test_deadlines_without_a_daemon_and_with_another_wall_clock(own):
-    """They pass on the boot clock, whoever looks: due ones are done by the next daemon, the others are as far away."""
+    """Deadlines are on the boot clock: the next daemon applies those that have passed, the others are unchanged."""
     api = own.client
     later = made(api, "later", timeout_sec=600)
     ends = {end: made(api, end, timeout_sec=2, on_timeout=end) for end in ("pause", "hibernate", "destroy")}
@@ -165,7 +165,7 @@ def test_deadlines_without_a_daemon_and_with_another_wall_clock(own):
 
 
 def test_a_life_too_short_to_be_recorded(own):
-    """That sandboxes live is written down now and then: the last time may be before this one was made."""
+    """That sandboxes are alive is recorded periodically: the last record may be older than this sandbox."""
     api = own.client
     sandbox = made(api, "short", timeout_sec=600)
     wait_for(lambda: alive_is_recorded(own), 30)
@@ -181,8 +181,8 @@ def test_a_life_too_short_to_be_recorded(own):
 
 
 def test_an_unknown_boot_is_no_other_boot(own):
-    """A daemon that cannot read the boot id (systemd's ProcSubset=pid) writes down none. The next one must neither take that
-    for a restart of the host nor trust a deadline on a clock that nobody can name."""
+    """A daemon that cannot read the boot id (systemd's ProcSubset=pid) records none. The next one must neither take
+    that for a reboot nor trust a deadline on an unknown clock."""
     api = own.client
     sandbox = made(api, "kept", timeout_sec=600)
     wait_for(lambda: alive_is_recorded(own), 30)
@@ -213,7 +213,7 @@ def this_boot():
 
 @pytest.mark.parametrize("step", ["described", "named", "moved"])
 def test_killed_while_saving_the_files(step):
-    """The warden of the next boot dies in the middle of it; the one after has the files all the same."""
+    """The warden of the next boot dies in the middle of it; the one after it still has the files."""
     if not os.access(tree.program("cay-warden", tree.FAULTS), os.X_OK):
         pytest.skip(tree.NO_FAULTS)
     with Warden(build=tree.FAULTS) as warden:

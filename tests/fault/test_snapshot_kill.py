@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""kill -9 of cay-warden, or of the process that does the work, in the middle of a snapshot or a copy.
-
-In twins of the programs (ninja faults) at each numbered step, by CAY_WARDEN_FAULT; in the build under test
-at random instants. The next warden finds the sandbox running (or paused, when it was), the
-snapshot whole or not at all, and nothing half.
+"""kill -9 of cay-warden, or of the process that does the work, in the middle of a snapshot or a copy. Fault builds
+(ninja faults) die at each numbered step, by CAY_WARDEN_FAULT; the build under test dies at random instants. The
+next warden finds the sandbox running (or paused, if it was), the snapshot complete or absent, and nothing partial.
 """
 
 import os
@@ -34,7 +32,7 @@ def start_counter(warden, sandbox):
 
 
 def runs(warden, sandbox):
-    """The counter moves: nothing left the sandbox frozen."""
+    """The counter advances: the sandbox is not frozen."""
     before = counts(warden, sandbox)
     until = time.monotonic() + 5 * tree.SLACK
     while time.monotonic() < until:
@@ -45,7 +43,7 @@ def runs(warden, sandbox):
 
 
 def check_after(warden, source, name, paused=False):
-    """What must be true after any death; leaves no snapshot and no copy."""
+    """What must hold after any death; leaves no snapshot and no copy."""
     warden.again()
     assert warden.names() == [source], warden.logs()
     names = warden.names(SNAPSHOT_LIST)
@@ -64,7 +62,7 @@ def check_after(warden, source, name, paused=False):
 
 
 def nothing_in_the_pool(warden):
-    """Stopped in order, a warden without sandboxes and snapshots leaves an empty pool."""
+    """After an orderly stop, a warden without sandboxes and snapshots leaves an empty pool."""
     for sandbox in warden.names():
         warden.call(DESTROY, sandbox=sandbox)
     warden.agents.clear()
@@ -78,7 +76,7 @@ def nothing_in_the_pool(warden):
 
 @pytest.fixture
 def warden(request):
-    """A fresh one for each test, and a host that looks as before when it is gone."""
+    """A new warden for each test; afterwards the host is as before."""
     build = getattr(request, "param", None)
     host = census.take()
     with Warden(build=build) as started:
@@ -89,7 +87,7 @@ def warden(request):
 
 
 def arm(warden, point):
-    """The next warden dies there. The one that runs is replaced: what it reads is its environment."""
+    """The next warden dies at this step. The running one is replaced, because the step is in its environment."""
     warden.env = dict(warden.env, CAY_WARDEN_FAULT=point)
     warden.again()
     for sandbox in warden.names():
@@ -103,7 +101,7 @@ def only_faults():
 
 
 def dies_writing_out(warden, source):
-    """Only what is much is written out ahead, and how much is left to write is the kernel's affair."""
+    """Only large amounts are written out in advance, and how much is dirty depends on the kernel."""
     until = time.monotonic() + 30 * tree.SLACK
     while time.monotonic() < until:
         warden.exec(source, "head -c 16M /dev/zero > /workspace/much").ok()
@@ -158,7 +156,7 @@ def test_killed_at_each_step_of_a_copy(warden, who):
 
 @pytest.mark.parametrize("who", ["", "-"], ids=["warden", "job"])
 @pytest.mark.parametrize("warden", [tree.FAULTS], indirect=True, ids=["faults"])
-def test_killed_at_each_step_of_a_passing_snapshot(warden, who):
+def test_killed_at_each_step_of_a_temporary_snapshot(warden, who):
     only_faults()
     source = warden.create()["id"]
     start_counter(warden, source)
@@ -174,8 +172,8 @@ def test_killed_at_each_step_of_a_passing_snapshot(warden, who):
         check_after(warden, source, None)
 
 
-def test_passing_snapshots_go_with_their_client(warden):
-    """They are in no list, and whoever comes next finds nothing of them, however its daemon went."""
+def test_temporary_snapshots_end_with_their_client(warden):
+    """They are not listed, and the next client finds nothing of them, however its daemon ended."""
     source = warden.create()["id"]
     start_counter(warden, source)
     for name in ("s1", "s2"):
@@ -202,7 +200,7 @@ def test_passing_snapshots_go_with_their_client(warden):
 
 
 def test_killed_at_random_instants(warden):
-    """Of the build under test: during a snapshot with a writer, and during copies of it."""
+    """The build under test: during a snapshot with a writer, and during copies of it."""
     chance = random.Random(SEED)
     print(f"seed {SEED}")
     source = warden.create()["id"]
@@ -223,7 +221,7 @@ def test_killed_at_random_instants(warden):
 
 
 def copies_of(warden, source):
-    """After a restart: whole ones live, half ones are gone."""
+    """After a restart: complete ones exist, partial ones do not."""
     warden.again()
     names = warden.names()
     assert source in names

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Snapshots of the native engine, without a daemon: what they hold, what they cost, what is refused."""
+"""Snapshots of the native engine, without a daemon: their content, cost and refusals."""
 
 import os
 import re
@@ -15,7 +15,7 @@ from lib import census, pool, tree
 from lib.client import ApiError
 from lib.direct import (CREATE, DESTROY, REPLY, SNAPSHOT, SNAPSHOT_DELETE, SNAPSHOT_LIST, Warden)
 
-# Writes a number to one file and then to the other: at no instant is the second ahead.
+# Writes a number to one file and then to the other: the second is never ahead.
 WRITER = """
 import os
 a, b = (os.open("/workspace/" + n, os.O_CREAT | os.O_WRONLY, 0o644) for n in "ab")
@@ -40,7 +40,7 @@ def warden():
 
 @pytest.fixture(autouse=True)
 def nothing_stays(warden):
-    """Each test gives back what it made, to the last subvolume."""
+    """Each test removes everything that it created, to the last subvolume."""
     yield
     for sandbox in list(warden.agents):
         warden.delete(sandbox)
@@ -93,8 +93,8 @@ def test_copies_and_source_do_not_touch_each_other(warden):
     assert warden.exec(first, "cat /workspace/f").stdout == "three\n"
 
 
-def test_every_copy_is_somebody_else(warden):
-    """Machine id, boot id, host name; the same sandbox again keeps its machine id."""
+def test_every_copy_has_its_own_identity(warden):
+    """Machine id, boot id, host name; the same sandbox keeps its machine id."""
     def ids(sandbox):
         return warden.exec(sandbox, "cat /etc/machine-id /proc/sys/kernel/random/boot_id; hostname;"
                            "cat /run/cay/forked").ok().stdout.split()
@@ -140,7 +140,7 @@ def test_cost_does_not_follow_size(warden):
 
 
 def test_size_is_that_of_the_files(warden):
-    """Small files lie inside the metadata, sparse ones take nothing, links count once."""
+    """Small files are inside the metadata, sparse ones occupy nothing, links count once."""
     source = warden.create()["id"]
     base = warden.snapshot(source)[1]
     warden.exec(source, "cd /workspace; for i in $(seq 400); do head -c $((i * 5)) /dev/urandom > f$i; done; "
@@ -150,7 +150,7 @@ def test_size_is_that_of_the_files(warden):
 
 
 def test_depth_costs_nothing(warden):
-    """Sixty generations, each a sandbox from the snapshot of the one before, which is then gone."""
+    """Sixty generations, each a sandbox from the snapshot of the previous one, which is then removed."""
     times = {}
 
     def measure(who, source):
@@ -177,7 +177,7 @@ def test_depth_costs_nothing(warden):
 
 
 def test_the_disk_limit_holds_in_copies(warden):
-    """What a copy began with counts, and so does nothing that only snapshots still hold."""
+    """The initial content of a copy counts; data that only snapshots hold does not."""
     def room(sandbox):
         out = warden.exec(sandbox, "dd if=/dev/zero of=/workspace/fill bs=1M 2>/dev/null; "
                           "sync; stat -c %s /workspace/fill; rm -f /workspace/fill; sync").stdout
@@ -203,7 +203,7 @@ def test_the_disk_limit_holds_in_copies(warden):
 
 
 def test_room_of_what_was_deleted_comes_back(warden):
-    """In a copy, and after a snapshot: without another snapshot, in a moment."""
+    """In a copy, and after a snapshot: without another snapshot, soon."""
     source = warden.create(disk_size_mb=64)["id"]
     spread(warden, source, 50)
     name, _size = warden.snapshot(source)
@@ -253,7 +253,7 @@ def test_paused_stays_paused(warden):
 
 @pytest.mark.parametrize("paused_before", [False, True])
 def test_pause_and_resume_while_it_is_taken(warden, paused_before):
-    """Whatever crosses it, the last word about pausing holds."""
+    """Whatever overlaps with it, the last request for pause or resume holds."""
     source = warden.create()["id"]
     spin(warden, source)
     for wait_ms in (0, 1, 2, 3, 5, 8):
@@ -267,7 +267,7 @@ def test_pause_and_resume_while_it_is_taken(warden, paused_before):
 
 
 def test_called_off(warden):
-    """Deleted, or its sandbox destroyed, or its client gone, while it is taken: nothing is left."""
+    """Deleted, or its sandbox destroyed, or its client disconnected, while it is taken: nothing is left."""
     for wait_ms in (0, 1, 2, 4, 6, 10):
         source, name = warden.create()["id"], secrets.token_hex(8)
         spin(warden, source)
@@ -319,7 +319,7 @@ def test_a_client_that_goes_away(warden):
 
 
 def test_many_at_once(warden):
-    """A hundred children of one snapshot, all asked for at once."""
+    """A hundred children of one snapshot, all requested at once."""
     source = warden.create()["id"]
     spread(warden, source, 20)
     name, _size = warden.snapshot(source)
@@ -337,8 +337,8 @@ def test_many_at_once(warden):
         warden.call(DESTROY, sandbox=sandbox)
 
 
-def test_nobody_waits_for_anothers_snapshot(warden):
-    """Much is to be written out first: it takes its time, and no other request does."""
+def test_other_requests_do_not_wait_for_a_snapshot(warden):
+    """Much must be written out first: that takes time, but no other request waits."""
     source, other = warden.create()["id"], warden.create()["id"]
     warden.exec(source, "dd if=/dev/urandom of=/workspace/data bs=1M count=400 status=none").ok()
     begin = time.perf_counter()
@@ -367,7 +367,7 @@ def test_names(warden):
 
 
 def test_pause_and_resume_are_quick(warden):
-    """With processes in groups of their own below the sandbox's: freezing goes down the tree."""
+    """With processes in groups below the sandbox's: freezing includes the whole tree."""
     source = warden.create()["id"]
     for _ in range(8):
         spin(warden, source)
@@ -384,7 +384,7 @@ def test_pause_and_resume_are_quick(warden):
 
 
 def test_threads_of_requests(warden):
-    """Snapshots and copies of several sandboxes at once, each answered to whom it belongs."""
+    """Snapshots and copies of several sandboxes at once, each reply for its own request."""
     failed = []
 
     def one(number):
@@ -397,7 +397,7 @@ def test_threads_of_requests(warden):
                 assert warden.exec(copy, "cat /workspace/n").stdout == f"{number}\n"
                 warden.delete(copy)
                 warden.call(SNAPSHOT_DELETE, snapshot=name)
-        except Exception as error:  # noqa: BLE001 - told by the main thread
+        except Exception as error:  # noqa: BLE001 - reported by the main thread
             failed.append(repr(error))
 
     threads = [threading.Thread(target=one, args=(n,)) for n in range(6)]
@@ -417,7 +417,7 @@ def tamper_byte(path, at):
 
 
 def test_altered_and_foreign_ones_are_refused():
-    """Somebody with root reaches into the pool; each change is named, and a whole one still works."""
+    """An attacker with root modifies the pool; each change is reported, and an intact snapshot still works."""
     host = census.take()
     with Warden() as warden:
         source = warden.create()["id"]
@@ -469,7 +469,7 @@ def test_altered_and_foreign_ones_are_refused():
 
 
 def test_a_power_cut_after_the_answer():
-    """The pool as the disk has it when the answer comes, with nothing that was only in memory."""
+    """The pool as it is on disk when the reply arrives, without anything that was only in memory."""
     with Warden() as warden:
         source = warden.create()["id"]
         warden.exec(source, "echo kept > /workspace/f; head -c 5000000 /dev/urandom > /workspace/g").ok()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The storage pool: hosts without btrfs, a pool that cannot be mounted, what a hostile daemon plants."""
+"""The storage pool: hosts without btrfs, a pool that cannot be mounted, and files planted by a hostile daemon."""
 
 import os
 import pathlib
@@ -32,7 +32,7 @@ def start(states, **more):
 
 
 def refused(daemon, *args, **env):
-    """The warden alone, which must end by itself; what it says."""
+    """The warden alone, which must end by itself; returns its message."""
     done = subprocess.run([tree.program("cay-warden"), "--state", daemon.state, "--templates", TEMPLATES,
                            "--agent", tree.program("cay-agent"), *args],
                           env=clean_env(**env), capture_output=True, text=True, timeout=30 * tree.SLACK)
@@ -52,7 +52,7 @@ def test_plain_directories_say_so(unchanged_host):
         assert any("disk_limit: unenforced" in w for w in daemon.client.options()["warnings"])
         made = daemon.client.create(disk_size_mb=64, timeout_sec=600)
         assert made["disk_limit"] == "unenforced" and made["disk_size_mb"] == 64
-        # True to its word: more than the size can be written.
+        # There is indeed no limit: more than the size can be written.
         written = daemon.client.exec(made["id"], "head -c 80000000 /dev/zero > big && wc -c < big")
         assert written.stdout.strip() == "80000000"
         for path, body in ((f"/v1/sandboxes/{made['id']}/snapshots", {}), (f"/v1/sandboxes/{made['id']}/fork", {})):
@@ -72,7 +72,7 @@ def test_sandboxes_on_directories_survive_the_warden(unchanged_host):
         sandbox = daemon.client.create(timeout_sec=600)["id"]
         daemon.client.exec(sandbox, "echo kept > file")
         daemon.down("--keep")
-        # Without the setting: what is there already is used, although btrfs could be had.
+        # Without the setting: existing storage is used, although btrfs is available.
         daemon.env.pop("CAY_STORAGE")
         daemon.up()
         assert native(daemon.client)["capabilities"]["disk_limit"] == "unenforced"
@@ -130,7 +130,7 @@ def test_an_existing_pool_is_never_replaced(unchanged_host):
 
 @pytest.mark.parametrize("plant", ["link", "directory", "open directory"])
 def test_planted_volumes_are_refused(unchanged_host, plant):
-    """The state directory is open to the daemon's group: what it puts there first is not root's pool."""
+    """The state directory is writable by the daemon's group: a pool that it planted is not root's."""
     daemon = start(unchanged_host, env=DIRECTORY)
     cay = pwd.getpwnam("cay")
     with tempfile.TemporaryDirectory(dir="/var/tmp") as victim:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""kill -9 of cayd, of cay-warden, of both; while sandboxes run and while they are being made (CRA)."""
+"""kill -9 of cayd, of cay-warden, of both; while sandboxes run and while they are being created (CRA)."""
 
 import os
 import random
@@ -20,7 +20,7 @@ SEED = int(os.environ.get("CAY_SEED", "0")) or random.randrange(1 << 30)
 
 @pytest.fixture(scope="module")
 def victim():
-    """A daemon that is killed again and again; the host must be clean after its 'cay down'."""
+    """A daemon that is killed repeatedly; the host must be clean after its 'cay down'."""
     before = census.take()
     with Daemon() as started:
         yield started
@@ -108,7 +108,7 @@ def test_hundreds_survive(victim, name):
 
 
 def test_command_survives_daemon(victim):
-    """The agent owns the pipes: a command goes on when cayd dies."""
+    """The agent owns the pipes: a command continues when cayd dies."""
     client = victim.wait_ready()
     with client.sandbox(timeout_sec=600) as box:
         thread = threading.Thread(target=lambda: _ignore(
@@ -185,7 +185,7 @@ class Load:
 
 
 def test_random_kills_under_load(victim):
-    """CRA-01, CRA-06 in short: kills at random times; the model agrees, nothing half-made stays."""
+    """CRA-01, CRA-06 in short: kills at random times; the state agrees with the model, nothing partial is left."""
     print(f"seed {SEED}, rounds {ROUNDS}")
     chance = random.Random(SEED)
     victim.wait_ready()
@@ -216,7 +216,7 @@ def test_random_kills_under_load(victim):
 
 
 def log_of(daemon, word):
-    """What both programs wrote about one sandbox, and all they wrote in that second."""
+    """The log lines of both programs about one sandbox, and all lines of that second."""
     logs = []
     for name in ("cayd.log", "warden.log"):
         with open(os.path.join(daemon.state, "logs", name), errors="replace") as f:
@@ -226,7 +226,7 @@ def log_of(daemon, word):
 
 
 def judge(client, load, victim):
-    """What the clients were told against what the daemon says now."""
+    """Compares the replies to the clients with the daemon's current state."""
     rows = {r["id"]: r for r in client.list()}
     lost = load.alive - set(rows)
     assert not lost, f"acknowledged creates that are gone: {lost}"
@@ -242,7 +242,7 @@ def judge(client, load, victim):
 
 
 def test_nothing_stays_after_the_kills(victim):
-    """With no sandbox left, only pool members of the daemon may live."""
+    """With no sandbox left, only pool members of the daemon may exist."""
     client = victim.wait_ready()
     assert client.list() == []
     until = time.monotonic() + 8 * tree.SLACK
@@ -271,7 +271,7 @@ def test_idempotent_create_over_a_kill(victim):
             try:
                 return client.call("POST", "/v1/sandboxes", body, key)
             except ApiError as error:
-                # A record of an unfinished first try may answer 409 until it is swept.
+                # A record of an unfinished first attempt may cause 409 until it is removed.
                 if error.status == 409:
                     raise OSError("in progress") from error
                 raise
@@ -283,7 +283,7 @@ def test_idempotent_create_over_a_kill(victim):
 
 
 def test_sandbox_init_killed(victim):
-    """CRA-05: the death of a sandbox's pid 1 is noticed and typed within a second."""
+    """CRA-05: the death of a sandbox's pid 1 is noticed, with its reason, within a second."""
     client = victim.wait_ready()
     with client.sandbox() as box, client.sandbox() as other:
         pids = census.sandbox_pids(box.id)
@@ -296,8 +296,8 @@ def test_sandbox_init_killed(victim):
         assert other.exec(["/bin/echo", "x"]).stdout == "x\n"
 
 
-def test_warden_away_is_told(victim):
-    """While the warden is down creates answer 503 (or wait), running sandboxes still execute."""
+def test_creates_without_a_warden(victim):
+    """While the warden is down, creates get 503 (or wait), and running sandboxes still execute commands."""
     client = victim.wait_ready()
     with client.sandbox(timeout_sec=600) as box:
         pid = victim.pids()["cay-warden"]
@@ -325,7 +325,7 @@ def test_supervisor_killed(victim):
 
 
 def test_usage_is_exact_across_kills(victim):
-    """Each moment is counted once and on the right side, also when the daemon dies right after the answer."""
+    """Each moment is counted once and in the right state, also if the daemon dies right after the reply."""
     api = victim.client
     chance = random.Random(SEED)
     print(f"seed {SEED}")

@@ -50,7 +50,7 @@ class Traced(Warden):
 
 
 def switches(tracer):
-    """How often what it traces has gone to sleep."""
+    """How often the traced process has gone to sleep."""
     try:
         with open(f"/proc/{tracer.pid}/task/{tracer.pid}/children") as f:
             pid = f.read().split()[0]
@@ -61,7 +61,7 @@ def switches(tracer):
 
 
 def until_quiet(tracer, state):
-    """Until the warden is dead, or up and with nothing left to do; three seconds at most."""
+    """Waits until the warden is dead, or up and idle; three seconds at most."""
     up, before, same = False, "", 0
     until = time.monotonic() + 3
     while tracer.poll() is None and same < 10 and time.monotonic() < until:
@@ -80,7 +80,7 @@ def pick_points():
 
 
 def test_killed_in_create_and_destroy():
-    """At each point: no half-made sandbox survives, the whole ones do, and the end is clean."""
+    """At each point: no partial sandbox survives, the complete ones do, and the end is clean."""
     print(f"seed {SEED}, points {pick_points()}")
     host = census.take()
     with Traced() as warden:
@@ -117,7 +117,7 @@ def test_killed_in_create_and_destroy():
 
 
 def test_killed_while_starting():
-    """A warden killed at any point of its start leaves nothing the next one trips over."""
+    """A warden killed at any point of its start leaves nothing that disturbs the next one."""
     host = census.take()
     chance = random.Random(SEED)
     with Traced() as warden:

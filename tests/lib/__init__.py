@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The harness that the suites of security, conformance, e2e and fault share."""
+"""The harness of the security, conformance, e2e and fault suites."""

@@ -87,14 +87,14 @@ class Browser:
         assert not failed, f"{url}: {failed}"
 
     def value(self, expression, timeout=60):
-        """Of an expression in the page; a promise is waited for."""
+        """The value of an expression in the page; waits for a promise."""
         answer = self.call("Runtime.evaluate", timeout=timeout, expression=expression, awaitPromise=True,
                            returnByValue=True)
         assert "exceptionDetails" not in answer, answer["exceptionDetails"]
         return answer["result"].get("value")
 
     def until(self, expression, timeout=60):
-        """Waits for it to be true, in the page itself. Across navigations it is asked again."""
+        """Waits until it is true, in the page itself. It is evaluated again after a navigation."""
         script = ("new Promise((done, fail) => { const look = () => { const v = (" + expression + "); "
                   "if (v) done(v); else setTimeout(look, 20) }; look() })")
         end = time.monotonic() + timeout * tree.SLACK

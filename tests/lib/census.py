@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What exists on the host, so that a test can show that it left nothing behind.
-
-A census is a dict of category -> Counter of strings. Other daemons of this machine are left out
-where they can be told apart (by the state directory in their command line), so that the suites
-can run beside a daemon somebody uses.
+"""Records what exists on the host, so that a test can show that it left nothing behind. A census is a dict of category
+-> Counter of strings. Other daemons of this machine are excluded where they can be distinguished (by the state
+directory in their command line), so that the suites can run beside a daemon that is in use.
 """
 
 import collections
@@ -18,11 +16,11 @@ from lib import janitor, tree
 FIRST_ID = 0x100000  # the ranges of sandboxes begin here
 NS_KINDS = ("cgroup", "ipc", "mnt", "net", "pid", "time", "user", "uts")
 PROGRAMS = ("cay", "cayd", "cay-warden", "cay-agent", "cay-tools", "cay-build")
-# Control groups of the machine's own services come and go without us.
+# Control groups of the machine's own services, which come and go without us.
 FOREIGN_CGROUPS = ("/process_api", "/system.slice", "/user.slice", "/init.scope", "/docker", "/cay-docker-", "/cay-bench")
 # The benchmark keeps its own things under this name.
 FOREIGN_PATHS = ("/var/tmp/cay-bench-",)
-# Of these only new ones are leaks; old ones may end for reasons of their own.
+# In these categories only new items are leaks; old ones may end for other reasons.
 ADDITIONS_ONLY = ("processes", "namespaces", "cgroups", "loops")
 WATCHED_SYSCTLS = ("kernel/core_pattern", "kernel/modprobe", "kernel/hostname", "kernel/domainname",
                    "kernel/pid_max", "net/ipv4/ip_forward", "vm/overcommit_memory")
@@ -94,7 +92,7 @@ def _owner_state(pid):
         if state:
             return state
         if os.path.basename(argv[0]) == "cay":
-            return "/var/lib/cay"  # somebody's own command line, with the default state
+            return "/var/lib/cay"  # a user's own command line, with the default state
         pid = _parent(pid)
     return None
 
@@ -104,7 +102,7 @@ def host_namespaces():
 
 
 def _is_ours(pid):
-    """By name, by control group or by owner: no leaked process of a sandbox escapes all three."""
+    """By name, by control group or by owner: a leaked process of a sandbox matches at least one of them."""
     if _read(f"/proc/{pid}/comm").strip() in PROGRAMS or "/cay-" in _read(f"/proc/{pid}/cgroup"):
         return True
     try:
@@ -203,7 +201,7 @@ def descriptors(pid):
 
 
 def device_files():
-    """Mode and owner of the host's device files: sandboxes are handed some of them."""
+    """Mode and owner of the host's device files, some of which sandboxes use."""
     found = collections.Counter()
     for name in ("null", "zero", "full", "random", "urandom", "tty", "ptmx", "kmsg", "loop-control"):
         try:
@@ -280,7 +278,7 @@ def take(daemon=None, states=()):
 
 
 def diff(before, after, ignore=()):
-    """Lines "category: +thing" and "category: -thing"; empty when both are alike."""
+    """Lines "category: +item" and "category: -item"; empty if both are equal."""
     lines = []
     for category in before:
         if category in ignore:
@@ -294,7 +292,7 @@ def diff(before, after, ignore=()):
 
 
 def settle(before, daemon=None, states=(), timeout=8, ignore=()):
-    """Waits until the host looks as before: net namespaces and groups go asynchronously."""
+    """Waits until the host is as before: net namespaces and groups are removed asynchronously."""
     until = time.monotonic() + timeout * tree.SLACK
     while True:
         lines = diff(before, take(daemon, states), ignore)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The public API as a test sees it: keep-alive, typed errors, nothing hidden."""
+"""A client of the public API for tests: keep-alive, typed errors."""
 
 import base64
 import http.client
@@ -116,7 +116,7 @@ class Client:
         return response.status, response.headers, data
 
     def plain(self, method, path):
-        """On a connection of its own, held against nothing."""
+        """On a separate connection, without the check against the OpenAPI document."""
         conn = http.client.HTTPConnection(self.host, self.port, timeout=self.timeout)
         try:
             conn.request(method, path)
@@ -139,7 +139,7 @@ class Client:
         return self.call("GET", "/v1/options")
 
     def capabilities(self, engine):
-        """The set of capability names the daemon claims for an engine; None when it is not offered."""
+        """The set of capability names that the daemon claims for an engine; None if it is not offered."""
         body = self.options()
         engines = body.get("engines", body.get("data", []))
         if isinstance(engines, dict):
@@ -216,7 +216,7 @@ class Sandbox:
         return self.root(command, **body).ok().stdout
 
     def put(self, path, data, mode="755"):
-        """A file through the stdin of an exec: there is no file API yet."""
+        """A file through the stdin of an exec, independent of the file API."""
         quoted = shlex.quote(path)
         self.root(f"base64 -d > {quoted} && chmod {mode} {quoted}",
                   stdin=base64.b64encode(data).decode()).ok()

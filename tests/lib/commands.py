@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Processes, their output as streams, and windows, as a test sees them."""
+"""Processes, their output as streams, and windows, for tests."""
 
 import base64
 import http.client
@@ -73,7 +73,7 @@ def in_thread(call):
 
 
 class Answer:
-    """A response whose body is read as it comes, on a connection of its own."""
+    """A reply whose body is read as it arrives, on a separate connection."""
 
     def __init__(self, client, method, path, body=None, headers=None, timeout=None, rcvbuf=None):
         self.conn = http.client.HTTPConnection(client.host, client.port,
@@ -100,7 +100,7 @@ class Answer:
             raise ApiError(self.response.status, json.loads(data) if data else None)
 
     def read_some(self):
-        """Bytes as they come; b"" at the orderly end. A cut connection raises."""
+        """Bytes as they arrive; b"" at the orderly end. A reset connection raises."""
         return self.response.read1(READ_BYTES)
 
     def rest(self):
@@ -110,7 +110,7 @@ class Answer:
         self.conn.close()
 
     def cut(self):
-        """Gone without a word: the daemon's next write meets a reset."""
+        """Closes with a reset: the daemon's next write fails."""
         try:
             self.sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         except OSError:
@@ -201,7 +201,7 @@ class Events(Answer):
 
 
 class Collected:
-    """All events of one stream, checked: cursors without hole or overlap, gaps as told."""
+    """All events of one stream, checked: cursors without hole or overlap, gaps as reported."""
 
     def __init__(self, events, out=0, err=0, begun=True):
         self.events = list(events)
@@ -293,7 +293,7 @@ class Process:
         self.client.call("DELETE", self.path)
 
     def wait(self, timeout=10):
-        """The row once it has ended."""
+        """The row after it has ended."""
         return wait_for(lambda: (row := self.get())["state"] == "exited" and row, timeout)
 
     def __enter__(self):

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Answers against the OpenAPI document: every JSON answer that a test gets must fit what the document says.
-
-Switched on for the conformance suite (tests/conformance/conftest.py); lib.client shows it each answer.
+"""Checks replies against the OpenAPI document: every JSON reply to a test must match it. Enabled for the conformance
+suite (tests/conformance/conftest.py); lib.client passes each reply to it.
 """
 
 import json
@@ -68,7 +67,7 @@ def explain(error):
 
 
 class Contracts:
-    """By the daemon's address; a daemon that is gone has left its document."""
+    """By the daemon's address."""
 
     def __init__(self):
         self.by_url, self.lock, self.seen = {}, threading.Lock(), set()

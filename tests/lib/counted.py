@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A sequence whose every byte is known by its position: a hole or a double shows at once."""
+"""A sequence whose bytes are determined by their positions: a hole or a duplicate is detected at once."""
 
 import struct
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A daemon of its own for a test: started by 'cay up' on a temporary state directory."""
+"""A separate daemon for a test, started by 'cay up' on a temporary state directory."""
 
 import os
 import pathlib
@@ -26,7 +26,7 @@ def tell_janitor(*words):
 
 
 def clean_env(**more):
-    """The caller's CAY_* settings must not steer the daemon under test."""
+    """The caller's CAY_* settings must not affect the daemon under test."""
     env = {k: v for k, v in os.environ.items() if not k.startswith("CAY_") or k == "CAY_WITHOUT"}
     env["CAY_CRIU"] = "none"  # what keeps memory asks for it: lib/memory.py
     if os.environ.get("CAY_TEST_STORAGE"):  # "directory": a host without btrfs, for a whole run
@@ -60,7 +60,7 @@ class Daemon:
         built = os.path.exists(os.path.join(TEMPLATES, "refs/base"))
         timeout = timeout or (30 * tree.SLACK if built else 1500)
         args = ["--listen", "127.0.0.1:0", "--templates", TEMPLATES, *self.args]
-        # Not captured through pipes: whatever outlives 'cay up' would hold them open.
+        # Not captured through pipes: a process that outlives 'cay up' would keep them open.
         with open(os.path.join(self.state, "up.out"), "w+") as out:
             done = subprocess.run([self.cay, "up", "--state", self.state, *args], env=self.env,
                                   stdin=subprocess.DEVNULL, stdout=out, stderr=out,
@@ -103,7 +103,7 @@ class Daemon:
         return pid
 
     def forgive(self):
-        """Tells the supervisor to forget the deaths so far, so that it does not wait longer each time."""
+        """Makes the supervisor forget the deaths so far, so that it does not wait longer each time."""
         self.kill("cay", signal.SIGUSR2)
 
     def wait_ready(self, timeout=10):
@@ -128,7 +128,7 @@ class Daemon:
         return done
 
     def close(self):
-        """Down, then whatever is left by force; True when force was not needed."""
+        """'cay down', then force for what is left; True if force was not needed."""
         try:
             clean = self.down(check=False).returncode == 0
         except subprocess.TimeoutExpired:

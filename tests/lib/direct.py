@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""cay-warden and cay-agent without cayd: a daemon's place taken by the test.
-
-Speaks wire/warden.h and wire/agent.h, offers create, exec and delete like lib.client, so the same
-attacks run against the engine alone, and lets a test be the hostile daemon the warden must endure.
+"""cay-warden and cay-agent without cayd: the test takes the daemon's place. It speaks wire/warden.h and wire/agent.h
+and offers create, exec and delete like lib.client, so that the same attacks run against the engine alone, and a
+test can be the hostile daemon that the warden must resist.
 """
 
 import base64
@@ -85,13 +84,13 @@ class Warden:
             return f.read()[-3000:]
 
     def send(self, op, **more):
-        """Only asks; the tag names the answer, which may come after those to later requests."""
+        """Only sends; the tag identifies the reply, which may arrive after those of later requests."""
         tag = next(self.tags)
         self.sock.send(encode(op, tag=tag, **more))
         return tag
 
     def receive(self, tag):
-        """The answer to a request, whoever of the waiting threads it was read by."""
+        """The reply to a request, whichever of the waiting threads read it."""
         while True:
             with self.lock:
                 if tag in self.answers:
@@ -182,7 +181,7 @@ class Warden:
         self.retry_start()
 
     def retry_start(self):
-        """As the supervisor does: a half-made child may hold the lock for a moment."""
+        """Like the supervisor: an unfinished child may hold the lock for a moment."""
         until = time.monotonic() + 2 * tree.SLACK
         while True:
             try:

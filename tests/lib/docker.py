@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A Docker Engine of the test's own, and an image with cay in it. No registry is asked.
-
-The engine runs in the net and mount namespaces of the caller ('make test-docker' makes them), on a
-directory of its own and with a control group of its own, so that nothing of it stays when the
-caller ends.
+"""A separate Docker Engine for the test, and an image with cay in it. No registry is used. The engine runs in the net
+and mount namespaces of the caller ('make test-docker' creates them), in its own directory and with its own control
+group, so that nothing of it is left when the caller ends.
 """
 
 import os

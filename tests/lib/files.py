@@ -93,7 +93,8 @@ class Files:
 
 
 class Events:
-    """(name, data) of each event, in order. One that does not come is an error: comments keep the connection alive for ever."""
+    """(name, data) of each event, in order. A missing event is an error: comments keep the connection alive
+    indefinitely."""
 
     PATIENCE_SEC = 30
 

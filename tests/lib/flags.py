@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Random strings planted where no sandbox may look. Seen in a sandbox's output they fail the test."""
+"""Random strings planted where no sandbox has access. A test fails if one appears in a sandbox's output."""
 
 import secrets
 

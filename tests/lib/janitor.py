@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A process that outlives a killed test run and puts the machine back.
-
-The harness tells it on its standard input what exists ("+state DIR CAY", "+file PATH") and what is
-gone again ("-state DIR"). When the pipe closes, whatever is still registered is taken down.
+"""A process that outlives a killed test run and restores the machine. The harness reports on its standard input what
+exists ("+state DIR CAY", "+file PATH") and what was removed ("-state DIR"). When the pipe closes, everything that
+is still registered is removed.
 """
 
 import os
@@ -66,7 +65,7 @@ def group_roots(number):
 
 
 def kill_groups(state):
-    """SIGKILL to whatever is in a sandbox; the pids found."""
+    """SIGKILL to all processes of a sandbox; returns their pids."""
     pids = set()
     for number in instances(state):
         for root in group_roots(number):
@@ -85,7 +84,7 @@ def kill_groups(state):
 
 
 def sweep_instance(state):
-    """What a warden killed for good leaves running: its sandboxes, their groups, its claim."""
+    """What a permanently killed warden leaves running: its sandboxes, their groups, its claim."""
     for _ in range(50):
         if not kill_groups(state):
             break
@@ -126,7 +125,7 @@ def detach_loops(state):
 
 
 def take_down(state, cay):
-    """Stops what runs on the state directory and removes it; each step is tried whatever happened."""
+    """Stops what runs on the state directory and removes it; each step is tried, whatever failed before."""
     if state_pids(state):
         try:
             subprocess.run([cay, "down", "--yes", "--state", state], timeout=20,
@@ -134,7 +133,7 @@ def take_down(state, cay):
         except (OSError, subprocess.TimeoutExpired):
             pass
     for _ in range(20):
-        # The supervisor first, else it restarts what is killed.
+        # The supervisor first, otherwise it restarts what is killed.
         left = sorted(state_pids(state).items(), key=lambda item: item[1] != "cay")
         if not left:
             break

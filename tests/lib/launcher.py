@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Agents of the local engine in namespaces of their own.
-
-The daemon and everything it starts may not make namespaces. The engine therefore starts a stub as its
-agent: it passes its descriptor 3 and its arguments to this launcher, which runs the real agent in a
-new net namespace with nothing but loopback. The stub lives as long as the agent, and the agent as long as the stub.
+"""Agents of the local engine in separate namespaces. The daemon and everything it starts may not create namespaces.
+The engine therefore starts a stub as its agent: it passes its descriptor 3 and its arguments to this launcher,
+which runs the real agent in a new net namespace that has only loopback. The stub lives as long as the agent, and
+the agent as long as the stub.
 """
 
 import array

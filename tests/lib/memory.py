@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Daemons whose sandboxes keep their memory when they are hibernated: with CRIU, where there is one."""
+"""Daemons whose sandboxes keep their memory when they are hibernated: with CRIU, where it is available."""
 
 import contextlib
 import os
@@ -23,7 +23,7 @@ def need():
 
 
 def claimed(client, timeout=30):
-    """Its own check is known some time after the start. Skips where CRIU does not work on this kernel."""
+    """The check ends some time after the start. Skips if CRIU does not work on this kernel."""
     until = time.monotonic() + timeout * tree.SLACK
     while "snapshot_memory" not in (client.capabilities("native") or ()):
         if time.monotonic() > until:
@@ -33,7 +33,7 @@ def claimed(client, timeout=30):
 
 @contextlib.contextmanager
 def daemon():
-    """One with CRIU, or a skip; when all sandboxes and snapshots are deleted nothing is left of them."""
+    """A daemon with CRIU, or a skip; after all sandboxes and snapshots were deleted nothing of them is left."""
     need()
     with Daemon(env=dict(ENV, CAY_POOL="false")) as started:
         claimed(started.client)

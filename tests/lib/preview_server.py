@@ -107,7 +107,7 @@ gate = threading.Event()
 
 
 def events(c, request, headers, pairs):
-    """One event at once; the next when /go was asked for."""
+    """One event at once; the next after a request to /go."""
     c.send("200 OK", [("Content-Type", "text/event-stream"), ("Cache-Control", "no-cache"),
                       ("Transfer-Encoding", "chunked")])
     for text in (b"data: first\n\n", b"data: second\n\n"):

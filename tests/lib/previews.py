@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Previews as a test sees them: a server inside, and a client that names it by Host."""
+"""Previews for tests: a server inside, and a client that names it by Host."""
 
 import http.client
 import pathlib
@@ -13,7 +13,7 @@ SERVER = pathlib.Path(__file__).with_name("preview_server.py")
 
 
 def free_port():
-    """On engines without a network of their own the port must be free outside too."""
+    """On engines without a network namespace the port must also be free outside."""
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
         return s.getsockname()[1]
@@ -48,7 +48,7 @@ class Preview:
                                           timeout=timeout * tree.SLACK)
 
     def ask(self, path, method="GET", body=None, headers=None, conn=None, host=None, **kw):
-        """The answer, read: its status, headers, body and connection are attributes."""
+        """The reply, read: its status, headers, body and connection are attributes."""
         own = conn or self.connect()
         own.request(method, path, body=body, headers={"Host": host or self.host, **(headers or {})}, **kw)
         answer = own.getresponse()

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""HTTP by hand, for what a well-behaved client would never send."""
+"""Raw HTTP, for requests that a correct client would never send."""
 
 import re
 import socket
 
 
 def exchange(client, data, timeout=5, shut=False):
-    """Sends bytes and reads until the daemon closes or is silent; returns all bytes answered."""
+    """Sends bytes and reads until the daemon closes or is silent; returns all bytes received."""
     with socket.create_connection((client.host, client.port), timeout=timeout) as sock:
         try:
             sock.sendall(data)

@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The host is switched off and on again, as far as one daemon can see.
-
-Every process of it dies at once, and with them namespaces, mounts, groups and the claim in /run; the state directory
-stays as it is. Then the marks of the boot are those of another one, and all wall clock times lie further back by as
-long as the host was off.
+"""The host is switched off and on again, as far as one daemon can see. All its processes die at once, and with them
+namespaces, mounts, groups and the claim in /run; the state directory stays unchanged. Then the boot id is another
+one, and all recorded wall clock times are moved back by as long as the host was off.
 """
 
 import os
@@ -19,7 +17,7 @@ TIMES = {"sandboxes": ("created_ms", "started_ms", "expires_ms"), "snapshots": (
 
 
 def thaw(state):
-    """What is frozen does not die of a signal."""
+    """Frozen processes do not die by a signal."""
     for number in janitor.instances(state):
         for path, word in ((f"/sys/fs/cgroup/freezer/cay-{number}", "THAWED"),
                            (f"/sys/fs/cgroup/unified/cay-{number}", "0"), (f"/sys/fs/cgroup/cay-{number}", "0")):
@@ -34,7 +32,7 @@ def thaw(state):
 
 
 def kill_daemons(daemon):
-    """At once, the supervisor too; sandboxes live on."""
+    """At once, including the supervisor; sandboxes continue."""
     if daemon.client:
         daemon.client.close()
     until = time.monotonic() + 20 * tree.SLACK
@@ -49,7 +47,7 @@ def kill_daemons(daemon):
 
 def power_off(daemon):
     kill_daemons(daemon)
-    # A process that was to die, frozen or not, runs no step of its own any more.
+    # A process that is to die must not run another step, frozen or not.
     for _ in range(3):
         janitor.kill_groups(daemon.state)
         thaw(daemon.state)
@@ -57,7 +55,7 @@ def power_off(daemon):
 
 
 def set_wall_clock(daemon, forward_sec):
-    """As if it had been set forward while the daemon was not there: all that was written down lies further back."""
+    """As if the clock had been set forward while the daemon was not running: all recorded times are moved back."""
     ms = int(forward_sec * 1000)
     with sqlite3.connect(f"{daemon.state}/cay.db") as db:
         for table, columns in TIMES.items():
@@ -67,7 +65,7 @@ def set_wall_clock(daemon, forward_sec):
 
 
 def mark_slots(state):
-    """The warden's table is of another boot."""
+    """Makes the warden's table one of another boot."""
     with open(f"{state}/warden.slots", "r+b") as f:
         f.seek(BOOT_AT)
         f.write(OTHER_BOOT.encode().ljust(BOOT_SIZE, b"\0"))

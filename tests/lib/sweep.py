@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Moves of the life cycle that are cut by a kill, and what must be true of each afterwards.
-
-A move is prepared, asked for while somebody dies, and judged by the next daemon: whatever was
-acknowledged holds, whatever was not is there whole or not at all.
+"""State transitions that are interrupted by a kill, and what must hold afterwards. A transition is prepared, requested
+while a program dies, and checked with the next daemon: whatever was acknowledged holds, and whatever was not is
+complete or absent.
 """
 
 import http.client
@@ -17,7 +16,7 @@ PROCESS = "setsid -f sleep 1234.5 >/dev/null 2>&1 </dev/null"
 
 
 def patiently(call, seconds=15):
-    """Asks again while the daemon is away, or says that the last move is not over yet."""
+    """Retries while the daemon is not running, or replies that the last transition has not ended."""
     until = time.monotonic() + seconds * tree.SLACK
     while True:
         try:
@@ -34,7 +33,7 @@ def patiently(call, seconds=15):
 
 
 class Move:
-    """The sandbox has an acknowledged file and a process before the move is asked for."""
+    """The sandbox has an acknowledged file and a process before the transition is requested."""
 
     rebooted = False  # the host, meanwhile: what ran has its files only
 
@@ -61,7 +60,7 @@ class Move:
         raise NotImplementedError
 
     def run(self):
-        """Asks once; the connection is not tried again, so that no answer is of a second try."""
+        """Sends one request without a retry, so that no reply belongs to a second attempt."""
         self.client.close()
         try:
             self.answer = self.ask()
@@ -79,7 +78,7 @@ class Move:
         return patiently(lambda: self.client.get(self.id))
 
     def runs(self, sandbox=None):
-        """Running; after a reboot it may be asleep, and says why."""
+        """Running; after a reboot it may be hibernated, with a reason."""
         row = patiently(lambda: self.client.get(sandbox or self.id))
         if self.rebooted and row["state"] == "paused":
             assert row["pause_kind"] == "hibernate" and not row["memory_preserved"], row
@@ -108,7 +107,7 @@ class Move:
         assert self.content() == self.token, "an acknowledged file is not there"
 
     def tidy(self):
-        """Everything of the round goes, by the API alone."""
+        """Removes everything of the round, only through the API."""
         for row in patiently(self.client.list):
             self.remove("sandboxes", row["id"])
         for row in patiently(lambda: self.client.call("GET", "/v1/snapshots"))["data"]:
@@ -122,7 +121,7 @@ class Move:
 
 
 class Create(Move):
-    """One key, asked again after the kill: one sandbox."""
+    """One idempotency key, sent again after the kill: one sandbox."""
 
     def prepare(self):
         self.head = {"Idempotency-Key": self.token}
@@ -143,7 +142,7 @@ class Create(Move):
 
 
 class Initialize(Create):
-    """It runs only when its initializers are through, each of them once."""
+    """It runs only after all its initializers, each of which ran once."""
 
     def ask(self):
         body = {"pool": {"mode": "bypass"}, "name": "n" + self.token,
@@ -156,7 +155,7 @@ class Initialize(Create):
 
 
 class Retain(Create):
-    """One whose initializer failed is kept and can be worked with, or is not there at all."""
+    """One whose initializer failed is kept and usable, or absent."""
 
     def ask(self):
         body = {"pool": {"mode": "bypass"}, "timeout_sec": 3600, "retain_on_failure": True,
@@ -181,7 +180,7 @@ class Retain(Create):
 
 
 class Key(Create):
-    """An API key: one, and its secret told again, although nothing on disk can tell it."""
+    """An API key: one, with the same secret in the second reply, although it is not stored in clear."""
 
     def ask(self):
         return self.client.call("POST", "/v1/keys", {"name": self.token, "scopes": ["exec"]}, self.head)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Moves of lib/sweep.py on an engine that keeps memory: what ran before runs after them."""
+"""Transitions of lib/sweep.py on an engine that keeps memory: processes that ran before still run afterwards."""
 
 from lib.sweep import Fork, Hibernate, Move, Restore, Snapshot, Wake, patiently
 
@@ -43,7 +43,7 @@ class RestoreMemory(Restore):
 
 
 class CreateMemory(Move):
-    """One key, asked again after the kill: one copy."""
+    """One idempotency key, sent again after the kill: one copy."""
 
     def prepare(self):
         super().prepare()

@@ -37,7 +37,7 @@ class _Loop:
 
 
 def refusal(client, path, origin=None, key=True, headers=None):
-    """The HTTP status a WebSocket is refused with, or None when it is taken."""
+    """The HTTP status with which a WebSocket is refused, or None if it is accepted."""
     try:
         Terminal(client, path, origin=origin, key=key, headers=headers).close()
     except websockets.exceptions.InvalidStatusCode as error:
@@ -100,7 +100,7 @@ class Terminal:
         _Loop.run(self.ws.send(data), 10)
 
     def expect(self, what, timeout=8, after=0):
-        """Until these bytes have come at or after a position; returns the position behind them."""
+        """Waits for these bytes at or after a position; returns the position after them."""
         what = what.encode() if isinstance(what, str) else what
 
         def found():
@@ -138,7 +138,7 @@ class Terminal:
             pass
 
     def cut(self):
-        """The network is gone: no close frame."""
+        """The network is lost: no close frame."""
         _Loop.loop.call_soon_threadsafe(self.ws.transport.abort)
 
     def __enter__(self):

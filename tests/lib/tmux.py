@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A terminal that a program cannot tell from a person's: tmux on a socket of its own."""
+"""A terminal like a person's: tmux on a separate socket."""
 
 import os
 import secrets
@@ -44,7 +44,7 @@ class Tmux:
         return self.run("capture-pane", "-p", "-S", str(-back))
 
     def wait(self, what, timeout=10, back=0):
-        """Until the text (or what a function says of the screen) is there; returns the screen."""
+        """Waits until the text is there (or a function of the screen is true); returns the screen."""
         until = time.monotonic() + timeout * tree.SLACK
         while True:
             screen = self.screen(back)

@@ -113,7 +113,7 @@ def decode(kind, flags, p):
 
 
 def frames(stream):
-    """Decodes frames from a file object until its end; a torn one raises."""
+    """Decodes frames from a file object until its end; an incomplete one raises."""
     while True:
         head = stream.read(12)
         if not head:
@@ -126,7 +126,7 @@ def frames(stream):
 
 
 class Answer(list):
-    """The frames of one run; last is END or FAILED, or None when it was broken off."""
+    """The frames of one run; last is END or FAILED, or None if it was interrupted."""
 
     def __init__(self, items, status):
         super().__init__(items)

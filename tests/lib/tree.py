@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Where the programs under test are, and the probe that is built for them."""
+"""The paths of the programs under test, and the probe that is built for them."""
 
 import hashlib
 import os
@@ -23,7 +23,7 @@ SANITIZED = "CAY_TEST_SANITIZED" in os.environ
 
 
 def build_dir(name=None):
-    """The build tree: CAY_BUILD, or build/ beside the sources; name asks for a sibling of it."""
+    """The build tree: CAY_BUILD, or build/ beside the sources; name selects a sibling of it."""
     if name:
         return SOURCE / name
     chosen = os.environ.get("CAY_BUILD", "build")
@@ -31,7 +31,7 @@ def build_dir(name=None):
     return path if path.is_absolute() else SOURCE / path
 
 
-# cayd and cay-warden that die where a test says: tests/fault/meson.build.
+# cayd and cay-warden that die where a test requests it: tests/fault/meson.build.
 FAULTS = build_dir() / "tests/fault/tree"
 NO_FAULTS = f"needs {FAULTS.relative_to(SOURCE) if FAULTS.is_relative_to(SOURCE) else FAULTS} (ninja faults)"
 

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A daemon whose programs are killed in the middle of a move of lib/sweep.py, and the ways to do it.
-
-At numbered steps (src/base/fault.h), in twins of the programs, or at random instants.
+"""A daemon whose programs are killed in the middle of a transition of lib/sweep.py, and the ways to do it: at numbered
+steps (src/base/fault.h) of the fault builds, or at random instants.
 """
 
 import contextlib
@@ -63,7 +62,7 @@ class Victim(Daemon):
         self.wait_ready(20)
 
     def in_order(self):
-        """With nothing left by the API, nothing is left inside: no process and no half snapshot."""
+        """With nothing left in the API, nothing is left inside: no process and no partial snapshot."""
         until = time.monotonic() + 10 * tree.SLACK
         while True:
             left = census.grouped(self.state) | self.snapshots()
@@ -80,7 +79,7 @@ class Victim(Daemon):
 
 
 def journal_is_closed(victim):
-    """No intent and no snapshot; the end of a destroy is written a moment after its answer."""
+    """No intent and no snapshot; the end of a destroy is recorded shortly after its reply."""
     until = time.monotonic() + 5 * tree.SLACK
     with sqlite3.connect(f"file:{victim.state}/cay.db?mode=ro", uri=True) as db:
         assert db.execute("PRAGMA integrity_check").fetchone()[0] == "ok"
@@ -94,7 +93,7 @@ def journal_is_closed(victim):
 
 @contextlib.contextmanager
 def started(build, kind=Victim):
-    """What it did is undone afterwards, to the last file in its pool."""
+    """Afterwards everything is undone, to the last file in its pool."""
     if not os.access(tree.program("cay-warden", build), os.X_OK):
         pytest.skip(tree.NO_FAULTS)
     host = census.take()
@@ -120,7 +119,7 @@ def finish(victim, move, what):
 
 
 def at_step(victim, moves, name, names, step):
-    """One kill at one step; False when the move has fewer."""
+    """One kill at one step; False if the transition has fewer."""
     move = moves[name](victim)
     old = victim.pids()
     counter = victim.counters[names[0]]
@@ -155,7 +154,7 @@ def all_steps(victim, moves, killers):
 
 
 def some_steps(victim, moves, kills, seconds):
-    """At steps that a move has: one that has fewer is told by its end."""
+    """At some steps of a transition; one that has fewer ends without a kill."""
     chance = random.Random(SEED)
     most = {}
     until = time.monotonic() + seconds * tree.SLACK

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A quiet neighbour and a /healthz poller that watch while another sandbox misbehaves."""
+"""A quiet neighbour and a /healthz poller that measure while another sandbox misbehaves."""
 
 import threading
 import time

@@ -131,7 +131,7 @@ class World:
 
     @contextlib.contextmanager
     def at_home(self):
-        """Outside of it all for a moment."""
+        """Temporarily outside, in the thread's original namespace."""
         _setns(self.home_fd)
         try:
             yield

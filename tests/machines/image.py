@@ -44,7 +44,7 @@ MASKED = ["apt-daily.timer", "apt-daily-upgrade.timer", "dpkg-db-backup.timer", 
 
 
 class Failure(Exception):
-    """An image could not be made; for a test run a reason to skip."""
+    """An image could not be made; for a test run, a reason to skip."""
 
 
 class Kernel:
@@ -254,7 +254,7 @@ def replace(target, pattern, make):
 
 
 def root_image(kernel):
-    """The directory with vmlinuz, initrd, release and root.img; made when it is not in the cache."""
+    """The directory with vmlinuz, initrd, release and root.img; created if it is not in the cache."""
     target = CACHE / f"{kernel.name}-{image_key(kernel)}"
     with locked(CACHE / kernel.name):
         if not target.exists():

@@ -31,7 +31,7 @@ class Trouble(Exception):
 
 
 def accel():
-    """KVM where the caller says it works: under another hypervisor it often starts and then hangs."""
+    """KVM if the caller says that it works: under another hypervisor it often starts and then hangs."""
     return "kvm" if os.environ.get("CAY_KVM") == "1" else "tcg"
 
 
@@ -103,7 +103,7 @@ class Machine:
         return time.monotonic() - begun
 
     def wait_ready(self, limit_sec=BOOT_LIMIT_SEC):
-        """Until a command runs in it and systemd has started everything."""
+        """Waits until a command runs in it and systemd has started everything."""
         until = time.monotonic() + limit_sec
         while time.monotonic() < until:
             if "Kernel panic" in self.tail("console.log"):
@@ -186,7 +186,7 @@ class Machine:
                 stream.readline()
 
     def wait_end(self, limit_sec=BOOT_LIMIT_SEC):
-        """Until it has switched itself off."""
+        """Waits until it has switched itself off."""
         until = time.monotonic() + limit_sec
         while self.running():
             if time.monotonic() > until:

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Exhaustion: each bomb runs to the first refusal or to a bound, then says how far it came. */
+/*
+ * Exhaustion: each bomb runs until the first refusal or to a limit, then reports how far it came.
+ */
 #include "probe.h"
 
 #include <fcntl.h>
@@ -31,7 +33,7 @@ static uint64_t now_ms(void)
 	return (uint64_t)now.tv_sec * 1000 + (uint64_t)now.tv_nsec / 1000000;
 }
 
-/* A line every 64 MiB: when the kernel kills us, the last one tells how far we came. */
+/* A line every 64 MiB: if the kernel kills us, the last one shows how far we came. */
 int bomb_mem(int argc, char **argv)
 {
 	long limit_mb = number(argc, argv, 0, 4096);
@@ -185,7 +187,7 @@ int bomb_inode(int argc, char **argv)
 	return 0;
 }
 
-/* One page touched per 2 MiB: the page tables weigh more than the pages. */
+/* One page touched per 2 MiB: the page tables are larger than the pages. */
 int bomb_pagetable(int argc, char **argv)
 {
 	size_t span = (size_t)number(argc, argv, 0, 2048) << 30;
@@ -227,7 +229,7 @@ int bomb_pipe(int argc, char **argv)
 	return 0;
 }
 
-/* CGR-11: orphans by double fork, as fast as it goes, for some seconds. */
+/* CGR-11: orphans by double fork, as fast as possible, for some seconds. */
 int bomb_zombie(int argc, char **argv)
 {
 	uint64_t until = now_ms() + (uint64_t)number(argc, argv, 0, 2) * 1000;

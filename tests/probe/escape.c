@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ways out: namespaces, mounts, roots, handles, device nodes, terminals, pid 1. */
+/* Escape attempts: namespaces, mounts, roots, handles, device nodes, terminals, pid 1. */
 #include "probe.h"
 
 #include <fcntl.h>
@@ -31,7 +31,7 @@ struct clone3_args {
 	uint64_t set_tid, set_tid_size, cgroup;
 };
 
-/* A child made with a new namespace leaves at once; the parent only wants to know whether. */
+/* A child created with a new namespace exits at once; only the result of the call matters. */
 static void try_clone(const char *name, uint64_t flag)
 {
 	struct clone3_args args = { .flags = flag, .exit_signal = SIGCHLD };
@@ -78,7 +78,7 @@ int probe_clone(int argc, char **argv)
 		current_flag = ns_flags[i].flag | 0x100000000ULL;
 		in_child(text, 500, try_unshare);
 	}
-	/* User together with the rest: what a nested sandbox would ask for. */
+	/* User together with others: what a nested sandbox would request. */
 	try_clone("user+net", 0x10000000 | 0x40000000);
 	try_clone("all", 0x7e020000);
 	for (size_t o = 0; o < 2; o++) {
@@ -122,7 +122,7 @@ static void try_mount_fds(void)
 	       "open_tree_attr");
 }
 
-/* Every mount point there is: its protection must not be liftable. */
+/* Every mount point: its protection must not be removable. */
 static void try_remounts(void)
 {
 	FILE *info = fopen("/proc/self/mountinfo", "re");
@@ -309,7 +309,10 @@ int probe_ioctl(int argc, char **argv)
 	return 0;
 }
 
-/* Pid 1 is ours: not to be read, written, traced, limited, signalled or robbed of descriptors. */
+/*
+ * Pid 1 is ours: it must not be readable, writable, traceable, limited or signalled, and its
+ * descriptors not be taken.
+ */
 int probe_init(int argc, char **argv)
 {
 	char buf[64];
@@ -366,7 +369,7 @@ int probe_caps(int argc, char **argv)
 	return 0;
 }
 
-/* NSP-08. The caller is not reached by kill(-1), everything else in its pid namespace is. */
+/* NSP-08. kill(-1) does not reach the caller, but everything else in its pid namespace. */
 int probe_kill(int argc, char **argv)
 {
 	(void)argc;

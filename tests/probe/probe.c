@@ -136,7 +136,7 @@ static const struct {
 int main(int argc, char **argv)
 {
 	setvbuf(stdout, NULL, _IOLBF, 0);
-	/* Several probes would really harm the machine if they succeeded on a host. */
+	/* Several probes would harm the machine if they succeeded on a host. */
 	if (!getenv("CAY_PROBE_INSIDE")) {
 		fputs("probe: set CAY_PROBE_INSIDE=1, and only inside a sandbox\n", stderr);
 		return 2;

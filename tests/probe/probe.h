@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The probe runs inside a sandbox and plays the attacker: it issues raw system calls and prints one
- * line per attempt, "KEY RESULT", where RESULT is "ok:VALUE" or the errno's name. The tests judge.
- * It is static and small because it travels into the sandbox through the stdin of an exec.
+ * The probe runs inside a sandbox as an attacker: it makes raw system calls and prints one line per
+ * attempt, "KEY RESULT", where RESULT is "ok:VALUE" or the name of the errno. The tests evaluate
+ * it. It is static and small, because it is copied into the sandbox through the stdin of an exec.
  */
 #ifndef CAY_TESTS_PROBE_H
 #define CAY_TESTS_PROBE_H
@@ -17,7 +17,7 @@
 
 #include <sys/syscall.h>
 
-/* Numbers that older headers lack, by value: the filter must know them, libc need not. */
+/* Numbers that older headers lack: the filter must know them, libc need not. */
 #define NR_OPEN_TREE 428
 #define NR_MOVE_MOUNT 429
 #define NR_FSOPEN 430
@@ -35,9 +35,9 @@
 #define NR_OPEN_TREE_ATTR 467
 
 const char *errno_text(int error);
-/* Prints KEY and the outcome of a call that returned ret with errno set on failure. */
+/* Prints KEY and the result of a call that returned ret with errno set on failure. */
 void report(long ret, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/* Runs fn in a child; prints "KEY sig:N" or "KEY timeout" when the child did not report itself. */
+/* Runs fn in a child; prints "KEY sig:N" or "KEY timeout" if the child did not report itself. */
 void in_child(const char *key, unsigned timeout_ms, void (*fn)(const char *key));
 
 int probe_syscalls(int argc, char **argv);

@@ -26,15 +26,17 @@ static void one_syscall(const char *key)
 	int own[2];
 	long ret;
 
-	/* Descriptor 0 is what fchmod(0, 0) and its kin act on: never a node somebody else uses. */
+	/*
+	 * Descriptor 0 is what fchmod(0, 0) and similar calls act on: never a node that others use.
+	 */
 	if (pipe(own) == 0)
 		dup2(own[0], 0);
-	setsid(); /* vhangup and friends must not reach a terminal of others */
+	setsid(); /* vhangup and similar must not reach a terminal of others */
 	ret = syscall(current_number, 0L, 0L, 0L, 0L, 0L, 0L);
 	report(ret, "%s", key);
 }
 
-/* Calls that end, stop or double the caller tell nothing; a success there is no finding. */
+/* Calls that end, stop or duplicate the caller yield no result; their success is not a finding. */
 static int is_skipped(int number)
 {
 	static const int skipped[] = { SYS_exit,	  SYS_exit_group,   SYS_pause,
@@ -108,7 +110,7 @@ int probe_syscalls(int argc, char **argv)
 	return 0;
 }
 
-/* Opens only; nothing is ever bound, connected or sent. */
+/* Only opens; nothing is ever bound, connected or sent. */
 int probe_sockets(int argc, char **argv)
 {
 	static const int types[] = {
@@ -140,7 +142,7 @@ int probe_sockets(int argc, char **argv)
 		if (fd >= 0)
 			close((int)fd);
 	}
-	/* The upper half of an int argument is not looked at by the kernel; nor may a filter. */
+	/* The kernel ignores the upper half of an int argument, and a filter must do the same. */
 	report(syscall(SYS_socket, 0x100000000L | 40, SOCK_STREAM, 0) < 0 ? -1 : 0, "high.40");
 	report(syscall(SYS_socket, 0x100000000L | 38, SOCK_SEQPACKET, 0) < 0 ? -1 : 0, "high.38");
 	report(syscall(SYS_socket, AF_NETLINK, SOCK_RAW, 0x100000000L | 6) < 0 ? -1 : 0,
@@ -243,7 +245,7 @@ int probe_abi(int argc, char **argv)
 	return 0;
 }
 
-/* The dangerous calls with arguments that reach past the first check. */
+/* The dangerous calls with arguments that pass the first check. */
 int probe_filter(int argc, char **argv)
 {
 	char page[128];
@@ -320,7 +322,7 @@ int probe_clock(int argc, char **argv)
 	return 0;
 }
 
-/* SYS-04: an own filter with a listener may bind only its own children. */
+/* SYS-04: a process's own filter with a listener may bind only its own children. */
 static void with_listener(const char *key)
 {
 	struct sock_filter code[] = {
@@ -347,7 +349,7 @@ int probe_seccomp(int argc, char **argv)
 	(void)argc;
 	(void)argv;
 	in_child("filter", 1000, with_listener);
-	/* A filter that allows everything must not widen what ours refuses. */
+	/* A filter that allows everything must not allow more than ours. */
 	report(syscall(SYS_getppid) < 0 ? -1 : 0, "parent.getppid");
 	report(syscall(425, 4L, NULL), "parent.io_uring");
 	return 0;

@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Attacks that hold against a control. Each takes a sandbox and asserts that it was refused.
-
-The suites run them against the product; test_controls_matter.py runs the same functions against a
-test build with one control switched off and expects the assertion to fail: so each is known to
-notice.
+"""Attacks that a control must stop. Each takes a sandbox and asserts that the attack was refused. The suites run them
+against the product. test_controls_matter.py runs the same functions against a test build with one control switched
+off and expects the assertion to fail, which proves that each attack detects a missing control.
 """
 
 import os
@@ -35,7 +33,7 @@ DENIED_SYSCALLS = {
     456: "futex_requeue", 457: "statmount", 458: "listmount", 459: "lsm_get_self_attr",
     460: "lsm_set_self_attr", 461: "lsm_list_modules", 467: "open_tree_attr",
 }
-# What ordinary programs live from; a filter that refuses these breaks the sandbox.
+# Calls of ordinary programs; a filter that refuses these breaks the sandbox.
 NEEDED_SYSCALLS = {
     0: "read", 1: "write", 2: "open", 3: "close", 4: "stat", 5: "fstat", 7: "poll", 8: "lseek",
     9: "mmap", 10: "mprotect", 12: "brk", 13: "rt_sigaction", 16: "ioctl", 20: "writev",
@@ -56,7 +54,7 @@ def all_refused(lines, keys=None, allowed=REFUSED):
 
 
 def need(lines, *prefixes):
-    """The probe must have said something about each; silence is no proof."""
+    """The probe must have reported each; silence is no proof."""
     for prefix in prefixes:
         assert any(k.startswith(prefix) for k in lines), f"the probe says nothing of {prefix}"
 
@@ -64,7 +62,7 @@ def need(lines, *prefixes):
 # -- system calls ---------------------------------------------------------------------------------
 
 def syscall_table(box, how="plain", user="root"):
-    """Calls that may block are given a moment only; on a busy machine the others may need another try."""
+    """Calls that may block get only a short time; on a busy machine the others may need another attempt."""
     table = {}
     for _ in range(5):
         lines = box.probe("syscalls", how, user=user, timeout_sec=60).ok().probe()
@@ -188,7 +186,7 @@ def uid_map(box):
 
 
 def idmapped_root(box):
-    """Files of the shared template belong to root inside, though nobody changed their owner."""
+    """Files of the shared template belong to root inside, although their owner was not changed."""
     assert box.sh("stat -c %u:%g /etc/passwd /bin/ls / /usr").split() == ["0:0"] * 4
     box.sh("touch /etc/cay-idmap && chown 0:0 /etc/cay-idmap && rm /etc/cay-idmap")
 
@@ -219,7 +217,7 @@ def proc_masked(box):
 
 
 def proc_covered(box):
-    """Nothing of the host in the files that programs size themselves by."""
+    """No value of the host in the files from which programs choose their sizes."""
     with open("/proc/meminfo") as f:
         total = f.readline().split()[1]
     with open("/proc/stat") as f:
@@ -256,7 +254,7 @@ def cgroup_view(box):
 
 
 def agent_groups_closed(box):
-    """Pid 1 holds descriptors of the sandbox's cgroups; nobody inside gets at them through it."""
+    """Pid 1 has descriptors of the sandbox's cgroups; no process inside can reach them through it."""
     script = """ls -l /proc/self/fd | grep -c -- '->'
         cd /tmp; for n in 3 4 5 6 7 8 9 10 11 12; do f=/proc/1/fd/$n
             readlink $f && echo won readlink $n
@@ -295,19 +293,19 @@ def host_service(box):
 
 
 def mount_flags(box):
-    """Device files work only where we put them: every mount but those single files is nodev."""
+    """Device files work only where we put them: every mount except those single files is nodev."""
     for line in box.sh("cat /proc/self/mountinfo").splitlines():
         fields = line.split()
         point, options = fields[4], fields[5].split(",")
         if point.startswith("/dev/") and point not in ("/dev/shm", "/dev/mqueue"):
             continue
         if point == "/dev" and "ro" in options:
-            continue  # our own list of nodes, which nobody can add to
+            continue  # our own list of nodes, to which none can be added
         assert "nodev" in options, f"device files would work on {point}: {options}"
 
 
 def planted_node(box):
-    """The host itself plants a device node in the tree (as an import bug would); it must be dead."""
+    """The host itself plants a device node in the tree (as an import bug would); it must not work."""
     pids = census.sandbox_pids(box.id)
     assert pids, "no process of the sandbox found on the host"
     first, node = uid_map(box), f"/proc/{min(pids)}/root/tmp/planted"
@@ -316,7 +314,7 @@ def planted_node(box):
     plant = subprocess.run(
         ["setpriv", f"--reuid={first}", f"--regid={first}", "--clear-groups", f"--inh-caps={rights}",
          f"--ambient-caps={rights}", "sh", "-c",
-         # loop-control: opening it does nothing, and it is on nobody's list
+         # loop-control: opening it does nothing, and it is on no list
          f"rm -f {node}; mknod -m 666 {node} c 10 237"], capture_output=True, text=True)
     assert plant.returncode == 0, f"the test could not plant its node: {plant.stderr}"
     result = box.root("stat -c %F /tmp/planted; (exec 3</tmp/planted) 2>/dev/null && echo opened; "
@@ -381,6 +379,6 @@ def cpu_limit(box, cpus, wall_ms=1000):
     lines = box.probe("bomb-cpu", 4, wall_ms).ok().probe()
     used = int(lines["cpu_ms"].split(":")[1])
     assert used <= wall_ms * cpus * 1.35, f"{used} ms of CPU in {wall_ms} ms with {cpus} CPU"
-    # On a busy machine a burner gets little either way: look at the rule itself too.
+    # On a busy machine a burner gets little anyway: check the rule itself, too.
     share = cpu_quota(box)
     assert share is not None and share <= cpus * 1.1, f"quota {share} for {cpus} CPU"

@@ -8,10 +8,8 @@ HARD = ("mounts", "links", "loops", "ipc", "devices", "sysctls")
 
 @pytest.fixture(scope="module", autouse=True)
 def unchanged_host(request):
-    """The attacks of a module leave the host as it was: settings, mounts, links, our programs.
-
-    Processes, groups and namespaces are compared when the session's daemon goes down: pools grow
-    with demand in between.
+    """The attacks of a module leave the host unchanged: settings, mounts, links, our programs. Processes, groups and
+    namespaces are compared when the session's daemon ends, because pools grow with demand in between.
     """
     if "daemon" not in request.fixturenames and "client" not in request.fixturenames:
         yield

@@ -54,7 +54,7 @@ def test_API_01_huge_body(client, daemon):
 
 
 def test_API_03_slow_clients(client):
-    """API-03 (bounded form): 300 half-sent heads do not slow honest clients."""
+    """API-03 (bounded form): 300 incomplete heads do not slow correct clients."""
     slow = []
     try:
         for _ in range(300):
@@ -73,7 +73,7 @@ def test_API_03_slow_clients(client):
 
 
 def test_API_03_unread_answers(client, box):
-    """API-03: a client that asks and never reads does not hold others up."""
+    """API-03: a client that sends requests and never reads does not delay others."""
     body = b'{"command":"head -c 1000000 /dev/zero","max_output_bytes":1000000}'
     sock = socket.create_connection((client.host, client.port))
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
@@ -114,7 +114,7 @@ FRAMING = {
 
 @pytest.mark.parametrize("name", FRAMING)
 def test_API_04_framing(client, name):
-    """API-04: doubtful framing gets 400 and a closed connection; the tail is never a request."""
+    """API-04: ambiguous framing gets 400 and a closed connection; the rest is never parsed as a request."""
     head = rawhttp.head(client, "POST", extra=b"Content-Type: application/json\r\n")
     answer = rawhttp.exchange(client, head + FRAMING[name] + SMUGGLED, timeout=3)
     assert len(rawhttp.statuses(answer)) == 1, answer[:400]
@@ -166,7 +166,7 @@ def test_API_05_targets(client, target):
 
 
 def test_API_05_missing_host(client):
-    """API-05: no Host, no service."""
+    """API-05: a request without Host is rejected."""
     answer = rawhttp.exchange(client, rawhttp.head(client, host=False) + b"\r\n")
     assert rawhttp.statuses(answer) == [400], answer[:200]
 
@@ -272,7 +272,7 @@ def scoped_key(client, scopes):
 
 
 def test_API_16_unknown_scopes(client):
-    """API-16: a key cannot ask for rights that do not exist."""
+    """API-16: a key cannot request scopes that do not exist."""
     for scopes in (["no-such-scope"], ["*"], ["sandboxes:*"], [""], "admin", [1]):
         status = client.raw("POST", "/v1/keys", {"name": "x", "scopes": scopes})[0]
         assert status == 400, scopes
@@ -300,7 +300,7 @@ def test_API_16_read_only_key(client, box):
 
 
 def test_API_17_absent_ids_look_alike(client):
-    """API-17: whatever was asked of an id that does not exist, the answer is one and the same."""
+    """API-17: all requests to an id that does not exist get the same reply."""
     bodies = set()
     for sandbox in ("a" * 20, "zzzzzzzzzzzzzzzzzzzz"):
         for method, tail, body in (("GET", "", None), ("DELETE", "", None),
@@ -313,7 +313,7 @@ def test_API_17_absent_ids_look_alike(client):
 
 
 def test_API_17_destroyed_is_gone(client):
-    """API-17: a destroyed id answers 404 to everything, also to its owner."""
+    """API-17: a destroyed id gets 404 for everything, also for its owner."""
     with client.sandbox() as gone:
         pass
     for method, tail, body in (("GET", "", None), ("DELETE", "", None), ("POST", "/exec", {"command": "id"})):
@@ -338,11 +338,11 @@ BAD_FIELDS = [
 
 @pytest.mark.parametrize("field,value", BAD_FIELDS, ids=[f"{f}-{i}" for i, (f, _v) in enumerate(BAD_FIELDS)])
 def test_API_27_field_ranges(client, field, value):
-    """API-27: out of range, wrong type, unknown: refused with the field's name."""
+    """API-27: out of range, wrong type, unknown: rejected with the field's name."""
     with pytest.raises(ApiError) as caught:
         client.delete(client.create(**{field: value})["id"])
     assert caught.value.status in (400, 404, 422), caught.value
-    # A number beyond 64 bits is no number to the parser, which names the place instead.
+    # The parser does not accept a number beyond 64 bits and names the position instead.
     if caught.value.status == 400 and value != 2 ** 63:
         assert field in caught.value.error["message"], caught.value
 
@@ -360,7 +360,7 @@ def test_API_27_exec_fields(client, box, body):
 
 
 def test_API_28_errors_tell_nothing(client, daemon, box, host_flag):
-    """API-28: error answers carry a request id and no path, statement, key or flag."""
+    """API-28: error replies contain a request id and no path, statement, key or flag."""
     tries = [("GET", "/v1/nope", None), ("POST", "/v1/sandboxes", {"template": "none-such"}),
              ("GET", "/v1/sandboxes/' OR 1=1 --".replace(" ", "%20"), None),
              ("GET", "/v1/sandboxes?cursor=AAAA", None), ("GET", "/v1/sandboxes?limit=0", None),

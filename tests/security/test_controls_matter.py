@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Would the suite notice a missing control? Without single ones the attack must win.
-
-The warden's twin (ninja faults) honours CAY_WARDEN_DISABLE, a comma-separated list of controls. The warden and the agent are
-driven directly (lib/direct.py): the controls are theirs alone.
+"""Does the suite detect a missing control? With a control switched off, its attack must succeed. The warden's fault
+build (ninja faults) honours CAY_WARDEN_DISABLE, a comma-separated list of controls. The warden and the agent are
+driven directly (lib/direct.py), because the controls are theirs alone.
 """
 
 import json
@@ -52,13 +51,13 @@ def test_attack_wins_without_control(control, tries):
             with weak.client.sandbox(**SMALL) as box:
                 noticed = [name_of(a) for a in tries if attack_wins(a, box)]
         except ApiError as error:
-            # Without this control the sandbox cannot even be made: it carries weight.
+            # Without this control the sandbox cannot even be created, so it is effective.
             pytest.skip(f"no sandbox can be made without {control}: {error}")
     assert noticed, f"with {control} off every attack was still refused: the tests would not notice"
 
 
 def test_nothing_off_attacks_lose():
-    """The same build with all controls on refuses everything: the switch is what decided."""
+    """The same build with all controls on refuses everything, so the switch made the difference."""
     with Warden(build=tree.FAULTS) as whole, whole.client.sandbox(**SMALL) as box:
         for _control, tries in MATTERS:
             for attack in tries:

@@ -56,7 +56,7 @@ def test_DEV_04_terminals(client, neighbour):
 
 
 def test_DEV_05_shared_memory_files(client, neighbour):
-    """DEV-05: /dev/shm takes half of the sandbox's memory; whoever fills it gets ENOSPC and lives."""
+    """DEV-05: /dev/shm may use half of the sandbox's memory; a program that fills it gets ENOSPC and survives."""
     with client.sandbox(memory_mb=128) as box:
         assert box.sh("stat -f -c '%S %b' /dev/shm | { read s b; echo $((s * b)); }").strip() == str(64 << 20)
         result = box.root("head -c 1G /dev/zero > /dev/shm/fill; stat -c %s /dev/shm/fill")
@@ -71,7 +71,7 @@ def test_DEV_05_shared_memory_files(client, neighbour):
 
 
 def test_DEV_05_resized():
-    """DEV-05: a sandbox that is given other limits gets a /dev/shm to match; a full one keeps its own."""
+    """DEV-05: a sandbox with changed limits gets a matching /dev/shm; a full one keeps its own."""
     size = "stat -f -c '%S %b' /dev/shm | { read s b; echo $((s * b >> 20)); }"
     with Warden() as warden, warden.client.sandbox(memory_mb=128) as box:
         for memory_mb in (512, 64, 256):

@@ -36,7 +36,7 @@ def test_ESC_01_agent_binary_is_not_the_hosts(box):
 
 
 def test_ESC_02_init_memory_and_exe(box):
-    """ESC-02: trace, read, write and rob our pid 1."""
+    """ESC-02: trace, read and write our pid 1, and take its descriptors."""
     attacks.init_protected(box)
     assert box.exec(["/bin/true"]).exit_code == 0
 
@@ -91,7 +91,7 @@ def test_ESC_05_06_07_replaced_nodes(client, victim, target):
     ("network_mode", "host"), ("sysctls", {"kernel.core_pattern": "|/x"}), ("runtime", "x"),
     ("docker_socket", True), ("security_opt", ["seccomp=unconfined"]), ("userns", "host")])
 def test_ESC_10_25_unsafe_configuration_cannot_be_asked_for(client, field, value):
-    """ESC-10, ESC-25: the API has no words for the unsafe configurations."""
+    """ESC-10, ESC-25: the API cannot express the unsafe configurations."""
     with pytest.raises(ApiError) as caught:
         client.delete(client.create(**{field: value})["id"])
     assert caught.value.status in (400, 422)
@@ -210,7 +210,7 @@ def test_ESC_25_abstract_sockets(box):
 
 
 def test_ESC_25_flag_hunt(box, neighbour, host_flag):
-    """ESC-25: read whatever can be read; the flags of host, daemon and neighbour are not there."""
+    """ESC-25: reads everything readable; the flags of host, daemon and neighbour are not there."""
     # Client.exec() fails by itself when a flag shows up in the output.
     box.root("cat /root/flag-* /proc/*/environ /proc/*/cmdline /proc/self/mountinfo "
              "/home/*/secret /tmp/secret /var/lib/cay/* 2>/dev/null | tr '\\0' '\\n'")

@@ -15,7 +15,7 @@ from lib.files import Files, refused
 
 PLACE = "/workspace/fil"
 
-# Exchanges two names as fast as it can, until a file says stop; tells how often.
+# Exchanges two names as fast as it can, until a file says stop; prints how often.
 SWAP = r"""
 import ctypes, os, sys
 libc = ctypes.CDLL(None, use_errno=True)
@@ -38,7 +38,7 @@ def files(box):
 
 
 def attempt(call, *args, **kw):
-    """The answer, or the error's code; anything but an answer of the API is a failure."""
+    """The reply, or the error's code; anything else is a failure."""
     try:
         return call(*args, **kw), None
     except ApiError as error:
@@ -64,7 +64,7 @@ def test_FIL_01_links_lead_inside(box, files, host_flag):
 
 
 def test_FIL_02_races(box, files, host_flag):
-    """FIL-02, FIL-03: a directory and a link to / change places 10^5 times under every operation."""
+    """FIL-02, FIL-03: a directory and a link to / are exchanged 10^5 times during every operation."""
     box.exec(f"cd {PLACE} && mkdir -p top/d && echo inside > top/d/f && ln -s / top/l && mkdir top2 && ln -s / top2/d").ok()
     counts = []
 
@@ -107,7 +107,7 @@ def test_FIL_02_races(box, files, host_flag):
 
 
 def test_FIL_05_devices_are_no_files(box, files):
-    """FIL-05, FIL-06: devices, /proc/kmsg, fifos with and without a writer, sockets: an answer at once."""
+    """FIL-05, FIL-06: devices, /proc/kmsg, fifos with and without a writer, sockets: an immediate reply."""
     box.exec(f"cd {PLACE} && mkfifo quiet loud && python3 -c 'import socket; socket.socket(socket.AF_UNIX).bind(\"s\")'").ok()
     writer = threading.Thread(target=box.exec, args=(
         f"timeout 60 sh -c 'exec 3<>{PLACE}/loud; until [ -e {PLACE}/over ]; do sleep 0.05; done'",))
@@ -126,7 +126,7 @@ def test_FIL_05_devices_are_no_files(box, files):
 
 
 def test_FIL_09_sparse_files(box, files, daemon):
-    """FIL-09: a file of a TiB: ranges from both ends, many ranges, grep; nobody grows."""
+    """FIL-09: a file of a TiB: ranges from both ends, many ranges, grep; no process grows."""
     box.exec(f"truncate -s 1T {PLACE}/s && printf end >> {PLACE}/s").ok()
     assert files.raw(f"{PLACE}/s", {"Range": "bytes=-3"})[2] == b"end"
     assert files.raw(f"{PLACE}/s", {"Range": f"bytes={2**40}-"})[2] == b"end"
@@ -137,7 +137,7 @@ def test_FIL_09_sparse_files(box, files, daemon):
     assert time.monotonic() - started < 60 * tree.SLACK
     with open(f"/proc/{daemon.pids()['cayd']}/status") as f:
         assert int(f.read().split("VmRSS:")[1].split()[0]) < 64 * 1024
-    # A reader that goes away in the middle of it ends the tool.
+    # A reader that disconnects in the middle ends the tool.
     client = files.client
     with socket.create_connection((client.host, client.port)) as sock:
         sock.sendall(f"GET {files.url('raw', path=f'{PLACE}/s')} HTTP/1.1\r\nHost: {client.host}:{client.port}\r\n"
@@ -150,7 +150,7 @@ def test_FIL_09_sparse_files(box, files, daemon):
 
 
 def test_FIL_10_files_that_move_while_read(box, files):
-    """FIL-10: a growing file is as long as promised, a shrinking one is cut, never padded."""
+    """FIL-10: a growing file has the announced length, a shrinking one is reset, never padded."""
     box.exec(f"head -c 30000000 /dev/zero > {PLACE}/grow; cp {PLACE}/grow {PLACE}/shrink").ok()
     grower = threading.Thread(target=box.exec, args=(f"for i in $(seq 40); do head -c 1000000 /dev/zero >> {PLACE}/grow; done",))
     grower.start()
@@ -252,7 +252,7 @@ def test_FIL_21_edits_at_once(box, files):
 
 
 def test_FIL_22_clients_that_go(box, files):
-    """FIL-22: uploads cut anywhere leave the old file and nothing beside it."""
+    """FIL-22: uploads interrupted anywhere leave the old file and nothing beside it."""
     files.put(f"{PLACE}/f", b"old")
     chance, client = random.Random(3), files.client
     for _ in range(15):
@@ -267,7 +267,7 @@ def test_FIL_22_clients_that_go(box, files):
 
 
 def test_FIL_25_watch_storms(box, files):
-    """FIL-25: a storm of renames: the stream says so or keeps up, and others are answered meanwhile."""
+    """FIL-25: a storm of renames: the stream keeps up or reports an overflow, and others are served meanwhile."""
     with files.watch(PLACE, recursive=True) as events:
         assert next(events)[0] == "started"
         storm = threading.Thread(target=box.exec, args=(

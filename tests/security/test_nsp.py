@@ -15,7 +15,7 @@ def test_NSP_01_nested_user_namespaces(box):
 
 
 def test_NSP_01_sysctl_limit(box):
-    """NSP-01: even a call that slipped through finds no room for another user namespace."""
+    """NSP-01: even a call that passed the filter cannot create another user namespace."""
     value = box.sh("cat /proc/sys/user/max_user_namespaces 2>/dev/null || echo 0")
     assert value.strip() == "0", value
 
@@ -136,7 +136,7 @@ def test_NSP_10_churn_leaves_no_namespaces(client, daemon):
         if now <= before + 24 or time.monotonic() > until:
             break
         time.sleep(0.2)
-    # The pool may have grown by demand; forty sandboxes would be 320 namespaces.
+    # The pool may have grown with demand; forty sandboxes would be 320 namespaces.
     assert now <= before + 8 * 8, f"{before} namespaces before, {now} after"
 
 
@@ -153,7 +153,7 @@ TRACES = "cd /proc/net && cat dev snmp snmp6 netstat tcp tcp6 udp udp6 ip6_flowl
 
 
 def test_NSP_11_nothing_is_left_for_the_next(client):
-    """NSP-11: slots and net namespaces are used again; what one sandbox did there the next one cannot see."""
+    """NSP-11: slots and net namespaces are reused; the next sandbox cannot see what the last one did there."""
     clean = None
     for number, (name, mark) in enumerate(list(MARKS.items()) * 2):
         with client.sandbox(pool={"mode": "bypass"}) as box:
@@ -163,5 +163,5 @@ def test_NSP_11_nothing_is_left_for_the_next(client):
             assert "left" not in box.sh("ls /dev/mqueue 2>/dev/null; true")
             if mark:
                 box.exec(["python3", "-c", f"import ctypes, os, socket, time\n{mark}"], user="root")
-                if name in ("loopback", "unreachable", "listener"):  # so the look above would have told
+                if name in ("loopback", "unreachable", "listener"):  # so the check above would have detected it
                     assert box.exec(TRACES, user="root").stdout != clean, name

@@ -26,7 +26,7 @@ WRITE_TARGETS = (
 
 
 def test_PRC_01_sweep_of_proc(box, neighbour):
-    """PRC-01: everything readable below /proc tells nothing of the host or the neighbour."""
+    """PRC-01: nothing readable below /proc reveals the host or the neighbour."""
     out = box.root("find /proc -maxdepth 3 -type f -not -path '/proc/[0-9]*' 2>/dev/null | "
                    "while read f; do timeout 0.2 head -c 4096 $f 2>/dev/null; done | "
                    "tr -d '\\0' | head -c 900000", timeout_sec=60, max_output_bytes=1000000)
@@ -61,7 +61,7 @@ def test_PRC_03_kernel_settings(box, user):
 @pytest.mark.parametrize("name,value", [("kernel/ns_last_pid", "1"), ("user/max_user_namespaces", "9"),
                                         ("user/max_net_namespaces", "9"), ("kernel/cap_last_cap", "1")])
 def test_PRC_03_settings_of_its_own_namespaces(box, name, value):
-    """PRC-03: settings that belong to the sandbox's own namespaces are not its to raise either."""
+    """PRC-03: it cannot raise settings of its own namespaces either."""
     before = box.root(f"cat /proc/sys/{name}").stdout
     result = box.root(f"echo {value} > /proc/sys/{name}")
     assert result.exit_code != 0, f"{name} was written"
@@ -87,15 +87,15 @@ def test_PRC_04_init_tells_nothing(box):
     cmdline = box.root("tr '\\0' ' ' < /proc/1/cmdline").stdout
     assert "/var/" not in cmdline and "--state" not in cmdline and str(tree.SOURCE) not in cmdline
     info = box.root("cat /proc/1/mountinfo").stdout
-    # Layers are given by descriptor, or by names that only the warden has (kernels before 6.13). What shows is a
-    # name that was drawn for this volume, no path of the host.
+    # Layers are given by descriptor, or by names that only the warden has (kernels before 6.13). The visible name is
+    # random and not a path of the host.
     layers = re.findall(r"(?:upper|lower|work)dir\+?=([^, ]*)", info)
     assert len(layers) == 3 and all(re.fullmatch(r"/|/template|/v[0-9a-f]{16}/(upper|work)", name) for name in layers), info
     assert str(tree.SOURCE) not in info
 
 
 def test_PRC_04_names_of_volumes_tell_nothing(box, neighbour):
-    """PRC-04: they are drawn, not counted: nobody learns from his own how many others there are."""
+    """PRC-04: they are random, not counted: they do not reveal how many others exist."""
     mine, other = (int(re.search(r"upperdir=/v([0-9a-f]{16})/", b.root("cat /proc/1/mountinfo").stdout)[1], 16)
                    for b in (box, neighbour))
     assert abs(mine - other) > 1 << 32, (mine, other)
@@ -142,12 +142,12 @@ def test_PRC_07_masks_are_not_ours_to_change(box):
 
 
 def test_PRC_07_covered_files(box):
-    """PRC-07: memory, processors, load, disks and boot line of the host do not show, by no path."""
+    """PRC-07: memory, processors, load, disks and boot line of the host are not visible by any path."""
     attacks.proc_covered(box)
 
 
 def test_PRC_07_covers_stay(box):
-    """PRC-07: root inside can neither take a cover off nor mount a /proc of its own."""
+    """PRC-07: root inside can neither remove a cover nor mount another /proc."""
     box.root("umount /proc/meminfo; umount -l /proc/stat; umount /sys; mount -t proc proc /mnt; "
              "mount --bind /proc /mnt; rm -f /proc/meminfo; mv /proc/stat /tmp/; "
              "unshare -m umount /proc/meminfo; unshare -Urm umount /proc/meminfo; true")
@@ -155,7 +155,7 @@ def test_PRC_07_covers_stay(box):
     assert box.sh("ls /mnt") == ""
 
 
-def test_PRC_07_written_covers_harm_nobody(box, neighbour):
+def test_PRC_07_written_covers_affect_only_the_sandbox(box, neighbour):
     """PRC-07: the files that the agent writes are the sandbox's own, and small; it writes them again."""
     theirs = neighbour.sh("head -1 /proc/meminfo")
     box.root("head -c 3000000 /dev/zero > /proc/loadavg; printf 'MemTotal: 1 kB\\n' > /proc/meminfo; "
@@ -167,7 +167,7 @@ def test_PRC_07_written_covers_harm_nobody(box, neighbour):
 
 
 def test_PRC_07_a_lease_does_not_stop_the_agent(box):
-    """PRC-07: pid 1 does not wait for whoever holds a lease on a file that it writes."""
+    """PRC-07: pid 1 does not wait for the holder of a lease on a file that it writes."""
     result = box.root("""python3 -c 'import fcntl, os, signal, time
 signal.signal(signal.SIGIO, signal.SIG_IGN)
 fd = os.open("/proc/meminfo", os.O_RDONLY)

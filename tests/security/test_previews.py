@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""API-04, -05, -07, -19, -20, -21, -23 for previews: what a visitor or a server inside may try."""
+"""API-04, -05, -07, -19, -20, -21, -23 for previews: attacks by a visitor or a server inside."""
 
 import json
 import re
@@ -31,7 +31,7 @@ def seen(answer):
     return json.loads(answer.body)
 
 
-# ---- smuggling: what two readers could understand differently ----
+# ---- smuggling: what two parsers could interpret differently ----
 
 SMUGGLES = {
     "cl-te": b"Content-Length: 6\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nG",
@@ -102,12 +102,12 @@ def test_rude_answers(preview, name):
     answer = preview.ask(f"/rude?{name}")
     assert answer.status == 502, answer.body
     assert json.loads(answer.body)["error"]["code"] == "upstream_failed"
-    assert seen(preview.ask("/echo"))  # nobody else notices
+    assert seen(preview.ask("/echo"))  # other clients are not affected
 
 
 @pytest.mark.parametrize("name", LYING)
 def test_lying_lengths(preview, name):
-    """A body that is not what its head said is cut, and nothing of it reaches another client."""
+    """A body that does not match its head is reset, and nothing of it reaches another client."""
     with preview.raw() as sock:
         sock.sendall(f"GET /rude?{name} HTTP/1.1\r\nHost: {preview.host}\r\nConnection: close\r\n\r\n"
                      .encode())
@@ -144,7 +144,7 @@ def test_keys_stay_outside(preview):
                     {"Authorization": "Bearer cay_" + "0" * 40}):
         assert key[4:] not in preview.ask("/echo", headers=headers).body.decode()
         assert "0" * 40 not in preview.ask("/echo", headers=headers).body.decode()
-    # What is not ours is the server's business.
+    # Other credentials are forwarded to the server.
     assert "Basic eDp5" in preview.ask("/echo", headers={"Authorization": "Basic eDp5"}).body.decode()
     assert "Bearer other" in preview.ask("/echo", headers={"Authorization": "Bearer other"}).body.decode()
 
@@ -196,7 +196,7 @@ def test_token_of_another_preview(private, preview):
 
 
 def test_hosts(preview, client):
-    """Only names below our domain lead inside; ours do not lead there."""
+    """Only names below our domain lead inside; the API's own names do not."""
     host = preview.host
     for name in (f"{preview.port}-{preview.sandbox.id}.evil.test", f"{host}.evil.test", "evil.test",
                  f"x{host}"):
@@ -212,7 +212,7 @@ def test_hosts(preview, client):
 
 
 def test_api_is_another_origin(preview, client):
-    """A page of a preview is nobody to the API, and the API's paths are the server's own there."""
+    """A page of a preview has no rights in the API, and the API's paths are the server's own there."""
     answer = preview.ask("/v1/sandboxes", headers={"Authorization": f"Bearer {client.key}"})
     assert b"no such path" in answer.body
     status, headers, _ = client.raw("POST", "/v1/sandboxes", {}, {"Origin": f"http://{preview.host}"})
@@ -225,7 +225,7 @@ def test_redirects_are_not_followed(preview):
 
 
 def test_guessing_is_slowed_down(client):
-    """Last: this client is not believed for a minute."""
+    """Last, because this client is blocked for a minute."""
     with client.sandbox() as sandbox:
         preview = Preview(sandbox, visibility="private")
         good = share(preview)["token"]
@@ -236,7 +236,7 @@ def test_guessing_is_slowed_down(client):
         assert answer.status in (401, 429)
         if answer.status == 429:
             assert answer.headers["Retry-After"]
-        # A key is no guess, and public previews are open to everybody.
+        # A key is not a guess, and public previews are open to everyone.
         assert preview.ask("/echo", headers={"Authorization": f"Bearer {client.key}"}).status == 200
         assert good
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Egress over the link: sandboxes without any network reach the world through their agent's proxy, and the daemon
-decides. The local engine, each agent in a net namespace with nothing but loopback, in a world of the test's own."""
+decides. The local engine, each agent in a net namespace that has only loopback, in a test world."""
 
 import json
 import pathlib
@@ -82,7 +82,7 @@ def test_absolute_form(net, box):
     row = denied(box, host="evil.test", port=80)[0]
     assert (row["reason"], row["protocol"], row["count"]) == ("not_allowed", "http", 1)
     assert not net.seen("dns", name="evil.test") and not net.seen("http", host="evil.test")
-    # Another host on the same connection of the client is another decision.
+    # Another host on the same client connection is another decision.
     both = box.exec(f"{CURL} -o /dev/null -o /dev/null -w '%{{http_code}} ' http://allowed.test/a http://evil.test/b")
     assert both.stdout == "200 403 "
 
@@ -92,7 +92,7 @@ def test_connect(net, box):
     done = box.exec(f"{CURL} -k -v https://evil.test/")
     assert done.exit_code != 0 and "403" in done.stderr
     assert denied(box, host="evil.test", port=443)[0]["reason"] == "not_allowed"
-    # An allowed name in CONNECT opens no way to another name behind it.
+    # An allowed name in CONNECT does not allow another name inside the connection.
     lie = box.exec(f"{CURL} -k --connect-to evil.test:443:allowed.test:443 https://evil.test/")
     assert lie.exit_code != 0 or json.loads(lie.stdout)["error"]["code"] == "egress_denied"
     assert denied(box, host="evil.test", port=443)[0]["count"] == 2

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Secrets (SEC): where a value may be found, by whom, and after what."""
+"""Secrets (SEC): where a value may be found, by whom, and when."""
 
 import os
 import pathlib
@@ -35,7 +35,7 @@ def holders(root, needle):
 
 
 def use(daemon):
-    """Through every door that could write it down."""
+    """Uses every interface that could write it down."""
     client, box = daemon.client, daemon.box
     client.exec(box, "echo $PLANTED; echo $PLANTED >&2")
     client.exec(box, ["echo", VALUE])
@@ -58,7 +58,7 @@ def test_sec_09_nothing_at_rest_holds_it(own):
     key = pathlib.Path(own.state, "vault.key")
     assert key.stat().st_mode & 0o777 == 0o600
     assert holders(own.state, key.read_text().strip().encode()) == [str(key)]
-    # The same bytes in the forms a careless writer would leave.
+    # The same bytes in encodings that a careless writer would leave.
     assert holders(own.state, needle.hex().encode()) == []
 
 
@@ -69,7 +69,7 @@ def test_sec_05_no_process_of_ours_shows_it(own):
 
 
 def test_sec_01_only_where_documented(own):
-    """As a variable: in the processes it was given to, and nowhere else inside."""
+    """As a variable: in the processes that received it, and nowhere else inside."""
     client, box = own.client, own.box
     look = ("for p in /proc/[0-9]*; do tr '\\0' '\\n' < $p/environ 2>/dev/null | grep -q planted- && "
             "echo $(basename $p) $(cat $p/comm); done; true")

@@ -40,7 +40,7 @@ def test_SYS_03_arguments_that_reach_further(box):
 
 
 def test_SYS_04_own_filter(box):
-    """SYS-04: a sandbox may filter itself; it binds only itself and widens nothing."""
+    """SYS-04: a sandbox may filter itself; that affects only itself and allows nothing more."""
     lines = box.probe("seccomp").ok().probe()
     assert lines["parent.getppid"].startswith("ok"), lines
     assert lines["parent.io_uring"] in attacks.REFUSED, lines

@@ -27,7 +27,7 @@ def warden():
 
 
 def ask(warden, data, fds=()):
-    """A connection of its own, because the warden hangs up on nonsense; returns the answer or b''."""
+    """Uses a separate connection, because the warden closes it on invalid frames; returns the reply or b''."""
     sock = warden.connect()
     try:
         ancillary = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", fds))] if fds else []
@@ -43,7 +43,7 @@ def ask(warden, data, fds=()):
 
 
 def steady_count(warden, looks=4):
-    """Descriptors of the warden once it has stopped making parts ahead."""
+    """Descriptors of the warden after it has finished preparing parts."""
     last, same = -1, 0
     until = time.monotonic() + (5 + looks) * tree.SLACK
     while same < looks and time.monotonic() < until:
@@ -76,13 +76,13 @@ MALFORMED = {
 }
 
 
-# What is no frame of ours at all; everything else is a whole frame with a bad value in it.
+# Bytes that are not a frame; all other cases are complete frames with an invalid value.
 UNFRAMED = {"short", "long", "one", "random", "magic", "version"}
 
 
 @pytest.mark.parametrize("name", sorted(set(MALFORMED) - UNFRAMED))
 def test_WAR_01_bad_value_keeps_the_connection(warden, name):
-    """WAR-01: a bad value is answered with an error for that request; the connection goes on."""
+    """WAR-01: an invalid value fails that request; the connection continues."""
     sock = warden.connect()
     try:
         sock.settimeout(3 * tree.SLACK)
@@ -99,7 +99,7 @@ def test_WAR_01_bad_value_keeps_the_connection(warden, name):
 
 @pytest.mark.parametrize("name", MALFORMED)
 def test_WAR_01_malformed_request(warden, name):
-    """WAR-01: a malformed request is refused or closes the connection; the warden lives and makes nothing."""
+    """WAR-01: a malformed request is rejected or closes the connection; the warden survives and creates nothing."""
     pid = warden.process.pid
     answer = ask(warden, MALFORMED[name])
     assert answer == b"" or struct.unpack_from("<i", answer, 16)[0] < 0, answer
@@ -108,7 +108,7 @@ def test_WAR_01_malformed_request(warden, name):
 
 
 def test_WAR_02_unknown_templates(warden):
-    """WAR-02: hashes that are no template, and those of paths that exist, are refused."""
+    """WAR-02: hashes that are not a template, and those of paths that exist, are refused."""
     for template in (b"\0" * 32, b"\xff" * 32, os.urandom(32), b"../../../../etc".ljust(32, b"\0")):
         with pytest.raises(ApiError):
             warden.call(CREATE, sandbox="b" * 20, template=template)
@@ -133,7 +133,7 @@ def test_WAR_04_absent_ids(warden):
 
 
 def test_WAR_05_unwanted_descriptors(warden):
-    """WAR-05: descriptors that come along are closed, not collected."""
+    """WAR-05: descriptors that are passed along are closed, not collected."""
     before = steady_count(warden)
     for _ in range(50):
         fds = [os.open("/dev/null", os.O_RDONLY) for _ in range(8)]
@@ -144,7 +144,7 @@ def test_WAR_05_unwanted_descriptors(warden):
 
 
 def test_WAR_06_daemon_that_never_listens(warden):
-    """WAR-06: a daemon that asks and does not read cannot hold the warden for ever."""
+    """WAR-06: a daemon that sends requests and does not read cannot block the warden permanently."""
     sock = warden.connect()
     sock.setblocking(False)
     try:
@@ -159,7 +159,7 @@ def test_WAR_06_daemon_that_never_listens(warden):
 
 
 def settles(warden, most, patience_sec=30):
-    """A burst makes the stock of parts grow; it shrinks after two quiet seconds."""
+    """A burst makes the stock of parts grow; it shrinks after two idle seconds."""
     end = time.monotonic() + patience_sec * tree.SLACK
     while time.monotonic() < end:
         if steady_count(warden) <= most:
@@ -169,7 +169,7 @@ def settles(warden, most, patience_sec=30):
 
 
 def test_WAR_07_few_descriptors_per_sandbox(warden):
-    """WAR-07: the warden holds no descriptor per sandbox; nor does one leak per create and destroy."""
+    """WAR-07: the warden holds no descriptor per sandbox, and none leaks per create and destroy."""
     with warden.sandbox():
         before = steady_count(warden, 25)  # the stock is full: a busy machine makes it with breaks
         boxes = [warden.sandbox().__enter__() for _ in range(50)]
@@ -228,7 +228,7 @@ def disk_limit(box):
 
 
 def test_WAR_10_resize_is_real(warden):
-    """WAR-10: a pool member made small and handed out larger, and the other way round."""
+    """WAR-10: a pool member created small and handed out larger, and the reverse."""
     with warden.sandbox(memory_mb=64, disk_size_mb=16) as box:
         assert "mem.all" not in box.probe("bomb-mem", 100).probe()
         assert disk_limit(box) == 16 << 20
@@ -286,7 +286,7 @@ def take(warden, name, tag):
 
 
 def test_WAR_12_many_at_once(warden):
-    """WAR-12: sandboxes that are born at the same time have nothing of each other."""
+    """WAR-12: sandboxes that are created at the same time share nothing."""
     with warden.sandbox() as alone:
         alone.exec(["/bin/true"])
     names = [f"many{i}" for i in range(24)]
@@ -315,7 +315,7 @@ def test_WAR_12_many_at_once(warden):
 
 
 def test_WAR_13_ended_before_born(warden):
-    """WAR-13: destroyed, asked about and asked for again while it is being made."""
+    """WAR-13: destroyed, queried and requested again while it is being created."""
     names = [f"short{i}" for i in range(24)]
     tags = begin(warden, names)
     again = {name: warden.send(CREATE, sandbox=name, template=warden.template) for name in names[::3]}
@@ -334,7 +334,7 @@ def test_WAR_13_ended_before_born(warden):
 
 
 def test_WAR_14_daemon_gone_before_born(warden):
-    """WAR-14: what a daemon asked for and never heard of is taken away, and the next one hears nothing of it."""
+    """WAR-14: what a daemon requested without receiving the reply is removed, and the next one does not see it."""
     names = [f"orphan{i}" for i in range(24)]
     for _ in range(3):
         begin(warden, names)
@@ -370,7 +370,7 @@ TOUCHES = {
 
 
 def test_WAR_15_written_roots_are_not_used_again(warden):
-    """WAR-15: the next sandbox gets a root only if nobody wrote to it; it finds nothing of the last one."""
+    """WAR-15: a root is reused only if nothing was written to it; the next sandbox finds nothing of the last one."""
     written, read = {}, set()
     for name, command in TOUCHES.items():
         with warden.sandbox() as box:
@@ -391,7 +391,7 @@ def test_WAR_15_written_roots_are_not_used_again(warden):
 
 
 def test_WAR_storage_without_btrfs():
-    """Where btrfs is not to be had: plain directories, said in the capabilities and the log; nothing stays."""
+    """Where btrfs is not available: plain directories, shown in the capabilities and the log; nothing is left."""
     plain = Warden(env={"CAY_STORAGE": "directory"})
     volumes = os.path.join(plain.state, "volumes")
     with plain as weak:

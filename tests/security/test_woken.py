@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A sandbox that was made again with its memory is as closed as a fresh one, although CRIU made its namespaces."""
+"""A sandbox restored with its memory is as isolated as a new one, although CRIU created its namespaces."""
 
 import pytest
 
@@ -14,7 +14,7 @@ ATTACKS = (attacks.dangerous_syscalls, attacks.foreign_abis, attacks.socket_fami
 
 
 def mark_stays(box):
-    """Who it is cannot be changed by root inside, nor what tells a process that it is a copy."""
+    """Root inside can change neither its identity nor the mark that shows that it is a copy."""
     was = box.sh("cat /run/cay/forked /etc/machine-id")
     box.root("umount /run/cay/forked; rm -f /run/cay/forked; echo x > /run/cay/forked; mv /run/cay/forked /tmp; "
              "umount -l /run/cay; mount -t tmpfs x /run/cay; umount /etc/machine-id; rm -f /etc/machine-id")

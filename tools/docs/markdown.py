@@ -31,7 +31,7 @@ def slug(text):
 
 
 class Document:
-    """One page: .html, .title, .headings as (level, anchor, text), and the links that it has, as written."""
+    """One page: .html, .title, .headings as (level, anchor, text), and its links as written."""
 
     def __init__(self, text, link=lambda target: target):
         self.link = link

@@ -61,7 +61,7 @@ static void dequeue(struct agent *agent, struct follow *f)
 		agent->ready_tail = f->ready_prev;
 }
 
-/* The process is as it was but for its reader; it may be gone behind this. */
+/* Removes the reader; the process may be freed. */
 static void drop(struct agent *agent, struct follow *f)
 {
 	struct follow **at = bucket(agent, f->id);
@@ -162,7 +162,7 @@ struct follow *follow_add(struct agent *agent, struct process *p, uint32_t id, u
 	return f;
 }
 
-/* Where the reader starts; refused when it asks for bytes that are not written yet. */
+/* Sets the first cursor; refuses positions that are not written yet. */
 static enum agent_refusal place_cursor(const struct process *p, int i, bool tail, uint64_t *cursor)
 {
 	const struct ring *ring = &p->streams[i].ring;
@@ -209,7 +209,7 @@ void follow_on_request(struct agent *agent, const struct agent_follow *request)
 {
 	enum agent_refusal refusal;
 
-	if (find(agent, request->follow_id)) { /* the daemon's own mistake */
+	if (find(agent, request->follow_id)) { /* a mistake of the daemon */
 		agent->conn_broken = true;
 		return;
 	}
@@ -223,7 +223,7 @@ void follow_on_credit(struct agent *agent, uint32_t id, uint32_t bytes)
 	struct follow *f = find(agent, id);
 
 	if (!f)
-		return; /* it ended while the frame was on its way */
+		return; /* it ended while the frame was in flight */
 	f->credit = (uint32_t)MIN((uint64_t)f->credit + bytes, AGENT_CREDIT_MAX);
 	f->window = MAX(f->window, f->credit);
 	enqueue(agent, f);
@@ -268,7 +268,7 @@ void follow_wake_all(struct agent *agent, struct process *p)
 
 void follow_refuse_all(struct agent *agent, struct process *p)
 {
-	/* The last drop may free p: the next one is taken before. */
+	/* The last drop may free p, so the next one is read before. */
 	for (struct follow *f = p->follows, *next; f; f = next) {
 		next = f->next;
 		tell_end(agent, p->id, f->id, AGENT_REFUSED_NO_PROCESS, NULL);
@@ -306,7 +306,7 @@ void follow_mark_lagging(struct process *p, int i)
 			f->lagging[i] = true;
 }
 
-/* Nothing more will come for it. */
+/* No more bytes will follow. */
 static bool is_at_end(const struct follow *f)
 {
 	const struct process *p = f->process;
@@ -327,7 +327,7 @@ static void finish(struct agent *agent, struct follow *f)
 	drop(agent, f);
 }
 
-/* The bytes of stream i that may go now; the cursor is moved over a gap. */
+/* The number of bytes of stream i that can be sent now; moves the cursor over a gap. */
 static size_t sendable(struct follow *f, int i)
 {
 	const struct ring *ring = &f->process->streams[i].ring;
@@ -372,7 +372,7 @@ static enum sent send_ring(struct agent *agent, struct follow *f, int i)
 	return SENT_SOME;
 }
 
-/* A tool's bytes are kept nowhere: they are read when they can go. */
+/* A tool's bytes are not buffered: they are read when they can be sent. */
 static enum sent send_tool(struct agent *agent, struct follow *f, int i)
 {
 	struct process_stream *s = &f->process->streams[i];
@@ -405,7 +405,8 @@ static enum sent send_tool(struct agent *agent, struct follow *f, int i)
 	f->cursor[i] = s->ring.end;
 	f->credit -= (uint32_t)n;
 	if (!conn_output(agent, &head, &piece, 1))
-		conn_queue_output(agent, &head, &piece, 1); /* they have left the pipe already */
+		/* they were already read from the pipe */
+		conn_queue_output(agent, &head, &piece, 1);
 	return SENT_SOME;
 }
 

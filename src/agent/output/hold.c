@@ -20,9 +20,9 @@ bool hold_is_on(const struct process *p)
 }
 
 /*
- * Credit does not say which stream it is for, so everything that is missing counts for both. A
- * reader that returns credit when its bytes have left the daemon, not when they have arrived, is
- * helped by half a ring.
+ * Credit is not per stream, so all missing credit counts for both streams. For readers that return
+ * credit when bytes have left the daemon, not when they have arrived, half a ring is kept in
+ * addition.
  */
 uint64_t hold_needed_from(const struct follow *f, int i)
 {
@@ -37,7 +37,7 @@ uint64_t hold_from(const struct process *p, int i)
 	const struct ring *ring = &p->streams[i].ring;
 	uint64_t from = ring->end;
 
-	if (p->stopping) /* it is to end and to be forgotten: no reader may delay that */
+	if (p->stopping) /* it is being stopped: no reader may delay that */
 		return from;
 	if (p->hold.readers)
 		from = MIN(from, MAX(p->hold.from[i], ring->begin));

@@ -86,7 +86,7 @@ static void store(struct ring *ring, const char *p, size_t n)
 	}
 }
 
-/* A hole (bytes dropped at the limit of RING_KEEP_FIRST) ends what was before it. */
+/* A hole (bytes dropped at the limit of RING_KEEP_FIRST) ends the part before it. */
 static void close_hole(struct ring *ring)
 {
 	if (ring->end != ring->total)
@@ -105,7 +105,7 @@ void ring_put(struct ring *ring, const void *bytes, size_t n)
 	if (held + n > ring->capacity)
 		grow(ring, held + n);
 	if (ring->policy == RING_KEEP_FIRST) {
-		if (ring->total - n == ring->end) /* nothing follows a hole */
+		if (ring->total - n == ring->end) /* nothing is stored after a hole */
 			store(ring, p, MIN(n, ring->capacity - held));
 		return;
 	}

@@ -27,7 +27,10 @@ void save_done(struct save *save)
 	save->wanted = false;
 }
 
-/* The file is the user's, and is made where only the user could: never ours by a planted link. */
+/*
+ * Creates the file as the user, where only the user can: a planted link cannot make us write
+ * elsewhere.
+ */
 static int make_file(struct save *save, const struct process *p, const struct agent *agent)
 {
 	char *at = digits_text(digits_text(save->path, agent->scratch), PREFIX);
@@ -54,7 +57,7 @@ static int make_file(struct save *save, const struct process *p, const struct ag
 	return -error;
 }
 
-/* A full disk or a limit only means that the file is not all. */
+/* A full disk or a limit only means that the file is incomplete. */
 static void write_all(struct save *save, struct str bytes)
 {
 	while (bytes.n && save->fd >= 0) {
@@ -96,7 +99,7 @@ void save_put(struct process *p, int i, uint64_t before, struct str bytes,
 
 	if (!save->path[0]) {
 		if (ring->end == ring->total)
-			return; /* all of it is still in the rings */
+			return; /* everything is still in the rings */
 		if (make_file(save, p, agent) < 0) {
 			save->wanted = false;
 			return;

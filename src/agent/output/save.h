@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The full output of a collected process whose answer holds only the front of it: a file inside,
- * made as the process's user when the first stream passes its limit.
+ * The full output of a collected process whose reply contains only the start of it: a file inside,
+ * created as the process's user when the first stream exceeds its limit.
  */
 #ifndef CAY_AGENT_OUTPUT_SAVE_H
 #define CAY_AGENT_OUTPUT_SAVE_H
@@ -9,7 +9,7 @@
 #include "base/macro.h"
 #include "base/str.h"
 
-#define SAVE_MAX_BYTES (64U << 20) /* further output is not in the file */
+#define SAVE_MAX_BYTES (64U << 20) /* output beyond this is not saved */
 #define SAVE_PATH_SIZE 192
 
 struct agent;
@@ -17,15 +17,17 @@ struct process;
 
 struct save {
 	bool wanted;
-	bool all; /* the file holds everything so far */
+	bool all; /* the file contains everything so far */
 	int fd;	  /* -1: not open */
 	uint64_t written;
 	char path[SAVE_PATH_SIZE]; /* "": there is no file */
 };
 
 void save_init(struct save *save, bool wanted);
-/* After bytes of stream i went into its ring, whose end was before: makes the file when they did
- * not all fit there. */
+/*
+ * Called after bytes of stream i were written to its ring, whose end was before: creates the file
+ * if they did not all fit.
+ */
 void save_put(struct process *p, int i, uint64_t before, struct str bytes,
 	      const struct agent *agent);
 void save_done(struct save *save);

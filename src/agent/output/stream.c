@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * From a program's pipe (or terminal) into the ring of its stream.
+ * Reads a program's pipe (or terminal) into the ring of its stream.
  *
- * What a foreground reader (a follow with HOLD) has not taken is never overwritten: the pipe is
- * left alone until a quarter of the ring is free, and the program blocks in write(2) when the pipe
+ * Bytes that a foreground reader (a follow with HOLD) has not taken are never overwritten: the pipe
+ * is not read until a quarter of the ring is free, and the program blocks in write(2) when the pipe
  * is full.
  *
- * For all other readers everything is read. Only a follow that keeps up is worth a pause: when the
- * ring would overwrite what the fastest such follow has not got yet, the pipe is left alone until
- * half the ring is free, for PAUSE_US at most. A follow that is too slow for that is lagging from
- * then on: it gets a gap and is not waited for again until it has caught up. So a stalled reader
- * costs the program one short pause.
+ * For all other readers everything is read, with short pauses for a follow that keeps up: if the
+ * ring would overwrite bytes that the fastest such follow has not received, the pipe is not read
+ * until half the ring is free, for PAUSE_US at most. A follow that is too slow for that is lagging:
+ * it gets a gap and is not waited for again until it has caught up. A stalled reader thus costs the
+ * program one short pause.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -23,12 +23,14 @@
 #include "agent/output/hold.h"
 
 #define SCRATCH_BYTES 65536
-#define BULK_BYTES (256U << 10) /* one read straight into the ring; also all of one event */
-#define BULK_FROM_BYTES 32768	/* the size of a read that shows that more such will come */
-#define FIRST_BYTES 4096	/* of held output, read into a ring without memory yet */
-#define FULL_READS 4		/* in a row, then the pipe is made larger */
-/* A pipe holds at most 1 MiB: what a dead program left behind is out after so many bytes, however
- * fast its orphans go on writing. */
+#define BULK_BYTES (256U << 10) /* one read directly into the ring; also the maximum per event */
+#define BULK_FROM_BYTES 32768	/* a read of this size indicates bulk output */
+#define FIRST_BYTES 4096	/* held output, for a ring without memory yet */
+#define FULL_READS 4		/* consecutive full reads before the pipe is enlarged */
+/*
+ * A pipe holds at most 1 MiB: after this many bytes, everything that a dead program wrote was read,
+ * however fast its orphans continue to write.
+ */
 #define LAST_DRAIN_BYTES ((1U << 20) + SCRATCH_BYTES)
 #define PAUSE_US 50000
 
@@ -41,7 +43,9 @@ void stream_watch(struct agent *agent, struct process *p, int i, bool on)
 
 	if (s->fd < 0 || s->watched == on)
 		return;
-	/* Taken out altogether: a hang-up would be reported even with no event asked for. */
+	/*
+	 * Removed from epoll entirely, because a hang-up is reported even without requested events.
+	 */
 	if (agent_watch(agent, on ? EPOLL_CTL_ADD : EPOLL_CTL_DEL, s->fd, EPOLLIN, events[i],
 			p->id) == 0)
 		s->watched = on;
@@ -53,7 +57,7 @@ void stream_close(struct agent *agent, struct process *p, int i)
 
 	if (s->fd < 0)
 		return;
-	if (p->tty) /* its master has a second descriptor: epoll would not forget this one */
+	if (p->tty) /* the master has a second descriptor, so epoll would keep this one */
 		stream_watch(agent, p, i, false);
 	(void)close(s->fd);
 	s->fd = -1;
@@ -63,7 +67,7 @@ void stream_close(struct agent *agent, struct process *p, int i)
 	timer_clear(agent, p, TIMER_OUT + i);
 }
 
-/* A pipe that was stopped goes on with more than a few bytes. */
+/* A stopped pipe continues only with sufficient space. */
 static bool has_room(const struct process *p, int i)
 {
 	const struct ring *ring = &p->streams[i].ring;
@@ -108,8 +112,10 @@ static size_t wait_for_reader(struct agent *agent, struct process *p, int i, boo
 	return 0;
 }
 
-/* The same for output that is held: the memory for it is taken before it is read, so that nothing
- * is overwritten when there is none. A small ring doubles. */
+/*
+ * The same for held output: memory is allocated before the read, so that nothing is overwritten if
+ * there is none. A small ring doubles.
+ */
 static size_t held_room(struct process *p, int i)
 {
 	struct process_stream *s = &p->streams[i];
@@ -153,7 +159,7 @@ static void keep(struct agent *agent, struct process *p, int i, struct str bytes
 	uint64_t before;
 
 	if (p->ended)
-		return; /* what orphans write behind the end is nobody's */
+		return; /* output of orphans after the end is discarded */
 	if (p->hooks && p->hooks->on_output) {
 		p->hooks->on_output(agent, p, bytes);
 		return;
@@ -180,10 +186,10 @@ void stream_grow_pipe(struct process *p, int i, size_t n)
 	if (s->full_reads < FULL_READS)
 		return;
 	s->grown = true;
-	(void)fcntl(s->fd, F_SETPIPE_SZ, PROCESS_PIPE_BYTES); /* refused: it works as it is */
+	(void)fcntl(s->fd, F_SETPIPE_SZ, PROCESS_PIPE_BYTES); /* refused: works with the old size */
 }
 
-/* One read: the bytes, 0 at the end of the stream, or -errno. */
+/* One read: the number of bytes, 0 at the end of the stream, or -errno. */
 static ssize_t read_once(struct agent *agent, struct process *p, int i, size_t max)
 {
 	struct process_stream *s = &p->streams[i];
@@ -213,7 +219,7 @@ static ssize_t read_once(struct agent *agent, struct process *p, int i, size_t m
 	return n;
 }
 
-/* Reads up to max bytes; true when the stream is at its end, or empty for now. */
+/* Reads up to max bytes; true if the stream is at its end, or empty for now. */
 static bool read_some(struct agent *agent, struct process *p, int i, size_t max, bool thorough)
 {
 	struct process_stream *s = &p->streams[i];
@@ -236,7 +242,7 @@ static bool read_some(struct agent *agent, struct process *p, int i, size_t max,
 		}
 		seen += (size_t)n;
 		if (!thorough && (size_t)n < SCRATCH_BYTES)
-			return true; /* most likely empty: spare the call that says so */
+			return true; /* probably empty: saves the call that would say so */
 	}
 	return s->fd < 0;
 }
@@ -247,7 +253,7 @@ void stream_on_event(struct agent *agent, struct process *p, int i)
 
 	if (s->fd < 0)
 		return;
-	if (p->tool && p->follows) { /* read when there is credit: follow.c */
+	if (p->tool && p->follows) { /* follow.c reads it when there is credit */
 		s->ready = true;
 		stream_watch(agent, p, i, false);
 		follow_wake_all(agent, p);
@@ -268,8 +274,10 @@ void stream_drain(struct agent *agent, struct process *p, int i)
 	if (s->fd < 0)
 		return;
 	if (p->tool && p->follows) {
-		/* It holds what the program wrote last, whether its event has come or not: until
-		 * the follow has looked, it does not count as empty. */
+		/*
+		 * The pipe contains the program's last bytes, whether its event has arrived or not.
+		 * Until the follow has read it, it does not count as empty.
+		 */
 		stream_on_event(agent, p, i);
 		return;
 	}

@@ -66,7 +66,7 @@ static void mark_connected(struct agent *agent, struct dial *dial)
 	agent->dials_connected++;
 }
 
-/* One try. 0: connected, or under way; else -errno and no socket is left. */
+/* One attempt. 0: connected, or in progress; otherwise -errno and no socket is left. */
 static int try_one(struct agent *agent, struct dial *dial, bool v6)
 {
 	int fd = -1, r = dial_connect(dial->port, v6, &fd);
@@ -87,7 +87,7 @@ static int try_one(struct agent *agent, struct dial *dial, bool v6)
 	return 0;
 }
 
-/* 127.0.0.1 first, then ::1; the first refusal is the one that counts. */
+/* 127.0.0.1 first, then ::1; the first refusal is reported. */
 static void begin(struct agent *agent, struct dial *dial)
 {
 	int first = try_one(agent, dial, false);
@@ -144,7 +144,10 @@ void dial_on_event(struct agent *agent, uint32_t id)
 	free_dial(agent, dial);
 }
 
-/* The frame and the descriptor are one message: nothing of the queue may be half out before it. */
+/*
+ * Sends the frame and the descriptor as one message; no frame of the queue may be half-sent before
+ * it.
+ */
 static bool pass(struct agent *agent, struct dial *dial)
 {
 	char packed[AGENT_DIALED_SIZE];
@@ -156,7 +159,7 @@ static bool pass(struct agent *agent, struct dial *dial)
 		agent->out_waits = true;
 		return false;
 	}
-	if (n == -ETOOMANYREFS) /* the daemon has not taken the ones before */
+	if (n == -ETOOMANYREFS) /* the daemon has not received the previous ones */
 		refuse(agent, dial->tag, EAGAIN);
 	else if (n < 0)
 		agent->conn_broken = true;
@@ -172,7 +175,7 @@ bool dial_pump(struct agent *agent)
 	for (int i = 0; agent->dials_connected && i < DIALS_MAX; i++) {
 		if (!agent->dials[i].connected)
 			continue;
-		/* What a half-sent frame left in the queue goes before the next. */
+		/* The rest of a half-sent frame in the queue precedes the next. */
 		if (buf_len(&agent->out) || agent->conn_broken)
 			return true;
 		if (!pass(agent, &agent->dials[i]))

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * DIAL: connects to a port on the sandbox's loopback and passes the connected socket to the daemon.
- * A server that listens takes the connection at once; one whose backlog is full is waited for.
+ * A listening server accepts the connection at once; if its backlog is full, the agent waits.
  */
 #ifndef CAY_AGENT_PORT_DIAL_H
 #define CAY_AGENT_PORT_DIAL_H
 
 #include "base/macro.h"
 
-#define DIALS_MAX 128 /* under way or waiting to be passed; one more is refused with EAGAIN */
+#define DIALS_MAX 128 /* in progress or waiting to be passed; one more is refused with EAGAIN */
 
 struct agent;
 struct frame;
@@ -23,15 +23,17 @@ struct dial {
 	int64_t until_us;
 };
 
-/* A socket to the port on loopback, connected or being connected: 0 or -EINPROGRESS and *ret_fd.
- * Else -errno, and *ret_fd stays. */
+/*
+ * A socket to the port on loopback: 0 if connected or -EINPROGRESS, with *ret_fd. Otherwise -errno,
+ * and *ret_fd is unchanged.
+ */
 int dial_connect(uint16_t port, bool v6, int *ret_fd) _must_check_;
 int dial_on_request(struct agent *agent, const struct frame *frame) _must_check_;
 void dial_on_event(struct agent *agent, uint32_t id);
-/* Passes what is connected. false: the socket is full. */
+/* Passes connected sockets. false: the connection is full. */
 bool dial_pump(struct agent *agent);
-void dial_run(struct agent *agent);	      /* gives up what took too long */
-int dial_sleep_ms(const struct agent *agent); /* until then; -1: nothing is under way */
-void dial_drop_all(struct agent *agent);      /* whoever asked has gone */
+void dial_run(struct agent *agent);	      /* abandons dials that took too long */
+int dial_sleep_ms(const struct agent *agent); /* until then; -1: none is in progress */
+void dial_drop_all(struct agent *agent);      /* the daemon that requested them has gone */
 
 #endif

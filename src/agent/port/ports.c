@@ -15,20 +15,20 @@
 
 #define LOOK_FIRST_US 50000LL
 #define LOOK_LAST_US 5000000LL
-#define LOOK_WHOLE_US 60000000LL   /* the tables themselves, when their size seems unchanged */
-#define TABLE_MAX_BYTES (1U << 20) /* of one file; a sandbox with more sockets is told in part */
-#define PROCESSES_MAX 512	   /* looked through for the owner of a socket */
-#define FDS_MAX 256		   /* of each */
+#define LOOK_WHOLE_US 60000000LL   /* reads the tables although their size is unchanged */
+#define TABLE_MAX_BYTES (1U << 20) /* per file; of more sockets only a part is reported */
+#define PROCESSES_MAX 512	   /* processes searched for the owner of a socket */
+#define FDS_MAX 256		   /* descriptors of each */
 #define PATH_SIZE 64
 
-/* One listening socket, while a list is made. */
+/* One listening socket, while a list is being built. */
 struct found {
 	struct agent_port port;
 	uint64_t inode;
 	char name[AGENT_PORT_NAME_MAX];
 };
 
-/* Owner: whoever looks; the agent has one thread and no look inside another. */
+/* Owner: the current poll; the agent has one thread, and polls do not nest. */
 static struct {
 	struct found ports[AGENT_PORTS_MAX];
 	uint32_t count;
@@ -78,7 +78,7 @@ static void look_at(const struct agent *agent, const char *path, bool v6)
 	}
 }
 
-/* "TCP: inuse 3" or "TCP6: inuse 3"; what cannot be read is always another number. */
+/* Parses "TCP: inuse 3" or "TCP6: inuse 3"; an unreadable file counts as a change. */
 static uint64_t sockets_in(const struct agent *agent, const char *path, const char *name)
 {
 	_cleanup_close_ int fd = openat(agent->proc_fd, path, O_RDONLY | O_CLOEXEC);
@@ -109,8 +109,9 @@ static void look(const struct agent *agent)
 }
 
 /*
- * The kernel walks the whole host's table of sockets for a list of ours, which takes milliseconds:
- * it is asked for only when there are any, their number has changed, and now and then.
+ * For a list of our sockets the kernel walks the socket table of the whole host, which takes
+ * milliseconds. The list is read only if there are sockets and their number has changed, and once
+ * in a while.
  */
 static bool is_due(struct agent *agent, int64_t now_us)
 {
@@ -127,7 +128,7 @@ static bool is_due(struct agent *agent, int64_t now_us)
 	return true;
 }
 
-/* ---- whose they are ---- */
+/* ---- owners ---- */
 
 static void read_name(const struct agent *agent, const char *pid, struct found *found)
 {
@@ -196,7 +197,9 @@ static void each_number(int dir_fd, unsigned max,
 	}
 }
 
-/* A process is looked at with the rights of its own user: the agent has no others over it. */
+/*
+ * A process is inspected with the rights of its own user, because the agent has no others over it.
+ */
 static void on_process(const struct agent *agent, int proc_fd, const char *none, const char *pid)
 {
 	char path[PATH_SIZE];
@@ -250,7 +253,7 @@ int ports_on_request(struct agent *agent, const struct frame *frame)
 
 static void tell(struct agent *agent, const struct agent_port *port, bool opened)
 {
-	/* A daemon that does not read gets no more of them: they are no answers. */
+	/* A daemon that does not read gets no more notices. */
 	if (agent->conn_fd < 0 || buf_len(&agent->out) >= AGENT_OUT_HIGH_BYTES)
 		return;
 	if (agent_put_port_notice(&agent->out, port, opened) < 0)
@@ -292,7 +295,7 @@ void ports_expect(struct agent *agent)
 	struct ports *ports = &agent->ports;
 	int64_t soon_us = time_mono_us() + LOOK_FIRST_US;
 
-	if (agent->trust_any_peer) /* the network is the host's: its ports are no news of ours */
+	if (agent->trust_any_peer) /* the network is the host's, so its ports are not reported */
 		return;
 
 	ports->wait_us = LOOK_FIRST_US;
@@ -301,8 +304,8 @@ void ports_expect(struct agent *agent)
 }
 
 /*
- * A look costs 5 to 15 ms of a processor: the kernel walks the connections of the whole host.
- * Where nobody is left but us there is nothing to see.
+ * A poll costs 5 to 15 ms of processor time, because the kernel walks the connections of the whole
+ * host. It is skipped if the agent is the only process.
  */
 static bool nobody(void)
 {
@@ -331,8 +334,10 @@ void ports_run(struct agent *agent)
 		if (compare(agent))
 			ports->wait_us = LOOK_FIRST_US;
 	}
-	/* What runs in the background of an ended command is no process of ours: looked for until
-	 * the looks are rare. */
+	/*
+	 * Background programs of an ended command are not tracked as processes: poll until the
+	 * interval has become long.
+	 */
 	ports->due_us = agent->process_live || ports->known_count || ports->wait_us < LOOK_LAST_US
 				? now_us + ports->wait_us
 				: 0;

@@ -28,7 +28,7 @@ static int unhex(struct str text, uint64_t *ret)
 	return 0;
 }
 
-/* Words of 32 bits as the machine stores them. */
+/* 32-bit values in the machine's byte order. */
 static int address(struct str text, bool v6, uint8_t dst[16])
 {
 	size_t words = v6 ? 4 : 1;

@@ -15,11 +15,12 @@
 #include "wire/agent.h"
 
 #define SPARE_MAX 4
-#define PARKED_MAX 1024	 /* then processes go without a group of their own */
-#define PARKED_LOOKS 2	 /* at each take and release: empties the list faster than it grows */
-#define NUMBERS_TRIED 16 /* leftovers of an earlier user of the slot may hold some */
-#define KILL_ROUNDS 16	 /* only when something does not freeze at once */
-#define FREEZE_LOOKS 10	 /* ... and that long is waited for it */
+#define PARKED_MAX 1024 /* beyond this, processes have no group */
+/* parked groups checked at each take and release: empties the list faster than it grows */
+#define PARKED_LOOKS 2
+#define NUMBERS_TRIED 16 /* leftovers of an earlier user of the slot may occupy some */
+#define KILL_ROUNDS 16	 /* needed only if something does not freeze at once */
+#define FREEZE_LOOKS 10	 /* how often it is checked for that */
 #define FREEZE_WAIT_NS 200000
 #define PATH_SIZE 32
 
@@ -62,13 +63,13 @@ static void write_file(const struct groups *groups, const struct group *group, c
 	_cleanup_close_ int fd = open_file(groups, group, file, O_WRONLY);
 
 	if (fd >= 0 && write(fd, text, strlen(text)) < 0)
-		return; /* what was meant to happen is looked at afterwards anyhow */
+		return; /* the result is checked afterwards */
 }
 
 /*
- * On v2 a move by cgroup.procs takes a lock of the whole host and waits for an RCU grace period
- * (10 ms); a lone thread that moves itself by cgroup.threads does not. That works in a threaded
- * group only. Where the kernel refuses to make one, the slow way is used.
+ * On v2 a move through cgroup.procs takes a lock of the whole host and waits for an RCU grace
+ * period (10 ms). A single thread that moves itself through cgroup.threads does not. That works
+ * only in a threaded group. Where the kernel refuses to create one, the slow method is used.
  */
 static void set_type(const struct groups *groups, struct group *group)
 {
@@ -137,7 +138,7 @@ static bool has_event(const struct groups *groups, const struct group *group, co
 	return fd >= 0 && read(fd, text, sizeof(text) - 1) > 0 && strstr(text, event);
 }
 
-/* Opened each time: v1 answers a descriptor that was read before from the list of then. */
+/* Opened each time, because on v1 a descriptor that was read before returns the old list. */
 bool group_is_empty(struct groups *groups, struct group *group)
 {
 	_cleanup_close_ int fd = -1;
@@ -173,7 +174,8 @@ static void drop(struct groups *groups, struct group *group)
 	if (group->older)
 		group->older->newer = group->newer;
 	name_path(path, group->number, "");
-	(void)unlinkat(groups->dir_fd, path, AT_REMOVEDIR); /* if not, the warden does later */
+	/* if it fails, the warden removes it later */
+	(void)unlinkat(groups->dir_fd, path, AT_REMOVEDIR);
 	free(group);
 }
 
@@ -196,7 +198,7 @@ static void park(struct groups *groups, struct group *group)
 	groups->parked_count++;
 }
 
-/* Goes round the list: the ones looked at that still live move to its end. */
+/* Rotates the list: groups that are still in use move to its end. */
 static void look_at_parked(struct groups *groups)
 {
 	for (int i = 0; i < PARKED_LOOKS && groups->parked; i++) {
@@ -236,7 +238,7 @@ static struct group *make(struct groups *groups)
 		if (!made && errno != EEXIST)
 			break;
 		open_tasks(groups, group);
-		/* An earlier user of the slot may have left it, or be in it still. */
+		/* An earlier user of the slot may have left it, or still be in it. */
 		if (group->tasks_fd >= 0 && (made || group_is_empty(groups, group)))
 			return add(groups, group);
 		close_tasks(group);
@@ -290,8 +292,8 @@ void group_release(struct groups *groups, struct group *group)
 }
 
 /*
- * The process that a listed thread stands for; 0 for none, so that each counts once. A thread that
- * is not the first of its process stands for it when that one has ended before the others.
+ * The process that a listed thread represents; 0 for none, so that each process counts once. A
+ * thread other than the first represents its process if the first has ended.
  */
 static pid_t process_of(pid_t tid)
 {
@@ -318,7 +320,7 @@ static pid_t process_of(pid_t tid)
 	return strstr(text, "\nState:\tZ") ? pid : 0;
 }
 
-/* Calls on_pid for every process of the group; the number of them. */
+/* Calls on_pid for every process of the group; returns their number. */
 static size_t each_member(const struct groups *groups, const struct group *group,
 			  void (*on_pid)(void *context, pid_t pid), void *context)
 {
@@ -337,7 +339,7 @@ static size_t each_member(const struct groups *groups, const struct group *group
 			}
 			if (pid > 1 && group->threaded)
 				pid = process_of(pid);
-			if (pid > 1) { /* 1 is the agent, 0 is no number of our pid namespace */
+			if (pid > 1) { /* 1 is the agent, 0 is outside our pid namespace */
 				on_pid(context, pid);
 				count++;
 			}
@@ -353,7 +355,7 @@ static void kill_one(void *context, pid_t pid)
 	(void)kill(pid, SIGKILL);
 }
 
-/* Waits a little for FROZEN: until then a member may still be in the middle of a fork. */
+/* Waits briefly for FROZEN: until then a member may be in the middle of a fork. */
 static bool freeze(const struct groups *groups, const struct group *group)
 {
 	static const struct timespec pause = { .tv_nsec = FREEZE_WAIT_NS };
@@ -397,9 +399,11 @@ bool group_kill(struct groups *groups, struct group *group)
 		bool frozen = freeze(groups, group);
 		size_t count = each_member(groups, group, kill_one, NULL);
 
-		thaw(groups, group); /* frozen, nothing dies */
-		/* Nobody was missed, and nobody forks with a SIGKILL pending. Before that a list
-		 * can be empty although a chain of forks runs on. */
+		thaw(groups, group); /* frozen processes do not die */
+		/*
+		 * No process was missed, and none forks with a SIGKILL pending. Without a complete
+		 * freeze, a list can be empty although a chain of forks continues.
+		 */
 		if (frozen)
 			return count == 0;
 	}
@@ -457,7 +461,7 @@ void groups_take_back(struct groups *groups, int dir_fd)
 	for (struct group *group = groups->all; groups->dir_fd >= 0 && group;
 	     group = group->older) {
 		name_path(path, group->number, "");
-		(void)mkdirat(groups->dir_fd, path, 0755); /* an empty one did not come along */
+		(void)mkdirat(groups->dir_fd, path, 0755); /* empty groups were not restored */
 		open_tasks(groups, group);
 	}
 }

@@ -12,7 +12,7 @@
 #include "base/macro.h"
 #include "base/str.h"
 
-#define ROUNDS_MAX 8 /* a fork bomb may outrun each single scan; the pids limit bounds it */
+#define ROUNDS_MAX 8 /* a fork bomb may outrun a single scan; the pids limit bounds it */
 #define ENTRIES_MAX 65536
 
 #define ANCESTORS_MAX 4096
@@ -33,7 +33,7 @@ static int open_of(int proc_fd, const char *pid_name, const char *file)
 
 enum field { FIELD_PARENT, FIELD_GROUP, FIELD_SESSION };
 
-/* A number of a process's stat, -1 when it is gone or already a zombie. */
+/* A number from a process's stat; -1 if it is gone or a zombie. */
 static pid_t stat_of(int proc_fd, const char *pid_name, enum field wanted)
 {
 	char text[512];
@@ -46,7 +46,7 @@ static pid_t stat_of(int proc_fd, const char *pid_name, enum field wanted)
 	if (fd < 0)
 		return -1;
 	n = read(fd, text, sizeof(text));
-	/* "pid (name) state ppid pgrp session ...", and the name may hold anything but is short. */
+	/* "pid (name) state ppid pgrp session ..."; the name may contain anything but is short. */
 	for (ssize_t i = 0; i < n; i++)
 		if (text[i] == ')')
 			close_paren = text + i;
@@ -60,8 +60,8 @@ static pid_t stat_of(int proc_fd, const char *pid_name, enum field wanted)
 }
 
 /*
- * Marks are unique to one agent only; where several share a host, each looks at its own. Whatever
- * we started is below us for ever: orphans come to us.
+ * Marks are unique only per agent. Where several agents share a host, each considers its own
+ * descendants; orphans are reparented to us.
  */
 static bool is_below_us(int proc_fd, pid_t pid)
 {
@@ -76,7 +76,7 @@ static bool is_below_us(int proc_fd, pid_t pid)
 	return false;
 }
 
-/* A process is read with the rights of its own user: the agent has no others over it. */
+/* A process is read with the rights of its own user, because the agent has no others over it. */
 static size_t read_environ(int proc_fd, const char *pid_name)
 {
 	_cleanup_close_ int fd = -1;
@@ -122,7 +122,7 @@ static bool belongs(int proc_fd, const char *pid_name, pid_t sid, const char *ma
 	       is_below_us(proc_fd, stat_of(proc_fd, pid_name, FIELD_PARENT));
 }
 
-/* The descriptor pins the process: between the look and the shot the number cannot change hands. */
+/* The descriptor pins the process: the pid cannot be reused between the check and the signal. */
 static bool kill_if_in(int proc_fd, const char *pid_name, pid_t sid, const char *mark)
 {
 	_cleanup_close_ int pidfd = -1;

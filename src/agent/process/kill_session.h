@@ -5,9 +5,9 @@
 #include <sys/types.h>
 
 /*
- * For sandboxes without cgroups: SIGKILL to the process group sid, to every process whose session
- * is sid, wherever in the tree it is now, and to every one whose environment holds mark
- * ("NAME=value"). proc_fd is an open /proc, or -1: then only the group.
+ * For sandboxes without cgroups: sends SIGKILL to the process group sid, to every process whose
+ * session is sid, and to every process whose environment contains mark ("NAME=value"). proc_fd is
+ * an open /proc, or -1: then only to the group.
  */
 void session_kill(int proc_fd, pid_t sid, const char *mark);
 

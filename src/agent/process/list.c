@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* LISTED: what there is, oldest first. */
+/* LISTED: all processes, oldest first. */
 #include <errno.h>
 
 #include "agent/agent.h"
@@ -41,7 +41,7 @@ static int add(struct agent_listing *listing, struct agent *agent, const struct 
 	return r < 0 ? r : agent_listing_add(listing, &listed);
 }
 
-/* A process that is not there is a list of none. */
+/* The list is empty if the process does not exist. */
 void list_tell(struct agent *agent, uint32_t process_id, uint32_t tag)
 {
 	const struct process *one = process_id ? table_find(agent, process_id) : NULL;
@@ -53,7 +53,7 @@ void list_tell(struct agent *agent, uint32_t process_id, uint32_t tag)
 	for (const struct process *p = process_id ? NULL : agent->oldest; p && r == 0; p = p->newer)
 		if (!p->tool)
 			r = add(&listing, agent, p, tag);
-	if (r < 0) /* no memory, or a daemon that asks and never reads */
+	if (r < 0) /* out of memory, or a daemon that requests and never reads */
 		agent->conn_broken = true;
 	else
 		agent_listing_end(&listing, true);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The life of a process from its program's death on: what is told, how long it is kept. */
+/* A process after its program's death: what is reported, and how long it is kept. */
 #include "agent/process/process.h"
 
 #include <signal.h>
@@ -10,10 +10,13 @@
 #include "agent/output/follow.h"
 #include "agent/output/hold.h"
 
-/* Background children may keep the pipes open for ever; output that is only a little late (a tee, a
- * process substitution) is still waited for. */
+/*
+ * Background children may keep the pipes open for ever. Output that is slightly late (a tee, a
+ * process substitution) is still waited for.
+ */
 #define GRACE_US 50000
-#define STILL_READ_US 5000000 /* one that is due to go but being read: looked at again then */
+/* when to check again a process that is due for removal but being read */
+#define STILL_READ_US 5000000
 
 static void enqueue(struct agent *agent, struct process *p)
 {
@@ -45,7 +48,7 @@ void process_try_free(struct agent *agent, struct process *p)
 {
 	if (!p->hidden || !p->ended || p->follows || p->in_outbox)
 		return;
-	/* From here on nobody can ask; pipes that orphans hold are only emptied. */
+	/* It can no longer be requested; pipes that orphans hold are only drained. */
 	for (int i = 0; i < 2; i++)
 		ring_done(&p->streams[i].ring);
 	if (streams_open(p))
@@ -97,7 +100,7 @@ void process_detach(struct agent *agent, struct process *p)
 	save_done(&p->save);
 	for (int i = 0; i < 2; i++)
 		ring_keep_last(&p->streams[i].ring, AGENT_RING_DEFAULT_BYTES);
-	if (p->ended) /* its EXIT was about to be told; the outbox finds that out by itself */
+	if (p->ended) /* its EXIT was about to be reported; the outbox checks that itself */
 		keep(agent, p);
 }
 
@@ -147,7 +150,7 @@ struct agent_status process_status(const struct process *p)
 	return status;
 }
 
-/* Everything it wrote is here, or what is not comes from orphans that were given their time. */
+/* All output has arrived, or the rest comes from orphans whose grace period has ended. */
 static bool output_complete(const struct process *p)
 {
 	bool grace_over = false;
@@ -166,7 +169,7 @@ static bool output_complete(const struct process *p)
 	return true;
 }
 
-/* Looking whether it is empty takes its time: after the answer, not before. */
+/* Checking whether it is empty takes time: done after the reply, not before. */
 static void release_group(struct agent *agent, struct group *group)
 {
 	if (group && agent->spent_count < ARRAY_LEN(agent->spent))
@@ -187,7 +190,7 @@ static void end(struct agent *agent, struct process *p)
 	timer_clear_all(agent, p);
 	stdin_drop(agent, p, AGENT_REFUSED_ENDED);
 	for (int i = 0; i < 2; i++) {
-		if (p->tool) /* nothing of ours lives on */
+		if (p->tool) /* no descendants live on */
 			stream_close(agent, p, i);
 		p->streams[i].waiting = false;
 		stream_watch(agent, p, i, true);
@@ -300,7 +303,7 @@ void process_on_conn_lost(struct agent *agent)
 	}
 }
 
-/* ---- a collected one tells ---- */
+/* ---- collected processes ---- */
 
 static bool tell_output(struct agent *agent, struct process *p, int i, bool *full)
 {
@@ -331,11 +334,15 @@ static void tell_exit(struct agent *agent, const struct process *p)
 		.saved_all = p->save.path[0] && p->save.all,
 	};
 
-	if (agent_put_exit(&agent->out, &e) < 0) /* better no connection than a silent one */
+	/* a closed connection is better than a missing EXIT */
+	if (agent_put_exit(&agent->out, &e) < 0)
 		agent->conn_broken = true;
 }
 
-/* One frame and back to the end of the row: a large answer does not hold up the small ones. */
+/*
+ * Sends one frame and moves to the end of the queue, so that a large reply does not delay small
+ * ones.
+ */
 bool process_tell(struct agent *agent)
 {
 	struct process *p = agent->outbox_head;

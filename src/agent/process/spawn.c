@@ -15,7 +15,7 @@
 #define KERNEL_SIGSET_BYTES 8
 #define DEFAULT_PATH "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-/* The child returns into nothing and shares our stack's shadow: keep the sanitizers out of it. */
+/* The child never returns and shares the shadow of our stack: disable the sanitizers in it. */
 #define IN_CHILD __attribute__((no_sanitize("address", "undefined"), noinline))
 
 static char child_stack[STACK_SIZE] __attribute__((aligned(64)));
@@ -32,8 +32,8 @@ IN_CHILD static int fail(struct spawn *s, enum spawn_step step, int error)
 IN_CHILD static int become_user(const struct user *user)
 {
 	/*
-	 * libc's wrappers would try to tell all threads; the raw calls change this task only. The
-	 * capabilities go with the last one unless the user is root.
+	 * libc's wrappers would signal all threads; the raw calls change only this task. The last
+	 * one drops the capabilities unless the user is root.
 	 */
 	if (syscall(SYS_setgroups, user->group_count, user->groups) < 0 ||
 	    syscall(SYS_setresgid, user->gid, user->gid, user->gid) < 0 ||
@@ -42,7 +42,7 @@ IN_CHILD static int become_user(const struct user *user)
 	return 0;
 }
 
-/* As the user, so that it can be no place the user may not go. */
+/* As the user, so that the user's permissions apply. */
 IN_CHILD static int enter(const char *cwd)
 {
 	if (syscall(SYS_chdir, cwd) < 0)
@@ -62,7 +62,7 @@ IN_CHILD static const char *path_of(const char *const *env)
 	return DEFAULT_PATH;
 }
 
-/* Puts DIR/NAME into candidate; returns the rest of the path list, NULL behind its last entry. */
+/* Writes DIR/NAME to candidate; returns the rest of the path list, NULL after its last entry. */
 IN_CHILD static const char *next_candidate(const char *list, const char *name)
 {
 	size_t n = 0, i;
@@ -81,7 +81,7 @@ IN_CHILD static const char *next_candidate(const char *list, const char *name)
 	return list[n] ? list + n + 1 : NULL;
 }
 
-/* Returns only on failure, with the errno that tells the caller most. */
+/* Returns only on failure, with the most informative errno. */
 IN_CHILD static int run(const struct spawn *s)
 {
 	const char *name = s->argv[0], *list = path_of(s->env);
@@ -121,7 +121,7 @@ IN_CHILD static int set_up(const struct spawn *s)
 	for (int i = 0; i < 3; i++)
 		if (syscall(SYS_dup3, s->fds[i], i, 0) < 0)
 			return errno;
-	/* Everything is close-on-exec anyway; this is the second lock on that door. */
+	/* All descriptors are close-on-exec; this is a second safeguard. */
 	(void)syscall(SYS_close_range, 3U, ~0U, s->program_fd >= 0 ? CLOSE_RANGE_CLOEXEC : 0U);
 	if (s->tty && syscall(SYS_ioctl, 0, TIOCSCTTY, 0) < 0)
 		return errno;
@@ -136,13 +136,13 @@ IN_CHILD static int child(void *arg)
 	uint64_t none = 0;
 	int error;
 
-	/* First of all: from here on it is found, whatever becomes of it. */
+	/* First, so that the process can always be found through its group. */
 	if (s->group_fd >= 0 && syscall(SYS_write, s->group_fd, "0", 1) < 0)
 		return fail(s, SPAWN_GROUP, errno);
 	error = set_up(s);
 	if (error)
 		return fail(s, SPAWN_SETUP, error);
-	/* All dispositions are default in the agent, only the mask must be opened. */
+	/* All dispositions are default in the agent; only the mask must be cleared. */
 	if (syscall(SYS_rt_sigprocmask, SIG_SETMASK, &none, NULL, KERNEL_SIGSET_BYTES) < 0)
 		return fail(s, SPAWN_SETUP, errno);
 	error = s->user ? become_user(s->user) : 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From EXEC to a running process: who, where, with which pipes. */
+/* From EXEC to a running process: its user, directory and pipes. */
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -20,7 +20,7 @@
 /* PROCESS_MARK, HOME, USER, LOGNAME, TERM and the end; the variables of the egress proxy */
 #define ADDED_ENV (6 + EGRESS_VARIABLES)
 
-/* A request on its way to become a process. */
+/* A request that is becoming a process. */
 struct start {
 	const struct agent_exec *exec;
 	const char **argv;
@@ -33,7 +33,7 @@ struct start {
 	struct group *group;
 	enum agent_refusal code;
 	int error;
-	const char *detail; /* what the refusal is about */
+	const char *detail; /* subject of the refusal */
 };
 
 static int refuse(struct start *s, enum agent_refusal code, int error, const char *detail)
@@ -81,7 +81,10 @@ static void add_env(struct start *s, size_t *count, char *space, const char *key
 	s->env[*count] = NULL;
 }
 
-/* First, where a search for it finds it soon; one that came along is not ours. */
+/*
+ * First in the environment, where a search finds it soon; one that the request contains is
+ * replaced.
+ */
 static size_t put_mark(struct start *s, size_t envc, char *space)
 {
 	size_t kept = 1;
@@ -129,7 +132,7 @@ static int make_tty(struct agent *agent, struct start *s)
 		tty_keep_newlines(slave);
 	s->our_fds[1] = master;
 	s->child_fds[0] = s->child_fds[1] = s->child_fds[2] = slave;
-	/* Writing has a descriptor of its own, so that it is watched for by itself. */
+	/* Writing has a separate descriptor, so that epoll watches it separately. */
 	s->our_fds[0] = fcntl(master, F_DUPFD_CLOEXEC, 3);
 	if (s->our_fds[0] < 0)
 		return refuse(s, AGENT_REFUSED_OTHER, errno, "terminal");
@@ -159,8 +162,8 @@ static int make_pipes(struct agent *agent, struct start *s)
 }
 
 /*
- * Many processes need more descriptors than the usual limit. It is raised when they are about to
- * run short, not before: a child has to be given the old one back.
+ * Many processes need more descriptors than the usual limit. It is raised only when they run short,
+ * because each child then needs the old limit back.
  */
 static void raise_files(struct agent *agent, const struct start *s)
 {
@@ -209,13 +212,13 @@ static int explain(struct start *s, const struct spawn *spawned)
 }
 
 /*
- * The child inherits the adjustment at clone; it cannot write it for itself once it is another
- * user. Between the two writes the agent is only as attractive as any of its children.
+ * The child inherits the adjustment at clone; as another user it cannot write it itself. Between
+ * the two writes the agent is as likely an OOM victim as its children.
  */
 static void set_oom_adj(const struct agent *agent, const char *value)
 {
 	if (agent->oom_adj_fd >= 0 && pwrite(agent->oom_adj_fd, value, strlen(value), 0) < 0)
-		return; /* the kernel's choice is then as good as without us */
+		return; /* the kernel then chooses as without us */
 }
 
 static int launch(struct agent *agent, struct start *s, pid_t *ret_pid)
@@ -238,7 +241,7 @@ static int launch(struct agent *agent, struct start *s, pid_t *ret_pid)
 	}
 	set_oom_adj(agent, OOM_ADJ_CHILD);
 	pid = spawn(&spawned);
-	set_oom_adj(agent, agent->oom_adj); /* back to what we were given */
+	set_oom_adj(agent, agent->oom_adj); /* restores the original value */
 	if (spawned.failed_step == SPAWN_OK) {
 		*ret_pid = pid;
 		return 0;
@@ -259,7 +262,7 @@ static int check_tool(const struct agent *agent, struct start *s)
 	return 0;
 }
 
-/* A relative one starts from the default. */
+/* A relative path starts at the default directory. */
 static int find_cwd(const struct agent *agent, struct start *s)
 {
 	static char joined[PATH_MAX];
@@ -301,7 +304,7 @@ static int prepare(struct agent *agent, struct start *s)
 	return 0;
 }
 
-/* What LISTED shows: the arguments with blanks between them, as much as there is room for. */
+/* What LISTED shows: the arguments separated by spaces, truncated. */
 static uint16_t describe(const struct start *s, char command[AGENT_COMMAND_MAX])
 {
 	size_t n = 0;
@@ -345,7 +348,7 @@ static void adopt(struct agent *agent, struct process *p, struct start *s, pid_t
 	p->group = TAKE_PTR(s->group);
 	p->in_fd = TAKE_FD(s->our_fds[0]);
 	if (str_copy(p->name, sizeof(p->name), str_of(exec->name)) < 0)
-		p->name[0] = '\0'; /* the codec lets none through that is too long */
+		p->name[0] = '\0'; /* the codec rejects longer names */
 	save_init(&p->save, exec->flags & AGENT_EXEC_SAVE);
 	buf_init(&p->in, AGENT_STDIN_MAX_BYTES);
 	init_rings(agent, p, exec);
@@ -432,7 +435,7 @@ void process_exec(struct agent *agent, const struct agent_exec *exec)
 	struct process *p;
 
 	if (exec->follow_id && follow_exists(agent, exec->follow_id)) {
-		agent->conn_broken = true; /* the daemon's own mistake */
+		agent->conn_broken = true; /* a mistake of the daemon */
 		return;
 	}
 	if (exec->follow_id && agent->follow_count == AGENT_FOLLOWS_MAX) {
@@ -450,7 +453,7 @@ void process_exec(struct agent *agent, const struct agent_exec *exec)
 	if (exec->flags & AGENT_EXEC_HOLD)
 		flags |= AGENT_FOLLOW_HOLD;
 	if (exec->follow_id && !follow_add(agent, p, exec->follow_id, exec->credit, flags, 0, 0))
-		agent->conn_broken = true; /* no memory: never a follow without an end */
+		agent->conn_broken = true; /* out of memory: a follow must always have an end */
 	else if (!exec->follow_id && (exec->flags & AGENT_EXEC_HOLD))
 		hold_expect(agent, p, (const uint64_t[2]){ 0, 0 });
 }

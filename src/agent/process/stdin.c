@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Standard input: what the pipe does not take at once waits here, up to AGENT_STDIN_MAX_BYTES; at
- * the limit a piece is refused as a whole. Terminals take it through a second descriptor of their
- * master.
+ * Standard input. Bytes that the pipe does not take at once wait here, up to AGENT_STDIN_MAX_BYTES;
+ * at the limit a piece is refused as a whole. Terminals receive input through a second descriptor
+ * of their master.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -11,7 +11,7 @@
 #include "agent/agent.h"
 #include "agent/process/tty.h"
 
-#define WAITS_MAX 4096 /* one more is refused like input without room */
+#define WAITS_MAX 4096 /* further ones are refused like input over the limit */
 
 int waits_add(struct process_waits *waits, struct process_wait wait)
 {
@@ -58,7 +58,7 @@ static void close_pipe(struct agent *agent, struct process *p)
 {
 	if (p->in_fd < 0)
 		return;
-	if (p->tty) /* its master has a second descriptor: epoll would not forget this one */
+	if (p->tty) /* the master has a second descriptor, so epoll would keep this one */
 		(void)agent_watch(agent, EPOLL_CTL_DEL, p->in_fd, 0, EVENT_IN, p->id);
 	(void)close(p->in_fd);
 	p->in_fd = -1;
@@ -77,7 +77,7 @@ bool stdin_is_open(const struct process *p)
 	return p->in_fd >= 0 && !p->in_last && !p->reaped;
 }
 
-/* A tool's input flows: its memory stays as long as the tool, instead of coming and going. */
+/* A tool receives a stream of input: its memory is kept as long as the tool. */
 static void consume(struct agent *agent, struct process *p, size_t n)
 {
 	agent->in_waiting -= n;
@@ -87,7 +87,7 @@ static void consume(struct agent *agent, struct process *p, size_t n)
 		p->in.head = p->in.tail = 0;
 }
 
-/* Writes what is there. The terminal's own end stays open behind the last byte. */
+/* Writes the queue. A terminal stays open after the last byte. */
 static void write_out(struct agent *agent, struct process *p)
 {
 	while (buf_len(&p->in)) {
@@ -97,7 +97,7 @@ static void write_out(struct agent *agent, struct process *p)
 			continue;
 		if (n < 0 && errno == EAGAIN)
 			break;
-		if (n < 0) { /* it does not read any more: that is its right */
+		if (n < 0) { /* the program has closed its input, which it may */
 			stdin_drop(agent, p, AGENT_REFUSED_STDIN_CLOSED);
 			return;
 		}
@@ -109,7 +109,7 @@ static void write_out(struct agent *agent, struct process *p)
 		close_pipe(agent, p);
 }
 
-/* More waits than it takes at once: it is made larger, for good. */
+/* More bytes wait than the pipe holds: enlarges it, permanently. */
 static bool grow_pipe(struct process *p)
 {
 	if (p->in_grown || p->tty)
@@ -118,7 +118,7 @@ static bool grow_pipe(struct process *p)
 	return fcntl(p->in_fd, F_SETPIPE_SZ, PROCESS_PIPE_BYTES) > 0;
 }
 
-/* What the pipe takes at once, which is mostly all of it; or -errno. */
+/* Writes as much as the pipe takes at once, usually everything; or -errno. */
 static ssize_t write_now(struct process *p, struct str bytes)
 {
 	size_t done = 0;
@@ -163,7 +163,7 @@ void stdin_on_event(struct agent *agent, struct process *p)
 	watch(agent, p, true);
 }
 
-/* All processes together: the agent lives inside the sandbox's memory limit. */
+/* Limit of all processes together, because the agent shares the sandbox's memory limit. */
 bool stdin_has_room(const struct agent *agent, size_t n)
 {
 	return agent->in_waiting + n <= agent->rings.max_bytes;
@@ -188,7 +188,7 @@ int stdin_put(struct agent *agent, struct process *p, struct str bytes)
 	    keep(agent, p, (struct str){ bytes.p + n, bytes.n - (size_t)n }) < 0) {
 		if (n == 0)
 			return -ENOMEM;
-		stdin_drop(agent, p, AGENT_REFUSED_STDIN_CLOSED); /* half of it: never silently */
+		stdin_drop(agent, p, AGENT_REFUSED_STDIN_CLOSED); /* a part was lost: report it */
 		return -EPIPE;
 	}
 	p->in_written += (uint64_t)n;
@@ -196,7 +196,7 @@ int stdin_put(struct agent *agent, struct process *p, struct str bytes)
 	return 0;
 }
 
-/* What was refused in the middle of a write must not be followed by the rest of it. */
+/* After a refused piece, the rest of the same write is refused as well. */
 static void refuse_full(struct agent *agent, struct process *p, uint32_t tag, uint8_t flags)
 {
 	p->in_refusing = flags & AGENT_STDIN_MORE ? agent->connection : 0;
@@ -222,7 +222,7 @@ void stdin_take(struct agent *agent, struct process *p, struct str bytes, uint32
 	}
 	r = stdin_put(agent, p, bytes);
 	if (r == 0 && wait && buf_len(&p->in) && waits_add(&p->in_waits, w) < 0)
-		wait = false; /* no memory to wait with: they are taken, at least */
+		wait = false; /* no memory to wait: they are accepted at least */
 	if (r == -EPIPE)
 		conn_done(agent, tag, AGENT_REFUSED_STDIN_CLOSED, 0);
 	else if (r < 0)
@@ -264,7 +264,7 @@ void stdin_close(struct agent *agent, struct process *p, uint32_t tag)
 	conn_done(agent, tag, 0, 0);
 }
 
-/* Most input fits into the pipe at once: then its end is closed before the program even looks. */
+/* Most input fits into the pipe at once; its end is then closed before the program reads. */
 void stdin_start(struct agent *agent, struct process *p, const struct agent_exec *exec)
 {
 	struct str rest = exec->stdin_bytes;
@@ -290,5 +290,6 @@ void stdin_start(struct agent *agent, struct process *p, const struct agent_exec
 	(void)agent_watch(agent, EPOLL_CTL_ADD, p->in_fd, buf_len(&p->in) ? EPOLLOUT : 0, EVENT_IN,
 			  p->id);
 	if (p->in_last && p->tty)
-		(void)put_end_key(agent, p); /* no room: it was not to wait for input anyway */
+		/* no space: it was not meant to wait for input anyway */
+		(void)put_end_key(agent, p);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Signals that were asked for, and the end of everything a process started. */
+/* Requested signals, and ending all descendants of a process. */
 #include <errno.h>
 #include <signal.h>
 
@@ -9,9 +9,9 @@
 #include "agent/process/kill_session.h"
 #include "agent/process/tty.h"
 
-#define LOOK_US 20000	/* how often STOP looks whether what the program left has gone */
-#define MEMBERS_MAX 256 /* that left the process group and are asked one by one */
-#define AGAIN_US 200000 /* a shell may miss a signal between its prompt and its reading */
+#define LOOK_US 20000	/* interval at which STOP checks for remaining descendants */
+#define MEMBERS_MAX 256 /* members outside the process group that are signalled one by one */
+#define AGAIN_US 200000 /* a shell may miss a signal between its prompt and its read */
 
 static void note_asked(struct process *p, int signum)
 {
@@ -70,8 +70,10 @@ static int64_t next_look(const struct process *p, int64_t after_us)
 	return MIN(p->kill_us, at_us);
 }
 
-/* Interactive shells are deaf to TERM: for them the terminal goes. What is stopped must go on to
- * hear of it. */
+/*
+ * Interactive shells ignore TERM, so their terminal is hung up. Stopped processes must be continued
+ * to receive it.
+ */
 static void ask_to_end(struct agent *agent, struct process *p)
 {
 	pid_t members[MEMBERS_MAX];
@@ -102,10 +104,10 @@ void stop_start(struct agent *agent, struct process *p, uint32_t tag, uint32_t g
 		return;
 	}
 	p->stop_forget |= forget;
-	/* A second one may shorten the grace, never lengthen it. */
+	/* A second STOP may shorten the grace period, never lengthen it. */
 	p->kill_us = p->stopping ? MIN(p->kill_us, at_us) : at_us;
 	p->stopping = true;
-	for (int i = 0; i < 2; i++) /* no reader is waited for any more */
+	for (int i = 0; i < 2; i++) /* readers no longer delay it */
 		stream_on_taken(agent, p, i);
 	note_asked(p, SIGKILL);
 	if (grace_ms && !p->reaped)
@@ -113,7 +115,7 @@ void stop_start(struct agent *agent, struct process *p, uint32_t tag, uint32_t g
 	timer_set(agent, p, TIMER_STOP, p->reaped ? 1 : next_look(p, AGAIN_US));
 }
 
-/* The program may be gone and what it left not: that has the rest of the grace. */
+/* The program may have ended while descendants remain: they have the rest of the grace period. */
 void stop_on_timer(struct agent *agent, struct process *p)
 {
 	int64_t now_us = clock_us();
@@ -139,7 +141,8 @@ bool stop_holds(struct agent *agent, struct process *p)
 	if (!p->stopping || p->killed_all)
 		return false;
 	if (all_gone(agent, p)) {
-		if (!p->group) /* what has left the process group shows in a search only */
+		/* processes that left the process group are found only by a search */
+		if (!p->group)
 			stop_kill_all(agent, p);
 		p->killed_all = true;
 		return false;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where processes are found: by id, by pid, in the order of their start, in that of their end. */
+/* Indexes of processes: by id, by pid, in the order of their start and of their end. */
 #include "agent/agent.h"
 
 static struct process **bucket(struct process **table, uint32_t key)
@@ -105,7 +105,7 @@ void table_remove_ended(struct agent *agent, struct process *p)
 	else if (agent->first_ended == p)
 		agent->first_ended = p->ended_after;
 	else
-		return; /* it was not there */
+		return; /* it was not in the list */
 	if (p->ended_after)
 		p->ended_after->ended_before = p->ended_before;
 	else

@@ -83,7 +83,7 @@ void timer_clear_all(struct agent *agent, struct process *p)
 	rearm(agent, p);
 }
 
-/* One timer at a time: what it does may free its process or set others. */
+/* One timer at a time: its handler may free the process or set others. */
 static void run_first(struct agent *agent, int64_t now_us)
 {
 	struct process *p = agent->heap[0];

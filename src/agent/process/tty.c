@@ -15,7 +15,7 @@
 #endif
 #define DEFAULT_END_KEY 4 /* ^D */
 
-/* devpts gives a new terminal to whoever opens the multiplexer. */
+/* devpts gives the new terminal to the user that opens the multiplexer. */
 static int open_multiplexer(const struct user *user)
 {
 	int fd, error;
@@ -24,7 +24,8 @@ static int open_multiplexer(const struct user *user)
 		(void)setfsgid(user->gid);
 		(void)setfsuid(user->uid);
 	}
-	/* The sandbox may have put anything there; nothing of it may block or become our terminal.
+	/*
+	 * The sandbox may have put anything there; it must neither block nor become our terminal.
 	 */
 	fd = open("/dev/ptmx", O_RDWR | O_NOCTTY | O_CLOEXEC | O_NONBLOCK);
 	error = errno;
@@ -45,7 +46,7 @@ int tty_open(const struct user *user, uint16_t cols, uint16_t rows, int *ret_mas
 		return master;
 	if (ioctl(master, TIOCSPTLCK, &locked) < 0)
 		return -errno;
-	/* By the master, not by a path that the sandbox could have replaced. */
+	/* Through the master, not by a path that the sandbox could have replaced. */
 	slave = ioctl(master, TIOCGPTPEER, O_RDWR | O_NOCTTY | O_CLOEXEC);
 	if (slave < 0)
 		return -errno;

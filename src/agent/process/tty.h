@@ -5,14 +5,14 @@
 
 #include "agent/process/process.h"
 
-/* A master (not blocking) and its slave, which belongs to user; NULL: to who we are. */
+/* A non-blocking master and its slave, which belongs to user; NULL: to the agent's user. */
 int tty_open(const struct user *user, uint16_t cols, uint16_t rows, int *ret_master,
 	     int *ret_slave) _must_check_;
-/* RESIZE. The same size once more makes the foreground programs draw again. */
+/* RESIZE. Repeating the same size makes foreground programs redraw. */
 void tty_resize(struct agent *agent, struct process *p, uint16_t cols, uint16_t rows, uint32_t tag);
-/* SIGINT, SIGQUIT, SIGTSTP: to the programs in the foreground, as the keys would. */
+/* SIGINT, SIGQUIT, SIGTSTP: to the foreground programs, as the keys would. */
 int tty_signal(const struct process *p, int signum) _must_check_;
-void tty_keep_newlines(int slave); /* no carriage returns before them */
+void tty_keep_newlines(int slave); /* without converting them to CR LF */
 char tty_end_key(int master);
 
 #endif

@@ -7,8 +7,7 @@
 
 #define FILE_MAX_BYTES (1U << 20)
 
-/* What stands in when the sandbox has broken its own files: one can still get in and repair them.
- */
+/* Used if the sandbox has broken its own files, so that one can still get in and repair them. */
 static const char builtin_passwd[] = "root:x:0:0:root:/root:/bin/bash\n"
 				     "sandbox:x:1000:1000::/home/sandbox:/bin/bash\n"
 				     "user:x:1001:1001::/home/user:/bin/bash\n";
@@ -39,7 +38,7 @@ static bool next_line(struct str *text, struct str *ret_line)
 	return true;
 }
 
-/* Exactly count fields, none more: a line with another number of colons is not an entry. */
+/* Splits into exactly count fields: a line with another number of colons is not an entry. */
 static bool split(struct str line, struct str *fields, size_t count)
 {
 	for (size_t i = 0; i + 1 < count; i++)
@@ -116,8 +115,8 @@ void user_add_groups(struct str group, struct user *user)
 }
 
 /*
- * The sandbox may put a fifo, a device, a link or a giant there: none of them may hang or lead the
- * agent, so only a bounded regular file is read. The buffer lives for ever; there is one thread.
+ * The sandbox may put a fifo, a device, a link or a huge file there. Only a bounded regular file is
+ * read, so none of them can block or mislead the agent. The buffer is static; there is one thread.
  */
 static int read_file(const char *path, struct str *ret)
 {

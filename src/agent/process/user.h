@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who a command runs as. The sandbox owns /etc/passwd and /etc/group, so they are parsed strictly,
- * by bounded pure functions, without NSS: no module of the sandbox is ever loaded into the agent.
+ * The user that a command runs as. The sandbox owns /etc/passwd and /etc/group. They are therefore
+ * parsed strictly, by bounded functions and without NSS, so no module of the sandbox is loaded into
+ * the agent.
  */
 #ifndef CAY_AGENT_PROCESS_USER_H
 #define CAY_AGENT_PROCESS_USER_H
@@ -12,7 +13,7 @@
 #define USER_NAME_MAX 32
 #define USER_HOME_MAX 255
 #define USER_GROUPS_MAX 64 /* further memberships are ignored */
-#define USER_ID_MAX 65535  /* the ids a sandbox has */
+#define USER_ID_MAX 65535  /* the highest id in a sandbox */
 
 struct user {
 	uint32_t uid;
@@ -24,12 +25,12 @@ struct user {
 };
 
 /*
- * Finds a name (^[a-z_][a-z0-9_-]*$) or a strict decimal id in the text of a passwd file. A number
- * without an entry is still a user (gid the same, home "/"). -EINVAL: neither a name nor a number.
- * -ENOENT: a name nobody has.
+ * Finds a name (^[a-z_][a-z0-9_-]*$) or a decimal id in the text of a passwd file. An id without an
+ * entry is still a user (same gid, home "/"). -EINVAL: neither a name nor an id. -ENOENT: unknown
+ * name.
  */
 int user_find(struct str passwd, struct str wanted, struct user *ret) _must_check_;
-/* Adds the memberships from the text of a group file; the own gid comes first. */
+/* Adds the memberships from the text of a group file; the user's own gid is first. */
 void user_add_groups(struct str group, struct user *user);
 
 /* Reads the two files (regular, bounded, never through a link) and looks up wanted. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The bridge: a second run of the program that connects its standard input and output to the agent
- * that runs already. Anything that can run a command inside can reach the agent in this way.
+ * The bridge: a second run of the program that connects its standard input and output to the
+ * running agent. Anything that can run a command inside can reach the agent in this way.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -15,7 +15,7 @@
 
 #define PIECE_BYTES 65536
 
-/* One direction: what was read and not yet written. */
+/* One direction: bytes read and not yet written. */
 struct way {
 	int from, to;
 	bool ended;
@@ -43,7 +43,7 @@ static int connect_to(const char *path)
 	return fd;
 }
 
-/* Reads when there is nothing to write; false: broken. */
+/* Reads if there is nothing to write; false: broken. */
 static bool pass(struct way *way, bool readable)
 {
 	ssize_t n;
@@ -65,7 +65,7 @@ static bool pass(struct way *way, bool readable)
 	return true;
 }
 
-/* Waits for what this direction needs next: its source, or its target while bytes wait. */
+/* What this direction waits for: its source, or its target while bytes are pending. */
 static struct pollfd need(const struct way *way)
 {
 	if (way->begin < way->end)
@@ -73,7 +73,8 @@ static struct pollfd need(const struct way *way)
 	return (struct pollfd){ .fd = way->ended ? -1 : way->from, .events = POLLIN };
 }
 
-/* The agent ends its connection when ours has ended, so the way out is the one that is waited for.
+/*
+ * The agent ends its connection when ours has ended, so only the outgoing direction is waited for.
  */
 static int copy(struct way *in, struct way *out)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Egress over the link, for sandboxes without a network of ours: programs find a proxy on loopback
+ * Egress over the link, for sandboxes without a network of ours. Programs find a proxy on loopback
  * through their environment, and every connection to it is offered to the daemon as a stream. The
- * daemon reads the proxy's protocol, decides and answers; here no byte of it is looked at.
+ * daemon reads the proxy protocol, decides and replies; the agent does not inspect the bytes.
  */
 #include <errno.h>
 #include <netinet/in.h>
@@ -34,8 +34,10 @@ int egress_open(struct agent *agent)
 	return 0;
 }
 
-/* Pairs: a program may look for either spelling, and one that was set counts for both. all_proxy
- * names HTTP too: libraries without SOCKS support fail on the mere sight of another scheme. */
+/*
+ * Pairs: a program may use either spelling, and a variable that is already set counts for both.
+ * all_proxy names HTTP as well: libraries without SOCKS support fail if they see another scheme.
+ */
 void egress_add_env(const char **env, size_t count)
 {
 	static const char *const variables[EGRESS_VARIABLES] = {
@@ -67,7 +69,7 @@ static void disarm(struct agent *agent)
 	(void)agent_watch(agent, EPOLL_CTL_DEL, agent->relays.egress_fd, 0, EVENT_EGRESS, 0);
 }
 
-/* While no daemon is there, or no relay is free, programs wait in the backlog. */
+/* While no daemon is connected, or no relay is free, programs wait in the backlog. */
 void egress_arm(struct agent *agent)
 {
 	struct relays *relays = &agent->relays;

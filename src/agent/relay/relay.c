@@ -116,7 +116,7 @@ void relay_drop_all(struct agent *agent)
 	agent->relays.last_dial = agent->relays.last_offer = 0;
 }
 
-/* ---- what is said to the daemon ---- */
+/* ---- frames to the daemon ---- */
 
 static void put(struct agent *agent, const struct stream_frame *frame)
 {
@@ -158,7 +158,9 @@ static void give_credit(struct agent *agent, struct relay *relay, size_t taken)
 
 /* ---- connecting ---- */
 
-/* 127.0.0.1 first, then ::1. 0: connected, or under way; else -errno and no socket is left. */
+/*
+ * 127.0.0.1 first, then ::1. 0: connected, or in progress; otherwise -errno and no socket is left.
+ */
 static int try_connect(struct agent *agent, struct relay *relay, bool v6)
 {
 	int fd = -1, r = dial_connect(relay->port, v6, &fd);
@@ -171,7 +173,7 @@ static int try_connect(struct agent *agent, struct relay *relay, bool v6)
 		(void)close(TAKE_FD(relay->fd));
 		return -ENOMEM;
 	}
-	return 0; /* writable once connected: the event comes, even when it is by now */
+	return 0; /* writable once connected: the event arrives even if that is already the case */
 }
 
 static int on_dial(struct agent *agent, const struct stream_frame *frame)
@@ -249,7 +251,7 @@ int relay_sleep_ms(const struct agent *agent)
 
 /* ---- from the daemon to the connection ---- */
 
-/* All that came is taken. */
+/* All received bytes were written. */
 static void on_drained(struct agent *agent, struct relay *relay)
 {
 	if (!relay->flow.end_came)
@@ -260,7 +262,7 @@ static void on_drained(struct agent *agent, struct relay *relay)
 		(void)shutdown(relay->fd, SHUT_WR);
 }
 
-/* -1: the connection takes no more, ever. */
+/* -1: the connection accepts no more bytes. */
 static ssize_t offer_bytes(const struct relay *relay, const char *p, size_t n)
 {
 	ssize_t sent;
@@ -318,7 +320,7 @@ static int on_end(struct agent *agent, struct relay *relay, bool close)
 	if (stream_flow_on_end(&relay->flow) < 0)
 		return -EPROTO;
 	relay->closing = close;
-	if (close) /* it is over for the daemon: nothing more is sent */
+	if (close) /* the stream has ended for the daemon: nothing more is sent */
 		relay->flow.end_sent = true;
 	drop_ready(agent, relay);
 	set_ready(agent, relay);

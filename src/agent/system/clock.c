@@ -3,13 +3,13 @@
 
 #include "base/time.h"
 
-/* A freeze is seen as a leap at least as long; shorter ones do not matter. */
+/* A freeze appears as a gap of at least this length; shorter ones do not matter. */
 #define LOOK_US 20000
 
 static const struct groups *groups;
 static int64_t looked_us;  /* on the kernel's clock */
-static uint64_t noted_us;  /* on the group, at the last look */
-static uint64_t frozen_us; /* of our life */
+static uint64_t noted_us;  /* value on the group at the last look */
+static uint64_t frozen_us; /* since our start */
 
 void clock_open(const struct groups *from)
 {
@@ -17,8 +17,8 @@ void clock_open(const struct groups *from)
 }
 
 /*
- * First the kernel's clock, then the note: a freeze in between makes the result too early, which
- * the next call corrects. The other way round what was frozen would look as if it had been lived.
+ * Reads the kernel's clock first and the recorded time second: a freeze in between makes the result
+ * too early, which the next call corrects. In the other order, frozen time would count as elapsed.
  */
 int64_t clock_us(void)
 {

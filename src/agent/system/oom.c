@@ -7,14 +7,17 @@
 
 #include "base/str.h"
 
-#define LIMIT_NONE (1ULL << 60) /* v1 says "no limit" with the largest page-aligned number */
+#define LIMIT_NONE (1ULL << 60) /* v1 shows "no limit" as the largest page-aligned number */
 
 static int open_file(int dir_fd, const char *name)
 {
 	return openat(dir_fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
 }
 
-/* It holds a mount of its own, whose end takes the kernel 40 us: it stays open also for that. */
+/*
+ * The descriptor holds a separate mount, whose removal takes the kernel 40 us: another reason to
+ * keep it open.
+ */
 static void use(struct memory *memory, int dir_fd)
 {
 	struct statfs fs;
@@ -59,7 +62,7 @@ void memory_take_back(struct memory *memory, int dir_fd)
 	memory->away = false;
 	memory->before = 0;
 	use(memory, dir_fd);
-	memory->before = before - memory_kills(memory); /* unsigned: may go below */
+	memory->before = before - memory_kills(memory); /* unsigned; may wrap */
 }
 
 static struct str read_text(int fd, char *space, size_t size)
@@ -100,7 +103,7 @@ static uint64_t read_number(const struct memory *memory, const char *name)
 	uint64_t value;
 
 	if (!str_cut(text, '\n', &line, &rest) || str_to_u64(line, UINT64_MAX, &value) < 0)
-		return 0; /* "max" too */
+		return 0; /* also "max" */
 	return value;
 }
 

@@ -16,15 +16,15 @@
 #include "agent/dirent.h"
 #include "base/time.h"
 
-/* Starts within this time share one refresh, which takes about 0.1 ms. */
+/* Process starts within this time share one refresh, which takes about 0.1 ms. */
 #define FRESH_US 100000LL
 #define REFRESH_FIRST_US 1000000LL
 #define REFRESH_LAST_US 8000000LL
-#define IDLE_USED_US 1000 /* less processor time than this since the last refresh is idle */
+#define IDLE_USED_US 1000 /* less processor time since the last refresh counts as idle */
 #define LOAD_STEP_US 5000000LL
-#define LOAD_STEPS_MAX 720 /* an hour: then nothing is left of what was before */
-#define SCAN_MAX 128	   /* processes looked at for running ones */
-#define TEXT_BYTES 8192	   /* of one cgroup file; memory.stat has about 2 KiB */
+#define LOAD_STEPS_MAX 720 /* an hour; older values no longer matter */
+#define SCAN_MAX 128	   /* processes inspected for their run state */
+#define TEXT_BYTES 8192	   /* per cgroup file; memory.stat has about 2 KiB */
 #define STAT_BYTES 65536
 #define V1_ROOT "/sys/fs/cgroup/"
 
@@ -40,7 +40,7 @@ static struct str read_fd(int fd)
 	return (struct str){ text_space, n > 0 ? (size_t)n : 0 };
 }
 
-/* One text at a time: the next one takes the same space. */
+/* One text at a time: the next one reuses the space. */
 static struct str read_text(int dir_fd, const char *path)
 {
 	return read_fd(openat(dir_fd, path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW));
@@ -63,8 +63,8 @@ static uint64_t read_number(int dir_fd, const char *path)
 /* ---- writing ---- */
 
 /*
- * In place, as a file that is mounted cannot be replaced, and in one write. O_NONBLOCK because root
- * inside owns the file and could hold a lease on it: opening it would wait for that.
+ * In place, because a mounted file cannot be replaced, and in one write. O_NONBLOCK, because root
+ * inside owns the file and could hold a lease on it, for which an open would wait.
  */
 static void write_file(struct inside *inside, int proc_fd, const char *name, const char *text,
 		       size_t n)
@@ -136,13 +136,15 @@ static void take_times(struct agent *agent)
 		system = read_number(AT_FDCWD, V1_ROOT "cpuacct/cpuacct.usage_sys") / 1000;
 	}
 	if (!inside->based) {
-		inside->user_base_us = user - inside->user_us; /* unsigned: may go below */
+		inside->user_base_us = user - inside->user_us; /* unsigned; may wrap */
 		inside->system_base_us = system - inside->system_us;
 		inside->based = true;
 	}
 	user -= inside->user_base_us;
 	system -= inside->system_base_us;
-	/* The kernel's split into user and system time may go back a little; these do not. */
+	/*
+	 * The kernel's split into user and system time may decrease slightly; these values do not.
+	 */
 	if ((int64_t)(user - inside->user_us) > 0)
 		inside->user_us = user;
 	if ((int64_t)(system - inside->system_us) > 0)
@@ -167,7 +169,7 @@ static void write_stat(struct agent *agent)
 		.user_us = inside->user_us,
 		.system_us = inside->system_us,
 		.uptime_us = (uint64_t)MAX(uptime_us, 0),
-		/* The kernel's own sum, with this time namespace: what ps adds start times to. */
+		/* The kernel's own sum, in this time namespace; ps adds start times to it. */
 		.boot_s = (now_us(CLOCK_REALTIME) - uptime_us) / 1000000,
 		.started = inside->load.last_pid,
 		.running = MAX(inside->load.running, 1U),
@@ -176,7 +178,7 @@ static void write_stat(struct agent *agent)
 	write_file(inside, agent->proc_fd, "stat", text, procfile_stat(text, sizeof(text), &cpu));
 }
 
-/* The text of the first processor is in the file itself; the warden put it there. */
+/* The file itself contains the text of the first processor, which the warden wrote. */
 static void write_cpuinfo(struct agent *agent, unsigned count)
 {
 	struct str now = read_text(agent->proc_fd, "cpuinfo");
@@ -191,7 +193,7 @@ static void write_cpuinfo(struct agent *agent, unsigned count)
 
 /* ---- load ---- */
 
-/* "PID (NAME) STATE ...": the name may have anything in it. */
+/* "PID (NAME) STATE ...": the name may contain anything. */
 static bool is_running(const struct agent *agent, const char *pid)
 {
 	char path[DIGITS_MAX + 8];
@@ -221,7 +223,7 @@ static uint32_t count_running(const struct agent *agent)
 
 			at += d->reclen;
 			if (d->name[0] < '0' || d->name[0] > '9' || strcmp(d->name, "1") == 0)
-				continue; /* 1 is the agent, which runs because it looks */
+				continue; /* 1 is the agent, which runs because it is looking */
 			left--;
 			count += is_running(agent, d->name);
 		}
@@ -229,7 +231,7 @@ static uint32_t count_running(const struct agent *agent)
 	return count;
 }
 
-/* What was used on average, or what is running now when that is more. */
+/* The average use, or the number of running processes if that is more. */
 static uint32_t sample(struct agent *agent, uint64_t used_us, int64_t time_us)
 {
 	uint64_t load = (used_us << PROCFILE_LOAD_SHIFT) / (uint64_t)MAX(time_us, 1);
@@ -312,7 +314,7 @@ static void write_disk(struct agent *agent)
 	inside->disk_used = used;
 }
 
-/* ---- when ---- */
+/* ---- schedule ---- */
 
 static void refresh(struct agent *agent)
 {
@@ -344,7 +346,7 @@ void inside_open(struct agent *agent)
 	inside->off = getpid() != 1;
 	if (inside->off)
 		return;
-	/* What the warden wrote. */
+	/* The value that the warden wrote. */
 	inside->cpus = count_cpus(agent);
 	inside->memory_limit = memory_limit(&agent->memory);
 	inside->done_us = time_mono_us();
@@ -361,7 +363,7 @@ void inside_check(struct agent *agent)
 	if (now - inside->done_us < FRESH_US && count_cpus(agent) == inside->cpus &&
 	    memory_limit(&agent->memory) == inside->memory_limit) {
 		if (disk_limit(agent) != inside->disk_limit)
-			write_disk(agent); /* the first time, or another limit */
+			write_disk(agent); /* the first time, or a new limit */
 		return;
 	}
 	refresh(agent);
@@ -383,7 +385,7 @@ void inside_rebase(struct agent *agent)
 	agent->inside.based = false;
 	agent->inside.done_us = 0;
 	if (!agent->inside.off)
-		agent->inside.due_us = 1; /* at once */
+		agent->inside.due_us = 1; /* immediately */
 }
 
 void inside_run(struct agent *agent)

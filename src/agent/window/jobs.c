@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a window's shell runs in its foreground, found by descent: no cgroup tells jobs apart. */
+/*
+ * The foreground programs of a window's shell, found by descent: cgroups do not distinguish jobs.
+ */
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/ioctl.h>
@@ -9,7 +11,7 @@
 #include "agent/window/shell.h"
 
 #define TICK_MS 10	/* of /proc/PID/stat */
-#define VISITS_MAX 1024 /* processes looked at for one signal */
+#define VISITS_MAX 1024 /* processes inspected for one signal */
 #define DEPTH_MAX 64
 
 static pid_t foreground(const struct process *p)
@@ -25,7 +27,7 @@ void shell_interrupt(const struct process *p)
 
 	if (p->reaped)
 		return;
-	/* The shell first: it then takes its program's death and its own signal for one. */
+	/* The shell first: it then treats its program's death and its own signal as one. */
 	if (group != p->pid)
 		(void)kill(p->pid, SIGINT);
 	if (group > 1)
@@ -44,7 +46,7 @@ struct look {
 	uint64_t group, session, start_ticks;
 };
 
-/* false when it is gone. */
+/* false if it is gone. */
 static bool look_at(int proc_fd, pid_t pid, struct look *ret)
 {
 	char path[DIGITS_MAX + 8], space[1024];
@@ -53,7 +55,7 @@ static bool look_at(int proc_fd, pid_t pid, struct look *ret)
 
 	(void)digits_text(digits_put(path, (uint64_t)pid), "/stat");
 	rest = read_proc(proc_fd, path, space, sizeof(space));
-	/* "pid (name) state ppid pgrp ... starttime": the name may hold anything. */
+	/* "pid (name) state ppid pgrp ... starttime": the name may contain anything. */
 	for (at = rest.n; at && rest.p[at - 1] != ')'; at--)
 		;
 	if (!at || at + 1 >= rest.n)
@@ -82,7 +84,7 @@ struct hunt {
 
 static void visit_children(struct hunt *hunt, pid_t parent, bool all);
 
-/* A background job of the shell has a group of its own, or is older than the command. */
+/* A background job of the shell has its own process group, or is older than the command. */
 static bool is_foreground(const struct hunt *hunt, pid_t child)
 {
 	struct look look;

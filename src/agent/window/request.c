@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* WINDOW_RUN: to the window of that name, or to a new one; the newest command wins. */
+/*
+ * WINDOW_RUN: to the window of that name, or to a new one; a newer command replaces a waiting one.
+ */
 #include <errno.h>
 
 #include "agent/system/clock.h"
 #include "agent/window/state.h"
 
-#define START_US 10000000 /* bash has this long to come up */
+#define START_US 10000000 /* time limit for the start of bash */
 
 static bool is_heard(const struct agent *agent, const struct request *r)
 {
@@ -40,11 +42,11 @@ struct follow *request_answer(struct agent *agent, struct process *p, const stru
 	if (f)
 		f->run = run;
 	if (!f || agent_put_window(&agent->out, &told) < 0)
-		agent->conn_broken = true; /* never a command that nobody can hear the end of */
+		agent->conn_broken = true; /* a command whose end cannot be reported is never run */
 	return f;
 }
 
-/* A newer one came before this could begin: it was, and was cancelled. */
+/* A newer command arrived before this one could start: it is reported as cancelled. */
 static void supersede(struct agent *agent, struct process *p, struct request *r)
 {
 	struct agent_status status = {
@@ -128,7 +130,7 @@ static void queue(struct agent *agent, struct process *p, struct request *r)
 	w->next = r;
 	switch (w->state) {
 	case WINDOW_IDLE:
-		stream_on_event(agent, p, 0); /* what came before does not belong to it */
+		stream_on_event(agent, p, 0); /* earlier output does not belong to it */
 		window_begin(agent, p);
 		break;
 	case WINDOW_SENDING:
@@ -136,7 +138,7 @@ static void queue(struct agent *agent, struct process *p, struct request *r)
 		r->cancelled = true;
 		window_cancel(agent, p);
 		break;
-	case WINDOW_STARTING: /* it begins by itself */
+	case WINDOW_STARTING: /* it starts when the shell is ready */
 	case WINDOW_ENDING:
 	case WINDOW_GONE:
 		break;

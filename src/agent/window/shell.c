@@ -16,12 +16,13 @@
 #define TIOCGPTPEER _IO('T', 0x41)
 #endif
 #define ROOT_DIRECTORY "/run/cay-windows"
-#define OWN_DIRECTORY "/cay-windows-"	   /* and digits, in the scratch: where we are not root */
-#define PLACE_MAX (AGENT_SCRATCH_MAX + 64) /* of a window's directory, as a path */
+/* and digits, in the scratch directory, if we are not root */
+#define OWN_DIRECTORY "/cay-windows-"
+#define PLACE_MAX (AGENT_SCRATCH_MAX + 64) /* of the path of a window's directory */
 #define SCRIPT_MAX 4096
-/* Keeps $?; as no last member of a list it is nothing to "set -e" and to a trap of ERR. */
+/* Preserves $?. It is not the last member of a list, so "set -e" and a trap of ERR ignore it. */
 #define QUIET "{ . @/quiet $? \"$_\" && : \"$_\"; } 2>/dev/null; "
-#define READS_PER_REPORT 64 /* somebody may write anything there, without end */
+#define READS_PER_REPORT 64 /* any process may write there, without end */
 
 /* ---- files ---- */
 
@@ -29,7 +30,7 @@ void shell_random_digits(char *dst, size_t n)
 {
 	uint8_t bytes[64];
 
-	if (getrandom(bytes, n, 0) != (ssize_t)n) /* never, for so few */
+	if (getrandom(bytes, n, 0) != (ssize_t)n) /* cannot fail for so few bytes */
 		memset(bytes, 0, sizeof(bytes));
 	for (size_t i = 0; i < n; i++)
 		dst[i] = (char)('0' + bytes[i] % 10);
@@ -48,7 +49,7 @@ static int open_own(const char *path)
 	return -EPERM;
 }
 
-/* The directory of all windows' files; users may pass through it and not write. */
+/* The directory of all windows' files; users may search but not write it. */
 static int open_base(struct agent *agent)
 {
 	char *end;
@@ -81,7 +82,7 @@ static int write_script(int dir_fd, const char *name, const char *text)
 	return write(fd, text, (size_t)n) == n ? 0 : -EIO;
 }
 
-/* Copies text, with @ for the window's directory and ~ for the token. */
+/* Copies text, with @ replaced by the window's directory and ~ by the token. */
 static void fill_in(char dst[SCRIPT_MAX], const char *text, const char *place, const char *token)
 {
 	for (; *text; text++) {
@@ -96,15 +97,17 @@ static void fill_in(char dst[SCRIPT_MAX], const char *text, const char *place, c
 }
 
 /*
- * The loop: reports the status of the command before, waits for the next, says that it begins, runs
- * it. All of ours happens in a substitution, so that the shell has no variable of ours and the
- * status it sees is still that of the command before. Only one line: errors count from 1.
+ * The loop: reports the status of the previous command, waits for the next, reports its start, and
+ * runs it. Our steps run in a substitution, so that the shell has no variable of ours and still
+ * sees the status of the previous command. It is one line, so that error messages count from 1.
  *
- * It is sourced, because an interactive bash then tells of jobs as at a prompt. Two loops, because
- * "break" is for the user's to end; "break 2" or "return" leads to the prompt, which reports that.
+ * It is sourced, because an interactive bash then reports jobs as at a prompt. There are two loops,
+ * so that the user's "break" ends only the inner one; "break 2" or "return" leads to the prompt,
+ * which reports that.
  *
- * After "set -x" our own steps would be traced: it is off between commands and on again with the
- * next, which dirspell remembers (it is of no use to a shell that completes nothing).
+ * After "set -x" our own steps would be traced: it is switched off between commands and on again
+ * with the next. The option dirspell remembers it, which has no other effect in a shell without
+ * completion.
  */
 static const char loop_text[] =
 	"for ((;;)); do for ((;;)); do eval -- \"$({ s=$?; if [[ -p @/report && -p @/command ]]; "
@@ -141,7 +144,9 @@ static int make_fifos(struct agent *agent, struct shell *shell, const struct use
 		r = make_fifo(shell->dir_fd, "command", agent->same_user ? NULL : owner);
 	if (r < 0)
 		return r;
-	/* Both ways, so that it never ends when the shell closes its side. */
+	/*
+	 * Opened for both directions, so that it has no end of file when the shell closes its side.
+	 */
 	shell->report_fd =
 		openat(shell->dir_fd, "report", O_RDWR | O_NONBLOCK | O_NOFOLLOW | O_CLOEXEC);
 	if (shell->report_fd < 0)
@@ -149,7 +154,7 @@ static int make_fifos(struct agent *agent, struct shell *shell, const struct use
 	return fstat(shell->report_fd, &info) == 0 && S_ISFIFO(info.st_mode) ? 0 : -EPERM;
 }
 
-/* Several agents may share the place: ours begin with our pid. */
+/* Several agents may share the parent: our directories begin with our pid. */
 static void name_directory(char name[24])
 {
 	char *end = digits_put(name, (uint64_t)getpid());
@@ -159,7 +164,7 @@ static void name_directory(char name[24])
 	end[8] = '\0';
 }
 
-/* Root inside may have removed the place meanwhile: it is made anew then. */
+/* Root inside may have removed the parent meanwhile; it is then created again. */
 static int make_directory(struct agent *agent, const char *name)
 {
 	for (int i = 0; i < 2; i++) {
@@ -223,7 +228,7 @@ void shell_done(struct agent *agent, struct shell *shell)
 
 /* ---- its start ---- */
 
-/* bash with its arguments, the environment and, unless it names one, a terminal without tricks. */
+/* bash with its arguments, the environment and, unless that sets TERM, a simple terminal. */
 static char *pack_arguments(const struct shell_wish *wish, const char *place, uint16_t *ret_argc,
 			    uint16_t *ret_envc)
 {
@@ -280,7 +285,7 @@ static struct process *start_process(struct agent *agent, const struct shell_wis
 	}
 	exec.args = args;
 	p = process_start(agent, &exec, ret_refusal);
-	if (p) /* its arguments are ours and tell nobody anything */
+	if (p) /* its arguments are ours and of no interest to users */
 		p->command_n = (uint16_t)(digits_text(p->command, "bash") - p->command);
 	else if (ret_refusal->code == AGENT_REFUSED_NOT_FOUND)
 		ret_refusal->code = AGENT_REFUSED_NO_SHELL;
@@ -314,11 +319,11 @@ struct process *shell_start(struct agent *agent, struct shell *shell, const stru
 	shell->slave_fd =
 		ioctl(p->streams[0].fd, TIOCGPTPEER, O_RDWR | O_NOCTTY | O_NONBLOCK | O_CLOEXEC);
 	if (agent_watch(agent, EPOLL_CTL_ADD, shell->report_fd, EPOLLIN, EVENT_REPORT, p->id) < 0)
-		stop_start(agent, p, 0, 0, false); /* it would never be heard */
+		stop_start(agent, p, 0, 0, false); /* its output would never be read */
 	return p;
 }
 
-/* ---- what it says, what it is told ---- */
+/* ---- reports and commands ---- */
 
 static enum shell_report parse_report(struct str line, unsigned *ret_status)
 {
@@ -353,7 +358,7 @@ enum shell_report shell_read(struct shell *shell, unsigned *ret_status)
 			continue;
 		}
 		if (shell->report_n == sizeof(shell->report))
-			shell->report_n = 0; /* never of our loop */
+			shell->report_n = 0; /* not from our loop */
 		n = shell->report_fd < 0 ? 0
 					 : read(shell->report_fd, shell->report + shell->report_n,
 						sizeof(shell->report) - shell->report_n);
@@ -368,7 +373,8 @@ void shell_send_end(struct agent *agent, struct shell *shell)
 {
 	(void)agent;
 	if (shell->command_fd >= 0)
-		(void)close(TAKE_FD(shell->command_fd)); /* the only one: epoll forgets it */
+		/* the only descriptor, so epoll removes it */
+		(void)close(TAKE_FD(shell->command_fd));
 }
 
 static int write_from(int fd, struct str text, size_t *sent, size_t *before)

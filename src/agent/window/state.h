@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Inside src/agent/window only: a window and the commands that wait for it. */
+/* Private to src/agent/window: a window and the commands that wait for it. */
 #ifndef CAY_AGENT_WINDOW_STATE_H
 #define CAY_AGENT_WINDOW_STATE_H
 
@@ -16,13 +16,13 @@
 enum window_state {
 	WINDOW_STARTING,
 	WINDOW_IDLE,
-	WINDOW_SENDING, /* until the shell says that it has the command */
+	WINDOW_SENDING, /* until the shell reports that it has the command */
 	WINDOW_RUNNING,
-	WINDOW_ENDING, /* its status is known, its output not all read */
+	WINDOW_ENDING, /* its status is known, but its output is incomplete */
 	WINDOW_GONE,
 };
 
-/* A command that waits for its turn; all strings in one piece behind it. */
+/* A command that waits for its turn, followed by all its strings. */
 struct request {
 	struct shell_wish wish;
 	uint32_t connection;
@@ -36,25 +36,24 @@ struct request {
 struct window {
 	struct shell shell;
 	enum window_state state;
-	struct request *now; /* being sent */
-	struct request
-		*next; /* begins when the one under way has ended; one more takes its place */
+	struct request *now;  /* being sent */
+	struct request *next; /* starts when the current one has ended; a newer one replaces it */
 	size_t sent;
-	bool unsent;	 /* nobody reads yet: once more in a moment */
-	bool again;	 /* sent, and whoever took it may be lost */
-	bool doomed;	 /* its shell is being ended: no more commands for it */
-	bool lost;	 /* the shell came to its prompt: our loop is over */
-	bool interrupts; /* a cancel is under way, since cancel_us */
-	bool overtaken;	 /* its status came and the interrupt has not been seen yet */
-	bool cancelled;	 /* the command under way was */
+	bool unsent;	 /* no reader yet: retried soon */
+	bool again;	 /* sent, but its reader may have died */
+	bool doomed;	 /* its shell is being ended and gets no more commands */
+	bool lost;	 /* the shell returned to its prompt: our loop has ended */
+	bool interrupts; /* a cancel is in progress, since cancel_us */
+	bool overtaken;	 /* its status arrived before the effect of the interrupt */
+	bool cancelled;	 /* the current command was cancelled */
 	int64_t cancel_us;
 	int64_t retry_us;
 	int64_t status_us; /* when the status came */
-	int64_t active_us; /* the last command, input or output */
-	int64_t due_us;	   /* what the state waits for */
+	int64_t active_us; /* time of the last command, input or output */
+	int64_t due_us;	   /* deadline of the current state */
 
-	uint32_t count; /* numbers given to commands */
-	uint32_t run;	/* the one under way, or the last */
+	uint32_t count; /* number of commands so far */
+	uint32_t run;	/* the current run, or the last one */
 	uint32_t run_code;
 	enum agent_end run_end;
 	uint64_t run_cursor, run_end_cursor;
@@ -62,9 +61,9 @@ struct window {
 	int64_t run_us, run_boot_ms;
 	struct agent_status run_status;
 
-	char mark[MARK_SIZE]; /* written into the terminal behind a command's output */
+	char mark[MARK_SIZE]; /* written to the terminal after a command's output */
 	size_t mark_written;
-	size_t held; /* bytes of output that may be the beginning of the mark */
+	size_t held; /* bytes of output that may be the start of the mark */
 	bool mark_due;
 };
 
@@ -77,15 +76,16 @@ static inline struct window *window_of(const struct process *p)
 
 /* window.c */
 void window_wait(struct agent *agent, struct process *p, int64_t in_us); /* TIMER_WINDOW */
-void window_begin(struct agent *agent, struct process *p);		 /* w->next, when idle */
+/* starts w->next if idle */
+void window_begin(struct agent *agent, struct process *p);
 void window_cancel(struct agent *agent, struct process *p);
 
 /* request.c */
 void request_refuse(struct agent *agent, struct request *r, enum agent_refusal code, int error);
-/* Tells the request's run number and makes its follow; both from the next byte on. */
+/* Replies with the run number and creates the follow; both start at the next byte. */
 struct follow *request_answer(struct agent *agent, struct process *p, const struct request *r,
 			      uint32_t run);
-/* A new window for the request; it begins when its shell has come up. */
+/* Creates a window for the request, which starts when its shell is ready. */
 void request_make_window(struct agent *agent, struct request *r);
 
 #endif

@@ -9,20 +9,20 @@
 #include "base/time.h"
 
 #define RETRY_MAX_US 100000
-#define READER_US 10000000 /* so long nobody reads: its reports were not true */
-#define RETRY_US 1000	   /* it reported and will read in a moment */
+#define READER_US 10000000 /* without a reader for this long: its reports were false */
+#define RETRY_US 1000	   /* it reported and will read soon */
 #define AGAIN_US 20000	   /* before a command is sent again */
-#define GRACE_US 50000	   /* for output on the way, when its end cannot be marked */
-#define OUTPUT_US 10000000 /* and no longer than this, whatever background jobs write */
-#define MARK_US 1000000	   /* for the mark, which somebody may have flushed away */
-/* A cancel, counted from its start. */
+#define GRACE_US 50000	   /* for pending output, if its end cannot be marked */
+#define OUTPUT_US 10000000 /* maximum, whatever background jobs write */
+#define MARK_US 1000000	   /* for the mark, which a program may have flushed */
+/* Steps of a cancel, counted from its start. */
 #define TERM_US 500000
 #define KILL_US 1000000
 #define GIVE_UP_US 3000000
 #define REPORTS_PER_TURN 16
-#define IDLE_MEMBERS 3 /* the shell and what waits for its next command */
+#define IDLE_MEMBERS 3 /* the shell and the processes that wait for its next command */
 
-/* ---- a command's way ---- */
+/* ---- states of a command ---- */
 
 void window_wait(struct agent *agent, struct process *p, int64_t in_us)
 {
@@ -32,7 +32,10 @@ void window_wait(struct agent *agent, struct process *p, int64_t in_us)
 	timer_set(agent, p, TIMER_WINDOW, w->due_us);
 }
 
-/* Everything of it, background jobs too: whoever asks next gets a new one and is told so. */
+/*
+ * Ends the shell with its background jobs. The next command gets a new window, and its reply says
+ * so.
+ */
 static void give_up(struct agent *agent, struct process *p)
 {
 	window_of(p)->doomed = true;
@@ -44,7 +47,7 @@ static void send_command(struct agent *agent, struct process *p)
 	struct window *w = window_of(p);
 	int r = shell_send(agent, &w->shell, p, w->now->command, &w->sent);
 
-	/* Lost is what a dying reader had; the shell then reports once more and gets it again. */
+	/* A dying reader loses the command; the shell then reports again and receives it again. */
 	w->unsent = r == -ENXIO;
 	w->again &= w->unsent;
 	if (w->unsent && clock_us() - w->run_us >= READER_US)
@@ -88,7 +91,7 @@ static void idle(struct agent *agent, struct process *p)
 		window_wait(agent, p, agent->window_idle_us);
 }
 
-/* The end of the run under way, at the newest byte of the ring. */
+/* Ends the current run at the newest byte of the ring. */
 static void run_over(struct agent *agent, struct process *p, struct agent_status status)
 {
 	struct window *w = window_of(p);
@@ -118,7 +121,7 @@ void window_cancel(struct agent *agent, struct process *p)
 		return;
 	w->interrupts = w->cancelled = true;
 	w->cancel_us = clock_us();
-	if (w->state == WINDOW_SENDING && w->unsent && !w->again) { /* it never got there */
+	if (w->state == WINDOW_SENDING && w->unsent && !w->again) { /* it was never delivered */
 		run_over(agent, p, (struct agent_status){ 0 });
 		idle(agent, p);
 		return;
@@ -136,7 +139,7 @@ static void cancel_on_timer(struct agent *agent, struct process *p, int64_t now_
 	if (w->state == WINDOW_RUNNING && since_us >= TERM_US) {
 		shell_signal_foreground(agent, p, w->run_boot_ms,
 					since_us >= KILL_US ? SIGKILL : SIGTERM);
-		shell_interrupt(p); /* it may have been between two of them */
+		shell_interrupt(p); /* it may have been between two commands */
 	}
 	window_wait(agent, p, TERM_US);
 }
@@ -155,7 +158,7 @@ static struct agent_status judge(struct agent *agent, const struct window *w)
 
 /* ---- where a command's output ends ---- */
 
-/* A terminal that is full takes it when some has been read. */
+/* A full terminal accepts it after some bytes were read. */
 static void write_mark(struct window *w)
 {
 	ssize_t n;
@@ -181,7 +184,7 @@ static void on_status(struct agent *agent, struct process *p, unsigned status)
 	window_wait(agent, p, w->mark_written == MARK_SIZE ? MARK_US : GRACE_US);
 }
 
-/* How many of the last bytes may be the first of the mark. */
+/* How many of the last bytes may be the start of the mark. */
 static size_t tail_match(const struct window *w, const char *bytes, size_t n)
 {
 	for (size_t k = MIN(n, (size_t)MARK_SIZE - 1); k; k--)
@@ -249,15 +252,19 @@ static void on_ready(struct agent *agent, struct process *p, unsigned status)
 		idle(agent, p);
 		break;
 	case WINDOW_SENDING:
-		/* What it had was lost with an interrupt that came late; or it was not, and the
-		 * report that it begins is right behind this one. */
+		/*
+		 * The command was lost with a late interrupt; or it was not, and the report of its
+		 * start follows directly.
+		 */
 		shell_send_end(agent, &w->shell);
 		w->again = true;
 		window_wait(agent, p, AGAIN_US);
 		break;
 	case WINDOW_RUNNING:
-		/* It ended by itself and our interrupt may be on its way still: that would show in
-		 * the next command's output. */
+		/*
+		 * It ended by itself while our interrupt may still be pending, which would appear
+		 * in the next command's output.
+		 */
 		if (w->interrupts && status != INTERRUPTED && !w->overtaken) {
 			w->overtaken = true;
 			w->run_code = status;
@@ -266,7 +273,7 @@ static void on_ready(struct agent *agent, struct process *p, unsigned status)
 		}
 		on_status(agent, p, w->overtaken ? w->run_code : status);
 		break;
-	case WINDOW_IDLE: /* somebody sent it a signal; it is as ready as before */
+	case WINDOW_IDLE: /* a process sent it a signal; it is still ready */
 	case WINDOW_ENDING:
 	case WINDOW_GONE:
 		break;
@@ -283,13 +290,13 @@ static void on_begins(struct agent *agent, struct process *p)
 	w->unsent = w->again = false;
 	free(TAKE_PTR(w->now));
 	timer_clear(agent, p, TIMER_WINDOW);
-	if (w->interrupts) { /* it had to begin first */
+	if (w->interrupts) { /* it had to start first */
 		shell_interrupt(p);
 		window_wait(agent, p, TERM_US);
 	}
 }
 
-/* An empty line brings our loop back, unless it is not what the prompt runs any more. */
+/* An empty line restarts our loop, unless the prompt no longer runs it. */
 static void on_prompt(struct agent *agent, struct process *p)
 {
 	struct window *w = window_of(p);
@@ -342,7 +349,10 @@ static void on_idle_over(struct agent *agent, struct process *p, int64_t now_us)
 		give_up(agent, p);
 }
 
-/* The mark does not come, or could not be written: what is here is all, unless more is coming. */
+/*
+ * The mark does not arrive, or could not be written: the output so far is complete, unless more is
+ * arriving.
+ */
 static void on_mark_overdue(struct agent *agent, struct process *p, int64_t now_us)
 {
 	struct window *w = window_of(p);
@@ -355,7 +365,7 @@ static void on_mark_overdue(struct agent *agent, struct process *p, int64_t now_
 		return;
 	}
 	release_held(agent, p);
-	w->mark_due = w->mark_written == MARK_SIZE; /* taken out should it come late */
+	w->mark_due = w->mark_written == MARK_SIZE; /* remove it if it arrives late */
 	run_over(agent, p, judge(agent, w));
 	idle(agent, p);
 }
@@ -398,7 +408,7 @@ static void on_stdin(struct agent *agent, struct process *p)
 	window_of(p)->active_us = clock_us();
 }
 
-/* With our own descriptor of the terminal open its end would never show. */
+/* While our own descriptor of the terminal is open, its end would not be visible. */
 static void on_reaped(struct agent *agent, struct process *p)
 {
 	struct window *w = window_of(p);
@@ -445,7 +455,7 @@ static enum agent_refusal on_follow(struct agent *agent, struct process *p, stru
 	if (f->run == 0 || f->run > w->count)
 		return AGENT_REFUSED_BAD_REQUEST;
 	if (f->run != w->run)
-		return AGENT_REFUSED_ENDED; /* how and where is not known any more */
+		return AGENT_REFUSED_ENDED; /* its status and cursor are no longer known */
 	if (w->run_end != AGENT_END_NONE)
 		follow_end_at(agent, f, w->run_end_cursor, &w->run_status);
 	return 0;

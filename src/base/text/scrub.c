@@ -4,14 +4,17 @@
 #include <errno.h>
 #include <stdio.h>
 
-#define LINE_MIN 32 /* a line of a longer value that is masked by itself, as in keys in PEM */
+/* bytes; a line of a longer value (such as a key in PEM) is masked on its own from this length */
+#define LINE_MIN 32
 #define HELD_MAX ((size_t)64 << 20)
 
-/* A node is a prefix of some pattern. Few have more than one child, so children are lists; only the
- * root, where most bytes end up, has a table. */
+/*
+ * A node is a prefix of some pattern. Few nodes have more than one child, so children are lists.
+ * Only the root, which most bytes lead back to, has a table.
+ */
 struct node {
 	uint32_t child, sibling; /* 0: none */
-	uint32_t fail;		 /* the longest proper suffix that is a prefix too */
+	uint32_t fail;		 /* the longest proper suffix that is also a prefix */
 	uint32_t depth;
 	uint32_t match; /* bytes of the longest pattern that ends here; 0: none */
 	unsigned char byte;
@@ -161,7 +164,7 @@ int scrub_finish(struct scrub *scrub)
 
 	if (!queue)
 		return -ENOMEM;
-	/* By depth: what a node falls back to is shorter, and therefore done. */
+	/* By depth: the fallback of a node is shorter and therefore already done. */
 	for (int byte = 0; byte < 256; byte++) {
 		if (!scrub->first[byte])
 			continue;
@@ -223,7 +226,7 @@ static int add_hex(struct scrub *scrub, struct str value, struct buf *out, const
 	return r < 0 ? r : add_built(scrub, out);
 }
 
-/* keep: what stays as it is besides letters and digits; plus: a blank becomes '+'. */
+/* keep: characters that stay as they are besides letters and digits; plus: a space becomes '+'. */
 static int add_percent(struct scrub *scrub, struct str value, struct buf *out, const char *digits,
 		       const char *keep, bool plus)
 {
@@ -263,7 +266,10 @@ static int add_json(struct scrub *scrub, struct str value, struct buf *out, bool
 	return r < 0 ? r : add_built(scrub, out);
 }
 
-/* The digits that the value alone decides, when it stands shift bytes into a longer text. */
+/*
+ * Writes the base64 digits that depend on the value alone, when the value starts shift bytes into a
+ * longer text.
+ */
 static int put_base64(struct str value, struct buf *out, bool url, unsigned shift)
 {
 	static const char standard[] =
@@ -288,7 +294,8 @@ static int put_base64(struct str value, struct buf *out, bool url, unsigned shif
 
 static int add_base64(struct scrub *scrub, struct str value, struct buf *out)
 {
-	static const size_t line_bytes[] = { 57, 48 }; /* base64(1) breaks at 76, PEM at 64 */
+	/* base64(1) breaks lines at 76 characters, PEM at 64 */
+	static const size_t line_bytes[] = { 57, 48 };
 	int r = 0;
 
 	for (unsigned i = 0; i < 6 && r == 0; i++) {
@@ -360,7 +367,7 @@ int scrub_add(struct scrub *scrub, struct str value)
 
 /* ---- use ---- */
 
-/* Goes on from node over p[from..n) and masks in p[0..n). */
+/* Continues from node over p[from..n) and masks in p[0..n). */
 static bool run(const struct scrub *scrub, uint32_t *node, char *p, size_t from, size_t n)
 {
 	bool found = false;
@@ -373,7 +380,7 @@ static bool run(const struct scrub *scrub, uint32_t *node, char *p, size_t from,
 		match = scrub->nodes[at].match;
 		if (!match)
 			continue;
-		match = MIN(match, i + 1); /* its start may have left already */
+		match = MIN(match, i + 1); /* its start may have been passed on already */
 		memset(p + i + 1 - match, SCRUB_MASK, match);
 		found = true;
 	}
@@ -433,7 +440,10 @@ struct str scrub_stream_flush(struct scrub_stream *stream)
 {
 	take_given(stream);
 	stream->given = buf_len(&stream->held);
-	/* What left before counts too: more than a few bytes of a value are no accident. */
+	/*
+	 * Bytes that were already passed on count as well: a match of this length is not a
+	 * coincidence.
+	 */
 	if (stream->given && stream->scrub->nodes[stream->node].depth >= SCRUB_VALUE_MIN)
 		memset(buf_data(&stream->held), SCRUB_MASK, stream->given);
 	return buf_str(&stream->held);

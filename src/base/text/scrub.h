@@ -1,51 +1,59 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Finds known values in streams of bytes and masks them: as they are, and in the forms programs
- * usually give them (base64 at any place in a longer text, percent-encoding, hexadecimal, JSON).
- * A mask has the length of what it hides, so that byte cursors and ranges stay true.
+ * Finds known secret values in streams of bytes and masks them: literally, and in the encodings
+ * that programs commonly use (base64 at any offset in a longer text, percent-encoding, hexadecimal,
+ * JSON). A mask has the length of the text it hides, so byte cursors and ranges stay correct.
  *
- * One pass over the bytes whatever they and the values are (Aho-Corasick); a value that comes in
- * pieces is found, because what may still become one is held back, and nothing else is.
+ * The cost is one pass over the bytes, whatever the bytes and values are (Aho-Corasick). A value
+ * that arrives in pieces is found, because bytes that may be the start of a value are held back;
+ * other bytes are not.
  */
 #ifndef CAY_BASE_TEXT_SCRUB_H
 #define CAY_BASE_TEXT_SCRUB_H
 
 #include "base/buf.h"
 
-#define SCRUB_VALUE_MIN 8     /* bytes; shorter ones would mask what is no secret */
-#define SCRUB_VALUE_MAX 16384 /* bytes; each costs some twenty nodes */
+#define SCRUB_VALUE_MIN 8     /* bytes; shorter values would mask ordinary text */
+#define SCRUB_VALUE_MAX 16384 /* bytes; each costs about twenty nodes */
 #define SCRUB_NODES_MAX (4u << 20)
 #define SCRUB_MASK '*'
 
-/* A set of values, counted: everybody who masks with it keeps it. */
+/* A set of values with a reference count; each stream that uses it holds a reference. */
 struct scrub;
 int scrub_new(struct scrub **ret) _must_check_;
-/* Adds a value in all its forms; shorter than SCRUB_VALUE_MIN: nothing. -ENOBUFS: too much. */
+/*
+ * Adds a value in all its encodings. A value shorter than SCRUB_VALUE_MIN is ignored. -ENOBUFS: the
+ * set is full.
+ */
 int scrub_add(struct scrub *scrub, struct str value) _must_check_;
-/* After the last value, before the first use. */
+/* Call after the last value and before the first use. */
 int scrub_finish(struct scrub *scrub) _must_check_;
 struct scrub *scrub_ref(struct scrub *scrub);
-void scrub_unref(struct scrub *scrub);		 /* NULL is fine */
-size_t scrub_longest(const struct scrub *scrub); /* of all forms, in bytes */
+void scrub_unref(struct scrub *scrub);		 /* NULL is allowed */
+size_t scrub_longest(const struct scrub *scrub); /* bytes of the longest encoding */
 
-/* All of a text at once, in place. cut: more followed that was dropped, so the start of a value at
- * the end is masked too. True when something was. */
+/*
+ * Masks a complete text in place. cut: the text was truncated, so a partial value at its end is
+ * masked as well. Returns true if anything was masked.
+ */
 bool scrub_text(const struct scrub *scrub, char *p, size_t n, bool cut);
 
-/* Owner: who reads the stream. */
+/* Owner: the reader of the stream. */
 struct scrub_stream {
-	struct scrub *scrub; /* NULL: nothing is masked and nothing held */
+	struct scrub *scrub; /* NULL: nothing is masked or held back */
 	uint32_t node;
-	size_t given;	 /* of held: was handed out by the last call */
-	struct buf held; /* at its limit bytes are dropped: the reader's cursors jump */
+	size_t given;	 /* bytes of held that the last call returned */
+	struct buf held; /* at the limit bytes are dropped, and the reader's cursor skips them */
 };
 void scrub_stream_init(struct scrub_stream *stream, struct scrub *scrub); /* takes a reference */
 void scrub_stream_done(struct scrub_stream *stream);
-/* What may be passed on now, good until the next call. */
+/* Returns the bytes that may be passed on now; valid until the next call. */
 struct str scrub_stream_feed(struct scrub_stream *stream, struct str bytes);
-/* What is held back, although it may be the start of a value: at the end, or when waiting longer
- * would keep a person waiting. SCRUB_VALUE_MIN bytes of a start are masked, and the rest of such a
- * value still is. */
+/*
+ * Returns the bytes that are held back although they may be the start of a value: at the end of the
+ * stream, or when an interactive user would wait too long. If SCRUB_VALUE_MIN or more bytes of a
+ * value have matched, they are masked, and so is the rest of that value.
+ */
 struct str scrub_stream_flush(struct scrub_stream *stream);
 size_t scrub_stream_held(const struct scrub_stream *stream);
 

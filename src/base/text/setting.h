@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A setting of the configuration: its name, type, range and default in one row, and its value in a
- * struct of the owner. The daemon's own settings and the sections of engines are tables of these.
+ * A setting of the configuration. One row has its name, type, range and default; its value is in a
+ * struct of the owner. The daemon's own settings and the sections of engines are tables of such
+ * rows.
  */
 #ifndef CAY_BASE_SETTING_H
 #define CAY_BASE_SETTING_H
@@ -11,7 +12,7 @@
 #include "base/macro.h"
 #include "base/str.h"
 
-#define SETTING_TEXT_MAX 1024 /* bytes of a text in the struct, its end included */
+#define SETTING_TEXT_MAX 1024 /* bytes of a text in the struct, including its NUL */
 
 enum setting_type {
 	SETTING_TEXT, /* char[SETTING_TEXT_MAX] */
@@ -20,11 +21,11 @@ enum setting_type {
 };
 
 struct setting {
-	const char *name; /* in the file; CAY_NAME in the environment; --na-me as a flag */
+	const char *name; /* in the file; CAY_NAME in the environment, --na-me as a flag */
 	enum setting_type type;
-	size_t offset; /* of the value in the owner's struct */
+	size_t offset; /* offset of the value in the owner's struct */
 	const char *fallback;
-	int64_t min, max; /* of SETTING_INT */
+	int64_t min, max; /* range of a SETTING_INT */
 	const char *doc;
 };
 
@@ -41,10 +42,12 @@ struct setting {
 #member, SETTING_INT, offsetof(struct type, member), fallback, min, max, doc \
 	}
 
-/* Writes the value into the struct at base: 0, -EINVAL (not of the type), -ERANGE (out of the
- * range), -ENAMETOOLONG. */
+/*
+ * Writes the value into the struct at base. Returns 0, -EINVAL (wrong type), -ERANGE (out of range)
+ * or -ENAMETOOLONG.
+ */
 int setting_write(const struct setting *setting, void *base, struct str value) _must_check_;
-/* As setting_write() would take it; cut to size. */
+/* Formats the value as setting_write() accepts it, truncated to size. */
 void setting_read(const struct setting *setting, const void *base, char *dst, size_t size);
 
 #endif

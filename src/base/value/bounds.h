@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a request may carry on its way from a face to the warden: one definition for the service,
- * the engine and the warden, so that no layer accepts a value that the next one rejects. An
- * operator may set lower limits (docs/reference/config.md); the service applies those, the warden
- * these.
+ * The ranges of the values that travel from a face to the warden. The service, the engine and the
+ * warden use these same definitions, so no layer accepts a value that the next one rejects. An
+ * operator may set lower limits (docs/reference/config.md); the service applies those, and the
+ * warden these.
  */
 #ifndef CAY_BASE_VALUE_BOUNDS_H
 #define CAY_BASE_VALUE_BOUNDS_H
 
 #include "base/str.h"
 
-#define BOUNDS_NAME_MAX 63 /* a template's name, a sandbox's or snapshot's id */
+#define BOUNDS_NAME_MAX 63 /* for template names, sandbox ids and snapshot ids */
 
-/* The kernel's quota of one period (100 ms) is at least 1 ms: 0.05 of a CPU leaves a margin. */
+/*
+ * The kernel requires a quota of at least 1 ms per period (100 ms); 0.05 of a CPU leaves a margin.
+ */
 #define BOUNDS_CPU_MILLI_MIN 50
 #define BOUNDS_CPU_MILLI_MAX (1024 * 1000)
 #define BOUNDS_MEMORY_MB_MIN 1
@@ -23,9 +25,9 @@
 #define BOUNDS_PIDS_MAX 32768
 #define BOUNDS_TIMEOUT_SEC_MAX (10 * 365 * 86400)
 
-/* [a-z0-9][a-z0-9._-]*, at most BOUNDS_NAME_MAX bytes. cay-build's NAME is the same. */
+/* [a-z0-9][a-z0-9._-]*, at most BOUNDS_NAME_MAX bytes. cay-build accepts the same names. */
 bool bounds_template_name(struct str name);
-/* [a-z0-9][a-z0-9-]*, at most BOUNDS_NAME_MAX bytes: what a host label may be. */
+/* [a-z0-9][a-z0-9-]*, at most BOUNDS_NAME_MAX bytes, so that an id can be a host label. */
 bool bounds_id(struct str id);
 bool bounds_sizes(uint32_t cpu_milli, uint32_t memory_mb, uint32_t disk_mb, uint32_t pids);
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How long things took, counted in fixed buckets: for metrics. Owner: whoever has it; zeroed:
- * empty. */
+/*
+ * A histogram of durations in fixed buckets, for metrics. The struct is owned by its user; a zeroed
+ * struct is an empty histogram.
+ */
 #ifndef CAY_BASE_VALUE_HISTOGRAM_H
 #define CAY_BASE_VALUE_HISTOGRAM_H
 
@@ -12,11 +14,11 @@
 extern const uint32_t histogram_bounds_us[HISTOGRAM_BOUNDS];
 
 struct histogram {
-	uint64_t buckets[HISTOGRAM_BOUNDS]; /* each its own, not the ones below it */
-	uint64_t count;			    /* of all, also beyond the last bound */
+	uint64_t buckets[HISTOGRAM_BOUNDS]; /* not cumulative */
+	uint64_t count;			    /* all values, including those above the last bound */
 	uint64_t us_sum;
 };
 
-void histogram_add(struct histogram *histogram, int64_t us); /* negative: 0 */
+void histogram_add(struct histogram *histogram, int64_t us); /* a negative value counts as 0 */
 
 #endif

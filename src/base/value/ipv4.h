@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which IPv4 addresses sandboxes reach only where it is meant, and which never. The host's byte
- * order. */
+/*
+ * Classes of IPv4 addresses: public ones, those that a sandbox reaches only if a policy names them,
+ * and those it never reaches. Used by the packet filter and by the egress service. Host byte order.
+ */
 #ifndef CAY_BASE_VALUE_IPV4_H
 #define CAY_BASE_VALUE_IPV4_H
 
@@ -8,8 +10,8 @@
 
 enum ipv4_class {
 	IPV4_PUBLIC,
-	IPV4_SPECIAL, /* private nets and the like */
-	IPV4_NEVER, /* this host, groups of hosts, services that give out a machine's credentials */
+	IPV4_SPECIAL, /* private networks and similar */
+	IPV4_NEVER,   /* this host, multicast, metadata services that issue credentials */
 };
 
 struct ipv4_range {
@@ -18,7 +20,8 @@ struct ipv4_range {
 	uint8_t class; /* enum ipv4_class */
 };
 
-extern const struct ipv4_range ipv4_ranges[]; /* all but the public ones; the first that fits */
+/* all ranges that are not public; the first match counts */
+extern const struct ipv4_range ipv4_ranges[];
 extern const size_t ipv4_range_count;
 
 static inline bool ipv4_in_range(uint32_t address, const struct ipv4_range *range)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Somebody who sends a POST to an address elsewhere. The service asks, the HTTP layer does it:
- * neither sees the other.
+ * An interface for sending a POST request to another host. The service calls it and the HTTP layer
+ * implements it, so that neither includes the other.
  */
 #ifndef CAY_BASE_VALUE_POSTER_H
 #define CAY_BASE_VALUE_POSTER_H
@@ -18,17 +18,23 @@ struct poster_request {
 	struct str body; /* JSON */
 	int64_t timeout_ms;
 };
-/* status: of the answer; 0: there is none, and error says why as -errno: -EPERM: the address is no
- * public one, -EHOSTUNREACH: no such name, -EKEYREJECTED: its certificate is not right. */
+/*
+ * status: of the reply; 0 if there was none, and then error is the reason as -errno: -EPERM: the
+ * address is not public, -EHOSTUNREACH: the name does not exist, -EKEYREJECTED: the certificate is
+ * invalid.
+ */
 typedef void (*poster_fn)(void *arg, int status, int error);
 
 struct poster {
-	/* -EINVAL: no http:// or https:// URL. */
+	/* -EINVAL: not an http:// or https:// URL. */
 	int (*check)(struct poster *poster, struct str url);
-	/* Everything is copied. done comes once, never from inside. *ret serves cancel. */
+	/*
+	 * Copies all arguments. done is called once, never from inside this call. Pass *ret to
+	 * cancel.
+	 */
 	int (*post)(struct poster *poster, const struct poster_request *request, poster_fn done,
 		    void *arg, uint64_t *ret);
-	void (*cancel)(struct poster *poster, uint64_t handle); /* done is not called any more */
+	void (*cancel)(struct poster *poster, uint64_t handle); /* done is not called afterwards */
 };
 
 #endif

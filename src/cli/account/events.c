@@ -12,11 +12,11 @@
 
 #define SILENCE_MS 60000 /* the daemon sends something every 15 s */
 
-/* Of the data of an event, what a line has room for. */
-static const char *const told[] = { "name",	 "host",	 "port",       "protocol",
-				    "kind",	 "process_id",	 "window",     "run",
-				    "exit_code", "signal",	 "reason",     "pause_kind",
-				    "message",	 "remaining_ms", "snapshot_id" };
+/* Members of an event's data that are shown in a line. */
+static const char *const shown_fields[] = { "name",	 "host",	 "port",       "protocol",
+					    "kind",	 "process_id",	 "window",     "run",
+					    "exit_code", "signal",	 "reason",     "pause_kind",
+					    "message",	 "remaining_ms", "snapshot_id" };
 
 static void print_line(const struct cli *cli, const struct json *event)
 {
@@ -43,19 +43,19 @@ static void print_line(const struct cli *cli, const struct json *event)
 	style_clean(clean, sizeof(clean), type);
 	(void)printf("%s%-20s%s", style_on(cli->color_out, style), clean,
 		     style_off(cli->color_out));
-	for (size_t i = 0; data != NULL && i < ARRAY_LEN(told); i++) {
-		const struct json *value = field(data, told[i]);
+	for (size_t i = 0; data != NULL && i < ARRAY_LEN(shown_fields); i++) {
+		const struct json *value = field(data, shown_fields[i]);
 
 		if (value == NULL || json_type(value) == JSON_NULL)
 			continue;
 		show_value(text, sizeof(text), value);
 		style_clean(clean, sizeof(clean), str_of(text));
-		(void)printf("  %s=%s", told[i], clean);
+		(void)printf("  %s=%s", shown_fields[i], clean);
 	}
 	(void)putchar('\n');
 }
 
-/* ---- what is kept ---- */
+/* ---- stored events ---- */
 
 static int on_item(void *arg, const struct json *item)
 {
@@ -72,14 +72,14 @@ static int make_query(const struct args *args, char query[API_PATH_MAX], bool fo
 	if (api_query(query, "format", follow ? "sse" : "json", err) < 0 ||
 	    (type != NULL && api_query(query, "type", type, err) < 0))
 		return -1;
-	if (follow) /* told anew whenever the connection is */
+	if (follow) /* printed again after every reconnect */
 		return 0;
 	if (after != NULL && api_query(query, "after", after, err) < 0)
 		return -1;
 	return api_query(query, "limit", "1000", err);
 }
 
-/* ---- what happens ---- */
+/* ---- live events ---- */
 
 struct following {
 	struct cli *cli;
@@ -87,7 +87,7 @@ struct following {
 	struct event_reader events;
 	struct retry retry;
 	char after[24]; /* the last one seen; empty: none */
-	bool ended;	/* the sandbox is gone */
+	bool ended;	/* the sandbox was removed */
 	bool one;
 };
 
@@ -120,7 +120,7 @@ static int on_piece(void *arg, const char *p, size_t n)
 	return event_feed(&f->events, p, n);
 }
 
-/* 0: all was seen. 1: the connection is lost. -1: err. */
+/* 0: complete. 1: the connection was lost. -1: err. */
 static int stream_once(struct following *f, const char *path, const char *query, struct err *err)
 {
 	char params[API_PATH_MAX], full[API_PATH_MAX * 2];
@@ -155,7 +155,7 @@ static int follow(struct cli *cli, const struct args *args, const char *path, co
 		return err_set(err, ERR_INVALID_REQUEST, "--after wants the id of an event");
 	event_init(&f.events, on_event, &f);
 	while ((r = stream_once(&f, path, query, err)) > 0) {
-		/* Nobody was there from the beginning: that is no restart. */
+		/* The daemon was not running from the start: this is not a restart. */
 		if (first && cli->lost_error == -ECONNREFUSED) {
 			r = -1;
 			break;
@@ -197,7 +197,7 @@ static void put_value(struct table *table, const struct json *row, const char *n
 	text[0] = '\0';
 	if (value != NULL && json_type(value) != JSON_NULL)
 		show_value(text, sizeof(text), value);
-	if (value != NULL && json_type(value) == JSON_REAL) /* people do not read 1.4e-07 */
+	if (value != NULL && json_type(value) == JSON_REAL) /* avoids 1.4e-07 */
 		(void)snprintf(text, sizeof(text), "%.3f", strtod(text, NULL));
 	table_put(table, str_of(text), STYLE_PLAIN);
 }

@@ -8,11 +8,11 @@
 #include "cli/output/show.h"
 #include "cli/output/table.h"
 
-/* What an ordinary client needs, when no scope is named. */
+/* The default scopes: what an ordinary client needs. */
 static const char *const default_scopes[] = { "sandboxes:read", "sandboxes:write", "exec",
 					      "templates:read" };
 
-/* Options max-* become max_*: a number, 'none' or 'default'. */
+/* Options max-* become members max_*: a number, 'none' or 'default'. */
 static int put_limits(const struct args *args, struct json_writer *w, struct err *err)
 {
 	static const char *const options[] = { "max-sandboxes", "max-vcpus",

@@ -14,7 +14,7 @@
 
 #define VALUE_MAX (16 * 1024)
 
-/* ---- the value: never from the command line, which everybody on the host can read ---- */
+/* ---- the value: never from the command line, which every user of the host can read ---- */
 
 static int read_all(int fd, const char *what, struct buf *value, struct err *err)
 {
@@ -93,7 +93,7 @@ static int read_value(const struct args *args, struct buf *value, struct err *er
 		r = read_all(STDIN_FILENO, "standard input", value, err);
 	if (r < 0)
 		return -1;
-	/* What editors and echo put at the end is no part of it. */
+	/* A final newline, as editors and echo add it, is not part of the value. */
 	if (buf_len(value) && buf_data(value)[buf_len(value) - 1] == '\n')
 		value->tail--;
 	if (!str_is_utf8(buf_data(value), buf_len(value)))

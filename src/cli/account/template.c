@@ -71,18 +71,18 @@ int template_rm_run(struct cli *cli, const struct args *args, struct err *err)
 	return api_delete_each(cli, args, "/v1/templates", err);
 }
 
-/* A build as it is followed. */
+/* A build that is being followed. */
 struct build_watch {
 	const char *name;
 	char id[64];
-	int64_t cursor; /* bytes of its log that have been shown */
-	char line[512]; /* the line that is still coming; what is longer is cut */
+	int64_t cursor; /* bytes of its log shown so far */
+	char line[512]; /* the incomplete line; longer ones are truncated */
 	size_t line_len;
-	char last[512]; /* the last whole line, for the progress line */
+	char last[512]; /* the last complete line, for the progress line */
 	struct progress progress;
 };
 
-/* On a terminal the log is the progress line; otherwise every line of it is printed. */
+/* On a terminal the log is the progress line; otherwise every line is printed. */
 static void show_log(const struct cli *cli, struct build_watch *watch, struct str text)
 {
 	for (size_t i = 0; i < text.n; i++) {
@@ -102,7 +102,7 @@ static void show_log(const struct cli *cli, struct build_watch *watch, struct st
 	}
 }
 
-/* The build's present state, and what its log has grown by. */
+/* Gets the build's state and the new part of its log. */
 static int poll_build(struct cli *cli, const struct build_watch *watch, struct json **build,
 		      struct err *err)
 {
@@ -134,7 +134,7 @@ static int follow(struct cli *cli, struct build_watch *watch, struct json **buil
 		state = field_str(*build, "state");
 		show_log(cli, watch, log);
 		watch->cursor = field_int(*build, "log_cursor", watch->cursor);
-		/* The log comes in pieces: after the end there may be more of it. */
+		/* The log arrives in pieces: after the end there may be more of it. */
 		if (log.n == 0 && (str_is(state, "ready") || str_is(state, "failed")))
 			return 0;
 		progress_update(&watch->progress, str_of(watch->last));
@@ -143,7 +143,7 @@ static int follow(struct cli *cli, struct build_watch *watch, struct json **buil
 	}
 }
 
-/* Starts a build, or finds the one that is already at work. */
+/* Starts a build, or finds the one in progress. */
 static int start_build(struct cli *cli, const char *name, struct json **build, struct err *err)
 {
 	_cleanup_json_ struct json *list = NULL;
@@ -206,7 +206,7 @@ int template_build(struct cli *cli, const char *name, struct err *err)
 	return 0;
 }
 
-/* The daemon builds recipes of its own; a file of ours it never sees. */
+/* The daemon builds its own recipes; it never sees a file of ours. */
 static int check_recipe_name(struct cli *cli, const char *name, struct err *err)
 {
 	const char *base = strrchr(name, '/'), *end = strstr(name, ".recipe");

@@ -4,7 +4,7 @@
 
 #include "cli/cli.h"
 
-/* Asks for a build, follows it to its end and shows its log as progress. 0, or -1 with err set. */
+/* Requests a build, follows it to its end and shows its log as progress. 0, or -1 with err set. */
 int template_build(struct cli *cli, const char *name, struct err *err) _must_check_;
 
 #endif

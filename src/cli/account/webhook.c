@@ -138,7 +138,7 @@ int webhook_rm_run(struct cli *cli, const struct args *args, struct err *err)
 	return api_delete_each(cli, args, "/v1/webhooks", err);
 }
 
-/* One attempt now; its outcome is the exit status. */
+/* One attempt now; its result is the exit status. */
 static int try_path(struct cli *cli, const char *path, struct err *err)
 {
 	_cleanup_json_ struct json *result = NULL;

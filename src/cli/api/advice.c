@@ -89,7 +89,7 @@ void advice_hint(char dst[CLI_HINT_MAX], const struct cli *cli, enum err_code co
 	(void)snprintf(dst, CLI_HINT_MAX, "%.*s", (int)MIN(theirs.n, CLI_HINT_MAX - 1), theirs.p);
 }
 
-/* Fields whose option is called differently; all others only have dashes for underscores. */
+/* Fields whose option has another name; for all others underscores become dashes. */
 static const struct {
 	const char *field, *option;
 } fields[] = {
@@ -123,8 +123,10 @@ static bool command_has(const struct cli *cli, const char *option)
 	return spec != NULL && spec->name != NULL;
 }
 
-/* The option for a word of the message, "" when it is none. A plain word is a field only at the
- * beginning, where the daemon puts it. */
+/*
+ * The option for a word of the message, "" if there is none. A plain word is a field only at the
+ * start, where the daemon puts it.
+ */
 static void option_for(char dst[64], const struct cli *cli, struct str word, bool first)
 {
 	size_t i = 0;

@@ -10,7 +10,7 @@
 #include "cli/api/exit.h"
 #include "cli/api/resolve.h"
 
-#define PROBE_MS 2000 /* for the question whether the other protocol is spoken */
+#define PROBE_MS 2000 /* for the probe whether the other protocol is spoken */
 
 const struct json *field(const struct json *object, const char *name)
 {
@@ -51,7 +51,7 @@ bool field_bool(const struct json *object, const char *name)
 	return value != NULL && json_type(value) == JSON_BOOL && json_bool(value);
 }
 
-/* Whether something at this address answers in that protocol. It gets no key. */
+/* Whether a server at this address replies in that protocol. It gets no key. */
 static bool speaks(const char *url)
 {
 	struct http_client *other = NULL;
@@ -69,7 +69,7 @@ static bool speaks(const char *url)
 	return r == 0 || (r == -EKEYREJECTED && str_starts(str_of(url), "https://"));
 }
 
-/* https:// to a plain port, or the other way round: 1 when that is the reason, with err set. */
+/* https:// to a plain port, or the reverse: 1 if that is the reason, with err set. */
 static int wrong_scheme(struct cli *cli, int error, struct err *err)
 {
 	bool secure = str_starts(str_of(cli->url), "https://");
@@ -320,7 +320,7 @@ int api_print(struct cli *cli, const struct json *doc, struct err *err)
 	return 0;
 }
 
-/* Unreserved characters stay, all others become %XX: a name can never change the path. */
+/* Unreserved characters stay, all others become %XX, so a name can never change the path. */
 static int encode(char *dst, size_t size, const char *text)
 {
 	size_t n = 0;
@@ -352,7 +352,7 @@ int api_path(char dst[API_PATH_MAX], struct err *err, const char *fmt, ...)
 		} else if (fmt[0] == '%' && fmt[1] == 's') {
 			const char *part = va_arg(ap, const char *);
 
-			/* Dots alone would be read as steps up the path. */
+			/* Dots alone would be interpreted as steps up the path. */
 			r = part[0] == '\0' || strcmp(part, ".") == 0 || strcmp(part, "..") == 0
 				    ? -EINVAL
 				    : encode(dst + n, API_PATH_MAX - n, part);

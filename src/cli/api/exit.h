@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a failure is to the shell that called us: one table from error codes to exit statuses. */
+/* Exit statuses: one table from error codes to the status that the shell sees. */
 #ifndef CAY_CLI_API_EXIT_H
 #define CAY_CLI_API_EXIT_H
 
@@ -19,8 +19,8 @@ enum exit_status {
 };
 
 /*
- * Of the commands that end with the status of a program inside a sandbox (struct command,
- * own_status): what is not the program's own. As timeout(1), env(1) and docker-run(1) have it.
+ * For commands that end with the status of a program inside a sandbox (struct command, own_status):
+ * statuses that are not the program's. The same as for timeout(1), env(1) and docker-run(1).
  */
 #define EXIT_STATUS_TIMED_OUT 124
 #define EXIT_STATUS_CAY_FAILED 125
@@ -28,11 +28,11 @@ enum exit_status {
 #define EXIT_STATUS_NO_COMMAND 127
 
 enum exit_status exit_of_code(enum err_code code);
-/* For answers whose code this version does not know: the HTTP status decides. */
+/* For replies whose code this version does not know: by HTTP status. */
 enum exit_status exit_of_http(int http_status);
-/* The public name decides when it is known, the HTTP status otherwise. */
+/* By the error name if it is known, otherwise by HTTP status. */
 enum exit_status exit_of_answer(const char *name, int http_status);
-/* The message of sandbox_gone says that the sandbox's own time is over. */
+/* Whether the message of sandbox_gone says that the sandbox reached the end of its lifetime. */
 bool exit_is_end_of_life(struct str message);
 /* 124 to 127. */
 int exit_of_run(const struct err *err);

@@ -15,7 +15,7 @@ static void put_pairs(struct json_writer *w, const struct args *args, const char
 		char name[256];
 
 		(void)str_cut(str_of(pair), '=', &key, &value);
-		if (str_copy(name, sizeof(name), key) == 0) /* longer ones were refused before */
+		if (str_copy(name, sizeof(name), key) == 0) /* longer ones were rejected before */
 			json_put_str(w, name, value);
 	}
 }
@@ -32,8 +32,10 @@ void request_pairs(struct json_writer *w, const struct args *args, const char *o
 	json_end_object(w);
 }
 
-/* The writer would turn bad UTF-8 into replacement characters: refuse it instead of running
- * something else than was asked for. */
+/*
+ * The writer would turn invalid UTF-8 into replacement characters: reject it instead of running
+ * another command than requested.
+ */
 static int check_text(const char *what, const char *text, struct err *err)
 {
 	if (!str_is_utf8(text, strlen(text)))
@@ -101,7 +103,7 @@ static void put_words(struct json_writer *w, const struct args *args, const char
 	json_end_array(w);
 }
 
-/* Whoever names hosts wants a network. */
+/* Naming hosts implies a network. */
 static void put_network(struct json_writer *w, const struct args *args)
 {
 	const char *mode = args_text(args, "network");

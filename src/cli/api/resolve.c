@@ -17,7 +17,7 @@ static const struct {
 	{ "secrets", ERR_SECRET_NOT_FOUND },
 };
 
-/* Splits "/v1/COLLECTION/WORD..."; the index of the collection, or -1. */
+/* Splits "/v1/COLLECTION/WORD..."; returns the index of the collection, or -1. */
 static int split(const char *path, struct str *word)
 {
 	for (size_t i = 0; i < ARRAY_LEN(collections); i++) {
@@ -63,7 +63,7 @@ struct search {
 	struct str word;
 	size_t count;
 	char id[64];
-	char list[ERR_MESSAGE_MAX]; /* the first few, with blanks */
+	char list[ERR_MESSAGE_MAX]; /* the first few, separated by spaces */
 };
 
 static int on_item(void *arg, const struct json *item)
@@ -82,7 +82,7 @@ static int on_item(void *arg, const struct json *item)
 	return 0;
 }
 
-/* Only what ids are made of; the word in a path is percent-encoded. */
+/* Only characters of ids; the word in a path is percent-encoded. */
 static bool may_begin_id(struct str word)
 {
 	size_t n = 0;
@@ -127,7 +127,7 @@ bool resolve_again(struct cli *cli, const char *path, struct err *err)
 	    known(cli, collection, search.word) != NULL)
 		return false;
 	(void)snprintf(list, sizeof(list), "/v1/%s", collections[collection].name);
-	/* The refusal stays what it was unless the search finds something. */
+	/* The original error is kept unless the search finds something. */
 	cli->error_body = NULL;
 	cli->resolving = true;
 	r = api_list(cli, list, NULL, on_item, &search, &list_err);
@@ -159,7 +159,8 @@ int resolve_id(struct cli *cli, const char *collection, const char *typed, char 
 		return -1;
 	if (api_call(cli, "GET", path, NULL, &doc, err) == 0)
 		id = field_str(doc, "id");
-	else if (err->code != ERR_FORBIDDEN) /* a key may use what it may not look at */
+	/* a key may be allowed to use objects that it may not list */
+	else if (err->code != ERR_FORBIDDEN)
 		return -1;
 	if (str_copy(dst, 64, id) < 0 || dst[0] == '\0')
 		return err_set(err, ERR_INVALID_REQUEST, "'%.60s' is not an id", typed);

@@ -20,7 +20,7 @@ int retry_delay(struct retry *retry, struct cli *cli)
 	}
 	if (now >= retry->until_ms)
 		return -1;
-	/* It may listen somewhere else when it comes back. */
+	/* It may listen elsewhere after the restart. */
 	cli_disconnect(cli);
 	delay = retry->delay_ms;
 	retry->delay_ms = MIN(delay * 2, LAST_DELAY_MS);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Coming back after the daemon was lost: it is being restarted, most likely. */
+/*
+ * Reconnecting after the connection to the daemon was lost, most likely because the daemon is being
+ * restarted.
+ */
 #ifndef CAY_CLI_API_RETRY_H
 #define CAY_CLI_API_RETRY_H
 
@@ -12,11 +15,11 @@ struct retry {
 	int delay_ms;
 };
 
-/* Says so once, waits a little and returns true; false when it has been tried for long enough. */
+/* Prints a note once, waits a little and returns true; false after RETRY_FOR_MS. */
 bool retry_wait(struct retry *retry, struct cli *cli);
-/* The same, without waiting: how long to wait is returned, or -1. */
+/* The same without waiting: returns how long to wait, or -1. */
 int retry_delay(struct retry *retry, struct cli *cli);
-/* Says so if it was lost. */
+/* Prints a note if the connection was lost before. */
 void retry_connected(struct retry *retry, const struct cli *cli);
 
 #endif

@@ -29,7 +29,7 @@ static int dispatch(struct event_reader *reader)
 	int r = 0;
 
 	if (data.n > 0) {
-		data.n--; /* the last line's end */
+		data.n--; /* the last line end */
 		r = reader->fn(reader->arg, str_of(reader->name), str_of(reader->id), data);
 	}
 	buf_clear(&reader->data);
@@ -76,7 +76,7 @@ int event_feed(struct event_reader *reader, const char *p, size_t n)
 			return buf_append(&reader->line, p, n) < 0 ? -EPROTO : 0;
 		p += line.n + 1;
 		n -= line.n + 1;
-		if (buf_len(&reader->line) > 0) { /* its beginning came before */
+		if (buf_len(&reader->line) > 0) { /* its start arrived before */
 			if (buf_append(&reader->line, line.p, line.n) < 0)
 				return -EPROTO;
 			line = buf_str(&reader->line);

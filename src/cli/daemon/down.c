@@ -18,19 +18,21 @@
 
 #define FIND_TRIES 20
 #define FIND_RETRY_US 50000
-#define DESTROY_MS 180000   /* for the daemon to destroy everything and end */
+#define DESTROY_MS 180000   /* for the daemon to destroy all sandboxes and end */
 #define SUPERVISOR_MS 60000 /* it gives the daemon 30 s and the warden 15 s */
 #define LEFTOVER_MS 15000
-#define SHOWN_MAX 20 /* sandboxes that are listed before the question */
-/* The warden's claims: files with a number as name and a state directory as content. A claim stays
- * while sandboxes of that directory run, also without a warden. */
+#define SHOWN_MAX 20 /* sandboxes listed before the question */
+/*
+ * The warden's claims: files with a number as name and a state directory as content. A claim exists
+ * while sandboxes of that directory run, also without a warden.
+ */
 #define CLAIMS "/run/cay"
 
 enum { SUPERVISOR, DAEMON, WARDEN, ROLE_COUNT };
 static const char *const locks[ROLE_COUNT] = { LOCK_SUPERVISOR, LOCK_DAEMON, LOCK_WARDEN };
 static const char *const names[ROLE_COUNT] = { "the supervisor", "cayd", "cay-warden" };
 
-/* 1 and the holder, 0 when nobody holds the lock, -1 with err set. */
+/* 1 and the holder, 0 if the lock is free, -1 with err set. */
 static int find(struct cli *cli, int role, struct lock_holder *holder, struct err *err)
 {
 	int r = -EAGAIN;
@@ -65,7 +67,7 @@ static int send(struct cli *cli, const struct lock_holder *holder, int role, int
 	return err_set_errno(err, ERR_FORBIDDEN, -r, "cannot signal %s", names[role]);
 }
 
-/* Waits with a turning mark on a terminal. 0 or -ETIMEDOUT. */
+/* Waits, with a spinner on a terminal. 0 or -ETIMEDOUT. */
 static int wait_shown(struct cli *cli, const struct lock_holder *holder, int timeout_ms,
 		      const char *message)
 {
@@ -83,7 +85,7 @@ static int wait_shown(struct cli *cli, const struct lock_holder *holder, int tim
 	return r;
 }
 
-/* TERM, patience, KILL. */
+/* Sends TERM, waits, sends KILL. */
 static int stop(struct cli *cli, int role, int patience_ms, struct err *err)
 {
 	struct lock_holder holder;
@@ -106,7 +108,7 @@ static int stop(struct cli *cli, int role, int patience_ms, struct err *err)
 	return r;
 }
 
-/* Asks the daemon to end, with or without its sandboxes. 0, or -1 with err set. */
+/* Requests the daemon's end, with or without its sandboxes. 0, or -1 with err set. */
 static int ask_daemon(struct cli *cli, bool destroy, struct err *err)
 {
 	struct lock_holder holder;
@@ -131,7 +133,7 @@ static int ask_daemon(struct cli *cli, bool destroy, struct err *err)
 	return r;
 }
 
-/* What could not be destroyed, and how to get rid of it. */
+/* Reports sandboxes that could not be destroyed, and how to remove them. */
 static int undestroyed(struct cli *cli, const struct err *why)
 {
 	bool other = strcmp(cli->state, CLI_DEFAULT_STATE) != 0;
@@ -158,7 +160,7 @@ static void forget_url(const struct cli *cli)
 	(void)unlink(path);
 }
 
-/* ---- what will be destroyed ---- */
+/* ---- sandboxes to be destroyed ---- */
 
 struct victims {
 	struct table table;
@@ -192,7 +194,7 @@ static bool answered_yes(void)
 	return strcasecmp(line, "y\n") == 0 || strcasecmp(line, "yes\n") == 0;
 }
 
-/* Asks on a terminal; elsewhere --yes has to be given. 0 to go on, -1 with err set. */
+/* Asks on a terminal; elsewhere --yes is required. 0 to continue, -1 with err set. */
 static int confirm(struct cli *cli, const struct victims *victims, struct err *err)
 {
 	const char *what = victims->count == 1 ? "sandbox" : "sandboxes";
@@ -215,7 +217,7 @@ static int confirm(struct cli *cli, const struct victims *victims, struct err *e
 	return 0;
 }
 
-/* A daemon that does not answer destroys nothing, so there is nothing to ask. */
+/* A daemon that does not reply destroys nothing, so there is nothing to confirm. */
 static int check_victims(struct cli *cli, struct err *err)
 {
 	static const char *const headers[] = { "ID", "NAME", "STATE", "AGE", NULL };
@@ -242,7 +244,7 @@ static bool claim_is(const char *name, const char *state)
 	       cli_read_line(CLAIMS, name, owner, sizeof(owner)) == 0 && strcmp(owner, state) == 0;
 }
 
-/* Whether a directory has an entry that is wanted. */
+/* Whether a directory has an entry that matches. */
 static bool any_entry(const char *path, bool (*is_wanted)(const char *name, const char *arg),
 		      const char *arg)
 {
@@ -264,7 +266,7 @@ static bool is_visible(const char *name, const char *arg)
 	return name[0] != '.';
 }
 
-/* The local engine has no warden: it keeps one directory for each sandbox. */
+/* The local engine has no warden: it keeps one directory per sandbox. */
 static bool sandboxes_left(const struct cli *cli)
 {
 	char state[PATH_MAX], local[PATH_MAX + 8];
@@ -275,8 +277,10 @@ static bool sandboxes_left(const struct cli *cli)
 	return any_entry(CLAIMS, claim_is, state) || any_entry(local, is_visible, NULL);
 }
 
-/* After a TERM of `cay up --foreground`, a crash of everything or `cay down --keep` nothing runs
- * but the sandboxes: only their daemon can end them. 1: it is up again; 0: there is nothing to do.
+/*
+ * After a TERM of `cay up --foreground`, a crash of all processes or `cay down --keep`, only
+ * sandboxes are running, and only their daemon can end them. 1: it was started again; 0: nothing to
+ * do.
  */
 static int start_for_left(struct cli *cli, const struct args *args, bool keep, struct err *err)
 {
@@ -295,8 +299,9 @@ static int start_for_left(struct cli *cli, const struct args *args, bool keep, s
 
 /* ---- stopping ---- */
 
-/* systemd starts its daemons again when they end, so only systemd can stop them. 0, or -1 with err
- * set. */
+/*
+ * systemd restarts its daemons when they end, so only systemd can stop them. 0, or -1 with err set.
+ */
 static int refuse_units(struct cli *cli, struct err *err)
 {
 	struct lock_holder holder;
@@ -331,7 +336,7 @@ static int stop_all(struct cli *cli, bool keep, struct err *err)
 	if (r < 0)
 		return -1;
 	if (r > 0) {
-		/* The daemon ends at our request and must not be started again. */
+		/* The daemon ends at our request and must not be restarted. */
 		r = send(cli, &supervisor, SUPERVISOR, SIGUSR1, err);
 		lock_holder_done(&supervisor);
 		if (r < 0)
@@ -359,7 +364,7 @@ int down_run(struct cli *cli, const struct args *args, struct err *err)
 			       "other destroys them");
 	if (cli_use_state(cli, err) < 0)
 		return -1;
-	/* Refused here already when this user may not look. */
+	/* Fails here already if this user has no access. */
 	running = find(cli, SUPERVISOR, &supervisor, err);
 	if (running < 0)
 		return -1;
@@ -377,7 +382,7 @@ int down_run(struct cli *cli, const struct args *args, struct err *err)
 	}
 	if (!keep && !args_flag(args, "yes") && check_victims(cli, err) < 0) {
 		(void)snprintf(hint, sizeof(hint), "%s", cli->hint);
-		if (started) /* as it was found */
+		if (started) /* restores the state it was in */
 			(void)!stop_all(cli, true, &ignored);
 		return cli_hint(cli, "%s", hint);
 	}

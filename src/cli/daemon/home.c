@@ -100,7 +100,7 @@ static int make_parents(const char *path)
 	return 0;
 }
 
-/* Makes one directory (if it is missing) and gives it its owner; the descriptor or -errno. */
+/* Creates one directory (if it is missing) and sets its owner; returns the descriptor or -errno. */
 static int make_dir(int at_fd, const char *path, mode_t mode, uid_t uid, gid_t gid)
 {
 	int fd;
@@ -183,8 +183,8 @@ off_t home_log_size(const char *state, const char *name)
 	return lstat(path, &st) == 0 && S_ISREG(st.st_mode) ? st.st_size : 0;
 }
 
-/* What a line says: without the time in front. */
-static struct str said(const char *line, size_t n)
+/* The text of a line without its time. */
+static struct str line_text(const char *line, size_t n)
 {
 	const char *space = memchr(line, ' ', n);
 
@@ -192,7 +192,7 @@ static struct str said(const char *line, size_t n)
 			     : (struct str){ space, n - (size_t)(space - line) };
 }
 
-/* A program that is started again and again fails with the same words each time. */
+/* A program that is restarted repeatedly fails with the same message each time. */
 static void drop_repeated(char *text)
 {
 	char *out = text;
@@ -201,13 +201,13 @@ static void drop_repeated(char *text)
 	for (char *line = text, *next; *line != '\0'; line = next) {
 		char *end = strchr(line, '\n');
 		size_t n = end != NULL ? (size_t)(end - line) + 1 : strlen(line);
-		struct str words = said(line, n);
+		struct str words = line_text(line, n);
 
 		next = line + n;
 		if (str_eq(words, last))
 			continue;
 		memmove(out, line, n);
-		last = said(out, n);
+		last = line_text(out, n);
 		out += n;
 	}
 	*out = '\0';
@@ -227,7 +227,7 @@ void home_log_tail(const char *state, const char *name, off_t from, size_t lines
 	fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
 	if (fd < 0 || fstat(fd, &st) < 0)
 		return;
-	if (from > st.st_size) /* a new one was begun */
+	if (from > st.st_size) /* a new log was started */
 		from = 0;
 	n = pread(fd, dst, size - 1, MAX(from, st.st_size - (off_t)size + 1));
 	if (n <= 0)

@@ -20,7 +20,9 @@ int lock_pidfd(pid_t pid)
 	return fd >= 0 ? fd : -errno;
 }
 
-/* The daemon's user may make files in this directory too: no links, and no file of anybody else. */
+/*
+ * The daemon's user can create files in this directory, too: no links, and no file of another user.
+ */
 static int open_lock(const char *dir, const char *name, int flags)
 {
 	_cleanup_close_ int dir_fd = -1;
@@ -60,9 +62,9 @@ int lock_take(const char *dir, const char *name, int *ret_fd)
 }
 
 /*
- * Looks into the kernel's own list of locks. Device numbers there are the superblock's and differ
- * from stat's on btrfs and overlayfs, so the inode must do. pid 0 stands for anybody. Returns true
- * when the list cannot be read.
+ * Searches the kernel's list of locks. Device numbers there are the superblock's and differ from
+ * stat's on btrfs and overlayfs, so only the inode is compared. pid 0 means any. Returns true if
+ * the list cannot be read.
  */
 static bool kernel_lists(int fd, pid_t pid)
 {
@@ -89,7 +91,7 @@ static bool kernel_lists(int fd, pid_t pid)
 
 /*
  * 1: held, 0: free, -errno. Trying a lock takes it for a moment, and a program that starts just
- * then would be refused: it is tried only where the kernel lists a holder.
+ * then would be refused. Therefore it is tried only if the kernel lists a holder.
  */
 static int try_held(int fd)
 {
@@ -136,12 +138,11 @@ int lock_find(const char *dir, const char *name, struct lock_holder *ret)
 	pidfd = lock_pidfd(pid);
 	if (pidfd < 0)
 		return -EAGAIN;
-	/* Only now is the pid pinned: if the lock is still held by it, the pidfd is the holder's.
-	 */
+	/* Only now is the pid pinned: if it still holds the lock, the pidfd is the holder's. */
 	r = try_held(fd);
 	if (r <= 0)
 		return r < 0 ? r : -ENOENT;
-	/* The file's content is only its owner's word. */
+	/* The content of the file is only its owner's claim. */
 	if (!kernel_lists(fd, pid))
 		return -EBADMSG;
 	*ret = (struct lock_holder){ .pid = pid, .pidfd = TAKE_FD(pidfd) };

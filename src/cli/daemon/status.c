@@ -29,7 +29,9 @@ static int count_one(void *arg, const struct json *item)
 	return 0;
 }
 
-/* Everything `status` knows; documents are NULL where the daemon (or the key) does not give them.
+/*
+ * Everything that `status` shows; documents are NULL if the daemon (or the key) does not provide
+ * them.
  */
 struct status {
 	struct json *ready, *options;
@@ -170,12 +172,12 @@ int status_run(struct cli *cli, const struct args *args, struct err *err)
 
 	if (api_call(cli, "GET", "/readyz", NULL, &status.ready, err) < 0)
 		return -1;
-	/* The locks of the state directory say nothing about a daemon elsewhere. */
+	/* The locks of the state directory say nothing about a remote daemon. */
 	if (cli_url_is_local(cli, cli->url)) {
 		status.supervised = lock_is_held(cli->state, LOCK_SUPERVISOR);
 		status.warden = lock_is_held(cli->state, LOCK_WARDEN);
 	}
-	/* Without a key that reaches so far, what is public must do. */
+	/* Without a key of sufficient scope, only public values are shown. */
 	status.counted = api_list(cli, "/v1/sandboxes", "limit=1000", count_one, &status.counts,
 				  &ignored) == 0;
 	if (status.counted &&

@@ -20,7 +20,7 @@
 
 #define BACKOFF_FIRST_MS 50
 #define BACKOFF_LAST_MS 5000
-#define STEADY_MS 10000 /* one that lived this long starts a new count of deaths */
+#define STEADY_MS 10000 /* a program that ran this long resets its count of deaths */
 #define ADOPT_RETRY_MS 100
 #define STOP_DAEMON_MS 30000 /* then KILL */
 #define STOP_WARDEN_MS 15000
@@ -33,7 +33,7 @@ struct program {
 	const char *name, *log, *lock;
 	const char *argv[ARGV_MAX];
 	bool wanted;
-	bool adopted; /* not our child: its exit status is not ours to know */
+	bool adopted; /* not our child, so its exit status is unknown */
 	pid_t pid;    /* 0: not running */
 	int pidfd;
 	unsigned deaths; /* in a row */
@@ -50,8 +50,8 @@ struct supervisor {
 	bool stopping;
 	bool was_ready; /* the daemon has written its address at least once */
 	int exit_status;
-	size_t listen_at;	  /* where in the daemon's argv the address stands; 0: nowhere */
-	char listen[LISTEN_SIZE]; /* the address it had before it died */
+	size_t listen_at;	  /* index of the address in the daemon's argv; 0: none */
+	char listen[LISTEN_SIZE]; /* its address before it died */
 	sigset_t old_mask;
 };
 
@@ -122,8 +122,9 @@ static void started(struct program *p, pid_t pid, int pidfd, bool adopted)
 	log_info("%s %s as pid %d", p->name, adopted ? "is already running" : "started", (int)pid);
 }
 
-/* In the child: ends in exec or _exit. The arguments are ours alone, exec() only wants them
- * writable by type. */
+/*
+ * In the child: ends in exec or _exit. The arguments are ours; the cast is only for exec()'s type.
+ */
 static _noreturn_ void become(const struct supervisor *s, const struct program *p, int log_fd)
 {
 	union {
@@ -132,7 +133,7 @@ static _noreturn_ void become(const struct supervisor *s, const struct program *
 	} argv = { .in = p->argv };
 	int null_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
 
-	(void)setpgid(0, 0); /* Ctrl-C on our terminal is for us to pass on */
+	(void)setpgid(0, 0); /* we pass on Ctrl-C from our terminal */
 	(void)sigprocmask(SIG_SETMASK, &s->old_mask, NULL);
 	(void)signal(SIGPIPE, SIG_DFL);
 	if (null_fd >= 0)
@@ -158,7 +159,7 @@ static int spawn(struct supervisor *s, struct program *p)
 		return -errno;
 	if (pid == 0)
 		become(s, p, log_fd);
-	pidfd = lock_pidfd(pid); /* cannot be reaped and reused yet: only we wait for it */
+	pidfd = lock_pidfd(pid); /* cannot be reused yet, because only we wait for it */
 	if (pidfd < 0) {
 		(void)kill(pid, SIGKILL);
 		return pidfd;
@@ -168,8 +169,8 @@ static int spawn(struct supervisor *s, struct program *p)
 }
 
 /*
- * With "port 0" a daemon that died comes back on the port it had, so that its clients find it
- * again; if that does not work out, the next try picks a new one.
+ * With "port 0" a daemon that died is restarted on its previous port, so that its clients find it
+ * again. If that fails, the next attempt uses a new one.
  */
 static void choose_listen(struct supervisor *s, struct program *p)
 {
@@ -189,7 +190,7 @@ static void choose_listen(struct supervisor *s, struct program *p)
 		p->argv[s->listen_at] = s->listen + 7;
 }
 
-/* Takes over one that already runs, or starts one. */
+/* Takes over a running program, or starts one. */
 static void start(struct supervisor *s, struct program *p)
 {
 	struct lock_holder holder;
@@ -215,7 +216,7 @@ static void start(struct supervisor *s, struct program *p)
 	}
 }
 
-/* Tells `cay up`, as long as it listens. */
+/* Reports to `cay up`, as long as it listens. */
 static void report(struct supervisor *s, const struct program *p, int status)
 {
 	char line[64];
@@ -231,9 +232,9 @@ static void report(struct supervisor *s, const struct program *p, int status)
 }
 
 /*
- * In the background `cay up` watches the start and gives up; afterwards the file can be corrected.
- * In the foreground we are all there is: a start that fails ends us with its reason, which the
- * program has written to standard error. A daemon that was up once is restarted for ever.
+ * In the background `cay up` watches the start and gives up; the file can be corrected afterwards.
+ * In the foreground a failed start ends us, and the program has written the reason to standard
+ * error. A daemon that was ready once is restarted without limit.
  */
 static void consider_end(struct supervisor *s, const struct program *p, int status)
 {
@@ -281,7 +282,7 @@ static void ended(struct supervisor *s, struct program *p, int status)
 		consider_end(s, p, status);
 }
 
-/* Our children and the orphans that fall to us as subreaper. */
+/* Our children, and the orphans that we adopt as subreaper. */
 static void reap(struct supervisor *s)
 {
 	for (;;) {
@@ -302,7 +303,7 @@ static void on_signal(struct supervisor *s, int signum)
 	case SIGTERM:
 	case SIGINT:
 	case SIGHUP:
-		/* In the background nobody's terminal can hang up; only the foreground obeys. */
+		/* In the background no terminal can hang up; only the foreground obeys. */
 		if (signum == SIGHUP && !s->config->foreground)
 			return;
 		log_info(s->stopping ? "stopping at once" : "stopping");
@@ -313,7 +314,8 @@ static void on_signal(struct supervisor *s, int signum)
 	case SIGUSR1:
 		log_info("holding: cayd is not started again when it ends");
 		s->holding = true;
-		/* The daemon needs the warden to destroy its sandboxes: no pause before a restart.
+		/*
+		 * The daemon needs the warden to destroy its sandboxes: no pause before a restart.
 		 */
 		s->programs[WARDEN].start_at_ms = 0;
 		return;
@@ -337,8 +339,10 @@ static void send_signal(const struct program *p, int signum)
 		log_debug("%s is gone already", p->name);
 }
 
-/* One step of stopping: the daemon first, because it needs the warden to end well. Returns true
- * when both are gone. */
+/*
+ * One step of stopping: the daemon first, because it needs the warden to end properly. Returns true
+ * when both have ended.
+ */
 static bool stop_step(struct supervisor *s)
 {
 	int64_t now_ms = time_boot_ms();
@@ -361,7 +365,7 @@ static bool stop_step(struct supervisor *s)
 	return true;
 }
 
-/* Whether a program has to be started as soon as its pause is over. */
+/* Whether a program must be started when its pause has ended. */
 static bool is_due(const struct supervisor *s, const struct program *p)
 {
 	bool held = s->holding && p == &s->programs[DAEMON];
@@ -397,7 +401,7 @@ static void wait_events(struct supervisor *s)
 	while (read(s->signal_fd, &info, sizeof(info)) == sizeof(info))
 		on_signal(s, (int)info.ssi_signo);
 	reap(s);
-	/* What is not our child is seen through its pidfd only. */
+	/* A program that is not our child is visible only through its pidfd. */
 	for (size_t i = 0; i < PROGRAM_COUNT; i++)
 		if (fds[i].revents != 0 && s->programs[i].adopted && s->programs[i].pid != 0)
 			ended(s, &s->programs[i], 0);
@@ -413,7 +417,7 @@ static int open_signals(struct supervisor *s)
 		(void)sigaddset(&mask, signals[i]);
 	if (sigprocmask(SIG_BLOCK, &mask, &s->old_mask) < 0)
 		return -errno;
-	/* The caller may have blocked them early; the programs must not inherit that. */
+	/* The caller may have blocked signals early; the programs must not inherit that. */
 	(void)sigemptyset(&s->old_mask);
 	s->signal_fd = signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK);
 	return s->signal_fd >= 0 ? 0 : -errno;
@@ -434,7 +438,7 @@ int supervise_run(const struct supervise_config *config)
 		return 1;
 	}
 	while (!s.stopping || !stop_step(&s)) {
-		/* The warden first: the daemon looks for its socket. */
+		/* The warden first, because the daemon connects to its socket. */
 		for (size_t i = PROGRAM_COUNT; i-- > 0;) {
 			struct program *p = &s.programs[i];
 

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The supervisor that `cay up` leaves behind: it keeps cay-warden and cayd running, restarts either
- * one when it dies, takes over ones that already run, and reaps what they leave.
+ * The supervisor, which `cay up` leaves running. It keeps cay-warden and cayd running: it starts
+ * them, takes over ones that already run, restarts one that dies, and reaps orphans.
  *
- * Signals: TERM, INT  stop both (the daemon first), then end; a second one kills at once
- *          USR1       hold: the daemon is not started again when it ends (`cay down` is at work).
- *                     The warden still is, because the daemon needs it to destroy sandboxes.
- *          USR2       go on: restart again, without waiting
+ * Signals:
+ *   TERM, INT  stop both (the daemon first), then exit; a second signal kills at once
+ *   USR1       do not restart the daemon when it ends (sent by `cay down`). The warden is still
+ *              restarted, because the daemon needs it to destroy sandboxes.
+ *   USR2       restart again, without a pause
  */
 #ifndef CAY_CLI_DAEMON_SUPERVISE_H
 #define CAY_CLI_DAEMON_SUPERVISE_H
@@ -15,31 +16,32 @@
 
 #include "base/err.h"
 
-/* How cayd ends when it does not like its settings: starting it again does not help. */
+/* Exit status of cayd if its settings are invalid: restarting does not help. */
 #define SUPERVISE_WRONG_SETTINGS 2
-/* How cayd ends when it cannot listen. In the foreground the first one is final. */
+/* Exit status of cayd if it cannot listen. In the foreground the first such exit is final. */
 #define SUPERVISE_NO_ADDRESS 3
-/* A program that ended this often in a row before the daemon was ever ready will not come up. */
+/* A program that ended this often in a row before the daemon was ever ready is given up. */
 #define SUPERVISE_DEATHS_MAX 3
 
 struct supervise_config {
 	const char *state;
 	const char *templates;
-	const char *listen;		/* NULL: the daemon's own choice */
-	const char *config;		/* NULL: the daemon's own choice */
-	const char *tls_cert, *tls_key; /* absolute; NULL: the daemon's own choice */
+	const char *listen;		/* NULL: the daemon's default */
+	const char *config;		/* NULL: the daemon's default */
+	const char *tls_cert, *tls_key; /* absolute; NULL: the daemon's default */
 	bool engine_local;
 	bool with_warden; /* false only for the local engine without root */
 	bool foreground;  /* the programs' logs go to standard error */
 	char daemon[PATH_MAX], warden[PATH_MAX], agent[PATH_MAX], tools[PATH_MAX], build[PATH_MAX];
-	int lock_fd;   /* supervisor.lock, held */
-	int report_fd; /* told when a program ends ("NAME STATUS\n"), until it closes; -1: nobody */
+	int lock_fd; /* supervisor.lock, held */
+	/* receives "NAME STATUS\n" when a program ends, until it is closed; -1: none */
+	int report_fd;
 };
 
-/* Runs until it is told to stop; returns the exit status. */
+/* Runs until it is stopped; returns the exit status. */
 int supervise_run(const struct supervise_config *config);
 
-/* The pause before restart number `deaths` in a row: 50 ms, doubled each time, 5 s at most. */
+/* The pause before restart number `deaths` in a row: 50 ms, doubled each time, at most 5 s. */
 int supervise_backoff_ms(unsigned deaths);
 
 #endif

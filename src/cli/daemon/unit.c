@@ -5,7 +5,7 @@
 
 #include "cli/doctor/doctor.h"
 
-/* A line for each hierarchy of version 1; what is beyond is not looked at. */
+/* One line per hierarchy of version 1; the rest is ignored. */
 #define CGROUP_TEXT_MAX 8192
 
 static const char *const units[] = { "cayd.service", "cay-warden.service" };
@@ -14,7 +14,10 @@ const char *unit_in(struct str text)
 {
 	size_t from = 0;
 
-	/* Each part of each path; the hierarchy's number and name end with a colon before it. */
+	/*
+	 * Checks each component of each path; the hierarchy's number and name end with a colon
+	 * before it.
+	 */
 	for (size_t i = 0; i <= text.n; i++) {
 		struct str part;
 

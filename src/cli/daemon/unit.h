@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Which of cay's systemd units a process belongs to. `cay down` asks before it signals anything,
- * because systemd starts again what ends without 'systemctl stop'.
+ * The systemd unit of a process. `cay down` checks it before it sends a signal, because systemd
+ * restarts what ends without 'systemctl stop'.
  */
 #ifndef CAY_CLI_DAEMON_UNIT_H
 #define CAY_CLI_DAEMON_UNIT_H
@@ -11,11 +11,11 @@
 #include "base/str.h"
 
 /*
- * From the text of /proc/PID/cgroup, of version 1 or 2: "cayd.service" or "cay-warden.service",
- * static; NULL when the process is in neither.
+ * From the text of /proc/PID/cgroup (version 1 or 2): "cayd.service" or "cay-warden.service",
+ * static; NULL if the process is in neither.
  */
 const char *unit_in(struct str text);
-/* The same for a running process. NULL also when it has ended or its file cannot be read. */
+/* The same for a running process. NULL also if it has ended or its file cannot be read. */
 const char *unit_of(pid_t pid);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cay up: preparing the host, starting the supervisor, waiting until the daemon answers. */
+/* cay up: prepares the host, starts the supervisor, waits until the daemon replies. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -44,7 +44,7 @@ static int check_rights(struct cli *cli, const struct args *args, struct up *up,
 		up->config.with_warden = true;
 		return 0;
 	}
-	/* `cay down` ends what it finds, whatever engine it is on. */
+	/* `cay down` ends all sandboxes, whatever their engine. */
 	if (args_flag(args, "engine-local") || strcmp(args->command->name, "down") == 0)
 		return 0;
 	(void)cli_hint(cli, "With root: sudo cay up. Without root: cay up --engine-local, which "
@@ -78,7 +78,7 @@ static int prepare_dirs(struct cli *cli, const struct args *args, struct up *up,
 	return 0;
 }
 
-/* Not resolved: a certificate that gets renewed is often a link that will point elsewhere. */
+/* Not resolved: a certificate that is renewed is often a link whose target changes. */
 static int name_absolute(const char *path, char dst[PATH_MAX], struct err *err)
 {
 	char here[PATH_MAX] = "";
@@ -133,14 +133,15 @@ static int prepare(struct cli *cli, const struct args *args, struct up *up, stru
 	c->foreground = args_flag(args, "foreground");
 	c->lock_fd = c->report_fd = -1;
 	up->build = c->with_warden && !args_flag(args, "no-build");
-	/* The daemon of this directory is meant, whatever CAY_URL says; up_print() mentions that.
+	/*
+	 * The daemon of this directory is meant, whatever CAY_URL says; up_print() mentions that.
 	 */
 	cli->state = up->state;
 	cli->state_given = cli->url_ignored = true;
 	return 0;
 }
 
-/* A stale address would make us greet a stranger. */
+/* With a stale address we would contact another server. */
 static void forget_url(const struct up *up)
 {
 	char path[PATH_MAX + 8];
@@ -151,7 +152,7 @@ static void forget_url(const struct up *up)
 	(void)unlink(path);
 }
 
-/* The process that stays: own session, no terminal, its log in the state directory. */
+/* The process that stays: a new session, no terminal, its log in the state directory. */
 static _noreturn_ void background(struct up *up)
 {
 	_cleanup_close_ int null_fd = -1, log_fd = -1;
@@ -200,8 +201,8 @@ static int start_background(struct up *up, int *ret_report_fd, struct err *err)
 	return 0;
 }
 
-/* The last line of a log, without its time and level: why its program ended. */
-static const char *last_words(char *tail)
+/* The last line of a log without its time and level: why the program ended. */
+static const char *last_log_line(char *tail)
 {
 	char *line, *words;
 
@@ -222,7 +223,7 @@ static int start_failed(struct cli *cli, const struct up *up, int program, struc
 	home_log_tail(up->state, log, up->log_from[program], 6, tail, sizeof(tail));
 	if (tail[0] != '\0')
 		cli_note(cli, "the end of %s/logs/%s:\n%s", up->state, log, tail);
-	why = last_words(tail);
+	why = last_log_line(tail);
 	if (up->wrong_settings) {
 		(void)cli_hint(cli,
 			       "Correct the flag, the variable (CAY_*) or the configuration "
@@ -242,7 +243,7 @@ static int start_failed(struct cli *cli, const struct up *up, int program, struc
 
 static void count_death(struct up *up, const char *line, unsigned deaths[2])
 {
-	int status = 0; /* as wait() gives it */
+	int status = 0; /* as returned by wait() */
 
 	if (strncmp(line, "cayd ", 5) != 0) {
 		deaths[WARDEN]++;
@@ -255,7 +256,7 @@ static void count_death(struct up *up, const char *line, unsigned deaths[2])
 	up->no_address |= WEXITSTATUS(status) == SUPERVISE_NO_ADDRESS;
 }
 
-/* Counts the deaths the supervisor reports. Returns which program will not come up, or -1. */
+/* Counts the deaths that the supervisor reports. Returns the program that is given up, or -1. */
 static int read_reports(struct up *up, int *report_fd, unsigned deaths[2])
 {
 	char text[1024];
@@ -292,7 +293,7 @@ static bool is_ready(struct cli *cli, struct err *err)
 		(void)err_set(err, ERR_UNAVAILABLE, "the daemon has not written its address yet");
 		return false;
 	}
-	/* The address may have changed with a restart. */
+	/* A restart may have changed the address. */
 	if (strcmp(url, cli->url) != 0)
 		cli_disconnect(cli);
 	if (api_call(cli, "GET", "/readyz", NULL, NULL, err) == 0)
@@ -358,8 +359,10 @@ static int run_foreground(struct cli *cli, struct up *up, struct err *err)
 				     "cannot lock %s/" LOCK_SUPERVISOR, up->state);
 	forget_url(up);
 	(void)fflush(NULL);
-	/* The greeting and the first build are a child's work; the supervisor reaps it, and takes
-	 * it along when it ends first. */
+	/*
+	 * A child prints the result and requests the first build. The supervisor reaps it, or ends
+	 * it if it exits first.
+	 */
 	child = fork();
 	if (child == 0) {
 		int status;
@@ -367,7 +370,7 @@ static int run_foreground(struct cli *cli, struct up *up, struct err *err)
 		(void)prctl(PR_SET_PDEATHSIG, SIGKILL);
 		if (getppid() != parent)
 			_exit(0);
-		(void)close(up->config.lock_fd); /* the supervisor's alone */
+		(void)close(up->config.lock_fd); /* belongs to the supervisor */
 		status = finish(cli, up, &none, err);
 		if (status < 0)
 			status = cli_report(cli, err);
@@ -376,7 +379,7 @@ static int run_foreground(struct cli *cli, struct up *up, struct err *err)
 	return supervise_run(&up->config);
 }
 
-/* What we started and did not come up must not linger. */
+/* Ends what we started if it did not become ready. */
 static void undo(const struct up *up)
 {
 	struct lock_holder holder;
@@ -387,11 +390,11 @@ static void undo(const struct up *up)
 	if (lock_signal(&holder, SIGTERM) == 0)
 		r = lock_wait(&holder, 50000);
 	if (r == -ETIMEDOUT)
-		(void)!lock_signal(&holder, SIGKILL); /* gone in the meantime: as good */
+		(void)!lock_signal(&holder, SIGKILL); /* it may have ended already */
 	lock_holder_done(&holder);
 }
 
-/* A daemon that runs keeps the settings it was started with. */
+/* A running daemon keeps the settings that it was started with. */
 static void note_ignored(const struct cli *cli, const struct args *args)
 {
 	static const char *const options[] = { "listen",   "templates", "config",
@@ -410,13 +413,13 @@ int up_for_down(struct cli *cli, const struct args *args, struct err *err)
 	int report_fd = -1, r;
 
 	r = prepare(cli, args, &up, err);
-	cli->state = state; /* up's own copy ends with this call */
+	cli->state = state; /* the local copy ends with this call */
 	if (r < 0)
 		return -1;
 	(void)!str_copy(up.listen, sizeof(up.listen), STR_LIT("127.0.0.1:0"));
 	up.config.listen = up.listen;
 	up.config.engine_local = true;
-	(void)setenv("CAY_POOL", "false", 1); /* ready-made sandboxes are not needed now */
+	(void)setenv("CAY_POOL", "false", 1); /* prepared sandboxes are not needed now */
 	if (start_background(&up, &report_fd, err) < 0)
 		return -1;
 	r = wait_ready(cli, &up, &report_fd, err);
@@ -443,7 +446,7 @@ int up_run(struct cli *cli, const struct args *args, struct err *err)
 	if (r == 0) {
 		up.already = true;
 		note_ignored(cli, args);
-		r = lock_signal(&holder, SIGUSR2); /* in case a `cay down` was broken off */
+		r = lock_signal(&holder, SIGUSR2); /* in case a `cay down` was interrupted */
 		lock_holder_done(&holder);
 		if (r < 0)
 			return err_set_errno(err, ERR_FORBIDDEN, -r,

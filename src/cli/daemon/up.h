@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Between up.c, which starts the daemon, up_print.c, which says so, and down.c. */
+/* Shared by up.c, which starts the daemon, up_print.c, which prints the result, and down.c. */
 #ifndef CAY_CLI_DAEMON_UP_H
 #define CAY_CLI_DAEMON_UP_H
 
@@ -8,14 +8,14 @@
 
 enum up_program { UP_DAEMON, UP_WARDEN, UP_SUPERVISOR, UP_PROGRAMS };
 
-/* Owner: up_run(). The paths are absolute, because the supervisor leaves our directory. */
+/* Owner: up_run(). Paths are absolute, because the supervisor changes its directory. */
 struct up {
 	struct supervise_config config;
 	char state[PATH_MAX], templates[PATH_MAX], config_path[PATH_MAX];
 	char tls_cert[PATH_MAX], tls_key[PATH_MAX];
 	char listen[32];
-	off_t log_from[UP_PROGRAMS];	 /* how long the logs were before this start */
-	bool wrong_settings, no_address; /* why the daemon ended, by its status */
+	off_t log_from[UP_PROGRAMS];	 /* size of the logs before this start */
+	bool wrong_settings, no_address; /* from the daemon's exit status */
 	bool already;
 	bool build;
 };
@@ -24,7 +24,7 @@ struct up {
 int up_print(struct cli *cli, const struct up *up, struct err *err) _must_check_;
 /*
  * Starts the daemon of a state directory again, on a free loopback port and without a build, so
- * that `cay down` can end the sandboxes that an earlier one left running.
+ * that `cay down` can end the sandboxes of an earlier daemon.
  */
 int up_for_down(struct cli *cli, const struct args *args, struct err *err) _must_check_;
 

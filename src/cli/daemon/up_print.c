@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What 'cay up' prints when the daemon answers. */
+/* The output of 'cay up' when the daemon is ready. */
 #include <stdio.h>
 #include <string.h>
 
@@ -29,7 +29,7 @@ static int print_json(struct cli *cli, const struct up *up, struct err *err)
 	return 0;
 }
 
-/* What programs written for E2B need; the key itself stays in its file. */
+/* Settings for programs written for E2B; the key itself stays in its file. */
 static void print_e2b(const struct cli *cli, const struct up *up)
 {
 	(void)printf("  e2b   export E2B_API_URL=%s\n", cli->url);
@@ -37,7 +37,7 @@ static void print_e2b(const struct cli *cli, const struct up *up)
 	(void)printf("        export E2B_API_KEY=$(sed s/cay_/e2b_/ %s/admin.key)\n", up->state);
 }
 
-/* The next command would go elsewhere. */
+/* The next command would use another daemon. */
 static void warn_other_url(const struct cli *cli)
 {
 	const char *url = getenv("CAY_URL");

@@ -14,7 +14,7 @@ bool user_state(char *dst, size_t size)
 
 	if (geteuid() == 0)
 		return false;
-	if (base != NULL && base[0] == '/') /* the specification ignores relative ones */
+	if (base != NULL && base[0] == '/') /* the specification ignores relative paths */
 		n = snprintf(dst, size, "%s/cay", base);
 	else if (home != NULL && home[0] == '/')
 		n = snprintf(dst, size, "%s/.local/state/cay", home);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The kernel's version and its optional features, as the warden would find them at its start. */
+/* The kernel's version and its optional features, as the warden finds them at its start. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/utsname.h>
@@ -25,7 +25,7 @@ static void check_version(struct doctor *d)
 			       "24.04 and Debian 13 have one.");
 }
 
-/* A fallback does the same work, so it is no reason for a warning. */
+/* A fallback does the same work, so it does not deserve a warning. */
 static void check_feature(struct doctor *d, enum probe_feature feature)
 {
 	const struct probe_row *row = &probe_rows[feature];

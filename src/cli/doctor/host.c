@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Checks of the kernel, its file systems and its limits. They look only; nothing is changed. */
+/* Checks of the kernel, its file systems and its limits. They change nothing. */
 #include "cli/doctor/doctor.h"
 
 #include <errno.h>
@@ -32,7 +32,7 @@ static bool has_word(const char *text, const char *word)
 	return false;
 }
 
-/* Which controllers there are, on v2 and on v1. */
+/* Reads the available controllers of v2 and v1. */
 static void read_cgroups(char v2[256], char v1[512], char v2_path[PATH_MAX])
 {
 	FILE *mounts = fopen("/proc/self/mounts", "re");
@@ -115,7 +115,7 @@ static void check_namespaces(struct doctor *d)
 		doctor_next(c, "sysctl -w user.max_user_namespaces=65536");
 }
 
-/* Overlay layers are idmapped; which file systems can do that, and since when. */
+/* Overlay layers are idmapped: which file systems support that, and since which kernel. */
 static void check_idmap(struct doctor *d)
 {
 	static const struct {
@@ -197,8 +197,7 @@ static void check_rights(struct doctor *d)
 		doctor_next(c, "Hard limits (open files, below) cannot be raised from here.");
 }
 
-/* The defaults give each sandbox up to 1 GiB. All together get what sys/cgroup/cgroup.c leaves
- * them. */
+/* By default each sandbox may use up to 1 GiB. All together are limited by sys/cgroup/cgroup.c. */
 static void check_memory(struct doctor *d)
 {
 	struct sysinfo info;

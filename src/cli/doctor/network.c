@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What sandboxes with a network need of the kernel, tried in a net namespace that is thrown away.
- */
+/* Kernel features for sandboxes with a network, tested in a temporary network namespace. */
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -34,7 +33,7 @@ static int try_nft(void)
 	return r < 0 ? r : nft_install(fd, &spec);
 }
 
-/* errno of it, in a child that takes the namespace with it; -1: it could not be tried. */
+/* Runs it in a child with its own namespace; returns its errno, or -1 if it could not be tested. */
 static int try_alone(int (*what)(void))
 {
 	int status, pid = fork();

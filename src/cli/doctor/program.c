@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Checks of installed programs: their versions against what has been published about them. */
+/* Checks the versions of installed programs against published vulnerabilities. */
 #include "cli/doctor/doctor.h"
 
 #include <ctype.h>
@@ -14,7 +14,7 @@
 
 #include "base/time.h"
 
-#define CRIU_DIR "/var/lib/cay/criu" /* where cay-criu puts it */
+#define CRIU_DIR "/var/lib/cay/criu" /* where cay-criu installs it */
 #define GROUP "Programs"
 #define ANSWER_MS 3000
 
@@ -38,8 +38,8 @@ uint64_t doctor_version(const char *text)
 }
 
 /*
- * A version at or above `from` and below `fixed` lacks the fix. One row per branch that got one;
- * the first row of a program covers everything older.
+ * A version at or above `from` and below `fixed` lacks the fix. One row per branch with a fix; the
+ * first row of a program covers all older versions.
  */
 static const struct {
 	const char *program;
@@ -78,7 +78,10 @@ const char *doctor_known_bad(const char *program, uint64_t version, unsigned ker
 	return NULL;
 }
 
-/* The first 256 bytes of what a program prints, within a time limit. -ENOENT: not installed. */
+/*
+ * Runs a program with a time limit; returns the first 256 bytes of its output. -ENOENT: not
+ * installed.
+ */
 static int ask_program(const char *const *argv, char dst[256])
 {
 	int fds[2], status, n_total = 0;
@@ -170,7 +173,7 @@ static void check_presence(struct doctor *d, const char *label, const char *cons
 	doctor_next(c, "%s", next);
 }
 
-/* The one that cay-criu fetched runs with its own libraries; else there may be one of the host. */
+/* The CRIU that cay-criu fetched runs with its own libraries; otherwise the host may have one. */
 static void check_criu(struct doctor *d)
 {
 	const char *dir = getenv("CAY_CRIU");
@@ -205,7 +208,7 @@ static void check_criu(struct doctor *d)
 	doctor_next(c, "Hibernating keeps files only. It says: %.200s", text);
 }
 
-/* Daemons are there, and the PATH of an ordinary user on Debian does not have it. */
+/* Daemons are in sbin, which is not in the PATH of an ordinary user on Debian. */
 static void look_in_sbin(void)
 {
 	const char *path = getenv("PATH");

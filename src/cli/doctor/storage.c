@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the warden needs to make a storage pool, and which storage it would use. Looks only. */
+/*
+ * What the warden needs to create a storage pool, and which storage it would use. Changes nothing.
+ */
 #include <dirent.h>
 #include <errno.h>
 #include <limits.h>
@@ -19,7 +21,7 @@
 	"Without it the files of sandboxes are in plain directories: no disk limits " \
 	"(disk_limit: unenforced), no snapshots, forks or hibernation. "
 
-/* In the running kernel, or as a module that will be loaded when it is first used. */
+/* In the running kernel, or as a module that is loaded on first use. */
 static const char *filesystem_from(const char *name)
 {
 	char path[256];
@@ -34,7 +36,7 @@ static const char *filesystem_from(const char *name)
 	return access(path, F_OK) == 0 ? "as a module; the warden loads it" : NULL;
 }
 
-/* The warden starts it from these two, whatever PATH is. */
+/* The warden starts it from these two directories, whatever PATH is. */
 static const char *find_mkfs(void)
 {
 	static const char *const paths[] = { "/sbin/mkfs.btrfs", "/usr/sbin/mkfs.btrfs" };
@@ -45,7 +47,7 @@ static const char *find_mkfs(void)
 	return NULL;
 }
 
-/* A row for each part of a pool. Returns what is missing to mount one, or NULL. */
+/* Adds a row for each requirement of a pool. Returns what is missing to mount one, or NULL. */
 static const char *check_parts(struct doctor *d, const char *mkfs)
 {
 	const char *overlay = filesystem_from("overlay"), *btrfs = filesystem_from("btrfs");
@@ -75,7 +77,7 @@ static const char *check_parts(struct doctor *d, const char *mkfs)
 	return btrfs == NULL ? "no btrfs" : !loop ? "no loop devices" : NULL;
 }
 
-/* 0, or -errno when the state directory cannot be looked into. */
+/* 0, or -errno if the state directory cannot be read. */
 static int look(const char *state, bool *ret_pool, bool *ret_volumes)
 {
 	char path[PATH_MAX];
@@ -125,7 +127,7 @@ static void say_wrong(struct doctor *d, const char *what, const char *why, const
 	doctor_next(c, "The warden does not start. %s", next);
 }
 
-/* What the warden decides in storage_open(). */
+/* The decision of storage_open() in the warden. */
 static void check_choice(struct doctor *d, const char *unmountable, const char *unmakeable)
 {
 	bool directory = strcmp(d->storage, "directory") == 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The host's own hardening: settings a host of untrusted code should have. None stops a sandbox. */
+/* Hardening settings that a host of untrusted code should have. None is required for sandboxes. */
 #include "cli/doctor/doctor.h"
 
 #include <stdio.h>
@@ -9,8 +9,8 @@
 
 static const struct {
 	const char *name;
-	uint64_t least, most; /* the values that are fine */
-	uint64_t set;	      /* what to set it to */
+	uint64_t least, most; /* range of acceptable values */
+	uint64_t set;	      /* recommended value */
 	const char *why;
 } wanted[] = {
 	{ "kernel.kptr_restrict", 1, 2, 2, "hides kernel addresses" },
@@ -29,7 +29,7 @@ static const struct {
 	{ "net.ipv6.conf.all.accept_redirects", 0, 0, 0, "ignores redirects" },
 };
 
-/* "net.ipv4.conf.all.rp_filter" is shown as "ipv4 rp_filter": the whole name stands below it. */
+/* "net.ipv4.conf.all.rp_filter" is shown as "ipv4 rp_filter"; the advice has the whole name. */
 static void label(char *dst, size_t size, const char *name)
 {
 	const char *last = strrchr(name, '.') + 1;
@@ -40,7 +40,7 @@ static void label(char *dst, size_t size, const char *name)
 		dst[3] = '6';
 }
 
-/* All sysctls that are fine share one line: people look for the others. */
+/* All acceptable sysctls share one line, because people look for the others. */
 static void check_table(struct doctor *d)
 {
 	size_t fine = 0;
@@ -55,7 +55,7 @@ static void check_table(struct doctor *d)
 			path[n++] = *p == '.' ? '/' : *p;
 		path[n] = '\0';
 		if (doctor_number(path, &value) < 0)
-			continue; /* this kernel does not have the facility */
+			continue; /* this kernel does not have it */
 		if (value >= wanted[i].least && value <= wanted[i].most) {
 			fine++;
 			continue;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Content of one sandbox into another, without a copy on this side: a child process reads from the
- * one and writes into a pipe, and we send what comes out of it to the other.
+ * Copies from one sandbox to another without storing the content here: a child process reads from
+ * the source and writes to a pipe, and we send the bytes of the pipe to the target.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -13,7 +13,7 @@
 #include "cli/files/files.h"
 #include "cli/session/follow.h"
 
-/* Shared with the child, which writes it before it ends. */
+/* Shared with the child, which fills it before it ends. */
 struct report {
 	bool failed;
 	uint64_t left_out;
@@ -24,7 +24,7 @@ struct report {
 struct passing {
 	struct reading reading;
 	const struct report *report;
-	pid_t child; /* 0: has ended */
+	pid_t child; /* 0: it has ended */
 };
 
 static int write_piece(void *arg, const char *p, size_t n)
@@ -61,8 +61,10 @@ static void reap(struct passing *passing)
 	passing->child = 0;
 }
 
-/* At the end of the pipe the child says whether that was all: otherwise the upload is cut, and the
- * file there stays as it was. */
+/*
+ * At the end of the pipe, the child reports whether the content is complete. If not, the upload is
+ * aborted and the target stays unchanged.
+ */
 static ssize_t read_piece(void *arg, char *p, size_t n)
 {
 	struct passing *passing = arg;
@@ -89,7 +91,7 @@ static int send_to(struct cli *cli, struct passing *passing, const struct place 
 	meter_end(&passing->reading.meter);
 	(void)close(passing->reading.fd);
 	reap(passing);
-	/* A refusal of the target ends the child, too: then that is the reason. */
+	/* An error of the target also ends the child: it is then the reason. */
 	if (report->failed && (r == 0 || cli->http_status == 0)) {
 		*err = report->err;
 		return report->hint[0] != '\0' ? cli_hint(cli, "%s", report->hint) : -1;

@@ -99,7 +99,7 @@ static int copy_up(struct copying *c, const char *from, const struct place *to, 
 
 	if (dir && !c->recursive)
 		return err_set(err, ERR_NOT_A_FILE, "%.200s is a directory; -r copies trees", from);
-	/* "dir/." and "dir/" mean what is in it, "dir" means itself. */
+	/* "dir/." and "dir/" mean its content, "dir" means the directory itself. */
 	last_name(from, name);
 	if (into && !standard && strcmp(name, ".") != 0 && strcmp(name, "..") != 0) {
 		if (join(path, sizeof(path), to->path, name, err) < 0)
@@ -120,7 +120,7 @@ static int copy_up(struct copying *c, const char *from, const struct place *to, 
 
 struct receiving {
 	struct fresh_file file;
-	int fd; /* not -1: straight there */
+	int fd; /* not -1: directly to this descriptor */
 	int error;
 	struct meter meter;
 };
@@ -200,7 +200,7 @@ static int copy_down(struct copying *c, const struct place *from, const char *to
 	return 0;
 }
 
-/* ---- across ---- */
+/* ---- between sandboxes ---- */
 
 static int copy_across(struct copying *c, const struct place *from, struct err *err)
 {
@@ -223,7 +223,7 @@ static int copy_across(struct copying *c, const struct place *from, struct err *
 			return -1;
 		to.path = path;
 	}
-	/* No set-id bits from another place. */
+	/* Set-id bits are not copied. */
 	(void)snprintf(mode, sizeof(mode), "%04o",
 		       (unsigned int)strtoul(field_str(entry, "mode").p, NULL, 8) & 0777);
 	if (between_copy(c->cli, from, &to, dir ? "archive" : "raw", dir ? NULL : mode, &bytes,
@@ -242,7 +242,7 @@ static int copy_one(struct copying *c, const struct place *from, struct err *err
 
 /* ---- globs inside ---- */
 
-/* The directory in front of the first name with a wildcard; "" when it is the first. */
+/* The directory before the first name with a wildcard; "" if that is the first name. */
 static size_t plain_part(const char *path)
 {
 	size_t wild = strcspn(path, "*?["), slash = 0;
@@ -279,7 +279,7 @@ static int find_matches(struct cli *cli, const struct place *from, struct json *
 	return r;
 }
 
-/* The path of match i, in text. The API's pattern finds at any depth; a shell's does not. */
+/* The path of match i, in text. The API's pattern matches at any depth; a shell's does not. */
 static bool match_at(const struct json *data, size_t i, const struct place *from, char *text,
 		     size_t size)
 {

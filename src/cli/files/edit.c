@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cay edit: a file of a sandbox in one's own editor, written back only where nobody else was. */
+/*
+ * cay edit: edits a file of a sandbox in a local editor and writes it back only if it did not
+ * change meanwhile.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -30,7 +33,7 @@ static int take(void *arg, const char *p, size_t n)
 	return buf_append(&editing->old, p, n);
 }
 
-/* What is there now, and which one it is: the tag is of the bytes that were read, or older. */
+/* Reads the content and its version: the tag belongs to the bytes read, or is older. */
 static int fetch(struct editing *editing, struct err *err)
 {
 	_cleanup_json_ struct json *entry = NULL;
@@ -55,7 +58,7 @@ static int fetch(struct editing *editing, struct err *err)
 	return r;
 }
 
-/* In a directory of its own, so that the editor sees the file's own name. */
+/* In a separate directory, so that the editor sees the file's own name. */
 static int put_down(struct editing *editing, struct err *err)
 {
 	const char *slash = strrchr(editing->place.path, '/');
@@ -91,7 +94,9 @@ static int run_editor(const struct editing *editing, struct err *err)
 		editor = getenv("EDITOR");
 	if (editor == NULL || editor[0] == '\0')
 		editor = "vi";
-	/* As a shell would read it: EDITOR may hold options. The file's name is never part of it.
+	/*
+	 * Parsed by the shell, because EDITOR may contain options. The file's name is never part of
+	 * it.
 	 */
 	if (setenv("CAY_EDITOR", editor, 1) < 0)
 		return err_set_errno(err, ERR_INTERNAL, errno, "the editor");
@@ -128,7 +133,7 @@ static bool is_unchanged(const struct editing *editing, int fd)
 			return false;
 		at += (size_t)n;
 	}
-	/* A new file that stayed empty was not wanted. */
+	/* A new file that stayed empty is not created. */
 	return n == 0 && at == buf_len(&editing->old);
 }
 

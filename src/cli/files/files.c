@@ -253,7 +253,7 @@ int files_send(struct cli *cli, const struct place *to, const struct upload *upl
 						   "if_match", upload->if_match, NULL) < 0)
 		return -1;
 	http_response_init(&res, API_BODY_LIMIT_BYTES);
-	/* The source can be read once: the caller has looked the place up before. */
+	/* The source can be read only once, so the caller has resolved the place before. */
 	buf_init(&whole, API_URL_MAX);
 	r = http_client_upload(cli->http, "PUT", resolve_path(cli, buf_data(&url), &whole),
 			       &upload->source, &res);
@@ -277,9 +277,9 @@ int files_receive(struct cli *cli, const struct buf *url, http_client_data_fn da
 	return api_stream(cli, "GET", buf_data(url), NULL, data, arg, err);
 }
 
-/* ---- a file that is there as a whole or not at all ---- */
+/* ---- atomic creation of a file ---- */
 
-/* Where it goes: to the end of links, as cp has it. */
+/* The target with links resolved, as for cp. */
 static int fresh_target(struct fresh_file *f, const char *path, struct err *err)
 {
 	_cleanup_free_ char *real = realpath(path, NULL);
@@ -293,7 +293,7 @@ static int fresh_target(struct fresh_file *f, const char *path, struct err *err)
 	return 0;
 }
 
-/* In the directory of the target; it goes away by itself when we do. */
+/* In the directory of the target; the kernel removes it when we exit. */
 static int open_nameless(const struct fresh_file *f)
 {
 	char dir[sizeof(f->path)];
@@ -324,7 +324,7 @@ int fresh_open(struct fresh_file *f, const char *path, unsigned int mode, struct
 	}
 	if (f->fd < 0)
 		return err_set_errno(err, ERR_INTERNAL, errno, "cannot write beside %.200s", path);
-	/* No set-id bits from a foreign place. */
+	/* Set-id bits from a sandbox are not applied. */
 	(void)fchmod(f->fd, mode & 0777 & ~(unsigned int)(umask(umask(022))));
 	return 0;
 }

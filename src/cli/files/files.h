@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Inside the file commands only: places in a sandbox, their URLs, content both ways. */
+/* Private to the file commands: places in a sandbox, their URLs, and transfer of content. */
 #ifndef CAY_CLI_FILES_FILES_H
 #define CAY_CLI_FILES_FILES_H
 
@@ -11,43 +11,43 @@ struct place {
 	char id[128]; /* empty: local */
 	const char *path;
 };
-/* A word is a place inside when a colon comes before any slash. */
+/* A word is a place inside if a colon precedes any slash. */
 int place_parse(const char *word, struct place *ret, struct err *err) _must_check_;
 int place_inside(const char *word, struct place *ret,
-		 struct err *err) _must_check_; /* or refused */
+		 struct err *err) _must_check_; /* or an error */
 
-/* "ID" or "ID:PATH"; otherwise is the path when the word has none. */
+/* "ID" or "ID:PATH"; otherwise is the path if the word has none. */
 int place_around(const char *word, const char *otherwise, struct place *ret,
 		 struct err *err) _must_check_;
 
-/* "/v1/sandboxes/ID/files/OP?path=..." with more pairs of names and values, NULL at the end. */
+/* "/v1/sandboxes/ID/files/OP?path=..." with further pairs of names and values, NULL at the end. */
 int files_url(struct buf *out, const struct place *place, const char *op, struct err *err,
 	      ...) _must_check_;
 /* GET of such a URL. */
 int files_get(struct cli *cli, const struct place *place, const char *op, const char *name,
 	      const char *value, struct json **ret, struct err *err) _must_check_;
-/* The entry of a path, links followed; 0 with *ret NULL when there is none. */
+/* The entry of a path, links followed; 0 with *ret NULL if there is none. */
 int files_look(struct cli *cli, const struct place *place, struct json **ret,
 	       struct err *err) _must_check_;
-/* Puts path, or path_b64 when it is no UTF-8, into a body. */
+/* Writes path, or path_b64 if it is not UTF-8, to a body. */
 void files_put_path(struct json_writer *w, const char *path);
-/* The bytes of a member that may be accompanied by its _b64; in buf when decoded. */
+/* The bytes of a member that may have a _b64 form; in buf if decoded. */
 int files_name(const struct json *entry, const char *name, const char *name_b64, struct buf *buf,
 	       struct str *ret) _must_check_;
-/* A name on a terminal must not be able to steer it; elsewhere it is printed as it is. */
+/* Prints a name: to a terminal without control characters, elsewhere unchanged. */
 void files_print(FILE *out, struct str name);
 
-/* A line about content that flows, on a terminal. */
+/* A progress line for a transfer, on a terminal. */
 struct meter {
 	bool live, shown;
 	const char *what;
-	uint64_t bytes, total; /* total 0: not known */
+	uint64_t bytes, total; /* total 0: unknown */
 	int64_t start_us, last_us;
 };
 void meter_start(struct meter *meter, const struct cli *cli, const char *what, uint64_t total);
 void meter_add(struct meter *meter, size_t n);
 void meter_end(struct meter *meter);
-/* A descriptor as the source of a request's content. */
+/* A descriptor as the source of a request body. */
 struct reading {
 	int fd;
 	struct meter meter;
@@ -58,7 +58,7 @@ ssize_t reading_read(void *reading, char *p, size_t n);
 struct upload {
 	const char *op;	      /* "raw": one file, "archive": a tree */
 	const char *mode;     /* of the file; NULL: the default */
-	const char *if_match; /* only when the file has this version; NULL: in any case */
+	const char *if_match; /* only if the file has this version; NULL: always */
 	struct http_client_source source;
 };
 /* ret may be NULL. */
@@ -74,7 +74,7 @@ int tree_send(struct cli *cli, const char *dir, const struct place *to, uint64_t
 int tree_receive(struct cli *cli, const struct place *from, const char *dir, uint64_t *ret_bytes,
 		 struct err *err) _must_check_;
 
-/* What an archive's answer says of entries that could not be made: 0, or -1 with err set. */
+/* Checks an archive reply for entries that could not be created: 0, or -1 with err set. */
 int tree_unpacked(const struct json *answer, struct err *err) _must_check_;
 /* An archive from standard input, or to standard output. */
 int tree_send_stdin(struct cli *cli, const struct place *to, uint64_t *ret_bytes,
@@ -86,7 +86,7 @@ int tree_receive_stdout(struct cli *cli, const struct place *from, uint64_t *ret
 int between_copy(struct cli *cli, const struct place *from, const struct place *to, const char *op,
 		 const char *mode, uint64_t *ret_bytes, struct err *err) _must_check_;
 
-/* tar_filter.c: what comes out of a sandbox is foreign; only plain entries go to tar(1). */
+/* tar_filter.c: archives from a sandbox are untrusted; only plain entries are passed to tar(1). */
 struct tar_filter {
 	char block[512];
 	size_t have;
@@ -97,14 +97,15 @@ struct tar_filter {
 int tar_filter_feed(struct tar_filter *f, const char *p, size_t n) _must_check_;
 
 /*
- * Writes to a file without a name (a temporary one where there is no such thing) beside the target,
- * which gives way only to all of it. A link is followed; a device or pipe is written to.
+ * Writes to a file without a name (or a temporary one where that is not supported) beside the
+ * target, which is replaced only by the complete file. A link is followed; a device or pipe is
+ * written directly.
  */
 struct fresh_file {
 	char path[4096];
-	char temp[4096 + 32]; /* "": it has no name yet */
+	char temp[4096 + 32]; /* "": it has no name */
 	int fd;
-	bool direct; /* into what is there */
+	bool direct; /* directly into the existing file */
 };
 int fresh_open(struct fresh_file *f, const char *path, unsigned int mode,
 	       struct err *err) _must_check_;

@@ -69,7 +69,7 @@ static void long_row(struct table *table, const struct json *entry)
 	put_owner(table, entry, "user", "uid");
 	put_owner(table, entry, "group", "gid");
 	table_printf(table, STYLE_PLAIN, "%lld", (long long)field_int(entry, "size", 0));
-	/* To the second is enough for people. */
+	/* Seconds are precise enough for people. */
 	table_put(table, (struct str){ at.p, MIN(at.n, 19) }, STYLE_DIM);
 	if (target.n > 0)
 		table_printf(table, kind_style(type), "%.*s -> %.*s", (int)name.n, name.p,
@@ -216,7 +216,7 @@ static void print_tree(struct cli *cli, const struct json *data, size_t base)
 	}
 }
 
-/* An empty directory at the last level cannot be told from one that was not looked into. */
+/* An empty directory at the last level cannot be distinguished from one that was not read. */
 static void note_depth(const struct cli *cli, const struct json *data, size_t base, size_t levels)
 {
 	size_t closed = 0;

@@ -40,7 +40,10 @@ static bool is_zero(const char *block)
 	return true;
 }
 
-/* Files, links, directories, and the records that extend them: no device, no fifo, nothing else. */
+/*
+ * Accepts files, links, directories, and records that extend them: no devices, no fifos, nothing
+ * else.
+ */
 static int take_header(struct tar_filter *f)
 {
 	uint64_t size;

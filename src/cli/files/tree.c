@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Trees go as one archive each way; on this side tar(1) packs and unpacks. */
+/* Trees are transferred as archives; on this side tar(1) packs and unpacks. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -13,7 +13,7 @@
 
 extern char **environ;
 
-/* Its one end of a pipe is child_fd; the other is ours. */
+/* child_fd is its end of a pipe; the other is ours. */
 static int start_tar(const char *const *argv, int child_fd, int child_number, pid_t *ret)
 {
 	posix_spawn_file_actions_t actions;
@@ -133,7 +133,7 @@ static int write_pipe(void *arg, const char *p, size_t n)
 int tree_receive(struct cli *cli, const struct place *from, const char *dir, uint64_t *ret_bytes,
 		 struct err *err)
 {
-	/* GNU tar neither leaves the directory nor follows links it has just made. */
+	/* GNU tar neither leaves the directory nor follows links that it has just created. */
 	const char *const argv[] = { "tar",
 				     "-C",
 				     dir,

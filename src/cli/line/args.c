@@ -149,7 +149,7 @@ static int add_value(struct args *args, const struct option_spec *spec, const ch
 	return 0;
 }
 
-/* One "--name", "--name=value" or "--name value"; *i stays on the last word used. */
+/* One "--name", "--name=value" or "--name value"; leaves *i on the last word used. */
 static int parse_long(struct args *args, int argc, char **argv, int *i, struct err *err)
 {
 	const char *name = argv[*i] + 2, *equals = strchr(name, '=');
@@ -194,7 +194,7 @@ static int parse_short(struct args *args, int argc, char **argv, int *i, struct 
 	return 0;
 }
 
-/* Takes the command's one or two words at argv[*i]; *i stays on the last word used. */
+/* Reads the command's one or two words at argv[*i]; leaves *i on the last word used. */
 static int parse_command(struct args *args, int argc, char **argv, int *i, struct err *err)
 {
 	const char *words[2] = { argv[*i], *i + 1 < argc ? argv[*i + 1] : NULL };
@@ -214,7 +214,7 @@ static int parse_command(struct args *args, int argc, char **argv, int *i, struc
 	return suggest_command(NULL, words[0], err);
 }
 
-/* "ID:PATH" where a sandbox is meant would become part of an address. */
+/* "ID:PATH" in place of a sandbox would become part of a URL. */
 static int check_sandbox(const struct command *c, const char *word, struct err *err)
 {
 	size_t n = strcspn(word, ":/");

@@ -265,7 +265,7 @@ const struct command command_table[] = {
 	  command_no_options, 1, 1, -1, OPERAND_NONE, completion_run, NULL },
 	{ "help", OTHER, "Show help, for all commands or for one", "[COMMAND]", NULL, help_options,
 	  0, 2, -1, OPERAND_COMMAND, help_run, NULL },
-	/* Hidden: what the completion scripts ask for names. */
+	/* Hidden: for the completion scripts. */
 	{ "complete", NULL, "Print candidates for completion", "[--] WORD...", NULL,
 	  command_no_options, 0, -1, -1, OPERAND_NONE, complete_run, NULL },
 	{ NULL },

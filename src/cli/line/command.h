@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One table of commands feeds everything that knows commands: dispatch, option parsing, `cay help`,
- * `cay COMMAND --help`, shell completion and the manual page.
+ * The table of commands. Everything that needs to know commands uses it: dispatch, option parsing,
+ * `cay help`, `cay COMMAND --help`, shell completion and the manual page.
  */
 #ifndef CAY_CLI_LINE_COMMAND_H
 #define CAY_CLI_LINE_COMMAND_H
@@ -16,9 +16,9 @@ enum option_kind {
 	OPTION_FLAG,
 	OPTION_TEXT,
 	OPTION_NUMBER,	/* decimal, min..max; max 0: the daemon's limit, which the operator sets */
-	OPTION_MILLI,	/* decimal with up to three places; the number is in thousandths */
-	OPTION_SECONDS, /* decimal with s, m, h or d behind it; min..max */
-	OPTION_MB,	/* decimal with m or g behind it; min..max */
+	OPTION_MILLI,	/* decimal with up to three places; stored in thousandths */
+	OPTION_SECONDS, /* decimal with suffix s, m, h or d; min..max */
+	OPTION_MB,	/* decimal with suffix m or g; min..max */
 	OPTION_LIST,	/* text; may be given several times */
 	OPTION_PAIRS,	/* KEY=VALUE; may be given several times */
 };
@@ -27,13 +27,13 @@ struct option_spec {
 	const char *name; /* without dashes; NULL ends an array */
 	char letter;	  /* 0: no short form */
 	enum option_kind kind;
-	const char *value; /* what help calls the value */
+	const char *value; /* name of the value in help */
 	const char *help;
 	const char *const *choices; /* NULL-terminated; NULL: anything */
 	uint64_t min, max;
 };
 
-/* What an operand is, for completion. */
+/* The kind of an operand, for completion. */
 enum operand_kind {
 	OPERAND_NONE,
 	OPERAND_SANDBOX,
@@ -42,14 +42,14 @@ enum operand_kind {
 	OPERAND_SECRET,
 	OPERAND_SNAPSHOT,
 	OPERAND_COMMAND,
-	OPERAND_PROCESS, /* behind the sandbox it belongs to */
+	OPERAND_PROCESS, /* of the preceding sandbox */
 	OPERAND_WEBHOOK,
 	OPERAND_PLACE, /* ID:PATH */
 };
 
 /*
- * Returns the exit status, or -1 with err set: then main() prints it and takes the status from the
- * table of codes.
+ * Returns the exit status, or -1 with err set: main() then prints the error and takes the status
+ * from the table of codes.
  */
 typedef int (*command_fn)(struct cli *cli, const struct args *args, struct err *err);
 
@@ -62,13 +62,15 @@ struct command {
 	const struct option_spec *options;
 	int operands_min;
 	int operands_max; /* -1: any number */
-	/* From this operand on everything is the user's own command line and no option of ours;
-	 * -1: nowhere. */
+	/*
+	 * From this operand on, everything is the user's own command line and no option of ours;
+	 * -1: nowhere.
+	 */
 	int verbatim_from;
 	enum operand_kind operand;
 	command_fn run;
 	const char *const *examples; /* NULL-terminated; may be NULL */
-	/* It ends with the status of a program inside: failures of our own are 124 to 127. */
+	/* It ends with the status of a program inside: our own failures are 124 to 127. */
 	bool own_status;
 };
 
@@ -77,14 +79,14 @@ extern const struct option_spec command_globals[];
 extern const struct option_spec command_no_options[];
 
 /*
- * Finds the command in words (one or two of them); *ret_used is how many words it took. NULL when
+ * Finds the command in words (one or two of them); *ret_used is how many words it used. NULL if
  * there is none.
  */
 const struct command *command_find(const char *const *words, size_t count, size_t *ret_used);
-/* True when some command's first word of two is this. */
+/* True if this is the first word of a two-word command. */
 bool command_is_family(const char *word);
 
-/* The functions of the table, by file. */
+/* The functions in the table, by file. */
 int up_run(struct cli *cli, const struct args *args, struct err *err);
 int down_run(struct cli *cli, const struct args *args, struct err *err);
 int status_run(struct cli *cli, const struct args *args, struct err *err);

@@ -62,7 +62,7 @@ const struct option_spec command_globals[] = {
 
 const struct option_spec command_no_options[] = { END };
 
-/* All but the name. letter: of --template; with `run` -t is the terminal, as people expect it. */
+/* All except the name. letter: of --template; for `run`, -t is the terminal, as users expect. */
 #define CREATE_REST(letter)                                                                       \
 	TEXT("template", letter, "NAME", "Template to start from (base)"),                        \
 		MILLI("cpu", "N", "Processors (1); fractions such as 0.5"),                       \

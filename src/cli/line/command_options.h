@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What command.c takes of command_options.c; each array ends with an empty element. */
+/* Option tables for command.c; each array ends with an empty element. */
 #ifndef CAY_CLI_LINE_COMMAND_OPTIONS_H
 #define CAY_CLI_LINE_COMMAND_OPTIONS_H
 

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cay complete: candidates for the word under the cursor, for the completion scripts. Names come
- * from the daemon, so they are hostile: only those that every shell takes as one harmless word are
- * shown.
+ * cay complete: candidates for the word under the cursor, for the completion scripts. Names from
+ * the daemon are untrusted: only those that every shell treats as one harmless word are printed.
  */
 #include <stdio.h>
 #include <string.h>
@@ -10,7 +9,7 @@
 #include "cli/files/files.h"
 #include "cli/line/typed.h"
 
-#define PATIENCE_MS 2000 /* a shell that waits for its completion looks as if it hung */
+#define PATIENCE_MS 2000 /* a shell that waits longer for its completion seems to hang */
 #define LOWER "abcdefghijklmnopqrstuvwxyz"
 #define LETTERS LOWER "ABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
 #define HARMLESS LETTERS "._-+@%,/"
@@ -18,10 +17,10 @@
 struct completion {
 	struct cli *cli;
 	struct typed typed;
-	const char *prefix; /* what is typed of the candidate */
-	const char *front;  /* goes in front of every candidate */
-	const char *behind; /* and behind */
-	const char *member; /* of the items of a list; NULL: id and name */
+	const char *prefix; /* the typed part of the candidate */
+	const char *front;  /* printed before every candidate */
+	const char *behind; /* and after it */
+	const char *member; /* member of the items of a list; NULL: id and name */
 };
 
 static void offer(const struct completion *c, struct str word, const char *about)
@@ -75,7 +74,7 @@ static void offer_options(const struct completion *c, const struct option_spec *
 	}
 }
 
-/* ---- what the daemon knows ---- */
+/* ---- candidates from the daemon ---- */
 
 static int on_item(void *arg, const struct json *item)
 {
@@ -87,7 +86,7 @@ static int on_item(void *arg, const struct json *item)
 		return 0;
 	}
 	offer(c, field_str(item, "name"), NULL);
-	/* A name is enough until something is typed that only an id begins with. */
+	/* The name is sufficient until something is typed that only an id begins with. */
 	if (c->prefix[0] != '\0' || field_str(item, "name").n == 0)
 		offer(c, field_str(item, "id"), NULL);
 	if (process > 0) {
@@ -99,7 +98,7 @@ static int on_item(void *arg, const struct json *item)
 	return 0;
 }
 
-/* Nothing is offered when the daemon does not answer. */
+/* Offers nothing if the daemon does not reply. */
 static void offer_list(const struct completion *c, const char *path, const char *member)
 {
 	struct completion list = *c;
@@ -112,7 +111,7 @@ static void offer_list(const struct completion *c, const char *path, const char 
 	(void)!api_list(c->cli, path, NULL, on_item, &list, &err);
 }
 
-/* A list that belongs to the sandbox named before. */
+/* A list of the sandbox named before. */
 static void offer_inside(const struct completion *c, const char *what, const char *member)
 {
 	char path[API_PATH_MAX];
@@ -138,7 +137,7 @@ static void offer_engines(const struct completion *c)
 
 /* ---- ID:PATH ---- */
 
-/* The entries of the directory that is typed so far; those of a directory end with a slash. */
+/* The entries of the directory typed so far; directories end with a slash. */
 static void offer_paths(const struct completion *c, const struct place *place)
 {
 	const char *slash = strrchr(place->path, '/');
@@ -230,7 +229,7 @@ static void offer_usage_words(const struct completion *c, const char *usage, siz
 	if (usage == NULL)
 		return;
 	usage += usage[0] == '[';
-	/* At least one bar: otherwise it is no choice. */
+	/* At least one bar: otherwise it is not a choice. */
 	if (usage[strspn(usage, LOWER)] != '|')
 		return;
 	for (size_t n; (n = strspn(usage, LOWER)) > 0; usage += n + 1) {
@@ -308,7 +307,7 @@ static void offer_operand(const struct completion *c, const struct command *comm
 	}
 }
 
-/* The daemon that the line being typed means. */
+/* The daemon that the typed command line refers to. */
 static void use_daemon(struct cli *cli, const struct typed *typed)
 {
 	if (typed->url != NULL)
@@ -333,7 +332,7 @@ int complete_run(struct cli *cli, const struct args *args, struct err *err)
 	if (typed->option != NULL) {
 		char front[128];
 
-		/* "--network=f": the candidates carry the option, as the word does. */
+		/* "--network=f": the candidates include the option, as the word does. */
 		(void)snprintf(front, sizeof(front), "%.*s", (int)(typed->value - typed->current),
 			       typed->current);
 		c.front = front;

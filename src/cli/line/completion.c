@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Completion scripts. They are the same few lines in each shell's own language: `cay complete` gets
- * the words typed so far and prints one candidate a line, a tab and a description behind some, and
- * ":files" where names of local files belong, too.
+ * Completion scripts: the same few lines in each shell's language. `cay complete` gets the words
+ * typed so far and prints one candidate per line, some with a tab and a description, and ":files"
+ * where local file names are valid, too.
  */
 #include <stdio.h>
 #include <string.h>
@@ -10,8 +10,10 @@
 #include "cli/line/args.h"
 #include "cli/line/command.h"
 
-/* bash splits words at ':' and '=' and completes only the last part: words are put together again
- * for us, and the part in front is cut off from what we answer. */
+/*
+ * bash splits words at ':' and '=' and completes only the last part: the script joins the words for
+ * us, and removes the part before from our candidates.
+ */
 static const char bash[] =
 	"# bash completion of cay; load it with: source <(cay completion bash)\n"
 	"_cay()\n{\n"

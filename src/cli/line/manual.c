@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The manual page, from the same tables as everything else. */
+/* The manual page, from the same tables as help. */
 #include "cli/line/help.h"
 
 #include <string.h>
 
 #include "cli/api/exit.h"
 
-/* Text for roff: backslashes, dashes and a dot or quote at the start of a line have a meaning. */
+/* Escapes text for roff: backslashes, dashes, and a dot or quote at the start of a line. */
 static void roff(FILE *out, const char *text)
 {
 	if (*text == '.' || *text == '\'')

@@ -7,13 +7,13 @@
 #include "base/str.h"
 
 #define FAR 99
-#define NEAR 2 /* edits that are still a slip of the fingers */
+#define NEAR 2 /* edits that count as a typing error */
 
-/* What other tools call it, and what to say about it here. */
+/* Another tool's name for something, and advice. */
 struct foreign {
 	const char *word;
 	const char *advice;
-	const char *option; /* the advice holds for commands that have it; NULL: for all */
+	const char *option; /* only for commands that have this option; NULL: for all */
 };
 
 static const struct foreign commands[] = {
@@ -86,7 +86,7 @@ static const struct foreign options[] = {
 	{ "version", "did you mean 'cay version'?" },
 };
 
-/* Edit distance between short words; anything long is simply far. */
+/* Edit distance between short words; long words count as far. */
 static size_t distance(const char *a, size_t n, const char *b)
 {
 	size_t row[33], m = strlen(b);
@@ -111,7 +111,7 @@ static size_t distance(const char *a, size_t n, const char *b)
 	return row[m];
 }
 
-/* Smaller is nearer; FAR when it is another word. A beginning counts as a slip. */
+/* Smaller is nearer; FAR if it is another word. A prefix counts as a typing error. */
 static size_t nearness(const char *typed, size_t n, const char *ours)
 {
 	size_t d = distance(typed, n, ours);

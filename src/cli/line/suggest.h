@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What somebody may have meant who typed a command or an option that does not exist: the nearest
- * word of ours, or what another tool's word is called here. Called by the parser only.
+ * Suggestions for an unknown command or option: the nearest word of ours, or our name for another
+ * tool's word. Called only by the parser.
  */
 #ifndef CAY_CLI_LINE_SUGGEST_H
 #define CAY_CLI_LINE_SUGGEST_H
@@ -12,10 +12,10 @@
 int suggest_command(const char *family, const char *word, struct err *err);
 int suggest_option(const struct command *command, const char *name, size_t n, struct err *err);
 int suggest_letter(const struct command *command, char letter, struct err *err);
-/* The value is none of the choices: they are listed. */
+/* Lists the choices for an invalid value. */
 int suggest_choice(const struct option_spec *spec, const char *value, struct err *err);
 
-/* "a, b or c" of a NULL-terminated list. */
+/* Formats a NULL-terminated list as "a, b or c". */
 void suggest_list(char *dst, size_t size, const char *const *words);
 
 #endif

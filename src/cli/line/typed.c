@@ -32,7 +32,7 @@ static void take_value(struct typed *t, const struct option_spec *option, const 
 			*ours[i].place = value;
 }
 
-/* The option that waits for a value behind this word; NULL when none does. */
+/* The option that expects a value after this word; NULL if none does. */
 static const struct option_spec *take_option(struct typed *t, const char *word)
 {
 	const char *equals = strchr(word, '=');
@@ -78,7 +78,7 @@ static void take_plain(struct typed *t, const char *word)
 	if (t->operand_count < TYPED_OPERANDS_MAX)
 		t->operands[t->operand_count] = word;
 	t->operand_count++;
-	/* Behind the sandbox of `exec` stands the user's own command. */
+	/* After the sandbox of `exec` follows the user's own command. */
 	if (t->command != NULL && t->command->verbatim_from >= 0 &&
 	    t->operand_count > (size_t)t->command->verbatim_from)
 		t->literal = true;

@@ -1,28 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A command line that is still being typed, read as far as it goes: completion must not complain
- * about what is missing. The words are borrowed.
+ * A parser of an incomplete command line, for completion. It does not report missing parts. The
+ * words are borrowed.
  */
 #ifndef CAY_CLI_LINE_TYPED_H
 #define CAY_CLI_LINE_TYPED_H
 
 #include "cli/line/command.h"
 
-#define TYPED_OPERANDS_MAX 16 /* further ones are counted only */
+#define TYPED_OPERANDS_MAX 16 /* further ones are only counted */
 
 struct typed {
-	const char *current;		  /* the word under the cursor; "" when it is not begun */
-	const char *family;		  /* the first of two words of a command; NULL: none */
-	const struct command *command;	  /* NULL: not known yet */
-	const struct option_spec *option; /* current is its value; NULL: it is none */
-	const char *value;		  /* with option: what is typed of the value */
+	const char *current;	       /* the word under the cursor; "" if it is empty */
+	const char *family;	       /* the first word of a two-word command; NULL: none */
+	const struct command *command; /* NULL: not known yet */
+	/* current is the value of this option; NULL: it is not a value */
+	const struct option_spec *option;
+	const char *value; /* with option: the typed part of the value */
 	const char *operands[TYPED_OPERANDS_MAX];
 	size_t operand_count;
-	bool literal; /* what follows is no option of ours */
+	bool literal; /* what follows is not an option of ours */
 	const char *state, *url, *key, *config;
 };
 
-/* The last of the words is the one under the cursor. */
+/* The last word is the one under the cursor. */
 void typed_read(struct typed *typed, const char *const *words, size_t count);
 
 #endif

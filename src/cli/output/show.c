@@ -167,8 +167,8 @@ void progress_clear(struct progress *progress)
 /* How the items of a list are shown. */
 struct listing {
 	api_keep_fn keep;
-	const char *member; /* with -q: this alone */
-	bool terminal;	    /* names are cleaned for it */
+	const char *member; /* with -q: only this */
+	bool terminal;	    /* names must be sanitized for it */
 	api_each_fn row;
 	struct table table;
 };

@@ -98,7 +98,7 @@ void style_clean(char *dst, size_t size, struct str text)
 	for (size_t i = 0; i < text.n && n + 1 < size; i++) {
 		unsigned char c = (unsigned char)text.p[i];
 
-		/* C1 controls are C2 80..9F in UTF-8, and some terminals obey them. */
+		/* C1 controls are C2 80..9F in UTF-8, and some terminals interpret them. */
 		if (c == 0xc2 && i + 1 < text.n && (unsigned char)text.p[i + 1] < 0xa0) {
 			dst[n++] = '?';
 			i++;
@@ -106,7 +106,7 @@ void style_clean(char *dst, size_t size, struct str text)
 		}
 		dst[n++] = (char)(c < 0x20 || c == 0x7f ? '?' : c);
 	}
-	/* Never leave half a character at the cut. */
+	/* Never leaves half a character at the end. */
 	while (n > 0 && !str_is_utf8(dst, n) && text.n > n)
 		n--;
 	dst[n] = '\0';

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How things look to people: colours, times, sizes, and foreign text made harmless. */
+/* Formatting for people: colours, times, sizes, and sanitizing of foreign text. */
 #ifndef CAY_CLI_OUTPUT_STYLE_H
 #define CAY_CLI_OUTPUT_STYLE_H
 
@@ -10,11 +10,11 @@
 enum style { STYLE_PLAIN, STYLE_BOLD, STYLE_DIM, STYLE_RED, STYLE_GREEN, STYLE_YELLOW, STYLE_CYAN };
 enum color_mode { COLOR_AUTO, COLOR_ALWAYS, COLOR_NEVER };
 
-/* Whether to colour what goes to this descriptor: NO_COLOR and TERM=dumb are heeded. */
+/* Whether to colour output to this descriptor; honours NO_COLOR and TERM=dumb. */
 bool style_wanted(enum color_mode mode, int fd);
 const char *style_on(bool color, enum style style);
 const char *style_off(bool color);
-/* The style a sandbox state is shown in. */
+/* The style of a sandbox state. */
 enum style style_of_state(struct str state);
 
 #define STYLE_SPAN_SIZE 24
@@ -25,14 +25,16 @@ void style_bytes(char dst[STYLE_SPAN_SIZE], uint64_t bytes);
 /* "2026-11-16T00:42:00.123Z" to milliseconds; -EINVAL */
 int style_parse_time(struct str text, int64_t *ret_real_ms) _must_check_;
 
-/* Copies at most size-1 bytes, control characters (C1 too) replaced: foreign text can neither move
- * the cursor nor start a line. */
+/*
+ * Copies at most size-1 bytes and replaces control characters (also C1), so that foreign text can
+ * neither move the cursor nor start a line.
+ */
 void style_clean(char *dst, size_t size, struct str text);
-/* Columns a UTF-8 text takes, one per character. */
+/* The columns of a UTF-8 text, one per character. */
 size_t style_width(struct str text);
 
 #define WRAP_COLUMNS 90
-/* Writes words from a column on and ends the line, breaking before WRAP_COLUMNS. */
+/* Writes text from a column on and ends the line, breaking before WRAP_COLUMNS. */
 void style_wrapped(FILE *out, const char *text, int indent, int column);
 
 #endif

@@ -10,12 +10,11 @@
 #include "cli/session/session.h"
 #include "cli/session/terminal.h"
 
-#define EXEC_DEFAULT_SEC 120 /* the daemon's own default */
-/* How much longer than the command's limit the answer may take before the daemon counts as stuck.
- */
+#define EXEC_DEFAULT_SEC 120 /* same as the daemon's default */
+/* How much longer than the command's limit the reply may take before the daemon counts as stuck. */
 #define ANSWER_SLACK_SEC 30
 
-/* All of it; nothing when it is a terminal. */
+/* Reads everything; nothing if it is a terminal. */
 static int exec_read_stdin(struct buf *dst, bool *ret_has, struct err *err)
 {
 	char chunk[65536];
@@ -28,7 +27,7 @@ static int exec_read_stdin(struct buf *dst, bool *ret_has, struct err *err)
 
 		if (n < 0 && errno == EINTR)
 			continue;
-		/* A closed or unreadable standard input is no input. */
+		/* A closed or unreadable standard input counts as empty. */
 		if (n <= 0)
 			break;
 		if (buf_append(dst, chunk, (size_t)n) < 0)
@@ -39,7 +38,7 @@ static int exec_read_stdin(struct buf *dst, bool *ret_has, struct err *err)
 	return 0;
 }
 
-/* The whole answer at once, as the API gives it. */
+/* The whole reply at once, as the API returns it. */
 static int exec_json(struct cli *cli, const char *id, const struct buf *body, uint64_t wait_sec,
 		     struct err *err)
 {
@@ -55,7 +54,7 @@ static int exec_json(struct cli *cli, const char *id, const struct buf *body, ui
 	return process_end_status(result);
 }
 
-/* The terminal's type, as far as a plain Debian knows it. */
+/* The terminal's type, if a plain Debian knows it. */
 static const char *term_for_inside(void)
 {
 	static const char *const known[] = { "xterm",	      "xterm-256color", "xterm-color",
@@ -71,7 +70,7 @@ static const char *term_for_inside(void)
 	return "xterm-256color";
 }
 
-/* POST .../processes; the process object. */
+/* POST .../processes; returns the process object. */
 static int process_create(struct cli *cli, const char *id, const struct exec_request *req,
 			  struct json **ret, struct err *err)
 {
@@ -89,7 +88,7 @@ static int process_create(struct cli *cli, const char *id, const struct exec_req
 	return r;
 }
 
-/* With -i its input is what we have; without, it is to come. */
+/* With -i the input is ours; otherwise it stays open for later. */
 static int exec_detached(struct cli *cli, const char *id, struct exec_request *req, bool input,
 			 struct err *err)
 {
@@ -114,8 +113,8 @@ static int exec_detached(struct cli *cli, const char *id, struct exec_request *r
 }
 
 /*
- * Starts the command and passes its output on. It is held from its first byte on, so nothing is
- * lost between the two requests.
+ * Starts the command and passes on its output. The output is held from its first byte on, so
+ * nothing is lost between the two requests.
  */
 static int exec_session(struct cli *cli, const char *id, struct exec_request *req,
 			const struct exec_way *way, struct err *err)
@@ -197,7 +196,7 @@ static int exec_shell(struct cli *cli, const char *id, const struct args *args, 
 	return session_run(&session, err);
 }
 
-/* What excludes what. */
+/* Rejects options that exclude each other. */
 static int check_ways(struct cli *cli, const struct args *args, struct err *err)
 {
 	bool tty = args_flag(args, "tty"), input = args_flag(args, "interactive");

@@ -18,7 +18,7 @@ static void print_text(const struct json *item, const char *member)
 	(void)printf("%.*s\n", (int)text.n, text.p);
 }
 
-/* POST /v1/sandboxes/ID/what; takes the body over. */
+/* POST /v1/sandboxes/ID/what; takes ownership of the body. */
 static int post(struct cli *cli, const char *id, const char *what, struct json_writer *w,
 		struct buf *body, struct json **ret, struct err *err)
 {
@@ -30,7 +30,7 @@ static int post(struct cli *cli, const char *id, const char *what, struct json_w
 	return -1;
 }
 
-/* ---- pause, hibernate, resume, extend: the same for one or many ---- */
+/* ---- pause, hibernate, resume, extend: for one or several ---- */
 
 static int move_one(struct cli *cli, const char *id, const char *what, const char *kind,
 		    const struct args *args, struct err *err)
@@ -66,7 +66,7 @@ static int move_all(struct cli *cli, const char *what, const char *kind, const s
 			continue;
 		worst = cli_report(cli, err);
 		if (cli->http_status == 0)
-			break; /* no daemon: the others would fail the same way */
+			break; /* the daemon is not reachable: the others would fail as well */
 	}
 	return worst;
 }
@@ -152,7 +152,7 @@ int update_run(struct cli *cli, const struct args *args, struct err *err)
 
 /* ---- snapshots ---- */
 
-/* It was asked for, and is not there. */
+/* Warns that requested memory is missing. */
 static void warn_memory(struct str why)
 {
 	(void)fprintf(stderr, "cay: without memory: %.*s\n", (int)why.n, why.p);

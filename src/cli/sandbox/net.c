@@ -31,7 +31,7 @@ static bool has_entry(const struct args *args, struct str entry)
 	return false;
 }
 
-/* The list as it is, with the operands added or taken out. */
+/* The current list with the operands added or removed. */
 static void put_list(struct json_writer *w, const char *key, const struct json *list,
 		     const struct args *args, bool add)
 {
@@ -46,7 +46,7 @@ static void put_list(struct json_writer *w, const char *key, const struct json *
 	json_end_array(w);
 }
 
-/* PATCH with what was written into w's "network"; shows what is in force then. */
+/* PATCH with the content of w's "network"; shows the resulting policy. */
 static int send_patch(struct cli *cli, const char *id, struct json_writer *w, struct buf *body,
 		      struct err *err)
 {
@@ -129,7 +129,7 @@ int net_mode_run(struct cli *cli, const struct args *args, struct err *err)
 	return send_patch(cli, args->operands[0], &w, &body, err);
 }
 
-/* ---- what was refused ---- */
+/* ---- denials ---- */
 
 static int denial_row(void *arg, const struct json *item)
 {
@@ -178,8 +178,8 @@ struct suggestions {
 	size_t count;
 };
 
-/* A name without a port is what DNS saw of one that is told with its port as well. */
-static bool told(const struct suggestions *s, struct str entry)
+/* DNS reports a name without a port, which is then also reported with its port. */
+static bool has_entry_with_port(const struct suggestions *s, struct str entry)
 {
 	for (size_t i = 0; i < s->count; i++) {
 		struct str other = s->seen[i];
@@ -198,7 +198,7 @@ static void gather(struct suggestions *s, const struct json *list, bool with_por
 		struct str entry = field_str(item, "suggestion");
 
 		if (!entry.n || (port != NULL && json_type(port) == JSON_INT) != with_port ||
-		    s->count == ARRAY_LEN(s->seen) || told(s, entry))
+		    s->count == ARRAY_LEN(s->seen) || has_entry_with_port(s, entry))
 			continue;
 		s->seen[s->count++] = entry;
 	}

@@ -85,7 +85,7 @@ static int ls_row(void *arg, const struct json *item)
 	if (port)
 		table_printf(table, STYLE_PLAIN, "%lld", port);
 	else
-		table_put(table, STR_LIT("all"), STYLE_PLAIN); /* made by a client of E2B */
+		table_put(table, STR_LIT("all"), STYLE_PLAIN); /* created by an E2B client */
 	table_put(table, field_str(item, "visibility"), STYLE_PLAIN);
 	table_put(table, field_str(item, "url"), STYLE_PLAIN);
 	table_printf(table, STYLE_PLAIN, "%lld", (long long)field_int(item, "requests", 0));

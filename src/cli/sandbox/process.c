@@ -13,7 +13,7 @@
 #include "cli/output/show.h"
 #include "cli/output/table.h"
 
-#define ATTACH_BACK_BYTES 65536 /* what is shown again of a process without a terminal */
+#define ATTACH_BACK_BYTES 65536 /* earlier output shown for a process without a terminal */
 
 struct ps {
 	struct table table;
@@ -31,7 +31,7 @@ static void put_age(struct table *table, const struct json *item)
 	table_put(table, str_of(span), STYLE_PLAIN);
 }
 
-/* "0", "137 oom", "143 SIGTERM": the status, and why when it did not end by itself. */
+/* "0", "137 oom", "143 SIGTERM": the status, and the reason if it did not end by itself. */
 static void put_end(struct table *table, const struct json *item)
 {
 	struct str reason = field_str(item, "reason");
@@ -247,7 +247,7 @@ int kill_run(struct cli *cli, const struct args *args, struct err *err)
 			continue;
 		worst = cli_report(cli, err);
 		if (cli->http_status == 0)
-			break; /* no daemon: the others would fail the same way */
+			break; /* the daemon is not reachable: the others would fail as well */
 	}
 	return worst;
 }

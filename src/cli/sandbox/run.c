@@ -8,10 +8,12 @@
 #include "cli/api/exit.h"
 #include "cli/api/request.h"
 
-#define RUN_DEFAULT_SEC 300 /* the default life time of a sandbox */
+#define RUN_DEFAULT_SEC 300 /* the default lifetime of a sandbox */
 
-/* The command's call in a process of its own: the parent stays free to hear Ctrl-C and to clean up
- * whatever happens to this one. */
+/*
+ * Makes the command's call in a child process, so that the parent can handle Ctrl-C and clean up
+ * whatever happens to the child.
+ */
 static _noreturn_ void run_child(struct cli *cli, const char *id, struct exec_request *req,
 				 const struct exec_way *way, const sigset_t *old_mask)
 {
@@ -27,7 +29,7 @@ static _noreturn_ void run_child(struct cli *cli, const char *id, struct exec_re
 	_exit(status);
 }
 
-/* Waits for the child; a signal to us ends it early, by end_signal. Returns the exit status. */
+/* Waits for the child; a signal to us ends it early with end_signal. Returns the exit status. */
 static int run_wait(pid_t child, const sigset_t *signals, int end_signal)
 {
 	int status, ended_by = 0;
@@ -63,7 +65,7 @@ static int run_in(struct cli *cli, const char *id, struct exec_request *req,
 		return err_set_errno(err, ERR_INTERNAL, errno, "cannot fork");
 	if (child == 0)
 		run_child(cli, id, req, way, old_mask);
-	/* One that has made the terminal raw must give it back first. */
+	/* A child that has set raw mode must restore the terminal first. */
 	return run_wait(child, signals, way->tty ? SIGTERM : SIGKILL);
 }
 
@@ -120,8 +122,10 @@ int run_run(struct cli *cli, const struct args *args, struct err *err)
 	}
 	if (exec_check_tty(cli, way.tty, err) < 0)
 		return -1;
-	/* From here to the removal a signal waits: no moment is left in which a sandbox exists and
-	 * nobody would remove it. */
+	/*
+	 * Signals are blocked from here to the removal, so that a sandbox that was created is
+	 * always removed.
+	 */
 	(void)sigemptyset(&signals);
 	for (size_t i = 0; i < 4; i++)
 		(void)sigaddset(&signals, (int[]){ SIGINT, SIGTERM, SIGHUP, SIGCHLD }[i]);

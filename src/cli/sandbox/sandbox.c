@@ -28,7 +28,7 @@ int create_run(struct cli *cli, const struct args *args, struct err *err)
 	return 0;
 }
 
-/* Seconds from now until the time in a member; false when it has none. */
+/* Seconds from now until the time in a member; false if it has none. */
 static bool seconds_until(const struct json *item, const char *name, int64_t *ret)
 {
 	int64_t at_ms;
@@ -64,7 +64,7 @@ static int ls_row(void *arg, const struct json *item)
 	if (seconds_until(item, "created_at", &seconds))
 		style_span(span, -seconds);
 	table_put(table, str_of(span), STYLE_PLAIN);
-	if (str_is(field_str(item, "state"), "paused")) /* its clocks stand */
+	if (str_is(field_str(item, "state"), "paused")) /* its clocks are stopped */
 		table_put(table, STR_LIT("-"), STYLE_DIM);
 	else if (!seconds_until(item, "expires_at", &seconds))
 		table_put(table, STR_LIT("never"), STYLE_DIM);
@@ -91,7 +91,7 @@ static int ls_query(const struct args *args, char query[API_PATH_MAX], struct er
 		const char *value = args_text(args, filters[i].option);
 
 		if (i == 0 && value != NULL && strcmp(value, "hibernated") == 0)
-			value = "paused"; /* the rest is is_hibernated()'s */
+			value = "paused"; /* is_hibernated() checks the rest */
 
 		if (value != NULL && api_query(query, filters[i].parameter, value, err) < 0)
 			return -1;
@@ -159,7 +159,7 @@ static void add_value(struct args *args, const struct option_spec *spec, const c
 			(struct arg_value){ .spec = spec, .text = text };
 }
 
-/* The sandbox of that name, made when there is none and --create says so. */
+/* The sandbox of that name; created if it does not exist and --create is given. */
 static int shell_sandbox(struct cli *cli, const struct args *args, char id[64], struct err *err)
 {
 	static const struct option_spec name = { .name = "name", .kind = OPTION_TEXT };
@@ -207,7 +207,7 @@ int shell_run(struct cli *cli, const struct args *args, struct err *err)
 
 /* ---- rm ---- */
 
-/* The ids of --all, gathered before the first removal so that pages do not shift below us. */
+/* The ids for --all, collected before the first removal so that pages do not shift. */
 struct id_list {
 	char (*ids)[64];
 	size_t count, capacity;
@@ -260,12 +260,12 @@ int rm_run(struct cli *cli, const struct args *args, struct err *err)
 	for (size_t i = 0; r == 0 && i < (all ? list.count : args->operand_count); i++) {
 		if (rm_one(cli, all ? list.ids[i] : args->operands[i], err) == 0)
 			continue;
-		/* With --all something that went away by itself meanwhile is as wanted. */
+		/* With --all, a sandbox that was removed meanwhile is not an error. */
 		if (all && cli->http_status == 404)
 			continue;
 		worst = cli_report(cli, err);
 		if (cli->http_status == 0)
-			break; /* no daemon: the others would fail the same way */
+			break; /* the daemon is not reachable: the others would fail as well */
 	}
 	free(list.ids);
 	return r < 0 ? -1 : worst;

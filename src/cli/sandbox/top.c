@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cay top: what every sandbox uses, again and again on a terminal, once elsewhere. */
+/* cay top: the resource use of every sandbox, refreshed on a terminal, once elsewhere. */
 #include <errno.h>
 #include <poll.h>
 #include <stdio.h>
@@ -12,15 +12,15 @@
 #include "cli/output/table.h"
 #include "cli/session/terminal.h"
 
-#define ROWS_MAX 1000 /* more are counted, not shown */
-#define FIRST_MS 500  /* between the two looks that a share of a processor needs */
+#define ROWS_MAX 1000 /* further ones are counted, not shown */
+#define FIRST_MS 500  /* interval of the two samples that a CPU share needs */
 #define INTERVAL_SEC 2
 #define SCREEN_ON "\033[?1049h\033[?25l"
 
 struct top_row {
 	char id[64], name[64], state[16];
 	bool measured;
-	double cpu_percent; /* negative: not known yet */
+	double cpu_percent; /* negative: unknown */
 	int64_t cpu_us, at_us;
 	int64_t memory_bytes, memory_limit_bytes, pids, disk_bytes;
 };
@@ -49,7 +49,7 @@ static int on_sandbox(void *arg, const struct json *item)
 	return 0;
 }
 
-/* It may end while we look: then it has no figures. */
+/* It may end meanwhile and then has no values. */
 static int measure(struct top *top, struct top_row *row, struct err *err)
 {
 	_cleanup_json_ struct json *doc = NULL;
@@ -190,7 +190,7 @@ static int print_json(const struct top *top, struct err *err)
 
 /* ---- live ---- */
 
-/* The screen is raw: every line needs its CR, and what was longer there before is cleared. */
+/* The terminal is raw: every line needs a CR, and the rest of a longer old line is cleared. */
 static void draw(const struct top *top, unsigned rows)
 {
 	char *text = NULL;
@@ -216,7 +216,7 @@ static void draw(const struct top *top, unsigned rows)
 	free(text);
 }
 
-/* True: enough. */
+/* True: quit. */
 static bool wait_key(int64_t wait_ms)
 {
 	struct pollfd pfd = { .fd = STDIN_FILENO, .events = POLLIN };

@@ -14,21 +14,21 @@
 #include "cli/output/show.h"
 #include "cli/output/table.h"
 
-#define FIRST_WAIT_MS 50     /* what ends sooner needs no second call */
-#define WHOLE_WAIT_MS 600000 /* with --json: the longest the API offers */
-#define LEAST_DELAY_MS 20    /* between two looks */
+#define FIRST_WAIT_MS 50     /* a command that ends sooner needs no second call */
+#define WHOLE_WAIT_MS 600000 /* with --json: the API's maximum */
+#define LEAST_DELAY_MS 20    /* between two requests */
 #define MOST_DELAY_MS 250
 #define READ_BYTES 1048576
 
-/* A command in a window, looked at until it has ended. */
+/* A command in a window, polled until it has ended. */
 struct window {
 	struct cli *cli;
 	const char *sandbox, *name;
 	int64_t run;
 	int64_t cursor;
-	bool idle;  /* it has ended, by what was seen last */
-	bool other; /* another command took its place */
-	bool all;   /* nothing is left to read */
+	bool idle;  /* it had ended at the last poll */
+	bool other; /* another command replaced it */
+	bool all;   /* all output was read */
 	int output_error;
 	struct buf bytes;
 	struct interrupt interrupt;
@@ -60,7 +60,7 @@ static int run_body(const struct exec_request *req, int wait_ms, struct buf *bod
 		return err_set(err, ERR_INVALID_REQUEST,
 			       "-c wants the command as one argument, not %zu", req->count);
 	buf_init(&command, REQUEST_BODY_MAX);
-	/* A window is a shell: one argument is its text, as ssh has it; several are words. */
+	/* A window is a shell: one argument is its text, as with ssh; several are words. */
 	r = req->count == 1 ? buf_puts(&command, req->words[0])
 			    : request_quote(req->words, req->count, &command);
 	if (r == 0 && !str_is_utf8(buf_data(&command), buf_len(&command))) {
@@ -85,7 +85,7 @@ static int run_body(const struct exec_request *req, int wait_ms, struct buf *bod
 	return r < 0 ? err_set(err, ERR_PAYLOAD_TOO_LARGE, "the command is too long") : 0;
 }
 
-/* Once is a Ctrl-C typed there; twice, an empty command that takes its place. */
+/* First a Ctrl-C in the window, then an empty command that replaces it. */
 static void on_interrupt(void *arg, const char *signal_name, int count)
 {
 	struct window *w = arg;
@@ -123,7 +123,7 @@ static int read_more(struct window *w, struct json **ret, struct err *err)
 	return api_call(w->cli, "GET", full, NULL, ret, err);
 }
 
-/* One look; *last becomes the newest answer. 0, or -1 with err set. */
+/* One poll; *last becomes the newest reply. 0, or -1 with err set. */
 static int look(struct window *w, struct json **last, struct err *err)
 {
 	struct json *doc = NULL;
@@ -165,7 +165,7 @@ static int watch(struct window *w, struct json **last, struct err *err)
 static int outcome(struct window *w, const struct json *last, struct err *err)
 {
 	if (w->interrupt.leave) {
-		cli_note(w->cli, "cay: left behind; the command runs on in window %s", w->name);
+		cli_note(w->cli, "cay: detached; the command continues in window %s", w->name);
 		return 128 + w->interrupt.caught;
 	}
 	if (w->output_error == -EPIPE) {
@@ -297,7 +297,7 @@ static int windows_list(struct cli *cli, const char *id, struct err *err)
 		err);
 }
 
-/* What the last command wrote so far, or everything from a cursor on. */
+/* The output of the last command so far, or everything from a cursor on. */
 static int windows_read(struct cli *cli, const struct args *args, struct err *err)
 {
 	struct window w = { .cli = cli, .sandbox = args->operands[0], .name = args->operands[2] };

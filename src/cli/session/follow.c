@@ -37,7 +37,7 @@ int follow_write(int fd, struct str bytes)
 		} else if (errno == EAGAIN) {
 			struct pollfd pfd = { .fd = fd, .events = POLLOUT };
 
-			(void)poll(&pfd, 1, -1); /* somebody made it non-blocking */
+			(void)poll(&pfd, 1, -1); /* another program made it non-blocking */
 		} else if (errno != EINTR) {
 			return -errno;
 		}
@@ -60,7 +60,7 @@ int follow_bytes(const struct json *doc, const char *name, const char *name_b64,
 	return 0;
 }
 
-/* "12:7", the places behind everything so far. */
+/* Parses "12:7", the positions after everything so far. */
 static void take_id(struct follow *follow, struct str id)
 {
 	uint64_t out, err;
@@ -228,7 +228,7 @@ static int output_path(const struct follow *follow, char path[API_PATH_MAX], str
 	return 0;
 }
 
-/* 0: all was seen. 1: the connection is lost. -1: err. */
+/* 0: complete. 1: the connection was lost. -1: err. */
 static int stream_once(struct follow *follow, const char *path, struct err *err)
 {
 	int r;
@@ -249,7 +249,7 @@ static int stream_once(struct follow *follow, const char *path, struct err *err)
 		return err_set(err, ERR_INTERNAL, "the daemon's stream makes no sense");
 	if (r == 0 && !follow->live)
 		return 0;
-	/* A stream that ends before the process does was cut, however politely. */
+	/* A stream that ends before the process was interrupted, even if it ended properly. */
 	return r == 0 || follow->cli->lost ? 1 : -1;
 }
 
@@ -265,7 +265,7 @@ int follow_run(struct follow *follow, struct err *err)
 		r = stream_once(follow, path, err);
 		if (r <= 0)
 			return r;
-		/* Nobody was there from the beginning: that is no restart. */
+		/* The daemon was not running from the start: this is not a restart. */
 		if (first && follow->cli->lost_error == -ECONNREFUSED)
 			return -1;
 		first = false;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Standard input on its way to the process. At most SENT_MAX bytes are sent that the process has
- * not taken, so that what we say beside them (acknowledgements, signals, pongs) is never stuck
- * behind input that the daemon cannot read.
+ * Sends standard input to the process. At most SENT_MAX bytes are in flight that the process has
+ * not taken, so that other messages (acknowledgements, signals, pongs) are never stuck behind input
+ * that the daemon cannot read.
  */
 #include <errno.h>
 
 #include "cli/session/session_private.h"
 
-#define INPUT_BYTES ((size_t)128 << 10) /* one message */
+#define INPUT_BYTES ((size_t)128 << 10) /* per message */
 #define SENT_MAX ((size_t)768 << 10)
 #define TYPED_MAX SESSION_TYPED_BYTES
 #define CTRL_C 0x03
@@ -30,7 +30,7 @@ void session_send_signal(void *arg, const char *name, int count)
 		interrupt_process(s->cli, s->sandbox, s->process, name);
 }
 
-/* Ctrl-P Ctrl-Q detaches. A Ctrl-P is held back until it is clear what it begins. */
+/* Ctrl-P Ctrl-Q detaches. A Ctrl-P is held until the next key is known. */
 static void take_keys(struct session *s, const char *p, size_t n)
 {
 	for (size_t i = 0; i < n && !s->detached; i++) {
@@ -44,7 +44,7 @@ static void take_keys(struct session *s, const char *p, size_t n)
 		if (!s->held)
 			(void)!buf_putc(&s->typed, p[i]);
 		if (p[i] == CTRL_C && s->ws == NULL)
-			s->given_up = true; /* who waits for the daemon may stop waiting */
+			s->given_up = true; /* the user need not wait for the daemon */
 	}
 }
 

@@ -26,12 +26,12 @@ void interrupt_begin(struct interrupt *interrupt, struct cli *cli, interrupt_fn 
 			(void)sigaddset(&mask, signals[i]);
 	interrupt->fd = signalfd(-1, &mask, SFD_CLOEXEC | SFD_NONBLOCK);
 	if (interrupt->fd < 0)
-		(void)sigemptyset(&mask); /* then they end us, as ever */
+		(void)sigemptyset(&mask); /* they then end us as usual */
 	(void)sigprocmask(SIG_BLOCK, &mask, &interrupt->old_mask);
 	cli->wake_fd = interrupt->fd;
 	cli->wake = interrupt_check;
 	cli->wake_arg = interrupt;
-	cli_disconnect(cli); /* the next connection knows */
+	cli_disconnect(cli); /* for the next connection */
 }
 
 void interrupt_end(struct interrupt *interrupt)
@@ -65,7 +65,7 @@ int interrupt_check(void *arg)
 void interrupt_process(struct cli *cli, const char *sandbox, const char *process,
 		       const char *signal_name)
 {
-	struct cli other = *cli; /* the stream has the connection */
+	struct cli other = *cli; /* the stream uses the connection */
 	struct err err = { 0 };
 	char path[API_PATH_MAX];
 	struct buf body;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the daemon says to a session, and the output on its way to our own descriptors. */
+/* Messages of the daemon to a session, and writing the output to our own descriptors. */
 #include <stdio.h>
 
 #include "cli/api/exit.h"
 #include "cli/session/session_private.h"
 #include "cli/session/terminal.h"
 
-#define ACK_BYTES ((uint64_t)64 << 10) /* so much is passed on before it is acknowledged */
+#define ACK_BYTES ((uint64_t)64 << 10) /* bytes passed on before they are acknowledged */
 
-/* What a signal handler says last. */
+/* The last message, for a signal handler. */
 void session_make_remark(struct session *s)
 {
 	char name[128];
@@ -19,11 +19,11 @@ void session_make_remark(struct session *s)
 	else if (s->process[0] != '\0')
 		(void)snprintf(
 			s->remark, sizeof(s->remark),
-			"\r\ncay: ended by a signal; the command runs on: cay attach %s %s\r\n",
+			"\r\ncay: ended by a signal; the command continues: cay attach %s %s\r\n",
 			name, s->process);
 	else
 		(void)snprintf(s->remark, sizeof(s->remark),
-			       "\r\ncay: ended by a signal; the command runs on: cay ps %s\r\n",
+			       "\r\ncay: ended by a signal; the command continues: cay ps %s\r\n",
 			       name);
 }
 
@@ -44,14 +44,14 @@ void session_say_size(struct session *s)
 	say_size(s, cols, rows);
 }
 
-/* ---- to our own descriptors ---- */
+/* ---- output to our descriptors ---- */
 
 static uint64_t passed(const struct session *s)
 {
 	return s->writers[0].passed + s->writers[1].passed;
 }
 
-/* From so many passed bytes on they are those of this connection. */
+/* After this many passed bytes, they belong to this connection. */
 void session_connected(struct session *s)
 {
 	s->acked = passed(s) + writer_pending(&s->writers[0]) + writer_pending(&s->writers[1]);
@@ -91,7 +91,8 @@ int session_output_error(const struct session *s)
 static void write_out(struct session *s, int i, struct str bytes)
 {
 	if (s->tty)
-		terminal_watch(bytes); /* before it shows: a signal may come between the two */
+		/* before it is displayed, because a signal may arrive in between */
+		terminal_watch(bytes);
 	writer_put(&s->writers[i], bytes);
 	acknowledge(s);
 }
@@ -111,7 +112,7 @@ static void on_failure(struct session *s, const struct json *doc)
 		      (int)MIN(message.n, (size_t)ERR_MESSAGE_MAX), message.p);
 }
 
-/* Our remarks may stand in the middle of a full screen: two changes of size have it drawn again. */
+/* Our notes may have disturbed a full screen: two size changes make the program redraw it. */
 static void have_redrawn(struct session *s)
 {
 	unsigned int cols, rows;
@@ -162,7 +163,7 @@ static void on_taken(struct session *s, const struct json *doc)
 	s->sent -= (size_t)MIN(bytes, (uint64_t)s->sent);
 }
 
-/* The process reads no more, or has ended: it decides how this ends, as with a pipe. */
+/* The process has closed its input, or has ended: it determines the result, as with a pipe. */
 static void on_stdin_closed(struct session *s)
 {
 	s->input_open = s->close_wanted = false;

@@ -3,7 +3,7 @@
 
 enum { PLAIN, ESCAPE, CONTROL };
 
-/* DEC private modes; off is the state a shell expects. A shown cursor (25) is on there. */
+/* DEC private modes; off is the state that a shell expects, except for the cursor (25). */
 static const struct {
 	unsigned int number;
 	bool usual;
@@ -42,7 +42,7 @@ static void on_escape(struct screen *screen, char c)
 		screen->on |= KEYPAD_BIT;
 	} else if (c == '>') {
 		screen->on &= ~KEYPAD_BIT;
-	} else if (c == 'c') { /* everything as at the start */
+	} else if (c == 'c') { /* full reset */
 		screen->on = 0;
 	} else if (c == '\033') {
 		screen->state = ESCAPE;
@@ -62,7 +62,7 @@ static void on_control(struct screen *screen, char c)
 		screen->is_private = true;
 	} else if (c == '\033') {
 		screen->state = ESCAPE;
-	} else if (c >= 0x40) { /* the end of it */
+	} else if (c >= 0x40) { /* end of the sequence */
 		for (size_t i = 0; i <= screen->count; i++)
 			if (screen->is_private && (c == 'h' || c == 'l'))
 				set_mode(screen, screen->numbers[i], c == 'h');

@@ -14,8 +14,8 @@
 #include "cli/session/terminal.h"
 
 #define SILENCE_MS 60000 /* the daemon pings every 15 s */
-#define CONNECT_MS 15000 /* a sandbox whose agent is found again may take a while */
-#define HOLD_MS 300	 /* Ctrl-P alone goes on after this */
+#define CONNECT_MS 15000 /* finding the agent of a sandbox again may take a while */
+#define HOLD_MS 300	 /* Ctrl-P alone is sent after this */
 
 /* ---- the connection ---- */
 
@@ -40,7 +40,7 @@ static int attach_path(const struct session *s, char path[API_PATH_MAX], struct 
 	return 0;
 }
 
-/* 0 connected, 1 lost: try again, -1 err. */
+/* 0: connected, 1: lost, try again, -1: err. */
 static int open_once(struct session *s)
 {
 	char path[API_PATH_MAX];
@@ -74,7 +74,7 @@ static int open_once(struct session *s)
 	return 0;
 }
 
-/* Waits for the daemon to come back; keys are still looked at, for who wants to leave. */
+/* Waits for the daemon to return; still reads keys, for a user who wants to leave. */
 static int wait_again(struct session *s, int delay_ms)
 {
 	struct pollfd pfds[] = {
@@ -89,12 +89,15 @@ static int wait_again(struct session *s, int delay_ms)
 	return interrupt_check(&s->interrupt);
 }
 
-/* Bytes of a pipe that were on their way are lost without a trace: going on would be a lie. */
+/*
+ * Bytes of a pipe that were in flight are lost without a trace, so continuing would corrupt the
+ * input.
+ */
 static int check_input_loss(struct session *s)
 {
 	if (s->tty || !s->input_seen)
 		return 0;
-	(void)cli_hint(s->cli, "It runs on: cay logs %s %s", s->sandbox, s->process);
+	(void)cli_hint(s->cli, "The command continues: cay logs %s %s", s->sandbox, s->process);
 	return err_set(s->err, ERR_UNAVAILABLE,
 		       "the connection broke after input was sent: the command may have got only "
 		       "part of it");
@@ -149,7 +152,7 @@ static bool is_over(const struct session *s)
 	       session_output_error(s) < 0;
 }
 
-/* 0 go on, 1 lost, -1 err. */
+/* 0: continue, 1: lost, -1: err. */
 static int wait_for_more(struct session *s)
 {
 	bool room = session_wants_input(s) && !websocket_client_is_full(s->ws);
@@ -179,7 +182,7 @@ static int wait_for_more(struct session *s)
 	return 0;
 }
 
-/* The connection first: with the answer to the opening, messages may have come already. */
+/* The connection first, because messages may have arrived with the reply to the opening. */
 static int turn(struct session *s)
 {
 	int r;
@@ -204,7 +207,7 @@ static int drive(struct session *s)
 	return r < 0 ? -1 : 0;
 }
 
-/* The process has ended, or we leave it: what it wrote is still for our reader. */
+/* The process has ended, or we leave it: pass on its remaining output. */
 static void drain(struct session *s)
 {
 	while (session_is_passing(s) && !s->interrupt.leave) {
@@ -220,7 +223,7 @@ static void drain(struct session *s)
 			return;
 		if (pfds[2].revents) {
 			(void)interrupt_check(&s->interrupt);
-			s->interrupt.leave = true; /* nothing is left that a signal could end */
+			s->interrupt.leave = true; /* no process is left for a signal */
 		}
 		session_pass_on(s);
 	}
@@ -230,7 +233,7 @@ static int outcome(struct session *s)
 {
 	int error = session_output_error(s);
 
-	/* What a pipe's writer would have got here. */
+	/* Like a program that writes to a closed pipe. */
 	if (error == -EPIPE) {
 		if (s->end == NULL)
 			interrupt_process(s->cli, s->sandbox, s->process, "PIPE");
@@ -241,7 +244,7 @@ static int outcome(struct session *s)
 	if (s->end != NULL && s->interrupt.leave && session_is_passing(s))
 		return 128 + s->interrupt.caught;
 	if (s->end != NULL) {
-		/* Who typed Ctrl-C knows what ended it. */
+		/* A user who typed Ctrl-C knows what ended it. */
 		if (s->interrupt.count == 0 &&
 		    !(s->tty && process_end_status(s->end) == 128 + SIGINT))
 			process_end_print(s->cli, s->end, s->timeout_sec);
@@ -250,7 +253,7 @@ static int outcome(struct session *s)
 	if (s->failed)
 		return -1;
 	if (s->interrupt.leave && s->process[0] != '\0')
-		cli_note(s->cli, "cay: left behind; it runs on as process %s", s->process);
+		cli_note(s->cli, "cay: detached; the command continues as process %s", s->process);
 	else if (s->process[0] != '\0')
 		(void)fprintf(stderr, "%scay: detached; come back with: cay attach %s %s\n",
 			      s->tty ? "\n" : "", s->sandbox, s->process);
@@ -259,7 +262,7 @@ static int outcome(struct session *s)
 	return s->given_up || s->lost ? EXIT_STATUS_CAY_FAILED : 0;
 }
 
-/* Terminal and signals; what is taken here is given back in session_run(). */
+/* Prepares terminal and signals; session_run() restores them. */
 static int prepare(struct session *s)
 {
 	sigset_t mask;
@@ -280,7 +283,7 @@ static int prepare(struct session *s)
 		interrupt_begin(&s->interrupt, s->cli, session_send_signal, s);
 	if (!s->tty)
 		return 0;
-	s->interrupt.fd = -1; /* Ctrl-C is a byte like any other */
+	s->interrupt.fd = -1; /* Ctrl-C is an ordinary byte */
 	session_make_remark(s);
 	s->cli->raw = true;
 	return terminal_enter(s->remark, s->err);

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A process and the user, connected by a WebSocket: keys and piped bytes in, output and its end
- * back. With a terminal it is raw; a broken connection is made again behind the last byte.
+ * Connects a process and the user by a WebSocket: keys and piped bytes in, output and the exit
+ * status back. With a terminal, ours is in raw mode. A broken connection is reestablished and
+ * continues after the last byte.
  *
- * The session is a foreground reader: the process blocks when our reader is slow. We acknowledge
- * what we have passed on, the daemon what the process has taken, so neither side sends more than a
- * window of bytes, and the connection itself never stalls.
+ * The session is a foreground reader: the process blocks if our reader is slow. We acknowledge the
+ * bytes that we have passed on, and the daemon those that the process has taken. Neither side
+ * therefore sends more than a window of bytes, and the connection itself never stalls.
  */
 #ifndef CAY_CLI_SESSION_SESSION_H
 #define CAY_CLI_SESSION_SESSION_H
@@ -17,21 +18,23 @@
 #include "cli/api/retry.h"
 #include "http/websocket/client.h"
 
-#define SESSION_TYPED_BYTES ((size_t)512 << 10) /* read and not sent; then no more is read */
+#define SESSION_TYPED_BYTES                                                  \
+	((size_t)512 << 10) /* read but not sent; at the limit reading stops \
+			     */
 
 struct session {
 	struct cli *cli;
 	const char *sandbox;
 	char process[FOLLOW_PROCESS_MAX];
-	bool tty;	 /* the process has one, so ours is raw */
+	bool tty;	 /* the process has a terminal, so ours is raw */
 	bool input;	 /* standard input goes to the process; with tty always */
-	bool no_signals; /* they are the caller's */
-	bool no_detach;	 /* nothing is left that one could come back to */
-	bool known;	 /* where to begin is; else the daemon chooses the last screen */
+	bool no_signals; /* the caller handles signals */
+	bool no_detach;	 /* nothing remains that one could reattach to */
+	bool known;	 /* the start is known; otherwise the daemon chooses the last screen */
 	uint64_t out_cursor, err_cursor;
-	bool keep_stdin_open;  /* an end of input without any input is no end */
-	uint64_t timeout_sec;  /* for words */
-	const char *open_path; /* the first connection's, when that starts the process */
+	bool keep_stdin_open;  /* an end of input without any input is not passed on */
+	uint64_t timeout_sec;  /* for messages */
+	const char *open_path; /* path of the first connection, if that starts the process */
 
 	/* Private. */
 	struct err *err;
@@ -41,18 +44,18 @@ struct session {
 	int signal_fd; /* WINCH, CONT */
 	struct json *end;
 	bool detached, failed, given_up;
-	bool lost; /* output was */
+	bool lost; /* output was lost */
 	struct writer writers[2];
-	uint64_t acked; /* of the bytes that the writers have passed on */
+	uint64_t acked; /* bytes that the writers have passed on and we acknowledged */
 	size_t sent;	/* input that the process has not taken */
 	bool input_open, input_seen, close_wanted;
-	bool held;	  /* a Ctrl-P waits for what follows it */
+	bool held;	  /* a Ctrl-P waits for the next key */
 	struct buf typed; /* read, not yet sent */
 	struct buf bytes; /* decoded */
-	char remark[320]; /* how to come back */
+	char remark[320]; /* how to reattach */
 };
 
-/* Zero it, set the first part, run it. The command's exit status, or -1. */
+/* Zero it, set the first part, run it. Returns the command's exit status, or -1. */
 int session_run(struct session *session, struct err *err);
 
 #endif

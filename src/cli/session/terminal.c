@@ -8,7 +8,7 @@
 
 #include "cli/session/screen.h"
 
-/* Signals that end us at once: the terminal goes back first. */
+/* Signals that end us at once: the terminal is restored first. */
 static const int ending[] = { SIGHUP, SIGTERM, SIGQUIT, SIGINT, SIGSEGV, SIGBUS,
 			      SIGFPE, SIGILL,  SIGABRT, SIGSYS, SIGXCPU, SIGPIPE };
 
@@ -31,15 +31,17 @@ static void put(int fd, const char *p, size_t n)
 	}
 }
 
-/* Only what may be called in a signal handler. */
+/* Only async-signal-safe calls. */
 static void give_back(bool undo)
 {
 	char text[SCREEN_RESET_MAX];
 
 	if (undo)
 		put(STDOUT_FILENO, text, screen_reset(&terminal.screen, text));
-	/* Typed ahead input belongs to whoever has the terminal next; what is still to be shown
-	 * is not waited for: the screen may be stopped. */
+	/*
+	 * Typed-ahead input is for the next program. Pending output is not waited for, because the
+	 * terminal may be stopped.
+	 */
 	(void)tcsetattr(STDIN_FILENO, TCSANOW, &terminal.before);
 }
 
@@ -56,7 +58,7 @@ static void on_ending(int signum)
 	errno = error;
 }
 
-/* Somebody else stops us (a Ctrl-Z of the user's goes to the program). */
+/* Another process stops us (the user's Ctrl-Z is sent to the program). */
 static void on_stop(int signum)
 {
 	int error = errno;
@@ -81,7 +83,7 @@ static void catch_signals(void)
 			(void)sigaction(ending[i], &action, NULL);
 	action = (struct sigaction){ .sa_handler = on_stop, .sa_flags = SA_RESTART };
 	(void)sigaction(SIGTSTP, &action, NULL);
-	(void)signal(SIGTTOU, SIG_IGN); /* giving it back must work from the background, too */
+	(void)signal(SIGTTOU, SIG_IGN); /* restoring must also work from the background */
 }
 
 int terminal_enter(const char *remark, struct err *err)
@@ -101,7 +103,7 @@ int terminal_enter(const char *remark, struct err *err)
 		(void)atexit(terminal_leave);
 	}
 	prepared = true;
-	terminal.taken = 1; /* before it is changed: a signal in between gives back what was */
+	terminal.taken = 1; /* before the change: a signal in between restores the old state */
 	if (tcsetattr(STDIN_FILENO, TCSADRAIN, &terminal.raw) < 0) {
 		terminal.taken = 0;
 		return err_set_errno(err, ERR_INTERNAL, errno, "cannot make the terminal raw");
@@ -113,7 +115,7 @@ void terminal_leave(void)
 {
 	if (!terminal.taken)
 		return;
-	give_back(true); /* first: a signal in between does it once more, which is no harm */
+	give_back(true); /* first: a signal in between repeats it, which is harmless */
 	terminal.taken = 0;
 }
 

@@ -8,12 +8,13 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 
-#define PIPE_BYTES (256 << 10) /* small enough for many of us: the kernel bounds them per user */
+/* small enough for many runs: the kernel limits the total per user */
+#define PIPE_BYTES (256 << 10)
 
 /*
- * O_NONBLOCK belongs to the open file description, which we share with other programs (the shell,
- * for one): it must not be set there. Opening the pipe again gives a description of our own. That
- * fails for another user's pipe; then writing blocks.
+ * O_NONBLOCK belongs to the open file description, which we share with other programs (for example
+ * the shell), so it must not be set there. Opening the pipe again creates our own description. That
+ * fails for another user's pipe; writing then blocks.
  */
 void writer_init(struct writer *writer, int fd)
 {
@@ -35,7 +36,7 @@ void writer_init(struct writer *writer, int fd)
 		return;
 	writer->fd = own;
 	writer->kind = WRITER_PIPE;
-	/* A reader that computes (sha256sum, gzip) is then not stopped by each of our pauses. */
+	/* A reader that computes (sha256sum, gzip) does not stop at each of our pauses. */
 	if (fcntl(own, F_GETPIPE_SZ) < PIPE_BYTES)
 		(void)fcntl(own, F_SETPIPE_SZ, PIPE_BYTES);
 }
@@ -58,7 +59,7 @@ static void fail(struct writer *writer, int error)
 	buf_clear(&writer->pending);
 }
 
-/* Bytes written, 0 when the reader is not ready. */
+/* Returns the bytes written, 0 if the reader is not ready. */
 static size_t write_some(struct writer *writer, struct str bytes)
 {
 	for (;;) {

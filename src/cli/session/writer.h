@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Our standard output or standard error, written without blocking where the kernel allows it: the
- * connection to the daemon must be served (pings, signals) however slow the reader behind a pipe
- * is. What the reader has not taken yet waits here.
+ * Writes our standard output or standard error, without blocking where the kernel allows it: the
+ * connection to the daemon must be served (pings, signals) however slow the reader of a pipe is.
+ * Bytes that the reader has not taken are queued here.
  */
 #ifndef CAY_CLI_SESSION_WRITER_H
 #define CAY_CLI_SESSION_WRITER_H
@@ -10,13 +10,15 @@
 #include "base/buf.h"
 #include "base/str.h"
 
-/* Policy at the limit: writer_put() blocks. The daemon sends no more than half of it before the
- * first of it is acknowledged. */
+/*
+ * Policy at the limit: writer_put() blocks. The daemon sends at most half of it without an
+ * acknowledgement.
+ */
 #define WRITER_MAX_BYTES ((size_t)1 << 20)
 
 enum outlet_kind {
 	WRITER_PLAIN, /* a file or a terminal: writing may block */
-	WRITER_PIPE,  /* a descriptor of our own for the same pipe, non-blocking */
+	WRITER_PIPE,  /* our own non-blocking descriptor for the same pipe */
 	WRITER_SOCKET,
 };
 
@@ -32,7 +34,7 @@ struct writer {
 void writer_init(struct writer *writer, int fd);
 void writer_done(struct writer *writer);
 void writer_put(struct writer *writer, struct str bytes);
-/* Writes what can be written now. */
+/* Writes as much as possible now. */
 void writer_flush(struct writer *writer);
 size_t writer_pending(const struct writer *writer);
 

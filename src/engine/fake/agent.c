@@ -9,7 +9,7 @@
 
 #define RECV_BYTES 65536
 #define IN_MAX_BYTES (FRAME_HEADER_SIZE + AGENT_TO_MAX_BYTES + RECV_BYTES)
-#define OUT_MAX_BYTES (64U << 20) /* a test that wants more has a mistake in it: aborted */
+#define OUT_MAX_BYTES (64U << 20) /* a test that needs more has a mistake: aborts */
 
 char *fake_copy(struct str s)
 {
@@ -82,7 +82,7 @@ static void on_stdin(struct fake_process *p, const struct frame *frame)
 	if (p->tty)
 		fake_write(p, 0, bytes);
 	if (p->program->on_input)
-		p->program->on_input(p, bytes); /* p may be gone */
+		p->program->on_input(p, bytes); /* p may be freed */
 	else
 		p->unread_bytes += bytes.n;
 }
@@ -175,11 +175,11 @@ static void on_process_frame(struct fake_process *p, const struct frame *frame)
 		p->collect = false;
 		break;
 	default:
-		abort(); /* the daemon said something it may not */
+		abort(); /* the daemon sent an invalid request */
 	}
 }
 
-/* It has ended and is forgotten, or never was. */
+/* It has ended and was forgotten, or never existed. */
 static void on_lost_frame(struct fake_agent *agent, const struct frame *frame)
 {
 	struct agent_followed followed = { .refusal = AGENT_REFUSED_NO_PROCESS };
@@ -195,7 +195,7 @@ static void on_lost_frame(struct fake_agent *agent, const struct frame *frame)
 		must(agent_put_followed(&agent->out, &followed));
 		return;
 	}
-	reader = frame_reader_of(frame->payload); /* all the others begin with their tag */
+	reader = frame_reader_of(frame->payload); /* all others begin with their tag */
 	fake_done(agent, frame_u32(&reader), AGENT_REFUSED_NO_PROCESS);
 }
 
@@ -266,7 +266,7 @@ void fake_agent_disconnect(struct fake_agent *agent)
 		fake_follow_free(agent, agent->follows);
 	fake_tunnels_free(agent);
 	for (struct fake_process *p = agent->processes; p; p = p->next) {
-		p->collect = false; /* whoever waited is gone: kept as any other */
+		p->collect = false; /* its waiting caller has gone: kept like any other */
 		p->refusing = false;
 		p->stop_tag = 0;
 	}
@@ -289,7 +289,7 @@ static void on_watch(void *arg, int events, int error)
 	must(buf_reserve(&agent->in, RECV_BYTES, &at));
 	n = recv(agent->fd, at, RECV_BYTES, MSG_DONTWAIT);
 	if (n == 0 || (n < 0 && errno != EAGAIN) || error < 0) {
-		fake_agent_disconnect(agent); /* the daemon left; programs go on */
+		fake_agent_disconnect(agent); /* the daemon disconnected; programs continue */
 		return;
 	}
 	if (n > 0)

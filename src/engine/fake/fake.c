@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The driver: every function begins a call, which completes some turns of the loop later. */
+/* The driver: every function starts a call, which completes some iterations of the loop later. */
 #include "engine/fake/fake.h"
 
 #include <stdio.h>
@@ -184,7 +184,7 @@ void fake_step(void *arg)
 		complete(call);
 		return;
 	}
-	at = &call->engine->held[call->op]; /* in the order they came */
+	at = &call->engine->held[call->op]; /* in order of arrival */
 	while (*at)
 		at = &(*at)->next;
 	*at = call;
@@ -301,12 +301,12 @@ static void fake_close(struct engine *engine)
 	loop_timer_free(TAKE_PTR(engine->ready_timer));
 	if (fake_opened_last == engine)
 		fake_opened_last = NULL;
-	engine->open_calls++; /* ours: the last one out frees it */
+	engine->open_calls++; /* our own reference: the last one frees it */
 	for (int op = 0; op < FAKE_OP_COUNT; op++)
 		fake_release(engine, (enum fake_op)op);
 	while (engine->sandboxes)
 		fake_sandbox_free(engine->sandboxes);
-	fake_forget_passing(engine);
+	fake_forget_temporary(engine);
 	if (--engine->open_calls == 0)
 		engine_free(engine);
 }

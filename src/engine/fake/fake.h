@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The engine of component tests: sandboxes are memory, time is turns of the loop, failures come on
- * demand. Each sandbox has a scripted agent behind a real socket pair, on the same loop, that
- * speaks the real frames. It understands as argv:
+ * The engine of component tests: sandboxes exist in memory only, time is counted in iterations of
+ * the loop, and tests can request failures. Each sandbox has a scripted agent behind a real socket
+ * pair, on the same loop, that uses the real protocol. It accepts as argv:
  *
  *   echo WORDS...   writes them and a newline        exit N        ends with that code
  *   sleep MS        ends after so many milliseconds  spew BYTES    writes so many 'x'
@@ -14,10 +14,10 @@
  *   size            writes its terminal's size, and
  *                   again whenever it changes        true, false, pwd, whoami
  *
- * A shell with -c (or -lc ...) is taken for its script, cut at spaces; one without is cat.
- * Everything else is refused as not found. A terminal echoes its input. Windows have a shell of
- * their own: window.c. Processes live on when the connection breaks, and are kept after their end
- * like the real ones. Ports listen where a test does. Tools are refused.
+ * A shell with -c (or -lc ...) runs its script, split at spaces; one without is cat. Everything
+ * else is refused as not found. A terminal echoes its input. Windows have their own shell
+ * (window.c). Processes survive a broken connection, and are kept after their end like real ones.
+ * Ports listen where a test does. Tools are refused.
  */
 #ifndef CAY_ENGINE_FAKE_FAKE_H
 #define CAY_ENGINE_FAKE_FAKE_H
@@ -44,40 +44,46 @@ enum fake_op {
 
 extern const struct engine_driver engine_fake;
 
-/* The engine opened last: tests reach it through the daemon's own wiring. */
+/* The engine opened last, which tests reach through the daemon's own wiring. */
 struct engine *fake_opened(void);
 
-void fake_fail_next(struct engine *engine, enum fake_op op, enum err_code code); /* one call */
+/* fails one call */
+void fake_fail_next(struct engine *engine, enum fake_op op, enum err_code code);
 void fake_hold(struct engine *engine, enum fake_op op); /* calls wait until released */
 void fake_release(struct engine *engine, enum fake_op op);
-unsigned fake_calls(const struct engine *engine, enum fake_op op);   /* ever started */
-unsigned fake_waiting(const struct engine *engine, enum fake_op op); /* held just now */
+/* number of calls ever started */
+unsigned fake_calls(const struct engine *engine, enum fake_op op);
+unsigned fake_waiting(const struct engine *engine, enum fake_op op); /* currently held */
 unsigned fake_live(const struct engine *engine);
 bool fake_paused(const struct engine *engine, const char *id);
 /* Snapshots outlive the engine, as on disk: the next one with the same state directory has them. */
 unsigned fake_snapshots(const struct engine *engine);
-/* The snapshot that a sandbox was made from; "" when none. */
+/* The snapshot that a sandbox was created from; "" if none. */
 const char *fake_origin(const struct engine *engine, const char *id);
-/* Whether it keeps memory (it does not, at first); and if why is not NULL, why not after all. */
+/*
+ * Whether it keeps memory (initially not); if why is not NULL, the reason why it fails after all.
+ */
 void fake_set_memory(struct engine *engine, bool can, const char *why);
-bool fake_woken(const struct engine *engine, const char *id); /* made with the memory in it */
-void fake_forget_snapshots(void);			      /* of all engines: the disk is gone */
-void fake_forget_passing(struct engine *engine); /* another daemon: the one before is dead */
+/* created with the memory in the snapshot */
+bool fake_woken(const struct engine *engine, const char *id);
+void fake_forget_snapshots(void); /* of all engines: the disk is lost */
+/* temporary ones: the daemon that took them is dead */
+void fake_forget_temporary(struct engine *engine);
 const struct engine_limits *fake_limits(const struct engine *engine, const char *id);
 
-/* A port of a sandbox that is there: fn gets the server's end of every connection. */
+/* A port of an existing sandbox: fn gets the server's end of every connection. */
 void fake_listen(struct engine *engine, const char *id, uint16_t port,
 		 void (*fn)(void *arg, int fd), void *arg);
 void fake_unlisten(struct engine *engine, const char *id, uint16_t port);
 
-/* Another daemon uses the engine from now on, and hears on_ready(); NULL: none does. */
+/* Another daemon uses the engine from now on and gets on_ready(); NULL: none. */
 void fake_reopen(struct engine *engine, const struct engine_config *config);
 void fake_add_flags(struct engine *engine, uint32_t flags); /* enum engine_flag */
-/* Whether it has the images that it is asked for (it does, at first); preparing one gives it. */
+/* Whether it has the requested images (initially yes); preparing one provides it. */
 void fake_set_images(struct engine *engine, bool has);
-void fake_fail_message(struct engine *engine, const char *message); /* static; NULL: the usual */
+void fake_fail_message(struct engine *engine, const char *message); /* static; NULL: the default */
 
-/* Misfortune. */
+/* ---- failures ---- */
 void fake_lose(struct engine *engine, bool lost);		   /* on_lost() or on_back() */
 void fake_die(struct engine *engine, const char *id, bool by_oom); /* the sandbox ends */
 void fake_cut(struct engine *engine, const char *id);		   /* only its connection breaks */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Readers of the scripted agent: output as far as their credit goes, then one FOLLOWED. */
+/* Readers of the scripted agent: output as far as their credit allows, then one FOLLOWED. */
 #include "engine/fake/process.h"
 
 struct fake_follow *fake_follow_find(const struct fake_agent *agent, uint32_t id)
@@ -51,7 +51,7 @@ void fake_follow_close(struct fake_process *p, uint32_t run, const struct agent_
 			close_one(f, status);
 }
 
-/* Where to begin; false: beyond the end. */
+/* Sets the start; false: beyond the end. */
 static bool place(struct fake_follow *f, const struct agent_follow *wish)
 {
 	const uint64_t wished[2] = { wish->out_cursor, wish->err_cursor };
@@ -96,7 +96,7 @@ void fake_follow_new(struct fake_process *p, const struct agent_follow *wish)
 		close_one(f, &p->status);
 }
 
-/* One frame; false when there is nothing more, or no credit for it. */
+/* Sends one frame; false if there is nothing more, or no credit. */
 static bool pump_stream(struct fake_follow *f, int i)
 {
 	const struct fake_stream *s = &f->process->streams[i];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Images that are only names: preparing one says two steps and writes them to the log. */
+/* Images that are only names: preparing one reports two steps and writes them to the log. */
 #include <fcntl.h>
 #include <stdio.h>
 

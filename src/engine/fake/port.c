@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Ports of a scripted sandbox. A test listens on one and gets the server's end of every connection
- * that is dialled; the daemon gets the other end, as a real TCP socket beside a real answer.
+ * Ports of a scripted sandbox. A test listens on one and gets the server's end of every dialled
+ * connection; the daemon gets the other end, a real TCP socket with a real answer.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -92,7 +92,7 @@ static void tcp_pair(int ends[2])
 
 	ends[0] = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	must(listener < 0 || ends[0] < 0 ? -errno : 0);
-	/* What the kernel holds must not hide what the daemon does. */
+	/* Kernel buffers must not hide what the daemon does. */
 	(void)setsockopt(ends[0], SOL_SOCKET, SO_RCVBUF, &small, sizeof(small));
 	(void)setsockopt(listener, SOL_SOCKET, SO_SNDBUF, &small, sizeof(small));
 	must(bind(listener, (struct sockaddr *)&address, size) < 0 || listen(listener, 1) < 0 ||
@@ -139,7 +139,7 @@ void fake_dial(struct fake_agent *agent, uint32_t tag, uint16_t number)
 		must(agent_put_dialed(&agent->out, &dialed));
 		return;
 	}
-	fake_flush(agent); /* the descriptor goes with a message of its own */
+	fake_flush(agent); /* the descriptor is sent with a separate message */
 	tcp_pair(ends);
 	if (buf_len(&agent->out) == 0 && pass(agent, tag, ends[0])) {
 		port->fn(port->arg, ends[1]);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Processes of the scripted agent: what they wrote, how they end, how long they are kept. */
+/* Processes of the scripted agent: their output, end and retention. */
 #include "engine/fake/process.h"
 
 #include <signal.h>
@@ -27,11 +27,11 @@ static void on_time(void *arg)
 	struct fake_process *p = arg;
 	struct fake_agent *agent = p->agent;
 
-	p->program->on_time(p); /* p may be gone */
+	p->program->on_time(p); /* p may be freed */
 	fake_flush(agent);
 }
 
-/* The time is over: of its run, or of being kept. */
+/* Its time limit or retention time has ended. */
 static void on_limit(void *arg)
 {
 	struct fake_process *p = arg;
@@ -53,7 +53,7 @@ struct fake_process *fake_process_new(struct fake_agent *agent, uint32_t id, uin
 
 	must(p ? 0 : -1);
 	if (id < agent->next_id)
-		abort(); /* the daemon used an id twice */
+		abort(); /* the daemon reused an id */
 	agent->next_id = id + 1;
 	p->agent = agent;
 	p->id = id;
@@ -78,7 +78,8 @@ void fake_process_free(struct fake_process *p)
 
 	fake_follow_close(p, 0, &p->status);
 	fake_follow_pump(agent);
-	for (struct fake_follow *f = agent->follows; f; f = next) { /* no credit, no process */
+	/* without credit there is no process */
+	for (struct fake_follow *f = agent->follows; f; f = next) {
 		next = f->next;
 		if (f->process == p)
 			fake_follow_free(agent, f);
@@ -98,8 +99,10 @@ void fake_process_free(struct fake_process *p)
 	free(p);
 }
 
-/* A program of a script cannot block: what a foreground reader has not taken is kept instead,
- * however much it is. */
+/*
+ * A scripted program cannot block: bytes that a foreground reader has not taken are kept instead,
+ * without limit.
+ */
 void fake_trim(struct fake_process *p)
 {
 	for (int i = 0; i < 2; i++) {
@@ -123,12 +126,12 @@ void fake_write(struct fake_process *p, int stream, struct str bytes)
 	size_t room = p->hold_bytes - buf_len(&s->data);
 
 	s->total += bytes.n;
-	if (p->collect) { /* the front is kept */
+	if (p->collect) { /* the start is kept */
 		must(buf_append(&s->data, bytes.p, MIN(bytes.n, room)));
 		return;
 	}
 	must(buf_append(&s->data, bytes.p, bytes.n));
-	fake_follow_pump(p->agent); /* who keeps up misses nothing */
+	fake_follow_pump(p->agent); /* a reader that keeps up misses nothing */
 	fake_trim(p);
 }
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Inside of the scripted agent: agent.c speaks, process.c keeps, program.c and window.c play. */
+/*
+ * Private to the scripted agent: agent.c has the protocol, process.c the processes, program.c and
+ * window.c the programs.
+ */
 #ifndef CAY_ENGINE_FAKE_PROCESS_H
 #define CAY_ENGINE_FAKE_PROCESS_H
 
@@ -11,7 +14,7 @@
 
 struct fake_agent {
 	struct loop *loop;
-	int fd; /* -1: nobody is connected */
+	int fd; /* -1: not connected */
 	struct loop_watch *watch;
 	struct buf in, out;
 	uint32_t next_id;
@@ -24,14 +27,14 @@ struct fake_agent {
 	void *arg;
 };
 
-/* The last ring_bytes of what was written; of a collected one the first. */
+/* The last ring_bytes of the output; for a collected process the first. */
 struct fake_stream {
 	struct buf data;
 	uint64_t begin;
 	uint64_t total;
 };
 
-/* What plays it while it runs. Every hook may be NULL. */
+/* The program that a process runs. Every hook may be NULL. */
 struct fake_program {
 	const char *name;
 	/* words[0] is its name; may end it at once */
@@ -40,8 +43,8 @@ struct fake_program {
 	void (*on_close)(struct fake_process *p);
 	void (*on_resize)(struct fake_process *p);
 	void (*on_time)(struct fake_process *p);
-	bool deathless; /* keeps no time limit */
-	bool stubborn;	/* TERM does nothing */
+	bool deathless; /* ignores its time limit */
+	bool stubborn;	/* ignores TERM */
 };
 
 /* Owner: agent->processes. */
@@ -51,22 +54,22 @@ struct fake_process {
 	uint32_t id;
 	bool collect, tty, stdin_open;
 	bool refusing; /* the rest of a write that did not fit */
-	bool stopping; /* asked to end: the limit is the grace */
-	bool forget;   /* once it has ended */
+	bool stopping; /* being stopped: limit is the grace period */
+	bool forget;   /* when it has ended */
 	uint32_t stop_tag;
 	uint16_t cols, rows;
 	uint32_t output_max_bytes, keep_ms;
 	size_t hold_bytes;   /* of each stream */
-	bool expects_reader; /* a foreground reader is to come: nothing is dropped until then */
+	bool expects_reader; /* a foreground reader is expected: nothing is dropped until then */
 	size_t unread_bytes;
 	int64_t start_ms;
 	struct agent_status status;
 	struct fake_stream streams[2];
 	struct loop_timer *timer; /* the program's */
-	struct loop_timer *limit; /* its time limit, then how long it is kept */
+	struct loop_timer *limit; /* its time limit, then its retention time */
 	uint64_t count, step_ms;  /* the program's */
 	char *name, *user, *cwd, *command;
-	struct fake_window *window; /* NULL: it is none */
+	struct fake_window *window; /* NULL: not a window */
 	struct fake_process *next;
 };
 
@@ -76,7 +79,7 @@ struct fake_window {
 	struct agent_status run_status;
 	uint64_t run_cursor;
 	int64_t active_ms;
-	char variable[32], value[256]; /* the one it remembers */
+	char variable[32], value[256]; /* the one variable it remembers */
 };
 
 /* Owner: agent->follows. */
@@ -87,13 +90,13 @@ struct fake_follow {
 	uint32_t run;
 	uint32_t credit;
 	uint64_t cursors[2];
-	bool closing; /* comes to its end at upto, with status */
+	bool closing; /* ends at upto, with status */
 	uint64_t upto[2];
 	struct agent_status status;
 	struct fake_follow *next;
 };
 
-/* Test code: a full buffer or a breach is the test's mistake. */
+/* Test code: a full buffer or a violation is a mistake of the test. */
 static inline void must(int r)
 {
 	if (r < 0)
@@ -103,11 +106,11 @@ static inline void must(int r)
 /* process.c */
 struct fake_process *fake_process_new(struct fake_agent *agent, uint32_t id, uint32_t ring_bytes,
 				      uint32_t output_max_bytes);
-void fake_process_free(struct fake_process *p); /* its follows end */
+void fake_process_free(struct fake_process *p); /* ends its follows */
 struct fake_process *fake_process_find(const struct fake_agent *agent, uint32_t id);
 bool fake_process_runs(const struct fake_process *p);
 void fake_write(struct fake_process *p, int stream, struct str bytes);
-void fake_trim(struct fake_process *p); /* drops what is too much */
+void fake_trim(struct fake_process *p); /* drops bytes over the limit */
 void fake_exit(struct fake_process *p, uint32_t exit_code);
 void fake_finish(struct fake_process *p, enum agent_end end, uint32_t value); /* code or signal */
 void fake_signal(struct fake_process *p, int signum);
@@ -118,7 +121,7 @@ void fake_list(struct fake_agent *agent, uint32_t process_id, uint32_t tag);
 struct fake_follow *fake_follow_find(const struct fake_agent *agent, uint32_t id);
 void fake_follow_new(struct fake_process *p, const struct agent_follow *wish);
 void fake_follow_free(struct fake_agent *agent, struct fake_follow *f);
-/* Those of p (of that run, 0: all) end where the output is now. */
+/* Ends the follows of p (of that run, 0: all) at the current end of the output. */
 void fake_follow_close(struct fake_process *p, uint32_t run, const struct agent_status *status);
 void fake_follow_pump(struct fake_agent *agent);
 
@@ -139,8 +142,10 @@ char *fake_copy(struct str s);
 void fake_dial(struct fake_agent *agent, uint32_t tag, uint16_t number);
 void fake_ports_list(struct fake_agent *agent, uint32_t tag);
 void fake_ports_free(struct fake_agent *agent);
-/* A connection to the port: ends[0] is the client's. false: nothing listens there. The server's end
- * is handed over by the second call. */
+/*
+ * A connection to the port: ends[0] is the client's. false: nothing listens there. The second call
+ * hands over the server's end.
+ */
 bool fake_port_accept(const struct fake_agent *agent, uint16_t number, int ends[2]);
 void fake_port_connected(const struct fake_agent *agent, uint16_t number, int server_fd);
 

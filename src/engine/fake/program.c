@@ -207,8 +207,8 @@ static bool is_shell(const char *const *argv)
 	       strchr(argv[1], 'c') && argv[2];
 }
 
-/* A shell with nothing to do but a terminal to do it on: whatever is typed comes back. */
-static bool is_bare_shell(const char *const *argv)
+/* A shell without a command on a terminal: echoes its input. */
+static bool is_interactive_shell(const char *const *argv)
 {
 	size_t n = strlen(argv[0]);
 
@@ -266,7 +266,7 @@ static void play(struct fake_agent *agent, const struct agent_exec *exec, const 
 	if (exec->stdin_bytes.n && program->on_input)
 		program->on_input(p, exec->stdin_bytes);
 	if (program->start)
-		program->start(p, words); /* p may be gone */
+		program->start(p, words); /* p may be freed */
 }
 
 void fake_exec(struct fake_agent *agent, const struct agent_exec *exec)
@@ -283,7 +283,7 @@ void fake_exec(struct fake_agent *agent, const struct agent_exec *exec)
 		for (word = strtok_r(script, " ", &rest); word && n < WORDS_MAX;
 		     word = strtok_r(NULL, " ", &rest))
 			words[n++] = word;
-	} else if (is_bare_shell(argv)) {
+	} else if (is_interactive_shell(argv)) {
 		words[n++] = "cat";
 	} else {
 		for (; n < exec->argc && n < WORDS_MAX; n++)

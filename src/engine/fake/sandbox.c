@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sandboxes that run nothing: each is an agent of ours and a descriptor that tells of its death. */
+/* Sandboxes that run nothing: each is a scripted agent and a descriptor that signals its death. */
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/eventfd.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What tests tell the fake engine, and ask it. */
+/* The functions by which tests control and query the fake engine. */
 #include "engine/fake/fake.h"
 
 #include "engine/fake/agent.h"

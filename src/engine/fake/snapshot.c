@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The fake engine's disk: what is kept when an engine closes, told apart by state directory. */
+/* The fake engine's disk: what persists when an engine closes, by state directory. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -84,7 +84,7 @@ bool fake_woken(const struct engine *engine, const char *id)
 	return s && s->woken;
 }
 
-void fake_forget_passing(struct engine *engine)
+void fake_forget_temporary(struct engine *engine)
 {
 	for (struct fake_snapshot *s = fake_snapshot_next(engine, NULL), *next; s; s = next) {
 		next = fake_snapshot_next(engine, s);

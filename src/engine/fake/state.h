@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Inside of the fake engine. */
+/* Private to the fake engine. */
 #ifndef CAY_ENGINE_FAKE_STATE_H
 #define CAY_ENGINE_FAKE_STATE_H
 
@@ -14,14 +14,14 @@ struct fake_sandbox {
 	bool by_oom;
 	bool paused;
 	uint8_t template_hash[ENGINE_HASH_SIZE];
-	char origin[ENGINE_ID_MAX + 1]; /* the snapshot it was made from */
-	bool woken;			/* with the memory in that */
-	int death_fd;			/* readable once it is dead */
+	char origin[ENGINE_ID_MAX + 1]; /* the snapshot it was created from */
+	bool woken;			/* with the memory in that snapshot */
+	int death_fd;			/* readable when it is dead */
 	struct fake_agent *agent;
 	struct fake_sandbox *next;
 };
 
-/* Owner: the list that fake_first_snapshot() begins, which outlives engines. */
+/* Owner: the list that starts with fake_first_snapshot(), which outlives engines. */
 struct fake_snapshot {
 	struct fake_snapshot *next;
 	char *state_dir;
@@ -30,7 +30,7 @@ struct fake_snapshot {
 	struct engine_snapshot_info info;
 };
 
-/* Owner: the loop's queue while it steps, engine->held[] while it waits. */
+/* Owner: the loop's queue while it is active, engine->held[] while it waits. */
 struct fake_call {
 	struct engine *engine;
 	bool temporary;
@@ -58,7 +58,7 @@ struct fake_call {
 
 struct engine {
 	struct loop *loop;
-	bool streams;		     /* as engine_config has it */
+	bool streams;		     /* as in engine_config */
 	struct engine_config config; /* of the daemon it serves now */
 	struct loop_timer *ready_timer;
 	char *state_dir;
@@ -69,11 +69,11 @@ struct engine {
 	bool hold[FAKE_OP_COUNT];
 	struct fake_call *held[FAKE_OP_COUNT];
 	unsigned open_calls;
-	const char *fail_message; /* of what fails on demand; static */
+	const char *fail_message; /* message of requested failures; static */
 	uint32_t more_flags;
-	bool images;	       /* it has every image that it is asked for */
-	bool memory;	       /* it can keep that */
-	const char *no_memory; /* but not of this sandbox: why; static */
+	bool images;	       /* it has every requested image */
+	bool memory;	       /* it can keep memory */
+	const char *no_memory; /* but not of this sandbox: the reason; static */
 	bool closed;	       /* freed with the last call */
 };
 
@@ -85,7 +85,7 @@ void fake_sandbox_free(struct fake_sandbox *sandbox);
 int fake_sandbox_create(struct fake_call *call, struct engine_made *ret, struct err *err);
 int fake_sandbox_attach(struct fake_call *call, struct engine_made *ret, struct err *err);
 struct fake_snapshot *fake_snapshot_find(const struct engine *engine, const char *id);
-/* The first of this engine's, or the one after previous. */
+/* The first snapshot of this engine, or the one after previous. */
 struct fake_snapshot *fake_snapshot_next(const struct engine *engine,
 					 struct fake_snapshot *previous);
 int fake_snapshot_add(struct engine *engine, const char *id, bool temporary,
@@ -93,11 +93,12 @@ int fake_snapshot_add(struct engine *engine, const char *id, bool temporary,
 void fake_snapshot_drop(struct engine *engine, const char *id);
 struct fake_call *fake_call_new(struct engine *engine, enum fake_op op, const char *id, void *arg,
 				struct err *err);
-int fake_call_start(struct fake_call *call, struct err *err); /* owns call also when it fails */
+/* takes ownership of call, also on failure */
+int fake_call_start(struct fake_call *call, struct err *err);
 void fake_image_complete_have(struct fake_call *call, struct err *err);
 void fake_image_complete(struct fake_call *call, struct err *err);
 extern const struct engine_image fake_image;
-void fake_announce(void *engine); /* on_ready() with what it can do now */
-void fake_step(void *call);	  /* a turn of a call's life */
+void fake_announce(void *engine); /* on_ready() with its current capabilities */
+void fake_step(void *call);	  /* one iteration of a call */
 
 #endif

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ports of a scripted sandbox over a channel without descriptors: the server's end is a TCP socket
- * as ever, and the client's end is relayed in frames, with the real codec and the real rules. */
+/*
+ * Ports of a scripted sandbox over a channel without descriptors: the server's end is a TCP socket,
+ * and the client's end is relayed in frames, with the real codec and rules.
+ */
 #include <errno.h>
 #include <sys/socket.h>
 
@@ -64,7 +66,7 @@ static void arm(struct fake_tunnel *t)
 			    (reads ? LOOP_READ : 0) | (buf_len(&t->out) ? LOOP_WRITE : 0)));
 }
 
-/* false: it is gone. */
+/* false: it was freed. */
 static bool flush(struct fake_tunnel *t)
 {
 	while (buf_len(&t->out)) {
@@ -93,7 +95,7 @@ static bool flush(struct fake_tunnel *t)
 	return true;
 }
 
-/* false: it is gone. */
+/* false: it was freed. */
 static bool pull(struct fake_tunnel *t)
 {
 	char bytes[PIECE_BYTES];
@@ -174,7 +176,7 @@ void fake_tunnel_frame(struct fake_agent *agent, const struct frame *raw)
 	while (t && t->id != frame.stream)
 		t = t->next;
 	if (!t)
-		return; /* over: it was on its way */
+		return; /* ended: it was in flight */
 	if (frame.type == STREAM_RESET) {
 		abort_tunnel(t);
 		return;

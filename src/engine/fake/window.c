@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Windows of the scripted agent: a shell that knows echo (with the one variable it remembers),
+ * Windows of the scripted agent: a shell with echo (with the one variable it remembers),
  * NAME=VALUE, sleep MS, read (a line of input), true, false, (exit N), and exit N, which ends it.
  */
 #include <signal.h>
@@ -38,7 +38,7 @@ static void on_time(struct fake_process *p)
 	end_run(p, AGENT_END_EXIT, 0);
 }
 
-/* The terminal has echoed it already; a line is what read waits for. */
+/* The terminal has already echoed it; read waits for a line. */
 static void on_input(struct fake_process *p, struct str bytes)
 {
 	p->window->active_ms = time_real_ms();
@@ -75,7 +75,7 @@ static bool assign(struct fake_window *w, const char *command)
 	return true;
 }
 
-/* p may be gone when this returns. */
+/* May free p. */
 static void run_command(struct fake_process *p, const char *command)
 {
 	struct fake_window *w = p->window;

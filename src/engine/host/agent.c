@@ -9,7 +9,7 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
-/* By descriptor: a state directory may be longer than a socket's name may be. */
+/* By descriptor, because the path of a state directory may exceed the limit of socket names. */
 static struct sockaddr_un socket_address(int dir_fd)
 {
 	struct sockaddr_un addr = { .sun_family = AF_UNIX };
@@ -59,7 +59,7 @@ static int set_files(posix_spawn_file_actions_t *files, int listen_fd)
 	return r ? r : posix_spawn_file_actions_adddup2(files, listen_fd, 3);
 }
 
-/* exec() wants its arguments writable by type only. */
+/* The cast is only for exec()'s type. */
 static int spawn(int listen_fd, const char *const argv[], pid_t *ret_pid)
 {
 	union {

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The agent as a process of this host, listening on agent.sock in a directory. */
+/*
+ * The agent as a process of this host, listening on agent.sock in a directory. Used by engines that
+ * run it directly; the caller owns returned descriptors.
+ */
 #ifndef CAY_ENGINE_HOST_AGENT_H
 #define CAY_ENGINE_HOST_AGENT_H
 
@@ -10,8 +13,8 @@
 /* A new connection, or -errno: -ENOENT and -ECONNREFUSED mean that no agent listens. */
 int agent_connect(int dir_fd) _must_check_;
 /*
- * Makes the socket and starts argv[0] as a session of its own that inherits it as descriptor 3.
- * *ret_fd is a connection, which waits there before the agent even starts. 0 or -errno.
+ * Creates the socket and starts argv[0] in a new session, with the socket as descriptor 3. *ret_fd
+ * is a connection, which is queued before the agent starts. 0 or -errno.
  */
 int agent_start(int dir_fd, const char *const argv[], pid_t *ret_pid, int *ret_fd) _must_check_;
 

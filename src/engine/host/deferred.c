@@ -10,7 +10,7 @@ struct deferred {
 	engine_done_fn done;
 	engine_stat_fn stat;
 	void *arg;
-	struct engine_made answer; /* of dialed: the channel only */
+	struct engine_made answer; /* for dialed: only the channel */
 	struct engine_stat status;
 	struct err result;
 };
@@ -127,7 +127,7 @@ struct deferred_list {
 	engine_list_fn each;
 	void *arg;
 	struct name *names;
-	bool short_of_memory; /* then no list is better than one with gaps */
+	bool short_of_memory; /* an error is better than a list with gaps */
 };
 
 static void call_list(void *arg)

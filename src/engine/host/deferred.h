@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Answers that an engine knows at once: a completion must not come from inside the starting call,
- * so these call it on the next turn of the loop. Each takes over the descriptors of its answer.
- * result is what the operation came to, with ERR_OK for success. They return 0, or -1 with err set,
- * as the starting call then does.
+ * Completions for results that an engine knows at once. A completion must not be called from inside
+ * the starting call, so these functions call it in the next iteration of the loop. Each takes
+ * ownership of the descriptors of its result. result is the outcome, with ERR_OK for success. They
+ * return 0, or -1 with err set, which the starting call returns.
  */
 #ifndef CAY_ENGINE_HOST_DEFERRED_H
 #define CAY_ENGINE_HOST_DEFERRED_H
@@ -19,8 +19,10 @@ int deferred_done(struct loop *loop, engine_done_fn fn, void *arg, const struct 
 int deferred_stat(struct loop *loop, engine_stat_fn fn, void *arg, const struct engine_stat *stat,
 		  const struct err *result, struct err *err);
 
-/* on_ready() with these flags (enum engine_flag) on the next turn; a part of the engine's object,
- * which stops it in close(). 0 or -errno. */
+/*
+ * Calls on_ready() with these flags (enum engine_flag) in the next iteration. It is a member of the
+ * engine's object, which stops it in close(). 0 or -errno.
+ */
 struct deferred_ready {
 	struct engine_config config;
 	uint32_t flags;
@@ -30,10 +32,10 @@ int deferred_ready_start(struct deferred_ready *ready, const struct engine_confi
 			 uint32_t flags) _must_check_;
 void deferred_ready_stop(struct deferred_ready *ready);
 
-/* Names that are added before the next turn are called out then, and the end behind them. */
+/* A list: names that are added before the next iteration are then reported, followed by the end. */
 struct deferred_list;
 struct deferred_list *deferred_list(struct loop *loop, engine_list_fn each, void *arg,
 				    struct err *err);
-void deferred_list_add(struct deferred_list *list, const char *id); /* NULL list is fine */
+void deferred_list_add(struct deferred_list *list, const char *id); /* NULL list is allowed */
 
 #endif

@@ -17,7 +17,7 @@
 #define ROUND_PAUSE_US 1000
 #define DEATH_TIMEOUT_MS 5000
 #define PROCESSES_MAX 65536
-#define DEPTH_MAX 512 /* deeper directories are left, and reported */
+#define DEPTH_MAX 512 /* deeper directories are not removed, and reported */
 
 struct entry {
 	pid_t pid, ppid;
@@ -53,7 +53,7 @@ static bool read_entry(int proc_fd, const char *name, struct entry *ret)
 	if (n <= 0)
 		return false;
 	text[n] = '\0';
-	rest = strrchr(text, ')'); /* the name before it may hold anything */
+	rest = strrchr(text, ')'); /* the process name before it may contain anything */
 	if (!rest || sscanf(rest + 1,
 			    " %c %d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu %*d %*d %*d %*d "
 			    "%*d %*d %*u %*u %ld",
@@ -84,7 +84,7 @@ static int table_add(struct table *table, const struct entry *entry)
 	return 0;
 }
 
-/* Marks root and what descends from it: as many rounds as the tree is deep. */
+/* Marks root and its descendants, in as many rounds as the tree is deep. */
 static void mark(struct table *table, pid_t root)
 {
 	bool changed = true;
@@ -153,7 +153,7 @@ static int send_signal(int pidfd, int signum)
 	return (int)syscall(SYS_pidfd_send_signal, pidfd, signum, NULL, 0U);
 }
 
-/* The descriptor is taken before the second look: a number that changed hands is spared. */
+/* The pidfd is opened before the second check, so a reused pid is spared. */
 static void kill_entry(int proc_fd, const struct entry *e)
 {
 	_cleanup_close_ int pidfd = (int)syscall(SYS_pidfd_open, e->pid, 0U);

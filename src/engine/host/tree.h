@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A process and all that descend from it, as /proc shows them. */
+/* A process and all its descendants, from /proc. */
 #ifndef CAY_ENGINE_HOST_TREE_H
 #define CAY_ENGINE_HOST_TREE_H
 
@@ -13,11 +13,12 @@ struct tree_usage {
 	uint64_t cpu_us;
 };
 
-/* Sums up root and its living descendants; -ESRCH when root is gone. */
+/* Sums up root and its living descendants; -ESRCH if root is gone. */
 int tree_usage(pid_t root, struct tree_usage *ret) _must_check_;
 /*
- * Ends them all. root must be a subreaper (nobody escapes its tree) and root_pidfd refer to it; it
- * is stopped first, so that the tree only shrinks by our hand. 0 when root is dead at the end.
+ * Kills them all. root must be a subreaper, so that no process leaves its tree, and root_pidfd must
+ * refer to it. It is stopped first, so that the tree only shrinks. Returns 0 if root is dead at the
+ * end.
  */
 int tree_kill(pid_t root, int root_pidfd) _must_check_;
 

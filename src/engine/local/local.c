@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The local engine: the agent runs on the host itself, in a directory of its own, as the user cayd
- * runs as. For debugging cay without root and without namespaces; it isolates nothing.
- *
- *   <state>/local/ID/agent.sock   where the agent listens; outlives cayd
- *   <state>/local/ID/workspace/   the default working directory
+ * The local engine: the agent runs on the host itself, in its own directory, as the user of cayd.
+ * It is for debugging cay without root and without namespaces; it isolates nothing.
+ * - <state>/local/ID/agent.sock: where the agent listens; outlives cayd
+ * - <state>/local/ID/workspace/: the default working directory
  */
 #include "engine/local/local.h"
 
@@ -16,12 +15,11 @@
 
 #include "engine/host/tree.h"
 
-/* One operation on its way; owned by the loop until it completed. Holds no pointer to the engine.
- */
+/* One operation in progress; owned by the loop until it completes. Has no pointer to the engine. */
 struct local_call {
 	char id[ENGINE_ID_MAX + 1];
 	int root_fd;
-	pid_t pid; /* 0: no agent lives */
+	pid_t pid; /* 0: no agent is running */
 	int pidfd;
 	int result; /* -errno of the work */
 	struct engine_stat stat;
@@ -138,7 +136,7 @@ static struct local_child *find_child(struct engine *engine, const char *id)
 	return c;
 }
 
-/* Finds the agent of call->id among those we follow. */
+/* Finds the agent of call->id among those we know. */
 static int find_agent(struct engine *engine, struct local_call *call)
 {
 	const struct local_child *c = find_child(engine, call->id);
@@ -150,7 +148,7 @@ static int find_agent(struct engine *engine, struct local_call *call)
 	return call->pidfd < 0 ? -errno : 0;
 }
 
-/* Connects to the agent; what goes wrong is in result. */
+/* Connects to the agent; an error is in result. */
 static struct engine_made reach(struct engine *engine, const char *id, struct err *result)
 {
 	struct engine_made made = { .channel = { -1, !engine->streams }, .watch_fd = -1 };
@@ -198,7 +196,7 @@ static int local_redial(struct engine *engine, const char *id, engine_dialed_fn 
 	return deferred_dialed(engine->loop, done, arg, &made.channel, &result, err);
 }
 
-/* One of an earlier daemon; the connection it takes to learn the pid is not kept. */
+/* An agent of an earlier daemon; the connection by which the pid is found is not kept. */
 static int find_foreign_agent(struct engine *engine, struct local_call *call)
 {
 	_cleanup_close_ int fd = -1;
@@ -291,7 +289,10 @@ static int local_stat(struct engine *engine, const char *id, engine_stat_fn done
 	}
 	call->on_stat = done;
 	if (find_agent(engine, call) < 0) {
-		/* To dial would replace the daemon's connection; the file's presence must do. */
+		/*
+		 * Dialling would replace the daemon's connection, so only the file's existence is
+		 * checked.
+		 */
 		(void)snprintf(socket_path, sizeof(socket_path), "%s/" LOCAL_SOCKET, id);
 		call->stat.alive = faccessat(engine->root_fd, socket_path, F_OK, 0) == 0;
 	}

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Inside of the local engine: the agents it started, and reaching one by its socket. */
+/* Private to the local engine: the agents it started, and connecting to one by its socket. */
 #ifndef CAY_ENGINE_LOCAL_LOCAL_H
 #define CAY_ENGINE_LOCAL_LOCAL_H
 
@@ -10,9 +10,10 @@
 
 #define LOCAL_SOCKET "agent.sock" /* see engine/host/agent.h */
 #define LOCAL_WORKSPACE "workspace"
-#define LOCAL_SCRATCH "scratch" /* what the agent keeps for its programs goes with the sandbox */
+/* files that the agent keeps for its programs; removed with the sandbox */
+#define LOCAL_SCRATCH "scratch"
 
-/* An agent we know: our own child until it is reaped, or an earlier daemon's until it ends. */
+/* A known agent: our own child until it is reaped, or an earlier daemon's until it ends. */
 struct local_child {
 	struct engine *engine;
 	char id[ENGINE_ID_MAX + 1];
@@ -29,8 +30,8 @@ struct local_settings {
 
 struct engine {
 	struct loop *loop;
-	bool streams; /* as engine_config has it */
-	bool proxied; /* its section */
+	bool streams; /* as in engine_config */
+	bool proxied; /* from its section */
 	struct deferred_ready ready;
 	char root[PATH_MAX]; /* <state>/local, absolute */
 	int root_fd;
@@ -41,10 +42,12 @@ struct engine {
 
 extern const struct engine_driver engine_local;
 
-/* Makes the directory, the socket and the agent; everything is undone on failure. */
+/* Creates the directory, the socket and the agent; undoes everything on failure. */
 int local_make(struct engine *engine, const char *id, struct engine_made *ret,
 	       struct err *err) _must_check_;
-/* Connects to a living agent: 0 and *ret_pid, or -ENOENT (no such sandbox), -ESRCH (it is dead). */
+/*
+ * Connects to a running agent: 0 and *ret_pid, or -ENOENT (no such sandbox), -ESRCH (it is dead).
+ */
 int local_dial(struct engine *engine, const char *id, int *ret_fd, pid_t *ret_pid,
 	       int *ret_pidfd) _must_check_;
 /* Remembers the agent's pid until its death. */

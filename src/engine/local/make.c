@@ -94,7 +94,7 @@ static int run_agent(const struct engine *engine, const char *id, int dir_fd, pi
 	return agent_start(dir_fd, argv, ret_pid, ret_fd);
 }
 
-/* Everything inside the new directory; the caller removes it when this fails. */
+/* Creates everything inside the new directory; the caller removes it if this fails. */
 static int populate(struct engine *engine, const char *id, struct engine_made *ret)
 {
 	_cleanup_close_ int dir_fd = -1, agent_fd = -1, watch_fd = -1;
@@ -138,8 +138,8 @@ int local_make(struct engine *engine, const char *id, struct engine_made *ret, s
 }
 
 /*
- * The listening socket shows the pid of whoever called listen() last: the agent, which holds the
- * only descriptor of it. A child of ours is known better.
+ * The listening socket shows the pid of the process that called listen() last: the agent, which has
+ * the only descriptor of it. For a child of ours, the pid is known directly.
  */
 int local_dial(struct engine *engine, const char *id, int *ret_fd, pid_t *ret_pid, int *ret_pidfd)
 {

@@ -91,7 +91,7 @@ static void on_readable(void *arg, int events, int error)
 		report_feed(&build->lines, (struct str){ bytes, (size_t)n }, on_line, build);
 		return;
 	}
-	/* Nobody holds the other end any more. */
+	/* The builder has closed the other end. */
 	loop_watch_free(TAKE_PTR(build->readable));
 	if (!build->ended) {
 		build->failed = true;
@@ -231,7 +231,7 @@ void native_builds_done(struct engine *engine)
 {
 	struct err err;
 
-	(void)err_set(&err, ERR_UNAVAILABLE, "the daemon was stopped; the builder goes on");
+	(void)err_set(&err, ERR_UNAVAILABLE, "the daemon was stopped; the builder continues");
 	while (engine->builds)
 		finish(engine->builds, &err);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Authorities of sandboxes, the ones used last kept open. */
+/* Authorities of sandboxes; those used last are kept in memory. */
 #include <string.h>
 
 #include "face/broker/conn.h"

@@ -423,7 +423,7 @@ int broker_intercept(void *arg, struct sandbox *sandbox, const struct egress_ask
 	conn = authority ? conn_new(broker, sandbox, ask, name) : NULL;
 	if (!conn)
 		(void)close(fd);
-	/* Passed on untouched it would carry a placeholder at most; but somebody should know. */
+	/* Relayed unchanged it would carry a placeholder at most, but the log should show it. */
 	if (!conn || conn_secure(conn, authority->ca, fd, read) < 0)
 		log_warn("sandbox %s: a connection to be brokered was refused", egress_id(sandbox));
 	return 1;

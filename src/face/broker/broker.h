@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Requests with brokered secrets. A TLS connection of a sandbox to a host one of its placeholders
- * is for is opened up with the sandbox's own authority: one request is read, placeholders in its
- * header are replaced by values, and it is sent on to the real host, whose certificate is checked.
- * All other connections pass untouched.
+ * Requests with brokered secrets. A TLS connection of a sandbox to a host that one of its
+ * placeholders is bound to is terminated with the sandbox's own authority. One request is read,
+ * placeholders in its header are replaced by values, and it is sent to the real host, whose
+ * certificate is verified. All other connections pass unchanged. The egress proxy calls this; the
+ * daemon's wiring owns it.
  */
 #ifndef CAY_FACE_BROKER_BROKER_H
 #define CAY_FACE_BROKER_BROKER_H
@@ -14,11 +15,11 @@
 
 struct broker;
 
-/* ca_path: certificates to trust besides the system's; "": none. */
+/* ca_path: certificates to trust in addition to the system's; "": none. */
 int broker_new(struct loop *loop, const char *ca_path, struct broker **ret,
 	       struct err *err) _must_check_;
 void broker_set_service(struct broker *broker, struct service *service);
-void broker_free(struct broker *broker); /* NULL is fine */
+void broker_free(struct broker *broker); /* NULL is allowed */
 
 /* An egress_intercept_fn; arg is the struct broker. */
 int broker_intercept(void *arg, struct sandbox *sandbox, const struct egress_ask *ask,

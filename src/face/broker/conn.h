@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Inside src/face/broker only. */
+/* Private to src/face/broker. */
 #ifndef CAY_FACE_BROKER_CONN_H
 #define CAY_FACE_BROKER_CONN_H
 
@@ -10,14 +10,15 @@
 #include "service/secret/secret.h"
 
 #define CONNS_MAX 1024
-#define CONN_BYTES 65536 /* each way; at the limit reading stops */
+#define CONN_BYTES 65536 /* in each direction; at the limit reading stops */
 #define HEAD_MS 30000
 #define CONNECT_MS 15000
-#define AUTHORITIES_MAX 64 /* kept open; beyond it the oldest is loaded again when needed */
+/* kept in memory; beyond it the oldest is dropped and loaded again when needed */
+#define AUTHORITIES_MAX 64
 
 /*
- * SECURE_IN -> HEAD -> CONNECT -> SECURE_OUT -> PASS -> gone. One request a connection: where its
- * body ends nothing more of the client is read. From everywhere -> gone.
+ * States: SECURE_IN -> HEAD -> CONNECT -> SECURE_OUT -> PASS -> freed. A connection has one
+ * request: after its body nothing more of the client is read. Every state -> freed on failure.
  */
 enum conn_state { CONN_SECURE_IN, CONN_HEAD, CONN_CONNECT, CONN_SECURE_OUT, CONN_PASS };
 
@@ -29,20 +30,20 @@ struct broker_conn {
 	char name[EGRESS_NAME_MAX + 1];
 	uint32_t address;
 	uint16_t port;
-	int in_fd, out_fd; /* plain bytes: the sandbox's end, the host's; -1: TLS has it */
+	int in_fd, out_fd; /* plain bytes: the sandbox's end, the host's; -1: passed to TLS */
 	struct loop_watch *in_watch, *out_watch;
 	struct loop_timer *timer;
 	struct request request;
-	struct buf in;	 /* of the client, not yet looked at */
-	struct buf up;	 /* to the host; begins with the new head: wiped */
+	struct buf in;	 /* from the client, not parsed yet */
+	struct buf up;	 /* to the host; starts with the new head, so it is wiped */
 	struct buf down; /* to the sandbox */
 	struct scrub_stream scrub;
 	struct request_body body;
 	bool host_done;
-	struct buf refusal; /* not empty: what every request on it is answered */
+	struct buf refusal; /* not empty: the reply to every request on it */
 };
 
-/* So many a second, and so many at once. */
+/* A token bucket: so many per second, and so many at once. */
 struct pace {
 	int64_t since_ms;
 	uint32_t used;
@@ -68,13 +69,13 @@ struct broker {
 	struct http_header headers[REQUEST_HEADERS_MAX];
 };
 
-/* Its id is free for another sandbox's when that is needed; NULL: it has none. */
+/* The authority of a sandbox; another sandbox's may be dropped for it. NULL: it has none. */
 struct authority *authority_find(struct broker *broker, struct sandbox *sandbox);
-/* fd and what was read of it are taken in any case. */
+/* fd and the bytes read from it are taken in every case. */
 struct broker_conn *conn_new(struct broker *broker, struct sandbox *sandbox,
 			     const struct egress_ask *ask, const char *name);
 int conn_secure(struct broker_conn *conn, struct tls_ca *ca, int fd, struct str read) _must_check_;
-/* deny.c: 1: the connection was taken, and its requests are answered with why not. */
+/* deny.c: 1: the connection was taken, and its requests are answered with the reason. */
 int deny_intercept(struct broker *broker, struct sandbox *sandbox, const struct egress_ask *ask,
 		   const struct egress_verdict *verdict, int fd, struct str read) _must_check_;
 void deny_read(struct broker_conn *conn);

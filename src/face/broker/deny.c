@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A TLS connection that may not go where it wants is opened up with the sandbox's own authority, so
- * that its request can be answered with the reason. That costs a signature for each name and a
- * handshake for each connection: beyond a pace the rest gets the bare alert, which costs nothing.
+ * A refused TLS connection is terminated with the sandbox's own authority, so that its request can
+ * be answered with the reason. That costs a signature for each name and a handshake for each
+ * connection. Beyond a rate the rest get only a TLS alert, which costs nothing.
  */
 #include <sys/socket.h>
 
@@ -10,7 +10,7 @@
 #include "face/kit/refusal.h"
 
 #define PACE_MS 1000
-#define PACE_SANDBOX 20 /* in PACE_MS, of one sandbox */
+#define PACE_SANDBOX 20 /* per PACE_MS, of one sandbox */
 #define PACE_ALL 100	/* likewise, of all: about a tenth of a processor */
 #define DENYING_MAX 16	/* connections of one sandbox at once */
 
@@ -32,7 +32,7 @@ static unsigned denying(const struct broker *broker, slot_handle sandbox)
 	return n;
 }
 
-/* Only where the client can believe us: what it says it talks to, or the bare address. */
+/* Only if the client can trust us: the name that it asked for, or the address. */
 static bool is_tellable(const struct egress_verdict *verdict)
 {
 	return verdict->why != EGRESS_NO_NETWORK && verdict->why != EGRESS_BAD_NAME;
@@ -73,5 +73,5 @@ void deny_read(struct broker_conn *conn)
 			   REQUEST_HEAD_MAX, &n) == HTTP_MORE)
 		return;
 	(void)!send(conn->in_fd, buf_data(&conn->refusal), buf_len(&conn->refusal), MSG_NOSIGNAL);
-	conn_free(conn); /* the TLS pipe sends what it has and says good-bye */
+	conn_free(conn); /* the TLS pipe sends the rest and close_notify */
 }

@@ -5,7 +5,7 @@
 
 #include "service/secret/secret.h"
 
-/* What is ours to say, or would make the answer unreadable for the scrubber. */
+/* Headers that we write ourselves, or that would make the reply unreadable for the scrubber. */
 static bool is_dropped(struct str name, bool upgrade)
 {
 	static const char *const always[] = {
@@ -38,7 +38,7 @@ static int put_value(const struct request *req, const struct sandbox *sandbox,
 	}
 	if (r < 0)
 		return r;
-	/* A value with a line end would be a header of its own. */
+	/* A value with a line end would become another header. */
 	return http_is_field_value((struct str){ buf_data(out) + before, buf_len(out) - before })
 		       ? 0
 		       : -EINVAL;
@@ -105,7 +105,7 @@ int request_read(struct request *req, const char *p, size_t n)
 			      "the Host header is not the host of this connection");
 	if (head->target.p[0] != '/')
 		return refuse(req, "400 Bad Request", "the request target must start with '/'");
-	/* A server that answers with the request would show the value. */
+	/* A server that repeats the request in its reply would show the value. */
 	if (str_is(head->method_name, "TRACE") || str_is(head->method_name, "CONNECT"))
 		return refuse(req, "405 Method Not Allowed", "this method is not passed on");
 	return 1;

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One request of a connection to a host with brokered secrets: read strictly, its header written
- * anew. Only header values are ever replaced: not the target, not the body. No I/O. */
+/*
+ * One request of a connection to a host with brokered secrets: parsed strictly, its header written
+ * anew. Only header values are replaced, never the target or the body. No I/O.
+ */
 #ifndef CAY_FACE_BROKER_REQUEST_H
 #define CAY_FACE_BROKER_REQUEST_H
 
@@ -16,17 +18,17 @@
 struct sandbox;
 
 struct request {
-	const char *name; /* the connection's, which Host must be */
+	const char *name; /* the connection's host name, which Host must equal */
 	uint16_t port;
 	struct http_scan scan;
-	struct http_head head; /* views of the bytes read; headers are the caller's */
+	struct http_head head; /* views of the bytes read; the caller owns headers */
 	size_t head_bytes;
-	const char *status, *why; /* of a refusal */
+	const char *status, *why; /* for a rejection */
 };
 
-/* p, n: the same bytes, longer each time. 1: done; 0: more is needed; -1: refused. */
+/* p, n: the same bytes, with more appended each time. 1: done; 0: more is needed; -1: rejected. */
 int request_read(struct request *req, const char *p, size_t n) _must_check_;
-/* The head as the host gets it; out holds secrets then. */
+/* Writes the head for the host; out then contains secrets. */
 int request_write(const struct request *req, const struct sandbox *sandbox,
 		  struct buf *out) _must_check_;
 
@@ -37,7 +39,7 @@ struct request_body {
 	struct http_chunked chunks;
 };
 void request_body_init(struct request_body *body, const struct http_head *head);
-/* How many of these bytes belong to it. -1: malformed. */
+/* How many of these bytes belong to the body. -1: malformed. */
 ssize_t request_body_take(struct request_body *body, const char *p, size_t n) _must_check_;
 
 #endif

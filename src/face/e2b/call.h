@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Inside src/face/e2b only: one call, its routes, and how it is answered. */
+/* Private to src/face/e2b: one call, its routes, and how it is answered. */
 #ifndef CAY_FACE_E2B_CALL_H
 #define CAY_FACE_E2B_CALL_H
 
@@ -21,7 +21,8 @@
 #define E2B_BODY_LIMIT (1024 * 1024)
 #define E2B_RPC_LIMIT (4 * 1024 * 1024) /* input for a program comes in base64 */
 #define E2B_ANSWER_LIMIT (48 * 1024 * 1024)
-#define E2B_ENVD_VERSION "0.6.13" /* the newest that clients look for: all they know is there */
+/* the newest version that clients check for: all they know is supported */
+#define E2B_ENVD_VERSION "0.6.13"
 #define E2B_USER "user"
 #define E2B_TIMEOUT_SEC 300   /* of a sandbox, when none is told */
 #define E2B_TIMEOUT_V1_SEC 15 /* by the older call */
@@ -32,16 +33,16 @@
 
 struct e2b_call;
 
-/* How the answer of a call looks when it is an error. */
+/* The form of an error reply. */
 enum e2b_style {
 	E2B_PLAIN,  /* {"code":404,"message":".."} */
 	E2B_UNARY,  /* {"code":"not_found","message":".."} */
-	E2B_STREAM, /* 200, and the same in the last envelope */
+	E2B_STREAM, /* 200, and the error in the last envelope */
 };
 
-/* Who gets through to what listens inside, besides keys and the sandbox's traffic token. */
+/* Access to ports inside, besides keys and the sandbox's traffic token. */
 enum e2b_ports {
-	E2B_PORTS_AS_OURS, /* nobody but by previews: it was not made by this face */
+	E2B_PORTS_AS_OURS, /* only by previews: it was not created by this face */
 	E2B_PORTS_TOKEN,
 	E2B_PORTS_OPEN,
 };
@@ -99,7 +100,7 @@ struct e2b_pending {
 	struct e2b_call *call; /* good as long as the request is */
 	slot_handle sandbox;
 	int status;	 /* of success */
-	struct buf list; /* an answer that grows */
+	struct buf list; /* a reply that grows */
 	struct json_writer w;
 	int64_t count;
 	enum e2b_ports ports;
@@ -125,13 +126,13 @@ void e2b_answer_text(struct e2b_call *call, int status, struct str json);
 void e2b_answer_empty(struct e2b_call *call, int status);
 /* In the style of the call. */
 void e2b_answer_error(struct e2b_call *call, const struct err *err);
-/* A status of E2B's own that no code of ours stands for. */
+/* A status of E2B's own for which we have no code. */
 void e2b_answer_status(struct e2b_call *call, int status, const char *fmt, ...) _printf_(3, 4);
-/* envd's proxy: there is no such sandbox, or it does not run. */
+/* envd's proxy: there is no such sandbox, or it is not running. */
 void e2b_answer_no_sandbox(struct e2b_call *call, struct str id, const char *message);
 int e2b_error_status(const struct err *err);
 const char *e2b_error_rpc_code(const struct err *err);
-/* What clients read: E2B's own words where they compare them. */
+/* The message for clients: E2B's own text where they compare it. */
 void e2b_error_message(const struct err *err, const char *user, char *dst, size_t size);
 
 /* ---- e2b.c ---- */
@@ -147,17 +148,17 @@ const struct json *e2b_json_get(const struct json *object,
 struct str e2b_json_get_str(const struct json *object,
 			    const char *key); /* p NULL: no string there */
 
-/* ---- what stands for a sandbox (sandbox/sandbox_view.c) ---- */
+/* ---- views of a sandbox (sandbox/sandbox_view.c) ---- */
 
-/* A sandbox that cannot be opened as asked is ended. */
+/* A sandbox that cannot be opened as requested is ended. */
 int session_open_ports(struct e2b *e2b, const struct sandbox *made, enum e2b_ports ports,
 		       struct err *err) _must_check_;
 enum e2b_ports session_ports(const struct sandbox *sandbox);
-void session_write(const struct e2b *e2b, const struct sandbox *sandbox, struct json_writer *w,
-		   const char *key);
-void session_write_listed(const struct sandbox *sandbox, struct json_writer *w);
-void session_write_detail(const struct e2b *e2b, const struct sandbox *sandbox,
-			  struct json_writer *w);
+void sandbox_view_write(const struct e2b *e2b, const struct sandbox *sandbox, struct json_writer *w,
+			const char *key);
+void sandbox_view_write_listed(const struct sandbox *sandbox, struct json_writer *w);
+void sandbox_view_write_detail(const struct e2b *e2b, const struct sandbox *sandbox,
+			       struct json_writer *w);
 
 /* ---- the control plane's handlers ---- */
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The E2B face: what clients written for E2B speak, over the same service. It has a control plane
- * (paths without /v1, the key in X-API-KEY) and, per sandbox, what they call envd (files,
- * processes, watches; the sandbox named by headers or by the host, an access token instead of a
- * key).
+ * The E2B face: the interface of clients written for E2B, on the same service. It has a control
+ * plane (paths without /v1, the key in X-API-KEY) and, per sandbox, the interface called envd
+ * (files, processes, watches; the sandbox is named by headers or by the host, with an access token
+ * instead of a key). The daemon's wiring owns it.
  */
 #ifndef CAY_FACE_E2B_E2B_H
 #define CAY_FACE_E2B_E2B_H
@@ -21,20 +21,22 @@ struct service;
 
 struct e2b_config {
 	struct service *service;
-	const char *allowed_hosts; /* as the REST face has them */
+	const char *allowed_hosts; /* as for the REST face */
 	uint16_t port;
-	/* What getHost(port) puts behind "PORT-ID.": NULL when previews have no domain. */
+	/* What getHost(port) appends to "PORT-ID.": NULL if previews have no domain. */
 	const char *domain;
-	const char *preview_domain; /* other ports of a host below it are not this face's */
+	const char *preview_domain; /* other ports of a host below it do not belong to this face */
 };
 
 int e2b_new(const struct e2b_config *config, struct e2b **ret) _must_check_;
 /* After the server has been freed and the service closed. */
 void e2b_free(struct e2b *e2b);
-/* Answers to calls under way go through this server; NULL before it is freed. */
+/* Replies to calls in progress use this server; NULL before it is freed. */
 void e2b_set_server(struct e2b *e2b, struct http_server *server);
-/* For a dispatcher of faces: whether it is for a port of a sandbox that is this face's, by host or
- * headers; and whether it is for the rest of this face, by its path. */
+/*
+ * For the dispatcher of faces: whether a request is for one of this face's ports of a sandbox, by
+ * host or headers; and whether it is for the rest of this face, by its path.
+ */
 bool e2b_takes_port(void *face, const struct http_req *req);
 bool e2b_takes(void *face, const struct http_req *req);
 void e2b_handle(void *face, struct http_req *req);

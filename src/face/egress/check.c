@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Requests after the first one of a connection. What the client sent stays in `held` until it is
- * known to belong to a request that is allowed; the first that is not ends the connection, with an
- * answer where nothing else is under way.
+ * Requests after the first one of a connection. The client's bytes stay in `held` until they are
+ * known to belong to an allowed request. The first one that is not allowed ends the connection,
+ * with a reply if no other request is active.
  */
 #include <errno.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 
 #define READ_BYTES 32768
 
-/* Another name on the same connection: judged as if it had come first. */
+/* Another name on the same connection is judged as if it had come first. */
 static bool may_pass(struct relay *relay, struct sandbox *sandbox, const struct sniff *said,
 		     struct egress_verdict *verdict)
 {
@@ -78,7 +78,7 @@ int relay_check(struct relay *relay)
 	return -1;
 }
 
-/* Looked at first, so not straight through. 0: read; 1: nothing there now; -1: broken; -2: gone. */
+/* Checked first, so not relayed directly. 0: read; 1: nothing there now; -1: broken; -2: freed. */
 int relay_read_checked(struct relay *relay)
 {
 	size_t room = MIN(READ_BYTES, RELAY_AHEAD_MAX - buf_len(&relay->held));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Inside src/face/egress only. */
+/* Private to src/face/egress. */
 #ifndef CAY_FACE_EGRESS_PRIVATE_H
 #define CAY_FACE_EGRESS_PRIVATE_H
 
@@ -30,7 +30,7 @@ struct egress_face {
 	struct slot_table greetings; /* struct greeting, proxied.c */
 	struct sockaddr_in servers[SERVERS_MAX];
 	unsigned server_count;
-	char scratch[65536]; /* bytes on their way; nothing stays in it */
+	char scratch[65536]; /* bytes being relayed; nothing stays in it */
 };
 
 struct sockaddr_in egress_sockaddr(uint32_t address, uint16_t port);
@@ -48,12 +48,12 @@ void egress_start_tick(struct egress_face *face);
 
 /* resolver.c. The answer's bytes live during the call. */
 typedef void (*resolver_answer_fn)(void *arg, const void *bytes, size_t size);
-/* A DNS question of a sandbox, as it came. */
+/* A DNS question of a sandbox, as received. */
 struct resolver_query {
 	uint32_t from; /* the address of the sandbox */
 	const void *bytes;
 	size_t size;
-	size_t answer_max; /* bytes; 0: what the question allows over UDP */
+	size_t answer_max; /* bytes; 0: the question's limit for UDP */
 };
 /* answer is called once, now or later, with a copy of arg, unless the face ends before. */
 void resolver_ask(struct egress_face *face, const struct resolver_query *query,

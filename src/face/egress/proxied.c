@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Connections to the proxy that a sandbox's agent listens as, handed to us as streams. Such a
- * sandbox has no network: the client names its target instead of connecting to it. The name is
- * judged, resolved and pinned as if the sandbox had asked our resolver, the client is answered, and
- * from then on the connection is a relay like any other. The state of one:
- *
- *   reading    what the client wants is not complete (target.c)
- *   resolving  its name is being looked up
+ * Connections to a sandbox's agent as a proxy, passed to us as streams. Such a sandbox has no
+ * network: the client names its target instead of connecting to it. The name is judged, resolved
+ * and pinned as if the sandbox had asked our resolver, the client is answered, and from then on the
+ * connection is a relay like any other. States:
+ * - reading: the client's request is incomplete (target.c)
+ * - resolving: its name is being looked up
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -19,7 +18,7 @@
 #include "net/dns.h"
 
 #define GREET_MS 10000
-#define DNS_ID 1 /* of a question that leaves through the resolver, which has ids of its own */
+#define DNS_ID 1 /* of a question through the resolver, which has its own ids */
 
 /* Owner: the face's table. */
 struct greeting {
@@ -51,7 +50,7 @@ static struct sandbox *sandbox_of(const struct greeting *g)
 	return sandbox && egress_handle(sandbox) == g->sandbox ? sandbox : NULL;
 }
 
-/* Answers are short and the first thing that goes this way: the socket has space for them. */
+/* Replies are short and the first bytes in this direction: the socket has space for them. */
 static void answer(struct greeting *g, const void *p, size_t n)
 {
 	(void)!send(g->fd, p, n, MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -69,7 +68,7 @@ static bool is_socks(const struct greeting *g)
 	return g->greeted;
 }
 
-/* What follows a CONNECT is most likely TLS; where the policy asks for the name, it has it. */
+/* A CONNECT is probably followed by TLS; if the policy needs the name, it is known. */
 static struct egress_ask ask_of(const struct greeting *g)
 {
 	return (struct egress_ask){
@@ -82,7 +81,7 @@ static struct egress_ask ask_of(const struct greeting *g)
 	};
 }
 
-/* The answer was written; closing an end of a pair never takes it back. */
+/* The reply was written; closing an end of a pair does not discard it. */
 static void refuse(struct greeting *g, struct sandbox *sandbox, struct egress_ask *ask,
 		   const struct egress_verdict *verdict)
 {
@@ -122,7 +121,7 @@ static void bad_request(struct greeting *g)
 
 	if (is_socks(g)) {
 		answer_socks(g, g->target.socks_code);
-	} else if (g->target.socks_code) { /* no method of the greeting will do */
+	} else if (g->target.socks_code) { /* no method of the greeting is supported */
 		const uint8_t reply[2] = { 5, g->target.socks_code };
 
 		answer(g, reply, sizeof(reply));
@@ -138,7 +137,7 @@ static void bad_request(struct greeting *g)
 	greeting_free(g);
 }
 
-/* Allowed, as far as can be said now: the connection becomes a relay with its first bytes. */
+/* Allowed, as far as is known now: the connection becomes a relay with its first bytes. */
 static void hand_over(struct greeting *g, struct sandbox *sandbox)
 {
 	static const char established[] = "HTTP/1.1 200 Connection established\r\n\r\n";
@@ -204,7 +203,7 @@ static void on_resolved(void *arg, const void *bytes, size_t size)
 		greeting_free(g);
 		return;
 	}
-	/* Addresses that may not be reached are left out by the resolver, which notes it. */
+	/* The resolver leaves out addresses that may not be reached, and records that. */
 	if (dns_answer_read(bytes, size, DNS_ID, g->target.name, &reply) < 0 || !reply.count) {
 		unreachable(g, sandbox, EHOSTUNREACH);
 		return;

@@ -49,7 +49,7 @@ void relay_free(struct relay *relay)
 	free(relay);
 }
 
-/* Ends with a reset: nobody waits for anything. */
+/* Ends with a reset, without waiting. */
 void relay_reset(struct relay *relay)
 {
 	struct linger now = { .l_onoff = 1, .l_linger = 0 };
@@ -70,7 +70,7 @@ struct sandbox *relay_sandbox(const struct relay *relay)
 
 /* ---- refusing ---- */
 
-/* An HTTP client is told in its own words. */
+/* An HTTP client gets an HTTP reply. */
 static void answer_http(struct relay *relay, const struct buf *answer, int r)
 {
 	if (r == 0)

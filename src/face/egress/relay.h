@@ -15,9 +15,9 @@ enum relay_state { RELAY_LISTEN, RELAY_CONNECT, RELAY_PASS, RELAY_REFUSE };
 struct relay_side {
 	int fd;
 	struct loop_watch *watch;
-	struct buf ahead; /* what it sent and the other side has not taken */
-	bool ended;	  /* it sends no more */
-	bool told;	  /* and the other side knows */
+	struct buf ahead; /* bytes that it sent and the other side has not taken */
+	bool ended;	  /* end of its stream */
+	bool told;	  /* which was passed on */
 };
 
 /* Owner: the face's table. */
@@ -40,7 +40,7 @@ struct relay {
 	struct buf held; /* of the sandbox, not yet judged: then it is not read further */
 };
 
-/* A connection whose target is known, with the bytes that came behind it. */
+/* A connection whose target is known, with the bytes after it. */
 struct relay_start {
 	uint32_t from;
 	int fd;		  /* taken over */
@@ -63,9 +63,9 @@ struct sandbox *relay_sandbox(const struct relay *relay); /* NULL: it has ended 
 /* Tells why and ends it. */
 void relay_refuse(struct relay *relay, struct sandbox *sandbox,
 		  const struct egress_verdict *verdict);
-/* Nothing more of the sandbox's side; what the other still says within a moment passes. */
+/* Relays nothing more of the sandbox; what the server still sends within a moment passes. */
 void relay_cut(struct relay *relay);
-/* check.c. -1: the relay is gone. */
+/* check.c. -1: the relay was freed. */
 int relay_check(struct relay *relay) _must_check_;
 int relay_read_checked(struct relay *relay) _must_check_;
 void relay_pass(struct relay *relay); /* moves what can be moved; may free it */

@@ -30,8 +30,10 @@ static enum requests_next next_head(struct requests *r, const char *p, size_t n,
 	r->scan = (struct http_scan){ 0 };
 	if (v != HTTP_OK || http_head_parse_request(&head, p, *ret_n) != HTTP_OK)
 		return REQUESTS_BAD;
-	/* Whose answer tells of the switch is known for the first one only; and a body before it is
-	 * nothing that anybody sends. */
+	/*
+	 * Only for the first request is it known which reply announces the switch, and no client
+	 * sends a body before it.
+	 */
 	if (head.upgrade && (r->count || head.chunked || head.content_length > 0))
 		return REQUESTS_BAD;
 	*ret = (struct sniff){ .protocol = EGRESS_HTTP };

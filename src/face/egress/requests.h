@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The requests on one kept-alive connection, told apart so that each one's Host can be judged. No
- * I/O. HEAD -> BODY -> HEAD ...; a first request that wants another protocol: HEAD -> ASKED -> OPEN
- * or HEAD, as its server answers.
+ * Separates the requests on one kept-alive connection, so that the Host of each can be judged. No
+ * I/O. States: HEAD -> BODY -> HEAD ...; a first request for another protocol: HEAD -> ASKED ->
+ * OPEN or HEAD, depending on the server's reply.
  */
 #ifndef CAY_FACE_EGRESS_REQUESTS_H
 #define CAY_FACE_EGRESS_REQUESTS_H
@@ -32,17 +32,17 @@ struct requests {
 };
 
 enum requests_next {
-	REQUESTS_PASS, /* so many bytes belong to what was judged */
-	REQUESTS_NEW,  /* so many bytes are a head; what it says is in ret */
-	REQUESTS_MORE, /* a head without its end: more bytes are needed */
+	REQUESTS_PASS, /* this many bytes belong to judged requests */
+	REQUESTS_NEW,  /* this many bytes are a head; its content is in ret */
+	REQUESTS_MORE, /* an incomplete head: more bytes are needed */
 	REQUESTS_WAIT, /* for requests_answer() */
-	REQUESTS_BAD,  /* no HTTP, or none that everybody reads alike: nothing more may pass */
+	REQUESTS_BAD,  /* not HTTP, or ambiguous: nothing more may pass */
 };
 
-/* n > 0. What passes is consumed by the caller. */
+/* n > 0. The caller consumes what passes. */
 enum requests_next requests_next(struct requests *r, const char *p, size_t n, size_t *ret_n,
 				 struct sniff *ret);
-/* The server's bytes, in order, while somebody waits for them. */
+/* The server's bytes, in order, while its reply is awaited. */
 void requests_answer(struct requests *r, const char *p, size_t n);
 
 #endif

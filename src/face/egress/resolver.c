@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The resolver of sandboxes. Only names that the policy allows are ever asked for outside, and only
- * their IPv4 addresses, in questions of our own: no bit of what a sandbox sends leaves by this way
- * but the choice among allowed names. What comes back is read, judged and written anew. Every
- * question has a socket, a port and an id of its own. Names that are refused lead to the sink
- * (service/network/egress_sink.c), where the proxy explains why; whether they exist is
- * never looked up.
+ * The resolver of sandboxes. Only names that the policy allows are looked up outside, and only
+ * their IPv4 addresses, in questions of our own: a sandbox can send out nothing but the choice
+ * among allowed names. Answers are parsed, judged and written anew. Every question has its own
+ * socket, port and id. Refused names resolve to the sink (service/network/egress_sink.c), where the
+ * proxy explains the refusal; whether they exist is never looked up.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -23,11 +22,12 @@
 #define ASK_MS 2000
 #define ASK_TRIES 3
 #define QUESTIONS_PER_TURN 64
-#define TTL_MAX_SEC 300 /* what is given out: a changed policy or address is soon noticed */
-#define SINK_TTL_SEC 1	/* a name that is allowed a moment later resolves then */
+/* maximum that sandboxes get, so that a changed policy or address is soon noticed */
+#define TTL_MAX_SEC 300
+#define SINK_TTL_SEC 1 /* a name that is allowed soon afterwards then resolves */
 #define ARG_MAX 64
 
-/* One question under way. Owner: the face's table. */
+/* One question in progress. Owner: the face's table. */
 struct lookup {
 	struct egress_face *face;
 	slot_handle handle;
@@ -43,7 +43,7 @@ struct lookup {
 	uint16_t id;
 	unsigned tries;
 	bool by_tcp;
-	uint8_t *stream; /* of an answer by TCP */
+	uint8_t *stream; /* of an answer over TCP */
 	size_t have;
 };
 
@@ -82,7 +82,9 @@ static void finish(struct lookup *lookup, const struct dns_reply *reply)
 
 /* ---- answers from outside ---- */
 
-/* A name that leads into the host or a private net is rebound: such addresses are left out. */
+/*
+ * A name that leads to the host or a private network is a rebinding: such addresses are left out.
+ */
 static void keep_allowed(const struct sandbox *sandbox, struct dns_reply *reply)
 {
 	size_t kept = 0;
@@ -168,7 +170,7 @@ static void on_datagram(struct lookup *lookup)
 		try_next(lookup);
 	} else if (r == 0) {
 		answered(lookup, &reply);
-	} /* else not an answer to this: somebody guesses, the real one may still come */
+	} /* otherwise not an answer to this question: a guess; the real one may still arrive */
 }
 
 static int send_stream(struct lookup *lookup)
@@ -241,7 +243,7 @@ static int open_socket(struct lookup *lookup)
 	free(TAKE_PTR(lookup->stream));
 	lookup->have = 0;
 	rand_bytes(&lookup->id, sizeof(lookup->id));
-	/* The kernel takes a random port for each. */
+	/* The kernel chooses a random port for each. */
 	lookup->fd = socket(AF_INET, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (lookup->fd < 0)
 		return -errno;
@@ -257,7 +259,10 @@ static int open_socket(struct lookup *lookup)
 	return loop_watch_set(lookup->watch, LOOP_READ);
 }
 
-/* A server that cannot be asked at all is left to the timer: never from inside the call. */
+/*
+ * A server that cannot be asked at all is left to the timer, so that the result never comes from
+ * inside the call.
+ */
 static void ask_server(struct lookup *lookup)
 {
 	int r = lookup->face->server_count ? open_socket(lookup) : -EHOSTUNREACH;
@@ -318,7 +323,7 @@ static enum egress_question kind_of(const struct dns_question *question)
 					    : EGRESS_ASKS_OTHER;
 }
 
-/* The name exists, as far as the sandbox can tell, and has one address. */
+/* For the sandbox the name exists and has one address. */
 static void lead_to_sink(const struct sandbox *sandbox, const struct dns_question *question,
 			 const struct egress_verdict *verdict, struct dns_reply *reply)
 {
@@ -335,7 +340,7 @@ static void lead_to_sink(const struct sandbox *sandbox, const struct dns_questio
 	reply->ttl_sec = SINK_TTL_SEC;
 }
 
-/* Programs look for the names of addresses by themselves: nothing to tell anybody about. */
+/* Programs look up the names of addresses automatically: nothing to report. */
 static bool refused(struct sandbox *sandbox, const struct dns_question *question,
 		    struct dns_reply *reply, char *why, size_t why_size)
 {
@@ -365,7 +370,7 @@ static bool refused(struct sandbox *sandbox, const struct dns_question *question
 	return true;
 }
 
-/* What can be said without asking anybody; false: ask. */
+/* Answers without asking a server, if possible; false: ask. */
 static bool answer_here(struct sandbox *sandbox, const struct dns_question *question, int code,
 			struct dns_reply *reply, char *why, size_t why_size)
 {
@@ -376,7 +381,9 @@ static bool answer_here(struct sandbox *sandbox, const struct dns_question *ques
 	}
 	if (refused(sandbox, question, reply, why, why_size))
 		return true;
-	/* There is no IPv6 inside, and other records lead nowhere: the name exists, without them.
+	/*
+	 * There is no IPv6 inside, and other record types are not supported: the name exists,
+	 * without them.
 	 */
 	return question->type != DNS_A;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whom the resolver asks: the setting, or the host's own servers. */
+/* The servers that the resolver asks: the setting, or the host's own. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <stdio.h>
@@ -25,7 +25,7 @@ static int add_server(struct egress_face *face, struct str text)
 	return 0;
 }
 
-/* As the C library reads it; servers by IPv6 are left out, a host without any has none. */
+/* As the C library reads it; IPv6 servers are left out. */
 static void read_resolv_conf(struct egress_face *face)
 {
 	FILE *file = fopen("/etc/resolv.conf", "re");

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the first bytes of a connection say about whom it is meant for. No I/O. */
+/* Finds the intended host in the first bytes of a connection. No I/O. */
 #ifndef CAY_FACE_EGRESS_SNIFF_H
 #define CAY_FACE_EGRESS_SNIFF_H
 
 #include "service/network/egress.h"
 
-#define SNIFF_MAX 8192 /* bytes looked at; a ClientHello with post-quantum keys has under 2 KiB */
+#define SNIFF_MAX 8192 /* bytes inspected; a ClientHello with post-quantum keys has under 2 KiB */
 
 struct sniff {
 	enum egress_protocol protocol; /* TLS, HTTP or TCP */

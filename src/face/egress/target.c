@@ -48,7 +48,7 @@ static bool set_host(struct target *t, struct str host)
 	return true;
 }
 
-/* "HOST" or "HOST:PORT". port 0: it must be there. */
+/* "HOST" or "HOST:PORT". port 0: it is required. */
 static bool set_authority(struct target *t, struct str authority, uint16_t port)
 {
 	struct str host = authority, text;
@@ -108,7 +108,7 @@ static void read_socks(struct str bytes, struct target *t)
 
 /* ---- HTTP ---- */
 
-/* The line before the next CRLF; what follows it stays in *rest. false: there is none. */
+/* The line before the next CRLF; the rest stays in *rest. false: there is none. */
 static bool next_line(struct str *rest, struct str *ret)
 {
 	const char *end = memmem(rest->p, rest->n, "\r\n", 2);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a client says to an explicit proxy: HTTP CONNECT, an HTTP request in absolute form, or
- * SOCKS5. Pure: bytes in memory, no I/O. Everything here comes from inside a sandbox.
+ * Parses what a client sends to an explicit proxy: HTTP CONNECT, an HTTP request in absolute form,
+ * or SOCKS5. Works on bytes in memory, without I/O. All input comes from inside a sandbox and is
+ * hostile.
  */
 #ifndef CAY_FACE_EGRESS_TARGET_H
 #define CAY_FACE_EGRESS_TARGET_H
@@ -14,8 +15,8 @@
 
 enum target_kind {
 	TARGET_MORE,	    /* more bytes are needed */
-	TARGET_BAD,	    /* why says what is wrong; socks: its reply code */
-	TARGET_SOCKS_HELLO, /* answer 05 00 and read on behind it */
+	TARGET_BAD,	    /* why is the reason; socks: its reply code */
+	TARGET_SOCKS_HELLO, /* reply 05 00 and parse the rest */
 	TARGET_SOCKS,
 	TARGET_CONNECT,
 	TARGET_FORWARD, /* absolute form: target_rewrite() makes the request for the server */
@@ -23,9 +24,9 @@ enum target_kind {
 
 struct target {
 	enum target_kind kind;
-	size_t used; /* bytes that belong to it; what follows is the connection's */
-	char name[EGRESS_NAME_MAX + 1]; /* lower case; "": the address counts */
-	uint32_t address;		/* IPv4, the host's byte order */
+	size_t used; /* bytes of the request; the rest belongs to the connection */
+	char name[EGRESS_NAME_MAX + 1]; /* lower case; "": use the address */
+	uint32_t address;		/* IPv4, host byte order */
 	uint16_t port;
 	const char *why;
 	uint8_t socks_code;

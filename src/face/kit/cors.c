@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Cross-origin requests. Keys are sent in a header that a page must set itself, never by the
- * browser, so cookies are of no use here: Access-Control-Allow-Credentials is never sent. Without
- * the setting nothing of this is there.
+ * Cross-origin requests. A page must set the key's header itself; the browser never does. Cookies
+ * are therefore not used, and Access-Control-Allow-Credentials is never sent. Without the setting,
+ * none of this is enabled.
  */
 #include "face/kit/cors.h"
 
@@ -17,7 +17,9 @@
 	"If-None-Match, If-Range"
 #define ANSWER_HEADERS "ETag, Content-Range, Retry-After, X-Request-Id, Allow"
 
-/* Scheme, host and port as a browser writes them: lower case, without a path or a last slash. */
+/*
+ * Scheme, host and port as a browser writes them: lower case, without a path or a trailing slash.
+ */
 static bool is_origin(struct str text)
 {
 	size_t n = str_starts(text, "https://") ? 8 : str_starts(text, "http://") ? 7 : 0;
@@ -89,7 +91,7 @@ void cors_mark(const struct cors *cors, struct http_req *req)
 
 	if (!cors->count)
 		return;
-	/* Also for others: a cache must not show one page what was said to another. */
+	/* Also for others: a cache must not show one page the reply to another. */
 	http_req_add(req, STR_LIT("Vary"), STR_LIT("Origin"));
 	if (!origin || !cors_allows(cors, *origin))
 		return;
@@ -111,7 +113,7 @@ bool cors_preflight(const struct cors *cors, struct http_req *req)
 	if (req->method != HTTP_OPTIONS || !origin || !cors_allows(cors, *origin) ||
 	    !http_req_header(req, "access-control-request-method"))
 		return false;
-	/* The same for every path: without a key nobody learns which routes exist. */
+	/* The same for every path: without a key a client cannot learn which routes exist. */
 	http_reply(req, 204, headers, ARRAY_LEN(headers) - !private, (struct str){ "", 0 });
 	return true;
 }

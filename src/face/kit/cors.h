@@ -14,14 +14,16 @@ struct cors {
 	size_t count;
 };
 
-/* list: "https://app.example http://localhost:3000", blanks or commas between them. -EINVAL: one
- * is no origin ('*' is none either). */
+/*
+ * list: "https://app.example http://localhost:3000", separated by spaces or commas. -EINVAL: an
+ * invalid origin (also '*').
+ */
 int cors_init(struct cors *cors, const char *list) _must_check_;
 void cors_done(struct cors *cors);
 bool cors_allows(const struct cors *cors, struct str origin);
-/* Whatever the answer is going to be, it says which page may read it. */
+/* Adds to the reply, whatever it will be, which page may read it. */
 void cors_mark(const struct cors *cors, struct http_req *req);
-/* A browser's question before a request that is not simple: true when it was that, and answered. */
+/* A browser's preflight request: true if it was one, and was answered. */
 bool cors_preflight(const struct cors *cors, struct http_req *req);
 
 #endif

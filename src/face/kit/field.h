@@ -13,8 +13,9 @@ struct service_config;
 
 enum field_type {
 	FIELD_END,
-	FIELD_INT,     /* int64_t; min..max */
-	FIELD_MILLI,   /* int64_t of thousandths; a number, also a fraction; min..max likewise */
+	FIELD_INT, /* int64_t; min..max */
+	/* int64_t in thousandths; a number, possibly a fraction; min..max likewise */
+	FIELD_MILLI,
 	FIELD_BOOL,    /* bool */
 	FIELD_STR,     /* struct str; min..max bytes */
 	FIELD_NAME,    /* struct str; [a-z0-9][a-z0-9._-]*, at most max */
@@ -22,20 +23,23 @@ enum field_type {
 	FIELD_MAP,     /* struct text_map: an object of strings */
 	FIELD_STRINGS, /* struct text_list: an array of strings, at most max */
 	FIELD_OBJECT,  /* fields at the same base */
-	FIELD_ANY,     /* const struct json *: a string or a number; the handler looks */
-	/* Known, but a later version's: what asks for nothing new is taken, the rest refused. */
+	FIELD_ANY,     /* const struct json *: a string or a number; the handler checks it */
+	/*
+	 * Known, but for a later version: a value that requests nothing new is accepted, others are
+	 * rejected.
+	 */
 	FIELD_LATER,	  /* null, [] and {} */
 	FIELD_LATER_BOOL, /* false */
 	FIELD_LATER_ENUM, /* names[0] */
 	FIELD_MIXED,	  /* an array of strings or objects, at most max, for read */
 	FIELD_LIST,	  /* an array of objects of fields, at most max, likewise */
-	/* In answers only. */
+	/* In replies only. */
 	FIELD_TIME,
 	FIELD_REAL,
 	FIELD_FREE, /* an object of anything */
 };
 
-/* Upper bounds that an operator sets; a row that names one has no max of its own. */
+/* Upper bounds that an operator sets; a row that names one has no max. */
 enum field_limit {
 	FIELD_LIMIT_NONE,
 	FIELD_LIMIT_CPU, /* thousandths */
@@ -54,10 +58,10 @@ struct field {
 	const char *const *names;
 	const char *fallback_text; /* FIELD_STR, FIELD_NAME */
 	const struct field *fields;
-	/* FIELD_MIXED, FIELD_LIST: fills what is at offset. Its memory is the arena's. */
+	/* FIELD_MIXED, FIELD_LIST: fills what is at offset. Its memory is from the arena. */
 	int (*read)(const struct json *array, struct arena *arena, void *ret, struct err *err);
 	const struct field
-		*other; /* FIELD_LIST, in answers: elements may have these members instead */
+		*other; /* FIELD_LIST, in replies: elements may have these members instead */
 	int64_t min, max;
 	int64_t fallback; /* FIELD_INT, FIELD_BOOL, FIELD_ENUM */
 	size_t offset;
@@ -65,8 +69,8 @@ struct field {
 	enum field_type type;
 	enum field_limit limit;
 	bool required;
-	bool nullable; /* in answers */
-	bool optional; /* in answers: it may be absent */
+	bool nullable; /* in replies */
+	bool optional; /* in replies: it may be absent */
 };
 
 /* One daemon, one configuration: set before the first request is decoded. */
@@ -74,8 +78,10 @@ void field_limits_set(const struct service_config *config);
 int64_t field_max(const struct field *f);
 int64_t field_fallback(const struct field *f); /* never above the maximum */
 
-/* Fills base (already zeroed) from a parsed object: defaults, then what was sent. Lists are in the
- * arena, which may be NULL for tables without any; texts are views into the object. */
+/*
+ * Fills base (already zeroed) from a parsed object: defaults, then the values sent. Lists are in
+ * the arena, which may be NULL for tables without any; texts are views into the object.
+ */
 int field_decode(const struct field *fields, const struct json *object, const char *path,
 		 struct arena *arena, void *base, struct err *err) _must_check_;
 /* The same for faces whose clients send members that the face does not know: these are ignored. */

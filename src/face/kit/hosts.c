@@ -39,8 +39,10 @@ void face_hosts_done(struct face_hosts *hosts)
 	*hosts = (struct face_hosts){ .port = hosts->port };
 }
 
-/* Whether a Host header is that name, with our port or none. A name that brings its own port is
- * taken as it is. */
+/*
+ * Whether a Host header is that name, with our port or none. A name with its own port is compared
+ * as it is.
+ */
 static bool host_is(const struct face_hosts *hosts, const struct http_req *req, const char *name)
 {
 	const struct str *raw = http_req_header(req, "host");

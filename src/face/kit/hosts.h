@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which names a Host header may carry; the same for every face that has no hosts of its own. */
+/*
+ * The names that a Host header may contain; used by every face without hosts of its own, against
+ * DNS rebinding.
+ */
 #ifndef CAY_FACE_KIT_HOSTS_H
 #define CAY_FACE_KIT_HOSTS_H
 
@@ -16,14 +19,16 @@ struct face_hosts {
 	uint16_t port; /* a Host header's port must be this one; 0: any */
 };
 
-/* allowed: names with blanks or commas between them; NULL: none but our own. 0 or -ENOMEM. */
+/* allowed: names separated by spaces or commas; NULL: only our own. 0 or -ENOMEM. */
 int face_hosts_init(struct face_hosts *hosts, const char *allowed, uint16_t port) _must_check_;
 void face_hosts_done(struct face_hosts *hosts);
-/* 0, or -1 with err set: a page of another site whose name was made to point here sends its own. */
+/*
+ * 0, or -1 with err set. A page of another site whose name resolves to this host sends that name.
+ */
 int face_hosts_check(const struct face_hosts *hosts, const struct http_req *req,
 		     struct err *err) _must_check_;
 
-/* Whether host is LABEL.domain, with or without the root's own dot; the label may have dots too. */
+/* Whether host is LABEL.domain, with or without a trailing dot; the label may contain dots. */
 bool face_host_below(struct str host, const char *domain, struct str *ret_label);
 
 #endif

@@ -110,7 +110,7 @@ int query_decode(struct http_req *req, const struct field *fields, void *base, s
 	return 0;
 }
 
-/* A row whose name ends in '.' allows every name that starts so. */
+/* A row whose name ends in '.' allows every name with that prefix. */
 static bool allows(const struct field *allowed, struct str name)
 {
 	for (const struct field *f = allowed; f && f->type; f++) {

@@ -13,7 +13,7 @@ static int bad_range(struct err *err)
 		       "Range must be one range: bytes=FIRST-LAST, bytes=FIRST- or bytes=-COUNT");
 }
 
-/* A number beyond all files stands for the end of any. */
+/* A number beyond all file sizes means the end of any file. */
 static int range_number(struct str s, uint64_t *ret)
 {
 	int r = str_to_u64(s, INT64_MAX - 1, ret);

@@ -5,7 +5,7 @@
 
 #include "base/json.h"
 
-/* What is said besides the verdict. */
+/* The text besides the verdict. */
 struct words {
 	const char *status, *code, *message;
 };

@@ -7,7 +7,7 @@
 
 #include "service/run/process.h"
 
-/* ---- life ---- */
+/* ---- lifetime ---- */
 
 static void unlink_free(struct transfer *t)
 {
@@ -88,7 +88,7 @@ void transfers_done(struct transfer_list *list)
 void transfer_note_head(struct transfer *t, const struct files_head *head)
 {
 	t->head = *head;
-	t->head.etag = NULL; /* it lives for this call only */
+	t->head.etag = NULL; /* it is valid only during this call */
 }
 
 void transfer_pass(struct transfer *t, struct http_req *req, struct str bytes)

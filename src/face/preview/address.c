@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which sandbox and port a request names, with which credentials, and what of it goes no further.
- */
+/* Which sandbox and port a request names, its credentials, and what is not forwarded. */
 #include <errno.h>
 #include <stdio.h>
 
@@ -147,7 +146,8 @@ void credentials_find(const struct http_req *req, struct credentials *ret)
 				     .token = token_query(req->query),
 				     .traffic = { "", 0 } };
 	ret->by_query = ret->token.n > 0;
-	if (face_key_read(req, FACE_KEY_BEARER_FIRST, &any) == 0) { /* else it has no key of ours */
+	/* otherwise it has no key of ours */
+	if (face_key_read(req, FACE_KEY_BEARER_FIRST, &any) == 0) {
 		if (header)
 			ret->key = bearer(*header);
 		if (!ret->key.n && key && address_is_key(*key))
@@ -162,9 +162,9 @@ void credentials_find(const struct http_req *req, struct credentials *ret)
 		ret->traffic = *traffic;
 }
 
-/* ---- what goes on ---- */
+/* ---- what is forwarded ---- */
 
-/* The parts of the query but our token, behind text[n]. */
+/* Copies the query without our token to text[n]. */
 static size_t copy_query(char *text, size_t n, struct str query)
 {
 	struct str part, rest = { "", 0 }, name, value;
@@ -198,7 +198,7 @@ char *address_path(const struct http_req *req, bool by_query)
 	if (by_query) {
 		n = copy_query(text, n, req->query);
 	} else if (memchr(req->target.p, '?', req->target.n)) {
-		/* Also without anything behind it: "/x?" is not "/x" to every server. */
+		/* Also if nothing follows: "/x?" is not "/x" for every server. */
 		text[n++] = '?';
 		memcpy(text + n, req->query.p, req->query.n);
 		n += req->query.n;
@@ -207,7 +207,7 @@ char *address_path(const struct http_req *req, bool by_query)
 	return text;
 }
 
-/* The cookies but ours; empty: there is none. */
+/* The cookies except ours; empty: there are none. */
 static struct str other_cookies(struct arena *arena, struct str cookies)
 {
 	struct str rest = cookies, whole, name, value;
@@ -238,7 +238,7 @@ static bool starts_nocase(struct str s, const char *prefix)
 	return s.n >= n && str_eq_nocase((struct str){ s.p, n }, prefix);
 }
 
-/* Only we know where a request came from, and our own headers end here. */
+/* Only we know where a request came from, and our own headers are not forwarded. */
 static bool is_ours(struct str name)
 {
 	return starts_nocase(name, "x-forwarded-") || starts_nocase(name, "cay-") ||

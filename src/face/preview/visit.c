@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One request that was let in: the sandbox is woken, the port dialed, the request forwarded. */
+/*
+ * One admitted request: the sandbox is resumed if necessary, the port dialled, the request
+ * forwarded.
+ */
 #include <errno.h>
 #include <stdio.h>
 
@@ -199,7 +202,7 @@ static size_t fill_extra(struct visit *visit, struct http_req *req, struct str h
 	return n;
 }
 
-/* With host_header localhost the server inside sees itself as it is called inside. */
+/* With host_header localhost, the server inside sees its own local name. */
 static struct str host_for(struct visit *visit, struct http_req *req, struct str host)
 {
 	char *own = arena_printf(req->arena, "http://localhost:%u", visit->port);
@@ -212,7 +215,7 @@ static struct str host_for(struct visit *visit, struct http_req *req, struct str
 	return visit_text(own + strlen("http://"));
 }
 
-/* The name the client used; one that came by header has none of ours. */
+/* The name that the client used; a request routed by header has none of ours. */
 static struct str public_host(struct visit *visit, struct http_req *req,
 			      const struct sandbox *sandbox, bool by_header)
 {

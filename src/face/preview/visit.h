@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Inside src/face/preview only. address.c is pure: who is meant, and what is taken off. */
+/* Private to src/face/preview. address.c (without I/O) finds the target and removes our headers. */
 #ifndef CAY_FACE_PREVIEW_VISIT_H
 #define CAY_FACE_PREVIEW_VISIT_H
 
@@ -52,7 +52,7 @@ struct preview_face {
 	struct address found;
 };
 
-/* BAD: below our domain, or with our headers, but of no preview. */
+/* BAD: below our domain, or with our headers, but not a preview. */
 enum address_kind address_find(const char *domain, const struct http_req *req, struct address *ret);
 
 struct credentials {
@@ -66,7 +66,7 @@ void credentials_find(const struct http_req *req, struct credentials *ret);
 char *address_path(const struct http_req *req, bool by_query);
 bool address_is_key(struct str text);
 
-/* Who was let in, to what; or, as far as it is known, who was not. */
+/* What was admitted; or, as far as it is known, what was not. */
 struct admission {
 	struct preview_grant grant;
 	struct str id;
@@ -97,12 +97,13 @@ bool visit_pass(void *visit, const struct http_header *header, struct str *value
 void visit_start(struct preview_face *face, struct http_req *req,
 		 const struct admission *admission);
 void visit_abort(struct visit *visit);
-static inline struct str visit_text(char *text) /* NULL, of an arena that is full: empty */
+/* empty if text is NULL because the arena is full */
+static inline struct str visit_text(char *text)
 {
 	return (struct str){ text ? text : "", text ? strlen(text) : 0 };
 }
 
-/* page.c. Whom an error is about; NULL: nobody in particular. */
+/* page.c. The subject of an error; NULL: none in particular. */
 struct page_subject {
 	struct str id;
 	uint16_t port;

@@ -24,7 +24,7 @@
 #define BODY_LIMIT (1024 * 1024)
 #define CODE_BODY_LIMIT (4 * 1024 * 1024)
 #define EXEC_BODY_LIMIT (8 * 1024 * 1024)
-/* Two streams at their limit, each byte as \u00XX at worst, and the rest. */
+/* Two streams at their limit, each byte as \u00XX in the worst case, and the rest. */
 #define ANSWER_LIMIT (2 * 16 * 1024 * 1024 * 6 + 65536)
 #define ANSWER_KEEP (256 * 1024) /* a larger answer's memory is given back at once */
 
@@ -39,7 +39,7 @@ struct rest_call {
 	struct str body;
 	bool raw;		 /* the body is not JSON, and wants to be taken as it is */
 	struct json *doc;	 /* the parsed body; freed after the handler returns */
-	struct sandbox *sandbox; /* of ready routes; good while the handler runs */
+	struct sandbox *sandbox; /* of ready routes; valid while the handler runs */
 	uint32_t process_id;	 /* of process routes */
 	struct sandbox_wait *wait;
 	struct rest_transfer *transfer; /* of uploads, while it runs */
@@ -63,26 +63,27 @@ struct rest {
 	struct terminal *terminals;
 	struct transfer_list transfers;
 	struct event_reader *event_readers;
-	struct beat *beats;
-	struct loop_timer *beat; /* of all of them */
-	struct buf scratch;	 /* a piece of output whose first bytes came before */
+	struct heartbeat *heartbeats;
+	struct loop_timer *heartbeat_timer; /* of all of them */
+	struct buf scratch;		    /* a piece of output whose first bytes arrived before */
 	struct rest_counters counters;
 	int64_t started_us;
 	struct guard guard;
 };
 
 /* Called now and then while nothing happens. Owner: what it is part of; zeroed: not started. */
-struct beat {
-	struct beat *prev, *next;
-	struct rest *rest; /* NULL: it does not run */
+struct heartbeat {
+	struct heartbeat *prev, *next;
+	struct rest *rest; /* NULL: not running */
 	void (*fn)(void *arg);
 	void *arg;
 };
-/* fn may stop its own beat, and no other. */
-void beat_start(struct beat *beat, struct rest *rest, void (*fn)(void *arg), void *arg);
-void beat_stop(struct beat *beat);
-void beats_done(struct rest *rest); /* when all have stopped */
-/* The head of a stream of events. -EPIPE: the client is lost, and its on_gone follows. */
+/* fn may stop its own heartbeat, and no other. */
+void heartbeat_start(struct heartbeat *heartbeat, struct rest *rest, void (*fn)(void *arg),
+		     void *arg);
+void heartbeat_stop(struct heartbeat *heartbeat);
+void heartbeats_done(struct rest *rest); /* when all have stopped */
+/* Sends the head of an event stream. -EPIPE: the client disconnected, and its on_gone follows. */
 int events_begin(struct rest *rest, struct http_req *req) _must_check_;
 
 /* prepare.c: what may take time between the guards and the handler */

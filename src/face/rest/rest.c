@@ -53,7 +53,7 @@ void rest_free(struct rest *rest)
 	terminals_done(rest);
 	transfers_done(&rest->transfers);
 	events_done(rest);
-	beats_done(rest);
+	heartbeats_done(rest);
 	pendings_done(&rest->pendings);
 	guard_done(&rest->guard);
 	buf_done(&rest->out);
@@ -164,7 +164,7 @@ void rest_handle(void *ctx, struct http_req *req)
 		call->route->handle(call);
 		return;
 	}
-	/* Without a key nobody learns even which routes exist. */
+	/* Without a key a client cannot even learn which routes exist. */
 	struct err auth_err = { .code = ERR_OK };
 
 	call->key = ticket_key(call, &auth_err);

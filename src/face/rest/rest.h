@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The REST face: HTTP and JSON outside, the service inside. */
+/* The REST face: HTTP and JSON outside, the service inside. The daemon's wiring owns it. */
 #ifndef CAY_FACE_REST_REST_H
 #define CAY_FACE_REST_REST_H
 
@@ -13,13 +13,16 @@ struct service;
 
 struct rest_config {
 	struct service *service;
-	/* Names a Host header may carry besides localhost, 127.0.0.1 and [::1]: blanks or commas
-	 * between them. */
+	/*
+	 * Names that a Host header may contain besides localhost, 127.0.0.1 and [::1], separated by
+	 * spaces or commas.
+	 */
 	const char *allowed_hosts;
-	const char *cors_origins; /* whose pages may use the API; NULL or "": none but our own */
-	uint16_t port;		  /* a Host header's port must be this one; 0: any */
-	int beat_ms;		  /* between heart-beats of event streams; 0: 15 s */
-	/* POST /v1/admin/shutdown has been answered: the program may end. */
+	/* origins whose pages may use the API; NULL or "": only our own */
+	const char *cors_origins;
+	uint16_t port;	  /* a Host header's port must be this one; 0: any */
+	int heartbeat_ms; /* between heartbeats of event streams; 0: 15 s */
+	/* POST /v1/admin/shutdown was answered: the program may end. */
 	void (*on_shutdown)(void *arg);
 	void *arg;
 };

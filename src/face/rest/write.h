@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Inside src/face/rest only: the values of the service as the objects of the REST API. The tables
- * of src/face/rest/openapi/ describe the same objects. Without a key argument a function writes the
- * members only, and the caller opens and closes the object.
+ * Private to src/face/rest: writes the values of the service as the objects of the REST API. The
+ * tables of src/face/rest/openapi/ describe the same objects. Without a key argument a function
+ * writes only the members, and the caller opens and closes the object.
  */
 #ifndef CAY_FACE_REST_WRITE_H
 #define CAY_FACE_REST_WRITE_H
@@ -42,11 +42,11 @@ void build_write(const struct build *build, struct json_writer *w);
 void secret_write(const struct secret *secret, struct json_writer *w, const char *key);
 /* hosts: names separated by commas. */
 void secret_write_hosts(const char *hosts, struct json_writer *w, const char *key);
-/* Per limit: how high it is for this key (null: none) and how much is in use. */
+/* Per limit: its value for this key (null: none) and how much is in use. */
 void quota_write(const struct service *service, const struct key *key, struct json_writer *w,
 		 const char *name);
 void usage_write(const struct usage_sum *sum, struct json_writer *w);
-/* with_secret: in the answer to its creation only. */
+/* with_secret: only in the reply to its creation. */
 void webhook_write(const struct webhook *hook, struct json_writer *w, const char *key,
 		   bool with_secret);
 void event_write(const struct event *event, struct json_writer *w, const char *key);

@@ -148,7 +148,7 @@ struct str http_response_header(const struct http_response *res, const char *nam
 	return (struct str){ "", 0 };
 }
 
-/* Something to read on a resting connection can only be its end, or a server out of step. */
+/* An idle connection becomes readable only at its end, or if the server violates the protocol. */
 static bool is_stale(struct http_client *client)
 {
 	struct pollfd pfd = { .fd = client->fd, .events = POLLIN | POLLRDHUP };
@@ -182,7 +182,7 @@ static int connect_now(struct http_client *client)
 	return r == 0 && client->secure ? connect_secure(client) : r;
 }
 
-/* 1: bytes came; 0: the end; -errno. */
+/* 1: bytes arrived; 0: end; -errno. */
 static int read_more(struct client_call *call)
 {
 	struct http_client *client = call->client;
@@ -283,7 +283,7 @@ static void keep_trailer(struct http_response *res, const struct http_chunked *c
 				(struct str){ chunked->trailer, (size_t)(end - chunked->trailer) });
 }
 
-/* One step over what is buffered. 1 when the body has ended. */
+/* One step over the buffered bytes. 1 when the body has ended. */
 static int body_step(struct client_call *call, struct http_chunked *chunked, uint64_t *left)
 {
 	struct buf *in = &call->client->in;
@@ -317,7 +317,7 @@ static int read_body(struct client_call *call)
 
 	if (strcmp(call->method, "HEAD") == 0 || call->res->status == 304)
 		return 0;
-	if (call->res->status == 204) /* a body here would be read as the next answer by some */
+	if (call->res->status == 204) /* some parsers would read a body here as the next reply */
 		return call->parsed.chunked || call->parsed.content_length > 0 ? -EPROTO : 0;
 	http_chunked_init(&chunked);
 	if (call->parsed.content_length == 0)
@@ -347,7 +347,7 @@ static int exchange(struct client_call *call)
 		r = read_head(call);
 	if (r == 0)
 		r = read_body(call);
-	/* Bytes behind the answer belong to nobody. */
+	/* Bytes after the reply belong to no request. */
 	reusable = r == 0 && complete && !call->stopped && call->parsed.keep_alive &&
 		   buf_len(&client->in) == 0 &&
 		   (call->parsed.chunked || call->parsed.content_length >= 0 ||
@@ -388,7 +388,7 @@ int http_client_stream(struct http_client *client, const char *method, const cha
 			r = connect_now(client);
 		if (r == 0)
 			r = exchange(&call);
-		/* The server may close a resting connection while our request is on its way. */
+		/* The server may close an idle connection while our request is in flight. */
 		if (r != -ECONNRESET || !reused || call.answered || !is_idempotent(method))
 			break;
 		r = 0;
@@ -418,7 +418,7 @@ int http_client_upload(struct http_client *client, const char *method, const cha
 	r = client_head(client, &call, path, STR_LIT("application/octet-stream"), STR_LIT(""),
 			&head);
 	call.head = buf_str(&head);
-	disconnect(client); /* what was read from the source cannot be sent again */
+	disconnect(client); /* bytes read from the source cannot be sent again */
 	if (r == 0)
 		r = connect_now(client);
 	if (r == 0)
@@ -460,7 +460,7 @@ int http_client_upgrade(struct http_client *client, const char *path, struct str
 	buf_init(&head, HEAD_BYTES);
 	r = client_head(client, &call, path, none, lines, &head);
 	call.head = buf_str(&head);
-	disconnect(client); /* a resting connection may end under us, and GET is not sent twice */
+	disconnect(client); /* an idle connection may end now, and this GET is not repeated */
 	if (r == 0)
 		r = connect_now(client);
 	if (r == 0)

@@ -12,7 +12,7 @@
 #include "net/tls.h"
 
 #define REQUEST_MAX (256 * 1024)
-#define ANSWER_MAX (64 * 1024) /* of which nothing but the status matters: more is not read */
+#define ANSWER_MAX (64 * 1024) /* only the status matters: no more than this is read */
 #define HEAD_MAX (16 * 1024)
 #define HEADERS_MAX 64
 #define READ_BYTES 4096
@@ -21,22 +21,22 @@ struct http_poster {
 	struct poster poster;
 	struct http_poster_config config;
 	struct tls *tls;
-	struct tls_ctx *ctx; /* made when it is first needed */
+	struct tls_ctx *ctx; /* created on first use */
 	struct slot_table posts;
 };
 
-/* Owner: poster->posts until its end. */
+/* Owner: poster->posts until it has ended. */
 struct post {
 	struct http_poster *poster;
 	slot_handle handle;
 	struct reach *reach; /* while connecting */
-	slot_handle tls;     /* while shaking hands */
+	slot_handle tls;     /* during the handshake */
 	int fd;
 	struct loop_watch *watch;
 	struct loop_timer *timer;
 	struct buf out, in;
 	struct http_scan scan;
-	int status;   /* known when the head has come */
+	int status;   /* known when the head has arrived */
 	int64_t left; /* of the body; -1: until the end */
 	poster_fn done;
 	void *arg;
@@ -72,9 +72,9 @@ static void finish(struct post *post, int error)
 	done(arg, status, status ? 0 : error);
 }
 
-/* ---- the answer ---- */
+/* ---- the reply ---- */
 
-/* 1: all that is wanted is there. */
+/* 1: all required bytes have arrived. */
 static int read_head(struct post *post)
 {
 	struct http_header fields[HEADERS_MAX];
@@ -90,7 +90,7 @@ static int read_head(struct post *post)
 		buf_consume(&post->in, n);
 		post->scan = (struct http_scan){ 0 };
 		if (head.status < 200)
-			continue; /* more comes behind it */
+			continue; /* the final reply follows */
 		post->status = head.status;
 		post->left = head.chunked ? -1 : head.content_length;
 		if (head.status == 204 || head.status == 304)
@@ -100,7 +100,7 @@ static int read_head(struct post *post)
 	return v == HTTP_MORE ? 0 : -EPROTO;
 }
 
-/* The body is read only so that its sender is not cut off in the middle. */
+/* The body is read only so that the sender is not interrupted. */
 static bool is_all(const struct post *post)
 {
 	size_t n = buf_len(&post->in);
@@ -153,7 +153,7 @@ static void on_ready(void *arg, int events, int error)
 		r = take_bytes(post);
 	if (r == 0 && (events & LOOP_WRITE)) {
 		r = send_bytes(post);
-		/* A server may answer and close before it has read all: its answer counts. */
+		/* A server may reply and close before it has read everything: its reply counts. */
 		if (r == -EPIPE || r == -ECONNRESET)
 			r = loop_watch_set(post->watch, LOOP_READ);
 	}
@@ -216,7 +216,7 @@ static void on_reached(void *arg, int status, int fd)
 		finish(post, status);
 }
 
-/* ---- asking ---- */
+/* ---- the request ---- */
 
 static int put_request(struct post *post, const struct http_target *target,
 		       const struct poster_request *request)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * POST requests to servers elsewhere, on the loop: one connection each, one time limit for all of
- * it, no redirects, no cookies, nothing but the status of the answer kept.
+ * POST requests to other servers, on the loop, for webhooks: one connection each, one time limit
+ * for the whole request, no redirects and no cookies. Only the status of the reply is kept.
  */
 #ifndef CAY_HTTP_CLIENT_POST_H
 #define CAY_HTTP_CLIENT_POST_H
@@ -11,13 +11,15 @@
 
 struct http_poster_config {
 	struct loop *loop;
-	const char *ca_path;	/* certificates to trust besides the system's; NULL or "": none */
-	const char *user_agent; /* outlives the poster */
-	bool private_ok;	/* addresses that are not public, too */
+	/* certificates to trust in addition to the system's; NULL or "": none */
+	const char *ca_path;
+	const char *user_agent; /* must outlive the poster */
+	bool private_ok;	/* also allow addresses that are not public */
 };
-/* Owner: the wiring. At most limit at once: -ENOBUFS. */
+/* Owner: the wiring. At most limit requests at once: -ENOBUFS. */
 int http_poster_new(const struct http_poster_config *config, uint32_t limit,
 		    struct poster **ret) _must_check_;
-void http_poster_free(struct poster *poster); /* NULL is fine; what is under way is cut */
+/* NULL is allowed; requests in progress are dropped */
+void http_poster_free(struct poster *poster);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The client's way out: heads, bodies at hand, bodies from a source. */
+/* Sending requests: heads, bodies in memory, bodies from a source. */
 #include <errno.h>
 #include <poll.h>
 #include <sys/socket.h>
@@ -49,7 +49,7 @@ int client_head(struct http_client *client, const struct client_call *call, cons
 		return -EINVAL;
 	for (size_t i = 0; i < target.n; i++)
 		if ((unsigned char)target.p[i] <= ' ' || (unsigned char)target.p[i] >= 0x7f)
-			return -EINVAL; /* would end the request line, or be no URL */
+			return -EINVAL; /* would end the request line, or is not a URL */
 	r = buf_printf(out, "%s %s HTTP/1.1\r\nHost: %s\r\n", method, path, client->host_header);
 	for (size_t i = 0; i < client->header_count && r == 0; i++)
 		r = buf_printf(out, "%s: %s\r\n", client->headers[i].name,
@@ -67,7 +67,7 @@ int client_head(struct http_client *client, const struct client_call *call, cons
 	return r == 0 ? buf_puts(out, "\r\n") : r;
 }
 
-/* 1: all of it; 0: an answer came before; -errno. */
+/* 1: everything was sent; 0: a reply arrived before; -errno. */
 static int send_all(struct client_call *call, struct iovec *iov, size_t count)
 {
 	struct http_client *client = call->client;
@@ -81,7 +81,7 @@ static int send_all(struct client_call *call, struct iovec *iov, size_t count)
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n < 0 && (errno == EPIPE || errno == ECONNRESET))
-			return 0; /* an answer may wait in front of the reset */
+			return 0; /* a reply may have arrived before the reset */
 		if (n < 0 && errno != EAGAIN)
 			return -errno;
 		if (n < 0) {
@@ -120,9 +120,9 @@ static int send_source(struct client_call *call)
 		struct iovec iov[3];
 
 		if (n > 0 && !chunked && n > left)
-			n = (ssize_t)left; /* it grew meanwhile: what was promised is sent */
+			n = (ssize_t)left; /* the source grew: send only the announced length */
 		if (n == 0 && !chunked)
-			n = -EPIPE; /* it shrank */
+			n = -EPIPE; /* the source shrank */
 		if (n <= 0) {
 			r = n < 0 ? (int)n : 1;
 			break;

@@ -21,7 +21,10 @@ static int digit_of(char ch)
 	return -1;
 }
 
-/* "5 ;x" and "0x5" are sizes for some readers and none for others: only digits, then ; or CR. */
+/*
+ * Some parsers accept "5 ;x" and "0x5" as sizes and others do not: accept only digits, then ; or
+ * CR.
+ */
 static enum http_chunk_state on_size(struct http_chunked *c, char ch)
 {
 	int digit = digit_of(ch);

@@ -69,7 +69,7 @@ static enum http_method method_of(struct str name)
 	return HTTP_OTHER;
 }
 
-/* "HTTP/1.0" or "HTTP/1.1", exactly so. */
+/* Exactly "HTTP/1.0" or "HTTP/1.1". */
 static enum http_verdict parse_version(struct http_head *head, struct str s)
 {
 	if (s.n != 8 || memcmp(s.p, "HTTP/", 5) != 0 || s.p[6] != '.' || s.p[5] < '0' ||
@@ -135,7 +135,10 @@ enum http_verdict http_head_scan(struct http_scan *scan, bool request, const cha
 		struct http_head head = { 0 };
 		enum http_verdict v;
 
-		/* Not complete yet: an HTTP/0.9 client would wait for ever, tell it now. */
+		/*
+		 * The line is not complete, but an HTTP/0.9 client would wait for ever: reject it
+		 * now.
+		 */
 		v = parse_request_line(&head, (struct str){ p, (size_t)(cr - p) });
 		if (v != HTTP_OK)
 			return v;
@@ -194,7 +197,7 @@ static bool same_nocase(struct str a, struct str b)
 	return true;
 }
 
-/* scheme://authority/path: allowed in requests, but must name the same host as Host does. */
+/* scheme://authority/path is allowed in requests, but must name the same host as Host does. */
 static enum http_verdict parse_absolute(struct http_head *head)
 {
 	struct str rest = head->target;
@@ -245,7 +248,7 @@ static enum http_verdict parse_target(struct http_head *head)
 
 struct fields {
 	bool host;
-	bool upgrade_named; /* Upgrade is there */
+	bool upgrade_named; /* Upgrade is present */
 	bool upgrade_asked; /* Connection names it */
 	bool close;
 	bool keep;
@@ -267,7 +270,7 @@ static enum http_verdict on_encoding(struct http_head *head, struct str value)
 {
 	if (head->chunked)
 		return refuse(head, HTTP_BAD, "Transfer-Encoding is given twice.");
-	/* value is a view behind the colon: one space at most may stand between, nothing behind. */
+	/* value is a view after the colon: at most one space before it, and nothing after it. */
 	if (!str_eq_nocase(value, "chunked") || value.p[value.n] != '\r' ||
 	    !(value.p[-1] == ':' || (value.p[-1] == ' ' && value.p[-2] == ':')))
 		return refuse(head, HTTP_BAD, "The only Transfer-Encoding spoken is 'chunked'.");
@@ -310,7 +313,7 @@ static enum http_verdict on_host(struct http_head *head, struct fields *seen, st
 	return HTTP_OK;
 }
 
-/* The headers that frame the message; all others are the caller's. */
+/* Handles the headers that frame the message; the caller handles all others. */
 static enum http_verdict on_field(struct http_head *head, struct fields *seen, bool request,
 				  const struct http_header *h)
 {
@@ -371,7 +374,7 @@ static enum http_verdict parse_field(struct http_head *head, struct fields *seen
 	return on_field(head, seen, request, h);
 }
 
-/* Everything behind the first line. The scan made sure that every LF stands behind a CR. */
+/* Parses everything after the first line. The scan has checked that every LF follows a CR. */
 static enum http_verdict parse_fields(struct http_head *head, struct fields *seen, bool request,
 				      const char *p, size_t n)
 {
@@ -451,7 +454,7 @@ enum http_verdict http_head_parse_response(struct http_head *head, const char *p
 	size_t next;
 
 	head_clear(head);
-	/* The blank before an empty reason is left out by some. */
+	/* Some servers omit the space before an empty reason. */
 	if (!first_line(p, n, &line, &next) || line.n < 12 || line.p[8] != ' ' ||
 	    (line.n > 12 && line.p[12] != ' ') || !http_is_field_value(line))
 		return refuse(head, HTTP_BAD, "The status line is malformed.");

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Heads of HTTP/1.1 requests and responses, parsed strictly and without I/O. What two readers could
- * understand differently is refused, because a proxy in front or behind might be the other reader.
+ * Strict parsers of the heads of HTTP/1.1 requests and responses, without I/O. A head that two
+ * parsers could interpret differently is rejected, because a proxy before or after us may be the
+ * other parser. Used by the server, the client and the proxy; all results are views of the input.
  */
 #ifndef CAY_HTTP_MESSAGE_HEAD_H
 #define CAY_HTTP_MESSAGE_HEAD_H
@@ -17,7 +18,7 @@ enum http_method {
 	HTTP_PATCH,
 	HTTP_DELETE,
 	HTTP_OPTIONS,
-	HTTP_OTHER, /* syntactically fine, not one of ours */
+	HTTP_OTHER, /* valid syntax, but not a method that we support */
 };
 
 struct http_header {
@@ -25,11 +26,11 @@ struct http_header {
 	struct str value; /* trimmed */
 };
 
-#define HTTP_TARGET_MAX 8192 /* bytes; a longer one is answered 414 */
-#define HTTP_METHOD_MAX 32   /* bytes; a longer one is answered 501 */
+#define HTTP_TARGET_MAX 8192 /* bytes; a longer one is rejected with 414 */
+#define HTTP_METHOD_MAX 32   /* bytes; a longer one is rejected with 501 */
 #define HTTP_HOST_MAX 255
 
-/* Refusals are the status to answer with. */
+/* Rejections are the status to reply with. */
 enum http_verdict {
 	HTTP_OK = 0,
 	HTTP_MORE = 1,
@@ -41,17 +42,17 @@ enum http_verdict {
 	HTTP_VERSION_UNKNOWN = 505,
 };
 
-/* Where the search for the end of a head stands, so that trickling bytes are looked at once. */
+/* Progress of the search for the end of a head, so that every byte is inspected once. */
 struct http_scan {
 	size_t line; /* start of the current line */
-	size_t seen; /* everything before it has been searched */
+	size_t seen; /* everything before it was searched */
 	bool first_ok;
 };
 
 /*
- * Finds the empty line that ends a head. Refuses as early as it can: a first byte that no method
- * starts with, a line end without CR, a request line that cannot be right. Start with a zeroed scan
- * and pass the same bytes, longer each time. ret_len counts the empty line.
+ * Finds the empty line that ends a head. Rejects as early as possible: a first byte that no method
+ * starts with, a line end without CR, an invalid request line. Start with a zeroed scan and pass
+ * the same bytes again with more appended. ret_len includes the empty line.
  */
 enum http_verdict http_head_scan(struct http_scan *scan, bool request, const char *p, size_t n,
 				 size_t limit_bytes, size_t *ret_len) _must_check_;
@@ -65,32 +66,34 @@ struct http_head {
 	int64_t content_length; /* -1 when absent */
 	bool chunked;
 	bool keep_alive;
-	bool upgrade; /* asked for by both Upgrade and Connection */
+	bool upgrade; /* requested by both Upgrade and Connection */
 	/* requests */
 	enum http_method method;
 	struct str method_name;
 	struct str target;
 	struct str path; /* starts with '/', or is "*" for OPTIONS */
 	struct str query;
-	struct str host; /* with its port, as sent; empty in an HTTP/1.0 request without one */
+	struct str host; /* with its port, as sent; empty if an HTTP/1.0 request has none */
 	bool expect_continue;
 	/* responses */
 	int status;
-	const char *why; /* after a refusal: what was wrong, for people */
+	const char *why; /* after a rejection: the reason, for people */
 };
 
-/* p, n: exactly what http_head_scan() measured. The caller sets headers and header_max before. */
+/* p, n: exactly what http_head_scan() measured. The caller sets headers and header_max first. */
 enum http_verdict http_head_parse_request(struct http_head *head, const char *p,
 					  size_t n) _must_check_;
 enum http_verdict http_head_parse_response(struct http_head *head, const char *p,
 					   size_t n) _must_check_;
 
-/* "NAME[:PORT]" of a Host header without the port ("[v6]" keeps its brackets); false when it is
- * none. */
+/*
+ * Removes the port from "NAME[:PORT]" of a Host header ("[v6]" keeps its brackets); false if it is
+ * malformed.
+ */
 bool http_host_split(struct str value, struct str *ret_host);
 bool http_is_token(struct str s);
 bool http_is_field_value(struct str s); /* visible bytes, space, tab; no CR, LF, NUL */
-/* "name: value" and the line's end. -EINVAL: one of them would not be parsed as such. */
+/* Appends "name: value" and the line end. -EINVAL: one of them is not valid. */
 int http_field_put(struct buf *out, struct str name, struct str value) _must_check_;
 
 #endif

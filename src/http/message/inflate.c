@@ -4,9 +4,9 @@
 #include <errno.h>
 #include <zlib.h>
 
-#define GZIP_ONLY (15 + 16) /* zlib's way to say: the largest window, a gzip head */
+#define GZIP_ONLY (15 + 16) /* zlib's code for the largest window with a gzip header */
 
-/* Owner: whoever called http_inflate_new(). */
+/* Owner: the caller of http_inflate_new(). */
 struct http_inflate {
 	z_stream z;
 	uint64_t left;
@@ -39,7 +39,7 @@ void http_inflate_free(struct http_inflate *self)
 int http_inflate_step(struct http_inflate *self, struct str in, size_t *ret_used, char *dst,
 		      size_t size, size_t *ret_n)
 {
-	unsigned char *bytes = (unsigned char *)(uintptr_t)in.p; /* zlib reads it only */
+	unsigned char *bytes = (unsigned char *)(uintptr_t)in.p; /* zlib only reads it */
 	unsigned given = (unsigned)MIN(in.n, (size_t)1 << 20);
 	unsigned room = (unsigned)MIN(size, (size_t)1 << 20);
 	int r;

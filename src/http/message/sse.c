@@ -3,7 +3,7 @@
 
 #include <errno.h>
 
-/* Line ends count one byte of input each, so no line is longer than its prefix and itself. */
+/* Each line end is at least one byte of input, so no line is longer than its prefix and itself. */
 static size_t worst_size(struct str event, struct str id, struct str data)
 {
 	size_t lines = 1;

@@ -14,7 +14,7 @@ static bool is_host_byte(char c, bool v6)
 	return digit || letter || c == '-' || c == '.' || c == '_';
 }
 
-/* Cuts "[v6]" or a name off the front of *rest. */
+/* Removes "[v6]" or a name from the front of *rest. */
 static int take_host(struct str *rest, struct str *ret)
 {
 	bool v6 = rest->n && rest->p[0] == '[';
@@ -64,7 +64,7 @@ int http_target_parse(struct str url, struct http_target *ret)
 		return -EINVAL;
 	t.authority.n = (size_t)(rest.p - t.authority.p);
 	if (rest.n && rest.p[0] != '/')
-		return -EINVAL; /* a user's name, or something nobody knows */
+		return -EINVAL; /* a user name, or unknown syntax */
 	for (size_t i = 0; i < rest.n; i++)
 		if (rest.p[i] <= ' ' || rest.p[i] >= 0x7f || rest.p[i] == '#')
 			return -EINVAL;

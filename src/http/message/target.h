@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Absolute URLs, strictly: what two readers could understand differently is refused. */
+/*
+ * A strict parser of absolute URLs: a URL that two parsers could interpret differently is rejected.
+ */
 #ifndef CAY_HTTP_MESSAGE_TARGET_H
 #define CAY_HTTP_MESSAGE_TARGET_H
 

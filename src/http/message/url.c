@@ -65,7 +65,7 @@ bool http_query_next(struct str *rest, struct str *ret_name, struct str *ret_val
 	return false;
 }
 
-/* Compares while decoding, so that a lookup costs no memory for the names it passes by. */
+/* Compares while decoding, so that a lookup allocates no memory for other names. */
 static int name_matches(struct str raw, const char *name)
 {
 	bool same = true;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a server answers: its head, once checked and rewritten, then its body as it comes. */
+/* Replies of a server: the head, checked and rewritten, then the body as it arrives. */
 #include <errno.h>
 
 #include "http/proxy/state.h"
@@ -64,7 +64,7 @@ static void on_answer(struct exchange *x, struct http_req *req, struct str rest)
 		if (piece.n)
 			r = http_reply_write(req, piece.p, piece.n);
 		if (r == -EAGAIN)
-			x->paused = true; /* and what was read is the most that waits */
+			x->paused = true; /* at most one read waits here */
 		else if (r < 0)
 			return; /* on_gone follows */
 		if (over) {
@@ -79,7 +79,7 @@ static bool has_no_body(const struct http_req *req, int status)
 	return req->method == HTTP_HEAD || status == 204 || status == 304;
 }
 
-/* All of it is here: one reply, one system call. */
+/* The whole reply is here: one reply, one system call. */
 static void answer_whole(struct exchange *x, struct http_req *req, const struct http_head *head,
 			 size_t count, struct str body, bool clean)
 {
@@ -129,7 +129,7 @@ static void answer(struct exchange *x, struct http_req *req, const struct http_h
 		on_answer(x, req, rest);
 }
 
-/* 101: the connection is no longer ours to understand. */
+/* 101: from now on the bytes are not parsed. */
 static void answer_upgrade(struct exchange *x, struct http_req *req, size_t count, struct str rest)
 {
 	struct proxy *proxy = x->proxy;
@@ -147,7 +147,7 @@ static void answer_upgrade(struct exchange *x, struct http_req *req, size_t coun
 	hooks.ended(arg);
 }
 
-/* An interim answer. false: x is gone. */
+/* An interim reply. false: x was freed. */
 static bool on_interim(struct exchange *x, int status)
 {
 	if (++x->interims > x->proxy->limits.interim_heads) {
@@ -182,7 +182,7 @@ static void on_head(struct exchange *x, const struct http_head *head, struct str
 		answer(x, req, head, (size_t)count, rest);
 }
 
-/* The bytes of a head so far. false: it is not complete, or x is gone. */
+/* The bytes of a head so far. false: it is incomplete, or x was freed. */
 static bool next_head(struct exchange *x, struct str bytes, struct http_head *head, size_t *ret_n)
 {
 	struct proxy *proxy = x->proxy;
@@ -202,7 +202,7 @@ static bool next_head(struct exchange *x, struct str bytes, struct http_head *he
 	return false;
 }
 
-/* Keeps a torn head for the next bytes; what was kept before is in bytes already. */
+/* Keeps an incomplete head for the next bytes; bytes includes what was kept before. */
 static void keep_torn(struct exchange *x, struct str bytes)
 {
 	struct buf kept;
@@ -247,7 +247,7 @@ void exchange_on_bytes(struct exchange *x, const char *p, size_t n)
 	struct http_req *req = exchange_req(x);
 
 	if (!req)
-		return; /* on_gone is on its way */
+		return; /* on_gone follows */
 	if (x->state == EXCHANGE_BODY) {
 		on_answer(x, req, (struct str){ p, n });
 		return;
@@ -257,7 +257,7 @@ void exchange_on_bytes(struct exchange *x, const char *p, size_t n)
 	} else if (buf_append(&x->in, p, n) < 0) {
 		exchange_fail(x, PROXY_BAD_ANSWER);
 	} else {
-		/* What the head leads to may free or replace the buffer: it is held here. */
+		/* Handling the head may free or replace the buffer, so it is held here. */
 		struct buf held = x->in;
 
 		buf_init(&x->in, held.limit_bytes);
@@ -266,7 +266,7 @@ void exchange_on_bytes(struct exchange *x, const char *p, size_t n)
 	}
 }
 
-/* A kept connection that ended just when it was used: nobody has seen the request. */
+/* A kept connection ended just when it was reused: the server has not seen the request. */
 static bool retry(struct exchange *x)
 {
 	struct http_req *req = exchange_req(x);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Heads on their way through: read once, written anew. What concerns one connection stays on it. */
+/*
+ * Rewriting of heads: each is parsed once and written anew. Headers of one connection are not
+ * forwarded.
+ */
 #include <errno.h>
 
 #include "http/proxy/state.h"
@@ -17,7 +20,7 @@ static const struct {
 	{ 18, "proxy-authenticate" },
 	{ 19, "proxy-authorization" },
 	{ 14, "http2-settings" },
-	{ 7, "alt-svc" }, /* would send the client's next request past us */
+	{ 7, "alt-svc" }, /* would direct the client's next request around us */
 };
 
 bool proxy_is_hop(struct str name)
@@ -75,7 +78,7 @@ static bool is_named(const struct http_header *headers, size_t count, struct str
 	return false;
 }
 
-/* Most name nothing but the usual, and then no header need be looked up. */
+/* Usually it names nothing special, and no header has to be looked up. */
 static bool names_others(const struct http_header *headers, size_t count)
 {
 	for (size_t i = 0; i < count; i++) {
@@ -98,7 +101,7 @@ static int put(struct buf *out, struct str s)
 	return buf_append(out, s.p, s.n);
 }
 
-/* Written by us, whatever the client sent. */
+/* Written by us; the client's are dropped. */
 static bool is_ours(struct str name)
 {
 	return (name.n == 4 && str_eq_nocase(name, "host")) ||
@@ -106,7 +109,7 @@ static bool is_ours(struct str name)
 	       (name.n == 14 && str_eq_nocase(name, "content-length"));
 }
 
-/* "name" or "name/version"; HTTP/2 over this connection would be another proxy's work. */
+/* "name" or "name/version". HTTP/2 over this connection is not supported. */
 static bool is_protocol(struct str text)
 {
 	struct str name = text, version = STR_LIT("1");
@@ -170,7 +173,7 @@ static int put_client_fields(struct buf *out, const struct http_req *req,
 	return r;
 }
 
-/* The one thing of TE that means something behind us. */
+/* The only value of TE that matters to the server. */
 static bool wants_trailers(const struct http_req *req)
 {
 	for (size_t i = 0; i < req->header_count; i++) {
@@ -223,11 +226,11 @@ int proxy_put_request(struct buf *out, const struct http_req *req, const struct 
 	return r < 0 ? r : put(out, STR_LIT("\r\n"));
 }
 
-/* ---- answers ---- */
+/* ---- replies ---- */
 
 /*
- * A cookie for a whole domain would go to the neighbours' previews: every cookie stays with the
- * host that set it. ret.n == 0: it does not go on at all.
+ * A cookie for a whole domain would be sent to other previews, so every cookie is restricted to the
+ * host that set it. ret.n == 0: the cookie is dropped.
  */
 static int pass_cookie(struct str value, struct str own, struct arena *arena, struct str *ret)
 {
@@ -306,7 +309,7 @@ int proxy_pass_response(const struct http_head *head, const struct proxy_spec *s
 
 /* ---- trailers ---- */
 
-/* What may stand behind a body: nothing that frames, routes, or gives rights. */
+/* Trailers that are forwarded: none that frames, routes or authorizes. */
 static bool is_safe_trailer(struct str name)
 {
 	static const char *const unsafe[] = {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Exchanges: a request goes out, its answer comes back, both as fast as the slower side takes. */
+/* Exchanges: a request is sent and its reply returned, both at the speed of the slower side. */
 #include "http/proxy/proxy.h"
 
 #include <errno.h>
@@ -82,7 +82,7 @@ void exchange_let_go(struct exchange *x)
 	free(x);
 }
 
-/* Exactly once; x is gone behind it. */
+/* Exactly once; frees x. */
 static void end(struct exchange *x)
 {
 	struct proxy_hooks hooks = x->hooks;
@@ -95,7 +95,7 @@ static void end(struct exchange *x)
 	hooks.ended(arg);
 }
 
-/* Nothing was answered: the face does. Otherwise the client sees a cut. */
+/* If no reply was started, the face replies. Otherwise the client sees a reset. */
 void exchange_fail(struct exchange *x, enum proxy_failure why)
 {
 	struct http_req *req = exchange_req(x);
@@ -115,7 +115,7 @@ static void on_gone(void *arg)
 	end(arg);
 }
 
-/* The answer is complete. clean: and nothing came behind it. */
+/* The reply is complete. clean: and no bytes followed it. */
 void exchange_finish(struct exchange *x, bool clean)
 {
 	struct upstream *up = x->up;
@@ -135,7 +135,7 @@ bool exchange_is_idempotent(const struct http_req *req)
 	       req->method == HTTP_PUT || req->method == HTTP_DELETE;
 }
 
-/* Sends the head; the body follows. false: x is gone. */
+/* Sends the head; the body follows. false: x was freed. */
 static bool send_request(struct exchange *x, struct http_req *req)
 {
 	struct proxy *proxy = x->proxy;
@@ -156,7 +156,7 @@ static bool send_request(struct exchange *x, struct http_req *req)
 	return true;
 }
 
-/* On a kept connection or a new one. false: x is gone. */
+/* On a kept connection or a new one. false: x was freed. */
 bool exchange_connect(struct exchange *x, struct http_req *req)
 {
 	struct proxy *proxy = x->proxy;
@@ -196,7 +196,7 @@ void proxy_connected(struct proxy *proxy, slot_handle handle, int fd)
 		x->up->exchange = x;
 		(void)send_request(x, req);
 	} else {
-		x->state = EXCHANGE_HEAD; /* its dial is over */
+		x->state = EXCHANGE_HEAD; /* the dial has completed */
 		exchange_fail(x, PROXY_BUSY);
 	}
 	proxy_leave(proxy);
@@ -295,14 +295,14 @@ void exchange_on_writable(struct exchange *x)
 		pause_body(x, req);
 }
 
-/* ---- all of them ---- */
+/* ---- all exchanges ---- */
 
 static void expire(struct exchange *x, int64_t now_ms)
 {
 	if (x->deadline_ms > now_ms || x->paused)
 		return;
 	if (x->expects)
-		exchange_start_body(x); /* many servers never say it */
+		exchange_start_body(x); /* many servers never send it */
 	else
 		exchange_fail(x,
 			      x->state == EXCHANGE_DIALING ? PROXY_NOT_TAKEN : PROXY_LATE_ANSWER);
@@ -385,7 +385,7 @@ int proxy_start(struct proxy *proxy, struct http_req *req, const struct proxy_sp
 	proxy_enter(proxy);
 	alive = exchange_connect(x, req);
 	proxy_leave(proxy);
-	(void)alive; /* ended told */
+	(void)alive; /* ended was called */
 	return 0;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Behind an upgrade: bytes both ways until both sides have ended. An idle tunnel holds no buffer;
- * one whose reader is slow holds what one read brought, and is not read further.
+ * Bytes after an upgrade, in both directions until both sides have ended. An idle tunnel has no
+ * buffer. One whose reader is slow holds the bytes of one read, and is not read further.
  */
 #include <errno.h>
 #include <netinet/in.h>
@@ -69,7 +69,7 @@ void tunnel_reap(struct proxy *proxy)
 
 static void watch(struct tunnel_end *end)
 {
-	/* Not read while the other side has not taken what was read before. */
+	/* Not read while the other side has not taken the bytes read before. */
 	int events = (!end->eof && buf_len(&other(end)->out) == 0 ? LOOP_READ : 0) |
 		     (buf_len(&end->out) ? LOOP_WRITE : 0);
 
@@ -79,7 +79,7 @@ static void watch(struct tunnel_end *end)
 		end->events = events;
 }
 
-/* false: the tunnel is over. */
+/* false: the tunnel has ended. */
 static bool flush(struct tunnel_end *end)
 {
 	while (buf_len(&end->out)) {
@@ -195,7 +195,7 @@ static struct tunnel *tunnel_new(struct exchange *x)
 	return t;
 }
 
-/* Takes the server's connection over from x. -1: nothing has been answered. */
+/* Takes the server's connection over from x. -1: no reply was sent. */
 int tunnel_start(struct exchange *x, struct http_req *req, const struct http_header *headers,
 		 size_t count, struct str early)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Connections to servers. They are watched for reading all the time, also while idle: a server that
- * closes one is noticed before it is used again, and a request costs no change of the watch.
+ * Connections to servers. They are always watched for reading, also while idle: a server that
+ * closes one is noticed before it is reused, and a request does not change the watch.
  */
 #include <errno.h>
 #include <sys/socket.h>
@@ -83,7 +83,7 @@ static void flush(struct upstream *up)
 		else if (n < 0 && errno == EAGAIN)
 			break;
 		else if (n < 0 && errno != EINTR)
-			up->deaf = true; /* its answer may be there all the same */
+			up->deaf = true; /* its reply may have arrived nevertheless */
 	}
 	if (up->deaf)
 		buf_clear(&up->out);
@@ -132,7 +132,7 @@ static void on_event(void *arg, int events, int error)
 
 	proxy_enter(proxy);
 	if (error < 0 || !up->exchange) {
-		/* Idle: whatever comes is the end of it, for it was not asked for. */
+		/* Idle: any event ends it, because nothing was requested. */
 		if (up->exchange)
 			exchange_on_end(up->exchange, error < 0 ? -error : 0);
 		else
@@ -172,7 +172,7 @@ struct upstream *upstream_new(struct proxy *proxy, const struct proxy_target *ta
 	return up;
 }
 
-/* Closed or talking while nobody asked: no use any more. */
+/* Closed or sent bytes without a request: cannot be reused. */
 static bool is_quiet(const struct upstream *up)
 {
 	char c;
@@ -253,7 +253,9 @@ static int keep_rest(struct upstream *up, struct str part, size_t *sent)
 	return part.n > skip ? buf_append(&up->out, part.p + skip, part.n - skip) : 0;
 }
 
-/* 0; -ENOBUFS: more than may wait. A server that takes no more is no error: it may answer. */
+/*
+ * 0; -ENOBUFS: over the limit. A server that stopped reading is not an error, because it may reply.
+ */
 int upstream_send(struct upstream *up, struct str a, struct str b, struct str c)
 {
 	struct iovec iov[3] = { { (void *)(uintptr_t)a.p, a.n },

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Request bodies: framing in, pieces or the whole out. */
+/* Request bodies: decodes the framing, and delivers pieces or the whole. */
 #include "http/server/conn.h"
 
 #include <errno.h>
 
-#define COLLECT_TIMEOUTS 4 /* a body trickling in just in time every time ends here */
+#define COLLECT_TIMEOUTS 4 /* limits a body that arrives slowly but within each timeout */
 
 void http_body_begin(struct http_conn *conn, const struct http_head *head)
 {
@@ -76,7 +76,7 @@ static void deliver(struct http_conn *conn, struct str piece)
 		http_body_fail(conn, -ENOMEM);
 }
 
-/* One step of the framing: takes a prefix of the bytes. False when they are malformed. */
+/* One step of the framing: consumes a prefix of the bytes. False if they are malformed. */
 static bool unframe(struct http_body *body, const char *p, size_t n, size_t *ret_used,
 		    struct str *ret_piece)
 {
@@ -117,7 +117,7 @@ size_t http_body_feed(struct http_conn *conn, const char *p, size_t n)
 	return used;
 }
 
-/* The last call: once, when everything came or cannot come any more. */
+/* The last call: once, when everything has arrived or cannot arrive any more. */
 static void tell_end(struct http_conn *conn)
 {
 	struct http_body *body = &conn->body;
@@ -164,7 +164,7 @@ bool http_body_skip(struct http_conn *conn)
 	return body->complete && !body->error;
 }
 
-/* The client waits for a sign before it sends: give it, unless the bytes are already here. */
+/* The client waits for 100 before it sends: send it, unless the bytes are already here. */
 static void invite(struct http_conn *conn)
 {
 	if (!conn->expect_continue || conn->answer.started || buf_len(&conn->in))
@@ -202,7 +202,7 @@ int http_req_read_body(struct http_req *req, size_t limit_bytes, http_body_fn do
 	body->limit_bytes = limit_bytes ? limit_bytes : server->limits.body_bytes;
 	body->bytes.limit_bytes = body->limit_bytes;
 	if (body->framing == HTTP_FRAME_LENGTH && body->left > body->limit_bytes)
-		http_body_fail(conn, -EFBIG); /* no need to see it */
+		http_body_fail(conn, -EFBIG); /* no need to read it */
 	else if (!body->complete)
 		invite(conn);
 	body->until_ms = loop_now_ms(server->loop) +
@@ -220,7 +220,7 @@ int http_req_stream_body(struct http_req *req, http_data_fn data, void *arg)
 	if (r < 0)
 		return r;
 	conn->body.data = data;
-	/* What a reader that pauses in the middle of a read leaves. */
+	/* For the bytes that a reader leaves when it pauses during a read. */
 	conn->in.limit_bytes = conn->server->limits.head_bytes + HTTP_STREAM_BYTES;
 	if (!conn->body.complete)
 		invite(conn);

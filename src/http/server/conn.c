@@ -38,7 +38,7 @@ int http_conn_new(struct http_server *server, int fd, const struct http_peer *pe
 	buf_init(&conn->out, HTTP_OUT_BYTES);
 	buf_init(&conn->body.bytes, 0);
 	arena_init(&conn->arena, HTTP_ARENA_BYTES);
-	/* A client that connects and says nothing is not "between requests". */
+	/* A client that connects and sends nothing is not "between requests". */
 	conn->read_deadline_ms = now_ms(conn) + server->limits.head_timeout_ms;
 	conn->next = server->conns;
 	if (conn->next)
@@ -81,7 +81,7 @@ void http_conn_close(struct http_conn *conn)
 {
 	if (conn->dead)
 		return;
-	conn->dead = true; /* before on_gone, so that a reply from there goes nowhere */
+	conn->dead = true; /* before on_gone, so that a reply from there has no effect */
 	if (conn->state == HTTP_CONN_REQUEST) {
 		if (conn->on_gone)
 			conn->on_gone(conn->gone_arg);
@@ -95,7 +95,7 @@ int http_conn_detach(struct http_conn *conn)
 	int fd = TAKE_FD(conn->fd);
 
 	(void)slot_take(&conn->server->requests, conn->req.handle);
-	http_server_ready(conn); /* so that somebody comes to free it */
+	http_server_ready(conn); /* so that it is freed */
 	bury(conn);
 	return fd;
 }
@@ -174,7 +174,7 @@ static int fill_request(struct http_conn *conn, const struct http_head *head)
 	return slot_put(&conn->server->requests, req, &req->handle);
 }
 
-/* A head may be complete: parse it and call the handler. True when the state has changed. */
+/* A head may be complete: parses it and calls the handler. True if the state has changed. */
 static bool work_head(struct http_conn *conn)
 {
 	struct http_server *server = conn->server;
@@ -194,7 +194,7 @@ static bool work_head(struct http_conn *conn)
 		http_reply_refuse(conn, (int)v, scan_reason(v));
 		return true;
 	}
-	/* The input buffer moves when the body comes; the request's views must not. */
+	/* The input buffer moves when the body arrives; the request's views must not. */
 	p = arena_dup(&conn->arena, buf_data(&conn->in), n);
 	if (!p) {
 		http_reply_refuse(conn, 503, "Out of memory.");
@@ -232,7 +232,7 @@ static void work_drain(struct http_conn *conn)
 		answer->on_drain(answer->drain_arg);
 }
 
-/* The reply has ended: get ready for the next request, or for the end. */
+/* The reply has ended: prepares for the next request, or for the end. */
 static void finish(struct http_conn *conn)
 {
 	struct http_server *server = conn->server;
@@ -253,7 +253,7 @@ static void finish(struct http_conn *conn)
 	conn->state = HTTP_CONN_HEAD;
 	if (buf_len(&conn->in)) {
 		conn->read_deadline_ms = now_ms(conn) + server->limits.head_timeout_ms;
-		http_server_ready(conn); /* others first */
+		http_server_ready(conn); /* other connections first */
 	} else {
 		conn->read_deadline_ms = now_ms(conn) + server->limits.idle_timeout_ms;
 	}
@@ -268,8 +268,7 @@ static void work_flushing(struct http_conn *conn)
 	}
 	if (buf_len(&conn->out))
 		return;
-	/* Closing with unread input makes the kernel send a reset, which may overtake the answer.
-	 */
+	/* Closing with unread input makes the kernel send a reset, which may overtake the reply. */
 	(void)shutdown(conn->fd, SHUT_WR);
 	conn->state = HTTP_CONN_LINGERING;
 	conn->read_deadline_ms = now_ms(conn) + HTTP_LINGER_MS;
@@ -324,7 +323,9 @@ static void on_eof(struct http_conn *conn)
 		conn->state = HTTP_CONN_FLUSHING;
 		return;
 	}
-	/* Also a client that only closed its sending side: nobody waits behind a half-open one. */
+	/*
+	 * Includes a client that only closed its sending side: half-open connections are not kept.
+	 */
 	http_conn_close(conn);
 }
 
@@ -348,7 +349,7 @@ static void on_bytes(struct http_conn *conn, const char *p, size_t n)
 	if (conn->state == HTTP_CONN_HEAD && empty)
 		conn->read_deadline_ms = now_ms(conn) + server->limits.head_timeout_ms;
 	if (conn->state == HTTP_CONN_REQUEST && empty && http_body_wants(conn)) {
-		used = http_body_feed(conn, p, n); /* the short way: no copy */
+		used = http_body_feed(conn, p, n); /* direct path without a copy */
 		http_body_touch(conn);
 	}
 	if (!conn->dead && used < n && buf_append(&conn->in, p + used, n - used) < 0)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Inside the HTTP server: what server.c, conn.c, body.c and reply.c share. Not for other layers.
+ * Private to the HTTP server: state that server.c, conn.c, body.c and reply.c share.
  *
- * One connection serves one request at a time: the next head is looked at only after the reply has
- * ended. User code is called from http_conn_work() only, so no callback ever runs inside a call
- * that started it, and a connection that dies meanwhile is freed only when the outermost server
- * function returns (http_server_leave()).
+ * A connection serves one request at a time: the next head is parsed only after the reply has
+ * ended. User code is called only from http_conn_work(), so no callback runs inside a call that
+ * started it. A connection that dies meanwhile is freed only when the outermost server function
+ * returns (http_server_leave()).
  */
 #ifndef CAY_HTTP_SERVER_CONN_H
 #define CAY_HTTP_SERVER_CONN_H
@@ -19,26 +19,31 @@
 
 #define HTTP_READ_BYTES 65536		   /* one read(2) */
 #define HTTP_STREAM_BYTES 262144	   /* one read(2) of a body that is streamed */
-#define HTTP_ARENA_BYTES ((size_t)8 << 20) /* of one request; beyond it arena_alloc() says NULL */
-/* Unsent bytes of one connection. Writers are told at the watermark; who goes on regardless loses
- * the connection here. */
+#define HTTP_ARENA_BYTES ((size_t)8 << 20) /* per request; beyond it arena_alloc() returns NULL */
+/*
+ * Limit of unsent bytes per connection. Writers get -EAGAIN at the watermark; a writer that
+ * continues regardless loses the connection here.
+ */
 #define HTTP_OUT_BYTES ((size_t)64 << 20)
-/* Reading on after an early answer: most clients look at it only when all of their body is sent. */
+/*
+ * How long to read on after an early reply: most clients read the reply only after they have sent
+ * their body.
+ */
 #define HTTP_LINGER_MS 5000
 #define HTTP_LINGER_BYTES ((size_t)512 << 20)
-#define HTTP_WORK_PER_TURN 64 /* connections worked on before other events get a look */
+#define HTTP_WORK_PER_TURN 64 /* connections processed before other events are served */
 #define HTTP_RANDOM_BYTES 1024
 
 /*
- * HEAD -> REQUEST -> ENDED -> HEAD (keep-alive) or FLUSHING -> LINGERING -> gone.
- * HEAD -> FLUSHING when the server itself answers. Every state -> gone when the client is.
+ * States: HEAD -> REQUEST -> ENDED -> HEAD (keep-alive) or FLUSHING -> LINGERING -> freed. HEAD ->
+ * FLUSHING if the server itself replies. Every state -> freed if the client disconnects.
  */
 enum http_conn_state {
-	HTTP_CONN_HEAD,	    /* waiting for a head, or in the middle of one */
-	HTTP_CONN_REQUEST,  /* the handler has been called, the reply has not ended */
-	HTTP_CONN_ENDED,    /* the reply has ended, the next step tidies up */
-	HTTP_CONN_FLUSHING, /* nothing more is served; unsent bytes leave */
-	HTTP_CONN_LINGERING /* all sent; reading and throwing away until the client closes */
+	HTTP_CONN_HEAD,	    /* waiting for a head, or for the rest of one */
+	HTTP_CONN_REQUEST,  /* the handler was called, the reply has not ended */
+	HTTP_CONN_ENDED,    /* the reply has ended, the next step cleans up */
+	HTTP_CONN_FLUSHING, /* no further request is served; unsent bytes are sent */
+	HTTP_CONN_LINGERING /* all sent; input is discarded until the client closes */
 };
 
 enum http_reader { HTTP_READ_NONE, HTTP_READ_COLLECT, HTTP_READ_STREAM };
@@ -47,16 +52,16 @@ enum http_framing { HTTP_FRAME_NONE, HTTP_FRAME_LENGTH, HTTP_FRAME_CHUNKED, HTTP
 struct http_body {
 	enum http_framing framing;
 	enum http_reader reader;
-	bool complete; /* all bytes seen */
+	bool complete; /* all bytes were received */
 	bool told;     /* the reader got its last call */
 	bool paused;
-	bool feeding;  /* a reader's callback runs: the input must not move */
-	int error;     /* -errno; the rest of the connection is unreadable */
+	bool feeding;  /* inside the reader's callback: the input must not move */
+	int error;     /* -errno; the rest of the connection cannot be parsed */
 	uint64_t left; /* HTTP_FRAME_LENGTH */
 	struct http_chunked chunked;
 	size_t limit_bytes;
 	struct buf bytes; /* HTTP_READ_COLLECT */
-	int64_t until_ms; /* HTTP_READ_COLLECT: all of it by then */
+	int64_t until_ms; /* HTTP_READ_COLLECT: deadline for the whole body */
 	http_body_fn done;
 	http_data_fn data;
 	void *arg;
@@ -67,18 +72,18 @@ struct http_answer {
 	enum http_framing framing;
 	uint64_t left;	 /* HTTP_FRAME_LENGTH: still to be written */
 	bool bodyless;	 /* HEAD, 204, 304: written bytes are dropped */
-	bool above;	 /* somebody was told -EAGAIN */
-	bool forwarded;	 /* of another server: no headers of ours but the framing */
+	bool above;	 /* a writer got -EAGAIN */
+	bool forwarded;	 /* a forwarded reply: we add only framing headers */
 	int patience_ms; /* 0: the server's write_timeout_ms */
 	void (*on_drain)(void *arg);
 	void *drain_arg;
 };
 
-/* The other end of the socket itself. */
+/* The peer of the socket. */
 struct http_peer {
 	char address[INET6_ADDRSTRLEN]; /* "": a Unix socket */
 	bool loopback;
-	bool here; /* loopback, or from the very address it came to */
+	bool here; /* loopback, or the same address as the server's end */
 	bool secure;
 };
 
@@ -100,10 +105,10 @@ struct http_conn {
 	struct http_conn *ready_next;  /* of the server's ready queue */
 	struct http_conn *dead_next;   /* of the server's dead list */
 	bool ready;
-	bool broken; /* nothing can be sent any more: closed at the next step */
-	bool eof;    /* the client sends no more; only what is unsent still matters */
-	bool dead;   /* the descriptor is gone; freed soon */
-	bool fresh;  /* no byte has come yet */
+	bool broken; /* nothing can be sent: closed at the next step */
+	bool eof;    /* end of the client's stream; only unsent bytes matter */
+	bool dead;   /* the descriptor is closed; freed soon */
+	bool fresh;  /* no byte was received yet */
 	bool keep;   /* another request may follow */
 	bool linger; /* input was left unread */
 	bool minor_zero;
@@ -112,7 +117,7 @@ struct http_conn {
 	enum http_conn_state state;
 	int fd;
 	struct loop_watch *watch;
-	struct buf in;	/* at its limit reading stops until the request moves on */
+	struct buf in;	/* at its limit reading stops until the request advances */
 	struct buf out; /* HTTP_OUT_BYTES: close */
 	struct http_scan scan;
 	struct arena arena;
@@ -142,7 +147,7 @@ struct http_server {
 	struct http_conn *conns;
 	uint32_t conn_count;
 	struct slot_table requests;
-	struct tls *tls; /* not ours; NULL: plain only */
+	struct tls *tls; /* not owned; NULL: plain only */
 	struct tls_ctx *tls_ctx;
 	struct http_sniff *sniffs;
 	uint32_t sniff_count;
@@ -153,7 +158,7 @@ struct http_server {
 	int depth; /* > 0 while inside one of our callbacks */
 	bool deferred;
 	bool freed;
-	bool accept_paused; /* out of descriptors: tried again by the sweep */
+	bool accept_paused; /* out of descriptors: the sweep tries again */
 	struct loop_timer *sweep;
 	bool sweeping;
 	int sweep_ms;
@@ -172,37 +177,41 @@ struct http_server {
 
 /* server.c */
 void http_server_enter(struct http_server *server);
-void http_server_leave(struct http_server *server); /* works the ready queue, frees the dead */
-void http_server_ready(struct http_conn *conn);	    /* http_conn_work() soon, never now */
+/* processes the ready queue, frees dead connections */
+void http_server_leave(struct http_server *server);
+/* schedules http_conn_work(), never calls it directly */
+void http_server_ready(struct http_conn *conn);
 void http_server_label(struct http_server *server, char dst[27]);
 
 /* conn.c */
 int http_conn_new(struct http_server *server, int fd, const struct http_peer *peer,
 		  struct http_conn **ret) _must_check_;
 void http_conn_work(struct http_conn *conn);
-void http_conn_close(
-	struct http_conn *conn); /* at once; tells on_gone when a request was running */
+void http_conn_close(struct http_conn *conn); /* at once; calls on_gone if a request was active */
 void http_conn_free(struct http_conn *conn);
 void http_conn_expire(struct http_conn *conn, int64_t now_ms);
-int http_conn_detach(struct http_conn *conn);	    /* the descriptor, ours no more */
+/* returns the descriptor, which the caller owns */
+int http_conn_detach(struct http_conn *conn);
 void http_conn_end_request(struct http_conn *conn); /* the reply is complete */
 
 /* output.c */
-/* Sends at once what the socket takes and keeps the rest. 0 or -EPIPE (closed at the next step). */
+/*
+ * Sends as much as the socket takes now and queues the rest. 0 or -EPIPE (closed at the next step).
+ */
 int http_conn_send(struct http_conn *conn, struct str a, struct str b, struct str c) _must_check_;
-/* Same, but keeps all for the next step: small pieces leave together. */
+/* The same, but queues everything until the next step, so that small pieces are sent together. */
 int http_conn_queue(struct http_conn *conn, struct str a, struct str b, struct str c) _must_check_;
 void http_conn_flush(struct http_conn *conn);
 void http_conn_break(struct http_conn *conn); /* nothing can be sent: closed at the next step */
 
 /* websocket.c */
-void websocket_close_all(struct http_server *server); /* with 1001, in good order */
+void websocket_close_all(struct http_server *server); /* with 1001, orderly */
 void websocket_cut_all(struct http_server *server);   /* at once */
-void websocket_free_all(struct http_server *server);  /* at once, and the list itself */
+void websocket_free_all(struct http_server *server);  /* at once, with the list itself */
 
 /* tls_detect.c */
 int http_sniff_new(struct http_server *server, int fd,
-		   const struct http_peer *peer) _must_check_; /* takes fd in any case */
+		   const struct http_peer *peer) _must_check_; /* takes fd in every case */
 void http_sniff_expire(struct http_server *server, int64_t now_ms);
 void http_sniff_close_all(struct http_server *server);
 
@@ -212,17 +221,17 @@ void http_forwarded_read(const struct http_conn *conn, struct http_req *req);
 /* body.c */
 void http_body_begin(struct http_conn *conn, const struct http_head *head);
 void http_body_reset(struct http_conn *conn);
-/* Gives bytes to whoever reads; returns how many were used. */
+/* Passes bytes to the reader; returns how many were used. */
 size_t http_body_feed(struct http_conn *conn, const char *p, size_t n);
-void http_body_work(struct http_conn *conn); /* feeds what is buffered, makes the last call */
-bool http_body_skip(struct http_conn *conn); /* true when nothing of the body is left in the way */
+void http_body_work(struct http_conn *conn); /* passes on buffered bytes, makes the last call */
+bool http_body_skip(struct http_conn *conn); /* true if no byte of the body is left */
 bool http_body_wants(const struct http_conn *conn);
-void http_body_touch(struct http_conn *conn); /* a byte came: the deadline moves */
+void http_body_touch(struct http_conn *conn); /* a byte arrived: extends the deadline */
 void http_body_fail(struct http_conn *conn, int error);
 
 /* reply.c */
 void http_reply_refuse(struct http_conn *conn, int status, const char *why);
 size_t http_reply_busy(char *dst, size_t size,
-		       const char *id); /* the 503 for connections beyond the limit */
+		       const char *id); /* the 503 for connections over the limit */
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who asks, and how, when a proxy stands in front. Anybody can write X-Forwarded-*: what they say
- * counts only when the connection itself comes from a proxy the operator has named.
+ * The client's address and scheme behind a proxy. Any client can send X-Forwarded-*: the headers
+ * count only if the connection comes from a proxy that the operator has named.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -9,7 +9,7 @@
 
 #include "http/server/conn.h"
 
-/* All addresses are v6 here; v4 ones stand in ::ffff:0:0/96. */
+/* All addresses are IPv6 here; IPv4 addresses are in ::ffff:0:0/96. */
 static bool parse_address(struct str text, uint8_t ret[16], bool *ret_v4)
 {
 	static const uint8_t mapped[12] = { [10] = 0xff, [11] = 0xff };
@@ -84,7 +84,7 @@ static bool is_trusted(const struct http_trust *trust, struct str text)
 	return false;
 }
 
-/* The last one: ours is the last proxy that wrote any. */
+/* The last one, which the proxy nearest to us wrote. */
 static struct str last_header(const struct http_req *req, const char *name)
 {
 	for (size_t i = req->header_count; i > 0; i--)
@@ -120,7 +120,7 @@ void http_forwarded_read(const struct http_conn *conn, struct http_req *req)
 	proto = last_item(&list);
 	if (proto.n)
 		req->secure = str_eq_nocase(proto, "https");
-	/* From the right: each trusted proxy vouches for the address to its left, no farther. */
+	/* From the right: each trusted proxy vouches only for the address to its left. */
 	list = last_header(req, "x-forwarded-for");
 	while (list.n && is_trusted(trust, req->client)) {
 		struct str item = last_item(&list);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The outgoing side of a connection: straight to the socket when it takes it, else queued. */
+/* The sending side of a connection: directly to the socket if possible, otherwise queued. */
 #include "http/server/conn.h"
 
 #include <errno.h>
 #include <sys/socket.h>
 #include <sys/uio.h>
 
-#define QUEUE_BYTES 32768 /* small pieces are gathered up to here */
+#define QUEUE_BYTES 32768 /* small pieces are collected up to this size */
 
 static void out_moved(struct http_conn *conn, bool progress)
 {
@@ -26,7 +26,7 @@ void http_conn_break(struct http_conn *conn)
 	http_server_ready(conn);
 }
 
-/* sendmsg() because writev() has no MSG_NOSIGNAL. Bytes taken, or -EPIPE. */
+/* sendmsg(), because writev() has no MSG_NOSIGNAL. Returns the bytes taken, or -EPIPE. */
 static ssize_t send_parts(struct http_conn *conn, struct iovec *iov, size_t count)
 {
 	struct msghdr msg = { .msg_iov = iov, .msg_iovlen = count };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Answers: heads, whole bodies, streams, refusals of the server itself. */
+/* Replies: heads, whole bodies, streams, and rejections by the server itself. */
 #include "http/server/conn.h"
 
 #include <errno.h>
@@ -77,7 +77,7 @@ static const char *reason_of(int status)
 	return "Status";
 }
 
-/* A day's name costs a strftime(): once a second is enough. */
+/* Formatting a date is slow: once a second is enough. */
 static struct str date_line(struct http_server *server)
 {
 	int64_t second = loop_now_ms(server->loop) / 1000;
@@ -103,7 +103,7 @@ static int put_header(struct buf *out, struct str name, struct str value)
 {
 	int r = http_field_put(out, name, value);
 
-	return r == -EINVAL ? 0 : r; /* would split the answer: dropped */
+	return r == -EINVAL ? 0 : r; /* would split the reply: dropped */
 }
 
 static int put_length(struct buf *out, uint64_t n)
@@ -119,7 +119,7 @@ static int put_length(struct buf *out, uint64_t n)
 			  (struct str){ digits + at, sizeof(digits) - at });
 }
 
-/* What the handler may not decide: the framing is ours. */
+/* Headers that the handler cannot set, because the server does the framing. */
 static bool is_framing(struct str name)
 {
 	return (name.n == 14 && str_eq_nocase(name, "content-length")) ||
@@ -151,7 +151,7 @@ static int put_framing(struct http_conn *conn, struct buf *out, const struct hea
 	return conn->minor_zero ? put(out, STR_LIT("Connection: keep-alive\r\n")) : 0;
 }
 
-/* Builds the head in the server's scratch buffer: used up before anybody else can want it. */
+/* Builds the head in the server's scratch buffer, which is consumed before the next use. */
 static int put_head(struct http_conn *conn, const struct head_shape *shape,
 		    const struct http_header *headers, size_t count, struct str *ret)
 {
@@ -212,7 +212,7 @@ static const struct http_header *find(const struct http_header *headers, size_t 
 	return NULL;
 }
 
-/* Whether another request may follow has to be known before the head is written. */
+/* The head contains whether another request may follow, so this is decided first. */
 static void decide_keep(struct http_conn *conn, const struct http_header *headers, size_t count,
 			bool reading_on)
 {
@@ -305,7 +305,7 @@ int http_reply_write(struct http_req *req, const void *p, size_t n)
 		tail = STR_LIT("\r\n");
 	} else if (answer->framing == HTTP_FRAME_LENGTH) {
 		if (n > answer->left) {
-			conn->broken = true; /* a longer body would be read as the next answer */
+			conn->broken = true; /* a longer body would be read as the next reply */
 			http_server_ready(conn);
 			return -EPIPE;
 		}
@@ -364,7 +364,10 @@ void http_reply_abort(struct http_req *req)
 	if (conn->dead || conn->state != HTTP_CONN_REQUEST)
 		return;
 	if (conn->answer.framing == HTTP_FRAME_CLOSE) {
-		/* The end of the connection is the end of the body: only a reset tells the cut. */
+		/*
+		 * Without framing, the end of the connection ends the body: only a reset shows that
+		 * it is incomplete.
+		 */
 		struct linger reset = { .l_onoff = 1 };
 
 		(void)setsockopt(conn->fd, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset));
@@ -392,7 +395,7 @@ int http_reply_upgrade(struct http_req *req, int status, const struct http_heade
 	if (r < 0)
 		return r;
 	if (buf_len(&conn->out)) {
-		/* A client that does not take even this is of no use to the new owner. */
+		/* A client that does not even take this is of no use to the new owner. */
 		conn->broken = true;
 		return -EPIPE;
 	}
@@ -438,7 +441,7 @@ void http_reply_refuse(struct http_conn *conn, int status, const char *why)
 	conn->linger = true;
 	conn->read_deadline_ms = 0;
 	conn->state = HTTP_CONN_FLUSHING;
-	buf_clear(&conn->in); /* nothing behind a malformed head is looked at */
+	buf_clear(&conn->in); /* nothing after a malformed head is parsed */
 	if (put_head(conn, &shape, headers, status == 503 ? 2 : 1, &head) < 0)
 		conn->broken = true;
 	else

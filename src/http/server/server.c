@@ -14,7 +14,7 @@
 #include "http/websocket/websocket.h"
 
 #define ACCEPTS_PER_TURN 64
-#define HEAD_SCRATCH_BYTES 65536 /* an answer's head; beyond it the connection is cut */
+#define HEAD_SCRATCH_BYTES 65536 /* head of a reply; a larger one resets the connection */
 
 const struct http_limits http_limits_default = {
 	.head_bytes = 32768,
@@ -64,7 +64,7 @@ static void on_deferred(void *arg)
 
 static void defer(struct http_server *server)
 {
-	/* Should it fail, the sweep comes by soon. */
+	/* If it fails, the sweep does the work soon. */
 	if (!server->deferred && loop_defer(server->loop, on_deferred, server) == 0)
 		server->deferred = true;
 }
@@ -125,7 +125,7 @@ void http_server_label(struct http_server *server, char dst[27])
 	static const char alphabet[] = "abcdefghijklmnopqrstuvwxyz0123456789";
 	size_t i = 0;
 
-	/* Same letters as rand_label(), but one system call serves many requests. */
+	/* The same alphabet as rand_label(), but one system call serves many requests. */
 	while (i < 26) {
 		unsigned char c;
 
@@ -147,7 +147,7 @@ static void accept_watch(struct http_server *server, bool on)
 			server->accept_paused = true;
 }
 
-/* One timer for all: connections carry time stamps, so a request costs no timer. */
+/* One timer for all: connections carry deadlines, so a request needs no timer. */
 static void on_sweep(void *arg)
 {
 	struct http_server *server = arg;
@@ -267,7 +267,10 @@ static void refuse_busy(struct http_server *server, int fd)
 
 	http_server_label(server, id);
 	n = http_reply_busy(text, sizeof(text), id);
-	/* Reading what is there first: closing with unread input would reset the answer away. */
+	/*
+	 * Read available input first: closing with unread input would reset the connection and lose
+	 * the reply.
+	 */
 	(void)!recv(fd, drop, sizeof(drop), MSG_DONTWAIT);
 	(void)!send(fd, text, n, MSG_DONTWAIT | MSG_NOSIGNAL);
 	(void)shutdown(fd, SHUT_WR);
@@ -333,7 +336,7 @@ static void on_accept(void *arg, int events, int error)
 			continue;
 		}
 		if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) {
-			/* Level-triggered: without a pause the loop would spin on it. */
+			/* Level-triggered: without a pause the loop would spin. */
 			accept_watch(server, false);
 			server->accept_paused = true;
 			sweep_start(server);
@@ -417,11 +420,11 @@ void http_server_drain(struct http_server *server, int grace_ms, void (*done)(vo
 		next = conn->next;
 		if (conn->state != HTTP_CONN_HEAD)
 			continue;
-		/* No request runs; the last answer may still be leaving. */
+		/* No request is active; the last reply may still be in the queue. */
 		conn->state = HTTP_CONN_FLUSHING;
 		http_server_ready(conn);
 	}
-	sweep_start(server); /* also retries a done call that found no memory */
+	sweep_start(server); /* also retries a done call that failed for lack of memory */
 	http_server_leave(server);
 }
 

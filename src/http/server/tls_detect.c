@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * TLS and plain HTTP on one port: the first byte of a connection tells which it is (22 begins a
- * handshake, and no method begins with it). A connection waits here until that is known, and while
- * its handshake runs; then it is the server's like any other.
+ * TLS and plain HTTP on one port. The first byte of a connection distinguishes them: 22 begins a
+ * handshake, and no method begins with it. A connection waits here until the byte has arrived, and
+ * during its handshake; then the server takes it.
  */
 #include <errno.h>
 #include <sys/socket.h>
@@ -16,7 +16,7 @@ struct http_sniff {
 	struct http_server *server;
 	struct http_sniff *prev, *next;
 	struct http_peer peer;
-	int fd; /* -1: TLS has it */
+	int fd; /* -1: passed to TLS */
 	struct loop_watch *watch;
 	slot_handle tls;
 	int64_t deadline_ms;
@@ -59,7 +59,7 @@ static void on_tls(void *arg, int status, int fd)
 
 	sniff->tls = 0;
 	if (status < 0) {
-		sniff_free(sniff); /* nothing to say that the peer would understand */
+		sniff_free(sniff); /* the peer would not understand a reply */
 		return;
 	}
 	sniff->fd = fd;

@@ -11,14 +11,14 @@
 #include "http/websocket/frame.h"
 #include "http/websocket/key.h"
 
-#define UNREAD_BYTES ((size_t)1 << 20)	   /* behind the head of the answer */
-#define BYTES_PER_CALL ((size_t)256 << 10) /* then the caller looks at its keyboard */
-#define CONTROL_ROOM 1024 /* for pongs and the close, beyond the limit for messages */
+#define UNREAD_BYTES ((size_t)1 << 20)	   /* after the head of the reply */
+#define BYTES_PER_CALL ((size_t)256 << 10) /* then the caller checks its other descriptors */
+#define CONTROL_ROOM 1024 /* for pongs and the close, in addition to the limit for messages */
 
 /* Owner: the caller. */
 struct websocket_client {
 	int fd;
-	struct buf unread; /* came with the answer */
+	struct buf unread; /* arrived with the reply */
 	struct buf out;
 	struct websocket_reader reader;
 	websocket_client_fn on_message;

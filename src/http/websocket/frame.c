@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Large payloads are received where the message is put together and unmasked there, eight bytes at
- * a time: one copy and few system calls for a large upload. Heads and small frames come through a
- * small buffer.
+ * Large payloads are received directly into the message and unmasked there, eight bytes at a time:
+ * one copy and few system calls for a large upload. Heads and small frames pass through a small
+ * buffer.
  */
 #include "http/websocket/frame.h"
 
@@ -15,7 +15,7 @@
 #define OPCODE 0x0f
 #define MASKED 0x80
 #define LENGTH 0x7f
-#define DIRECT_MAX ((size_t)256 << 10) /* in one call of the source */
+#define DIRECT_MAX ((size_t)256 << 10) /* per call of the source */
 
 int websocket_reader_init(struct websocket_reader *reader, bool masked, size_t limit_bytes,
 			  websocket_source_fn source, void *arg)
@@ -43,7 +43,7 @@ static bool opcode_is_known(unsigned int opcode)
 	       (opcode >= WEBSOCKET_CLOSE && opcode <= WEBSOCKET_PONG);
 }
 
-/* More bytes into ahead; false when there are none now. */
+/* Reads more bytes into ahead; false if none are available now. */
 static bool read_ahead(struct websocket_reader *reader)
 {
 	size_t have = reader->ahead_end - reader->ahead_begin;
@@ -89,7 +89,7 @@ static int begin_frame(struct websocket_reader *reader)
 	return 0;
 }
 
-/* Rejected before the rest of it has come: what follows could never be made sense of. */
+/* Rejected before the rest has arrived, because what follows could not be parsed. */
 static bool is_head_wrong(const struct websocket_reader *reader, const unsigned char *p)
 {
 	return (p[0] & RESERVED) || ((p[1] & MASKED) != 0) != reader->masked ||
@@ -97,7 +97,9 @@ static bool is_head_wrong(const struct websocket_reader *reader, const unsigned 
 	       (is_control(p[0] & OPCODE) && (p[1] & LENGTH) > WEBSOCKET_CONTROL_MAX);
 }
 
-/* A head in p, of which n bytes have come: its length, 0 for "more", or -1 for what no peer sends.
+/*
+ * Parses a head in p, of which n bytes have arrived: returns its length, 0 if more are needed, or
+ * -1 if it is invalid.
  */
 static int parse_head(struct websocket_reader *reader, const unsigned char *p, size_t n)
 {
@@ -114,7 +116,7 @@ static int parse_head(struct websocket_reader *reader, const unsigned char *p, s
 	reader->frame_left = wide ? big_endian(p + at, wide) : length;
 	if ((wide == 2 && reader->frame_left < 126) ||
 	    (wide == 8 && (reader->frame_left <= UINT16_MAX || reader->frame_left >> 63)))
-		return -1; /* longer than it must be, or than it may be */
+		return -1; /* longer than necessary, or than allowed */
 	at += wide;
 	reader->opcode = p[0] & OPCODE;
 	reader->fin = p[0] & FIN;
@@ -124,7 +126,7 @@ static int parse_head(struct websocket_reader *reader, const unsigned char *p, s
 	return (int)(at + (reader->masked ? sizeof(reader->mask) : 0));
 }
 
-/* 0 a frame has begun, 1 more bytes are needed, otherwise the code to close with. */
+/* 0: a frame has begun, 1: more bytes are needed, otherwise the code to close with. */
 static int read_head(struct websocket_reader *reader)
 {
 	int n;
@@ -171,7 +173,7 @@ static void took(struct websocket_reader *reader, char *p, size_t n)
 	reader->frame_left -= n;
 }
 
-/* n bytes of the frame go to the end of its message or control frame. */
+/* Returns where n bytes of the frame go: the end of its message or control frame. */
 static char *place(struct websocket_reader *reader, size_t n)
 {
 	char *dst = reader->control + reader->control_len;
@@ -190,7 +192,7 @@ static void placed(struct websocket_reader *reader, char *dst, size_t n)
 		buf_commit(&reader->message, n);
 }
 
-/* 0 the frame is complete, 1 more bytes are needed, otherwise the code to close with. */
+/* 0: the frame is complete, 1: more bytes are needed, otherwise the code to close with. */
 static int read_payload(struct websocket_reader *reader)
 {
 	while (reader->frame_left > 0) {

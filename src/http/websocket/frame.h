@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * WebSocket frames, for both sides and without I/O of its own: takes frames apart, puts messages
- * together and rejects what RFC 6455 does. Not for other layers.
+ * Private to src/http: WebSocket frames for both sides, without I/O. Parses frames, assembles
+ * messages and rejects what RFC 6455 forbids.
  */
 #ifndef CAY_HTTP_WEBSOCKET_FRAME_H
 #define CAY_HTTP_WEBSOCKET_FRAME_H
@@ -26,30 +26,30 @@ enum websocket_event {
 	WEBSOCKET_GOT_MESSAGE, /* is_text, bytes */
 	WEBSOCKET_GOT_PING,    /* bytes */
 	WEBSOCKET_GOT_PONG,
-	WEBSOCKET_GOT_CLOSE, /* code (1005 when there was none), bytes: the reason */
-	WEBSOCKET_GOT_BAD,   /* code: what to close with; nothing more can be read */
+	WEBSOCKET_GOT_CLOSE, /* code (1005 if there was none), bytes: the reason */
+	WEBSOCKET_GOT_BAD,   /* code: to close with; nothing more can be read */
 };
 
-/* Reads at most n bytes; 0 when there are none now. */
+/* Reads at most n bytes; 0 if none are available now. */
 typedef size_t (*websocket_source_fn)(void *arg, void *dst, size_t n);
 
 /* Owner: a connection. */
 struct websocket_reader {
 	websocket_source_fn source;
 	void *arg;
-	bool masked;	    /* frames must be; else must not be */
-	bool in_frame;	    /* some of its payload is still to come */
-	bool in_message;    /* fragments came, not the last one */
-	bool control_frame; /* the frame at hand is one */
-	bool finished;	    /* message holds one that was given out */
+	bool masked;	    /* frames must be masked; otherwise must not be */
+	bool in_frame;	    /* some of its payload is missing */
+	bool in_message;    /* fragments arrived, but not the last one */
+	bool control_frame; /* the current frame is one */
+	bool finished;	    /* message holds one that was returned */
 	bool is_text;
 	bool bad;
-	bool fin; /* of the frame at hand, as the next four */
+	bool fin; /* of the current frame, like the next four */
 	unsigned char opcode;
 	unsigned char mask[4];
-	size_t mask_at; /* its next byte */
+	size_t mask_at; /* index of its next byte */
 	uint64_t frame_left;
-	char *ahead; /* WEBSOCKET_AHEAD_BYTES: heads, and what came with them */
+	char *ahead; /* WEBSOCKET_AHEAD_BYTES: heads, and bytes that arrived with them */
 	size_t ahead_begin, ahead_end;
 	struct buf message; /* at the limit: 1009 */
 	char control[WEBSOCKET_CONTROL_MAX];
@@ -59,7 +59,7 @@ struct websocket_reader {
 struct websocket_got {
 	bool is_text;
 	int code;
-	struct str bytes; /* until the next call */
+	struct str bytes; /* valid until the next call */
 };
 
 int websocket_reader_init(struct websocket_reader *reader, bool masked, size_t limit_bytes,
@@ -68,12 +68,15 @@ void websocket_reader_done(struct websocket_reader *reader);
 enum websocket_event websocket_reader_next(struct websocket_reader *reader,
 					   struct websocket_got *ret) _must_check_;
 
-/* Masks bytes into dst, which may be the same, from byte at of the frame on. */
+/* Masks bytes into dst, which may be the same, starting at byte at of the frame. */
 void websocket_mask(char *dst, struct str bytes, const unsigned char mask[4], size_t at);
-/* The head of an unfragmented frame; mask NULL for none. Its length is returned. */
+/* Writes the head of an unfragmented frame; mask NULL: unmasked. Returns its length. */
 size_t websocket_put_head(unsigned char dst[WEBSOCKET_HEAD_MAX], enum websocket_opcode opcode,
 			  uint64_t length, const unsigned char mask[4]);
-/* The payload of a close; reason is cut at a character, so that it fits. Its length is returned. */
+/*
+ * Writes the payload of a close; reason is truncated at a character boundary to fit. Returns its
+ * length.
+ */
 size_t websocket_put_close(char dst[WEBSOCKET_CONTROL_MAX], int code, struct str reason);
 
 #endif

@@ -40,7 +40,7 @@ bool websocket_key_is_valid(struct str key)
 	for (size_t i = 0; i < 22; i++)
 		if (key.p[i] == '\0' || !strchr(alphabet, key.p[i]))
 			return false;
-	/* The last digit holds two bits of the sixteenth byte; the rest must be zero. */
+	/* The last digit has two bits of the sixteenth byte; its other bits must be zero. */
 	return strchr("AQgw", key.p[21]) != NULL;
 }
 

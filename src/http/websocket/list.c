@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The WebSockets of a server: accepting, deadlines, the end of all. */
+/* The WebSockets of a server: accepting, deadlines, closing all. */
 #include <errno.h>
 
 #include "http/websocket/key.h"
@@ -115,7 +115,7 @@ static int answer(struct http_req *req, int *ret_fd, struct str *ret_unread)
 	return http_reply_upgrade(req, 101, headers, ARRAY_LEN(headers), ret_fd, ret_unread);
 }
 
-/* From here on the request is gone, so a failure is told by on_close. */
+/* The request no longer exists here, so a failure is reported by on_close. */
 static void take_connection(struct websocket *ws, struct str unread)
 {
 	int r = unread.n ? buf_append(&ws->unread, unread.p, unread.n) : 0;

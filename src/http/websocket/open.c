@@ -25,7 +25,7 @@ static const struct str *header_once(const struct http_req *req, const char *nam
 	return found;
 }
 
-/* "h2c, websocket": the header may be there several times and list several. */
+/* "h2c, websocket": the header may be repeated and may list several. */
 static bool asks_for_websocket(const struct http_req *req)
 {
 	for (size_t i = 0; i < req->header_count; i++) {

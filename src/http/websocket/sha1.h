@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* SHA-1 of short strings, because the WebSocket opening asks for it. Not for secrets. */
+/*
+ * SHA-1 of short strings, which the WebSocket opening handshake requires. Do not use it for
+ * secrets.
+ */
 #ifndef CAY_HTTP_WEBSOCKET_SHA1_H
 #define CAY_HTTP_WEBSOCKET_SHA1_H
 

@@ -6,7 +6,7 @@
 
 #include "http/websocket/state.h"
 
-#define BYTES_PER_TURN ((size_t)256 << 10) /* then other connections have their turn */
+#define BYTES_PER_TURN ((size_t)256 << 10) /* then other connections are served */
 
 int64_t websocket_now_ms(const struct websocket *ws)
 {
@@ -14,9 +14,9 @@ int64_t websocket_now_ms(const struct websocket *ws)
 }
 
 /*
- * A peer that takes nothing is not read from for ever: it cannot make us queue without end by its
- * pings. But not from the watermark on: one that first writes all it has, and a Ctrl-C against a
- * flood of output, must get through.
+ * A peer that does not read is not read from without limit, so its pings cannot grow the queue. The
+ * limit is above the watermark: a peer that first writes everything, and a Ctrl-C against a flood
+ * of output, must get through.
  */
 bool websocket_wants_read(const struct websocket *ws)
 {
@@ -45,7 +45,7 @@ static void on_deferred(void *arg)
 		websocket_work(ws);
 }
 
-/* Should there be no memory for it, the sweep comes by soon. */
+/* If memory is short, the sweep does the work soon. */
 void websocket_make_ready(struct websocket *ws)
 {
 	ws->ready = true;
@@ -76,7 +76,7 @@ static void out_moved(struct websocket *ws, bool progress)
 		ws->write_deadline_ms = websocket_now_ms(ws) + ws->limits.write_ms;
 }
 
-/* Bytes taken by the socket; a lost one takes none. */
+/* Returns the bytes that the socket took; none if the connection is lost. */
 static size_t send_parts(struct websocket *ws, struct iovec *iov, size_t count)
 {
 	struct msghdr msg = { .msg_iov = iov, .msg_iovlen = count };
@@ -174,11 +174,12 @@ void websocket_pause(struct websocket *ws, bool paused)
 		websocket_set_watch(ws);
 		return;
 	}
-	ws->heard_ms = websocket_now_ms(ws); /* while nobody listened it could not be heard */
-	websocket_make_ready(ws);	     /* whole messages may wait in the reader */
+	/* while reading was paused, the peer could not be heard */
+	ws->heard_ms = websocket_now_ms(ws);
+	websocket_make_ready(ws); /* the reader may hold complete messages */
 }
 
-/* Queues a close; next is the state while it leaves. */
+/* Queues a close; next is the state until it is sent. */
 static void begin_close(struct websocket *ws, enum websocket_state next, int code,
 			struct str reason)
 {
@@ -260,7 +261,10 @@ static void on_event(struct websocket *ws, enum websocket_event event,
 	}
 }
 
-/* What came with or behind a broken frame is thrown away, so that our close is not reset away. */
+/*
+ * Discards input that arrived with or after an invalid frame, so that a reset does not overtake our
+ * close.
+ */
 static void hear_nothing(struct websocket *ws)
 {
 	char drop[4096];
@@ -315,7 +319,7 @@ void websocket_release(struct websocket *ws)
 	ws->freed = true;
 	if (!ws->deferred)
 		free(ws);
-	if (server->draining) { /* it may have been the last */
+	if (server->draining) { /* it may have been the last one */
 		http_server_enter(server);
 		http_server_leave(server);
 	}

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What opens the inside of one sandbox without an API key: a token that belongs to the sandbox, and
- * signatures made with it, which open one path of its files. Tokens are derived, not kept: they are
- * the same after a restart and differ for every sandbox.
+ * Access to the inside of one sandbox without an API key: a token that belongs to the sandbox, and
+ * signatures made with it, which open one path of its files. Tokens are derived, not stored: they
+ * are the same after a restart and differ for every sandbox. Used by the E2B face and previews.
  */
 #ifndef CAY_SERVICE_ACCOUNT_ACCESS_TOKEN_H
 #define CAY_SERVICE_ACCOUNT_ACCESS_TOKEN_H
@@ -12,14 +12,14 @@
 #define ACCESS_TOKEN_SIZE 65
 #define ACCESS_SIGNATURE_SIZE 48 /* "v1_" and 43 characters of base64 */
 
-/* By its id, whoever it belongs to; NULL when there is none. The caller has to ask for a token. */
+/* By its id, of any owner; NULL if there is none. The caller must check a token. */
 struct sandbox *access_sandbox(struct service *service, struct str id);
-/* Who answers for it: quotas of streams are counted for this key. NULL: the key was deleted. */
+/* The key for which streams are counted. NULL: the key was deleted. */
 struct key *access_owner(const struct sandbox *sandbox);
 
 void access_token(const struct sandbox *sandbox, char ret[ACCESS_TOKEN_SIZE]);
 bool access_token_is(const struct sandbox *sandbox, struct str token);
-/* A lesser one, for what listens inside: it may be handed on to whoever visits that. */
+/* A weaker token, for servers inside: it may be passed on to their visitors. */
 void access_traffic_token(const struct sandbox *sandbox, char ret[ACCESS_TOKEN_SIZE]);
 bool access_traffic_token_is(const struct sandbox *sandbox, struct str token);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Inside src/service only: keys, quota, usage, tickets and idempotency. */
+/* For all themes of the service: keys, quota, usage, tickets and idempotency. */
 #ifndef CAY_SERVICE_ACCOUNT_ACCOUNT_INTERNAL_H
 #define CAY_SERVICE_ACCOUNT_ACCOUNT_INTERNAL_H
 

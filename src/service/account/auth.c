@@ -126,7 +126,7 @@ static int make_key(struct service *service, const uint8_t secret[SECRET_BYTES],
 	return 0;
 }
 
-/* Nobody widens limits that bind him: a key that may make keys passes on its own at most. */
+/* A key cannot raise limits that bind it: a key that may create keys passes on at most its own. */
 static int check_limits(const struct service *service, const struct key *maker,
 			int64_t limits[QUOTA_COUNT], struct err *err)
 {

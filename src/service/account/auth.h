@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* API keys: who calls, and what the key may do. Only hashes are kept; a key is shown once. */
+/*
+ * API keys: identification of the caller, and the scopes and limits of its key. Only hashes are
+ * stored; a key is shown once.
+ */
 #ifndef CAY_SERVICE_ACCOUNT_AUTH_H
 #define CAY_SERVICE_ACCOUNT_AUTH_H
 
@@ -35,7 +38,7 @@ enum auth_scope {
 };
 extern const char *const auth_scope_names[]; /* by bit, NULL-terminated */
 
-/* What a key may hold. X(symbol, its name in the API and the settings, name of what is held) */
+/* The limits of a key. X(symbol, its name in the API and the settings, name of what is limited) */
 #define QUOTA_TABLE(X)                             \
 	X(SANDBOXES, "max_sandboxes", "sandboxes") \
 	X(VCPUS, "max_vcpus", "vcpus")             \
@@ -82,7 +85,7 @@ static inline bool key_may(const struct key *key, uint32_t scope)
 	return key_is_admin(key) || (key->scopes & scope) == scope;
 }
 
-/* "cay_<40 hex>" or "e2b_<40 hex>"; NULL when it is no key of ours. */
+/* "cay_<40 hex>" or "e2b_<40 hex>"; NULL if it is not one of our keys. */
 struct key *auth_find(struct service *service, struct str text);
 struct key *auth_by_id(const struct service *service, const char *id); /* NULL: there is none */
 /* Makes a key. maker NULL: the daemon itself; else its scopes bound the new key's. */

@@ -78,7 +78,7 @@ static int join(struct idempotency *idem, idempotency_wait_fn wait, void *arg, s
 	return IDEMPOTENCY_WAIT;
 }
 
-/* ---- secrets: neither what was sent nor the answer can be told from the database ---- */
+/* ---- secrets: neither the request nor the reply can be read from the database ---- */
 
 struct seal_id {
 	char text[2 * STORE_BODY_HASH_SIZE + 1];

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Same key and body within a day: the same answer, also for calls that come while the first runs.
+/*
+ * Idempotency: the same key and body within a day get the same reply, also for calls that arrive
+ * while the first one runs.
  */
 #ifndef CAY_SERVICE_ACCOUNT_IDEMPOTENCY_H
 #define CAY_SERVICE_ACCOUNT_IDEMPOTENCY_H
@@ -10,33 +12,33 @@
 
 struct service;
 struct key;
-struct idempotency; /* one call under way; ends with idempotency_finish() */
+struct idempotency; /* one call in progress; ends with idempotency_finish() */
 
 #define IDEMPOTENCY_KEY_MAX 255
 #define IDEMPOTENCY_KEEP_MS (24 * 3600 * 1000LL)
 #define IDEMPOTENCY_WAITERS_MAX 64 /* per key; more are refused with rate_limited */
 
 enum idempotency_answer {
-	IDEMPOTENCY_NEW,    /* go on, then finish *ret */
-	IDEMPOTENCY_REPLAY, /* *ret_reply is the answer */
-	IDEMPOTENCY_WAIT,   /* the same call is under way: wait is called with its answer */
+	IDEMPOTENCY_NEW,    /* continue, then finish *ret */
+	IDEMPOTENCY_REPLAY, /* *ret_reply is the reply */
+	IDEMPOTENCY_WAIT,   /* the same call is in progress: wait is called with its reply */
 };
 typedef void (*idempotency_wait_fn)(void *arg, int status, struct str body);
 struct sandbox;
-/* The answer to the creation of a sandbox, in the face's own form: appended to out. 0 or -errno. */
+/* The reply to the creation of a sandbox, in the face's own form: appended to out. 0 or -errno. */
 typedef int (*idempotency_again_fn)(const struct sandbox *sandbox, struct buf *out);
 
 /* One call. Views live during idempotency_begin(). */
 struct idempotency_ask {
 	const struct key *owner;
 	struct str key, body;
-	bool secret; /* body or answer may hold one, and only the vault's key decrypts them */
+	bool secret; /* body or reply may contain one, and only the vault's key decrypts them */
 	idempotency_wait_fn wait;
 	void *arg;		    /* of wait */
-	idempotency_again_fn again; /* the daemon ended before it could record the answer */
+	idempotency_again_fn again; /* the daemon ended before it could record the reply */
 	int again_status;	    /* its status */
 };
-/* What was answered before. */
+/* The recorded reply. */
 struct idempotency_reply {
 	int status;
 	struct str body; /* heap, caller frees */

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Tickets: what a page of a browser opens a WebSocket or an event stream with, because neither can
- * send a header with a key. A ticket is good once, for a short time, for one method and path and
- * with the rights of the key it was made with. Kept in memory only: a restart ends all of them.
+ * Tickets: credentials with which a web page opens a WebSocket or an event stream, because neither
+ * can send a header with a key. A ticket is valid once, for a short time, for one method and path,
+ * with the scopes of the key that created it. Tickets are kept only in memory: a restart ends all
+ * of them.
  */
 #ifndef CAY_SERVICE_ACCOUNT_TICKET_H
 #define CAY_SERVICE_ACCOUNT_TICKET_H
@@ -24,7 +25,7 @@ struct ticket_spec {
 int ticket_new(struct service *service, const struct key *key, const struct ticket_spec *spec,
 	       char ret_text[TICKET_TEXT_SIZE], int64_t *ret_expires_ms,
 	       struct err *err) _must_check_;
-/* Its key. The ticket is used up, also when it does not fit: NULL with unauthenticated then. */
+/* Its key. The ticket is used up, also if it does not match: then NULL with unauthenticated. */
 struct key *ticket_use(struct service *service, struct str text, struct str method, struct str path,
 		       struct err *err);
 

@@ -146,7 +146,7 @@ static void on_paused_stat(void *arg, const struct engine_stat *stat, const stru
 	if (!sandbox || sandbox->metered != STORE_USAGE_PAUSED)
 		return;
 	before = sandbox->metered_disk_bytes;
-	/* After a restart of the host: nobody measured it when it was saved. */
+	/* After a reboot of the host: it was not measured when it was saved. */
 	if (sandbox->from && !sandbox->from->size_bytes && !err && stat->disk_bytes) {
 		sandbox->from->size_bytes = stat->disk_bytes;
 		if (snapshot_save(sandbox->from) < 0)
@@ -238,7 +238,7 @@ static int on_open(void *arg, const struct store_usage *usage)
 	struct sandbox *sandbox = sandbox_by_id(service, str_of(usage->sandbox_id));
 
 	if (reboot_happened(service))
-		return 0; /* nobody lived while the host was off */
+		return 0; /* no sandbox ran while the host was off */
 	if (sandbox && !sandbox->metered && kind_of(sandbox) == usage->kind) {
 		sandbox->metered_disk_bytes = usage->disk_bytes;
 		go_on(sandbox, usage->kind, usage->from_ms);
@@ -370,7 +370,7 @@ void usage_tick(struct service *service)
 
 	for (size_t i = 0; i < service->engine_count; i++)
 		if (service->engines[i].lost || !service->engines[i].listed)
-			return; /* nobody knows who lives */
+			return; /* it is not known which sandboxes run */
 	if (service->upkeep.ticks % MEASURE_TICKS == 5)
 		measure_again(service);
 	reboot_set_alive(service, time_real_ms());

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What sandboxes used: time in a state times what they were promised, per interval. */
+/* The usage of sandboxes: time in a state times their limits, per interval. Faces query it. */
 #ifndef CAY_SERVICE_ACCOUNT_USAGE_H
 #define CAY_SERVICE_ACCOUNT_USAGE_H
 
@@ -21,7 +21,10 @@ struct usage_sum {
 typedef void (*usage_fn)(void *arg, const struct usage_sum *sum);
 int usage_read(struct service *service, const struct usage_query *query, usage_fn fn, void *arg,
 	       struct err *err) _must_check_;
-/* Days whose details are gone count as a whole: a window that cuts one takes all of it in. */
+/*
+ * Days without details count as a whole: a window that starts or ends inside one includes all of
+ * it.
+ */
 void usage_align(const struct service *service, struct usage_query *query);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Inside src/service only: intervals of usage, and samples of figures. */
+/* For all themes of the service: intervals of usage, and samples. */
 #ifndef CAY_SERVICE_ACCOUNT_USAGE_INTERNAL_H
 #define CAY_SERVICE_ACCOUNT_USAGE_INTERNAL_H
 
@@ -9,7 +9,7 @@
 /* usage.c */
 int usage_load(struct service *service, struct err *err) _must_check_;
 void usage_changed(struct sandbox *sandbox); /* after every change of its state */
-/* For bus.c, which writes them with the events. */
+/* For bus.c, which writes them together with the events. */
 int usage_put_all(struct service *service) _must_check_;
 int usage_put_of(const struct sandbox *sandbox) _must_check_;
 void usage_clear(struct service *service);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Inside src/service only: snapshots and forks. */
+/* For all themes of the service: snapshots and forks. */
 #ifndef CAY_SERVICE_COPY_COPY_INTERNAL_H
 #define CAY_SERVICE_COPY_COPY_INTERNAL_H
 
@@ -9,12 +9,12 @@
 struct copies *copies_new(void);
 int copies_load(struct service *service, struct err *err) _must_check_;
 void copies_tick(struct service *service); /* every second */
-void copies_stop(struct service *service); /* what is under way ends */
+void copies_stop(struct service *service); /* ends operations in progress */
 void copies_close(struct service *service);
 
 /* For other themes. */
 struct snapshot *snapshot_by_id(const struct service *service, struct str id); /* or NULL */
 struct snapshot *snapshot_oldest(const struct service *service); /* then snapshot->next */
-uint32_t snapshot_deletions(const struct service *service);	 /* calls of engines under way */
+uint32_t snapshot_deletions(const struct service *service);	 /* engine calls in progress */
 
 #endif

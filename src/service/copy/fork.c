@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Forking: one snapshot, during which alone the source stands still, and then as many sandboxes
- * made from it as asked for, a few at a time. Children have what the source was told at its
- * creation, and nothing that must be one's own: no name, no idempotency key, no secret. With memory
- * they go on with its processes.
+ * Forking: one snapshot, during which the source is stopped, and then as many sandboxes from it as
+ * requested, a few at a time. Children have the source's creation attributes, except those that
+ * must be unique: no name, no idempotency key, no secret. With memory they continue with its
+ * processes.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -295,7 +295,7 @@ int sandbox_fork(struct sandbox *sandbox, struct key *key, const struct fork_spe
 	return 0;
 }
 
-/* The service ends; whoever waited is gone already. */
+/* The service ends; waiting callers are gone already. */
 void fork_stop_all(struct service *service)
 {
 	struct op *op;

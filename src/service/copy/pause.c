@@ -77,7 +77,7 @@ static void thaw_back(struct sandbox *sandbox, const struct err *why)
 	}
 }
 
-/* After the answer to whoever asked: calls that came meanwhile and want it awake. */
+/* After the reply to the caller: calls that arrived meanwhile and need it running. */
 static void paused_end(struct sandbox *sandbox)
 {
 	struct service *service = sandbox->service;
@@ -179,7 +179,7 @@ static void on_saved(void *arg, struct sandbox *sandbox, struct snapshot *snapsh
 		     const struct err *error)
 {
 	(void)arg;
-	if (!sandbox) { /* it ended meanwhile; nobody needs the copy */
+	if (!sandbox) { /* it ended meanwhile; the copy is not needed */
 		snapshot_discard(snapshot);
 	} else if (error) {
 		thaw_back(sandbox, error);

@@ -155,7 +155,7 @@ static int start_again(struct sandbox *sandbox, struct err *err)
 
 /* ---- resume ---- */
 
-/* A start that fails at once is told later, too: whoever asked is answered once, from the loop. */
+/* A start that fails at once is reported later, too: the caller gets one reply, from the loop. */
 static void on_turn(void *arg)
 {
 	struct sandbox *sandbox = transition_called(arg);

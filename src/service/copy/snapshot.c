@@ -139,7 +139,7 @@ void snapshot_set_memory_error(struct snapshot *s, const char *message)
 	s->memory_error = message && *message ? strdup(message) : NULL;
 }
 
-/* Processes are not as they were asked for: whoever looks is told why. */
+/* The snapshot lacks the requested processes: records the reason for readers. */
 static void note_memory(struct snapshot *s, struct sandbox *sandbox, const char *why)
 {
 	struct err err;

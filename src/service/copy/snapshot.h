@@ -1,6 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Snapshots: the files of a sandbox at one instant, and its processes where that was asked for and
- * can be, kept by its engine. They outlive the sandbox. */
+/*
+ * Snapshots: the files of a sandbox at one instant, and its processes if that was requested and
+ * possible, stored by its engine. They outlive the sandbox. Faces call these functions; the service
+ * owns the objects.
+ */
 #ifndef CAY_SERVICE_COPY_SNAPSHOT_H
 #define CAY_SERVICE_COPY_SNAPSHOT_H
 
@@ -15,7 +18,7 @@
 
 /* What it is for; only the first kind is seen by anybody. */
 enum snapshot_kind { SNAPSHOT_USER, SNAPSHOT_HIBERNATE, SNAPSHOT_FORK, SNAPSHOT_KIND_COUNT };
-/* ready: the engine has it. missing: it should and does not. */
+/* ready: the engine has it. missing: it should, but does not. */
 enum snapshot_state {
 	SNAPSHOT_MAKING,
 	SNAPSHOT_READY,
@@ -34,31 +37,32 @@ struct snapshot {
 	char sandbox_id[SANDBOX_ID_LEN + 1];
 	uint8_t kind;	/* enum snapshot_kind */
 	uint8_t state;	/* enum snapshot_state */
-	bool taking;	/* the engine's snapshot is under way */
-	bool deleting;	/* the engine's delete is under way */
+	bool taking;	/* the engine is taking it */
+	bool deleting;	/* the engine is deleting it */
 	bool unseen;	/* not yet named by the engine's running list */
 	bool listed;	/* named by it */
-	bool warned;	/* that it ends soon */
+	bool warned;	/* a warning about its end was published */
 	bool of_reboot; /* the files of a sandbox that ran when the host ended */
-	bool last_use;	/* whoever is made from it next may have it */
-	bool memory;	/* its processes are in it */
-	uint32_t users; /* sandboxes that are it, or are being made from it: it stays meanwhile */
+	bool last_use;	/* the next sandbox created from it may consume it */
+	bool memory;	/* it contains the processes */
+	/* sandboxes that consist of it, or are being created from it: it is kept meanwhile */
+	uint32_t users;
 	uint32_t cpu_milli, memory_mb, disk_size_mb; /* of the sandbox it was taken of */
 	uint64_t size_bytes;
 	int64_t seq, created_ms;
 	int64_t expires_ms; /* wall clock; 0: never */
 	int64_t retry_ms;   /* boot clock: when to try again to delete it */
 	struct pairs env;
-	struct grants *grants; /* what may be in its files, to scrub; NULL: nothing */
+	struct grants *grants; /* secrets that its files may contain, to scrub; NULL: none */
 	char *comment;	       /* heap or NULL */
-	char *memory_error;    /* likewise: why it is without the memory that was asked for */
+	char *memory_error;    /* likewise: why it lacks the requested memory */
 	void (*made)(void *arg, const struct snapshot *snapshot, const struct err *err);
-	void *made_arg; /* who waits for it */
+	void *made_arg; /* the waiting caller */
 	int64_t keep_last;
 	struct snapshot *prev, *next; /* by seq */
 };
 
-/* What POST .../snapshots asks for; views live during the call. */
+/* The fields of POST .../snapshots; views live during the call. */
 struct snapshot_spec {
 	struct str comment;
 	int64_t expires_in_sec; /* 0: never */
@@ -77,12 +81,17 @@ struct snapshot *snapshot_find(struct service *service, const struct key *key, s
  */
 const struct snapshot *snapshot_list_next(struct service *service, const struct key *key,
 					  const char *sandbox_id, int64_t *cursor);
-/* Gone for everybody at once; its bytes go when nothing is made from it any more. */
+/*
+ * Disappears for all clients at once; its data is removed when no sandbox is created from it any
+ * more.
+ */
 void snapshot_remove(struct snapshot *snapshot);
 const char *snapshot_engine(const struct snapshot *snapshot); /* its name */
 
-/* The sandbox's files become the snapshot's, and with memory its processes, where it has some; what
- * runs in it ends. */
+/*
+ * The sandbox's files become the snapshot's, and with memory its processes, if it has some; running
+ * processes end.
+ */
 int sandbox_restore(struct sandbox *sandbox, struct snapshot *snapshot, bool memory,
 		    sandbox_changed_fn done, void *arg, struct err *err) _must_check_;
 
@@ -92,8 +101,8 @@ struct fork_spec {
 	struct str name;
 	struct text_map metadata; /* not given: the source's */
 	int64_t count, timeout_sec;
-	bool memory;	    /* children go on with its processes, or there are none */
-	bool memory_if_can; /* instead: where that can be, else they have the files */
+	bool memory;	    /* children continue with its processes, or the fork fails */
+	bool memory_if_can; /* instead: if possible, otherwise they have only the files */
 };
 int sandbox_fork(struct sandbox *sandbox, struct key *key, const struct fork_spec *spec,
 		 struct idempotency *idem, const struct batch_hooks *hooks, void *arg,

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Inside src/service only: the table of snapshots. */
+/* For all themes of the service: the table of snapshots. */
 #ifndef CAY_SERVICE_COPY_SNAPSHOT_INTERNAL_H
 #define CAY_SERVICE_COPY_SNAPSHOT_INTERNAL_H
 
 #include "service/service_internal.h"
 #include "service/copy/snapshot.h"
 
-/* snapshot.c. sandbox is NULL when it has ended. With err the snapshot is being deleted already. */
+/* snapshot.c. sandbox is NULL if it has ended. With err the snapshot is already being deleted. */
 typedef void (*snapshot_taken_fn)(void *arg, struct sandbox *sandbox, struct snapshot *snapshot,
 				  const struct err *err);
 int snapshot_take(struct sandbox *sandbox, const struct snapshot_spec *spec, snapshot_taken_fn done,
 		  void *arg, struct snapshot **ret, struct err *err) _must_check_;
 struct snapshot *snapshot_use(struct snapshot *snapshot);
-void snapshot_unuse(struct snapshot *snapshot); /* NULL is none */
+void snapshot_unuse(struct snapshot *snapshot); /* NULL is allowed */
 void snapshot_discard(struct snapshot *snapshot);
 void snapshot_sweep(struct snapshot *snapshot);
 void snapshot_tick(struct service *service);
@@ -24,12 +24,12 @@ int snapshot_adopt(struct sandbox *sandbox, const char *id) _must_check_; /* the
 struct snapshot *snapshot_of_reboot(const struct sandbox *sandbox);
 struct snapshot *snapshot_of_hibernate(const struct sandbox *sandbox);
 void snapshot_done_all(struct service *service);
-/* NULL: it has all that was asked for. */
+/* NULL: it has everything that was requested. */
 void snapshot_set_memory_error(struct snapshot *snapshot, const char *message);
 
 /* For the three files of the table. */
 int snapshot_add(struct service *service, struct snapshot *snapshot) _must_check_;
-void snapshot_drop(struct snapshot *snapshot); /* out of it, and freed */
+void snapshot_drop(struct snapshot *snapshot); /* removes it from the table and frees it */
 void snapshot_free(struct snapshot *snapshot);
 void snapshot_count(struct snapshot *snapshot, int by); /* in the quota of its owner */
 /* id NULL: a new one */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A snapshot as its row, and back. */
+/* Converts a snapshot to its row and back. */
 #include <errno.h>
 #include <stdio.h>
 
@@ -16,7 +16,7 @@ static const char *const state_names[] = { "making", "ready", "deleting", "missi
 static_assert(ARRAY_LEN(kind_names) == SNAPSHOT_KIND_COUNT, "every kind has a name");
 static_assert(ARRAY_LEN(state_names) == SNAPSHOT_STATE_COUNT, "every state has a name");
 
-/* With its memory it is of the same kind, and more. */
+/* A snapshot with memory: the kind with this suffix. */
 #define MEMORY_SUFFIX "+memory"
 #define KIND_SIZE 32
 

@@ -32,8 +32,7 @@ const char *transition_name(enum sandbox_transition transition)
 	return transitions[transition].words;
 }
 
-/* Whether a transition may begin: it lives, is nobody's half-made one, and nothing else is under
- * way. */
+/* Whether a transition may start: the sandbox is alive, complete, and in no other transition. */
 int transition_check(const struct sandbox *sandbox, struct err *err)
 {
 	const struct service_engine *engine = sandbox->engine;

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Inside src/service only: pausing, resuming, forking: one change of a sandbox at a time. */
+/*
+ * For all themes of the service: pausing, resuming, forking; one transition of a sandbox at a time.
+ */
 #ifndef CAY_SERVICE_COPY_TRANSITION_INTERNAL_H
 #define CAY_SERVICE_COPY_TRANSITION_INTERNAL_H
 
@@ -14,9 +16,9 @@ int transition_need(const struct sandbox *sandbox, enum capability capability, c
 		    struct err *err) _must_check_;
 bool transition_saves_memory(const struct sandbox *sandbox);
 int transition_check_linked(const struct sandbox *sandbox, struct err *err) _must_check_;
-/* Whether its processes may be copied; err says why not. */
+/* Whether its processes may be copied; err has the reason if not. */
 int transition_copies_memory(const struct sandbox *sandbox, struct err *err) _must_check_;
-/* Whether resuming it brings its processes back; whether it has them somewhere while paused. */
+/* Whether resuming it restores its processes; whether they are saved while it is paused. */
 bool sandbox_wakes_memory(const struct sandbox *sandbox);
 bool sandbox_keeps_memory(const struct sandbox *sandbox);
 /* Whether its processes are being made again from those of another one, or of an earlier time. */
@@ -60,8 +62,10 @@ int sandbox_restore_on(struct sandbox *sandbox, struct err *err) _must_check_;
 void fork_stop_all(struct service *service);
 void batch_stop_all(struct service *service);
 int batch_name(char **ret, const char *name, uint32_t index, uint32_t count) _must_check_;
-/* From here on no start sweeps the members (0: none), and with idem a repeated call gets the same
- * answer: both in one transaction. On failure they are gone. */
+/*
+ * From here on no start removes the members (0: none), and with idem a repeated call gets the same
+ * reply: both in one transaction. On failure they are removed.
+ */
 int batch_keep(struct service *service, const slot_handle *members, uint32_t count,
 	       struct idempotency *idem, const struct batch_hooks *hooks, void *arg,
 	       struct err *err) _must_check_;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Inside src/service only: how a sandbox is made, from the call to its first command. */
+/* For all themes of the service: the creation of a sandbox, from the call to its first command. */
 #ifndef CAY_SERVICE_SANDBOX_CREATE_INTERNAL_H
 #define CAY_SERVICE_SANDBOX_CREATE_INTERNAL_H
 
@@ -9,7 +9,9 @@
 #include "service/copy/snapshot.h"
 #include "service/template/template.h"
 
-/* Where a creation stands; owner: the sandbox being made, the pool's queue, or the caller's frame.
+/*
+ * The state of a creation; owner: the sandbox being created, the pool's queue, or the caller's
+ * frame.
  */
 struct creation {
 	struct service *service;
@@ -23,15 +25,17 @@ struct creation {
 	int64_t started_us;
 	int64_t wait_ms;
 	struct pool *pool;	  /* waiting here */
-	struct loop_timer *timer; /* ends the waiting */
+	struct loop_timer *timer; /* limits the waiting */
 	struct creation *next;
-	size_t step;  /* the initializer at work */
-	bool in_call; /* sandbox_create() has not returned yet: answers are returned, not called */
+	size_t step; /* index of the current initializer */
+	/* sandbox_create() has not returned yet: results are returned, not called back */
+	bool in_call;
 	bool pool_hit;
 	bool has_room;	 /* name and quota are taken */
-	bool files_only; /* the memory in its snapshot stays there */
-	bool together;	 /* one of many of one call: its intent stays until all of them are there */
-	uint8_t boot;	 /* enum sandbox_boot, when it is made anew */
+	bool files_only; /* without the memory of its snapshot */
+	/* one of several of one call: its intent stays open until all of them exist */
+	bool together;
+	uint8_t boot; /* enum sandbox_boot, if it is created anew */
 	struct sandbox *now;
 	struct err now_err;
 	bool failed_now;
@@ -46,14 +50,16 @@ void creation_free(struct creation *creation);
 struct creation *creation_new(struct service *service, const struct key *owner,
 			      const struct sandbox_spec *spec, struct err *err);
 int creation_take_room(struct creation *creation, struct err *err) _must_check_;
-/* Takes it over. As sandbox_create(): 1 with *ret_now, 0 later, -1. */
+/* Takes ownership. As sandbox_create(): 1 with *ret_now, 0 later, -1. */
 int creation_start(struct creation *creation, const struct sandbox **ret_now,
 		   struct err *err) _must_check_;
 bool creation_require(const struct creation *creation);
 int create_check_end(const struct service_engine *engine, int on_timeout,
 		     struct err *err) _must_check_;
-/* One of a fork's: as sandbox_create() from a snapshot, never at once. attrs are taken over on
- * success. */
+/*
+ * A child of a fork: as sandbox_create() from a snapshot, never at once. attrs are taken on
+ * success.
+ */
 struct create_source {
 	struct service_engine *engine;
 	struct template *template;
@@ -65,12 +71,12 @@ int create_from(struct service *service, struct sandbox_attrs *attrs,
 		struct err *err) _must_check_;
 
 /* provision.c */
-/* Row and intent, then the engine. On failure nothing is left and err is set. */
+/* Writes row and intent, then calls the engine. On failure nothing is left and err is set. */
 int create_begin(struct sandbox *sandbox, struct creation *creation, struct err *err) _must_check_;
-void create_ready(struct sandbox *sandbox);  /* the agent said hello */
-void create_finish(struct sandbox *sandbox); /* and its initializers are done: it runs */
+void create_ready(struct sandbox *sandbox);  /* HELLO arrived */
+void create_finish(struct sandbox *sandbox); /* and its initializers are done: it is running */
 void create_failed(struct sandbox *sandbox, const struct err *err); /* before that */
-/* With more to say than an answer has room for. */
+/* With more details than a reply contains. */
 void create_failed_as(struct sandbox *sandbox, const struct err *err, const char *last_error);
 void create_limits(const struct sandbox *sandbox, struct engine_limits *ret);
 void create_spec(const struct sandbox *sandbox, struct engine_spec *ret);
@@ -78,6 +84,6 @@ void create_spec(const struct sandbox *sandbox, struct engine_spec *ret);
 /* initializer.c */
 bool initialize_due(const struct sandbox *sandbox);
 void initialize_start(struct sandbox *sandbox); /* then create_finish() or create_failed_as() */
-void initialize_go_on(struct sandbox *sandbox); /* its authority is in */
+void initialize_go_on(struct sandbox *sandbox); /* its authority was installed */
 
 #endif

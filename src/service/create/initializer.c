@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Initializers: commands that run one after the other in a new sandbox before it is running. It is
- * provisioning meanwhile, and its intent to be created stays open: a death of the daemon in between
- * leaves a half-made sandbox, which the next start sweeps. The template's come first, then those of
- * the request; what is made from a snapshot or another sandbox has been through the template's.
+ * Initializers: commands that run one after the other in a new sandbox before it is running. The
+ * sandbox is provisioning meanwhile, and its create intent stays open: if the daemon dies in
+ * between, the next start removes the unfinished sandbox. The template's initializers run first,
+ * then those of the request. A sandbox from a snapshot or a fork has already run the template's.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -19,11 +19,11 @@
 #include "service/account/usage_internal.h"
 #include "service/network/trust_internal.h"
 
-#define TAIL_BYTES 2048 /* the last of its output that last_error shows */
-#define TAIL_SHORT 120	/* and the answer, whose rest is "(kept as sandbox ...)" */
+#define TAIL_BYTES 2048 /* the end of its output that last_error shows */
+#define TAIL_SHORT 120	/* and the reply, which continues with "(kept as sandbox ...)" */
 #define LABEL_BYTES 60
 
-/* The texts of all of them, their lists included: pointers cost more than texts of one byte. */
+/* The texts of all of them with their lists: pointers cost more than texts of one byte. */
 #define STORE_BYTES_MAX \
 	(INITIALIZERS_BYTES_MAX * (1 + sizeof(struct text_pair)) + INITIALIZERS_MAX * 4096)
 
@@ -33,7 +33,7 @@ struct initializers {
 	struct initializer list[INITIALIZERS_MAX];
 };
 
-/* One at work. Owner: the start of its process, then its follow. */
+/* A running initializer. Owner: the start of its process, then its follow. */
 struct run {
 	struct service *service;
 	slot_handle sandbox;
@@ -43,7 +43,7 @@ struct run {
 	char tail[TAIL_BYTES];
 };
 
-/* ---- what is asked for ---- */
+/* ---- checks ---- */
 
 static int check_text(size_t i, const char *field, struct str text, size_t max, struct err *err)
 {
@@ -103,7 +103,7 @@ static bool keep_text(struct arena *arena, struct str *text)
 	return text->p || !text->n;
 }
 
-/* Its texts become the arena's. */
+/* Copies its texts to the arena. */
 static bool keep_one(struct arena *arena, struct initializer *one)
 {
 	struct exec_spec *exec = &one->exec;
@@ -188,7 +188,7 @@ struct initializer_list initializers_list(const struct initializers *initializer
 	return (struct initializer_list){ initializers->list, initializers->count };
 }
 
-/* ---- which one is next ---- */
+/* ---- the next one ---- */
 
 static size_t count_of(const struct initializers *initializers)
 {
@@ -220,7 +220,7 @@ bool initialize_due(const struct sandbox *sandbox)
 	return sandbox->creation && total(sandbox) > 0;
 }
 
-/* ---- what came of it ---- */
+/* ---- results ---- */
 
 static void describe_end(const struct process_status *status, const struct initializer *step,
 			 char *dst, size_t size)
@@ -236,7 +236,7 @@ static void describe_end(const struct process_status *status, const struct initi
 		(void)snprintf(dst, size, "ended with exit code %d", status->exit_code);
 }
 
-/* Its output for people: one line's worth of the end, or all that was kept of it. */
+/* Its output for people: the end in one line, or everything that was kept. */
 static struct str tail_of(struct run *run, size_t most)
 {
 	struct str tail = str_trim((struct str){ run->tail, run->n }, " \r\n\t");
@@ -301,7 +301,10 @@ static void fail(struct sandbox *sandbox, struct run *run, const char *what, boo
 
 static void go_on(struct sandbox *sandbox);
 
-/* The sandbox while it still waits for this; else it ended, and whoever did that has answered. */
+/*
+ * The sandbox while it still waits for this; otherwise it has ended, and the code that ended it has
+ * replied.
+ */
 static struct sandbox *sandbox_of(const struct run *run)
 {
 	struct sandbox *sandbox = sandbox_get(run->service, run->sandbox);
@@ -341,7 +344,7 @@ static void on_end(void *arg, const struct process_status *status, const struct 
 	struct initializer step;
 	bool ok;
 
-	/* When the sandbox is gone its link says why, a moment later. */
+	/* If the sandbox is gone, its link reports the reason shortly afterwards. */
 	if (!sandbox || (error && error->code == ERR_SANDBOX_GONE)) {
 		free(run);
 		return;
@@ -442,7 +445,7 @@ void initialize_start(struct sandbox *sandbox)
 {
 	sandbox_set_phase(sandbox, PHASE_INITIALIZING, REASON_NONE);
 	sandbox->creation->step = 0;
-	usage_changed(sandbox); /* it works for its owner from here on */
+	usage_changed(sandbox); /* usage counts for its owner from here on */
 	if (trust_due(sandbox)) {
 		trust_install(sandbox);
 		if (trust_due(sandbox))

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Making a sandbox. The intent is on disk before the engine is asked; it is closed in the same
- * transaction that makes the row running, so a death of the daemon in between leaves a half-made
- * sandbox that the next start knows about and sweeps.
+ * Creates a sandbox. The intent is on disk before the engine is called. It is closed in the
+ * transaction that makes the row running. If the daemon dies in between, the next start finds the
+ * unfinished sandbox and removes it.
  */
 #include <errno.h>
 
@@ -191,7 +191,7 @@ static void on_have(void *arg, bool have, const struct err *err)
 	}
 }
 
-/* Once per version: whether the engine has it, or can get it. A snapshot brings its own files. */
+/* Once per version: whether the engine has it, or can prepare it. A snapshot has its own files. */
 static bool image_is_known(const struct sandbox *sandbox)
 {
 	return sandbox->from || sandbox->template->image_of == sandbox->engine ||
@@ -234,7 +234,10 @@ static int save_running(struct sandbox *sandbox)
 	if (r < 0)
 		return r;
 	r = sandbox_save(sandbox);
-	/* One without all of its siblings is half made: who makes them closes the intents. */
+	/*
+	 * A sandbox without all its siblings is unfinished: the caller that creates them closes the
+	 * intents.
+	 */
 	if (r == 0 && !(sandbox->creation && sandbox->creation->together))
 		r = store_intent_delete(service->store, sandbox->row);
 	return store_end(service->store, r);

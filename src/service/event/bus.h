@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Events: what happened to sandboxes, with ids that only grow. An event is written with others in
- * one transaction shortly after it happened and told only then: whatever a reader was told, a later
- * one finds as well. A reader has a position and no queue: a slow one reads on from the store, and
- * learns how many it missed when retention was faster.
+ * Events of sandboxes, with ids that only grow. Events are written in groups shortly after they
+ * happened, and delivered only then: what one reader received, a later one finds as well. A reader
+ * has a position and no queue: a slow one continues from the store, and is informed how many it
+ * missed if retention was faster. Faces and webhooks are readers.
  */
 #ifndef CAY_SERVICE_EVENT_BUS_H
 #define CAY_SERVICE_EVENT_BUS_H
 
 #include "service/sandbox/sandbox.h"
 
-/* X(symbol, public name); those of states stand in the order of enum sandbox_state. */
+/* X(symbol, public name); those of states are in the order of enum sandbox_state. */
 #define EVENT_TABLE(X)                                  \
 	X(SANDBOX_PROVISIONING, "sandbox.provisioning") \
 	X(SANDBOX_RUNNING, "sandbox.running")           \
@@ -57,19 +57,19 @@ struct bus_filter {
 	char sandbox_id[SANDBOX_ID_LEN + 1];
 	char external_workspace_id[256];
 };
-/* "process,sandbox.error": names, or what stands before their dot. */
+/* "process,sandbox.error": names, or their part before the dot. */
 int bus_types_parse(struct str text, uint32_t *ret, struct err *err) _must_check_;
 
 struct bus_gap {
 	int64_t events; /* missed */
-	bool exact;	/* else at most so many: the filter could not be applied to them */
+	bool exact;	/* otherwise an upper bound: the filter could not be applied to them */
 	int64_t last;	/* id of the last one missed */
 };
 
 enum bus_answer {
 	BUS_MORE,
-	BUS_WAIT, /* this one was taken; the next when bus_reader_go_on() was called */
-	BUS_END,  /* enough: on_end follows */
+	BUS_WAIT, /* this one was accepted; the next after bus_reader_go_on() */
+	BUS_END,  /* stop: on_end follows */
 };
 struct bus_hooks {
 	enum bus_answer (*on_event)(void *arg, const struct event *event);
@@ -82,8 +82,10 @@ struct bus_hooks {
 
 /* Owner: the service, until its end or bus_reader_close(). */
 struct bus_reader;
-/* after: the id in front of the first, 0 for all that are kept, BUS_NOW. live: goes on with what
- * happens; else it ends behind the newest. Nothing is called back from inside. */
+/*
+ * after: the id before the first, 0 for all that are kept, BUS_NOW. live: continues with new
+ * events; otherwise it ends after the newest. No callback is called from inside.
+ */
 struct bus_ask {
 	const struct bus_filter *filter;
 	int64_t after; /* an event's id */
@@ -93,11 +95,13 @@ int bus_read(struct service *service, const struct bus_ask *ask, const struct bu
 	     void *arg, struct bus_reader **ret, struct err *err) _must_check_;
 void bus_reader_go_on(struct bus_reader *reader);
 void bus_reader_close(struct bus_reader *reader);
-int64_t bus_reader_at(const struct bus_reader *reader); /* the last event it has looked at */
-int64_t bus_newest(const struct service *service);	/* the last one that is stored */
+int64_t bus_reader_at(const struct bus_reader *reader); /* the last event that it has read */
+int64_t bus_newest(const struct service *service);	/* the last one in the store */
 
-/* The sandbox of a path or query, also one that is gone but has events of this key. ret_alive: more
- * may happen to it. */
+/*
+ * The sandbox of a path or query, also one that was removed but has events of this key. ret_alive:
+ * more events may follow.
+ */
 int bus_find_sandbox(struct service *service, const struct key *key, struct str id,
 		     char ret[SANDBOX_ID_LEN + 1], bool *ret_alive, struct err *err) _must_check_;
 

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Inside src/service only: bus.c writes and forgets, bus_reader.c tells, event.c words. */
+/*
+ * Private to src/service: bus.c writes and expires events, bus_reader.c delivers them, event.c
+ * composes them.
+ */
 #ifndef CAY_SERVICE_EVENT_BUS_PRIVATE_H
 #define CAY_SERVICE_EVENT_BUS_PRIVATE_H
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the service tells about, in the words of events. Commands are not told: they hold secrets.
- */
+/* Composes the events of the service. They do not contain commands, which may contain secrets. */
 #include "base/log.h"
 #include "base/time.h"
 #include "service/event/bus_private.h"
@@ -146,7 +145,7 @@ void event_process_ended(const struct sandbox *sandbox, const struct event_proce
 	event_send(sandbox, EVENT_PROCESS_ENDED, &w);
 }
 
-/* It was told to be started, and could not be. */
+/* Its start was requested, but failed. */
 void event_process_refused(const struct sandbox *sandbox, const struct event_process *process,
 			   const struct err *err)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Inside src/service only: what happens is worded and written down. */
+/* For all themes of the service: composing and recording events. */
 #ifndef CAY_SERVICE_EVENT_EVENT_INTERNAL_H
 #define CAY_SERVICE_EVENT_EVENT_INTERNAL_H
 
@@ -22,7 +22,7 @@ struct event_process {
 /* event_codec.c: the data of one event while it is written. */
 struct event_draft {
 	struct buf *out;
-	int error; /* the first one; event_draft_end() reports it */
+	int error; /* the first error; event_draft_end() returns it */
 	bool comma;
 };
 struct event_draft event_draft(struct buf *out); /* replaces what is in out */
@@ -38,7 +38,7 @@ int event_encode(const struct event *event, struct buf *out) _must_check_;
 struct event_draft event_begin(const struct sandbox *sandbox);
 void event_send(const struct sandbox *sandbox, enum event_type type, struct event_draft *draft);
 void event_snapshot_deadline(struct snapshot *snapshot,
-			     int64_t now_ms); /* warns once, when it is near */
+			     int64_t now_ms); /* warns once, when the deadline is near */
 void event_snapshot(const struct snapshot *snapshot, bool created);
 void event_state(const struct sandbox *sandbox, const char *previous);
 void event_process_started(const struct sandbox *sandbox, const struct event_process *process);
@@ -46,7 +46,7 @@ void event_process_ended(const struct sandbox *sandbox, const struct event_proce
 			 const struct process_status *status);
 void event_process_refused(const struct sandbox *sandbox, const struct event_process *process,
 			   const struct err *err);
-/* Warns once of a deadline that is near; when to look again. The clock is the caller's. */
+/* Warns once of a near deadline; returns when to check again. The clock is the caller's. */
 int64_t event_deadline(const struct sandbox *sandbox, enum sandbox_reason what, int64_t now_ms,
 		       int64_t due_ms, uint32_t timeout_sec, int64_t *warned_ms);
 void event_port(const struct sandbox *sandbox, const struct link_port *port, bool opened);
@@ -56,7 +56,7 @@ void event_webhook_disabled(struct service *service, const char *id, const char 
 
 /* bus.c */
 int bus_open(struct service *service, struct err *err) _must_check_;
-/* Gives it its id and time, and copies it; type is one of event_names. */
+/* Assigns its id and time, and copies it; type is one of event_names. */
 void bus_emit(struct service *service, const struct event *event);
 void bus_flush(struct service *service);
 void bus_tick(struct service *service);

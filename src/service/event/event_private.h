@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Inside src/service/event only: the state of the theme. */
+/* Private to src/service/event: the state of the theme. */
 #ifndef CAY_SERVICE_EVENT_EVENT_PRIVATE_H
 #define CAY_SERVICE_EVENT_EVENT_PRIVATE_H
 
@@ -10,7 +10,7 @@ struct events {
 	struct bus *bus;
 	struct map webhooks; /* by id */
 	struct webhook *oldest_webhook, *newest_webhook;
-	struct webhook *hooks_first, *hooks_last; /* waiting for one of webhooks_at_once */
+	struct webhook *hooks_first, *hooks_last; /* queue for one of webhooks_at_once */
 	uint32_t hooks_posting;
 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Inside src/service only: events and webhooks. */
+/* For all themes of the service: events and webhooks. */
 #ifndef CAY_SERVICE_EVENT_EVENTS_INTERNAL_H
 #define CAY_SERVICE_EVENT_EVENTS_INTERNAL_H
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Webhooks: events told to a URL of the user's, signed, in order, at least once. A hook has a place
- * among the stored events and no queue of its own: whatever ends the daemon, it goes on behind the
- * last event that was answered with 2xx or given up.
+ * Webhooks: events sent to a URL of the user, signed, in order, at least once. A webhook has a
+ * position among the stored events and no queue: whatever ends the daemon, it continues after the
+ * last event that was answered with 2xx or given up. Faces call these functions.
  */
 #ifndef CAY_SERVICE_EVENT_WEBHOOK_H
 #define CAY_SERVICE_EVENT_WEBHOOK_H
@@ -23,7 +23,7 @@ struct webhook;
 #define WEBHOOKS_MAX 4096
 #define WEBHOOK_DEAD_KEEP 1000 /* of one hook; beyond it the oldest are dropped */
 
-/* What POST and PATCH ask for; views live during the call. */
+/* The fields of POST and PATCH; views live during the call. */
 struct webhook_spec {
 	struct str url, secret, description, external_workspace_id;
 	struct text_list events; /* names of events, or what stands before their dot */
@@ -33,17 +33,18 @@ struct webhook_spec {
 int webhook_create(struct service *service, const struct key *owner,
 		   const struct webhook_spec *spec, struct webhook **ret,
 		   struct err *err) _must_check_;
-/* What is told is set; whatever waits for another attempt is tried again at once. */
+/* Sets the given fields; a delivery that waits for another attempt is retried at once. */
 int webhook_change(struct webhook *hook, const struct webhook_spec *spec,
 		   struct err *err) _must_check_;
 int webhook_remove(struct webhook *hook, struct err *err) _must_check_;
-/* Others' are as absent. NULL with err set. */
+/* Webhooks of other owners are not found. NULL with err set. */
 struct webhook *webhook_find(struct service *service, const struct key *key, struct str id,
 			     struct err *err);
 /* Newest first: the next one older than *cursor (INT64_MAX for the start). */
 struct webhook *webhook_list_next(struct service *service, const struct key *key, int64_t *cursor);
-/* What a webhook looks like from outside. Texts belong to the webhook; times are of the wall clock,
- * 0: none. */
+/*
+ * The public properties of a webhook. Texts belong to the webhook; times are wall clock, 0: none.
+ */
 struct webhook_view {
 	const char *id, *url, *owner, *secret;
 	const char *events; /* names separated by commas; "": all */
@@ -56,7 +57,7 @@ struct webhook_view {
 };
 void webhook_view(const struct webhook *hook, struct webhook_view *ret);
 
-/* One attempt now, out of turn. done comes once, never from inside. */
+/* One attempt now. done is called once, never from inside. */
 struct webhook_result {
 	int status; /* of the answer; 0: none */
 	const char *error;
@@ -66,7 +67,7 @@ typedef void (*webhook_done_fn)(void *arg, const struct webhook_result *result,
 				const struct err *err);
 int webhook_test(struct webhook *hook, webhook_done_fn done, void *arg,
 		 struct err *err) _must_check_;
-/* A delivery that was given up; when it gets through it is dead no more. */
+/* A delivery that was given up; it is removed if it succeeds now. */
 int webhook_redeliver(struct webhook *hook, int64_t event, webhook_done_fn done, void *arg,
 		      struct err *err) _must_check_;
 
@@ -79,7 +80,9 @@ struct webhook_delivery {
 	const char *error; /* or NULL */
 };
 typedef void (*webhook_delivery_fn)(void *arg, const struct webhook_delivery *delivery);
-/* Dead ones behind after, oldest first, at most limit; with pending the one under way behind them.
+/*
+ * Dead ones after the given id, oldest first, at most limit; with pending, followed by the one in
+ * progress.
  */
 struct webhook_page {
 	bool dead, pending; /* which of them */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Inside src/service only: webhook.c keeps the table, webhook_send.c delivers. */
+/* Private to src/service/event: webhook.c has the table, webhook_send.c the deliveries. */
 #ifndef CAY_SERVICE_EVENT_WEBHOOK_PRIVATE_H
 #define CAY_SERVICE_EVENT_WEBHOOK_PRIVATE_H
 
@@ -12,12 +12,12 @@
 #define WEBHOOK_BODY_MAX (64 * 1024)
 #define WEBHOOK_ERROR_MAX 160
 
-/* An attempt out of turn. Owner: its hook, until its end. */
+/* A manual attempt. Owner: its webhook, until its end. */
 struct webhook_try {
 	struct webhook *hook;
 	uint64_t post;
 	int64_t started_us;
-	int64_t event; /* of a dead one; 0: a test */
+	int64_t event; /* of a dead delivery; 0: a test */
 	webhook_done_fn done;
 	void *arg;
 };
@@ -36,17 +36,17 @@ struct webhook {
 	bool enabled;
 
 	struct bus_reader *reader;
-	struct loop_timer *timer; /* the next attempt, or a reader that has to be opened again */
-	/* The event in hand; 0: none. */
+	struct loop_timer *timer; /* the next attempt, or reopening the reader */
+	/* The event being delivered; 0: none. */
 	int64_t event;
 	const char *type;
 	struct buf body;
 	uint32_t attempts;
-	uint64_t post; /* under way; 0: none */
+	uint64_t post; /* in progress; 0: none */
 	int64_t next_ms, tried_ms, delivered_ms;
 	int status;
 	char error[WEBHOOK_ERROR_MAX];
-	struct webhook *next_waiting; /* for one of the posts at once */
+	struct webhook *next_waiting; /* queue for a free delivery */
 	bool waiting;
 	struct webhook_try *try_now;
 };
@@ -61,8 +61,9 @@ struct webhook_message {
 int webhook_post(struct webhook *hook, const struct webhook_message *message, poster_fn done,
 		 void *arg, uint64_t *ret) _must_check_;
 void webhook_explain(char *dst, size_t size, const struct service *service, int status, int error);
-void webhook_start(struct webhook *hook); /* when it is enabled */
-void webhook_stop(struct webhook *hook);  /* what was begun is forgotten and told again */
+void webhook_start(struct webhook *hook); /* if it is enabled */
+/* a delivery in progress is abandoned and repeated later */
+void webhook_stop(struct webhook *hook);
 /* webhook.c */
 int webhook_save(const struct webhook *hook) _must_check_;
 int webhook_load(struct service *service, struct err *err) _must_check_;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Attempts out of turn: a test, and deliveries that were given up. */
+/* Manual attempts: tests, and deliveries that were given up. */
 #include "base/log.h"
 #include "base/time.h"
 #include "service/event/bus.h"

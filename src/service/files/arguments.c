@@ -291,7 +291,10 @@ static int set_place(struct files_args *args, const struct sandbox *sandbox,
 		if (!args->user)
 			return files_no_memory(err);
 	} else if (has_tree) {
-		/* Only root may give files away, and whoever may ask for that may also be root. */
+		/*
+		 * Only root may change owners, and a caller that may request this may also act as
+		 * root.
+		 */
 		args->user = gives_away			  ? "0"
 			     : sandbox->template->user[0] ? sandbox->template->user
 							  : NULL;

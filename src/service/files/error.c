@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the tool's failures mean to callers. */
+/* Translates the tool's failures to API errors. */
 #include <stdio.h>
 
 #include "service/files/files_private.h"
@@ -56,7 +56,7 @@ const char *files_error_text(enum tool_error error)
 	return table[error].text;
 }
 
-/* Cut at the end: it is for people. */
+/* Truncated at the end: it is for people. */
 static _printf_(3, 4) void append(char *dst, size_t size, const char *fmt, ...)
 {
 	size_t n = strlen(dst);
@@ -74,7 +74,7 @@ static void append_lines(char *dst, size_t size, const struct tool_failed *faile
 		       (unsigned long long)failed->lines[i]);
 }
 
-/* What the figures of the failure add to its words. */
+/* Adds the numbers of the failure to its message. */
 static void add_figures(char *dst, size_t size, const struct sandbox *sandbox,
 			const struct tool_failed *failed)
 {
@@ -84,8 +84,7 @@ static void add_figures(char *dst, size_t size, const struct sandbox *sandbox,
 		append_lines(dst, size, failed);
 		break;
 	case TOOL_DISK_FULL:
-		/* A file system of its own has its own size, a shared one is larger than our part.
-		 */
+		/* A separate file system has its own size; a shared one is larger than our part. */
 		if (failed->limit && failed->limit >> 20 < sandbox->attrs.disk_size_mb)
 			append(dst, size, " on a file system of %llu MiB",
 			       (unsigned long long)(failed->limit >> 20));
@@ -117,7 +116,7 @@ int files_error(const struct sandbox *sandbox, const struct tool_failed *failed,
 {
 	bool about_file = failed->error != TOOL_BAD_PATTERN && failed->path.n;
 	struct str path = about_file ? failed->path : (struct str){ "", 0 };
-	/* The tool's own words say more where the code covers several things. */
+	/* The tool's own message is more precise if the code covers several cases. */
 	bool own_words = failed->message.n &&
 			 (failed->error == TOOL_INVALID || failed->error == TOOL_BAD_PATTERN ||
 			  failed->error == TOOL_UNKNOWN_USER || failed->error == TOOL_NOT_FILE ||

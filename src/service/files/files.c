@@ -178,7 +178,7 @@ static void on_room(void *arg)
 
 static int start_tool(struct files_run *run, struct sandbox *sandbox, struct err *err);
 
-/* Lines counted from the end: the first run told how many there are. */
+/* Lines counted from the end: the first run counted the lines. */
 static bool go_on_from_end(struct files_run *run, const struct tool_end *end)
 {
 	uint64_t back = (uint64_t)-run->lines_from_end;
@@ -331,7 +331,7 @@ int files_start(struct sandbox *sandbox, enum files_op op, const struct files_sp
 	run->range = *spec;
 	sandbox->file_ops++;
 	if (changes(op)) {
-		sandbox->execs++; /* nobody is idle meanwhile */
+		sandbox->execs++; /* the sandbox is not idle meanwhile */
 		sandbox_touch(sandbox);
 	}
 	service->upkeep.counters.file_ops++;
@@ -415,7 +415,7 @@ void file_runs_tick(struct service *service)
 	}
 }
 
-/* The service ends; whoever waited is gone already. */
+/* The service ends; waiting callers are gone already. */
 void file_runs_stop(struct service *service)
 {
 	struct files_run *run;

@@ -70,14 +70,14 @@ struct files_items {
 	size_t count;
 };
 
-/* What is asked for; which fields count depends on the operation. Views live during the call. */
+/* The parameters; which of them are used depends on the operation. Views live during the call. */
 struct files_spec {
 	struct str path, path_b64; /* at most one; neither: the working directory, where allowed */
 	struct str to, to_b64;
-	struct str user;	 /* who does it; empty: the template's user */
-	struct str owner, group; /* whom it belongs to afterwards */
+	struct str user;	 /* acting user; empty: the template's user */
+	struct str owner, group; /* owner of the result */
 	struct str mode;	 /* octal */
-	struct str known_user;	 /* there must be such a user; nothing else */
+	struct str known_user;	 /* this user must exist; nothing else */
 	struct str marks;	 /* FILES_WRITE: lines "key=value", kept with the file */
 	struct str if_match;	 /* an etag, with or without quotes */
 	struct str pattern, include, exclude;
@@ -93,10 +93,10 @@ struct files_spec {
 	bool follow, recursive, overwrite, missing_ok;
 	bool parents, fsync, exclusive;
 	bool ignore_case, fixed, gitignore, include_hidden, replace_all;
-	bool details; /* of entries: what links lead to, marks */
+	bool details; /* with entries: targets of links, marks */
 };
 
-/* What FILES_READ and FILES_STAT found. */
+/* The result of FILES_READ and FILES_STAT. */
 struct files_head {
 	bool is_file;
 	uint64_t size;
@@ -207,7 +207,7 @@ struct files_result {
 struct files_hooks {
 	void (*on_ready)(void *arg); /* input may come; the watch is set */
 	void (*on_head)(void *arg, const struct files_head *head);
-	/* To be given back with files_release() when they have left. */
+	/* Return them with files_release() when they have been sent. */
 	void (*on_data)(void *arg, struct str bytes);
 	void (*on_room)(void *arg); /* after files_feed() said 0 */
 	/* Those with a bool: false means enough, and the result says FILES_CUT_BYTES. */
@@ -224,13 +224,13 @@ struct files_hooks {
 int files_start(struct sandbox *sandbox, enum files_op op, const struct files_spec *spec,
 		const struct files_hooks *hooks, void *arg, slot_handle *ret,
 		struct err *err) _must_check_;
-/* 1: more may come; 0: taken, on_room tells when to go on; -1: over, its end is on the way. */
+/* 1: more may follow; 0: taken, wait for on_room; -1: failed, its end follows. */
 int files_feed(struct service *service, slot_handle run, struct str bytes);
-void files_commit(struct service *service, slot_handle run); /* all of it was fed */
+void files_commit(struct service *service, slot_handle run); /* all content was fed */
 void files_release(struct service *service, slot_handle run, size_t bytes);
-/* A reader of events that is slow: nothing more is asked of the tool meanwhile. */
+/* For a slow reader of events: nothing more is read from the tool meanwhile. */
 void files_pause(struct service *service, slot_handle run, bool paused);
-/* Nobody wants it any more: what it wrote so far is taken back, no hook is called again. */
+/* The operation is cancelled: what it wrote so far is reverted, and no hook is called again. */
 void files_cancel(struct service *service, slot_handle run);
 
 #endif

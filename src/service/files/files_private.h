@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Inside src/service only: one file operation under way, shared by the files of this folder. */
+/* Private to src/service/files: one file operation in progress. */
 #ifndef CAY_SERVICE_FILES_FILES_PRIVATE_H
 #define CAY_SERVICE_FILES_FILES_PRIVATE_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From content and batches that a call brought along to the frames of the tool's input. */
+/* Converts content and batches of a call to the frames of the tool's input. */
 #include <sodium.h>
 #include <stdio.h>
 
@@ -21,7 +21,7 @@ static int put_pieces(struct buf *frames, enum tool_type type, struct str bytes)
 	return r;
 }
 
-/* Decoded step by step into the frames: large content is not held twice. */
+/* Decoded step by step into the frames, so that large content is not held twice. */
 static int put_b64(struct buf *frames, const char *what, struct str b64, struct err *err)
 {
 	static unsigned char scratch[TOOL_DATA_MAX];

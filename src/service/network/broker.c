@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What brokering needs of the vault: which hosts a sandbox's placeholders are for, and their
- * values.
+/*
+ * What the broker needs of the vault: the hosts that a sandbox's placeholders are bound to, and
+ * their values.
  */
 #include <errno.h>
 #include <sodium.h>
@@ -32,7 +33,7 @@ static bool host_matches(struct str entry, struct str host, uint16_t port)
 		return false;
 	if (!str_starts(name, "*."))
 		return str_eq(name, host);
-	name = (struct str){ name.p + 1, name.n - 1 }; /* with its dot */
+	name = (struct str){ name.p + 1, name.n - 1 }; /* including its dot */
 	return host.n > name.n && memcmp(host.p + host.n - name.n, name.p, name.n) == 0;
 }
 
@@ -75,7 +76,7 @@ static int put_secret(const struct service *service, const struct secret *secret
 	return r;
 }
 
-/* The placeholder that comes first in text, of those that are for this host. */
+/* The first placeholder in text that is bound to this host. */
 static const struct grant *find_first(const struct grants *grants, struct str text, struct str host,
 				      uint16_t port, size_t *ret_at)
 {

@@ -59,7 +59,7 @@ void egress_linked(struct sandbox *sandbox, const struct engine_network *network
 		return;
 	egress = egress_of(sandbox);
 	if (!egress)
-		return; /* nobody's: refused */
+		return; /* not assigned: refused */
 	(void)map_take(&service->network->by_address, address_key(&network->address));
 	if (map_put(&service->network->by_address, address_key(&network->address), sandbox) < 0)
 		return;

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a sandbox tried and may not, so that nobody has to guess: a bounded list and events. */
+/*
+ * Refused connections of a sandbox, as a bounded list and events, so that users can see the reason.
+ */
 #include <arpa/inet.h>
 #include <stdio.h>
 
@@ -11,7 +13,7 @@
 #include "service/sandbox/sandbox_internal.h"
 
 #define DENIALS_MAX 128	    /* of one sandbox; the one not seen for longest makes room */
-#define TELL_AGAIN_MS 60000 /* the same is told again after this long, with its count */
+#define TELL_AGAIN_MS 60000 /* an equal one is published again after this long, with its count */
 #define TELL_PER_MIN 60	    /* of one sandbox; more are only counted */
 #define SAVE_TICKS 5	    /* between saves: a kill loses what came since; events it does not */
 #define SAVED_BYTES (DENIALS_MAX * 1024)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A sandbox's policy: made of what callers send, shown, stored and copied. */
+/* A sandbox's policy: built from requests, shown, stored and copied. */
 #include <errno.h>
 #include <stdio.h>
 
@@ -144,7 +144,7 @@ int egress_policy_save(const struct egress_policy *policy, struct buf *out)
 	return json_writer_end(&w);
 }
 
-/* A stored list; what is no text in it was not written by us. */
+/* A stored list; an element that is not text was not written by us. */
 static int load_texts(const struct json *array, struct str texts[EGRESS_RULES_MAX],
 		      struct text_list *ret)
 {
@@ -185,7 +185,7 @@ enum engine_link egress_policy_link(const struct egress_policy *policy)
 {
 	if (!policy || policy->mode == NETWORK_NONE)
 		return ENGINE_LINK_NONE;
-	/* Only the proxy knows names: what is denied must not leave in other ways. */
+	/* Only the proxy knows names: with denied names, no other traffic may leave. */
 	return policy->mode == NETWORK_FULL && !policy->deny_count ? ENGINE_LINK_ROUTED
 								   : ENGINE_LINK_PROXY;
 }

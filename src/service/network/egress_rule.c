@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The entries of allow and deny, and which addresses are whose. */
+/* The entries of allow and deny, and the classes of addresses. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <stdio.h>
@@ -30,7 +30,7 @@ static bool is_letter(char c)
 	return c >= 'a' && c <= 'z';
 }
 
-/* Letters, digits and hyphens inside, and underscores as service names have them. */
+/* Letters, digits and inner hyphens, and underscores as in service names. */
 static bool label_ok(struct str label)
 {
 	if (label.n == 0 || label.n > 63 || label.p[0] == '-' || label.p[label.n - 1] == '-')
@@ -42,7 +42,7 @@ static bool label_ok(struct str label)
 	return true;
 }
 
-/* A last label that looks like a number makes the whole an address to somebody. */
+/* Some parsers read a name whose last label looks like a number as an address. */
 static bool looks_numeric(struct str label)
 {
 	size_t i = 0;
@@ -117,7 +117,7 @@ static int parse_part(struct str text, uint64_t *ret)
 	return 0;
 }
 
-/* As inet_aton() of the C libraries: the last part fills what the others leave. */
+/* Like inet_aton() of the C libraries: the last part fills the remaining bytes. */
 static int parse_v4(struct str text, uint32_t *ret)
 {
 	uint64_t parts[4], value = 0;
@@ -146,7 +146,7 @@ static int parse_v4(struct str text, uint32_t *ret)
 	return 0;
 }
 
-/* IPv4 in the forms that gateways and tunnels of IPv6 carry it in. */
+/* Unwraps IPv4 addresses in the IPv6 forms of gateways and tunnels. */
 static void unwrap(uint8_t address[16])
 {
 	static const uint8_t nat64[12] = { 0, 0x64, 0xff, 0x9b }, zeros[12] = { 0 };
@@ -186,7 +186,7 @@ static int refuse(struct err *err, const char *field, struct str text, const cha
 		       text.p, why);
 }
 
-/* host and port apart; "[v6]:port", "v6" and "host:port". */
+/* Splits host and port: "[v6]:port", "v6" and "host:port". */
 static int split(struct str text, struct str *host, struct str *port)
 {
 	const char *colon = memchr(text.p, ':', text.n);

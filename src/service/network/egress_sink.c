@@ -1,24 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The sink: the address that names resolve to which a sandbox may not ask for. Its connections end
- * in the proxy like all others, and the proxy explains the refusal: a program sees "403, because"
- * instead of "could not resolve host". Nothing is asked outside for such a name, whether it exists
- * or not, and no rule ever opens the sink.
+ * The sink: the address to which refused names resolve. Connections to it reach the proxy like all
+ * others, and the proxy explains the refusal: a program sees "403, because" instead of "could not
+ * resolve host". No server outside is asked for such a name, whether it exists or not, and no rule
+ * ever opens the sink.
  *
- * An attempt is a lookup and what follows from it: the other address family's question within a
- * moment, then a connection. It is counted with the lookup, because some programs never connect.
+ * An attempt is a lookup and what follows it: soon the question for the other address family, then
+ * a connection. It is counted with the lookup, because some programs never connect.
  */
 #include "base/time.h"
 #include "service/network/egress_internal.h"
 
-#define SUNK_MAX 32	    /* of one sandbox; the oldest makes room, its connection counts again */
-#define SAME_LOOKUP_MS 5000 /* questions for both families come together */
+/* per sandbox; at the limit the oldest is dropped, and its connection counts again */
+#define SUNK_MAX 32
+#define SAME_LOOKUP_MS 5000   /* questions for both families arrive together */
 #define SAME_ATTEMPT_MS 60000 /* from the lookup to the connection */
 
 struct egress_sunk {
 	char name[EGRESS_NAME_MAX + 1];
 	int64_t at_ms; /* boot clock; 0: free */
-	uint8_t kinds; /* of questions that came: bits of enum egress_question */
+	uint8_t kinds; /* questions so far: bits of enum egress_question */
 	bool connected;
 };
 
@@ -81,7 +82,7 @@ bool egress_sink_asked(struct sandbox *sandbox, struct str name, enum egress_que
 	return true;
 }
 
-/* What says no name belongs to the last lookup, as far as anybody can know. */
+/* A connection without a name is attributed to the last lookup. */
 static struct egress_sunk *last(const struct egress *egress)
 {
 	struct egress_sunk *newest = NULL;

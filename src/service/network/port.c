@@ -9,7 +9,7 @@
 #include "service/network/network_private.h"
 
 #define DIALS_MAX 16384		  /* of all sandboxes; one more is refused */
-#define PORT_EVENTS_PER_MINUTE 60 /* of one sandbox; further ones are not told */
+#define PORT_EVENTS_PER_MINUTE 60 /* per sandbox; further ones are not published */
 
 /* A refused port is tried again after these, a second and a half in all. */
 static const int again_ms[] = { 30, 70, 150, 300, 450, 500 };

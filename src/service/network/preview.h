@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Previews: who may reach which port of a sandbox from outside. A port without one is open to the
- * API keys of its sandbox only. A template may name a port that is public from the start.
+ * Previews: access to a port of a sandbox from outside. A port without one is open only to the API
+ * keys of its sandbox. A template may name a port that is public from the start.
  */
 #ifndef CAY_SERVICE_NETWORK_PREVIEW_H
 #define CAY_SERVICE_NETWORK_PREVIEW_H
@@ -10,14 +10,14 @@
 
 #define PREVIEW_ID_SIZE 17
 #define PREVIEW_TOKEN_SIZE 48	/* "cay_pv_" + 40 digits + NUL */
-#define PREVIEWS_PER_SANDBOX 64 /* one more: quota_exceeded */
-#define PREVIEW_TOKENS_MAX 64	/* of one preview; likewise */
+#define PREVIEWS_PER_SANDBOX 64 /* at the limit: quota_exceeded */
+#define PREVIEW_TOKENS_MAX 64	/* per preview; likewise */
 #define PREVIEW_EXPIRES_MAX_SEC (30 * 86400)
 #define PREVIEW_SHARE_DEFAULT_SEC 3600
 #define PREVIEW_URL_SIZE 384
 
 enum preview_visibility { PREVIEW_PUBLIC, PREVIEW_PRIVATE, PREVIEW_VISIBILITY_COUNT };
-/* What the server inside gets as Host. Dev servers that serve known names only want localhost. */
+/* The Host header for the server inside. Some development servers accept only localhost. */
 enum preview_host { PREVIEW_HOST_PREVIEW, PREVIEW_HOST_LOCALHOST, PREVIEW_HOST_COUNT };
 extern const char *const preview_visibility_names[]; /* NULL-terminated */
 extern const char *const preview_host_names[];
@@ -31,13 +31,13 @@ struct preview_token {
 struct preview {
 	struct preview *next;
 	char id[PREVIEW_ID_SIZE];
-	uint16_t port; /* 0: every port but the reserved ones */
+	uint16_t port; /* 0: every port except the reserved ones */
 	uint8_t visibility, host;
 	bool dirty; /* the counters on disk are older */
 	int64_t created_ms;
 	int64_t expires_ms; /* wall clock; 0: never */
 	uint64_t requests, bytes_in, bytes_out, connections;
-	uint32_t open; /* requests and tunnels just now */
+	uint32_t open; /* active requests and tunnels */
 	uint32_t token_count;
 	struct preview_token *tokens; /* heap */
 };
@@ -48,8 +48,10 @@ struct preview_spec {
 	int64_t expires_in_sec; /* 0: as long as the sandbox */
 	bool allow_reserved;	/* 22 and 5900 to 5999 */
 };
-/* Of a port that has one already: that one, changed. port 0 is for faces whose clients expect every
- * port to be open. */
+/*
+ * For a port that already has one: changes that one. port 0 is for faces whose clients expect every
+ * port to be open.
+ */
 int preview_create(struct sandbox *sandbox, const struct preview_spec *spec,
 		   const struct preview **ret, struct err *err) _must_check_;
 struct preview *preview_find(struct sandbox *sandbox, struct str id, struct err *err);
@@ -60,7 +62,7 @@ int preview_share(struct sandbox *sandbox, struct str id, int64_t ttl_sec,
 		  struct err *err) _must_check_;
 int preview_unshare(struct sandbox *sandbox, struct str id, struct err *err) _must_check_;
 const struct preview *preview_next(const struct sandbox *sandbox, const struct preview *before);
-/* The one of every port; NULL: there is none. */
+/* The preview of every port; NULL: none. */
 const struct preview *preview_every(const struct sandbox *sandbox);
 /* "http://PORT-ID.domain"; false: no domain is configured. */
 bool preview_url(const struct sandbox *sandbox, uint16_t port, char dst[PREVIEW_URL_SIZE]);
@@ -70,9 +72,9 @@ bool preview_url(const struct sandbox *sandbox, uint16_t port, char dst[PREVIEW_
 struct preview_ask {
 	struct str id; /* of the sandbox */
 	uint16_t port;
-	struct str token;      /* of a share; empty: none */
-	struct str traffic;    /* the sandbox's own (access_token.h), which opens all its ports;
-				  likewise */
+	struct str token; /* of a share; empty: none */
+	/* the sandbox's own (access_token.h), which opens all its ports; likewise */
+	struct str traffic;
 	const struct key *key; /* NULL: none */
 };
 struct preview_grant {
@@ -82,17 +84,20 @@ struct preview_grant {
 	uint8_t host;
 	int64_t token_expires_ms; /* 0: no token was needed */
 };
-/* Known also of what is refused. */
+/* Known also if access is refused. */
 struct preview_note {
 	bool guess; /* a credential or an address was wrong */
-	bool every; /* the sandbox has, or had, a preview of every port: clients of that face ask */
+	/* the sandbox has, or had, a preview of every port: the client uses that face */
+	bool every;
 };
-/* 0, or why not: sandbox_not_found, sandbox_gone, preview_not_found, preview_private,
- * preview_expired, port_refused. */
+/*
+ * 0, or the reason: sandbox_not_found, sandbox_gone, preview_not_found, preview_private,
+ * preview_expired, port_refused.
+ */
 int preview_open(struct service *service, const struct preview_ask *ask, struct preview_grant *ret,
 		 struct preview_note *ret_note, struct err *err) _must_check_;
 
-/* Tells the traffic of a grant: counters and the idle clock. Differences, not sums. */
+/* Reports the traffic of a grant: for counters and the idle clock. Differences, not sums. */
 struct preview_traffic {
 	uint32_t requests, connections;
 	int32_t open;

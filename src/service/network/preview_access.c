@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who gets through to a port: keys, share tokens, and what is open to everybody. */
+/* Access to a port: keys, share tokens, and public previews. */
 #include <errno.h>
 #include <sodium.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Between preview.c, which keeps them, and preview_access.c, which says who gets through. */
+/* Shared by preview.c, which has the table, and preview_access.c, which decides about access. */
 #ifndef CAY_SERVICE_NETWORK_PREVIEW_INTERNAL_H
 #define CAY_SERVICE_NETWORK_PREVIEW_INTERNAL_H
 
@@ -7,10 +7,10 @@
 #include "service/network/preview.h"
 #include "service/service_internal.h"
 
-/* Remote shells and screens are not web servers: nobody opens them by mistake. */
+/* Remote shells and screens are not web servers, and must not be opened by mistake. */
 bool preview_is_reserved(int64_t port);
 struct preview *preview_by_id(const struct sandbox *sandbox, struct str id);
-/* port 0: the one of all ports. */
+/* port 0: the preview of every port. */
 struct preview *preview_of_port(const struct sandbox *sandbox, uint16_t port);
 int preview_add_token(struct preview *preview, const uint8_t hash[32],
 		      int64_t expires_ms) _must_check_;
@@ -20,7 +20,7 @@ void port_stop_all(struct service *service);
 void port_told(struct sandbox *sandbox, const struct link_port *port, bool opened);
 int preview_load(struct service *service, struct err *err) _must_check_;
 void preview_free_all(struct sandbox *sandbox);
-void preview_forget_all(struct sandbox *sandbox); /* on disk too: it has ended */
+void preview_forget_all(struct sandbox *sandbox); /* also on disk: the sandbox has ended */
 void preview_tick(struct service *service);
 
 #endif

@@ -20,10 +20,10 @@ extern const char *const code_languages[]; /* NULL-terminated; the first is the 
 
 struct code_spec {
 	struct str code;
-	struct str context_id; /* empty: the language's own, made when it is missing */
-	int language;	       /* index of code_languages; with context_id not looked at */
+	struct str context_id; /* empty: the language's default context, created if it is missing */
+	int language;	       /* index of code_languages; ignored with context_id */
 	struct text_map env;
-	struct str cwd, user; /* when a context is made; empty: the template's */
+	struct str cwd, user; /* for a context that is created; empty: the template's */
 	int64_t timeout_sec;  /* 0: none */
 };
 
@@ -76,15 +76,15 @@ int code_run(struct sandbox *sandbox, const struct code_spec *spec, const struct
 void code_more(struct service *service, slot_handle run);
 /* Ends the code, as Ctrl-C would. */
 void code_interrupt(struct service *service, slot_handle run);
-/* The caller has gone: no hook is called any more, the code runs on. */
+/* The caller has gone: no hook is called any more, and the code continues. */
 void code_leave(struct service *service, slot_handle run);
 
 typedef void (*code_context_fn)(void *arg, const struct code_context *context,
 				const struct err *err);
-/* code, env and timeout_sec of the spec are not looked at; nor is context_id. */
+/* code, env, timeout_sec and context_id of the spec are ignored. */
 int code_context_new(struct sandbox *sandbox, const struct code_spec *spec, code_context_fn done,
 		     void *arg, struct err *err) _must_check_;
-/* Called for each, oldest first, then once with NULL; err tells whether all were there. */
+/* Called for each, oldest first, then once with NULL; err says whether the list is complete. */
 int code_context_list(struct sandbox *sandbox, code_context_fn each, void *arg,
 		      struct err *err) _must_check_;
 int code_context_delete(struct sandbox *sandbox, struct str id, process_done_fn done, void *arg,

@@ -19,7 +19,7 @@ struct code_job {
 	void (*started)(struct code_job *job, struct sandbox *sandbox);
 	void (*failed)(struct code_job *job, const struct err *err);
 	struct code_context context; /* its strings are those below */
-	uint64_t cursor;	     /* what its kernel has told so far */
+	uint64_t cursor;	     /* position in its kernel's output */
 	char id[CODE_ID_MAX + 1];
 	char cwd[257];
 	char user[65];

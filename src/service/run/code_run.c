@@ -31,7 +31,7 @@ struct code_run {
 	int64_t started_us;
 	bool behind;
 	bool overlong; /* the rest of this line is left out */
-	bool busy;     /* counted in sandbox->execs: nobody is idle meanwhile */
+	bool busy;     /* counted in sandbox->execs: the sandbox is not idle meanwhile */
 	bool timed_out;
 	bool may_make;
 	bool writing; /* on_written is still to come */

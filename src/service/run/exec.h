@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One command in a sandbox: checked, started, waited for. */
+/* One command in a sandbox: checked, started, waited for. Called by faces. */
 #ifndef CAY_SERVICE_RUN_EXEC_H
 #define CAY_SERVICE_RUN_EXEC_H
 
@@ -12,16 +12,17 @@
 struct exec_result {
 	uint32_t process_id;
 	struct process_status status;
-	struct str out, err;	 /* valid during the call */
-	const char *full_output; /* the file inside with all of it, or NULL; during the call */
+	struct str out, err; /* valid during the call */
+	/* the file inside with the full output, or NULL; during the call */
+	const char *full_output;
 	bool full_output_complete;
 };
 typedef void (*exec_done_fn)(void *arg, const struct exec_result *result, const struct err *err);
 
-/* *ret_call names the command for exec_detach(). */
+/* *ret_call identifies the command for exec_detach(). */
 int exec_start(struct sandbox *sandbox, const struct exec_spec *spec, exec_done_fn done, void *arg,
 	       slot_handle *ret_call, struct err *err) _must_check_;
-/* The caller has gone: done will not be called; the command runs on and is kept like any other. */
+/* The caller has gone: done is not called; the command continues and is kept like any other. */
 void exec_detach(struct service *service, slot_handle call);
 
 #endif

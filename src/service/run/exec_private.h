@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Inside src/service only: one command that somebody waits for. */
+/* Private to src/service/run: one command with a waiting caller. */
 #ifndef CAY_SERVICE_RUN_EXEC_PRIVATE_H
 #define CAY_SERVICE_RUN_EXEC_PRIVATE_H
 
@@ -12,21 +12,21 @@ struct exec_call {
 	struct service *service;
 	slot_handle handle;
 	slot_handle sandbox;
-	exec_done_fn done; /* NULL: nobody waits any more */
+	exec_done_fn done; /* NULL: no caller waits any more */
 	void *arg;
 	uint32_t process_id; /* 0: not started yet */
 	size_t output_max_bytes;
 	struct spec_build build;
-	bool kept;		     /* build is ours: it waits to be admitted */
+	bool kept;		     /* build is ours: it waits for admission */
 	struct err gone;	     /* while the engine is asked why the sandbox ended */
 	char *veiled[2];	     /* the output of a sandbox with secrets */
-	struct exec_reattach *again; /* its link was given up: it is followed to its end */
+	struct exec_reattach *again; /* its link was interrupted: it is followed to its end */
 };
 
-/* 0: exec_followed() comes later. -1: its command cannot be found again. */
+/* 0: exec_followed() is called later. -1: its command cannot be found again. */
 int exec_reattach_start(struct exec_call *call, struct sandbox *sandbox) _must_check_;
-void exec_reattach_free(struct exec_reattach *again); /* NULL is fine */
-/* out and err live for the call. With error there is no end to tell. */
+void exec_reattach_free(struct exec_reattach *again); /* NULL is allowed */
+/* out and err live for the call. With error there is no end to report. */
 void exec_followed(struct exec_call *call, const struct process_status *status, struct str out,
 		   struct str err, const struct err *error);
 

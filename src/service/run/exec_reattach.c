@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A sandbox whose memory is copied lets go of its link, and goes on. Its commands do, too: when the
- * link is there again, whoever waits for one gets its output from the first byte that is kept.
+ * A sandbox whose memory is copied closes its link and continues, and so do its commands. When the
+ * link is ready again, the waiting caller of a command gets its output from the first byte that is
+ * kept.
  */
 #include "service/run/exec_private.h"
 #include "service/run/output_buffer.h"
@@ -11,7 +12,7 @@
 struct exec_reattach {
 	struct exec_call *call;
 	struct sandbox_wait *wait; /* for the link */
-	slot_handle follow;	   /* 0: not yet, or over */
+	slot_handle follow;	   /* 0: not yet, or ended */
 	struct output_buffer streams[2];
 };
 

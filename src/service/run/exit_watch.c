@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The ends of processes that nobody follows: a follow that reads nothing and ends with the process.
- * It goes with its link; when there is a new one the agent is asked what runs, and what ended
- * meanwhile and was not told is told then.
+ * The ends of processes without a follow: a follow that reads nothing and ends with the process. It
+ * ends with its link. When there is a new link, the agent is asked which processes run, and ends
+ * that were not published are published then.
  */
 #include "base/log.h"
 #include "service/event/event_internal.h"

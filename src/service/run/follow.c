@@ -408,7 +408,7 @@ void follow_close(struct service *service, slot_handle handle)
 		if (follow->tells)
 			exit_watch_start(sandbox, follow->process_id, "stream", follow->counts);
 	} else {
-		/* Its link was given up: the last call is on its way and finds nobody. */
+		/* Its link was interrupted: the last call is pending and finds no follow. */
 		if (sandbox && follow->holds)
 			sandbox->execs--;
 		(void)slot_take(&service->runs->follows, follow->handle);

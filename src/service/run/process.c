@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Processes that nobody needs to wait for: started, looked at, acted upon. */
+/* Processes without a waiting caller: started, inspected, controlled. */
 #include "service/run/process.h"
 
 #include <stdio.h>
@@ -356,7 +356,7 @@ static int acted(struct act *act, int r)
 	return r;
 }
 
-/* No bytes are no frame; whether they could have been written is answered all the same. */
+/* An empty write sends no frame; whether it would have succeeded is answered nevertheless. */
 static void on_empty(void *arg, const struct process_info *info, const struct err *error)
 {
 	struct err err;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The processes of a sandbox: started, listed, followed, fed, signalled, ended. What they write is
- * kept in the sandbox, by its agent; the daemon only passes it on.
+ * The processes of a sandbox: started, listed, followed, fed, signalled, ended. Their output is
+ * kept in the sandbox by its agent; the daemon only passes it on. Faces call these functions.
  */
 #ifndef CAY_SERVICE_RUN_PROCESS_H
 #define CAY_SERVICE_RUN_PROCESS_H
@@ -26,20 +26,21 @@
 #define OUTPUT_RING_BYTES (1024 * 1024)
 #define OUTPUT_KEEP_SEC 300
 
-/* What is to be run and how. Views live during the call. */
+/* A program and its environment. Views live during the call. */
 struct exec_spec {
-	struct str command;    /* through the template's shell; or */
+	struct str command;    /* run by the template's shell; or */
 	struct text_list argv; /* directly; or */
-	struct str shell;      /* this program alone, empty: the template's shell; with tty */
+	struct str shell;      /* only this program, empty: the template's shell; with tty */
 	struct text_map env;
 	struct str cwd, user;
 	struct str name;		  /* empty: none */
 	struct str stdin_text, stdin_b64; /* at most one of them */
 	int64_t timeout_sec;		  /* 0: none */
-	int64_t timeout_ms;		  /* instead of it, where seconds are too coarse; 0: not */
-	int64_t max_output_bytes;	  /* exec_start() only */
-	int64_t cols, rows;		  /* with tty */
-	uint32_t ring_bytes;		  /* per stream; 0: as configured */
+	/* instead of it, if seconds are too coarse; 0: not given */
+	int64_t timeout_ms;
+	int64_t max_output_bytes; /* exec_start() only */
+	int64_t cols, rows;	  /* with tty */
+	uint32_t ring_bytes;	  /* per stream; 0: as configured */
 	bool stdin_open;
 	bool hold; /* process_start(): a foreground reader gets every byte; see follow_spec */
 	bool tty;
@@ -53,7 +54,7 @@ struct process_status {
 	int signal; /* 0: none */
 	int64_t duration_us;
 	uint64_t out_total, err_total; /* bytes written: the cursors of the next ones */
-	uint64_t memory_limit_bytes, memory_peak_bytes; /* 0: not known, or no matter of memory */
+	uint64_t memory_limit_bytes, memory_peak_bytes; /* 0: unknown, or not related to memory */
 };
 
 /* Strings live for the call; none is NULL. */
@@ -73,14 +74,17 @@ enum { PROCESS_OUT = 1, PROCESS_ERR = 2 };
 /* ---- follows ---- */
 
 /*
- * A follow gets bytes as far as its credit goes and gives credit back when they have left. Should
- * the link break, it goes on behind the last byte when the link is there again.
+ * A follow gets bytes as far as its credit allows and returns credit when they were sent. If the
+ * link breaks, it continues after the last byte when the link is ready again.
  */
 struct follow_hooks {
 	/* cursor: of the first byte; larger than expected: bytes were dropped. Bytes live for the
 	 * call. */
 	void (*on_output)(void *arg, int stream, uint64_t cursor, struct str bytes);
-	/* Once, the last call. err: it could not go on; with sandbox_gone status says so too. */
+	/*
+	 * Once, as the last call. err: it could not continue; with sandbox_gone, status says so,
+	 * too.
+	 */
 	void (*on_end)(void *arg, const struct process_status *status, const struct err *err);
 	/* Instead of on_end when the service is closed; NULL: arg needs nothing. */
 	void (*on_drop)(void *arg);
@@ -91,29 +95,31 @@ struct follow_spec {
 	uint32_t run;	 /* not 0: of a window, ends with that run */
 	uint8_t streams; /* PROCESS_OUT | PROCESS_ERR */
 	bool live;
-	/* With live: a foreground reader. Bytes whose credit it has not given back are not
-	 * overwritten; when the ring is full, the program blocks. */
+	/*
+	 * With live: a foreground reader. Bytes whose credit it has not returned are not
+	 * overwritten; when the ring is full, the program blocks.
+	 */
 	bool hold;
-	bool waited; /* the sandbox's idle clock stands still meanwhile */
+	bool waited; /* the sandbox's idle clock stops meanwhile */
 };
 int follow_open(struct sandbox *sandbox, uint32_t process_id, const struct follow_spec *spec,
 		const struct follow_hooks *hooks, void *arg, slot_handle *ret,
 		struct err *err) _must_check_;
 void follow_credit(struct service *service, slot_handle follow, uint32_t bytes);
-void follow_close(struct service *service, slot_handle follow); /* no hook is called any more */
+void follow_close(struct service *service, slot_handle follow); /* no hook is called afterwards */
 
 /* ---- start ---- */
 
-/* follow 0: nobody follows it. With err nothing was started and no hook is called. */
+/* follow 0: none. With err nothing was started and no hook is called. */
 typedef void (*process_started_fn)(void *arg, uint32_t process_id, uint32_t pid, slot_handle follow,
 				   const struct err *err);
-/* hooks NULL: nobody follows. Else from its first byte on, with this credit. */
+/* hooks NULL: no follow. Otherwise from its first byte on, with this credit. */
 struct process_reader {
 	const struct follow_hooks *hooks;
 	void *arg;
 	uint32_t credit;
 };
-/* reader NULL: nobody reads its output from the start. */
+/* reader NULL: its output has no reader at the start. */
 int process_start(struct sandbox *sandbox, const struct exec_spec *spec, process_started_fn started,
 		  void *arg, const struct process_reader *reader, struct err *err) _must_check_;
 
@@ -123,17 +129,23 @@ int process_start(struct sandbox *sandbox, const struct exec_spec *spec, process
 typedef void (*process_each_fn)(void *arg, const struct process_info *info, const struct err *err);
 int process_list(struct sandbox *sandbox, process_each_fn each, void *arg,
 		 struct err *err) _must_check_;
-/* One, by its number or name (of several the one that runs, else the newest). Called once. */
+/*
+ * One process, by its number or name (of several the running one, otherwise the newest). Called
+ * once.
+ */
 typedef void (*process_found_fn)(void *arg, const struct process_info *info, const struct err *err);
 int process_find(struct sandbox *sandbox, struct str id, process_found_fn found, void *arg,
 		 struct err *err) _must_check_;
-/* Whether it is a number; then no process_find() is needed to know it. */
+/* Whether it is a number; process_find() is then not needed. */
 bool process_id_parse(struct str id, uint32_t *ret);
 
 /* ---- act ---- */
 
 typedef void (*process_done_fn)(void *arg, const struct err *err);
-/* wait: done when the program took the bytes, else when they are kept for it. done may be NULL. */
+/*
+ * wait: done is called when the program has taken the bytes, otherwise when they are queued for it.
+ * done may be NULL.
+ */
 int process_stdin(struct sandbox *sandbox, uint32_t process_id, struct str bytes, bool wait,
 		  process_done_fn done, void *arg, struct err *err) _must_check_;
 int process_close_stdin(struct sandbox *sandbox, uint32_t process_id, process_done_fn done,
@@ -142,11 +154,15 @@ int process_signal(struct sandbox *sandbox, uint32_t process_id, int signum, pro
 		   void *arg, struct err *err) _must_check_;
 int process_resize(struct sandbox *sandbox, uint32_t process_id, int64_t cols, int64_t rows,
 		   process_done_fn done, void *arg, struct err *err) _must_check_;
-/* TERM, after the grace KILL for all it left; done when it is dead and forgotten. */
+/*
+ * TERM, after the grace period KILL for all its descendants; done is called when it is dead and
+ * forgotten.
+ */
 int process_stop(struct sandbox *sandbox, uint32_t process_id, process_done_fn done, void *arg,
 		 struct err *err) _must_check_;
-/* "TERM" or "SIGTERM", or without a name a number such as 15; 0 with err set when there is none
- * such. */
+/*
+ * "TERM" or "SIGTERM", or without a name a number such as 15; 0 with err set if it is not a signal.
+ */
 int process_signal_parse(struct str name, int64_t number, struct err *err);
 
 /* Base64 of a field into the arena. */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whether one more process may run in a sandbox. Only the agent knows how many do: a process that
- * nobody follows ends unnoticed. So the sandbox keeps a bound that is never too low, and the agent
- * is asked when the bound says no, when nothing is known (after a restart), or when a name has to
- * be free. The way of every other start costs nothing.
+ * Decides whether one more process may run in a sandbox. Only the agent knows how many do: a
+ * process without a follow ends unnoticed. The sandbox therefore keeps an upper bound. The agent is
+ * asked if the bound is reached, if nothing is known (after a restart), or if a name must be free.
+ * All other starts cost nothing.
  */
 #include "service/run/process_internal.h"
 

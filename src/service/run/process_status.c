@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Processes and their ends in public words: the same in REST, SSE and the command line. */
+/* Processes and their ends in public terms: the same in REST, SSE and the command line. */
 #include <signal.h>
 #include <stdio.h>
 #include <strings.h>

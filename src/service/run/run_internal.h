@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Inside src/service only: processes, their readers, windows and code. */
+/* For all themes of the service: processes, their readers, windows and code. */
 #ifndef CAY_SERVICE_RUN_RUN_INTERNAL_H
 #define CAY_SERVICE_RUN_RUN_INTERNAL_H
 
@@ -7,7 +7,7 @@
 
 /* runs.c: called by service.c, in this order. NULL: no memory. */
 struct runs *runs_new(void);
-void runs_stop(struct service *service); /* what is under way ends */
+void runs_stop(struct service *service); /* ends operations in progress */
 void runs_close(struct service *service);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Named windows: shells that stay, one command at a time in each. */
+/* Named windows: persistent shells, each with one command at a time. Called by faces. */
 #ifndef CAY_SERVICE_RUN_WINDOW_H
 #define CAY_SERVICE_RUN_WINDOW_H
 
@@ -15,18 +15,20 @@ struct window_info {
 	const char *name;
 	uint32_t process_id; /* of its shell */
 	bool busy;
-	uint32_t run;			  /* the last command's number; 0: none yet */
-	struct process_status run_status; /* reason NULL: it runs, or there was none */
+	uint32_t run;			  /* number of the last command; 0: none yet */
+	struct process_status run_status; /* reason NULL: it is running, or there was none */
 	uint64_t begin, cursor;		  /* the oldest byte held, the next one */
 	uint64_t run_cursor;		  /* where the last command's output begins */
 	int64_t idle_ms, started_ms;
 };
-/* Called for each, oldest first, then once with info NULL; err tells whether all were there. */
+/*
+ * Called for each, oldest first, then once with info NULL; err says whether the list is complete.
+ */
 typedef void (*window_each_fn)(void *arg, const struct window_info *info, const struct err *err);
 int window_list(struct sandbox *sandbox, window_each_fn each, void *arg,
 		struct err *err) _must_check_;
 
-/* command, and env, cwd, user for when the window has to be made. */
+/* command; and env, cwd, user for a window that must be created. */
 struct window_spec {
 	struct exec_spec exec;
 	struct str name;
@@ -36,9 +38,9 @@ struct window_spec {
 struct window_result {
 	const char *name;
 	uint32_t process_id, run;
-	struct process_status status; /* reason NULL: the command runs on */
+	struct process_status status; /* reason NULL: the command is still running */
 	struct str output;	      /* valid during the call */
-	uint64_t cursor;	      /* behind it: where to read on */
+	uint64_t cursor;	      /* after the output: where to continue reading */
 	uint64_t gap_bytes;
 	bool truncated; /* there was more; it can be read from cursor on */
 	bool made, cancelled;
@@ -48,7 +50,7 @@ typedef void (*window_ran_fn)(void *arg, const struct window_result *result, con
 /* *ret_call: for window_leave(). */
 int window_run(struct sandbox *sandbox, const struct window_spec *spec, window_ran_fn done,
 	       void *arg, slot_handle *ret_call, struct err *err) _must_check_;
-/* The caller has gone: done is not called any more, the command runs on. */
+/* The caller has gone: done is not called, and the command continues. */
 void window_leave(struct service *service, slot_handle call);
 
 struct window_read {
@@ -62,7 +64,7 @@ typedef void (*window_read_fn)(void *arg, const struct window_info *info,
 int window_read(struct sandbox *sandbox, const struct window_read *read, window_read_fn done,
 		void *arg, struct err *err) _must_check_;
 
-/* Input for the command that runs there; none does: wrong_state. */
+/* Input for the current command; wrong_state if there is none. */
 int window_input(struct sandbox *sandbox, struct str name, struct str bytes, process_done_fn done,
 		 void *arg, struct err *err) _must_check_;
 int window_close(struct sandbox *sandbox, struct str name, process_done_fn done, void *arg,

@@ -12,8 +12,8 @@
 #include "service/run/run_private.h"
 
 /*
- * Owner: the service's table. Freed by the look or the start when nobody waits any more; once the
- * command runs by its end, the timer or the caller's leaving.
+ * Owner: the service's table. Freed by the lookup or the start if no caller waits any more; once
+ * the command runs, by its end, the timer or the caller's leaving.
  */
 struct window_call {
 	struct window_look look;
@@ -31,7 +31,7 @@ struct window_call {
 	struct link_window window;
 	int64_t started_us;
 	bool making;	    /* counted in sandbox->windows_making */
-	window_ran_fn done; /* NULL: nobody waits any more */
+	window_ran_fn done; /* NULL: no caller waits any more */
 	void *arg;
 };
 

@@ -105,7 +105,7 @@ static int64_t as_wall_ms(struct service *service, int64_t due_ms)
 	return due_ms ? service->sandboxes->wall_distance_ms + due_ms : 0;
 }
 
-/* As it was told before, unless the wall clock has been set meanwhile. */
+/* As shown before, unless the wall clock was set meanwhile. */
 int64_t clock_expires_ms(const struct sandbox *sandbox)
 {
 	int64_t wall_ms = as_wall_ms(sandbox->service, sandbox->due_ms);

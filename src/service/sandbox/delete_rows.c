@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rows of sandboxes that are swept. Nobody waits for their deletion, so many go in one transaction;
- * a daemon that dies before it merely sweeps them once more.
+ * Deletes rows of swept sandboxes. No caller waits for that, so many are deleted in one
+ * transaction; a daemon that dies before only sweeps them again.
  */
 #include <errno.h>
 

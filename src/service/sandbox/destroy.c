@@ -121,7 +121,7 @@ static void on_sweep_turn(void *arg)
 		destroy_sweep(sandbox);
 }
 
-/* On the next turn: whoever asked gets the answer before the engine gets the work. */
+/* In the next iteration: the caller gets the reply before the engine is called. */
 static void sweep_soon(struct sandbox *sandbox)
 {
 	struct op *op = op_new(sandbox->service, sandbox->handle, NULL);
@@ -168,7 +168,9 @@ static void begin_end(struct sandbox *sandbox, enum sandbox_reason reason)
 {
 	if (!sandbox->pooled)
 		sandbox->service->upkeep.counters.destroys++;
-	/* Whoever asked for the end knows it; the others, and visitors of its ports, may ask why.
+	/*
+	 * The caller that requested the end knows it; others, and visitors of its ports, may ask
+	 * why.
 	 */
 	if (!sandbox->pooled && (reason != REASON_REQUESTED || preview_every(sandbox)))
 		remember_end(sandbox);

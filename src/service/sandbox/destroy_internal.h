@@ -1,20 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Inside src/service only: how sandboxes end, are swept and forgotten. */
+/* For all themes of the service: how sandboxes end, are swept and removed. */
 #ifndef CAY_SERVICE_SANDBOX_DESTROY_INTERNAL_H
 #define CAY_SERVICE_SANDBOX_DESTROY_INTERNAL_H
 
 #include "service/service_internal.h"
 
 /* destroy.c */
-void destroy_sweep(struct sandbox *sandbox); /* asks the engine; again later when it fails */
+void destroy_sweep(struct sandbox *sandbox); /* calls the engine; retried later if it fails */
 void destroy_unknown(struct service_engine *engine, const char *id);
-/* It could not be started: what the engine has of it goes, the rest stays to be looked at. Where
- * only an initializer failed it lives on, and can be worked with. */
+/*
+ * The sandbox could not be started: the engine's part is removed, the rest stays for inspection. If
+ * only an initializer failed, it continues to run and can be used.
+ */
 int destroy_retain(struct sandbox *sandbox) _must_check_;
-/* Ends one that nobody was told of, also when that cannot be recorded: what the store has then, a
- * row of the pool or an intent to make it, is swept at the next start. */
+/*
+ * Ends a sandbox that was not reported to a client, also if that cannot be recorded: the remaining
+ * row of the pool or create intent is removed at the next start.
+ */
 void destroy_unborn(struct sandbox *sandbox, enum sandbox_reason reason);
-void destroy_unretain(struct sandbox *sandbox); /* it does not live any more */
+void destroy_unretain(struct sandbox *sandbox); /* it is no longer alive */
 void destroy_died(struct sandbox *sandbox, enum sandbox_reason reason, const char *message);
 void destroy_check_drained(struct service *service);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A short history of what a sandbox uses: a sample every ten seconds, while it runs and somebody
- * has asked within the last ten minutes. Nobody asks: nothing is kept and nothing is measured.
+ * A short history of a sandbox's resource use: a sample every ten seconds, while it runs and a
+ * client has requested metrics within the last ten minutes. Otherwise nothing is measured or kept.
  */
 #include "base/time.h"
 #include "service/sandbox/sandbox_private.h"
@@ -48,7 +48,7 @@ void history_asked(struct sandbox *sandbox)
 	if (!sandbox->history) {
 		sandbox->history = calloc(1, sizeof(*sandbox->history));
 		if (!sandbox->history)
-			return; /* the figures of now come all the same */
+			return; /* current values are returned nevertheless */
 		sandbox->service->sandboxes->history_count++;
 	}
 	sandbox->history->asked_ms = time_boot_ms();

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The host was started anew. Nothing runs of what the rows say, no clock of then can be read, and
- * the time in between is nobody's: clocks and usage end when the sandboxes were last known to live.
- * An engine that saved the files of a sandbox lists them as the snapshot "r-ID"; the sandbox then
- * is hibernated, and one that is always on is woken again.
+ * After a reboot of the host. Nothing that the rows describe is running, and clocks of the previous
+ * boot cannot be read. The downtime is not billed: clocks and usage end when the sandboxes were
+ * last known to run. An engine that saved the files of a sandbox lists them as the snapshot "r-ID";
+ * the sandbox is then hibernated, and one that is always on is resumed.
  */
 #include <stdio.h>
 

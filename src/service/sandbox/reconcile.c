@@ -240,7 +240,7 @@ static void on_listed(struct service_engine *engine)
 			settle(sandbox);
 	if (instance_can(&engine->instance, CAN_SNAPSHOT))
 		snapshot_settle(engine);
-	/* Deadlines may have passed while nobody looked. */
+	/* Deadlines may have passed while the daemon was not running. */
 	expiry_arm(service, 1);
 	if (first)
 		pool_start(service);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Inside src/service only: one sandbox as the service keeps it. Faces see struct sandbox_view. */
+/*
+ * For all themes of the service: one sandbox as the service keeps it. Faces see struct
+ * sandbox_view.
+ */
 #ifndef CAY_SERVICE_SANDBOX_RECORD_INTERNAL_H
 #define CAY_SERVICE_SANDBOX_RECORD_INTERNAL_H
 
@@ -13,7 +16,7 @@ struct sandbox_attrs {
 	struct pairs env;
 	struct pairs metadata;
 	struct grants *grants;		   /* secrets; NULL: none */
-	struct initializers *initializers; /* of its creation: gone once it runs; NULL: none */
+	struct initializers *initializers; /* of its creation: freed when it runs; NULL: none */
 	uint32_t cpu_milli;
 	uint32_t memory_mb;
 	uint32_t disk_size_mb;
@@ -76,8 +79,8 @@ struct sandbox {
 	int64_t due_ms, active_ms, sweep_due_ms, thawed_ms;
 	int64_t left_ms, idle_left_ms;				 /* of a paused one */
 	int64_t metered_ms, metered_boot_ms, metered_disk_bytes; /* the interval of usage */
-	int64_t proven_ms; /* after a start: when it was last known to live; 0: its agent answered
-			      since */
+	/* after a start: when it was last known to run; 0: its agent has answered since */
+	int64_t proven_ms;
 	int64_t warned_ms, idle_warned_ms; /* the deadlines that were warned of */
 	int64_t boot_us;
 	struct sandbox_attrs attrs;

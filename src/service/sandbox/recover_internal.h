@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Inside src/service only: what is found after a start, and what becomes of it. */
+/* For all themes of the service: what the daemon finds after a start, and how it is reconciled. */
 #ifndef CAY_SERVICE_SANDBOX_RECOVER_INTERNAL_H
 #define CAY_SERVICE_SANDBOX_RECOVER_INTERNAL_H
 
@@ -18,13 +18,17 @@ void recover_tick(struct service *service);
 int reboot_load(struct service *service, struct err *err) _must_check_;
 void reboot_tick(struct service *service);
 int reboot_save_alive(struct service *service) _must_check_;
-/* Is this snapshot what an engine saved of a sandbox of ours? Then it is in the table now. */
+/*
+ * Whether this snapshot is what an engine saved of one of our sandboxes. It is then in the table.
+ */
 bool reboot_is_name(const char *id);
 bool reboot_listed(struct service_engine *engine, const char *id);
 void reboot_keep(struct sandbox *sandbox, struct snapshot *files);
 
-/* When the engines last knew their sandboxes; whether the host was started anew since the last
- * start of the daemon, until every engine was asked. */
+/*
+ * When the engines last knew their sandboxes; and whether the host was rebooted since the last
+ * start of the daemon, until every engine was queried.
+ */
 int64_t reboot_alive_ms(const struct service *service);
 void reboot_set_alive(struct service *service, int64_t alive_ms);
 bool reboot_happened(const struct service *service);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sandboxes as the product knows them: their states, their making, finding and ending. */
+/* Sandboxes for the faces: their states, creation, lookup and end. */
 #ifndef CAY_SERVICE_SANDBOX_SANDBOX_H
 #define CAY_SERVICE_SANDBOX_SANDBOX_H
 
@@ -47,7 +47,7 @@ enum sandbox_reason {
 };
 
 enum sandbox_boot { BOOT_COLD, BOOT_POOL, BOOT_SNAPSHOT, BOOT_FORK, BOOT_COUNT };
-/* freeze: processes stay in memory without a processor. hibernate: files only, nothing runs. */
+/* freeze: processes stay in memory without a processor. hibernate: saved on disk, nothing runs. */
 enum pause_kind { PAUSE_FREEZE, PAUSE_HIBERNATE, PAUSE_KIND_COUNT };
 enum on_timeout { ON_TIMEOUT_DESTROY, ON_TIMEOUT_PAUSE, ON_TIMEOUT_HIBERNATE, ON_TIMEOUT_COUNT };
 
@@ -85,7 +85,7 @@ struct initializer_list { /* service/sandbox/initializer.h */
 	size_t count;
 };
 
-/* What POST /sandboxes asks for; views live during the call. */
+/* The fields of POST /sandboxes; views live during the call. */
 struct sandbox_spec {
 	struct str template;
 	struct str name;
@@ -105,26 +105,26 @@ struct sandbox_spec {
 	bool retain_on_failure;
 	bool always_on;
 	bool auto_resume;
-	bool memory; /* with the processes in the snapshot, where it has some */
+	bool memory; /* with the processes in the snapshot, if it has some */
 	struct egress_want network;
 	struct idempotency *idem;			  /* of sandbox_create(); NULL: none */
-	bool has_template, has_cpu, has_memory, has_disk; /* told, not the default */
+	bool has_template, has_cpu, has_memory, has_disk; /* given, not the default */
 };
 
-/* err NULL: sandbox is running. The sandbox pointer is good during the call only. */
+/* err NULL: sandbox is running. The pointer is valid during the call only. */
 typedef void (*sandbox_made_fn)(void *arg, const struct sandbox *sandbox, const struct err *err);
 /*
- * 1: done at once, *ret_now is running and done is never called. 0: done comes later. -1: refused.
- * spec->idem is recorded in the transaction that makes the sandbox.
+ * 1: done at once, *ret_now is running and done is never called. 0: done is called later. -1:
+ * refused. spec->idem is recorded in the transaction that creates the sandbox.
  */
 int sandbox_create(struct service *service, struct key *owner, const struct sandbox_spec *spec,
 		   sandbox_made_fn done, void *arg, const struct sandbox **ret_now,
 		   struct err *err) _must_check_;
 
 /*
- * For calls that make many. item: once per one, in their order. seal, with idempotency only: the
- * whole answer as it is going to be sent, recorded in the transaction that keeps them. done: the
- * last call, with err when none is there.
+ * For calls that create several. item: once for each, in their order. seal, only with idempotency:
+ * the whole reply as it will be sent, recorded in the transaction that keeps them. done: the last
+ * call, with err if none exists.
  */
 struct batch_hooks {
 	void (*item)(void *arg, int64_t index, const struct sandbox *sandbox,
@@ -133,36 +133,37 @@ struct batch_hooks {
 	void (*done)(void *arg, const struct err *err);
 };
 #define BATCH_MAX 100
-/* spec->count of them; called NAME-1, NAME-2 and so on when there are several. */
+/* spec->count of them; named NAME-1, NAME-2 and so on if there are several. */
 int sandbox_create_many(struct service *service, struct key *owner, const struct sandbox_spec *spec,
 			struct idempotency *idem, const struct batch_hooks *hooks, void *arg,
 			struct err *err) _must_check_;
 
-/* By id or by the caller's own name; others' sandboxes are as absent. NULL with err set. */
+/* By id or by the caller's own name; sandboxes of other owners are not found. NULL with err set. */
 struct sandbox *sandbox_find(struct service *service, const struct key *key, struct str id,
 			     struct err *err);
-struct sandbox *sandbox_get(struct service *service, slot_handle handle); /* NULL when gone */
+/* NULL if it was removed */
+struct sandbox *sandbox_get(struct service *service, slot_handle handle);
 
 /* 0, or wrong_state with the state and its reason. */
 int sandbox_check_running(const struct sandbox *sandbox, struct err *err) _must_check_;
 /*
- * Every call that talks to the inside starts here. 1: the link is ready, fn is never called. 0: it
- * is being made (after a restart, because it broke, or because the sandbox is being resumed): fn
- * comes once, with err when the sandbox ended or ten seconds were not enough. -1: not running, or
- * too many wait. wake: a paused one with auto_resume is resumed for this call.
+ * Every call into a sandbox starts here. 1: the link is ready, fn is never called. 0: the link is
+ * being established (after a restart, because it broke, or because the sandbox is being resumed):
+ * fn is called once, with err if the sandbox ended or ten seconds were not enough. -1: not running,
+ * or too many calls wait. wake: a paused sandbox with auto_resume is resumed for this call.
  */
 typedef void (*sandbox_ready_fn)(void *arg, const struct err *err);
 int sandbox_when_ready(struct sandbox *sandbox, bool wake, sandbox_ready_fn fn, void *arg,
 		       struct sandbox_wait **ret_wait, struct err *err) _must_check_;
 void sandbox_wait_cancel(struct sandbox_wait *wait); /* before fn was called */
-bool sandbox_ready(const struct sandbox *sandbox);   /* its inside can be talked to */
-bool sandbox_up(const struct sandbox *sandbox);	     /* or could be, but for its link */
-/* It has the template's users; else everything in it runs as the daemon's. */
+bool sandbox_ready(const struct sandbox *sandbox);   /* its link is ready */
+bool sandbox_up(const struct sandbox *sandbox);	     /* or could be, except for its link */
+/* It has the template's users; otherwise everything in it runs as the daemon's user. */
 bool sandbox_has_users(const struct sandbox *sandbox);
 int64_t sandbox_expires_ms(const struct sandbox *sandbox); /* wall clock; 0: never */
 /* How many CPUs it can use at a time: a fraction counts as one more. */
 uint32_t sandbox_cpus(const struct sandbox *sandbox);
-/* Somebody uses it: the idle clock starts again. */
+/* A client uses it: the idle clock starts again. */
 void sandbox_touch(struct sandbox *sandbox);
 
 struct sandbox_filter {
@@ -179,7 +180,7 @@ const struct sandbox *sandbox_list_next(struct service *service, const struct ke
 struct sandbox_patch {
 	bool has_name, has_metadata, has_timeout, has_idle_timeout, has_always_on, has_on_timeout,
 		has_auto_resume, has_secrets;
-	struct str name; /* empty: takes the name away */
+	struct str name; /* empty: removes the name */
 	struct text_map metadata;
 	struct grant_list secrets;
 	int64_t timeout_sec, idle_timeout_sec;
@@ -187,28 +188,31 @@ struct sandbox_patch {
 	bool always_on, auto_resume;
 	struct egress_want network;
 };
-/* 1: done, the function is never called. 0: it comes once, when the link is there or gone. -1 */
+/*
+ * 1: done, the function is never called. 0: it is called once, when the link was changed or failed.
+ * -1
+ */
 int sandbox_patch(struct sandbox *sandbox, const struct sandbox_patch *patch,
 		  void (*done)(void *arg, struct sandbox *sandbox, const struct err *err),
 		  void *arg, struct err *err) _must_check_;
-/* The wall clock starts again at timeout_sec from now. */
+/* The timeout starts again at timeout_sec from now. */
 int sandbox_extend(struct sandbox *sandbox, int64_t timeout_sec, struct err *err) _must_check_;
 
 /*
- * Transitions between running and paused. 1: it is so already, done is never called. 0: done comes
- * once, with the sandbox as it is then, or with err. -1: refused; also while another transition is
- * under way.
+ * Transitions between running and paused. 1: already in that state, done is never called. 0: done
+ * is called once, with the sandbox as it is then, or with err. -1: refused, for example during
+ * another transition.
  */
 typedef void (*sandbox_changed_fn)(void *arg, struct sandbox *sandbox, const struct err *err);
 int sandbox_pause(struct sandbox *sandbox, enum pause_kind kind, sandbox_changed_fn done, void *arg,
 		  struct err *err) _must_check_;
-/* Hibernates without its memory, also where that could be kept: it boots again. */
+/* Hibernates without its memory, even if that could be saved: it boots again. */
 int sandbox_pause_files(struct sandbox *sandbox, sandbox_changed_fn done, void *arg,
 			struct err *err) _must_check_;
-/* timeout_sec 0: what was left of the time goes on. */
+/* timeout_sec 0: the remaining time continues. */
 int sandbox_resume(struct sandbox *sandbox, int64_t timeout_sec, sandbox_changed_fn done, void *arg,
 		   struct err *err) _must_check_;
-/* The same, without the memory that was kept: for one that does not come back with it. */
+/* The same without the saved memory: for a sandbox that cannot be restored with it. */
 int sandbox_resume_files(struct sandbox *sandbox, int64_t timeout_sec, sandbox_changed_fn done,
 			 void *arg, struct err *err) _must_check_;
 
@@ -216,7 +220,7 @@ int sandbox_resume_files(struct sandbox *sandbox, int64_t timeout_sec, sandbox_c
 int sandbox_destroy(struct sandbox *sandbox, enum sandbox_reason reason,
 		    struct err *err) _must_check_;
 
-/* What a sandbox looks like from outside. Pointers are into the sandbox: good until it changes. */
+/* The public properties of a sandbox. Pointers are into the sandbox: valid until it changes. */
 struct sandbox_view {
 	slot_handle handle;
 	const char *id, *engine;
@@ -260,8 +264,10 @@ struct sandbox_sample {
 	bool has_cpu;
 	uint64_t memory_bytes, pids, disk_bytes;
 };
-/* The samples so far, oldest first: start with *at = 0; false at the end. Asking for metrics makes
- * it begin. */
+/*
+ * The samples so far, oldest first: start with *at = 0; false at the end. Requesting metrics starts
+ * the sampling.
+ */
 bool sandbox_history_next(const struct sandbox *sandbox, uint32_t *at, struct sandbox_sample *ret);
 int sandbox_metrics(struct sandbox *sandbox, sandbox_metrics_fn done, void *arg,
 		    struct err *err) _must_check_;

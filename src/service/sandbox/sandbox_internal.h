@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Inside src/service only: one sandbox: its record, its attributes and name, its deadlines. */
+/* For all themes of the service: one sandbox: its record, attributes, name and deadlines. */
 #ifndef CAY_SERVICE_SANDBOX_SANDBOX_INTERNAL_H
 #define CAY_SERVICE_SANDBOX_SANDBOX_INTERNAL_H
 
@@ -8,7 +8,7 @@
 /* sandbox.c */
 struct sandbox *sandbox_new(struct service *service, struct service_engine *engine,
 			    struct template *tpl, const char *id, struct err *err);
-void sandbox_drop(struct sandbox *sandbox); /* out of every table, and freed */
+void sandbox_drop(struct sandbox *sandbox); /* removes it from every table, and frees it */
 int sandbox_save(struct sandbox *sandbox) _must_check_;
 void sandbox_show(struct sandbox *sandbox); /* into the list of visible ones; sets seq */
 void sandbox_hide(struct sandbox *sandbox);
@@ -27,7 +27,7 @@ enum sandbox_reason sandbox_reason_parse(const char *name);
 /* metrics_history.c */
 void history_asked(struct sandbox *sandbox);
 void history_first(struct sandbox *sandbox, const struct engine_stat *stat);
-/* How much of one CPU it has used since the newest sample that is old enough, or its start. */
+/* Its CPU usage since the newest sample that is old enough, or since its start. */
 double history_cpu_percent(const struct sandbox *sandbox, const struct engine_stat *stat);
 void history_tick(struct service *service);
 void history_free(struct sandbox *sandbox);

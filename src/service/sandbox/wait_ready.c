@@ -191,7 +191,7 @@ void ready_failed(struct sandbox *sandbox, const struct err *why)
 	answer_all(sandbox, &err);
 }
 
-/* It is paused now. Those that may wake it do, the others are told. */
+/* It is paused now. Calls that may resume it do, the others get an error. */
 void ready_paused(struct sandbox *sandbox)
 {
 	struct service *service = sandbox->service;
@@ -246,7 +246,7 @@ void ready_tick(struct service *service)
 	}
 }
 
-/* The service ends: whoever waited is gone already. */
+/* The service ends; waiting callers are gone already. */
 void ready_drop(struct sandbox *sandbox)
 {
 	while (sandbox->waits)

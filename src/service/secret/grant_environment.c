@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What comes of a sandbox's secrets: variables of its new processes, and what its output is
- * scrubbed with. */
+/* Applies a sandbox's secrets: variables of its new processes, and the scrubber for its output. */
 #include <errno.h>
 
 #include "base/log.h"
@@ -50,7 +49,8 @@ int grants_env(const struct sandbox *sandbox, struct pairs *ret, struct err *err
 			r = buf_putc(&out, '\0');
 		ret->count++;
 	}
-	if (r == 0 && broker_any(grants)) { /* else a sandbox's own go before them */
+	/* otherwise a sandbox's own variables have precedence */
+	if (r == 0 && broker_any(grants)) {
 		const struct pairs *trust = trust_env(sandbox);
 
 		r = trust->n ? buf_append(&out, trust->p, trust->n) : 0;

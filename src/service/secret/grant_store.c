@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which secrets sandboxes and snapshots have, in the database. */
+/* Grants of sandboxes and snapshots in the database. */
 #include <errno.h>
 
 #include "base/log.h"
@@ -44,7 +44,7 @@ void grants_forget(struct sandbox *sandbox)
 			 sandbox->id);
 }
 
-/* Whose they are: of a sandbox, or of a snapshot, which has former ones only. */
+/* The owner: a sandbox, or a snapshot, which has only former ones. */
 static struct grants **place_of(struct service *service, const char *id)
 {
 	struct sandbox *sandbox = sandbox_by_id(service, str_of(id));

@@ -244,7 +244,7 @@ int secret_rotate(struct secret *secret, struct service *service, struct str val
 	return r < 0 ? err_set_errno(err, ERR_INTERNAL, r, "the secret could not be saved") : 0;
 }
 
-/* Nobody has it any more. */
+/* No sandbox has it any more. */
 static int purge(struct service *service, struct secret *secret)
 {
 	int r = store_begin_durable(service->store);

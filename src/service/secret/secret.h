@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The vault: named values that go in and never come out to a caller. A sandbox is given one either
- * as a variable of its new processes, or brokered: then it sees a placeholder, and only the egress
- * proxy puts the value into requests to the hosts it is bound to.
+ * The vault: named values that callers can write but never read. A sandbox receives one either as a
+ * variable of its new processes, or brokered: it then sees a placeholder, and only the egress proxy
+ * inserts the value in requests to the hosts that it is bound to.
  */
 #ifndef CAY_SERVICE_SECRET_SECRET_H
 #define CAY_SERVICE_SECRET_SECRET_H
@@ -18,10 +18,10 @@
 #define SECRET_HOSTS_BYTES 2048 /* as text, separated by commas */
 #define SECRET_VERSIONS_KEPT 5	/* the current one and older ones, for scrubbing */
 #define SECRETS_PER_KEY 1000	/* more are refused */
-#define SECRETS_PER_SANDBOX 64	/* those it once had included */
+#define SECRETS_PER_SANDBOX 64	/* including former ones */
 #define SECRET_PLACEHOLDER_PREFIX "cay-secret-"
 
-/* Of two with one name the narrower one is meant. */
+/* Of two secrets with one name, the narrower scope is used. */
 enum secret_scope { SECRET_GLOBAL, SECRET_WORKSPACE, SECRET_SANDBOX, SECRET_SCOPE_COUNT };
 extern const char *const secret_scope_names[]; /* NULL-terminated */
 
@@ -31,7 +31,7 @@ struct secret_version {
 	uint8_t *sealed;
 };
 
-/* Owner: the service's table. Deleted ones stay while a sandbox that had them lives. */
+/* Owner: the service's table. Deleted secrets stay while a sandbox that received them exists. */
 struct secret {
 	struct secret *prev, *next; /* by creation */
 	char id[SECRET_ID_LEN + 1];
@@ -42,7 +42,7 @@ struct secret {
 	uint8_t scope;				/* enum secret_scope */
 	bool scrubbed;				/* long enough to be found in output */
 	int64_t created_ms, updated_ms, deleted_ms;
-	uint32_t grants; /* of sandboxes, former ones included */
+	uint32_t grants; /* sandboxes that have it, including former ones */
 	uint32_t version;
 	struct secret_version versions[SECRET_VERSIONS_KEPT]; /* oldest first */
 	size_t version_count;
@@ -61,13 +61,15 @@ int secret_create(struct service *service, struct key *key, const struct secret_
 int secret_rotate(struct secret *secret, struct service *service, struct str value,
 		  struct err *err) _must_check_;
 int secret_delete(struct secret *secret, struct service *service, struct err *err) _must_check_;
-/* By id, or by a name that only one of the key's secrets has; others' are as absent. */
+/*
+ * By id, or by a name that is unique among the key's secrets; secrets of other keys are not found.
+ */
 struct secret *secret_find(struct service *service, const struct key *key, struct str id,
 			   struct err *err);
-/* Those of the key (all, for admins) behind the one named by after. NULL at the end. */
+/* The key's secrets (all, for admins) after the one named by after. NULL at the end. */
 const struct secret *secret_next(struct service *service, const struct key *key, struct str after);
 
-/* ---- what a sandbox has ---- */
+/* ---- grants of a sandbox ---- */
 
 enum grant_way { GRANT_ENV, GRANT_BROKER, GRANT_SCRUB /* once had it */, GRANT_WAY_COUNT };
 extern const char *const grant_way_names[]; /* the first two, NULL-terminated */
@@ -86,8 +88,8 @@ struct grants {
 	struct grant list[SECRETS_PER_SANDBOX];
 	size_t count;
 	bool saved;
-	struct scrub *scrub; /* NULL: to be made */
-	uint32_t scrub_of;   /* the vault's generation it was made of */
+	struct scrub *scrub; /* NULL: not built yet */
+	uint32_t scrub_of;   /* the vault's generation that it was built from */
 };
 
 /* One secret that a sandbox asks for. Views live during the call. */
@@ -97,37 +99,39 @@ struct grant_spec {
 	int way;		/* GRANT_ENV or GRANT_BROKER */
 	struct text_list hosts; /* with GRANT_BROKER */
 };
-/* Who gets them; workspace, sandbox_id and old (what it had) may be NULL. */
+/* The sandbox that gets them; workspace, sandbox_id and old (its previous grants) may be NULL. */
 struct grants_holder {
 	const char *owner, *workspace, *sandbox_id;
 	const struct grants *old;
 };
-/* Checks what a create or a change asks for. *ret is NULL when there is nothing to hold. */
+/* Checks the grants of a create or a change. *ret is NULL if there are none. */
 int grants_make(struct service *service, const struct grant_list *list,
 		const struct grants_holder *holder, struct grants **ret,
 		struct err *err) _must_check_;
 struct grants *grants_copy(const struct grants *from); /* for another sandbox; NULL: no memory */
-void grants_free(struct grants *grants);	       /* NULL is fine */
+void grants_free(struct grants *grants);	       /* NULL is allowed */
 
 /* ---- brokering, for the proxy ---- */
 
 #define SECRET_AUTHORITY_BYTES 4096 /* of service_config's authority functions */
 
-/* Whether a placeholder of this sandbox is for this host, a name in lower case. */
+/* Whether a placeholder of this sandbox is bound to this host, a name in lower case. */
 bool broker_has(const struct sandbox *sandbox, struct str host, uint16_t port);
-/* Appends text with values in the place of placeholders for this host. 1: there were some, 0: none,
- * or -errno. out holds secrets then. */
+/*
+ * Appends text with placeholders for this host replaced by values. 1: there were some, 0: none, or
+ * -errno. out then contains secrets.
+ */
 int broker_replace(const struct sandbox *sandbox, struct str host, uint16_t port, struct str text,
 		   struct buf *out) _must_check_;
-/* The same for what is base64 of it: credentials of HTTP's Basic. */
+/* The same for base64 text: credentials of HTTP's Basic authentication. */
 int broker_replace_basic(const struct sandbox *sandbox, struct str host, uint16_t port,
 			 struct str base64, struct buf *out) _must_check_;
-/* Key and certificate of the sandbox's own authority, made on first use: secret. */
+/* Key and certificate of the sandbox's own authority, created on first use: secret. */
 int trust_authority(struct sandbox *sandbox, char saved[SECRET_AUTHORITY_BYTES]) _must_check_;
 
-/* What its output is scrubbed with; NULL: nothing. Good until the loop turns. */
+/* What its output is scrubbed with; NULL: nothing. Valid until the next iteration of the loop. */
 struct scrub *sandbox_scrub(const struct sandbox *sandbox);
-/* text, or its scrubbed copy in dst, cut to its size. */
+/* text, or its scrubbed copy in dst, truncated to its size. */
 const char *sandbox_scrub_text(const struct sandbox *sandbox, const char *text, char *dst,
 			       size_t size);
 

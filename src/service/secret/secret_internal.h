@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Inside src/service only: the vault's secrets, who has them, and the sandboxes' authorities. */
+/*
+ * For all themes of the service: the vault's secrets, their grants, and the sandboxes' authorities.
+ */
 #ifndef CAY_SERVICE_SECRET_SECRET_INTERNAL_H
 #define CAY_SERVICE_SECRET_SECRET_INTERNAL_H
 
@@ -13,7 +15,7 @@ bool secret_name_ok(struct str name);
 /* Checks them and joins them with commas: heap. */
 int secret_hosts_make(const struct text_list *hosts, const char *what, char **ret,
 		      struct err *err) _must_check_;
-void secret_unused(struct service *service, struct secret *secret); /* by one sandbox less */
+void secret_unused(struct service *service, struct secret *secret); /* one sandbox fewer uses it */
 /* For vault_wipe(). */
 int secret_open(const struct service *service, const struct secret *secret,
 		const struct secret_version *version, char **ret, size_t *ret_len) _must_check_;
@@ -22,13 +24,14 @@ int grants_load(struct service *service, struct err *err) _must_check_;
 struct grants *grants_new(struct service *service);
 struct grant *grants_add(struct grants *grants, struct secret *secret, int way, const char *env,
 			 const char *hosts);
-/* Its files become those of somebody with these. */
+/* The sandbox's files now come from an owner of these grants. */
 int grants_inherit(struct sandbox *sandbox, const struct grants *from,
 		   struct err *err) _must_check_;
-/* For what has its files: nothing is given, all is scrubbed. NULL: no memory. */
+/* For a copy of its files: nothing is granted, everything is scrubbed. NULL: no memory. */
 struct grants *grants_former(const struct grants *from);
 /* id: of the sandbox or the snapshot. */
-int grants_save(struct grants *grants, const char *id) _must_check_; /* unless it is */
+/* unless it is already saved */
+int grants_save(struct grants *grants, const char *id) _must_check_;
 void grants_forget(struct sandbox *sandbox);
 /* NAME=value of each, for new processes; ret is for grants_env_wipe(). */
 int grants_env(const struct sandbox *sandbox, struct pairs *ret, struct err *err) _must_check_;

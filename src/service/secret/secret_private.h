@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Inside src/service/secret only: the state of the theme. */
+/* Private to src/service/secret: the state of the theme. */
 #ifndef CAY_SERVICE_SECRET_SECRET_PRIVATE_H
 #define CAY_SERVICE_SECRET_SECRET_PRIVATE_H
 
@@ -7,7 +7,7 @@
 
 /* Owner: the service. */
 struct secrets {
-	struct vault *vault;	   /* NULL: there has been no secret yet */
+	struct vault *vault;	   /* NULL: there was no secret yet */
 	uint32_t vault_generation; /* grows with every rotation */
 	struct map by_id;
 	struct secret *oldest, *newest;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Sealing: XChaCha20-Poly1305 with a random nonce per value. What a sealed value belongs to (kind,
- * id, version) is authenticated with it, so that one row cannot stand in for another. The key is in
- * the state directory or comes from the environment; the database alone tells nothing.
+ * id, version) is authenticated with it, so that one row cannot replace another. The key is in the
+ * state directory or comes from the environment; the database alone reveals nothing.
  */
 #include "service/secret/vault.h"
 
@@ -139,7 +139,7 @@ static int find_key(struct service *service, struct vault *vault, struct err *er
 	return r < 0 ? err_set_errno(err, ERR_INTERNAL, r, "cannot use %s", path) : 0;
 }
 
-/* A value sealed with the key tells at once when it is not the one of before. */
+/* A value sealed with the key shows at once if the key is another one. */
 static int check_key(struct service *service, struct vault *vault, struct err *err)
 {
 	char text[512], plain_text[256];

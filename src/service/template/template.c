@@ -60,7 +60,7 @@ static void read_text(const struct json *meta, const char *key, char *dst, size_
 			(void)!str_copy(dst, size, json_str(value));
 }
 
-/* A recipe names commands only; a file that somebody wrote may have more to say about one. */
+/* A recipe contains only commands; a file that was written by hand may have more fields. */
 static int read_initializer(const struct json *item, size_t i, struct initializer *ret,
 			    struct err *err)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Templates as their directory tells them, and the builds this daemon asked for. */
+/* Templates, from their directory, and the builds that this daemon requested. Called by faces. */
 #ifndef CAY_SERVICE_TEMPLATE_TEMPLATE_H
 #define CAY_SERVICE_TEMPLATE_TEMPLATE_H
 
@@ -12,10 +12,12 @@ struct service_engine;
 struct initializers;
 
 #define TEMPLATE_NAME_MAX BOUNDS_NAME_MAX
-#define TEMPLATES_MAX 1024 /* listed; more are left out */
+#define TEMPLATES_MAX 1024 /* listed; further ones are left out */
 
-/* One version of a template. Owner: the service's list; kept until the service closes, because
- * sandboxes of an older version point to it. */
+/*
+ * One version of a template. Owner: the service's list; kept until the service closes, because
+ * sandboxes of an older version refer to it.
+ */
 struct template
 {
 	struct template *next;
@@ -29,7 +31,7 @@ struct template
 	char user[64];
 	char shell[256];
 	char from[TEMPLATE_NAME_MAX + 1]; /* the template it was made from; "": none */
-	/* The engine that has said last that it has this version; NULL: none has. */
+	/* The engine that last confirmed that it has this version; NULL: none. */
 	const struct service_engine *image_of;
 	uint16_t preview_port; /* public from the start; 0: none */
 	struct pairs env;
@@ -38,7 +40,8 @@ struct template
 
 /* The current version of a name. NULL with err set. */
 struct template *template_find(struct service *service, struct str name, struct err *err);
-/* The names that have a current version, sorted; *ret_names is one heap block of NUL-ended names.
+/*
+ * The names with a current version, sorted; *ret_names is one heap block of NUL-terminated names.
  */
 int template_names(struct service *service, char **ret_names, size_t *ret_count,
 		   struct err *err) _must_check_;
@@ -55,20 +58,20 @@ struct build {
 	char name[TEMPLATE_NAME_MAX + 1];
 	char id[21];
 	enum build_state state;
-	char step[128]; /* what it does, or did last; "": not known */
+	char step[128]; /* its current or last step; "": unknown */
 	int64_t started_ms, finished_ms;
 	char error[256];
 };
-/* Whether it could be built: invalid_request, or template_not_found without a recipe. */
+/* Whether it can be built: invalid_request, or template_not_found without a recipe. */
 int build_check(struct service *service, struct str name, struct err *err) _must_check_;
 /* One build of a name at a time: conflict. */
 int build_start(struct service *service, struct str name, const struct build **ret,
 		struct err *err) _must_check_;
-/* The last build of that name this daemon ran; NULL when none. */
+/* The last build of that name by this daemon; NULL if none. */
 const struct build *build_find(struct service *service, struct str name);
 /*
- * Its log from byte *cursor on (-1: the last size bytes), at most size bytes; *cursor is moved
- * behind them. 0 or -errno.
+ * Its log from byte *cursor on (-1: the last size bytes), at most size bytes; *cursor is advanced.
+ * 0 or -errno.
  */
 int build_log(struct service *service, const struct build *build, int64_t *cursor, char *dst,
 	      size_t size, size_t *ret_n) _must_check_;

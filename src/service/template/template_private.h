@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Inside src/service/template only: the state of the theme. */
+/* Private to src/service/template: the state of the theme. */
 #ifndef CAY_SERVICE_TEMPLATE_TEMPLATE_PRIVATE_H
 #define CAY_SERVICE_TEMPLATE_TEMPLATE_PRIVATE_H
 

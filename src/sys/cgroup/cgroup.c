@@ -14,13 +14,13 @@
 #include "sys/file.h"
 
 #define CPU_PERIOD_US 100000U
-#define CPU_QUOTA_LEAST_US 1000U  /* the kernel refuses less */
-#define PIDS_KEEP_FREE_PERCENT 15 /* of the host's pid_max stays out of reach of all sandboxes */
+#define CPU_QUOTA_LEAST_US 1000U  /* minimum that the kernel accepts */
+#define PIDS_KEEP_FREE_PERCENT 15 /* share of the host's pid_max that sandboxes cannot use */
 #define MEMORY_KEEP_FREE_PERCENT 8
-#define MEMORY_KEEP_FREE_BYTES (128ULL << 20) /* on small hosts: for the daemons and the system */
+#define MEMORY_KEEP_FREE_BYTES (128ULL << 20) /* on small hosts, for the daemons and the system */
 #define MEMORY_KEEP_MOST_PERCENT 25
 #define GROUPS_BELOW_MAX "4096"
-#define LEFTOVER_MAX_BYTES (512 << 10) /* of one user's charge may pass to the next */
+#define LEFTOVER_MAX_BYTES (512 << 10) /* charge of one user that may pass to the next */
 
 static const struct {
 	const char *v1_dir;  /* below /sys/fs/cgroup */
@@ -31,11 +31,11 @@ static const struct {
 	[CGROUP_MEMORY] = { "memory", "memory" },
 	[CGROUP_PIDS] = { "pids", "pids" },
 	[CGROUP_FREEZER] = { "freezer", NULL },
-	[CGROUP_DEVICES] = { "devices", "" }, /* v2 has none but by BPF: device.c */
+	[CGROUP_DEVICES] = { "devices", "" }, /* v2 has no controller: device.c uses BPF */
 	[CGROUP_IO] = { NULL, "io" },
 };
 
-/* What every sandbox may open: null, zero, full, random, urandom, tty, ptmx, pts. */
+/* The devices that every sandbox may open: null, zero, full, random, urandom, tty, ptmx, pts. */
 static const char *const device_rules[] = { "c 1:3 rwm", "c 1:5 rwm", "c 1:7 rwm", "c 1:8 rwm",
 					    "c 1:9 rwm", "c 5:0 rwm", "c 5:2 rwm", "c 136:* rwm" };
 
@@ -92,7 +92,7 @@ static int open_place(int root_fd, const char *place)
 	return cgroup_open_dir(fd, path);
 }
 
-/* For the children of the place, and for those of cay-N in it. */
+/* Enables a controller for the children of the place and of cay-N in it. */
 static int enable_v2(struct cgroup_tree *tree, int place_fd, unsigned instance)
 {
 	char have[256];
@@ -148,8 +148,8 @@ static int open_v2(struct cgroup_tree *tree, int root_fd, const char *place, uns
 }
 
 /*
- * What all sandboxes together may use: of the host's memory, or of what the group above ours has,
- * in a container or a unit with a limit of its own.
+ * The memory that all sandboxes may use together: a share of the host's, or of the limit of the
+ * group above ours, as in a container or a unit with a limit.
  */
 static uint64_t memory_for_all(const struct cgroup_tree *tree, uint64_t total)
 {
@@ -163,7 +163,7 @@ static uint64_t memory_for_all(const struct cgroup_tree *tree, uint64_t total)
 	return total - MIN(keep, total / 100 * MEMORY_KEEP_MOST_PERCENT);
 }
 
-/* All sandboxes together leave the host room to fork and to breathe. */
+/* Limits all sandboxes together, so that the host can still fork and has free memory. */
 static int bound_all(const struct cgroup_tree *tree)
 {
 	char text[32];
@@ -270,7 +270,7 @@ static int slot_write_u64(const struct cgroup_tree *tree, int which, unsigned sl
 	return slot_write(tree, which, slot, file, text);
 }
 
-/* The agent makes one level of groups, one for every process: no more than that is possible. */
+/* The agent creates one level of groups, one per process. Nothing beyond that is allowed. */
 static void bound_below(const struct cgroup_tree *tree, unsigned slot)
 {
 	char path[64];
@@ -318,7 +318,8 @@ int cgroup_own(const struct cgroup_tree *tree, unsigned slot, uint32_t id)
 		return -errno;
 	if (!tree->v2[CGROUP_FREEZER])
 		return 0;
-	r = slot_path(path, slot, "cgroup.procs"); /* v2 asks for the common ancestor's as well */
+	/* v2 also requires write access to that of the common ancestor */
+	r = slot_path(path, slot, "cgroup.procs");
 	if (r < 0)
 		return r;
 	return fchownat(fd, path, id, id, 0) < 0 ? -errno : 0;
@@ -340,8 +341,8 @@ int cgroup_remove(const struct cgroup_tree *tree, unsigned slot)
 }
 
 /*
- * v1 keeps limit <= memsw limit at every instant: growing raises memsw first, shrinking lowers the
- * limit first. The order that fits is the one that does not answer EINVAL.
+ * v1 requires limit <= memsw limit at all times: raise memsw first when growing, lower the limit
+ * first when shrinking. The correct order is the one that does not fail with EINVAL.
  */
 static int limit_memory_v1(const struct cgroup_tree *tree, unsigned slot,
 			   const struct cgroup_limits *limits)
@@ -359,12 +360,12 @@ static int limit_memory_v1(const struct cgroup_tree *tree, unsigned slot,
 	if (r < 0)
 		return r;
 	swap = slot_write_u64(tree, CGROUP_MEMORY, slot, with_swap, both);
-	return swap == -ENOENT ? 0 : swap; /* hosts without swap accounting have no such file */
+	return swap == -ENOENT ? 0 : swap; /* hosts without swap accounting do not have the file */
 }
 
 /*
- * memory.oom.group stays 0: the kernel kills one process, whose command then ends with the reason
- * "oom", and the sandbox lives on. v1 knows nothing else.
+ * memory.oom.group stays 0: the kernel kills one process, whose command ends with the reason "oom",
+ * and the sandbox continues. v1 always behaves like this.
  */
 static int limit_memory(const struct cgroup_tree *tree, unsigned slot,
 			const struct cgroup_limits *limits)
@@ -478,8 +479,10 @@ bool cgroup_is_reusable(const struct cgroup_tree *tree)
 	return !tree->v2[CGROUP_MEMORY];
 }
 
-/* What stays charged, mostly cached files of templates, keeps a removed v2 group alive in the
- * kernel: it is given back before. */
+/*
+ * Memory that stays charged, mostly cached files of templates, keeps a removed v2 group in the
+ * kernel. It is reclaimed before the group is removed.
+ */
 static void recycle_v2(const struct cgroup_tree *tree, unsigned slot)
 {
 	uint64_t bytes = cgroup_slot_read(tree, CGROUP_MEMORY, slot, "memory.current", NULL);

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * v2 has no device controller: a BPF program at a group is asked at every open and mknod of a
- * device below it. One program at cay-N serves all slots. It is a second lock: device nodes cannot
- * be made inside, and every mount that a sandbox can write to is nodev.
+ * Device control on v2, which has no device controller: the kernel runs a BPF program of a group at
+ * every open and mknod of a device below it. One program at cay-N serves all slots. It is the
+ * second barrier: device nodes cannot be created inside, and every mount that a sandbox can write
+ * to is nodev.
  */
 #include <errno.h>
 #include <linux/bpf.h>
@@ -13,7 +14,7 @@
 
 #define ANY_MINOR UINT32_MAX
 
-/* What every sandbox may open: null, zero, full, random, urandom, tty, ptmx, pts. */
+/* The devices that every sandbox may open: null, zero, full, random, urandom, tty, ptmx, pts. */
 static const struct {
 	uint32_t major_number, minor_number;
 } allowed[] = { { 1, 3 }, { 1, 5 }, { 1, 7 }, { 1, 8 },
@@ -44,11 +45,12 @@ static void add_load(struct program *p, uint8_t dst, size_t offset)
 	add(p, BPF_LDX | BPF_MEM | BPF_W, dst, BPF_REG_1, (int16_t)offset, 0);
 }
 
-/* R2: type, R4: major, R5: minor. Each rule returns 1 or goes on with the next. */
+/* R2: type, R4: major, R5: minor. Each rule returns 1 or continues with the next. */
 static void build(struct program *p)
 {
 	add_load(p, BPF_REG_2, offsetof(struct bpf_cgroup_dev_ctx, access_type));
-	add(p, BPF_ALU | BPF_AND | BPF_K, BPF_REG_2, 0, 0, 0xffff); /* the access is above */
+	/* the upper half is the access */
+	add(p, BPF_ALU | BPF_AND | BPF_K, BPF_REG_2, 0, 0, 0xffff);
 	add_load(p, BPF_REG_4, offsetof(struct bpf_cgroup_dev_ctx, major));
 	add_load(p, BPF_REG_5, offsetof(struct bpf_cgroup_dev_ctx, minor));
 	add(p, BPF_JMP | BPF_JEQ | BPF_K, BPF_REG_2, 0, 2, BPF_DEVCG_DEV_CHAR);
@@ -89,8 +91,10 @@ int cgroup_limit_devices(int group_fd)
 	fd = bpf(BPF_PROG_LOAD, &attr);
 	if (fd < 0)
 		return fd;
-	/* Without flags it takes the place of the one that an earlier warden attached, and nothing
-	 * below can attach another. */
+	/*
+	 * Without flags the program replaces the one that an earlier warden attached, and groups
+	 * below cannot attach another.
+	 */
 	memset(&attr, 0, sizeof(attr));
 	attr.target_fd = (uint32_t)group_fd;
 	attr.attach_bpf_fd = (uint32_t)fd;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A slot stands still and goes on. */
+/* Freezing and thawing a slot. */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -39,8 +39,8 @@ bool cgroup_is_frozen(const struct cgroup_tree *tree, unsigned slot)
 }
 
 /*
- * v1 tells nobody: it is asked again and again. A task forked while the group froze may have been
- * missed, so the order is repeated, too.
+ * v1 has no event, so the state is read repeatedly. A task that was forked during the freeze may
+ * have been missed, so the request is repeated as well.
  */
 static int wait_v1(const struct cgroup_tree *tree, unsigned slot, int64_t end_us)
 {
@@ -61,13 +61,13 @@ static int wait_v1(const struct cgroup_tree *tree, unsigned slot, int64_t end_us
 			ordered_us = now_us;
 		}
 		if (now_us - begin_us < SPIN_US)
-			(void)sched_yield(); /* seldom takes longer */
+			(void)sched_yield(); /* usually sufficient */
 		else
 			(void)usleep(pause_us);
 	}
 }
 
-/* Every change of cgroup.events wakes whoever polls it, and reading it arms that again. */
+/* Every change of cgroup.events wakes a poll; reading the file arms it again. */
 static int wait_v2(const struct cgroup_tree *tree, unsigned slot, int64_t end_us)
 {
 	char path[64];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Who is in a slot, and the groups its agent made there. Only pid 1 of a sandbox has a descriptor
- * of its freezer group, but pid 1 may be in hostile hands: any number and depth of groups is
- * walked with a bound, nothing in them is trusted.
+ * The processes of a slot, and the groups that its agent created. Only pid 1 of a sandbox has a
+ * descriptor of its freezer group, but pid 1 may be hostile: groups are walked with bounds on
+ * number and depth, and their content is not trusted.
  */
 #include <dirent.h>
 #include <fcntl.h>
@@ -12,7 +12,7 @@
 
 #include "sys/cgroup/slot.h"
 
-#define DEPTH_MAX 64 /* a descriptor is open per level; what is deeper stays for good */
+#define DEPTH_MAX 64 /* one open descriptor per level; deeper groups are never removed */
 
 static DIR *open_groups(int parent_fd, const char *name)
 {
@@ -60,7 +60,7 @@ int cgroup_remove_group(int parent_fd, const char *name)
 	return unlinkat(parent_fd, name, AT_REMOVEDIR) < 0 && errno != ENOENT ? -errno : 0;
 }
 
-/* The first group that an agent makes is as good for the next one, if nothing is in it. */
+/* The first group that an agent creates can serve the next agent if it is empty. */
 static bool stays(DIR *dir, const char *name)
 {
 	struct stat st;
@@ -106,9 +106,9 @@ void cgroup_thaw_below(const struct cgroup_tree *tree, unsigned slot)
 }
 
 /*
- * The members of a slot are listed where the agent makes no groups of its own, the first such
- * hierarchy there is. On a pure v2 host that is none: the list then holds what was never moved,
- * with pid 1 among it.
+ * Members are listed in the first hierarchy in which the agent creates no groups. A pure v2 host
+ * has no such hierarchy: the list then contains the processes that were never moved, including pid
+ * 1.
  */
 static int members_open(const struct cgroup_tree *tree, unsigned slot, FILE **ret)
 {
@@ -162,7 +162,7 @@ static void each_in(FILE *members, void (*on_pid)(void *arg, int pid), void *arg
 	(void)fclose(members);
 }
 
-/* One level: that is where the agent puts processes. */
+/* One level, which is where the agent puts processes. */
 static void each_below(int parent_fd, const char *name, void (*on_pid)(void *arg, int pid),
 		       void *arg)
 {
@@ -209,7 +209,7 @@ bool cgroup_is_empty(const struct cgroup_tree *tree, unsigned slot)
 
 		if (slot_path(path, slot, "cgroup.events") >= 0 &&
 		    file_read_field(tree->fd[CGROUP_FREEZER], path, "populated", &populated) >= 0)
-			return populated == 0; /* says it of the groups below as well */
+			return populated == 0; /* includes groups below */
 	}
 	if (members_open(tree, slot, &members) < 0 || !members)
 		return true;

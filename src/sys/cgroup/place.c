@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Where in the v2 hierarchy the sandboxes are. Under systemd a manager owns every group it did not
- * delegate, so cay stays inside one that was: a unit's, or that of a scope (docs/decisions/024).
+ * The place of the sandboxes in the v2 hierarchy. systemd owns every group that it did not
+ * delegate, so cay stays inside a delegated one: that of a unit or of a scope (docs/decisions/024).
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -12,7 +12,8 @@
 #include "sys/cgroup/slot.h"
 
 #define VACATED_NAME "cay-host"
-#define VACATE_ROUNDS 16 /* processes fork while they are moved; then the caller sees EBUSY */
+/* processes may fork while they are moved; after this many rounds the caller gets EBUSY */
+#define VACATE_ROUNDS 16
 
 int cgroup_open_unified(int root_fd)
 {
@@ -65,7 +66,7 @@ static bool is_dots(const char *name, size_t n)
 	return n == 2 && name[0] == '.' && name[1] == '.';
 }
 
-/* Appends path to dst component by component; ".." takes one away. */
+/* Appends path to dst component by component; ".." removes one. */
 static int append(char dst[CGROUP_PATH_SIZE], const char *path)
 {
 	size_t used = strlen(dst);
@@ -132,7 +133,7 @@ bool cgroup_place_busy(int root_fd, const char *place, unsigned instance)
 	return fd >= 0 && file_read_field(fd, path, "populated", &populated) >= 0 && populated;
 }
 
-/* Moves what is in the group itself, one process at a time; kernel threads stay where they are. */
+/* Moves the processes of the group itself, one at a time; kernel threads stay. */
 static int vacate_once(int group_fd)
 {
 	_cleanup_close_ int fd = openat(group_fd, "cgroup.procs", O_RDONLY | O_CLOEXEC);
@@ -145,7 +146,7 @@ static int vacate_once(int group_fd)
 	fd = -1;
 	while (fscanf(members, "%d", &pid) == 1) {
 		if (pid <= 0)
-			continue; /* of another pid namespace */
+			continue; /* in another pid namespace */
 		(void)snprintf(text, sizeof(text), "%d", pid);
 		moved += file_write(group_fd, VACATED_NAME "/cgroup.procs", text) >= 0;
 	}
@@ -160,8 +161,8 @@ int cgroup_vacate(int group_fd)
 
 	if (faccessat(group_fd, "cgroup.type", F_OK, 0) < 0 ||
 	    file_read(group_fd, "cgroup.procs", first, sizeof(first)) <= 0)
-		return 0; /* the root of the hierarchy, which may have processes; or none are here
-			   */
+		/* the root of the hierarchy, which may contain processes; or the group has none */
+		return 0;
 	if (mkdirat(group_fd, VACATED_NAME, 0755) < 0 && errno != EEXIST)
 		return -errno;
 	for (int round = 0; round < VACATE_ROUNDS && moved > 0; round++)
@@ -174,8 +175,10 @@ int cgroup_enable(int group_fd, const char *controller)
 	char text[32];
 	int r;
 
-	/* First of all: cpu could be enabled beside processes, but would make the group threaded,
-	 * and then nothing else can be. */
+	/*
+	 * This must be first: cpu could be enabled beside processes, but that makes the group
+	 * threaded, which prevents other controllers.
+	 */
 	r = cgroup_vacate(group_fd);
 	(void)snprintf(text, sizeof(text), "+%s", controller);
 	return r < 0 ? r : file_write(group_fd, "cgroup.subtree_control", text);

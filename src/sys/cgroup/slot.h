@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Inside src/sys/cgroup only: files and groups below <hierarchy>/cay-N. */
+/* Private to src/sys/cgroup: files and groups below <hierarchy>/cay-N. */
 #ifndef CAY_SYS_CGROUP_SLOT_H
 #define CAY_SYS_CGROUP_SLOT_H
 
@@ -33,10 +33,10 @@ static inline int slot_write(const struct cgroup_tree *tree, int which, unsigned
 	return r < 0 ? r : file_write(tree->fd[which], path, text);
 }
 
-/* The number in a file, or in the line of it that begins with field; 0 when there is none. */
+/* The number in a file, or in its line that begins with field; 0 if there is none. */
 uint64_t cgroup_slot_read(const struct cgroup_tree *tree, int which, unsigned slot,
 			  const char *file, const char *field);
-/* Removes a group with all groups below it; 0 when it is not there, -EBUSY while one is used. */
+/* Removes a group and all groups below it. 0 if it does not exist, -EBUSY while one is in use. */
 int cgroup_remove_group(int parent_fd, const char *name);
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a slot uses, and how long it waited for more. */
+/* Usage of a slot, and how long it waited for resources. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -26,7 +26,7 @@ uint64_t cgroup_oom_kills(const struct cgroup_tree *tree, unsigned slot)
 				"oom_kill");
 }
 
-/* "avg10=1.23 avg60=0.00 avg300=0.00 total=4567" behind "some " or "full ". */
+/* Parses "avg10=1.23 avg60=0.00 avg300=0.00 total=4567" after "some " or "full ". */
 static int parse_line(const char *text, const char *kind, uint64_t *ret_us, uint32_t *ret_percent)
 {
 	unsigned whole, hundredths;
@@ -48,7 +48,7 @@ int cgroup_stall_parse(const char *text, struct stall *ret)
 
 	if (r < 0)
 		return r;
-	/* cpu.pressure has no second line before 5.13. */
+	/* cpu.pressure has no second line before Linux 5.13. */
 	if (strstr(text, "full") &&
 	    parse_line(text, "full", &stall.full_us, &stall.full_percent) < 0)
 		return -EINVAL;
@@ -56,7 +56,7 @@ int cgroup_stall_parse(const char *text, struct stall *ret)
 	return 0;
 }
 
-/* Kernels without PSI have no such files, those booted with psi=0 answer EOPNOTSUPP. */
+/* Kernels without PSI lack these files; with psi=0, reading them fails with EOPNOTSUPP. */
 static bool read_stall(const struct cgroup_tree *tree, unsigned slot, struct cgroup_stat *stat)
 {
 	static const char *const files[STALL_COUNT] = {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a sandbox's agent sees of its cgroups. A descriptor of the directory itself would lead up,
- * by "..", to the groups of everybody else; the root of a mount of its own does not.
+ * What a sandbox's agent sees of its cgroups. A descriptor of the directory itself would lead,
+ * through "..", to the groups of other sandboxes. The root of a separate mount does not.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -43,7 +43,7 @@ static int copy_setting(int parent_fd, int dir_fd, const char *name)
 	return r < 0 ? r : file_write(dir_fd, name, text);
 }
 
-/* One group for all sandboxes, with all processors and memory: it limits nothing. */
+/* One group for all sandboxes with all processors and memory nodes; it limits nothing. */
 static void open_cpuset(struct cgroup_tree *tree, unsigned instance)
 {
 	_cleanup_close_ int parent_fd =

@@ -14,7 +14,7 @@
 
 #include "base/str.h"
 
-/* Newer than Debian 12's headers. */
+/* Missing in Debian 12's headers. */
 #ifndef BTRFS_QUOTA_CTL_ENABLE_SIMPLE_QUOTA
 #define BTRFS_QUOTA_CTL_ENABLE_SIMPLE_QUOTA 4
 #endif
@@ -29,7 +29,7 @@ bool btrfs_is(int fd)
 	return fstatfs(fd, &fs) == 0 && fs.f_type == BTRFS_SUPER_MAGIC;
 }
 
-/* Of a group quota the removal of a subvolume leaves its group, before Linux 6.12. */
+/* Before Linux 6.12, removing a subvolume with a group quota leaves its quota group behind. */
 static bool removes_groups;
 
 static int quota_enable(int fd, uint64_t how)
@@ -39,7 +39,7 @@ static int quota_enable(int fd, uint64_t how)
 	return ioctl(fd, BTRFS_IOC_QUOTA_CTL, &args) == 0 || errno == EEXIST ? 0 : -errno;
 }
 
-/* A quota that is on already stays what it was, so it is looked at. */
+/* A quota that is already enabled stays as it is, so its kind is read back. */
 static int quota_kind(int fd, enum btrfs_quota *ret)
 {
 	struct btrfs_ioctl_search_args args = {
@@ -160,7 +160,9 @@ int btrfs_subvolume_remove(int dir_fd, const char *name)
 	};
 	int r = subvolume_call(dir_fd, BTRFS_IOC_SNAP_DESTROY, name);
 
-	/* Newer kernels keep it until the subvolume's extents are freed, then remove it. */
+	/*
+	 * Newer kernels keep the group until the subvolume's extents are freed, and then remove it.
+	 */
 	if (r >= 0 && group.qgroupid)
 		(void)ioctl(dir_fd, BTRFS_IOC_QGROUP_CREATE, &group);
 	return r;
@@ -226,7 +228,7 @@ int btrfs_identify(int fd, struct btrfs_identity *ret)
 
 	if (ioctl(fd, BTRFS_IOC_GET_SUBVOL_INFO, &info) < 0)
 		return -errno;
-	/* Not the generation: that grows with every copy made of it. */
+	/* Not the generation, which grows with every copy of the subvolume. */
 	*ret = (struct btrfs_identity){
 		.changed = info.ctransid,
 		.created = info.otransid,
@@ -236,7 +238,7 @@ int btrfs_identify(int fd, struct btrfs_identity *ret)
 	return 0;
 }
 
-#define ITEM_BYTES 25 /* struct btrfs_item, which the headers do not have */
+#define ITEM_BYTES 25 /* struct btrfs_item, which the headers lack */
 
 static uint64_t item_bytes(const struct btrfs_ioctl_search_header *header, const char *item)
 {
@@ -246,13 +248,13 @@ static uint64_t item_bytes(const struct btrfs_ioctl_search_header *header, const
 	if (header->type != BTRFS_EXTENT_DATA_KEY || header->len < sizeof(extent))
 		return bytes;
 	memcpy(&extent, item, sizeof(extent));
-	/* Inline ones go on with the file's own bytes; a hole takes nothing. */
+	/* An inline extent is followed by the file's content; a hole occupies nothing. */
 	if (extent.type == BTRFS_FILE_EXTENT_INLINE || !extent.disk_bytenr)
 		return bytes;
 	return bytes + extent.num_bytes;
 }
 
-/* The key behind the last one seen; false when there is none. */
+/* Advances to the key after the last one seen; false if there is none. */
 static bool key_advance(struct btrfs_ioctl_search_key *key,
 			const struct btrfs_ioctl_search_header *last)
 {

@@ -13,7 +13,7 @@
 #include "sys/probe.h"
 #include "sys/syscalls.h"
 
-/* A namespace is the process's, and so is this. */
+/* One per process, like the mount namespace itself. */
 static struct {
 	bool open, inside;
 	int build_fd, start_fd;
@@ -32,7 +32,7 @@ static int open_own(int proc_fd)
 	return fd < 0 ? -errno : fd;
 }
 
-/* An empty root of its own: the directories below mounts are made in it, by number. */
+/* An empty root directory, in which mount points are created by number. */
 static int make_root(void)
 {
 	const struct mount_option options[] = { { "mode", "0700", -1 } };
@@ -91,7 +91,7 @@ void buildns_leave(void)
 	go(false);
 }
 
-/* The number of its descriptor: no other mount has it as long as this one is open. */
+/* The number of the descriptor, which is unique as long as it is open. */
 void mount_name(int fd, char dst[MOUNT_NAME_SIZE])
 {
 	(void)snprintf(dst, MOUNT_NAME_SIZE, "/%d", fd);
@@ -119,7 +119,7 @@ void mount_close(int fd)
 	if (place.open) {
 		buildns_enter();
 		mount_name(fd, name);
-		/* Of one that was never kept there is no such mount: then nothing is unmounted. */
+		/* A mount that was never kept is not there, and nothing is unmounted. */
 		(void)umount2(name, MNT_DETACH | UMOUNT_NOFOLLOW);
 	}
 	(void)close(fd);

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The build namespace: a second, private mount namespace of the warden for kernels before 6.15.
- * Those copy a mount, lay an overlay over it or mount into it only while it is attached in the
- * mount namespace of the caller. Sandboxes are not cloned from it, so that the mounts in it are
- * not copied into each of them. Where the kernel can do without, every function here does nothing
- * more than its name says of a detached mount.
+ * These kernels copy a mount, put an overlay over it or mount into it only while it is attached in
+ * the caller's mount namespace. Sandboxes are not cloned from this namespace, so its mounts are not
+ * copied into each of them. On newer kernels the functions below work on detached mounts directly.
  *
- * Called by the warden alone, which has one thread; mount_copy() enters the namespace by itself. A
- * job inherits its parent's place.
+ * Called only by the warden, which has one thread. mount_copy() enters the namespace itself. A job
+ * inherits the namespace that its parent is in.
  */
 #ifndef CAY_SYS_MOUNT_BUILDNS_H
 #define CAY_SYS_MOUNT_BUILDNS_H
@@ -15,29 +14,34 @@
 #include "base/macro.h"
 
 /*
- * Once, when the caller's own mount namespace is the one that sandboxes start in. Mounts given to
- * mount_keep() before that must be given again.
+ * Called once, while the caller is in the mount namespace that sandboxes start in. Mounts that were
+ * passed to mount_keep() before must be passed again.
  */
 int buildns_open(int proc_fd) _must_check_;
 bool buildns_is_open(void);
 
-/* Goes there, or back to the namespace that sandboxes are cloned from. Both end the process where
- * the kernel refuses: it would go on in the wrong one. */
+/*
+ * Enter the build namespace, and return to the namespace that sandboxes are cloned from. If the
+ * kernel refuses, the process aborts instead of continuing in the wrong namespace.
+ */
 void buildns_enter(void);
 void buildns_leave(void);
 
 /*
- * Makes it possible to copy a detached mount, to mount into it and to have it below an overlay. The
- * descriptor stays the caller's; mount_close() ends both.
+ * Prepares a detached mount for being copied, mounted into or used below an overlay. The caller
+ * still owns the descriptor; mount_close() releases both.
  */
 int mount_keep(int fd) _must_check_;
 void mount_close(int fd);
-/* The name of a kept mount in the build namespace, which is open: for options that take names. */
+/*
+ * The name of a kept mount in the build namespace (which is entered), for mount options that take
+ * names.
+ */
 #define MOUNT_NAME_SIZE 16
 void mount_name(int fd, char dst[MOUNT_NAME_SIZE]);
 /*
- * The end of mount_keep(): *fd becomes a detached tree again, with everything that was mounted into
- * it. On failure it is closed and -1.
+ * Reverts mount_keep(): *fd becomes a detached tree again, with everything that was mounted into
+ * it. On failure it is closed and set to -1.
  */
 int mount_settle(int *fd) _must_check_;
 

@@ -15,8 +15,8 @@
 #define LOOP_TRIES 16
 
 /*
- * A container has the device nodes that were there when it was started: the node of a device that
- * the kernel made after that is made here.
+ * A container has the device nodes that existed at its start. The node of a device that the kernel
+ * created later is made here.
  */
 static int open_node(int number, char *path, size_t size)
 {
@@ -79,7 +79,7 @@ int loopdev_open(int file_fd, char *ret_path, size_t size, int *ret_fd)
 		return -errno;
 	if (find_existing(&file, ret_path, size, ret_fd) == 0)
 		return 0;
-	/* Another process may take the free number first: ask again. */
+	/* Another process may take the free number first: try again. */
 	for (int i = 0; i < LOOP_TRIES; i++) {
 		int number = ioctl(control, LOOP_CTL_GET_FREE);
 		int fd, r;

@@ -5,8 +5,8 @@
 #include "base/macro.h"
 
 /*
- * The loop device of a backing file: the one that is already set up on it, or a new one that goes
- * away by itself with its last user. The descriptor keeps it alive until something is mounted.
+ * Opens the loop device of a backing file: an existing one, or a new one that the kernel removes
+ * with its last user. The descriptor keeps it alive until it is mounted; the caller owns it.
  */
 int loopdev_open(int file_fd, char *ret_path, size_t size, int *ret_fd) _must_check_;
 

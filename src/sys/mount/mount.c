@@ -134,7 +134,7 @@ int mount_unshare(void)
 	return mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ? -errno : 0;
 }
 
-/* Over "/", then pivot the old root onto the same place and drop it. */
+/* Moves the mount over "/", then pivots the old root to the same place and detaches it. */
 int mount_become_root(int mount_fd)
 {
 	int r = sys_move_mount(mount_fd, "", AT_FDCWD, "/", MOVE_MOUNT_F_EMPTY_PATH);

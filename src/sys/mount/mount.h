@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Mounts by descriptor: every tree is built detached and attached last, targets are opened inside
- * the new root without following links, so no path of a hostile image is ever walked by name.
+ * Mounts by descriptor. Every tree is built detached and attached last, and targets are opened
+ * inside the new root without following links, so no path of a hostile image is ever resolved by
+ * name. Called by the warden and its children; the caller owns returned descriptors.
  */
 #ifndef CAY_SYS_MOUNT_MOUNT_H
 #define CAY_SYS_MOUNT_MOUNT_H
@@ -15,13 +16,15 @@ struct mount_option {
 	int fd;		   /* >= 0: passed by descriptor */
 };
 
-/* Makes a new filesystem and a detached mount of it. attributes: MOUNT_ATTR_*. */
+/* Creates a new file system and a detached mount of it. attributes: MOUNT_ATTR_*. */
 int mount_make(const char *type, const struct mount_option *options, size_t count,
 	       uint64_t attributes, int *ret_fd) _must_check_;
-/* Changes options of the filesystem mounted at dir_fd, which must be the root of its mount. */
+/* Changes options of the file system mounted at dir_fd, which must be the root of its mount. */
 int mount_reconfigure(int dir_fd, const struct mount_option *options, size_t count) _must_check_;
-/* A detached copy of the mount at dir_fd/path; idmap_fd >= 0 maps its ids through that user
- * namespace. Of a detached mount only after mount_keep() (buildns.h). */
+/*
+ * Makes a detached copy of the mount at dir_fd/path. idmap_fd >= 0 maps its ids through that user
+ * namespace. A detached mount can be copied only after mount_keep() (buildns.h).
+ */
 int mount_copy(int dir_fd, const char *path, uint64_t attributes, int idmap_fd,
 	       int *ret_fd) _must_check_;
 /* Attaches a detached mount at a directory or file below root_fd, which is attached or was given to
@@ -30,9 +33,12 @@ int mount_copy(int dir_fd, const char *path, uint64_t attributes, int idmap_fd,
 int mount_attach(int mount_fd, int root_fd, const char *target) _must_check_;
 /* Makes a detached mount the root of this (empty) mount namespace and enters it. */
 int mount_enter_root(int mount_fd) _must_check_;
-/* The same where the namespace is not empty: whatever it has is dropped. */
+/* The same in a namespace that is not empty: its other mounts are dropped. */
 int mount_become_root(int mount_fd) _must_check_;
-/* A private copy of the host's mounts; mount_become_root() then drops them all for one root. */
+/*
+ * Gives this process a private copy of the host's mounts. mount_become_root() then replaces all of
+ * them by one root.
+ */
 int mount_unshare(void) _must_check_;
 
 #endif

@@ -8,7 +8,10 @@
 #include <sys/time.h>
 #include <arpa/inet.h>
 
-#define ANSWER_SEC 5 /* the kernel answers in the call; this only keeps a bug from hanging us */
+/*
+ * the kernel replies within the call; the timeout only turns a bug into an error instead of a hang
+ */
+#define ANSWER_SEC 5
 
 int netlink_open(int protocol, int *ret_fd)
 {
@@ -124,7 +127,7 @@ static int send_all(int fd, const struct netlink_buffer *b)
 	return 0;
 }
 
-/* Numbers all messages; the last one that is acknowledged ends the talk. */
+/* Numbers all messages; the acknowledgement of the last one ends the exchange. */
 static uint32_t number_all(struct netlink_buffer *b)
 {
 	static uint32_t next;
@@ -162,7 +165,7 @@ int netlink_talk(int fd, struct netlink_buffer *b)
 		     head = NLMSG_NEXT(head, rest)) {
 			const struct nlmsgerr *told = NLMSG_DATA(head);
 
-			/* What was left of an older talk is nobody's any more. */
+			/* Skip replies that belong to an earlier exchange. */
 			if (head->nlmsg_type != NLMSG_ERROR ||
 			    head->nlmsg_seq - first_seq > last - first_seq)
 				continue;

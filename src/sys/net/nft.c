@@ -18,15 +18,15 @@
 #define NFT_TABLE_F_OWNER 0x2
 #endif
 #ifndef NFT_TABLE_F_PERSIST
-#define NFT_TABLE_F_PERSIST 0x4 /* Linux 6.9: outlives its owner, who can take it up again */
+/* Linux 6.9: the table survives its owner, and a new owner can take it over */
+#define NFT_TABLE_F_PERSIST 0x4
 #endif
 
 #define LOG_PER_SEC 50
-#define NEW_PER_SEC \
-	2000 /* connections of all links: keeps the connection table usable for others */
+#define NEW_PER_SEC 2000 /* of all links: keeps the connection table usable for others */
 
-#define ROUTED_NEW_PER_SEC 500 /* likewise, of what is forwarded: nobody answers for it */
-#define ANY_PREFIX "cay"       /* of the links of all instances */
+#define ROUTED_NEW_PER_SEC 500 /* likewise for forwarded traffic, which no proxy limits */
+#define ANY_PREFIX "cay"       /* prefix of the links of all instances */
 #define REFUSED "refused"
 #define ROUTED "routed"
 
@@ -52,7 +52,7 @@ static void put_chain(struct netlink_buffer *b, const struct nft_spec *spec, con
 	nft_message(b, NFT_MSG_NEWCHAIN, NLM_F_ACK | NLM_F_CREATE);
 	netlink_text(b, NFTA_CHAIN_TABLE, spec->table);
 	netlink_text(b, NFTA_CHAIN_NAME, name);
-	if (!type) { /* others go there */
+	if (!type) { /* other messages */
 		netlink_end(b);
 		return;
 	}
@@ -67,7 +67,7 @@ static void put_chain(struct netlink_buffer *b, const struct nft_spec *spec, con
 
 /* ---- rules ---- */
 
-/* What did not come in through one of our links is none of our business. */
+/* Ignores packets that did not arrive through one of our links. */
 static void pass_others(struct netlink_buffer *b, const struct nft_spec *spec, const char *chain)
 {
 	struct nft_rule rule = nft_rule_begin(b, spec->table, chain);
@@ -77,7 +77,7 @@ static void pass_others(struct netlink_buffer *b, const struct nft_spec *spec, c
 	nft_rule_end(&rule);
 }
 
-/* Told, and refused so that nobody waits. */
+/* Logs and rejects, so that the sender does not wait for a timeout. */
 static void put_refused(struct netlink_buffer *b, const struct nft_spec *spec)
 {
 	struct nft_rule rule;
@@ -92,7 +92,10 @@ static void put_refused(struct netlink_buffer *b, const struct nft_spec *spec)
 	nft_rule_end(&rule);
 }
 
-/* TCP and DNS as everybody's; the rest goes on when it is not for this host or what is near it. */
+/*
+ * TCP and DNS as for open links. Other traffic is forwarded unless it is for this host or a network
+ * near it.
+ */
 static void put_routed(struct netlink_buffer *b, const struct nft_spec *spec)
 {
 	struct nft_rule rule;
@@ -191,7 +194,7 @@ static void put_redirect(struct netlink_buffer *b, const struct nft_spec *spec)
 	nft_rule_end(&rule);
 }
 
-/* Behind the redirection only our two services are left to talk to. */
+/* After the redirection, only our two services can be reached. */
 static void put_input(struct netlink_buffer *b, const struct nft_spec *spec)
 {
 	static const char chain[] = "input";
@@ -216,7 +219,7 @@ static void put_input(struct netlink_buffer *b, const struct nft_spec *spec)
 	nft_rule_end(&rule);
 }
 
-/* Nothing of ours is routed but what a routed link sends out, and the answers to it. */
+/* Forwards only what a routed link sends to the outside, and the replies to it. */
 static void put_forward(struct netlink_buffer *b, const struct nft_spec *spec)
 {
 	static const uint32_t keys[] = { NFT_META_IIFNAME, NFT_META_OIFNAME };
@@ -242,7 +245,10 @@ static void put_forward(struct netlink_buffer *b, const struct nft_spec *spec)
 		nft_verdict(&rule, NF_DROP);
 		nft_rule_end(&rule);
 	}
-	/* They forward for our sake: whatever else they could now forward, they do not. */
+	/*
+	 * Forwarding was enabled on these links for our traffic only: drop everything else that
+	 * they would forward.
+	 */
 	for (size_t i = 0; i < spec->uplink_count; i++) {
 		rule = nft_rule_begin(b, spec->table, chain);
 		nft_match_whole_name(&rule, NFT_META_IIFNAME, spec->uplinks[i]);
@@ -270,7 +276,7 @@ static int install(int fd, const struct nft_spec *spec, uint32_t flags)
 
 	netlink_init(&b);
 	nft_batch(&b, NFNL_MSG_BATCH_BEGIN);
-	/* Made first, so that there is one to delete; all of this happens at once or not. */
+	/* Created first, so that it can be deleted; the whole batch is atomic. */
 	put_table(&b, spec->table, NFT_MSG_NEWTABLE, flags);
 	put_table(&b, spec->table, NFT_MSG_DELTABLE, 0);
 	put_table(&b, spec->table, NFT_MSG_NEWTABLE, flags);
@@ -285,7 +291,9 @@ static int install(int fd, const struct nft_spec *spec, uint32_t flags)
 	return netlink_talk(fd, &b);
 }
 
-/* Where the kernel can, the table is ours alone: 'nft flush ruleset' leaves it. */
+/*
+ * Where the kernel supports it, the table has an owner, so 'nft flush ruleset' does not remove it.
+ */
 int nft_install(int fd, const struct nft_spec *spec)
 {
 	int r = install(fd, spec, NFT_TABLE_F_OWNER | NFT_TABLE_F_PERSIST);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the rules rejected, as the kernel tells it: NFLOG, the head of each packet. */
+/* Rejected packets, as the kernel reports them over NFLOG: the head of each packet. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <linux/netfilter/nfnetlink.h>
@@ -14,7 +14,7 @@
 #include "sys/net/nft.h"
 
 #define COPY_BYTES 64
-#define GATHER_10MS 10 /* several are told at once, after this long at most */
+#define GATHER_10MS 10 /* the kernel collects packets for this long before it reports them */
 
 static void configure(struct netlink_buffer *b, uint16_t group, uint16_t flags)
 {
@@ -87,7 +87,7 @@ static bool read_message(const struct nlmsghdr *head, struct nft_denied *ret)
 	return false;
 }
 
-/* The kernel puts several into one datagram. */
+/* One datagram can contain several packets. */
 int nft_log_read(int fd, void (*each)(void *arg, const struct nft_denied *denied), void *arg)
 {
 	_Alignas(8) uint8_t bytes[16384];
@@ -95,7 +95,8 @@ int nft_log_read(int fd, void (*each)(void *arg, const struct nft_denied *denied
 	struct nft_denied denied;
 	int rest = (int)n;
 
-	if (n < 0) /* some were lost when it came too fast: they are only told about */
+	/* the kernel dropped some because they came too fast; they are only for information */
+	if (n < 0)
 		return errno == EAGAIN || errno == EINTR || errno == ENOBUFS ? 0 : -errno;
 	for (struct nlmsghdr *head = (void *)bytes; NLMSG_OK(head, rest);
 	     head = NLMSG_NEXT(head, rest))

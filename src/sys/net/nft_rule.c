@@ -10,7 +10,7 @@
 #include <netinet/in.h>
 #include <string.h>
 
-#define LOG_BYTES 64 /* the IP and transport heads */
+#define LOG_BYTES 64 /* the IP and transport headers */
 
 void nft_message(struct netlink_buffer *b, uint16_t type, uint16_t flags)
 {
@@ -78,7 +78,7 @@ static void compare(struct nft_rule *rule, uint32_t op, const void *value, size_
 	expr_end(rule, at, data);
 }
 
-/* A shorter value than the loaded one compares beginnings. */
+/* A value shorter than the loaded one matches as a prefix. */
 void nft_match_name(struct nft_rule *rule, uint32_t key, uint32_t op, const char *prefix)
 {
 	load_meta(rule, key);
@@ -87,7 +87,7 @@ void nft_match_name(struct nft_rule *rule, uint32_t key, uint32_t op, const char
 
 void nft_match_whole_name(struct nft_rule *rule, uint32_t key, const char *name)
 {
-	char whole[16] = ""; /* IFNAMSIZ, filled with NUL */
+	char whole[16] = ""; /* IFNAMSIZ, padded with NUL */
 
 	(void)memcpy(whole, name, strnlen(name, sizeof(whole) - 1));
 	load_meta(rule, key);
@@ -121,7 +121,7 @@ void nft_match_port(struct nft_rule *rule, uint8_t protocol, uint16_t port)
 	compare(rule, NFT_CMP_EQ, &value, sizeof(value));
 }
 
-/* The source is reached through another link, or not at all: somebody else's address. */
+/* Matches if the source address is reached through another link, or not at all: it is forged. */
 void nft_match_spoofed(struct nft_rule *rule)
 {
 	uint32_t none = 0;
@@ -134,7 +134,7 @@ void nft_match_spoofed(struct nft_rule *rule)
 	compare(rule, NFT_CMP_EQ, &none, sizeof(none));
 }
 
-/* op EQ: any of these states; the mask is applied first. */
+/* op EQ: any of these states, because the mask is applied first. */
 void nft_match_state(struct nft_rule *rule, uint32_t states)
 {
 	uint32_t zero = 0;
@@ -218,7 +218,7 @@ void nft_tell(struct nft_rule *rule, uint16_t group)
 	expr_end(rule, at, data);
 }
 
-/* Compared as bytes, which in the order of the net is as numbers. */
+/* Compared as bytes, which is equal to a numeric comparison in network byte order. */
 void nft_match_to(struct nft_rule *rule, uint32_t first, uint32_t last)
 {
 	uint32_t ends[] = { htonl(first), htonl(last) };
@@ -243,7 +243,7 @@ void nft_match_to(struct nft_rule *rule, uint32_t first, uint32_t last)
 
 void nft_match_not_elsewhere(struct nft_rule *rule)
 {
-	uint32_t unicast = 1; /* RTN_UNICAST: to somebody else */
+	uint32_t unicast = 1; /* RTN_UNICAST: to another host */
 	size_t data, at = expr_begin(rule, "fib", &data);
 
 	netlink_be32(rule->b, NFTA_FIB_DREG, NFT_REG_1);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Inside src/sys only: the expressions nf_tables rules are made of. */
+/* Private to src/sys: the expressions of nf_tables rules. */
 #ifndef CAY_SYS_NET_NFT_RULE_H
 #define CAY_SYS_NET_NFT_RULE_H
 
@@ -19,17 +19,17 @@ void nft_batch(struct netlink_buffer *b, uint16_t type);
 struct nft_rule nft_rule_begin(struct netlink_buffer *b, const char *table, const char *chain);
 void nft_rule_end(struct nft_rule *rule);
 
-/* A shorter value than the loaded one compares beginnings. */
+/* A value shorter than the loaded one matches as a prefix. */
 void nft_match_name(struct nft_rule *rule, uint32_t key, uint32_t op, const char *prefix);
 void nft_match_whole_name(struct nft_rule *rule, uint32_t key, const char *name);
 void nft_match_u32(struct nft_rule *rule, uint32_t key, uint32_t op, uint32_t value);
 void nft_match_u8(struct nft_rule *rule, uint32_t key, uint32_t op, uint8_t value);
 void nft_match_port(struct nft_rule *rule, uint8_t protocol, uint16_t port);
-/* The source is reached through another link, or not at all: somebody else's address. */
+/* Matches if the source address is reached through another link, or not at all: it is forged. */
 void nft_match_spoofed(struct nft_rule *rule);
 void nft_match_state(struct nft_rule *rule, uint32_t states);		 /* any of these */
-void nft_match_to(struct nft_rule *rule, uint32_t first, uint32_t last); /* the host's order */
-void nft_match_not_elsewhere(struct nft_rule *rule); /* to this host, or to many */
+void nft_match_to(struct nft_rule *rule, uint32_t first, uint32_t last); /* host byte order */
+void nft_match_not_elsewhere(struct nft_rule *rule); /* to this host, broadcast or multicast */
 void nft_limit(struct nft_rule *rule, uint64_t per_sec, uint32_t burst, bool over);
 
 void nft_verdict(struct nft_rule *rule, uint32_t code);

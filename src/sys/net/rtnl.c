@@ -12,7 +12,10 @@
 #include "sys/net/netlink.h"
 
 #define ASK NLM_F_ACK
-/* Errors are told without being asked for: only the last of several messages needs an answer. */
+/*
+ * Errors are reported without NLM_F_ACK: only the last of several messages needs an
+ * acknowledgement.
+ */
 #define MAKE (NLM_F_ACK | NLM_F_CREATE | NLM_F_EXCL)
 
 int rtnl_open(int *ret_fd)
@@ -44,7 +47,7 @@ static void put_pair(struct netlink_buffer *b, const struct rtnl_end *here,
 	netlink_end(b);
 }
 
-/* Before it is up: neither an IPv6 address of its own making, nor forwarding. */
+/* Before the link is up: disables automatic IPv6 addresses and forwarding. */
 static void put_quiet(struct netlink_buffer *b, unsigned ifindex)
 {
 	const struct ifinfomsg head = { .ifi_family = AF_UNSPEC, .ifi_index = (int)ifindex };
@@ -162,7 +165,7 @@ int rtnl_link_delete(int fd, unsigned ifindex)
 	return netlink_talk(fd, &b);
 }
 
-/* ---- looking ---- */
+/* ---- queries ---- */
 
 static bool next_attr(const uint8_t **at, size_t *left, uint16_t *type, struct rtattr **ret)
 {
@@ -238,7 +241,10 @@ static void keep_link(void *arg, const struct rtnl_link *link)
 	*(struct rtnl_link *)arg = *link;
 }
 
-/* One link: its message, then the acknowledgement, which ends the dump with its error. */
+/*
+ * One link: its message, then the acknowledgement, which ends the dump with the error if there is
+ * one.
+ */
 int rtnl_link_stat(int fd, const char *name, struct rtnl_link *ret)
 {
 	const struct ifinfomsg none = { .ifi_family = AF_UNSPEC };

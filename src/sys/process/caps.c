@@ -17,8 +17,7 @@ int caps_bound(uint64_t keep)
 		if (keep & (1ULL << cap))
 			continue;
 		if (prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) < 0)
-			return errno == EINVAL ? 0
-					       : -errno; /* EINVAL: past the kernel's last one */
+			return errno == EINVAL ? 0 : -errno; /* EINVAL: no such capability */
 	}
 	return 0;
 }

@@ -4,10 +4,16 @@
 
 #include "base/macro.h"
 
-/* What root keeps inside its user namespace: what package managers and sudo need, and no more. */
+/*
+ * The capabilities that root keeps inside its user namespace: only those that package managers and
+ * sudo need.
+ */
 extern const uint64_t caps_sandbox;
 
-/* Drops everything else from the bounding set; an exec as root then gets exactly the kept ones. */
+/*
+ * Drops all other capabilities from the bounding set. An exec as root then has exactly the kept
+ * ones.
+ */
 int caps_bound(uint64_t keep) _must_check_;
 
 #endif

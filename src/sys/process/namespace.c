@@ -64,11 +64,11 @@ static int loopback_up(void)
 }
 
 /*
- * What a net namespace says of itself: packets through its links, the counters of its protocols,
- * labels that outlive their sockets, and how many sockets there are. Nobody inside has power over
- * its settings, so nothing else in it can be other than it was made. Not among them is netstat,
- * twice as dear as all others: what it counts comes of packets, which dev counts, or of calls that
- * sent none, which snmp and snmp6 count.
+ * The files that show the state of a network namespace: packets through its links, protocol
+ * counters, flow labels (which outlive their sockets) and the number of sockets. No process inside
+ * can change its settings, so nothing else in it can have changed. netstat is not read, because it
+ * costs twice as much as all others: what it counts is caused by packets, which dev counts, or by
+ * calls that sent none, which snmp and snmp6 count.
  */
 static const char *const traces[NETSPACE_TRACES] = { "self/net/dev", "self/net/snmp",
 						     "self/net/snmp6", "self/net/ip6_flowlabel",
@@ -84,7 +84,7 @@ static int traces_open(int proc_fd, struct netspace *space)
 	return 0;
 }
 
-/* 0: unknown. */
+/* Returns 0 if the state is unknown. */
 static size_t traces_read(const struct netspace *space, char *dst, size_t size)
 {
 	char *line_end;
@@ -100,14 +100,17 @@ static size_t traces_read(const struct netspace *space, char *dst, size_t size)
 		if (r < 0 || (size_t)r == size - n)
 			return 0;
 	}
-	/* The last one's first line is ours: "sockets: used 0"; others tell of the whole host. */
+	/*
+	 * The first line of the last file is the namespace's own, "sockets: used 0"; its other
+	 * lines count the whole host.
+	 */
 	line_end = memchr(dst + n, '\n', (size_t)r);
 	return line_end ? (size_t)(line_end - dst) : 0;
 }
 
 static bool netspace_is_fresh(const struct netspace *space, const struct netns_home *home)
 {
-	static char trace[NETNS_TRACE_MAX]; /* one thread */
+	static char trace[NETNS_TRACE_MAX]; /* the warden has one thread */
 	size_t n = home->fresh_n ? traces_read(space, trace, sizeof(trace)) : 0;
 
 	return n && n == home->fresh_n && memcmp(trace, home->fresh, n) == 0;
@@ -129,7 +132,7 @@ static int netns_fill(int proc_fd, struct netns *netns)
 static int netns_leave(const struct netns_home *home, struct netns *netns, int r, struct netns *ret)
 {
 	if (setns(home->net_fd, CLONE_NEWNET) < 0 || setns(home->ipc_fd, CLONE_NEWIPC) < 0)
-		abort(); /* going on in a sandbox's namespace would be worse than a restart */
+		abort(); /* continuing in a sandbox's namespace would be worse than a restart */
 	if (r < 0)
 		netns_close(netns);
 	else
@@ -165,7 +168,7 @@ int netns_renew(int proc_fd, const struct netns_home *home, struct netspace *spa
 		return -ESTALE;
 	if (setns(space->fd, CLONE_NEWNET) < 0)
 		return -errno;
-	if (unshare(CLONE_NEWIPC) < 0) /* whatever was left in the old one stays there */
+	if (unshare(CLONE_NEWIPC) < 0) /* objects in the old one stay there */
 		r = -errno;
 	if (r >= 0)
 		r = netns_fill(proc_fd, &netns);
@@ -224,7 +227,7 @@ int netns_dial(int home_fd, int ns_fd, int *ret_fd)
 	return r;
 }
 
-/* The holder only exists while the maps are written; it ends when its pipe does. */
+/* The holder process exists only while the maps are written; it ends when its pipe closes. */
 static int holder_start(int proc_fd, int pipe_fd[2], int *ret_pid)
 {
 	struct clone_args args = { .flags = CLONE_NEWUSER, .exit_signal = SIGCHLD };
@@ -236,7 +239,7 @@ static int holder_start(int proc_fd, int pipe_fd[2], int *ret_pid)
 	if (pid == 0) {
 		(void)close(pipe_fd[1]);
 		(void)!read(pipe_fd[0], &byte, 1);
-		/* Nobody in here may make another user namespace; seccomp refuses it as well. */
+		/* Disables nested user namespaces; seccomp refuses them as well. */
 		_exit(file_write(proc_fd, "sys/user/max_user_namespaces", "0") < 0 ? 1 : 0);
 	}
 	*ret_pid = pid;

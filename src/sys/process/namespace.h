@@ -1,17 +1,25 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Namespaces made ahead of time: they cost more than everything else of a sandbox. */
+/*
+ * Network, IPC and user namespaces. The warden creates them in advance, because they cost more than
+ * all other parts of a sandbox. The caller owns all descriptors.
+ */
 #ifndef CAY_SYS_PROCESS_NAMESPACE_H
 #define CAY_SYS_PROCESS_NAMESPACE_H
 
 #include "base/macro.h"
 
-#define NAMESPACE_AGENT_SOCKET "cay-agent" /* abstract name inside the sandbox's net namespace */
+/* abstract name inside the sandbox's network namespace */
+#define NAMESPACE_AGENT_SOCKET "cay-agent"
 
-/* A net namespace, and what it says of itself: kept open, as to open it costs more than to read. */
+/*
+ * A network namespace and the files that show its state. They stay open, because opening costs more
+ * than reading.
+ */
 #define NETSPACE_TRACES 5
 struct netspace {
 	int fd;
-	int trace_fd[NETSPACE_TRACES]; /* -1 where this kernel has none, or nobody will ask */
+	/* -1 if the kernel does not have the file, or the namespace will not be reused */
+	int trace_fd[NETSPACE_TRACES];
 };
 #define NETSPACE_NONE                      \
 	{                                  \
@@ -22,9 +30,9 @@ struct netspace {
 	}
 
 /*
- * A net namespace owned by the host's user namespace (root inside has no power over it), loopback
- * up, with the agent's socket listening in it and the daemon's first connection queued on it; and
- * an IPC namespace of the same owner.
+ * A network namespace owned by the host's user namespace (root inside has no power over it), with
+ * the loopback link up, the agent's socket listening and the daemon's first connection queued on
+ * it; and an IPC namespace with the same owner.
  */
 struct netns {
 	struct netspace space;
@@ -39,33 +47,35 @@ struct netns {
 
 #define NETNS_TRACE_MAX 16384
 
-/* Our own namespaces, to come back to. */
+/* The caller's own namespaces, to return to. */
 struct netns_home {
 	int net_fd;
 	int ipc_fd;
-	size_t fresh_n; /* what a net namespace says of itself in which nothing has happened */
+	size_t fresh_n; /* state of a network namespace in which nothing has happened */
 	char fresh[NETNS_TRACE_MAX];
 };
 
 /* proc_fd: the host's /proc. One thread only. */
 int netns_make(int proc_fd, struct netns_home *home, struct netns *ret) _must_check_;
 /*
- * The same out of a net namespace that was somebody's, which is still as it was made: no packet was
- * ever sent in it, nobody has a socket in it, and all of its counters stand where they began. Else
- * -ESTALE. Making one and taking it down costs the kernel more than all else of a sandbox.
+ * The same from a used network namespace that is unchanged: no packet was ever sent in it, it has
+ * no sockets, and all its counters have their initial values. Otherwise -ESTALE. Creating and
+ * removing one costs the kernel more than all other parts of a sandbox.
  */
 int netns_renew(int proc_fd, const struct netns_home *home, struct netspace *space,
-		struct netns *ret) _must_check_; /* takes the space when it succeeds */
+		struct netns *ret) _must_check_; /* takes the space on success */
 void netns_close(struct netns *netns);
 void netspace_close(struct netspace *space);
 void netspace_take(struct netspace *to, struct netspace *from);
-void netspace_forget(struct netspace *space); /* its traces: it will not be used again */
-/* Moves this process for good into a new one with loopback up and nothing else in it. */
+void netspace_forget(struct netspace *space); /* closes its state files: it will not be reused */
+/* Moves this process permanently into a new network namespace with only the loopback link. */
 int netns_enter_new(void) _must_check_;
-/* Connects to the agent of the sandbox whose net namespace this is. */
+/* Connects to the agent in this network namespace. */
 int netns_dial(int home_fd, int ns_fd, int *ret_fd) _must_check_;
 
-/* A user namespace that maps ids 0..65535 to first_id.., with nested user namespaces forbidden. */
+/*
+ * A user namespace that maps ids 0..65535 to first_id and up, with nested user namespaces disabled.
+ */
 int userns_make(int proc_fd, uint32_t first_id, int *ret_fd) _must_check_;
 
 #endif

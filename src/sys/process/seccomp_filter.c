@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The program is generated here and not by libseccomp: the kernel's price for loading one goes by
- * instruction, and runs of adjacent allowed numbers merged into ranges need a fifth of them
- * (docs/decisions/006). Its shape: architecture, then a binary search over the ranges, then the
- * verdicts, each there once: a return or a short look at the arguments.
+ * Generates the program here instead of with libseccomp: the kernel's cost of loading a program
+ * grows with its instructions, and merging adjacent allowed numbers into ranges needs a fifth of
+ * them (docs/decisions/006). The program checks the architecture, then searches the ranges in a
+ * binary tree, and ends in a verdict. Each verdict exists once: a return, or a short check of
+ * arguments.
  */
 #include "sys/process/seccomp_filter.h"
 
@@ -21,15 +22,14 @@
 #include "sys/syscalls.h"
 
 #define LAST_KNOWN \
-	456 /* futex_requeue; what comes later does not exist here, and a libc falls back */
+	456 /* futex_requeue; later calls are answered with ENOSYS, and libc falls back */
 #define PROGRAM_MAX 512
 
 #define CLONE_NEW_ANY                                                                              \
 	(CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNS | CLONE_NEWNET | CLONE_NEWUTS | CLONE_NEWIPC | \
 	 CLONE_NEWCGROUP | 0x80 /* CLONE_NEWTIME */)
 
-/* Everything a computer for builds, tests, servers and browsers needs, and nothing that reaches the
- * host. */
+/* All calls that builds, tests, servers and browsers need, and none that reaches the host. */
 /* clang-format off */
 static const short allowed[] = {
 	SYS_read, SYS_write, SYS_open, SYS_close, SYS_stat, SYS_fstat, SYS_lstat, SYS_poll,
@@ -85,13 +85,13 @@ static const short allowed[] = {
 };
 /* clang-format on */
 
-/* Known, refused, and answered ENOSYS because a libc falls back on exactly that answer. */
+/* Known and refused with ENOSYS, because libc falls back only on that error. */
 static const short absent[] = { SYS_clone3, SYS_io_uring_setup, SYS_io_uring_enter,
 				SYS_io_uring_register };
 
-/* Verdicts of a number. From CHECK_FIRST on: one of the argument checks below. */
+/* The verdict of a call number. Values from CHECK_FIRST on are argument checks below. */
 enum verdict {
-	REFUSE, /* EPERM: known, and not for sandboxes */
+	REFUSE, /* EPERM: known, not allowed in sandboxes */
 	ABSENT, /* ENOSYS */
 	ALLOW,
 	CHECK_FIRST,
@@ -106,14 +106,17 @@ enum verdict {
 
 #define RETURN(action) BPF_STMT(BPF_RET | BPF_K, (action))
 #define REFUSE_WITH(error) RETURN(SECCOMP_RET_ERRNO | (error))
-/* Only the low half of an argument: the kernel looks at no more of these (CVE-2019-10063). */
+/*
+ * Only the low half of an argument, because the kernel ignores the upper half of these
+ * (CVE-2019-10063).
+ */
 #define LOAD_ARGUMENT(i) BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[i]))
 #define IF_EQUAL(value, if_so, if_not) \
 	BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (uint32_t)(value), (if_so), (if_not))
 #define IF_ANY_BIT(mask, if_so, if_not) \
 	BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, (mask), (if_so), (if_not))
 
-/* Every other family does not exist here: programs probe for that answer. */
+/* Other families are answered as if the kernel lacked them, which programs probe for. */
 static const struct sock_filter check_socket[] = {
 	LOAD_ARGUMENT(0),
 	IF_EQUAL(AF_UNIX, 5, 0),
@@ -137,7 +140,7 @@ static const struct sock_filter check_clone[] = {
 	RETURN(SECCOMP_RET_ALLOW),
 	REFUSE_WITH(EPERM),
 };
-/* TIOCSTI and TIOCLINUX push input into a terminal. */
+/* TIOCSTI and TIOCLINUX insert input into a terminal. */
 static const struct sock_filter check_ioctl[] = {
 	LOAD_ARGUMENT(1),	   IF_EQUAL(TIOCSTI, 2, 0), IF_EQUAL(TIOCLINUX, 1, 0),
 	RETURN(SECCOMP_RET_ALLOW), REFUSE_WITH(EPERM),
@@ -146,11 +149,11 @@ static const struct sock_filter check_personality[] = {
 	LOAD_ARGUMENT(0),
 	IF_EQUAL(PER_LINUX, 2, 0),
 	IF_EQUAL(ADDR_NO_RANDOMIZE, 1, 0),
-	IF_EQUAL(0xffffffff /* asks */, 0, 1),
+	IF_EQUAL(0xffffffff /* query only */, 0, 1),
 	RETURN(SECCOMP_RET_ALLOW),
 	REFUSE_WITH(EPERM),
 };
-/* Root inside could starve the agent of descriptors. */
+/* Root inside could otherwise take all descriptors away from the agent. */
 static const struct sock_filter check_prlimit[] = {
 	LOAD_ARGUMENT(0),
 	IF_EQUAL(1, 1, 0),
@@ -174,19 +177,20 @@ static const struct {
 };
 
 struct range {
-	uint32_t first; /* up to the next range's first */
+	uint32_t first; /* up to the first number of the next range */
 	enum verdict verdict;
 };
 
-/* Where a jump goes: an instruction, or what a verdict comes to, wherever that will lie. */
+/* The target of a jump: an instruction, or a verdict, whose position is not known yet. */
 struct target {
 	bool is_verdict;
-	size_t at; /* enum verdict, when it is one */
+	size_t at; /* enum verdict, if it is a verdict */
 };
 
 struct assembly {
 	struct sock_filter code[PROGRAM_MAX];
-	struct target if_so[PROGRAM_MAX], if_not[PROGRAM_MAX]; /* of the instructions of the tree */
+	/* targets of the instructions of the tree */
+	struct target if_so[PROGRAM_MAX], if_not[PROGRAM_MAX];
 	size_t count;
 	size_t verdict_at[VERDICT_COUNT];
 	int error;
@@ -219,14 +223,13 @@ static size_t make_ranges(unsigned flags, struct range ranges[LAST_KNOWN + 2])
 	for (uint32_t nr = 0; nr <= LAST_KNOWN; nr++)
 		if (nr == 0 || verdicts[nr] != verdicts[nr - 1])
 			ranges[count++] = (struct range){ nr, verdicts[nr] };
-	ranges[count++] =
-		(struct range){ LAST_KNOWN + 1, ABSENT }; /* x32 numbers (bit 30) end here too */
+	ranges[count++] = (struct range){ LAST_KNOWN + 1, ABSENT }; /* also x32 numbers (bit 30) */
 	return count;
 }
 
 static void emit_tree(struct assembly *a, const struct range *ranges, size_t count);
 
-/* A single range is no code of its own: the jump goes to its verdict. */
+/* A single range needs no code: the jump goes directly to its verdict. */
 static struct target emit_branch(struct assembly *a, const struct range *ranges, size_t count)
 {
 	struct target target = { true, ranges->verdict };
@@ -238,8 +241,11 @@ static struct target emit_branch(struct assembly *a, const struct range *ranges,
 	return target;
 }
 
-/* The search tree over ranges[0..count), at least two. Whichever branch is code comes next: of such
- * a jump the kernel makes one instruction of its own, of one with two distances two. */
+/*
+ * Emits the search tree over ranges[0..count), count >= 2. The branch that is code follows
+ * directly: the kernel compiles such a jump to one instruction, and a jump with two distances to
+ * two.
+ */
 static void emit_tree(struct assembly *a, const struct range *ranges, size_t count)
 {
 	size_t half = count / 2;
@@ -250,7 +256,7 @@ static void emit_tree(struct assembly *a, const struct range *ranges, size_t cou
 	a->if_so[at] = emit_branch(a, ranges + half, count - half);
 }
 
-/* Each verdict once, behind the tree. */
+/* Emits each verdict once, after the tree. */
 static void emit_verdicts(struct assembly *a)
 {
 	static const uint32_t actions[] = { [REFUSE] = SECCOMP_RET_ERRNO | EPERM,
@@ -271,8 +277,8 @@ static uint8_t distance(struct assembly *a, size_t from, struct target to)
 	size_t n = (to.is_verdict ? a->verdict_at[to.at] : to.at) - from - 1;
 
 	if (n > UINT8_MAX)
-		a->error = -E2BIG; /* what a conditional jump can skip; the tables would have to
-				      double */
+		/* beyond the range of a conditional jump; the tables would have to double */
+		a->error = -E2BIG;
 	return (uint8_t)n;
 }
 
@@ -283,7 +289,7 @@ int filter_build(unsigned flags, struct filter *ret)
 	size_t range_count = make_ranges(flags, ranges), tree_start, tree_end;
 	struct sock_filter *code;
 
-	/* A foreign architecture (i386) has its own numbers: nothing of it is allowed. */
+	/* A foreign architecture (i386) has its own numbers; all of its calls are refused. */
 	(void)emit(&a, (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
 						    offsetof(struct seccomp_data, arch)));
 	(void)emit(&a, (struct sock_filter)IF_EQUAL(AUDIT_ARCH_X86_64, 1, 0));

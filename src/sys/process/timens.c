@@ -18,14 +18,14 @@ int timens_begin(const char *proc_path)
 
 	if (clock_gettime(CLOCK_MONOTONIC, &mono) < 0 || clock_gettime(CLOCK_BOOTTIME, &boot) < 0)
 		return -errno;
-	/* Whole seconds: neither clock may become negative. */
+	/* Whole seconds, rounded so that neither clock becomes negative. */
 	(void)snprintf(path, sizeof(path), "%s/self/timens_offsets", proc_path);
 	(void)snprintf(text, sizeof(text), "monotonic %lld 0\nboottime %lld 0\n",
 		       -(long long)mono.tv_sec, -(long long)boot.tv_sec);
 	return file_write(AT_FDCWD, path, text);
 }
 
-/* Waits in its program until standard input ends; ready_fd closes with the exec. */
+/* Waits after its exec until standard input ends; ready_fd closes with the exec. */
 static _noreturn_ void probe_child(int in_fd, int ready_fd)
 {
 	static char name[] = "cat";
@@ -58,7 +58,10 @@ static int compare(pid_t pid, int ready_fd)
 	unsigned char why = 0;
 	int r;
 
-	/* It could not even begin; without the rights to that says nothing about the kernel. */
+	/*
+	 * The child could not start. If that was for lack of privileges, it says nothing about the
+	 * kernel.
+	 */
 	if (read(ready_fd, &why, 1) != 0)
 		return why == EPERM ? -EPERM : -EOPNOTSUPP;
 	r = namespace_of(getpid(), ours, sizeof(ours));

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * libarchive asks the locale what the bytes of names mean. Here they are UTF-8 wherever anybody
- * asks, and files of the sandbox (locales, tables of iconv) have no say in it: this takes the place
- * of libc's function.
+ * libarchive asks the locale for the encoding of names. This function replaces libc's: names are
+ * always UTF-8, and files of the sandbox (locales, iconv tables) have no influence.
  */
 #include "tools/archive/charset.h"
 

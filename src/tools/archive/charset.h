@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 
-/* Names are not said to be UTF-8 while this is on. */
+/* While this is on, names are not declared as UTF-8. */
 void charset_bytes(bool on);
 
 #endif

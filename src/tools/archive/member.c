@@ -3,7 +3,7 @@
 
 #include <errno.h>
 
-/* Takes the next part off the front; false: there is none. */
+/* Removes the next part from the front; false: there is none. */
 static bool next_part(struct str *path, struct str *ret)
 {
 	while (path->n && path->p[0] == '/') {

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Names in archives: what may be written below a directory, and what would leave it. Pure. */
+/* Names in archives: which may be written below a directory, and which would leave it. No I/O. */
 #ifndef CAY_TOOLS_ARCHIVE_MEMBER_H
 #define CAY_TOOLS_ARCHIVE_MEMBER_H
 
 #include "base/str.h"
 
 /*
- * Cleans an entry's path: no empty or "." parts, no slash at either end. 0 (ret_n may be 0: the top
- * itself), -EXDEV: absolute, or with "..". -ENAMETOOLONG, -EINVAL: a NUL.
+ * Normalizes an entry's path: no empty or "." parts, no slash at either end. 0 (ret_n may be 0: the
+ * top itself), -EXDEV: absolute, or with "..". -ENAMETOOLONG, -EINVAL: a NUL.
  */
 int member_clean(struct str path, char *dst, size_t size, size_t *ret_n) _must_check_;
 

@@ -26,7 +26,7 @@ struct pack {
 	struct archive_entry_linkresolver *links; /* NULL: the format has no hard links */
 	struct ignore ignore;
 	bool gitignore, sparse;
-	const char *hole; /* HOLE_BYTES of zeroes nobody pays for */
+	const char *hole; /* HOLE_BYTES of untouched zero pages */
 	int64_t told_us;
 	uint64_t index;
 };
@@ -83,7 +83,7 @@ static int open_format(struct pack *p, const char *format, uint64_t level)
 	} else if (strcmp(format, "tar") == 0 || strcmp(format, "tar.zst") == 0) {
 		p->sparse = true;
 		r = archive_write_set_format_pax_restricted(a);
-		/* Names are bytes and stay so; no table of any locale is asked. */
+		/* Names are bytes; no locale is consulted. */
 		(void)archive_write_set_options(a, "hdrcharset=BINARY");
 		if (r == ARCHIVE_OK && format[3]) {
 			r = archive_write_add_filter_zstd(a);
@@ -105,7 +105,7 @@ static int open_format(struct pack *p, const char *format, uint64_t level)
 	return 0;
 }
 
-/* The parts of a file that hold data, so that the holes are not sent. */
+/* Records the parts of a file that contain data, so that holes are not sent. */
 static void map_data(int fd, const struct stat *st, struct archive_entry *entry)
 {
 	off_t at = 0;
@@ -151,7 +151,10 @@ static int put_zeroes(struct pack *p, uint64_t n)
 	return 0;
 }
 
-/* The content, exactly as long as the header said: a file that shrinks is filled with zeroes. */
+/*
+ * Sends the content with exactly the length in the header: a file that shrank is padded with
+ * zeroes.
+ */
 static int put_content(struct pack *p, int fd, const struct stat *st, struct str path)
 {
 	static char buffer[TOOL_DATA_MAX];
@@ -193,7 +196,7 @@ static int put_header(struct pack *p, struct archive_entry *entry, int fd, const
 
 	if (p->links)
 		archive_entry_linkify(p->links, &head, &spare);
-	/* A zip that calls a name UTF-8 which is not is refused as a whole by many a reader. */
+	/* Many programs reject a whole zip in which a name is declared as UTF-8 but is not. */
 	charset_bytes(!p->links && !str_is_utf8(path.p, path.n));
 	r = archive_write_header(p->archive, head);
 	charset_bytes(false);
@@ -206,7 +209,7 @@ static int put_header(struct pack *p, struct archive_entry *entry, int fd, const
 	return put_content(p, fd, st, path);
 }
 
-/* One entry; what cannot be read is told of and left out. */
+/* Packs one entry; an unreadable one is reported and omitted. */
 static int put_one(struct pack *p, int dir_fd, const char *name, struct str path)
 {
 	struct archive_entry *entry;
@@ -333,7 +336,7 @@ int op_archive_out(struct op *op)
 	(void)fcntl(STDOUT_FILENO, F_SETPIPE_SZ, 1 << 20);
 	p.told_us = time_mono_us();
 	if (pack_path(&p, path) < 0)
-		return -1; /* the process ends: nothing is freed for its own sake */
+		return -1; /* the process exits, so nothing is freed */
 	if (archive_write_close(p.archive) != ARCHIVE_OK)
 		return fail_archive(&p, path);
 	(void)archive_write_free(p.archive);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * archive-in. Nothing is written above the given directory: every name is resolved by the kernel
- * strictly beneath it, whatever links the archive or somebody else puts in the way. Each file
- * appears whole; an entry that fails is told of and the others go on.
+ * archive-in. Nothing is written outside the given directory: the kernel resolves every name
+ * strictly beneath it, whatever links the archive or another process creates. Each file appears
+ * atomically. An entry that fails is reported, and the others continue.
  */
 #include <archive.h>
 #include <archive_entry.h>
@@ -76,14 +76,14 @@ static void tell_failed(struct unpack *u, uint64_t index, struct str path, enum 
 		op_put_item(u->op, &item);
 }
 
-/* Puts what stands under a temporary name in its place. */
+/* Moves the entry from its temporary name to its place. */
 static int settle(const struct leaf *leaf, const char *temp)
 {
 	int r = 0;
 
 	if (renameat(leaf->dir_fd, temp, leaf->dir_fd, leaf->name) < 0)
 		r = -errno;
-	/* Left over after a failure, and when both names were the same file already. */
+	/* Left over after a failure, or if both names were already the same file. */
 	(void)unlinkat(leaf->dir_fd, temp, 0);
 	return r;
 }
@@ -106,7 +106,7 @@ static int put_symlink(struct unpack *u, struct archive_entry *entry, const stru
 	return settle(leaf, temp);
 }
 
-/* Only to a regular file below the top, also if somebody swaps it meanwhile. */
+/* Only to a regular file below the top, even if it is replaced meanwhile. */
 static int put_hardlink(struct unpack *u, struct archive_entry *entry, const struct leaf *leaf)
 {
 	_cleanup_leaf_ struct leaf from = LEAF_INIT;
@@ -163,12 +163,12 @@ static int put_entry(struct unpack *u, struct archive_entry *entry)
 	int r;
 
 	if (u->path_len == 0)
-		return type == AE_IFDIR ? 0 : -EXDEV; /* the top itself is there */
+		return type == AE_IFDIR ? 0 : -EXDEV; /* the top itself exists */
 	if (!hardlink && type != AE_IFREG && type != AE_IFDIR && type != AE_IFLNK)
 		return -ENODEV;
 	if (!hardlink && type == AE_IFREG)
 		return unpack_file(u, entry);
-	/* Where a file's directory is may change with anything else. */
+	/* Any other entry may change where a file's directory is. */
 	if ((type == AE_IFDIR && !hardlink ? unpack_change_directory(u)
 					   : unpack_leave_directory(u)) < 0)
 		return -1;
@@ -208,7 +208,7 @@ int unpack_settle(struct unpack *u, uint64_t index, const char *name, int r)
 	return 0;
 }
 
-/* -1 is "all failed": -EPERM has the same value and is never passed on as such. */
+/* -1 means "the run failed". -EPERM has the same value and is never returned as such. */
 static int take_entry(struct unpack *u, struct archive_entry *entry)
 {
 	const char *name = archive_entry_pathname(entry);
@@ -246,7 +246,7 @@ static int unpack_all(struct unpack *u)
 			return -1;
 	if (r != ARCHIVE_EOF)
 		return unpack_fail_archive(u);
-	while (!u->committed) { /* what tar fills up behind its end */
+	while (!u->committed) { /* tar's padding after its end */
 		r = op_next_data(u->op, &rest);
 		if (r < 0) {
 			u->op->failed.done = u->op->end.entries;
@@ -257,7 +257,7 @@ static int unpack_all(struct unpack *u)
 	return 0;
 }
 
-/* zip has its table at the end: it is laid down first, in a file without a name. */
+/* zip has its table at the end, so it is first stored in a file without a name. */
 static int open_zip(struct unpack *u)
 {
 	struct temp temp;
@@ -318,7 +318,7 @@ static int open_top(struct unpack *u, struct str path, bool parents)
 	if (r == -ENOENT && parents) {
 		char inner[TOOL_PATH_MAX + 3];
 
-		/* As if something in it were to be written: all of the path is made. */
+		/* The whole path is created, as if an entry in it were to be written. */
 		if (path.n > TOOL_PATH_MAX)
 			return op_fail_errno(u->op, ENAMETOOLONG, path);
 		memcpy(inner, path.p, path.n);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a directory gets when nothing is put into it any more. */
+/* Directories get their mode and time at the end, when nothing more is written into them. */
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 
 #include "tools/archive/unpack.h"
 
-/* A directory gets its mode and time in the end, when nothing is put into it any more. */
+/* The mode and time that a directory gets at the end. */
 struct later {
 	struct timespec mtime;
 	mode_t mode;
@@ -29,7 +29,7 @@ int unpack_remember(struct unpack *u, struct archive_entry *entry, bool made)
 	r = buf_append(&u->later, &later, sizeof(later));
 	if (r == 0)
 		r = buf_append(&u->later, u->path, u->path_len);
-	return r == -ENOBUFS ? 0 : r; /* very many directories: the rest keeps the time of now */
+	return r == -ENOBUFS ? 0 : r; /* very many directories: the rest keep the current time */
 }
 
 void unpack_finish_directories(struct unpack *u)

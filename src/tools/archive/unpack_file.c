@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The plain files of an archive. Those that follow each other in one directory are put there
- * through one descriptor of it, and directories go by turns to a second thread: they do not depend
- * on each other. Of many files in one directory a name is always the same thread's.
+ * The plain files of an archive. Consecutive files of one directory are written through one
+ * descriptor of it, and directories alternate with a second thread, because they do not depend on
+ * each other. In a directory with many files, equal names always go to the same thread.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -11,10 +11,10 @@
 #include "tools/archive/unpack.h"
 #include "tools/content/write.h"
 
-#define FREE_BYTES (64ULL << 20) /* below this the ratio is not asked */
+#define FREE_BYTES (64ULL << 20) /* up to this size the ratio is not checked */
 #define MANY_FILES 256
 
-/* 0: within the limits. Bytes are those written, so holes are free. */
+/* 0: within the limits. Only written bytes count, not holes. */
 int unpack_check_limits(struct unpack *u, uint64_t more)
 {
 	uint64_t bytes = u->op->end.bytes + more;
@@ -50,11 +50,11 @@ static int write_at(int fd, const char *p, size_t n, off_t at)
 int unpack_read_end(struct unpack *u, int r)
 {
 	if (r == ARCHIVE_FAILED)
-		return -EBADMSG; /* of this entry alone, such as one that is encrypted */
+		return -EBADMSG; /* of this entry alone, for example if it is encrypted */
 	return r == ARCHIVE_EOF ? 0 : unpack_fail_archive(u);
 }
 
-/* -1: the whole archive failed; -errno: this entry did. */
+/* -1: the whole archive failed; -errno: this entry failed. */
 static int receive(struct unpack *u, struct archive_entry *entry, int fd)
 {
 	la_int64_t at, end = 0;
@@ -88,12 +88,13 @@ int unpack_publish(struct temp *temp, const struct unpack_made *made, struct pat
 
 	if (owner.uid != (uid_t)-1 && fchown(temp->fd, owner.uid, owner.gid) < 0)
 		return -EACCES;
-	/* The umask or the directory's own rules may have had their say. */
+	/* The umask or the directory's ACL may have changed it. */
 	if (fstat(temp->fd, &st) < 0 ||
 	    ((st.st_mode & 07777) != made->mode && fchmod(temp->fd, made->mode) < 0))
 		return -EACCES;
 	if (made->mtime.tv_nsec != UTIME_OMIT)
-		(void)futimens(temp->fd, times); /* one the file system does not know: as it is */
+		/* the file system may not support the value: left as it is */
+		(void)futimens(temp->fd, times);
 	return temp_publish(temp, made->name, (struct temp_target){ 0 });
 }
 
@@ -127,14 +128,14 @@ int unpack_change_directory(struct unpack *u)
 	return unpack_side_is_on(u->path) ? unpack_side_wait(u) : 0;
 }
 
-/* Whose turn it is: what the other one may still be busy with decides. */
+/* Which thread is next, by the pending work of the other one. */
 static enum unpack_turn turn_of(const struct unpack *u)
 {
 	return unpack_side_is_in(u->dir_dev, u->dir_ino) || unpack_side_is_idle() ? TURN_SECOND
 										  : TURN_FIRST;
 }
 
-/* One more file in the directory. -1: all failed. */
+/* Counts one more file in the directory. -1: the run failed. */
 static int count_file(struct unpack *u)
 {
 	if (++u->dir_files != MANY_FILES)
@@ -143,7 +144,7 @@ static int count_file(struct unpack *u)
 	return unpack_side_wait(u);
 }
 
-/* u->dir_fd becomes the directory of u->path; *ret_name is its last name. */
+/* Makes u->dir_fd the directory of u->path; *ret_name is its last name. */
 static int enter_directory(struct unpack *u, const char **ret_name)
 {
 	struct leaf leaf = LEAF_INIT;
@@ -177,7 +178,8 @@ int unpack_file(struct unpack *u, struct archive_entry *entry)
 	if (r < 0)
 		return r;
 	made.dir_fd = u->dir_fd;
-	made.mode = archive_entry_perm(entry) & 0777; /* a stranger's set-id bits are not taken */
+	/* set-id bits from an archive are not applied */
+	made.mode = archive_entry_perm(entry) & 0777;
 	if (archive_entry_mtime_is_set(entry))
 		made.mtime = (struct timespec){ archive_entry_mtime(entry),
 						archive_entry_mtime_nsec(entry) };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The second thread of archive-in. Its queue holds whole small files; everything else about the
- * archive stays with the first thread, which also settles what became of them.
+ * The second thread of archive-in. Its queue contains whole small files; the first thread does
+ * everything else, and records their results.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -10,7 +10,7 @@
 #include "tools/archive/unpack.h"
 #include "tools/content/write.h"
 
-#define JOBS 128U /* at the limit: the first thread waits */
+#define JOBS 128U /* at the limit the first thread waits */
 #define IDLE_JOBS 32U
 #define JOB_BYTES 16384U
 
@@ -19,10 +19,10 @@ struct job {
 	int r;
 	struct unpack_made made;
 	size_t n;
-	bool closes; /* not a file: its directory is not needed any more */
+	bool closes; /* not a file: closes its directory */
 	dev_t dev;
 	ino_t ino;
-	char path[PATH_MAX]; /* as the archive spells it */
+	char path[PATH_MAX]; /* as in the archive */
 	char real[PATH_MAX]; /* below the root */
 	char name[256];
 	char content[JOB_BYTES];
@@ -34,7 +34,7 @@ static struct {
 	pthread_mutex_t lock;
 	pthread_cond_t more, less;
 	bool started, refused, ends;
-	bool sleeps, awaited; /* who has to be woken */
+	bool sleeps, awaited; /* which thread must be woken */
 	unsigned put, done, settled;
 	struct path_owner owner;
 	struct job jobs[JOBS];
@@ -81,7 +81,7 @@ static void *run(void *arg)
 	return arg;
 }
 
-/* Signals are the first thread's, whose reads they are to end. */
+/* Signals are for the first thread, whose reads they interrupt. */
 static bool start(struct unpack *u)
 {
 	sigset_t all, before;
@@ -93,11 +93,11 @@ static bool start(struct unpack *u)
 	(void)pthread_sigmask(SIG_SETMASK, &all, &before);
 	side.started = pthread_create(&side.thread, NULL, run, NULL) == 0;
 	(void)pthread_sigmask(SIG_SETMASK, &before, NULL);
-	side.refused = !side.started; /* the sandbox may have no room for one more */
+	side.refused = !side.started; /* the sandbox may be at its limit of processes */
 	return side.started;
 }
 
-/* Waits until at most left jobs are not done, then settles those that are. */
+/* Waits until at most left jobs are pending, then records the results of the others. */
 static int settle(struct unpack *u, unsigned left)
 {
 	unsigned done;
@@ -119,7 +119,7 @@ static int settle(struct unpack *u, unsigned left)
 	return r;
 }
 
-/* One name is always given to the same thread: what comes last in the archive stays. */
+/* Equal names always go to the same thread, so that the last one in the archive wins. */
 static bool is_ours(const char *name)
 {
 	uint32_t hash = 2166136261U;
@@ -142,7 +142,7 @@ static int fill(struct unpack *u, struct job *job)
 		if (unpack_check_limits(u, n) < 0)
 			return -1;
 		if ((size_t)at != job->n || n > JOB_BYTES - job->n)
-			return -EBADMSG; /* not as its header says */
+			return -EBADMSG; /* differs from its header */
 		memcpy(job->content + job->n, bytes, n);
 		job->n += n;
 		u->op->end.bytes += n;
@@ -150,7 +150,7 @@ static int fill(struct unpack *u, struct job *job)
 	return unpack_read_end(u, r);
 }
 
-/* Of those that are not settled: a few more than those that are not done. */
+/* Checks all unrecorded jobs, which includes the pending ones. */
 bool unpack_side_is_in(dev_t dev, ino_t ino)
 {
 	for (unsigned i = side.settled; i != side.put; i++)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* edit: one string for another, in one step; the file is never half of each. */
+/* edit: replaces one string by another in one step; the file never has a mix of both versions. */
 #include <errno.h>
 #include <fcntl.h>
 
@@ -8,7 +8,7 @@
 #include "tools/content/replace.h"
 #include "tools/content/write.h"
 
-#define FILE_MAX_BYTES (64U << 20) /* it is in memory twice, and that memory is the sandbox's */
+#define FILE_MAX_BYTES (64U << 20) /* it is in memory twice, within the sandbox's limit */
 #define STRING_MAX_BYTES (16U << 20)
 
 /* Owner: op_edit(). */
@@ -91,7 +91,7 @@ static int fail_replace(struct op *op, struct str path, const struct replace *r,
 		       (unsigned long long)r->count);
 }
 
-/* The temporary file replaces exactly the file that was read, or nothing. */
+/* The temporary file replaces exactly the file that was read; otherwise nothing changes. */
 static int store(struct op *op, struct str path, const struct stat *st,
 		 const struct write_options *o, struct str text)
 {

@@ -13,7 +13,7 @@ static bool wanted(const struct lines *l)
 	return !l->full && l->number + 1 >= l->first && l->number + 1 - l->first < l->count;
 }
 
-/* Never inside a character: whoever shows it expects whole ones. */
+/* Never inside a character, because clients expect whole characters. */
 static size_t cut_at_character(const char *p, size_t n)
 {
 	size_t back = 0;
@@ -63,7 +63,7 @@ uint64_t lines_count(struct str s)
 	while (i + 16 <= s.n) {
 		__m128i sums = zero;
 
-		/* A byte lane counts to 255 before it must be added up. */
+		/* A byte lane can count to 255 before it must be added up. */
 		for (int j = 0; j < 255 && i + 16 <= s.n; j++, i += 16)
 			sums = _mm_sub_epi8(
 				sums,
@@ -98,7 +98,7 @@ void lines_feed(struct lines *l, struct str bytes)
 		size_t n;
 
 		if (l->full || (l->number + 1 > l->first && l->number + 1 - l->first >= l->count)) {
-			/* Past the window: only the sum and whether the last line has an end. */
+			/* After the range: only the sum, and whether the last line has an end. */
 			l->number += lines_count(bytes);
 			end = memrchr(bytes.p, '\n', bytes.n);
 			l->line_bytes = end ? (uint64_t)(bytes.p + bytes.n - end - 1)

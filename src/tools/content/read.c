@@ -15,7 +15,8 @@
 
 /*
  * O_PATH first: nothing is opened for reading before it is known to be a regular file, so that no
- * fifo waits and no device wakes. The second open goes through the descriptor, to the same inode.
+ * fifo blocks and no device is activated. The second open goes through the descriptor, to the same
+ * inode.
  */
 int read_open(struct op *op, struct str path, int *ret_fd, struct stat *ret_st)
 {
@@ -34,7 +35,7 @@ int read_open(struct op *op, struct str path, int *ret_fd, struct stat *ret_st)
 		return op_fail(op, TOOL_NOT_FILE, path, "not a regular file");
 	(void)snprintf(self, sizeof(self), "/proc/self/fd/%d", at);
 	fd = open(self, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-	if (fd < 0 && errno == ENOENT) /* no /proc: the name once more, checked below */
+	if (fd < 0 && errno == ENOENT) /* no /proc: opens the name again, checked below */
 		r = path_open(&op->place, path, O_RDONLY | O_NONBLOCK | O_NOCTTY, &fd);
 	else if (fd < 0)
 		r = -errno;
@@ -48,7 +49,7 @@ int read_open(struct op *op, struct str path, int *ret_fd, struct stat *ret_st)
 	return 0;
 }
 
-/* Where the answer begins and ends. */
+/* The start and end of the reply. */
 struct range {
 	uint64_t offset, length, suffix;
 	bool has_length, has_suffix;
@@ -84,7 +85,7 @@ static int range_of(struct op *op, struct str path, const struct range *range, u
 	return 0;
 }
 
-/* Files of /proc have no size before they are read; they are small and read at once. */
+/* Files of /proc have no size before they are read; they are small and read as a whole. */
 static int send_synthetic(struct op *op, struct str path, int fd, struct tool_entry *entry,
 			  const struct range *range)
 {

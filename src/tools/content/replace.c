@@ -25,7 +25,7 @@ static bool has_bare_lf(struct str s)
 	return false;
 }
 
-/* Every LF without a CR in front gets one. */
+/* Inserts a CR before every LF that has none. */
 static int to_crlf(struct str s, char **ret_memory, struct str *ret)
 {
 	char *p = malloc(s.n * 2 + 1);
@@ -43,7 +43,7 @@ static int to_crlf(struct str s, char **ret_memory, struct str *ret)
 	return 0;
 }
 
-/* Counts the matches from left to right, none over another, and the lines of the first ones. */
+/* Counts non-overlapping matches from left to right, and records the lines of the first ones. */
 static void find_all(struct replace *r, struct str needle)
 {
 	const char *p = r->text.p, *end = p + r->text.n, *hit, *seen = p;
@@ -88,7 +88,7 @@ static int build(struct replace *r, struct str needle, struct str other, size_t 
 	return 0;
 }
 
-/* With the strings as the file's line ends want them. */
+/* With the strings converted to the file's line ends. */
 static int find_and_build(struct replace *r, struct str needle, struct str other, size_t max)
 {
 	find_all(r, needle);

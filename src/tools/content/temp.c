@@ -50,7 +50,7 @@ int temp_open(struct temp *temp, int dir_fd, mode_t mode)
 	return r;
 }
 
-/* Without a privilege the kernel links a descriptor since 6.10; before, /proc is the way. */
+/* Since Linux 6.10 an unprivileged process can link a descriptor; before, it must use /proc. */
 static int link_as(const struct temp *temp, const char *name)
 {
 	char self[32];
@@ -84,10 +84,11 @@ bool temp_same(const struct stat *a, const struct stat *b)
 }
 
 /*
- * Of several that swap and swap back at once one may take away what another one put there for good.
- * So those of us who expect the same file go one after the other: whoever has its number as the
- * name of a socket. It leaves nothing in the tree, and ends with its holder. -EBUSY: it is taken
- * for too long. Without sockets there is no order, and -1 is as good as a turn.
+ * If several processes swap and swap back at once, one may remove what another one published.
+ * Processes of this program that expect the same file therefore take turns: the one that holds a
+ * socket named after its inode number. The socket leaves nothing in the tree and ends with its
+ * holder. -EBUSY: it is held for too long. Without sockets there are no turns, and -1 is returned
+ * as success.
  */
 static int take_turn(const struct stat *expected)
 {
@@ -117,8 +118,8 @@ static bool is_still(const struct temp *temp, const char *name, const struct sta
 }
 
 /*
- * Swaps, looks at what came out, and swaps back when it is not what was expected: there is no
- * moment between a check and the rename in which a change of somebody else could be lost.
+ * Swaps, checks what came out, and swaps back if it is not the expected file: there is no time
+ * between a check and the rename in which another change could be lost.
  */
 static int exchange(struct temp *temp, const char *name, const struct stat *expected)
 {
@@ -145,7 +146,7 @@ static int replace(struct temp *temp, const char *name, const struct stat *expec
 		r = exchange(temp, name, expected);
 		if (r != -EINVAL)
 			return r;
-		/* A file system that cannot swap. */
+		/* A file system that does not support swapping. */
 		if (!is_still(temp, name, expected))
 			return -ESTALE;
 	}
@@ -155,12 +156,14 @@ static int replace(struct temp *temp, const char *name, const struct stat *expec
 	return 0;
 }
 
-/* -EEXIST where there is something, and where a file system cannot say so without replacing it. */
+/*
+ * -EEXIST if there is a file, also where the file system cannot detect that without replacing it.
+ */
 static int put_new(struct temp *temp, const char *name)
 {
 	if (!temp->name[0])
 		return link_as(temp, name);
-	/* As a new link, not by a rename: only so does a watch see that the file is new. */
+	/* As a new link, not by a rename, so that a watch reports the file as new. */
 	if (linkat(temp->dir_fd, temp->name, temp->dir_fd, name, 0) == 0)
 		(void)unlinkat(temp->dir_fd, temp->name, 0);
 	else if (errno == EEXIST ||

@@ -53,7 +53,7 @@ static int find_leaf(struct write_file *w, const struct place *place, struct str
 	return r;
 }
 
-/* if_unchanged against what is there: a token of wire/tool.h, or "absent". */
+/* Checks if_unchanged against the current file: a token of wire/tool.h, or "absent". */
 static int check_token(const struct write_file *w, const char *token)
 {
 	char now[TOOL_TOKEN_SIZE];
@@ -90,7 +90,10 @@ static int check_target(struct write_file *w, const struct write_options *o)
 		return -EISDIR;
 	if (!S_ISREG(w->old.st_mode))
 		return S_ISLNK(w->old.st_mode) ? -ELOOP : -ENXIO;
-	/* A rename would replace what its owner protected; they get the answer write() gives. */
+	/*
+	 * A rename would replace a file that is write-protected; the result is the error that
+	 * write() would return.
+	 */
 	if (faccessat(w->leaf.dir_fd, w->leaf.name, W_OK, AT_EACCESS | AT_SYMLINK_NOFOLLOW) < 0)
 		return -errno;
 	return 0;
@@ -112,7 +115,7 @@ int write_file_add(struct write_file *w, struct str bytes)
 	return write_all(w->temp.fd, bytes);
 }
 
-/* Owner before mode: a change of owner takes the set-id bits away. */
+/* Owner before mode, because a change of owner clears the set-id bits. */
 static int dress(struct write_file *w, const struct write_options *o)
 {
 	struct path_owner owner = o->owner;
@@ -127,7 +130,7 @@ static int dress(struct write_file *w, const struct write_options *o)
 	if (owner.uid != (uid_t)-1 && fchown(w->temp.fd, owner.uid, owner.gid) < 0) {
 		if (asked)
 			return -errno;
-		mode &= ~(mode_t)06000; /* not the old owner's: nobody gets rights by it */
+		mode &= ~(mode_t)06000; /* not the old owner's file: it must not transfer rights */
 	}
 	if (fchmod(w->temp.fd, mode) < 0)
 		return -errno;
@@ -233,7 +236,7 @@ int op_write_raw(struct op *op)
 	return 0;
 }
 
-/* State of batch-write: the file under way, and what became of it. */
+/* State of batch-write: the current file and its result. */
 struct batch {
 	struct place place;
 	struct write_options o;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A file on its way to its place: what write-raw, batch-write and edit share. */
+/* A file that is being written: code that write-raw, batch-write and edit share. */
 #ifndef CAY_TOOLS_CONTENT_WRITE_H
 #define CAY_TOOLS_CONTENT_WRITE_H
 
@@ -10,11 +10,11 @@ struct write_options {
 	uint32_t mode; /* TOOL_MODE_DEFAULT: the old file's, or 0644 */
 	struct path_owner owner;
 	bool parents, sync, exclusive;
-	const char *if_unchanged; /* NULL: no demand */
+	const char *if_unchanged; /* NULL: not required */
 	const char *marks;	  /* NULL: none */
 };
 
-/* Owner: its function. */
+/* Owner: the function that declares it. */
 struct write_file {
 	struct leaf leaf;
 	struct temp temp;
@@ -26,7 +26,7 @@ struct write_file {
 void write_file_done(struct write_file *w);
 
 int write_owner(struct op *op, struct path_owner *ret) _must_check_; /* key owner= */
-/* All return 0 or -errno; -ESTALE: if_unchanged does not hold. */
+/* All return 0 or -errno; -ESTALE: if_unchanged is not satisfied. */
 int write_file_begin(struct write_file *w, const struct place *place, struct str path,
 		     const struct write_options *o) _must_check_;
 int write_file_add(struct write_file *w, struct str bytes) _must_check_;

@@ -126,7 +126,7 @@ static const struct option long_options[] = {
 	{ 0 },
 };
 
-/* 1: there is nothing more to do. */
+/* 1: done. */
 static int take_option(struct options *o, int option)
 {
 	switch (option) {
@@ -175,7 +175,7 @@ static int take_option(struct options *o, int option)
 	case 'v':
 	case OPTION_IGNORED:
 		return 0;
-	default: /* getopt has said what is wrong */
+	default: /* getopt has printed the error */
 		return usage_error();
 	}
 }
@@ -200,7 +200,7 @@ static int parse(struct options *o, int argc, char **argv)
 	static char name[] = "df";
 	int option, r;
 
-	argv[0] = name; /* as getopt shows it */
+	argv[0] = name; /* the name in getopt's messages */
 	while ((option = getopt_long(argc, argv, "aB:hHiklmPTt:vx:", long_options, NULL)) != -1) {
 		r = take_option(o, option);
 		if (r != 0)
@@ -231,7 +231,7 @@ static bool wanted(const struct options *o, const struct df_row *row)
 	       !has_type(o->without, o->without_count, row->type);
 }
 
-/* Of several mounts of one file system the one nearest to the root is shown. */
+/* Of several mounts of one file system, the one nearest to the root is shown. */
 static bool is_duplicate(struct df_row *rows, size_t count, const struct df_row *row)
 {
 	for (size_t i = 0; i < count; i++) {
@@ -252,7 +252,7 @@ static size_t choose_mounts(const struct options *o, struct df_row *mounts, size
 	for (size_t i = 0; i < count; i++) {
 		struct df_row row = mounts[i];
 
-		/* What another mount lies over cannot be looked at. */
+		/* A mount that is covered by another cannot be inspected. */
 		if (df_mounts_find(mounts + i, count - i, row.target) != &mounts[i])
 			continue;
 		df_row_measure(&row, row.target);
@@ -316,7 +316,7 @@ static int show(const struct options *o, struct df_row *rows, size_t count, int 
 			(void)fputs("df: no file systems processed\n", stderr);
 		return 1;
 	}
-	if (o->total) { /* there is one row more than mounts or files */
+	if (o->total) { /* one row more than mounts or files */
 		rows[count] = sum(rows, count);
 		count++;
 	}
@@ -329,7 +329,7 @@ int df_main(int argc, char **argv)
 						.human_base = 1024,
 						.block_name = "1K",
 						.unit = "" } };
-	static struct df_row *mounts, *rows; /* until the end */
+	static struct df_row *mounts, *rows; /* live until the process ends */
 	size_t mount_count, file_count, count;
 	int r = parse(&o, argc, argv), status = 0;
 

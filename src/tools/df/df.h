@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * df(1) as a sandbox needs it. The kernel's statfs(2) shows the host's storage pool for the
- * sandbox's root, because it knows nothing of quotas; this program shows the sandbox's own limit
- * and use, which the agent keeps in a file (docs/guides/inside.md). For every other file system it
- * shows what the kernel says. Options and output are those of GNU df.
+ * df(1) for sandboxes. The kernel's statfs(2) shows the host's storage pool for the sandbox's root,
+ * because it does not consider quotas. This program shows the sandbox's own limit and use, which
+ * the agent keeps in a file (docs/guides/inside.md). For every other file system it shows the
+ * kernel's values. Options and output are those of GNU df.
  */
 #ifndef CAY_TOOLS_DF_DF_H
 #define CAY_TOOLS_DF_DF_H
@@ -32,10 +32,10 @@ enum df_column {
 	DF_COLUMNS
 };
 
-/* Strings are the mount table's or argv's. */
+/* Strings belong to the mount table or argv. */
 struct df_row {
 	const char *source, *type, *target;
-	const char *file; /* as it was named; "-": it was not */
+	const char *file; /* the argument; "-": none */
 	uint64_t device;
 	uint64_t size, used, available; /* bytes */
 	uint64_t inodes, inodes_free;
@@ -45,11 +45,11 @@ struct df_row {
 struct df_format {
 	enum df_column columns[DF_COLUMNS];
 	size_t column_count;
-	uint64_t block_bytes;	/* 0: with a letter, in powers of human_base */
+	uint64_t block_bytes;	/* 0: with a suffix, in powers of human_base */
 	unsigned human_base;	/* 1024 or 1000 */
-	const char *block_name; /* as the heading has it: "1K", "1M" */
-	const char *unit;	/* behind every count in blocks: "", or "M" for -B M */
-	bool listed;		/* the columns were chosen by name */
+	const char *block_name; /* for the heading: "1K", "1M" */
+	const char *unit;	/* suffix of every count in blocks: "", or "M" for -B M */
+	bool listed;		/* the columns were selected by name */
 	bool posix;
 };
 
@@ -62,11 +62,14 @@ int df_print(FILE *to, const struct df_row *rows, size_t count,
 	     const struct df_format *format) _must_check_;
 
 /* mounts.c */
-/* "LIMIT USED" in bytes; false: not such a text, or without a limit. */
+/* "LIMIT USED" in bytes; false: malformed, or without a limit. */
 bool df_disk_parse(struct str text, uint64_t *ret_limit, uint64_t *ret_used);
-/* All mounts in the order of the kernel's table. The rows and their strings live until the end. */
+/*
+ * All mounts in the order of the kernel's table. The rows and their strings live until the process
+ * ends.
+ */
 int df_mounts_read(struct df_row **ret_rows, size_t *ret_count) _must_check_;
-/* The mount that a path (absolute, without links) is on. */
+/* The mount that contains a path (absolute, without links). */
 struct df_row *df_mounts_find(struct df_row *rows, size_t count, const char *path);
 void df_row_measure(struct df_row *row, const char *path);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The mounts of this namespace and how full they are. */
+/* The mounts of this namespace and their usage. */
 #include <errno.h>
 #include <fcntl.h>
 #include <mntent.h>
@@ -115,7 +115,7 @@ struct df_row *df_mounts_find(struct df_row *rows, size_t count, const char *pat
 {
 	struct df_row *best = NULL;
 
-	/* Of two at the same place the later one covers the other. */
+	/* Of two mounts at the same place, the later one covers the other. */
 	for (size_t i = 0; i < count; i++)
 		if (is_below(path, rows[i].target) &&
 		    (!best || strlen(rows[i].target) >= strlen(best->target)))

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What df prints: numbers in blocks or with a letter, and columns as wide as their content. */
+/* The output of df: numbers in blocks or with a suffix, and columns as wide as their content. */
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
 
 #include "tools/df/df.h"
 
-/* How many whole units, rounded up as df does it: nothing is shown smaller than it is. */
+/* The number of whole units, rounded up as in df, so that nothing is shown smaller than it is. */
 static uint64_t units(uint64_t bytes, uint64_t unit)
 {
 	return bytes / unit + (bytes % unit != 0);
@@ -113,7 +113,7 @@ static void heading(char dst[DF_TEXT_SIZE], enum df_column column, const struct 
 		(void)snprintf(dst, DF_TEXT_SIZE, "%s", name);
 }
 
-/* A whole column of inodes: counted in ones, or with a letter. */
+/* A number of inodes: as it is, or with a suffix. */
 static void inode_count(char dst[DF_TEXT_SIZE], uint64_t count, const struct df_format *format)
 {
 	if (format->block_bytes)

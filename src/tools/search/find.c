@@ -40,7 +40,7 @@ static int find_keys(struct op *op, struct str *path, struct find *f)
 	return op_args_end(op);
 }
 
-/* Goes into a directory; what cannot be entered is counted. */
+/* Enters a directory; one that cannot be entered is counted. */
 static int find_enter(struct op *op, struct find *f, struct walk *w, size_t path_len)
 {
 	int r = walk_enter(w);
@@ -107,7 +107,7 @@ int op_glob(struct op *op)
 	int fd = -1, r;
 
 	if (find_keys(op, &path, &f) < 0)
-		return -1; /* the process ends: nothing is freed for its own sake */
+		return -1; /* the process exits, so nothing is freed */
 	r = path_open(&op->place, path, O_RDONLY | O_DIRECTORY, &fd);
 	if (r == 0 && f.gitignore)
 		r = ignore_enter(&f.ignore, fd, 0);

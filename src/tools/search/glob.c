@@ -14,7 +14,7 @@ struct glob {
 	char *memory;
 };
 
-/* The end of the set that begins at p[i] == '['; 0: it has none. */
+/* The end of the set that begins at p[i] == '['; 0: unclosed. */
 static size_t set_end(struct str p, size_t i)
 {
 	i++;
@@ -28,7 +28,7 @@ static size_t set_end(struct str p, size_t i)
 	return i < p.n ? i : 0;
 }
 
-/* Steps over one element of the pattern: an escape, a set, or a character. 0: broken. */
+/* The length of one element of the pattern: an escape, a set, or a character. 0: malformed. */
 static size_t element(struct str p, size_t i)
 {
 	size_t end;
@@ -41,7 +41,7 @@ static size_t element(struct str p, size_t i)
 	return end ? end + 1 - i : 0;
 }
 
-/* The outermost brace in p, its end, and whether there is one. -EINVAL: it is not closed. */
+/* Finds the outermost brace in p and its end. -EINVAL: it is not closed. */
 static int find_brace(struct str p, bool braces, size_t *ret_open, size_t *ret_close)
 {
 	size_t depth = 0, n;
@@ -64,7 +64,7 @@ static int find_brace(struct str p, bool braces, size_t *ret_open, size_t *ret_c
 
 struct expansion {
 	struct buf done;  /* alternatives without braces: u16 length, bytes */
-	struct buf stack; /* those still to look at, the same way */
+	struct buf stack; /* those still to be expanded, in the same form */
 	size_t count;
 };
 
@@ -82,11 +82,12 @@ static int push(struct buf *to, struct str a, struct str b, struct str c)
 	if (r == 0)
 		r = buf_append(to, c.p, c.n);
 	if (r == 0)
-		r = buf_append(to, head, 2); /* behind: the stack is read from its end */
+		/* the length follows, because the stack is read from its end */
+		r = buf_append(to, head, 2);
 	return r == -ENOBUFS ? -E2BIG : r;
 }
 
-/* Takes the last one off. */
+/* Removes the last one. */
 static struct str pop(struct buf *from)
 {
 	const unsigned char *end = (const unsigned char *)from->base + from->tail;
@@ -96,7 +97,7 @@ static struct str pop(struct buf *from)
 	return (struct str){ from->base + from->tail, n };
 }
 
-/* Puts back one pattern for each part of the brace. */
+/* Pushes one pattern for each part of the brace. */
 static int split_brace(struct expansion *x, struct str p, size_t open, size_t close)
 {
 	struct str front = { p.p, open }, back = { p.p + close + 1, p.n - close - 1 };
@@ -196,7 +197,7 @@ void glob_free(struct glob *glob)
 	free(glob);
 }
 
-/* p[i] is '[': whether c is in the set, and where it ends. */
+/* p[i] is '[': whether c is in the set, and its end. */
 static bool in_set(struct str p, size_t i, unsigned char c, size_t *ret_next)
 {
 	size_t end = set_end(p, i);
@@ -225,7 +226,7 @@ static bool in_set(struct str p, size_t i, unsigned char c, size_t *ret_next)
 	return c != '/' && in != negated;
 }
 
-/* How many bytes the character at s[i] has; a broken one is a single byte. */
+/* The length of the character at s[i]; an invalid byte counts as one. */
 static size_t character(struct str s, size_t i)
 {
 	unsigned char c = (unsigned char)s.p[i];
@@ -248,7 +249,7 @@ static bool match_one(struct str p, size_t i, struct str s, size_t j, size_t *ne
 		size_t n = character(s, j);
 		bool in = in_set(p, i, (unsigned char)s.p[j], next_i);
 
-		/* Sets are of bytes; a character of several is in no positive one. */
+		/* Sets contain bytes; a multi-byte character is in no positive set. */
 		if (n > 1 && (p.p[i + 1] == '!' || p.p[i + 1] == '^'))
 			*next_j = j + n;
 		return in && (n == 1 || *next_j > j + 1);
@@ -262,7 +263,7 @@ static bool match_one(struct str p, size_t i, struct str s, size_t j, size_t *ne
 	}
 }
 
-/* "**" that is a whole name of the pattern; *ret_next is behind its slash. */
+/* Whether "**" is a whole name of the pattern; *ret_next is after its slash. */
 static bool any_depth(struct str p, size_t i, size_t *ret_next)
 {
 	if (i + 1 >= p.n || p.p[i] != '*' || p.p[i + 1] != '*' || (i > 0 && p.p[i - 1] != '/') ||
@@ -273,8 +274,8 @@ static bool any_depth(struct str p, size_t i, size_t *ret_next)
 }
 
 /*
- * Two points to come back to are enough: the last "*" of the name at hand and the last "**". What
- * an earlier one could take, the later one can take as well.
+ * Two backtracking points are enough: the last "*" of the current name and the last "**". What an
+ * earlier one could match, the later one can match as well.
  */
 static bool match(struct str p, struct str s)
 {
@@ -284,7 +285,7 @@ static bool match(struct str p, struct str s)
 	while (j < s.n || i < p.n) {
 		if (i < p.n && any_depth(p, i, &next_i)) {
 			if (next_i == p.n && i + 2 == p.n)
-				return j < s.n || i == 0; /* at the end: something below */
+				return j < s.n || i == 0; /* at the end: matches anything below */
 			deep_i = i = next_i;
 			deep_j = j;
 			star_i = SIZE_MAX;
@@ -334,7 +335,7 @@ bool glob_match(const struct glob *glob, struct str path)
 	return false;
 }
 
-/* Without the slashes that say nothing. buffer has room for all of it. */
+/* Removes redundant slashes. buffer has space for the whole pattern. */
 static struct str tidy(struct str pattern, char *buffer, bool *ret_directories)
 {
 	size_t n = 0, i = 0;

@@ -18,8 +18,8 @@ struct grep {
 	struct globs include;
 	struct ignore ignore;
 	bool gitignore;
-	bool started_synthetic; /* /proc was asked for by name */
-	dev_t device;		/* of the directory at hand, to notice mounts */
+	bool started_synthetic; /* /proc was requested by name */
+	dev_t device;		/* of the current directory, to detect mounts */
 };
 
 static int grep_pattern(struct op *op, struct search *s)
@@ -64,7 +64,9 @@ static int grep_keys(struct op *op, struct str *path, struct grep *g)
 	return op_args_end(op);
 }
 
-/* O_NONBLOCK and a look before the first read: a fifo in a file's place does not hold us up. */
+/*
+ * O_NONBLOCK and a check before the first read, so that a fifo in place of a file does not block.
+ */
 static int grep_one(struct grep *g, int dir_fd, const char *name, struct str path)
 {
 	_cleanup_close_ int fd =
@@ -89,7 +91,7 @@ static int grep_one(struct grep *g, int dir_fd, const char *name, struct str pat
 	return r;
 }
 
-/* Whether the directory just entered is on /proc or its like, which only a mount can begin. */
+/* Whether the directory just entered is on /proc or similar, which only a mount can be. */
 static bool entered_synthetic(struct grep *g, const struct walk *w)
 {
 	dev_t device = w->descent.levels[w->descent.depth - 1].dev;
@@ -201,14 +203,14 @@ int op_grep(struct op *op)
 	int r;
 
 	if (grep_pattern(op, &g.search) < 0 || grep_keys(op, &path, &g) < 0)
-		return -1; /* the process ends: nothing is freed for its own sake */
+		return -1; /* the process exits, so nothing is freed */
 	r = path_open(&op->place, path, O_PATH, &fd);
 	if (r == 0) {
 		pattern_deadline(op->deadline_us - time_mono_us());
 		r = grep_path(&g, fd);
 		pattern_deadline(0);
 	}
-	if (op->end.cut != TOOL_CUT_TIME) /* a search that was broken off left its memory behind */
+	if (op->end.cut != TOOL_CUT_TIME) /* an aborted search leaks its memory */
 		pattern_free(g.search.pattern);
 	free(g.search.buffer);
 	ignore_done(&g.ignore);

@@ -15,7 +15,7 @@ struct ignore_rule {
 	bool negated, dir_only;
 };
 
-/* Spaces at the end count only behind a backslash. */
+/* Trailing spaces count only after a backslash. */
 static struct str trim_end(struct str line)
 {
 	if (line.n && line.p[line.n - 1] == '\r')
@@ -25,7 +25,7 @@ static struct str trim_end(struct str line)
 	return line;
 }
 
-/* 1: a rule; 0: nothing in this line; -ENOMEM. */
+/* 1: a rule; 0: an empty line; -ENOMEM. */
 static int parse(struct str line, struct ignore_rule *ret)
 {
 	struct ignore_rule rule = { 0 };
@@ -44,7 +44,7 @@ static int parse(struct str line, struct ignore_rule *ret)
 	}
 	r = glob_new(line, false, &rule.glob);
 	if (r < 0)
-		return r == -ENOMEM ? r : 0; /* git, too, passes over what it cannot read */
+		return r == -ENOMEM ? r : 0; /* git also skips what it cannot read */
 	*ret = rule;
 	return 1;
 }

@@ -10,15 +10,15 @@
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include <pcre2.h>
 
-/* Steps of one attempt from one start: some milliseconds. */
+/* Steps of one attempt from one start: a few milliseconds. */
 #define MATCH_LIMIT 1000000
 #define HEAP_LIMIT_KIB 65536
 #define JIT_STACK_BYTES (1U << 20)
 
 struct pattern {
-	pcre2_code *code;  /* what is searched with now: one of the two below */
+	pcre2_code *code;  /* the code in use: one of the two below */
 	pcre2_code *chars; /* of characters */
-	pcre2_code *bytes; /* of bytes: for text that is ASCII, the same and faster; may be NULL */
+	pcre2_code *bytes; /* matches bytes: same result and faster for ASCII text; may be NULL */
 	pcre2_match_context *context;
 	pcre2_match_data *data;
 	pcre2_jit_stack *stack;
@@ -27,8 +27,8 @@ struct pattern {
 };
 
 /*
- * A hostile pattern can keep one call busy for ages, so the clock must be able to end it. The jump
- * leaves the matcher's own memory behind, which nobody uses again: an answer and the exit follow.
+ * A hostile pattern can keep one call busy for very long, so a timer must be able to end it. The
+ * jump leaks the matcher's memory, which is not used again: only a reply and the exit follow.
  */
 static sigjmp_buf escape;
 static volatile sig_atomic_t matching, late;
@@ -56,7 +56,7 @@ void pattern_deadline(int64_t in_us)
 	(void)setitimer(ITIMER_REAL, &timer, NULL);
 }
 
-/* Copies an escape outside of a set. False: it may match a line end, or depend on where it is. */
+/* Copies an escape outside of a set. False: it may match a line end, or depends on its position. */
 static bool copy_escape(struct str t, size_t *i, struct buf *out)
 {
 	char c = *i + 1 < t.n ? t.p[*i + 1] : '\0';
@@ -88,7 +88,9 @@ static bool copy_escape(struct str t, size_t *i, struct buf *out)
 	case 'r':
 		break;
 	default:
-		/* Letters and digits have meanings; anything else stands for itself. */
+		/*
+		 * Letters and digits have special meanings; other characters stand for themselves.
+		 */
 		if ((unsigned char)c < 0x21 || (c >= '0' && c <= '9') || (c >= 'A' && c <= 'Z') ||
 		    (c >= 'a' && c <= 'z') || (unsigned char)c >= 0x7f)
 			return false;
@@ -96,7 +98,7 @@ static bool copy_escape(struct str t, size_t *i, struct buf *out)
 	return as ? buf_puts(out, as) == 0 : buf_putc(out, '\\') == 0 && buf_putc(out, c) == 0;
 }
 
-/* Copies a set; a negated one gets the line end added. */
+/* Copies a set; the line end is added to a negated one. */
 static bool copy_set(struct str t, size_t *i, struct buf *out)
 {
 	size_t at = *i + 1, first;
@@ -117,7 +119,7 @@ static bool copy_set(struct str t, size_t *i, struct buf *out)
 		if (c != '\\')
 			continue;
 		c = at + 1 < t.n ? (unsigned char)t.p[++at] : 0;
-		/* Only members that are plain, or kinds without a line end. */
+		/* Only plain members, or classes without a line end. */
 		if (c < 0x21 || c >= 0x7f || (c >= '0' && c <= '9') ||
 		    (((c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z')) && c != 'w' && c != 'd' &&
 		     c != 'h' && c != 'S'))
@@ -129,7 +131,7 @@ static bool copy_set(struct str t, size_t *i, struct buf *out)
 	return at < t.n && at > first && buf_putc(out, ']') == 0;
 }
 
-/* "(?": groups and looking around are fine, settings and the rest are not. */
+/* "(?": groups and lookaround are accepted, settings and others are not. */
 static bool copy_group(struct str t, size_t *i, struct buf *out)
 {
 	static const char *const fine[] = { "(?:", "(?=", "(?!", "(?<=", "(?<!", "(?>" };
@@ -159,7 +161,7 @@ bool pattern_within_lines(struct str t, struct buf *out)
 		} else if (c == '(' && next == '?') {
 			ok = copy_group(t, &i, out);
 		} else {
-			/* "(*": orders to the matcher. Control characters: LF is among them. */
+			/* "(*": verbs of the matcher. Control characters include LF. */
 			ok = !(c == '(' && next == '*') && (c >= 0x20 || c == '\t') &&
 			     buf_putc(out, (char)c) == 0;
 			i++;
@@ -183,7 +185,7 @@ static bool is_ascii(struct str t)
 	return true;
 }
 
-/* Nothing in it that would treat a character of several bytes unlike its bytes. */
+/* Contains nothing that treats a multi-byte character differently from its bytes. */
 static bool is_plain_ascii(struct str t, bool fixed)
 {
 	for (size_t i = 0; i < t.n; i++) {
@@ -208,7 +210,7 @@ static pcre2_code *compile_as(struct str text, struct pattern_options o, uint32_
 		return NULL;
 	(void)pcre2_set_newline(context, PCRE2_NEWLINE_LF);
 	(void)pcre2_set_parens_nest_limit(context, 200);
-	/* "^" and "$" are the line's; PCRE2_LITERAL knows no lines. */
+	/* "^" and "$" match at lines; PCRE2_LITERAL does not support lines. */
 	flags |= o.fixed ? PCRE2_LITERAL : PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C;
 	flags |= o.ignore_case ? PCRE2_CASELESS : 0;
 	code = pcre2_compile((PCRE2_SPTR)text.p, text.n, flags, &number, &offset, context);
@@ -236,7 +238,7 @@ static int compile(struct pattern *p, struct str text, struct pattern_options o,
 	uint32_t chars = PCRE2_UTF | PCRE2_MATCH_INVALID_UTF;
 
 	if (!utf8 || (!o.ignore_case && is_plain_ascii(text, o.fixed)))
-		chars = 0; /* a byte is as good as a character */
+		chars = 0; /* a byte is equivalent to a character */
 	p->chars = compile_as(text, o, chars, error);
 	if (!p->chars)
 		return -EINVAL;
@@ -282,7 +284,7 @@ int pattern_new(struct str text, struct pattern_options o, struct pattern **ret,
 	*error = (struct pattern_error){ .message = "the pattern is empty or too long" };
 	buf_init(&written, 8 * PATTERN_MAX);
 	if (text.n && text.n <= PATTERN_MAX) {
-		/* First as it is: an error must point into what was sent. */
+		/* First the original, so that an error refers to what the client sent. */
 		r = compile(p, text, o, error);
 		p->many_lines = r == 0 &&
 				(o.fixed ? !memchr(text.p, '\n', text.n)
@@ -342,7 +344,7 @@ static int run(struct pattern *p, const char *subject, size_t n, size_t *begin, 
 	if (code < 0)
 		return -E2BIG;
 	found = pcre2_get_ovector_pointer(p->data);
-	*begin = MIN(found[0], found[1]); /* \K may set the begin behind the end */
+	*begin = MIN(found[0], found[1]); /* \K may set the start after the end */
 	*end = MAX(found[0], found[1]);
 	return 1;
 }
@@ -386,7 +388,7 @@ int pattern_find(struct pattern *p, struct str text, size_t from, struct pattern
 		return r;
 	ret->begin += from;
 	ret->end += from;
-	/* An empty match behind the last line's end is in no line. */
+	/* An empty match after the last line end is in no line. */
 	if (ret->begin == text.n && text.p[text.n - 1] == '\n')
 		return 0;
 	before = ret->begin > from ? memrchr(text.p + from, '\n', ret->begin - from) : NULL;

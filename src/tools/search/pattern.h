@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What grep looks for: a PCRE2 pattern or a fixed string, matched within lines. Most patterns
- * cannot match a line end, or can be written so that they do not; those are searched for in many
- * lines at once. For the rest each line is its own subject.
+ * The pattern of grep: a PCRE2 pattern or a fixed string, matched within lines. Most patterns
+ * cannot match a line end, or can be rewritten so that they do not; those are searched in many
+ * lines at once. For others, each line is a separate subject.
  */
 #ifndef CAY_TOOLS_SEARCH_PATTERN_H
 #define CAY_TOOLS_SEARCH_PATTERN_H
@@ -13,7 +13,7 @@
 
 struct pattern_options {
 	bool ignore_case, fixed;
-	bool by_line; /* tests: never many lines at once */
+	bool by_line; /* for tests: always one line at a time */
 };
 
 struct pattern_error {
@@ -22,30 +22,30 @@ struct pattern_error {
 };
 
 struct pattern;
-/* -EINVAL: error says why. -ENOMEM. */
+/* -EINVAL: error has the reason. -ENOMEM. */
 int pattern_new(struct str text, struct pattern_options options, struct pattern **ret,
 		struct pattern_error *error) _must_check_;
 void pattern_free(struct pattern *pattern);
 
 struct pattern_hit {
-	size_t line, line_end; /* the line it is in, without its end */
+	size_t line, line_end; /* the line of the match, without its end */
 	size_t begin, end;     /* the match */
 };
 
-/* Looks at text that pattern_find() will be asked about, to choose the faster way. */
+/* Inspects the text for pattern_find(), to choose the faster method. */
 void pattern_prepare(struct pattern *pattern, struct str text);
 
 /*
- * The first line at or behind from (the begin of a line) with a match. text holds whole lines.
- * 1: found; 0: none; -ETIME: pattern_deadline() has passed; -E2BIG: it costs too much here.
+ * The first line at or after from (the start of a line) with a match. text contains whole lines. 1:
+ * found; 0: none; -ETIME: pattern_deadline() has passed; -E2BIG: the match is too expensive.
  */
 int pattern_find(struct pattern *pattern, struct str text, size_t from,
 		 struct pattern_hit *ret) _must_check_;
 
-/* From now on a search that runs longer is broken off, wherever it is. 0: never. */
+/* From now on a search that runs longer is aborted, wherever it is. 0: no deadline. */
 void pattern_deadline(int64_t in_us);
 
-/* Writes the pattern so that no part of it can match LF; false: it cannot be told. */
+/* Rewrites the pattern so that no part of it can match LF; false: not possible. */
 bool pattern_within_lines(struct str text, struct buf *out);
 
 #endif

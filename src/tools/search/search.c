@@ -6,11 +6,11 @@
 #include "tools/content/lines.h"
 
 #define BUFFER_BYTES (512U << 10)
-#define LINE_MAX_BYTES (4U << 20) /* a longer one is searched in parts of this size */
+#define LINE_MAX_BYTES (4U << 20) /* a longer line is searched in parts of this size */
 #define SHOWN_MAX 2000
-#define SHOWN_BEFORE 200 /* what of a long line is shown in front of the match */
+#define SHOWN_BEFORE 200 /* bytes of a long line shown before the match */
 
-/* Back to the begin of the character at p[at]. */
+/* Moves back to the start of the character at p[at]. */
 static size_t align_back(const char *p, size_t at, size_t low)
 {
 	for (int i = 0; i < 3 && at > low && ((unsigned char)p[at] & 0xc0) == 0x80; i++)
@@ -60,7 +60,7 @@ static size_t end_of_line(const struct search *s, size_t at, size_t limit)
 	return end ? (size_t)(end - s->buffer) : limit;
 }
 
-/* The lines behind a match, up to a position. */
+/* Sends the lines after a match, up to a position. */
 static void send_after(struct search *s, size_t until)
 {
 	while (s->after_left && s->pos < until) {
@@ -73,7 +73,7 @@ static void send_after(struct search *s, size_t until)
 	}
 }
 
-/* Where the context in front of a line begins, and how many lines it has. */
+/* The start of the context before a line, and its number of lines. */
 static size_t before_begin(const struct search *s, size_t line, uint64_t *ret_count)
 {
 	size_t floor = s->sent_until > s->offset ? (size_t)(s->sent_until - s->offset) : 0;
@@ -102,7 +102,7 @@ static void send_hit(struct search *s, const struct pattern_hit *hit, size_t lim
 	}
 	send_line(s, hit->line, hit->line_end, s->line, hit);
 	s->op->end.matches++;
-	s->line += hit->line_end < limit; /* a part of a giant line has no end */
+	s->line += hit->line_end < limit; /* a part of a very long line has no end */
 	s->pos = hit->line_end + 1;
 	s->after_left = s->after;
 }
@@ -134,24 +134,24 @@ static int search_lines(struct search *s, size_t limit)
 	return 0;
 }
 
-/* Drops what was searched, but for the lines that may still be context. */
+/* Drops searched lines, except those that may still be context. */
 static void slide(struct search *s, size_t limit)
 {
 	uint64_t count;
 	size_t keep = limit;
 
-	s->pos = limit; /* a line end that ends the buffer takes it one further */
+	s->pos = limit; /* a line end at the end of the buffer moves it one further */
 	if (s->before)
 		keep = before_begin(s, limit, &count);
 	if (limit - keep > LINE_MAX_BYTES / 4)
-		keep = limit; /* long lines: context is not worth the memory */
+		keep = limit; /* long lines: context would need too much memory */
 	memmove(s->buffer, s->buffer + keep, s->have - keep);
 	s->offset += keep;
 	s->have -= keep;
 	s->pos -= keep;
 }
 
-/* Room for the next read; the buffer grows for a line that fills it. */
+/* Space for the next read; the buffer grows for a line that fills it. */
 static int make_room(struct search *s)
 {
 	if (s->capacity - s->have >= BUFFER_BYTES / 4)
@@ -168,7 +168,7 @@ static int make_room(struct search *s)
 	return 0;
 }
 
-/* The position behind the last whole line; of a giant line, all there is. */
+/* The position after the last complete line; for a very long line, the end of the buffer. */
 static size_t whole_lines(const struct search *s, bool last)
 {
 	const char *end;
@@ -204,7 +204,7 @@ int search_file(struct search *s, int fd, struct str path)
 		if (n < 0)
 			return -errno;
 		if (n && memchr(s->buffer + s->have, '\0', (size_t)n)) {
-			end->skipped_binary++; /* also the hole of a sparse file, at its begin */
+			end->skipped_binary++; /* also a hole at the start of a sparse file */
 			return 0;
 		}
 		s->have += (size_t)n;

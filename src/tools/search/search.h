@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Searches one file: large reads, many lines at a time, context around the matches. */
+/* Searches one file: with large reads, many lines at a time, and context around the matches. */
 #ifndef CAY_TOOLS_SEARCH_SEARCH_H
 #define CAY_TOOLS_SEARCH_SEARCH_H
 
@@ -13,19 +13,19 @@ struct search {
 	char *buffer;
 	size_t capacity;
 	uint64_t sent_bytes;
-	/* the file under way */
+	/* the current file */
 	struct str path;
 	size_t have;	     /* bytes in buffer */
-	size_t pos;	     /* the next line that was not looked at */
+	size_t pos;	     /* the next line to search */
 	uint64_t line;	     /* its number */
 	uint64_t offset;     /* of buffer[0] in the file */
-	uint64_t sent_until; /* offset behind the last line sent; 0: none */
+	uint64_t sent_until; /* offset after the last line sent; 0: none */
 	uint64_t after_left;
-	size_t part;	       /* where the search at hand began */
+	size_t part;	       /* start of the current search */
 	uint64_t part_skipped; /* bytes of its line that were searched before, in parts */
 };
 
-/* 0: go on; 1: a limit was reached, op->end.cut is set; -errno: of reading. */
+/* 0: continue; 1: a limit was reached, op->end.cut is set; -errno: of reading. */
 int search_file(struct search *s, int fd, struct str path) _must_check_;
 
 #endif

@@ -18,7 +18,7 @@ static void put_leaf(struct op *op, const struct leaf *leaf, struct str path)
 	struct tool_entry entry;
 
 	if (entry_look(leaf->dir_fd, leaf->name, target, &entry) < 0)
-		return; /* gone again already; the operation was done */
+		return; /* already removed again; the operation succeeded */
 	entry.path = path;
 	op_put_found(op, &entry, leaf->dir_fd, leaf->name);
 }
@@ -49,7 +49,7 @@ static int make_leaf(struct op *op, const struct leaf *leaf, struct str path, ui
 	}
 	if (leaf->name[0] && errno != EEXIST)
 		return op_fail_disk(op, errno, path, leaf->dir_fd);
-	/* A link to a directory is one. */
+	/* A link to a directory counts as one. */
 	if (exist_ok && fstatat(leaf->dir_fd, leaf->name, &st, AT_EMPTY_PATH) == 0 &&
 	    S_ISDIR(st.st_mode))
 		return 0;
@@ -83,7 +83,7 @@ int op_mkdir(struct op *op)
 	return 0;
 }
 
-/* To another file system: a copy, whole, and then the original goes. */
+/* To another file system: an atomic copy, then the original is removed. */
 static int move_by_copy(struct op *op, const struct leaf *from, struct str path,
 			const struct leaf *to, struct str to_path, bool overwrite)
 {
@@ -103,7 +103,7 @@ static int move_by_copy(struct op *op, const struct leaf *from, struct str path,
 	return 0;
 }
 
-/* What is in the way is swapped out first: at no time is there nothing at the target. */
+/* Swaps with the existing entry first, so that the target always exists. */
 static int move_over(struct op *op, const struct leaf *from, struct str path, const struct leaf *to,
 		     struct str to_path)
 {
@@ -169,7 +169,8 @@ int op_move(struct op *op)
 	if (r < 0)
 		return op_fail_errno(op, r, path);
 	if (faccessat(from.dir_fd, from.name, F_OK, AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH) < 0)
-		return op_fail_errno(op, errno, path); /* before directories are made for it */
+		/* checked before directories are created for it */
+		return op_fail_errno(op, errno, path);
 	if (parents)
 		r = path_make_parents(&op->place, to_path, owner);
 	if (r == 0)
@@ -211,7 +212,7 @@ static int change_name(int dir_fd, const char *name, const struct change *c)
 	return errno == EOPNOTSUPP ? 0 : -errno; /* a link has no mode */
 }
 
-/* Directories last, on the way back: their new mode must not shut us out. */
+/* Directories last, on the way back, because their new mode might deny access. */
 static int change_tree(struct op *op, int fd, struct str path, const struct change *c)
 {
 	static struct walk walk;

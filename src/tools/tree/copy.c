@@ -56,14 +56,14 @@ static int copy_piece(int from_fd, int to_fd, off_t at, off_t end)
 			return copy_plain(from_fd, to_fd, at, end);
 		if (n < 0)
 			return -errno;
-		if (n == 0) /* some file systems of the kernel copy nothing this way */
+		if (n == 0) /* some kernel file systems do not support this */
 			return copy_plain(from_fd, to_fd, at, end);
 		at += n;
 	}
 	return 0;
 }
 
-/* Files of /proc and its like tell no size: what a read gives is what they hold. */
+/* Files of /proc and similar have no size: their content is what a read returns. */
 static int copy_unsized(int from_fd, int to_fd, uint64_t *ret_size)
 {
 	static char buffer[1U << 17];
@@ -91,8 +91,7 @@ static int copy_unsized(int from_fd, int to_fd, uint64_t *ret_size)
 	return 0;
 }
 
-/* Copies the content of one open file into another, with its holes; shares blocks where possible.
- */
+/* Copies the content of one open file to another, with its holes; shares blocks where possible. */
 static int copy_content(int from_fd, int to_fd, uint64_t size)
 {
 	off_t at = 0, end = (off_t)size;
@@ -104,9 +103,9 @@ static int copy_content(int from_fd, int to_fd, uint64_t size)
 		off_t data = lseek(from_fd, at, SEEK_DATA), hole;
 
 		if (data < 0 && errno == ENXIO)
-			break; /* nothing but a hole to the end */
+			break; /* only a hole up to the end */
 		if (data < 0)
-			data = at; /* it has no notion of holes */
+			data = at; /* it does not support holes */
 		if (data >= end)
 			break;
 		hole = lseek(from_fd, data, SEEK_HOLE);
@@ -120,7 +119,7 @@ static int copy_content(int from_fd, int to_fd, uint64_t size)
 	return r;
 }
 
-/* Owner, mode and times; the owner only as far as one may. */
+/* Sets owner, mode and times; the owner only as far as permitted. */
 static int dress_fd(int fd, const struct stat *st)
 {
 	const struct timespec times[2] = { st->st_atim, st->st_mtim };
@@ -134,7 +133,7 @@ static int dress_fd(int fd, const struct stat *st)
 	return 0;
 }
 
-/* One entry, not a directory, into a directory. 1: a kind that is not copied. */
+/* Copies one entry, not a directory, into a directory. 1: a kind that is not copied. */
 static int copy_entry(struct op *op, int from_fd, const char *name, int to_fd, const char *to_name,
 		      struct temp_target target)
 {
@@ -180,7 +179,7 @@ static int copy_entry(struct op *op, int from_fd, const char *name, int to_fd, c
 	return r;
 }
 
-/* Whether directory fd lies in the directory st, or is it. */
+/* Whether directory fd is in the directory st, or is it. */
 static int is_within(int dir_fd, const struct stat *st, bool *ret)
 {
 	_cleanup_close_ int fd = openat(dir_fd, ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
@@ -205,7 +204,7 @@ static int enter_both(struct walk *w, struct descent *to, const char *name)
 {
 	int r;
 
-	/* Readable for its owner until it is filled; the real mode comes on the way back. */
+	/* Accessible to its owner until it is filled; the real mode is set on the way back. */
 	if (mkdirat(descent_fd(to), name, 0700) < 0)
 		return -errno;
 	r = descent_enter(to, name);
@@ -257,7 +256,7 @@ static int copy_level(struct op *op, struct walk *w, struct descent *to, struct 
 	return r < 0 ? op_fail_errno(op, r, path) : 0;
 }
 
-/* Fills the new directory name in to_fd from the directory from_fd, which it takes. */
+/* Fills the new directory name in to_fd from the directory from_fd, which is consumed. */
 static int copy_tree(struct op *op, int from_fd, struct str path, int to_fd, const char *name)
 {
 	static struct walk walk;
@@ -289,7 +288,7 @@ static int copy_tree(struct op *op, int from_fd, struct str path, int to_fd, con
 	return r;
 }
 
-/* Puts the finished copy in its place; a directory that gives way is removed afterwards. */
+/* Moves the finished copy to its place; a replaced directory is removed afterwards. */
 static int settle(struct op *op, const struct leaf *to, struct str to_path, const char *temp,
 		  bool overwrite)
 {

@@ -5,8 +5,8 @@
 #include "tools/op.h"
 
 /*
- * Copies what stands at from (a file, link or tree, not followed) to the leaf to, whole or not at
- * all. path and to_path are for the failure's sake. Fails op.
+ * Copies from (a file, link or tree, not followed) to the leaf to, atomically. path and to_path are
+ * for error messages. Fails op.
  */
 int copy_leaf(struct op *op, const struct leaf *from, struct str path, const struct leaf *to,
 	      struct str to_path, bool overwrite) _must_check_;

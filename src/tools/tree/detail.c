@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What ENTRY has no room for: where links lead, and marks (extended attributes user.*). */
+/* Details that ENTRY does not include: targets of links, and marks (extended attributes user.*). */
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/limits.h>
@@ -9,7 +9,7 @@
 #include "tools/tree/entry.h"
 
 #define PREFIX "user."
-#define NAMES_MAX 65536 /* what the kernel has at most */
+#define NAMES_MAX 65536 /* the kernel's maximum */
 
 static void behind(int dir_fd, const char *name, struct entry_detail *room, struct tool_detail *ret)
 {
@@ -37,7 +37,7 @@ static bool is_plain(const char *s, size_t n, bool key)
 	return true;
 }
 
-/* One line, or nothing when it is no text or finds no room. */
+/* Adds one line, or nothing if it is not text or does not fit. */
 static size_t add_mark(const char *self, const char *name, char *dst, size_t size)
 {
 	const char *key = name + sizeof(PREFIX) - 1;

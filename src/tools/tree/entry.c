@@ -8,7 +8,7 @@
 #define ID_MAX 0xfffffffeU
 #define CACHE_SIZE 64
 
-/* A file like /etc/passwd, read once; a fifo, link or giant in its place counts as empty. */
+/* A file like /etc/passwd, read once; a fifo, link or huge file in its place counts as empty. */
 struct table {
 	const char *path;
 	bool read;
@@ -42,7 +42,7 @@ static struct str table_text(struct table *table)
 	return table->text;
 }
 
-/* Fields 0 (name), 2 (id) and 3 of the next line. */
+/* Reads fields 0 (name), 2 (id) and 3 of the next line. */
 static bool next_row(struct str *text, struct str *name, uint64_t *id, struct str *third)
 {
 	struct str line, rest, skip, number;
@@ -151,7 +151,7 @@ enum tool_kind entry_kind(mode_t mode)
 	}
 }
 
-/* A hostile clock may be far out; what does not fit is the nearest that does. */
+/* A hostile time may be out of range; the nearest representable value is used. */
 static int64_t to_ns(struct timespec ts)
 {
 	int64_t ns;

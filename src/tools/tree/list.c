@@ -8,7 +8,7 @@
 #include "tools/op.h"
 #include "tools/tree/walk.h"
 
-/* Tells the entry a path names; with follow what it leads to. */
+/* Reports the entry that a path names; with follow, its target. */
 static int tell(struct op *op, struct str path, bool follow)
 {
 	_cleanup_leaf_ struct leaf leaf = LEAF_INIT;
@@ -84,7 +84,7 @@ static int list_tree(struct op *op, struct walk *w, uint64_t depth, uint64_t max
 			return 0;
 		r = entry_look(item.dir_fd, item.name, target, &entry);
 		if (r == -ENOENT)
-			continue; /* gone meanwhile */
+			continue; /* removed meanwhile */
 		if (r < 0) {
 			entry = (struct tool_entry){ .kind = TOOL_KIND_UNKNOWN };
 			op->end.skipped_unreadable++;

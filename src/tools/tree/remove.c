@@ -11,10 +11,10 @@
 
 #include "tools/tree/walk.h"
 
-#define PASSES_MAX 64		      /* over a directory that others keep filling */
+#define PASSES_MAX 64		      /* over a directory that other processes keep filling */
 #define PENDING_MAX_BYTES (64U << 20) /* names of directories, all levels */
 
-/* The directories of a level that are not empty, one name behind the other. */
+/* The directories of a level that are not empty, as consecutive names. */
 struct level {
 	char *names;
 	size_t bytes, next;
@@ -56,7 +56,10 @@ static int add_pending(struct removal *r, struct level *level, size_t *capacity,
 	return 0;
 }
 
-/* Unlinks what is no directory, or an empty one. 1: a directory with something in it. */
+/*
+ * Removes an entry that is not a directory, or an empty directory. 1: a directory that is not
+ * empty.
+ */
 static int remove_one(struct removal *r, int dir_fd, const char *name, unsigned char type)
 {
 	if (type != DT_DIR) {
@@ -71,7 +74,7 @@ static int remove_one(struct removal *r, int dir_fd, const char *name, unsigned 
 		goto gone;
 	if (errno == ENOENT)
 		return 0;
-	if (errno == ENOTDIR) /* it was swapped for something else */
+	if (errno == ENOTDIR) /* it was replaced by something else */
 		return unlinkat(dir_fd, name, 0) == 0 || errno == ENOENT ? 0 : fail(r, name, errno);
 	return errno == ENOTEMPTY || errno == EEXIST ? 1 : fail(r, name, errno);
 gone:
@@ -87,7 +90,7 @@ struct kernel_dirent {
 	char name[];
 };
 
-/* Clears the current directory of all but its filled directories. */
+/* Removes everything from the current directory except directories that are not empty. */
 static int scan(struct removal *r, struct level *level)
 {
 	static _Alignas(uint64_t) char buffer[65536];
@@ -144,8 +147,8 @@ static void drop_names(struct removal *r, struct level *level)
 }
 
 /*
- * Goes on at the deepest level: into its next filled directory, or up and removes it. The level of
- * the start (index 0) is the parent of the tree and has just the tree's name pending.
+ * Continues at the deepest level: enters its next directory, or goes up and removes it. The level
+ * of the start (index 0) is the parent of the tree and has only the tree's name pending.
  */
 static int step(struct removal *r)
 {
@@ -175,7 +178,7 @@ static int step(struct removal *r)
 	e = remove_one(r, descent_fd(&r->descent), name, DT_DIR);
 	if (e < 0)
 		return e;
-	if (e == 1) { /* somebody put something into it meanwhile, or it held too much */
+	if (e == 1) { /* another process added an entry meanwhile, or it had too many */
 		unsigned passes = r->levels[r->descent.depth].passes;
 
 		if (passes >= PASSES_MAX)
@@ -206,7 +209,7 @@ int remove_tree(int dir_fd, const char *name, uint64_t *count, char ret_name[256
 	if (e <= 0)
 		return e;
 	fd = openat(dir_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (fd < 0) /* may be passed through and not be read */
+	if (fd < 0) /* may have search permission only */
 		fd = openat(dir_fd, ".", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (fd < 0)
 		return -errno;

@@ -5,9 +5,9 @@
 #include "base/macro.h"
 
 /*
- * Removes name in dir_fd with everything below it, however deep, without following a link.
- * Returns 0 or -errno; ret_name then is the entry that could not be removed. count grows by every
- * entry that is gone.
+ * Removes name in dir_fd with everything below it, however deep, without following links. Returns 0
+ * or -errno; ret_name is then the entry that could not be removed. count is incremented for every
+ * removed entry.
  */
 int remove_tree(int dir_fd, const char *name, uint64_t *count, char ret_name[256]) _must_check_;
 

@@ -9,8 +9,8 @@
 #include <sys/syscall.h>
 #include <sys/vfs.h>
 
-#define OPEN_LEVELS 48		    /* descriptors a descent keeps */
-#define NAMES_MAX_BYTES (96U << 20) /* all levels; a directory is cut there */
+#define OPEN_LEVELS 48		    /* descriptors that a descent keeps open */
+#define NAMES_MAX_BYTES (96U << 20) /* all levels; a larger directory is truncated */
 #define DEPTH_MAX (4U << 20)
 #define DIR_FLAGS (O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK)
 
@@ -183,7 +183,7 @@ static void drop_level(struct walk *w, struct walk_level *level)
 	level->count = level->next = level->bytes = level->path_len = 0;
 }
 
-/* Reads the directory the descent has just come to. */
+/* Reads the directory that the descent has just entered. */
 static int fill_level(struct walk *w, size_t path_len)
 {
 	size_t i = w->descent.depth - 1;
@@ -221,7 +221,7 @@ int walk_begin(struct walk *w, int dir_fd)
 		return r < 0 ? r : -ENOMEM;
 	r = fill_level(w, 0);
 	if (r < 0) {
-		w->descent.levels[0].fd = -1; /* stays the caller's */
+		w->descent.levels[0].fd = -1; /* owned by the caller again */
 		walk_end(w);
 	}
 	return r;
@@ -312,7 +312,7 @@ int walk_enter(struct walk *w)
 	if (r < 0)
 		return r;
 	r = fill_level(w, path_len);
-	if (r < 0) { /* an empty level is left again by the next step, with its item */
+	if (r < 0) { /* the next step leaves an empty level, with its item */
 		int back = descent_leave(&w->descent);
 
 		return back < 0 ? back : r;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Directories come under watch: each is watched before its names are read. */
+/* Adds directories to the watch. Each is watched before its names are read. */
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -37,7 +37,7 @@ int watch_add(struct watch *w, int dir_fd, struct node *parent, const char *name
 	if (wd < 0 && errno == ENOSPC)
 		return watch_too_many(w, 0);
 	if (wd < 0)
-		return errno == EPERM ? -EACCES : -errno; /* -1 has a meaning of its own */
+		return errno == EPERM ? -EACCES : -errno; /* -1 has another meaning */
 	*ret = nodes_find(&w->nodes, wd);
 	if (*ret)
 		return 0;
@@ -55,7 +55,7 @@ static int cover(struct watch *w, struct walk *walk, const struct walk_item *ite
 
 	*ret = NULL;
 	if (fd < 0)
-		return 0; /* gone again; its event will say so */
+		return 0; /* already removed; an event follows */
 	r = watch_add(w, fd, parent, item->name, ret);
 	if (r == -1)
 		return -1;
@@ -64,8 +64,8 @@ static int cover(struct watch *w, struct walk *walk, const struct walk_item *ite
 		return 0;
 	}
 	if (!*ret || (*ret)->parent != parent)
-		return 0; /* mounted twice, or on the move: it is covered where it was found first
-			   */
+		/* mounted twice, or being moved: it is watched where it was found first */
+		return 0;
 	r = walk_enter(walk);
 	if (r == -ENAMETOOLONG)
 		w->op->end.skipped_deep++;

@@ -84,7 +84,7 @@ int nodes_move(struct nodes *nodes, struct node **moved, struct node *parent, co
 
 	for (const struct node *up = parent; up; up = up->parent)
 		if (up == old)
-			return -ELOOP; /* nothing the kernel would have done */
+			return -ELOOP; /* the kernel does not allow it */
 	node = calloc(1, sizeof(*node) + n);
 	if (!node)
 		return -ENOMEM;
@@ -108,7 +108,7 @@ void nodes_remove(struct nodes *nodes, struct node *node, void (*on_gone)(void *
 	struct node *top = node, *up;
 
 	detach(top);
-	/* Leaves first, without recursion: a hostile tree is deep. */
+	/* Leaves first, without recursion, because a hostile tree may be deep. */
 	for (;;) {
 		while (node->child)
 			node = node->child;
@@ -155,7 +155,7 @@ void node_tell(struct node *node, const char *name)
 	char *told;
 
 	if (node->told_bytes + n > TOLD_MAX_BYTES)
-		return; /* then it may be told twice */
+		return; /* it may then be reported twice */
 	told = realloc(node->told, node->told_bytes + n);
 	if (!told)
 		return;

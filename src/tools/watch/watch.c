@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * watch. A directory is watched first and read then, so what appears between the two is seen by
- * one of them; READY is said when the whole tree is covered and what was queued until then is
- * worked in.
+ * watch. A directory is watched before it is read, so an entry that appears in between is seen by
+ * one of the two. READY is sent when the whole tree is covered and the events queued until then
+ * were processed.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -61,7 +61,7 @@ void watch_send_name(struct watch *w, enum tool_change change, enum tool_kind ki
 		w->op->end.skipped_deep++;
 }
 
-/* The other half did not come: it was moved out of what is watched. */
+/* The other half did not arrive: the entry was moved out of the watched tree. */
 static void release_held(struct watch *w, size_t i)
 {
 	struct held held = w->held[i];
@@ -89,7 +89,7 @@ static void hold(struct watch *w, const struct inotify_event *e)
 	(void)snprintf(held->name, sizeof(held->name), "%s", e->name);
 }
 
-/* Kind of a name that just came; links are not followed. */
+/* The kind of a new name; links are not followed. */
 static enum tool_kind kind_of(struct watch *w, const struct node *node, const char *name, bool dir)
 {
 	char path[PATH_MAX];
@@ -114,8 +114,8 @@ static enum tool_kind kind_of(struct watch *w, const struct node *node, const ch
 }
 
 /*
- * What our own operations put in place comes from a name that is nobody's business: a file has new
- * content, all else is told of as if it were new.
+ * Our own operations publish from temporary names, which are not reported: a file has new content,
+ * and anything else is reported as new.
  */
 static int on_published(struct watch *w, struct node *node, const struct inotify_event *e)
 {
@@ -130,7 +130,7 @@ static int on_published(struct watch *w, struct node *node, const struct inotify
 	return dir ? watch_new_directory(w, node, e->name) : 0;
 }
 
-/* MOVED_TO: with its other half a rename, without it something new. */
+/* MOVED_TO: with its other half a rename, otherwise a new entry. */
 static int on_moved_to(struct watch *w, struct node *node, const struct inotify_event *e)
 {
 	bool dir = e->mask & IN_ISDIR;
@@ -145,7 +145,7 @@ static int on_moved_to(struct watch *w, struct node *node, const struct inotify_
 
 		memmove(&w->held[i], &w->held[i + 1], (w->held_count - i - 1) * sizeof(held));
 		w->held_count--;
-		if (temp_is_name(e->name)) /* what gave way; it is deleted next */
+		if (temp_is_name(e->name)) /* the replaced entry, which is deleted next */
 			return 0;
 		if (temp_is_name(held.name))
 			return on_published(w, node, e);
@@ -184,7 +184,7 @@ static int on_deleted(struct watch *w, struct node *node, const struct inotify_e
 	return 0;
 }
 
-/* Events were lost: directories among them must be found again, what else was lost is not known. */
+/* Events were lost: directories among them must be found again; other losses are unknown. */
 static int on_overflow(struct watch *w)
 {
 	bool quiet = w->quiet;
@@ -204,8 +204,10 @@ static int on_overflow(struct watch *w)
 	return r;
 }
 
-/* A file that has no name yet (O_TMPFILE) goes by "#INODE" in the kernel's events: it is told of
- * when it gets its name. */
+/*
+ * In the kernel's events, a file without a name (O_TMPFILE) is called "#INODE": it is reported when
+ * it gets its name.
+ */
 static bool is_nameless(struct watch *w, const struct node *node, const char *name)
 {
 	return name[0] == '#' && name[1] != '\0' &&
@@ -272,7 +274,7 @@ static int on_event(struct watch *w, const struct inotify_event *e)
 	return 0;
 }
 
-/* Reads what is queued. 0: nothing more for now; -1: failed. */
+/* Reads queued events. 0: no more for now; -1: failed. */
 static int drain(struct watch *w)
 {
 	static _Alignas(struct inotify_event) char buffer[EVENT_BYTES];
@@ -296,7 +298,7 @@ static int drain(struct watch *w)
 	}
 }
 
-/* Our descriptor keeps the directory alive, so its removal makes no event of its own. */
+/* Our descriptor keeps the directory alive, so its removal causes no event. */
 static void check_root(struct watch *w)
 {
 	struct stat st;
@@ -305,7 +307,7 @@ static void check_root(struct watch *w)
 		say_gone(w);
 }
 
-/* The other end of a pipe belongs to whoever wants the events: when they go, so do we. */
+/* The other end of a pipe belongs to the reader of the events: when it closes, the run ends. */
 static bool input_counts(void)
 {
 	struct stat st;
@@ -333,7 +335,7 @@ static int follow(struct watch *w)
 		if (n < 0 && errno != EINTR)
 			return op_fail_errno(w->op, errno, STR_LIT(""));
 		if (n > 0 && fds[1].revents)
-			_exit(1); /* nobody listens any more */
+			_exit(1); /* the reader is gone */
 		if (n > 0 && fds[2].revents && input_ended())
 			return 0;
 		if (n == 0)
@@ -348,7 +350,7 @@ static int follow(struct watch *w)
 	return 0;
 }
 
-/* Opens what is to be watched: a directory, or the directory of a file and its name. */
+/* Opens the watched path: a directory, or the directory of a file and its name. */
 static int open_root(struct watch *w, struct str path, struct leaf *leaf)
 {
 	struct stat st;

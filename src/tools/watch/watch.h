@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One run of watch: what happens (watch.c) and what is watched (add.c). */
+/* One run of watch: the events (watch.c) and the watched directories (add.c). */
 #ifndef CAY_TOOLS_WATCH_WATCH_H
 #define CAY_TOOLS_WATCH_WATCH_H
 
@@ -8,9 +8,9 @@
 #include "tools/watch/nodes.h"
 #include "tools/tree/walk.h"
 
-#define HELD_MAX 64 /* halves of renames that wait for the other one */
+#define HELD_MAX 64 /* halves of renames that wait for the other half */
 
-/* A name that went away by a rename; where to, the next event tells, or nothing does. */
+/* A name that was removed by a rename; the next event has the new name, if there is one. */
 struct held {
 	uint32_t cookie;
 	int wd;
@@ -23,7 +23,7 @@ struct watch {
 	struct op *op;
 	int inotify_fd, root_fd;
 	bool recursive, quiet, ended;
-	const char *only; /* a file is watched: its name in the root */
+	const char *only; /* if a file is watched: its name in the root */
 	uint64_t max_watches;
 	struct nodes nodes;
 	struct held held[HELD_MAX];
@@ -34,12 +34,12 @@ struct watch {
 void watch_send_name(struct watch *w, enum tool_change change, enum tool_kind kind, bool attributes,
 		     const struct node *node, const char *name);
 int watch_too_many(struct watch *w, uint64_t limit);
-/* Watches an open directory. 1: new; 0: it was watched already; -1 failed; -errno else. */
+/* Watches an open directory. 1: new; 0: it was already watched; -1: failed; otherwise -errno. */
 int watch_add(struct watch *w, int dir_fd, struct node *parent, const char *name,
 	      struct node **ret);
-/* Covers everything below a directory (taken) that is watched; tells of each entry found. */
+/* Watches everything below a directory (taken) that is watched; reports each entry found. */
 int watch_cover_tree(struct watch *w, int dir_fd, struct node *node);
-/* A directory that has just come: by its path of names from the root, without any link. */
+/* A new directory: opened by its path of names from the root, without following links. */
 int watch_new_directory(struct watch *w, struct node *parent, const char *name);
 
 #endif

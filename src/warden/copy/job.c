@@ -24,7 +24,7 @@ struct job {
 	enum job_state state;
 	enum job_kind kind;
 	bool unwanted; /* called off: whatever it made goes */
-	bool silent;   /* whoever asked is gone */
+	bool silent;   /* the caller has gone: no reply */
 	bool has_delete;
 	uint64_t delete_tag; /* of the request that called it off */
 	uint64_t order_no;   /* first come, first served */
@@ -341,7 +341,7 @@ static void finish_copy(struct warden *w, struct job *job, const struct job_resu
 		w->rows[slot].state = SLOT_DYING;
 	}
 	if (!job->silent && serve_reply(w, reply, fds) < 0 && reply->error == 0) {
-		w->rows[slot].state = SLOT_DYING; /* nobody heard that it exists */
+		w->rows[slot].state = SLOT_DYING; /* no client received its creation */
 		(void)!sweep_kill(w, slot);
 	}
 	for (size_t i = 0; i < WARDEN_FDS_MAX; i++)

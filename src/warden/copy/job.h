@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Work that waits for the disk, in short-lived processes beside the warden's loop: taking a
- * snapshot, and making a sandbox's volume out of one. A job is killed when nobody waits for it any
- * more (its client, its sandbox or its name is gone) and when the warden dies; the lock of the
- * state directory, which it inherits, keeps the next warden from starting before it is dead.
+ * snapshot, and creating a sandbox's volume from one. A job is killed when it is no longer needed
+ * (its client, its sandbox or its name is gone) and when the warden dies. It inherits the lock of
+ * the state directory, so the next warden starts only when it is dead.
  */
 #ifndef CAY_WARDEN_COPY_JOB_H
 #define CAY_WARDEN_COPY_JOB_H
@@ -16,13 +16,13 @@
 /* In memory shared with the job's process. */
 struct job_result {
 	int32_t error;
-	char step[WARDEN_STEP_SIZE]; /* the one under way, and why it failed */
+	char step[WARDEN_STEP_SIZE]; /* the current step, and why it failed */
 	uint64_t size_bytes;
 	bool has_volume_bytes;
 	uint64_t volume_bytes; /* what the quota says of the volume */
 	uint64_t memory_bytes; /* that its memory takes beside its files */
 	bool has_memory;
-	char why[WARDEN_STEP_SIZE]; /* it has none, although it was asked for */
+	char why[WARDEN_STEP_SIZE]; /* why it has no memory, although that was requested */
 	int32_t pid;		    /* of the first process of one that was made again */
 	uint8_t template_hash[WARDEN_HASH_SIZE];
 };
@@ -30,12 +30,14 @@ struct job_result {
 void job_step(struct job_result *result, const char *step);
 
 int jobs_open(struct warden *w) _must_check_;
-/* Both are answered later, or return -errno at once. */
+/* Both reply later, or return -errno at once. */
 int jobs_add_snapshot(struct warden *w, const struct warden_request *req,
 		      unsigned slot) _must_check_;
 int jobs_add_copy(struct warden *w, const struct warden_request *req, unsigned slot) _must_check_;
 bool jobs_has(struct warden *w, const char *snapshot_id); /* is one of this name being taken? */
-/* Is a snapshot of this name being taken? Then it is called off, and tag answered when it is gone.
+/*
+ * Whether a snapshot of this name is being taken. It is then cancelled, and tag answered when it is
+ * gone.
  */
 bool jobs_call_off(struct warden *w, const char *snapshot_id, uint64_t tag);
 /* Whether CRIU works here: w->criu_works, some time later. */

@@ -11,12 +11,12 @@
 
 static_assert(MANIFEST_KEY_SIZE == crypto_auth_hmacsha512256_KEYBYTES, "the MAC's own key size");
 
-/* As it is on disk. Every field is of bytes: no padding, and the same on every machine. */
+/* The format on disk. Every field consists of bytes: no padding, and the same on every machine. */
 struct sealed {
 	char magic[8];
 	uint8_t version[4];
 	uint8_t read_only[4];
-	uint8_t key_name[KEY_NAME_SIZE]; /* tells a foreign one from an altered one */
+	uint8_t key_name[KEY_NAME_SIZE]; /* distinguishes a foreign manifest from an altered one */
 	char engine[MANIFEST_ENGINE_SIZE];
 	char kernel[MANIFEST_KERNEL_SIZE];
 	char snapshot_id[WARDEN_ID_SIZE];
@@ -27,7 +27,7 @@ struct sealed {
 	uint8_t uuid[16];
 	uint8_t changed[8];
 	uint8_t created[8];
-	uint8_t memory_uuid[16]; /* these are zero where there is none */
+	uint8_t memory_uuid[16]; /* zero if there is no memory */
 	uint8_t memory_changed[8];
 	uint8_t memory_created[8];
 	uint8_t mac[MAC_SIZE];
@@ -130,7 +130,7 @@ int manifest_open(const void *src, size_t size, const uint8_t key[MANIFEST_KEY_S
 	mac_of(mac, &s, key);
 	if (sodium_memcmp(mac, s.mac, sizeof(mac)) != 0)
 		return refuse(ret_reason, "its manifest was altered");
-	/* Only now it is our own writing, with every text ended. */
+	/* Only now it is known to be our own, with every text terminated. */
 	*ret = (struct manifest){
 		.created_ms = GET(s.created_ms),
 		.size_bytes = GET(s.size_bytes),

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What is written beside a snapshot: what it is, what it needs, which subvolume it speaks of, and a
- * MAC over all of that by a key that only root has. A fixed-size message like those of wire/: the
- * warden parses nothing that has structure.
+ * The manifest of a snapshot: what it is, what it needs, which subvolume it belongs to, and a MAC
+ * over all of that with a key that only root has. It is a fixed-size message like those of wire/,
+ * because the warden parses nothing that has structure. Called by the jobs of src/warden/copy.
  */
 #ifndef CAY_WARDEN_COPY_MANIFEST_H
 #define CAY_WARDEN_COPY_MANIFEST_H
@@ -18,7 +18,7 @@
 
 struct manifest {
 	char engine[MANIFEST_ENGINE_SIZE];
-	char kernel[MANIFEST_KERNEL_SIZE]; /* release it was made on: for people */
+	char kernel[MANIFEST_KERNEL_SIZE]; /* kernel release it was made on, for people */
 	char snapshot_id[WARDEN_ID_SIZE];
 	char sandbox_id[WARDEN_ID_SIZE];
 	uint8_t template_hash[WARDEN_HASH_SIZE];
@@ -32,13 +32,13 @@ struct manifest {
 void manifest_seal(uint8_t dst[MANIFEST_SIZE], const struct manifest *manifest,
 		   const uint8_t key[MANIFEST_KEY_SIZE]);
 /*
- * -EKEYREJECTED, with the reason for people: no manifest, of another version, sealed by another
+ * -EKEYREJECTED, with the reason for people: no manifest, another version, sealed by another
  * installation, or altered.
  */
 int manifest_open(const void *src, size_t size, const uint8_t key[MANIFEST_KEY_SIZE],
 		  struct manifest *ret, const char **ret_reason) _must_check_;
 
-/* 16 bytes that belong to a sandbox's id for good and tell nothing about the key. */
+/* 16 bytes that belong permanently to a sandbox's id and reveal nothing about the key. */
 void manifest_derive(uint8_t dst[16], const uint8_t key[MANIFEST_KEY_SIZE], const char *purpose,
 		     const char *id);
 

@@ -10,7 +10,7 @@
 #define SNAPSHOT_ENGINE "native"
 #define SNAPSHOT_NAME_SIZE 32 /* of an unfinished one */
 
-/* What a job is told. */
+/* The parameters of a job. */
 struct snapshot_order {
 	unsigned slot;
 	uint64_t number; /* names what is unfinished */
@@ -22,7 +22,7 @@ struct snapshot_order {
 
 struct job_result;
 
-/* Sweeps what is half done. Without btrfs there are no snapshots: w->snapshots_fd is then -1. */
+/* Removes unfinished ones. Without btrfs there are no snapshots: w->snapshots_fd is then -1. */
 int snapshot_open(struct warden *w) _must_check_;
 bool snapshot_exists(const struct warden *w, const char *snapshot_id);
 /* Names with a dot are unfinished ones. */
@@ -38,7 +38,7 @@ void snapshot_thaw(struct warden *w, unsigned slot);
 /* The memory in one that was looked at before: a directory. */
 int snapshot_open_memory(struct warden *w, const char *snapshot_id) _must_check_;
 
-/* In a job's process: the files of a slot, as a snapshot; and back, as the slot's volume. */
+/* In a job's process: stores the files of a slot as a snapshot; and back, as the slot's volume. */
 int snapshot_take(struct warden *w, const struct snapshot_order *order,
 		  struct job_result *result) _must_check_;
 int snapshot_copy(struct warden *w, const struct snapshot_order *order,
@@ -49,13 +49,13 @@ int snapshot_describe(const struct snapshot_order *order,
 /* Sealed, and on disk. */
 int snapshot_write_manifest(struct warden *w, int dir_fd,
 			    const struct manifest *manifest) _must_check_;
-/* The overlay of a copy must not be bound by the mark of an unclean end that its source has. */
+/* The overlay of a copy must not inherit the mark of an unclean unmount from its source. */
 int snapshot_renew_work(struct warden *w, uint64_t volume) _must_check_;
 /* Of an unfinished one, for its parts. */
 int snapshot_make_directory(struct warden *w, const char *name) _must_check_;
 int snapshot_open_below(int dir_fd, const char *name) _must_check_; /* a directory, no link */
 void snapshot_name_unfinished(char dst[SNAPSHOT_NAME_SIZE], uint64_t number);
-/* The files of a slot at one instant, during which it stands still. */
+/* The files of a slot at one instant, during which it is stopped. */
 struct snapshot_target {
 	int dir_fd; /* where the copy goes */
 	const char *name;
@@ -66,7 +66,7 @@ int snapshot_take_data(struct warden *w, const struct snapshot_order *order,
 		       const struct snapshot_target *target,
 		       struct job_result *result) _must_check_;
 
-/* temporary.c: snapshots that are of use to this connection only, and known to memory only */
+/* temporary.c: snapshots for this connection only, known only in memory */
 int temporary_open(struct warden *w) _must_check_;
 int temporary_take(struct warden *w, const struct snapshot_order *order,
 		   struct job_result *result) _must_check_; /* in a job's process */
@@ -80,11 +80,11 @@ void temporary_drop_all(struct warden *w);			  /* their client is gone */
 /* As snapshot_copy(); -ENODATA when there is none of this name. */
 int temporary_copy(struct warden *w, const struct snapshot_order *order,
 		   struct job_result *result) _must_check_;
-/* The same at once, where it is the last use: its files become the slot's volume. */
+/* The same at once, for the last use: its files become the slot's volume. */
 int temporary_use_up(struct warden *w, const struct snapshot_order *order,
 		     struct job_result *result) _must_check_;
 
-/* Only looks: what the files of a slot take by now, and what the quota says. */
+/* Only measures: the current size of a slot's files, and the quota's count. */
 int snapshot_measure(struct warden *w, const struct snapshot_order *order,
 		     struct job_result *result) _must_check_;
 

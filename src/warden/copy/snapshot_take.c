@@ -28,7 +28,7 @@ void snapshot_thaw(struct warden *w, unsigned slot)
 		return;
 	if (!row->frozen)
 		(void)!cgroup_freeze(&w->cgroups, slot, false);
-	if (row->frozen) /* paused meanwhile: whoever came last, it ends frozen */
+	if (row->frozen) /* paused meanwhile: in either order it ends frozen */
 		(void)!cgroup_freeze(&w->cgroups, slot, true);
 	row->held = 0;
 }
@@ -112,7 +112,7 @@ int snapshot_take_data(struct warden *w, const struct snapshot_order *order,
 		fault_point(w, "checkpoint.let_go");
 	}
 	job_step(result, "freeze");
-	row->held = 1; /* before the fact: whoever finds it thaws */
+	row->held = 1; /* first: a warden that finds it thaws it */
 	fault_point(w, "snapshot.held");
 	r = cgroup_freeze_wait(&w->cgroups, order->slot, FREEZE_WAIT_US);
 	fault_point(w, "snapshot.frozen");

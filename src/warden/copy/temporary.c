@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Snapshots for sandboxes that are made of them at once: a fork's. Nobody needs one after a death
- * of the warden, of its client or of the host, so there is nothing to write down: the copy on write
- * stands under an unfinished name, which every start sweeps, and what is known of it in memory. One
- * commit of the pool instead of four, and none for the last sandbox that is made of it, which gets
- * the files themselves. Memory lies beside them as CRIU wrote it, most of it not even on the disk.
+ * Snapshots for sandboxes that are created from them at once, for forks. They are not needed after
+ * the death of the warden, of its client or of the host, so nothing is recorded on disk: the
+ * copy-on-write snapshot has an unfinished name, which every start removes, and is known only in
+ * memory. That needs one commit of the pool instead of four, and none for the last sandbox created
+ * from it, which gets the files themselves. Memory is stored beside them as CRIU wrote it, most of
+ * it not even on disk.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -16,12 +17,13 @@
 #include "warden/copy/job.h"
 #include "warden/copy/snapshot.h"
 
-#define TEMPORARY_MAX 128 /* of one daemon; one more is refused with EAGAIN */
+#define TEMPORARY_MAX 128 /* per daemon; one more is refused with EAGAIN */
 #define FLUSHED_SUFFIX ".flushed"
 
 struct temporary_snapshot {
-	uint64_t number; /* names it in the pool; 0: none */
-	bool in_dir;	 /* memory was asked for: it is a directory, as that of any other one */
+	uint64_t number; /* its name in the pool; 0: none */
+	/* memory was requested: it is a directory, like that of a durable snapshot */
+	bool in_dir;
 	bool memory;
 	uint64_t size_bytes;
 	char id[WARDEN_ID_SIZE];
@@ -71,7 +73,7 @@ int temporary_keep(struct warden *w, const struct snapshot_order *order, bool me
 		p->number = order->number;
 		p->in_dir = order->memory;
 		p->memory = memory;
-		/* Near enough: whoever comes near its limit is measured. */
+		/* Exact enough: a sandbox near its limit is measured. */
 		p->size_bytes = limits_disk_usage(w, order->slot);
 		memcpy(p->id, order->snapshot_id, sizeof(p->id));
 		memcpy(p->template_hash, w->rows[order->slot].template_hash,
@@ -108,7 +110,7 @@ void temporary_drop_all(struct warden *w)
 			drop(w, &w->temporary[i]);
 }
 
-/* Where its files are; -ENODATA when there is none of this name. */
+/* Where its files are; -ENODATA if there is none of this name. */
 static int begin(struct warden *w, const struct snapshot_order *order, struct job_result *result,
 		 char name[SNAPSHOT_NAME_SIZE], int *ret_dir_fd)
 {
@@ -181,7 +183,7 @@ int temporary_use_up(struct warden *w, const struct snapshot_order *order,
 		return r;
 	p = find(w, order->snapshot_id);
 	if (p->in_dir)
-		drop(w, p); /* what else is there */
+		drop(w, p); /* the rest of it */
 	p->number = 0;
 	return snapshot_renew_work(w, volume);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The agent puts every process it starts into a freezer group of its own (docs/decisions/009).
- * Which is where is known to the kernel alone: written down with the memory, by the numbers
- * processes have inside, and set up again before any of them runs.
+ * The agent puts every process that it starts into a separate freezer group (docs/decisions/009).
+ * Only the kernel knows the membership. It is saved with the memory, by the pids inside, and set up
+ * again before any process runs.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -15,7 +15,7 @@
 #include "sys/file.h"
 #include "warden/memory/checkpoint.h"
 
-#define MEMBERS_MAX 32768 /* as many as a sandbox may have processes */
+#define MEMBERS_MAX 32768 /* maximum number of processes of a sandbox */
 
 struct member {
 	uint32_t group;
@@ -27,7 +27,7 @@ struct members {
 	size_t count;
 };
 
-/* The last number of NSpid: 0 when it is gone. */
+/* The last number of NSpid: 0 if it is gone. */
 static int pid_inside(const struct warden *w, int pid)
 {
 	char path[32], text[4096], *at, *end;
@@ -54,7 +54,9 @@ static int add_group(struct warden *w, int freezer_fd, const char *name, struct 
 
 	if (sscanf(name, "%u", &group) != 1)
 		return 0;
-	/* v2: the group is threaded; what is no first thread is of no process inside, and no matter
+	/*
+	 * v2: the group is threaded; a thread other than the first is not a process inside and is
+	 * ignored
 	 */
 	(void)snprintf(path, sizeof(path), "%u/%s", group,
 		       w->cgroups.v2[CGROUP_FREEZER] ? "cgroup.threads" : "cgroup.procs");
@@ -114,7 +116,7 @@ int groups_write(struct warden *w, unsigned slot, int dir_fd, const char *name)
 	return 0;
 }
 
-/* Made as root inside: the agent will use it. */
+/* Created as root inside, because the agent will use it. */
 static int make_group(struct warden *w, unsigned slot, int freezer_fd, uint32_t group)
 {
 	uint32_t id = slot_first_id(w, slot);
@@ -130,7 +132,7 @@ static int make_group(struct warden *w, unsigned slot, int freezer_fd, uint32_t 
 	if (r < 0 || !w->cgroups.v2[CGROUP_FREEZER])
 		return r;
 	(void)snprintf(path, sizeof(path), "%u/cgroup.type", group);
-	return file_write(freezer_fd, path, "threaded"); /* as the agent makes it */
+	return file_write(freezer_fd, path, "threaded"); /* like the agent's */
 }
 
 static int place_one(struct warden *w, unsigned slot, int freezer_fd, int pid,
@@ -147,7 +149,7 @@ static int place_one(struct warden *w, unsigned slot, int freezer_fd, int pid,
 		(void)snprintf(text, sizeof(text), "%d", pid);
 		return r < 0 ? r : file_write(freezer_fd, path, text);
 	}
-	return 0; /* the agent itself, or what it started without a group */
+	return 0; /* the agent itself, or processes that it started without a group */
 }
 
 int groups_place(struct warden *w, unsigned slot, int dir_fd, const char *name)
@@ -166,7 +168,7 @@ int groups_place(struct warden *w, unsigned slot, int dir_fd, const char *name)
 		return -ENOENT;
 	n = read(in, list, MEMBERS_MAX * sizeof(*list));
 	m.count = n < 0 ? 0 : (size_t)n / sizeof(*list);
-	/* Listed first: moving one changes the list. */
+	/* Listed first, because moving one changes the list. */
 	fd = openat(freezer_fd, "cgroup.procs", O_RDONLY | O_CLOEXEC);
 	file = fd < 0 ? NULL : fdopen(fd, "r");
 	if (!file) {

@@ -23,9 +23,9 @@
 #define DUMP_LIMIT_MS 300000
 #define COMPARE_BYTES 65536
 
-/* ---- before it is frozen ---- */
+/* ---- before the freeze ---- */
 
-/* No answer is read, only the end: the agent is not trusted. */
+/* No reply is read, only the end: the agent is not trusted. */
 static int wait_for_end(int fd)
 {
 	int64_t end_ms = time_boot_ms() + LET_GO_MS;
@@ -63,7 +63,7 @@ static int ask_to_let_go(struct warden *w, unsigned slot)
 	return wait_for_end(fd);
 }
 
-/* System V objects belong to no process, and the new namespace begins without any. */
+/* System V objects belong to no process, and the new namespace has none. */
 static int check_ipc(struct warden *w, unsigned slot)
 {
 	static const char *const lists[] = { "sysvipc/shm", "sysvipc/sem", "sysvipc/msg" };
@@ -72,7 +72,7 @@ static int check_ipc(struct warden *w, unsigned slot)
 
 	(void)snprintf(text, sizeof(text), "%d/ns/ipc", w->rows[slot].pid);
 	fd = openat(w->proc_fd, text, O_RDONLY | O_CLOEXEC);
-	if (fd < 0 || setns(fd, CLONE_NEWIPC) < 0) /* for good: this is a job's process */
+	if (fd < 0 || setns(fd, CLONE_NEWIPC) < 0) /* permanently: this is a job's process */
 		return -errno;
 	for (size_t i = 0; i < ARRAY_LEN(lists); i++) {
 		int r = file_read(w->proc_fd, lists[i], text, sizeof(text));
@@ -97,7 +97,10 @@ static bool same_content(int a_fd, int b_fd)
 	return true;
 }
 
-/* What is mapped must be the same file when it comes back, so only what we still have will do. */
+/*
+ * Mapped files must be the same when the memory is restored, so only files that we still have are
+ * accepted.
+ */
 static int check_agent(struct warden *w, unsigned slot)
 {
 	_cleanup_close_ int our_fd = openat(w->shared_fd, "bin/agent", O_RDONLY | O_CLOEXEC);
@@ -149,7 +152,7 @@ int checkpoint_let_go(struct warden *w, unsigned slot, char why[CRIU_WHY_SIZE])
 	if (r < 0)
 		return r;
 	if (row->frozen) {
-		row->held = 1; /* before the fact: whoever finds it freezes it again */
+		row->held = 1; /* first: a warden that finds it freezes it again */
 		slots_note_frozen(w, slot);
 		r = cgroup_freeze(&w->cgroups, slot, false);
 	}

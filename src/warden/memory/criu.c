@@ -26,7 +26,7 @@
 #include "sys/syscalls.h"
 #include "warden/memory/criu_hook.h"
 
-#define LOOK_MS 50 /* how often a call-off is looked for */
+#define LOOK_MS 50 /* how often a cancellation is checked */
 #define CHECK_LIMIT_MS 20000
 #define LOG_BYTES 65536
 
@@ -64,7 +64,7 @@ void criu_argf(struct criu_run *run, const char *format, ...)
 	n = vsnprintf(run->text + run->text_used, room, format, values);
 	va_end(values);
 	if (n < 0 || (size_t)n >= room)
-		return; /* bounded by what a sandbox has mounted; CRIU then misses it and says so */
+		return; /* limited by the mounts of a sandbox; CRIU then reports a missing one */
 	criu_arg(run, run->text + run->text_used);
 	run->text_used += (size_t)n + 1;
 }
@@ -83,7 +83,7 @@ int criu_mount(struct criu_run *run, const char *target, bool is_file, int fd)
 	return 0;
 }
 
-/* ---- its room ---- */
+/* ---- its mount namespace ---- */
 
 static int copy_into(struct criu_run *run, const char *target, int dir_fd, const char *path,
 		     uint64_t attributes)
@@ -223,15 +223,16 @@ static _noreturn_ void child(struct criu_run *run, int room_fd, int log_fd)
 		r = cgroup_enter(&w->doors[run->slot], false);
 	if (r >= 0 && run->enters_cgroups)
 		r = cgroup_enter_cpuset(&w->cgroups);
-	if (r >= 0 && run->enters_cgroups) /* CRIU does not restore it: everything inherits it */
+	/* CRIU does not restore the affinity: all processes inherit it */
+	if (r >= 0 && run->enters_cgroups)
 		r = processors_enter(w, run->slot, &w->limits[run->slot]);
 	if (r >= 0)
 		r = enter_namespaces(run);
 	if (r >= 0)
 		r = enter_room(run, room_fd);
 	/*
-	 * The lock of the state directory: no other warden begins before it has ended. Not where
-	 * it makes processes: those that it leaves half made would hold it.
+	 * The lock of the state directory: no other warden starts before CRIU has ended. Not if it
+	 * creates processes: unfinished ones would hold the lock.
 	 */
 	in_fd = run->outlives_us ? w->lock_fd : open("/dev/null", O_RDONLY | O_CLOEXEC);
 	if (r < 0 || dup2(in_fd, 0) < 0 || dup2(log_fd, 1) < 0 || dup2(log_fd, 2) < 0) {
@@ -271,7 +272,7 @@ static void on_hook(struct criu_run *run, int listen_fd)
 		(void)!send(fd, &answer, 1, MSG_NOSIGNAL);
 }
 
-/* Until it has ended. Called off, it goes on to its next stage and is undone there. */
+/* Waits until it has ended. If cancelled, it continues to its next stage and is undone there. */
 static int attend(struct criu_run *run, int pid, int listen_fd)
 {
 	_cleanup_close_ int pidfd = sys_pidfd_open(pid);
@@ -301,13 +302,13 @@ static int attend(struct criu_run *run, int pid, int listen_fd)
 	return status == 0 ? 0 : -EIO;
 }
 
-/* ---- its words ---- */
+/* ---- its messages ---- */
 
-/* "(00.1) Error (criu/x.c:1): words": the first of them that is none of those it can do without. */
+/* "(00.1) Error (criu/x.c:1): text": the first error that is not one of those it can ignore. */
 static void find_why(struct criu_run *run, int log_fd)
 {
 	static const char *const idle[] = { "RLIMIT_NOFILE", "tun: Unable", "FAILED" };
-	static char text[LOG_BYTES]; /* in a job's process: there is one of it */
+	static char text[LOG_BYTES]; /* in a job's process: it exists once */
 	ssize_t n = pread(log_fd, text, sizeof(text) - 1, 0);
 	char *line = text, *next, *at;
 
@@ -380,7 +381,7 @@ int criu_check(struct warden *w, char why[CRIU_WHY_SIZE])
 	return r;
 }
 
-/* It will run as root: nobody else may be able to write to it. */
+/* It will run as root: no other user may be able to write to it. */
 static bool is_roots(const char *path)
 {
 	struct stat st;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What CRIU calls at each of its stages: at the one where everything is written, or made again, the
- * warden's job is told over a socket, with the pid of the first process, and does its
- * part while nothing of the sandbox moves. A job that is dead, or says no, fails the stage: CRIU
- * then undoes what it did. Static: it runs where there is no library but CRIU's own.
+ * The program that CRIU calls at each of its stages. When everything was written, or created again,
+ * it notifies the warden's job over a socket, with the pid of the first process, and the job does
+ * its part while the sandbox is stopped. A job that is dead, or refuses, fails the stage, and CRIU
+ * undoes its work. The program is static, because only CRIU's own libraries exist where it runs.
  */
 #include <stdlib.h>
 #include <string.h>

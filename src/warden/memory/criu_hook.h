@@ -2,9 +2,9 @@
 #ifndef CAY_WARDEN_MEMORY_CRIU_HOOK_H
 #define CAY_WARDEN_MEMORY_CRIU_HOOK_H
 
-#define CRIU_HOOK_SOCKET "/work/hook.sock" /* in the room CRIU runs in */
+#define CRIU_HOOK_SOCKET "/work/hook.sock" /* in CRIU's mount namespace */
 #define CRIU_HOOK_GO 1
-/* The file that freezes a cgroup of version 2: as CRIU names it, and open when it starts. */
+/* The file that freezes a cgroup of version 2: CRIU's name for it, open when CRIU starts. */
 #define CRIU_FREEZE_FILE "/freezer/cgroup.freeze"
 #define CRIU_FREEZE_FD 3
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Loaded into CRIU when it writes a sandbox to disk. CRIU has a child try whether root of the
- * sandbox's user namespace can enter its mount and time namespaces, and refuses otherwise: it
- * expects them to be owned by that user namespace. Ours belong to the host's, so that root inside
- * has no power over them (docs/decisions/001). It is only a question: CRIU reads both as root of
- * the host, and on the way back makes new ones. So the child, known by the flag that it sets and
- * nobody else does (criu/namespaces.c, check_user_ns), ends with yes as soon as it has entered the
- * user namespace.
+ * A library that is loaded into CRIU when it writes a sandbox to disk. CRIU lets a child test
+ * whether root of the sandbox's user namespace can enter its mount and time namespaces, and refuses
+ * otherwise: it expects them to be owned by that user namespace. Ours belong to the host's, so that
+ * root inside has no power over them (docs/decisions/001). It is only a test: CRIU reads both as
+ * root of the host, and creates new ones for a restore. The child, recognized by a flag that only
+ * it sets (criu/namespaces.c, check_user_ns), therefore exits with success as soon as it has
+ * entered the user namespace.
  */
 #include <fcntl.h>
 #include <sched.h>
@@ -29,9 +29,9 @@ int setns(int fd, int type)
 }
 
 /*
- * CRIU freezes and thaws the sandbox's cgroup from within its cgroup namespace. With cgroup v2
- * mounted as systemd mounts it (nsdelegate) the kernel refuses that to who opened the file there,
- * so the warden opened it outside.
+ * CRIU freezes and thaws the sandbox's cgroup from within its cgroup namespace. If cgroup v2 is
+ * mounted as systemd mounts it (nsdelegate), the kernel refuses that for a file that was opened
+ * there, so the warden opened it outside.
  */
 int open64(const char *path, int flags, ...)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A sandbox made again with its memory. Its slot, volume, root and limits are those of any new one;
- * its processes are made by CRIU, which the job starts inside the slot's cgroups and in net, uts,
- * ipc and cgroup namespaces of the host's user namespace, as every sandbox has them. The user,
- * pid, mount and time namespaces are CRIU's own work and belong to the new user namespace
+ * Restores a sandbox with its memory. Its slot, volume, root and limits are those of any new one.
+ * CRIU creates its processes; the job starts it inside the slot's cgroups and in net, uts, ipc and
+ * cgroup namespaces of the host's user namespace, as for every sandbox. CRIU itself creates the
+ * user, pid, mount and time namespaces, which belong to the new user namespace
  * (docs/decisions/016).
  */
 #include <dirent.h>
@@ -27,7 +27,7 @@
 #define RESTORE_LIMIT_MS 300000
 #define USERNS_IMAGE_SIZE 64
 #define MOUNTS_BYTES 65536 /* a sandbox has a few dozen */
-/* CRIU works inside the limits, too: so much more until it has ended. */
+/* CRIU works inside the limits, too: they are raised by this much until it has ended. */
 #define WAKE_MORE_PIDS 64
 #define WAKE_MORE_MEMORY_MB 128
 
@@ -68,7 +68,7 @@ static void drop_parts(struct warden *w, unsigned slot)
 	stock_forget(w, slot);
 }
 
-/* As it had one; its address may be another one. */
+/* As it had before; its address may differ. */
 static int give_network(struct warden *w, unsigned slot, uint32_t network)
 {
 	_cleanup_close_ int net_fd = -1;
@@ -91,7 +91,7 @@ int restore_finish(struct warden *w, const struct warden_request *req, unsigned 
 	if (error < 0 || row->state != SLOT_MAKING)
 		return error < 0 ? error : -ESRCH;
 	row->pid = result->pid;
-	w->bonds[slot] = BOND_NONE; /* nobody's child: found by its cgroup, as after a restart */
+	w->bonds[slot] = BOND_NONE; /* not our child: found by its cgroup, as after a restart */
 	if (limits_set(w, slot, &req->limits) < 0)
 		log_warn("%s: its limits stay higher than they should", row->id);
 	row->state = SLOT_LIVE;
@@ -129,7 +129,7 @@ static size_t put_map(uint8_t *dst, unsigned field, uint32_t first_id)
 	return n + 2;
 }
 
-/* The ids outside are those of the slot it was in: replaced by the new slot's. */
+/* The outside ids are those of the old slot: replaced by the new slot's. */
 static int write_userns(struct warden *w, unsigned slot, int images_fd, const char *name,
 			const char *path)
 {
@@ -183,7 +183,7 @@ static int mount_userns(struct criu_run *run, int images_fd, char target[48])
 	return r < 0 ? r : criu_mount(run, target, true, fd);
 }
 
-/* Takes the mount; < 0 is passed on. */
+/* Takes ownership of the mount; < 0 is returned as the error. */
 static int add_outer(struct criu_run *run, enum criu_outer which, int fd)
 {
 	static const char *const targets[CRIU_OUTER_COUNT] = {
@@ -192,7 +192,7 @@ static int add_outer(struct criu_run *run, enum criu_outer which, int fd)
 		[CRIU_MACHINE] = "ext/machine", [CRIU_EMPTY] = "ext/empty",
 		[CRIU_VOID] = "ext/void",
 	};
-	/* The pool's own, which nothing in a user namespace could take away again. */
+	/* The pool's own attribute, which cannot be removed inside a user namespace. */
 	struct mount_attr as_made = { .attr_clr = MOUNT_ATTR_NOEXEC | MOUNT_ATTR__ATIME,
 				      .attr_set = MOUNT_ATTR_RELATIME };
 	bool is_dir = which == CRIU_DEV || which == CRIU_AGENT || which == CRIU_VOID;
@@ -201,7 +201,7 @@ static int add_outer(struct criu_run *run, enum criu_outer which, int fd)
 	if (r >= 0 && which == CRIU_AGENT)
 		r = sys_mount_setattr(fd, "", AT_EMPTY_PATH, &as_made);
 	if (r < 0)
-		return r; /* the job ends, and its descriptors with it */
+		return r; /* the job exits, which closes its descriptors */
 	r = criu_mount(run, targets[which], !is_dir, fd);
 	if (r < 0)
 		return r;
@@ -253,9 +253,9 @@ static int mount_outers(struct criu_run *run, int images_fd)
 	return r;
 }
 
-/* ---- inside of what was made, while nothing of it runs ---- */
+/* ---- inside the new sandbox, before it runs ---- */
 
-/* In a process that ends: namespaces are entered for good. */
+/* In a process that exits: namespaces are entered permanently. */
 static int in_child(struct warden *w, unsigned slot, int pid,
 		    int (*fn)(struct warden *w, unsigned slot, int ns_fd), const char *ns)
 {
@@ -278,7 +278,7 @@ static int in_child(struct warden *w, unsigned slot, int pid,
 	return status == 0 ? 0 : -EPERM;
 }
 
-/* As every other sandbox: nobody in there makes another user namespace. */
+/* As for every sandbox: nested user namespaces are disabled. */
 static int forbid_nesting(struct warden *w, unsigned slot, int ns_fd)
 {
 	(void)slot;
@@ -300,7 +300,7 @@ static int put_mark(struct warden *w, unsigned slot, int ns_fd)
 	return root_fd < 0 ? -errno : mount_attach(fd, root_fd, IDENTITY_MARK + 1);
 }
 
-/* One that was made from a template had none, so CRIU makes none again. */
+/* A sandbox from a template had none, so CRIU does not restore one. */
 static bool has_mark(struct warden *w, int pid)
 {
 	static char text[MOUNTS_BYTES]; /* in a job's process */
@@ -335,7 +335,9 @@ static int on_made(struct criu_run *run, int pid)
 
 static int furnish(struct criu_run *run, int images_fd, char userns_target[48])
 {
-	/* The root itself, not a copy: it is nowhere else, and goes with the processes in it. */
+	/*
+	 * The root itself, not a copy: it exists nowhere else, and is removed with its processes.
+	 */
 	int fd = fcntl(run->w->roots[run->slot].fd, F_DUPFD_CLOEXEC, 3), r;
 
 	r = criu_mount(run, "root", false, fd < 0 ? -errno : fd);

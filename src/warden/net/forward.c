@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Forwarding of the links that lead outside: answers to what routed sandboxes sent come in there
- * and must go on to them. Most hosts that route anyway have it on; elsewhere it is turned on for
- * these links alone, never for the whole host, and the rules drop whatever else could pass now.
+ * Forwarding on the links that lead outside: replies to routed sandboxes arrive there and must be
+ * forwarded to them. Hosts that route usually have it enabled. Elsewhere it is enabled for these
+ * links only, never for the whole host, and the rules drop everything else that could pass now.
  *
- * Several instances may need the same link. Each that does has a file /run/cay/forward-NET-LINK.N
- * (NET: the net namespace, N: the instance), written before the change, so that it is put back also
- * after kill -9: by the last one of them that ends. The file is only made where one of us changed
- * it.
+ * Several instances may need the same link. Each has a file /run/cay/forward-NET-LINK.N (NET: the
+ * net namespace, N: the instance), written before the change, so that the setting is restored also
+ * after kill -9: by the last of them that ends. The file exists only if an instance changed the
+ * setting.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -25,7 +25,7 @@
 #include "sys/net/rtnl.h"
 #include "warden/net/links.h"
 
-#define LOOK_MS 5000 /* default routes seldom change */
+#define LOOK_MS 5000 /* default routes rarely change */
 #define PATH_SIZE 64
 
 static_assert(sizeof(((struct links *)NULL)->uplinks) == NFT_UPLINKS_MAX * IF_NAMESIZE, "as many");
@@ -49,7 +49,7 @@ static bool has_note(const struct warden *w, const char *link, unsigned instance
 
 	(void)snprintf(claim, sizeof(claim), "%u", instance);
 	note_path(w, link, instance, path);
-	/* One whose owner is gone for good counts no more. */
+	/* A file whose owner no longer exists does not count. */
 	return faccessat(w->run_fd, path, F_OK, 0) == 0 &&
 	       file_read(w->run_fd, claim, owner, sizeof(owner)) > 0;
 }
@@ -90,7 +90,7 @@ static void keep(struct warden *w, const char *link)
 		(void)snprintf(w->links.uplinks[w->links.uplink_count++], IF_NAMESIZE, "%s", link);
 }
 
-/* The file and the rules first: at no instant it forwards for others, or nobody knows of it. */
+/* The file and the rules first: the link never forwards for others, and never without a record. */
 static int turn_on(struct warden *w, const char *link, const char *setting)
 {
 	char path[PATH_SIZE];

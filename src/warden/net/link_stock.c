@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Net namespaces with a link in them, made while nothing else is to do: a link takes the kernel
- * longer than most of a sandbox. Nobody is in there, and the daemon knows none of the addresses, so
- * nothing goes through such a link. They end with the process that holds them.
+ * Net namespaces with a link, prepared while the warden is idle: creating a link takes the kernel
+ * longer than most other parts of a sandbox. They contain no process, and the daemon does not know
+ * their addresses, so no traffic passes such a link. They end with the process that holds them.
  */
 #include <errno.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 #include "warden/net/links.h"
 
 #define TARGET_FIRST 8
-#define QUIET_MS 60000 /* without a sandbox with a network: none is kept */
+#define QUIET_MS 60000 /* without a sandbox with a network for this long, none is kept */
 
 bool link_stock_has(const struct warden *w, uint32_t number)
 {
@@ -23,7 +23,7 @@ bool link_stock_has(const struct warden *w, uint32_t number)
 	return false;
 }
 
-/* Demand above the target shows as an empty stock: aim higher next time. */
+/* Demand above the target shows as an empty stock: raises the target. */
 static void asked(struct warden *w)
 {
 	struct link_stock *stock = &w->links.stock;

@@ -112,7 +112,7 @@ static void on_denied(void *arg, const struct nft_denied *denied)
 
 	uint8_t bytes[WARDEN_REPLY_SIZE];
 
-	/* Never waits for a daemon that does not read: then this one is not told. */
+	/* Never waits for a daemon that does not read: this packet is then not reported. */
 	warden_reply_encode(bytes, &told);
 	if (w->client_fd >= 0)
 		(void)!send(w->client_fd, bytes, sizeof(bytes), MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -192,7 +192,7 @@ static void on_leftover(void *arg, const struct rtnl_link *link)
 	left->ifindex = link->ifindex;
 }
 
-/* The kernel takes them down in the background: nobody's are left when this returns. */
+/* The kernel removes them in the background: none is left when this returns. */
 static void await_gone(struct warden *w)
 {
 	for (int i = 0; i < GONE_TRIES; i++) {
@@ -201,7 +201,7 @@ static void await_gone(struct warden *w)
 		if (rtnl_link_each(w->links.rtnl_fd, w->links.prefix, on_leftover, &left) < 0 ||
 		    left.count == 0)
 			return;
-		if (i >= GONE_TRIES / 2) /* somebody holds them */
+		if (i >= GONE_TRIES / 2) /* a process holds them */
 			(void)!rtnl_link_delete(w->links.rtnl_fd, left.ifindex);
 		else
 			(void)usleep(GONE_STEP_US);
@@ -300,7 +300,7 @@ static int make_inside(struct warden *w, const struct rtnl_end *outside)
 	_cleanup_close_ int fd = -1;
 	int r = rtnl_open(&fd);
 
-	/* Everybody inside may ping; whether it leaves is another matter. */
+	/* All users inside may ping; whether the packet leaves is decided elsewhere. */
 	if (r >= 0 && file_write(w->proc_fd, PING_GROUPS, "0 4294967294") < 0)
 		log_debug("sandboxes cannot ping");
 	return r < 0 ? r : rtnl_veth_make(fd, &inside, outside, w->home.net_fd, NFT_GROUP_OPEN);

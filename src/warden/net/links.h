@@ -10,7 +10,7 @@ void links_open(struct warden *w, const char *range);
 void links_close(struct warden *w); /* when no sandbox is left: links and rules go */
 /* Gives a sandbox its link, opens or closes it. ns_fd: its net namespace. */
 int links_set(struct warden *w, unsigned slot, int ns_fd, uint32_t network) _must_check_;
-/* One that is nobody's yet: its number. */
+/* One without an owner: its number. */
 int links_make(struct warden *w, int ns_fd, uint32_t *ret) _must_check_;
 uint32_t links_address(const struct warden *w, unsigned slot); /* 0: none */
 uint32_t links_gateway(const struct warden *w);		       /* 0: no networks here */
@@ -19,16 +19,16 @@ void links_stat(const struct warden *w, unsigned slot, uint64_t *ret_sent, uint6
 int links_install(struct warden *w) _must_check_; /* the rules, anew */
 
 /*
- * forward.c: what routed links need of the host. Links that lead outside are made to forward where
- * they do not already, and the rules see to it that they do for us alone.
+ * forward.c: what routed links need of the host. Forwarding is enabled on links that lead outside
+ * if it is off, and the rules allow it only for us.
  */
 void forward_open(struct warden *w);  /* takes up what a warden before us changed */
 void forward_need(struct warden *w);  /* before a link is routed */
-void forward_close(struct warden *w); /* puts back what nobody needs any more */
+void forward_close(struct warden *w); /* restores settings that are no longer needed */
 
 /*
- * link_stock.c: net namespaces that have their link already. None until the first sandbox with a
- * network is asked for; then as many as were needed lately.
+ * link_stock.c: net namespaces that already have a link. None until the first sandbox with a
+ * network is requested; then as many as were needed recently.
  */
 #define LINKED_MAX 64
 /* The namespace of a new sandbox with a network: out of the stock, or made now. */
@@ -41,7 +41,7 @@ bool link_stock_grown(const struct warden *w);
 void link_stock_shrink(struct warden *w); /* to nothing, after a quiet while */
 void link_stock_close(struct warden *w);
 
-/* Tells the daemon what the rules rejected; fd: to be watched, -1 when there is none. */
+/* Reports to the daemon what the rules rejected; fd: to be watched, -1 if there is none. */
 int links_log_fd(const struct warden *w);
 void links_on_log(struct warden *w);
 

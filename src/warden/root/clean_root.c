@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A root without its furniture: the overlay and its volume alone. Most short sandboxes never write
- * a file, and to make both and take them down costs more than all else of one. So the slot keeps a
- * mount of its overlay, and when its sandbox is dead and nothing was written, the next one gets it.
+ * Roots that can be reused: the overlay and its volume, without the other mounts. Most short-lived
+ * sandboxes never write a file, and creating and removing both costs more than all other parts of
+ * one. The slot therefore keeps a mount of its overlay, and if its sandbox is dead and nothing was
+ * written, the next one gets it.
  *
- * Whatever is written goes through a directory of the volume (its upper one is empty, so even what
- * lies deep in the template must first be copied to below it), and changes its times. Those must be
- * exact: on a kernel whose clock for files goes in steps a change could be missed, and no root is
- * kept.
+ * Every write changes the times of a directory of the volume: its upper directory is empty, so even
+ * a file deep in the template is first copied below it. The times must be exact: on a kernel with
+ * coarse file times a change could be missed, and no root is kept.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -68,7 +68,7 @@ void clean_root_keep(struct warden *w, unsigned slot, const struct root *root)
 		return;
 	clean_root_forget(w, slot);
 	if (mount_copy(root->fd, "", 0, -1, &kept.fd) < 0)
-		return; /* then it is used once */
+		return; /* it is then used once */
 	if (mount_keep(kept.fd) < 0 || stamp_take(w, root->volume, &kept.stamp) < 0) {
 		stock_close_later(w, kept.fd);
 		return;

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What lies over files of /proc that would show the host: a small tmpfs per slot, mounted as /sys
- * when a root is made. Its directory .cay, closed to everybody inside, has the files, which the
- * child binds one by one (docs/decisions/027). The live ones belong to root inside, because the
- * agent writes its cgroups' values into them; they are made anew for the slot's next sandbox.
- * Everything else belongs to root of the host, so root inside cannot write to it.
+ * Files that cover those of /proc which would show the host: a small tmpfs per slot, mounted as
+ * /sys when a root is prepared. Its directory .cay, closed to all processes inside, contains the
+ * files, and the child binds them one by one (docs/decisions/027). The live ones belong to root
+ * inside, because the agent writes its cgroups' values to them; they are created anew for the
+ * slot's next sandbox. Everything else belongs to root of the host, so root inside cannot write to
+ * it.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -35,7 +36,7 @@ const struct cover covers[COVER_COUNT] = {
 	{ COVER_DIR "/cpuinfo", "/proc/cpuinfo", "ext/cpuinfo", NULL },
 	{ COVER_DIR "/swaps", "/proc/swaps", "ext/swaps",
 	  "Filename\t\t\t\tType\t\tSize\t\tUsed\t\tPriority\n" },
-	/* Counters that vmstat and psutil ask for; the kernel has them for the whole host only. */
+	/* Counters that vmstat and psutil read; the kernel has them only for the whole host. */
 	{ COVER_DIR "/vmstat", "/proc/vmstat", "ext/vmstat",
 	  "nr_free_pages 0\npgpgin 0\npgpgout 0\npswpin 0\npswpout 0\npgfault 0\npgmajfault 0\n"
 	  "oom_kill 0\n" },
@@ -118,7 +119,7 @@ static uint64_t host_memory(void)
 	return sysinfo(&info) < 0 ? UINT64_MAX : (uint64_t)info.totalram * info.mem_unit;
 }
 
-/* Of a sandbox that has used nothing yet; the agent writes the next version. */
+/* For a sandbox that has used nothing yet; the agent writes the next version. */
 int cover_renew(struct warden *w, unsigned slot, const struct warden_limits *limits)
 {
 	static char text[PROCFILE_CPUS_MAX * PROCFILE_CPUINFO_BLOCK]; /* touched as far as used */
@@ -180,7 +181,9 @@ int cover_furnish(struct warden *w, unsigned slot, struct root *root)
 	if (r < 0)
 		return r;
 	r = mount_attach(fd, root->fd, "sys");
-	/* The owner of the files may have put something else there: then the kernel's files show.
+	/*
+	 * The owner of the files may have put something else there: the kernel's files are then
+	 * visible.
 	 */
 	if (r == -ENOENT || r == -ENOTDIR || r == -ELOOP)
 		return 0;
@@ -188,7 +191,7 @@ int cover_furnish(struct warden *w, unsigned slot, struct root *root)
 	return r < 0 ? r : mount_groups(w, slot, root);
 }
 
-/* ---- with memory: an open file must be as long as it was when it is opened again ---- */
+/* ---- with memory: an open file must have the same length when it is opened again ---- */
 
 static int copy_file(int from_dir, const char *from, int to_dir, const char *to, uint32_t id)
 {
@@ -230,7 +233,7 @@ static void load(struct warden *w, unsigned slot, int dir_fd)
 
 	for (size_t i = 0; i < ARRAY_LEN(covers); i++) {
 		(void)snprintf(path, sizeof(path), "cay-%s", covers[i].outer + strlen("ext/"));
-		if (!covers[i].text) /* none in a memory of an earlier version */
+		if (!covers[i].text) /* missing in memory of an earlier version */
 			(void)!copy_file(dir_fd, path, w->covers_fd[slot], covers[i].name,
 					 mapped ? slot_first_id(w, slot) : 0);
 	}

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Device nodes in the shared tmpfs, which sandboxes see read-only as their /dev. One directory
- * serves all where a tmpfs can be id-mapped (Linux 6.3): each sandbox sees it as its own root's.
- * Elsewhere every slot has a directory whose nodes belong to the slot's ids.
+ * Device nodes in the shared tmpfs, which sandboxes see read-only as their /dev. Where a tmpfs can
+ * be id-mapped (Linux 6.3), one directory serves all sandboxes. Elsewhere every slot has a
+ * directory whose nodes belong to the slot's ids.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -85,7 +85,7 @@ static void own_path(char dst[DEV_PATH_SIZE], unsigned slot)
 	(void)snprintf(dst, DEV_PATH_SIZE, "devs/%u", slot);
 }
 
-/* The ids of a slot never change, and nobody inside can change a node: it is made once. */
+/* The ids of a slot never change, and no process inside can change a node: it is created once. */
 int dev_make(struct warden *w, unsigned slot)
 {
 	char path[DEV_PATH_SIZE];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a sandbox's root has besides its files: /dev, the agent, a machine id. All of it is mounted
- * into the root before it is handed out, so it is made ahead together with it; only /proc needs
- * the sandbox's own pid namespace and waits for the child.
+ * The mounts of a sandbox's root besides its files: /dev, the agent, a machine id. They are
+ * prepared together with the root; only /proc needs the sandbox's own pid namespace, so the child
+ * mounts it.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -83,7 +83,7 @@ static int mount_machine_id(struct warden *w, const struct root *root, unsigned 
 	if (r < 0)
 		return r;
 	r = mount_attach(fd, root->fd, "etc/machine-id");
-	/* The owner of the files may have put something else there: then there is no machine id. */
+	/* The owner of the files may have put something else there: there is then no machine id. */
 	return r == -ENOENT || r == -ENOTDIR || r == -ELOOP ? 0 : r;
 }
 
@@ -114,8 +114,8 @@ int root_furnish(struct warden *w, unsigned slot, struct root *root, const char 
 }
 
 /*
- * What the child mounts over and what almost every command looks up: found in the cache then, as
- * looking through two filesystems is dear. Only in a root that nobody has written to.
+ * Looks up what the child mounts over and what almost every command uses, so that it is in the
+ * cache, because a lookup in two file systems is expensive. Only in a root that was not written to.
  */
 void root_warm(const struct root *root)
 {

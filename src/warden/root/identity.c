@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A sandbox made from another's files must not be taken for it: machine id and boot id are its own.
- * They lie in small files of the shared tmpfs, two per slot, made with the slot and written when
- * its owner is known; the child lays them over /etc/machine-id and the kernel's boot id, as it does
- * with the masks of /proc.
+ * A sandbox created from another's files must have its own identity: machine id and boot id. They
+ * are small files in the shared tmpfs, two per slot, created with the slot and written when its
+ * owner is known. The child mounts them over /etc/machine-id and the kernel's boot id, like the
+ * covers of /proc.
  *
- * The machine id follows from the sandbox's id, so it stays through hibernation and restore and
- * differs in every copy; the boot id is new at every start. A copy also has a mark: whose it is,
- * and a word that no other start has, for processes that came along with it.
+ * The machine id is derived from the sandbox's id, so it survives hibernation and restore and
+ * differs in every copy; the boot id is new at every start. A copy also has a mark for the
+ * processes in it: its sandbox's id, and a random text that is unique to this start.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -60,7 +60,7 @@ int identity_make(struct warden *w, unsigned slot)
 	return r < 0 ? r : write_file(w, slot, IDENTITY_MACHINE, O_CREAT, "");
 }
 
-/* Both ids have one length each: they are written over those of the slot's last owner. */
+/* Each id has a fixed length, so it overwrites that of the slot's last owner. */
 int identity_renew(struct warden *w, unsigned slot)
 {
 	char text[40];

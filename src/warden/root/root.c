@@ -131,8 +131,8 @@ static int mount_overlay(struct warden *w, unsigned slot, uint64_t volume, int v
 }
 
 /*
- * Overlayfs works on the upper layer with the credentials of whoever mounts it, and those must be
- * mapped on the idmapped volume: mount as the sandbox's root id, but with all capabilities.
+ * Overlayfs accesses the upper layer with the credentials of the mounting process, and those must
+ * be mapped on the idmapped volume: mount as the sandbox's root id, but with all capabilities.
  */
 static int mount_as(struct warden *w, uint32_t id, unsigned slot, struct root *root, int volume_fd)
 {
@@ -259,7 +259,8 @@ int root_build(struct warden *w, unsigned slot, const uint8_t hash[WARDEN_HASH_S
 	}
 	if (r >= 0 && root.disk_size_mb != disk_size_mb &&
 	    storage_volume_limit(w, root.volume, (uint64_t)disk_size_mb << 20) >= 0)
-		root.disk_size_mb = disk_size_mb; /* else tried again, and told, at the create */
+		/* otherwise retried, and reported, at the create */
+		root.disk_size_mb = disk_size_mb;
 	if (r >= 0)
 		r = finish(w, slot, &root, ret_step);
 	if (r < 0) {
@@ -286,6 +287,6 @@ void root_discard(struct warden *w, struct root *root)
 {
 	if (root->fd < 0)
 		return;
-	(void)close(TAKE_FD(root->fd)); /* nobody else has it: this unmounts */
+	(void)close(TAKE_FD(root->fd)); /* the last reference: this unmounts */
 	storage_volume_remove(w, root->volume);
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * /dev/shm: files in memory outlive whoever wrote them, so that a full one would leave the memory
- * limit nothing to end but pid 1. Half of the sandbox's memory is the most it takes, and its files
- * themselves (about 1 KiB of kernel memory each) an eighth: a writer gets ENOSPC before that.
+ * /dev/shm: files in memory outlive their writers, so the memory limit could only kill pid 1 if it
+ * were full. It is limited to half of the sandbox's memory, and its inodes (about 1 KiB of kernel
+ * memory each) to an eighth: a writer gets ENOSPC before that.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -26,7 +26,7 @@ void shm_size_of(uint32_t memory_mb, struct shm_size *ret)
 		       MAX((uint64_t)memory_mb, 1) * INODES_PER_MB);
 }
 
-/* Its /dev is read-only and it has no power over mounts: nobody inside can put another there. */
+/* Its /dev is read-only and it cannot mount: no process inside can replace it. */
 static int open_shm(int root_fd)
 {
 	_cleanup_close_ int fd = -1;
@@ -68,7 +68,7 @@ int shm_resize(const struct warden *w, unsigned slot, uint32_t memory_mb)
 	_cleanup_close_ int pidfd = sys_pidfd_open(w->rows[slot].pid), root_fd = -1;
 	char path[32];
 
-	/* Pinned first, checked after: a number used again is not in our cgroup. */
+	/* Pinned first, checked afterwards: a reused pid is not in our cgroup. */
 	if (pidfd < 0 || !slots_alive(w, slot))
 		return -ESRCH;
 	(void)snprintf(path, sizeof(path), "%d/root", w->rows[slot].pid);

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The way to a living sandbox's agent: by its net namespace, where the agent alone listens. */
+/*
+ * Connects to the agent of a running sandbox through its net namespace, where only the agent
+ * listens.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -13,7 +16,7 @@
 
 /*
  * The first process of a sandbox that ends leaves its namespaces before it waits for all others to
- * die, and is reaped after that: from here on it is dead to everybody who asks.
+ * die, and is reaped after that: from here on it counts as dead.
  */
 int attach_open_net(const struct warden *w, unsigned slot)
 {
@@ -25,8 +28,10 @@ int attach_open_net(const struct warden *w, unsigned slot)
 	return fd < 0 ? -errno : fd;
 }
 
-/* An agent that let go of its cgroups for a checkpoint gets them back, and the count of its disk;
- * any other takes no notice. */
+/*
+ * Returns cgroups and disk usage to an agent that closed them for a checkpoint; any other agent
+ * ignores this.
+ */
 static void give_back(struct warden *w, unsigned slot, int agent_fd)
 {
 	struct cgroup_view view;

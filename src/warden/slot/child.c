@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What becomes the first process of a sandbox, from its clone to its exec. It is full root of the
- * host until it enters its user namespace, runs only the code below, and touches no path of the
- * template by name from outside. What goes wrong is told to the daemon over the agent's own socket.
+ * The code that becomes the first process of a sandbox, from its clone to its exec. It is root of
+ * the host until it enters its user namespace, runs only the code below, and uses no path of the
+ * template by name from outside. Errors are sent to the daemon over the agent's own socket.
  *
- * All namespaces but the user namespace belong to the host's user namespace: root inside has no
- * power over any of them (docs/decisions/001).
+ * All namespaces except the user namespace belong to the host's user namespace: root inside has no
+ * power over them (docs/decisions/001).
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -27,9 +27,9 @@
 #include "warden/slot/child.h"
 #include "wire/agent.h"
 
-/* The agent's descriptors at its start; src/agent/main.c knows them by the same numbers. */
+/* The agent's descriptors at its start; src/agent/main.c uses the same numbers. */
 #define AGENT_FD 3
-#define AGENT_GROUPS_FD 4 /* its freezer cgroup, to make groups in */
+#define AGENT_GROUPS_FD 4 /* its freezer cgroup, to create groups in */
 #define AGENT_MEMORY_FD 5 /* its memory cgroup, to read */
 #define AGENT_DISK_FD 6	  /* what its disk's quota counts, to read */
 #define AGENT_FDS_END 7
@@ -68,8 +68,8 @@ static int mount_proc(struct birth *b)
 }
 
 /*
- * By path and in one call, where everything else goes by descriptor: the working directory is the
- * warden's, and the targets lie on file systems of ours, which step by step were mounted without
+ * By path and in one call, while everything else uses descriptors: the working directory is the
+ * warden's, and the targets are on our own file systems, each of which was mounted without
  * following a link.
  */
 static int cover(const char *from, const char *target)
@@ -89,7 +89,7 @@ static int mask_proc(struct birth *b)
 	return r;
 }
 
-/* The agent keeps them current; what they cover shows the host's. */
+/* The agent keeps them current; the covered files show the host's values. */
 static int cover_proc(struct birth *b)
 {
 	int r = 0;
@@ -121,7 +121,7 @@ static int cover_identity(struct birth *b)
 
 /*
  * The root of a new mount namespace is the warden's read-only tmpfs of covers. This namespace has a
- * copy of it, and only from there can files be laid over others before Linux 6.15.
+ * copy of it, and before Linux 6.15 files can be mounted over others only from there.
  */
 static int enter_root(struct birth *b)
 {
@@ -131,7 +131,7 @@ static int enter_root(struct birth *b)
 	return mount_enter_root(b->root_fd);
 }
 
-/* In the last moment in which /proc can be written to; see child_clone() for when it counts. */
+/* The last moment at which /proc can be written; see child_clone() for when it takes effect. */
 static int begin_time(struct birth *b)
 {
 	(void)b;
@@ -142,7 +142,7 @@ static int begin_time(struct birth *b)
 	return 0;
 }
 
-/* Again, although its parent was on them: entering a cpuset undoes it before Linux 6.2. */
+/* Again, although its parent was on them: before Linux 6.2, entering a cpuset resets it. */
 static int choose_processors(struct birth *b)
 {
 	return processors_enter(b->w, b->slot, &b->w->limits[b->slot]);
@@ -184,14 +184,14 @@ int child_reserve_descriptors(struct warden *w)
 	if (w->null_fd < 0)
 		return -errno;
 	if (fd < CHILD_FDS_END)
-		fd = -1; /* one of them already */
+		fd = -1; /* already one of them */
 	return fill_reserved(w->null_fd);
 }
 
 /*
- * Only what is open inside stays open: 0, 1, 2 on its own /dev/null, the socket and what there is
- * of the cgroups. Until here the child uses the warden's own table, and whatever it opened is
- * closed again; now it gets one of its own, with these few copied instead of hundreds closed.
+ * Keeps only the descriptors that the agent needs: 0, 1, 2 on its own /dev/null, the socket and
+ * those of the cgroups. Until here the child uses the warden's table, and has closed everything
+ * that it opened. Now it gets a separate table, with these few copied instead of hundreds closed.
  */
 static int keep_descriptors(struct birth *b)
 {
@@ -229,7 +229,7 @@ static int enter_user(struct birth *b)
 	return 0;
 }
 
-/* Before the capabilities go: loading it without no_new_privs (sudo!) needs CAP_SYS_ADMIN. */
+/* Before capabilities are dropped: loading it without no_new_privs (sudo!) needs CAP_SYS_ADMIN. */
 static int filter_calls(struct birth *b)
 {
 	return control_on(b->w, CONTROL_SECCOMP) ? filter_load(&b->w->filter) : 0;
@@ -281,11 +281,11 @@ static _noreturn_ void tell_failure(struct birth *b, size_t step, int error)
 	int fd = accept(b->tell_fd, NULL, NULL);
 
 	if (b->covers_fd >= 0)
-		(void)close(b->covers_fd); /* it may be the warden's too */
+		(void)close(b->covers_fd); /* the table may be the warden's */
 	agent_pack_boot_failed(frame, (uint32_t)step, (uint32_t)-error, steps[step].name);
 	if (fd >= 0) {
 		(void)!write(fd, frame, sizeof(frame));
-		(void)close(fd); /* it may be the warden's too */
+		(void)close(fd); /* the table may be the warden's */
 	}
 	_exit(1);
 }
@@ -310,13 +310,13 @@ static int child(void *arg)
 }
 
 /*
- * The child borrows our memory until its exec while we wait (as vfork does): copying the page
- * tables, faulting the copies in and waking the child on another core cost more than the wait. It
- * has a stack of its own and changes nothing of ours but the birth it was given. It borrows our
- * descriptors, too: copying the table and closing the copy would cost more than all it opens.
- * Sanitizers cannot follow that; their builds copy.
+ * The child shares our memory until its exec while we wait (as with vfork): copying the page
+ * tables, faulting in the copies and waking the child on another core cost more than the wait. It
+ * has a separate stack and changes nothing of ours except the birth that it was given. It shares
+ * our descriptors, too: copying the table and closing the copy would cost more than everything it
+ * opens. Sanitizers do not support that; their builds copy.
  *
- * The kernel writes the pid into the row before the child runs: no instant without an owner.
+ * The kernel writes the pid into the row before the child runs, so it always has an owner.
  */
 int child_clone(struct birth *b, int *ret_pidfd)
 {
@@ -347,7 +347,7 @@ int child_clone(struct birth *b, int *ret_pidfd)
 	if (narrowed)
 		processors_widen(b->w);
 	if (fill_reserved(b->w->null_fd) < 0)
-		abort(); /* a sandbox's descriptors must not stay ours */
+		abort(); /* a sandbox's descriptors must not stay in our table */
 	if (pid > 0)
 		*ret_pidfd = pidfd;
 	return pid;

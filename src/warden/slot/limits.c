@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a sandbox may use. Slots and volumes in stock are set ahead to what was asked for last, and
- * what is already so is not written again: most creates write no limit at all.
+ * Limits of a sandbox. Slots and volumes in stock are set in advance to the last requested values,
+ * and a value that is already set is not written again: most creates write no limit at all.
  */
 #include <errno.h>
 #include <string.h>
@@ -14,7 +14,7 @@
 #define LOOK_MS 500
 #define LOOK_MAX_MS 64000
 
-/* When the files of a slot were last measured for being near its limit. */
+/* When the files of a slot were last measured because it was near its limit. */
 struct recount {
 	uint64_t usage;
 	int64_t due_ms;
@@ -24,7 +24,7 @@ struct recount {
 int limits_open(struct warden *w)
 {
 	w->recounts = calloc(SLOTS_MAX, sizeof(*w->recounts));
-	w->recount_ms = 1; /* those of the warden before us */
+	w->recount_ms = 1; /* those of the previous warden */
 	return w->recounts ? 0 : -ENOMEM;
 }
 
@@ -47,7 +47,7 @@ int limits_set_groups(struct warden *w, unsigned slot, const struct warden_limit
 
 	if (same_groups(&w->limits[slot], limits))
 		return 0;
-	w->limits[slot] = (struct warden_limits){ 0 }; /* unknown, should this fail in the middle */
+	w->limits[slot] = (struct warden_limits){ 0 }; /* unknown if this fails in the middle */
 	r = cgroup_limit(&w->cgroups, slot, &groups);
 	if (r >= 0 && w->rows[slot].state == SLOT_MAKING)
 		r = cover_renew(w, slot, limits);
@@ -56,10 +56,12 @@ int limits_set_groups(struct warden *w, unsigned slot, const struct warden_limit
 	return r;
 }
 
-/* A copy that begins above its limit can still begin: with this much to write. */
+/* A copy that starts above its limit can still start: with this much space. */
 #define QUOTA_LEAST_BYTES (1 << 20)
 
-/* Where shared files count, only while the sandbox is made: a later change grants nothing more. */
+/*
+ * Where shared files count, only while the sandbox is created: a later change does not grant more.
+ */
 static int64_t quota_at_start(const struct warden *w, const struct slot_row *row)
 {
 	if (!w->pool_counts_shared || row->state != SLOT_MAKING)
@@ -80,7 +82,7 @@ static void note_offset(struct warden *w, unsigned slot)
 			   (uint64_t)w->rows[slot].disk_offset);
 }
 
-/* For the agent, who shows them to df. */
+/* For the agent, which shows them in df. */
 static void note_disk(struct warden *w, unsigned slot, uint32_t disk_size_mb)
 {
 	bool enforced = w->pool_has_quota && control_on(w, CONTROL_DISK);
@@ -143,7 +145,7 @@ int limits_look_ms(const struct warden *w)
 	return wait_ms < 0 ? 0 : (int)wait_ms + 1;
 }
 
-/* Measured again when little room is left, less and less often while nothing is written. */
+/* Measured again when little space is left, and less often while nothing is written. */
 static void look_at(struct warden *w, unsigned slot, int64_t now_ms)
 {
 	const struct slot_row *row = &w->rows[slot];

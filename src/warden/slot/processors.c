@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How many processors a sandbox sees. Its cgroup limits what it uses; programs that ask how many
- * threads to start ask for the processors they may run on, and would get all of the host's. So the
- * sandbox runs on as many as its limit, rounded up, spread over the host.
+ * The number of processors that a sandbox sees. Its cgroup limits its use. Programs that choose a
+ * number of threads count the processors that they may run on, and would get all of the host's. The
+ * sandbox therefore runs on as many as its limit, rounded up, spread over the host.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -15,7 +15,7 @@
 #include "base/str.h"
 #include "warden/warden.h"
 
-#define CROWD_MORE 1 /* sandboxes more than on the emptiest processor */
+#define CROWD_MORE 1 /* sandboxes more than on the least used processor */
 
 void processors_open(struct warden *w, bool spread)
 {
@@ -23,10 +23,10 @@ void processors_open(struct warden *w, bool spread)
 	if (!spread)
 		log_info("sandboxes run on all processors of the host and see all of them");
 	else if (sched_getaffinity(0, sizeof(w->processors), &w->processors) < 0)
-		CPU_ZERO(&w->processors); /* more than a cpu_set_t holds */
+		CPU_ZERO(&w->processors); /* more than a cpu_set_t can represent */
 }
 
-/* The current processor's place among those that sandboxes are spread over; -1: not one of them. */
+/* The index of the current processor among those for sandboxes; -1: not one of them. */
 static int current_place(const struct warden *w)
 {
 	int cpu = sched_getcpu(), place = 0;
@@ -40,8 +40,8 @@ static int current_place(const struct warden *w)
 
 /*
  * Moving a process to another processor takes longer than all its mounts, and so does waking it
- * there each time that the daemon has something for it. So a sandbox is seated where the warden
- * runs, as long as not many more are there than elsewhere.
+ * there for every frame. A sandbox is therefore placed where the warden runs, as long as not many
+ * more are there than elsewhere.
  */
 static unsigned best_place(const struct warden *w, unsigned have)
 {
@@ -82,7 +82,7 @@ void processors_seat(struct warden *w, unsigned slot, const struct warden_limits
 	count_seat(w, &w->seats[slot], 1);
 }
 
-/* Neighbours in number share caches, so they stay together. */
+/* Processors with adjacent numbers share caches, so they stay together. */
 static bool choose(const struct warden *w, unsigned slot, unsigned count, cpu_set_t *ret)
 {
 	unsigned have = (unsigned)CPU_COUNT(&w->processors), first, at = 0;
@@ -93,7 +93,7 @@ static bool choose(const struct warden *w, unsigned slot, unsigned count, cpu_se
 		*ret = w->processors;
 		return true;
 	}
-	/* Without a seat it was made by a warden before us, or from memory. */
+	/* Without a recorded place it was created by a previous warden, or from memory. */
 	first = w->seats[slot].count ? w->seats[slot].first
 				     : (unsigned)((uint64_t)slot * count % have);
 	CPU_ZERO(ret);
@@ -117,7 +117,10 @@ int processors_enter(const struct warden *w, unsigned slot, const struct warden_
 	return sched_setaffinity(0, sizeof(set), &set) < 0 ? -errno : 0;
 }
 
-/* A new process begins on any idle processor, unless its parent could not run there either. */
+/*
+ * The kernel starts a new process on any idle processor, unless its parent may not run there
+ * either.
+ */
 bool processors_narrow(const struct warden *w, unsigned slot, const struct warden_limits *limits)
 {
 	unsigned count = cover_cpus(limits);
@@ -157,7 +160,7 @@ static void set_threads(void *arg, int pid)
 	(void)closedir(dir);
 }
 
-/* From the same place on. */
+/* Starts at the same place. */
 static void resize_seat(struct warden *w, unsigned slot, unsigned count)
 {
 	struct seat seat = w->seats[slot];

@@ -199,7 +199,7 @@ void slots_recover(struct warden *w)
 		log_info("found %u living sandboxes, sweeping %u", kept, dropped);
 }
 
-/* Told before it goes on: its clocks stood still. */
+/* Recorded before it continues: its clocks were stopped. */
 void slots_note_frozen(struct warden *w, unsigned slot)
 {
 	struct slot_row *row = &w->rows[slot];

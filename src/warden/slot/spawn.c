@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * From parts to a running sandbox. The warden clones and answers; everything else happens in the
+ * From parts to a running sandbox. The warden clones and replies; everything else happens in the
  * child (child.c).
  */
 #include <errno.h>
@@ -28,7 +28,8 @@ static int gather(struct birth *b, const struct warden_request *req, const char 
 	if (r < 0)
 		return r;
 	row->disk_size_mb = root->disk_size_mb;
-	row->volume = root->volume; /* from here on it is the sandbox's, and swept with it */
+	/* from here on it belongs to the sandbox, and is removed with it */
+	row->volume = root->volume;
 	memcpy(row->template_hash, root->template_hash, sizeof(row->template_hash));
 	b->has_covers = root->has_covers;
 	b->disk_fd = storage_quota_open(w, root->quota);
@@ -89,7 +90,7 @@ int spawn_reserve(struct warden *w, const struct warden_request *req, const char
 	row->pid = 0;
 	if (is_copy)
 		row->volume = storage_volume_number();
-	row->state = SLOT_MAKING; /* the intent: from here on a new warden sweeps it */
+	row->state = SLOT_MAKING; /* the intent: from here on a new warden removes it */
 	return 0;
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Net namespaces, and slots with their cgroups, user namespaces and roots, made while nothing else
- * is to do. Refilling starts when half of the target is used up and then goes on to the target, so
- * that a create seldom competes with it; the target follows recent demand.
+ * Net namespaces, and slots with their cgroups, user namespaces and roots, prepared while the
+ * warden is idle. Refilling starts when half of the target is used up and continues to the target,
+ * so that it rarely competes with a create; the target follows recent demand.
  */
 #include <errno.h>
 #include <string.h>
@@ -81,7 +81,7 @@ static int open_groups(struct warden *w, unsigned slot)
 	return r;
 }
 
-/* What stays the slot's. */
+/* Creates the parts that the slot keeps. */
 static int make_own(struct warden *w, unsigned slot)
 {
 	int r = open_groups(w, slot);
@@ -128,7 +128,7 @@ static int make_slot(struct warden *w, unsigned *ret)
 		slots_used(w, i);
 		r = prepare_slot(w, i);
 		if (r < 0) {
-			stock_forget(w, i); /* all of it is made anew the next time */
+			stock_forget(w, i); /* everything is created anew the next time */
 			return r;
 		}
 		w->rows[i].oom_base = cgroup_oom_kills(&w->cgroups, i); /* of earlier users */
@@ -178,11 +178,11 @@ static int fill_one(struct warden *w)
 void stock_step(struct warden *w)
 {
 	if (fill_one(w) < 0)
-		w->stock.filling = false; /* full; or tried again with the next create, which then
-					     reports why */
+		/* full; or tried again with the next create, which then reports the error */
+		w->stock.filling = false;
 }
 
-/* Demand above the target shows as an empty stack: aim higher next time. */
+/* Demand above the target shows as an empty stack: raises the target. */
 static void taken(struct stock *p, unsigned left)
 {
 	p->taken_ms = time_boot_ms();
@@ -214,7 +214,7 @@ static unsigned best_blank(const struct warden *w, const uint8_t *hash)
 		if (hash && root_fits(w, p->blanks[i], hash))
 			return i;
 		if (w->roots[p->blanks[i]].fd < 0)
-			best = i; /* nothing is thrown away with this one */
+			best = i; /* nothing is discarded with this one */
 	}
 	return best;
 }
@@ -231,7 +231,7 @@ void stock_close_later(struct warden *w, int fd)
 	p->filling = true;
 }
 
-/* Unmounting and deleting is not for the way of a request. */
+/* Unmounting and deleting must not delay a request. */
 static void cast_off(struct warden *w, unsigned slot)
 {
 	struct stock *p = &w->stock;
@@ -260,7 +260,7 @@ int stock_take_slot(struct warden *w, const uint8_t *hash, unsigned *ret)
 	taken(p, p->blank_count);
 	if (!hash || !root_fits(w, *ret, hash)) {
 		cast_off(w, *ret);
-		p->filling = true; /* the next of its kind finds one ready */
+		p->filling = true; /* the next one of its kind finds one ready */
 	}
 	return 0;
 }
@@ -279,7 +279,7 @@ void stock_forget(struct warden *w, unsigned slot)
 	stock_close_later(w, TAKE_FD(outlook->pool_fd));
 }
 
-/* A sandbox that stays. */
+/* Drops what a long-lived sandbox does not need. */
 static void let_go(struct warden *w, unsigned slot)
 {
 	stock_forget(w, slot);
@@ -296,7 +296,7 @@ void stock_keep_net(struct warden *w, struct netspace *space)
 	netspace_close(space);
 }
 
-/* On v2 a group shows figures of its last user for good. */
+/* On v2 a group permanently shows figures of its last user. */
 static void renew_cgroups(struct warden *w, unsigned slot)
 {
 	cgroup_view_close(&w->views[slot]);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The end of a sandbox: killed at once, cleared away behind the answer, slot by slot. */
+/* The end of a sandbox: killed at once, removed after the reply, slot by slot. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -12,7 +12,7 @@
 #include "warden/copy/job.h"
 #include "wire/agent.h"
 
-/* Killing pid 1 takes its whole pid namespace; the cgroup catches a child that never got there. */
+/* Killing pid 1 ends its whole pid namespace; the cgroup includes a child that never got there. */
 int sweep_kill(struct warden *w, unsigned slot)
 {
 	struct slot_row *row = &w->rows[slot];
@@ -29,7 +29,7 @@ int sweep_kill(struct warden *w, unsigned slot)
 	pidfd = sys_pidfd_open(row->pid);
 	if (pidfd < 0)
 		return pidfd == -ESRCH ? 0 : pidfd;
-	/* The pidfd is pinned first and checked after: a number used again is not in our cgroup. */
+	/* The pidfd is pinned first and checked afterwards: a reused pid is not in our cgroup. */
 	if (slots_alive(w, slot))
 		(void)sys_pidfd_kill(pidfd, SIGKILL);
 	(void)close(pidfd);
@@ -41,7 +41,7 @@ void sweep_hold_net(struct warden *w, unsigned slot)
 	char path[32];
 
 	if (w->spaces[slot].fd >= 0 || w->bonds[slot] != BOND_CHILD)
-		return; /* else a number that may be somebody else's by now */
+		return; /* otherwise the pid may have been reused */
 	(void)snprintf(path, sizeof(path), "%d/ns/net", w->rows[slot].pid);
 	w->spaces[slot].fd = openat(w->proc_fd, path, O_RDONLY | O_CLOEXEC);
 }
@@ -49,7 +49,7 @@ void sweep_hold_net(struct warden *w, unsigned slot)
 static void on_reaped(struct warden *w, unsigned slot, int status)
 {
 	w->bonds[slot] = BOND_REAPED;
-	/* Not by our hand: it may have failed to be born, and for want of what its slot keeps. */
+	/* Not killed by us: it may have failed to start, because of a part that its slot keeps. */
 	if (!WIFSIGNALED(status) || WTERMSIG(status) != SIGKILL)
 		stock_forget(w, slot);
 }
@@ -84,13 +84,13 @@ static bool sweep_one(struct warden *w, unsigned slot)
 		return false;
 	}
 	if (!is_gone(w, slot)) {
-		/* Whoever froze it, and however late: a frozen task does not die. */
+		/* However it was frozen, and however late: a frozen task does not die. */
 		(void)!cgroup_freeze(&w->cgroups, slot, false);
 		cgroup_thaw_below(&w->cgroups, slot);
 		(void)!sweep_kill(w, slot);
 		return false;
 	}
-	root_drop(w, slot); /* of one that was never born */
+	root_drop(w, slot); /* of one that never started */
 	if (slot >= KEEPING_SLOTS)
 		stock_forget(w, slot);
 	if (row->volume && !clean_root_stays(w, slot))

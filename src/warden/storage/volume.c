@@ -194,7 +194,7 @@ void storage_volume_remove(struct warden *w, uint64_t volume)
 	}
 	r = btrfs_subvolume_remove(w->pool_fd, name);
 	if (r < 0 && r != -ENOENT)
-		log_warn("volume %s is not gone: %s", name, strerror(-r));
+		log_warn("volume %s could not be removed: %s", name, strerror(-r));
 }
 
 static bool volume_known(const struct warden *w, uint64_t volume)

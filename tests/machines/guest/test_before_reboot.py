@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Run before the machine restarts; test_after_reboot.py looks at what is left of it."""
+"""Runs before the machine reboots; test_after_reboot.py checks the result."""
 import json
 import pathlib
 import subprocess
@@ -24,5 +24,5 @@ def test_sandboxes_are_prepared():
         boot = pathlib.Path("/proc/sys/kernel/random/boot_id").read_text(encoding="utf-8")
         NOTES.unlink(missing_ok=True)
         NOTES.write_text(json.dumps({"made": made, "gone": gone, "boot": boot}), encoding="utf-8")
-        # A power failure may follow. It may cost the last seconds; what is older must be there.
+        # A power failure may follow. It may cost the last seconds; older data must be there.
         subprocess.run(["sync"], check=True)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A machine with 512 MiB of memory: everything works there, and what is too large ends without harm to the rest."""
+"""A machine with 512 MiB of memory: everything works there, and what is too large ends without affecting the rest."""
 import re
 import subprocess
 
@@ -49,7 +49,7 @@ def test_from_creation_to_end(units):
 
 
 def test_several_at_once(units):
-    """Each with a Python process that stays."""
+    """Each with a Python process that keeps running."""
     with units.client.sandbox() as one, units.client.sandbox() as two, units.client.sandbox() as three:
         for number, sandbox in enumerate((one, two, three)):
             sandbox.exec(f"echo {number} > f; setsid -f python3 -c 'import time; time.sleep(999)' >/dev/null 2>&1 </dev/null").ok()
@@ -58,7 +58,7 @@ def test_several_at_once(units):
 
 
 def test_memory_runs_out_inside_only(units):
-    """Allowed more than the machine has: it is bound by what all sandboxes together may use."""
+    """A limit above the machine's memory: the limit of all sandboxes together applies."""
     with units.client.sandbox(memory_mb=2048) as large, units.client.sandbox() as other:
         other.exec("echo here > f").ok()
         done = large.exec(["python3", "-c", EATER], timeout_sec=300)

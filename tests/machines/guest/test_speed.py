@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A sandbox from nothing to nothing, compared with crun in the same machine."""
+"""A sandbox from creation to removal, compared with crun in the same machine."""
 import json
 import pathlib
 import shutil

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""cgroup v2 and systemd: where sandboxes are, what limits them, and what survives what (docs/guides/systemd.md)."""
+"""cgroup v2 and systemd: where sandboxes are, what limits them, and what survives (docs/guides/systemd.md)."""
 import json
 import os
 import pathlib
@@ -47,7 +47,7 @@ def journal(unit, since):
 
 
 def counting(sandbox, count, tmp_path):
-    """A foreground command whose output comes bit by bit; it has begun."""
+    """A foreground command whose output arrives slowly; it has started."""
     out = tmp_path / "counted"
     words = ["cay", "exec", "--timeout", "0", sandbox, "-c", f"for i in $(seq {count}); do echo $i; sleep 0.3; done"]
     with open(out, "w", encoding="utf-8") as file:
@@ -110,7 +110,7 @@ def test_pressure_and_usage_in_metrics(units):
 
 
 def test_a_new_sandbox_shows_nothing_of_the_last_user(units):
-    """Groups are numbered slots, used again: peak, CPU time and OOM kills must begin anew."""
+    """Groups are numbered slots that are reused: peak, CPU time and OOM kills must start at zero."""
     for _ in range(3):
         with units.client.sandbox(timeout_sec=600, memory_mb=128) as sandbox:
             first = units.client.call("GET", f"/v1/sandboxes/{sandbox.id}/metrics")
@@ -135,7 +135,7 @@ def test_devices_of_the_host_stay_closed(units):
 
 
 def test_output_goes_on_over_restarts(units, tmp_path):
-    """'systemctl restart' of each unit, and of both, under a command that prints."""
+    """'systemctl restart' of each unit, and of both, while a command prints."""
     api = units.wait_ready()
     sandbox = api.create(timeout_sec=3600)["id"]
     process, out = counting(sandbox, 40, tmp_path)
@@ -147,7 +147,7 @@ def test_output_goes_on_over_restarts(units, tmp_path):
 
 
 def test_an_upgrade_keeps_sandboxes(units, tmp_path):
-    """New files in the place of the programs, another unit file, then a restart, as packages do it."""
+    """New files replace the programs, another unit file, then a restart, as packages do it."""
     api = units.wait_ready()
     sandbox = api.create(timeout_sec=3600)["id"]
     process, out = counting(sandbox, 30, tmp_path)

@@ -27,7 +27,7 @@ def cay(*words, **kw):
 
 
 def test_the_machine_is_what_it_should_be():
-    """Version 2 control groups only, systemd as pid 1, and nothing of it has failed."""
+    """Only version 2 control groups, systemd as pid 1, and no failed unit."""
     mounted = re.findall(r" - (cgroup2?) ", open("/proc/self/mountinfo", encoding="utf-8").read())
     assert mounted == ["cgroup2"]
     assert open("/proc/1/comm", encoding="utf-8").read() == "systemd\n"
@@ -79,7 +79,7 @@ def test_processes_stay_in_the_delegated_group(units):
 
 
 def test_out_of_memory_is_reported(units):
-    """The limit holds, the neighbour and the machine are not touched, and the reason is named."""
+    """The limit holds, the neighbour and the machine are not affected, and the reason is reported."""
     code = "b = bytearray(400 << 20)\nfor i in range(0, len(b), 4096): b[i] = 1\nprint('all of it')"
     with units.client.sandbox(memory_mb=128) as small, units.client.sandbox() as other:
         other.exec("echo here > f").ok()
@@ -140,7 +140,7 @@ def counted(units):
 
 
 def ready_pool(units):
-    """Until the pool is as full as it wants to be, so that two counts compare the same."""
+    """Waits until the pool is full, so that two counts compare the same."""
     def full():
         line = re.search(r"pool\s+(\d+) ready, (\d+) in the making, (\d+) wanted", cay("status").stdout)
         return line and line[1] == line[3] and line[2] == "0"
@@ -187,7 +187,7 @@ def test_cycles_leave_nothing(units):
 
 
 def sizes(before, after):
-    """The pool makes new sandboxes for those it gave away: names differ, numbers must not grow."""
+    """The pool replaces sandboxes that it handed out: names differ, numbers must not grow."""
     lines = []
     had_all, has_all = totals(before), totals(after)
     for category, had in had_all.items():

@@ -66,7 +66,7 @@ class Units(Started):
         return True
 
     def wait_restarted(self, name, old, timeout=20):
-        """Until systemd has another process for the unit, and the daemon is ready."""
+        """Waits until systemd has started another process for the unit, and the daemon is ready."""
         until = time.monotonic() + timeout * tree.SLACK
         while self.pids().get(name) in (old, None):
             assert time.monotonic() < until, f"{name} was not restarted\n{self.logs()}"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The daemon's side of an agent's socket, frame by frame and without mercy: every OUTPUT is checked
- * against the credit that was given and the cursor that is due.
+ * The daemon's side of an agent's socket, frame by frame: every OUTPUT is checked against the
+ * granted credit and the expected cursor.
  */
 #ifndef CAY_TESTS_ENGINE_CALLER_H
 #define CAY_TESTS_ENGINE_CALLER_H
@@ -17,9 +17,9 @@ struct caller_follow {
 	uint32_t id;
 	uint32_t process_id;
 	uint32_t window_tag; /* made by WINDOW_RUN */
-	int64_t credit;	     /* what the agent may still send */
-	bool regrant;	     /* give back each byte at once */
-	bool keep;	     /* hold the bytes, else they are only counted */
+	int64_t credit;	     /* bytes that the agent may still send */
+	bool regrant;	     /* return credit for each byte at once */
+	bool keep;	     /* keep the bytes; otherwise they are only counted */
 	uint64_t cursor[2];
 	uint64_t gap[2];
 	uint64_t bytes[2];
@@ -68,15 +68,15 @@ struct caller *caller_new(struct rig *rig, const char *const *options);
 void caller_free(struct caller *caller, struct rig *rig);
 extern const char *const caller_as_root[]; /* options: commands run as root, in /tmp */
 void caller_turn(struct caller *caller,
-		 int timeout_ms); /* sends what waits, handles what has come */
-/* Turns until *flag; fails after timeout_ms. */
+		 int timeout_ms); /* sends the queue and handles received frames */
+/* Runs until *flag is set; fails after timeout_ms. */
 void caller_wait(struct caller *caller, const bool *flag, int timeout_ms);
-void caller_pass(struct caller *caller, int ms); /* lets time go by */
+void caller_pass(struct caller *caller, int ms); /* runs for that long */
 
 /* Both send; the second waits for STARTED. */
 uint32_t caller_exec(struct caller *caller, const struct agent_exec_args *args);
 uint32_t caller_start(struct caller *caller, const struct agent_exec_args *args);
-/* sh -c script; flags of EXEC. follow NULL: nobody does. */
+/* sh -c script; flags of EXEC. follow NULL: none. */
 uint32_t caller_sh(struct caller *caller, const char *script, uint8_t flags, uint32_t credit,
 		   struct caller_follow **follow);
 struct caller_follow *caller_follow(struct caller *caller, uint32_t process_id, uint8_t flags,

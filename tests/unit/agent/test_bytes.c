@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Bytes out equal bytes in, whatever the sizes of writes, credits, rings and the moments at which
- * the daemon goes and comes back; for pipes, terminals in raw mode and tools. The program that
- * writes is this one, called with other arguments.
+ * Output equals input, whatever the sizes of writes, credits and rings, and whenever the daemon
+ * disconnects and reconnects; for pipes, terminals in raw mode and tools. The writing program is
+ * this one, called with other arguments.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -35,12 +35,12 @@ static unsigned below(unsigned n)
 	return (unsigned)rand_r(&seed) % n;
 }
 
-/* Small and large pieces in any order, with rests in between. */
+/* Small and large pieces in random order, with pauses in between. */
 static size_t piece_size(size_t max)
 {
 	static const unsigned sizes[] = { 1, 7, 100, 4096, 65536, 300000 };
 
-	size_t n = 1 + below(sizes[below(6)]); /* MIN would throw the dice twice */
+	size_t n = 1 + below(sizes[below(6)]); /* MIN would evaluate the random number twice */
 
 	return MIN(n, max);
 }
@@ -101,7 +101,7 @@ static void reconnect(void)
 	assert_int_equal(caller->next_id, id);
 }
 
-/* Checks what has come and forgets it. */
+/* Checks the received bytes and drops them. */
 static void check(struct caller_follow *f)
 {
 	for (int i = 0; i < 2; i++) {
@@ -115,7 +115,7 @@ static void check(struct caller_follow *f)
 	}
 }
 
-/* Reads for a while in pieces of random credit; checks as it goes, also across gaps. */
+/* Reads for a while in pieces of random credit; checks all of them, also across gaps. */
 static void read_on(struct caller_follow *f, int turns)
 {
 	uint64_t gaps = f->gap[0] + f->gap[1];
@@ -127,7 +127,7 @@ static void read_on(struct caller_follow *f, int turns)
 		caller_turn(caller, 20);
 		if (f->gap[0] + f->gap[1] == gaps)
 			check(f);
-		else /* a gap inside this turn: only what follows it can be told */
+		else /* a gap in this iteration: only the bytes after it can be checked */
 			for (int i = 0; i < 2; i++)
 				buf_clear(&f->data[i]);
 		gaps = f->gap[0] + f->gap[1];
@@ -164,7 +164,10 @@ static uint32_t start_writer(uint64_t out, uint64_t err, uint32_t ring_bytes, ui
 	return caller_start(caller, &args);
 }
 
-/* As large a ring as the output: not one byte may be missing, however often the daemon changes. */
+/*
+ * With a ring as large as the output not one byte may be missing, however often the daemon
+ * reconnects.
+ */
 static void test_pipes(void **state)
 {
 	for (unsigned round = 0; round < 12; round++) {
@@ -194,7 +197,7 @@ static void test_pipes(void **state)
 	}
 }
 
-/* Rings smaller than the output: every byte is right or counted as lost. */
+/* Rings smaller than the output: every byte is correct or counted as lost. */
 static void test_small_rings(void **state)
 {
 	for (unsigned round = 0; round < 12; round++) {
@@ -216,7 +219,7 @@ static void test_small_rings(void **state)
 				break;
 			reconnect();
 		}
-		/* A gap at the very end shows in the totals alone. */
+		/* A gap at the very end shows only in the totals. */
 		assert_true(seen[0] <= out && cursor[0] == seen[0]);
 		assert_true(seen[1] <= err && cursor[1] == seen[1]);
 		assert_int_equal(f->end.status.out_total, out);
@@ -262,7 +265,7 @@ static void test_terminal(void **state)
 	}
 }
 
-/* A tool waits for credit and loses nothing; it is in no list. */
+/* A tool waits for credit and loses nothing; it is not listed. */
 static void test_tool(void **state)
 {
 	assert_true(caller->hello.features & AGENT_HAS_TOOLS);
@@ -298,7 +301,7 @@ static void expect_gone(uint32_t pid)
 	assert_int_equal(errno, ESRCH);
 }
 
-/* Without its reader a tool ends: by UNFOLLOW, by a lost connection. */
+/* Without its reader a tool ends: by UNFOLLOW, or by a lost connection. */
 static void test_tool_without_reader(void **state)
 {
 	uint32_t pid;
@@ -335,7 +338,7 @@ static void test_tool_refused(void **state)
 	assert_int_equal(caller->refusal.code, AGENT_REFUSED_BAD_REQUEST);
 }
 
-/* Input that is waited for piece by piece: the writer is as fast as the tool. */
+/* Input with an acknowledgement per piece: the writer is as fast as the tool. */
 static void test_tool_upload(void **state)
 {
 	static char bytes[AGENT_STDIN_BYTES_MAX];

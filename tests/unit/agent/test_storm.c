@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Everything at once, in any order: programs of all kinds start and end, are followed, fed,
- * signalled, resized, stopped, forgotten and detached while the daemon goes and comes back. Nothing
- * is expected of a single answer; the agent has to live, stay honest about credit and cursors (the
- * caller checks those), answer every tag, and have nothing left in the end. Meant for the
- * sanitizers.
+ * signalled, resized, stopped, forgotten and detached while the daemon disconnects and reconnects.
+ * No single reply is checked; the agent must survive, respect credit and cursors (the caller checks
+ * those), answer every tag, and leave nothing behind. Meant for the sanitizers.
  */
 #include <errno.h>
 #include <setjmp.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cmocka wants these four before its own header, in this order. */
+/* cmocka requires these four headers before its own, in this order. */
 #ifndef CAY_TEST_CHECK_H
 #define CAY_TEST_CHECK_H
 

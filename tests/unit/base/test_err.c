@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The error table, and the log's promise that foreign text cannot forge a line. */
+/* The error table, and the guarantee that foreign text cannot forge a line of the log. */
 #include "check.h"
 
 #include <errno.h>

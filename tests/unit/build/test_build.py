@@ -119,7 +119,7 @@ class Recipes(Case):
 
 
 class Removal(Case):
-    """Templates and daemons as far as a removal looks at them."""
+    """Templates and daemons as far as a removal checks them."""
 
     def template(self, name, digit, **meta):
         digest = digit * 64

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cmocka and what it wants before it. */
+/* cmocka and the headers that it requires. */
 #ifndef CAY_TESTS_CLI_CHECK_H
 #define CAY_TESTS_CLI_CHECK_H
 

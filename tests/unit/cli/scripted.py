@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A daemon that only pretends: enough of the public API on loopback to try the program against.
-
-Run as a program it plays cayd or cay-warden for the supervisor's tests: it holds its lock file,
-writes its address, and obeys SIGTERM.
+"""A scripted daemon: enough of the public API on loopback to test the program. Run as a program, it plays cayd or
+cay-warden for the supervisor's tests: it holds its lock file, writes its address, and obeys SIGTERM.
 """
 import base64
 import fcntl
@@ -177,7 +175,7 @@ class Daemon:
         return process
 
     def play_exec(self, process):
-        """What exec_result says, after exec_delay."""
+        """Replies with exec_result after exec_delay."""
         def play():
             time.sleep(self.exec_delay)
             result = self.exec_result

@@ -16,7 +16,7 @@ def b64(data):
 
 
 class Process:
-    """What it wrote, by stream, and how it ended; readers wait for more."""
+    """Its output, by stream, and how it ended; readers wait for more."""
 
     def __init__(self, number, body):
         self.number, self.body = number, body
@@ -74,7 +74,7 @@ class Process:
                 "stderr_cursor": err, "stdout_begin": 0, "stderr_begin": 0, **end}
 
     def pieces(self, at, follow, step=7):
-        """(stream, bytes, cursor behind them) until the end; ("cut",) where a connection breaks."""
+        """(stream, bytes, cursor after them) until the end; ("cut",) where a connection breaks."""
         while True:
             with self.changed:
                 more = [s for s in at if at[s] < len(self.streams[s])]
@@ -223,7 +223,7 @@ def serve_attach(handler, process, query):
 
 
 class Window:
-    """One command at a time; step() is called at every look and may write and end it."""
+    """One command at a time; step() is called at every poll and may write and end it."""
 
     def __init__(self, name):
         self.name, self.run, self.out, self.start = name, 0, b"", 0

@@ -60,10 +60,10 @@ def test_state_directory_gives_address_and_key(daemon, tmp_path):
     (tmp_path / "admin.key").write_text(scripted.KEY + "\n")
     assert cay("ls", "--state", str(tmp_path)).returncode == 0
     assert cay("ls", env={"CAY_STATE": str(tmp_path)}).returncode == 0
-    # A flag wins over the environment.
+    # A flag overrides the environment.
     r = cay("ls", "--state", str(tmp_path), env={"CAY_URL": "http://127.0.0.1:1"})
     assert r.returncode == 0
-    # And the environment over the directory.
+    # And the environment the directory.
     r = cay("ls", env={"CAY_STATE": str(tmp_path), "CAY_URL": "http://127.0.0.1:1"})
     assert r.returncode == 8
 
@@ -137,7 +137,7 @@ def test_beginnings_of_ids(daemon):
     assert len(listed) == 5 and b", ..." in r.stderr, "some of them"
     assert daemon.cay("rm", "sandbox00").returncode == 3 and len(daemon.sandboxes) == 12
     assert json.loads(daemon.cay("--json", "info", "sandbox00").stderr)["error"]["code"] == "sandbox_not_found"
-    # A whole id or name costs no second call; a beginning is looked up once.
+    # A whole id or name costs no second call; an abbreviated id is looked up once.
     daemon.calls.clear()
     daemon.cay("info", ids[0])
     assert len(daemon.calls) == 1
@@ -200,7 +200,7 @@ def test_exec_status(daemon, result, status):
 
 
 def test_exec_refuses_too_much_input(daemon):
-    """Where it goes along in one piece."""
+    """If it is sent in one piece."""
     daemon.cay("create", "--name", "web")
     assert daemon.cay("exec", "-i", "--json", "web", "--", "cat", stdin=b"x" * (1 << 20)).returncode == 0
     assert base64.b64decode(daemon.calls[-1][2]["stdin_b64"]) == b"x" * (1 << 20)
@@ -364,7 +364,7 @@ def house(tmp_path):
     h.cay = lambda *args, **kw: cay(*args, "--state", str(state), env=h.env, **kw)
 
     def pid(name):
-        """'cay up' waits for cayd only; the scripted warden may still be on its way."""
+        """'cay up' waits only for cayd; the scripted warden may still be starting."""
         found = []
         until(lambda: found.append(int((state / (name + ".lock")).read_text())) or True)
         return found[0]
@@ -516,7 +516,7 @@ def test_foreground(house):
 
 
 @root_only
-def test_following_a_build_somebody_else_started(house):
+def test_following_a_build_of_another_client(house):
     assert house.cay("up").returncode == 0
     house.cay("template", "build", "base")
     r = house.cay("template", "build", "base")

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Settings: defaults, the file, the environment and flags, and what is wrong in each. */
+/* Settings: defaults, the file, the environment and flags, and errors in each. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How long one exec of /bin/true takes through link and agent, against the least a host can do:
- * vfork, exec, wait, interleaved in one run. Prints microseconds.
+ * Measures one exec of /bin/true through link and agent, interleaved with the minimum on this host:
+ * vfork, exec, wait. Prints microseconds.
  */
 #include <setjmp.h>
 #include <spawn.h>

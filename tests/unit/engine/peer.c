@@ -37,7 +37,7 @@ int peer_teardown(void **state)
 	return 0;
 }
 
-/* More than a socket holds is fine: the link reads meanwhile. */
+/* More than a socket buffer is allowed: the link reads meanwhile. */
 void peer_say(const void *p, size_t n)
 {
 	const char *at = p;

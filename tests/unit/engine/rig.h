@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the engine tests share: a loop, a link on it, and commands that are waited for. */
+/* Shared by the engine tests: a loop, a link on it, and commands with their results. */
 #ifndef CAY_TESTS_ENGINE_RIG_H
 #define CAY_TESTS_ENGINE_RIG_H
 
@@ -34,7 +34,7 @@ void rig_init(struct rig *rig);
 void rig_done(struct rig *rig);
 void rig_adopt(struct rig *rig, int fd, int hello_timeout_ms); /* makes the link */
 void rig_drop_link(struct rig *rig);
-#define RIG_PATIENCE_MS 30000 /* for what must come: a loaded machine is slow */
+#define RIG_PATIENCE_MS 30000 /* for expected events: a loaded machine is slow */
 bool rig_wait(struct rig *rig, const bool *flag, int timeout_ms);
 
 /* The real program with a listening socket as descriptor 3. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The real agent program at the end of a real link. */
+/* The real agent program on a real link. */
 #include <errno.h>
 #include <pwd.h>
 #include <setjmp.h>
@@ -123,7 +123,7 @@ static void test_stdin(void **state)
 	rig_result_done(&r);
 }
 
-/* Everything in the session dies, also what left the process group. */
+/* Everything in the session dies, including processes that left the process group. */
 static void on_answer(void *arg, const struct err *error)
 {
 	*(enum err_code *)arg = error ? error->code : ERR_OK;
@@ -143,7 +143,7 @@ static enum err_code write_and_wait(uint32_t process_id, size_t n)
 	return code;
 }
 
-/* A write that is refused in its middle has no part of its end taken. */
+/* If a write is refused in the middle, no later part of it is taken. */
 static void test_stdin_full(void **state)
 {
 	const char *const argv[] = { "sh", "-c", "sleep 1; wc -c", NULL };
@@ -283,7 +283,10 @@ static void test_environment(void **state)
 	rig_result_done(&r);
 }
 
-/* What a program finds: clean signals, no foreign descriptors, its own session, no core files. */
+/*
+ * The environment of a program: default signals, no foreign descriptors, its own session, no core
+ * files.
+ */
 static void test_surroundings(void **state)
 {
 	struct rig_result r;
@@ -330,7 +333,7 @@ static void test_other_user(void **state)
 	expect_refusal(&exec, ERR_INVALID_REQUEST, EACCES, 125);
 }
 
-/* A grandchild that keeps the pipes open must not hold up the command, and is reaped by us. */
+/* A grandchild that keeps the pipes open must not delay the command, and is reaped by the agent. */
 static void test_orphans(void **state)
 {
 	int64_t start_us = time_mono_us();
@@ -367,7 +370,7 @@ static void test_parallel(void **state)
 	}
 }
 
-/* The daemon comes back: the old link ends, the running program does not, ids go on. */
+/* The daemon reconnects: the old link ends, the running program does not, ids continue. */
 static void test_reconnect(void **state)
 {
 	char path[64], write_it[128], read_it[128]; /* of this run alone */
@@ -416,7 +419,7 @@ static void test_free_with_pending(void **state)
 	rig_result_done(&r);
 }
 
-/* Not told to trust: a connection from the agent's own pid namespace is closed without a word. */
+/* Without --trust-any-peer, a connection from the agent's own pid namespace is closed. */
 static void test_stranger(void **state)
 {
 	char byte;

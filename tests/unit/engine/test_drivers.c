@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The same checks for every engine that needs no root: what the driver table promises. */
+/* The same checks for every engine that needs no root: the promises of the driver table. */
 #include <poll.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,7 +14,7 @@
 #include "engine/fake/fake.h"
 #include "rig.h"
 
-/* The engine of docs/internals/engine.md takes the place of the others in a program of its own. */
+/* The engine of docs/internals/engine.md replaces the others in a separate program. */
 #ifdef CAY_ENGINE_EXAMPLE
 extern const struct engine_driver engine_example;
 static const struct engine_driver *const drivers[] = { &engine_example };
@@ -119,7 +119,7 @@ static void on_ready(void *arg, const struct engine_capabilities *now)
 	readies++;
 }
 
-/* Nothing of these engines can get lost. */
+/* These engines are never lost. */
 static void on_lost(void *arg, const struct err *why)
 {
 	fail_msg("lost: %s", why->message);
@@ -307,7 +307,7 @@ static void test_attach(void **state)
 	assert_int_equal(attach("ccc1"), ERR_SANDBOX_NOT_FOUND);
 }
 
-/* The link broke, the sandbox did not: a second connection takes its place. */
+/* The link broke, but the sandbox did not: a second connection replaces it. */
 static void test_dial(void **state)
 {
 	assert_int_equal(dial("nobody"), ERR_SANDBOX_NOT_FOUND);
@@ -322,7 +322,7 @@ static void test_dial(void **state)
 	drop();
 }
 
-/* Closed before it could say that it is ready: it says nothing any more. */
+/* Closed before it was ready: it must not call on_ready afterwards. */
 static void test_close_at_once(void **state)
 {
 	struct engine_config config = { .loop = rig.loop,
@@ -442,7 +442,7 @@ static void test_snapshot(void **state)
 	assert_int_equal(destroy("hhh2"), ERR_OK);
 }
 
-/* Nothing a command left behind outlives the sandbox, whatever it did to hide. */
+/* No process that a command left behind outlives the sandbox, whatever it did to hide. */
 static void test_no_leftovers(void **state)
 {
 	struct rig_result r;
@@ -467,7 +467,7 @@ static void test_bad_ids(void **state)
 	struct answer a = { 0 };
 	struct err err;
 
-	if (strcmp(driver->name, "local") != 0) /* the others make no paths of what they look for */
+	if (strcmp(driver->name, "local") != 0) /* the others do not build paths from ids */
 		skip();
 	for (size_t i = 0; i < ARRAY_LEN(ids); i++) {
 		assert_int_equal(driver->destroy(engine, ids[i], on_done, &a, &err), -1);
@@ -576,7 +576,7 @@ int main(void)
 	for (size_t i = 0; i < ARRAY_LEN(drivers); i++) {
 		driver = drivers[i];
 		failed += cmocka_run_group_tests_name(driver->name, tests, NULL, NULL);
-		/* What it made below the state directory is empty, or something stayed. */
+		/* The directory below the state directory must be empty. */
 		if (chdir(state_dir) < 0 || (driver != &engine_fake && rmdir(driver->name) < 0))
 			failed++;
 	}

@@ -45,7 +45,7 @@ static struct instance ready(const struct engine_driver *driver, uint32_t flags)
 	return (struct instance){ .driver = driver, .ready = true, .can = { .flags = flags } };
 }
 
-/* Every call of every sub-table that is missing: one code, and the driver is not asked. */
+/* Every call of every missing sub-table: one code, and the driver is not called. */
 static void test_missing_tables(void **state)
 {
 	const struct instance i = ready(&core_only, ~0U);
@@ -90,7 +90,7 @@ static void test_not_ready(void **state)
 	assert_int_equal(calls, 1);
 }
 
-/* Derived from the tables and the flags: a table without its flag, and the other way round. */
+/* Derived from the tables and the flags: a table without its flag, and the reverse. */
 static void test_derived(void **state)
 {
 	struct instance all = ready(&some, ~0U), none = ready(&core_only, ~0U),
@@ -114,7 +114,10 @@ static void test_derived(void **state)
 			    capability_name((enum capability)c));
 }
 
-/* The table is there, this host cannot: the engine's own reason, and old snapshots still go. */
+/*
+ * The table exists but this host cannot offer it: the engine's own reason, and old snapshots can
+ * still be removed.
+ */
 static void test_missing_on_this_host(void **state)
 {
 	struct instance i = ready(&some, 0);
@@ -134,7 +137,7 @@ static void test_missing_on_this_host(void **state)
 	assert_int_equal(calls, 1);
 }
 
-/* Every row has the whole core; names are unique and settings can be written. */
+/* Every row has the complete core; names are unique and settings can be written. */
 static void test_registry(void **state)
 {
 	unsigned on = 0;

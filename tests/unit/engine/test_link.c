@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The link against an agent that does not keep the rules. */
+/* The link against an agent that violates the protocol. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -133,7 +133,7 @@ static void test_exit_twice(void **state)
 
 	start(&r);
 	peer_say_exit(41, 0);
-	peer_say_exit(41, 0); /* as good as given up: nobody hears of it */
+	peer_say_exit(41, 0); /* abandoned: no callback */
 	rig_wait_exec(&rig, &r, 1000);
 	loop_turn(rig.loop, 10);
 	assert_int_equal(r.deliveries, 1);
@@ -142,7 +142,7 @@ static void test_exit_twice(void **state)
 	rig_result_done(&r);
 }
 
-/* Torn at every byte, the frames are the same. */
+/* Split at every byte, the frames are the same. */
 static void test_byte_by_byte(void **state)
 {
 	struct agent_output output = { 41, 0, AGENT_STREAM_OUT, 0, STR_LIT("torn") };
@@ -166,7 +166,7 @@ static void test_byte_by_byte(void **state)
 	rig_result_done(&r);
 }
 
-/* The detail of a refusal comes from inside: no control byte of it reaches a person. */
+/* The detail of a refusal comes from inside: none of its control bytes may reach a person. */
 static void test_hostile_refusal(void **state)
 {
 	struct agent_refused refused = { 41, AGENT_REFUSED_NOT_FOUND, ENOENT,
@@ -192,7 +192,9 @@ static void ignore(void *arg, const struct link_result *result, const struct err
 	(void)err;
 }
 
-/* An agent that does not read: requests queue up to the limit, then the caller hears of it. */
+/*
+ * An agent that does not read: requests are queued up to the limit, then the caller gets an error.
+ */
 static void test_capacity(void **state)
 {
 	static char big[900000];
@@ -206,7 +208,7 @@ static void test_capacity(void **state)
 	peer_start();
 	for (n = 0; n < 4; n++)
 		rig_exec(&rig, &exec, &r[n]);
-	/* How many more fit depends on how much the host lets the socket take. */
+	/* How many more fit depends on the host's socket buffers. */
 	while (more < 6 && link_exec(rig.link, &exec, ignore, NULL, &id, &err) == 0)
 		more++;
 	assert_true(more < 6);
@@ -235,7 +237,7 @@ static void test_refused_arguments(void **state)
 	assert_int_equal(err.code, ERR_PAYLOAD_TOO_LARGE);
 }
 
-/* Whoever waited has gone: the agent hears of it, and what it says later is ignored. */
+/* The waiting caller has gone: the agent is informed, and its later frames are ignored. */
 static void test_detach(void **state)
 {
 	struct rig_result r;
@@ -306,7 +308,7 @@ static void test_hostile_path(void **state)
 	expect_breach(&r);
 }
 
-/* The table finds its way through many, and each completes once. */
+/* The table handles many, and each completes once. */
 static void test_many_execs(void **state)
 {
 	static struct rig_result r[1000];
@@ -337,7 +339,7 @@ static void on_detach_other(void *arg, const struct link_result *result, const s
 	ids[2]++;
 }
 
-/* Giving up holds even while everything is being completed. */
+/* Abandoning works even while everything is being completed. */
 static void test_detach_while_dropping(void **state)
 {
 	static const char *const argv[] = { "x", NULL };

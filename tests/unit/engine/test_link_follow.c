@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Readers of a link: credit, cursors, giving up, and agents that do not keep the rules. */
+/* Readers of a link: credit, cursors, abandoning, and agents that violate the protocol. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -74,7 +74,7 @@ static void follow(struct reader *r, uint32_t process_id, const struct link_foll
 	assert_int_equal(link_follow(rig.link, process_id, wish, &hooks, r, &r->id, &err), 0);
 }
 
-/* Ready, with one follow of process 7 (of a daemon before us) from byte 10 on, credit 8. */
+/* Ready, with one follow of process 7 (of an earlier daemon) from byte 10 on, credit 8. */
 static struct reader *begin(void)
 {
 	struct link_follow wish = {
@@ -255,7 +255,7 @@ static void test_unknown_follow(void **state)
 	struct reader *r = begin();
 
 	peer_say_output(7, r->id + 1, AGENT_STREAM_OUT, 10, "1");
-	expect_breach(r, "nobody asked for");
+	expect_breach(r, "unexpected");
 }
 
 static void test_unknown_end(void **state)
@@ -264,7 +264,7 @@ static void test_unknown_end(void **state)
 	struct reader *r = begin();
 
 	peer_say_followed(7, r->id + 1, 0, &status);
-	expect_breach(r, "nobody asked for");
+	expect_breach(r, "unexpected");
 }
 
 static void test_shrinking_total(void **state)
@@ -277,7 +277,7 @@ static void test_shrinking_total(void **state)
 	expect_breach(r, "less output");
 }
 
-/* What was on its way when the reader gave up is nobody's. */
+/* Frames that were in flight when the reader was abandoned are ignored. */
 static void test_unfollow(void **state)
 {
 	struct agent_status status = { .end = AGENT_END_EXIT, .out_total = 20 };
@@ -344,7 +344,7 @@ static void test_free_in_the_end(void **state)
 	expect_one_end(second, LINK_END_GONE, ERR_SANDBOX_GONE);
 }
 
-/* One that is given up while everything ends is not told either. */
+/* A reader that is abandoned while everything ends is not called either. */
 static void test_unfollow_while_dropping(void **state)
 {
 	struct reader *a = begin(), *b = new_reader();
@@ -393,7 +393,7 @@ static void test_many(void **state)
 	}
 }
 
-/* The largest frame comes in one piece, torn or not, and the ones around it are unharmed. */
+/* The largest frame is delivered in one piece, split or not, and its neighbours are intact. */
 static void test_large_frames(void **state)
 {
 	static char big[AGENT_OUTPUT_BYTES_MAX];
@@ -420,7 +420,7 @@ static void test_large_frames(void **state)
 	expect_one_end(r, LINK_END_GONE, ERR_SANDBOX_GONE);
 }
 
-/* An agent that does not read: credit waits, nothing of it is lost, giving up always fits. */
+/* An agent that does not read: credit waits and is not lost, and abandoning always fits. */
 static void test_credit_waits(void **state)
 {
 	static char big[1U << 20];

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ports through the link: sockets that agents pass, good ones and all the others; and the real
- * agent dialling for real. */
+/*
+ * Ports through the link: sockets that agents pass, valid ones and all others; and dials of the
+ * real agent.
+ */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
@@ -190,11 +192,11 @@ static void test_unasked(void **state)
 
 	start();
 	fd = connected();
-	answer(ask(&d, 80), ECONNREFUSED, &fd, 1); /* refused, and one all the same */
+	answer(ask(&d, 80), ECONNREFUSED, &fd, 1); /* refused, but with a descriptor */
 	peer_expect_breach("descriptor");
 }
 
-/* Whatever else a descriptor may be. */
+/* All other kinds of descriptors. */
 static void test_wrong_kinds(void **state)
 {
 	int kind = (int)(intptr_t)*state, fd = -1, other[2] = { -1, -1 };
@@ -236,7 +238,7 @@ static int teardown_kind(void **state)
 	return peer_teardown(&none);
 }
 
-/* A server may be quicker than we are: that is its failure, and no breach. */
+/* A server may be faster than we are: that is its own failure, not a violation. */
 static void test_reset(void **state)
 {
 	struct dialed d;
@@ -251,7 +253,7 @@ static void test_reset(void **state)
 	assert_false(rig.gone);
 }
 
-/* Sockets whose options the other side sets behind our back never make us wait. */
+/* Sockets whose options the other side changes never make us block. */
 static void test_close_does_not_linger(void **state)
 {
 	struct linger forever = { .l_onoff = 1, .l_linger = 3600 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the link asks with a tag: answers and lists; and agents that do not keep the rules. */
+/* Tagged requests of the link: answers and lists; and agents that violate the protocol. */
 #include <errno.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -126,11 +126,11 @@ static void test_refusals(void **state)
 	}
 }
 
-static void test_answers_nobody_asked_for(void **state)
+static void test_unexpected_answers(void **state)
 {
 	peer_start();
 	peer_say_done(1, 0);
-	peer_expect_breach("nobody asked for");
+	peer_expect_breach("unexpected");
 }
 
 static void test_answered_twice(void **state)
@@ -142,7 +142,7 @@ static void test_answered_twice(void **state)
 	assert_int_equal(link_close_stdin(rig.link, 7, on_done, &a, &err), 0);
 	peer_say_done(1, 0);
 	peer_say_done(1, 0);
-	peer_expect_breach("nobody asked for");
+	peer_expect_breach("unexpected");
 	assert_int_equal(a.calls, 1);
 }
 
@@ -197,7 +197,7 @@ static void test_stdin_pieces(void **state)
 	assert_int_equal(a.err.code, ERR_QUOTA_EXCEEDED);
 }
 
-/* Nobody reads: all of a write gets into the queue, or nothing. */
+/* The agent does not read: a whole write is queued, or nothing. */
 static void test_stdin_capacity(void **state)
 {
 	static char big[AGENT_STDIN_MAX_BYTES + 1];
@@ -231,7 +231,7 @@ static void test_stdin_capacity(void **state)
 	assert_int_equal(refused.calls, 0);
 }
 
-/* Input that flows: what the socket does not take at once waits, and stays in order. */
+/* A stream of input: bytes that the socket does not take at once wait, and stay in order. */
 static void test_feed(void **state)
 {
 	static char big[300000];
@@ -269,7 +269,7 @@ static void test_feed(void **state)
 		assert_int_equal(all[i].calls, 1);
 }
 
-/* Nobody reads: at the limit a piece is refused as a whole. */
+/* The agent does not read: at the limit a piece is refused as a whole. */
 static void test_feed_capacity(void **state)
 {
 	static char big[500000];
@@ -449,7 +449,7 @@ static void test_list_without_end(void **state)
 	assert_int_equal(l.ends, 1);
 }
 
-/* As many as can be are fine, one more is not. */
+/* The maximum number is accepted, one more is not. */
 static void test_list_limit(void **state)
 {
 	struct agent_hello hello = { .version = AGENT_PROTOCOL_VERSION, .next_process_id = 10000 };
@@ -483,7 +483,7 @@ static void test_list_not_asked(void **state)
 	peer_start();
 	assert_int_equal(link_close_stdin(rig.link, 7, on_done, &a, &err), 0);
 	say_listed(1, 1, 1, true, "");
-	peer_expect_breach("nobody asked for");
+	peer_expect_breach("unexpected");
 }
 
 static void test_list_done(void **state)
@@ -516,7 +516,7 @@ int main(void)
 		T(test_requests),
 		T(test_bad_requests),
 		T(test_refusals),
-		T(test_answers_nobody_asked_for),
+		T(test_unexpected_answers),
 		T(test_answered_twice),
 		T(test_gone),
 		T(test_stdin_pieces),

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Programs nobody waits for, followed from their first byte. */
+/* Programs without a waiting caller, followed from their first byte. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Streams through the link, with an agent played by the test: what a good one and a hostile one can
- * do, and what the callers of link_dial() see of it. */
+/*
+ * Streams through the link with a scripted agent: what a correct and a hostile one can do, and what
+ * callers of link_dial() see.
+ */
 #include <errno.h>
 #include <poll.h>
 #include <setjmp.h>
@@ -167,7 +169,7 @@ static void test_old_agent(void **state)
 	assert_int_equal(err.code, ERR_UNSUPPORTED);
 }
 
-/* Our half ends first, theirs goes on; then the other way round. */
+/* Our half ends first and theirs continues; then the reverse. */
 static void test_half_close(void **state)
 {
 	struct stream_frame heard;
@@ -221,14 +223,14 @@ static void test_reset(void **state)
 	assert_true(foreign_was_cut(d.fd));
 	foreign_close(d.fd);
 
-	/* What the caller did not read is lost: the other side must know. */
+	/* Bytes that the caller did not read are lost: the other side must be informed. */
 	id = dial(&d, 1000);
 	say_data(id, "unread");
 	await(d.fd);
 	foreign_close(d.fd);
 	assert_int_equal(hear(STREAM_RESET).stream, id);
 
-	/* Half closed, then closed: nobody reads what may still come. */
+	/* Half closed, then closed: later bytes have no reader. */
 	id = dial(&d, 1000);
 	assert_int_equal(shutdown(d.fd, SHUT_WR), 0);
 	(void)hear(STREAM_END);
@@ -236,7 +238,7 @@ static void test_reset(void **state)
 	assert_int_equal(hear(STREAM_RESET).stream, id);
 }
 
-/* No more leaves than the agent gave credit for, and all of it in the end. */
+/* No more is sent than the agent gave credit for, and everything in the end. */
 static void test_credit_to_the_agent(void **state)
 {
 	static const char bytes[5000];
@@ -260,7 +262,7 @@ static void test_credit_to_the_agent(void **state)
 	foreign_close(d.fd);
 }
 
-/* Credit comes back as the caller takes bytes, and not before. */
+/* Credit is returned as the caller takes bytes, and not before. */
 static void test_credit_to_us(void **state)
 {
 	static char bytes[STREAM_DATA_MAX];
@@ -402,7 +404,7 @@ static int teardown_kind(void **state)
 	return peer_teardown(&none);
 }
 
-/* One that sends and never reads is cut off before its answers fill the memory. */
+/* An agent that sends and never reads is disconnected before its answers fill the memory. */
 static void test_deaf_agent(void **state)
 {
 	struct stream_frame offer = { .type = STREAM_OFFER, .credit = 1 };
@@ -453,7 +455,7 @@ static void test_offers_are_bounded(void **state)
 	(void)state;
 	start(AGENT_FEATURES);
 	for (uint32_t i = 1; i <= 256; i++) {
-		rig.egress_fd = -1; /* kept open by no one's record: closed with the process */
+		rig.egress_fd = -1; /* not recorded anywhere: closed with the process */
 		say((struct stream_frame){ .type = STREAM_OFFER, .stream = 2 * i, .credit = 1 });
 		heard = hear(STREAM_OPENED);
 		assert_int_equal(heard.errno_value, 0);

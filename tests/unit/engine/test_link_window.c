@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Windows of a link: a run, its output, its end; and agents that do not keep the rules. */
+/* Windows of a link: a run, its output, its end; and agents that violate the protocol. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Runs of the file tool over a link that is played here. */
+/* Runs of the file tool over a scripted link. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -109,7 +109,7 @@ static void say_buf(struct buf *buf)
 	buf_done(buf);
 }
 
-/* ---- who listens ---- */
+/* ---- the consumer ---- */
 
 static struct {
 	struct tool_run *run;
@@ -265,7 +265,7 @@ static void credit_comes_back_when_bytes_have_left(void **state)
 	assert_true(tool_run_waiting_since_ms(heard.run) > 0);
 	tool_run_release(heard.run, the_link, sizeof(block) * 7);
 	assert_int_equal(peer.credited, used);
-	/* More than was given cannot be given back. */
+	/* More than was delivered cannot be returned. */
 	tool_run_release(heard.run, the_link, sizeof(block) * 7);
 	assert_int_equal(peer.credited, used);
 	tool_run_cancel(heard.run, the_link);
@@ -328,7 +328,7 @@ static void ready_comes_once(void **state)
 	assert_int_equal(heard.error.code, ERR_TOOL_FAILED);
 }
 
-static void an_end_without_words_has_a_reason(void **state)
+static void an_end_without_a_message_has_a_reason(void **state)
 {
 	static const struct {
 		struct link_status status;
@@ -352,7 +352,7 @@ static void an_end_without_words_has_a_reason(void **state)
 	(void)setup(NULL);
 }
 
-static void failed_is_told(void **state)
+static void failed_is_reported(void **state)
 {
 	struct tool_failed failed = { .error = TOOL_NOT_FOUND, .path = STR_LIT("x") };
 	struct buf buf;
@@ -378,7 +378,7 @@ static void a_run_may_be_cancelled_anywhere(void **state)
 	assert_int_equal(tool_run_start(the_link, &spec, &hooks, NULL, &heard.run, &err), 0);
 	tool_run_cancel(heard.run, the_link);
 	assert_true(peer.unfollowed);
-	peer.started(peer.started_arg, 7, 70, NULL); /* comes all the same */
+	peer.started(peer.started_arg, 7, 70, NULL); /* is called nevertheless */
 
 	(void)setup(NULL);
 	start(false);
@@ -389,7 +389,7 @@ static void a_run_may_be_cancelled_anywhere(void **state)
 	assert_true(str_is(buf_str(&heard.data), "01234"));
 	(void)teardown(NULL);
 
-	/* The link is gone before the run hears of it, and calls once more. */
+	/* The link is freed before the run is informed, and calls once more. */
 	(void)setup(NULL);
 	start(false);
 	tool_run_cancel(heard.run, NULL);
@@ -408,7 +408,7 @@ static void a_run_may_be_cancelled_anywhere(void **state)
 	assert_int_equal(heard.error.code, ERR_SANDBOX_GONE);
 }
 
-static void a_refused_start_is_told(void **state)
+static void a_refused_start_is_reported(void **state)
 {
 	static const char *const argv[] = { "cay-tools", "stat", NULL };
 	struct tool_spec spec = { .argv = argv };
@@ -518,7 +518,7 @@ static void a_full_link_is_tried_again(void **state)
 	tool_run_poke(heard.run, the_link);
 	assert_int_equal(heard.rooms, 0);
 	peer.full = false;
-	/* The order holds: what waits goes first. */
+	/* The order holds: queued input is first. */
 	assert_int_equal(tool_run_feed(heard.run, the_link, STR_LIT("two")), 0);
 	tool_run_poke(heard.run, the_link);
 	assert_int_equal(heard.rooms, 1);
@@ -565,10 +565,11 @@ int main(void)
 		cmocka_unit_test_setup_teardown(what_must_not_be_said_ends_the_run, setup,
 						teardown),
 		cmocka_unit_test_setup_teardown(ready_comes_once, setup, teardown),
-		cmocka_unit_test_setup_teardown(an_end_without_words_has_a_reason, setup, teardown),
-		cmocka_unit_test_setup_teardown(failed_is_told, setup, teardown),
+		cmocka_unit_test_setup_teardown(an_end_without_a_message_has_a_reason, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(failed_is_reported, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_run_may_be_cancelled_anywhere, setup, teardown),
-		cmocka_unit_test_setup_teardown(a_refused_start_is_told, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_refused_start_is_reported, setup, teardown),
 		cmocka_unit_test_setup_teardown(input_waits_for_the_tool, setup, teardown),
 		cmocka_unit_test_setup_teardown(tiny_pieces_are_bounded_too, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_full_link_is_tried_again, setup, teardown),

@@ -61,7 +61,7 @@ static void what_is_no_question_is_refused(void **state)
 	assert_int_equal(dns_question_read(bytes, QUESTION_SIZE, &q), DNS_REFUSED);
 }
 
-/* allowed.test -> b.test -> 1.2.3.4, and an address of a third one that nobody asked for. */
+/* allowed.test -> b.test -> 1.2.3.4, and an address of a third name that was not requested. */
 static const uint8_t answer[] = "\0\7\x81\x80\0\1\0\3\0\0\0\0\7allowed\4test\0\0\1\0\1"
 				"\xc0\x0c\0\5\0\1\0\0\0\x3c\0\4\1b\xc0\x14"
 				"\1b\xc0\x14\0\1\0\1\0\0\0\x0a\0\4\1\2\3\4"

@@ -159,7 +159,7 @@ static void half_a_close_passes_and_the_other_half_goes_on(void **state)
 	assert_int_equal(tls_count(tls), 0);
 }
 
-/* Writes until nothing is taken any more, though the loop had its turns. */
+/* Writes until nothing more is taken, although the loop had its iterations. */
 static size_t stuff(int fd, char *block, size_t n)
 {
 	size_t put_bytes = 0;
@@ -244,7 +244,7 @@ static void an_address_is_a_name_too(void **state)
 	assert_int_equal(client.status, 0);
 }
 
-static void who_speaks_no_tls_is_told_off(void **state)
+static void a_plain_peer_gets_an_error(void **state)
 {
 	int pair[2];
 
@@ -446,7 +446,7 @@ int main(void)
 		TEST(a_certificate_for_another_name_is_refused),
 		TEST(an_unknown_authority_is_refused),
 		TEST(an_address_is_a_name_too),
-		TEST(who_speaks_no_tls_is_told_off),
+		TEST(a_plain_peer_gets_an_error),
 		TEST(who_goes_away_early_is_noticed),
 		TEST(a_cancelled_one_never_completes),
 		TEST(more_than_the_limit_are_refused_and_closed),

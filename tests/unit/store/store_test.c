@@ -213,7 +213,7 @@ static bool has_meta(struct store *store, const char *name)
 	return store_meta_get(store, name, value, sizeof(value)) == 1;
 }
 
-/* What begins inside another transaction is a part of it. */
+/* A nested transaction is part of the outer one. */
 static void test_one_inside_another(void **state)
 {
 	struct place *place = *state;
@@ -228,7 +228,7 @@ static void test_one_inside_another(void **state)
 		assert_int_equal(store_meta_put(store, outer, "1"), 0);
 		assert_int_equal(round % 2 ? store_begin(store) : store_begin_durable(store), 0);
 		assert_int_equal(store_meta_put(store, inner, "1"), 0);
-		if (round == 1) /* the inner one is taken back */
+		if (round == 1) /* the inner one is rolled back */
 			store_rollback(store);
 		else
 			assert_int_equal(store_commit(store), 0);
@@ -248,12 +248,12 @@ static void test_migration(void **state)
 	struct store *store = NULL;
 	sqlite3 *db = NULL;
 
-	/* An empty database is brought up; opening it again changes nothing. */
+	/* An empty database is initialized; opening it again changes nothing. */
 	assert_int_equal(store_open(place->db, &store), 0);
 	store_close(store);
 	assert_int_equal(store_open(place->db, &store), 0);
 	store_close(store);
-	/* One from the future is refused and left alone. */
+	/* A newer one is refused and not changed. */
 	assert_int_equal(sqlite3_open(place->db, &db), SQLITE_OK);
 	assert_int_equal(
 		sqlite3_exec(db, "INSERT INTO migrations VALUES(9999,'then')", NULL, NULL, NULL),
@@ -274,7 +274,7 @@ static void test_damage_is_refused(void **state)
 	assert_int_equal(store_open(place->db, &store), -EUCLEAN);
 }
 
-/* A commit that returned is there after kill -9; a transaction under way is not. */
+/* A commit that returned survives kill -9; an open transaction does not. */
 static void test_kill(void **state)
 {
 	struct place *place = *state;
@@ -448,7 +448,7 @@ static void test_usage(void **state)
 	assert_int_equal(store_usage_put(store, &usage), 0);
 	usage.to_ms = 3000;
 	assert_int_equal(store_usage_put(store, &usage), 0); /* the same, ended */
-	assert_int_equal(store_usage_put(store, &usage), 0); /* and told twice */
+	assert_int_equal(store_usage_put(store, &usage), 0); /* and recorded twice */
 	usage = (struct store_usage){ .sandbox_id = "a",
 				      .owner = "key1",
 				      .kind = STORE_USAGE_PAUSED,

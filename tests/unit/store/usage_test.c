@@ -45,7 +45,7 @@ static const char *workspace_of(int sandbox)
 	return sandbox % 2 ? "w" : NULL;
 }
 
-/* One behind the other, as a sandbox lives; some of no length, some of many days. */
+/* Consecutive intervals; some of no length, some of many days. */
 static void fill(struct store *store)
 {
 	int64_t at[SANDBOXES];
@@ -217,7 +217,7 @@ static void test_model(void **state)
 	for (int64_t day = 2; day <= DAYS; day += 1 + random() % 4) {
 		int n;
 
-		/* In pieces, with questions and a restart between them. */
+		/* In pieces, with queries and a restart between them. */
 		do {
 			n = roll(store, day * DAY, 7);
 			moved += n;
@@ -233,7 +233,7 @@ static void test_model(void **state)
 	assert_int_equal(moved, INTERVALS);
 	check_windows(store, DAYS * DAY);
 	check_last(store);
-	/* What is kept no longer goes by whole days. */
+	/* Expiry removes whole days. */
 	assert_int_equal(store_usage_expire(store, 10 * DAY), 0);
 	for (size_t i = 0; i < count; i++) {
 		if (model[i].from < 10 * DAY)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* For tests of what only root may do. Include it behind cmocka.h. */
+/* For tests that need root. Include it after cmocka.h. */
 #ifndef CAY_TESTS_SYS_NEED_ROOT_H
 #define CAY_TESTS_SYS_NEED_ROOT_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Texts over /proc: values, sizes just enough and one too small, hostile sources. */
+/* Files over /proc: values, sizes exactly sufficient and one too small, hostile sources. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -142,7 +142,7 @@ static void test_load(void **state)
 	assert_int_equal(procfile_loadavg(text, 5, &load), 0);
 }
 
-/* Always as long: a program may have the file open while it is written over. */
+/* Always the same length, because a program may have the file open while it is overwritten. */
 static void test_disk(void **state)
 {
 	(void)state;

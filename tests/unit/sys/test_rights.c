@@ -53,7 +53,7 @@ static int teardown(void **state)
 	return 0;
 }
 
-/* As a hostile peer: more than rights_send() does. */
+/* Like a hostile peer: more than rights_send() allows. */
 static void send_many(const int *fds, size_t count)
 {
 	union {
@@ -74,7 +74,7 @@ static void send_many(const int *fds, size_t count)
 	assert_int_equal(sendmsg(ends[0], &message, MSG_DONTWAIT), TEXT_BYTES);
 }
 
-/* What comes is as many as expected, close-on-exec, and no others stay open. */
+/* As many arrive as expected, close-on-exec, and no others stay open. */
 static void expect(size_t max, size_t count, bool cut)
 {
 	struct rights got;
@@ -140,7 +140,7 @@ static void test_more_than_asked_for(void **state)
 	expect(RIGHTS_MAX + 1, RIGHTS_MAX, false); /* never past the end of what is returned */
 }
 
-/* The control message does not fit: the kernel cuts it and keeps the rest. */
+/* The control message does not fit: the kernel truncates it. */
 static void test_cut_by_the_kernel(void **state)
 {
 	send_many(given, RIGHTS_MAX + 1);

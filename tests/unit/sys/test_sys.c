@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Kernel files, locks and namespaces. What needs root is skipped without it, and says so. */
+/*
+ * Kernel files, locks and namespaces. Tests that need root are skipped without it, with a message.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -149,7 +151,7 @@ static void group_limits(void **state)
 	(void)close(root_fd);
 }
 
-/* The next agent's first, thawed; all others go. */
+/* The next agent's first group stays, thawed; all others are removed. */
 static void first_group_stays(const struct cgroup_tree *tree, int freezer_fd)
 {
 	char text[16];
@@ -163,7 +165,7 @@ static void first_group_stays(const struct cgroup_tree *tree, int freezer_fd)
 	assert_string_equal(text, "THAWED\n");
 }
 
-/* What an agent does below its slot: its groups are seen through, thawed and removed. */
+/* An agent's groups below its slot: they are listed, thawed and removed. */
 static void groups_below(void **state)
 {
 	int root_fd = open("/sys/fs/cgroup", O_DIRECTORY | O_RDONLY), status, freezer_fd;

@@ -51,7 +51,7 @@ static ino_t inode(const char *path)
 	return st.st_ino;
 }
 
-/* What the path leads to from "in", confined to it or not: an inode, or -errno. */
+/* Resolves the path from "in", confined to it or not: an inode, or -errno. */
 static long leads_to(const char *path, bool confined)
 {
 	char in[64];
@@ -174,12 +174,12 @@ static void test_temp(void **state)
 	temp_done(&temp);
 	assert_int_equal(unlinkat(d, "t", 0), 0);
 	(void)close(d);
-	/* Nothing of all that is left. */
+	/* None of it is left. */
 	assert_int_equal(unlinkat(top_fd, "in/d", AT_REMOVEDIR), 0);
 	assert_int_equal(mkdirat(top_fd, "in/d", 0755), 0);
 }
 
-/* A directory that was moved on the way down is not climbed out of to somewhere else. */
+/* A directory that was moved during the descent does not lead elsewhere. */
 static void test_descent(void **state)
 {
 	struct descent d;
@@ -195,7 +195,7 @@ static void test_descent(void **state)
 	assert_int_equal(descent_enter(&d, "no"), -ENOENT);
 	for (int i = 0; i < 45; i++)
 		assert_int_equal(descent_leave(&d), 0);
-	/* The levels further up are closed by now; the one at hand goes elsewhere. */
+	/* The levels further up are closed by now; the current one is moved. */
 	assert_int_equal(renameat(top_fd, "tree/d/d/d/d/d/d/d/d", top_fd, "out/moved"), 0);
 	for (int i = 0; i < 100; i++) {
 		int r = descent_leave(&d);

@@ -49,7 +49,7 @@ def test_root_is_never_left(tmp_path):
 
 
 @pytest.mark.skipif(not ROOT, reason="needs root to become somebody else")
-def test_as_somebody_else(tmp_path):
+def test_as_another_user(tmp_path):
     tmp_path.chmod(0o777)
     for up in list(tmp_path.parents)[:-2]:
         up.chmod(up.stat().st_mode | 0o055)
@@ -133,7 +133,7 @@ def swapper(a, b, stop, counter):
 
 
 def test_races_never_leave_the_directory(tmp_path):
-    """A directory and a link to outside change places at full speed under each operation."""
+    """A directory and a link to outside are exchanged at full speed during each operation."""
     outside = tmp_path / "outside"
     outside.mkdir()
     (outside / "f").write_text("secret")

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the warden reports as possible, from what it found on the host. */
+/* The capabilities that the warden reports, from what it found on the host. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>

@@ -95,7 +95,7 @@ static void test_exec(void **state)
 	assert_int_equal(exec.flags, AGENT_EXEC_TTY | AGENT_EXEC_FOLLOW);
 }
 
-/* Flags and the fields that belong to them come together or not at all. */
+/* Flags and the fields that belong to them are valid only together. */
 static void test_exec_combinations(void **state)
 {
 	const char *const argv[] = { "x", NULL };
@@ -153,7 +153,8 @@ static void test_names(void **state)
 	assert_true(agent_name_ok(STR_LIT("A-z_0.9")));
 }
 
-/* Every shortened and every one-byte-changed EXEC either decodes within its bounds or is refused.
+/*
+ * Every truncated and every one-byte-changed EXEC either decodes within its bounds or is rejected.
  */
 static void test_exec_mutations(void **state)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the agent says to the daemon. */
+/* Frames from the agent to the daemon. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -47,7 +47,8 @@ static void test_hello_and_boot(void **state)
 	buf_clear(&out);
 	hello.features = AGENT_FEATURES + 1;
 	assert_int_equal(agent_put_hello(&out, &hello), -EINVAL);
-	hello.version++; /* the next version may know more: it is read, and named in the error */
+	/* a newer version may have more features: it is decoded, and named in the error */
+	hello.version++;
 	assert_int_equal(agent_put_hello(&out, &hello), 0);
 	frame = only_frame(AGENT_FROM_MAX_BYTES);
 	assert_int_equal(agent_get_hello(&frame, &got), 0);
@@ -284,7 +285,7 @@ static void test_listing_refuses(void **state)
 	assert_int_equal(agent_listing_add(&listing, &a_window), 0);
 }
 
-/* Every cut of a LISTED is seen; every changed byte stays within bounds. */
+/* Every truncation of a LISTED is detected; every changed byte stays within bounds. */
 static void test_listing_mutations(void **state)
 {
 	struct agent_listing listing;

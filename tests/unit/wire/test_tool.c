@@ -73,7 +73,10 @@ static int get_any(const struct frame *frame)
 	}
 }
 
-/* Every shortened payload is refused, every one-byte change decodes within its bounds or is. */
+/*
+ * Every truncated payload is rejected; every one-byte change decodes within its bounds or is
+ * rejected.
+ */
 static void mutate(bool fixed_length)
 {
 	struct frame frame = only_frame();

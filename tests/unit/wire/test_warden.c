@@ -121,7 +121,7 @@ static void request_ops(void **state)
 	assert_int_equal(trip(&req, &back), -EINVAL);
 }
 
-/* Each flag belongs to its operations; CREATE has one only where there is a snapshot to use up. */
+/* Each flag belongs to its operations; CREATE has one only if there is a snapshot to consume. */
 static void request_flags(void **state)
 {
 	struct warden_request req = create_request(), back;
@@ -143,7 +143,7 @@ static void request_flags(void **state)
 	assert_int_equal(trip(&req, &back), -EINVAL);
 }
 
-/* Which names each operation takes: exactly these. */
+/* Exactly the names that each operation accepts. */
 static void request_names(void **state)
 {
 	static const struct {
@@ -201,8 +201,10 @@ static void request_snapshot_ids(void **state)
 	assert_int_equal(trip(&req, &back), -EINVAL);
 }
 
-/* What the service takes for a template's name, the warden takes too, and nothing else: every
- * name of one or two bytes, and the longest ones. */
+/*
+ * The warden accepts exactly the template names that the service accepts: every name of one or two
+ * bytes, and the longest ones.
+ */
 static void build_names(void **state)
 {
 	struct warden_request req = { .op = WARDEN_BUILD }, back;
@@ -224,7 +226,7 @@ static void build_names(void **state)
 	assert_int_equal(trip(&req, &back), 0);
 }
 
-/* A request that is refused can still be answered: its tag and operation are known. */
+/* A rejected request can still be answered: its tag and operation are known. */
 static void refused_request_is_known(void **state)
 {
 	struct warden_request req = create_request(), back = { 0 };

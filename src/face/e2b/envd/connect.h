@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Connect's streams in JSON: envelopes of a flag byte, a length in four bytes (big-endian) and a
- * message. The last one has a flag of its own and says how the stream ended.
+ * Streams of the Connect protocol in JSON: envelopes of a flag byte, a length in four bytes
+ * (big-endian) and a message. The last one has a special flag and says how the stream ended.
  */
 #ifndef CAY_FACE_E2B_ENVD_CONNECT_H
 #define CAY_FACE_E2B_ENVD_CONNECT_H
@@ -14,16 +14,16 @@
 #define ENVELOPE_END 2
 
 /*
- * The first envelope of bytes. 1: *ret_message is in them and *ret_used counts it and its head; 0:
- * there must be more; -EINVAL: compressed, or a flag that is not known; -EFBIG: longer than limit.
+ * The first envelope of bytes. 1: *ret_message is complete and *ret_used includes its head; 0: more
+ * is needed; -EINVAL: compressed, or an unknown flag; -EFBIG: longer than limit.
  */
 int envelope_next(struct str bytes, size_t limit, struct str *ret_message, size_t *ret_used,
 		  bool *ret_end) _must_check_;
-/* Room for a head; the message is written behind it. */
+/* Reserves a head; the message is written after it. */
 int envelope_begin(struct buf *out) _must_check_;
-/* All that stands behind the head, at the end of out, is its message. */
+/* Everything after the head, at the end of out, is its message. */
 void envelope_close(struct buf *out, size_t begin);
-/* The last one; code NULL: it ended well. */
+/* The last one; code NULL: success. */
 int envelope_end(struct buf *out, const char *code, const char *message) _must_check_;
 
 void process_start_call(struct e2b_call *call);

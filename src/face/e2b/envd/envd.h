@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Inside src/face/e2b only: what clients find at a sandbox's port 49983. */
+/* Private to src/face/e2b: the interface at a sandbox's port 49983. */
 #ifndef CAY_FACE_E2B_ENVD_ENVD_H
 #define CAY_FACE_E2B_ENVD_ENVD_H
 
 #include "face/e2b/call.h"
 #include "face/e2b/envd/connect.h"
 
-/* Whether headers, host or a signature say that it is for the inside of a sandbox. */
+/* Whether headers, host or a signature name the inside of a sandbox. */
 bool envd_takes(const struct http_req *req);
 bool envd_takes_host(const struct http_req *req);    /* "49983-ID.domain" */
 bool envd_takes_headers(const struct http_req *req); /* E2b-Sandbox-Id and one of our ports */
@@ -18,20 +18,25 @@ void plain_preflight(struct e2b_call *call);
 /* Parses a body of the control plane or of an unary call into call->doc. */
 int call_body(struct e2b_call *call, int status, struct str body, struct err *err) _must_check_;
 
-/* Absolute as it is, "~" and relative ones from the user's home; into the request's arena. NULL: no
- * memory. */
+/*
+ * Absolute paths stay; "~" and relative ones start at the user's home; in the request's arena.
+ * NULL: no memory.
+ */
 const char *envd_path(struct e2b_call *call, struct str path);
-/* "PORT-ID" in front of a host's first dot. */
+/* "PORT-ID" before a host's first dot. */
 bool envd_host_parse(struct str host, uint64_t *ret_port, struct str *ret_id);
-/* The name in front of the colon of "Basic base64"; -EINVAL: it is none. */
+/* The name before the colon of "Basic base64"; -EINVAL: malformed. */
 int envd_basic_user(struct arena *arena, struct str header, struct str *ret) _must_check_;
 
 struct files_spec;
-/* Who does it: root, as everything that is not a command; where there are no users, nobody else. */
+/*
+ * The acting user: root, as for everything that is not a command; on engines without users, the
+ * only one.
+ */
 void envd_actor(const struct e2b_call *call, struct files_spec *spec);
-/* The same, and whom it belongs to afterwards: the call's user. */
+/* The same, and the owner of the result: the call's user. */
 void envd_owner(const struct e2b_call *call, struct files_spec *spec);
-/* X-Metadata-KEY headers: kept with the file, told with it. */
+/* X-Metadata-KEY headers: stored with the file and returned with it. */
 int metadata_read(struct e2b_call *call, struct files_spec *spec, struct err *err) _must_check_;
 void metadata_write(struct json_writer *w, const struct http_req *req);
 

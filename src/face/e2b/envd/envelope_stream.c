@@ -29,10 +29,10 @@ static void send_bytes(struct flow *flow, struct str bytes)
 
 	flow->sent_ms = now_ms(flow->e2b);
 	if (req && http_reply_write(req, bytes.p, bytes.n) == -EAGAIN)
-		flow->blocked = true; /* when it is lost, on_gone tells */
+		flow->blocked = true; /* if it is lost, on_gone is called */
 }
 
-/* ---- life ---- */
+/* ---- lifetime ---- */
 
 static void unlink_free(struct flow *flow)
 {
@@ -57,7 +57,7 @@ void flow_free(struct flow *flow)
 	unlink_free(flow);
 }
 
-/* The service has ended before: its streams are counted no more. */
+/* The service has ended before: its streams are no longer counted. */
 void flows_done(struct e2b *e2b)
 {
 	while (e2b->flows)
@@ -65,7 +65,7 @@ void flows_done(struct e2b *e2b)
 	loop_timer_free(TAKE_PTR(e2b->beat));
 }
 
-/* One timer for all: who has heard nothing for as long as it wished hears that it goes on. */
+/* One timer for all: a stream that was silent for its keep-alive interval gets a message. */
 static void on_beat(void *arg)
 {
 	struct e2b *e2b = arg;

@@ -1,29 +1,34 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Inside src/face/e2b only: an answer that is a stream of envelopes. */
+/* Private to src/face/e2b: a reply that is a stream of envelopes. */
 #ifndef CAY_FACE_E2B_ENVD_ENVELOPE_STREAM_H
 #define CAY_FACE_E2B_ENVD_ENVELOPE_STREAM_H
 
 #include "face/e2b/envd/envd.h"
 
-#define FLOW_CREDIT (128 * 1024) /* on the way to one reader */
+#define FLOW_CREDIT (128 * 1024) /* bytes in flight to one reader */
 
-/* Owner: e2b->flows, from flow_new() to its end or the client's. It is one of its key's streams. */
+/*
+ * Owner: e2b->flows, from flow_new() until it ends or the client disconnects. It counts as one of
+ * its key's streams.
+ */
 struct flow {
 	struct flow *prev, *next;
 	struct e2b *e2b;
-	slot_handle req; /* 0: the client has gone */
+	slot_handle req; /* 0: the client has disconnected */
 	char key_id[AUTH_KEY_ID_SIZE];
 	slot_handle sandbox;
 	slot_handle follow; /* of a process */
 	slot_handle run;    /* of a watch */
-	bool begun;	    /* the head is sent */
+	bool begun;	    /* the head was sent */
 	bool blocked;	    /* the reader is slow */
 	bool tty;
 	uint32_t pid, owed;
-	uint64_t next_cursor[2];	    /* of a process: what comes next of stdout and stderr */
-	int64_t keepalive_ms, sent_ms;	    /* monotonic */
-	const char *keepalive;		    /* the message of an idle stream */
-	void (*on_gone)(struct flow *flow); /* the client has; it must be freed now or later */
+	/* for a process: the next positions of stdout and stderr */
+	uint64_t next_cursor[2];
+	int64_t keepalive_ms, sent_ms; /* monotonic */
+	const char *keepalive;	       /* the message of an idle stream */
+	/* the client disconnected; must lead to flow_free(), now or later */
+	void (*on_gone)(struct flow *flow);
 	void (*on_drain)(struct flow *flow);
 	char user[E2B_USER_MAX + 1];
 	struct watch *watch; /* of a watch */
@@ -31,15 +36,15 @@ struct flow {
 
 struct flow *flow_new(struct e2b_call *call, const char *keepalive, struct err *err);
 void flow_begin(struct flow *flow); /* sends the head */
-/* One message: between these two the writer takes its members. */
+/* One message: between these two, the writer takes its members. */
 struct json_writer flow_message(struct flow *flow);
 void flow_send(struct flow *flow, struct json_writer *w);
-/* The last envelope, with an error or without; frees. */
+/* Sends the last envelope, with an error or without, and frees. */
 void flow_end(struct flow *flow, const struct err *err);
-/* Cuts the connection: the sandbox is gone, and the client has to look for itself; frees. */
+/* Resets the connection, because the sandbox is gone and the client must check itself; frees. */
 void flow_cut(struct flow *flow);
 void flow_free(struct flow *flow);
-/* What a watch has beyond its flow; nothing when it is none. */
+/* The state of a watch beyond its flow; nothing for other flows. */
 void watch_free(struct flow *flow);
 
 #endif

@@ -11,7 +11,7 @@ static bool is_boundary_char(char c)
 	       (c && strchr("'()+_,-./:=? ", c));
 }
 
-/* The value of "; key=value" or "; key=\"value\"" into dst, backslashes taken away. */
+/* Copies the value of "; key=value" or "; key=\"value\"" to dst, without backslashes. */
 static int parameter(struct str text, const char *key, char *dst, size_t size)
 {
 	size_t key_n = strlen(key), i = 0, n = 0;
@@ -109,7 +109,7 @@ static int read_head(struct multipart *m, struct str head)
 	return 0;
 }
 
-/* The first boundary stands alone, without the CR LF of those that end a part. */
+/* The first boundary has no CR LF before it, unlike those that end a part. */
 static int next_before(struct multipart *m, struct str bytes, size_t *ret_used)
 {
 	size_t n = m->n - 2;
@@ -156,7 +156,7 @@ static int next_head(struct multipart *m, struct str bytes, size_t *ret_used)
 static int next_content(struct multipart *m, struct str bytes, size_t *ret_used)
 {
 	const char *end = memmem(bytes.p, bytes.n, m->delimiter, m->n);
-	/* The last bytes may be the begin of a delimiter. */
+	/* The last bytes may be the start of a delimiter. */
 	size_t n = end ? (size_t)(end - bytes.p) : bytes.n - MIN(bytes.n, m->n - 1);
 
 	if (n) {

@@ -1,20 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* multipart/form-data (RFC 7578), parsed piece by piece: no part is ever held. */
+/*
+ * A parser of multipart/form-data (RFC 7578) that accepts pieces of any size and never holds a
+ * part.
+ */
 #ifndef CAY_FACE_E2B_ENVD_MULTIPART_H
 #define CAY_FACE_E2B_ENVD_MULTIPART_H
 
 #include "base/str.h"
 
 #define MULTIPART_BOUNDARY_MAX 70
-#define MULTIPART_HEAD_MAX 16384 /* bytes of one part's headers; more is refused */
+#define MULTIPART_HEAD_MAX 16384 /* bytes of one part's headers; more is rejected */
 #define MULTIPART_NAME_MAX 8192	 /* of a file */
 
 enum multipart_event {
-	MULTIPART_MORE,	 /* nothing can be said without more bytes */
+	MULTIPART_MORE,	 /* more bytes are needed */
 	MULTIPART_BEGIN, /* a part: name, filename */
 	MULTIPART_DATA,	 /* some of its content: data, a view of what was passed in */
 	MULTIPART_PART_END,
-	MULTIPART_END, /* the last boundary; what follows is nobody's */
+	MULTIPART_END, /* the last boundary; bytes after it are ignored */
 };
 
 struct multipart {
@@ -22,13 +25,14 @@ struct multipart {
 	size_t n;
 	int state;
 	struct str data;
-	char name[64];			       /* cut when longer: it is compared with one word */
+	/* truncated if longer: it is only compared with one word */
+	char name[64];
 	char filename[MULTIPART_NAME_MAX + 1]; /* "": there was none */
 };
 
 /* The boundary of a Content-Type. 0 or -EINVAL. */
 int multipart_init(struct multipart *m, struct str content_type) _must_check_;
-/* What bytes begin with. *ret_used of them are done with. An event, or -EINVAL. */
+/* The next event of bytes; *ret_used of them are consumed. An event, or -EINVAL. */
 int multipart_next(struct multipart *m, struct str bytes, size_t *ret_used) _must_check_;
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Start and Connect: a process's life as a stream. It outlives whoever follows it. */
+/* Start and Connect: the life of a process as a stream. The process outlives its followers. */
 #include "service/run/process.h"
 
 #include <signal.h>
@@ -12,7 +12,7 @@
 
 #define KEEPALIVE "{\"event\":{\"keepalive\":{}}}"
 
-/* ---- what is told ---- */
+/* ---- messages ---- */
 
 static struct json_writer event_begin(struct flow *flow, const char *name)
 {
@@ -137,7 +137,7 @@ static void on_end(void *arg, const struct process_status *status, const struct 
 
 static const struct follow_hooks hooks = { .on_output = on_output, .on_end = on_end };
 
-/* Without a follow its start is under way, and whoever is told of it finds the client gone. */
+/* Without a follow its start is in progress, and the completion finds the client gone. */
 static void on_flow_gone(struct flow *flow)
 {
 	if (!flow->follow)

@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Inside src/face/e2b only: which process a call is about. */
+/* Private to src/face/e2b: finds the process that a call names. */
 #ifndef CAY_FACE_E2B_ENVD_PROCESS_H
 #define CAY_FACE_E2B_ENVD_PROCESS_H
 
 #include "face/e2b/envd/envd.h"
 #include "service/run/process.h"
 
-/* The call's sandbox is good meanwhile; doc is gone. */
+/* The call's sandbox is valid in the call; doc is freed. */
 typedef void (*process_then_fn)(struct e2b_call *call, const struct process_info *info);
-/* The process of doc's "process": {"pid":N} or {"tag":"T"}. ended: also one that has. Not found:
- * answered. */
+/*
+ * Finds the process of doc's "process": {"pid":N} or {"tag":"T"}. ended: also one that has ended.
+ * Replies if there is none.
+ */
 void process_select(struct e2b_call *call, bool ended, process_then_fn then);
-/* The same for one message of a stream, whose reader has to be told when there is none. */
+/* The same for one message of a stream, whose reader must be informed if there is none. */
 typedef void (*process_refuse_fn)(struct e2b_call *call, const struct err *err);
 void process_select_in(struct e2b_call *call, const struct json *message, bool ended,
 		       process_then_fn then, process_refuse_fn refused);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Inside src/face/e2b only: content of files on its way. */
+/* Private to src/face/e2b: transfer of file content. */
 #ifndef CAY_FACE_E2B_ENVD_TRANSFER_H
 #define CAY_FACE_E2B_ENVD_TRANSFER_H
 
@@ -9,14 +9,14 @@
 struct e2b_transfer {
 	struct transfer base;
 	struct e2b *e2b;
-	struct e2b_call *call; /* good as long as the request is */
+	struct e2b_call *call; /* valid as long as the request */
 	struct upload *upload; /* heap; of uploads */
 };
 
 struct e2b_transfer *e2b_transfer_new(struct e2b_call *call, struct err *err);
-void upload_free(struct upload *upload); /* NULL is fine */
+void upload_free(struct upload *upload); /* NULL is allowed */
 
-/* "path 'X' does not exist" and what else is said of a path; err is copied or written anew. */
+/* "path 'X' does not exist" and similar messages about a path; err is copied or rewritten. */
 void e2b_transfer_error(const struct err *err, const char *path, struct err *ret);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * POST /files: the body is a file, or several of them as parts of a form, perhaps compressed. It
- * goes through in pieces: what the file tool does not take yet stays with the client.
+ * POST /files: the body is a file, or several files as parts of a form, possibly compressed. It is
+ * processed in pieces: bytes that the file tool does not take yet stay with the client.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -11,27 +11,27 @@
 #include "http/message/inflate.h"
 
 #define PIECE_BYTES (256 * 1024) /* decompressed at once */
-#define IN_BYTES (1024 * 1024)	 /* of the body, not yet worked on: it is paused before */
+#define IN_BYTES (1024 * 1024)	 /* bytes of the body not processed yet; it is paused before that */
 #define FILES_MAX 1000		 /* of one form */
 
 enum upload_state {
 	UPLOAD_IDLE,	 /* between two files */
 	UPLOAD_STARTING, /* the tool is not ready yet */
-	UPLOAD_OPEN,	 /* it takes content */
-	UPLOAD_FULL,	 /* it takes none for the moment */
-	UPLOAD_ENDING,	 /* all of the file was fed */
-	UPLOAD_SKIP,	 /* a part that is no file */
+	UPLOAD_OPEN,	 /* it accepts content */
+	UPLOAD_FULL,	 /* it does not accept content now */
+	UPLOAD_ENDING,	 /* the whole file was fed */
+	UPLOAD_SKIP,	 /* a part that is not a file */
 };
 
 /* Owner: its transfer. */
 struct upload {
 	enum upload_state state;
-	struct buf in;		      /* as it came */
+	struct buf in;		      /* as received */
 	struct buf plain;	      /* decompressed */
-	struct http_inflate *inflate; /* NULL: it is not compressed */
+	struct http_inflate *inflate; /* NULL: not compressed */
 	struct multipart *parts;      /* NULL: the body is one file */
 	bool ended;		      /* the body is complete */
-	bool inflated;		      /* all of it came out */
+	bool inflated;		      /* all of it was decompressed */
 	bool whole;		      /* the last boundary was seen, or the one file is fed */
 	size_t files;
 	const char *path; /* of the file; in the request's arena */
@@ -151,7 +151,7 @@ static int start_file(struct e2b_transfer *t, struct str path, struct err *err)
 
 static void feed(struct e2b_transfer *t, struct str bytes)
 {
-	/* Below zero its end is on the way, and tells why. */
+	/* Below zero, its end follows with the reason. */
 	if (bytes.n && files_feed(t->e2b->service, t->base.run, bytes) != 1)
 		t->upload->state = UPLOAD_FULL;
 }
@@ -169,13 +169,13 @@ static struct buf *source(struct upload *u)
 	return u->inflate ? &u->plain : &u->in;
 }
 
-/* No more bytes will come out of the source than there are. */
+/* No further bytes will be added to the source. */
 static bool is_complete(const struct upload *u)
 {
 	return u->ended && (!u->inflate || u->inflated);
 }
 
-/* Makes the source hold something, if there is something. 0, or -1 with err set. */
+/* Makes sure that the source has bytes, if there are any. 0, or -1 with err set. */
 static int fill(struct upload *u, struct err *err)
 {
 	size_t used = 0, n = 0;
@@ -207,7 +207,7 @@ static struct str told_path(struct e2b_call *call)
 	return path;
 }
 
-/* One turn of a plain body. 1: go on, 0: wait, -1: err. */
+/* One step of a plain body. 1: continue, 0: wait, -1: err. */
 static int step_plain(struct e2b_transfer *t, struct err *err)
 {
 	struct upload *u = t->upload;
@@ -238,7 +238,7 @@ static int begin_part(struct e2b_transfer *t, struct err *err)
 		u->state = UPLOAD_SKIP;
 		return 1;
 	}
-	if (!path.n) /* the part's own buffer is written again by the next one */
+	if (!path.n) /* the part's own buffer is overwritten by the next one */
 		path = str_of(u->parts->filename);
 	return start_file(t, path, err);
 }
@@ -253,7 +253,7 @@ static int step_parts(struct e2b_transfer *t, struct err *err)
 
 	if (u->state == UPLOAD_STARTING || u->state == UPLOAD_FULL || u->state == UPLOAD_ENDING)
 		return 0;
-	if (u->whole) { /* the rest is nobody's, but its sender wants to get rid of it */
+	if (u->whole) { /* the rest is ignored, but the client must be able to send it */
 		buf_clear(&u->in);
 		return 0;
 	}
@@ -323,7 +323,7 @@ static void on_body(void *arg, struct http_req *req, int status, const char *p, 
 
 	(void)req;
 	if (!t)
-		return; /* answered before all of it came */
+		return; /* answered before all of it arrived */
 	if (status == -ETIMEDOUT)
 		fail_with(t, ERR_TIMEOUT, "the body did not come in time");
 	else if (status < 0)
@@ -363,7 +363,7 @@ static int read_type(struct e2b_call *call, struct upload *u, struct err *err)
 	return 0;
 }
 
-/* What cannot fit on its disk need not be decompressed. */
+/* Content that cannot fit on its disk need not be decompressed. */
 static int read_encoding(struct e2b_call *call, struct upload *u, struct err *err)
 {
 	const struct str *encoding = http_req_header(call->req, "content-encoding");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Changes of a directory: as a stream, or kept until somebody asks for them. */
+/* Changes of a directory: as a stream, or kept until a client requests them. */
 #include <errno.h>
 
 #include "base/rand.h"
@@ -398,7 +398,7 @@ void watcher_remove(struct e2b_call *call)
 		return;
 	files_cancel(call->e2b->service, watcher->run);
 	watcher_free(watcher);
-	if (pending) /* who made it was never told its id: nobody can ask for this */
+	if (pending) /* the client never received its id, so it cannot be requested */
 		(void)e2b_pending_end(pending);
 	e2b_answer_text(call, 200, STR_LIT("{}"));
 }

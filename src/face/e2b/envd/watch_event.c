@@ -14,7 +14,7 @@ static const char *const type_names[] = {
 	[CHMOD] = "EVENT_TYPE_CHMOD",
 };
 
-/* An event that waits for its turn. Owner: its teller's queue. */
+/* An event that waits for its turn. Owner: the queue of its struct teller. */
 struct note {
 	struct note *next;
 	enum note_type type;

@@ -1,23 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Inside src/face/e2b only: events of a watch in E2B's words, each with its entry when asked for.
- */
+/* Private to src/face/e2b: events of a watch in E2B's form, each with its entry if requested. */
 #ifndef CAY_FACE_E2B_ENVD_WATCH_EVENT_H
 #define CAY_FACE_E2B_ENVD_WATCH_EVENT_H
 
 #include "face/e2b/envd/envd.h"
 
-#define TELLER_QUEUE_MAX 1000 /* events that wait for entries; beyond it they go without */
+#define TELLER_QUEUE_MAX 1000 /* events that wait for entries; beyond it they are sent without */
 
-/* Owner: the watch it belongs to. Events are told in their order. */
+/* Owner: the watch it belongs to. Events are sent in order. */
 struct teller {
 	struct e2b *e2b;
 	slot_handle sandbox;
 	char *path;   /* the watched directory with its slash; heap */
-	bool entries; /* look at what was created or written */
-	bool root;    /* there are users: root looks */
+	bool entries; /* look up what was created or written */
+	bool root;    /* there are users: root looks them up */
 	struct note *first, *last;
 	size_t count;
-	slot_handle run; /* the look under way; 0: none */
+	slot_handle run; /* the lookup in progress; 0: none */
 	/* w stands where the members of the event go. */
 	struct json_writer (*begin)(void *arg);
 	void (*end)(void *arg, struct json_writer *w);

@@ -8,7 +8,7 @@ static void answer_session(struct e2b_call *call, int status, const struct sandb
 {
 	struct json_writer w = e2b_answer_begin(call->e2b);
 
-	session_write(call->e2b, sandbox, &w, NULL);
+	sandbox_view_write(call->e2b, sandbox, &w, NULL);
 	e2b_answer_send(call, status, &w);
 }
 
@@ -202,7 +202,7 @@ static void on_child(void *arg, int64_t index, const struct sandbox *child, cons
 	}
 	json_begin_object(&pending->w, NULL);
 	if (child)
-		session_write(pending->e2b, child, &pending->w, "sandbox");
+		sandbox_view_write(pending->e2b, child, &pending->w, "sandbox");
 	else
 		write_failure(&pending->w, err);
 	json_end_object(&pending->w);

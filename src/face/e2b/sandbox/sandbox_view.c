@@ -59,8 +59,8 @@ static void write_entry(const struct e2b *e2b, const struct sandbox *sandbox, st
 	json_put_text(w, "domain", e2b->config.domain);
 }
 
-void session_write(const struct e2b *e2b, const struct sandbox *sandbox, struct json_writer *w,
-		   const char *key)
+void sandbox_view_write(const struct e2b *e2b, const struct sandbox *sandbox, struct json_writer *w,
+			const char *key)
 {
 	char token[ACCESS_TOKEN_SIZE];
 	struct sandbox_view view;
@@ -88,7 +88,7 @@ static void write_figures(const struct sandbox_view *view, struct json_writer *w
 	json_end_array(w);
 }
 
-void session_write_listed(const struct sandbox *sandbox, struct json_writer *w)
+void sandbox_view_write_listed(const struct sandbox *sandbox, struct json_writer *w)
 {
 	struct sandbox_view view;
 
@@ -99,8 +99,8 @@ void session_write_listed(const struct sandbox *sandbox, struct json_writer *w)
 	json_end_object(w);
 }
 
-void session_write_detail(const struct e2b *e2b, const struct sandbox *sandbox,
-			  struct json_writer *w)
+void sandbox_view_write_detail(const struct e2b *e2b, const struct sandbox *sandbox,
+			       struct json_writer *w)
 {
 	struct sandbox_view view;
 

@@ -114,7 +114,7 @@ static void answer_made(struct e2b_call *call, const struct sandbox *sandbox)
 		return;
 	}
 	w = e2b_answer_begin(call->e2b);
-	session_write(call->e2b, sandbox, &w, NULL);
+	sandbox_view_write(call->e2b, sandbox, &w, NULL);
 	e2b_answer_send(call, 201, &w);
 }
 
@@ -127,8 +127,10 @@ static void on_made(void *arg, const struct sandbox *sandbox, const struct err *
 		answer_made(call, sandbox);
 }
 
-/* E2B's sandboxes reach the internet unless told otherwise; where the engine has no network, those
- * who said nothing get none. */
+/*
+ * E2B's sandboxes reach the internet unless the request says otherwise; on an engine without a
+ * network, requests without the field get none.
+ */
 static void start_create(struct e2b_call *call, struct sandbox_spec *spec, bool network_told)
 {
 	struct service *service = call->e2b->service;
@@ -338,7 +340,7 @@ void e2b_sandboxes_list(struct e2b_call *call)
 		}
 		count++;
 		q->cursor = cursor;
-		session_write_listed(sandbox, &w);
+		sandbox_view_write_listed(sandbox, &w);
 	}
 	json_end_array(&w);
 	(void)snprintf(total, sizeof(total), "%llu", (unsigned long long)count_running(call));
@@ -357,7 +359,7 @@ void e2b_sandboxes_get(struct e2b_call *call)
 	if (!sandbox)
 		return;
 	w = e2b_answer_begin(call->e2b);
-	session_write_detail(call->e2b, sandbox, &w);
+	sandbox_view_write_detail(call->e2b, sandbox, &w);
 	e2b_answer_send(call, 200, &w);
 }
 

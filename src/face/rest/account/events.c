@@ -13,9 +13,9 @@ static const char *const format_names[] = { "json", "sse", NULL };
 enum { FORMAT_NONE = -1, FORMAT_JSON, FORMAT_SSE };
 
 struct events_query {
-	int64_t after; /* BUS_NOW - 1: not told */
+	int64_t after; /* BUS_NOW - 1: not given */
 	int64_t limit;
-	int format; /* FORMAT_NONE: not told */
+	int format; /* FORMAT_NONE: not given */
 	bool follow, has_follow;
 	struct str type, sandbox, external_workspace_id;
 };
@@ -80,13 +80,13 @@ struct event_reader {
 	struct rest *rest;
 	slot_handle req;
 	struct bus_reader *reader;
-	struct beat beat;
+	struct heartbeat heartbeat;
 	char key_id[AUTH_KEY_ID_SIZE];
 	bool sse;
 	bool one;     /* of one sandbox: its end is the stream's */
 	bool blocked; /* the client is slow */
 	int64_t left; /* of a page */
-	int64_t last; /* id of the last one told */
+	int64_t last; /* id of the last event sent */
 	struct listing *list;
 };
 
@@ -103,7 +103,7 @@ static void unlink_reader(struct event_reader *e)
 		e->rest->event_readers = e->next;
 	if (e->next)
 		e->next->prev = e->prev;
-	beat_stop(&e->beat);
+	heartbeat_stop(&e->heartbeat);
 	listing_free(e->list);
 	free(e);
 }
@@ -267,7 +267,7 @@ static void on_drain(void *arg)
 }
 
 /* Also the look whether its key is still one. */
-static void on_beat(void *arg)
+static void on_heartbeat(void *arg)
 {
 	struct event_reader *e = arg;
 	struct http_req *req = request(e);
@@ -291,7 +291,7 @@ static void begin_stream(struct event_reader *e, struct http_req *req)
 	if (events_begin(e->rest, req) < 0)
 		return;				      /* on_gone follows */
 	(void)send_bytes(e, STR_LIT(": events\n\n")); /* the head leaves at once */
-	beat_start(&e->beat, e->rest, on_beat, e);
+	heartbeat_start(&e->heartbeat, e->rest, on_heartbeat, e);
 }
 
 /* ---- the call ---- */

@@ -17,7 +17,7 @@ struct rest_transfer {
 	bool reading;		/* the body is streamed */
 	bool conditional;	/* If-Range has still to be compared */
 	char etag[128];		/* in quotes */
-	struct beat beat;
+	struct heartbeat heartbeat;
 	struct files_answer answer; /* of uploads */
 };
 

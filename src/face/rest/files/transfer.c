@@ -6,7 +6,7 @@ static void on_done(struct transfer *t)
 {
 	struct rest_transfer *own = (struct rest_transfer *)t;
 
-	beat_stop(&own->beat);
+	heartbeat_stop(&own->heartbeat);
 	files_answer_done(&own->answer);
 }
 

@@ -52,7 +52,7 @@ static void on_drain(void *arg)
 	files_pause(t->rest->service, t->base.run, false);
 }
 
-static void on_beat(void *arg)
+static void on_heartbeat(void *arg)
 {
 	struct rest_transfer *t = arg;
 
@@ -70,7 +70,7 @@ static void on_ready(void *arg)
 	t->base.begun = true;
 	if (events_begin(t->rest, req) < 0)
 		return; /* on_gone follows */
-	beat_start(&t->beat, t->rest, on_beat, t);
+	heartbeat_start(&t->heartbeat, t->rest, on_heartbeat, t);
 	send_event(t, "started", STR_LIT("{}"));
 }
 

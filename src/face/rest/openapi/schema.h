@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Inside src/face/rest/openapi only: what the tables of schema*.c are made of. */
+/* Private to src/face/rest/openapi: macros for the tables of schema*.c. */
 #ifndef CAY_FACE_REST_OPENAPI_SCHEMA_H
 #define CAY_FACE_REST_OPENAPI_SCHEMA_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What answers of the inside look like: commands, processes, windows, code. */
+/* Schemas of replies about the inside: commands, processes, windows, code. */
 #include "face/rest/openapi/schema.h"
 
 #define END_MEMBERS                                                                       \

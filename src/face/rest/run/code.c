@@ -59,7 +59,7 @@ struct code_call {
 	char key_id[AUTH_KEY_ID_SIZE];
 	bool streamed, begun;
 	bool blocked; /* the client is slow */
-	struct beat beat;
+	struct heartbeat heartbeat;
 	struct buf out, err, results, error; /* the two last: JSON */
 	uint64_t cut_bytes;
 	uint32_t cut_results;
@@ -70,7 +70,7 @@ static void call_free(struct code_call *c)
 {
 	if (c->streamed)
 		stream_end(c->rest->service, c->key_id);
-	beat_stop(&c->beat);
+	heartbeat_stop(&c->heartbeat);
 	buf_done(&c->out);
 	buf_done(&c->err);
 	buf_done(&c->results);
@@ -190,7 +190,7 @@ static bool event_send(struct code_call *c, struct http_req *req, struct json_wr
 }
 
 /* Code may be quiet for long, also before its first word. */
-static void on_beat(void *arg)
+static void on_heartbeat(void *arg)
 {
 	struct code_call *c = arg;
 	struct http_req *req = request(c);
@@ -326,7 +326,7 @@ static void run(struct rest_call *call, bool streamed)
 	if (!streamed)
 		return;
 	http_reply_patience(call->req, STREAM_PATIENCE_MS);
-	beat_start(&c->beat, call->rest, on_beat, c);
+	heartbeat_start(&c->heartbeat, call->rest, on_heartbeat, c);
 }
 
 void code_execute(struct rest_call *call)

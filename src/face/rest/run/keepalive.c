@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Streams of events: how they begin, and how they stay alive while nothing happens. */
+/* Event streams: their start, and heartbeats while nothing happens. */
 #include "face/rest/run/stream.h"
 #include "net/loop.h"
 
@@ -17,51 +17,54 @@ int events_begin(struct rest *rest, struct http_req *req)
 	return http_reply_start(req, 200, headers, ARRAY_LEN(headers));
 }
 
-/* One timer for all. A beat may stop itself, and nobody else. */
-static void on_beat(void *arg)
+/* One timer for all. A heartbeat may stop itself, and no other. */
+static void on_heartbeat(void *arg)
 {
 	struct rest *rest = arg;
-	struct beat *next;
+	struct heartbeat *next;
 
-	for (struct beat *beat = rest->beats; beat; beat = next) {
-		next = beat->next;
-		beat->fn(beat->arg);
+	for (struct heartbeat *heartbeat = rest->heartbeats; heartbeat; heartbeat = next) {
+		next = heartbeat->next;
+		heartbeat->fn(heartbeat->arg);
 	}
 }
 
-void beat_start(struct beat *beat, struct rest *rest, void (*fn)(void *arg), void *arg)
+void heartbeat_start(struct heartbeat *heartbeat, struct rest *rest, void (*fn)(void *arg),
+		     void *arg)
 {
 	struct loop *loop = service_config(rest->service)->loop;
-	int ms = rest->config.beat_ms ? rest->config.beat_ms : STREAM_BEAT_MS;
+	int ms = rest->config.heartbeat_ms ? rest->config.heartbeat_ms : STREAM_HEARTBEAT_MS;
 
-	*beat = (struct beat){ .rest = rest, .fn = fn, .arg = arg, .next = rest->beats };
-	if (beat->next)
-		beat->next->prev = beat;
-	rest->beats = beat;
-	if (beat->next)
+	*heartbeat =
+		(struct heartbeat){ .rest = rest, .fn = fn, .arg = arg, .next = rest->heartbeats };
+	if (heartbeat->next)
+		heartbeat->next->prev = heartbeat;
+	rest->heartbeats = heartbeat;
+	if (heartbeat->next)
 		return;
-	if (!rest->beat && loop_timer_new(loop, on_beat, rest, &rest->beat) < 0)
-		return; /* no beats: better than no stream */
-	loop_timer_set(rest->beat, ms, ms);
+	if (!rest->heartbeat_timer &&
+	    loop_timer_new(loop, on_heartbeat, rest, &rest->heartbeat_timer) < 0)
+		return; /* no heartbeats: better than no stream */
+	loop_timer_set(rest->heartbeat_timer, ms, ms);
 }
 
-void beat_stop(struct beat *beat)
+void heartbeat_stop(struct heartbeat *heartbeat)
 {
-	struct rest *rest = TAKE_PTR(beat->rest);
+	struct rest *rest = TAKE_PTR(heartbeat->rest);
 
 	if (!rest)
 		return;
-	if (beat->prev)
-		beat->prev->next = beat->next;
+	if (heartbeat->prev)
+		heartbeat->prev->next = heartbeat->next;
 	else
-		rest->beats = beat->next;
-	if (beat->next)
-		beat->next->prev = beat->prev;
-	if (!rest->beats && rest->beat)
-		loop_timer_clear(rest->beat);
+		rest->heartbeats = heartbeat->next;
+	if (heartbeat->next)
+		heartbeat->next->prev = heartbeat->prev;
+	if (!rest->heartbeats && rest->heartbeat_timer)
+		loop_timer_clear(rest->heartbeat_timer);
 }
 
-void beats_done(struct rest *rest)
+void heartbeats_done(struct rest *rest)
 {
-	loop_timer_free(TAKE_PTR(rest->beat));
+	loop_timer_free(TAKE_PTR(rest->heartbeat_timer));
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Bytes of programs in JSON: text where it is text, base64 where it is not. */
+/* Output of programs in JSON: as text if it is text, otherwise as base64. */
 #include "face/rest/run/stream.h"
 
 static size_t sequence_len(unsigned char lead)
@@ -13,7 +13,10 @@ static size_t sequence_len(unsigned char lead)
 
 size_t text_whole(struct str s)
 {
-	/* The last byte that is no continuation, at most three back, may begin a cut sequence. */
+	/*
+	 * The last byte that is not a continuation, at most three back, may start an incomplete
+	 * sequence.
+	 */
 	for (size_t back = 1; back <= 3 && back <= s.n; back++) {
 		unsigned char c = (unsigned char)s.p[s.n - back];
 
@@ -24,7 +27,7 @@ size_t text_whole(struct str s)
 	return s.n;
 }
 
-/* A byte that JSON writes as six. */
+/* A byte that takes six in JSON. */
 static bool is_costly(unsigned char c)
 {
 	return c == 0x7f ||

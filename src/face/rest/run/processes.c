@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Processes that nobody waits for: made, listed, fed, signalled, ended. */
+/* Processes without a waiting caller: created, listed, fed, signalled, ended. */
 #include "service/run/process.h"
 
 #include <stdio.h>

@@ -10,17 +10,17 @@
 struct stream {
 	struct stream *prev, *next;
 	struct rest *rest;
-	slot_handle req; /* 0: the client has gone */
+	slot_handle req; /* 0: the client has disconnected */
 	slot_handle follow;
 	char key_id[AUTH_KEY_ID_SIZE];
 	bool raw;
-	bool begun;		 /* the head is sent */
+	bool begun;		 /* the head was sent */
 	bool blocked;		 /* the reader is slow: credit waits for on_drain */
 	uint32_t owed;		 /* credit not yet given back */
-	uint64_t next_cursor[2]; /* behind what was told; the held bytes are not yet */
+	uint64_t next_cursor[2]; /* after the bytes sent; held bytes are not included */
 	uint8_t held_n[2];
 	char held[2][4];
-	struct beat beat;
+	struct heartbeat heartbeat;
 };
 
 static struct http_req *request(const struct stream *stream)
@@ -35,9 +35,9 @@ bool stream_is_gone(const struct stream *stream)
 	return stream->req == 0;
 }
 
-/* ---- life ---- */
+/* ---- lifetime ---- */
 
-static void on_beat(void *arg);
+static void on_heartbeat(void *arg);
 
 static void unlink_stream(struct stream *stream)
 {
@@ -49,7 +49,7 @@ static void unlink_stream(struct stream *stream)
 		rest->streams = stream->next;
 	if (stream->next)
 		stream->next->prev = stream->prev;
-	beat_stop(&stream->beat);
+	heartbeat_stop(&stream->heartbeat);
 	free(stream);
 }
 
@@ -72,8 +72,10 @@ void streams_done(struct rest *rest)
 		unlink_stream(rest->streams);
 }
 
-/* The client has gone; the process goes on. Without a follow its start is still under way, and
- * whoever is told of it finds the stream gone. */
+/*
+ * The client has disconnected; the process continues. Without a follow its start is still in
+ * progress, and its completion finds the stream gone.
+ */
 static void on_gone(void *arg)
 {
 	struct stream *stream = arg;
@@ -120,7 +122,7 @@ struct stream *stream_new(struct rest_call *call, bool raw, struct err *err)
 	stream->req = call->req->handle;
 	stream->raw = raw;
 	memcpy(stream->key_id, call->key->id, sizeof(stream->key_id));
-	beat_start(&stream->beat, rest, on_beat, stream);
+	heartbeat_start(&stream->heartbeat, rest, on_heartbeat, stream);
 	stream->next = rest->streams;
 	if (stream->next)
 		stream->next->prev = stream;
@@ -161,10 +163,10 @@ static void send_bytes(struct stream *stream, struct str bytes)
 	struct http_req *req = request(stream);
 
 	if (req && http_reply_write(req, bytes.p, bytes.n) == -EAGAIN)
-		stream->blocked = true; /* when it is lost, on_gone tells */
+		stream->blocked = true; /* if it is lost, on_gone is called */
 }
 
-/* One event is put together in rest->out, without a copy on the way to the socket. */
+/* One event is assembled in rest->out and written to the socket without a copy. */
 static struct json_writer event_begin(struct stream *stream, const char *name)
 {
 	struct buf *out = &stream->rest->out;
@@ -223,7 +225,7 @@ static void tell_gap(struct stream *stream, int i, uint64_t cursor)
 	event_send(stream, &w);
 }
 
-/* The held bytes stand in front of the new ones. */
+/* The held bytes precede the new ones. */
 static struct str join_held(struct stream *stream, int i, struct str bytes)
 {
 	struct buf *scratch = &stream->rest->scratch;
@@ -233,7 +235,7 @@ static struct str join_held(struct stream *stream, int i, struct str bytes)
 	buf_clear(scratch);
 	if (buf_append(scratch, stream->held[i], stream->held_n[i]) < 0 ||
 	    buf_append(scratch, bytes.p, bytes.n) < 0) {
-		tell_held(stream, i); /* torn, but nothing is lost */
+		tell_held(stream, i); /* split, but nothing is lost */
 		return bytes;
 	}
 	stream->held_n[i] = 0;
@@ -292,9 +294,9 @@ void stream_tell_started(struct stream *stream, uint32_t process_id, uint32_t pi
 	event_send(stream, &w);
 }
 
-/* ---- what the service tells ---- */
+/* ---- callbacks of the service ---- */
 
-/* A hole must not look like none: the connection is cut. */
+/* A gap must be visible: the connection is reset. */
 static void cut(struct stream *stream)
 {
 	struct http_req *req = request(stream);
@@ -305,12 +307,14 @@ static void cut(struct stream *stream)
 		http_reply_abort(req);
 }
 
-/* False: the stream is gone. */
+/* False: the stream was freed. */
 static bool raw_output(struct stream *stream, int i, uint64_t cursor, struct str bytes)
 {
 
 	if (!stream->begun) {
-		/* The first byte that is still held may be a later one: the head says which. */
+		/*
+		 * The first byte that still exists may be a later one: the head has its position.
+		 */
 		stream_set_cursors(stream, i ? 0 : cursor, i ? cursor : 0);
 		stream_begin(stream);
 	} else if (cursor != stream->next_cursor[i]) {
@@ -345,7 +349,7 @@ static void tell_end(struct stream *stream, const struct process_status *status,
 	for (int i = 0; i < 2; i++)
 		tell_held(stream, i);
 	if (!status->reason && !err)
-		return; /* it runs on, and only what was there was asked for */
+		return; /* it continues, and only existing output was requested */
 	w = event_begin(stream, status->reason ? "exit" : "error");
 	if (status->reason)
 		process_write_end(status, &w);
@@ -376,18 +380,18 @@ static void on_end(void *arg, const struct process_status *status, const struct 
 	http_req_on_gone(req, NULL, NULL);
 	http_reply_on_drain(req, NULL, NULL);
 	if (err && raw)
-		http_reply_abort(req); /* nothing else tells that there would be more */
+		http_reply_abort(req); /* there is no other way to show that there would be more */
 	else
 		http_reply_end(req);
 }
 
 const struct follow_hooks stream_hooks = { .on_output = on_output, .on_end = on_end };
 
-static void on_beat(void *arg)
+static void on_heartbeat(void *arg)
 {
 	struct stream *stream = arg;
 
-	/* A slow reader has enough to read as it is. */
+	/* A slow reader has unread bytes anyway. */
 	if (stream->begun && !stream->raw && !stream->blocked)
 		send_bytes(stream, STR_LIT(": beat\n\n"));
 }

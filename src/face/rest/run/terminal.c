@@ -410,7 +410,10 @@ static void on_message(void *arg, bool is_text, struct str bytes)
 	struct err err;
 	int r;
 
-	/* While the link is made again there is nobody to type to; the follow waits for it. */
+	/*
+	 * While the link is being reestablished, input cannot be delivered; the follow waits for
+	 * it.
+	 */
 	if (!sandbox || !sandbox_ready(sandbox)) {
 		(void)err_set(&err, ERR_UNAVAILABLE, "the sandbox is being connected again");
 		r = -1;

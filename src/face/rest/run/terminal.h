@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Terminals and other processes over a WebSocket: binary frames are bytes both ways, text frames
- * are JSON. A connection that ends ends nothing else.
+ * Terminals and other processes over a WebSocket: binary frames are bytes in both directions, text
+ * frames are JSON. The end of a connection does not end the process.
  */
 #ifndef CAY_FACE_REST_RUN_TERMINAL_H
 #define CAY_FACE_REST_RUN_TERMINAL_H
@@ -9,38 +9,40 @@
 #include "face/rest/run/stream.h"
 #include "http/websocket/websocket.h"
 
-#define TERMINAL_MESSAGE_BYTES (256 * 1024) /* of one message */
+#define TERMINAL_MESSAGE_BYTES (256 * 1024) /* per message */
 #define TERMINAL_CREDIT (128 * 1024)
-#define TERMINAL_ACK_CREDIT (512 * 1024) /* with ack: sent and not acknowledged; then it waits */
-#define TERMINAL_INPUTS_MAX 64 /* messages on their way to the program; further ones are joined */
+/* with ack: sent and not acknowledged; beyond it the terminal waits */
+#define TERMINAL_ACK_CREDIT (512 * 1024)
+#define TERMINAL_INPUTS_MAX 64 /* messages in flight to the program; further ones are joined */
 
-/* Owner: rest->terminals, until the WebSocket is closed and no input is on its way. */
+/* Owner: rest->terminals, until the WebSocket is closed and no input is in flight. */
 struct terminal {
 	struct terminal *prev, *next;
 	struct rest *rest;
-	slot_handle req;      /* while the process is being started; 0: the client has gone */
-	struct websocket *ws; /* NULL: not yet or no more */
+	/* while the process is being started; 0: the client has disconnected */
+	slot_handle req;
+	struct websocket *ws; /* NULL: not open yet, or closed */
 	slot_handle sandbox;
 	slot_handle follow; /* 0: none */
 	uint32_t process_id;
 	char key_id[AUTH_KEY_ID_SIZE];
-	bool counted;	   /* as a stream of its key */
+	bool counted;	   /* counts as a stream of its key */
 	bool blocked;	   /* the client is slow */
-	bool paused;	   /* the program is */
-	bool input_closed; /* the client was informed that nothing reads its input any more */
-	bool acks;	   /* the client says what it has taken; credit waits for that */
+	bool paused;	   /* the program is slow */
+	bool input_closed; /* the client was informed that its input is no longer read */
+	bool acks;	   /* the client acknowledges output; credit waits for that */
 	uint32_t owed;
 	uint32_t unread;    /* input that the program has not taken */
-	uint32_t in_flight; /* messages of it, their sizes from oldest on */
+	uint32_t in_flight; /* messages in flight, their sizes from the oldest on */
 	uint32_t oldest;
 	uint32_t sizes[TERMINAL_INPUTS_MAX];
-	struct buf waiting; /* input behind these, at most what stops the reading and one message */
-	bool close_waits;   /* its end comes behind it */
+	struct buf waiting; /* input after these: at most what stops the reading and one message */
+	bool close_waits;   /* the end of the input follows it */
 	uint64_t next_cursor[2];
 };
 
 struct terminal *terminal_new(struct rest_call *call, struct err *err);
-/* The client has gone, or never came. */
+/* The client has disconnected, or never arrived. */
 void terminal_leave(struct terminal *t);
 void terminal_uncount(struct terminal *t);
 void terminal_tell_started(struct terminal *t, uint32_t pid);

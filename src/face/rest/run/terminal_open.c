@@ -211,7 +211,7 @@ static void on_start_gone(void *arg)
 	terminal_uncount(t);
 }
 
-/* Nobody ever saw the shell: it is not left behind. */
+/* No client ever received the shell: it is not left behind. */
 static void abandon(struct terminal *t, uint32_t process_id)
 {
 	struct sandbox *sandbox = sandbox_get(t->rest->service, t->sandbox);

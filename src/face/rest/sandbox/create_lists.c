@@ -102,7 +102,7 @@ static int read_initializer(const struct json *item, size_t i, struct arena *are
 	return 0;
 }
 
-/* The limit is one of the list as it is sent, without white space. */
+/* The limit applies to the list as it is sent, without white space. */
 static bool is_short(const struct json *array)
 {
 	struct json_writer w;

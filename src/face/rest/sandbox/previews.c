@@ -148,7 +148,7 @@ void previews_share(struct rest_call *call)
 	json_put_text(&w, "url", url[0] ? full : NULL);
 	json_put_time(&w, "expires_at", expires_ms);
 	json_end_object(&w);
-	(void)!once_answer(call, idem, 201, &w); /* a token that nobody was told opens nothing */
+	(void)!once_answer(call, idem, 201, &w); /* a token that no client received opens nothing */
 }
 
 void previews_unshare(struct rest_call *call)

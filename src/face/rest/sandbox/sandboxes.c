@@ -291,7 +291,7 @@ static void answer_sandbox(struct rest *rest, struct http_req *req, int status,
 
 /* ---- create ---- */
 
-/* req may be gone; the answer is recorded all the same. */
+/* req may be NULL; the reply is recorded nevertheless. */
 static void finish_create(struct rest *rest, struct http_req *req, struct idempotency *idem,
 			  const struct sandbox *sandbox, const struct err *err)
 {

@@ -158,7 +158,7 @@ void snapshots_list(struct rest_call *call)
 	if (query_text(call->req, "sandbox_id", &id, &err) < 0)
 		answer_error(call->rest, call->req, &err);
 	else if (id.p && str_copy(text, sizeof(text), id) < 0)
-		list(call, "?"); /* nobody has such an id */
+		list(call, "?"); /* no sandbox has such an id */
 	else
 		list(call, text);
 }

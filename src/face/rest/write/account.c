@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Secrets, quotas, usage, webhooks and events in the words of the REST API. */
+/* Writes secrets, quotas, usage, webhooks and events as REST objects. */
 #include "face/rest/write.h"
 #include "service/account/auth.h"
 #include "service/account/usage.h"

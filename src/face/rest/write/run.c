@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Processes, their ends and code contexts in the words of the REST API. */
+/* Writes processes, their ends and code contexts as REST objects. */
 #include "base/time.h"
 #include "face/rest/write.h"
 #include "service/run/code.h"

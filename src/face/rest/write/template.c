@@ -5,7 +5,7 @@
 #include "service/sandbox/initializer.h"
 #include "service/template/template.h"
 
-/* A command alone is a string. */
+/* A command without options is a string. */
 static void write_initializer(const struct initializer *one, struct json_writer *w)
 {
 	const struct exec_spec *exec = &one->exec;

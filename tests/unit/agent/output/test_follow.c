@@ -117,7 +117,10 @@ static void test_credit(void **state)
 	assert_null(caller_look(caller, id));
 }
 
-/* Beside a follow that never reads: the program ends, the fast one gets all, the slow one a gap. */
+/*
+ * Beside a follow that never reads: the program ends, the fast one gets everything, the slow one a
+ * gap.
+ */
 static void test_stalled_beside_fast(void **state)
 {
 	struct caller_follow *fast, *stalled;
@@ -176,8 +179,8 @@ static uint64_t read_slowly(void)
 }
 
 /*
- * A reader that keeps up, but takes its time for each piece, loses nothing. On a busy host the
- * reader itself may be kept away for longer than the agent waits: then once more.
+ * A reader that keeps up but is slow with each piece loses nothing. On a busy host the reader
+ * itself may be delayed for longer than the agent waits: then it is tried again.
  */
 static void test_slow_but_steady(void **state)
 {
@@ -197,7 +200,7 @@ static void test_no_such_follow(void **state)
 	assert_int_equal(caller_look(caller, id)->status.end,
 			 AGENT_END_EXIT); /* the process ran on */
 	assert_false(caller->closed);
-	/* A number that is taken is a mistake of the daemon: the connection ends. */
+	/* Reusing a number is a mistake of the daemon: the connection ends. */
 	id = caller_sh(caller, "exec sleep 30", 0, 0, NULL);
 	(void)caller_follow(caller, id, LIVE_OUT, 0, 0, 0);
 	caller->next_follow--;
@@ -209,7 +212,7 @@ static void test_no_such_follow(void **state)
 	assert_int_equal(caller_stop(caller, id, 0, true), 0);
 }
 
-/* The daemon comes back in the middle: cursors go on, not one byte is lost or doubled. */
+/* The daemon reconnects in the middle: cursors continue, no byte is lost or duplicated. */
 static void test_reconnect(void **state)
 {
 	static const char script[] = "i=0; while [ $i -lt 60000 ]; do echo line $i; i=$((i+1)); "
@@ -249,7 +252,7 @@ static void test_reconnect(void **state)
 	buf_done(&all);
 }
 
-/* Whoever waited for a collected one goes: it is kept, with what it had written. */
+/* The waiting caller of a collected process goes: the process is kept, with its output. */
 static void test_detach(void **state)
 {
 	const char *const argv[] = { "sh", "-c", "echo front; sleep 0.3; echo more", NULL };
@@ -275,13 +278,13 @@ static void test_detach(void **state)
 	caller_wait(caller, &f->ended, 5000);
 	assert_string_equal(caller_text(f, 0), "front\nmore\n");
 
-	id = caller_exec(caller, &args); /* told: gone */
+	id = caller_exec(caller, &args); /* reported: removed */
 	caller_wait_exit(caller, id, 5000);
 	assert_memory_equal(buf_data(&caller->collected[0]), "front\nmore\n", 11);
 	assert_null(caller_look(caller, id));
 }
 
-/* Beyond its limit, then detached: the newest bytes count from there on. */
+/* Beyond its limit, then detached: from then on the newest bytes are kept. */
 static void test_detach_behind_limit(void **state)
 {
 	const char *const argv[] = { "sh", "-c",

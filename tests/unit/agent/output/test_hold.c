@@ -43,7 +43,7 @@ static void reconnect(void)
 	caller->next_follow = follow;
 }
 
-/* Waits until the program has written all it can: what it has written stays the same. */
+/* Waits until the program has written all it can: the total no longer changes. */
 static uint64_t blocked_at(uint32_t id)
 {
 	uint64_t before = 0, now = 0;
@@ -94,7 +94,7 @@ static void test_blocks_and_goes_on(void **state)
 	assert_int_equal(f->end.status.exit_code, 0);
 }
 
-/* What one stream blocks, the other does not: a program that fills stderr is read on. */
+/* A blocked stream does not block the other one: stderr is still read. */
 static void test_streams_by_themselves(void **state)
 {
 	struct caller_follow *f;
@@ -110,7 +110,7 @@ static void test_streams_by_themselves(void **state)
 	assert_int_equal(f->gap[0] + f->gap[1], 0);
 }
 
-/* The last bytes of a program that has ended stay in its pipe until there is space for them. */
+/* The last bytes of a program that has ended stay in its pipe until there is space. */
 static void test_end_waits(void **state)
 {
 	struct caller_follow *f;
@@ -139,7 +139,7 @@ static void test_a_second_reader_blocks_nothing(void **state)
 	assert_true(dead->gap[0] > 0);
 }
 
-/* Two that asked for it: the slower one decides. */
+/* With two foreground readers, the slower one decides. */
 static void test_two_holders(void **state)
 {
 	struct caller_follow *a, *b;
@@ -171,8 +171,7 @@ static void test_unfollow_releases(void **state)
 	assert_int_equal(f->end.status.exit_code, 0);
 }
 
-/* The daemon is away: what was sent and not acknowledged is there again, and everything after it.
- */
+/* The daemon is disconnected: unacknowledged bytes are sent again, and everything after them. */
 static void test_connection_lost(void **state)
 {
 	struct caller_follow *f;
@@ -183,7 +182,7 @@ static void test_connection_lost(void **state)
 	caller_credit(caller, f, 200000);
 	caller_pass(caller, 50);
 	assert_int_equal(f->bytes[0], 500000);
-	at = f->bytes[0] - 300000; /* of these the client has heard nothing */
+	at = f->bytes[0] - 300000; /* the client did not receive these */
 	reconnect();
 	caller_pass(caller, GRACE_MS / 4);
 	f = caller_follow(caller, id, LIVE_BOTH | AGENT_FOLLOW_HOLD, at, 0, 1U << 18);
@@ -206,7 +205,7 @@ static void test_grace_ends(void **state)
 	assert_int_equal(f->end.status.out_total, MUCH + 4);
 }
 
-/* Started first, read later: kept from the first byte on, for the grace. */
+/* Started first, read later: the output is kept from its first byte on, for the grace period. */
 static void test_expected_reader(void **state)
 {
 	struct caller_follow *f;
@@ -220,10 +219,10 @@ static void test_expected_reader(void **state)
 	assert_int_equal(f->gap[0], 0);
 	id = caller_sh(caller, "head -c 20000000 /dev/zero", AGENT_EXEC_HOLD, 0, NULL);
 	f = caller_follow(caller, id, AGENT_FOLLOW_LIVE, 0, 0, 0);
-	caller_wait(caller, &f->ended, GRACE_MS + 20000); /* none came: it runs on */
+	caller_wait(caller, &f->ended, GRACE_MS + 20000); /* no reader arrived: it continues */
 }
 
-/* Who is blocked can still be ended: by its time limit, a signal, a stop. */
+/* A blocked program can still be ended: by its time limit, a signal, a stop. */
 static void test_ends_of_a_blocked_one(void **state)
 {
 	struct caller_follow *f = NULL;
@@ -238,11 +237,11 @@ static void test_ends_of_a_blocked_one(void **state)
 	id = caller_sh(caller, "exec yes", AGENT_EXEC_HOLD, 10, &f);
 	f->keep = f->regrant = false;
 	(void)blocked_at(id);
-	/* To be forgotten: no reader delays that. */
+	/* It is to be forgotten: no reader delays that. */
 	assert_int_equal(caller_stop(caller, id, 1000, true), 0);
 }
 
-/* A ring that never gets its memory is small, not lossy. */
+/* A ring that cannot get memory stays small, but loses nothing. */
 static void test_small_ring(void **state)
 {
 	const char *const argv[] = { "/bin/sh", "-c", "head -c 3000000 /dev/zero", NULL };

@@ -26,7 +26,7 @@ static void put_some(struct ring *ring, uint64_t *given, size_t n)
 	*given += n;
 }
 
-/* Reads everything from *cursor; returns the bytes lost on the way. */
+/* Reads everything from *cursor; returns the number of lost bytes. */
 static uint64_t read_on(const struct ring *ring, uint64_t *cursor)
 {
 	uint64_t lost = 0;
@@ -44,7 +44,7 @@ static uint64_t read_on(const struct ring *ring, uint64_t *cursor)
 	}
 }
 
-/* Any chunking in, any reading pattern: each byte comes out once, in order, or is counted. */
+/* Any chunking of writes and any pattern of reads: each byte is read once, in order, or counted. */
 static void test_ring_keep_last(void **state)
 {
 	srand(1);
@@ -109,7 +109,7 @@ static void test_ring_grows(void **state)
 	ring_done(&ring);
 }
 
-/* Bytes put into place by the caller and read across the wrap are the same as any others. */
+/* Bytes that the caller stores itself and that are read across the wrap equal all others. */
 static void test_ring_in_place(void **state)
 {
 	srand(3);
@@ -156,7 +156,9 @@ static void test_ring_in_place(void **state)
 	}
 }
 
-/* From the front to the newest: what is held stays readable until more comes. */
+/*
+ * From keeping the first to keeping the last bytes: what is held stays readable until more arrives.
+ */
 static void test_ring_turns(void **state)
 {
 	uint64_t given = 0, cursor = 0;
@@ -164,7 +166,7 @@ static void test_ring_turns(void **state)
 
 	ring_init(&ring, 1000, RING_KEEP_FIRST, NULL);
 	put_some(&ring, &given, 900);
-	ring_keep_last(&ring, 2000); /* nothing was dropped: it just goes on */
+	ring_keep_last(&ring, 2000); /* nothing was dropped: it continues */
 	put_some(&ring, &given, 1000);
 	assert_true(read_on(&ring, &cursor) == 0 && cursor == 1900);
 	ring_done(&ring);
@@ -172,7 +174,7 @@ static void test_ring_turns(void **state)
 	given = cursor = 0;
 	ring_init(&ring, 1000, RING_KEEP_FIRST, NULL);
 	put_some(&ring, &given, 1500);
-	put_some(&ring, &given, 1); /* nothing follows what was dropped */
+	put_some(&ring, &given, 1); /* nothing follows dropped bytes */
 	ring_keep_last(&ring, 2000);
 	assert_true(read_on(&ring, &cursor) == 0 && cursor == 1000);
 	put_some(&ring, &given, 10);
@@ -199,10 +201,10 @@ static void test_ring_budget(void **state)
 	put_some(&a, &given_a, 8000);
 	assert_int_equal(budget.used, 8192);
 	assert_int_equal(asked, 0);
-	put_some(&a, &given_a, 8000); /* too many: it stays as it is */
+	put_some(&a, &given_a, 8000); /* over the limit: it keeps its size */
 	assert_int_equal(asked, 1);
 	assert_int_equal(a.capacity, 8192);
-	put_some(&a, &given_a, 8000); /* and does not ask again */
+	put_some(&a, &given_a, 8000); /* and does not request memory again */
 	assert_int_equal(asked, 1);
 	assert_true(read_on(&a, &cursor) == given_a - 8192);
 	put_some(&b, &given_b, 100); /* the first page is always there */

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The agent's groups for processes, and the memory group's counters, on the host's own cgroups. */
+/*
+ * The agent's groups for processes, and the counters of the memory group, on the host's own
+ * cgroups.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -58,7 +61,7 @@ static int teardown(void **state)
 	(void)state;
 	if (!groups_on(&groups))
 		return 0;
-	/* More than it keeps: each that goes back then is removed. */
+	/* More than it keeps: each released one is then removed. */
 	groups.spare_count = SIZE_OF_SPARE;
 	for (struct group *g = groups.spare, *next; g; g = next) {
 		next = *(struct group **)(void *)g; /* its first member */
@@ -127,7 +130,7 @@ static void body_scatter(void)
 	}
 }
 
-/* Never in one place: each ends as soon as the next lives. */
+/* Never in one place: each ends as soon as the next one runs. */
 static void body_run_away(void)
 {
 	for (;;)
@@ -195,7 +198,7 @@ static void kills(void (*body)(void), int settle_us)
 	(void)start(group, body);
 	(void)usleep((useconds_t)settle_us);
 	assert_false(group_is_empty(&groups, group));
-	/* On a busy host the first freezes are not seen to end, and a later one finds it empty. */
+	/* On a busy host the first freezes may time out, and a later one finds it empty. */
 	if (!group_kill(&groups, group))
 		assert_true(becomes_empty(group));
 	assert_true(group_kill(&groups, group));
@@ -203,8 +206,11 @@ static void kills(void (*body)(void), int settle_us)
 	group_release(&groups, group);
 }
 
-/* A list of a chain of forks can be empty although one of them runs at any time: only group_kill(),
- * which freezes first, knows. Nothing else may be asserted before the chain is dead for certain. */
+/*
+ * A list of a chain of forks can be empty although one of them runs at any time: only group_kill(),
+ * which freezes first, is reliable. Nothing else may be asserted before the chain is certainly
+ * dead.
+ */
 static void kills_run_away(void)
 {
 	struct group *group = group_take(&groups);
@@ -247,7 +253,7 @@ static void test_parked(void **state)
 		pids[i] = start(busy[i], body_sleep);
 		while (group_is_empty(&groups, busy[i]))
 			(void)usleep(100);
-		group_release(&groups, busy[i]); /* what is in it lives on */
+		group_release(&groups, busy[i]); /* its processes live on */
 	}
 	assert_int_equal(groups.parked_count, ARRAY_LEN(busy));
 	for (size_t i = 0; i < ARRAY_LEN(busy); i++)
@@ -273,7 +279,7 @@ static bool holds_nobody(const char *group)
 	return n == 0;
 }
 
-/* An earlier user of the slot left a group with somebody in it, and one that is empty. */
+/* An earlier user of the slot left one group with a process and one that is empty. */
 static void test_leftovers(void **state)
 {
 	struct group *group, *spares[5] = { NULL };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Processes of the real agent: their list, their input, their end and what is left of them. */
+/* Processes of the real agent: their list, their input, their end and their descendants. */
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -31,7 +31,7 @@ static int teardown(void **state)
 	return 0;
 }
 
-/* Waits for the end of a process that nobody follows. */
+/* Waits for the end of a process without a follow. */
 static const struct agent_listed *wait_end(uint32_t id, int timeout_ms)
 {
 	int64_t until_us = time_mono_us() + timeout_ms * 1000LL;
@@ -120,7 +120,7 @@ static void test_keep(void **state)
 	assert_non_null(caller_look(caller, kept)); /* it ended before, and is kept longer */
 }
 
-/* The 1025th takes the place of the oldest finished one; of running ones no more than 1024. */
+/* The 1025th replaces the oldest finished one; at most 1024 can run. */
 static void test_places(void **state)
 {
 	const char *const argv[] = { "true", NULL }, *const wait[] = { "sleep", "1000", NULL };
@@ -149,7 +149,7 @@ static void test_many_listed(void **state)
 	for (int i = 0; i < 1000; i++)
 		(void)caller_start(caller, &args);
 	assert_int_equal(caller_list(caller, 0), 1000);
-	assert_int_equal(caller->listed_frames, 2); /* one does not hold them */
+	assert_int_equal(caller->listed_frames, 2); /* one frame is too small */
 	assert_int_equal(caller->listed[999].info.command.n, AGENT_COMMAND_MAX);
 	for (int i = 1; i < 1000; i++)
 		assert_true(caller->listed[i].info.process_id >
@@ -187,17 +187,17 @@ static void test_stdin(void **state)
 	assert_int_equal(caller_stdin(caller, id, "z", 1, false), AGENT_REFUSED_ENDED);
 	assert_int_equal(caller_stdin(caller, id + 100, "z", 1, false), AGENT_REFUSED_NO_PROCESS);
 
-	/* It does not read: neither side hangs or dies, and whoever waits hears of it. */
+	/* It does not read: neither side hangs or dies, and the waiting caller is informed. */
 	id = caller_sh(caller, "exec 0<&-; sleep 0.4", AGENT_EXEC_STDIN_OPEN, 0, NULL);
 	caller_pass(caller, 150);
 	assert_int_equal(caller_stdin(caller, id, "z", 1, false), AGENT_REFUSED_STDIN_CLOSED);
 	id = caller_sh(caller, "sleep 0.2", AGENT_EXEC_STDIN_OPEN, 0, NULL);
 	assert_int_not_equal(caller_stdin(caller, id, big, sizeof(big), true), 0);
-	id = caller_sh(caller, "true", 0, 0, NULL); /* none was asked for */
+	id = caller_sh(caller, "true", 0, 0, NULL); /* no signal was requested */
 	assert_int_not_equal(caller_stdin(caller, id, "z", 1, false), 0);
 }
 
-/* Input that nobody reads is bounded for all of them together, and given back. */
+/* Unread input is bounded for all processes together, and freed again. */
 static void test_stdin_of_many(void **state)
 {
 	static char big[AGENT_STDIN_BYTES_MAX];
@@ -232,7 +232,7 @@ static void test_kill(void **state)
 	assert_int_equal(f->end.status.signal, SIGTERM);
 	assert_int_equal(f->end.status.exit_code, 128 + SIGTERM);
 	assert_int_equal(caller_kill(caller, id, SIGTERM), AGENT_REFUSED_ENDED);
-	/* One that was asked for and another that kills: not by request. */
+	/* One requested signal and another that kills: not ended by request. */
 	id = caller_sh(caller, "trap '' USR1; sleep 0.4; kill -SEGV $$", 0, 1000, &f);
 	caller_pass(caller, 100);
 	assert_int_equal(caller_kill(caller, id, SIGUSR1), 0);
@@ -260,14 +260,14 @@ static void test_stop(void **state)
 	assert_int_equal(f->end.status.signal, SIGTERM);
 	assert_null(caller_look(caller, id));
 
-	id = caller_sh(caller, "exec sleep 60", 0, 0, NULL); /* stopped: hears of it all the same */
+	id = caller_sh(caller, "exec sleep 60", 0, 0, NULL); /* stopped: still receives it */
 	assert_int_equal(caller_kill(caller, id, SIGSTOP), 0);
 	caller_pass(caller, 50);
 	start_us = time_mono_us();
 	assert_int_equal(caller_stop(caller, id, 5000, true), 0);
 	assert_in_range(time_mono_us() - start_us, 0, 2000000);
 
-	/* It is deaf, and so is what it started in another session. */
+	/* It ignores signals, and so does a child in another session. */
 	id = caller_sh(caller,
 		       "trap '' TERM; setsid sh -c 'trap \"\" TERM; exec sleep 654321' & "
 		       "sleep 654322; sleep 654323",
@@ -299,7 +299,7 @@ static void test_stop(void **state)
 	assert_true(count_becomes("sleep 65432[45]", 0));
 }
 
-/* Also children that changed their session, cleared nothing, and became somebody else. */
+/* Also reaches children that changed their session and user but not their environment. */
 static void test_timeout_reaches_sessions(void **state)
 {
 	const char *const argv[] = { "sh", "-c",
@@ -383,7 +383,7 @@ static void test_save(void **state)
 	(void)unlink(caller->saved);
 }
 
-/* Output beyond what all rings may take together: finished ones give way, and the agent lives. */
+/* Output beyond the limit of all rings: finished processes are dropped, and the agent continues. */
 static void test_ring_memory(void **state)
 {
 	const char *const argv[] = { "head", "-c", "5000000", "/dev/zero", NULL };
@@ -402,7 +402,7 @@ static void test_ring_memory(void **state)
 	assert_in_range(caller_list(caller, 0), 10, 16);
 }
 
-/* An orphan keeps the pipe: its process ends all the same and later output goes nowhere. */
+/* An orphan keeps the pipe open: its process still ends, and later output is discarded. */
 static void test_orphan(void **state)
 {
 	struct caller_follow *f;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of processes: found by id and by pid, listed in the order of start and of end. */
+/* The table of processes: lookup by id and by pid, lists in the order of start and of end. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>

@@ -97,7 +97,7 @@ static void test_input(void **state)
 	expect(f, "eof\r\n");
 	caller_wait(caller, &f->ended, 5000);
 	assert_int_equal(caller_stdin(caller, id, "x", 1, false), AGENT_REFUSED_ENDED);
-	/* Not asked to stay open: what came with the start, then the end. */
+	/* Without stdin_open: the input of the start, then its end. */
 	id = caller_sh(caller, "cat; echo eof", AGENT_EXEC_TTY, 10000, &f);
 	caller_wait(caller, &f->ended, 5000);
 	expect(f, "eof\r\n");
@@ -157,7 +157,7 @@ static void test_foreground(void **state)
 	assert_int_equal(f->end.status.exit_code, 4);
 }
 
-/* A shell at its prompt does not mind TERM; without its terminal it ends. */
+/* A shell at its prompt ignores TERM; without its terminal it ends. */
 static void test_stop_shell(void **state)
 {
 	const char *const argv[] = { "bash", "--norc", "--noprofile", "-i", NULL };
@@ -197,7 +197,7 @@ static void test_reattach(void **state)
 	assert_int_equal(caller_stop(caller, id, 200, true), 0);
 }
 
-/* More than it takes: the rest waits, nothing is lost. In raw mode, as a pipe would. */
+/* More input than it takes: the rest waits, nothing is lost. In raw mode, like a pipe. */
 static void test_input_back_pressure(void **state)
 {
 	enum { BYTES = 600000 };
@@ -238,7 +238,7 @@ static void test_leader_gone(void **state)
 	assert_in_range(time_mono_us() - start_us, 0, 1000000);
 }
 
-/* With fewer descriptors than they need, which the agent raises for itself alone. */
+/* With fewer descriptors than needed, which the agent raises only for itself. */
 static int setup_few_files(void **state)
 {
 	struct rlimit before, few;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Streams with the real agent: servers on loopback are reached through one link. A server is a
- * child of the test that serves every connection in a process of its own.
+ * child of the test that serves every connection in a separate process.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -45,7 +45,7 @@ static void on_dialed(void *arg, int fd, const struct err *error)
 	d->err = error ? *error : (struct err){ .code = ERR_OK };
 }
 
-/* ---- the server: the first byte says what it does ---- */
+/* ---- the server: the first byte selects its behaviour ---- */
 
 static void echo(int fd)
 {
@@ -62,7 +62,7 @@ static void echo(int fd)
 		}
 }
 
-/* Counts until the client's half ends, then answers with the number. */
+/* Counts until the client's half ends, then replies with the number. */
 static void count(int fd)
 {
 	uint64_t sum = 0;
@@ -85,7 +85,7 @@ static void serve(int fd)
 		echo(fd);
 	} else if (what == 'c') {
 		count(fd);
-	} else if (what == 's') { /* answers, ends its half, and says what it saw afterwards */
+	} else if (what == 's') { /* replies, ends its half, and reports what it saw afterwards */
 		(void)!send(fd, "bye", 3, MSG_NOSIGNAL);
 		(void)shutdown(fd, SHUT_WR);
 		result = (uint64_t)recv(fd, &what, 1, 0);
@@ -162,7 +162,7 @@ static int dial(char what)
 	return d.fd;
 }
 
-/* As recv(2), with the loop turning. */
+/* As recv(2), with iterations of the loop. */
 static ssize_t take(int fd, void *p, size_t n)
 {
 	int64_t until_us = time_mono_us() + WAIT_MS * 1000LL;
@@ -237,7 +237,7 @@ static void test_half_close(void **state)
 	foreign_close(fd);
 }
 
-/* The stream was cut: an error where bytes of ours were still unread, else a hang-up. */
+/* The stream was reset: an error if bytes of ours were unread, otherwise a hang-up. */
 static void expect_cut(int fd)
 {
 	char c;
@@ -253,7 +253,7 @@ static void test_reset(void **state)
 	ssize_t n, sum = 0;
 	int fd = dial('r');
 
-	/* What came before may be lost, as with TCP; that it was cut must show. */
+	/* Earlier bytes may be lost, as with TCP; the reset must be visible. */
 	while ((n = take(fd, got, sizeof(got))) > 0)
 		sum += n;
 	assert_true(sum == 0 || sum == 7);
@@ -261,7 +261,7 @@ static void test_reset(void **state)
 	foreign_close(fd);
 }
 
-/* One stream whose server reads nothing and one whose client does not; all the others go on. */
+/* One stream whose server does not read and one whose client does not; all others continue. */
 static void test_many_with_stalled_ones(void **state)
 {
 	static char bytes[65536];

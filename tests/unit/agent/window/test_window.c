@@ -107,7 +107,7 @@ static void expect(struct caller_follow *f, const char *text)
 	}
 }
 
-/* Runs a command to its end: this is all its output, and how it ends. */
+/* Runs a command to its end and checks its complete output and exit code. */
 static void check(const char *command, unsigned code, const char *output)
 {
 	struct caller_follow *f = run_n(command, strlen(command));
@@ -291,7 +291,7 @@ static void test_background_jobs(void **state)
 	check("echo now", 0, "now\n"); /* what came between two commands belongs to neither */
 }
 
-/* Each is cancelled by the next command; within_ms of it that one has ended. */
+/* Each is cancelled by the next command, which must have ended within_ms later. */
 static void cancel(const char *command, int within_ms)
 {
 	struct caller_follow *f, *next;
@@ -516,7 +516,7 @@ static void test_connection_lost(void **state)
 	assert_int_equal(answer.run, 2);
 }
 
-/* Whoever the shell belongs to may write into its FIFOs: nothing but its own window suffers. */
+/* The shell's user may write into its FIFOs: only its own window is affected. */
 static void test_forged_reports(void **state)
 {
 	struct caller_follow

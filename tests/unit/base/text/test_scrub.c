@@ -83,7 +83,7 @@ static void the_forms_programs_give_it(void **state)
 
 		assert_int_equal(str_copy(copy, sizeof(copy), str_of(texts[i])), 0);
 		assert_true(scrub_text(set, copy, strlen(copy), false));
-		/* Digits that the neighbours of a value decide too may stay. */
+		/* Digits that also depend on neighbouring bytes may stay. */
 		assert_true(strspn(copy, "*") + 4 >= strlen(copy) ||
 			    strstr(copy, "****************") != NULL);
 	}
@@ -275,7 +275,9 @@ static void only_what_may_become_a_value_is_held(void **state)
 	s = scrub_stream_feed(&stream, STR_LIT("echo hunt"));
 	assert_int_equal(s.n, 5);
 	assert_int_equal(scrub_stream_held(&stream), 4);
-	/* Waited long enough: it goes, and what follows of the value is masked all the same. */
+	/*
+	 * Waited long enough: the bytes are passed on, and the rest of the value is still masked.
+	 */
 	s = scrub_stream_flush(&stream);
 	assert_true(str_is(s, "hunt"));
 	s = scrub_stream_feed(&stream, STR_LIT("er2hunter2 x"));

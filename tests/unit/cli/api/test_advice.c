@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The daemon's refusals in the words of the command line, and completion's reading of a line. */
+/* The daemon's errors in the terms of the command line, and completion's parsing of a line. */
 #include "check.h"
 
 #include <string.h>
@@ -25,11 +25,11 @@ static void test_fields_become_options(void **state)
 	message_is("create", "memory_mb must be 1 to 8192", "--memory must be 1 to 8192");
 	message_is("create", "cpu_count must be 0.05 to 8", "--cpu must be 0.05 to 8");
 	message_is("create", "name must be short", "--name must be short");
-	/* A plain word in the middle is a word. */
+	/* A plain word in the middle is not a field. */
 	message_is("create", "the name 'timeout' is in use", "the name 'timeout' is in use");
 	message_is("create", "oom (memory_mb is 64).", "oom (--memory is 64).");
 	message_is("create", "network.mode must be none", "--network must be none");
-	/* What the command has no option for stays. */
+	/* A field without an option stays. */
 	message_is("info", "memory_mb must be 1 to 8192", "memory_mb must be 1 to 8192");
 	message_is("create", "xmemory_mb memory_mbx", "xmemory_mb memory_mbx");
 	message_is("create", "", "");

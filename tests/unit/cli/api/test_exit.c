@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Exit statuses: part of the public contract, so they stand here once more, by hand. */
+/* Exit statuses are part of the public contract, so this table repeats them by hand. */
 #include "check.h"
 
 #include "cli/api/exit.h"
@@ -31,7 +31,7 @@ static void test_codes(void **state)
 		assert_int_not_equal(exit_of_code((enum err_code)code), 0);
 }
 
-/* A code of a later version is judged by its HTTP status. */
+/* A code of a later version is mapped by its HTTP status. */
 static void test_unknown_codes(void **state)
 {
 	assert_int_equal(exit_of_answer("volume_not_found", 404), 3);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is sent to the daemon, and how its answers are read. */
+/* Requests to the daemon, and parsing of its replies. */
 #include "check.h"
 
 #include <errno.h>
@@ -157,7 +157,7 @@ static void test_base64(void **state)
 	buf_done(&out);
 }
 
-/* A name can never step out of its place in the path. */
+/* A name can never change its position in the path. */
 static void test_paths(void **state)
 {
 	struct err err = { 0 };

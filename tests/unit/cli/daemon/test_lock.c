@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Lock files: who holds them, who only says so. */
+/* Lock files: real holders and false claims. */
 #include "check.h"
 
 #include <errno.h>
@@ -31,7 +31,7 @@ static int teardown(void **state)
 	return rmdir(dir);
 }
 
-/* A child that holds the lock until it is told to end; lie is the pid it writes instead. */
+/* A child that holds the lock until it is ended; lie is the pid that it writes instead. */
 static pid_t holder_child(pid_t lie)
 {
 	int fds[2], fd;
@@ -59,7 +59,7 @@ static pid_t holder_child(pid_t lie)
 	return pid;
 }
 
-static void test_nobody(void **state)
+static void test_no_holder(void **state)
 {
 	struct lock_holder holder;
 	char path[128];
@@ -67,7 +67,7 @@ static void test_nobody(void **state)
 
 	assert_int_equal(lock_find(dir, "x.lock", &holder), -ENOENT);
 	assert_false(lock_is_held(dir, "x.lock"));
-	/* A file left behind by one that died: the pid in it means nothing. */
+	/* A file left behind by a dead process: its pid means nothing. */
 	(void)snprintf(path, sizeof(path), "%s/x.lock", dir);
 	fd = open(path, O_WRONLY | O_CREAT, 0600);
 	(void)dprintf(fd, "%d\n", (int)getppid());
@@ -92,12 +92,12 @@ static void test_holder(void **state)
 	lock_holder_done(&holder);
 	assert_false(lock_is_held(dir, "x.lock"));
 	assert_int_equal(lock_find(dir, "x.lock", &holder), -ENOENT);
-	/* And the lock can be had again. */
+	/* And the lock can be taken again. */
 	assert_int_equal(lock_take(dir, "x.lock", &fd), 0);
 	(void)close(fd);
 }
 
-/* One that holds the lock but names somebody else must not get that one signalled. */
+/* A holder that names another process must not get that one signalled. */
 static void test_liar(void **state)
 {
 	pid_t pid = holder_child(getpid());
@@ -124,7 +124,7 @@ static void test_link_is_refused(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_nobody, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_no_holder, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_holder, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_liar, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_link_is_refused, setup, teardown),

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Versions against the table of known holes. */
+/* Versions against the table of known vulnerabilities. */
 #include "check.h"
 
 #include <string.h>

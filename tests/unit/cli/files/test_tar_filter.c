@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What may reach tar(1) of an archive that a sandbox made. */
+/* Which entries of an untrusted archive may reach tar(1). */
 #include "check.h"
 
 #include <errno.h>
@@ -39,7 +39,7 @@ static void plain_entries_pass(void **state)
 	n += put(archive + n, 'x', "00000000012", 512);
 	n += put(archive + n, '\0', "0000000001 ", 512);
 	n += 1024;		       /* the end */
-	memset(archive + n, 'j', 512); /* nobody looks behind it */
+	memset(archive + n, 'j', 512); /* bytes after the end are ignored */
 	n += 512;
 	for (size_t step = 1; step < 1100; step += 7)
 		assert_int_equal(feed(archive, n, step), 0);
@@ -57,7 +57,7 @@ static void nothing_else_passes(void **state)
 		assert_int_equal(feed(archive, n, 512), -EPROTO);
 	}
 	assert_int_equal(feed(archive, put(archive, '0', "0000x000000", 0), 512), -EPROTO);
-	/* A size beyond everything. */
+	/* A size out of range. */
 	assert_int_equal(
 		feed(archive,
 		     put(archive, '0', "\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff", 0), 512),

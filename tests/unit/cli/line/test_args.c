@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Command lines: what is accepted, what is refused, and in which words. */
+/* Command lines: which are accepted, which are rejected, and the messages. */
 #include "check.h"
 
 #include <errno.h>
@@ -74,7 +74,7 @@ static void test_options(void **state)
 	args_done(&line.args);
 }
 
-/* The user's own command is never read for our options. */
+/* The user's own command is never parsed for our options. */
 static void test_verbatim(void **state)
 {
 	struct line line;
@@ -205,7 +205,7 @@ static void test_units(void **state)
 	assert_int_equal(n, 1024);
 }
 
-/* The table itself: no two commands or options share a name, every row is complete. */
+/* The table itself: names of commands and options are unique, and every row is complete. */
 static void test_table_is_sound(void **state)
 {
 	for (const struct command *c = command_table; c->name != NULL; c++) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Tables, spans, sizes, and foreign text that tries to drive the terminal. */
+/* Tables, spans, sizes, and foreign text with control sequences. */
 #include "check.h"
 
 #include <errno.h>
@@ -42,7 +42,7 @@ static void test_alignment(void **state)
 	table_done(&table);
 }
 
-/* Colours must not change the layout: what remains without them is the plain table. */
+/* Colours must not change the layout: without them it is the plain table. */
 static void test_colors(void **state)
 {
 	static const char *const headers[] = { "A", "B", NULL };

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""exec in all its ways, ps, logs, attach, kill, windows: against the scripted daemon."""
+"""exec in all its modes, ps, logs, attach, kill, windows: against the scripted daemon."""
 import base64
 import fcntl
 import json
@@ -75,7 +75,7 @@ def test_exec_goes_on_after_a_cut(web):
      b"cay: the sandbox ended while the command ran (sandbox_gone): out of? memory\n"),
     ({"reason": "exited", "exit_code": 124}, 124, b""),
 ])
-def test_words_of_ends(web, end, status, words):
+def test_messages_of_ends(web, end, status, words):
     web.exec_result = dict(web.exec_result, **end)
     r = web.cay("exec", "--timeout", "7", "web", "--", "x")
     assert r.returncode == status
@@ -104,7 +104,7 @@ def test_second_kills_third_leaves(web):
         until(lambda: len(web.processes[1].signals) == min(n + 1, 2))
     assert p.wait(10) == 143
     assert web.processes[1].signals == ["TERM", "KILL"]
-    assert b"runs on as process 1" in p.stderr.read()
+    assert b"continues as process 1" in p.stderr.read()
 
 
 def test_a_reader_that_goes_away(web):
@@ -253,7 +253,7 @@ class Screen:
     @staticmethod
     def own_terminal():
         fcntl.ioctl(0, termios.TIOCSCTTY, 0)
-        for signum in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):  # whoever runs the tests may ignore them
+        for signum in (signal.SIGHUP, signal.SIGINT, signal.SIGQUIT):  # the caller of the tests may ignore them
             signal.signal(signum, signal.SIG_DFL)
 
     def __init__(self, web, *args, cols=91, rows=33):

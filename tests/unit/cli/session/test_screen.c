@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which modes a program left on, whatever way its bytes were torn. */
+/* Modes that a program left enabled, however its bytes are split. */
 #include "check.h"
 
 #include <string.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The scripted agent of component tests, through a real link: it keeps the rules of the real one.
+/*
+ * The scripted agent of component tests, through a real link: it follows the rules of the real one.
  */
 #include <setjmp.h>
 #include <signal.h>
@@ -187,7 +188,7 @@ static void test_spawn(void **state)
 	assert_true(job.status.memory_limit_bytes > 0);
 }
 
-/* Without credit nothing comes, and what the ring lost meanwhile is a gap. */
+/* Without credit nothing is sent, and bytes that the ring lost meanwhile are a gap. */
 static void test_credit(void **state)
 {
 	keeps_credit = true;
@@ -292,7 +293,7 @@ static void test_terminal(void **state)
 	assert_true(job.info.tty);
 }
 
-/* Whoever waited has gone: the program runs on, is listed, and survives the connection. */
+/* The waiting caller has gone: the program continues, is listed, and survives the connection. */
 static void test_survival(void **state)
 {
 	static const char *const argv[] = { "sleep", "30", NULL };
@@ -383,7 +384,7 @@ static void test_window_cancels(void **state)
 	job = (struct job){ 0 };
 	run("sleep 1");
 	assert_true(job.window.cancelled);
-	expect_end(LINK_END_KILLED, 130); /* of the first, told to the same job */
+	expect_end(LINK_END_KILLED, 130); /* of the first, reported to the same job */
 	job.ended = false;
 	expect_end(LINK_END_EXIT, 0);
 	buf_done(&first.text);

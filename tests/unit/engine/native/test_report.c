@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the template builder reports. */
+/* The template builder's report. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -25,7 +25,7 @@ static void test_lines(void **state)
 	assert_int_equal(report_parse(str_of("failed template_not_found"), &r), 0);
 	assert_int_equal(r.code, ERR_TEMPLATE_NOT_FOUND);
 	assert_int_equal(r.text.n, 0);
-	/* Neither codes of other things nor unknown ones reach a caller. */
+	/* Neither other codes nor unknown ones reach a caller. */
 	assert_int_equal(report_parse(str_of("failed unauthenticated x"), &r), 0);
 	assert_int_equal(r.code, ERR_ENGINE_FAILED);
 	assert_int_equal(report_parse(str_of("failed nonsense x"), &r), 0);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One request to a host with brokered secrets: what is taken, what is refused, what goes on. */
+/* One request to a host with brokered secrets: what is accepted, rejected and forwarded. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Requests on one connection through the egress proxy: where each begins, and what ends it all. */
+/*
+ * Requests on one connection through the egress proxy: where each begins, and what ends the
+ * parsing.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -12,7 +15,10 @@
 #define OTHER "GET / HTTP/1.1\r\nHost: b.test\r\n\r\n"
 #define UPGRADE "GET / HTTP/1.1\r\nHost: a.test\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n"
 
-/* Takes all of it: names in order, each followed by a space; '!' for a bad one, '?' for waiting. */
+/*
+ * Parses everything: names in order, each followed by a space; '!' for an invalid one, '?' for
+ * waiting.
+ */
 static void walk(struct requests *r, const char *p, size_t n, size_t step, char names[256])
 {
 	size_t done = 0, have = 0, used;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The client against our own server in a thread, and against scripted answers of a bad one. */
+/* The client against our own server in a thread, and against scripted replies of a faulty one. */
 #include <errno.h>
 #include <pthread.h>
 #include <setjmp.h>

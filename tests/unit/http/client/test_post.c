@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* POSTs against a scripted server: what is sent, which answers count, limits, and giving up. */
+/* POSTs to a scripted server: what is sent, which replies count, limits, and cancelling. */
 #include <errno.h>
 #include <netinet/in.h>
 #include <setjmp.h>
@@ -179,7 +179,7 @@ static void test_answers(void **state)
 	expect_answer("HTTP/1.1 101 Switching Protocols\r\n\r\n", false, 0, -EPROTO);
 }
 
-/* More than anybody should answer: the status counts, the rest is not read. */
+/* An endless reply: the status counts, the rest is not read. */
 static void test_endless_answer(void **state)
 {
 	char block[4096], got[4096];
@@ -222,7 +222,7 @@ static void test_endless_head(void **state)
 	(void)close(fd);
 }
 
-/* The kernel takes the connection, nobody answers. */
+/* The kernel accepts the connection, but no reply comes. */
 static void test_time(void **state)
 {
 	(void)state;
@@ -241,7 +241,7 @@ static void test_refused(void **state)
 	assert_int_equal(error, -ECONNREFUSED);
 }
 
-/* However it is written, what is near is not reached unless the operator says so. */
+/* However it is written, a private address is not reached unless the operator allows it. */
 static void test_private(void **state)
 {
 	static const char *const near[] = { "127.0.0.1",  "[::1]",	    "[::ffff:127.0.0.1]",

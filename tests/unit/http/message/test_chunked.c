@@ -31,7 +31,7 @@ static int feed(struct http_chunked *c, const char *p, size_t n)
 	return 0;
 }
 
-/* Whole, by the byte, and cut in two at every place: always the same. */
+/* As a whole, byte by byte, and split in two at every position: always the same. */
 static void same_for_every_split(const char *text, size_t n, int want, const char *body,
 				 size_t rest)
 {

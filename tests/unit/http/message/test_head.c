@@ -270,7 +270,7 @@ static void sizes_at_the_limit_and_above(void **state)
 	assert_int_equal(verdict_of(true, text, LIMIT), 414);
 }
 
-static void a_long_target_is_told_as_such(void **state)
+static void a_long_target_has_its_own_status(void **state)
 {
 	static char text[HTTP_TARGET_MAX + 64];
 	struct http_head big = { .headers = fields, .header_max = MAX_HEADERS };
@@ -286,7 +286,7 @@ static void a_long_target_is_told_as_such(void **state)
 	}
 }
 
-static void fields_are_told(void **state)
+static void fields_are_parsed(void **state)
 {
 	const char *text =
 		"POST http://Example.org:81/a%2Fb?x=1&y HTTP/1.1\r\n"
@@ -324,8 +324,8 @@ int main(void)
 		cmocka_unit_test(requests_get_their_verdict),
 		cmocka_unit_test(responses_get_their_verdict),
 		cmocka_unit_test(sizes_at_the_limit_and_above),
-		cmocka_unit_test(a_long_target_is_told_as_such),
-		cmocka_unit_test(fields_are_told),
+		cmocka_unit_test(a_long_target_has_its_own_status),
+		cmocka_unit_test(fields_are_parsed),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -119,7 +119,7 @@ static void test_what_the_face_says(void **state)
 	spec.pass_arg = (char[]){ "new" };
 	assert_string_equal(written(R("GET /", "Secret: 1\r\nChanged: old\r\nKept: 1\r\n"), &spec),
 			    W("GET", "Changed: new\r\nKept: 1\r\nX-Real-IP: 192.0.2.1\r\n"));
-	/* A value that would end its line is no value, wherever it came from. */
+	/* A value that would end its line is not a value, wherever it came from. */
 	spec.pass_arg = evil;
 	req = request(R("GET /", "Changed: old\r\n"));
 	buf_init(&buf, 4096);

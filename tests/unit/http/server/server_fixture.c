@@ -173,7 +173,7 @@ int teardown(void **state)
 	return 0;
 }
 
-/* Reads all there is. True at the end of the stream. */
+/* Reads everything available. True at the end of the stream. */
 bool drain_peer(void)
 {
 	ssize_t n;

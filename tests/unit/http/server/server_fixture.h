@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A server on one end of a socket pair, a test on the other: no port, no second thread. */
+/* A server on one end of a socket pair, the test on the other: no port, no second thread. */
 #ifndef CAY_TESTS_SERVER_FIXTURE_H
 #define CAY_TESTS_SERVER_FIXTURE_H
 
@@ -25,8 +25,8 @@ int setup(void **state);
 int teardown(void **state);
 void start(void);
 void dial(void);
-bool drain_peer(void); /* reads all there is; true at the end of the stream */
-bool pump(int turns);  /* same, with turns of the loop in between */
+bool drain_peer(void); /* reads everything available; true at the end of the stream */
+bool pump(int turns);  /* same, with iterations of the loop in between */
 void put(const char *text);
 int count_of(const char *needle);
 void on_drain(void *arg);

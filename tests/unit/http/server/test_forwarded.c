@@ -29,7 +29,7 @@ static void assert_client(const char *want)
 	assert_true(str_is(req.client, want));
 }
 
-static void nobody_is_believed_without_a_list(void **state)
+static void no_proxy_is_trusted_without_a_list(void **state)
 {
 	(void)state;
 	assert_int_equal(http_server_trust(&server, ""), 0);
@@ -94,7 +94,7 @@ static void a_list_is_taken_whole_or_not_at_all(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(nobody_is_believed_without_a_list),
+		cmocka_unit_test(no_proxy_is_trusted_without_a_list),
 		cmocka_unit_test(a_trusted_proxys_word_counts),
 		cmocka_unit_test(what_the_client_wrote_itself_does_not_count),
 		cmocka_unit_test(a_list_is_taken_whole_or_not_at_all),

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where the server stops: sizes, counts, deadlines, malformed input, draining. */
+/* The server's limits: sizes, counts, deadlines, malformed input, draining. */
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -295,7 +295,7 @@ static void connections_beyond_the_limit_get_a_503(void **state)
 	assert_int_equal(http_server_adopt(server, fds[0]), 0);
 	(void)close(peer);
 	peer = fds[1];
-	loop_turn(loop, 5); /* the first is gone: a place is free */
+	loop_turn(loop, 5); /* the first one has gone: one is free */
 	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fds), 0);
 	assert_int_equal(http_server_adopt(server, fds[0]), 0);
 	(void)close(peer);

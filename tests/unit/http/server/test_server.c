@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the server does with requests: framing, keep-alive, pipelining, streams, upgrade. */
+/* Requests: framing, keep-alive, pipelining, streams, upgrade. */
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -61,7 +61,7 @@ static void pipelined_requests_are_answered_in_order(void **state)
 	put(GET("/later") GET("/sized") "POST /body HTTP/1.1\r\nHost: a\r\nContent-Length: "
 					"2\r\n\r\nhi" GET("/stream"));
 	pump(3);
-	assert_int_equal(handled, 1); /* nobody overtakes the first */
+	assert_int_equal(handled, 1); /* the second one does not overtake the first */
 	http_reply(http_req_get(server, last), 201, NULL, 0, STR_LIT("late"));
 	assert_int_equal(handled, 1); /* and the next is not started inside a reply */
 	assert_false(pump(4));
@@ -100,7 +100,7 @@ static void an_expected_100_is_sent_only_when_the_body_is_wanted(void **state)
 	assert_false(pump(3));
 	assert_int_equal(count_of("HTTP/1.1 200 OK"), 1);
 	got_len = 0;
-	/* too large: refused without inviting it, and the connection cannot be used on */
+	/* too large: rejected without 100, and the connection cannot be reused */
 	put("POST /body HTTP/1.1\r\nHost: a\r\nContent-Length: 101\r\nExpect: "
 	    "100-continue\r\n\r\n");
 	assert_true(pump(3));
@@ -128,11 +128,11 @@ static void an_unread_body_is_skipped_or_ends_the_connection(void **state)
 	assert_int_equal(count_of("HTTP/1.1 "), 1);
 	put(GET("/sized"));
 	assert_true(pump(3));
-	assert_int_equal(handled, 3); /* the tail is not taken for a request */
+	assert_int_equal(handled, 3); /* the rest is not parsed as a request */
 	assert_int_equal(count_of("Connection: close"), 1);
 }
 
-static void a_client_that_goes_away_is_told(void **state)
+static void a_disconnected_client_is_reported(void **state)
 {
 	(void)state;
 	start();
@@ -281,7 +281,7 @@ int main(void)
 		T(a_flood_of_pipelined_requests_is_served),
 		T(an_expected_100_is_sent_only_when_the_body_is_wanted),
 		T(an_unread_body_is_skipped_or_ends_the_connection),
-		T(a_client_that_goes_away_is_told),
+		T(a_disconnected_client_is_reported),
 		T(freeing_the_server_tells_too),
 		T(an_aborted_answer_is_visibly_incomplete),
 		T(head_and_204_have_no_body),

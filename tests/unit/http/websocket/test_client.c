@@ -63,7 +63,7 @@ static void handler(void *ctx, struct http_req *req)
 	} else if (str_is(req->path, "/no")) {
 		http_reply(req, 404, NULL, 0, STR_LIT("{\"error\":{}}"));
 	} else if (websocket_accept(req, NULL, &hooks, NULL, &far) == 0) {
-		/* Leaves together with the head or right behind it. */
+		/* Sent together with the head or right after it. */
 		(void)!websocket_send(far, true, STR_LIT("welcome"), STR_LIT(""));
 	}
 }
@@ -212,7 +212,7 @@ static void test_full(void **state)
 			break;
 		sent++;
 	}
-	/* Whether it still is full now depends on how fast the other end reads. */
+	/* Whether it is still full now depends on how fast the other end reads. */
 	assert_int_equal(r, -EAGAIN);
 	assert_int_equal(wait_messages(sent + 1), 0); /* nothing was lost */
 	assert_int_equal(messages, sent + 1);

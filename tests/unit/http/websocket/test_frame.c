@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* SHA-1, the opening's key, and messages out of frames in any chunking. */
+/* SHA-1, the key of the opening, and messages from frames in any chunking. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>

@@ -25,7 +25,7 @@ static void test_watermark(void **state)
 	} while (r == 0);
 	assert_int_equal(r, -EAGAIN);
 	assert_true(websocket_unsent_bytes(ws) > limits.watermark_bytes);
-	put_frame(0x82, "heard", 5); /* who is slow may still say something */
+	put_frame(0x82, "heard", 5); /* a slow reader may still send */
 	loop_turn(loop, 0);
 	loop_turn(loop, 0);
 	assert_int_equal(messages, 1);
@@ -36,7 +36,7 @@ static void test_watermark(void **state)
 		assert_int_equal(r, -EAGAIN);
 		total += sizeof(bytes);
 	}
-	put_frame(0x82, "unheard", 7); /* who does not read at all is not listened to */
+	put_frame(0x82, "unheard", 7); /* a peer that does not read at all is not read from */
 	loop_turn(loop, 0);
 	loop_turn(loop, 0);
 	assert_int_equal(messages, 0);
@@ -118,7 +118,7 @@ static void test_silence(void **state)
 		put_frame(0x8a, "", 0);
 	}
 	assert_int_equal(closes, 0);
-	websocket_pause(ws, true); /* nobody listens: its silence proves nothing */
+	websocket_pause(ws, true); /* reading is paused, so its silence proves nothing */
 	wait_ms(250);
 	assert_int_equal(closes, 0);
 	websocket_pause(ws, false);
@@ -158,7 +158,7 @@ static void test_freed_with_the_server(void **state)
 {
 	(void)state;
 	open_ws();
-	/* A step is under way when teardown frees the server: on_close comes once. */
+	/* A step is scheduled when teardown frees the server: on_close is called once. */
 	websocket_pause(ws, true);
 	websocket_pause(ws, false);
 }

@@ -19,17 +19,17 @@ extern int peer, accepted, check;
 extern const char *why;
 extern int messages, drains, closes, close_code, drained;
 extern bool echo, pause_at_once, close_at_once; /* what the server does with a message */
-extern struct buf heard;			/* messages, each with '|' behind */
-extern struct buf in;				/* what the peer got */
+extern struct buf heard;			/* messages, each followed by '|' */
+extern struct buf in;				/* what the peer received */
 
 int setup(void **state);
 int teardown(void **state);
-bool drain_peer(void); /* reads all there is; true at the end of the stream */
-bool pump(int turns);  /* same, with turns of the loop in between */
+bool drain_peer(void); /* reads everything available; true at the end of the stream */
+bool pump(int turns);  /* same, with iterations of the loop in between */
 void wait_ms(int ms);
 void put(const void *p, size_t n);
 void put_frame(unsigned int first, const char *payload, size_t n);
-/* Takes one frame of the server's out of what came; its first byte, or -1. */
+/* Removes one frame of the server from the input; returns its first byte, or -1. */
 int take_frame(struct str *ret);
 void take_close(int code);
 void open_ws(void);

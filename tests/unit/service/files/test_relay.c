@@ -145,7 +145,7 @@ static void test_the_most_context_there_may_be(void **state)
 	assert_int_equal(strlen(got), 2 * FILES_CONTEXT_MAX + strlen("=d/f:26"));
 }
 
-/* The frame that told it is gone when the operation ends. */
+/* The frame that reported it is gone when the operation ends. */
 static void test_an_entry_outlives_its_frame(void **state)
 {
 	char path[] = "x/y", target[] = "/z", marks[] = "k=v=w\nbroken\nl=\n";

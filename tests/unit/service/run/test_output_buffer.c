@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Output collected into one piece: in order, with gaps counted, up to its limit and not beyond. */
+/* Collected output: in order, with gaps counted, up to its limit. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How much of a CPU a sandbox uses, as metrics show it. */
+/* The CPU usage of a sandbox in metrics. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -30,7 +30,7 @@ static void test_one_that_never_ran_uses_nothing(void **state)
 	assert_true(history_cpu_percent(&sandbox, &stat) == 0);
 }
 
-/* A sample that was taken just now says nothing about a rate. */
+/* A sample that was taken just now does not yield a rate. */
 static void test_a_sample_of_now_is_passed_over(void **state)
 {
 	struct service service = { .sandboxes = sandboxes_new() };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Namespaces: what they map and connect, and when one may be used again. */
+/* Namespaces: what they map and connect, and when one may be reused. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -83,7 +83,7 @@ static void net_namespace_dials(void **state)
 	(void)close(proc_fd);
 }
 
-/* Runs in the net namespace and comes back. */
+/* Runs in the network namespace and returns. */
 static void in_net(const struct netns_home *home, int ns_fd, void (*fn)(void))
 {
 	assert_int_equal(setns(ns_fd, CLONE_NEWNET), 0);
@@ -156,7 +156,7 @@ static size_t netstat_of(const struct netns_home *home, int ns_fd, char *dst, si
 	return (size_t)r;
 }
 
-/* netstat is not looked at: whatever moves it must show elsewhere. */
+/* netstat is not read: whatever changes it must be visible elsewhere. */
 static void net_namespace_netstat(void **state)
 {
 	static const struct {
@@ -198,7 +198,7 @@ static void net_namespace_netstat(void **state)
 	(void)close(proc_fd);
 }
 
-/* A net namespace is used again only when nothing happened in it. */
+/* A network namespace is reused only if nothing happened in it. */
 static void net_namespace_again(void **state)
 {
 	static struct netns_home home;

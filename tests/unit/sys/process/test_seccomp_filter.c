@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The sandbox's seccomp program, run by a small interpreter over every number and over odd
- * arguments. */
+/*
+ * The sandbox's seccomp program, run by a small interpreter over every number and with unusual
+ * arguments.
+ */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

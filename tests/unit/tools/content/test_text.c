@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* edit's replacing, read-view's lines, grep's patterns, names in archives, a watch's directories */
+/*
+ * Replacement for edit, lines for read-view, patterns for grep, names in archives, directories of a
+ * watch
+ */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>

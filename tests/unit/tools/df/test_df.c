@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What df prints, and the numbers that the agent gives it. */
+/* The output of df, and the numbers from the agent. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -149,7 +149,7 @@ static void test_ignore(void **state)
 	assert_false(ignore_match(&ig, STR_LIT("a.c"), false));
 	assert_true(ignore_match(&ig, STR_LIT("d/.git"), true));
 	assert_true(ignore_match(&ig, STR_LIT("x#y"), false));
-	/* A file further down has the last word. */
+	/* A file in a lower directory has precedence. */
 	assert_int_equal(ignore_enter_text(&ig, STR_LIT("!*.o\n/only\n"), 3), 0);
 	assert_false(ignore_match(&ig, STR_LIT("sub/x.o"), false));
 	assert_true(ignore_match(&ig, STR_LIT("sub/only"), false));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of slots: what a later warden finds in it, and what it gives up. */
+/* The table of slots: what the next warden finds in it, and what it discards. */
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -18,7 +18,7 @@ static char dir[] = "/tmp/cay-slots-XXXXXX";
 static struct warden warden;
 static unsigned salvaged;
 
-/* What slots.c calls of the rest of the warden. */
+/* Functions of the warden that slots.c calls. */
 void salvage(struct warden *w, const struct slot_row *rows)
 {
 	(void)w;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Bytes of programs as text: cut at every position, in every chunking, binary or not. */
+/* Output of programs as text: split at every position, in every chunking, binary or not. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -24,9 +24,9 @@ static void cuts_at_every_position_tear_nothing(void **state)
 
 		assert_true(cut - whole <= 3);
 		assert_true(str_is_utf8(sample, whole));
-		/* What is held back is completed by what follows. */
+		/* Held-back bytes are completed by what follows. */
 		assert_true(str_is_utf8(sample + whole, n - whole));
-		/* And no more is held back than needed. */
+		/* And no more bytes are held back than necessary. */
 		for (size_t more = whole + 1; more <= cut; more++)
 			assert_false(str_is_utf8(sample, more));
 	}

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the agent says, in the words of the layers above. */
+/* Translates codes of the agent to errors and states of the layers above. */
 #include "engine/link_state.h"
 
 enum link_end link_end_of(enum agent_end end)
@@ -31,7 +31,7 @@ static const struct {
 	enum err_code code;
 	int exit_code;
 	const char *text;
-	bool of_program; /* the field is whatever named the program */
+	bool of_program; /* the field is the one that named the program */
 } refusals[] = {
 	[AGENT_REFUSED_OTHER] = { ERR_ENGINE_FAILED, 125, "the program could not be started" },
 	[AGENT_REFUSED_BAD_REQUEST] = { ERR_INVALID_REQUEST, 125, "the agent refused" },
@@ -97,7 +97,7 @@ bool link_clean(char *dst, struct str s)
 	bool is_utf8 = str_is_utf8(s.p, s.n), same = true;
 	size_t n = s.n;
 
-	/* The agent cuts long strings; where that tore a character, the rest of it goes. */
+	/* The agent truncates long strings; the rest of a split character is removed. */
 	for (size_t cut = 1; !is_utf8 && cut < 4 && cut <= s.n; cut++) {
 		is_utf8 = str_is_utf8(s.p, s.n - cut);
 		if (is_utf8)
@@ -105,7 +105,7 @@ bool link_clean(char *dst, struct str s)
 	}
 	for (size_t i = 0; i < n; i++) {
 		unsigned char c = (unsigned char)s.p[i];
-		/* U+0080 to U+009F are controls as well. */
+		/* U+0080 to U+009F are control characters as well. */
 		bool c1 = is_utf8 && c == 0xc2 && (unsigned char)s.p[i + 1] < 0xa0;
 
 		if (c < 0x20 || c == 0x7f || (c >= 0x80 && !is_utf8) || c1)
