@@ -157,7 +157,7 @@ static void lines_without_end_take_no_memory_and_no_time(void **state)
 	assert_int_equal(report("p\n", &status), SHELL_AT_PROMPT);
 	(void)close(report_to);
 	report_to = open("/dev/null", O_WRONLY | O_CLOEXEC);
-	assert_int_equal(shell_read(&shell, &status), SHELL_NOTHING); /* nobody is left to write */
+	assert_int_equal(shell_read(&shell, &status), SHELL_NOTHING); /* no writer is left */
 }
 
 static void digits_are_digits_and_differ(void **state)
@@ -182,7 +182,7 @@ static void a_command_is_put_between_tokens(void **state)
 
 	(void)state;
 	assert_int_equal(shell_send(&agent, &shell, &process, str_of("echo"), &sent),
-			 -ENXIO); /* nobody reads yet */
+			 -ENXIO); /* there is no reader yet */
 	assert_int_equal(shell.command_fd, -1);
 	fd = openat(shell.dir_fd, "command", O_RDONLY | O_NONBLOCK | O_CLOEXEC);
 	assert_int_equal(shell_send(&agent, &shell, &process, str_of("echo"), &sent), 0);

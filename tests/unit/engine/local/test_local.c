@@ -108,7 +108,7 @@ static void a_sandbox_that_cannot_start_leaves_no_directory(void **state)
 	assert_int_equal(local_make(engine, "two", &made, &err), -1);
 	assert_int_equal(err.code, ERR_CONFLICT);
 	assert_int_equal(faccessat(engine->root_fd, "two", F_OK, 0),
-			 0); /* which is somebody else's */
+			 0); /* which is another process */
 }
 
 static void the_living_are_dialled_and_the_dead_are_told_apart(void **state)

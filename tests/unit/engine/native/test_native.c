@@ -189,7 +189,7 @@ static void capabilities_follow_the_warden(void **state)
 	assert_null(can.missing[ENGINE_TABLE_FREEZE]);
 	assert_non_null(can.missing[ENGINE_TABLE_SNAPSHOT]);
 	assert_non_null(can.missing[ENGINE_TABLE_NETWORK]);
-	reply(&hello, NULL, 0); /* the same again: nobody hears of it */
+	reply(&hello, NULL, 0); /* the same again: not reported */
 	hello.capabilities |= WARDEN_CAN_SNAPSHOT;
 	reply(&hello, NULL, 0);
 	UNTIL(readies == 2);

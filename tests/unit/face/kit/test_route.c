@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The matcher: literals, braces, methods, and what the face is told about a miss. */
+/* The matcher: literals, braces, methods, and what a miss reports to the face. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>

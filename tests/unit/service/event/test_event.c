@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Events: how they are worded, stored and told; and webhooks with a poster that is played here. */
+/* Events: how they are encoded, stored and published; and webhooks with a poster that is played
+ * here. */
 #include "../home.h"
 
 #include <stdlib.h>
@@ -42,7 +43,7 @@ static void data_is_one_object_whatever_is_in_it(void **state)
 	assert_non_null(memmem(text.p, text.n, "\"exit_code\":3", 13));
 	assert_non_null(memmem(text.p, text.n, "\"signal\":null", 13));
 	draft = event_draft(&out);
-	event_put_end(&draft, &gone); /* nobody knows how it ended */
+	event_put_end(&draft, &gone); /* how it ended is not known */
 	assert_int_equal(event_draft_end(&draft, &text), 0);
 	assert_non_null(memmem(text.p, text.n, "\"exit_code\":null", 16));
 	buf_done(&out);

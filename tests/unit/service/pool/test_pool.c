@@ -50,7 +50,7 @@ static void a_member_is_handed_out_once_and_replaced(void **state)
 	(void)state;
 	HOME_UNTIL(ready() == 2);
 	assert_null(sandbox_list_next(home.service, home.admin, &any,
-				      &cursor)); /* members are nobody's */
+				      &cursor)); /* members have no owner */
 	one = home_sandbox(home.admin, "one");
 	two = home_sandbox(home.admin, "two");
 	assert_string_not_equal(sandbox_id(one), sandbox_id(two));
@@ -71,7 +71,7 @@ static void a_member_that_dies_is_not_handed_out(void **state)
 			    template_find(home.service, STR_LIT("base"), NULL), ENGINE_LINK_NONE);
 	assert_non_null(sandbox);
 	assert_int_equal(ready(), 1);
-	pool_put(sandbox); /* back, as if nobody had asked */
+	pool_put(sandbox); /* back, as before the request */
 	assert_int_equal(ready(), 2);
 	fills = counters->pool_fills;
 	fake_die(fake_opened(), sandbox_id(sandbox), false);

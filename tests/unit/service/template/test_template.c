@@ -44,8 +44,7 @@ static void damaged_files_do_no_harm(void **state)
 
 	(void)state;
 	home_template("bad-meta", 'd', "{ this is not JSON");
-	assert_string_equal(find("bad-meta", ERR_OK)->shell,
-			    "/bin/bash"); /* it is usable all the same */
+	assert_string_equal(find("bad-meta", ERR_OK)->shell, "/bin/bash"); /* it is usable anyway */
 	home_template("odd-meta", 'e',
 		      "{\"workdir\":7,\"user\":null,\"size_bytes\":\"x\",\"env\":[1]}");
 	assert_string_equal(find("odd-meta", ERR_OK)->workdir, "");

@@ -270,7 +270,7 @@ def test_archive_limits_and_damage(tmp_path):
 
 
 def test_archive_with_a_bad_entry(tmp_path):
-    """One entry is encrypted: it is told of, the others are there."""
+    """One entry is encrypted: it is reported, and the others are unpacked."""
     z = io.BytesIO()
     with zipfile.ZipFile(z, "w") as out:
         out.writestr("a", "one" * 20)

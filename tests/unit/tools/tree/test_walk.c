@@ -282,7 +282,7 @@ static void users_are_names_or_numbers(void **state)
 	assert_int_equal(entry_find_user(str_of("root"), &owner), 0);
 	assert_int_equal(owner.uid + owner.gid, 0);
 	assert_int_equal(entry_find_user(str_of("48151"), &owner),
-			 0); /* nobody's: its group is the same */
+			 0); /* no change: its group is the same */
 	assert_int_equal(owner.uid, 48151);
 	assert_int_equal(owner.gid, 48151);
 	assert_int_equal(entry_find_user(str_of("no-such-user"), &owner), -ENOENT);

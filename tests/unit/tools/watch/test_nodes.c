@@ -151,7 +151,7 @@ static void no_more_names_are_remembered_than_fit(void **state)
 	assert_int_equal(nodes.root->told_bytes, TOLD_MAX_BYTES);
 	node_tell(nodes.root, "x");
 	assert_int_equal(nodes.root->told_bytes, TOLD_MAX_BYTES);
-	assert_false(node_was_told(nodes.root, "x")); /* it may be told twice */
+	assert_false(node_was_told(nodes.root, "x")); /* it may be reported twice */
 	assert_true(node_was_told(nodes.root, "0000000"));
 	node_tell(nodes.root, "x");
 	assert_true(node_was_told(nodes.root, "x"));

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Watches: what is told of changes, limits, storms and overflows."""
+"""Watches: what is reported of changes, limits, storms and overflows."""
 import os
 import subprocess
 import sys
@@ -156,7 +156,7 @@ def test_watch_overflow(tmp_path):
     p = subprocess.Popen(t.argv("watch", path=str(tmp_path), recursive=1), stdout=subprocess.PIPE,
                          stdin=subprocess.DEVNULL)
     assert p.stdout.read(12)[4] == 8
-    for i in range(30000):  # nobody reads: the pipe and then the kernel's queue fill
+    for i in range(30000):  # there is no reader: the pipe and then the kernel's queue fill
         os.close(os.open(tmp_path / f"f{i}", os.O_CREAT | os.O_WRONLY))
         os.unlink(tmp_path / f"f{i}")
     (tmp_path / "late").mkdir()

@@ -72,7 +72,7 @@ static void fixed_files_belong_to_root_and_live_ones_to_the_slot(void **state)
 	assert_int_equal(cover_make(&warden, SLOT), 0); /* once per slot */
 	assert_int_equal(covers_fd[SLOT], fd);
 	assert_return_code(fstatat(fd, COVER_DIR, &st, 0), errno);
-	assert_int_equal(st.st_mode, S_IFDIR | 0700); /* closed to everybody inside */
+	assert_int_equal(st.st_mode, S_IFDIR | 0700); /* closed to all users inside */
 	assert_return_code(fstatat(fd, COVER_DIR "/swaps", &st, 0), errno);
 	assert_int_equal(st.st_uid, 0);
 	assert_int_equal(st.st_mode, S_IFREG | 0444);

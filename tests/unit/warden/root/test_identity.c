@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The ids by which a sandbox is told from its copies. */
+/* The ids that distinguish a sandbox from its copies. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -161,7 +161,7 @@ static void an_unchanged_root_is_used_again(void **state)
 	assert_int_equal(root.volume, VOLUME);
 	assert_int_equal(root.disk_size_mb, 100);
 	(void)close(root.fd);
-	/* It is somebody's now: the slot keeps it, and the volume stays when it forgets. */
+	/* It has an owner now: the slot keeps it, and the volume stays when it forgets. */
 	clean_root_forget(&warden, SLOT);
 	assert_true(is_there(warden.pool_fd, VOLUME_NAME));
 }

@@ -127,7 +127,7 @@ static void limits_and_usage_need_quotas(void **state)
 	assert_int_equal(storage_volume_usage(&warden, volume), 0);
 	assert_int_equal(storage_quota_of(&warden, volume), 0);
 	assert_int_equal(storage_quota_open(&warden, 0), -1);
-	warden.pool_has_quota = true; /* a pool whose kind changed: told, not ignored */
+	warden.pool_has_quota = true; /* a pool whose kind changed: reported, not ignored */
 	assert_true(storage_volume_limit(&warden, volume, 1) < 0);
 	assert_int_equal(storage_volume_limit(&warden, volume + 1, 1), -ENOENT);
 }
