@@ -43,6 +43,11 @@ enum engine_flag {
 	ENGINE_POOLS = 1 << 7,	      /* sandboxes may be made in advance; needs resize */
 	ENGINE_KEEPS_MEMORY = 1 << 8, /* a snapshot may hold the processes; needs snapshot */
 	ENGINE_PROXIES = 1 << 9,      /* no link: programs use the agent's proxy (--egress) */
+	/*
+	 * ENGINE_KEEPS_MEMORY is not decided yet. A snapshot with ENGINE_SNAPSHOT_MEMORY waits
+	 * until it is, and on_ready() follows.
+	 */
+	ENGINE_CHECKS_MEMORY = 1 << 10,
 };
 
 /* The sub-tables. */
@@ -61,6 +66,12 @@ struct engine_capabilities {
 	/* Per table NULL, or why this host cannot offer it although the engine has it: a static
 	 * text that completes "engine X cannot ... on this host: ". */
 	const char *missing[ENGINE_TABLE_COUNT];
+	/*
+	 * What it holds belongs to one database, which is named here; "": none has claimed it yet.
+	 * Only of an engine with claim(). holds: there is at least one sandbox or snapshot.
+	 */
+	char owner[ENGINE_ID_MAX + 1];
+	bool holds;
 };
 
 /* ---- sandboxes ---- */
@@ -148,6 +159,17 @@ typedef void (*engine_done_fn)(void *arg, const struct err *err);
 typedef void (*engine_stat_fn)(void *arg, const struct engine_stat *stat, const struct err *err);
 /* Called for each id, then once with NULL. */
 typedef void (*engine_list_fn)(void *arg, const char *id, const struct err *err);
+/* A snapshot in a list. Without a sandbox_id its description is damaged, and only the id is known.
+ */
+struct engine_snapshot_entry {
+	const char *id, *sandbox_id;
+	uint64_t size_bytes;
+	bool memory;
+	uint8_t template_hash[ENGINE_HASH_SIZE];
+};
+/* Called for each, then once with NULL. */
+typedef void (*engine_entry_fn)(void *arg, const struct engine_snapshot_entry *entry,
+				const struct err *err);
 
 struct engine; /* each driver's own */
 
@@ -185,7 +207,7 @@ struct engine_snapshot {
 	/* Sandboxes made from it stay whole. Idempotent; one still being taken is called off. */
 	int (*remove)(struct engine *engine, const char *snapshot_id, engine_done_fn done,
 		      void *arg, struct err *err);
-	int (*list)(struct engine *engine, engine_list_fn each, void *arg, struct err *err);
+	int (*list)(struct engine *engine, engine_entry_fn each, void *arg, struct err *err);
 };
 
 struct engine_resize {
@@ -304,6 +326,12 @@ struct engine_driver {
 	int (*stat)(struct engine *engine, const char *id, engine_stat_fn done, void *arg,
 		    struct err *err);
 	int (*list)(struct engine *engine, engine_list_fn each, void *arg, struct err *err);
+	/*
+	 * Writes down that what it holds belongs to this database (an id). Takes effect before
+	 * every call that follows; on_ready() repeats it. NULL: nothing of it outlives the daemon's
+	 * state.
+	 */
+	void (*claim)(struct engine *engine, const char *owner);
 
 	/* NULL where the engine lacks the feature. */
 	const struct engine_freeze *freeze;

@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "engine/registry.h"
 #include "service/network/egress_internal.h"
+#include "service/pairing_internal.h"
 #include "service/sandbox/recover_internal.h"
 #include "service/service_internal.h"
 
@@ -50,7 +51,9 @@ static void refuse_engine(const struct service *service, struct str name, struct
 
 static void set_not_ready(const struct service_engine *engine, struct err *err)
 {
-	(void)err_set(err, ERR_UNAVAILABLE, "engine %s is not ready: %s", engine_name(engine),
+	/* Waiting does not help where an operator has to decide. */
+	(void)err_set(err, engine->foreign ? ERR_CONFLICT : ERR_UNAVAILABLE,
+		      "engine %s is not ready: %s", engine_name(engine),
 		      engine->why[0] ? engine->why : "it is being connected");
 }
 
@@ -82,7 +85,9 @@ static void on_ready(void *arg, const struct engine_capabilities *can)
 	engine->instance.ready = true;
 	if (!first)
 		return;
-	engine->lost = false;
+	engine->lost = !pairing_check(engine);
+	if (engine->lost)
+		return;
 	engine->why[0] = '\0';
 	log_info("engine %s is ready", engine_name(engine));
 	reconcile_start(engine);
@@ -102,7 +107,9 @@ static void on_back(void *arg, const struct engine_capabilities *can)
 	struct service_engine *engine = arg;
 
 	engine->instance.can = *can;
-	engine->lost = false;
+	engine->lost = !pairing_check(engine);
+	if (engine->lost)
+		return;
 	engine->why[0] = '\0';
 	log_info("engine %s is back", engine_name(engine));
 	engine->listing = false;

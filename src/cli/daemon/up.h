@@ -17,6 +17,7 @@ struct up {
 	off_t log_from[UP_PROGRAMS];	 /* how long the logs were before this start */
 	bool wrong_settings, no_address; /* why the daemon ended, by its status */
 	bool already;
+	bool undecided; /* it runs, and waits for `cay recover` or another database */
 	bool build;
 };
 

@@ -288,14 +288,15 @@ static void list_sandboxes(struct service_engine *engine)
 	list_failed(engine, &err);
 }
 
-static void on_list_snapshots(void *arg, const char *id, const struct err *err)
+static void on_list_snapshots(void *arg, const struct engine_snapshot_entry *entry,
+			      const struct err *err)
 {
 	struct call *call = arg;
 	struct service_engine *engine = call->engine;
 
-	if (id) {
+	if (entry) {
 		if (call->service)
-			snapshot_listed(engine, id);
+			snapshot_listed(engine, entry->id);
 		return;
 	}
 	if (!call_end(call))

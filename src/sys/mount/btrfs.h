@@ -26,6 +26,10 @@ int btrfs_group_id(int fd, uint64_t *ret) _must_check_; /* of the subvolume that
 /* The file that shows what btrfs_usage() tells, by read(2) alone. */
 int btrfs_group_open_usage(int groups_fd, uint64_t id, int *ret_fd) _must_check_;
 
+/* Of a file system on one device: its size, which may be less than the device's. */
+int btrfs_size(int fd, uint64_t *ret_bytes) _must_check_;
+int btrfs_resize(int fd, uint64_t bytes) _must_check_; /* waits for data that has to be moved */
+
 /* A copy on write of the subvolume at fd, as dir_fd/name. On disk when this returns. */
 int btrfs_snapshot(int fd, int dir_fd, const char *name, bool read_only) _must_check_;
 

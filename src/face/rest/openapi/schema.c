@@ -388,6 +388,11 @@ const struct field event_answer[] = {
 };
 const struct field event_list_answer[] = { LIST_OF(event_answer), { .type = FIELD_END } };
 const struct field status_answer[] = { STRING("status", NULL), { .type = FIELD_END } };
+const struct field recover_answer[] = {
+	INTEGER("snapshots", "snapshots that are listed again"),
+	INTEGER("sandboxes", "running sandboxes that were saved as snapshots and ended"),
+	{ .type = FIELD_END }
+};
 const struct field ready_answer[] = { STRING("status", NULL),
 				      STRING("version", NULL),
 				      INTEGER("uptime_sec", NULL),
