@@ -107,7 +107,7 @@ static int find_overcommit(const char *flag, const char *config, struct warden_o
 	return 2;
 }
 
-static const struct option options[] = {
+static const struct option long_options[] = {
 	{ "state", required_argument, NULL, 's' },
 	{ "templates", required_argument, NULL, 't' },
 	{ "agent", required_argument, NULL, 'a' },
@@ -135,7 +135,7 @@ static int parse(int argc, char **argv, struct warden_options *o, enum log_level
 	uint64_t swap_mb;
 	int c;
 
-	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
+	while ((c = getopt_long(argc, argv, "", long_options, NULL)) != -1) {
 		switch (c) {
 		case 's':
 			o->state = optarg;

@@ -426,6 +426,7 @@ int warden_open(struct warden *w, const struct warden_options *o)
 	if (r < 0)
 		return r;
 	slots_recover(w);
+	orphans_end(w);
 	links_open(w, o->network_range);
 	storage_sweep(w);
 	r = open_socket(w, state_path);

@@ -351,6 +351,11 @@ int storage_volume_adopt(struct warden *w, uint64_t volume, int dir_fd,
 /* And back. */
 int storage_volume_give(struct warden *w, uint64_t volume, int dir_fd, const char *to) _must_check_;
 int storage_volume_open(const struct warden *w, uint64_t volume) _must_check_;
+/* The template of a volume is written beside its files: its row may be lost. */
+int storage_volume_mark(const struct warden *w, uint64_t volume,
+			const uint8_t hash[WARDEN_HASH_SIZE]) _must_check_;
+int storage_volume_template(const struct warden *w, uint64_t volume,
+			    uint8_t ret_hash[WARDEN_HASH_SIZE]) _must_check_;
 int storage_volume_open_in(int pool_fd, uint64_t volume) _must_check_; /* of a slot's outlook */
 #define VOLUME_NAME_SIZE 24
 void storage_volume_name(char dst[VOLUME_NAME_SIZE], uint64_t volume); /* in the pool */
@@ -421,6 +426,7 @@ void instance_release(struct warden *w);
 
 /* salvage.c */
 void salvage(struct warden *w, const struct slot_row *rows); /* of a boot before this one */
+int salvage_one(struct warden *w, const struct slot_row *row) _must_check_; /* on disk after it */
 /* What the files take that were saved of this sandbox. */
 int salvage_usage(struct warden *w, const char *id, uint64_t *ret_bytes) _must_check_;
 
@@ -434,6 +440,9 @@ bool slots_alive(const struct warden *w, unsigned slot);
 void slots_note_frozen(struct warden *w, unsigned slot); /* before it is thawed */
 void slots_used(struct warden *w, unsigned slot);	 /* moves slot_top up */
 void slots_trim(struct warden *w);			 /* and down */
+
+/* slot/orphan.c: ends what runs in the groups of a slot that no row knows. */
+void orphans_end(struct warden *w);
 
 /* slot/stock.c */
 int stock_open(struct warden *w);

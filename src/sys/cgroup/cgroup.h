@@ -179,6 +179,7 @@ bool cgroup_has_pid(const struct cgroup_tree *tree, unsigned slot, int pid);
 /* Every process of the slot, also in the groups that its agent made. */
 void cgroup_each_member(const struct cgroup_tree *tree, unsigned slot,
 			void (*on_pid)(void *arg, int pid), void *arg);
+bool cgroup_exists(const struct cgroup_tree *tree, unsigned slot); /* any group of the slot */
 bool cgroup_is_empty(const struct cgroup_tree *tree, unsigned slot);
 /* SIGKILL to everything in the group, in whatever way this host has. */
 int cgroup_kill(const struct cgroup_tree *tree, unsigned slot);
