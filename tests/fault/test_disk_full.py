@@ -8,7 +8,7 @@ import tempfile
 
 import pytest
 
-from lib import pool
+from lib import census, pool
 from lib.client import ApiError
 from lib.commands import wait_for
 from lib.daemon import Daemon, tell_janitor
@@ -114,3 +114,27 @@ def test_all_of_the_pool_is_allocated(daemon):
     run(daemon, sandbox, "rm f*; sync")
     assert os.stat(path).st_blocks * 512 >= size()
     daemon.client.delete(sandbox)
+
+
+def test_ends_are_never_refused(daemon):
+    """Deleting is how a full disk gets empty: DELETE works and timeouts fire although nothing can be written down."""
+    client = daemon.client
+    deleted, kept = (client.create(timeout_sec=3600)["id"] for _ in range(2))
+    client.create(timeout_sec=15)
+    with full(daemon.state):
+        # The database has some pages of its own left; then every write of it fails.
+        def refused():
+            try:
+                client.call("PATCH", f"/v1/sandboxes/{kept}", {"metadata": {"x": os.urandom(400).hex()}})
+            except ApiError as error:
+                return error.status >= 500
+            return False
+        wait_for(refused, timeout=60, step=0)
+        assert client.raw("DELETE", f"/v1/sandboxes/{deleted}")[0] == 204
+        wait_for(lambda: len(census.grouped(daemon.state)) == 1, timeout=30)
+        assert [row["id"] for row in client.list()] == [kept]
+    client.delete(kept)
+    wait_for(lambda: not census.grouped(daemon.state), timeout=20)
+    daemon.down("--keep")
+    daemon.up()
+    assert not daemon.client.list(), "the rows went when there was space again"

@@ -382,17 +382,32 @@ void sandboxes_get(struct rest_call *call)
 		answer_sandbox(call->rest, call->req, 200, sandbox);
 }
 
+static void on_ended(void *arg, const struct err *err)
+{
+	struct pending *pending = arg;
+	struct rest *rest = pending->rest;
+	struct http_req *req = pending_end(pending);
+
+	if (req && err)
+		answer_error(rest, req, err);
+	else if (req)
+		answer_empty(rest, req, 204);
+}
+
 void sandboxes_delete(struct rest_call *call)
 {
 	struct sandbox *sandbox = answer_find(call);
-	struct err err;
+	struct err err = { .code = ERR_UNAVAILABLE };
+	struct pending *pending;
 
 	if (!sandbox)
 		return;
-	if (sandbox_destroy(sandbox, REASON_REQUESTED, &err) < 0)
-		answer_error(call->rest, call->req, &err);
-	else
-		answer_empty(call->rest, call->req, 204);
+	pending = pending_new(call);
+	if (pending && sandbox_end(sandbox, REASON_REQUESTED, on_ended, pending, &err) == 0)
+		return;
+	if (pending)
+		(void)pending_end(pending);
+	answer_error(call->rest, call->req, &err);
 }
 
 void sandboxes_patch(struct rest_call *call)
