@@ -36,6 +36,7 @@ struct config {
 	char default_template[CONFIG_TEXT_MAX];
 	char dns_upstream[CONFIG_TEXT_MAX];
 	char storage[CONFIG_TEXT_MAX]; /* cay-warden's; here only so that both read one file */
+	int64_t disk_overcommit;       /* likewise */
 	char log_level[CONFIG_TEXT_MAX];
 	struct config_engine *engines; /* in the order of the registry */
 	size_t engine_count;

@@ -257,6 +257,13 @@ struct engine_net {
 
 /* ---- the driver ---- */
 
+/* Where an engine keeps the files of its sandboxes. All zero: it does not count. */
+struct engine_storage {
+	uint64_t capacity_bytes;
+	uint64_t used_bytes;
+	uint64_t promised_bytes; /* the disk limits of sandboxes, and what snapshots hold */
+};
+
 struct engine_config {
 	struct loop *loop;
 	const char *state_dir;
@@ -277,6 +284,8 @@ struct engine_config {
 	void (*on_lost)(void *arg, const struct err *why);
 	/* It can be reached again, perhaps with other capabilities. Only after on_ready(). */
 	void (*on_back)(void *arg, const struct engine_capabilities *can);
+	/* What its storage holds now, every second or so. May be NULL. */
+	void (*on_storage)(void *arg, const struct engine_storage *storage);
 	/* A packet of a sandbox that was neither TCP nor DNS was rejected. May be NULL. */
 	void (*on_rejected)(void *arg, uint32_t address, uint32_t to, uint16_t port,
 			    uint8_t protocol);

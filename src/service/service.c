@@ -60,6 +60,13 @@ void service_gauges(const struct service *service, struct service_gauges *ret)
 			ret->by_state[sandbox->state]++;
 	}
 	ret->streams = quota_streams(service);
+	if (service->engine_count) {
+		const struct engine_storage *storage = &service->engines[0].storage;
+
+		ret->storage_capacity_bytes = storage->capacity_bytes;
+		ret->storage_used_bytes = storage->used_bytes;
+		ret->storage_promised_bytes = storage->promised_bytes;
+	}
 	pool_gauges(service, ret);
 }
 

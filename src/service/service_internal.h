@@ -25,8 +25,10 @@ struct service_engine {
 	bool lost;
 	bool listed; /* its sandboxes have been reconciled at least once */
 	bool listing;
-	bool foreign;		   /* it holds what another database knows: pairing.c */
-	bool recovering;	   /* recover_engine.c is at work */
+	bool foreign;	 /* it holds what another database knows: pairing.c */
+	bool recovering; /* recover_engine.c is at work */
+	struct engine_storage storage;
+	bool storage_low;	   /* and that was reported */
 	char why[ERR_MESSAGE_MAX]; /* when it is not usable */
 };
 

@@ -493,8 +493,7 @@ int spawn_copy(struct warden *w, const struct warden_request *req, unsigned slot
 #define IDENTITY_PATH_SIZE 32
 #define IDENTITY_MARK "/run/cay/forked" /* of a copy: its id, and a word no other start has */
 #define IDENTITY_MARK_SIZE (WARDEN_ID_SIZE + 2 * 16 + 3)
-#define IDENTITY_PID_MAX_TARGET "/proc/sys/kernel/pid_max" /* of one with its memory */
-enum identity_file { IDENTITY_MACHINE, IDENTITY_BOOT, IDENTITY_FORKED, IDENTITY_PID_MAX };
+enum identity_file { IDENTITY_MACHINE, IDENTITY_BOOT, IDENTITY_FORKED };
 int identity_make(struct warden *w, unsigned slot) _must_check_;  /* its files, empty */
 int identity_renew(struct warden *w, unsigned slot) _must_check_; /* for its next owner */
 int identity_name(struct warden *w, unsigned slot, const char *id,

@@ -116,7 +116,8 @@ struct warden_reply {
 	int32_t error; /* 0 or -errno */
 	uint32_t more;
 	char id[WARDEN_ID_SIZE]; /* LIST, SNAPSHOT_LIST; HELLO: of the database, or "" */
-	/* On error: what failed; SNAPSHOT: why without memory; SNAPSHOT_LIST: the sandbox's id */
+	/* On error: what failed; SNAPSHOT: why without memory; SNAPSHOT_LIST: the sandbox's id;
+	 * HELLO: why it cannot work, or "" */
 	char step[WARDEN_STEP_SIZE];
 	uint32_t capabilities; /* HELLO: WARDEN_CAN_* */
 	uint32_t alive;	       /* STAT; HELLO: there are sandboxes or snapshots */
@@ -124,7 +125,8 @@ struct warden_reply {
 	uint32_t pids;
 	uint64_t disk_bytes;
 	uint32_t paused;
-	uint64_t size_bytes; /* SNAPSHOT */
+	uint64_t size_bytes; /* SNAPSHOT; HELLO: of the storage, disk_bytes used, memory_bytes
+				promised */
 	/* CREATE, ATTACH, RESIZE: its IPv4 address, 0 when none; HELLO: the host's end of all links
 	 */
 	uint32_t address;

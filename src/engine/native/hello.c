@@ -36,6 +36,30 @@ static struct engine_capabilities capabilities_of(uint32_t warden)
 	return can;
 }
 
+static void tell_storage(struct engine *engine, const struct warden_reply *reply)
+{
+	struct engine_storage storage = { .capacity_bytes = reply->size_bytes,
+					  .used_bytes = reply->disk_bytes,
+					  .promised_bytes = reply->memory_bytes };
+
+	if (engine->config.on_storage)
+		engine->config.on_storage(engine->config.arg, &storage);
+}
+
+/* The warden answers, and cannot work: as if it were away, until it says otherwise. */
+static void has_problem(struct engine *engine, const char *what)
+{
+	struct err why;
+
+	if (engine->state == NATIVE_LOST || engine->complained)
+		return;
+	engine->complained = engine->state == NATIVE_OPENING;
+	if (engine->state == NATIVE_READY)
+		engine->state = NATIVE_LOST;
+	(void)err_set(&why, ERR_UNAVAILABLE, "%s", what);
+	engine->config.on_lost(engine->config.arg, &why);
+}
+
 /* An answer to HELLO; also sent by itself when the warden has found out more. */
 void hello_received(struct engine *engine, const struct warden_reply *reply)
 {
@@ -50,6 +74,10 @@ void hello_received(struct engine *engine, const struct warden_reply *reply)
 	can.holds = reply->alive;
 	memcpy(engine->owner, reply->id, sizeof(engine->owner));
 	engine->asked_ms = 0;
+	if (*reply->step) {
+		has_problem(engine, reply->step);
+		return;
+	}
 	engine->capabilities = reply->capabilities;
 	engine->gateway = reply->address;
 	engine->state = NATIVE_READY;
@@ -59,6 +87,7 @@ void hello_received(struct engine *engine, const struct warden_reply *reply)
 		engine->config.on_back(engine->config.arg, &can);
 	else if (!same)
 		engine->config.on_ready(engine->config.arg, &can);
+	tell_storage(engine, reply);
 }
 
 int hello_ask(struct engine *engine, const char *owner)

@@ -170,7 +170,6 @@ static void name_mounts(struct criu_run *run)
 		{ "/run/cay", CRIU_AGENT },
 		{ IDENTITY_MARK, CRIU_FORKED },
 		{ "/proc/sys/kernel/random/boot_id", CRIU_BOOT },
-		{ IDENTITY_PID_MAX_TARGET, CRIU_PID_MAX },
 		{ "/etc/machine-id", CRIU_MACHINE },
 	};
 	const struct warden *w = run->w;

@@ -31,9 +31,9 @@
 #define LOG_BYTES 65536
 
 const char *const criu_outer_names[CRIU_OUTER_COUNT] = {
-	[CRIU_DEV] = "dev",	    [CRIU_AGENT] = "agent",	[CRIU_FORKED] = "forked",
-	[CRIU_BOOT] = "boot",	    [CRIU_MACHINE] = "machine", [CRIU_EMPTY] = "empty",
-	[CRIU_PID_MAX] = "pid_max", [CRIU_VOID] = "void",
+	[CRIU_DEV] = "dev",   [CRIU_AGENT] = "agent",	  [CRIU_FORKED] = "forked",
+	[CRIU_BOOT] = "boot", [CRIU_MACHINE] = "machine", [CRIU_EMPTY] = "empty",
+	[CRIU_VOID] = "void",
 };
 
 void criu_init(struct criu_run *run, struct warden *w, unsigned slot)

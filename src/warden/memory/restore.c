@@ -189,8 +189,8 @@ static int add_outer(struct criu_run *run, enum criu_outer which, int fd)
 	static const char *const targets[CRIU_OUTER_COUNT] = {
 		[CRIU_DEV] = "ext/dev",		[CRIU_AGENT] = "ext/agent",
 		[CRIU_FORKED] = "ext/forked",	[CRIU_BOOT] = "ext/boot",
-		[CRIU_PID_MAX] = "ext/pid_max", [CRIU_MACHINE] = "ext/machine",
-		[CRIU_EMPTY] = "ext/empty",	[CRIU_VOID] = "ext/void",
+		[CRIU_MACHINE] = "ext/machine", [CRIU_EMPTY] = "ext/empty",
+		[CRIU_VOID] = "ext/void",
 	};
 	/* The pool's own, which nothing in a user namespace could take away again. */
 	struct mount_attr as_made = { .attr_clr = MOUNT_ATTR_NOEXEC | MOUNT_ATTR__ATIME,
@@ -229,9 +229,8 @@ static int mount_outers(struct criu_run *run, int images_fd)
 {
 	struct warden *w = run->w;
 	static const enum identity_file files[] = { IDENTITY_FORKED, IDENTITY_BOOT,
-						    IDENTITY_MACHINE, IDENTITY_PID_MAX };
-	static const enum criu_outer outers[] = { CRIU_FORKED, CRIU_BOOT, CRIU_MACHINE,
-						  CRIU_PID_MAX };
+						    IDENTITY_MACHINE };
+	static const enum criu_outer outers[] = { CRIU_FORKED, CRIU_BOOT, CRIU_MACHINE };
 	bool same = checkpoint_same_programs(w, images_fd);
 	char path[IDENTITY_PATH_SIZE];
 	int r;
@@ -288,44 +287,28 @@ static int forbid_nesting(struct warden *w, unsigned slot, int ns_fd)
 	return file_write(w->proc_fd, "sys/user/max_user_namespaces", "0");
 }
 
-static int put_file(struct warden *w, unsigned slot, int ns_fd, enum identity_file which,
-		    const char *target)
+static int put_mark(struct warden *w, unsigned slot, int ns_fd)
 {
 	char path[IDENTITY_PATH_SIZE];
 	int fd, root_fd, r;
 
-	identity_path(path, which, slot);
+	identity_path(path, IDENTITY_FORKED, slot);
 	r = mount_copy(w->masks_fd, path, 0, -1, &fd);
 	if (r < 0)
 		return r;
 	root_fd = setns(ns_fd, CLONE_NEWNS) < 0 ? -1 : open("/", O_DIRECTORY | O_PATH | O_CLOEXEC);
-	return root_fd < 0 ? -errno : mount_attach(fd, root_fd, target + 1);
+	return root_fd < 0 ? -errno : mount_attach(fd, root_fd, IDENTITY_MARK + 1);
 }
 
-static int put_mark(struct warden *w, unsigned slot, int ns_fd)
-{
-	return put_file(w, slot, ns_fd, IDENTITY_FORKED, IDENTITY_MARK);
-}
-
-/*
- * The pid namespace of a fresh sandbox is the host's, and root inside cannot write its settings.
- * CRIU makes one that belongs to the sandbox, and since Linux 6.14 that one has a pid_max of its
- * own.
- */
-static int put_pid_max(struct warden *w, unsigned slot, int ns_fd)
-{
-	return put_file(w, slot, ns_fd, IDENTITY_PID_MAX, IDENTITY_PID_MAX_TARGET);
-}
-
-/* Whether CRIU made this mount again, because there was one when it was saved. */
-static bool has_mount(struct warden *w, int pid, const char *target)
+/* One that was made from a template had none, so CRIU makes none again. */
+static bool has_mark(struct warden *w, int pid)
 {
 	static char text[MOUNTS_BYTES]; /* in a job's process */
-	char path[32], word[64];
+	char path[32];
 
 	(void)snprintf(path, sizeof(path), "%d/mountinfo", pid);
-	(void)snprintf(word, sizeof(word), " %s ", target);
-	return file_read(w->proc_fd, path, text, sizeof(text)) > 0 && strstr(text, word);
+	return file_read(w->proc_fd, path, text, sizeof(text)) > 0 &&
+	       strstr(text, " " IDENTITY_MARK " ");
 }
 
 struct wake {
@@ -340,11 +323,8 @@ static int on_made(struct criu_run *run, int pid)
 	int r = control_on(w, CONTROL_USERNS) ? in_child(w, run->slot, pid, forbid_nesting, "user")
 					      : 0;
 
-	if (r >= 0 && !has_mount(w, pid, IDENTITY_MARK))
+	if (r >= 0 && !has_mark(w, pid))
 		r = in_child(w, run->slot, pid, put_mark, "mnt");
-	if (r >= 0 && control_on(w, CONTROL_PROCMASK) &&
-	    !has_mount(w, pid, IDENTITY_PID_MAX_TARGET))
-		r = in_child(w, run->slot, pid, put_pid_max, "mnt");
 	fault_point(run->w, "wake.made");
 	if (r >= 0)
 		r = groups_place(run->w, run->slot, wake->images_fd, CHECKPOINT_GROUPS);

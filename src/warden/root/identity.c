@@ -16,12 +16,11 @@
 
 #include "base/rand.h"
 #include "base/str.h"
-#include "sys/file.h"
 #include "warden/warden.h"
 
 void identity_path(char dst[IDENTITY_PATH_SIZE], enum identity_file which, unsigned slot)
 {
-	static const char *const names[] = { "machine", "boot", "forked", "pid_max" };
+	static const char *const names[] = { "machine", "boot", "forked" };
 
 	(void)snprintf(dst, IDENTITY_PATH_SIZE, "ids/%u.%s", slot, names[which]);
 }
@@ -56,13 +55,8 @@ static void boot_id(char dst[40])
 
 int identity_make(struct warden *w, unsigned slot)
 {
-	char pid_max[24] = "";
 	int r = write_file(w, slot, IDENTITY_BOOT, O_CREAT, "");
 
-	if (r >= 0)
-		r = file_read(w->proc_fd, "sys/kernel/pid_max", pid_max, sizeof(pid_max));
-	if (r >= 0)
-		r = write_file(w, slot, IDENTITY_PID_MAX, O_CREAT, pid_max);
 	return r < 0 ? r : write_file(w, slot, IDENTITY_MACHINE, O_CREAT, "");
 }
 

@@ -379,7 +379,7 @@ const struct field event_answer[] = {
 	STRING("type", "sandbox.STATE, sandbox.deadline, process.started, process.ended, "
 		       "snapshot.created, snapshot.deleted, snapshot.deadline, webhook.disabled, "
 		       "port.opened, "
-		       "port.closed, preview.created, preview.deleted"),
+		       "port.closed, preview.created, preview.deleted, storage.low"),
 	{ .name = "at", .type = FIELD_TIME },
 	STRING("sandbox_id", NULL),
 	MAYBE("external_workspace_id", STR, NULL),
