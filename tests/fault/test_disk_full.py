@@ -138,3 +138,32 @@ def test_ends_are_never_refused(daemon):
     daemon.down("--keep")
     daemon.up()
     assert not daemon.client.list(), "the rows went when there was space again"
+
+
+def figure(client, name):
+    text = client.raw("GET", "/metrics")[2].decode()
+    return int(next(line.split()[1] for line in text.splitlines() if line.startswith(f"cay_storage_{name}_bytes ")))
+
+
+def test_admission():
+    """The pool promises so many times what it can hold, and says so before it is full."""
+    with small_disk(2048) as point:
+        with Daemon(state=point, env={"CAY_POOL": "false", "CAY_DISK_OVERCOMMIT": "1"}) as daemon:
+            client = daemon.client
+            capacity = wait_for(lambda: figure(client, "capacity"), timeout=20)
+            size_mb = (capacity >> 20) * 2 // 3
+            first = client.create(disk_size_mb=size_mb, timeout_sec=3600)["id"]
+            wait_for(lambda: figure(client, "promised") >= size_mb << 20, timeout=20)
+            with pytest.raises(ApiError) as caught:
+                client.create(disk_size_mb=size_mb, timeout_sec=3600)
+            assert caught.value.code == "capacity_exceeded"
+            assert "disk_overcommit" in caught.value.error["message"]
+            small = client.create(disk_size_mb=16, timeout_sec=3600)["id"]
+            client.delete(first)
+            full_one = client.create(disk_size_mb=(capacity >> 20) - 32, timeout_sec=3600)["id"]
+            run(daemon, full_one, f"head -c {capacity // 100 * 85} /dev/zero | tr '\\0' x > f")
+            wait_for(lambda: any("nearly full" in text for text in client.options()["warnings"]), timeout=30)
+            events = client.call("GET", "/v1/events?format=json&type=storage.low")["data"]
+            assert events and events[0]["data"]["engine"] == "native", events
+            for sandbox in (small, full_one):
+                client.delete(sandbox)
