@@ -273,11 +273,12 @@ int space_admit(struct warden *w, uint32_t disk_size_mb, const char **ret_step)
 	measure(w);
 	most = capacity(space);
 	used = space->size_bytes - MIN(space->free_bytes, space->size_bytes);
-	*ret_step = "the storage pool is full: delete snapshots or sandboxes, or free space on the "
-		    "disk of the state directory";
+	/* Short enough for a reply: WARDEN_STEP_SIZE. */
+	*ret_step = "the storage pool is full: delete snapshots or sandboxes, or free space on its "
+		    "disk";
 	if (used + MAX(most / FULL_SHARE, FULL_BYTES) > most)
 		return -ENOSPC;
-	*ret_step = "the storage pool has promised too much: delete snapshots or sandboxes, ask "
-		    "for less disk_size_mb, or raise disk_overcommit";
+	*ret_step = "the storage pool promised too much: delete snapshots or sandboxes, or raise "
+		    "disk_overcommit";
 	return promised(w) + disk_size_mb * MIB > most * w->disk_overcommit ? -ENOSPC : 0;
 }
