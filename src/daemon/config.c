@@ -33,6 +33,8 @@ static const struct setting settings[] = {
 	     "DNS servers for sandboxes' names, IP[:PORT] ...; empty: those of /etc/resolv.conf"),
 	TEXT(storage, "auto",
 	     "for cay-warden: auto, btrfs or directory (no disk limits, no snapshots)"),
+	INT(disk_overcommit, "100", 1, 100000,
+	    "for cay-warden: how many times its capacity the storage pool may promise"),
 	TEXT(log_level, "info", "debug, info, warn or error"),
 	BOOL(link_streams, "false",
 	     "carry connections to ports as streams, as with agents on other hosts: for tests"),

@@ -40,6 +40,7 @@ struct config {
 	char dns_upstream[CONFIG_TEXT_MAX];
 	/* for cay-warden; here only because both read the same file */
 	char storage[CONFIG_TEXT_MAX];
+	int64_t disk_overcommit;
 	char log_level[CONFIG_TEXT_MAX];
 	struct config_engine *engines; /* in the order of the registry */
 	size_t engine_count;

@@ -80,19 +80,20 @@ static void on_shutdown(void *arg)
 	end(arg);
 }
 
-/* The url is written only when a client that reads it can be served. */
+/* The url is written only when a client that reads it can be served; that may be `cay recover`
+ * alone. */
 static void on_ready_look(void *arg)
 {
 	struct wiring *wiring = arg;
-	struct err err;
+	struct err err = { .code = ERR_OK }, failed;
 
-	if (wiring->ending || !service_ready(wiring->service, &err))
+	if (wiring->ending || (!service_ready(wiring->service, &err) && err.code != ERR_CONFLICT))
 		return;
 	loop_timer_clear(wiring->ready_timer);
-	if (state_write_url(wiring->config->state, wiring->url, &err) < 0)
-		log_error("%s", err.message);
+	if (state_write_url(wiring->config->state, wiring->url, &failed) < 0)
+		log_error("%s", failed.message);
 	notify_send(wiring->notify, "READY=1");
-	log_info("ready on %s", wiring->url);
+	log_info("%s on %s", err.code ? "not ready, but listening" : "ready", wiring->url);
 }
 
 static void on_network(void *arg, const struct engine_network *network)

@@ -43,6 +43,11 @@ enum engine_flag {
 	ENGINE_POOLS = 1 << 7,	      /* sandboxes may be created in advance; needs resize */
 	ENGINE_KEEPS_MEMORY = 1 << 8, /* a snapshot may contain processes; needs snapshot */
 	ENGINE_PROXIES = 1 << 9,      /* no link: programs use the agent's proxy (--egress) */
+	/*
+	 * ENGINE_KEEPS_MEMORY is not decided yet. A snapshot with ENGINE_SNAPSHOT_MEMORY waits
+	 * until it is, and on_ready() follows.
+	 */
+	ENGINE_CHECKS_MEMORY = 1 << 10,
 };
 
 /* The sub-tables. */
@@ -63,6 +68,12 @@ struct engine_capabilities {
 	 * text that completes "engine X cannot ... on this host: ".
 	 */
 	const char *missing[ENGINE_TABLE_COUNT];
+	/*
+	 * What it holds belongs to one database, which is named here; "": none has claimed it yet.
+	 * Only of an engine with claim(). holds: there is at least one sandbox or snapshot.
+	 */
+	char owner[ENGINE_ID_MAX + 1];
+	bool holds;
 };
 
 /* ---- sandboxes ---- */
@@ -153,6 +164,17 @@ typedef void (*engine_done_fn)(void *arg, const struct err *err);
 typedef void (*engine_stat_fn)(void *arg, const struct engine_stat *stat, const struct err *err);
 /* Called for each id, then once with NULL. */
 typedef void (*engine_list_fn)(void *arg, const char *id, const struct err *err);
+/* A snapshot in a list. Without a sandbox_id its description is damaged, and only the id is known.
+ */
+struct engine_snapshot_entry {
+	const char *id, *sandbox_id;
+	uint64_t size_bytes;
+	bool memory;
+	uint8_t template_hash[ENGINE_HASH_SIZE];
+};
+/* Called for each, then once with NULL. */
+typedef void (*engine_entry_fn)(void *arg, const struct engine_snapshot_entry *entry,
+				const struct err *err);
 
 struct engine; /* defined by each driver */
 
@@ -197,7 +219,7 @@ struct engine_snapshot {
 	 */
 	int (*remove)(struct engine *engine, const char *snapshot_id, engine_done_fn done,
 		      void *arg, struct err *err);
-	int (*list)(struct engine *engine, engine_list_fn each, void *arg, struct err *err);
+	int (*list)(struct engine *engine, engine_entry_fn each, void *arg, struct err *err);
 };
 
 struct engine_resize {
@@ -247,6 +269,13 @@ struct engine_net {
 
 /* ---- the driver ---- */
 
+/* Where an engine keeps the files of its sandboxes. All zero: it does not count. */
+struct engine_storage {
+	uint64_t capacity_bytes;
+	uint64_t used_bytes;
+	uint64_t promised_bytes; /* the disk limits of sandboxes, and what snapshots hold */
+};
+
 struct engine_config {
 	struct loop *loop;
 	const char *state_dir;
@@ -269,6 +298,8 @@ struct engine_config {
 	void (*on_lost)(void *arg, const struct err *why);
 	/* It can be reached again, possibly with other capabilities. Only after on_ready(). */
 	void (*on_back)(void *arg, const struct engine_capabilities *can);
+	/* What its storage holds now, every second or so. May be NULL. */
+	void (*on_storage)(void *arg, const struct engine_storage *storage);
 	/* A packet of a sandbox that was neither TCP nor DNS was rejected. May be NULL. */
 	void (*on_rejected)(void *arg, uint32_t address, uint32_t to, uint16_t port,
 			    uint8_t protocol);
@@ -321,6 +352,12 @@ struct engine_driver {
 	int (*stat)(struct engine *engine, const char *id, engine_stat_fn done, void *arg,
 		    struct err *err);
 	int (*list)(struct engine *engine, engine_list_fn each, void *arg, struct err *err);
+	/*
+	 * Writes down that what it holds belongs to this database (an id). Takes effect before
+	 * every call that follows; on_ready() repeats it. NULL: nothing of it outlives the daemon's
+	 * state.
+	 */
+	void (*claim)(struct engine *engine, const char *owner);
 
 	/* NULL if the engine lacks the feature. */
 	const struct engine_freeze *freeze;

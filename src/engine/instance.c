@@ -67,6 +67,14 @@ bool instance_can(const struct instance *instance, enum capability capability)
 	       (instance->can.flags & flags) == flags;
 }
 
+bool instance_may(const struct instance *instance, enum capability capability)
+{
+	if (capability == CAN_SNAPSHOT_MEMORY && instance_can(instance, CAN_SNAPSHOT) &&
+	    (instance->can.flags & ENGINE_CHECKS_MEMORY))
+		return true;
+	return instance_can(instance, capability);
+}
+
 static int refuse(const struct instance *instance, const char *why, const char *field,
 		  const char *action, struct err *err)
 {
@@ -193,7 +201,7 @@ int instance_snapshot_remove(const struct instance *instance, const char *snapsh
 	return instance->driver->snapshot->remove(instance->engine, snapshot_id, done, arg, err);
 }
 
-int instance_snapshot_list(const struct instance *instance, engine_list_fn each, void *arg,
+int instance_snapshot_list(const struct instance *instance, engine_entry_fn each, void *arg,
 			   struct err *err)
 {
 	if (open_table(instance, ENGINE_TABLE_SNAPSHOT, "list snapshots", err) < 0)

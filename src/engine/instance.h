@@ -41,6 +41,9 @@ enum capability {
 const char *capability_name(enum capability capability);
 /* False while the capabilities are unknown. */
 bool instance_can(const struct instance *instance, enum capability capability);
+/* As instance_can(), and also while the engine has not decided yet: a call that needs it then waits
+ * in the engine. */
+bool instance_may(const struct instance *instance, enum capability capability);
 /*
  * 0, or unsupported_by_engine: "FIELD: engine X cannot ACTION on this host: why". field may be
  * NULL.
@@ -72,7 +75,7 @@ int instance_snapshot(const struct instance *instance, const char *id, const cha
 /* Snapshots can be removed on a host without the capability: only the table is needed. */
 int instance_snapshot_remove(const struct instance *instance, const char *snapshot_id,
 			     engine_done_fn done, void *arg, struct err *err);
-int instance_snapshot_list(const struct instance *instance, engine_list_fn each, void *arg,
+int instance_snapshot_list(const struct instance *instance, engine_entry_fn each, void *arg,
 			   struct err *err);
 int instance_image_check(const struct instance *instance, const struct engine_image_ref *image,
 			 struct err *err);

@@ -7,9 +7,14 @@
 
 #include "base/log.h"
 #include "engine/registry.h"
+#include "service/event/event_internal.h"
 #include "service/network/egress_internal.h"
+#include "service/pairing_internal.h"
 #include "service/sandbox/recover_internal.h"
 #include "service/service_internal.h"
+
+#define STORAGE_LOW_PERCENT 80
+#define STORAGE_ENOUGH_PERCENT 75
 
 const char *engine_name(const struct service_engine *engine)
 {
@@ -50,7 +55,9 @@ static void refuse_engine(const struct service *service, struct str name, struct
 
 static void set_not_ready(const struct service_engine *engine, struct err *err)
 {
-	(void)err_set(err, ERR_UNAVAILABLE, "engine %s is not ready: %s", engine_name(engine),
+	/* Waiting does not help where an operator has to decide. */
+	(void)err_set(err, engine->foreign ? ERR_CONFLICT : ERR_UNAVAILABLE,
+		      "engine %s is not ready: %s", engine_name(engine),
 		      engine->why[0] ? engine->why : "it is being connected");
 }
 
@@ -82,7 +89,9 @@ static void on_ready(void *arg, const struct engine_capabilities *can)
 	engine->instance.ready = true;
 	if (!first)
 		return;
-	engine->lost = false;
+	engine->lost = !pairing_check(engine);
+	if (engine->lost)
+		return;
 	engine->why[0] = '\0';
 	log_info("engine %s is ready", engine_name(engine));
 	reconcile_start(engine);
@@ -102,11 +111,32 @@ static void on_back(void *arg, const struct engine_capabilities *can)
 	struct service_engine *engine = arg;
 
 	engine->instance.can = *can;
-	engine->lost = false;
+	engine->lost = !pairing_check(engine);
+	if (engine->lost)
+		return;
 	engine->why[0] = '\0';
 	log_info("engine %s is back", engine_name(engine));
 	engine->listing = false;
 	reconcile_start(engine);
+}
+
+/* Reported once when it gets low, and again only after it was not. */
+static void on_storage(void *arg, const struct engine_storage *storage)
+{
+	struct service_engine *engine = arg;
+	uint64_t used = storage->used_bytes / 1024 * 100;
+	uint64_t unit = storage->capacity_bytes / 1024;
+
+	engine->storage = *storage;
+	if (engine->storage_low && used < unit * STORAGE_ENOUGH_PERCENT) {
+		engine->storage_low = false;
+	} else if (!engine->storage_low && unit && used >= unit * STORAGE_LOW_PERCENT) {
+		engine->storage_low = true;
+		log_warn("engine %s: its storage is nearly full: %llu of %llu MiB",
+			 engine_name(engine), (unsigned long long)(storage->used_bytes >> 20),
+			 (unsigned long long)(storage->capacity_bytes >> 20));
+		event_storage_low(engine->service, engine_name(engine), storage);
+	}
 }
 
 static void on_rejected(void *arg, uint32_t address, uint32_t to, uint16_t port, uint8_t protocol)
@@ -133,6 +163,7 @@ static int open_one(struct service_engine *engine, const struct engine_choice *c
 				     .on_ready = on_ready,
 				     .on_lost = on_lost,
 				     .on_back = on_back,
+				     .on_storage = on_storage,
 				     .on_rejected = on_rejected,
 				     .arg = engine };
 
@@ -256,6 +287,9 @@ void service_warnings(const struct service *service, void (*fn)(void *arg, const
 			fn(arg, instance->driver->warning);
 		if (engine->why[0])
 			fn(arg, engine->why);
+		if (engine->storage_low)
+			fn(arg, "storage: nearly full. Delete snapshots or sandboxes, or free "
+				"space on the disk of the state directory");
 		if (instance_can(instance, CAN_ISOLATE) && !instance_can(instance, CAN_LIMIT_DISK))
 			fn(arg, "disk_limit: unenforced. The storage has no quotas, so "
 				"disk_size_mb does not limit a sandbox");

@@ -15,6 +15,7 @@
 #include "service/files/files_internal.h"
 #include "service/network/egress_internal.h"
 #include "service/network/network_internal.h"
+#include "service/pairing_internal.h"
 #include "service/pool/pool_internal.h"
 #include "service/run/process.h"
 #include "service/run/run_internal.h"
@@ -59,6 +60,13 @@ void service_gauges(const struct service *service, struct service_gauges *ret)
 			ret->by_state[sandbox_state(sandbox)]++;
 	}
 	ret->streams = quota_streams(service);
+	if (service->engine_count) {
+		const struct engine_storage *storage = &service->engines[0].storage;
+
+		ret->storage_capacity_bytes = storage->capacity_bytes;
+		ret->storage_used_bytes = storage->used_bytes;
+		ret->storage_promised_bytes = storage->promised_bytes;
+	}
 	pool_gauges(service, ret);
 }
 
@@ -139,15 +147,18 @@ static int open_store(struct service *service, struct err *err)
 			       "%s was written by a newer version of cay: start that one", path);
 	if (r == -EUCLEAN)
 		return err_set(err, ERR_INTERNAL,
-			       "%s is damaged: move it away and start again, sandboxes are swept",
+			       "%s is damaged. Put a backup of it in its place. Without one, move "
+			       "it away, start the daemon and run 'cay recover': sandboxes and "
+			       "snapshots are kept until then, keys and settings are lost",
 			       path);
 	return r < 0 ? err_set_errno(err, ERR_INTERNAL, r, "cannot open %s", path) : 0;
 }
 
 static int start(struct service *service, struct err *err)
 {
-	if (open_store(service, err) < 0 || accounts_open(service, err) < 0 ||
-	    events_open(service, err) < 0 || sandboxes_open(service, err) < 0)
+	if (open_store(service, err) < 0 || pairing_open(service, err) < 0 ||
+	    accounts_open(service, err) < 0 || events_open(service, err) < 0 ||
+	    sandboxes_open(service, err) < 0)
 		return -1;
 	if (loop_timer_new(service->config.loop, on_tick, service, &service->upkeep.tick_timer) < 0)
 		return err_set(err, ERR_INTERNAL, "out of memory");

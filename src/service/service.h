@@ -114,6 +114,8 @@ struct service_gauges {
 	uint32_t pool_ready, pool_filling, pool_target;
 	uint32_t sweeping;
 	uint32_t streams; /* open */
+	/* Of the default engine; 0: not counted. */
+	uint64_t storage_capacity_bytes, storage_used_bytes, storage_promised_bytes;
 };
 void service_gauges(const struct service *service, struct service_gauges *ret);
 

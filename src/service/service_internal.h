@@ -26,7 +26,18 @@ struct service_engine {
 	bool lost;
 	bool listed; /* its sandboxes have been reconciled at least once */
 	bool listing;
+	bool foreign;	 /* it holds what another database knows: pairing.c */
+	bool recovering; /* recover_engine.c is at work */
+	struct engine_storage storage;
+	bool storage_low;	   /* and that was reported */
 	char why[ERR_MESSAGE_MAX]; /* when it is not usable */
+};
+
+/* pairing.c: the id of the database, and whether an engine was ever claimed with it. */
+#define PAIRING_ID_LEN 26
+struct pairing {
+	char id[PAIRING_ID_LEN + 1];
+	bool paired;
 };
 
 struct sandboxes;
@@ -61,6 +72,7 @@ struct service {
 	struct service_engine *engines; /* enabled ones; the first is the default */
 	size_t engine_count;
 	struct upkeep upkeep;
+	struct pairing pairing;
 	struct sandboxes *sandboxes;
 	struct runs *runs;
 	struct file_runs *file_runs;

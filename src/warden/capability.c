@@ -21,5 +21,7 @@ uint32_t capability_bits(const struct warden *w)
 		bits |= WARDEN_CAN_NETWORK;
 	if ((bits & WARDEN_CAN_SNAPSHOT) && w->criu_works)
 		bits |= WARDEN_CAN_SNAPSHOT_MEMORY;
+	if ((bits & WARDEN_CAN_SNAPSHOT) && w->criu_checking)
+		bits |= WARDEN_CHECKS_MEMORY;
 	return bits;
 }

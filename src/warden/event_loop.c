@@ -12,6 +12,7 @@
 #include "base/log.h"
 #include "warden/copy/job.h"
 #include "warden/net/links.h"
+#include "warden/storage/space.h"
 
 /* Background work waits for this long without a request, unless it is urgent ... */
 #define QUIET_MS 4
@@ -65,6 +66,12 @@ struct background {
 	bool stuck; /* what is dying is not dead yet: look again later */
 };
 
+/* Of two times to wait, of which -1 is for ever. */
+static int sooner_ms(int a_ms, int b_ms)
+{
+	return a_ms < 0 || (b_ms >= 0 && b_ms < a_ms) ? b_ms : a_ms;
+}
+
 /* How long poll may wait: work is urgent, or waits for a quiet moment, or there is none. */
 static int patience(const struct warden *w, unsigned dying, const struct background *b)
 {
@@ -78,7 +85,7 @@ static int patience(const struct warden *w, unsigned dying, const struct backgro
 		return b->quiet ? 0 : jobs_running(w) ? JOB_MS : QUIET_MS;
 	if (dying)
 		return SWEEP_RETRY_MS;
-	return stock_grown(w) ? SHRINK_LOOK_MS : limits_look_ms(w);
+	return stock_grown(w) ? SHRINK_LOOK_MS : sooner_ms(limits_look_ms(w), space_look_ms(w));
 }
 
 static void work(struct warden *w, unsigned dying, struct background *b)
@@ -131,6 +138,7 @@ int event_loop_run(struct warden *w)
 		if (n == 0 && sleep_ms == wait_ms)
 			work(w, dying, &background);
 		limits_look(w);
+		space_look(w);
 	}
 	return 0;
 }

@@ -13,6 +13,8 @@
 #include "warden/warden.h"
 
 /* Shared address space (RFC 6598), the half that providers seldom use. */
+#define OVERCOMMIT_DEFAULT 100
+#define OVERCOMMIT_MAX 100000
 #define NETWORK_RANGE "100.96.0.0/12"
 #define SWAP_MAX_MB (1 << 20)
 #define CRIU_DIR "/var/lib/cay/criu" /* where cay-criu puts it */
@@ -53,55 +55,87 @@ static void usage(FILE *out)
 		"                   (CAY_WITHOUT): names separated by commas, or all\n"
 		"  --storage KIND   auto, btrfs or directory (CAY_STORAGE, else 'storage' in the\n"
 		"                   settings file, else auto); directory: no disk limits\n"
-		"  --config FILE    settings file, for 'storage' (CAY_CONFIG, else " INI_FILE ")\n"
+		"  --disk-overcommit N\n"
+		"                   how many times its size the storage pool may promise to\n"
+		"                   sandboxes and snapshots (CAY_DISK_OVERCOMMIT, else\n"
+		"                   'disk_overcommit' in the settings file, else 100)\n"
+		"  --config FILE    settings file, for these two (CAY_CONFIG, else " INI_FILE ")\n"
 		"  --log-level L    debug, info, warn or error\n"
 		"CAY_ALL_CPUS=1 lets sandboxes run on all CPUs of the host; their limits stay.\n");
 }
 
-/* Flag, environment, settings file: the first that names one. */
-static int find_storage(const char *flag, const char *config, struct warden_options *o)
+/* Flag, environment, settings file: the first that has the setting. False: none has. */
+static bool find_setting(const char *flag, const char *variable, const char *config,
+			 const char *name, char dst[32])
 {
-	const char *text = flag ? flag : getenv("CAY_STORAGE");
-	char found[32];
+	const char *text = flag ? flag : getenv(variable);
 
+	if (text) {
+		(void)snprintf(dst, 32, "%s", text);
+		return true;
+	}
 	if (!config)
 		config = getenv("CAY_CONFIG");
-	if (!text && ini_find(config ? config : INI_FILE, "storage", found, sizeof(found)) == 0)
-		text = found;
-	if (!text || storage_kind_parse(text, &o->storage) == 0)
+	return ini_find(config ? config : INI_FILE, name, dst, 32) == 0;
+}
+
+static int find_storage(const char *flag, const char *config, struct warden_options *o)
+{
+	char text[32];
+
+	if (!find_setting(flag, "CAY_STORAGE", config, "storage", text) ||
+	    storage_kind_parse(text, &o->storage) == 0)
 		return 0;
 	(void)fprintf(stderr, "cay-warden: storage is '%s'; it must be auto, btrfs or directory\n",
 		      text);
 	return 2;
 }
 
+static int find_overcommit(const char *flag, const char *config, struct warden_options *o)
+{
+	char text[32];
+	uint64_t times;
+
+	if (!find_setting(flag, "CAY_DISK_OVERCOMMIT", config, "disk_overcommit", text))
+		return 0;
+	if (str_to_u64(str_of(text), OVERCOMMIT_MAX, &times) == 0 && times >= 1) {
+		o->disk_overcommit = (uint32_t)times;
+		return 0;
+	}
+	(void)fprintf(stderr, "cay-warden: disk_overcommit is '%s'; it must be 1 to %d\n", text,
+		      OVERCOMMIT_MAX);
+	return 2;
+}
+
+static const struct option long_options[] = {
+	{ "state", required_argument, NULL, 's' },
+	{ "templates", required_argument, NULL, 't' },
+	{ "agent", required_argument, NULL, 'a' },
+	{ "tools", required_argument, NULL, 'T' },
+	{ "build", required_argument, NULL, 'b' },
+	{ "user", required_argument, NULL, 'u' },
+	{ "network-range", required_argument, NULL, 'n' },
+	{ "criu", required_argument, NULL, 'c' },
+	{ "without", required_argument, NULL, 'w' },
+	{ "storage", required_argument, NULL, 'S' },
+	{ "disk-overcommit", required_argument, NULL, 'O' },
+	{ "config", required_argument, NULL, 'C' },
+	{ "cgroup", required_argument, NULL, 'g' },
+	{ "hold-group", no_argument, NULL, 'H' },
+	{ "swap-mb", required_argument, NULL, 'm' },
+	{ "log-level", required_argument, NULL, 'l' },
+	{ "version", no_argument, NULL, 'V' },
+	{ "help", no_argument, NULL, 'h' },
+	{ NULL, 0, NULL, 0 },
+};
+
 static int parse(int argc, char **argv, struct warden_options *o, enum log_level *level)
 {
-	const char *storage = NULL, *config = NULL;
-	static const struct option options[] = {
-		{ "state", required_argument, NULL, 's' },
-		{ "templates", required_argument, NULL, 't' },
-		{ "agent", required_argument, NULL, 'a' },
-		{ "tools", required_argument, NULL, 'T' },
-		{ "build", required_argument, NULL, 'b' },
-		{ "user", required_argument, NULL, 'u' },
-		{ "network-range", required_argument, NULL, 'n' },
-		{ "criu", required_argument, NULL, 'c' },
-		{ "without", required_argument, NULL, 'w' },
-		{ "storage", required_argument, NULL, 'S' },
-		{ "config", required_argument, NULL, 'C' },
-		{ "cgroup", required_argument, NULL, 'g' },
-		{ "hold-group", no_argument, NULL, 'H' },
-		{ "swap-mb", required_argument, NULL, 'm' },
-		{ "log-level", required_argument, NULL, 'l' },
-		{ "version", no_argument, NULL, 'V' },
-		{ "help", no_argument, NULL, 'h' },
-		{ NULL, 0, NULL, 0 },
-	};
+	const char *storage = NULL, *overcommit = NULL, *config = NULL;
 	uint64_t swap_mb;
 	int c;
 
-	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
+	while ((c = getopt_long(argc, argv, "", long_options, NULL)) != -1) {
 		switch (c) {
 		case 's':
 			o->state = optarg;
@@ -132,6 +166,9 @@ static int parse(int argc, char **argv, struct warden_options *o, enum log_level
 			break;
 		case 'S':
 			storage = optarg;
+			break;
+		case 'O':
+			overcommit = optarg;
 			break;
 		case 'C':
 			config = optarg;
@@ -165,7 +202,8 @@ static int parse(int argc, char **argv, struct warden_options *o, enum log_level
 		return optind == argc ? 0 : 2;
 	if (!o->state || !o->templates || !o->agent || optind != argc)
 		return 2;
-	return find_storage(storage, config, o);
+	c = find_storage(storage, config, o);
+	return c ? c : find_overcommit(overcommit, config, o);
 }
 
 static int disable(const char *list)
@@ -186,6 +224,7 @@ int main(int argc, char **argv)
 	struct warden_options options = { .user = "cay",
 					  .network_range = NETWORK_RANGE,
 					  .spread = !getenv("CAY_ALL_CPUS"),
+					  .disk_overcommit = OVERCOMMIT_DEFAULT,
 					  .criu = criu && *criu ? criu : CRIU_DIR,
 					  .without = getenv("CAY_WITHOUT") };
 	enum log_level level = LOG_INFO;

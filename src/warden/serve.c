@@ -15,6 +15,7 @@
 #include "warden/capability.h"
 #include "warden/copy/job.h"
 #include "warden/net/links.h"
+#include "warden/storage/space.h"
 
 #define LATER 1 /* an operation's answer comes from a job */
 
@@ -40,10 +41,22 @@ static void call_step(struct call *call, const char *step)
 	(void)snprintf(call->reply.step, sizeof(call->reply.step), "%s", step);
 }
 
+void serve_hello(struct warden *w, struct warden_reply *reply)
+{
+	reply->capabilities = capability_bits(w);
+	reply->address = links_gateway(w);
+	reply->alive = owner_holds(w);
+	space_figures(w, reply);
+	memcpy(reply->id, w->owner, sizeof(reply->id));
+}
+
 static int do_hello(struct warden *w, struct call *call)
 {
-	call->reply.capabilities = capability_bits(w);
-	call->reply.address = links_gateway(w);
+	int r = *call->req.id ? owner_claim(w, call->req.id) : 0;
+
+	if (r < 0) /* asked again with the next connection */
+		log_warn("the id of the database could not be written: %s", strerror(-r));
+	serve_hello(w, &call->reply);
 	return 0;
 }
 
@@ -101,7 +114,10 @@ static int do_create(struct warden *w, struct call *call)
 	const char *step = "";
 	int r, slot;
 
-	if (call->req.flags & WARDEN_TEMPORARY)
+	r = space_admit(w, call->req.limits.disk_size_mb, &step);
+	if (r < 0)
+		; /* the step says what to do */
+	else if (call->req.flags & WARDEN_TEMPORARY)
 		r = create_of_passing(w, call, &step);
 	else if (*call->req.snapshot_id)
 		r = create_later(w, call, &step);
@@ -329,13 +345,22 @@ struct listing {
 static int list_name(void *arg, const char *name)
 {
 	struct listing *l = arg;
+	struct warden_reply *reply = &l->call->reply;
+	struct manifest manifest;
 	size_t n = strlen(name);
 
 	if (strchr(name, '.') || n >= WARDEN_ID_SIZE || jobs_has(l->w, name))
 		return 0; /* not finished */
-	memset(l->call->reply.id, 0, WARDEN_ID_SIZE);
-	memcpy(l->call->reply.id, name, n);
-	return serve_reply(l->w, &l->call->reply, NULL);
+	memset(reply->id, 0, WARDEN_ID_SIZE);
+	memcpy(reply->id, name, n);
+	if (snapshot_read(l->w, reply->id, &manifest) < 0)
+		manifest = (struct manifest){ .size_bytes = 0 }; /* it can still be deleted */
+	reply->size_bytes = manifest.size_bytes;
+	reply->memory = manifest.has_memory;
+	memset(reply->step, 0, sizeof(reply->step));
+	memcpy(reply->step, manifest.sandbox_id, sizeof(manifest.sandbox_id));
+	memcpy(reply->template_hash, manifest.template_hash, sizeof(reply->template_hash));
+	return serve_reply(l->w, reply, NULL);
 }
 
 static int do_snapshot_list(struct warden *w, struct call *call)

@@ -400,6 +400,7 @@ int warden_open(struct warden *w, const struct warden_options *o)
 		return fail(o->state, -errno);
 	w->build_program = o->build;
 	w->templates_path = o->templates;
+	w->disk_overcommit = o->disk_overcommit;
 	r = open_host(w, o);
 	if (r < 0)
 		return r;
@@ -421,7 +422,11 @@ int warden_open(struct warden *w, const struct warden_options *o)
 		r = slots_open(w);
 	if (r < 0)
 		return fail("start", r);
+	r = owner_open(w);
+	if (r < 0)
+		return r;
 	slots_recover(w);
+	orphans_end(w);
 	links_open(w, o->network_range);
 	storage_sweep(w);
 	r = open_socket(w, state_path);

@@ -192,6 +192,24 @@ struct seat {
 	uint16_t first, count;
 };
 
+/* storage/space.c; all zero for plain directories */
+struct space {
+	int file_fd;
+	uint64_t size_bytes; /* of the file system */
+	uint64_t max_bytes;  /* of the file: what the file system may become */
+	uint64_t want_bytes; /* what a job is making it */
+	uint64_t free_bytes; /* in the pool, as last seen ... */
+	uint64_t disk_bytes; /* ... and on the disk below it */
+	uint64_t snapshot_bytes;
+	bool snapshots_changed; /* the number above is old */
+	bool backed;		/* all of the file system is allocated on the disk below */
+	bool sparse;		/* that cannot be, on this disk */
+	bool read_only;		/* btrfs gave up */
+	bool busy;		/* the job runs */
+	bool said;		/* that it cannot grow */
+	int64_t look_ms, retry_ms, shrink_ms;
+};
+
 struct warden {
 	int pid;
 	int null_fd;
@@ -206,10 +224,12 @@ struct warden {
 	int pool_fd;	   /* the storage pool's root directory */
 	int pool_mount_fd; /* keeps its mount; no path of the host leads there */
 	int sys_fs_fd;	   /* the host's /sys/fs */
-	int quotas_fd;	   /* sysfs' directory of the pool's quota groups; -1: none */
-	int snapshots_fd;  /* its directory of snapshots; -1 for plain directories */
-	int shared_fd;	   /* tmpfs with dev/, bin/, the masks and what names each slot */
-	int masks_fd;	   /* the same, read-only: what covers parts of /proc and /etc */
+	struct space space;
+	uint32_t disk_overcommit; /* how many times its capacity the pool may promise */
+	int quotas_fd;		  /* sysfs' directory of the pool's quota groups; -1: none */
+	int snapshots_fd;	  /* its directory of snapshots; -1 for plain directories */
+	int shared_fd;		  /* tmpfs with dev/, bin/, the masks and what names each slot */
+	int masks_fd;		  /* the same, read-only: what covers parts of /proc and /etc */
 	struct mask masks[MASKS_MAX]; /* those this kernel has */
 	unsigned mask_count;
 	cpu_set_t processors; /* that sandboxes are spread over; none: they see all */
@@ -222,6 +242,7 @@ struct warden {
 	int lock_fd;	     /* of the state directory */
 	int criu_fd;	     /* copy of CRIU's /usr; -1: there is none */
 	bool has_criu_parts; /* what goes into its room was found beside our program */
+	bool criu_checking;  /* its own check has not ended: the next one is not decided */
 	bool criu_works;     /* its own check passed on this kernel */
 	bool pool_has_quota;
 	bool pool_counts_shared; /* by group quotas: a volume's count is what its files take */
@@ -232,6 +253,8 @@ struct warden {
 	uint32_t swap_mb;	      /* of every sandbox */
 	struct filter filter;
 	struct slot_row *rows;		/* mapped file, SLOTS_MAX rows */
+	char *table_owner;		/* in the same file: WARDEN_ID_SIZE bytes */
+	char owner[WARDEN_ID_SIZE];	/* the id of the database that the pool belongs to, or "" */
 	int *covers_fd;			/* per slot: detached tmpfs of cover.c; -1: none */
 	int *userns_fd;			/* per slot; -1: it has nothing of its own yet */
 	struct cgroup_view *views;	/* likewise */
@@ -291,6 +314,7 @@ struct warden_options {
 	bool spread;		   /* a sandbox sees as many processors as it may use */
 	const char *without;	   /* kernel features not to use: probe.h */
 	enum storage_kind storage;
+	uint32_t disk_overcommit;
 	const char *cgroup; /* for cgroup_place(); NULL: what the host suggests */
 	uint32_t swap_mb;
 	bool hold; /* only keep a group: scope_hold() */
@@ -327,6 +351,11 @@ int storage_volume_adopt(struct warden *w, uint64_t volume, int dir_fd,
 /* And back. */
 int storage_volume_give(struct warden *w, uint64_t volume, int dir_fd, const char *to) _must_check_;
 int storage_volume_open(const struct warden *w, uint64_t volume) _must_check_;
+/* The template of a volume is written beside its files: its row may be lost. */
+int storage_volume_mark(const struct warden *w, uint64_t volume,
+			const uint8_t hash[WARDEN_HASH_SIZE]) _must_check_;
+int storage_volume_template(const struct warden *w, uint64_t volume,
+			    uint8_t ret_hash[WARDEN_HASH_SIZE]) _must_check_;
 int storage_volume_open_in(int pool_fd, uint64_t volume) _must_check_; /* of a slot's outlook */
 #define VOLUME_NAME_SIZE 24
 void storage_volume_name(char dst[VOLUME_NAME_SIZE], uint64_t volume); /* in the pool */
@@ -339,6 +368,15 @@ int storage_quota_open(const struct warden *w, uint64_t quota);
 void storage_volume_remove(struct warden *w, uint64_t volume);
 void storage_remove_tree(struct warden *w, int dir_fd, const char *name);
 void storage_sweep(struct warden *w); /* removes volumes no row knows */
+
+/*
+ * storage/owner.c: the pool and the slot table belong to one database, which claims them. The
+ * daemon compares the ids, because a database that was lost or exchanged must not be taken for one
+ * in which everything was deleted.
+ */
+int owner_open(struct warden *w) _must_check_; /* fails where the two differ */
+int owner_claim(struct warden *w, const char *id) _must_check_;
+bool owner_holds(struct warden *w); /* there is a sandbox or a snapshot */
 
 /* root.c: what is built goes to w->roots[slot] */
 int root_build(struct warden *w, unsigned slot, const uint8_t hash[WARDEN_HASH_SIZE],
@@ -388,6 +426,7 @@ void instance_release(struct warden *w);
 
 /* salvage.c */
 void salvage(struct warden *w, const struct slot_row *rows); /* of a boot before this one */
+int salvage_one(struct warden *w, const struct slot_row *row) _must_check_; /* on disk after it */
 /* What the files take that were saved of this sandbox. */
 int salvage_usage(struct warden *w, const char *id, uint64_t *ret_bytes) _must_check_;
 
@@ -401,6 +440,9 @@ bool slots_alive(const struct warden *w, unsigned slot);
 void slots_note_frozen(struct warden *w, unsigned slot); /* before it is thawed */
 void slots_used(struct warden *w, unsigned slot);	 /* moves slot_top up */
 void slots_trim(struct warden *w);			 /* and down */
+
+/* slot/orphan.c: ends what runs in the groups of a slot that no row knows. */
+void orphans_end(struct warden *w);
 
 /* slot/stock.c */
 int stock_open(struct warden *w);
@@ -536,6 +578,7 @@ int event_loop_run(struct warden *w); /* until it is to stop */
 /* serve.c */
 void serve_client(struct warden *w); /* its next request */
 void serve_drop_client(struct warden *w);
+void serve_hello(struct warden *w, struct warden_reply *reply); /* fills in the answer to HELLO */
 /* fds NULL: none. Fails when there is no client (any more). */
 int serve_reply(struct warden *w, const struct warden_reply *reply,
 		const int fds[WARDEN_FDS_MAX]) _must_check_;

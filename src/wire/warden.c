@@ -103,7 +103,7 @@ static uint32_t flags_of(const struct warden_request *req)
 int warden_request_check(const struct warden_request *req)
 {
 	bool lists = req->op == WARDEN_LIST || req->op == WARDEN_SNAPSHOT_LIST;
-	bool needs_id = req->op != WARDEN_HELLO && req->op != WARDEN_SNAPSHOT_DELETE && !lists;
+	bool needs_id = req->op != WARDEN_SNAPSHOT_DELETE && !lists;
 	bool needs_snapshot = req->op == WARDEN_SNAPSHOT || req->op == WARDEN_SNAPSHOT_DELETE;
 	bool relinks = req->op == WARDEN_RESIZE && (req->flags & WARDEN_RELINK);
 	bool needs_limits = (req->op == WARDEN_CREATE || req->op == WARDEN_RESIZE) && !relinks;
@@ -112,7 +112,7 @@ int warden_request_check(const struct warden_request *req)
 		return -EINVAL;
 	if (req->op == WARDEN_BUILD ? !name_is_valid(req->id) : !id_is_valid(req->id))
 		return -EINVAL;
-	if (needs_id != (req->id[0] != '\0'))
+	if (req->op != WARDEN_HELLO && needs_id != (req->id[0] != '\0'))
 		return -EINVAL;
 	if (req->op != WARDEN_CREATE && needs_snapshot != (req->snapshot_id[0] != '\0'))
 		return -EINVAL;

@@ -13,7 +13,7 @@
 #include "base/str.h"
 
 #define WARDEN_MAGIC 0x43415957u /* "CAYW" */
-#define WARDEN_VERSION 6
+#define WARDEN_VERSION 7
 #define WARDEN_ID_SIZE 64
 #define WARDEN_HASH_SIZE 32
 #define WARDEN_REQUEST_SIZE 200
@@ -22,9 +22,14 @@
 #define WARDEN_STEP_SIZE 112
 
 enum warden_op {
-	WARDEN_HELLO = 1, /* reply: capabilities */
-	WARDEN_CREATE,	  /* snapshot_id may be set. reply: fds = agent connection, pidfd */
-	WARDEN_ATTACH,	  /* reply: fds = agent connection, pidfd */
+	/*
+	 * Reply: capabilities, and the id of the database that what it holds belongs to. With an id
+	 * in the request that database claims it first: the warden writes the id into the pool and
+	 * the slot table.
+	 */
+	WARDEN_HELLO = 1,
+	WARDEN_CREATE, /* snapshot_id may be set. reply: fds = agent connection, pidfd */
+	WARDEN_ATTACH, /* reply: fds = agent connection, pidfd */
 	WARDEN_DESTROY,
 	WARDEN_RESIZE, /* the limits; with WARDEN_RELINK the link instead */
 	WARDEN_STAT,
@@ -38,7 +43,9 @@ enum warden_op {
 	WARDEN_BUILD,
 	WARDEN_SNAPSHOT,	/* answered when it is on disk; other requests continue meanwhile */
 	WARDEN_SNAPSHOT_DELETE, /* no id */
-	WARDEN_SNAPSHOT_LIST,	/* as LIST, with the ids of complete snapshots */
+	/* As LIST, with the ids of complete snapshots, and where the manifest is whole also size,
+	 * memory, template_hash and, in step, the id of the sandbox. */
+	WARDEN_SNAPSHOT_LIST,
 	/* not a request: reports to the daemon what the rules of its links rejected */
 	WARDEN_DENIED,
 	WARDEN_OP_END
@@ -56,8 +63,12 @@ enum {
 	WARDEN_CAN_PAUSE = 1 << 7,
 	WARDEN_CAN_SNAPSHOT = 1 << 8,
 	WARDEN_CAN_NETWORK = 1 << 9,
-	/* determined after the start; HELLO is then sent again */
 	WARDEN_CAN_SNAPSHOT_MEMORY = 1 << 10,
+	/*
+	 * The check of CRIU has not ended, so the bit above is not decided. A SNAPSHOT with
+	 * WARDEN_MEMORY waits for the check; HELLO is sent again when it has ended.
+	 */
+	WARDEN_CHECKS_MEMORY = 1 << 11,
 };
 
 /* Flags of a request. */
@@ -96,7 +107,7 @@ struct warden_limits {
 struct warden_request {
 	uint16_t op;
 	uint64_t tag;		 /* echoed in the reply */
-	char id[WARDEN_ID_SIZE]; /* sandbox id, or template name for BUILD */
+	char id[WARDEN_ID_SIZE]; /* sandbox id; template name for BUILD; of a database for HELLO */
 	uint8_t template_hash[WARDEN_HASH_SIZE];
 	struct warden_limits limits;
 	uint32_t flags;			  /* flags of the operation */
@@ -108,15 +119,18 @@ struct warden_reply {
 	uint64_t tag;
 	int32_t error; /* 0 or -errno */
 	uint32_t more;
-	char id[WARDEN_ID_SIZE];     /* LIST, SNAPSHOT_LIST */
-	char step[WARDEN_STEP_SIZE]; /* on error: what failed; SNAPSHOT: why it has no memory */
-	uint32_t capabilities;	     /* HELLO: WARDEN_CAN_* */
-	uint32_t alive;		     /* STAT */
+	char id[WARDEN_ID_SIZE]; /* LIST, SNAPSHOT_LIST; HELLO: of the database, or "" */
+	/* On error: what failed; SNAPSHOT: why without memory; SNAPSHOT_LIST: the sandbox's id;
+	 * HELLO: why it cannot work, or "" */
+	char step[WARDEN_STEP_SIZE];
+	uint32_t capabilities; /* HELLO: WARDEN_CAN_* */
+	uint32_t alive;	       /* STAT; HELLO: there are sandboxes or snapshots */
 	uint64_t oom_kills, memory_bytes, memory_peak_bytes, cpu_us;
 	uint32_t pids;
 	uint64_t disk_bytes;
 	uint32_t paused;
-	uint64_t size_bytes; /* SNAPSHOT */
+	uint64_t size_bytes; /* SNAPSHOT; HELLO: of the storage, disk_bytes used, memory_bytes
+				promised */
 	/*
 	 * CREATE, ATTACH, RESIZE: its IPv4 address, 0 if none; HELLO: the host's end of all links
 	 */

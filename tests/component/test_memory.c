@@ -155,6 +155,27 @@ static void test_why_not(void **state)
 	assert_false(fake_woken(world.engine, sandbox));
 }
 
+/* The engine has not decided yet whether it keeps memory: it is asked, never taken for a no. */
+static void test_undecided(void **state)
+{
+	struct answer *a;
+
+	(void)state;
+	new_sandbox("{}");
+	fake_add_flags(world.engine, ENGINE_CHECKS_MEMORY);
+	fake_set_memory(world.engine, false, NULL);
+	expect_kept(take("{\"memory\":true}"), true, NULL);
+	expect_status(post("/fork", "{\"memory\":true}"), 201);
+	a = post("/pause", "{\"kind\":\"hibernate\"}");
+	expect_status(a, 200);
+	assert_non_null(strstr(a->body, "\"memory_preserved\":true"));
+	expect_status(post("/resume", "{}"), 200);
+	assert_true(fake_woken(world.engine, sandbox));
+	/* Decided: it cannot. */
+	fake_set_memory(world.engine, false, "CRIU does not work on this host");
+	expect_kept(take("{\"memory\":true}"), false, "CRIU does not work");
+}
+
 static void test_made_from(void **state)
 {
 	struct answer *a;
@@ -387,7 +408,7 @@ int main(void)
 		TEST(test_made_from), TEST(test_room),	       TEST(test_restore_fails),
 		TEST(test_forked),    TEST(test_fork_refused), TEST(test_secrets),
 		TEST(test_quota),     TEST(test_retention),    TEST(test_failures),
-		TEST(test_restarts),
+		TEST(test_restarts),  TEST(test_undecided),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -19,7 +19,7 @@ from lib import flags, janitor, tree
 from lib.client import ApiError, Result, Sandbox
 from lib.daemon import TEMPLATES, clean_env, tell_janitor
 
-MAGIC, VERSION = 0x43415957, 6
+MAGIC, VERSION = 0x43415957, 7
 HELLO, CREATE, ATTACH, DESTROY, RESIZE, STAT, LIST, PAUSE, BUILD, SNAPSHOT, SNAPSHOT_DELETE, SNAPSHOT_LIST = \
     range(1, 13)
 FREEZE, PASSING, MEMORY = 1, 2, 4  # flags of a request

@@ -72,7 +72,7 @@ MALFORMED = {
     "memory_max": field(116, b"\xff" * 4), "disk0": field(120, struct.pack("<I", 0)),
     "disk_max": field(120, b"\xff" * 4), "pids0": field(124, struct.pack("<I", 0)),
     "pids_max": field(124, b"\xff" * 4), "network": field(128, struct.pack("<I", 3)),
-    "hello_with_id": encode(HELLO, sandbox="abc"),
+    "hello_with_bad_id": encode(HELLO, sandbox="a/b"),
 }
 
 

@@ -17,6 +17,7 @@
 #include "cli/api/exit.h"
 #include "cli/daemon/home.h"
 #include "cli/daemon/lock.h"
+#include "cli/daemon/watchdog.h"
 
 #define BACKOFF_FIRST_MS 50
 #define BACKOFF_LAST_MS 5000
@@ -36,7 +37,8 @@ struct program {
 	bool adopted; /* not our child, so its exit status is unknown */
 	pid_t pid;    /* 0: not running */
 	int pidfd;
-	unsigned deaths; /* in a row */
+	struct watchdog watchdog; /* of one that we started */
+	unsigned deaths;	  /* in a row */
 	int64_t started_ms, start_at_ms;
 	int64_t kill_at_ms; /* while stopping */
 };
@@ -78,6 +80,7 @@ static void set_commands(struct supervisor *s)
 	*warden =
 		(struct program){ .name = "cay-warden", .log = "warden.log", .lock = LOCK_WARDEN };
 	daemon->pidfd = warden->pidfd = -1;
+	daemon->watchdog = warden->watchdog = WATCHDOG_NONE;
 	daemon->wanted = true;
 	warden->wanted = c->with_warden;
 	memcpy(warden->argv, warden_argv, sizeof(warden_argv));
@@ -141,6 +144,7 @@ static _noreturn_ void become(const struct supervisor *s, const struct program *
 	if (log_fd >= 0)
 		(void)dup2(log_fd, STDERR_FILENO);
 	(void)dup2(STDERR_FILENO, STDOUT_FILENO);
+	watchdog_tell(&p->watchdog);
 	(void)execv(p->argv[0], argv.out);
 	(void)fprintf(stderr, "cay: cannot start %s: %s\n", p->argv[0], strerror(errno));
 	_exit(127);
@@ -154,6 +158,8 @@ static int spawn(struct supervisor *s, struct program *p)
 
 	if (!s->config->foreground)
 		log_fd = home_open_log(s->config->state, p->log);
+	if (watchdog_open(&p->watchdog) < 0)
+		log_warn("%s is not watched: it is not restarted when it hangs", p->name);
 	pid = fork();
 	if (pid < 0)
 		return -errno;
@@ -275,6 +281,7 @@ static void ended(struct supervisor *s, struct program *p, int status)
 	p->deaths++;
 	p->start_at_ms = now_ms + supervise_backoff_ms(p->deaths);
 	(void)close(p->pidfd);
+	watchdog_close(&p->watchdog);
 	p->pidfd = -1;
 	p->pid = 0;
 	report(s, p, status);
@@ -384,19 +391,43 @@ static int next_timeout_ms(const struct supervisor *s)
 			next_ms = MIN(next_ms, p->kill_at_ms);
 		if (is_due(s, p))
 			next_ms = MIN(next_ms, p->start_at_ms);
+		if (p->pid != 0 && watchdog_left_ms(&p->watchdog) >= 0)
+			next_ms = MIN(next_ms, now_ms + watchdog_left_ms(&p->watchdog));
 	}
 	return (int)MAX(next_ms - now_ms, 0);
 }
 
+/* Its sandboxes go on without it, and the next one finds them. */
+static void kill_hung(struct supervisor *s)
+{
+	for (size_t i = 0; i < PROGRAM_COUNT; i++) {
+		struct program *p = &s->programs[i];
+
+		watchdog_read(&p->watchdog, p->pid);
+		if (p->pid == 0 || watchdog_left_ms(&p->watchdog) != 0)
+			continue;
+		log_error("%s (pid %d) has not reported for %d s: killing it", p->name, (int)p->pid,
+			  WATCHDOG_MS / 1000);
+		p->watchdog.heard_ms = 0;
+		send_signal(p, SIGKILL);
+	}
+}
+
 static void wait_events(struct supervisor *s)
 {
-	struct pollfd fds[PROGRAM_COUNT + 1];
+	struct pollfd fds[2 * PROGRAM_COUNT + 1];
 	struct signalfd_siginfo info;
+	int n;
 
 	for (size_t i = 0; i < PROGRAM_COUNT; i++)
 		fds[i] = (struct pollfd){ .fd = s->programs[i].pidfd, .events = POLLIN };
-	fds[PROGRAM_COUNT] = (struct pollfd){ .fd = s->signal_fd, .events = POLLIN };
-	if (poll(fds, PROGRAM_COUNT + 1, next_timeout_ms(s)) <= 0)
+	for (size_t i = 0; i < PROGRAM_COUNT; i++)
+		fds[PROGRAM_COUNT + i] =
+			(struct pollfd){ .fd = s->programs[i].watchdog.fd, .events = POLLIN };
+	fds[2 * PROGRAM_COUNT] = (struct pollfd){ .fd = s->signal_fd, .events = POLLIN };
+	n = poll(fds, ARRAY_LEN(fds), next_timeout_ms(s));
+	kill_hung(s);
+	if (n <= 0)
 		return;
 	while (read(s->signal_fd, &info, sizeof(info)) == sizeof(info))
 		on_signal(s, (int)info.ssi_signo);

@@ -313,6 +313,13 @@ static int wait_ready(struct cli *cli, struct up *up, int *report_fd, struct err
 	while (!is_ready(cli, err)) {
 		int failed = read_reports(up, report_fd, deaths);
 
+		if (failed < 0 && err->code == ERR_CONFLICT) { /* waiting does not help */
+			progress_clear(&progress);
+			up->undecided = true;
+			(void)cli_hint(cli, "The daemon runs and keeps everything as it is until "
+					    "you decide.");
+			return -1;
+		}
 		if (failed >= 0 || time_boot_ms() > end_ms) {
 			progress_clear(&progress);
 			if (failed < 0)
@@ -457,7 +464,7 @@ int up_run(struct cli *cli, const struct args *args, struct err *err)
 		return -1;
 	}
 	r = finish(cli, &up, &report_fd, err);
-	if (r < 0 && !up.already && cli->http == NULL)
+	if (r < 0 && !up.already && !up.undecided && cli->http == NULL)
 		undo(&up);
 	if (report_fd >= 0)
 		(void)close(report_fd);

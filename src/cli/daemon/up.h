@@ -17,6 +17,7 @@ struct up {
 	off_t log_from[UP_PROGRAMS];	 /* size of the logs before this start */
 	bool wrong_settings, no_address; /* from the daemon's exit status */
 	bool already;
+	bool undecided; /* it runs, and waits for `cay recover` or another database */
 	bool build;
 };
 

@@ -28,6 +28,15 @@ const struct command command_table[] = {
 	  down_options, 0, 0, -1, OPERAND_NONE, down_run, down_examples },
 	{ "status", DAEMON, "Show the daemon, its engines and the number of sandboxes", "", NULL,
 	  command_no_options, 0, 0, -1, OPERAND_NONE, status_run, NULL },
+	{ "recover", DAEMON, "List what is left after the database was lost", "",
+	  "For a daemon that is not ready because its database (cay.db) is new or another "
+	  "one than its sandboxes and snapshots belong to. Every snapshot that the engine "
+	  "holds is listed again, also those of hibernated sandboxes. Running sandboxes are "
+	  "saved as snapshots, with their memory where this host can save it, and ended. "
+	  "'cay create --snapshot ID' makes a sandbox from a snapshot. Names, owners, keys, "
+	  "secrets, timeouts and network policies were in the database and are lost. If you "
+	  "have a backup of cay.db, stop the daemon and put it back instead.",
+	  command_no_options, 0, 0, -1, OPERAND_NONE, recover_run, NULL },
 	{ "doctor", DAEMON, "Check what this host offers and what it lacks", "",
 	  "Checks the kernel, control groups, file systems, limits, sysctls and "
 	  "installed container programs, and says for each finding what to do. Needs no "

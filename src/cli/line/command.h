@@ -90,6 +90,7 @@ bool command_is_family(const char *word);
 int up_run(struct cli *cli, const struct args *args, struct err *err);
 int down_run(struct cli *cli, const struct args *args, struct err *err);
 int status_run(struct cli *cli, const struct args *args, struct err *err);
+int recover_run(struct cli *cli, const struct args *args, struct err *err);
 int doctor_run(struct cli *cli, const struct args *args, struct err *err);
 int version_run(struct cli *cli, const struct args *args, struct err *err);
 int create_run(struct cli *cli, const struct args *args, struct err *err);

@@ -113,14 +113,24 @@ static void complete_list(struct fake_call *call, struct err *err)
 	call->fn.each(call->arg, NULL, err->code ? err : NULL);
 }
 
+static void list_snapshot(struct fake_call *call, const struct fake_snapshot *s)
+{
+	struct engine_snapshot_entry entry = { .id = s->id,
+					       .size_bytes = s->info.size_bytes,
+					       .memory = s->info.memory };
+
+	memcpy(entry.template_hash, s->info.template_hash, sizeof(entry.template_hash));
+	call->fn.entry(call->arg, &entry, NULL);
+}
+
 static void complete_snapshot_list(struct fake_call *call, struct err *err)
 {
 	struct fake_snapshot *k = NULL;
 
 	while (!err->code && (k = fake_snapshot_next(call->engine, k)))
 		if (!k->temporary)
-			call->fn.each(call->arg, k->id, NULL);
-	call->fn.each(call->arg, NULL, err->code ? err : NULL);
+			list_snapshot(call, k);
+	call->fn.entry(call->arg, NULL, err->code ? err : NULL);
 }
 
 static void engine_free(struct engine *engine)
@@ -405,14 +415,14 @@ static int fake_list(struct engine *engine, engine_list_fn each, void *arg, stru
 	return fake_call_start(call, err);
 }
 
-static int fake_snapshot_list(struct engine *engine, engine_list_fn each, void *arg,
+static int fake_snapshot_list(struct engine *engine, engine_entry_fn each, void *arg,
 			      struct err *err)
 {
 	struct fake_call *call = fake_call_new(engine, FAKE_SNAPSHOT_LIST, "", arg, err);
 
 	if (!call)
 		return -1;
-	call->fn.each = each;
+	call->fn.entry = each;
 	return fake_call_start(call, err);
 }
 

@@ -50,6 +50,7 @@ struct fake_call {
 		engine_have_fn have;
 		engine_stat_fn stat;
 		engine_list_fn each;
+		engine_entry_fn entry;
 		engine_snapshot_fn snapshot;
 	} fn;
 	void *arg;

@@ -32,6 +32,7 @@ static void native_close(struct engine *engine)
 	warden_fail_all(engine);
 	native_builds_done(engine);
 	loop_timer_free(engine->retry);
+	loop_timer_free(engine->ping);
 	slot_done(&engine->calls);
 	free(engine);
 }
@@ -50,12 +51,14 @@ static int native_open(const struct engine_config *config, struct engine **ret, 
 	n = snprintf(engine->socket_path, sizeof(engine->socket_path), "%s/warden.sock",
 		     config->state_dir);
 	if (n >= (int)sizeof(engine->socket_path) ||
-	    loop_timer_new(config->loop, warden_on_retry, engine, &engine->retry) < 0) {
+	    loop_timer_new(config->loop, warden_on_retry, engine, &engine->retry) < 0 ||
+	    loop_timer_new(config->loop, hello_on_timer, engine, &engine->ping) < 0) {
 		native_close(engine);
 		return err_set(err, ERR_INVALID_REQUEST,
 			       "the name of the state directory is too long for a socket: %s",
 			       config->state_dir);
 	}
+	loop_timer_set(engine->ping, HELLO_PING_MS, HELLO_PING_MS);
 	warden_begin(engine);
 	*ret = engine;
 	return 0;
@@ -157,24 +160,34 @@ static int native_stat(struct engine *engine, const char *id, engine_stat_fn don
 		       : warden_start(engine, &call, &req, NULL, err);
 }
 
-static int list(struct engine *engine, enum warden_op op, engine_list_fn each, void *arg,
+static int list(struct engine *engine, enum warden_op op, const struct native_call *call,
 		struct err *err)
 {
-	struct native_call call = { .then.each = each, .arg = arg };
 	struct warden_request req = { .op = (uint16_t)op };
 
-	return warden_start(engine, &call, &req, NULL, err);
+	return warden_start(engine, call, &req, NULL, err);
 }
 
 static int native_list(struct engine *engine, engine_list_fn each, void *arg, struct err *err)
 {
-	return list(engine, WARDEN_LIST, each, arg, err);
+	struct native_call call = { .then.each = each, .arg = arg };
+
+	return list(engine, WARDEN_LIST, &call, err);
 }
 
-static int native_snapshot_list(struct engine *engine, engine_list_fn each, void *arg,
+static int native_snapshot_list(struct engine *engine, engine_entry_fn each, void *arg,
 				struct err *err)
 {
-	return list(engine, WARDEN_SNAPSHOT_LIST, each, arg, err);
+	struct native_call call = { .then.entry = each, .arg = arg };
+
+	return list(engine, WARDEN_SNAPSHOT_LIST, &call, err);
+}
+
+/* A claim that is lost with the connection is made again: on_back() comes with the old owner. */
+static void native_claim(struct engine *engine, const char *owner)
+{
+	if (engine->fd >= 0 && hello_ask(engine, owner) < 0)
+		warden_lose(engine, "the warden could not be asked");
 }
 
 static int native_pause(struct engine *engine, const char *id, bool paused, engine_done_fn done,
@@ -235,6 +248,7 @@ const struct engine_driver engine_native = {
 	.destroy = native_destroy,
 	.stat = native_stat,
 	.list = native_list,
+	.claim = native_claim,
 	.freeze = &freeze,
 	.snapshot = &snapshot,
 	.resize = &resize,

@@ -122,8 +122,10 @@ static void complete(struct native_call *call, const struct warden_reply *reply,
 		complete_snapshot(call, reply, err);
 		break;
 	case WARDEN_LIST:
-	case WARDEN_SNAPSHOT_LIST:
 		call->then.each(call->arg, NULL, err);
+		break;
+	case WARDEN_SNAPSHOT_LIST:
+		call->then.entry(call->arg, NULL, err);
 		break;
 	case WARDEN_RESIZE:
 		network = network_of(call->engine, err ? NULL : reply);
@@ -170,6 +172,7 @@ void warden_disconnect(struct engine *engine)
 	if (engine->fd >= 0)
 		(void)close(engine->fd);
 	engine->fd = -1;
+	engine->asked_ms = 0;
 }
 
 /* The daemon goes on without its warden; the reason is for those who wait for it to be ready. */
@@ -186,7 +189,7 @@ static void complain(struct engine *engine, int error)
 	engine->config.on_lost(engine->config.arg, &why);
 }
 
-static void lose(struct engine *engine, const char *what)
+void warden_lose(struct engine *engine, const char *what)
 {
 	struct err why;
 
@@ -216,8 +219,8 @@ static int open_socket(struct engine *engine)
 	return 0;
 }
 
-static int send_request(struct engine *engine, const struct warden_request *req,
-			const int fds[NATIVE_FDS_MAX])
+int warden_send(struct engine *engine, const struct warden_request *req,
+		const int fds[NATIVE_FDS_MAX])
 {
 	size_t count = 0;
 	uint8_t bytes[WARDEN_REQUEST_SIZE];
@@ -235,7 +238,7 @@ static int flush(struct engine *engine)
 {
 	while (engine->unsent_head) {
 		struct native_call *call = engine->unsent_head;
-		int r = send_request(engine, &call->request, call->with_fds);
+		int r = warden_send(engine, &call->request, call->with_fds);
 
 		if (r == -EAGAIN || r == -ENOBUFS)
 			return loop_watch_set(engine->watch, LOOP_READ | LOOP_WRITE);
@@ -312,53 +315,20 @@ static enum err_code code_of(const struct warden_reply *reply)
 	}
 }
 
-static struct engine_capabilities capabilities_of(uint32_t warden)
+/* One of a list. */
+static void on_item(struct native_call *call, const struct warden_reply *reply)
 {
-	static const struct {
-		uint32_t warden, engine;
-	} flags[] = {
-		{ WARDEN_CAN_ISOLATE, ENGINE_ISOLATES | ENGINE_OWN_TREE },
-		{ WARDEN_CAN_LIMIT_MEMORY, ENGINE_LIMITS_MEMORY },
-		{ WARDEN_CAN_LIMIT_CPU, ENGINE_LIMITS_CPU },
-		{ WARDEN_CAN_LIMIT_PIDS, ENGINE_LIMITS_PIDS },
-		{ WARDEN_CAN_LIMIT_DISK, ENGINE_LIMITS_DISK },
-		{ WARDEN_CAN_SURVIVE, ENGINE_SURVIVES },
-		{ WARDEN_CAN_POOL, ENGINE_POOLS },
-		{ WARDEN_CAN_SNAPSHOT_MEMORY, ENGINE_KEEPS_MEMORY },
-	};
-	struct engine_capabilities can = { .flags = 0 };
+	struct engine_snapshot_entry entry = { .id = reply->id,
+					       .sandbox_id = *reply->step ? reply->step : NULL,
+					       .size_bytes = reply->size_bytes,
+					       .memory = reply->memory };
 
-	for (size_t i = 0; i < ARRAY_LEN(flags); i++)
-		if (warden & flags[i].warden)
-			can.flags |= flags[i].engine;
-	if (!(warden & WARDEN_CAN_PAUSE))
-		can.missing[ENGINE_TABLE_FREEZE] = "there is no freezer of control groups";
-	if (!(warden & WARDEN_CAN_SNAPSHOT))
-		can.missing[ENGINE_TABLE_SNAPSHOT] =
-			"its storage is plain directories, and copies of files need btrfs";
-	if (!(warden & WARDEN_CAN_NETWORK))
-		can.missing[ENGINE_TABLE_NETWORK] =
-			"the kernel has no nf_tables or no virtual links; 'cay doctor' says more";
-	return can;
-}
-
-/* The answer to our greeting; sent again when the warden has found out more. */
-static void on_hello(struct engine *engine, const struct warden_reply *reply)
-{
-	struct engine_capabilities can = capabilities_of(reply->capabilities);
-	bool known = engine->state == NATIVE_READY;
-	bool same = known && engine->capabilities == reply->capabilities;
-	bool back = engine->state == NATIVE_LOST;
-
-	engine->capabilities = reply->capabilities;
-	engine->gateway = reply->address;
-	engine->state = NATIVE_READY;
-	if (!known)
-		log_info("native engine: the warden is there");
-	if (back)
-		engine->config.on_back(engine->config.arg, &can);
-	else if (!same)
-		engine->config.on_ready(engine->config.arg, &can);
+	if (reply->op == WARDEN_LIST) {
+		call->then.each(call->arg, reply->id, NULL);
+		return;
+	}
+	memcpy(entry.template_hash, reply->template_hash, sizeof(entry.template_hash));
+	call->then.entry(call->arg, &entry, NULL);
 }
 
 static int on_reply(struct engine *engine, const struct warden_reply *reply,
@@ -368,7 +338,7 @@ static int on_reply(struct engine *engine, const struct warden_reply *reply,
 	struct err err;
 
 	if (reply->op == WARDEN_HELLO) {
-		on_hello(engine, reply);
+		hello_received(engine, reply);
 		return 0;
 	}
 	if (reply->op == WARDEN_DENIED) {
@@ -383,7 +353,7 @@ static int on_reply(struct engine *engine, const struct warden_reply *reply,
 		return -EPROTO;
 	if ((reply->op == WARDEN_LIST || reply->op == WARDEN_SNAPSHOT_LIST) && reply->more &&
 	    !reply->error) {
-		call->then.each(call->arg, reply->id, NULL);
+		on_item(call, reply);
 		return 0;
 	}
 	(void)slot_take(&engine->calls, reply->tag);
@@ -434,13 +404,12 @@ static void on_readable(void *arg, int events, int error)
 			return;
 	}
 	if (r < 0)
-		lose(engine,
-		     r == -EPROTO ? "the warden broke the protocol" : "the warden went away");
+		warden_lose(engine, r == -EPROTO ? "the warden broke the protocol"
+						 : "the warden went away");
 }
 
 static int try_connect(struct engine *engine)
 {
-	struct warden_request hello = { .op = WARDEN_HELLO };
 	int r = open_socket(engine);
 
 	if (r < 0)
@@ -449,7 +418,7 @@ static int try_connect(struct engine *engine)
 	if (r >= 0)
 		r = loop_watch_set(engine->watch, LOOP_READ);
 	if (r >= 0)
-		r = send_request(engine, &hello, NULL);
+		r = hello_ask(engine, "");
 	if (r < 0)
 		warden_disconnect(engine);
 	return r;

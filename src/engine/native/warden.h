@@ -26,6 +26,7 @@ struct native_call {
 		engine_linked_fn linked;
 		engine_stat_fn stat;
 		engine_list_fn each;
+		engine_entry_fn entry;
 		engine_snapshot_fn snapshot;
 	} then;
 	void *arg;
@@ -43,6 +44,7 @@ struct engine {
 	int fd; /* -1 while the warden is away */
 	struct loop_watch *watch;
 	struct loop_timer *retry;
+	struct loop_timer *ping;
 	struct slot_table calls;
 	/* The socket takes only so many at once: the rest waits here, bounded by the table of
 	 * calls. */
@@ -50,8 +52,10 @@ struct engine {
 	enum native_state state;
 	int64_t opened_ms;
 	bool complained;       /* of a warden that has not answered since open */
+	int64_t asked_ms;      /* the oldest HELLO without an answer; 0: there is none */
 	uint32_t capabilities; /* WARDEN_CAN_* */
-	uint32_t gateway;      /* of all links */
+	char owner[WARDEN_ID_SIZE];
+	uint32_t gateway; /* of all links */
 	struct native_build *builds;
 };
 
@@ -60,9 +64,22 @@ void warden_begin(struct engine *engine);
 void warden_disconnect(struct engine *engine);
 void warden_on_retry(void *arg);
 void warden_fail_all(struct engine *engine);
+/* Gives the connection up: every open call fails, and a new connection is tried. */
+void warden_lose(struct engine *engine, const char *what);
+int warden_send(struct engine *engine, const struct warden_request *req,
+		const int fds[NATIVE_FDS_MAX]) _must_check_;
 /* Sends a request and remembers what to call. fds are the caller's; NULL: none. */
 int warden_start(struct engine *engine, const struct native_call *want, struct warden_request *req,
 		 const int fds[NATIVE_FDS_MAX], struct err *err);
+
+/* hello.c: what the warden says about itself, and whether it still answers. */
+int hello_ask(struct engine *engine, const char *owner) _must_check_; /* "": claims nothing */
+void hello_received(struct engine *engine, const struct warden_reply *reply);
+void hello_on_timer(void *arg); /* of engine->ping, every HELLO_PING_MS */
+#define HELLO_PING_MS 1000
+/* A warden that has not answered for this long is hung: no call waits longer for it. Its own work
+ * between two requests takes milliseconds, and what waits for the disk is done by jobs. */
+#define HELLO_HUNG_MS 15000
 
 /* image.c: templates, built and removed by the builder that the warden starts. */
 extern const struct engine_image native_image;

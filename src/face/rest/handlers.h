@@ -101,6 +101,7 @@ void system_ready(struct rest_call *call);
 void system_openapi(struct rest_call *call);
 void system_metrics(struct rest_call *call);
 void system_shutdown(struct rest_call *call);
+void system_recover(struct rest_call *call);
 
 /* Their bodies and answers. */
 extern const struct field preview_fields[], share_fields[], preview_answer[], preview_list_answer[],
@@ -125,8 +126,8 @@ extern const struct field sandbox_answer[], sandbox_list_answer[], env_answer[],
 	webhook_answer[], webhook_made_answer[], webhook_list_answer[], webhook_result_answer[],
 	delivery_list_answer[], key_answer[], key_made_answer[], key_list_answer[],
 	template_answer[], template_list_answer[], build_answer[], build_list_answer[],
-	options_answer[], status_answer[], ready_answer[], event_answer[], usage_answer[],
-	sandbox_usage_answer[];
+	options_answer[], status_answer[], recover_answer[], ready_answer[], event_answer[],
+	usage_answer[], sandbox_usage_answer[];
 
 extern const struct field code_fields[], code_context_fields[], code_answer[],
 	code_context_answer[], code_context_list_answer[];

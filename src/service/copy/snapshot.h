@@ -108,4 +108,14 @@ int sandbox_fork(struct sandbox *sandbox, struct key *key, const struct fork_spe
 		 struct idempotency *idem, const struct batch_hooks *hooks, void *arg,
 		 struct err *err) _must_check_;
 
+/* recover_engine.c: what an engine holds that another database knew, as snapshots of this key. */
+struct engine_recovered {
+	uint32_t snapshots; /* that were there */
+	uint32_t sandboxes; /* that ran, and are snapshots now */
+};
+typedef void (*engine_recovered_fn)(void *arg, const struct engine_recovered *made,
+				    const struct err *err);
+int engine_recover(struct service *service, const struct key *key, engine_recovered_fn done,
+		   void *arg, struct err *err) _must_check_;
+
 #endif

@@ -60,7 +60,7 @@ int transition_need(const struct sandbox *sandbox, enum capability capability, c
 
 bool transition_saves_memory(const struct sandbox *sandbox)
 {
-	return instance_can(&sandbox->engine->instance, CAN_SNAPSHOT_MEMORY);
+	return instance_may(&sandbox->engine->instance, CAN_SNAPSHOT_MEMORY);
 }
 
 /* A copy is not granted its source's secrets: their values must not come along in its memory. */
@@ -68,8 +68,8 @@ int transition_copies_memory(const struct sandbox *sandbox, struct err *err)
 {
 	const struct grants *grants = sandbox->attrs.grants;
 
-	if (transition_need(sandbox, CAN_SNAPSHOT_MEMORY, "keep memory", err) < 0)
-		return -1;
+	if (!transition_saves_memory(sandbox))
+		return transition_need(sandbox, CAN_SNAPSHOT_MEMORY, "keep memory", err);
 	for (size_t i = 0; grants && i < grants->count; i++)
 		if (grants->list[i].way == GRANT_ENV)
 			return err_set(

@@ -28,7 +28,8 @@
 	X(PORT_CLOSED, "port.closed")                   \
 	X(PREVIEW_CREATED, "preview.created")           \
 	X(PREVIEW_DELETED, "preview.deleted")           \
-	X(EGRESS_DENIED, "egress.denied")
+	X(EGRESS_DENIED, "egress.denied")               \
+	X(STORAGE_LOW, "storage.low")
 
 enum event_type {
 #define X(sym, name) EVENT_##sym,

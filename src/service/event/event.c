@@ -179,6 +179,24 @@ void event_webhook_disabled(struct service *service, const char *id, const char 
 	bus_emit(service, &event);
 }
 
+void event_storage_low(struct service *service, const char *engine,
+		       const struct engine_storage *storage)
+{
+	struct event event = { .type = event_names[EVENT_STORAGE_LOW],
+			       .sandbox_id = "",
+			       .owner = "" };
+	struct event_draft w;
+
+	w = event_draft(&service->events->bus->scratch);
+	event_put_text(&w, "engine", engine);
+	event_put_int(&w, "capacity_bytes", (int64_t)storage->capacity_bytes);
+	event_put_int(&w, "used_bytes", (int64_t)storage->used_bytes);
+	event_put_int(&w, "promised_bytes", (int64_t)storage->promised_bytes);
+	if (event_draft_end(&w, &event.data) < 0)
+		return;
+	bus_emit(service, &event);
+}
+
 void event_port(const struct sandbox *sandbox, const struct link_port *port, bool opened)
 {
 	struct event_draft w = event_begin(sandbox);

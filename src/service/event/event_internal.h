@@ -51,6 +51,10 @@ int64_t event_deadline(const struct sandbox *sandbox, enum sandbox_reason what, 
 		       int64_t due_ms, uint32_t timeout_sec, int64_t *warned_ms);
 void event_port(const struct sandbox *sandbox, const struct link_port *port, bool opened);
 void event_preview(const struct sandbox *sandbox, const struct preview *preview, bool made);
+struct engine_storage;
+/* The storage of an engine is nearly full; for admin keys only. */
+void event_storage_low(struct service *service, const char *engine,
+		       const struct engine_storage *storage);
 void event_webhook_disabled(struct service *service, const char *id, const char *owner,
 			    const char *workspace, const char *url, const char *reason);
 

@@ -9,6 +9,7 @@
 #include "service/sandbox/destroy_internal.h"
 #include "service/sandbox/sandbox_private.h"
 
+#define RETRY_MS 1000 /* while the disk is full */
 #define FORGET_DELAY_MS 25
 
 static void on_forget(void *arg)
@@ -30,10 +31,16 @@ void delete_rows_flush(struct service *service)
 			r = store_intent_delete(service->store, service->sandboxes->deleted[i]);
 	}
 	r = store_end(service->store, r);
+	service_wrote(service);
+	if (r == -ENOSPC && !service->upkeep.closing &&
+	    service->sandboxes->deleted_count < DELETED_MAX && service->sandboxes->delete_timer) {
+		service->sandboxes->delete_armed = true;
+		loop_timer_set(service->sandboxes->delete_timer, RETRY_MS, 0);
+		return;
+	}
 	if (r < 0)
 		log_warn("rows of ended sandboxes stay until the next start: %s", strerror(-r));
 	service->sandboxes->deleted_count = 0;
-	service_wrote(service);
 }
 
 void delete_rows_add(struct service *service, int64_t row)

@@ -40,11 +40,26 @@ static void remember_end(struct sandbox *sandbox)
 	stone->every_port = preview_every(sandbox);
 }
 
+static void answer_end(struct sandbox *sandbox, const struct err *error)
+{
+	void (*done)(void *arg, const struct err *err) = TAKE_PTR(sandbox->on_end);
+	struct err err;
+
+	if (error)
+		(void)err_set(&err, ERR_UNAVAILABLE,
+			      "the end of sandbox %s is recorded, but engine %s has not confirmed "
+			      "it: %s. It is ended when the engine answers",
+			      sandbox->id, engine_name(sandbox->engine), error->message);
+	if (done)
+		done(sandbox->on_end_arg, error ? &err : NULL);
+}
+
 /* Everything of it is gone: the rows follow. */
 static void forget(struct sandbox *sandbox)
 {
 	struct service *service = sandbox->service;
 
+	answer_end(sandbox, NULL);
 	delete_rows_add(service, sandbox->row);
 	preview_forget_all(sandbox);
 	grants_forget(sandbox);
@@ -72,6 +87,7 @@ static void on_swept(void *arg, const struct err *err)
 				 (long long)delay_ms, err->message);
 		sandbox->sweep_due_ms = time_boot_ms() + delay_ms;
 		expiry_arm(service, sandbox->sweep_due_ms);
+		answer_end(sandbox, err);
 		return;
 	}
 	if (sandbox->phase == PHASE_ENDING) {
@@ -99,6 +115,7 @@ void destroy_sweep(struct sandbox *sandbox)
 		return;
 	}
 	sandbox->sweep_due_ms = 0;
+	(void)err_set(&err, ERR_UNAVAILABLE, "it is not ready");
 	op = engine->instance.ready ? op_new(sandbox->service, sandbox->handle, &err) : NULL;
 	if (op && instance_destroy(&engine->instance, sandbox->id, on_swept, op, &err) == 0) {
 		sandbox->engine_op = op;
@@ -110,6 +127,7 @@ void destroy_sweep(struct sandbox *sandbox)
 		time_boot_ms() +
 		MIN(SWEEP_RETRY_MIN_MS << MIN(sandbox->sweep_tries, 8), SWEEP_RETRY_MAX_MS);
 	expiry_arm(sandbox->service, sandbox->sweep_due_ms);
+	answer_end(sandbox, &err);
 }
 
 static void on_sweep_turn(void *arg)
@@ -201,11 +219,28 @@ int sandbox_destroy(struct sandbox *sandbox, enum sandbox_reason reason, struct 
 	set_destroyed(sandbox, reason);
 	r = save_end(sandbox, sandbox->phase == PHASE_ENDING);
 	service_wrote(service);
-	if (r < 0) {
+	if (r == -ENOSPC) {
+		/*
+		 * Deleting is how a full disk is emptied, so the sandbox ends anyway. A daemon that
+		 * dies before the row is removed finds nothing of the sandbox, and shows it as
+		 * lost.
+		 */
+		log_warn("sandbox %s: the disk is full, its end is not recorded", sandbox->id);
+	} else if (r < 0) {
 		sandbox_revert_phase(sandbox, before, before_reason);
 		return service_unrecorded(err, r, "the end could not be recorded");
 	}
 	begin_end(sandbox, reason);
+	return 0;
+}
+
+int sandbox_end(struct sandbox *sandbox, enum sandbox_reason reason, sandbox_ended_fn done,
+		void *arg, struct err *err)
+{
+	if (sandbox_destroy(sandbox, reason, err) < 0)
+		return -1;
+	sandbox->on_end = done; /* before the turn in which the engine is asked */
+	sandbox->on_end_arg = arg;
 	return 0;
 }
 

@@ -297,14 +297,15 @@ static void list_sandboxes(struct service_engine *engine)
 	list_failed(engine, &err);
 }
 
-static void on_list_snapshots(void *arg, const char *id, const struct err *err)
+static void on_list_snapshots(void *arg, const struct engine_snapshot_entry *entry,
+			      const struct err *err)
 {
 	struct listing *listing = arg;
 	struct service_engine *engine = listing->engine;
 
-	if (id) {
+	if (entry) {
 		if (listing->op.service)
-			snapshot_listed(engine, id);
+			snapshot_listed(engine, entry->id);
 		return;
 	}
 	if (!op_end(&listing->op))

@@ -149,35 +149,47 @@ static void read_numbers(struct template *tpl, const struct json *meta, struct e
 }
 
 /* What the template says of itself; the defaults stay where it says nothing. */
-static void read_meta(struct service *service, struct template *tpl)
+/* The object in meta.json of a version; NULL: there is none, or it is unreadable. */
+static struct json *load_meta(const struct service *service, const char *hash_hex)
 {
 	char path[4096], *text = malloc(META_MAX_BYTES);
+	struct json *meta = NULL;
 	struct err err;
 	size_t n = 0;
 	int r;
 
 	if (!text)
-		return;
+		return NULL;
 	(void)snprintf(path, sizeof(path), "%s/%s/meta.json", service->config.template_dir,
-		       tpl->hash_hex);
+		       hash_hex);
 	r = read_small(path, text, META_MAX_BYTES, &n);
 	if (r < 0) {
-		log_debug("template %s: no meta.json: %s", tpl->name, strerror(-r));
+		log_debug("template %s: no meta.json: %s", hash_hex, strerror(-r));
 	} else {
-		_cleanup_json_ struct json *meta = json_parse((struct str){ text, n }, &err);
-
-		if (meta && json_type(meta) == JSON_OBJECT) {
-			read_text(meta, "created_at", tpl->created_at, sizeof(tpl->created_at));
-			read_text(meta, "workdir", tpl->workdir, sizeof(tpl->workdir));
-			read_text(meta, "user", tpl->user, sizeof(tpl->user));
-			read_text(meta, "shell", tpl->shell, sizeof(tpl->shell));
-			read_text(meta, "from", tpl->from, sizeof(tpl->from));
-			read_numbers(tpl, meta, &err);
-		} else {
-			log_warn("template %s: meta.json is unreadable", tpl->name);
+		meta = json_parse((struct str){ text, n }, &err);
+		if (!meta || json_type(meta) != JSON_OBJECT) {
+			log_warn("template %s: meta.json is unreadable", hash_hex);
+			json_free(meta);
+			meta = NULL;
 		}
 	}
 	free(text);
+	return meta;
+}
+
+static void read_meta(struct service *service, struct template *tpl)
+{
+	_cleanup_json_ struct json *meta = load_meta(service, tpl->hash_hex);
+	struct err err;
+
+	if (!meta)
+		return;
+	read_text(meta, "created_at", tpl->created_at, sizeof(tpl->created_at));
+	read_text(meta, "workdir", tpl->workdir, sizeof(tpl->workdir));
+	read_text(meta, "user", tpl->user, sizeof(tpl->user));
+	read_text(meta, "shell", tpl->shell, sizeof(tpl->shell));
+	read_text(meta, "from", tpl->from, sizeof(tpl->from));
+	read_numbers(tpl, meta, &err);
 }
 
 static struct template *known(const struct service *service, const char *name, const char *hash_hex)
@@ -214,6 +226,16 @@ struct template *template_by_hash(struct service *service, const char *name, con
 	tpl->next = service->templates->first;
 	service->templates->first = tpl;
 	return tpl;
+}
+
+struct template *template_by_content(struct service *service, const char *hash_hex, struct err *err)
+{
+	_cleanup_json_ struct json *meta = load_meta(service, hash_hex);
+	char name[TEMPLATE_NAME_MAX + 1] = "";
+
+	if (meta)
+		read_text(meta, "name", name, sizeof(name));
+	return template_by_hash(service, name[0] ? name : "unknown", hash_hex, err);
 }
 
 void template_image(const struct template *tpl, struct engine_image_ref *ret)

@@ -8,6 +8,9 @@
 
 /* How engines name this version. */
 void template_image(const struct template *tpl, struct engine_image_ref *ret);
+/* By its hash alone, with the name that its own description has. */
+struct template *template_by_content(struct service *service, const char *hash_hex,
+				     struct err *err);
 struct template *template_by_hash(struct service *service, const char *name, const char *hash_hex,
 				  struct err *err);
 bool template_removing(struct service *service, struct str name);

@@ -198,6 +198,7 @@ bool cgroup_has_pid(const struct cgroup_tree *tree, unsigned slot, int pid);
  */
 void cgroup_each_member(const struct cgroup_tree *tree, unsigned slot,
 			void (*on_pid)(void *arg, int pid), void *arg);
+bool cgroup_exists(const struct cgroup_tree *tree, unsigned slot); /* any group of the slot */
 bool cgroup_is_empty(const struct cgroup_tree *tree, unsigned slot);
 /* Sends SIGKILL to every process of the group, by the method that this host supports. */
 int cgroup_kill(const struct cgroup_tree *tree, unsigned slot);

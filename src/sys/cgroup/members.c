@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 
 #include "sys/cgroup/slot.h"
+#include "sys/syscalls.h"
 
 #define DEPTH_MAX 64 /* one open descriptor per level; deeper groups are never removed */
 
@@ -197,6 +198,18 @@ void cgroup_each_member(const struct cgroup_tree *tree, unsigned slot,
 		each_below(tree->fd[CGROUP_FREEZER], name, on_pid, arg);
 }
 
+bool cgroup_exists(const struct cgroup_tree *tree, unsigned slot)
+{
+	char path[64];
+
+	if (slot_path(path, slot, "") < 0)
+		return false;
+	for (int i = 0; i < CGROUP_COUNT; i++)
+		if (tree->fd[i] >= 0 && faccessat(tree->fd[i], path, F_OK, 0) == 0)
+			return true;
+	return false;
+}
+
 bool cgroup_is_empty(const struct cgroup_tree *tree, unsigned slot)
 {
 	FILE *members = NULL;
@@ -218,6 +231,15 @@ bool cgroup_is_empty(const struct cgroup_tree *tree, unsigned slot)
 	return empty;
 }
 
+/* Pinned first and checked after: its number may be another process's by the time it is killed. */
+static void kill_member(const struct cgroup_tree *tree, unsigned slot, int pid)
+{
+	_cleanup_close_ int pidfd = sys_pidfd_open(pid);
+
+	if (pidfd >= 0 && cgroup_has_pid(tree, slot, pid))
+		(void)sys_pidfd_kill(pidfd, SIGKILL);
+}
+
 int cgroup_kill(const struct cgroup_tree *tree, unsigned slot)
 {
 	FILE *members = NULL;
@@ -236,7 +258,7 @@ int cgroup_kill(const struct cgroup_tree *tree, unsigned slot)
 		return r;
 	while (fscanf(members, "%d", &member) == 1)
 		if (member > 1)
-			(void)kill(member, SIGKILL);
+			kill_member(tree, slot, member);
 	(void)fclose(members);
 	return 0;
 }

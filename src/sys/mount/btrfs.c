@@ -309,3 +309,21 @@ int btrfs_commit(int fd)
 		return -errno;
 	return 0;
 }
+
+int btrfs_size(int fd, uint64_t *ret_bytes)
+{
+	struct btrfs_ioctl_dev_info_args args = { .devid = 1 };
+
+	if (ioctl(fd, BTRFS_IOC_DEV_INFO, &args) < 0)
+		return -errno;
+	*ret_bytes = args.total_bytes;
+	return 0;
+}
+
+int btrfs_resize(int fd, uint64_t bytes)
+{
+	struct btrfs_ioctl_vol_args args = { .fd = 0 };
+
+	(void)snprintf(args.name, sizeof(args.name), "1:%" PRIu64, bytes);
+	return ioctl(fd, BTRFS_IOC_RESIZE, &args) < 0 ? -errno : 0;
+}

@@ -32,6 +32,10 @@ int btrfs_group_id(int fd, uint64_t *ret) _must_check_; /* of the subvolume that
 /* Opens the file from which read(2) returns the value of btrfs_usage(). */
 int btrfs_group_open_usage(int groups_fd, uint64_t id, int *ret_fd) _must_check_;
 
+/* Of a file system on one device: its size, which may be less than the device's. */
+int btrfs_size(int fd, uint64_t *ret_bytes) _must_check_;
+int btrfs_resize(int fd, uint64_t bytes) _must_check_; /* waits for data that has to be moved */
+
 /*
  * Creates a copy-on-write snapshot of the subvolume at fd as dir_fd/name. It is on disk when this
  * returns.

@@ -11,12 +11,12 @@
 
 #include "base/log.h"
 #include "sys/syscalls.h"
-#include "warden/capability.h"
 #include "warden/memory/checkpoint.h"
 #include "warden/net/links.h"
+#include "warden/storage/space.h"
 
 enum job_state { JOB_NONE, JOB_WAITING, JOB_RUNNING };
-enum job_kind { JOB_SNAPSHOT, JOB_COPY, JOB_MEASURE, JOB_WAKE, JOB_CHECK };
+enum job_kind { JOB_SNAPSHOT, JOB_COPY, JOB_MEASURE, JOB_WAKE, JOB_CHECK, JOB_RESIZE };
 
 #define NO_SLOT (~0U)
 
@@ -69,7 +69,7 @@ static int (*const work[])(struct warden *w, const struct snapshot_order *order,
 			   struct job_result *result) = {
 	[JOB_SNAPSHOT] = snapshot_take,	  [JOB_COPY] = snapshot_copy,
 	[JOB_MEASURE] = snapshot_measure, [JOB_WAKE] = restore_run,
-	[JOB_CHECK] = check_criu,
+	[JOB_CHECK] = check_criu,	  [JOB_RESIZE] = space_resize,
 };
 
 static _noreturn_ void run(struct warden *w, struct job *job)
@@ -94,7 +94,7 @@ static int start(struct warden *w, struct job *job, unsigned place)
 	int pid;
 
 	job->place = place;
-	if (job->kind != JOB_CHECK)
+	if (job->order.slot != NO_SLOT)
 		clean_root_forget(w, job->order.slot); /* a volume belongs to one job at a time */
 	w->jobs->results[place] = (struct job_result){ .error = -ECANCELED };
 	pid = sys_clone3(&args);
@@ -114,12 +114,18 @@ static bool is_long(const struct job *job)
 	return job->kind == JOB_WAKE || (job->kind == JOB_SNAPSHOT && job->order.memory);
 }
 
-/* One after another where it is the same sandbox: each freezes and thaws it. One place is left for
- * what is short. */
-static bool may_run(const struct jobs *jobs, const struct job *job)
+/*
+ * One after another where it is the same sandbox: each freezes and thaws it. One place is left for
+ * what is short. Memory waits until it is known whether CRIU works: a guess of "no" would end the
+ * processes of a sandbox that hibernates.
+ */
+static bool may_run(const struct warden *w, const struct job *job)
 {
+	const struct jobs *jobs = w->jobs;
 	unsigned longs = 0;
 
+	if (w->criu_checking && is_long(job))
+		return false;
 	for (unsigned i = 0; i < JOBS_RUNNING_MAX; i++) {
 		const struct job *other = jobs->running[i];
 
@@ -133,15 +139,16 @@ static bool may_run(const struct jobs *jobs, const struct job *job)
 	return !is_long(job) || longs < JOBS_RUNNING_MAX - 1;
 }
 
-static struct job *next_waiting(struct jobs *jobs)
+static struct job *next_waiting(const struct warden *w)
 {
+	struct jobs *jobs = w->jobs;
 	struct job *best = NULL;
 
 	for (unsigned i = 0; jobs->count && i < JOBS_MAX; i++) {
 		struct job *job = &jobs->jobs[i];
 
 		if (job->state == JOB_WAITING && (!best || job->order_no < best->order_no) &&
-		    may_run(jobs, job))
+		    may_run(w, job))
 			best = job;
 	}
 	return best;
@@ -159,7 +166,7 @@ static void start_waiting(struct warden *w)
 
 		if (jobs->running[place])
 			continue;
-		job = next_waiting(jobs);
+		job = next_waiting(w);
 		if (!job)
 			return;
 		failed.error = start(w, job, place);
@@ -242,8 +249,18 @@ void jobs_add_check(struct warden *w)
 {
 	static const struct warden_request nobody;
 
-	if (w->criu_fd >= 0 && w->snapshots_fd >= 0)
-		(void)!add(w, &nobody, NO_SLOT, JOB_CHECK);
+	if (w->criu_fd < 0 || w->snapshots_fd < 0)
+		return;
+	w->criu_checking = true; /* an add that cannot start a process finishes the check at once */
+	if (add(w, &nobody, NO_SLOT, JOB_CHECK) < 0)
+		w->criu_checking = false;
+}
+
+bool jobs_add_resize(struct warden *w)
+{
+	static const struct warden_request nobody;
+
+	return add(w, &nobody, NO_SLOT, JOB_RESIZE) >= 0;
 }
 
 static void call_off(struct warden *w, struct job *job)
@@ -301,7 +318,7 @@ void jobs_kill_all(struct warden *w)
 	for (unsigned i = 0; w->jobs->count && i < JOBS_MAX; i++) {
 		struct job *job = &w->jobs->jobs[i];
 
-		if (job->state == JOB_NONE || job->kind == JOB_CHECK)
+		if (job->state == JOB_NONE || job->order.slot == NO_SLOT)
 			continue;
 		job->silent = true;
 		job->has_delete = false;
@@ -374,6 +391,7 @@ static void finish_snapshot(struct warden *w, struct job *job, const struct job_
 		/* Its name was new when it began: what has it now is this one. */
 		(void)!snapshot_delete(w, job->req.snapshot_id);
 	}
+	w->space.snapshots_changed = true;
 	reply->size_bytes = result->size_bytes + result->memory_bytes;
 	reply->memory = result->has_memory;
 	if (reply->error == 0 && job->order.memory && !result->has_memory)
@@ -387,11 +405,11 @@ static void finish_check(struct warden *w, const struct job_result *result)
 {
 	struct warden_reply reply = { .op = WARDEN_HELLO };
 
+	w->criu_checking = false;
 	w->criu_works = result->error == 0;
 	if (result->error < 0)
 		log_warn("CRIU does not work here, memory is not kept: %s", result->why);
-	reply.capabilities = capability_bits(w);
-	reply.address = links_gateway(w);
+	serve_hello(w, &reply);
 	if (w->client_fd >= 0)
 		(void)!serve_reply(w, &reply, NULL);
 }
@@ -404,7 +422,7 @@ static void finish(struct warden *w, struct job *job, const struct job_result *r
 				      .error = job->unwanted ? -ECANCELED : result->error };
 	struct warden_reply deleted = { .op = WARDEN_SNAPSHOT_DELETE, .tag = job->delete_tag };
 
-	if (ended.kind != JOB_CHECK && ended.unwanted &&
+	if (ended.order.slot != NO_SLOT && ended.unwanted &&
 	    w->rows[ended.order.slot].state == SLOT_DYING)
 		reply.error = -ESRCH; /* its sandbox was destroyed */
 	if (reply.error) /* copied as text: a killed job may have left it in the middle */
@@ -424,6 +442,9 @@ static void finish(struct warden *w, struct job *job, const struct job_result *r
 		break;
 	case JOB_CHECK:
 		finish_check(w, result);
+		return;
+	case JOB_RESIZE:
+		space_resized(w, result);
 		return;
 	case JOB_MEASURE: /* nobody asked; what failed is tried again */
 		if (reply.error == 0)

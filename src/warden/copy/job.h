@@ -42,6 +42,7 @@ bool jobs_has(struct warden *w, const char *snapshot_id); /* is one of this name
 bool jobs_call_off(struct warden *w, const char *snapshot_id, uint64_t tag);
 /* Whether CRIU works here: w->criu_works, some time later. */
 void jobs_add_check(struct warden *w);
+bool jobs_add_resize(struct warden *w); /* of the pool: space.c. False: not now */
 /* Files measured for limits.c, one slot at a time; false when it is another's turn. */
 bool jobs_add_measure(struct warden *w, unsigned slot);
 bool jobs_busy(const struct warden *w, unsigned slot);

@@ -153,6 +153,7 @@ int snapshot_delete(struct warden *w, const char *snapshot_id)
 
 	if (temporary_delete(w, snapshot_id))
 		return 0;
+	w->space.snapshots_changed = true;
 	snapshot_name_unfinished(name, w->next_volume++);
 	if (renameat(w->snapshots_fd, snapshot_id, w->snapshots_fd, name) < 0)
 		return errno == ENOENT ? 0 : -errno;

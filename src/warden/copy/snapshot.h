@@ -35,6 +35,8 @@ void snapshot_drop(struct warden *w, uint64_t number);	   /* what there is of an
  */
 void snapshot_thaw(struct warden *w, unsigned slot);
 
+/* What its manifest says. */
+int snapshot_read(struct warden *w, const char *snapshot_id, struct manifest *ret) _must_check_;
 /* The memory in one that was looked at before: a directory. */
 int snapshot_open_memory(struct warden *w, const char *snapshot_id) _must_check_;
 

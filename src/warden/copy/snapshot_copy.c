@@ -12,7 +12,7 @@
 #include "warden/memory/checkpoint.h"
 #include "warden/copy/job.h"
 
-static int read_manifest(struct warden *w, const struct snapshot_order *order, int dir_fd,
+static int read_manifest(struct warden *w, const char *snapshot_id, int dir_fd,
 			 struct manifest *ret, const char **ret_reason)
 {
 	_cleanup_close_ int fd =
@@ -28,7 +28,15 @@ static int read_manifest(struct warden *w, const struct snapshot_order *order, i
 	if (strcmp(ret->engine, SNAPSHOT_ENGINE) != 0)
 		return -EKEYREJECTED;
 	*ret_reason = "its manifest is of another snapshot";
-	return strcmp(ret->snapshot_id, order->snapshot_id) != 0 ? -EKEYREJECTED : 0;
+	return strcmp(ret->snapshot_id, snapshot_id) != 0 ? -EKEYREJECTED : 0;
+}
+
+int snapshot_read(struct warden *w, const char *snapshot_id, struct manifest *ret)
+{
+	_cleanup_close_ int dir_fd = snapshot_open_below(w->snapshots_fd, snapshot_id);
+	const char *reason;
+
+	return dir_fd < 0 ? dir_fd : read_manifest(w, snapshot_id, dir_fd, ret, &reason);
 }
 
 static int check_data(int data_fd, const struct btrfs_identity *was, const char **ret_reason)
@@ -103,7 +111,7 @@ int snapshot_copy(struct warden *w, const struct snapshot_order *order, struct j
 	dir_fd = snapshot_open_below(w->snapshots_fd, order->snapshot_id);
 	if (dir_fd < 0)
 		return dir_fd == -ENOENT ? -ENODATA : dir_fd;
-	r = read_manifest(w, order, dir_fd, &manifest, &reason);
+	r = read_manifest(w, order->snapshot_id, dir_fd, &manifest, &reason);
 	if (r >= 0) {
 		reason = "its files are missing";
 		data_fd = snapshot_open_below(dir_fd, SNAPSHOT_DATA);

@@ -90,9 +90,11 @@ int snapshot_take_data(struct warden *w, const struct snapshot_order *order,
 	struct slot_row *row = &w->rows[order->slot];
 	_cleanup_close_ int volume_fd = -1;
 	struct instant instant = { w, -1, target, result };
-	bool memory = order->memory;
+	bool memory = order->memory && w->criu_works;
 	int r = 0;
 
+	if (order->memory && !memory)
+		(void)snprintf(result->why, sizeof(result->why), "CRIU does not work on this host");
 	job_step(result, "open volume");
 	volume_fd = storage_volume_open(w, row->volume);
 	if (volume_fd < 0)

@@ -253,6 +253,8 @@ int root_build(struct warden *w, unsigned slot, const uint8_t hash[WARDEN_HASH_S
 		r = storage_volume_make(w, &root.volume);
 		if (r < 0)
 			return r;
+		if (storage_volume_mark(w, root.volume, hash) < 0)
+			log_debug("a volume has no mark of its template");
 		r = mount_root_kept(w, slot, &root, ret_step);
 		if (r >= 0)
 			clean_root_keep(w, slot, &root);

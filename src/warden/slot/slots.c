@@ -26,7 +26,8 @@ struct table_header {
 	uint32_t row_size;
 	char boot_id[40];
 	char start_id[TIME_START_ID_SIZE]; /* of pid 1; empty: written by an older warden */
-	uint8_t pad[4096 - 48 - TIME_START_ID_SIZE];
+	char owner[WARDEN_ID_SIZE];	   /* owner.c; empty: likewise */
+	uint8_t pad[4096 - 48 - TIME_START_ID_SIZE - WARDEN_ID_SIZE];
 };
 
 struct table {
@@ -76,6 +77,7 @@ int slots_open(struct warden *w)
 	}
 	memcpy(table->header.start_id, start_id, sizeof(start_id));
 	w->rows = table->rows;
+	w->table_owner = table->header.owner;
 	w->userns_fd = malloc(SLOTS_MAX * sizeof(int));
 	w->covers_fd = malloc(SLOTS_MAX * sizeof(int));
 	w->spaces = malloc(SLOTS_MAX * sizeof(*w->spaces));

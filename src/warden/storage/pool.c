@@ -10,6 +10,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
@@ -25,7 +26,7 @@
 #include "sys/mount/loopdev.h"
 #include "sys/mount/mount.h"
 #include "sys/probe.h"
-#include "warden/warden.h"
+#include "warden/storage/space.h"
 
 #define POOL_FILE "pool.btrfs"
 #define POOL_FILE_NEW "pool.btrfs.new"
@@ -34,12 +35,13 @@
 	60 /* of what is free on the state directory's filesystem; the file is sparse */
 #define POOL_MIN_BYTES (512ULL << 20)
 
-static int run_mkfs(int file_fd)
+static int run_mkfs(int file_fd, uint64_t bytes)
 {
-	char path[64];
+	char path[64], size[24];
 	int status, pid;
 
 	(void)snprintf(path, sizeof(path), "/proc/self/fd/%d", file_fd);
+	(void)snprintf(size, sizeof(size), "%" PRIu64, bytes);
 	pid = fork();
 	if (pid < 0)
 		return -errno;
@@ -49,9 +51,9 @@ static int run_mkfs(int file_fd)
 		(void)dup2(null_fd, STDOUT_FILENO); /* it is chatty even when quiet */
 		(void)fcntl(file_fd, F_SETFD, 0);
 		(void)execl("/sbin/mkfs.btrfs", "mkfs.btrfs", "-q", "-f", "-K", "-m", "single",
-			    "-d", "single", path, (char *)NULL);
+			    "-d", "single", "-b", size, path, (char *)NULL);
 		(void)execl("/usr/sbin/mkfs.btrfs", "mkfs.btrfs", "-q", "-f", "-K", "-m", "single",
-			    "-d", "single", path, (char *)NULL);
+			    "-d", "single", "-b", size, path, (char *)NULL);
 		_exit(127);
 	}
 	if (waitpid(pid, &status, 0) < 0)
@@ -77,9 +79,9 @@ static int pool_file_make(struct warden *w, int *ret_fd)
 	bytes &= ~((64ULL << 20) - 1);
 	if (bytes < POOL_MIN_BYTES)
 		return -ENOSPC;
-	if (ftruncate(fd, (off_t)bytes) < 0)
-		return -errno;
-	r = run_mkfs(fd);
+	r = space_begin(fd, bytes, &bytes);
+	if (r >= 0)
+		r = run_mkfs(fd, bytes);
 	if (r < 0)
 		return r;
 	if (fsync(fd) < 0)
@@ -87,6 +89,8 @@ static int pool_file_make(struct warden *w, int *ret_fd)
 	*ret_fd = TAKE_FD(fd);
 	return 0;
 }
+
+static const struct mount_option keep_allocated = { "nodiscard", NULL, -1 }; /* space.c */
 
 static int pool_file_mount(int file_fd, int *ret_mount_fd)
 {
@@ -101,7 +105,7 @@ static int pool_file_mount(int file_fd, int *ret_mount_fd)
 	 * (BTRFS_IOC_START_SYNC then waits for the next regular one, else 30 seconds away).
 	 */
 	const struct mount_option options[] = { { "source", device, -1 },
-						{ "discard", "async", -1 },
+						keep_allocated,
 						{ "commit", "1", -1 } };
 	return mount_make("btrfs", options, ARRAY_LEN(options),
 			  MOUNT_ATTR_NOATIME | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOSUID, ret_mount_fd);
@@ -140,12 +144,16 @@ static int pool_mount_btrfs(struct warden *w, bool exists)
 		(void)unlinkat(w->state_fd, POOL_FILE_NEW, 0);
 		return r;
 	}
+	/* Where it is mounted already, with living sandboxes, the options of then hold. */
+	r = mount_reconfigure(mount_fd, &keep_allocated, 1);
+	if (r < 0)
+		return r;
 	w->pool_fd = openat(mount_fd, ".", O_DIRECTORY | O_RDONLY | O_CLOEXEC);
 	if (w->pool_fd < 0)
 		return -errno;
 	w->pool_mount_fd = TAKE_FD(mount_fd);
 	enable_quota(w);
-	return 0;
+	return space_open(w, file_fd);
 }
 
 /*

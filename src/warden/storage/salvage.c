@@ -92,6 +92,13 @@ int salvage_usage(struct warden *w, const char *id, uint64_t *ret_bytes)
 	return fd < 0 ? -errno : btrfs_usage(fd, ret_bytes);
 }
 
+int salvage_one(struct warden *w, const struct slot_row *row)
+{
+	int r = w->snapshots_fd < 0 ? -EOPNOTSUPP : salvage_row(w, row);
+
+	return r < 0 ? r : btrfs_commit(w->snapshots_fd);
+}
+
 void salvage(struct warden *w, const struct slot_row *rows)
 {
 	unsigned kept = 0;

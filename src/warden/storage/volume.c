@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/xattr.h>
 
 #include "base/log.h"
 #include "base/rand.h"
@@ -17,7 +18,8 @@
 #include "sys/syscalls.h"
 #include "warden/warden.h"
 
-#define REMOVE_DEPTH_MAX 256 /* descriptors held at once */
+#define TEMPLATE_MARK "trusted.cay.template" /* above the upper layer: no sandbox sees it */
+#define REMOVE_DEPTH_MAX 256		     /* descriptors held at once */
 
 void storage_volume_name(char dst[VOLUME_NAME_SIZE], uint64_t volume)
 {
@@ -37,6 +39,27 @@ int storage_volume_open_in(int pool_fd, uint64_t volume)
 int storage_volume_open(const struct warden *w, uint64_t volume)
 {
 	return storage_volume_open_in(w->pool_fd, volume);
+}
+
+int storage_volume_mark(const struct warden *w, uint64_t volume,
+			const uint8_t hash[WARDEN_HASH_SIZE])
+{
+	_cleanup_close_ int fd = storage_volume_open(w, volume);
+
+	if (fd < 0)
+		return fd;
+	return fsetxattr(fd, TEMPLATE_MARK, hash, WARDEN_HASH_SIZE, 0) < 0 ? -errno : 0;
+}
+
+int storage_volume_template(const struct warden *w, uint64_t volume,
+			    uint8_t ret_hash[WARDEN_HASH_SIZE])
+{
+	_cleanup_close_ int fd = storage_volume_open(w, volume);
+	ssize_t n = fd < 0 ? -1 : fgetxattr(fd, TEMPLATE_MARK, ret_hash, WARDEN_HASH_SIZE);
+
+	if (n < 0)
+		return fd < 0 ? fd : -errno;
+	return n == WARDEN_HASH_SIZE ? 0 : -EUCLEAN;
 }
 
 /* By chance: a sandbox sees its own in its mounts, and is to learn nothing of others by it. */

@@ -114,6 +114,19 @@ static void test_derived(void **state)
 			    capability_name((enum capability)c));
 }
 
+/* Undecided is neither: what is offered stays as it is, and what is asked for may be asked. */
+static void test_undecided(void **state)
+{
+	struct instance i = ready(&some, ENGINE_CHECKS_MEMORY), none = ready(&core_only, ~0U);
+
+	assert_false(instance_can(&i, CAN_SNAPSHOT_MEMORY));
+	assert_true(instance_may(&i, CAN_SNAPSHOT_MEMORY));
+	assert_false(instance_may(&i, CAN_POOL));
+	assert_false(instance_may(&none, CAN_SNAPSHOT_MEMORY));
+	i.can.missing[ENGINE_TABLE_SNAPSHOT] = "it needs btrfs";
+	assert_false(instance_may(&i, CAN_SNAPSHOT_MEMORY));
+}
+
 /*
  * The table exists but this host cannot offer it: the engine's own reason, and old snapshots can
  * still be removed.
@@ -168,11 +181,9 @@ static void test_registry(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_missing_tables),
-		cmocka_unit_test(test_not_ready),
-		cmocka_unit_test(test_derived),
-		cmocka_unit_test(test_registry),
-		cmocka_unit_test(test_missing_on_this_host),
+		cmocka_unit_test(test_missing_tables), cmocka_unit_test(test_not_ready),
+		cmocka_unit_test(test_derived),	       cmocka_unit_test(test_undecided),
+		cmocka_unit_test(test_registry),       cmocka_unit_test(test_missing_on_this_host),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

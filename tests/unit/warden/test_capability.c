@@ -57,9 +57,24 @@ static void snapshots_need_the_freezer_and_memory_needs_snapshots(void **state)
 	assert_int_equal(capability_bits(&warden) ^ least, WARDEN_CAN_PAUSE);
 }
 
+static void memory_is_undecided_while_criu_is_checked(void **state)
+{
+	uint32_t least;
+
+	(void)state;
+	warden.criu_checking = true;
+	assert_false(capability_bits(&warden) & WARDEN_CHECKS_MEMORY);
+	warden.snapshots_fd = 4;
+	warden.cgroups.fd[CGROUP_FREEZER] = 3;
+	least = capability_bits(&warden);
+	assert_true(least & WARDEN_CHECKS_MEMORY);
+	assert_false(least & WARDEN_CAN_SNAPSHOT_MEMORY);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup(memory_is_undecided_while_criu_is_checked, setup),
 		cmocka_unit_test_setup(a_host_without_controllers_only_isolates, setup),
 		cmocka_unit_test_setup(each_controller_adds_its_limit, setup),
 		cmocka_unit_test_setup(snapshots_need_the_freezer_and_memory_needs_snapshots,

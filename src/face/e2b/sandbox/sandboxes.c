@@ -363,17 +363,28 @@ void e2b_sandboxes_get(struct e2b_call *call)
 	e2b_answer_send(call, 200, &w);
 }
 
+static void on_killed(void *arg, const struct err *err)
+{
+	struct e2b_pending *pending = arg;
+	struct e2b_call *call = pending->call;
+
+	if (e2b_pending_done(pending, err))
+		e2b_answer_empty(call, 204);
+}
+
 void e2b_sandboxes_kill(struct e2b_call *call)
 {
 	struct sandbox *sandbox = call_sandbox(call);
+	struct e2b_pending *pending;
 	struct err err;
 
 	if (!sandbox)
 		return;
-	if (sandbox_destroy(sandbox, REASON_REQUESTED, &err) < 0)
-		e2b_answer_error(call, &err);
-	else
-		e2b_answer_empty(call, 204);
+	pending = e2b_pending_new(call);
+	if (pending)
+		e2b_pending_begun(pending,
+				  sandbox_end(sandbox, REASON_REQUESTED, on_killed, pending, &err),
+				  &err);
 }
 
 struct time_body {

@@ -379,7 +379,7 @@ const struct field event_answer[] = {
 	STRING("type", "sandbox.STATE, sandbox.deadline, process.started, process.ended, "
 		       "snapshot.created, snapshot.deleted, snapshot.deadline, webhook.disabled, "
 		       "port.opened, "
-		       "port.closed, preview.created, preview.deleted"),
+		       "port.closed, preview.created, preview.deleted, storage.low"),
 	{ .name = "at", .type = FIELD_TIME },
 	STRING("sandbox_id", NULL),
 	MAYBE("external_workspace_id", STR, NULL),
@@ -388,6 +388,11 @@ const struct field event_answer[] = {
 };
 const struct field event_list_answer[] = { LIST_OF(event_answer), { .type = FIELD_END } };
 const struct field status_answer[] = { STRING("status", NULL), { .type = FIELD_END } };
+const struct field recover_answer[] = {
+	INTEGER("snapshots", "snapshots that are listed again"),
+	INTEGER("sandboxes", "running sandboxes that were saved as snapshots and ended"),
+	{ .type = FIELD_END }
+};
 const struct field ready_answer[] = { STRING("status", NULL),
 				      STRING("version", NULL),
 				      INTEGER("uptime_sec", NULL),

@@ -386,14 +386,13 @@ void sandboxes_get(struct rest_call *call)
 void sandboxes_delete(struct rest_call *call)
 {
 	struct sandbox *sandbox = answer_find(call);
+	struct rest_pending *pending = sandbox ? pending_for(call) : NULL;
 	struct err err;
 
-	if (!sandbox)
-		return;
-	if (sandbox_destroy(sandbox, REASON_REQUESTED, &err) < 0)
-		answer_error(call->rest, call->req, &err);
-	else
-		answer_empty(call->rest, call->req, 204);
+	if (pending)
+		answer_later(pending,
+			     sandbox_end(sandbox, REASON_REQUESTED, answer_done, pending, &err),
+			     &err);
 }
 
 void sandboxes_patch(struct rest_call *call)

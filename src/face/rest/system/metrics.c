@@ -88,6 +88,13 @@ static void write_gauges(struct buf *out, const struct service *service)
 	figure(out, "sweeping", "gauge", "Destroyed sandboxes whose remains are being removed.",
 	       g.sweeping);
 	figure(out, "streams_open", "gauge", "Open streams and WebSockets.", g.streams);
+	figure(out, "storage_capacity_bytes", "gauge",
+	       "What the storage of the default engine can hold on this disk; 0: not counted.",
+	       g.storage_capacity_bytes);
+	figure(out, "storage_used_bytes", "gauge", "What it holds.", g.storage_used_bytes);
+	figure(out, "storage_promised_bytes", "gauge",
+	       "Disk limits of its sandboxes, and sizes of its snapshots.",
+	       g.storage_promised_bytes);
 }
 
 void system_metrics(struct rest_call *call)

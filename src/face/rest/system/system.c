@@ -3,6 +3,7 @@
 #include "base/log.h"
 #include "base/time.h"
 #include "face/rest/call.h"
+#include "service/copy/snapshot.h"
 #include "service/run/exec.h"
 
 #define SHUTDOWN_LIMIT_MS 60000
@@ -197,4 +198,40 @@ void system_shutdown(struct rest_call *call)
 			(void)pending_end(pending);
 		answer_error(call->rest, call->req, &err);
 	}
+}
+
+/* ---- recover ---- */
+
+static void on_recovered(void *arg, const struct engine_recovered *made, const struct err *err)
+{
+	struct rest_pending *pending = arg;
+	struct rest *rest = pending->rest;
+	struct http_req *req = pending_end(pending);
+	struct json_writer w;
+
+	if (!req)
+		return;
+	if (err) {
+		answer_error(rest, req, err);
+		return;
+	}
+	w = answer_begin(rest);
+	json_begin_object(&w, NULL);
+	json_put_int(&w, "snapshots", made->snapshots);
+	json_put_int(&w, "sandboxes", made->sandboxes);
+	json_end_object(&w);
+	answer_send(rest, req, 200, &w);
+}
+
+void system_recover(struct rest_call *call)
+{
+	struct err err = { .code = ERR_UNAVAILABLE };
+	struct rest_pending *pending = pending_new(call);
+
+	if (pending &&
+	    engine_recover(call->rest->service, call->key, on_recovered, pending, &err) == 0)
+		return;
+	if (pending)
+		(void)pending_end(pending);
+	answer_error(call->rest, call->req, &err);
 }

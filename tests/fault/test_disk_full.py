@@ -1,0 +1,163 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A full disk below the state directory: the storage pool survives it, and everything goes on when space is back."""
+
+import contextlib
+import os
+import subprocess
+import tempfile
+
+import pytest
+
+from lib import census, pool
+from lib.client import ApiError
+from lib.commands import wait_for
+from lib.daemon import Daemon, tell_janitor
+
+pytestmark = pytest.mark.skipif(os.environ.get("CAY_TEST_STORAGE") == "directory", reason="there is no pool")
+
+
+@contextlib.contextmanager
+def small_disk(size_mb):
+    """An ext4 of this size, mounted."""
+    image = tempfile.mktemp(prefix="cay-test-disk-", dir="/var/tmp")
+    point = tempfile.mkdtemp(prefix="cay-test-", dir="/var/tmp")
+    with open(image, "wb") as f:
+        f.truncate(size_mb << 20)
+    try:
+        subprocess.run(["mkfs.ext4", "-q", "-m", "0", image], check=True)
+        subprocess.run(["mount", "-o", "loop", image, point], check=True)
+        try:
+            yield point
+        finally:
+            subprocess.run(["umount", point], check=True)
+    finally:
+        os.unlink(image)
+        os.rmdir(point)
+        tell_janitor("-state", point)
+
+
+@contextlib.contextmanager
+def full(point):
+    """Everything that is free is taken by a file that no sandbox has to do with."""
+    path = os.path.join(point, "filler")
+    with open(path, "wb") as f:
+        space = os.statvfs(point)
+        os.posix_fallocate(f.fileno(), 0, space.f_bavail * space.f_frsize // 100 * 99)
+        with contextlib.suppress(OSError):
+            while True:
+                os.write(f.fileno(), bytes(1 << 16))
+        with contextlib.suppress(OSError):
+            os.fsync(f.fileno())
+    try:
+        yield
+    finally:
+        os.unlink(path)
+
+
+@pytest.fixture
+def daemon():
+    with small_disk(2048) as point:
+        started = Daemon(state=point, env={"CAY_POOL": "false"})
+        with started:
+            yield started
+
+
+def run(daemon, sandbox, command):
+    return daemon.client.exec(sandbox, command)
+
+
+def test_pool_survives(daemon):
+    client = daemon.client
+    writer, idle = (client.create(timeout_sec=3600)["id"] for _ in range(2))
+    run(daemon, idle, "head -c 20000000 /dev/urandom > kept; sync")
+    before = run(daemon, idle, "sha256sum < kept").stdout
+    with full(daemon.state):
+        # Until it says no: every write that succeeded must be there afterwards.
+        out = run(daemon, writer, "i=0; while head -c 8000000 /dev/urandom > f$i 2>/dev/null && sync f$i 2>/dev/null; "
+                                  "do i=$((i+1)); done; rm f$i; sha256sum f* | sort > /tmp/sums; echo $i")
+        assert int(out.stdout) > 0
+        assert run(daemon, idle, "sha256sum < kept").stdout == before
+        with pytest.raises(ApiError) as caught:
+            client.create()
+        assert caught.value.code == "capacity_exceeded", caught.value
+        # What can be deleted makes space, while the disk is still full.
+        run(daemon, writer, "rm f0")
+        wait_for(lambda: run(daemon, idle, "echo small > small && cat small").stdout == "small\n", timeout=20)
+    wait_for(lambda: run(daemon, writer, "head -c 30000000 /dev/zero > more && sync more; echo $?").stdout == "0\n",
+             timeout=20)
+    assert run(daemon, writer, "grep -v ' f0$' /tmp/sums | sha256sum -c --quiet; echo $?").stdout == "0\n"
+    daemon.down("--keep")
+    daemon.up()
+    assert run(daemon, idle, "cat small; sha256sum < kept").stdout == "small\n" + before
+    for sandbox in (writer, idle):
+        daemon.client.delete(sandbox)
+
+
+def test_all_of_the_pool_is_allocated(daemon):
+    """Its file system never covers a hole of its file, also after it grew and after files were deleted."""
+    sandbox = daemon.client.create(timeout_sec=3600, disk_size_mb=4096)["id"]
+    path = os.path.join(daemon.state, "pool.btrfs")
+
+    def size():
+        with pool.directory(daemon.pids()["cay-warden"], "snapshots") as point:
+            space = os.statvfs(point)
+            return space.f_blocks * space.f_frsize
+
+    first = size()
+    assert os.stat(path).st_blocks * 512 >= first
+    for i in range(40):
+        run(daemon, sandbox, f"head -c 16000000 /dev/urandom > f{i} && sync f{i}")
+        if size() > first:
+            break
+    wait_for(lambda: size() > first, timeout=20)
+    assert os.stat(path).st_blocks * 512 >= size()
+    run(daemon, sandbox, "rm f*; sync")
+    assert os.stat(path).st_blocks * 512 >= size()
+    daemon.client.delete(sandbox)
+
+
+def test_ends_are_never_refused(daemon):
+    """Deleting is how a full disk gets empty: DELETE works and timeouts fire although nothing can be written down."""
+    client = daemon.client
+    deleted, kept = (client.create(timeout_sec=3600)["id"] for _ in range(2))
+    client.create(timeout_sec=15)
+    with full(daemon.state):
+        # The database has some pages of its own left; then every write of it fails.
+        def refused():
+            try:
+                client.call("PATCH", f"/v1/sandboxes/{kept}", {"metadata": {"x": os.urandom(400).hex()}})
+            except ApiError as error:
+                return error.status >= 500
+            return False
+        wait_for(refused, timeout=60, step=0)
+        assert client.raw("DELETE", f"/v1/sandboxes/{deleted}")[0] == 204
+        wait_for(lambda: len(census.grouped(daemon.state)) == 1, timeout=30)
+        assert [row["id"] for row in client.list()] == [kept]
+    client.delete(kept)
+    wait_for(lambda: not census.grouped(daemon.state), timeout=20)
+    daemon.down("--keep")
+    daemon.up()
+    assert not daemon.client.list(), "the rows went when there was space again"
+
+
+def figure(client, name):
+    text = client.raw("GET", "/metrics")[2].decode()
+    return int(next(line.split()[1] for line in text.splitlines() if line.startswith(f"cay_storage_{name}_bytes ")))
+
+
+def test_admission():
+    """The pool promises so many times what it can hold, and no more."""
+    with small_disk(2048) as point:
+        with Daemon(state=point, env={"CAY_POOL": "false", "CAY_DISK_OVERCOMMIT": "1"}) as daemon:
+            client = daemon.client
+            capacity = wait_for(lambda: figure(client, "capacity"), timeout=20)
+            size_mb = (capacity >> 20) * 2 // 3
+            first = client.create(disk_size_mb=size_mb, timeout_sec=3600)["id"]
+            wait_for(lambda: figure(client, "promised") >= size_mb << 20, timeout=20)
+            with pytest.raises(ApiError) as caught:
+                client.create(disk_size_mb=size_mb, timeout_sec=3600)
+            assert caught.value.code == "capacity_exceeded"
+            assert "disk_overcommit" in caught.value.error["message"]
+            small = client.create(disk_size_mb=16, timeout_sec=3600)["id"]
+            for sandbox in (first, small):
+                client.delete(sandbox)
