@@ -35,6 +35,7 @@ struct config {
 	char preview_domain[CONFIG_TEXT_MAX];
 	char default_template[CONFIG_TEXT_MAX];
 	char dns_upstream[CONFIG_TEXT_MAX];
+	char egress_allow_private[CONFIG_TEXT_MAX];
 	char storage[CONFIG_TEXT_MAX]; /* cay-warden's; here only so that both read one file */
 	char log_level[CONFIG_TEXT_MAX];
 	struct config_engine *engines; /* in the order of the registry */
@@ -73,6 +74,9 @@ struct config {
 	int64_t webhook_attempts;
 	int64_t webhook_retry_ms;
 	int64_t webhook_disable_sec;
+	int64_t network_rate_mbit; /* cay-warden's, as storage; so are the next two */
+	int64_t network_connects_per_sec;
+	int64_t network_connections;
 	/* Not settings: what the command line asked for. */
 	bool print;
 	bool help;

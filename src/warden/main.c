@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "sys/probe.h"
+#include "warden/net/links.h"
 #include "warden/warden.h"
 
 /* Shared address space (RFC 6598), the half that providers seldom use. */
@@ -164,6 +165,8 @@ static int parse(int argc, char **argv, struct warden_options *o, enum log_level
 	if (o->hold)
 		return optind == argc ? 0 : 2;
 	if (!o->state || !o->templates || !o->agent || optind != argc)
+		return 2;
+	if (link_limits_read(config, &o->link_limits) < 0)
 		return 2;
 	return find_storage(storage, config, o);
 }

@@ -422,7 +422,7 @@ int warden_open(struct warden *w, const struct warden_options *o)
 	if (r < 0)
 		return fail("start", r);
 	slots_recover(w);
-	links_open(w, o->network_range);
+	links_open(w, o->network_range, &o->link_limits);
 	storage_sweep(w);
 	r = open_socket(w, state_path);
 	if (r < 0)

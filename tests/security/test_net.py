@@ -29,7 +29,7 @@ CURL = "curl -sS -m 20 -o /dev/null -w '%{http_code}'"
 @pytest.fixture(scope="module")
 def net():
     with World() as outside:
-        with Daemon(env={"CAY_DNS_UPSTREAM": world.DNS}) as daemon:
+        with Daemon(env={"CAY_DNS_UPSTREAM": world.DNS, "CAY_EGRESS_ALLOW_PRIVATE": f"10.9.9.0/24 {HOST}"}) as daemon:
             outside.daemon = daemon
             yield outside
         links = subprocess.run(["ip", "-o", "link"], capture_output=True, text=True).stdout
@@ -420,11 +420,98 @@ def test_NET_05_private_where_it_is_meant(net):
         assert box.py("say(socket.gethostbyname('intern.test'))") == PRIVATE
 
 
+def test_NET_05_private_only_as_the_operator_opened_it(net):
+    """A tenant's entry opens nothing that egress_allow_private does not: finding 3 of the audit."""
+    with open_box(net, allow=["10.0.0.0/8", "192.168.0.0/16", "11.0.0.0/24"]) as box:
+        assert code(box, f"http://{PRIVATE}/") == ("200", 0)  # within both
+        said = json.loads(box.sh("curl -sS -m 20 http://10.9.8.7/").stdout)["error"]
+        assert said["reason"] == "private_address" and "egress_allow_private" in said["hint"], said
+        assert box.denied(host="10.9.8.7", port=80, reason="private_address")
+
+
+@pytest.mark.parametrize("allow,port,passes", [
+    (["11.0.0.0/24"], 0, False),  # a range does not mean the host
+    ([HOST], 0, True),  # the address alone, and the operator listed exactly it
+    ([HOST], "api", False),  # the daemon's own port, never
+    (["host.allowed.test"], 0, False),  # by name
+    (["0.0.0.0/0"], 0, False),
+])
+def test_NET_12_the_hosts_own_address(net, allow, port, passes):
+    server = socket.create_server((HOST, 0))
+    thread = threading.Thread(target=lambda: serve_once(server), daemon=True)
+    thread.start()
+    try:
+        number = int(net.daemon.url.rsplit(":", 1)[1]) if port == "api" else server.getsockname()[1]
+        with open_box(net, allow=allow) as box:
+            got = box.sh(f"curl -sS -m 20 http://host.allowed.test:{number}/ --resolve host.allowed.test:{number}:{HOST}").stdout
+            by_address = box.sh(f"curl -sS -m 20 http://{HOST}:{number}/").stdout
+            assert ("own service" in by_address) == passes, by_address
+            if not passes:
+                assert json.loads(by_address)["error"]["reason"] == "host_address", by_address
+                assert "own service" not in got, got
+    finally:
+        server.close()
+        thread.join(10)
+
+
+def serve_once(server):
+    while True:
+        try:
+            conn, _ = server.accept()
+        except OSError:
+            return
+        with conn:
+            conn.recv(65536)
+            conn.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 12\r\nConnection: close\r\n\r\nown service\n")
+
+
+def test_NET_12_private_networks_are_closed_by_default():
+    with World() as outside, Daemon(env={"CAY_DNS_UPSTREAM": world.DNS}) as daemon:
+        outside.daemon = daemon
+        with open_box(outside, allow=["10.0.0.0/8", PRIVATE, HOST, "0.0.0.0/0"]) as box:
+            for address in (PRIVATE, HOST):
+                said = json.loads(box.sh(f"curl -sS -m 20 http://{address}/").stdout)["error"]
+                assert said["code"] == "egress_denied" and "egress_allow_private" in said["hint"], said
+            assert not outside.seen("http", address=PRIVATE)
+        # Webhooks neither: the host's own address, although it looks public.
+        server = socket.create_server((HOST, 0))
+        server.settimeout(3)
+        try:
+            url = f"http://{HOST}:{server.getsockname()[1]}/hook"
+            hook = daemon.client.call("POST", "/v1/webhooks", {"url": url, "events": ["sandbox"]})
+            tried = daemon.client.call("POST", f"/v1/webhooks/{hook['id']}/test", {})
+            with pytest.raises(TimeoutError):
+                server.accept()
+            assert "webhook_allow_private" in json.dumps(tried), tried
+        finally:
+            server.close()
+
+
+def test_full_with_denied_names_needs_names(net):
+    """`deny` by name holds in `full`, however the connection is disguised: finding 12 of the audit."""
+    with open_box(net, mode="full", allow=[], deny=["evil.test"]) as box:
+        before = len(net.seen("http")) + len(net.seen("https")) + len(net.seen("banner"))
+        request = b"GET /denied-name HTTP/1.1\r\nHost: %s\r\n\r\n"
+        for head in (request % EVIL.encode(), b"\r\n" + request % b"evil.test", b"GET /denied-name HTTP/1.0\r\n\r\n",
+                     request % b"other.test", request.lower() % b"x"):
+            for port in (80, 9000):
+                assert "200 OK" not in box.py(f"say(tcp('{EVIL}', {port}, {head!r}))"), (head, port)
+        assert box.py(f"say(tcp('{EVIL}', 2525))") != "220 banner\r\n"  # the literal address, nothing said
+        assert code(box, f"https://{EVIL}/", "-k")[0] != "200"
+        assert code(box, "https://other.test/", f"-k --resolve other.test:443:{EVIL}")[0] != "200"  # not looked up
+        assert len(net.seen("http")) + len(net.seen("https")) + len(net.seen("banner")) == before
+        # By names that were looked up all of it works; by address where allow names it.
+        assert code(box, "https://allowed.test/", "-k") == ("200", 0)
+        assert box.py("say(tcp('allowed.test', 2525))") == "220 banner\r\n"
+        box.patch(allow=[f"{EVIL}:2525"])
+        assert box.py(f"say(tcp('{EVIL}', 2525))") == "220 banner\r\n"
+
+
 def test_full_reaches_the_public_only(net):
     with open_box(net, mode="full", allow=[], deny=["other.test"]) as box:
         assert code(box, "http://evil.test/") == ("200", 0)
         assert code(box, "https://evil.test/", "-k") == ("200", 0)
-        assert box.py(f"say(tcp('{EVIL}', 2525))") == "220 banner\r\n"
+        assert box.py("say(tcp('evil.test', 2525))") == "220 banner\r\n"
         assert code(box, "http://other.test/") == ("403", 0)
         for address in (PRIVATE, METADATA, HOST):
             assert code(box, f"http://{address}/") == ("403", 0)
@@ -789,7 +876,7 @@ def test_NET_15_fork_and_snapshot(net):
 
 
 def test_NET_15_live_change(net):
-    with open_box(net, allow=["allowed.test"]) as box:
+    with open_box(net, allow=["allowed.test", "allowed.test:2525"]) as box:
         box.sh("nohup python3 -c 'import socket,time; s=socket.create_connection((\"allowed.test\",2525)); s.recv(99)\n"
                "print(\"up\",flush=True)\ntry:\n  s.recv(9)\n  print(\"end\",flush=True)\n"
                "except OSError as e: print(\"reset\",flush=True)' > /tmp/out 2>&1 &")

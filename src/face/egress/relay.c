@@ -39,8 +39,8 @@ static int move_some(struct relay *relay, struct relay_side *from, const struct 
 	bool is_in = from == &relay->in;
 	ssize_t n, sent;
 
-	if (is_in && relay->checked) {
-		int r = relay_read_checked(relay);
+	if (is_in && (relay->checked || relay->hearing.state == HEARING_SILENT)) {
+		int r = relay->checked ? relay_read_checked(relay) : relay_read_late(relay);
 
 		if (r == 0 && buf_len(&from->ahead))
 			relay->answered = false;
@@ -55,7 +55,14 @@ static int move_some(struct relay *relay, struct relay_side *from, const struct 
 		from->ended = true;
 		return 1;
 	}
+	if (is_in && relay->turns && relay->answered) {
+		int r = relay_read_turn(relay, bytes, (size_t)n);
+
+		if (r != 1)
+			return r ? r : flush(from, to);
+	}
 	relay->answered = !is_in;
+	relay->spoke = relay->spoke || !is_in;
 	if (!is_in && relay->checked)
 		requests_answer(&relay->requests, bytes, (size_t)n);
 	sent = send(to->fd, bytes, (size_t)n, MSG_NOSIGNAL);

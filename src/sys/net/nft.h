@@ -25,6 +25,8 @@ struct nft_spec {
 	uint16_t proxy_port;
 	uint16_t dns_port;
 	uint16_t log_group;		      /* of NFLOG */
+	uint32_t new_per_sec;		      /* connections that one link may open */
+	uint32_t connections;		      /* and have at a time */
 	const char *uplinks[NFT_UPLINKS_MAX]; /* links that forward for our sake alone */
 	size_t uplink_count;
 };
