@@ -171,7 +171,7 @@ out = []
 for at in range(1, len(good)):
     s = socket.create_connection(('192.0.2.53', 53), 20); s.setsockopt(6, 1, 1); s.settimeout(20); f = s.makefile('rb')
     s.sendall(good[:at]); time.sleep(0.01); s.sendall(good[at:] + evil[:at]); first = answer(f)
-    s.sendall(evil[at:]); out.append([socket.inet_ntoa(first[-4:]), socket.inet_ntoa(answer(f)[32:36])]); s.close()
+    s.sendall(evil[at:]); out.append([socket.inet_ntoa(first[-4:]), socket.inet_ntoa(answer(f)[39:43])]); s.close()
 say(out)
 """
 

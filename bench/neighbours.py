@@ -1,0 +1,86 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: Apache-2.0
+"""What one sandbox's traffic costs the others: API latency and a neighbour's requests, as ratios to an idle host.
+
+    bench/neighbours.py [--seconds 5]
+
+In a host and a world of its own (tests/lib/world.py). Loads, one after the other: a download without end, and
+connections opened as fast as the kernel lets them. The bars: p99 of the API at most 3 times that of the idle host,
+and a neighbour's requests at least 0.8 times as many.
+"""
+
+import argparse
+import contextlib
+import os
+import sys
+import time
+
+sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "tests"))
+
+from lib import world  # noqa: E402
+from lib.daemon import Daemon  # noqa: E402
+
+DOWNLOAD = f"while :; do curl -sS -o /dev/null http://{world.GOOD}/bytes/1073741824; done"
+FLOOD = f"""python3 -c '
+import socket
+while True:
+    s = socket.socket(); s.setblocking(False)
+    try: s.connect_ex(("{world.GOOD}", 9000)); s.close()
+    except OSError: pass
+'"""
+REQUESTS = """python3 -c '
+import http.client, sys, time
+end, n = time.monotonic() + float(sys.argv[1]), 0
+while time.monotonic() < end:
+    c = http.client.HTTPConnection(sys.argv[2], timeout=20); c.request("GET", "/"); c.getresponse().read(); c.close(); n += 1
+print(n)' %s %s"""
+
+
+def latencies(client, seconds):
+    took, end = [], time.perf_counter() + seconds
+    while time.perf_counter() < end:
+        begin = time.perf_counter()
+        client.call("GET", "/v1/sandboxes?limit=1")
+        took.append((time.perf_counter() - begin) * 1000)
+        time.sleep(0.005)
+    took.sort()
+    return took[len(took) // 2], took[len(took) * 99 // 100]
+
+
+@contextlib.contextmanager
+def load(client, box, command):
+    """Runs the command in the box for as long as the block lasts."""
+    process = client.call("POST", f"/v1/sandboxes/{box.id}/processes", {"command": command})
+    time.sleep(1)
+    try:
+        yield
+    finally:
+        client.call("DELETE", f"/v1/sandboxes/{box.id}/processes/{process['process_id']}")
+        time.sleep(1)
+
+
+def measure(client, neighbour, seconds):
+    p50, p99 = latencies(client, seconds)
+    said = neighbour.exec(REQUESTS % (seconds, world.GOOD))
+    return p50, p99, int(said.stdout) / seconds
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--seconds", type=float, default=5)
+    args = parser.parse_args()
+    policy = {"mode": "restricted", "allow": [world.GOOD]}
+    with world.World(), Daemon(env={"CAY_DNS_UPSTREAM": world.DNS}) as daemon:
+        client = daemon.client
+        with client.sandbox(network=policy) as noisy, client.sandbox(network=policy) as neighbour:
+            idle = measure(client, neighbour, args.seconds)
+            print(f"idle: API p50 {idle[0]:.2f} ms, p99 {idle[1]:.2f} ms; neighbour {idle[2]:.0f} requests/s")
+            for name, command in (("download", DOWNLOAD), ("flood", FLOOD)):
+                with load(client, noisy, command):
+                    p50, p99, rate = measure(client, neighbour, args.seconds)
+                kept = p99 <= 3 * idle[1] and rate >= 0.8 * idle[2]
+                print(f"{name}: API p50 {p50:.2f} ms ({p50 / idle[0]:.1f} x), p99 {p99:.2f} ms ({p99 / idle[1]:.1f} x, "
+                      f"bar 3); neighbour {rate:.0f} requests/s ({rate / idle[2]:.2f} x, bar 0.8): {'ok' if kept else 'MISSED'}")
+
+
+main()
