@@ -12,6 +12,7 @@ and a neighbour's requests at least 0.8 times as many.
 import argparse
 import contextlib
 import os
+import subprocess
 import sys
 import time
 
@@ -20,20 +21,43 @@ sys.path.insert(0, os.path.join(os.path.dirname(__file__), "..", "tests"))
 from lib import world  # noqa: E402
 from lib.daemon import Daemon  # noqa: E402
 
-DOWNLOAD = f"while :; do curl -sS -o /dev/null http://{world.GOOD}/bytes/1073741824; done"
+DOWNLOAD = f"curl -sS -o /dev/null http://{world.EVIL}:7000/"
+# A process of its own that sends without end and computes nothing: the neighbour's server must not be what is slow.
+BULK = f"""
+import os, socket
+bulk = os.memfd_create("bulk"); os.truncate(bulk, 1 << 26)
+server = socket.create_server(("{world.EVIL}", 7000)); print("ready", flush=True)
+while True:
+    conn, _ = server.accept(); conn.recv(65536); conn.sendall(b"HTTP/1.1 200 OK\\r\\nConnection: close\\r\\n\\r\\n")
+    try:
+        while os.sendfile(conn.fileno(), bulk, 0, 1 << 26): pass
+    except OSError: conn.close()
+"""
 FLOOD = f"""python3 -c '
 import socket
 while True:
     s = socket.socket(); s.setblocking(False)
-    try: s.connect_ex(("{world.GOOD}", 9000)); s.close()
+    try: s.connect_ex(("{world.EVIL}", 7001)); s.close()
     except OSError: pass
 '"""
+SPIN = "python3 -c 'while True: pass'"
 REQUESTS = """python3 -c '
 import http.client, sys, time
 end, n = time.monotonic() + float(sys.argv[1]), 0
 while time.monotonic() < end:
     c = http.client.HTTPConnection(sys.argv[2], timeout=20); c.request("GET", "/"); c.getresponse().read(); c.close(); n += 1
 print(n)' %s %s"""
+
+
+@contextlib.contextmanager
+def bulk_server(outside):
+    server = subprocess.Popen(outside.within_world(sys.executable, "-c", BULK), stdout=subprocess.PIPE)
+    server.stdout.readline()
+    try:
+        yield
+    finally:
+        server.kill()
+        server.wait()
 
 
 def latencies(client, seconds):
@@ -69,13 +93,13 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--seconds", type=float, default=5)
     args = parser.parse_args()
-    policy = {"mode": "restricted", "allow": [world.GOOD]}
-    with world.World(), Daemon(env={"CAY_DNS_UPSTREAM": world.DNS}) as daemon:
+    policy = {"mode": "restricted", "allow": [world.GOOD, world.EVIL]}
+    with world.World() as outside, bulk_server(outside), Daemon(env={"CAY_DNS_UPSTREAM": world.DNS}) as daemon:
         client = daemon.client
         with client.sandbox(network=policy) as noisy, client.sandbox(network=policy) as neighbour:
             idle = measure(client, neighbour, args.seconds)
             print(f"idle: API p50 {idle[0]:.2f} ms, p99 {idle[1]:.2f} ms; neighbour {idle[2]:.0f} requests/s")
-            for name, command in (("download", DOWNLOAD), ("flood", FLOOD)):
+            for name, command in (("spin", SPIN), ("download", DOWNLOAD), ("flood", FLOOD)):
                 with load(client, noisy, command):
                     p50, p99, rate = measure(client, neighbour, args.seconds)
                 kept = p99 <= 3 * idle[1] and rate >= 0.8 * idle[2]

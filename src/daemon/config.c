@@ -79,7 +79,7 @@ static const struct setting settings[] = {
 	    "a webhook that nothing gets through to for so long is disabled"),
 	INT(network_rate_mbit, "1000", 0, BOUNDS_LINK_MBIT_MAX,
 	    "for cay-warden: Mbit/s of one sandbox's network, each way; 0: no limit"),
-	INT(network_connects_per_sec, "200", 1, BOUNDS_LINK_CONNECTS_MAX,
+	INT(network_connects_per_sec, "500", 1, BOUNDS_LINK_CONNECTS_MAX,
 	    "for cay-warden: connections one sandbox may open in a second"),
 	INT(network_connections, "1024", 1, BOUNDS_LINK_CONNECTIONS_MAX,
 	    "for cay-warden: connections one sandbox may have at a time"),

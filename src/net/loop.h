@@ -17,6 +17,7 @@ void loop_stop(struct loop *loop);
 /* One turn; waits for at most timeout_ms (-1: until something happens). For tests and shutdown. */
 void loop_turn(struct loop *loop, int timeout_ms);
 int64_t loop_now_ms(const struct loop *loop); /* cached monotonic time of this turn */
+uint64_t loop_turns(const struct loop *loop); /* so far: who shares a turn knows it by this */
 
 /* Timers are heap objects of the loop; stop is final and safe inside the callback. */
 struct loop_timer;

@@ -15,7 +15,8 @@
 
 struct reach;
 /* status 0: fd, connected and non-blocking, is the caller's. Else -errno: -EHOSTUNREACH (no such
- * name), -EPERM (no public address, or one of this host), or why the last address could not be connected to. */
+ * name), -EPERM (no public address, or one of this host), or why the last address could not be
+ * connected to. */
 typedef void (*reach_fn)(void *arg, int status, int fd);
 /* host: a name or an address, v6 without brackets. done comes once, never from inside. There is no
  * time limit but the kernel's: cancel it. */

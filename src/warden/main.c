@@ -59,12 +59,14 @@ static void usage(FILE *out)
 		"CAY_ALL_CPUS=1 lets sandboxes run on all CPUs of the host; their limits stay.\n");
 }
 
-/* Flag, environment, settings file: the first that names one. */
-static int find_storage(const char *flag, const char *config, struct warden_options *o)
+/* Flag, environment, settings file: the first that names one. Limits of links have no flag. */
+static int find_settings(const char *flag, const char *config, struct warden_options *o)
 {
 	const char *text = flag ? flag : getenv("CAY_STORAGE");
 	char found[32];
 
+	if (link_limits_read(config, &o->link_limits) < 0)
+		return 2;
 	if (!config)
 		config = getenv("CAY_CONFIG");
 	if (!text && ini_find(config ? config : INI_FILE, "storage", found, sizeof(found)) == 0)
@@ -166,9 +168,7 @@ static int parse(int argc, char **argv, struct warden_options *o, enum log_level
 		return optind == argc ? 0 : 2;
 	if (!o->state || !o->templates || !o->agent || optind != argc)
 		return 2;
-	if (link_limits_read(config, &o->link_limits) < 0)
-		return 2;
-	return find_storage(storage, config, o);
+	return find_settings(storage, config, o);
 }
 
 static int disable(const char *list)

@@ -296,9 +296,9 @@ struct warden_options {
 	const char *user;
 	const char *network_range; /* "none": sandboxes get no network */
 	struct link_limits link_limits;
-	const char *criu;	   /* directory with CRIU's usr/ */
-	bool spread;		   /* a sandbox sees as many processors as it may use */
-	const char *without;	   /* kernel features not to use: probe.h */
+	const char *criu;    /* directory with CRIU's usr/ */
+	bool spread;	     /* a sandbox sees as many processors as it may use */
+	const char *without; /* kernel features not to use: probe.h */
 	enum storage_kind storage;
 	const char *cgroup; /* for cgroup_place(); NULL: what the host suggests */
 	uint32_t swap_mb;

@@ -44,8 +44,8 @@ static bool says_nothing_new(const struct relay *relay)
 {
 	const struct sniff *said = &relay->hearing.said;
 
-	return relay->turns && (said->protocol != EGRESS_TLS || said->broken ||
-				(!said->odd && !said->name[0]));
+	return relay->turns &&
+	       (said->protocol != EGRESS_TLS || said->broken || (!said->odd && !said->name[0]));
 }
 
 static int judge(struct relay *relay, bool ended)
@@ -60,8 +60,7 @@ static int judge(struct relay *relay, bool ended)
 	if (says_nothing_new(relay))
 		return release(relay, ended);
 	relay_judge(relay, sandbox, &verdict);
-	if (!relay->spoke &&
-	    relay_intercepted(relay, sandbox, &verdict, buf_str(&relay->held)))
+	if (!relay->spoke && relay_intercepted(relay, sandbox, &verdict, buf_str(&relay->held)))
 		return -2;
 	if (!egress_passes(&verdict))
 		return refuse(relay, sandbox, &verdict);

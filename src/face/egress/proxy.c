@@ -27,7 +27,8 @@
 
 static void on_out(void *arg, int events, int error);
 
-void relay_time(struct relay *relay, int64_t ms)
+/* Until it is due; 0: never. */
+static void relay_time(struct relay *relay, int64_t ms)
 {
 	relay->due_ms = ms ? loop_now_ms(relay->face->config.loop) + ms : 0;
 	if (ms && ms <= 1000)
@@ -37,6 +38,7 @@ void relay_time(struct relay *relay, int64_t ms)
 void relay_free(struct relay *relay)
 {
 	(void)slot_take(&relay->face->relays, relay->handle);
+	relay_unqueue(relay);
 	loop_watch_free(relay->in.watch);
 	loop_watch_free(relay->out.watch);
 	loop_timer_free(relay->timer);
@@ -208,7 +210,6 @@ void relay_judge(struct relay *relay, struct sandbox *sandbox, struct egress_ver
 	relay->said = relay->hearing.said;
 	relay->ask.protocol = relay->said.protocol;
 	relay->ask.name = str_of(relay->said.name);
-	relay->ask.is_local = relay_is_local(relay->ask.address);
 	egress_judge(sandbox, &relay->ask, ret);
 	if (relay->said.odd && ret->why != EGRESS_DENIED &&
 	    (ret->why != EGRESS_ALLOWED || egress_needs_name(sandbox, &relay->ask)))
@@ -223,11 +224,11 @@ void relay_settle(struct relay *relay, struct sandbox *sandbox,
 	if (verdict->why == EGRESS_LEARNED)
 		egress_note(sandbox, &relay->ask, verdict);
 	relay->checked = relay->ask.protocol == EGRESS_HTTP && named;
-	relay->turns = relay->ask.protocol == EGRESS_TCP && named &&
-		       relay->hearing.state == HEARING_SAID;
+	relay->turns =
+		relay->ask.protocol == EGRESS_TCP && named && relay->hearing.state == HEARING_SAID;
 }
 
-void relay_decide(struct relay *relay)
+static void relay_decide(struct relay *relay)
 {
 	struct sandbox *sandbox = relay_sandbox(relay);
 	struct egress_verdict verdict;
@@ -309,7 +310,7 @@ void relay_on_in(void *arg, int events, int error)
 	case RELAY_CONNECT:
 		break;
 	case RELAY_PASS:
-		relay_pass(relay);
+		relay_ready(relay);
 		break;
 	}
 }
@@ -341,7 +342,7 @@ static void on_out(void *arg, int events, int error)
 		if (error < 0)
 			relay_reset(relay);
 		else
-			relay_pass(relay);
+			relay_ready(relay);
 		return;
 	}
 	if (getsockopt(relay->out.fd, SOL_SOCKET, SO_ERROR, &failed, &size) < 0 || failed) {

@@ -29,17 +29,19 @@ struct relay {
 	uint32_t version; /* of the policy it was judged by */
 	enum relay_state state;
 	struct relay_side in, out; /* the sandbox, the world */
+	struct relay *queue_prev, *queue_next;
+	bool queued; /* waits for its turn: events are left for later */
 	struct loop_timer *timer;
 	int64_t due_ms;
 	struct hearing hearing; /* SILENT: connected, and what the client says is held */
 	struct sniff said;	/* what it was judged by */
-	struct egress_ask ask; /* name points into said */
-	bool checked;	       /* every request is judged, not only the first */
-	bool blind;	       /* it was allowed whatever it says, and was not listened to */
+	struct egress_ask ask;	/* name points into said */
+	bool checked;		/* every request is judged, not only the first */
+	bool blind;		/* it was allowed whatever it says, and was not listened to */
 	bool turns;    /* nameless, where names count: TLS that begins behind an answer is judged */
 	bool spoke;    /* bytes of the world have passed */
 	bool answered; /* the last bytes that passed were the world's */
-	bool cut;	       /* nothing more of the sandbox passes */
+	bool cut;      /* nothing more of the sandbox passes */
 	struct requests requests;
 	struct buf held; /* of the sandbox, not yet judged: then it is not read further */
 };
@@ -60,8 +62,6 @@ void relay_reset(struct relay *relay);
 /* proxy.c */
 void relay_on_in(void *arg, int events, int error);
 void relay_on_timer(void *arg);
-void relay_time(struct relay *relay, int64_t ms); /* until it is due; 0: never */
-void relay_decide(struct relay *relay);
 void relay_listen(struct relay *relay); /* decides, or waits for what `hearing` waits for */
 /* What the connection has said, judged; then, if it may go on, how it is watched. */
 void relay_judge(struct relay *relay, struct sandbox *sandbox, struct egress_verdict *ret);
@@ -85,6 +85,8 @@ int relay_read_late(struct relay *relay) _must_check_;
 /* The client's first bytes behind an answer. 1: no TLS, to be passed on; 0: held or in `ahead`;
  * -1: broken; -2: the relay is gone. */
 int relay_read_turn(struct relay *relay, const char *bytes, size_t n) _must_check_;
-void relay_pass(struct relay *relay); /* moves what can be moved; may free it */
+void relay_pass(struct relay *relay);	 /* moves some of what can be moved; may free it */
+void relay_ready(struct relay *relay);	 /* the same, if it is its turn; else later */
+void relay_unqueue(struct relay *relay); /* before it is freed */
 
 #endif

@@ -25,8 +25,8 @@ struct requests {
 	enum requests_state state;
 	struct http_scan scan;
 	struct http_chunked chunks;
-	uint64_t left;	/* of a body */
-	unsigned count; /* heads so far */
+	uint64_t left;	   /* of a body */
+	unsigned count;	   /* heads so far */
 	bool names_follow; /* the protocol asked for carries names of its own: not to be entered */
 	size_t status_n;
 	char status[REQUESTS_STATUS_BYTES]; /* the answer's first bytes */

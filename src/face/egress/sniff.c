@@ -186,8 +186,8 @@ static bool names_http(const uint8_t *p, size_t n)
  * where a proxy is in front. */
 static bool is_known_method(struct str word)
 {
-	static const char *const words[] = { "GET",	"HEAD",	 "POST",    "PUT",   "PATCH",
-					     "DELETE",	"TRACE", "CONNECT", "PROXY", "OPTIONS" };
+	static const char *const words[] = { "GET",    "HEAD",	"POST",	   "PUT",   "PATCH",
+					     "DELETE", "TRACE", "CONNECT", "PROXY", "OPTIONS" };
 
 	for (size_t i = 0; i < ARRAY_LEN(words); i++)
 		if (str_is(word, words[i]))
@@ -254,8 +254,8 @@ static bool sniff_text(const uint8_t *p, size_t n, bool all, struct sniff *s)
 
 	while (lines + 1 < n && p[lines] == '\r' && p[lines + 1] == '\n')
 		lines += 2;
-	for (skipped = lines; skipped < n && (is_blank(p[skipped]) || p[skipped] == '\r' ||
-					      p[skipped] == '\n');)
+	for (skipped = lines;
+	     skipped < n && (is_blank(p[skipped]) || p[skipped] == '\r' || p[skipped] == '\n');)
 		skipped++;
 	s->protocol = EGRESS_HTTP;
 	if (skipped == n)

@@ -164,7 +164,8 @@ void egress_rejected(struct service *service, uint32_t from, uint32_t to, uint16
 	if (!sandbox || to >> 28 == 0xe || egress_is_sink(sandbox, to))
 		return;
 	/* Of a routed one only what lies near is refused, and of public addresses only our own. */
-	if (egress_link(sandbox) == ENGINE_LINK_ROUTED && !egress_judge_place(sandbox, &ask, &verdict))
+	if (egress_link(sandbox) == ENGINE_LINK_ROUTED &&
+	    !egress_judge_place(sandbox, &ask, &verdict))
 		verdict.why = ipv4_class(to) == IPV4_PUBLIC ? EGRESS_HOST : EGRESS_PRIVATE;
 	egress_note(sandbox, &ask, &verdict);
 }

@@ -104,8 +104,8 @@ void egress_explain(const struct sandbox *sandbox, const struct egress_ask *ask,
 			       "TLS without a server name and HTTP without a Host need an entry "
 			       "for the address; other protocols need an entry with the port, "
 			       "such as %s:%u.",
-			       verdict->rule[0] && !strchr(verdict->rule, ':') ? verdict->rule :
-										 host,
+			       verdict->rule[0] && !strchr(verdict->rule, ':') ? verdict->rule
+									       : host,
 			       ask->port);
 		break;
 	case EGRESS_NOT_RESOLVED:

@@ -41,10 +41,8 @@ struct egress *egress_of(struct sandbox *sandbox); /* made if need be; NULL: no 
 /* egress_judge.c. true: refused because of where it is; ret says why. */
 bool egress_judge_place(const struct sandbox *sandbox, const struct egress_ask *ask,
 			struct egress_verdict *ret);
-/* Both are needed for a private address or one of this host: the operator has opened it, and an
- * entry of allow means it. */
+/* A private address or one of this host: whether the operator lets policies name it. */
 bool egress_is_opened(const struct sandbox *sandbox, const struct egress_ask *ask);
-bool egress_names_place(const struct sandbox *sandbox, const struct egress_ask *ask);
 
 /* egress.c */
 enum engine_link egress_link(const struct sandbox *sandbox); /* what its policy needs */

@@ -160,7 +160,7 @@ bool egress_is_opened(const struct sandbox *sandbox, const struct egress_ask *as
 }
 
 /* The sandbox's part: only an entry that means such addresses; this host's are named in full. */
-bool egress_names_place(const struct sandbox *sandbox, const struct egress_ask *ask)
+static bool names_place(const struct sandbox *sandbox, const struct egress_ask *ask)
 {
 	const struct egress_policy *policy = sandbox->attrs.network;
 
@@ -183,7 +183,7 @@ bool egress_judge_place(const struct sandbox *sandbox, const struct egress_ask *
 		return decide(ret, EGRESS_HOST, NULL);
 	if (class == IPV4_PUBLIC && !ask->is_local)
 		return false;
-	if (egress_is_opened(sandbox, ask) && egress_names_place(sandbox, ask))
+	if (egress_is_opened(sandbox, ask) && names_place(sandbox, ask))
 		return false;
 	return decide(ret, ask->is_local ? EGRESS_HOST : EGRESS_PRIVATE, NULL);
 }

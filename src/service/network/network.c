@@ -30,8 +30,8 @@ static int open_networks(struct network *network, struct str rest, struct err *e
 		while (n < rest.n && rest.p[n] != ' ' && rest.p[n] != ',')
 			n++;
 		if (network->opened_count == EGRESS_OPENED_MAX)
-			return err_set(err, ERR_INVALID_REQUEST,
-				       SETTING ": at most %d networks", EGRESS_OPENED_MAX);
+			return err_set(err, ERR_INVALID_REQUEST, SETTING ": at most %d networks",
+				       EGRESS_OPENED_MAX);
 		if (egress_rule_parse((struct str){ rest.p, n }, SETTING, rule, err) < 0)
 			return -1;
 		network->opened_count++;

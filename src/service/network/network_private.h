@@ -8,7 +8,7 @@
 
 /* Owner: the service. */
 struct network {
-	struct map by_address; /* of links */
+	struct map by_address;	    /* of links */
 	struct egress_rule *opened; /* by the operator: private networks, addresses of this host */
 	uint32_t opened_count;
 	struct op_list dials;

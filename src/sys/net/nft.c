@@ -23,11 +23,11 @@
 
 #define LOG_PER_SEC 50
 #define NEW_PER_SEC \
-	5000 /* connections of all links: keeps the connection table usable for others */
+	5000	       /* connections of all links: keeps the connection table usable for others */
 #define METER_MS 60000 /* a link that opened nothing for so long is forgotten */
 #define METER_NEW "new_per_sec"
 #define METER_OPEN "connections"
-#define ANY_PREFIX "cay"       /* of the links of all instances */
+#define ANY_PREFIX "cay" /* of the links of all instances */
 #define REFUSED "refused"
 #define ROUTED "routed"
 

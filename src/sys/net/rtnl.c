@@ -162,12 +162,11 @@ int rtnl_link_shape(int fd, unsigned ifindex, uint64_t bytes_per_sec)
 				    .tcm_handle = TC_H_MAKE(1U << 16, 0),
 				    .tcm_parent = TC_H_ROOT };
 	uint64_t burst = MIN(MAX(bytes_per_sec / SHAPE_BURST_PART, SHAPE_BURST_MIN), UINT32_MAX);
-	uint64_t queue = MIN(MAX(bytes_per_sec / SHAPE_QUEUE_PART, SHAPE_BURST_MIN), UINT32_MAX / 2);
-	struct tc_tbf_qopt shape = {
-		.rate = { .linklayer = TC_LINKLAYER_ETHERNET,
-			  .rate = (uint32_t)MIN(bytes_per_sec, UINT32_MAX) },
-		.limit = (uint32_t)MIN(burst + queue, UINT32_MAX)
-	};
+	uint64_t queue =
+		MIN(MAX(bytes_per_sec / SHAPE_QUEUE_PART, SHAPE_BURST_MIN), UINT32_MAX / 2);
+	struct tc_tbf_qopt shape = { .rate = { .linklayer = TC_LINKLAYER_ETHERNET,
+					       .rate = (uint32_t)MIN(bytes_per_sec, UINT32_MAX) },
+				     .limit = (uint32_t)MIN(burst + queue, UINT32_MAX) };
 	struct netlink_buffer b;
 	size_t options;
 

@@ -39,7 +39,7 @@ int link_limits_read(const char *config, struct link_limits *ret)
 					 BOUNDS_LINK_MBIT_MAX, 1000 };
 	static const struct row opened = { "network_connects_per_sec",
 					   "CAY_NETWORK_CONNECTS_PER_SEC", 1,
-					   BOUNDS_LINK_CONNECTS_MAX, 200 };
+					   BOUNDS_LINK_CONNECTS_MAX, 500 };
 	static const struct row open = { "network_connections", "CAY_NETWORK_CONNECTIONS", 1,
 					 BOUNDS_LINK_CONNECTIONS_MAX, 1024 };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Time as input: every message in two pieces, with a pause at every byte around every time-out. What
- * is judged in the end must not depend on when the bytes came. */
+/* Time as input: every message in two pieces, with a pause at every byte around every time-out.
+ * What is judged in the end must not depend on when the bytes came. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -34,8 +34,9 @@ static size_t put_hello(const char *name, size_t record)
 	at += sizeof(rest);
 	body[at++] = (unsigned char)((n + 9) >> 8);
 	body[at++] = (unsigned char)(n + 9);
-	memcpy(body + at, (unsigned char[]){ 0, 0, 0, (unsigned char)(n + 5), 0,
-					     (unsigned char)(n + 3), 0, 0, (unsigned char)n },
+	memcpy(body + at,
+	       (unsigned char[]){ 0, 0, 0, (unsigned char)(n + 5), 0, (unsigned char)(n + 3), 0, 0,
+				  (unsigned char)n },
 	       9);
 	memcpy(body + at + 9, name, n);
 	end = at + 9 + n;
@@ -77,7 +78,8 @@ static const struct message texts[] = {
 
 static void found(const struct message *m, const struct sniff *said, size_t cut, int64_t pause)
 {
-	if (said->protocol != m->protocol || strcmp(said->name, m->name) != 0 || said->odd != m->odd)
+	if (said->protocol != m->protocol || strcmp(said->name, m->name) != 0 ||
+	    said->odd != m->odd)
 		fail_msg("%.*s: cut %zu, pause %lld: protocol %d, name '%s', odd %d", (int)m->n,
 			 m->bytes, cut, (long long)pause, said->protocol, said->name, said->odd);
 }
@@ -103,14 +105,15 @@ static void play(const struct message *m, bool client_first, size_t cut, const i
 
 	hearing_begin(&h, client_first, now_ms);
 	wait_for(&h, &now_ms, pauses[0]);
-	silent = pauses[0] >= (client_first ? HEARING_WEB_MS : HEARING_MS) ? HEARING_SILENT :
-									       HEARING_QUIET;
+	silent = pauses[0] >= (client_first ? HEARING_WEB_MS : HEARING_MS) ? HEARING_SILENT
+									   : HEARING_QUIET;
 	assert_int_equal(h.state, silent);
 	if (cut)
 		hearing_bytes(&h, m->bytes, cut, false, now_ms);
 	if (h.state != HEARING_SAID)
-		assert_true(h.state == (silent == HEARING_SILENT ? HEARING_SILENT :
-					cut ? HEARING_PARTIAL : HEARING_QUIET));
+		assert_true(h.state == (silent == HEARING_SILENT ? HEARING_SILENT
+					: cut			 ? HEARING_PARTIAL
+								 : HEARING_QUIET));
 	gave_up = h.state == HEARING_PARTIAL && pauses[1] >= HEARING_WEB_MS;
 	wait_for(&h, &now_ms, pauses[1]);
 	if (gave_up) { /* never judged as if it were something harmless */
@@ -125,8 +128,14 @@ static void play(const struct message *m, bool client_first, size_t cut, const i
 
 static void play_all(const struct message *m)
 {
-	static const int64_t pauses[] = { 0, 1, HEARING_MS - 1, HEARING_MS, HEARING_MS + 1,
-					  HEARING_WEB_MS - 1, HEARING_WEB_MS, HEARING_WEB_MS + 1,
+	static const int64_t pauses[] = { 0,
+					  1,
+					  HEARING_MS - 1,
+					  HEARING_MS,
+					  HEARING_MS + 1,
+					  HEARING_WEB_MS - 1,
+					  HEARING_WEB_MS,
+					  HEARING_WEB_MS + 1,
 					  86400000 };
 
 	for (size_t cut = 0; cut <= m->n; cut++)
@@ -175,7 +184,8 @@ static void beginnings_are_held(void **state)
 /* Behind an answer: TLS is read, what only begins like it is not held for ever. */
 static void what_follows_an_answer(void **state)
 {
-	static const char statement[] = "\x16\x03\0\0\x03SELECT 1", execute[] = "\x16\0\0\0\x17\x01\0\0\0\0";
+	static const char statement[] = "\x16\x03\0\0\x03SELECT 1",
+			  execute[] = "\x16\0\0\0\x17\x01\0\0\0\0";
 	struct hearing h;
 	struct sniff said;
 

@@ -10,9 +10,8 @@
 
 #define GET "GET / HTTP/1.1\r\nHost: a.test\r\n\r\n"
 #define OTHER "GET / HTTP/1.1\r\nHost: b.test\r\n\r\n"
-#define UPGRADE_TO(protocol)                                                          \
-	"GET / HTTP/1.1\r\nHost: a.test\r\nConnection: upgrade\r\nUpgrade: " protocol \
-	"\r\n\r\n"
+#define UPGRADE_TO(protocol) \
+	"GET / HTTP/1.1\r\nHost: a.test\r\nConnection: upgrade\r\nUpgrade: " protocol "\r\n\r\n"
 #define UPGRADE "GET / HTTP/1.1\r\nHost: a.test\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n"
 
 /* Takes all of it: names in order, each followed by a space; '!' for a bad one, '?' for waiting. */

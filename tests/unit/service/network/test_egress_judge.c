@@ -23,23 +23,26 @@
 #define OWN_PORT 7070
 
 /* Few values, so that they meet. */
-static const char *const names[] = { "a.test", "b.test", "x.a.test", "y.x.a.test", "evil.test",
-				     "a.test.evil.test" };
-static const char *const entries[] = { "a.test",     "*.a.test",       "b.test",     "evil.test",
-				       "*.evil.test", "8.8.8.8",       "8.8.0.0/16", "10.1.2.3",
-				       "10.1.0.0/16", "10.0.0.0/8",    "0.0.0.0/0",  "11.0.0.2",
-				       "11.0.0.0/24", "127.0.0.0/8",   "100.96.0.0/16",
+static const char *const names[] = { "a.test",	   "b.test",	"x.a.test",
+				     "y.x.a.test", "evil.test", "a.test.evil.test" };
+static const char *const entries[] = { "a.test",	  "*.a.test",	    "b.test",
+				       "evil.test",	  "*.evil.test",    "8.8.8.8",
+				       "8.8.0.0/16",	  "10.1.2.3",	    "10.1.0.0/16",
+				       "10.0.0.0/8",	  "0.0.0.0/0",	    "11.0.0.2",
+				       "11.0.0.0/24",	  "127.0.0.0/8",    "100.96.0.0/16",
 				       "169.254.169.254", "192.168.0.0/16", "10.9.9.9" };
-static const char *const opened[] = { "10.1.0.0/16", "10.0.0.0/8", "10.9.9.9", "11.0.0.2",
+static const char *const opened[] = { "10.1.0.0/16", "10.0.0.0/8",     "10.9.9.9",  "11.0.0.2",
 				      "11.0.0.0/24", "192.168.0.0/16", "0.0.0.0/0", "127.0.0.1" };
 /* The host's own are marked; 100.96.x.x are links, one of them the sink. */
 static const struct {
 	const char *text;
 	bool is_local;
-} addresses[] = { { "8.8.8.8", false },	     { "8.8.4.4", false },	{ "9.9.9.9", false },
-		  { "10.1.2.3", false },     { "10.2.0.1", false },	{ "10.9.9.9", true },
-		  { "11.0.0.2", true },	     { "127.0.0.1", true },	{ "169.254.169.254", false },
-		  { "192.168.1.1", false },  { "100.96.0.7", false },	{ "100.96.255.254", false },
+} addresses[] = { { "8.8.8.8", false },		{ "8.8.4.4", false },
+		  { "9.9.9.9", false },		{ "10.1.2.3", false },
+		  { "10.2.0.1", false },	{ "10.9.9.9", true },
+		  { "11.0.0.2", true },		{ "127.0.0.1", true },
+		  { "169.254.169.254", false }, { "192.168.1.1", false },
+		  { "100.96.0.7", false },	{ "100.96.255.254", false },
 		  { "100.100.100.200", false } };
 static const uint16_t ports[] = { 80, 443, 22, 5432, OWN_PORT };
 
@@ -93,7 +96,8 @@ static bool in_net(const char *entry, const char *address)
 {
 	unsigned bits = bits_of(entry);
 
-	return is_net(entry) && (bits == 0 || (number(entry) ^ number(address)) >> (32 - bits) == 0);
+	return is_net(entry) &&
+	       (bits == 0 || (number(entry) ^ number(address)) >> (32 - bits) == 0);
 }
 
 static bool is_named(const char *entry, const char *name)
@@ -173,7 +177,8 @@ static bool is_denied(const struct scene *s)
 
 static bool is_allowed(const struct scene *s)
 {
-	bool speaks = s->protocol != EGRESS_TCP, full = strcmp(s->mode, "full") == 0, names_denied = false;
+	bool speaks = s->protocol != EGRESS_TCP, full = strcmp(s->mode, "full") == 0,
+	     names_denied = false;
 
 	for (size_t i = 0; i < s->allow_count; i++)
 		if (in_net(s->allow[i].host, s->address) && port_fits(&s->allow[i], s->port))
@@ -236,8 +241,8 @@ static size_t random_entries(struct entry *list)
 
 static struct scene random_scene(void)
 {
-	static const char *const modes[] = { "restricted", "restricted", "restricted", "full",
-					     "full", "none" };
+	static const char *const modes[] = { "restricted", "restricted", "restricted",
+					     "full",	   "full",	 "none" };
 	static const enum egress_protocol protocols[] = { EGRESS_TLS, EGRESS_HTTP, EGRESS_TCP };
 	struct scene s = { .mode = modes[random_below(ARRAY_LEN(modes))],
 			   .learn = random_below(16) == 0,
@@ -258,10 +263,12 @@ static struct scene random_scene(void)
 	/* A name may have led anywhere: rebinding is a pin to an address that is not its own. */
 	s.pin_count = random_below(PINS_MAX + 1);
 	for (size_t i = 0; i < s.pin_count; i++) {
-		s.pins[i].name = random_below(2) && s.name[0] ? s.name :
-								names[random_below(ARRAY_LEN(names))];
-		s.pins[i].address = random_below(2) ? s.address :
-				    addresses[random_below(ARRAY_LEN(addresses))].text;
+		s.pins[i].name = random_below(2) && s.name[0]
+					 ? s.name
+					 : names[random_below(ARRAY_LEN(names))];
+		s.pins[i].address = random_below(2)
+					    ? s.address
+					    : addresses[random_below(ARRAY_LEN(addresses))].text;
 	}
 	return s;
 }
@@ -269,9 +276,9 @@ static struct scene random_scene(void)
 static struct egress_policy *policy_of(const struct scene *s)
 {
 	struct str allow[LIST_MAX], deny[LIST_MAX];
-	struct egress_want want = { .mode = strcmp(s->mode, "none") == 0 ? NETWORK_NONE :
-					    strcmp(s->mode, "full") == 0 ? NETWORK_FULL :
-									   NETWORK_RESTRICTED,
+	struct egress_want want = { .mode = strcmp(s->mode, "none") == 0   ? NETWORK_NONE
+					    : strcmp(s->mode, "full") == 0 ? NETWORK_FULL
+									   : NETWORK_RESTRICTED,
 				    .learn = s->learn,
 				    .has_mode = true,
 				    .has_learn = true,
