@@ -190,7 +190,7 @@ def main():
         servers += [Web((address, 80), Pages), Web((address, 8080), Pages),
                     SecureWeb((address, 443), Pages), Tcp((address, 2525), Banner),
                     Web((address, 9000), Pages), SecureWeb((address, 2053), Pages),
-                    SecureWeb((address, 8443), Pages), Tcp((address, 2587), StartTls),
+                    Tcp((address, 2587), StartTls),
                     Udp((address, 9999), Datagrams)]
         if address != CONFIG["dns"]:
             servers.append(Udp((address, 53), Names))

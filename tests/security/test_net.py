@@ -972,6 +972,61 @@ def test_NET_17_many_connections(net, box):
         assert code(other, "http://allowed.test/") == ("200", 0)
 
 
+def syn_retransmissions(box):
+    """Of the sandbox's own namespace: how often a connection had to be asked for again."""
+    done = subprocess.run(["nsenter", "-t", box.pid(), "-n", "cat", "/proc/self/net/netstat"], capture_output=True, text=True)
+    names, values = [line.split()[1:] for line in done.stdout.splitlines() if line.startswith("TcpExt:")]
+    return int(dict(zip(names, values))["TCPSynRetrans"])
+
+
+FLOOD = ("import time; end = time.monotonic() + %d; n = 0\n"
+         "while time.monotonic() < end:\n"
+         "  s = socket.socket(); s.setblocking(False); s.connect_ex(('%s', 7001)); s.close(); n += 1\n"
+         "say(n)")
+
+
+def test_NET_17_one_link_floods(net):
+    """Connections beyond a link's own limit are dropped; a neighbour's are not: finding 9 of the audit."""
+    with open_box(net, allow=[EVIL]) as noisy, open_box(net) as quiet:
+        code(quiet, "http://allowed.test/")
+        before = syn_retransmissions(quiet)
+        found = []
+        thread = threading.Thread(target=lambda: found.append(noisy.py(FLOOD % (6, EVIL))))
+        thread.start()
+        while thread.is_alive():
+            assert code(quiet, "http://allowed.test/") == ("200", 0)
+        thread.join()
+        assert syn_retransmissions(quiet) == before, found
+
+
+def test_links_are_shaped(net, box):
+    """Both ends send at the operator's rate, and each link has its own meters."""
+    address = box.address()
+    name = re.search(r"dev (cay\d+-\d+)", subprocess.run(["ip", "route", "get", address], capture_output=True, text=True).stdout)[1]
+    outside = subprocess.run(["tc", "qdisc", "show", "dev", name], capture_output=True, text=True).stdout
+    inside = subprocess.run(["nsenter", "-t", box.pid(), "-n", "tc", "qdisc", "show", "dev", "eth0"], capture_output=True, text=True).stdout
+    for shown in (outside, inside):
+        assert "tbf" in shown and "rate 1Gbit" in shown, (outside, inside)
+    rules = subprocess.run(["nft", "list", "ruleset"], capture_output=True, text=True).stdout
+    assert re.search(r"update @new_per_sec \{ (meta )?iif limit rate over 500/second", rules), rules
+    assert re.search(r"update @connections \{ (meta )?iif ct count over 1024", rules), rules
+    for command in ("tc qdisc del dev eth0 root", "tc qdisc replace dev eth0 root pfifo"):
+        assert box.sh(command).exit_code != 0
+
+
+def test_shape_is_the_operators():
+    """network_rate_mbit holds what a sandbox receives; 0 lifts it."""
+    rates = {}
+    for rate in ("16", "0"):
+        env = {"CAY_DNS_UPSTREAM": world.DNS, "CAY_NETWORK_RATE_MBIT": rate}
+        with World() as outside, Daemon(env=env) as daemon:
+            outside.daemon = daemon
+            with open_box(outside) as box:
+                done = box.sh("curl -sS -m 60 -o /dev/null -w '%{speed_download}' http://allowed.test/bytes/6000000")
+                rates[rate] = float(done.stdout)
+    assert rates["16"] < 2.4e6 < rates["0"], rates
+
+
 def test_metrics_and_usage(net, box):
     figures = net.daemon.client.call("GET", f"/v1/sandboxes/{box.id}/metrics")
     assert figures["network_sent_bytes"] > 0 and figures["network_received_bytes"] > 0

@@ -396,7 +396,7 @@ static bool still_allowed(struct relay *relay)
 	if (relay->version == egress_version(sandbox))
 		return true;
 	relay->version = egress_version(sandbox);
-	/* Names count now, and nobody has looked for one. */
+	/* Names count now, and none was looked for. */
 	if ((relay->blind || (relay->ask.protocol == EGRESS_HTTP && !relay->checked)) &&
 	    egress_needs_name(sandbox, &relay->ask))
 		return false;

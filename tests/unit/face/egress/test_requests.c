@@ -86,7 +86,7 @@ static void a_switch_is_the_servers_to_say(void **state)
 	} cases[] = {
 		{ UPGRADE, "HTTP/1.1 101 ok", REQUESTS_OPEN },
 		{ UPGRADE_TO("websocket"), "HTTP/1.1 101 ok", REQUESTS_OPEN },
-		/* These say names again, which nobody would read: they are not entered. */
+		/* These carry names again, which would not be read: they are not entered. */
 		{ UPGRADE_TO("h2c"), "HTTP/1.1 101 ok", REQUESTS_HEAD },
 		{ UPGRADE_TO("x, H2C"), "HTTP/1.1 101 ok", REQUESTS_HEAD },
 		{ UPGRADE_TO("tls/1.0,x"), "HTTP/1.1 101 ok", REQUESTS_HEAD },
