@@ -164,8 +164,11 @@ static void enqueue(struct relay_queue *queue, struct relay *relay)
 
 static void on_turn(void *arg)
 {
-	struct relay_queue *queue = &((struct egress_face *)arg)->turns;
+	struct egress_face *face = arg;
+	struct relay_queue *queue = &face->turns;
 
+	/* Timers come before the turn is counted: what is ready in it shares this budget. */
+	queue->turn = loop_turns(face->config.loop) + 1;
 	queue->moved = 0;
 	while (queue->first && queue->moved < TURN_BYTES) {
 		struct relay *relay = queue->first;
