@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """What a network costs: creating with none, restricted and full, taking turns; and bytes through the proxy.
 
-    bench/network.py [--rounds 200]
+    bench/network.py [--rounds 200] [--rate 0]
 
 In a host and a world of its own (tests/lib/world.py). The bar: `restricted` and `full` add at most 1 ms at p50.
 """
@@ -52,8 +52,9 @@ def throughput(client):
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--rounds", type=int, default=200)
+    parser.add_argument("--rate", default="0", help="network_rate_mbit; the proxy is measured, not the limit")
     args = parser.parse_args()
-    with world.World(), Daemon(env={"CAY_DNS_UPSTREAM": world.DNS}) as daemon:
+    with world.World(), Daemon(env={"CAY_DNS_UPSTREAM": world.DNS, "CAY_NETWORK_RATE_MBIT": args.rate}) as daemon:
         creates(daemon.client, args.rounds)
         throughput(daemon.client)
 

@@ -31,6 +31,8 @@ static const struct setting settings[] = {
 	TEXT(default_template, "base", "the template whose pool is filled from the start"),
 	TEXT(dns_upstream, "",
 	     "DNS servers for sandboxes' names, IP[:PORT] ...; empty: those of /etc/resolv.conf"),
+	TEXT(egress_allow_private, "",
+	     "private networks and addresses of this host that sandboxes may allow; empty: none"),
 	TEXT(storage, "auto",
 	     "for cay-warden: auto, btrfs or directory (no disk limits, no snapshots)"),
 	INT(disk_overcommit, "100", 1, 100000,
@@ -77,6 +79,12 @@ static const struct setting settings[] = {
 	    "wait before the second attempt; then it doubles"),
 	INT(webhook_disable_sec, "86400", 1, 31536000,
 	    "a webhook that nothing gets through to for so long is disabled"),
+	INT(network_rate_mbit, "1000", 0, BOUNDS_LINK_MBIT_MAX,
+	    "for cay-warden: Mbit/s of one sandbox's network, each way; 0: no limit"),
+	INT(network_connects_per_sec, "500", 1, BOUNDS_LINK_CONNECTS_MAX,
+	    "for cay-warden: connections one sandbox may open in a second"),
+	INT(network_connections, "1024", 1, BOUNDS_LINK_CONNECTIONS_MAX,
+	    "for cay-warden: connections one sandbox may have at a time"),
 #undef TEXT
 #undef BOOL
 #undef INT

@@ -38,6 +38,7 @@ struct config {
 	char preview_domain[CONFIG_TEXT_MAX];
 	char default_template[CONFIG_TEXT_MAX];
 	char dns_upstream[CONFIG_TEXT_MAX];
+	char egress_allow_private[CONFIG_TEXT_MAX];
 	/* for cay-warden; here only because both read the same file */
 	char storage[CONFIG_TEXT_MAX];
 	int64_t disk_overcommit;
@@ -78,6 +79,9 @@ struct config {
 	int64_t webhook_attempts;
 	int64_t webhook_retry_ms;
 	int64_t webhook_disable_sec;
+	int64_t network_rate_mbit; /* for cay-warden, as storage; so are the next two */
+	int64_t network_connects_per_sec;
+	int64_t network_connections;
 	/* Not settings: requests of the command line. */
 	bool print;
 	bool help;

@@ -2,6 +2,7 @@
 #include "daemon/wiring.h"
 
 #include <errno.h>
+#include <netinet/in.h>
 #include <signal.h>
 #include <stdio.h>
 
@@ -123,6 +124,18 @@ static int open_egress(struct wiring *wiring, struct err *err)
 	return egress_new(&config, &wiring->egress, err);
 }
 
+/* The port of a listening socket; 0: there is none. */
+static uint16_t redirect_port(int fd)
+{
+	struct sockaddr_storage at;
+	socklen_t size = sizeof(at);
+
+	if (fd < 0 || getsockname(fd, (struct sockaddr *)&at, &size) < 0)
+		return 0;
+	return ntohs(at.ss_family == AF_INET6 ? ((struct sockaddr_in6 *)&at)->sin6_port
+					      : ((struct sockaddr_in *)&at)->sin_port);
+}
+
 static struct service_config service_settings(struct wiring *wiring)
 {
 	const struct config *c = wiring->config;
@@ -171,6 +184,9 @@ static struct service_config service_settings(struct wiring *wiring)
 		.webhook_disable_sec = (uint32_t)c->webhook_disable_sec,
 		.preview_scheme = wiring->previews.scheme,
 		.preview_suffix = wiring->previews.suffix,
+		.egress_allow_private = c->egress_allow_private,
+		.own_ports = { state_url_port(str_of(wiring->url)),
+			       redirect_port(wiring->fds.redirect) },
 		.on_network = on_network,
 		.on_egress = on_egress,
 		.network_arg = wiring,

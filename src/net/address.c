@@ -74,6 +74,26 @@ static bool public6(const uint8_t address[16])
 	return true;
 }
 
+/* Connected to it, a datagram socket has the address we would come from: its own means ours. */
+bool address_is_local(const struct sockaddr *address, socklen_t size)
+{
+	_cleanup_close_ int fd = socket(address->sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	struct sockaddr_storage from = { .ss_family = AF_UNSPEC };
+	socklen_t from_size = sizeof(from);
+
+	if (fd < 0)
+		return true;
+	if (connect(fd, address, size) < 0 ||
+	    getsockname(fd, (struct sockaddr *)&from, &from_size) < 0)
+		return false;
+	if (address->sa_family == AF_INET)
+		return ((const struct sockaddr_in *)(const void *)address)->sin_addr.s_addr ==
+		       ((const struct sockaddr_in *)(const void *)&from)->sin_addr.s_addr;
+	return memcmp(&((const struct sockaddr_in6 *)(const void *)address)->sin6_addr,
+		      &((const struct sockaddr_in6 *)(const void *)&from)->sin6_addr,
+		      sizeof(struct in6_addr)) == 0;
+}
+
 bool address_is_public(const struct sockaddr *address)
 {
 	if (address->sa_family == AF_INET) {

@@ -12,5 +12,7 @@
  * documentation, multicast, reserved ranges, and IPv6 forms that contain such an IPv4 address.
  */
 bool address_is_public(const struct sockaddr *address);
+/* One of this host's, on whatever interface, public or not. Also where that cannot be found out. */
+bool address_is_local(const struct sockaddr *address, socklen_t size);
 
 #endif

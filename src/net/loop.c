@@ -28,6 +28,8 @@ struct loop_signal_watch {
 struct loop {
 	uv_loop_t uv;
 	uv_idle_t defer_idle; /* active exactly while a deferred call waits */
+	uv_prepare_t turn_prepare;
+	uint64_t turns;
 	uv_timer_t turn_timer;
 	struct defer_queue defer;
 	struct defer_queue running;
@@ -83,6 +85,16 @@ static void on_turn_timer(uv_timer_t *timer)
 	(void)timer; /* only ends the wait */
 }
 
+static void on_prepare(uv_prepare_t *prepare)
+{
+	CONTAINER_OF(prepare, struct loop, turn_prepare)->turns++;
+}
+
+uint64_t loop_turns(const struct loop *loop)
+{
+	return loop->turns;
+}
+
 int loop_new(struct loop **ret)
 {
 	struct loop *loop = calloc(1, sizeof(*loop));
@@ -97,6 +109,9 @@ int loop_new(struct loop **ret)
 	}
 	(void)uv_idle_init(&loop->uv, &loop->defer_idle);
 	(void)uv_timer_init(&loop->uv, &loop->turn_timer);
+	(void)uv_prepare_init(&loop->uv, &loop->turn_prepare);
+	(void)uv_prepare_start(&loop->turn_prepare, on_prepare);
+	uv_unref((uv_handle_t *)&loop->turn_prepare); /* counting alone is no reason to go on */
 	*ret = loop;
 	return 0;
 }
@@ -117,6 +132,7 @@ void loop_free(struct loop *loop)
 		run_deferred(loop);
 	uv_close((uv_handle_t *)&loop->defer_idle, NULL);
 	uv_close((uv_handle_t *)&loop->turn_timer, NULL);
+	uv_close((uv_handle_t *)&loop->turn_prepare, NULL);
 	while (loop->signals) {
 		struct loop_signal_watch *watch = loop->signals;
 

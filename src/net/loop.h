@@ -20,6 +20,7 @@ void loop_stop(struct loop *loop);
  */
 void loop_turn(struct loop *loop, int timeout_ms);
 int64_t loop_now_ms(const struct loop *loop); /* monotonic time, cached per iteration */
+uint64_t loop_turns(const struct loop *loop); /* iterations so far: the number of this one */
 
 /* Timers are heap objects of the loop. Stopping is final, and allowed inside the callback. */
 struct loop_timer;

@@ -111,7 +111,8 @@ static void try_next(struct reach *reach)
 		int r = -EPERM;
 
 		reach->at = at->ai_next;
-		if (reach->private_ok || address_is_public(at->ai_addr))
+		if (reach->private_ok || (address_is_public(at->ai_addr) &&
+					  !address_is_local(at->ai_addr, at->ai_addrlen)))
 			r = connect_to(reach, at);
 		if (r == 0)
 			return;

@@ -15,8 +15,8 @@
 struct reach;
 /*
  * status 0: fd is connected and non-blocking, and the caller owns it. Otherwise -errno:
- * -EHOSTUNREACH (no such name), -EPERM (not a public address), or the error of the last address
- * tried.
+ * -EHOSTUNREACH (no such name), -EPERM (not a public address, or one of this host), or the error of
+ * the last address tried.
  */
 typedef void (*reach_fn)(void *arg, int status, int fd);
 /*

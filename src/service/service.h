@@ -68,6 +68,10 @@ struct service_config {
 	uint32_t webhook_disable_sec; /* nothing got through for so long: it is disabled */
 	const char *preview_scheme;   /* "http" */
 	const char *preview_suffix;   /* ".cay.localhost:7070"; NULL: previews have no address */
+	/* Private networks and addresses of this host that sandboxes may name in allow, separated
+	 * by blanks or commas; NULL or "": none. */
+	const char *egress_allow_private;
+	uint16_t own_ports[2]; /* of the daemon, on addresses of this host: never open; 0: none */
 	/* A sandbox has a link: serve it, before anything runs in it. NULL: nobody serves links. */
 	void (*on_network)(void *arg, const struct engine_network *network);
 	/* A program of the sandbox with this address connected to its agent's proxy; takes fd. */

@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "sys/probe.h"
+#include "warden/net/links.h"
 #include "warden/warden.h"
 
 /* Shared address space (RFC 6598), the half that providers seldom use. */
@@ -59,7 +60,8 @@ static void usage(FILE *out)
 		"                   how many times its size the storage pool may promise to\n"
 		"                   sandboxes and snapshots (CAY_DISK_OVERCOMMIT, else\n"
 		"                   'disk_overcommit' in the settings file, else 100)\n"
-		"  --config FILE    settings file, for these two (CAY_CONFIG, else " INI_FILE ")\n"
+		"  --config FILE    settings file, for these two and network_* (CAY_CONFIG, "
+		"else " INI_FILE ")\n"
 		"  --log-level L    debug, info, warn or error\n"
 		"CAY_ALL_CPUS=1 lets sandboxes run on all CPUs of the host; their limits stay.\n");
 }
@@ -201,6 +203,8 @@ static int parse(int argc, char **argv, struct warden_options *o, enum log_level
 	if (o->hold)
 		return optind == argc ? 0 : 2;
 	if (!o->state || !o->templates || !o->agent || optind != argc)
+		return 2;
+	if (link_limits_read(config, &o->link_limits) < 0)
 		return 2;
 	c = find_storage(storage, config, o);
 	return c ? c : find_overcommit(overcommit, config, o);

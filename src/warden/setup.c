@@ -427,7 +427,7 @@ int warden_open(struct warden *w, const struct warden_options *o)
 		return r;
 	slots_recover(w);
 	orphans_end(w);
-	links_open(w, o->network_range);
+	links_open(w, o->network_range, &o->link_limits);
 	storage_sweep(w);
 	r = open_socket(w, state_path);
 	if (r < 0)

@@ -159,8 +159,16 @@ struct link_stock {
 	int64_t taken_ms;
 };
 
+/* Of every link; net/limits.c. */
+struct link_limits {
+	uint32_t rate_mbit;   /* each way; 0: no limit */
+	uint32_t new_per_sec; /* connections and flows */
+	uint32_t connections; /* at a time */
+};
+
 /* links.c */
 struct links {
+	struct link_limits limits;
 	struct link_stock stock;
 	int rtnl_fd; /* of the host's net namespace */
 	int nft_fd;  /* owns the table of rules */
@@ -310,9 +318,10 @@ struct warden_options {
 	const char *build;
 	const char *user;
 	const char *network_range; /* "none": sandboxes get no network */
-	const char *criu;	   /* directory with CRIU's usr/ */
-	bool spread;		   /* a sandbox sees as many processors as it may use */
-	const char *without;	   /* kernel features not to use: probe.h */
+	struct link_limits link_limits;
+	const char *criu;    /* directory with CRIU's usr/ */
+	bool spread;	     /* a sandbox sees as many processors as it may use */
+	const char *without; /* kernel features not to use: probe.h */
 	enum storage_kind storage;
 	uint32_t disk_overcommit;
 	const char *cgroup; /* for cgroup_place(); NULL: what the host suggests */

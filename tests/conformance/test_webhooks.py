@@ -198,7 +198,7 @@ def test_private_addresses_are_refused(api, receiver):
         port = receiver.url.split(":")[2]
         hook = api.call("POST", "/v1/webhooks", {"url": f"http://{host}:{port}"})
         result = api.call("POST", f"/v1/webhooks/{hook['id']}/test", {})
-        assert not result["delivered"] and "not a public" in result["error"], (host, result)
+        assert not result["delivered"] and "webhook_allow_private" in result["error"], (host, result)
         api.call("DELETE", f"/v1/webhooks/{hook['id']}")
     assert receiver.got.empty()
 

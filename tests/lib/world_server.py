@@ -92,6 +92,34 @@ class Banner(socketserver.BaseRequestHandler):
             self.request.sendall(data)
 
 
+class StartTls(socketserver.BaseRequestHandler):
+    """A mail server that offers STARTTLS: notes the name in the ClientHello, then echoes."""
+
+    def handle(self):
+        self.request.sendall(b"220 mail\r\n")
+        while line := self.line():
+            if line.strip().upper() != b"STARTTLS":
+                self.request.sendall(b"250 ok\r\n")
+                continue
+            self.request.sendall(b"220 go\r\n")
+            context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            context.load_cert_chain(CONFIG["cert"], CONFIG["key"])
+            context.sni_callback = lambda _socket, name, _context: note(kind="starttls", name=name)
+            secure = context.wrap_socket(self.request, server_side=True)
+            while data := secure.recv(65536):
+                secure.sendall(data)
+            return
+
+    def line(self):
+        got = b""
+        while not got.endswith(b"\n"):
+            more = self.request.recv(1)
+            if not more:
+                return b""
+            got += more
+        return got
+
+
 class Datagrams(socketserver.BaseRequestHandler):
     def handle(self):
         data, sock = self.request
@@ -161,6 +189,8 @@ def main():
     for address in CONFIG["addresses"]:
         servers += [Web((address, 80), Pages), Web((address, 8080), Pages),
                     SecureWeb((address, 443), Pages), Tcp((address, 2525), Banner),
+                    Web((address, 9000), Pages), SecureWeb((address, 2053), Pages),
+                    Tcp((address, 2587), StartTls),
                     Udp((address, 9999), Datagrams)]
         if address != CONFIG["dns"]:
             servers.append(Udp((address, 53), Names))

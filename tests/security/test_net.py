@@ -28,7 +28,7 @@ CURL = "curl -sS -m 20 -o /dev/null -w '%{http_code}'"
 @pytest.fixture(scope="module")
 def net():
     with World() as outside:
-        with Daemon(env={"CAY_DNS_UPSTREAM": world.DNS}) as daemon:
+        with Daemon(env={"CAY_DNS_UPSTREAM": world.DNS, "CAY_EGRESS_ALLOW_PRIVATE": f"10.9.9.0/24 {HOST}"}) as daemon:
             outside.daemon = daemon
             yield outside
         links = subprocess.run(["ip", "-o", "link"], capture_output=True, text=True).stdout
@@ -419,11 +419,98 @@ def test_NET_05_private_where_it_is_meant(net):
         assert box.py("say(socket.gethostbyname('intern.test'))") == PRIVATE
 
 
+def test_NET_05_private_only_as_the_operator_opened_it(net):
+    """A tenant's entry opens nothing that egress_allow_private does not: finding 3 of the audit."""
+    with open_box(net, allow=["10.0.0.0/8", "192.168.0.0/16", "11.0.0.0/24"]) as box:
+        assert code(box, f"http://{PRIVATE}/") == ("200", 0)  # within both
+        said = json.loads(box.sh("curl -sS -m 20 http://10.9.8.7/").stdout)["error"]
+        assert said["reason"] == "private_address" and "egress_allow_private" in said["hint"], said
+        assert box.denied(host="10.9.8.7", port=80, reason="private_address")
+
+
+@pytest.mark.parametrize("allow,port,passes", [
+    (["11.0.0.0/24"], 0, False),  # a range does not mean the host
+    ([HOST], 0, True),  # the address alone, and the operator listed exactly it
+    ([HOST], "api", False),  # the daemon's own port, never
+    (["host.allowed.test"], 0, False),  # by name
+    (["0.0.0.0/0"], 0, False),
+])
+def test_NET_12_the_hosts_own_address(net, allow, port, passes):
+    server = socket.create_server((HOST, 0))
+    thread = threading.Thread(target=lambda: serve_once(server), daemon=True)
+    thread.start()
+    try:
+        number = int(net.daemon.url.rsplit(":", 1)[1]) if port == "api" else server.getsockname()[1]
+        with open_box(net, allow=allow) as box:
+            got = box.sh(f"curl -sS -m 20 http://host.allowed.test:{number}/ --resolve host.allowed.test:{number}:{HOST}").stdout
+            by_address = box.sh(f"curl -sS -m 20 http://{HOST}:{number}/").stdout
+            assert ("own service" in by_address) == passes, by_address
+            if not passes:
+                assert json.loads(by_address)["error"]["reason"] == "host_address", by_address
+                assert "own service" not in got, got
+    finally:
+        server.close()
+        thread.join(10)
+
+
+def serve_once(server):
+    while True:
+        try:
+            conn, _ = server.accept()
+        except OSError:
+            return
+        with conn:
+            conn.recv(65536)
+            conn.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 12\r\nConnection: close\r\n\r\nown service\n")
+
+
+def test_NET_12_private_networks_are_closed_by_default():
+    with World() as outside, Daemon(env={"CAY_DNS_UPSTREAM": world.DNS}) as daemon:
+        outside.daemon = daemon
+        with open_box(outside, allow=["10.0.0.0/8", PRIVATE, HOST, "0.0.0.0/0"]) as box:
+            for address in (PRIVATE, HOST):
+                said = json.loads(box.sh(f"curl -sS -m 20 http://{address}/").stdout)["error"]
+                assert said["code"] == "egress_denied" and "egress_allow_private" in said["hint"], said
+            assert not outside.seen("http", address=PRIVATE)
+        # Webhooks neither: the host's own address, although it looks public.
+        server = socket.create_server((HOST, 0))
+        server.settimeout(3)
+        try:
+            url = f"http://{HOST}:{server.getsockname()[1]}/hook"
+            hook = daemon.client.call("POST", "/v1/webhooks", {"url": url, "events": ["sandbox"]})
+            tried = daemon.client.call("POST", f"/v1/webhooks/{hook['id']}/test", {})
+            with pytest.raises(TimeoutError):
+                server.accept()
+            assert "webhook_allow_private" in json.dumps(tried), tried
+        finally:
+            server.close()
+
+
+def test_full_with_denied_names_needs_names(net):
+    """`deny` by name holds in `full`, however the connection is disguised: finding 12 of the audit."""
+    with open_box(net, mode="full", allow=[], deny=["evil.test"]) as box:
+        before = len(net.seen("http")) + len(net.seen("https")) + len(net.seen("banner"))
+        request = b"GET /denied-name HTTP/1.1\r\nHost: %s\r\n\r\n"
+        for head in (request % EVIL.encode(), b"\r\n" + request % b"evil.test", b"GET /denied-name HTTP/1.0\r\n\r\n",
+                     request % b"other.test", request.lower() % b"x"):
+            for port in (80, 9000):
+                assert "200 OK" not in box.py(f"say(tcp('{EVIL}', {port}, {head!r}))"), (head, port)
+        assert box.py(f"say(tcp('{EVIL}', 2525))") != "220 banner\r\n"  # the literal address, nothing said
+        assert code(box, f"https://{EVIL}/", "-k")[0] != "200"
+        assert code(box, "https://other.test/", f"-k --resolve other.test:443:{EVIL}")[0] != "200"  # not looked up
+        assert len(net.seen("http")) + len(net.seen("https")) + len(net.seen("banner")) == before
+        # By names that were looked up all of it works; by address where allow names it.
+        assert code(box, "https://allowed.test/", "-k") == ("200", 0)
+        assert box.py("say(tcp('allowed.test', 2525))") == "220 banner\r\n"
+        box.patch(allow=[f"{EVIL}:2525"])
+        assert box.py(f"say(tcp('{EVIL}', 2525))") == "220 banner\r\n"
+
+
 def test_full_reaches_the_public_only(net):
     with open_box(net, mode="full", allow=[], deny=["other.test"]) as box:
         assert code(box, "http://evil.test/") == ("200", 0)
         assert code(box, "https://evil.test/", "-k") == ("200", 0)
-        assert box.py(f"say(tcp('{EVIL}', 2525))") == "220 banner\r\n"
+        assert box.py("say(tcp('evil.test', 2525))") == "220 banner\r\n"
         assert code(box, "http://other.test/") == ("403", 0)
         for address in (PRIVATE, METADATA, HOST):
             assert code(box, f"http://{address}/") == ("403", 0)
@@ -788,7 +875,7 @@ def test_NET_15_fork_and_snapshot(net):
 
 
 def test_NET_15_live_change(net):
-    with open_box(net, allow=["allowed.test"]) as box:
+    with open_box(net, allow=["allowed.test", "allowed.test:2525"]) as box:
         box.sh("nohup python3 -c 'import socket,time; s=socket.create_connection((\"allowed.test\",2525)); s.recv(99)\n"
                "print(\"up\",flush=True)\ntry:\n  s.recv(9)\n  print(\"end\",flush=True)\n"
                "except OSError as e: print(\"reset\",flush=True)' > /tmp/out 2>&1 &")
@@ -882,6 +969,84 @@ def test_NET_17_many_connections(net, box):
     assert net.daemon.client.healthz() == 200
     with open_box(net) as other:
         assert code(other, "http://allowed.test/") == ("200", 0)
+
+
+def syn_retransmissions(box):
+    """Of the sandbox's own namespace: how often a connection had to be asked for again."""
+    done = subprocess.run(["nsenter", "-t", box.pid(), "-n", "cat", "/proc/self/net/netstat"], capture_output=True, text=True)
+    names, values = [line.split()[1:] for line in done.stdout.splitlines() if line.startswith("TcpExt:")]
+    return int(dict(zip(names, values))["TCPSynRetrans"])
+
+
+FLOOD = ("import time; end = time.monotonic() + %d; n = 0\n"
+         "while time.monotonic() < end:\n"
+         "  s = socket.socket(); s.setblocking(False); s.connect_ex(('%s', 7001)); s.close(); n += 1\n"
+         "say(n)")
+
+
+def test_NET_17_one_link_floods(net):
+    """Connections beyond a link's own limit are dropped; a neighbour's are not: finding 9 of the audit."""
+    with open_box(net, allow=[EVIL]) as noisy, open_box(net) as quiet:
+        code(quiet, "http://allowed.test/")
+        before = syn_retransmissions(quiet)
+        found = []
+        thread = threading.Thread(target=lambda: found.append(noisy.py(FLOOD % (6, EVIL))))
+        thread.start()
+        while thread.is_alive():
+            assert code(quiet, "http://allowed.test/") == ("200", 0)
+        thread.join()
+        assert syn_retransmissions(quiet) == before, found
+
+
+def test_links_are_shaped(net, box):
+    """Both ends send at the operator's rate, and each link has its own meters."""
+    address = box.address()
+    name = re.search(r"dev (cay\d+-\d+)", subprocess.run(["ip", "route", "get", address], capture_output=True, text=True).stdout)[1]
+    outside = subprocess.run(["tc", "qdisc", "show", "dev", name], capture_output=True, text=True).stdout
+    inside = subprocess.run(["nsenter", "-t", box.pid(), "-n", "tc", "qdisc", "show", "dev", "eth0"], capture_output=True, text=True).stdout
+    for shown in (outside, inside):
+        assert "tbf" in shown and "rate 1Gbit" in shown, (outside, inside)
+    rules = subprocess.run(["nft", "list", "ruleset"], capture_output=True, text=True).stdout
+    assert re.search(r"update @new_per_sec \{ (meta )?iif limit rate over 500/second", rules), rules
+    assert re.search(r"update @connections \{ (meta )?iif ct count over 1024", rules), rules
+    for command in ("tc qdisc del dev eth0 root", "tc qdisc replace dev eth0 root pfifo"):
+        assert box.sh(command).exit_code != 0
+
+
+def test_shape_is_the_operators():
+    """network_rate_mbit holds what a sandbox receives; 0 lifts it."""
+    rates = {}
+    for rate in ("16", "0"):
+        env = {"CAY_DNS_UPSTREAM": world.DNS, "CAY_NETWORK_RATE_MBIT": rate}
+        with World() as outside, Daemon(env=env) as daemon:
+            outside.daemon = daemon
+            with open_box(outside) as box:
+                done = box.sh("curl -sS -m 60 -o /dev/null -w '%{speed_download}' http://allowed.test/bytes/6000000")
+                rates[rate] = float(done.stdout)
+    assert rates["16"] < 2.4e6 < rates["0"], rates
+
+
+def median_latency(client, calls=150):
+    took = []
+    for _ in range(calls):
+        begin = time.perf_counter()
+        client.call("GET", "/v1/sandboxes?limit=1")
+        took.append(time.perf_counter() - begin)
+    return sorted(took)[calls // 2]
+
+
+@pytest.mark.alone
+def test_NET_17_downloads_do_not_slow_the_api(net):
+    """All relays together move a bounded number of bytes between two looks at the API: finding 9 of the audit."""
+    with open_box(net) as box:
+        code(box, "http://allowed.test/")
+        idle = median_latency(net.daemon.client)
+        process = box.client.call("POST", f"/v1/sandboxes/{box.id}/processes", {
+            "command": "for i in 1 2 3 4 5 6 7 8; do curl -sS -o /dev/null http://allowed.test/bytes/100000000000 & done; wait"})
+        wait(lambda: net.daemon.client.call("GET", f"/v1/sandboxes/{box.id}/metrics")["network_received_bytes"] > 50_000_000)
+        busy = median_latency(net.daemon.client)
+        box.client.call("DELETE", f"/v1/sandboxes/{box.id}/processes/{process['process_id']}")
+        assert busy < 4 * idle + 0.015, (idle, busy)  # it was 30 to 90 ms, also on a host that is busy otherwise
 
 
 def test_metrics_and_usage(net, box):

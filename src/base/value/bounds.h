@@ -24,6 +24,10 @@
 #define BOUNDS_PIDS_MIN 8
 #define BOUNDS_PIDS_MAX 32768
 #define BOUNDS_TIMEOUT_SEC_MAX (10 * 365 * 86400)
+/* Of one sandbox's link; the operator's settings. */
+#define BOUNDS_LINK_MBIT_MAX 100000
+#define BOUNDS_LINK_CONNECTS_MAX 100000
+#define BOUNDS_LINK_CONNECTIONS_MAX 65536
 
 /* [a-z0-9][a-z0-9._-]*, at most BOUNDS_NAME_MAX bytes. cay-build accepts the same names. */
 bool bounds_template_name(struct str name);

@@ -12,8 +12,8 @@
 #include "face/broker/conn.h"
 #include "face/kit/refusal.h"
 
-#define HOLD_MS 50 /* for bytes that may become a secret */
-#define STEPS_PER_TURN 8
+#define HOLD_MS 50	 /* for bytes that may become a secret */
+#define STEPS_PER_TURN 4 /* of 16 KiB: others want their turn */
 
 static void pass(struct broker_conn *conn);
 static void on_event(void *arg, int events, int error);

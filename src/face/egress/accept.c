@@ -11,9 +11,7 @@
 
 #include "face/egress/relay.h"
 
-#define ACCEPTS_PER_TURN 64
-#define LISTEN_WEB_MS 10000 /* on ports where the client speaks first */
-#define LISTEN_MS 500	    /* elsewhere: then the server does */
+#define ACCEPTS_PER_TURN 8 /* each costs about 0.1 ms; the rest wait for the next turn */
 
 /* Some clients take their time between connecting and the first byte: git reads all certificates.
  */
@@ -46,6 +44,7 @@ static int relay_new(struct egress_face *face, const struct relay_start *start, 
 	};
 	relay->ask.address = start->address;
 	relay->ask.port = start->port;
+	relay->ask.is_local = relay_is_local(start->address);
 	relay->in.ahead = start->ahead;
 	buf_init(&relay->out.ahead, RELAY_AHEAD_MAX);
 	buf_init(&relay->held, RELAY_AHEAD_MAX);
@@ -78,11 +77,10 @@ static bool needs_no_words(struct relay *relay, const struct sandbox *sandbox)
 	struct egress_verdict verdict;
 
 	relay->ask.protocol = EGRESS_TCP;
-	relay->ask.is_local = relay_is_local(relay->ask.address);
 	if (client_first(relay, sandbox) || egress_needs_name(sandbox, &relay->ask))
 		return false;
 	egress_judge(sandbox, &relay->ask, &verdict);
-	return verdict.why == EGRESS_ALLOWED && sniff(NULL, 0, true, &relay->said);
+	return verdict.why == EGRESS_ALLOWED;
 }
 
 static void drop(struct relay_start *start)
@@ -95,10 +93,18 @@ static void drop(struct relay_start *start)
 }
 
 /* All that is needed may have come already. */
-static bool said_all(struct relay *relay)
+static void begin_hearing(struct relay *relay, const struct sandbox *sandbox)
 {
-	return buf_len(&relay->in.ahead) &&
-	       sniff(buf_data(&relay->in.ahead), buf_len(&relay->in.ahead), false, &relay->said);
+	int64_t now_ms = loop_now_ms(relay->face->config.loop);
+
+	hearing_begin(&relay->hearing, client_first(relay, sandbox), now_ms);
+	relay->blind = needs_no_words(relay, sandbox);
+	if (relay->blind)
+		relay->hearing.state = HEARING_SAID;
+	else if (buf_len(&relay->in.ahead))
+		hearing_bytes(&relay->hearing, buf_data(&relay->in.ahead),
+			      buf_len(&relay->in.ahead), false, now_ms);
+	relay_listen(relay);
 }
 
 void relay_begin(struct egress_face *face, struct sandbox *sandbox, struct relay_start *start)
@@ -122,10 +128,7 @@ void relay_begin(struct egress_face *face, struct sandbox *sandbox, struct relay
 		relay_reset(relay);
 		return;
 	}
-	if (needs_no_words(relay, sandbox) || said_all(relay))
-		relay_decide(relay);
-	else
-		relay_time(relay, client_first(relay, sandbox) ? LISTEN_WEB_MS : LISTEN_MS);
+	begin_hearing(relay, sandbox);
 }
 
 static void accept_one(struct egress_face *face, int fd, uint32_t from)

@@ -20,6 +20,7 @@ struct asker {
 	int64_t due_ms;
 	size_t have;
 	bool asking; /* the answer comes before the next question is read */
+	bool taking; /* next_question() is at work: it goes on by itself */
 	uint8_t bytes[2 + DNS_MESSAGE_MAX];
 };
 
@@ -63,6 +64,8 @@ static void answer(void *arg, const void *bytes, size_t size)
 	asker_touch(asker);
 	if (loop_watch_set(asker->watch, LOOP_READ) < 0)
 		asker_free(asker);
+	else if (!asker->taking)
+		next_question(asker); /* it may have come together with the last one */
 }
 
 static void next_question(struct asker *asker)
@@ -87,11 +90,14 @@ static void next_question(struct asker *asker)
 			asker_free(asker);
 			return;
 		}
+		asker->taking = true;
 		resolver_ask(
 			ref.face,
 			&(struct resolver_query){ asker->from, question, size, DNS_MESSAGE_MAX },
 			answer, &ref, sizeof(ref));
 		asker = slot_get(&ref.face->askers, ref.handle);
+		if (asker)
+			asker->taking = false;
 	}
 }
 

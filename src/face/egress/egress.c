@@ -128,7 +128,7 @@ int egress_new(const struct egress_config *config, struct egress_face **ret, str
 	slot_init(&face->lookups, LOOKUPS_MAX);
 	slot_init(&face->askers, RELAYS_PER_SANDBOX);
 	slot_init(&face->greetings, GREETINGS_MAX);
-	if (resolver_servers(face, err) < 0 ||
+	if (resolver_servers(face, err) < 0 || relay_queue_init(face) < 0 ||
 	    loop_timer_new(config->loop, on_tick, face, &face->tick) < 0) {
 		egress_stop(face);
 		return -1;
@@ -147,6 +147,7 @@ void egress_stop(struct egress_face *face)
 	resolver_stop(face);
 	dns_tcp_stop(face);
 	loop_timer_free(face->tick);
+	relay_queue_done(face);
 	slot_done(&face->relays);
 	slot_done(&face->lookups);
 	slot_done(&face->askers);

@@ -16,6 +16,17 @@
 #define LOOKUPS_MAX 2048   /* questions under way; more are answered SERVFAIL */
 #define LOOKUPS_PER_SANDBOX 128 /* likewise */
 
+/*
+ * Relays share the loop with the API. All of them together move TURN_BYTES in one turn of the loop;
+ * those that would move more wait here for the next one, first come, first served.
+ */
+struct relay_queue {
+	struct relay *first, *last;
+	struct loop_timer *timer; /* set while a call waits */
+	uint64_t turn;		  /* of the loop, in which `moved` was counted */
+	size_t moved;		  /* bytes */
+};
+
 /* Owner: the daemon's wiring. */
 struct egress_face {
 	struct egress_config config;
@@ -25,6 +36,7 @@ struct egress_face {
 	struct loop_timer *tick;
 	bool ticking;
 	struct slot_table relays;    /* struct relay, proxy.c */
+	struct relay_queue turns;    /* relay.c */
 	struct slot_table lookups;   /* struct lookup, resolver.c */
 	struct slot_table askers;    /* struct asker, dns_tcp.c */
 	struct slot_table greetings; /* struct greeting, proxied.c */
@@ -39,6 +51,9 @@ struct sockaddr_in egress_sockaddr(uint32_t address, uint16_t port);
 void proxy_on_connection(void *arg, int events, int error);
 void proxy_tick(struct egress_face *face); /* once a second */
 void proxy_stop(struct egress_face *face);
+/* relay.c */
+int relay_queue_init(struct egress_face *face) _must_check_;
+void relay_queue_done(struct egress_face *face);
 
 /* proxied.c */
 void proxied_tick(struct egress_face *face);

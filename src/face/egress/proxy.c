@@ -4,7 +4,7 @@
  * what it is; the policy decides; then it is connected from the host's side and passed on both
  * ways, or refused so that its program can tell why. The state of one:
  *
- *   RELAY_LISTEN   its first bytes are awaited
+ *   RELAY_LISTEN   its first bytes are awaited (hearing.h)
  *   RELAY_CONNECT  allowed; the other side is being connected
  *   RELAY_PASS     bytes go both ways (relay.c)
  *   RELAY_REFUSE   an answer was written; what it still sends is thrown away for a moment
@@ -20,13 +20,15 @@
 #include "base/log.h"
 #include "face/kit/refusal.h"
 #include "face/egress/relay.h"
+#include "net/address.h"
 
 #define CONNECT_MS 15000
 #define REFUSE_MS 2000
 
 static void on_out(void *arg, int events, int error);
 
-void relay_time(struct relay *relay, int64_t ms)
+/* Until it is due; 0: never. */
+static void relay_time(struct relay *relay, int64_t ms)
 {
 	relay->due_ms = ms ? loop_now_ms(relay->face->config.loop) + ms : 0;
 	if (ms && ms <= 1000)
@@ -36,6 +38,7 @@ void relay_time(struct relay *relay, int64_t ms)
 void relay_free(struct relay *relay)
 {
 	(void)slot_take(&relay->face->relays, relay->handle);
+	relay_unqueue(relay);
 	loop_watch_free(relay->in.watch);
 	loop_watch_free(relay->out.watch);
 	loop_timer_free(relay->timer);
@@ -173,20 +176,15 @@ static void connect_out(struct relay *relay)
 
 /* ---- deciding ---- */
 
-/* Connected to it, a datagram socket has the address we would come from: its own means ours. */
 bool relay_is_local(uint32_t address)
 {
-	_cleanup_close_ int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	struct sockaddr_in to = egress_sockaddr(address, 9), from = { .sin_family = AF_INET };
-	socklen_t size = sizeof(from);
+	struct sockaddr_in to = egress_sockaddr(address, 9);
 
-	return fd < 0 || (connect(fd, (struct sockaddr *)&to, sizeof(to)) == 0 &&
-			  getsockname(fd, (struct sockaddr *)&from, &size) == 0 &&
-			  from.sin_addr.s_addr == to.sin_addr.s_addr);
+	return address_is_local((struct sockaddr *)&to, sizeof(to));
 }
 
-static bool intercepted(struct relay *relay, struct sandbox *sandbox,
-			const struct egress_verdict *verdict)
+bool relay_intercepted(struct relay *relay, struct sandbox *sandbox,
+		       const struct egress_verdict *verdict, struct str read)
 {
 	const struct egress_config *config = &relay->face->config;
 
@@ -195,7 +193,7 @@ static bool intercepted(struct relay *relay, struct sandbox *sandbox,
 	loop_watch_free(relay->in.watch);
 	relay->in.watch = NULL;
 	if (config->intercept(config->intercept_arg, sandbox, &relay->ask, verdict, relay->in.fd,
-			      buf_str(&relay->in.ahead)) == 1) {
+			      read) == 1) {
 		relay->in.fd = -1;
 		relay_free(relay);
 		return true;
@@ -206,7 +204,31 @@ static bool intercepted(struct relay *relay, struct sandbox *sandbox,
 	return true;
 }
 
-void relay_decide(struct relay *relay)
+void relay_judge(struct relay *relay, struct sandbox *sandbox, struct egress_verdict *ret)
+{
+	relay->version = egress_version(sandbox);
+	relay->said = relay->hearing.said;
+	relay->ask.protocol = relay->said.protocol;
+	relay->ask.name = str_of(relay->said.name);
+	egress_judge(sandbox, &relay->ask, ret);
+	if (relay->said.odd && ret->why != EGRESS_DENIED &&
+	    (ret->why != EGRESS_ALLOWED || egress_needs_name(sandbox, &relay->ask)))
+		ret->why = EGRESS_BAD_NAME;
+}
+
+void relay_settle(struct relay *relay, struct sandbox *sandbox,
+		  const struct egress_verdict *verdict)
+{
+	bool named = egress_needs_name(sandbox, &relay->ask);
+
+	if (verdict->why == EGRESS_LEARNED)
+		egress_note(sandbox, &relay->ask, verdict);
+	relay->checked = relay->ask.protocol == EGRESS_HTTP && named;
+	relay->turns =
+		relay->ask.protocol == EGRESS_TCP && named && relay->hearing.state == HEARING_SAID;
+}
+
+static void relay_decide(struct relay *relay)
 {
 	struct sandbox *sandbox = relay_sandbox(relay);
 	struct egress_verdict verdict;
@@ -215,24 +237,25 @@ void relay_decide(struct relay *relay)
 		relay_reset(relay);
 		return;
 	}
-	relay->version = egress_version(sandbox);
-	relay->ask.protocol = relay->said.protocol;
-	relay->ask.name = str_of(relay->said.name);
-	relay->ask.is_local = relay_is_local(relay->ask.address);
-	egress_judge(sandbox, &relay->ask, &verdict);
-	if (relay->said.odd && verdict.why != EGRESS_ALLOWED && verdict.why != EGRESS_DENIED)
-		verdict.why = EGRESS_BAD_NAME;
-	if (intercepted(relay, sandbox, &verdict))
+	relay_judge(relay, sandbox, &verdict);
+	if (relay_intercepted(relay, sandbox, &verdict, buf_str(&relay->in.ahead)))
 		return;
 	if (!egress_passes(&verdict)) {
 		relay_refuse(relay, sandbox, &verdict);
 		return;
 	}
-	if (verdict.why == EGRESS_LEARNED)
-		egress_note(sandbox, &relay->ask, &verdict);
-	relay->checked =
-		relay->ask.protocol == EGRESS_HTTP && egress_needs_name(sandbox, &relay->ask);
+	relay_settle(relay, sandbox, &verdict);
 	connect_out(relay);
+}
+
+void relay_listen(struct relay *relay)
+{
+	int64_t left_ms = relay->hearing.due_ms - loop_now_ms(relay->face->config.loop);
+
+	if (relay->hearing.state == HEARING_SAID || relay->hearing.state == HEARING_SILENT)
+		relay_decide(relay);
+	else
+		relay_time(relay, MAX(left_ms, 1));
 }
 
 /* The bytes stay where they are until all that is needed is there: read once, into `ahead`. */
@@ -260,8 +283,9 @@ static void on_first_bytes(struct relay *relay)
 		}
 	}
 	buf_commit(&relay->in.ahead, (size_t)n);
-	if (sniff(buf_data(&relay->in.ahead), buf_len(&relay->in.ahead), n == 0, &relay->said))
-		relay_decide(relay);
+	hearing_bytes(&relay->hearing, buf_data(&relay->in.ahead), buf_len(&relay->in.ahead),
+		      n == 0, loop_now_ms(relay->face->config.loop));
+	relay_listen(relay);
 }
 
 /* ---- events ---- */
@@ -286,7 +310,7 @@ void relay_on_in(void *arg, int events, int error)
 	case RELAY_CONNECT:
 		break;
 	case RELAY_PASS:
-		relay_pass(relay);
+		relay_ready(relay);
 		break;
 	}
 }
@@ -318,7 +342,7 @@ static void on_out(void *arg, int events, int error)
 		if (error < 0)
 			relay_reset(relay);
 		else
-			relay_pass(relay);
+			relay_ready(relay);
 		return;
 	}
 	if (getsockopt(relay->out.fd, SOL_SOCKET, SO_ERROR, &failed, &size) < 0 || failed) {
@@ -335,9 +359,8 @@ static void on_due(struct relay *relay)
 	relay->due_ms = 0;
 	switch (relay->state) {
 	case RELAY_LISTEN:
-		(void)sniff(buf_data(&relay->in.ahead), buf_len(&relay->in.ahead), true,
-			    &relay->said);
-		relay_decide(relay);
+		hearing_time(&relay->hearing, loop_now_ms(relay->face->config.loop));
+		relay_listen(relay);
 		break;
 	case RELAY_CONNECT:
 		loop_watch_free(relay->out.watch);
@@ -373,9 +396,13 @@ static bool still_allowed(struct relay *relay)
 	if (relay->version == egress_version(sandbox))
 		return true;
 	relay->version = egress_version(sandbox);
-	if (relay->ask.protocol == EGRESS_HTTP && !relay->checked &&
+	/* Names count now, and none was looked for. */
+	if ((relay->blind || (relay->ask.protocol == EGRESS_HTTP && !relay->checked)) &&
 	    egress_needs_name(sandbox, &relay->ask))
 		return false;
+	if (relay->hearing.state == HEARING_SAID)
+		relay->turns = relay->ask.protocol == EGRESS_TCP &&
+			       egress_needs_name(sandbox, &relay->ask);
 	egress_judge(sandbox, &relay->ask, &verdict);
 	/* Its name was resolved once; that this is forgotten by now does not end it. */
 	return egress_passes(&verdict) || verdict.why == EGRESS_NOT_RESOLVED;

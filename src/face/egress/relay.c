@@ -8,7 +8,8 @@
 #include <errno.h>
 #include <sys/socket.h>
 
-#define ROUNDS_MAX 8 /* of one call: others want their turn */
+#define ROUNDS_MAX 2	  /* of 64 KiB each way in one call: others want their turn */
+#define TURN_BYTES 262144 /* of all relays in one turn of the loop: about half a millisecond */
 
 static bool would_block(ssize_t n)
 {
@@ -39,11 +40,13 @@ static int move_some(struct relay *relay, struct relay_side *from, const struct 
 	bool is_in = from == &relay->in;
 	ssize_t n, sent;
 
-	if (is_in && relay->checked) {
-		int r = relay_read_checked(relay);
+	if (is_in && (relay->checked || relay->hearing.state == HEARING_SILENT)) {
+		int r = relay->checked ? relay_read_checked(relay) : relay_read_late(relay);
 
 		if (r == 0 && buf_len(&from->ahead))
 			relay->answered = false;
+		if (r == 0)
+			relay->face->turns.moved += buf_len(&from->ahead);
 		return r ? r : flush(from, to);
 	}
 	n = recv(from->fd, bytes, MIN(sizeof(relay->face->scratch), RELAY_AHEAD_MAX), 0);
@@ -55,7 +58,15 @@ static int move_some(struct relay *relay, struct relay_side *from, const struct 
 		from->ended = true;
 		return 1;
 	}
+	if (is_in && relay->turns && relay->answered) {
+		int r = relay_read_turn(relay, bytes, (size_t)n);
+
+		if (r != 1)
+			return r ? r : flush(from, to);
+	}
+	relay->face->turns.moved += (size_t)n;
 	relay->answered = !is_in;
+	relay->spoke = relay->spoke || !is_in;
 	if (!is_in && relay->checked)
 		requests_answer(&relay->requests, bytes, (size_t)n);
 	sent = send(to->fd, bytes, (size_t)n, MSG_NOSIGNAL);
@@ -116,4 +127,84 @@ void relay_pass(struct relay *relay)
 	if (loop_watch_set(relay->in.watch, events_for(&relay->in, &relay->out, asked)) < 0 ||
 	    loop_watch_set(relay->out.watch, events_for(&relay->out, &relay->in, false)) < 0)
 		relay_reset(relay);
+}
+
+/* ---- turns ---- */
+
+void relay_unqueue(struct relay *relay)
+{
+	struct relay_queue *queue = &relay->face->turns;
+
+	if (!relay->queued)
+		return;
+	if (relay->queue_prev)
+		relay->queue_prev->queue_next = relay->queue_next;
+	else
+		queue->first = relay->queue_next;
+	if (relay->queue_next)
+		relay->queue_next->queue_prev = relay->queue_prev;
+	else
+		queue->last = relay->queue_prev;
+	relay->queued = false;
+	relay->queue_prev = relay->queue_next = NULL;
+}
+
+static void enqueue(struct relay_queue *queue, struct relay *relay)
+{
+	if (!queue->first)
+		loop_timer_set(queue->timer, 0, 0);
+	relay->queued = true;
+	relay->queue_prev = queue->last;
+	if (queue->last)
+		queue->last->queue_next = relay;
+	else
+		queue->first = relay;
+	queue->last = relay;
+}
+
+static void on_turn(void *arg)
+{
+	struct egress_face *face = arg;
+	struct relay_queue *queue = &face->turns;
+
+	/* Timers come before the turn is counted: what is ready in it shares this budget. */
+	queue->turn = loop_turns(face->config.loop) + 1;
+	queue->moved = 0;
+	while (queue->first && queue->moved < TURN_BYTES) {
+		struct relay *relay = queue->first;
+
+		relay_unqueue(relay);
+		relay_pass(relay);
+	}
+	if (queue->first)
+		loop_timer_set(queue->timer, 0, 0);
+}
+
+/* Watches are level-triggered: what is queued is reported again in every turn, which costs less
+ * than to change them. */
+void relay_ready(struct relay *relay)
+{
+	struct relay_queue *queue = &relay->face->turns;
+	uint64_t turn = loop_turns(relay->face->config.loop);
+
+	if (relay->queued)
+		return;
+	if (queue->turn != turn) {
+		queue->turn = turn;
+		queue->moved = 0;
+	}
+	if (queue->first || queue->moved >= TURN_BYTES)
+		enqueue(queue, relay);
+	else
+		relay_pass(relay);
+}
+
+int relay_queue_init(struct egress_face *face)
+{
+	return loop_timer_new(face->config.loop, on_turn, face, &face->turns.timer);
+}
+
+void relay_queue_done(struct egress_face *face)
+{
+	loop_timer_free(face->turns.timer);
 }

@@ -4,9 +4,9 @@
 #define CAY_FACE_EGRESS_RELAY_H
 
 #include "base/buf.h"
+#include "face/egress/hearing.h"
 #include "face/egress/private.h"
 #include "face/egress/requests.h"
-#include "face/egress/sniff.h"
 
 #define RELAY_AHEAD_MAX 65536 /* read of one side and not yet taken by the other: then it waits */
 
@@ -29,13 +29,19 @@ struct relay {
 	uint32_t version; /* of the policy it was judged by */
 	enum relay_state state;
 	struct relay_side in, out; /* the sandbox, the world */
+	struct relay *queue_prev, *queue_next;
+	bool queued; /* waits for its turn: events are left for later */
 	struct loop_timer *timer;
 	int64_t due_ms;
-	struct sniff said;
-	struct egress_ask ask; /* name points into said */
-	bool checked;	       /* every request is judged, not only the first */
-	bool answered;	       /* the last bytes that passed were the world's */
-	bool cut;	       /* nothing more of the sandbox passes */
+	struct hearing hearing; /* SILENT: connected, and what the client says is held */
+	struct sniff said;	/* what it was judged by */
+	struct egress_ask ask;	/* name points into said */
+	bool checked;		/* every request is judged, not only the first */
+	bool blind;		/* it was allowed whatever it says, and was not listened to */
+	bool turns;    /* nameless, where names count: TLS that begins behind an answer is judged */
+	bool spoke;    /* bytes of the world have passed */
+	bool answered; /* the last bytes that passed were the world's */
+	bool cut;      /* nothing more of the sandbox passes */
 	struct requests requests;
 	struct buf held; /* of the sandbox, not yet judged: then it is not read further */
 };
@@ -56,8 +62,14 @@ void relay_reset(struct relay *relay);
 /* proxy.c */
 void relay_on_in(void *arg, int events, int error);
 void relay_on_timer(void *arg);
-void relay_time(struct relay *relay, int64_t ms); /* until it is due; 0: never */
-void relay_decide(struct relay *relay);
+void relay_listen(struct relay *relay); /* decides, or waits for what `hearing` waits for */
+/* What the connection has said, judged; then, if it may go on, how it is watched. */
+void relay_judge(struct relay *relay, struct sandbox *sandbox, struct egress_verdict *ret);
+void relay_settle(struct relay *relay, struct sandbox *sandbox,
+		  const struct egress_verdict *verdict);
+/* true: another module owns the connection, or it is gone. read: what came of the client. */
+bool relay_intercepted(struct relay *relay, struct sandbox *sandbox,
+		       const struct egress_verdict *verdict, struct str read);
 bool relay_is_local(uint32_t address);			  /* one of this host's */
 struct sandbox *relay_sandbox(const struct relay *relay); /* NULL: it has ended */
 /* Tells why and ends it. */
@@ -68,6 +80,13 @@ void relay_cut(struct relay *relay);
 /* check.c. -1: the relay was freed. */
 int relay_check(struct relay *relay) _must_check_;
 int relay_read_checked(struct relay *relay) _must_check_;
-void relay_pass(struct relay *relay); /* moves what can be moved; may free it */
+/* late.c: as relay_read_checked(). */
+int relay_read_late(struct relay *relay) _must_check_;
+/* The client's first bytes behind an answer. 1: no TLS, to be passed on; 0: held or in `ahead`;
+ * -1: broken; -2: the relay is gone. */
+int relay_read_turn(struct relay *relay, const char *bytes, size_t n) _must_check_;
+void relay_pass(struct relay *relay);	 /* moves some of what can be moved; may free it */
+void relay_ready(struct relay *relay);	 /* the same, if it is its turn; else later */
+void relay_unqueue(struct relay *relay); /* before it is freed */
 
 #endif

@@ -5,11 +5,36 @@
 
 #define HEADERS_MAX 100
 
+/* What follows is again requests with names, for the same server: HTTP/2 and TLS. */
+static bool asks_for_names(const struct http_head *head)
+{
+	for (size_t i = 0; i < head->header_count; i++) {
+		struct str rest = head->headers[i].value, one;
+
+		if (!str_eq_nocase(head->headers[i].name, "upgrade"))
+			continue;
+		while (rest.n) {
+			struct str next = { NULL, 0 };
+
+			if (!str_cut(rest, ',', &one, &next))
+				one = rest;
+			one = str_trim(one, " \t");
+			if ((one.n >= 2 && str_eq_nocase((struct str){ one.p, 2 }, "h2")) ||
+			    (one.n >= 4 && str_eq_nocase((struct str){ one.p, 4 }, "TLS/")) ||
+			    (one.n >= 5 && str_eq_nocase((struct str){ one.p, 5 }, "HTTP/")))
+				return true;
+			rest = next;
+		}
+	}
+	return false;
+}
+
 static void enter_body(struct requests *r, const struct http_head *head)
 {
 	r->left = head->content_length > 0 ? (uint64_t)head->content_length : 0;
 	if (head->upgrade) {
 		r->state = REQUESTS_ASKED;
+		r->names_follow = asks_for_names(head);
 	} else if (head->chunked) {
 		r->state = REQUESTS_CHUNKED;
 		http_chunked_init(&r->chunks);
@@ -23,8 +48,14 @@ static enum requests_next next_head(struct requests *r, const char *p, size_t n,
 {
 	struct http_header headers[HEADERS_MAX];
 	struct http_head head = { .headers = headers, .header_max = HEADERS_MAX };
-	enum http_verdict v = http_head_scan(&r->scan, true, p, n, SNIFF_MAX, ret_n);
+	enum http_verdict v;
 
+	/* Empty lines before a request belong to none; servers skip them. */
+	if (p[0] == '\r' && (n == 1 || p[1] == '\n')) {
+		*ret_n = 2;
+		return n == 1 ? REQUESTS_MORE : REQUESTS_PASS;
+	}
+	v = http_head_scan(&r->scan, true, p, n, SNIFF_MAX, ret_n);
 	if (v == HTTP_MORE)
 		return REQUESTS_MORE;
 	r->scan = (struct http_scan){ 0 };
@@ -97,5 +128,6 @@ void requests_answer(struct requests *r, const char *p, size_t n)
 		return;
 	http = memcmp(r->status, "HTTP/1.1 ", 9) == 0 || memcmp(r->status, "HTTP/1.0 ", 9) == 0;
 	switched = http && memcmp(r->status + 9, "101", 3) == 0;
-	r->state = switched ? REQUESTS_OPEN : REQUESTS_HEAD;
+	/* Kept in HEAD, the other protocol ends the connection: it cannot be read as a request. */
+	r->state = switched && !r->names_follow ? REQUESTS_OPEN : REQUESTS_HEAD;
 }

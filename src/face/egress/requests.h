@@ -16,7 +16,7 @@ enum requests_state {
 	REQUESTS_BODY,
 	REQUESTS_CHUNKED,
 	REQUESTS_ASKED, /* for another protocol; nothing passes until the server has answered */
-	REQUESTS_OPEN,	/* the other protocol: nothing to look at */
+	REQUESTS_OPEN,	/* the other protocol: nothing to look at. Never HTTP/2 or TLS */
 };
 
 #define REQUESTS_STATUS_BYTES 12 /* "HTTP/1.1 101" */
@@ -25,8 +25,9 @@ struct requests {
 	enum requests_state state;
 	struct http_scan scan;
 	struct http_chunked chunks;
-	uint64_t left;	/* of a body */
-	unsigned count; /* heads so far */
+	uint64_t left;	   /* of a body */
+	unsigned count;	   /* heads so far */
+	bool names_follow; /* the protocol asked for carries names of its own: not to be entered */
 	size_t status_n;
 	char status[REQUESTS_STATUS_BYTES]; /* the answer's first bytes */
 };

@@ -10,10 +10,12 @@
 struct sniff {
 	enum egress_protocol protocol; /* TLS, HTTP or TCP */
 	bool odd; /* it says a name that is none, or says it in a way others may read otherwise */
+	bool broken; /* begins like TLS, but is no ClientHello; odd is set, too */
 	char name[EGRESS_NAME_MAX + 1]; /* lower case; "": it says none */
 };
 
-/* false: more bytes are needed to tell. all: there will be none. */
+/* false: more bytes are needed to tell; ret then holds the best guess so far. all: there will be
+ * none. */
 bool sniff(const void *bytes, size_t size, bool all, struct sniff *ret);
 /* The value of a Host header; the rest of ret stays as it is. */
 void sniff_host(struct str value, struct sniff *ret);

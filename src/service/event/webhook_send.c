@@ -76,8 +76,9 @@ void webhook_explain(char *dst, size_t size, const struct service *service, int 
 	else if (status)
 		(void)snprintf(dst, size, "answered %d", status);
 	else if (error == -EPERM)
-		(void)snprintf(dst, size,
-			       "its address is not a public one (see webhook_allow_private)");
+		(void)snprintf(
+			dst, size,
+			"its address is private or this host's own (see webhook_allow_private)");
 	else if (error == -EHOSTUNREACH)
 		(void)snprintf(dst, size, "no such host, or no way to it");
 	else if (error == -ETIMEDOUT)

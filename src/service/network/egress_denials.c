@@ -69,6 +69,22 @@ static void entry_text(const char *host, uint16_t port, char *ret, size_t size)
 		(void)snprintf(ret, size, "%s", host);
 }
 
+static const char *explain_place(const struct sandbox *sandbox, const struct egress_ask *ask,
+				 enum egress_why why)
+{
+	if (ask->is_local)
+		return "An address of this host is reachable only if the operator lists exactly "
+		       "this address in egress_allow_private and network.allow names it, and "
+		       "never on the daemon's own ports.";
+	if (why == EGRESS_HOST)
+		return "The host itself, its sandboxes and metadata services are never reachable.";
+	if (!egress_is_opened(sandbox, ask))
+		return "The operator has not opened this private network: its address is not in "
+		       "the daemon's setting egress_allow_private.";
+	return "Private addresses pass only where network.allow names the address or its private "
+	       "range.";
+}
+
 void egress_explain(const struct sandbox *sandbox, const struct egress_ask *ask,
 		    const struct egress_verdict *verdict, char *ret, size_t size)
 {
@@ -83,18 +99,16 @@ void egress_explain(const struct sandbox *sandbox, const struct egress_ask *ask,
 		break;
 	case EGRESS_PRIVATE:
 	case EGRESS_HOST:
-		(void)snprintf(ret, size,
-			       verdict->why == EGRESS_PRIVATE
-				       ? "Private addresses pass only where network.allow names "
-					 "the address or its private range."
-				       : "The host itself, its sandboxes and metadata services are "
-					 "never reachable.");
+		(void)snprintf(ret, size, "%s", explain_place(sandbox, ask, verdict->why));
 		break;
 	case EGRESS_NAMELESS:
-		(void)snprintf(
-			ret, size,
-			"Entries by name need TLS with SNI or HTTP with a Host on this port; "
-			"allow the address instead.");
+		(void)snprintf(ret, size,
+			       "TLS without a server name and HTTP without a Host need an entry "
+			       "for the address; other protocols need an entry with the port, "
+			       "such as %s:%u.",
+			       verdict->rule[0] && !strchr(verdict->rule, ':') ? verdict->rule
+									       : host,
+			       ask->port);
 		break;
 	case EGRESS_NOT_RESOLVED:
 		(void)snprintf(ret, size,

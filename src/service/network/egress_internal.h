@@ -38,6 +38,12 @@ bool egress_sink_connected(const struct sandbox *sandbox, struct str name);
 void denials_free(struct egress *egress);
 struct egress *egress_of(struct sandbox *sandbox); /* made if need be; NULL: no memory */
 
+/* egress_judge.c. true: refused because of where it is; ret says why. */
+bool egress_judge_place(const struct sandbox *sandbox, const struct egress_ask *ask,
+			struct egress_verdict *ret);
+/* A private address or one of this host: whether the operator lets policies name it. */
+bool egress_is_opened(const struct sandbox *sandbox, const struct egress_ask *ask);
+
 /* egress.c */
 enum engine_link egress_link(const struct sandbox *sandbox); /* what its policy needs */
 enum engine_link egress_policy_link(const struct egress_policy *policy);

@@ -4,6 +4,9 @@
 #include "service/network/network_private.h"
 #include "service/network/preview_internal.h"
 
+#define SETTING "egress_allow_private"
+#define EGRESS_OPENED_MAX 64
+
 struct network *network_new(void)
 {
 	struct network *network = calloc(1, sizeof(*network));
@@ -13,8 +16,41 @@ struct network *network_new(void)
 	return network;
 }
 
+/* Separated by blanks or commas. Names and ports are refused: where a name leads is not up to the
+ * operator, and a network is opened as a whole. */
+static int open_networks(struct network *network, struct str rest, struct err *err)
+{
+	network->opened = calloc(EGRESS_OPENED_MAX, sizeof(*network->opened));
+	if (!network->opened)
+		return err_set(err, ERR_INTERNAL, "out of memory");
+	for (rest = str_trim(rest, " ,"); rest.n; rest = str_trim(rest, " ,")) {
+		struct egress_rule *rule = &network->opened[network->opened_count];
+		size_t n = 0;
+
+		while (n < rest.n && rest.p[n] != ' ' && rest.p[n] != ',')
+			n++;
+		if (network->opened_count == EGRESS_OPENED_MAX)
+			return err_set(err, ERR_INVALID_REQUEST, SETTING ": at most %d networks",
+				       EGRESS_OPENED_MAX);
+		if (egress_rule_parse((struct str){ rest.p, n }, SETTING, rule, err) < 0)
+			return -1;
+		network->opened_count++;
+		if (rule->kind != EGRESS_NET || rule->port)
+			return err_set(err, ERR_INVALID_REQUEST,
+				       SETTING ": '%s' is not an address or a network like "
+					       "10.1.0.0/16",
+				       rule->text);
+		rest = (struct str){ rest.p + n, rest.n - n };
+	}
+	return 0;
+}
+
 int network_load(struct service *service, struct err *err)
 {
+	const char *opened = service->config.egress_allow_private;
+
+	if (opened && open_networks(service->network, str_of(opened), err) < 0)
+		return -1;
 	return denials_load(service, err) < 0 || preview_load(service, err) < 0 ? -1 : 0;
 }
 
@@ -32,6 +68,11 @@ void network_stop(struct service *service)
 
 void network_close(struct service *service)
 {
-	map_done(&service->network->by_address);
-	free(service->network);
+	struct network *network = service->network;
+
+	for (uint32_t i = 0; i < network->opened_count; i++)
+		egress_rule_done(&network->opened[i]);
+	free(network->opened);
+	map_done(&network->by_address);
+	free(network);
 }

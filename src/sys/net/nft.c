@@ -23,10 +23,11 @@
 #endif
 
 #define LOG_PER_SEC 50
-#define NEW_PER_SEC 2000 /* of all links: keeps the connection table usable for others */
-
-#define ROUTED_NEW_PER_SEC 500 /* likewise for forwarded traffic, which no proxy limits */
-#define ANY_PREFIX "cay"       /* prefix of the links of all instances */
+#define NEW_PER_SEC 5000 /* of all links: keeps the connection table usable for others */
+#define METER_MS 60000	 /* a link that opened nothing for so long is forgotten */
+#define METER_NEW "new_per_sec"
+#define METER_OPEN "connections"
+#define ANY_PREFIX "cay" /* prefix of the links of all instances */
 #define REFUSED "refused"
 #define ROUTED "routed"
 
@@ -123,16 +124,35 @@ static void put_routed(struct netlink_buffer *b, const struct nft_spec *spec)
 	nft_go(&rule, NFT_GOTO, REFUSED);
 	nft_rule_end(&rule);
 	rule = nft_rule_begin(b, spec->table, ROUTED);
-	nft_match_state(&rule, NFT_STATE_NEW);
-	nft_limit(&rule, ROUTED_NEW_PER_SEC, ROUTED_NEW_PER_SEC, true);
-	nft_verdict(&rule, NF_DROP);
-	nft_rule_end(&rule);
-	rule = nft_rule_begin(b, spec->table, ROUTED);
 	nft_verdict(&rule, NF_ACCEPT);
 	nft_rule_end(&rule);
 }
 
-static void put_policy(struct netlink_buffer *b, const struct nft_spec *spec)
+/* One link's own limits come first: what it has too much of does not count against the others. */
+static void put_limits(struct netlink_buffer *b, const struct nft_spec *spec, const char *chain,
+		       bool count)
+{
+	struct nft_rule rule = nft_rule_begin(b, spec->table, chain);
+
+	nft_match_state(&rule, NFT_STATE_NEW);
+	nft_limit_link(&rule, METER_NEW, spec->new_per_sec);
+	nft_verdict(&rule, NF_DROP);
+	nft_rule_end(&rule);
+	if (count) {
+		rule = nft_rule_begin(b, spec->table, chain);
+		nft_match_state(&rule, NFT_STATE_NEW);
+		nft_count_link(&rule, METER_OPEN, spec->connections);
+		nft_reject(&rule);
+		nft_rule_end(&rule);
+	}
+	rule = nft_rule_begin(b, spec->table, chain);
+	nft_match_state(&rule, NFT_STATE_NEW);
+	nft_limit(&rule, NEW_PER_SEC, NEW_PER_SEC, true);
+	nft_verdict(&rule, NF_DROP);
+	nft_rule_end(&rule);
+}
+
+static void put_policy(struct netlink_buffer *b, const struct nft_spec *spec, bool count)
 {
 	static const char chain[] = "policy";
 	struct nft_rule rule;
@@ -152,11 +172,7 @@ static void put_policy(struct netlink_buffer *b, const struct nft_spec *spec)
 	nft_match_u32(&rule, NFT_META_IIFGROUP, NFT_CMP_NEQ, NFT_GROUP_ROUTED);
 	nft_reject(&rule);
 	nft_rule_end(&rule);
-	rule = nft_rule_begin(b, spec->table, chain);
-	nft_match_state(&rule, NFT_STATE_NEW);
-	nft_limit(&rule, NEW_PER_SEC, NEW_PER_SEC, true);
-	nft_verdict(&rule, NF_DROP);
-	nft_rule_end(&rule);
+	put_limits(b, spec, chain, count);
 	rule = nft_rule_begin(b, spec->table, chain);
 	nft_match_u32(&rule, NFT_META_IIFGROUP, NFT_CMP_EQ, NFT_GROUP_ROUTED);
 	nft_go(&rule, NFT_GOTO, ROUTED);
@@ -270,7 +286,7 @@ static void put_masquerade(struct netlink_buffer *b, const struct nft_spec *spec
 	nft_rule_end(&rule);
 }
 
-static int install(int fd, const struct nft_spec *spec, uint32_t flags)
+static int install(int fd, const struct nft_spec *spec, uint32_t flags, bool count)
 {
 	struct netlink_buffer b;
 
@@ -280,9 +296,12 @@ static int install(int fd, const struct nft_spec *spec, uint32_t flags)
 	put_table(&b, spec->table, NFT_MSG_NEWTABLE, flags);
 	put_table(&b, spec->table, NFT_MSG_DELTABLE, 0);
 	put_table(&b, spec->table, NFT_MSG_NEWTABLE, flags);
+	nft_set_put(&b, spec->table, METER_NEW, 1, METER_MS);
+	if (count)
+		nft_set_put(&b, spec->table, METER_OPEN, 2, 0);
 	put_refused(&b, spec);
 	put_routed(&b, spec);
-	put_policy(&b, spec);
+	put_policy(&b, spec, count);
 	put_redirect(&b, spec);
 	put_input(&b, spec);
 	put_forward(&b, spec);
@@ -294,11 +313,19 @@ static int install(int fd, const struct nft_spec *spec, uint32_t flags)
 /*
  * Where the kernel supports it, the table has an owner, so 'nft flush ruleset' does not remove it.
  */
+static int install_table(int fd, const struct nft_spec *spec, bool count)
+{
+	int r = install(fd, spec, NFT_TABLE_F_OWNER | NFT_TABLE_F_PERSIST, count);
+
+	return r == -EOPNOTSUPP || r == -EINVAL ? install(fd, spec, 0, count) : r;
+}
+
+/* Without the module nft_connlimit, open connections are limited by the daemon alone. */
 int nft_install(int fd, const struct nft_spec *spec)
 {
-	int r = install(fd, spec, NFT_TABLE_F_OWNER | NFT_TABLE_F_PERSIST);
+	int r = install_table(fd, spec, true);
 
-	return r == -EOPNOTSUPP || r == -EINVAL ? install(fd, spec, 0) : r;
+	return r == -ENOENT || r == -EOPNOTSUPP ? install_table(fd, spec, false) : r;
 }
 
 int nft_remove(int fd, const char *table)

@@ -25,6 +25,8 @@ struct nft_spec {
 	uint16_t proxy_port;
 	uint16_t dns_port;
 	uint16_t log_group;		      /* NFLOG group */
+	uint32_t new_per_sec;		      /* connections that one link may open per second */
+	uint32_t connections;		      /* open connections of one link */
 	const char *uplinks[NFT_UPLINKS_MAX]; /* links on which we enabled forwarding */
 	size_t uplink_count;
 };

@@ -11,6 +11,8 @@
 #include <string.h>
 
 #define LOG_BYTES 64 /* the IP and transport headers */
+#define LINKS_MAX 65536
+#define TYPE_IFINDEX 17 /* as nft(8) numbers it, for its listings */
 
 void nft_message(struct netlink_buffer *b, uint16_t type, uint16_t flags)
 {
@@ -157,17 +159,87 @@ void nft_match_state(struct nft_rule *rule, uint32_t states)
 	compare(rule, NFT_CMP_NEQ, &zero, sizeof(zero));
 }
 
-void nft_limit(struct nft_rule *rule, uint64_t per_sec, uint32_t burst, bool over)
+static void put_limit(struct netlink_buffer *b, uint64_t per_sec, uint32_t burst, bool over)
 {
 	uint64_t rate = htobe64(per_sec), unit = htobe64(1);
+
+	netlink_attr(b, NFTA_LIMIT_RATE, &rate, sizeof(rate));
+	netlink_attr(b, NFTA_LIMIT_UNIT, &unit, sizeof(unit));
+	netlink_be32(b, NFTA_LIMIT_BURST, burst);
+	netlink_be32(b, NFTA_LIMIT_TYPE, NFT_LIMIT_PKTS);
+	netlink_be32(b, NFTA_LIMIT_FLAGS, over ? NFT_LIMIT_F_INV : 0);
+}
+
+void nft_limit(struct nft_rule *rule, uint64_t per_sec, uint32_t burst, bool over)
+{
 	size_t data, at = expr_begin(rule, "limit", &data);
 
-	netlink_attr(rule->b, NFTA_LIMIT_RATE, &rate, sizeof(rate));
-	netlink_attr(rule->b, NFTA_LIMIT_UNIT, &unit, sizeof(unit));
-	netlink_be32(rule->b, NFTA_LIMIT_BURST, burst);
-	netlink_be32(rule->b, NFTA_LIMIT_TYPE, NFT_LIMIT_PKTS);
-	netlink_be32(rule->b, NFTA_LIMIT_FLAGS, over ? NFT_LIMIT_F_INV : 0);
+	put_limit(rule->b, per_sec, burst, over);
 	expr_end(rule, at, data);
+}
+
+/* ---- of each link on its own ---- */
+
+void nft_set_put(struct netlink_buffer *b, const char *table, const char *name, uint32_t id,
+		 uint64_t timeout_ms)
+{
+	uint64_t timeout = htobe64(timeout_ms);
+	size_t nest;
+
+	nft_message(b, NFT_MSG_NEWSET, NLM_F_ACK | NLM_F_CREATE);
+	netlink_text(b, NFTA_SET_TABLE, table);
+	netlink_text(b, NFTA_SET_NAME, name);
+	netlink_be32(b, NFTA_SET_ID, id);
+	netlink_be32(b, NFTA_SET_FLAGS, NFT_SET_EVAL | (timeout_ms ? NFT_SET_TIMEOUT : 0));
+	netlink_be32(b, NFTA_SET_KEY_TYPE, TYPE_IFINDEX);
+	netlink_be32(b, NFTA_SET_KEY_LEN, sizeof(uint32_t));
+	if (timeout_ms)
+		netlink_attr(b, NFTA_SET_TIMEOUT, &timeout, sizeof(timeout));
+	nest = netlink_nest(b, NFTA_SET_DESC);
+	netlink_be32(b, NFTA_SET_DESC_SIZE, LINKS_MAX);
+	netlink_unnest(b, nest);
+	netlink_end(b);
+}
+
+/* The expression counts for the link that the packet came in through. */
+static size_t dynset_begin(struct nft_rule *rule, const char *set, const char *expression,
+			   size_t ret_nests[3])
+{
+	size_t at;
+
+	load_meta(rule, NFT_META_IIF);
+	at = expr_begin(rule, "dynset", &ret_nests[0]);
+	netlink_text(rule->b, NFTA_DYNSET_SET_NAME, set);
+	netlink_be32(rule->b, NFTA_DYNSET_OP, NFT_DYNSET_OP_UPDATE);
+	netlink_be32(rule->b, NFTA_DYNSET_SREG_KEY, NFT_REG_1);
+	ret_nests[1] = netlink_nest(rule->b, NFTA_DYNSET_EXPR);
+	netlink_text(rule->b, NFTA_EXPR_NAME, expression);
+	ret_nests[2] = netlink_nest(rule->b, NFTA_EXPR_DATA);
+	return at;
+}
+
+static void dynset_end(struct nft_rule *rule, size_t at, const size_t nests[3])
+{
+	netlink_unnest(rule->b, nests[2]);
+	netlink_unnest(rule->b, nests[1]);
+	expr_end(rule, at, nests[0]);
+}
+
+void nft_limit_link(struct nft_rule *rule, const char *set, uint32_t per_sec)
+{
+	size_t nests[3], at = dynset_begin(rule, set, "limit", nests);
+
+	put_limit(rule->b, per_sec, per_sec, true);
+	dynset_end(rule, at, nests);
+}
+
+void nft_count_link(struct nft_rule *rule, const char *set, uint32_t connections)
+{
+	size_t nests[3], at = dynset_begin(rule, set, "connlimit", nests);
+
+	netlink_be32(rule->b, NFTA_CONNLIMIT_COUNT, connections);
+	netlink_be32(rule->b, NFTA_CONNLIMIT_FLAGS, NFT_CONNLIMIT_F_INV);
+	dynset_end(rule, at, nests);
 }
 
 void nft_verdict(struct nft_rule *rule, uint32_t code)

@@ -31,6 +31,12 @@ void nft_match_state(struct nft_rule *rule, uint32_t states);		 /* any of these 
 void nft_match_to(struct nft_rule *rule, uint32_t first, uint32_t last); /* host byte order */
 void nft_match_not_elsewhere(struct nft_rule *rule); /* to this host, broadcast or multicast */
 void nft_limit(struct nft_rule *rule, uint64_t per_sec, uint32_t burst, bool over);
+/* Over so many packets a second, or connections at a time, of one link; set: of nft_set_put(). */
+void nft_limit_link(struct nft_rule *rule, const char *set, uint32_t per_sec);
+void nft_count_link(struct nft_rule *rule, const char *set, uint32_t connections);
+/* A set of links that rules add to. timeout_ms 0: members go when they count nothing. */
+void nft_set_put(struct netlink_buffer *b, const char *table, const char *name, uint32_t id,
+		 uint64_t timeout_ms);
 
 void nft_verdict(struct nft_rule *rule, uint32_t code);
 void nft_go(struct nft_rule *rule, int32_t code, const char *chain); /* NFT_JUMP, NFT_GOTO */

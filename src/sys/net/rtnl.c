@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <linux/if_link.h>
 #include <linux/ip.h>
+#include <linux/pkt_sched.h>
 #include <linux/rtnetlink.h>
 #include <linux/veth.h>
 #include <string.h>
@@ -12,6 +13,9 @@
 #include "sys/net/netlink.h"
 
 #define ASK NLM_F_ACK
+#define SHAPE_BURST_PART 250   /* of a second at full rate: 4 ms */
+#define SHAPE_BURST_MIN 262144 /* bytes: more than the largest packet before it is segmented */
+#define SHAPE_QUEUE_PART 50    /* 20 ms wait; more are dropped */
 /*
  * Errors are reported without NLM_F_ACK: only the last of several messages needs an
  * acknowledgement.
@@ -150,6 +154,34 @@ int rtnl_link_group(int fd, unsigned ifindex, uint32_t group, bool forward)
 	netlink_unnest(&b, conf);
 	netlink_unnest(&b, family);
 	netlink_unnest(&b, spec);
+	netlink_end(&b);
+	return netlink_talk(fd, &b);
+}
+
+int rtnl_link_shape(int fd, unsigned ifindex, uint64_t bytes_per_sec)
+{
+	const struct tcmsg head = { .tcm_family = AF_UNSPEC,
+				    .tcm_ifindex = (int)ifindex,
+				    .tcm_handle = TC_H_MAKE(1U << 16, 0),
+				    .tcm_parent = TC_H_ROOT };
+	uint64_t burst = MIN(MAX(bytes_per_sec / SHAPE_BURST_PART, SHAPE_BURST_MIN), UINT32_MAX);
+	uint64_t queue =
+		MIN(MAX(bytes_per_sec / SHAPE_QUEUE_PART, SHAPE_BURST_MIN), UINT32_MAX / 2);
+	struct tc_tbf_qopt shape = { .rate = { .linklayer = TC_LINKLAYER_ETHERNET,
+					       .rate = (uint32_t)MIN(bytes_per_sec, UINT32_MAX) },
+				     .limit = (uint32_t)MIN(burst + queue, UINT32_MAX) };
+	struct netlink_buffer b;
+	size_t options;
+
+	netlink_init(&b);
+	netlink_begin(&b, RTM_NEWQDISC, ASK | NLM_F_CREATE | NLM_F_REPLACE, &head, sizeof(head));
+	netlink_text(&b, TCA_KIND, "tbf");
+	options = netlink_nest(&b, TCA_OPTIONS);
+	netlink_attr(&b, TCA_TBF_PARMS, &shape, sizeof(shape));
+	if (bytes_per_sec > UINT32_MAX)
+		netlink_attr(&b, TCA_TBF_RATE64, &bytes_per_sec, sizeof(bytes_per_sec));
+	netlink_u32(&b, TCA_TBF_BURST, (uint32_t)burst);
+	netlink_unnest(&b, options);
 	netlink_end(&b);
 	return netlink_talk(fd, &b);
 }

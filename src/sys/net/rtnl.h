@@ -28,6 +28,8 @@ int rtnl_veth_make(int fd, const struct rtnl_end *here, const struct rtnl_end *t
 int rtnl_link_raise(int fd, const struct rtnl_end *end) _must_check_;
 /* Also sets whether packets that arrive on it may be forwarded. */
 int rtnl_link_group(int fd, unsigned ifindex, uint32_t group, bool forward) _must_check_;
+/* What leaves through it is sent at this rate (TBF); more waits, and then is dropped. */
+int rtnl_link_shape(int fd, unsigned ifindex, uint64_t bytes_per_sec) _must_check_;
 int rtnl_link_delete(int fd, unsigned ifindex) _must_check_;
 /* A link whose name begins with the given prefix. */
 struct rtnl_link {

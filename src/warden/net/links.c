@@ -35,6 +35,7 @@
 #define PING_GROUPS "sys/net/ipv4/ping_group_range"
 #define GONE_TRIES 300
 #define GONE_STEP_US 10000
+#define BYTES_PER_MBIT (1000000 / 8)
 
 static uint32_t gateway(const struct warden *w)
 {
@@ -79,6 +80,8 @@ int links_install(struct warden *w)
 				 .proxy_port = WARDEN_PROXY_PORT,
 				 .dns_port = WARDEN_DNS_PORT,
 				 .log_group = (uint16_t)(LOG_GROUP + w->instance),
+				 .new_per_sec = w->links.limits.new_per_sec,
+				 .connections = w->links.limits.connections,
 				 .uplink_count = w->links.uplink_count };
 
 	for (size_t i = 0; i < spec.uplink_count; i++)
@@ -141,6 +144,13 @@ static void close_sockets(struct warden *w)
 		(void)close(TAKE_FD(w->links.nft_fd));
 }
 
+static int shape(const struct warden *w, int rtnl_fd, unsigned ifindex)
+{
+	uint64_t rate = (uint64_t)w->links.limits.rate_mbit * BYTES_PER_MBIT;
+
+	return rate ? rtnl_link_shape(rtnl_fd, ifindex, rate) : 0;
+}
+
 /* The real thing in a namespace that is thrown away: what this host cannot do shows here. */
 static int try_all(struct warden *w)
 {
@@ -153,6 +163,10 @@ static int try_all(struct warden *w)
 		r = links_install(w);
 	if (r >= 0)
 		r = rtnl_veth_make(w->links.rtnl_fd, &here, &there, own, NFT_GROUP_CLOSED);
+	if (r >= 0 && shape(w, w->links.rtnl_fd, here.ifindex) < 0) {
+		log_warn("links of sandboxes have no rate limit: this kernel has no TBF");
+		w->links.limits.rate_mbit = 0;
+	}
 	close_sockets(w);
 	return r;
 }
@@ -246,10 +260,11 @@ static int open_links(struct warden *w, const char *range)
 	return r;
 }
 
-void links_open(struct warden *w, const char *range)
+void links_open(struct warden *w, const char *range, const struct link_limits *limits)
 {
 	int r;
 
+	w->links.limits = *limits;
 	w->links.rtnl_fd = w->links.nft_fd = w->links.log_fd = -1;
 	w->links.next = NUMBER_FIRST;
 	(void)snprintf(w->links.table, sizeof(w->links.table), "cay%u", w->instance);
@@ -303,7 +318,10 @@ static int make_inside(struct warden *w, const struct rtnl_end *outside)
 	/* All users inside may ping; whether the packet leaves is decided elsewhere. */
 	if (r >= 0 && file_write(w->proc_fd, PING_GROUPS, "0 4294967294") < 0)
 		log_debug("sandboxes cannot ping");
-	return r < 0 ? r : rtnl_veth_make(fd, &inside, outside, w->home.net_fd, NFT_GROUP_OPEN);
+	if (r >= 0)
+		r = rtnl_veth_make(fd, &inside, outside, w->home.net_fd, NFT_GROUP_OPEN);
+	/* No process inside can change it: the namespace is the host's. */
+	return r < 0 ? r : shape(w, fd, INSIDE_INDEX);
 }
 
 static int make_link(struct warden *w, int ns_fd, uint32_t *ret)
@@ -325,6 +343,8 @@ static int make_link(struct warden *w, int ns_fd, uint32_t *ret)
 			abort();
 		if (r >= 0)
 			r = rtnl_link_raise(w->links.rtnl_fd, &outside);
+		if (r >= 0)
+			r = shape(w, w->links.rtnl_fd, outside.ifindex);
 	}
 	if (r < 0)
 		*ret = 0;

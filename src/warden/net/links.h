@@ -6,7 +6,10 @@
 #include "warden/warden.h"
 
 /* Never fails: without it sandboxes have no network, and the log says why. range NULL: none. */
-void links_open(struct warden *w, const char *range);
+void links_open(struct warden *w, const char *range, const struct link_limits *limits);
+/* limits.c: the operator's, from the environment or the settings file (NULL: the usual one).
+ * -EINVAL: one of them is none, and has been reported. */
+int link_limits_read(const char *config, struct link_limits *ret) _must_check_;
 void links_close(struct warden *w); /* when no sandbox is left: links and rules go */
 /* Gives a sandbox its link, opens or closes it. ns_fd: its net namespace. */
 int links_set(struct warden *w, unsigned slot, int ns_fd, uint32_t network) _must_check_;

@@ -93,7 +93,7 @@ static void on_each(void *arg, const char *id, const struct err *err)
 	a->seen |= strcmp(id, a->id) == 0;
 }
 
-static void on_snapshot(void *arg, const struct engine_snapshot_entry *entry, const struct err *err)
+static void on_entry(void *arg, const struct engine_snapshot_entry *entry, const struct err *err)
 {
 	on_each(arg, entry ? entry->id : NULL, err);
 }
@@ -244,7 +244,7 @@ static bool snapshot_is_listed(const char *id)
 	struct answer a = { .id = id };
 	struct err err;
 
-	assert_int_equal(driver->snapshot->list(engine, on_snapshot, &a, &err), 0);
+	assert_int_equal(driver->snapshot->list(engine, on_entry, &a, &err), 0);
 	wait_answer(&a);
 	return a.seen;
 }

@@ -13,6 +13,8 @@
 
 #define GET "GET / HTTP/1.1\r\nHost: a.test\r\n\r\n"
 #define OTHER "GET / HTTP/1.1\r\nHost: b.test\r\n\r\n"
+#define UPGRADE_TO(protocol) \
+	"GET / HTTP/1.1\r\nHost: a.test\r\nConnection: upgrade\r\nUpgrade: " protocol "\r\n\r\n"
 #define UPGRADE "GET / HTTP/1.1\r\nHost: a.test\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n"
 
 /*
@@ -59,7 +61,10 @@ static void each_host_is_seen(void **state)
 		{ GET "GET / HTTP/1.1\r\nHost: a_b c\r\n\r\n", "a.test !" },
 		{ GET "GET / HTTP/1.1\r\nHost: -.test\r\n\r\n", "a.test odd " },
 		{ GET "GET / HTTP/1.1\r\n\r\n", "a.test !" },
-		{ GET "\r\n" GET, "a.test !" },
+		{ GET "\r\n" GET, "a.test a.test " },
+		{ "\r\n\r\n" GET, "a.test " },
+		{ GET "\r\r\n" GET, "a.test !" },
+		{ GET "\n" GET, "a.test !" },
 		{ GET "rubbish\r\n\r\n", "a.test !" },
 		{ "POST / HTTP/1.1\r\nHost: a.test\r\nTransfer-Encoding: chunked\r\n\r\nz\r\n",
 		  "a.test !" },
@@ -86,6 +91,12 @@ static void a_switch_is_the_servers_to_say(void **state)
 		enum requests_state then;
 	} cases[] = {
 		{ UPGRADE, "HTTP/1.1 101 ok", REQUESTS_OPEN },
+		{ UPGRADE_TO("websocket"), "HTTP/1.1 101 ok", REQUESTS_OPEN },
+		/* These carry names again, which would not be read: they are not entered. */
+		{ UPGRADE_TO("h2c"), "HTTP/1.1 101 ok", REQUESTS_HEAD },
+		{ UPGRADE_TO("x, H2C"), "HTTP/1.1 101 ok", REQUESTS_HEAD },
+		{ UPGRADE_TO("tls/1.0,x"), "HTTP/1.1 101 ok", REQUESTS_HEAD },
+		{ UPGRADE_TO("x\r\nUpgrade: h2c"), "HTTP/1.1 101 ok", REQUESTS_HEAD },
 		{ UPGRADE, "HTTP/1.1 200 ok", REQUESTS_HEAD },
 		{ UPGRADE, "HTTP/1.1 100 go", REQUESTS_HEAD },
 		{ UPGRADE, "XTTP/1.1 101 ok", REQUESTS_HEAD },

@@ -153,7 +153,12 @@ static void a_pair_of_links_is_made_found_and_deleted(void **state)
 static void a_table_is_replaced_and_removed(void **state)
 {
 	struct nft_spec spec = {
-		.table = "caytest", .prefix = "ct-", .proxy_port = 3128, .dns_port = 53
+		.table = "caytest",
+		.prefix = "ct-",
+		.proxy_port = 3128,
+		.dns_port = 53,
+		.new_per_sec = 500,
+		.connections = 1024,
 	};
 	int fd = -1, r;
 

@@ -15,6 +15,10 @@
 #define RANGE_FIRST 0x64400000U
 #define SLOT 1
 
+static const struct link_limits limits = { .rate_mbit = 1000,
+					   .new_per_sec = 500,
+					   .connections = 1024 };
+
 static struct warden warden;
 static struct slot_row rows[4];
 
@@ -54,7 +58,7 @@ static void sandboxes_without_a_range_have_no_network(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(none); i++) {
-		links_open(&warden, none[i]);
+		links_open(&warden, none[i], &limits);
 		assert_false(warden.links.usable);
 	}
 	assert_int_equal(links_gateway(&warden), 0);
@@ -75,14 +79,14 @@ static void a_range_that_is_none_is_rejected(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
-		links_open(&warden, bad[i]);
+		links_open(&warden, bad[i], &limits);
 		assert_false(warden.links.usable);
 	}
 }
 
 static void open_or_skip(void)
 {
-	links_open(&warden, RANGE);
+	links_open(&warden, RANGE, &limits);
 	if (!warden.links.usable) {
 		print_message("skipped: this host has no links for sandboxes\n");
 		skip();
@@ -158,7 +162,7 @@ static void a_range_in_use_on_the_host_is_rejected(void **state)
 	(void)close(TAKE_FD(warden.links.rtnl_fd));
 	(void)close(TAKE_FD(warden.links.nft_fd));
 	warden.links.usable = false;
-	links_open(&warden, RANGE);
+	links_open(&warden, RANGE, &limits);
 	assert_false(warden.links.usable);
 	assert_int_equal(rtnl_link_delete(fd, here.ifindex), 0);
 	(void)close(fd);
