@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Requests to the REST and E2B faces of a whole daemon on the fake engine (tests/component/world.h).
- * The daemon lives as long as the program, so that requests also meet what earlier ones left.
+ * Requests to the REST and E2B faces of a whole daemon on the fake engine
+ * (tests/component/world.h). The daemon lives as long as the program, so that requests also meet
+ * what earlier ones left.
  *
  * An input is a request with its line ends as they come. These words stand for what an input cannot
  * know: @KEY@ the admin key, @E2B@ the same as E2B spells it, @TOKEN@ the access token of the
- * inside, @ID@ a sandbox that runs. Whatever is asked, the daemon answers well-formed HTTP or closes
- * the connection, never with 500, and serves the next client.
+ * inside, @ID@ a sandbox that runs. Whatever is asked, the daemon answers well-formed HTTP or
+ * closes the connection, never with 500, and serves the next client.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -12,7 +12,7 @@ import time
 
 import pytest
 
-from lib import census, tree
+from lib import census, known, tree
 from lib.client import ApiError
 from lib.daemon import Daemon
 from lib.ledger import Ledger, Worker, judge_account
@@ -112,7 +112,9 @@ def test_timeouts_follow_the_time_that_passed(running, jump):
         running.client.get(short)
 
 
-@pytest.mark.parametrize("jump", [6 * HOURS, -6 * HOURS], ids=["forward", "back"])
+@pytest.mark.parametrize("jump", [
+    pytest.param(6 * HOURS, id="forward", marks=known.defect("usage of a running sandbox follows the wall clock")),
+    pytest.param(-6 * HOURS, id="back")])
 def test_usage_follows_the_time_that_passed(running, jump):
     begin = time.monotonic()
     sandbox = running.client.create(timeout_sec=HOURS, memory_mb=64)["id"]
@@ -125,6 +127,7 @@ def test_usage_follows_the_time_that_passed(running, jump):
             running.client.delete(sandbox)
 
 
+@known.defect("a jump of the wall clock deletes snapshots that expire")
 def test_expiring_snapshots_survive_a_jump(running):
     """One that expires in an hour is there when the clock has been six hours ahead for a moment."""
     sandbox = running.client.create(timeout_sec=HOURS, memory_mb=64)["id"]

@@ -15,7 +15,7 @@ import shutil
 
 import pytest
 
-from lib import census
+from lib import census, known
 from lib.daemon import Daemon
 from lib.ledger import Caller, Ledger, Worker, judge_account
 from lib.reboot import another_boot, kill_daemons, power_off
@@ -53,6 +53,12 @@ FILES = ("cay.db", "warden.slots", "snapshot.key", "vault.key", "admin.key", "ur
 USUAL = (("cay.db", gone), ("cay.db", garbage), ("warden.slots", garbage), ("snapshot.key", gone), ("vault.key", half),
          ("admin.key", gone), ("url", garbage), ("pool.btrfs", gone), ("pool.btrfs", garbage))
 CASES = [(name, damage) for name in FILES for damage in DAMAGES] if LONG else USUAL
+
+
+def marks(name, damage):
+    if (name, damage) == ("pool.btrfs", gone):
+        return known.defect("a lost pool is replaced by an empty one, and sandboxes stay lost when it is put back")
+    return ()
 
 
 class Aside:
@@ -134,7 +140,8 @@ def judge(worker, killed):
 
 
 @pytest.mark.skipif(os.environ.get("CAY_TEST_STORAGE") == "directory", reason="there is no pool")
-@pytest.mark.parametrize("name,damage", CASES, ids=[f"{name}-{damage.__name__}" for name, damage in CASES])
+@pytest.mark.parametrize("name,damage", [pytest.param(*case, id=f"{case[0]}-{case[1].__name__}", marks=marks(*case))
+                                         for case in CASES])
 def test_nothing_is_lost_when_it_is_put_back(host, name, damage):
     daemon = Daemon(env={"CAY_POOL": "false", "CAY_OUTPUT_KEEP_SEC": "86400"})
     host.append(daemon.state)
