@@ -29,6 +29,8 @@
 #define E2B_REFRESH_MAX_SEC 3600
 #define E2B_KEEPALIVE_SEC 90 /* of streams, unless the client says otherwise */
 #define E2B_USER_MAX 64
+/* What a token of a sandbox grants: everything inside. No key with less is shown one. */
+#define E2B_ENTER (AUTH_SANDBOXES_WRITE | AUTH_EXEC)
 
 struct e2b_call;
 
@@ -153,10 +155,12 @@ struct str e2b_json_get_str(const struct json *object,
 int session_open_ports(struct e2b *e2b, const struct sandbox *made, enum e2b_ports ports,
 		       struct err *err) _must_check_;
 enum e2b_ports session_ports(const struct sandbox *sandbox);
+/* With the sandbox's tokens: only for routes that need E2B_ENTER. */
 void session_write(const struct e2b *e2b, const struct sandbox *sandbox, struct json_writer *w,
 		   const char *key);
 void session_write_listed(const struct sandbox *sandbox, struct json_writer *w);
-void session_write_detail(const struct e2b *e2b, const struct sandbox *sandbox,
+/* The token is part of it only if the caller's key has E2B_ENTER. */
+void session_write_detail(const struct e2b_call *call, const struct sandbox *sandbox,
 			  struct json_writer *w);
 
 /* ---- the control plane's handlers ---- */
