@@ -93,6 +93,11 @@ int store_idempotency_delete(struct store *store, const char *owner, struct str 
 	return statement_run(stmt);
 }
 
+int store_idempotency_delete_owner(struct store *store, const char *owner)
+{
+	return statement_run_text(store, STATEMENT_IDEMPOTENCY_DELETE_OWNER, owner);
+}
+
 int store_idempotency_expire(struct store *store, int64_t before_ms)
 {
 	int r = 0;

@@ -141,6 +141,10 @@ static const char *const steps[] = {
 
 	/* what sandboxes were refused: one row each, a list as JSON. */
 	"CREATE TABLE denials(sandbox_id TEXT PRIMARY KEY, list BLOB NOT NULL) WITHOUT ROWID;",
+
+	/* keys that keys created, and deleted ones that still own something. */
+	"ALTER TABLE keys ADD COLUMN parent TEXT;"
+	"CREATE TABLE departed_keys(id TEXT PRIMARY KEY, payer TEXT NOT NULL) WITHOUT ROWID;",
 };
 
 static int schema_version(void)

@@ -96,14 +96,18 @@
 	X(INTENT_DELETE, "DELETE FROM intents WHERE row=?1")                                       \
 	X(INTENT_EACH, "SELECT row,kind FROM intents ORDER BY row")                                \
 	X(KEY_PUT, "INSERT INTO keys(id,name,hash,scopes,created_ms,max_sandboxes,max_vcpus,"      \
-		   "max_memory_mb,max_disk_mb,max_snapshots,max_creates_per_sec) "                 \
-		   "VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11) ON CONFLICT(id) DO UPDATE SET "     \
+		   "max_memory_mb,max_disk_mb,max_snapshots,max_creates_per_sec,parent) "          \
+		   "VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12) ON CONFLICT(id) DO UPDATE SET " \
 		   "name=?2,max_sandboxes=?6,max_vcpus=?7,max_memory_mb=?8,max_disk_mb=?9,"        \
 		   "max_snapshots=?10,max_creates_per_sec=?11")                                    \
 	X(KEY_DELETE, "DELETE FROM keys WHERE id=?1")                                              \
 	X(KEY_EACH, "SELECT id,name,hash,scopes,created_ms,max_sandboxes,max_vcpus,max_memory_mb," \
-		    "max_disk_mb,max_snapshots,max_creates_per_sec FROM keys "                     \
+		    "max_disk_mb,max_snapshots,max_creates_per_sec,parent FROM keys "              \
 		    "ORDER BY created_ms,id")                                                      \
+	X(DEPARTED_PUT, "INSERT OR REPLACE INTO departed_keys(id,payer) VALUES(?1,?2)")            \
+	X(DEPARTED_DELETE, "DELETE FROM departed_keys WHERE id=?1")                                \
+	X(DEPARTED_EACH, "SELECT id,payer FROM departed_keys")                                     \
+	X(IDEMPOTENCY_DELETE_OWNER, "DELETE FROM idempotency WHERE owner=?1")                      \
 	X(IDEMPOTENCY_PUT, "INSERT OR REPLACE INTO idempotency(owner,key,body_hash,sandbox_id,"    \
 			   "status,body,created_ms) VALUES(?1,?2,?3,?4,0,NULL,?5)")                \
 	X(IDEMPOTENCY_FINISH,                                                                      \

@@ -154,6 +154,7 @@ struct store_key {
 	const char *name;
 	uint8_t hash[STORE_KEY_HASH_SIZE];
 	uint32_t scopes;
+	const char *parent;		  /* the key that created it; NULL: none */
 	int64_t limits[STORE_KEY_LIMITS]; /* 0: the configured default, -1: none */
 	int64_t created_ms;
 };
@@ -163,6 +164,11 @@ int store_key_put(struct store *store, const struct store_key *key) _must_check_
 int store_key_delete(struct store *store, const char *id) _must_check_;
 typedef int (*store_key_fn)(void *arg, const struct store_key *key);
 int store_key_each(struct store *store, store_key_fn fn, void *arg) _must_check_;
+/* Deleted keys that still own something; payer: the key that this counts against. */
+int store_departed_put(struct store *store, const char *id, const char *payer) _must_check_;
+int store_departed_delete(struct store *store, const char *id) _must_check_;
+typedef int (*store_departed_fn)(void *arg, const char *id, const char *payer);
+int store_departed_each(struct store *store, store_departed_fn fn, void *arg) _must_check_;
 
 /* ---- idempotency ---- */
 
@@ -187,6 +193,7 @@ int store_idempotency_finish(struct store *store, const char *owner, struct str 
 int store_idempotency_get(struct store *store, const char *owner, struct str key,
 			  struct store_idempotency *ret) _must_check_;
 int store_idempotency_delete(struct store *store, const char *owner, struct str key) _must_check_;
+int store_idempotency_delete_owner(struct store *store, const char *owner) _must_check_;
 int store_idempotency_expire(struct store *store, int64_t before_ms) _must_check_;
 
 /* ---- events ---- */

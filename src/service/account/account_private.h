@@ -9,6 +9,7 @@
 struct accounts {
 	struct map keys_by_hash;
 	struct map keys_by_id;
+	struct map departed;	/* see key_tree.c */
 	struct map tickets;	/* by hash */
 	struct map idempotency; /* "owner/key" -> struct idempotency under way */
 	uint32_t live_count;	/* sandboxes handed out or being made for somebody */

@@ -6,6 +6,7 @@
  */
 #include "base/time.h"
 #include "service/account/auth_internal.h"
+#include "service/account/key_tree_private.h"
 #include "service/event/bus.h"
 #include "service/run/process.h"
 #include "service/account/account_private.h"
@@ -116,6 +117,24 @@ static int take_token(const struct service *service, struct key *key, struct err
 	return 0;
 }
 
+/* The key itself and every key above it. */
+static int check_chain(const struct service *service, const struct key *key, enum quota which,
+		       int64_t more, struct err *err)
+{
+	for (; key; key = key->parent)
+		if (check(service, key, which, more, err) < 0)
+			return -1;
+	return 0;
+}
+
+static int take_tokens(const struct service *service, struct key *key, struct err *err)
+{
+	for (; key; key = key->parent)
+		if (take_token(service, key, err) < 0)
+			return -1;
+	return 0;
+}
+
 int quota_room(const struct service *service, const struct sandbox_attrs *attrs, struct err *err)
 {
 	const struct key *key = auth_by_id(service, attrs->owner);
@@ -128,7 +147,7 @@ int quota_room(const struct service *service, const struct sandbox_attrs *attrs,
 			       "this host holds %u sandboxes at most (max_sandboxes)",
 			       service->config.max_sandboxes);
 	for (int i = 0; i < QUOTA_COUNT; i++)
-		if (check(service, key, i, part(attrs, i), err) < 0)
+		if (check_chain(service, key, i, part(attrs, i), err) < 0)
 			return -1;
 	return 0;
 }
@@ -136,34 +155,43 @@ int quota_room(const struct service *service, const struct sandbox_attrs *attrs,
 int quota_take(struct service *service, const struct sandbox_attrs *attrs, struct err *err)
 {
 	if (quota_room(service, attrs, err) < 0 ||
-	    take_token(service, auth_by_id(service, attrs->owner), err) < 0)
+	    take_tokens(service, auth_by_id(service, attrs->owner), err) < 0)
 		return -1;
 	quota_add(service, attrs);
 	return 0;
 }
 
+static void hold(struct service *service, const struct sandbox_attrs *attrs, int by)
+{
+	for (struct key *key = key_payer(service, attrs->owner); key; key = key->parent)
+		for (int i = 0; i < QUOTA_COUNT; i++)
+			key->held[i] += by * part(attrs, i);
+	key_owns(service, attrs->owner, by);
+}
+
 void quota_add(struct service *service, const struct sandbox_attrs *attrs)
 {
-	struct key *key = auth_by_id(service, attrs->owner);
-
 	service->accounts->live_count++;
-	for (int i = 0; key && i < QUOTA_COUNT; i++)
-		key->held[i] += part(attrs, i);
+	hold(service, attrs, 1);
 }
 
 void quota_remove(struct service *service, const struct sandbox_attrs *attrs)
 {
-	struct key *key = auth_by_id(service, attrs->owner);
-
 	if (service->accounts->live_count)
 		service->accounts->live_count--;
-	for (int i = 0; key && i < QUOTA_COUNT; i++)
-		key->held[i] -= part(attrs, i);
+	hold(service, attrs, -1);
+}
+
+void quota_count_snapshot(struct service *service, const char *owner, int by)
+{
+	for (struct key *key = key_payer(service, owner); key; key = key->parent)
+		key->held[QUOTA_SNAPSHOTS] += by;
+	key_owns(service, owner, by);
 }
 
 int quota_snapshot(const struct service *service, const struct key *key, struct err *err)
 {
-	return check(service, key, QUOTA_SNAPSHOTS, 1, err);
+	return check_chain(service, key, QUOTA_SNAPSHOTS, 1, err);
 }
 
 void quota_figures(const struct service *service, const struct key *key, enum quota which,

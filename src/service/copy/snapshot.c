@@ -29,10 +29,8 @@
 
 void snapshot_count(struct snapshot *s, int by)
 {
-	struct key *key = auth_by_id(s->service, s->owner);
-
-	if (s->kind == SNAPSHOT_USER && key)
-		key->held[QUOTA_SNAPSHOTS] += by;
+	if (s->kind == SNAPSHOT_USER)
+		quota_count_snapshot(s->service, s->owner, by);
 }
 
 /* ---- the table ---- */

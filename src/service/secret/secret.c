@@ -269,6 +269,28 @@ int secret_delete(struct secret *secret, struct service *service, struct err *er
 	return r < 0 ? err_set_errno(err, ERR_INTERNAL, r, "the secret could not be deleted") : 0;
 }
 
+/* Deletes all that match; of failures the rest is tried all the same. */
+static void delete_matching(struct service *service, const char *owner, const char *sandbox_id)
+{
+	struct secret *next;
+	struct err err;
+
+	for (struct secret *s = service->secrets->oldest; s; s = next) {
+		next = s->next;
+		if (s->deleted_ms || (owner && strcmp(s->owner, owner) != 0) ||
+		    (sandbox_id &&
+		     (s->scope != SECRET_SANDBOX || strcmp(s->scope_id, sandbox_id) != 0)))
+			continue;
+		if (secret_delete(s, service, &err) < 0)
+			log_warn("secret %s: %s", s->id, err.message);
+	}
+}
+
+void secret_key_deleted(struct service *service, const char *owner)
+{
+	delete_matching(service, owner, NULL);
+}
+
 void secret_unused(struct service *service, struct secret *secret)
 {
 	secret->grants--;
@@ -397,6 +419,8 @@ void secret_settle(struct service *service)
 
 	for (struct secret *s = service->secrets->oldest; s; s = next) {
 		next = s->next;
+		if (!s->deleted_ms && !auth_by_id(service, s->owner))
+			s->deleted_ms = time_real_ms(); /* the daemon died with its key */
 		if (s->deleted_ms && !s->grants && purge(service, s) < 0)
 			log_warn("a deleted secret stays sealed in the database");
 	}

@@ -10,4 +10,6 @@ struct secrets *secrets_new(void);
 int secrets_load(struct service *service, struct err *err) _must_check_;
 void secrets_close(struct service *service);
 
+void secret_key_deleted(struct service *service, const char *owner);
+
 #endif
