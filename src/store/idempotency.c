@@ -93,6 +93,37 @@ int store_idempotency_delete(struct store *store, const char *owner, struct str 
 	return statement_run(stmt);
 }
 
+int store_idempotency_count(struct store *store, const char *owner, int64_t *ret_rows,
+			    int64_t *ret_bytes)
+{
+	int r = 0, code;
+	sqlite3_stmt *stmt = statement_get(store, STATEMENT_IDEMPOTENCY_COUNT, &r);
+
+	if (!stmt)
+		return r;
+	statement_bind_text(stmt, 1, owner);
+	code = sqlite3_step(stmt);
+	if (code == SQLITE_ROW) {
+		*ret_rows = sqlite3_column_int64(stmt, 0);
+		*ret_bytes = sqlite3_column_int64(stmt, 1);
+	}
+	(void)sqlite3_reset(stmt);
+	(void)sqlite3_clear_bindings(stmt);
+	return store_errno(code);
+}
+
+int store_idempotency_trim(struct store *store, const char *owner, int64_t rows)
+{
+	int r = 0;
+	sqlite3_stmt *stmt = statement_get(store, STATEMENT_IDEMPOTENCY_TRIM, &r);
+
+	if (!stmt)
+		return r;
+	statement_bind_text(stmt, 1, owner);
+	(void)sqlite3_bind_int64(stmt, 2, MAX(rows - 1, 0));
+	return statement_run(stmt);
+}
+
 int store_idempotency_delete_owner(struct store *store, const char *owner)
 {
 	return statement_run_text(store, STATEMENT_IDEMPOTENCY_DELETE_OWNER, owner);

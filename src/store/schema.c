@@ -145,6 +145,10 @@ static const char *const steps[] = {
 	/* keys that keys created, and deleted ones that still own something. */
 	"ALTER TABLE keys ADD COLUMN parent TEXT;"
 	"CREATE TABLE departed_keys(id TEXT PRIMARY KEY, payer TEXT NOT NULL) WITHOUT ROWID;",
+
+	/* the oldest records of a key make room for new ones; thing: what was begun. */
+	"CREATE INDEX idempotency_age ON idempotency(owner,created_ms);"
+	"ALTER TABLE idempotency ADD COLUMN thing TEXT;",
 };
 
 static int schema_version(void)

@@ -116,6 +116,11 @@
 	  "SELECT body_hash,status,sandbox_id,body,created_ms,sealed FROM idempotency "            \
 	  "WHERE owner=?1 AND key=?2")                                                             \
 	X(IDEMPOTENCY_DELETE, "DELETE FROM idempotency WHERE owner=?1 AND key=?2")                 \
+	X(IDEMPOTENCY_COUNT, "SELECT COUNT(*),IFNULL(SUM(LENGTH(body)),0) FROM idempotency "       \
+			     "WHERE owner=?1")                                                     \
+	X(IDEMPOTENCY_TRIM,                                                                        \
+	  "DELETE FROM idempotency WHERE owner=?1 AND status<>0 AND created_ms<=(SELECT "          \
+	  "created_ms FROM idempotency WHERE owner=?1 ORDER BY created_ms LIMIT 1 OFFSET ?2)")     \
 	X(IDEMPOTENCY_EXPIRE, "DELETE FROM idempotency WHERE created_ms<?1")                       \
 	X(SNAPSHOT_PUT, "INSERT OR REPLACE INTO snapshots("                                        \
 			"id,seq,owner,sandbox_id,engine,kind,state,template_name,"                 \

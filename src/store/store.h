@@ -193,6 +193,10 @@ int store_idempotency_finish(struct store *store, const char *owner, struct str 
 int store_idempotency_get(struct store *store, const char *owner, struct str key,
 			  struct store_idempotency *ret) _must_check_;
 int store_idempotency_delete(struct store *store, const char *owner, struct str key) _must_check_;
+int store_idempotency_count(struct store *store, const char *owner, int64_t *ret_rows,
+			    int64_t *ret_bytes) _must_check_;
+/* The oldest answered ones, this many or a few more. */
+int store_idempotency_trim(struct store *store, const char *owner, int64_t rows) _must_check_;
 int store_idempotency_delete_owner(struct store *store, const char *owner) _must_check_;
 int store_idempotency_expire(struct store *store, int64_t before_ms) _must_check_;
 

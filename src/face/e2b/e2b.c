@@ -246,6 +246,7 @@ static void control(struct e2b_call *call)
 
 	call->route = e2b_route_find(&e2b_control_table, call, &known);
 	if (guard_host(&call->e2b->guard, req, &err) < 0 || check_key(call, &err) < 0 ||
+	    auth_count_request(call->e2b->service, call->key, &err) < 0 ||
 	    decode_args(call, &err) < 0) {
 		e2b_answer_error(call, &err);
 		return;

@@ -49,6 +49,7 @@ void rest_free(struct rest *rest)
 	if (!rest)
 		return;
 	rest->server = NULL;
+	rest->service = NULL; /* it has ended before */
 	streams_done(rest);
 	terminals_done(rest);
 	transfers_done(&rest->transfers);
@@ -172,7 +173,7 @@ void rest_handle(void *ctx, struct http_req *req)
 		call->key = guard_key(&rest->guard, rest->service, req, &auth_err);
 	if (call->key)
 		memcpy(call->key_id, call->key->id, sizeof(call->key_id));
-	if (!call->key)
+	if (!call->key || auth_count_request(rest->service, call->key, &auth_err) < 0)
 		answer_error(rest, req, &auth_err);
 	else if (!call->route && match.allow[0])
 		answer_not_allowed(rest, req, match.allow);

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "service/account/account_internal.h"
-#include "base/log.h"
-#include "base/time.h"
 #include "service/account/account_private.h"
 #include "service/account/auth_internal.h"
 #include "service/account/idempotency_internal.h"
@@ -41,9 +39,8 @@ void accounts_tick(struct service *service)
 	tickets_tick(service);
 	if (service->upkeep.ticks == 1)
 		key_tree_settle(service);
-	if (service->upkeep.ticks % IDEMPOTENCY_EXPIRE_TICKS == 1 &&
-	    store_idempotency_expire(service->store, time_real_ms() - IDEMPOTENCY_KEEP_MS) < 0)
-		log_warn("expired idempotency records could not be deleted");
+	if (service->upkeep.ticks % IDEMPOTENCY_EXPIRE_TICKS == 1)
+		idempotency_expire(service);
 }
 
 void accounts_close(struct service *service)

@@ -58,6 +58,12 @@ enum quota {
 #define AUTH_NAME_MAX 64
 #define AUTH_KEYS_PER_KEY 100 /* below one that is not an admin key; more are refused */
 
+/* A rate: bursts up to one second's worth, then the rate. */
+struct key_bucket {
+	int64_t filled_us; /* 0: never used */
+	double level;
+};
+
 /* Owner: the service; lives until the key is deleted. */
 struct key {
 	char id[AUTH_KEY_ID_SIZE];
@@ -72,8 +78,11 @@ struct key {
 	int64_t created_ms;
 	int64_t last_used_ms; /* since the start of the daemon; 0: not yet */
 	uint32_t streams;     /* open ones */
-	int64_t bucket_us;    /* creation rate: when the bucket was last filled */
-	double bucket;
+	struct key_bucket creates, requests;
+	uint32_t input_bytes; /* of its terminals: see stream_hold_input() */
+	/* Of its idempotency records: see idempotency.c. */
+	bool answers_known;
+	int64_t answers, answer_bytes;
 };
 
 static inline bool key_is_admin(const struct key *key)
@@ -116,6 +125,8 @@ int auth_delete(struct service *service, const struct key *maker, struct str id,
 /* What viewer may see after the key named by after ("" for the first), in order of creation. NULL
  * at the end. */
 const struct key *auth_next(struct service *service, const struct key *viewer, struct str after);
+/* One request with this key more. -1: there are too many in this second. */
+int auth_count_request(struct service *service, struct key *key, struct err *err) _must_check_;
 /* One limit of a key, and how much of it is in use. */
 struct quota_figures {
 	const char *name;   /* of what is held */

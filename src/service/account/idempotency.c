@@ -104,6 +104,56 @@ static int fingerprint(struct service *service, struct str body, bool secret,
 	return 0;
 }
 
+/* ---- how many there are ---- */
+
+static int count_answers(const struct service *service, struct key *key)
+{
+	int r = store_idempotency_count(service->store, key->id, &key->answers, &key->answer_bytes);
+
+	key->answers_known = r == 0;
+	return r;
+}
+
+/* For one more record. The count may be too high, which a trim corrects. */
+static int make_room(const struct service *service, const char *owner)
+{
+	struct key *key = auth_by_id(service, owner);
+	int r = 0;
+
+	if (!key)
+		return 0;
+	if (!key->answers_known)
+		r = count_answers(service, key);
+	if (r == 0 && (key->answers >= IDEMPOTENCY_PER_KEY ||
+		       key->answer_bytes >= IDEMPOTENCY_BYTES_PER_KEY)) {
+		r = store_idempotency_trim(service->store, owner, key->answers / 8 + 1);
+		if (r == 0)
+			r = count_answers(service, key);
+	}
+	if (r == 0)
+		key->answers++;
+	return r;
+}
+
+static void note_bytes(const struct service *service, const char *owner, size_t bytes)
+{
+	struct key *key = auth_by_id(service, owner);
+
+	if (key)
+		key->answer_bytes += (int64_t)bytes;
+}
+
+void idempotency_expire(struct service *service)
+{
+	struct key *key;
+	size_t cursor = 0;
+
+	if (store_idempotency_expire(service->store, time_real_ms() - IDEMPOTENCY_KEEP_MS) < 0)
+		log_warn("expired idempotency records could not be deleted");
+	while ((key = map_next(&service->accounts->keys_by_id, &cursor)))
+		key->answers_known = false;
+}
+
 static int finish_row(struct service *service, struct idempotency *idem, int status,
 		      struct str body)
 {
@@ -112,6 +162,7 @@ static int finish_row(struct service *service, struct idempotency *idem, int sta
 	size_t n;
 	int r;
 
+	note_bytes(service, idem->owner, body.n);
 	if (!idem->secret)
 		return store_idempotency_finish(service->store, idem->owner, str_of(idem->key),
 						status, body, false);
@@ -230,9 +281,11 @@ int idempotency_begin(struct service *service, const struct idempotency_ask *ask
 
 int idempotency_record(struct service *service, struct idempotency *idem, const char *sandbox_id)
 {
-	int r = store_idempotency_put(service->store, idem->owner, str_of(idem->key),
-				      idem->body_hash, sandbox_id, time_real_ms());
+	int r = make_room(service, idem->owner);
 
+	if (r == 0)
+		r = store_idempotency_put(service->store, idem->owner, str_of(idem->key),
+					  idem->body_hash, sandbox_id, time_real_ms());
 	idem->recorded = r == 0;
 	return r;
 }

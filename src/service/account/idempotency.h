@@ -14,6 +14,9 @@ struct idempotency; /* one call under way; ends with idempotency_finish() */
 
 #define IDEMPOTENCY_KEY_MAX 255
 #define IDEMPOTENCY_KEEP_MS (24 * 3600 * 1000LL)
+/* Records of one key; then the oldest eighth makes room, as if a day had passed. */
+#define IDEMPOTENCY_PER_KEY 10000
+#define IDEMPOTENCY_BYTES_PER_KEY (16 * 1024 * 1024) /* of their answers; likewise */
 #define IDEMPOTENCY_WAITERS_MAX 64 /* per key; more are refused with rate_limited */
 
 enum idempotency_answer {

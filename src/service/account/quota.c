@@ -93,28 +93,50 @@ static int check(const struct service *service, const struct key *key, enum quot
 	return err_set_limit(err, quota_names[which], limit, (held + unit - 1) / unit);
 }
 
-/* A bucket of one second: bursts up to the rate, then the rate. */
+static bool bucket_take(struct key_bucket *bucket, int64_t rate)
+{
+	int64_t now_us = time_mono_us();
+
+	if (bucket->filled_us == 0)
+		bucket->level = (double)rate;
+	else
+		bucket->level += (double)(now_us - bucket->filled_us) * (double)rate / 1e6;
+	bucket->level = MIN(bucket->level, (double)rate);
+	bucket->filled_us = now_us;
+	if (bucket->level < 1)
+		return false;
+	bucket->level -= 1;
+	return true;
+}
+
 static int take_token(const struct service *service, struct key *key, struct err *err)
 {
 	int64_t rate = quota_limit(service, key, QUOTA_CREATES);
-	int64_t now_us = time_mono_us();
 
 	if (rate < 0)
 		return 0;
-	if (key->bucket_us == 0)
-		key->bucket = (double)rate;
-	else
-		key->bucket += (double)(now_us - key->bucket_us) * (double)rate / 1e6;
-	key->bucket = MIN(key->bucket, (double)rate);
-	key->bucket_us = now_us;
-	if (key->bucket < 1) {
+	if (!bucket_take(&key->creates, rate)) {
 		(void)err_set(err, ERR_RATE_LIMITED,
 			      "max_creates_per_sec: this key may create %lld sandboxes a second",
 			      (long long)rate);
 		return err_set_limit(err, quota_names[QUOTA_CREATES], rate, rate);
 	}
-	key->bucket -= 1;
 	return 0;
+}
+
+int auth_count_request(struct service *service, struct key *key, struct err *err)
+{
+	int64_t rate = service->config.request_rate_per_key;
+	struct key *top = key;
+
+	while (top->parent)
+		top = top->parent;
+	if (!rate || key_is_admin(key) || bucket_take(&top->requests, rate))
+		return 0;
+	(void)err_set(err, ERR_RATE_LIMITED,
+		      "this key may send %lld requests a second (request_rate_per_key)",
+		      (long long)rate);
+	return err_set_limit(err, "request_rate_per_key", rate, rate);
 }
 
 /* The key itself and every key above it. */
@@ -232,4 +254,27 @@ void stream_end(struct service *service, const char *key_id)
 uint32_t quota_streams(const struct service *service)
 {
 	return service->accounts->stream_count;
+}
+
+int stream_hold_input(struct service *service, const char *key_id, uint32_t bytes, struct err *err)
+{
+	struct key *key = auth_by_id(service, key_id);
+
+	if (!key)
+		return err_set(err, ERR_UNAUTHENTICATED, "the API key was deleted");
+	if (key->input_bytes + bytes > STREAM_INPUT_PER_KEY)
+		return err_set(err, ERR_QUOTA_EXCEEDED,
+			       "the terminals of this key have %u bytes of input that no program "
+			       "has read, the limit is %u",
+			       key->input_bytes, STREAM_INPUT_PER_KEY);
+	key->input_bytes += bytes;
+	return 0;
+}
+
+void stream_release_input(struct service *service, const char *key_id, uint32_t bytes)
+{
+	struct key *key = auth_by_id(service, key_id);
+
+	if (key)
+		key->input_bytes -= MIN(bytes, key->input_bytes);
 }

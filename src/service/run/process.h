@@ -157,5 +157,11 @@ int input_decode(struct arena *arena, const char *what, struct str b64, struct s
 
 int stream_admit(struct service *service, struct key *key, struct err *err) _must_check_;
 void stream_end(struct service *service, const char *key_id);
+/* Input that waits in the daemon until a program reads it, of all terminals of a key together.
+ * More is refused with quota_exceeded. */
+#define STREAM_INPUT_PER_KEY (16u * 1024 * 1024)
+int stream_hold_input(struct service *service, const char *key_id, uint32_t bytes,
+		      struct err *err) _must_check_;
+void stream_release_input(struct service *service, const char *key_id, uint32_t bytes);
 
 #endif

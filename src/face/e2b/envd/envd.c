@@ -377,7 +377,9 @@ void envd_handle(struct e2b_call *call)
 		plain->handle(call);
 		return;
 	}
-	if (check_access(call, &err) < 0 || read_user(call, &err) < 0) {
+	if (check_access(call, &err) < 0 ||
+	    auth_count_request(call->e2b->service, call->key, &err) < 0 ||
+	    read_user(call, &err) < 0) {
 		e2b_answer_error(call, &err);
 		return;
 	}
