@@ -241,6 +241,7 @@ struct store {
 	uint64_t rollbacks;
 	bool broken; /* a part of it was taken back */
 	unsigned depth;
+	struct store_hooks hooks;
 };
 
 int store_errno(int sqlite_code);

@@ -32,6 +32,16 @@ int store_begin(struct store *store) _must_check_;
 /* As store_begin(), but its commit returns only when the disk has the bytes. */
 int store_begin_durable(struct store *store) _must_check_;
 int store_commit(struct store *store) _must_check_;
+/*
+ * What belongs into every transaction: before runs inside it, right before the commit; when it
+ * fails, so does the commit. after runs when it succeeded. Neither may begin or end a transaction.
+ */
+struct store_hooks {
+	int (*before)(void *arg);
+	void (*after)(void *arg);
+	void *arg;
+};
+void store_set_hooks(struct store *store, const struct store_hooks *hooks); /* NULL: none */
 uint64_t store_rollbacks(const struct store *store); /* how many there were, failed commits too */
 void store_rollback(struct store *store);
 /* The end of what was begun: committed, or with r < 0, of one of its statements, taken back. */

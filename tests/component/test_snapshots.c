@@ -374,12 +374,17 @@ static void test_fork(void **state)
 	assert_int_equal(fake_live(world.engine), 21);
 	assert_int_equal(fake_snapshots(world.engine), 0);
 	expect_works();
-	/* A name in use is one child's failure. */
+	/* A name in use is one child's failure; when all of them fail, so does the call. */
+	expect_status(call("DELETE", "/v1/sandboxes/child-2", NULL), 204);
 	a = post("/fork", "{\"count\":3,\"name\":\"child\",\"metadata\":{}}");
 	expect_status(a, 201);
 	data = member(a->doc, "data");
 	assert_string_equal(json_str(member(member(json_at(data, 0), "error"), "code")).p,
 			    "conflict");
+	assert_non_null(member(json_at(data, 1), "id"));
+	a = post("/fork", "{\"count\":3,\"name\":\"child\",\"metadata\":{}}");
+	expect_status(a, 409);
+	assert_string_equal(error_code(a), "conflict");
 	expect_status(post("/fork", "{\"name\":\"only\"}"), 201);
 	expect_status(call("GET", "/v1/sandboxes/only", NULL), 200);
 }
@@ -423,6 +428,25 @@ static void test_fork_failures(void **state)
 }
 
 /* The daemon ends in the middle: children that were told are none, so none are left. */
+/* When no child was made, that is an error, and the same call may be tried again. */
+static void test_fork_of_none(void **state)
+{
+	struct request req;
+	struct answer a;
+
+	(void)state;
+	new_sandbox("{}");
+	for (int i = 0; i < 2; i++) {
+		if (i == 0)
+			fake_fail_next(world.engine, FAKE_CREATE, ERR_UNAVAILABLE);
+		request_send(&req, world.admin, "POST", path_of("/v1/sandboxes/%s/fork", sandbox),
+			     "Idempotency-Key: fork-none\r\n", "{\"count\":1}");
+		request_wait(&req, &a);
+		expect_status(&a, i == 0 ? 503 : 201);
+		answer_free(&a);
+	}
+}
+
 static void test_restart_while_forking(void **state)
 {
 	struct request req;
@@ -579,6 +603,7 @@ int main(void)
 		TEST(test_restart_while_restoring),
 		TEST(test_fork),
 		TEST(test_fork_of_paused),
+		TEST(test_fork_of_none),
 		TEST(test_fork_failures),
 		TEST(test_restart_while_forking),
 		TEST(test_once),

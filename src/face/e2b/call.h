@@ -6,6 +6,7 @@
 #include "base/buf.h"
 #include "base/json.h"
 #include "face/e2b/e2b.h"
+#include "face/kit/attempts.h"
 #include "face/kit/field.h"
 #include "face/kit/guard.h"
 #include "face/kit/page.h"
@@ -89,6 +90,7 @@ struct e2b {
 	struct pending_list pendings;
 	struct flow *flows; /* streams of processes and watches */
 	struct transfer_list transfers;
+	struct attempts attempts;
 	struct watcher *watchers;
 	uint32_t watcher_count;
 	struct loop_timer *beat;
@@ -137,6 +139,9 @@ const char *e2b_error_rpc_code(const struct err *err);
 void e2b_error_message(const struct err *err, const char *user, char *dst, size_t size);
 
 /* ---- e2b.c ---- */
+
+/* err, of wrong or missing credentials, becomes rate_limited when the client sent too many. -1. */
+int e2b_refuse_credentials(struct e2b_call *call, uint32_t most, struct err *err);
 
 /* The sandbox of args[0]; NULL: answered. */
 struct sandbox *call_sandbox(struct e2b_call *call);

@@ -173,6 +173,8 @@ void rest_handle(void *ctx, struct http_req *req)
 		call->key = guard_key(&rest->guard, rest->service, req, &auth_err);
 	if (call->key)
 		memcpy(call->key_id, call->key->id, sizeof(call->key_id));
+	if (!call->key)
+		(void)attempts_refuse(&rest->attempts, req->client, ATTEMPTS_KEY, &auth_err);
 	if (!call->key || auth_count_request(rest->service, call->key, &auth_err) < 0)
 		answer_error(rest, req, &auth_err);
 	else if (!call->route && match.allow[0])

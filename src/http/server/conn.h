@@ -13,6 +13,7 @@
 #include <netinet/in.h>
 
 #include "base/buf.h"
+#include "base/map.h"
 #include "base/slot.h"
 #include "http/message/chunked.h"
 #include "http/server/server.h"
@@ -80,6 +81,7 @@ struct http_peer {
 	bool loopback;
 	bool here; /* loopback, or from the very address it came to */
 	bool secure;
+	struct http_source *source; /* counted there; NULL: not counted */
 };
 
 struct http_network {
@@ -144,6 +146,7 @@ struct http_server {
 	struct slot_table requests;
 	struct tls *tls; /* not ours; NULL: plain only */
 	struct tls_ctx *tls_ctx;
+	struct map sources; /* address -> struct http_source */
 	struct http_sniff *sniffs;
 	uint32_t sniff_count;
 	struct http_trust trust;
@@ -176,7 +179,11 @@ void http_server_leave(struct http_server *server); /* works the ready queue, fr
 void http_server_ready(struct http_conn *conn);	    /* http_conn_work() soon, never now */
 void http_server_label(struct http_server *server, char dst[27]);
 
-/* conn.c */
+/* source.c. 0, -EBUSY: its address has enough connections, or -ENOMEM. */
+int http_source_take(struct http_server *server, struct http_peer *peer) _must_check_;
+void http_source_release(struct http_server *server, struct http_peer *peer);
+
+/* conn.c. Takes over the count of peer's source, on success only. */
 int http_conn_new(struct http_server *server, int fd, const struct http_peer *peer,
 		  struct http_conn **ret) _must_check_;
 void http_conn_work(struct http_conn *conn);
@@ -202,7 +209,7 @@ void websocket_free_all(struct http_server *server);  /* at once, and the list i
 
 /* tls_detect.c */
 int http_sniff_new(struct http_server *server, int fd,
-		   const struct http_peer *peer) _must_check_; /* takes fd in any case */
+		   struct http_peer *peer) _must_check_; /* takes fd in any case */
 void http_sniff_expire(struct http_server *server, int64_t now_ms);
 void http_sniff_close_all(struct http_server *server);
 

@@ -15,6 +15,8 @@ struct accounts {
 	uint32_t live_count;	/* sandboxes handed out or being made for somebody */
 	uint32_t stream_count;
 	uint8_t access_secret[32]; /* see access_token.c */
+	int64_t search_second;	   /* of signed links, and the sandboxes tried for them since */
+	uint32_t searched;
 
 	struct usage_row *usage_first, *usage_last; /* not yet written */
 	uint32_t usage_count, metered_count;

@@ -183,6 +183,7 @@ static void on_taken(void *arg, const struct engine_snapshot_info *made, const s
 		s->size_bytes = made->size_bytes;
 		s->memory = made->memory;
 		note_memory(s, sandbox, made->why);
+		event_snapshot(s, true); /* before the commit that it belongs to */
 		r = save_durably(s);
 		if (r < 0) {
 			(void)err_set_errno(&err, ERR_INTERNAL, r,
@@ -192,8 +193,6 @@ static void on_taken(void *arg, const struct engine_snapshot_info *made, const s
 	}
 	if (error)
 		snapshot_discard(s);
-	else
-		event_snapshot(s, true);
 	done(done_arg, sandbox, s, error);
 }
 
@@ -286,6 +285,13 @@ void snapshot_sweep(struct snapshot *s)
 	s->service->copies->deleting--;
 }
 
+static int save_end(const struct snapshot *s)
+{
+	int r = store_begin(s->service->store);
+
+	return r < 0 ? r : store_end(s->service->store, snapshot_save(s));
+}
+
 void snapshot_discard(struct snapshot *s)
 {
 	if (s->state == SNAPSHOT_DELETING)
@@ -294,7 +300,7 @@ void snapshot_discard(struct snapshot *s)
 		event_snapshot(s, false);
 	s->state = SNAPSHOT_DELETING;
 	snapshot_count(s, -1);
-	if (snapshot_save(s) < 0)
+	if (save_end(s) < 0)
 		log_warn("snapshot %s: its end could not be recorded", s->id);
 	snapshot_sweep(s);
 }
