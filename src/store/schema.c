@@ -148,7 +148,8 @@ static const char *const steps[] = {
 
 	/* the oldest records of a key make room for new ones; thing: what was begun. */
 	"CREATE INDEX idempotency_age ON idempotency(owner,created_ms);"
-	"ALTER TABLE idempotency ADD COLUMN thing TEXT;",
+	"ALTER TABLE idempotency ADD COLUMN thing TEXT;"
+	"CREATE INDEX idempotency_begun ON idempotency(status) WHERE status=0;",
 };
 
 static int schema_version(void)

@@ -109,11 +109,13 @@
 	X(DEPARTED_EACH, "SELECT id,payer FROM departed_keys")                                     \
 	X(IDEMPOTENCY_DELETE_OWNER, "DELETE FROM idempotency WHERE owner=?1")                      \
 	X(IDEMPOTENCY_PUT, "INSERT OR REPLACE INTO idempotency(owner,key,body_hash,sandbox_id,"    \
-			   "status,body,created_ms) VALUES(?1,?2,?3,?4,0,NULL,?5)")                \
+			   "status,body,created_ms,thing) VALUES(?1,?2,?3,?4,0,NULL,?5,?6)")       \
+	X(IDEMPOTENCY_BEGUN, "SELECT sandbox_id,thing FROM idempotency WHERE status=0 AND "        \
+			     "thing IS NOT NULL AND sandbox_id IS NOT NULL")                       \
 	X(IDEMPOTENCY_FINISH,                                                                      \
 	  "UPDATE idempotency SET status=?3,body=?4,sealed=?5 WHERE owner=?1 AND key=?2")          \
 	X(IDEMPOTENCY_GET,                                                                         \
-	  "SELECT body_hash,status,sandbox_id,body,created_ms,sealed FROM idempotency "            \
+	  "SELECT body_hash,status,sandbox_id,body,created_ms,sealed,thing FROM idempotency "      \
 	  "WHERE owner=?1 AND key=?2")                                                             \
 	X(IDEMPOTENCY_DELETE, "DELETE FROM idempotency WHERE owner=?1 AND key=?2")                 \
 	X(IDEMPOTENCY_COUNT, "SELECT COUNT(*),IFNULL(SUM(LENGTH(body)),0) FROM idempotency "       \

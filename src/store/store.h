@@ -183,20 +183,25 @@ int store_departed_each(struct store *store, store_departed_fn fn, void *arg) _m
 /* ---- idempotency ---- */
 
 #define STORE_BODY_HASH_SIZE 32
+#define STORE_THING_SIZE 64
 
 struct store_idempotency {
 	uint8_t body_hash[STORE_BODY_HASH_SIZE];
 	int status; /* 0: begun, answer not recorded */
 	char sandbox_id[64];
-	bool sealed; /* its body is, by the vault */
-	char *body;  /* heap, the caller frees it; NULL when there is none */
+	char thing[STORE_THING_SIZE]; /* what was begun; "": not known */
+	bool sealed;		      /* its body is, by the vault */
+	char *body;		      /* heap, the caller frees it; NULL when there is none */
 	size_t body_bytes;
 	int64_t created_ms;
 };
 
 int store_idempotency_put(struct store *store, const char *owner, struct str key,
 			  const uint8_t body_hash[STORE_BODY_HASH_SIZE], const char *sandbox_id,
-			  int64_t now_ms) _must_check_;
+			  const char *thing, int64_t now_ms) _must_check_;
+/* Those without an answer, of a sandbox. */
+typedef int (*store_begun_fn)(void *arg, const char *sandbox_id, const char *thing);
+int store_idempotency_begun(struct store *store, store_begun_fn fn, void *arg) _must_check_;
 int store_idempotency_finish(struct store *store, const char *owner, struct str key, int status,
 			     struct str body, bool sealed) _must_check_;
 /* 1 found, 0 absent, or -errno. */

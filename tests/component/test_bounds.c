@@ -40,10 +40,12 @@ static int once(const struct key *owner, int number, struct str body)
 	(void)snprintf(name, sizeof(name), "call-%d", number);
 	ask.key = str_of(name);
 	r = idempotency_begin(world.service, &ask, &idem, &reply, &err);
-	if (r == IDEMPOTENCY_NEW)
+	if (r == IDEMPOTENCY_NEW) {
+		assert_int_equal(idempotency_keep(world.service, idem, 201, body), 0);
 		idempotency_finish(world.service, idem, 201, body);
-	else
+	} else {
 		free((void *)(uintptr_t)reply.body.p);
+	}
 	return r;
 }
 

@@ -14,6 +14,7 @@
 
 #define SCRUB_VALUE_MIN 8     /* bytes; shorter ones would mask what is no secret */
 #define SCRUB_VALUE_MAX 16384 /* bytes; each costs some twenty nodes */
+#define SCRUB_SHOWN_MAX 3     /* bytes of a start that are shown when more did not come */
 #define SCRUB_NODES_MAX (4u << 20)
 #define SCRUB_MASK '*'
 
@@ -29,7 +30,7 @@ void scrub_unref(struct scrub *scrub);		 /* NULL is fine */
 size_t scrub_longest(const struct scrub *scrub); /* of all forms, in bytes */
 
 /* All of a text at once, in place. cut: more followed that was dropped, so the start of a value at
- * the end is masked too. True when something was. */
+ * the end is masked too, unless it has SCRUB_SHOWN_MAX bytes at most. True when something was. */
 bool scrub_text(const struct scrub *scrub, char *p, size_t n, bool cut);
 
 /* Owner: who reads the stream. */
@@ -44,8 +45,8 @@ void scrub_stream_done(struct scrub_stream *stream);
 /* What may be passed on now, good until the next call. */
 struct str scrub_stream_feed(struct scrub_stream *stream, struct str bytes);
 /* What is held back, although it may be the start of a value: at the end, or when waiting longer
- * would keep a person waiting. SCRUB_VALUE_MIN bytes of a start are masked, and the rest of such a
- * value still is. */
+ * would keep a person waiting. A start of more than SCRUB_SHOWN_MAX bytes is masked, and the rest
+ * of such a value still is. */
 struct str scrub_stream_flush(struct scrub_stream *stream);
 size_t scrub_stream_held(const struct scrub_stream *stream);
 

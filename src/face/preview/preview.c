@@ -21,11 +21,10 @@ static bool try_redirect(struct http_req *req, const char *token, const struct p
 	struct http_header headers[3] = {
 		{ STR_LIT("Location"), visit_text(address_path(req, true)) },
 		{ STR_LIT("Set-Cookie"),
-		  visit_text(arena_printf(req->arena,
-					  TOKEN_COOKIE "=%s; Path=/; Max-Age=%lld; HttpOnly; "
-						       "SameSite=Lax%s",
-					  token, (long long)MAX(left_ms / 1000, 0),
-					  req->secure ? "; Secure" : "")) },
+		  visit_text(arena_printf(
+			  req->arena, "%s=%s; Path=/; Max-Age=%lld; HttpOnly; SameSite=Lax%s",
+			  req->secure ? TOKEN_COOKIE_SECURE : TOKEN_COOKIE, token,
+			  (long long)MAX(left_ms / 1000, 0), req->secure ? "; Secure" : "")) },
 		{ STR_LIT("Cache-Control"), STR_LIT("no-store") },
 	};
 

@@ -15,6 +15,8 @@
 
 #define TOKEN_QUERY "cay_token"
 #define TOKEN_COOKIE "cay_preview"
+/* Over TLS: browsers take it only from this host itself, so that a neighbour cannot plant one. */
+#define TOKEN_COOKIE_SECURE "__Host-" TOKEN_COOKIE
 #define TRAFFIC_HEADER "e2b-traffic-access-token"
 #define HOP_SIZE 17
 

@@ -79,7 +79,8 @@ struct proxy_spec {
 	void *pass_arg;
 	const struct http_header *reply_extra; /* added to the answer */
 	size_t reply_extra_count;
-	struct str own_cookie; /* the server may not set a cookie of this name */
+	struct str
+		own_cookie; /* the server may not set a cookie of this name, or __Host- with it */
 };
 
 int proxy_new(struct loop *loop, const struct proxy_limits *limits,

@@ -30,7 +30,7 @@ int accounts_open(struct service *service, struct err *err)
 
 int accounts_load(struct service *service, struct err *err)
 {
-	return usage_load(service, err);
+	return usage_load(service, err) < 0 || idempotency_load(service, err) < 0 ? -1 : 0;
 }
 
 void accounts_tick(struct service *service)

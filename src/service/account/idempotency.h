@@ -50,6 +50,19 @@ int idempotency_begin(struct service *service, const struct idempotency_ask *ask
 		      struct idempotency **ret, struct idempotency_reply *ret_reply,
 		      struct err *err) _must_check_;
 /*
+ * For what is made on the way: it is noted before it is begun, so that a call that comes again
+ * after a death of the daemon finds out what became of it. thing: its id, good within the sandbox.
+ */
+int idempotency_note(struct service *service, struct idempotency *idem, const char *sandbox_id,
+		     const char *thing) _must_check_;
+/* The thing that a former daemon noted for this call, and whose answer it did not record; "": none.
+ * The note stays until idempotency_note() replaces it, or the call is answered with 2xx. */
+const char *idempotency_begun(const struct idempotency *idem);
+/* Records an answer of 2xx. < 0: it could not be, and nothing else tells a call that comes again
+ * what was made: then it must not be sent. */
+int idempotency_keep(struct service *service, struct idempotency *idem, int status,
+		     struct str body) _must_check_;
+/*
  * For what is made at once: the thing and its answer in one transaction, so that a death in between
  * leaves neither. Nothing may wait between open and close or abandon.
  */
@@ -57,7 +70,7 @@ int idempotency_open(struct service *service) _must_check_;
 int idempotency_close(struct service *service, struct idempotency *idem, int status,
 		      struct str body) _must_check_;
 void idempotency_abandon(struct service *service);
-/* Records an answer that made something (2xx), forgets the others; answers everybody waiting. */
+/* Forgets answers that made nothing; answers everybody waiting. Before it, idempotency_keep(). */
 void idempotency_finish(struct service *service, struct idempotency *idem, int status,
 			struct str body);
 

@@ -16,6 +16,7 @@
 #include "service/sandbox/attach_internal.h"
 #include "service/account/auth_internal.h"
 #include "service/sandbox/destroy_internal.h"
+#include "service/account/idempotency.h"
 #include "service/event/event_internal.h"
 #include "service/copy/transition_internal.h"
 #include "service/pairs.h"
@@ -164,6 +165,20 @@ static int save_durably(const struct snapshot *s)
 	return store_end(store, r);
 }
 
+/* The row, and for a call that comes again which one it is. */
+static int save_begun(const struct snapshot *s, struct idempotency *idem)
+{
+	struct store *store = s->service->store;
+	int r = store_begin(store);
+
+	if (r < 0)
+		return r;
+	r = snapshot_save(s);
+	if (r == 0 && idem)
+		r = idempotency_note(s->service, idem, s->sandbox_id, s->id);
+	return store_end(store, r);
+}
+
 static void on_taken(void *arg, const struct engine_snapshot_info *made, const struct err *error)
 {
 	struct call *call = arg;
@@ -204,7 +219,7 @@ int snapshot_take(struct sandbox *sandbox, const struct snapshot_spec *spec, sna
 	unsigned flags = (spec->kind == SNAPSHOT_FORK ? ENGINE_SNAPSHOT_TEMPORARY : 0) |
 			 (spec->memory ? ENGINE_SNAPSHOT_MEMORY : 0);
 	struct call *call = NULL;
-	int r = s ? snapshot_save(s) : -ENOMEM;
+	int r = s ? save_begun(s, spec->idem) : -ENOMEM;
 
 	if (r < 0) {
 		(void)err_set_errno(err, ERR_INTERNAL, r, "the snapshot could not be recorded");

@@ -44,6 +44,8 @@ struct exec_spec {
 	bool hold; /* process_start(): a foreground reader gets every byte; see follow_spec */
 	bool tty;
 	bool shell_only; /* shell is what is to be run */
+	/* process_start(): its number is noted there before it is begun; NULL: none */
+	struct idempotency *idem;
 };
 
 struct process_status {
@@ -116,6 +118,9 @@ struct process_reader {
 /* reader NULL: nobody reads its output from the start. */
 int process_start(struct sandbox *sandbox, const struct exec_spec *spec, process_started_fn started,
 		  void *arg, const struct process_reader *reader, struct err *err) _must_check_;
+
+/* Whether the agent was asked for this process by a former daemon. If not, it never ran. */
+bool process_was_begun(const struct sandbox *sandbox, uint32_t process_id);
 
 /* ---- look ---- */
 

@@ -94,6 +94,7 @@ static void on_link_ready(void *arg)
 {
 	struct sandbox *sandbox = arg;
 
+	link_skip_processes(sandbox->link, sandbox->begun_process_id);
 	if (sandbox->state == SANDBOX_PROVISIONING || sandbox->state == SANDBOX_PAUSED) {
 		if (!sandbox_is_copy(sandbox) || fork_hook_start(sandbox) < 0)
 			attach_said_hello(sandbox);

@@ -79,8 +79,9 @@ struct sandbox {
 	/* Processes that run, at most: those that nobody follows end unnoticed. process_limit.c
 	 * counts again before it says no. */
 	uint16_t running;
-	uint32_t admissions; /* ever */
-	bool counted;	     /* running is such a bound; not so just after a restart */
+	uint32_t admissions;	   /* ever */
+	uint32_t begun_process_id; /* up to it a former daemon may have begun some; 0: none */
+	bool counted;		   /* running is such a bound; not so just after a restart */
 	uint16_t windows_making;
 	uint16_t file_ops;    /* under way */
 	uint16_t port_events; /* told in port_minute */
