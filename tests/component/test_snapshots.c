@@ -428,25 +428,6 @@ static void test_fork_failures(void **state)
 }
 
 /* The daemon ends in the middle: children that were told are none, so none are left. */
-/* When no child was made, that is an error, and the same call may be tried again. */
-static void test_fork_of_none(void **state)
-{
-	struct request req;
-	struct answer a;
-
-	(void)state;
-	new_sandbox("{}");
-	for (int i = 0; i < 2; i++) {
-		if (i == 0)
-			fake_fail_next(world.engine, FAKE_CREATE, ERR_UNAVAILABLE);
-		request_send(&req, world.admin, "POST", path_of("/v1/sandboxes/%s/fork", sandbox),
-			     "Idempotency-Key: fork-none\r\n", "{\"count\":1}");
-		request_wait(&req, &a);
-		expect_status(&a, i == 0 ? 503 : 201);
-		answer_free(&a);
-	}
-}
-
 static void test_restart_while_forking(void **state)
 {
 	struct request req;
@@ -603,7 +584,6 @@ int main(void)
 		TEST(test_restart_while_restoring),
 		TEST(test_fork),
 		TEST(test_fork_of_paused),
-		TEST(test_fork_of_none),
 		TEST(test_fork_failures),
 		TEST(test_restart_while_forking),
 		TEST(test_once),
