@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "base/value/poster.h"
-#include "routes.h"
+#include "face/kit/route.h"
 #include "service/account/auth.h"
 #include "world.h"
 
@@ -17,6 +17,12 @@
 	"\"keys\",\"metrics\",\"webhooks\",\"secrets\"]"
 #define THINGS 8
 
+struct route_row {
+	const char *face, *method, *pattern;
+	uint32_t scopes; /* all of them are needed */
+	bool open;	 /* needs no key */
+	bool body;	 /* takes one */
+};
 static struct route_row rows[256];
 static size_t row_count;
 
@@ -62,6 +68,26 @@ static void nothing(struct poster *poster, uint64_t handle)
 	(void)handle;
 }
 
+/* The tables of what is at a sandbox's own host are left out: there its token counts, and no scope.
+ */
+static void add_rows(const struct route_table *table)
+{
+	static const char *const methods[] = { "GET", "HEAD", "POST", "PUT", "PATCH", "DELETE" };
+
+	for (size_t i = 0; i < table->count; i++) {
+		const struct route *route = route_at(table, i);
+
+		assert_true(row_count < ARRAY_LEN(rows));
+		rows[row_count++] = (struct route_row){ .face = table->face,
+							.method = methods[route->method],
+							.pattern = route->pattern,
+							.scopes = route->scope,
+							.open = (route->flags & ROUTE_OPEN) != 0,
+							.body = route->method != HTTP_GET &&
+								route->method != HTTP_DELETE };
+	}
+}
+
 static int setup(void **state)
 {
 	static struct poster poster = { .check = check_url, .post = never, .cancel = nothing };
@@ -70,8 +96,9 @@ static int setup(void **state)
 	world_prepare();
 	world.config.poster = &poster;
 	world_start();
-	row_count = routes_of_rest(rows, ARRAY_LEN(rows));
-	row_count += routes_of_e2b(rows + row_count, ARRAY_LEN(rows) - row_count);
+	row_count = 0;
+	add_rows(&rest_route_table);
+	add_rows(&e2b_control_table);
 	assert_true(row_count > 120);
 	id_count = token_count = 0;
 	return 0;

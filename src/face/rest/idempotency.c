@@ -67,7 +67,7 @@ static void finish(struct rest *rest, struct http_req *req, struct idempotency *
 
 	if (r < 0) {
 		(void)err_set_errno(&err, ERR_UNAVAILABLE, r, "the reply could not be recorded");
-		status = err_http_status(err.code);
+		status = error_status(err.code);
 		body = answer_error_text(rest, req ? req->id : "", &err);
 	}
 	/* A copy, because every answer to a waiting call may give rest->out's memory back. */

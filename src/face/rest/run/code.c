@@ -364,7 +364,7 @@ static void answer_context(void *arg, const struct code_context *context, const 
 
 /* A context has no id before it is there. So the call itself is noted, and not made again when the
  * daemon ended before it was answered. */
-static int note_context(struct rest_call *call, struct pending *pending, struct err *err)
+static int note_context(struct rest_call *call, struct rest_pending *pending, struct err *err)
 {
 	int r;
 

@@ -101,7 +101,7 @@ static void on_started(void *arg, uint32_t process_id, uint32_t pid, slot_handle
 
 static void on_begun(void *arg, const struct process_info *info, const struct err *err)
 {
-	struct pending *pending = arg;
+	struct rest_pending *pending = arg;
 	struct err gone;
 
 	if (err && err->code == ERR_PROCESS_NOT_FOUND) {
@@ -117,7 +117,7 @@ static void on_begun(void *arg, const struct process_info *info, const struct er
 
 /* The daemon ended after it had noted the process: if the agent was asked for it, it is not started
  * again. */
-static bool find_begun(struct pending *pending, struct sandbox *sandbox)
+static bool find_begun(struct rest_pending *pending, struct sandbox *sandbox)
 {
 	struct str begun = str_of(pending->idem ? idempotency_begun(pending->idem) : "");
 	struct err err;

@@ -107,7 +107,7 @@ static void on_made(void *arg, const struct snapshot *snapshot, const struct err
 }
 
 /* The daemon ended after it had noted the snapshot: it was taken, or nothing came of it. */
-static bool find_begun(struct rest_call *call, struct pending *pending)
+static bool find_begun(struct rest_call *call, struct rest_pending *pending)
 {
 	const char *begun = pending->idem ? idempotency_begun(pending->idem) : "";
 	const struct snapshot *snapshot;
