@@ -56,6 +56,7 @@ static const struct setting settings[] = {
 	INT(max_memory_mb_per_key, "0", 0, 1000000000, "MiB of memory likewise"),
 	INT(max_disk_mb_per_key, "0", 0, 1000000000, "MiB of disk likewise"),
 	INT(create_rate_per_sec, "0", 0, 100000, "creations a second of one key; 0: no limit"),
+	INT(request_rate_per_key, "1000", 0, 1000000, "requests a second of one key; 0: no limit"),
 	INT(processes_per_sandbox, "256", 1, 1000, "processes that run in one sandbox at a time"),
 	INT(windows_per_sandbox, "32", 1, 256, "windows of one sandbox"),
 	INT(streams_per_key, "2000", 1, 60000, "open streams and terminals of one key"),

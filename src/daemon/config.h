@@ -61,6 +61,7 @@ struct config {
 	int64_t max_memory_mb_per_key;
 	int64_t max_disk_mb_per_key;
 	int64_t create_rate_per_sec;
+	int64_t request_rate_per_key;
 	int64_t processes_per_sandbox;
 	int64_t file_ops_per_sandbox;
 	int64_t windows_per_sandbox;

@@ -167,6 +167,7 @@ static struct service_config service_settings(struct wiring *wiring)
 		.max_memory_mb_per_key = (uint32_t)c->max_memory_mb_per_key,
 		.max_disk_mb_per_key = (uint32_t)c->max_disk_mb_per_key,
 		.create_rate_per_sec = (uint32_t)c->create_rate_per_sec,
+		.request_rate_per_key = (uint32_t)c->request_rate_per_key,
 		.processes_per_sandbox = (uint32_t)c->processes_per_sandbox,
 		.windows_per_sandbox = (uint32_t)c->windows_per_sandbox,
 		.streams_per_key = (uint32_t)c->streams_per_key,

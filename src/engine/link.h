@@ -167,6 +167,13 @@ struct link_first_reader {
 int link_spawn(struct link *link, const struct link_exec *exec, link_started_fn started, void *arg,
 	       const struct link_first_reader *first, struct err *err) _must_check_;
 
+/* The number of the next process, should its request be taken. */
+uint32_t link_next_process(const struct link *link);
+/* Numbers up to this one are not given to processes any more. */
+void link_skip_processes(struct link *link, uint32_t upto);
+/* Whether the agent had been asked for this process, or a later one, before this link was made. */
+bool link_knew_process(const struct link *link, uint32_t process_id);
+
 typedef void (*link_done_fn)(void *arg, const struct err *error);
 /*
  * wait: done is called when the program's pipe has taken the bytes, otherwise when the agent has

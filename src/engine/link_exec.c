@@ -331,6 +331,22 @@ static struct link_process *process_new(struct link *link, const struct link_exe
 	return p;
 }
 
+uint32_t link_next_process(const struct link *link)
+{
+	return link->next_process_id;
+}
+
+void link_skip_processes(struct link *link, uint32_t upto)
+{
+	if (upto < UINT32_MAX)
+		link->next_process_id = MAX(link->next_process_id, upto + 1);
+}
+
+bool link_knew_process(const struct link *link, uint32_t process_id)
+{
+	return process_id < link->first_process_id;
+}
+
 int link_exec(struct link *link, const struct link_exec *exec, link_exec_fn done, void *arg,
 	      uint32_t *ret_process_id, struct err *err)
 {

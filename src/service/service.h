@@ -48,6 +48,7 @@ struct service_config {
 	uint32_t max_memory_mb_per_key;
 	uint32_t max_disk_mb_per_key;
 	uint32_t create_rate_per_sec;	/* per key */
+	uint32_t request_rate_per_key;	/* a second, with the keys below */
 	uint32_t processes_per_sandbox; /* running; 0 here and below: the default */
 	uint32_t windows_per_sandbox;
 	uint32_t streams_per_key;

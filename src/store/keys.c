@@ -19,6 +19,7 @@ int store_key_put(struct store *store, const struct store_key *key)
 	(void)sqlite3_bind_int64(stmt, 5, key->created_ms);
 	for (int i = 0; i < STORE_KEY_LIMITS; i++)
 		(void)sqlite3_bind_int64(stmt, 6 + i, key->limits[i]);
+	statement_bind_text(stmt, 6 + STORE_KEY_LIMITS, key->parent);
 	return statement_run(stmt);
 }
 
@@ -42,10 +43,38 @@ static int read_key(sqlite3_stmt *stmt, statement_fn fn, void *arg)
 	memcpy(key.hash, hash.p, sizeof(key.hash));
 	for (int i = 0; i < STORE_KEY_LIMITS; i++)
 		key.limits[i] = sqlite3_column_int64(stmt, 5 + i);
+	key.parent = statement_text(stmt, 5 + STORE_KEY_LIMITS);
 	return ((store_key_fn)fn)(arg, &key);
 }
 
 int store_key_each(struct store *store, store_key_fn fn, void *arg)
 {
 	return statement_each(store, STATEMENT_KEY_EACH, read_key, (statement_fn)fn, arg);
+}
+
+int store_departed_put(struct store *store, const char *id, const char *payer)
+{
+	int r = 0;
+	sqlite3_stmt *stmt = statement_get(store, STATEMENT_DEPARTED_PUT, &r);
+
+	if (!stmt)
+		return r;
+	statement_bind_text(stmt, 1, id);
+	statement_bind_text(stmt, 2, payer);
+	return statement_run(stmt);
+}
+
+int store_departed_delete(struct store *store, const char *id)
+{
+	return statement_run_text(store, STATEMENT_DEPARTED_DELETE, id);
+}
+
+static int read_departed(sqlite3_stmt *stmt, statement_fn fn, void *arg)
+{
+	return ((store_departed_fn)fn)(arg, statement_text(stmt, 0), statement_text(stmt, 1));
+}
+
+int store_departed_each(struct store *store, store_departed_fn fn, void *arg)
+{
+	return statement_each(store, STATEMENT_DEPARTED_EACH, read_departed, (statement_fn)fn, arg);
 }

@@ -152,6 +152,15 @@ static const char *const steps[] = {
 
 	/* denials of sandboxes: one row each, with a list as JSON. */
 	"CREATE TABLE denials(sandbox_id TEXT PRIMARY KEY, list BLOB NOT NULL) WITHOUT ROWID;",
+
+	/* keys that keys created, and deleted ones that still own something. */
+	"ALTER TABLE keys ADD COLUMN parent TEXT;"
+	"CREATE TABLE departed_keys(id TEXT PRIMARY KEY, payer TEXT NOT NULL) WITHOUT ROWID;",
+
+	/* the oldest records of a key make room for new ones; thing: what was begun. */
+	"CREATE INDEX idempotency_age ON idempotency(owner,created_ms);"
+	"ALTER TABLE idempotency ADD COLUMN thing TEXT;"
+	"CREATE INDEX idempotency_begun ON idempotency(status) WHERE status=0;",
 };
 
 static int schema_version(void)

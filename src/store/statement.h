@@ -96,22 +96,33 @@
 	X(INTENT_DELETE, "DELETE FROM intents WHERE row=?1")                                       \
 	X(INTENT_EACH, "SELECT row,kind FROM intents ORDER BY row")                                \
 	X(KEY_PUT, "INSERT INTO keys(id,name,hash,scopes,created_ms,max_sandboxes,max_vcpus,"      \
-		   "max_memory_mb,max_disk_mb,max_snapshots,max_creates_per_sec) "                 \
-		   "VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11) ON CONFLICT(id) DO UPDATE SET "     \
+		   "max_memory_mb,max_disk_mb,max_snapshots,max_creates_per_sec,parent) "          \
+		   "VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12) ON CONFLICT(id) DO UPDATE SET " \
 		   "name=?2,max_sandboxes=?6,max_vcpus=?7,max_memory_mb=?8,max_disk_mb=?9,"        \
 		   "max_snapshots=?10,max_creates_per_sec=?11")                                    \
 	X(KEY_DELETE, "DELETE FROM keys WHERE id=?1")                                              \
 	X(KEY_EACH, "SELECT id,name,hash,scopes,created_ms,max_sandboxes,max_vcpus,max_memory_mb," \
-		    "max_disk_mb,max_snapshots,max_creates_per_sec FROM keys "                     \
+		    "max_disk_mb,max_snapshots,max_creates_per_sec,parent FROM keys "              \
 		    "ORDER BY created_ms,id")                                                      \
+	X(DEPARTED_PUT, "INSERT OR REPLACE INTO departed_keys(id,payer) VALUES(?1,?2)")            \
+	X(DEPARTED_DELETE, "DELETE FROM departed_keys WHERE id=?1")                                \
+	X(DEPARTED_EACH, "SELECT id,payer FROM departed_keys")                                     \
+	X(IDEMPOTENCY_DELETE_OWNER, "DELETE FROM idempotency WHERE owner=?1")                      \
 	X(IDEMPOTENCY_PUT, "INSERT OR REPLACE INTO idempotency(owner,key,body_hash,sandbox_id,"    \
-			   "status,body,created_ms) VALUES(?1,?2,?3,?4,0,NULL,?5)")                \
+			   "status,body,created_ms,thing) VALUES(?1,?2,?3,?4,0,NULL,?5,?6)")       \
+	X(IDEMPOTENCY_BEGUN, "SELECT sandbox_id,thing FROM idempotency WHERE status=0 AND "        \
+			     "thing IS NOT NULL AND sandbox_id IS NOT NULL")                       \
 	X(IDEMPOTENCY_FINISH,                                                                      \
 	  "UPDATE idempotency SET status=?3,body=?4,sealed=?5 WHERE owner=?1 AND key=?2")          \
 	X(IDEMPOTENCY_GET,                                                                         \
-	  "SELECT body_hash,status,sandbox_id,body,created_ms,sealed FROM idempotency "            \
+	  "SELECT body_hash,status,sandbox_id,body,created_ms,sealed,thing FROM idempotency "      \
 	  "WHERE owner=?1 AND key=?2")                                                             \
 	X(IDEMPOTENCY_DELETE, "DELETE FROM idempotency WHERE owner=?1 AND key=?2")                 \
+	X(IDEMPOTENCY_COUNT, "SELECT COUNT(*),IFNULL(SUM(LENGTH(body)),0) FROM idempotency "       \
+			     "WHERE owner=?1")                                                     \
+	X(IDEMPOTENCY_TRIM,                                                                        \
+	  "DELETE FROM idempotency WHERE owner=?1 AND status<>0 AND created_ms<=(SELECT "          \
+	  "created_ms FROM idempotency WHERE owner=?1 ORDER BY created_ms LIMIT 1 OFFSET ?2)")     \
 	X(IDEMPOTENCY_EXPIRE, "DELETE FROM idempotency WHERE created_ms<?1")                       \
 	X(SNAPSHOT_PUT, "INSERT OR REPLACE INTO snapshots("                                        \
 			"id,seq,owner,sandbox_id,engine,kind,state,template_name,"                 \
@@ -232,6 +243,7 @@ struct store {
 	uint64_t rollbacks;
 	bool broken; /* a nested transaction was rolled back */
 	unsigned depth;
+	struct store_hooks hooks;
 };
 
 int store_errno(int sqlite_code);

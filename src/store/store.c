@@ -298,14 +298,25 @@ int store_commit(struct store *store)
 		store->depth--;
 		return store->broken ? -ECANCELED : 0;
 	}
-	r = store->broken ? -ECANCELED : run_plain(store, STATEMENT_COMMIT);
+	r = store->broken ? -ECANCELED : 0;
+	if (r == 0 && store->hooks.before)
+		r = store->hooks.before(store->hooks.arg);
+	if (r == 0)
+		r = run_plain(store, STATEMENT_COMMIT);
 	if (r < 0) {
 		store_rollback(store);
 		return r;
 	}
 	store->depth = 0;
 	end_durable(store);
+	if (store->hooks.after)
+		store->hooks.after(store->hooks.arg);
 	return 0;
+}
+
+void store_set_hooks(struct store *store, const struct store_hooks *hooks)
+{
+	store->hooks = hooks ? *hooks : (struct store_hooks){ .arg = NULL };
 }
 
 void store_rollback(struct store *store)

@@ -38,6 +38,16 @@ int store_begin(struct store *store) _must_check_;
 /* As store_begin(), but the commit returns only when the data is on disk. */
 int store_begin_durable(struct store *store) _must_check_;
 int store_commit(struct store *store) _must_check_;
+/*
+ * What belongs into every transaction: before runs inside it, right before the commit; when it
+ * fails, so does the commit. after runs when it succeeded. Neither may begin or end a transaction.
+ */
+struct store_hooks {
+	int (*before)(void *arg);
+	void (*after)(void *arg);
+	void *arg;
+};
+void store_set_hooks(struct store *store, const struct store_hooks *hooks); /* NULL: none */
 /* number of rollbacks, including failed commits */
 uint64_t store_rollbacks(const struct store *store);
 void store_rollback(struct store *store);
@@ -166,6 +176,7 @@ struct store_key {
 	const char *name;
 	uint8_t hash[STORE_KEY_HASH_SIZE];
 	uint32_t scopes;
+	const char *parent;		  /* the key that created it; NULL: none */
 	int64_t limits[STORE_KEY_LIMITS]; /* 0: the configured default, -1: unlimited */
 	int64_t created_ms;
 };
@@ -175,30 +186,45 @@ int store_key_put(struct store *store, const struct store_key *key) _must_check_
 int store_key_delete(struct store *store, const char *id) _must_check_;
 typedef int (*store_key_fn)(void *arg, const struct store_key *key);
 int store_key_each(struct store *store, store_key_fn fn, void *arg) _must_check_;
+/* Deleted keys that still own something; payer: the key that this counts against. */
+int store_departed_put(struct store *store, const char *id, const char *payer) _must_check_;
+int store_departed_delete(struct store *store, const char *id) _must_check_;
+typedef int (*store_departed_fn)(void *arg, const char *id, const char *payer);
+int store_departed_each(struct store *store, store_departed_fn fn, void *arg) _must_check_;
 
 /* ---- idempotency ---- */
 
 #define STORE_BODY_HASH_SIZE 32
+#define STORE_THING_SIZE 64
 
 struct store_idempotency {
 	uint8_t body_hash[STORE_BODY_HASH_SIZE];
 	int status; /* 0: started, reply not recorded */
 	char sandbox_id[64];
-	bool sealed; /* the body is sealed by the vault */
-	char *body;  /* heap, freed by the caller; NULL if there is none */
+	char thing[STORE_THING_SIZE]; /* what was begun; "": not known */
+	bool sealed;		      /* the body is sealed by the vault */
+	char *body;		      /* heap, freed by the caller; NULL if there is none */
 	size_t body_bytes;
 	int64_t created_ms;
 };
 
 int store_idempotency_put(struct store *store, const char *owner, struct str key,
 			  const uint8_t body_hash[STORE_BODY_HASH_SIZE], const char *sandbox_id,
-			  int64_t now_ms) _must_check_;
+			  const char *thing, int64_t now_ms) _must_check_;
+/* Those without an answer, of a sandbox. */
+typedef int (*store_begun_fn)(void *arg, const char *sandbox_id, const char *thing);
+int store_idempotency_begun(struct store *store, store_begun_fn fn, void *arg) _must_check_;
 int store_idempotency_finish(struct store *store, const char *owner, struct str key, int status,
 			     struct str body, bool sealed) _must_check_;
 /* 1 found, 0 absent, or -errno. */
 int store_idempotency_get(struct store *store, const char *owner, struct str key,
 			  struct store_idempotency *ret) _must_check_;
 int store_idempotency_delete(struct store *store, const char *owner, struct str key) _must_check_;
+int store_idempotency_count(struct store *store, const char *owner, int64_t *ret_rows,
+			    int64_t *ret_bytes) _must_check_;
+/* The oldest answered ones, this many or a few more. */
+int store_idempotency_trim(struct store *store, const char *owner, int64_t rows) _must_check_;
+int store_idempotency_delete_owner(struct store *store, const char *owner) _must_check_;
 int store_idempotency_expire(struct store *store, int64_t before_ms) _must_check_;
 
 /* ---- events ---- */

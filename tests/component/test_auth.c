@@ -125,6 +125,54 @@ static void test_last_admin_stays(void **state)
 	expect_status(call("DELETE", id, NULL), 409);
 }
 
+/* A key that lacks exec is shown its sandbox by the E2B face, without the token of the inside. */
+static void test_no_token_without_exec(void **state)
+{
+	const char *scopes = "[\"sandboxes:read\",\"sandboxes:write\"]";
+	const char *weak = make_key(scopes);
+	const char *full = make_key("[\"sandboxes:read\",\"sandboxes:write\",\"exec\"]");
+	struct answer *a = call_as(weak, "POST", "/v1/sandboxes", "{}");
+	const char *id = path_of("%s", text_of(a, "id"));
+
+	(void)state;
+	expect_status(a, 201);
+	a = call_as(weak, "GET", path_of("/sandboxes/%s", id), NULL);
+	expect_status(a, 200);
+	assert_string_equal(text_of(a, "sandboxID"), id);
+	assert_string_equal(text_of(a, "envdAccessToken"), "");
+	a = call_as(weak, "GET", path_of("/v2/sandboxes/%s", id), NULL);
+	assert_string_equal(text_of(a, "envdAccessToken"), "");
+	a = call_as(weak, "GET", "/v2/sandboxes", NULL);
+	expect_status(a, 200);
+	assert_null(strstr(a->body, "Token"));
+	for (int i = 0; i < 2; i++)
+		expect_status(call_as(weak, "POST",
+				      path_of("/sandboxes/%s/%s", id, i ? "resume" : "connect"),
+				      "{}"),
+			      403);
+	expect_status(call_as(weak, "POST", path_of("/sandboxes/%s/fork", id), "{}"), 403);
+	expect_status(call_as(weak, "POST", "/sandboxes", "{\"templateID\":\"base\"}"), 403);
+	a = call_as(full, "POST", "/v1/sandboxes", "{}");
+	a = call_as(full, "GET", path_of("/sandboxes/%s", path_of("%s", text_of(a, "id"))), NULL);
+	assert_int_equal(strlen(text_of(a, "envdAccessToken")), 64);
+}
+
+static void test_initializers_need_exec(void **state)
+{
+	const char *weak = make_key("[\"sandboxes:write\"]");
+	const char *full = make_key("[\"sandboxes:write\",\"exec\"]");
+	const char *one = "{\"initializers\":[\"true\"]}";
+	struct answer *a = call_as(weak, "POST", "/v1/sandboxes", one);
+
+	(void)state;
+	expect_status(a, 403);
+	assert_string_equal(error_code(a), "forbidden");
+	a = call_as(weak, "POST", "/v1/sandboxes", "{\"count\":2,\"initializers\":[\"true\"]}");
+	assert_int_not_equal(a->status, 201);
+	expect_status(call_as(weak, "POST", "/v1/sandboxes", "{\"initializers\":[]}"), 201);
+	expect_status(call_as(full, "POST", "/v1/sandboxes", one), 201);
+}
+
 /* Another tenant's sandbox is as absent as one that never existed. */
 static void test_tenants(void **state)
 {
@@ -169,6 +217,112 @@ static void test_tenants(void **state)
 	expect_status(call("GET", "/v1/sandboxes/mine", NULL), 404); /* ambiguous */
 	expect_status(call_as(a_key, "DELETE", "/v1/sandboxes/mine", NULL), 204);
 	expect_status(call("GET", "/v1/sandboxes/mine", NULL), 200); /* no longer */
+}
+
+/* A key with the given scopes and limits, made by another: its text in a static buffer. */
+static const char *sub_key(const char *maker, const char *scopes, const char **ret_id)
+{
+	struct answer *a = call_as(maker, "POST", "/v1/keys",
+				   path_of("{\"name\":\"sub\",\"scopes\":%s}", scopes));
+
+	expect_status(a, 201);
+	*ret_id = path_of("%s", text_of(a, "id"));
+	return path_of("%s", text_of(a, "key"));
+}
+
+#define MANAGER "[\"keys\",\"sandboxes:read\",\"sandboxes:write\"]"
+
+/* A key manages those below it. Keys of others are as absent as any that never was. */
+static void test_keys_of_others(void **state)
+{
+	const char *a_id, *b_id, *child_id, *grandchild_id;
+	const char *a_key = sub_key(world.admin, MANAGER, &a_id);
+	const char *b_key = sub_key(world.admin, MANAGER, &b_id);
+	const char *child = sub_key(b_key, MANAGER, &child_id);
+	const char *grandchild = sub_key(child, MANAGER, &grandchild_id);
+	const char *foreign[] = { b_id, child_id, grandchild_id };
+	struct answer *a;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(foreign); i++) {
+		const char *path = path_of("/v1/keys/%s", foreign[i]);
+
+		expect_status(call_as(a_key, "GET", path, NULL), 404);
+		expect_status(call_as(a_key, "PATCH", path, "{\"name\":\"x\"}"), 404);
+		expect_status(call_as(a_key, "DELETE", path, NULL), 404);
+	}
+	a = call_as(a_key, "GET", "/v1/keys", NULL);
+	assert_int_equal(json_size(member(a->doc, "data")), 1); /* itself */
+	a = call_as(b_key, "GET", "/v1/keys", NULL);
+	assert_int_equal(json_size(member(a->doc, "data")), 3);
+	a = call_as(b_key, "GET", "/v1/keys?limit=2", NULL);
+	assert_int_equal(json_size(member(a->doc, "data")), 2);
+	/* Not those above. */
+	expect_status(call_as(child, "GET", path_of("/v1/keys/%s", b_id), NULL), 404);
+	expect_status(call_as(child, "DELETE", path_of("/v1/keys/%s", b_id), NULL), 404);
+	a = call_as(b_key, "PATCH", path_of("/v1/keys/%s", grandchild_id), "{\"name\":\"x\"}");
+	expect_status(a, 200);
+	assert_string_equal(text_of(a, "created_by"), child_id);
+	world_restart(); /* the database has it, too */
+	expect_status(call_as(a_key, "DELETE", path_of("/v1/keys/%s", child_id), NULL), 404);
+	/* With a key go those below it. */
+	expect_status(call_as(b_key, "DELETE", path_of("/v1/keys/%s", child_id), NULL), 204);
+	expect_status(call_as(grandchild, "GET", "/v1/keys/self", NULL), 401);
+	expect_status(call_as(b_key, "GET", "/v1/keys/self", NULL), 200);
+}
+
+static int64_t held(const char *key)
+{
+	return int_of(call_as(key, "GET", "/v1/keys/self", NULL), "sandboxes");
+}
+
+/* max_sandboxes_per_key is 2: together with all keys below, and also after those are deleted. */
+static void test_keys_below_count(void **state)
+{
+	const char *id, *other, *sandbox, *top = sub_key(world.admin, MANAGER, &id);
+	const char *child = sub_key(top, MANAGER, &id);
+	const char *grandchild = sub_key(child, MANAGER, &other);
+	struct answer *a;
+
+	(void)state;
+	a = call_as(grandchild, "POST", "/v1/sandboxes", "{}");
+	expect_status(a, 201);
+	sandbox = path_of("/v1/sandboxes/%s", text_of(a, "id"));
+	expect_status(call_as(child, "POST", "/v1/sandboxes", "{}"), 201);
+	for (int i = 0; i < 3; i++)
+		assert_string_equal(error_code(call_as(i == 0	? grandchild
+						       : i == 1 ? child
+								: top,
+						       "POST", "/v1/sandboxes", "{}")),
+				    "quota_exceeded");
+	assert_int_equal(held(top), 2);
+	assert_int_equal(held(grandchild), 1);
+	expect_status(call_as(top, "DELETE", path_of("/v1/keys/%s", id), NULL), 204);
+	assert_int_equal(held(top), 2);
+	world_restart();
+	assert_int_equal(held(top), 2);
+	expect_status(call_as(sub_key(top, MANAGER, &id), "POST", "/v1/sandboxes", "{}"), 429);
+	expect_status(call("DELETE", sandbox, NULL), 204);
+	assert_int_equal(held(top), 1);
+	expect_status(call_as(top, "POST", "/v1/sandboxes", "{}"), 201);
+}
+
+/* At, and just above, what one tenant may create. */
+static void test_keys_are_bounded(void **state)
+{
+	const char *id, *first;
+	char top[64], child[64];
+
+	(void)state;
+	(void)snprintf(top, sizeof(top), "%s", sub_key(world.admin, MANAGER, &id));
+	(void)snprintf(child, sizeof(child), "%s", sub_key(top, MANAGER, &first));
+	for (int i = 2; i <= AUTH_KEYS_PER_KEY; i++)
+		(void)sub_key(i % 2 ? child : top, MANAGER, &id);
+	expect_status(call_as(child, "POST", "/v1/keys", "{\"name\":\"n\",\"scopes\":[\"keys\"]}"),
+		      429);
+	expect_status(call_as(top, "DELETE", path_of("/v1/keys/%s", id), NULL), 204);
+	(void)sub_key(top, MANAGER, &id);
+	(void)sub_key(world.admin, MANAGER, &id); /* others are not affected */
 }
 
 static int setup_quota(void **state)
@@ -217,7 +371,12 @@ int main(void)
 		TEST(test_matrix, world_setup),
 		TEST(test_key_life, world_setup),
 		TEST(test_last_admin_stays, world_setup),
+		TEST(test_no_token_without_exec, world_setup),
+		TEST(test_initializers_need_exec, world_setup),
 		TEST(test_tenants, world_setup),
+		TEST(test_keys_of_others, world_setup),
+		TEST(test_keys_below_count, setup_quota),
+		TEST(test_keys_are_bounded, world_setup),
 		TEST(test_quota, setup_quota),
 	};
 

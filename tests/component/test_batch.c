@@ -199,6 +199,25 @@ static void test_restart_with_pool(void **state)
 	end_in_the_middle();
 }
 
+/* When no child was made, that is an error, and the same call may be tried again. */
+static void test_fork_of_none(void **state)
+{
+	const char *source = make("{}");
+	struct request req;
+	struct answer a;
+
+	(void)state;
+	for (int i = 0; i < 2; i++) {
+		if (i == 0)
+			fake_fail_next(world.engine, FAKE_CREATE, ERR_UNAVAILABLE);
+		request_send(&req, world.admin, "POST", path_of("/v1/sandboxes/%s/fork", source),
+			     "Idempotency-Key: fork-none\r\n", "{\"count\":1}");
+		request_wait(&req, &a);
+		expect_status(&a, i == 0 ? 503 : 201);
+		answer_free(&a);
+	}
+}
+
 int main(void)
 {
 #define TEST(name, setup) cmocka_unit_test_setup_teardown(name, setup, world_teardown)
@@ -206,6 +225,7 @@ int main(void)
 		TEST(test_many, world_setup),
 		TEST(test_bounds, world_setup),
 		TEST(test_failures, world_setup),
+		TEST(test_fork_of_none, world_setup),
 		TEST(test_from_pool, world_setup_pool),
 		TEST(test_from_snapshot, world_setup),
 		TEST(test_once, world_setup),

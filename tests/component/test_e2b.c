@@ -129,6 +129,28 @@ static void test_control(void **state)
 	assert_int_equal(int_of(a, "code"), 404);
 }
 
+/* A link that names no sandbox makes the daemon try all of them: not more often than this. */
+static void test_signed_links_are_limited(void **state)
+{
+	int refused = 0;
+
+	(void)state;
+	new_one("{\"templateID\":\"base\"}");
+	for (int i = 0; i < 40; i++) {
+		const struct answer *a =
+			call_as(NULL, "GET", "/files?path=/x&username=user&signature=v1_x", NULL);
+
+		assert_true(a->status == 401 || a->status == 429);
+		assert_true(a->status == (i < 30 ? 401 : 429));
+		refused += a->status == 429;
+	}
+	assert_int_equal(refused, 10);
+	/* The token itself is still good, a wrong one is not looked at any longer. */
+	expect_status(unary("/process.Process/List", "{}"), 200);
+	token[0] = token[0] == '0' ? '1' : '0';
+	expect_status(unary("/process.Process/List", "{}"), 429);
+}
+
 static void test_refusals(void **state)
 {
 	static const struct {
@@ -381,9 +403,11 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, world_setup, world_teardown)
-		TEST(test_control),   TEST(test_refusals),	TEST(test_access),
-		TEST(test_start),     TEST(test_broken_bodies), TEST(test_follow),
-		TEST(test_kill_cuts), TEST(test_keepalive),	TEST(test_stop_under_way),
+		TEST(test_control),   TEST(test_signed_links_are_limited),
+		TEST(test_refusals),  TEST(test_access),
+		TEST(test_start),     TEST(test_broken_bodies),
+		TEST(test_follow),    TEST(test_kill_cuts),
+		TEST(test_keepalive), TEST(test_stop_under_way),
 #undef TEST
 	};
 

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "inside.h"
+#include "store/store.h"
 
 static void listen_to(struct request *req, const char *key, const char *path, const char *headers)
 {
@@ -459,11 +460,63 @@ static void test_ends_across_restarts(void **state)
 	assert_int_equal(ends_told(), 3);
 }
 
+static int on_stored(void *arg, const struct store_event *event)
+{
+	char *types = arg;
+	size_t n = strlen(types);
+
+	(void)snprintf(types + n, 1024 - n, "%s:%s ", event->sandbox_id, event->type);
+	return 0;
+}
+
+/* What another process finds in the database at this moment, as the next daemon would. */
+static bool is_stored(const char *id, const char *type)
+{
+	char path[128], types[1024] = "";
+	struct store *store;
+
+	(void)snprintf(path, sizeof(path), "%s/cay.db", world.dir);
+	assert_int_equal(store_open(path, &store), 0);
+	assert_int_equal(store_event_each(store, 0, 100, on_stored, types), 0);
+	store_close(store);
+	return strstr(types, path_of("%s:%s ", id, type)) != NULL;
+}
+
+/* The event of a change is in the database when the change is acknowledged, however the daemon ends
+ * afterwards. */
+static void test_in_the_transaction_of_the_change(void **state)
+{
+	struct answer *a;
+	char id[64];
+
+	(void)state;
+	world_turns(50); /* no timer is due that would write it anyway */
+	a = call("POST", "/v1/sandboxes", "{}");
+	expect_status(a, 201);
+	(void)snprintf(id, sizeof(id), "%s", text_of(a, "id"));
+	assert_true(is_stored(id, "sandbox.running"));
+	world_turns(50);
+	a = call("POST", path_of("/v1/sandboxes/%s/snapshots", id), "{}");
+	expect_status(a, 201);
+	assert_true(is_stored(id, "snapshot.created"));
+	expect_status(
+		call("DELETE", path_of("/v1/snapshots/%s", path_of("%s", text_of(a, "id"))), NULL),
+		204);
+	assert_true(is_stored(id, "snapshot.deleted"));
+	expect_status(call("POST", path_of("/v1/sandboxes/%s/pause", id), "{}"), 200);
+	assert_true(is_stored(id, "sandbox.paused"));
+	expect_status(call("DELETE", path_of("/v1/sandboxes/%s", id), NULL), 204);
+	assert_true(is_stored(id, "sandbox.destroyed"));
+}
+
 int main(void)
 {
 #define TEST(fn) cmocka_unit_test_setup_teardown(fn, world_setup, world_teardown)
 	const struct CMUnitTest tests[] = {
 		TEST(test_life_of_a_sandbox),
+		TEST(test_in_the_transaction_of_the_change),
+		cmocka_unit_test_setup_teardown(test_in_the_transaction_of_the_change,
+						world_setup_pool, world_teardown),
 		TEST(test_end_of_a_detached_process),
 		TEST(test_ends_across_restarts),
 		TEST(test_deaths_and_windows),

@@ -184,6 +184,83 @@ static void test_of_a_sandbox(void **state)
 	answer_free(&again);
 }
 
+/* The daemon ends so many turns after a keyed call came; the client, which got no answer, asks
+ * again. One thing is there in the end, and the answer is about it. */
+static void ended_after(int turns, const char *tail, const char *body)
+{
+	char path[96], key[48];
+	struct request req;
+	struct answer a;
+
+	new_sandbox("{}");
+	(void)snprintf(path, sizeof(path), "/v1/sandboxes/%s/%s", sandbox, tail);
+	(void)snprintf(key, sizeof(key), "%s-%d", tail, turns);
+	request_send(&req, world.admin, "POST", path, path_of("Idempotency-Key: %s\r\n", key),
+		     body);
+	for (int i = 0; i < turns; i++)
+		loop_turn(world.loop, 0);
+	world_stop();
+	request_drop(&req);
+	world_start();
+	for (int i = 0;; i++) {
+		a = once(path, key, body);
+		if (a.status != 503 || i == 100)
+			break;
+		answer_free(&a); /* what became of it is not known yet */
+		world_turns(10);
+	}
+	expect_status(&a, 201);
+	if (count_of(path) != 1)
+		fail_msg("%s: %zu after %d turns", tail, count_of(path), turns);
+	answer_free(&a);
+	a = once(path, key, body);
+	expect_status(&a, 201);
+	assert_int_equal(count_of(path), 1);
+	answer_free(&a);
+}
+
+static void test_processes_across_deaths(void **state)
+{
+	(void)state;
+	for (int turns = 0; turns < 16; turns++)
+		ended_after(turns, "processes", "{\"command\":\"sleep 400\"}");
+}
+
+static void test_snapshots_across_deaths(void **state)
+{
+	(void)state;
+	for (int turns = 0; turns < 16; turns++)
+		ended_after(turns, "snapshots", "{}");
+}
+
+/* A number that was noted and not used is not given to another process. */
+static void test_noted_numbers_are_not_reused(void **state)
+{
+	struct request req;
+	struct answer a;
+	char path[96];
+
+	(void)state;
+	for (int turns = 0; turns < 6; turns++) {
+		new_sandbox("{}");
+		(void)snprintf(path, sizeof(path), "/v1/sandboxes/%s/processes", sandbox);
+		request_send(&req, world.admin, "POST", path,
+			     path_of("Idempotency-Key: n-%d\r\n", turns),
+			     "{\"command\":\"sleep 400\"}");
+		for (int i = 0; i < turns; i++)
+			loop_turn(world.loop, 0);
+		world_stop();
+		request_drop(&req);
+		world_start();
+		expect_status(call("POST", path, "{\"command\":\"sleep 500\"}"), 201);
+		a = once(path, path_of("n-%d", turns), "{\"command\":\"sleep 400\"}");
+		expect_status(&a, 201);
+		assert_non_null(strstr(text_of(&a, "command"), "400"));
+		assert_int_equal(count_of(path), 2);
+		answer_free(&a);
+	}
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, world_teardown)
@@ -191,6 +268,9 @@ int main(void)
 		TEST(test_one_thing_one_answer),
 		TEST(test_refused),
 		TEST(test_of_a_sandbox),
+		TEST(test_processes_across_deaths),
+		TEST(test_snapshots_across_deaths),
+		TEST(test_noted_numbers_are_not_reused),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -231,8 +231,9 @@ static void test_credentials_stay_outside(void **state)
 	assert_null(strstr(heard, "6.6.6.6"));
 	/* Headers that are not ours are forwarded. */
 	heard = served("/", path_of("Cay-Preview-Token: %s\r\nAuthorization: Basic eDp5\r\n"
-				    "X-API-Key: theirs\r\n",
+				    "X-API-Key: theirs\r\nX-Access-Token: 0123\r\n",
 				    token));
+	assert_null(strstr(heard, "ccess-"));
 	assert_non_null(strstr(heard, "Authorization: Basic eDp5\r\n"));
 	assert_non_null(strstr(heard, "X-API-Key: theirs\r\n"));
 }

@@ -233,6 +233,8 @@ static void test_timeouts(void **state)
 	const char *idle = make("{\"idle_timeout_sec\":1}");
 	const char *busy = make("{\"idle_timeout_sec\":1}");
 	const char *always = make("{\"timeout_sec\":1,\"always_on\":true}");
+	const char *always_idle =
+		make("{\"timeout_sec\":1,\"idle_timeout_sec\":1,\"always_on\":true}");
 	struct request req;
 	struct answer *a, done;
 
@@ -248,6 +250,9 @@ static void test_timeouts(void **state)
 	assert_non_null(strstr(error_message(a), "idle_timeout"));
 	expect_status(call("GET", path_of("/v1/sandboxes/%s", busy), NULL), 200);
 	expect_status(call("GET", path_of("/v1/sandboxes/%s", always), NULL), 200);
+	a = call("GET", path_of("/v1/sandboxes/%s", always_idle), NULL);
+	expect_status(a, 404); /* of the hard limit alone it is free */
+	assert_non_null(strstr(error_message(a), "idle_timeout"));
 	request_wait(&req, &done);
 	expect_status(&done, 200);
 	answer_free(&done);

@@ -2,7 +2,6 @@
 /* Snapshots, restoring, forking: results, limits, and restarts in the middle. */
 #include <string.h>
 #include <time.h>
-
 #include "inside.h"
 
 static char snapshot[64];
@@ -379,12 +378,17 @@ static void test_fork(void **state)
 	assert_int_equal(fake_live(world.engine), 21);
 	assert_int_equal(fake_snapshots(world.engine), 0);
 	expect_works();
-	/* A name in use fails one child only. */
+	/* A name in use fails one child only; when all children fail, so does the call. */
+	expect_status(call("DELETE", "/v1/sandboxes/child-2", NULL), 204);
 	a = post("/fork", "{\"count\":3,\"name\":\"child\",\"metadata\":{}}");
 	expect_status(a, 201);
 	data = member(a->doc, "data");
 	assert_string_equal(json_str(member(member(json_at(data, 0), "error"), "code")).p,
 			    "conflict");
+	assert_non_null(member(json_at(data, 1), "id"));
+	a = post("/fork", "{\"count\":3,\"name\":\"child\",\"metadata\":{}}");
+	expect_status(a, 409);
+	assert_string_equal(error_code(a), "conflict");
 	expect_status(post("/fork", "{\"name\":\"only\"}"), 201);
 	expect_status(call("GET", "/v1/sandboxes/only", NULL), 200);
 }

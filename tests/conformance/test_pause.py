@@ -115,8 +115,13 @@ def test_destroy_while_frozen(api, engine):
 def test_auto_resume(api, engine):
     with api.sandbox(engine=engine, auto_resume=True) as sandbox:
         pause(sandbox)
-        assert refused(api.call, "GET", f"/v1/sandboxes/{sandbox.id}/processes").status == 409
         assert api.get(sandbox.id)["state"] == "paused"
+        api.call("GET", f"/v1/sandboxes/{sandbox.id}/processes")
+        assert api.get(sandbox.id)["state"] == "running"
+        pause(sandbox)
+        assert api.call("GET", f"/v1/sandboxes/{sandbox.id}/files/read?path=/etc/hostname")["path"]
+        assert api.get(sandbox.id)["state"] == "running"
+        pause(sandbox)
         assert sandbox.exec("echo woken").stdout == "woken\n"
         assert api.get(sandbox.id)["state"] == "running"
 

@@ -107,9 +107,10 @@ def test_the_narrower_scope_is_meant(api, engine):
             with api.sandbox(engine=engine, secrets=[name], **fields) as box:
                 assert box.exec(check.replace("WANT", want)).exit_code == 0
                 if want == "global" and not workspace:
-                    rows.append(make(api, name, f"value-sandbox-{name}", scope="sandbox", sandbox_id=box.id))
+                    own = make(api, name, f"value-sandbox-{name}", scope="sandbox", sandbox_id=box.id)
                     api.call("PATCH", f"/v1/sandboxes/{box.id}", {"secrets": [name]})
                     assert box.exec(check.replace("WANT", "sandbox")).exit_code == 0
+        wait_for(lambda: own["id"] not in [row["id"] for row in api.call("GET", "/v1/secrets?limit=1000")["data"]])
         refused("conflict", api.call, "GET", f"/v1/secrets/{name}")
     finally:
         for row in rows:

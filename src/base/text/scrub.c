@@ -394,7 +394,7 @@ bool scrub_text(const struct scrub *scrub, char *p, size_t n, bool cut)
 	bool found = run(scrub, &node, p, 0, n);
 	size_t tail = scrub->nodes[node].depth;
 
-	if (!cut || tail < SCRUB_VALUE_MIN)
+	if (!cut || tail <= SCRUB_SHOWN_MAX)
 		return found;
 	memset(p + n - tail, SCRUB_MASK, tail);
 	return true;
@@ -441,10 +441,10 @@ struct str scrub_stream_flush(struct scrub_stream *stream)
 	take_given(stream);
 	stream->given = buf_len(&stream->held);
 	/*
-	 * Bytes that were already passed on count as well: a match of this length is not a
-	 * coincidence.
+	 * Bytes that were already passed on count as well: a match of more than a few bytes is not
+	 * a coincidence.
 	 */
-	if (stream->given && stream->scrub->nodes[stream->node].depth >= SCRUB_VALUE_MIN)
+	if (stream->given && stream->scrub->nodes[stream->node].depth > SCRUB_SHOWN_MAX)
 		memset(buf_data(&stream->held), SCRUB_MASK, stream->given);
 	return buf_str(&stream->held);
 }

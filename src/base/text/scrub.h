@@ -15,6 +15,7 @@
 
 #define SCRUB_VALUE_MIN 8     /* bytes; shorter values would mask ordinary text */
 #define SCRUB_VALUE_MAX 16384 /* bytes; each costs about twenty nodes */
+#define SCRUB_SHOWN_MAX 3     /* bytes of a value's start that are shown when no more followed */
 #define SCRUB_NODES_MAX (4u << 20)
 #define SCRUB_MASK '*'
 
@@ -34,7 +35,7 @@ size_t scrub_longest(const struct scrub *scrub); /* bytes of the longest encodin
 
 /*
  * Masks a complete text in place. cut: the text was truncated, so a partial value at its end is
- * masked as well. Returns true if anything was masked.
+ * masked as well, unless it has at most SCRUB_SHOWN_MAX bytes. Returns true if anything was masked.
  */
 bool scrub_text(const struct scrub *scrub, char *p, size_t n, bool cut);
 
@@ -51,7 +52,7 @@ void scrub_stream_done(struct scrub_stream *stream);
 struct str scrub_stream_feed(struct scrub_stream *stream, struct str bytes);
 /*
  * Returns the bytes that are held back although they may be the start of a value: at the end of the
- * stream, or when an interactive user would wait too long. If SCRUB_VALUE_MIN or more bytes of a
+ * stream, or when an interactive user would wait too long. If more than SCRUB_SHOWN_MAX bytes of a
  * value have matched, they are masked, and so is the rest of that value.
  */
 struct str scrub_stream_flush(struct scrub_stream *stream);

@@ -6,6 +6,7 @@
 #include "base/buf.h"
 #include "base/json.h"
 #include "face/e2b/e2b.h"
+#include "face/kit/attempts.h"
 #include "face/kit/field.h"
 #include "face/kit/guard.h"
 #include "face/kit/page.h"
@@ -30,6 +31,8 @@
 #define E2B_REFRESH_MAX_SEC 3600
 #define E2B_KEEPALIVE_SEC 90 /* of streams, unless the client says otherwise */
 #define E2B_USER_MAX 64
+/* What a token of a sandbox grants: everything inside. No key with less is shown one. */
+#define E2B_ENTER (AUTH_SANDBOXES_WRITE | AUTH_EXEC)
 
 struct e2b_call;
 
@@ -88,6 +91,7 @@ struct e2b {
 	struct pending_list pendings;
 	struct flow *flows; /* streams of processes and watches */
 	struct transfer_list transfers;
+	struct attempts attempts;
 	struct watcher *watchers;
 	uint32_t watcher_count;
 	struct loop_timer *beat;
@@ -137,6 +141,9 @@ void e2b_error_message(const struct err *err, const char *user, char *dst, size_
 
 /* ---- e2b.c ---- */
 
+/* err, of wrong or missing credentials, becomes rate_limited when the client sent too many. -1. */
+int e2b_refuse_credentials(struct e2b_call *call, uint32_t most, struct err *err);
+
 /* The sandbox of args[0]; NULL: answered. */
 struct sandbox *call_sandbox(struct e2b_call *call);
 /* The body by a table; false: answered. Members that the table does not list are ignored. */
@@ -154,10 +161,12 @@ struct str e2b_json_get_str(const struct json *object,
 int session_open_ports(struct e2b *e2b, const struct sandbox *made, enum e2b_ports ports,
 		       struct err *err) _must_check_;
 enum e2b_ports session_ports(const struct sandbox *sandbox);
+/* With the sandbox's tokens: only for routes that need E2B_ENTER. */
 void sandbox_view_write(const struct e2b *e2b, const struct sandbox *sandbox, struct json_writer *w,
 			const char *key);
 void sandbox_view_write_listed(const struct sandbox *sandbox, struct json_writer *w);
-void sandbox_view_write_detail(const struct e2b *e2b, const struct sandbox *sandbox,
+/* The token is part of it only if the caller's key has E2B_ENTER. */
+void sandbox_view_write_detail(const struct e2b_call *call, const struct sandbox *sandbox,
 			       struct json_writer *w);
 
 /* ---- the control plane's handlers ---- */

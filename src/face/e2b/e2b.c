@@ -180,13 +180,18 @@ bool e2b_takes(void *face, const struct http_req *req)
 
 /* ---- the control plane ---- */
 
+int e2b_refuse_credentials(struct e2b_call *call, uint32_t most, struct err *err)
+{
+	return attempts_refuse(&call->e2b->attempts, call->req->client, most, err);
+}
+
 static int check_key(struct e2b_call *call, struct err *err)
 {
 	const struct guard *guard = &call->e2b->guard;
 
 	call->key = guard_key(guard, call->e2b->service, call->req, err);
 	if (!call->key)
-		return -1;
+		return e2b_refuse_credentials(call, ATTEMPTS_KEY, err);
 	return call->route ? guard_scope(guard, call->key, &call->route->row, err) : 0;
 }
 
@@ -246,6 +251,7 @@ static void control(struct e2b_call *call)
 
 	call->route = e2b_route_find(&e2b_control_table, call, &known);
 	if (guard_host(&call->e2b->guard, req, &err) < 0 || check_key(call, &err) < 0 ||
+	    auth_count_request(call->e2b->service, call->key, &err) < 0 ||
 	    decode_args(call, &err) < 0) {
 		e2b_answer_error(call, &err);
 		return;

@@ -4,8 +4,7 @@
 #include "face/e2b/call.h"
 #include "face/e2b/e2b.h"
 
-/* Whoever gets a token of a sandbox can do everything inside. */
-#define ENTER (AUTH_SANDBOXES_WRITE | AUTH_EXEC)
+#define ENTER E2B_ENTER
 #define READ AUTH_SANDBOXES_READ
 #define WRITE AUTH_SANDBOXES_WRITE
 #define TEMPLATES AUTH_TEMPLATES_READ

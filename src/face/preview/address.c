@@ -114,12 +114,18 @@ static bool next_cookie(struct str *rest, struct str *ret_whole, struct str *ret
 	return true;
 }
 
-static struct str token_cookie(struct str cookies)
+static bool is_token_cookie(struct str name)
+{
+	return str_is(name, TOKEN_COOKIE) || str_is(name, TOKEN_COOKIE_SECURE);
+}
+
+/* Over TLS only the one that no other host can have set. */
+static struct str token_cookie(struct str cookies, bool secure)
 {
 	struct str whole, name, value;
 
 	while (next_cookie(&cookies, &whole, &name, &value))
-		if (str_is(name, TOKEN_COOKIE))
+		if (secure ? str_is(name, TOKEN_COOKIE_SECURE) : is_token_cookie(name))
 			return value;
 	return (struct str){ "", 0 };
 }
@@ -157,7 +163,7 @@ void credentials_find(const struct http_req *req, struct credentials *ret)
 		ret->token = *token;
 	for (size_t i = 0; !ret->token.n && i < req->header_count; i++)
 		if (str_eq_nocase(req->headers[i].name, "cookie"))
-			ret->token = token_cookie(req->headers[i].value);
+			ret->token = token_cookie(req->headers[i].value, req->secure);
 	if (traffic)
 		ret->traffic = *traffic;
 }
@@ -214,12 +220,12 @@ static struct str other_cookies(struct arena *arena, struct str cookies)
 	char *text;
 	size_t n = 0;
 
-	if (!token_cookie(cookies).n &&
+	if (!token_cookie(cookies, false).n &&
 	    !memmem(cookies.p, cookies.n, TOKEN_COOKIE, sizeof(TOKEN_COOKIE) - 1))
 		return cookies;
 	text = arena_alloc(arena, cookies.n + 2);
 	while (text && next_cookie(&rest, &whole, &name, &value)) {
-		if (whole.n == 0 || str_is(name, TOKEN_COOKIE))
+		if (whole.n == 0 || is_token_cookie(name))
 			continue;
 		if (n) {
 			memcpy(text + n, "; ", 2);
@@ -243,7 +249,8 @@ static bool is_ours(struct str name)
 {
 	return starts_nocase(name, "x-forwarded-") || starts_nocase(name, "cay-") ||
 	       starts_nocase(name, "e2b-sandbox-") || str_eq_nocase(name, TRAFFIC_HEADER) ||
-	       str_eq_nocase(name, "forwarded") || str_eq_nocase(name, "x-real-ip");
+	       str_eq_nocase(name, "x-access-token") || str_eq_nocase(name, "forwarded") ||
+	       str_eq_nocase(name, "x-real-ip");
 }
 
 bool visit_pass(void *arg, const struct http_header *header, struct str *value)

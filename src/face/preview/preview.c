@@ -21,11 +21,10 @@ static bool try_redirect(struct http_req *req, const char *token, const struct p
 	struct http_header headers[3] = {
 		{ STR_LIT("Location"), visit_text(address_path(req, true)) },
 		{ STR_LIT("Set-Cookie"),
-		  visit_text(arena_printf(req->arena,
-					  TOKEN_COOKIE "=%s; Path=/; Max-Age=%lld; HttpOnly; "
-						       "SameSite=Lax%s",
-					  token, (long long)MAX(left_ms / 1000, 0),
-					  req->secure ? "; Secure" : "")) },
+		  visit_text(arena_printf(
+			  req->arena, "%s=%s; Path=/; Max-Age=%lld; HttpOnly; SameSite=Lax%s",
+			  req->secure ? TOKEN_COOKIE_SECURE : TOKEN_COOKIE, token,
+			  (long long)MAX(left_ms / 1000, 0), req->secure ? "; Secure" : "")) },
 		{ STR_LIT("Cache-Control"), STR_LIT("no-store") },
 	};
 
@@ -75,7 +74,7 @@ static int admit(struct preview_face *face, struct http_req *req,
 	ret->by_header = address.by_header;
 	ask.key = credentials->key.n ? auth_find(face->service, credentials->key) : NULL;
 	if ((credentials->token.n || credentials->traffic.n || credentials->key.n) && !ask.key &&
-	    !guess_allowed(face, req->client))
+	    !attempts_allowed(&face->attempts, req->client, ATTEMPTS_TOKEN))
 		return err_set(err, ERR_RATE_LIMITED, "too many wrong tokens; wait a minute");
 	/* Who has a key may say the name. */
 	sandbox = ask.key && address.by_header
@@ -86,9 +85,9 @@ static int admit(struct preview_face *face, struct http_req *req,
 	r = preview_open(face->service, &ask, &ret->grant, &note, err);
 	ret->e2b |= note.every;
 	if (note.guess) {
-		bool allowed = guess_allowed(face, req->client);
+		bool allowed = attempts_allowed(&face->attempts, req->client, ATTEMPTS_TOKEN);
 
-		guess_wrong(face, req->client);
+		attempts_wrong(&face->attempts, req->client);
 		if (!allowed)
 			return err_set(err, ERR_RATE_LIMITED, "too many wrong addresses");
 	}

@@ -4,6 +4,7 @@
 #define CAY_FACE_PREVIEW_VISIT_H
 
 #include "base/buf.h"
+#include "face/kit/attempts.h"
 #include "face/kit/hosts.h"
 #include "face/preview/preview.h"
 #include "http/proxy/proxy.h"
@@ -14,16 +15,10 @@
 
 #define TOKEN_QUERY "cay_token"
 #define TOKEN_COOKIE "cay_preview"
+/* Over TLS: browsers take it only from this host itself, so that a neighbour cannot plant one. */
+#define TOKEN_COOKIE_SECURE "__Host-" TOKEN_COOKIE
 #define TRAFFIC_HEADER "e2b-traffic-access-token"
 #define HOP_SIZE 17
-#define GUESS_SLOTS 1024
-#define GUESSES_PER_MINUTE 30 /* wrong tokens and unknown sandboxes of one client */
-
-struct guess {
-	uint64_t who; /* 0: free */
-	int64_t minute;
-	uint32_t count;
-};
 
 /* Who and what a request is for. Views into the request. */
 struct address {
@@ -45,7 +40,7 @@ struct preview_face {
 	struct visit *visits;
 	struct buf out;
 	char hop[HOP_SIZE]; /* marks what went through us: it must not come again */
-	struct guess guesses[GUESS_SLOTS];
+	struct attempts attempts;
 	/* What preview_takes() found, for preview_handle(), which follows at once. */
 	slot_handle found_for;
 	enum address_kind found_kind;
@@ -111,9 +106,4 @@ struct page_subject {
 };
 void page_error(struct preview_face *face, struct http_req *req, const struct page_subject *of,
 		const struct err *err);
-
-/* attempt_limit.c */
-bool guess_allowed(struct preview_face *face, struct str peer);
-void guess_wrong(struct preview_face *face, struct str peer);
-
 #endif

@@ -6,6 +6,7 @@
 #include "base/buf.h"
 #include "base/value/histogram.h"
 #include "base/json.h"
+#include "face/kit/attempts.h"
 #include "face/kit/field.h"
 #include "face/kit/guard.h"
 #include "face/kit/pending.h"
@@ -69,6 +70,7 @@ struct rest {
 	struct rest_counters counters;
 	int64_t started_us;
 	struct guard guard;
+	struct attempts attempts;
 };
 
 /* Called now and then while nothing happens. Owner: what it is part of; zeroed: not started. */

@@ -61,9 +61,17 @@ int idem_begin(struct rest_call *call, struct str what, struct idempotency **ide
 static void finish(struct rest *rest, struct http_req *req, struct idempotency *idem, int status,
 		   struct str body)
 {
-	/* A copy, because every answer to a waiting call may give rest->out's memory back. */
-	char *copy = strndup(body.p, body.n);
+	struct err err;
+	char *copy;
+	int r = status < 300 ? idempotency_keep(rest->service, idem, status, body) : 0;
 
+	if (r < 0) {
+		(void)err_set_errno(&err, ERR_UNAVAILABLE, r, "the reply could not be recorded");
+		status = error_status(err.code);
+		body = answer_error_text(rest, req ? req->id : "", &err);
+	}
+	/* A copy, because every answer to a waiting call may give rest->out's memory back. */
+	copy = strndup(body.p, body.n);
 	if (copy)
 		body.p = copy;
 	idempotency_finish(rest->service, idem, status, body);

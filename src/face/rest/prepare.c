@@ -114,12 +114,10 @@ void steps_begin(struct rest_call *call)
 		return;
 	}
 	call->sandbox = sandbox_find(call->rest->service, call->key, call->args[0], &err);
-	/* What only reads never wakes a paused sandbox. */
-	r = call->sandbox ? sandbox_when_ready(call->sandbox,
-					       call->route->row.method != HTTP_GET ||
-						       (call->route->row.flags & ROUTE_SOCKET),
-					       on_ready, call, &call->wait, &err)
-			  : -1;
+	/* Every call that needs the inside wakes a sandbox with auto_resume, in all faces. */
+	r = call->sandbox
+		    ? sandbox_when_ready(call->sandbox, true, on_ready, call, &call->wait, &err)
+		    : -1;
 	if (r > 0)
 		resolve(call);
 	else if (r == 0)

@@ -49,6 +49,7 @@ void rest_free(struct rest *rest)
 	if (!rest)
 		return;
 	rest->server = NULL;
+	rest->service = NULL; /* it has ended before */
 	streams_done(rest);
 	terminals_done(rest);
 	transfers_done(&rest->transfers);
@@ -173,6 +174,8 @@ void rest_handle(void *ctx, struct http_req *req)
 	if (call->key)
 		memcpy(call->key_id, call->key->id, sizeof(call->key_id));
 	if (!call->key)
+		(void)attempts_refuse(&rest->attempts, req->client, ATTEMPTS_KEY, &auth_err);
+	if (!call->key || auth_count_request(rest->service, call->key, &auth_err) < 0)
 		answer_error(rest, req, &auth_err);
 	else if (!call->route && match.allow[0])
 		answer_not_allowed(rest, req, match.allow);

@@ -229,6 +229,29 @@ int proxy_put_request(struct buf *out, const struct http_req *req, const struct 
 /* ---- replies ---- */
 
 /*
+ * Headers that a server inside must not send to a browser, because they concern more than its own
+ * host: cookies and storage of the whole domain, how the domain is reached from now on, and service
+ * workers above the path that they came from.
+ */
+static bool is_wider(struct str name)
+{
+	return (name.n == 15 && str_eq_nocase(name, "clear-site-data")) ||
+	       (name.n == 22 && str_eq_nocase(name, "service-worker-allowed")) ||
+	       (name.n == 25 && str_eq_nocase(name, "strict-transport-security"));
+}
+
+/* With or without the prefix that browsers give a meaning to. */
+static bool is_own_cookie(struct str name, struct str own)
+{
+	static const char prefix[] = "__Host-";
+	size_t n = sizeof(prefix) - 1;
+
+	if (name.n > n && str_eq_nocase((struct str){ name.p, n }, prefix))
+		name = (struct str){ name.p + n, name.n - n };
+	return own.n && str_eq(name, own);
+}
+
+/*
  * A cookie for a whole domain would be sent to other previews, so every cookie is restricted to the
  * host that set it. ret.n == 0: the cookie is dropped.
  */
@@ -251,7 +274,7 @@ static int pass_cookie(struct str value, struct str own, struct arena *arena, st
 		if (!str_cut(part, '=', &name, &left))
 			name = part;
 		name = str_trim(name, " \t");
-		if (first && own.n && str_eq(name, own))
+		if (first && is_own_cookie(name, own))
 			return 0;
 		if (!first && str_eq_nocase(name, "domain"))
 			continue;
@@ -292,7 +315,7 @@ int proxy_pass_response(const struct http_head *head, const struct proxy_spec *s
 		bool upgrades = upgrade && h->name.n == 7 && str_eq_nocase(h->name, "upgrade");
 		int r;
 
-		if (!upgrades && (proxy_is_hop(h->name) ||
+		if (!upgrades && (proxy_is_hop(h->name) || is_wider(h->name) ||
 				  (look && is_named(head->headers, head->header_count, h->name))))
 			continue;
 		r = pass_one(h, spec, arena, &dst[count]);

@@ -86,7 +86,8 @@ struct proxy_spec {
 	void *pass_arg;
 	const struct http_header *reply_extra; /* added to the reply */
 	size_t reply_extra_count;
-	struct str own_cookie; /* the server must not set a cookie with this name */
+	/* the server must not set a cookie with this name, or with __Host- before it */
+	struct str own_cookie;
 };
 
 int proxy_new(struct loop *loop, const struct proxy_limits *limits,

@@ -73,6 +73,7 @@ static void bury(struct http_conn *conn)
 	if (conn->next)
 		conn->next->prev = conn->prev;
 	server->conn_count--;
+	http_source_release(server, &conn->peer);
 	conn->dead_next = server->dead;
 	server->dead = conn;
 }

@@ -13,6 +13,7 @@
 #include <netinet/in.h>
 
 #include "base/buf.h"
+#include "base/map.h"
 #include "base/slot.h"
 #include "http/message/chunked.h"
 #include "http/server/server.h"
@@ -85,6 +86,7 @@ struct http_peer {
 	bool loopback;
 	bool here; /* loopback, or the same address as the server's end */
 	bool secure;
+	struct http_source *source; /* counted there; NULL: not counted */
 };
 
 struct http_network {
@@ -149,6 +151,7 @@ struct http_server {
 	struct slot_table requests;
 	struct tls *tls; /* not owned; NULL: plain only */
 	struct tls_ctx *tls_ctx;
+	struct map sources; /* address -> struct http_source */
 	struct http_sniff *sniffs;
 	uint32_t sniff_count;
 	struct http_trust trust;
@@ -183,7 +186,11 @@ void http_server_leave(struct http_server *server);
 void http_server_ready(struct http_conn *conn);
 void http_server_label(struct http_server *server, char dst[27]);
 
-/* conn.c */
+/* source.c. 0, -EBUSY: its address has enough connections, or -ENOMEM. */
+int http_source_take(struct http_server *server, struct http_peer *peer) _must_check_;
+void http_source_release(struct http_server *server, struct http_peer *peer);
+
+/* conn.c. Takes over the count of peer's source, on success only. */
 int http_conn_new(struct http_server *server, int fd, const struct http_peer *peer,
 		  struct http_conn **ret) _must_check_;
 void http_conn_work(struct http_conn *conn);
@@ -211,7 +218,7 @@ void websocket_free_all(struct http_server *server);  /* at once, with the list 
 
 /* tls_detect.c */
 int http_sniff_new(struct http_server *server, int fd,
-		   const struct http_peer *peer) _must_check_; /* takes fd in every case */
+		   struct http_peer *peer) _must_check_; /* takes fd in every case */
 void http_sniff_expire(struct http_server *server, int64_t now_ms);
 void http_sniff_close_all(struct http_server *server);
 

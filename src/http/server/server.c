@@ -212,6 +212,7 @@ int http_server_new(struct loop *loop, const struct http_limits *limits, http_ha
 	server->ctx = ctx;
 	server->sweep_ms = pick_sweep_ms(&server->limits);
 	slot_init(&server->requests, server->limits.connections);
+	map_init(&server->sources);
 	buf_init(&server->head_scratch, HEAD_SCRATCH_BYTES);
 	r = server_fill(server);
 	if (r < 0) {
@@ -293,12 +294,19 @@ static int take_conn(struct http_server *server, int own_fd, const struct sockad
 	if (addr->ss_family == AF_INET || addr->ss_family == AF_INET6)
 		(void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
 	describe(fd, addr, &peer);
+	r = http_source_take(server, &peer);
+	if (r < 0) {
+		refuse_busy(server, fd);
+		return r;
+	}
 	sweep_start(server);
 	if (sniff)
 		return http_sniff_new(server, TAKE_FD(fd), &peer);
 	r = http_conn_new(server, fd, &peer, &conn);
 	if (r == 0)
 		(void)TAKE_FD(fd);
+	else
+		http_source_release(server, &peer);
 	return r;
 }
 
@@ -445,6 +453,7 @@ void http_server_free(struct http_server *server)
 	loop_timer_free(server->sweep);
 	loop_timer_free(server->grace);
 	slot_done(&server->requests);
+	map_done(&server->sources);
 	buf_done(&server->head_scratch);
 	free(server->header_scratch);
 	free(server->read_scratch);

@@ -54,8 +54,9 @@ struct http_limits {
 	size_t header_count; /* 100 */
 	size_t body_bytes;   /* 1 MiB for http_req_read_body() unless the call says otherwise */
 	size_t write_watermark_bytes; /* 256 KiB: above it http_reply_write() returns -EAGAIN */
-	uint32_t connections;	      /* 4096: more are refused with 503 and closed */
-	int head_timeout_ms;	      /* 10 s from the first byte to the end of the head */
+	/* 4096, of which one address gets three quarters: more are refused with 503 and closed */
+	uint32_t connections;
+	int head_timeout_ms; /* 10 s from the first byte to the end of the head */
 	/* 30 s without a byte; http_req_read_body() also: 4 times that in total */
 	int body_timeout_ms;
 	int write_timeout_ms; /* 30 s without the client receiving a byte */

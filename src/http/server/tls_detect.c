@@ -33,6 +33,7 @@ static void sniff_free(struct http_sniff *sniff)
 	if (sniff->next)
 		sniff->next->prev = sniff->prev;
 	server->sniff_count--;
+	http_source_release(server, &sniff->peer);
 	loop_watch_free(sniff->watch);
 	if (sniff->tls)
 		tls_cancel(server->tls, sniff->tls);
@@ -47,8 +48,10 @@ static void pass_on(struct http_sniff *sniff)
 	struct http_conn *conn;
 
 	http_server_enter(server);
-	if (http_conn_new(server, sniff->fd, &sniff->peer, &conn) == 0)
+	if (http_conn_new(server, sniff->fd, &sniff->peer, &conn) == 0) {
 		(void)TAKE_FD(sniff->fd);
+		sniff->peer.source = NULL; /* the connection counts now */
+	}
 	sniff_free(sniff);
 	http_server_leave(server);
 }
@@ -91,12 +94,13 @@ static void on_first_byte(void *arg, int events, int error)
 		sniff_free(sniff);
 }
 
-int http_sniff_new(struct http_server *server, int fd, const struct http_peer *peer)
+int http_sniff_new(struct http_server *server, int fd, struct http_peer *peer)
 {
 	struct http_sniff *sniff = calloc(1, sizeof(*sniff));
 	int r = -ENOMEM;
 
 	if (!sniff) {
+		http_source_release(server, peer);
 		(void)close(fd);
 		return r;
 	}

@@ -5,6 +5,7 @@
 #include <sodium.h>
 
 #include "base/rand.h"
+#include "base/time.h"
 #include "service/account/auth_internal.h"
 #include "service/account/account_private.h"
 #include "service/sandbox/sandbox_internal.h"
@@ -109,22 +110,27 @@ static void hash_str(crypto_hash_sha256_state *state, struct str s)
 	(void)crypto_hash_sha256_update(state, (const unsigned char *)s.p, s.n);
 }
 
-/* "path:operation:user:token" and, when it expires, ":expiration". */
-static void access_sign(const struct sandbox *sandbox, const struct access_claim *claim,
-			char ret[ACCESS_SIGNATURE_SIZE])
+/* "path:operation:user:token" and, when it expires, ":expiration". What stands before the token is
+ * the same for every sandbox. */
+static void sign_begin(const struct access_claim *claim, crypto_hash_sha256_state *ret)
+{
+	(void)crypto_hash_sha256_init(ret);
+	hash_str(ret, claim->path);
+	hash_str(ret, STR_LIT(":"));
+	hash_str(ret, str_of(claim->operation));
+	hash_str(ret, STR_LIT(":"));
+	hash_str(ret, claim->user);
+	hash_str(ret, STR_LIT(":"));
+}
+
+static void sign_end(const struct sandbox *sandbox, const struct access_claim *claim,
+		     const crypto_hash_sha256_state *begun, char ret[ACCESS_SIGNATURE_SIZE])
 {
 	unsigned char hash[crypto_hash_sha256_BYTES];
-	crypto_hash_sha256_state state;
+	crypto_hash_sha256_state state = *begun;
 	char token[ACCESS_TOKEN_SIZE];
 
 	access_token(sandbox, token);
-	(void)crypto_hash_sha256_init(&state);
-	hash_str(&state, claim->path);
-	hash_str(&state, STR_LIT(":"));
-	hash_str(&state, str_of(claim->operation));
-	hash_str(&state, STR_LIT(":"));
-	hash_str(&state, claim->user);
-	hash_str(&state, STR_LIT(":"));
 	hash_str(&state, str_of(token));
 	if (claim->expiration.p) {
 		hash_str(&state, STR_LIT(":"));
@@ -139,18 +145,47 @@ static void access_sign(const struct sandbox *sandbox, const struct access_claim
 bool access_signature_is(const struct sandbox *sandbox, const struct access_claim *claim,
 			 struct str signature)
 {
+	crypto_hash_sha256_state begun;
 	char wanted[ACCESS_SIGNATURE_SIZE];
 
-	access_sign(sandbox, claim, wanted);
+	sign_begin(claim, &begun);
+	sign_end(sandbox, claim, &begun, wanted);
 	return same(signature, wanted);
 }
 
-struct sandbox *access_find_signed(struct service *service, const struct access_claim *claim,
-				   struct str signature)
+/* Sandboxes tried, in this second and by everyone. */
+static int take_work(struct accounts *accounts, uint32_t sandboxes, struct err *err)
 {
-	for (struct sandbox *at = sandbox_newest(service); at; at = at->prev)
-		if (!at->pooled && sandbox_state(at) != SANDBOX_DESTROYED &&
-		    access_signature_is(at, claim, signature))
+	int64_t second = time_mono_us() / 1000000;
+
+	if (accounts->search_second != second) {
+		accounts->search_second = second;
+		accounts->searched = 0;
+	}
+	if (accounts->searched && accounts->searched + sandboxes > ACCESS_SEARCH_PER_SEC)
+		return err_set(err, ERR_RATE_LIMITED,
+			       "too many signed links without a host: use the sandbox's own host, "
+			       "or wait for a second");
+	accounts->searched += sandboxes;
+	return 0;
+}
+
+struct sandbox *access_find_signed(struct service *service, const struct access_claim *claim,
+				   struct str signature, struct err *err)
+{
+	char wanted[ACCESS_SIGNATURE_SIZE];
+	crypto_hash_sha256_state begun;
+
+	if (take_work(service->accounts, service->accounts->live_count, err) < 0)
+		return NULL;
+	sign_begin(claim, &begun);
+	for (struct sandbox *at = sandbox_newest(service); at; at = at->prev) {
+		if (at->pooled || sandbox_state(at) == SANDBOX_DESTROYED)
+			continue;
+		sign_end(at, claim, &begun, wanted);
+		if (same(signature, wanted))
 			return at;
+	}
+	(void)err_set(err, ERR_UNAUTHENTICATED, "invalid signature");
 	return NULL;
 }

@@ -31,8 +31,11 @@ struct access_claim {
 };
 bool access_signature_is(const struct sandbox *sandbox, const struct access_claim *claim,
 			 struct str signature);
-/* The sandbox whose token made this signature; NULL: none. For callers that do not name one. */
+/* The sandbox whose token made this signature. For callers that do not name one: all are tried, so
+ * no more than this many are in a second. NULL: none (unauthenticated), or too many (rate_limited).
+ */
+#define ACCESS_SEARCH_PER_SEC 20000
 struct sandbox *access_find_signed(struct service *service, const struct access_claim *claim,
-				   struct str signature);
+				   struct str signature, struct err *err);
 
 #endif

@@ -13,7 +13,7 @@
 #include "service/event/bus.h"
 #include "service/range_internal.h"
 #include "service/secret/secret.h"
-#include "service/event/events_internal.h"
+#include "service/account/key_tree_private.h"
 #include "service/account/account_private.h"
 
 #define SECRET_BYTES 20
@@ -88,6 +88,7 @@ static int save(struct service *service, const struct key *key)
 	struct store_key row = { .id = key->id,
 				 .name = key->name,
 				 .scopes = key->scopes,
+				 .parent = key->parent_id[0] ? key->parent_id : NULL,
 				 .created_ms = key->created_ms };
 	int r;
 
@@ -99,8 +100,8 @@ static int save(struct service *service, const struct key *key)
 	return store_end(service->store, store_key_put(service->store, &row));
 }
 
-static int make_key(struct service *service, const uint8_t secret[SECRET_BYTES], struct str name,
-		    uint32_t scopes, const int64_t *limits, const struct key **ret, struct err *err)
+static int make_key(struct service *service, const uint8_t secret[SECRET_BYTES], struct key *parent,
+		    const struct key_spec *spec, const struct key **ret, struct err *err)
 {
 	struct key *key = calloc(1, sizeof(*key));
 	int r;
@@ -109,11 +110,13 @@ static int make_key(struct service *service, const uint8_t secret[SECRET_BYTES],
 		return err_set(err, ERR_UNAVAILABLE, "out of memory");
 	rand_label(key->id, sizeof(key->id) - 1);
 	hash_secret(key->hash, secret);
-	key->scopes = scopes;
-	if (limits)
-		memcpy(key->limits, limits, sizeof(key->limits));
+	key->scopes = spec->scopes;
+	memcpy(key->limits, spec->limits, sizeof(key->limits));
 	key->created_ms = time_real_ms();
-	r = str_copy(key->name, sizeof(key->name), name);
+	key->parent = parent;
+	if (parent)
+		memcpy(key->parent_id, parent->id, sizeof(key->parent_id));
+	r = str_copy(key->name, sizeof(key->name), spec->name);
 	if (r == 0)
 		r = save(service, key);
 	if (r == 0)
@@ -156,21 +159,27 @@ static int check_range(const int64_t limits[QUOTA_COUNT], struct err *err)
 int auth_create(struct service *service, const struct key *maker, const struct key_spec *spec,
 		char ret_text[AUTH_KEY_TEXT_SIZE], const struct key **ret, struct err *err)
 {
+	bool below = maker && !key_is_admin(maker);
 	uint8_t secret[SECRET_BYTES];
-	int64_t bounded[QUOTA_COUNT];
+	struct key_spec bounded = *spec;
 	int r;
-
-	memcpy(bounded, spec->limits, sizeof(bounded));
 
 	if (maker && !key_is_admin(maker) && (spec->scopes & ~maker->scopes))
 		return err_set(err, ERR_FORBIDDEN, "a key can pass on only scopes it has itself");
 	if (service->accounts->keys_by_id.count >= AUTH_KEYS_MAX)
 		return err_set(err, ERR_QUOTA_EXCEEDED, "there are %d keys already", AUTH_KEYS_MAX);
-	if (check_range(bounded, err) < 0 || check_limits(service, maker, bounded, err) < 0 ||
+	if (below && key_count_below(service, key_top(maker)) >= AUTH_KEYS_PER_KEY)
+		return err_set(err, ERR_QUOTA_EXCEEDED,
+			       "%d keys were created with this key and those below or above it, "
+			       "the limit: delete some",
+			       AUTH_KEYS_PER_KEY);
+	if (check_range(bounded.limits, err) < 0 ||
+	    check_limits(service, maker, bounded.limits, err) < 0 ||
 	    range_check_text("name", spec->name, 1, AUTH_NAME_MAX, err) < 0)
 		return -1;
 	rand_bytes(secret, sizeof(secret));
-	r = make_key(service, secret, spec->name, spec->scopes, bounded, ret, err);
+	r = make_key(service, secret, below ? auth_by_id(service, maker->id) : NULL, &bounded, ret,
+		     err);
 	if (r == 0) {
 		memcpy(ret_text, "cay_", 4);
 		str_hex(ret_text + 4, secret, sizeof(secret));
@@ -179,32 +188,38 @@ int auth_create(struct service *service, const struct key *maker, const struct k
 	return r;
 }
 
-static struct key *find_key(struct service *service, struct str id, struct err *err)
+static bool may_see(const struct key *viewer, const struct key *key)
+{
+	return key_is_admin(viewer) || key == viewer || key_is_below(key, viewer);
+}
+
+static struct key *find_key(struct service *service, const struct key *viewer, struct str id,
+			    struct err *err)
 {
 	struct key *key = map_get(&service->accounts->keys_by_id, id);
 
-	if (!key)
-		(void)err_set(err, ERR_KEY_NOT_FOUND, "no key '%.*s'", (int)MIN(id.n, 64), id.p);
-	return key;
+	if (key && may_see(viewer, key))
+		return key;
+	(void)err_set(err, ERR_KEY_NOT_FOUND, "no key '%.*s'", (int)MIN(id.n, 64), id.p);
+	return NULL;
 }
 
-const struct key *auth_get(struct service *service, struct str id, struct err *err)
+const struct key *auth_get(struct service *service, const struct key *viewer, struct str id,
+			   struct err *err)
 {
-	return find_key(service, id, err);
+	return find_key(service, viewer, id, err);
 }
 
 int auth_change(struct service *service, const struct key *maker, struct str id,
 		const struct key_patch *patch, const struct key **ret, struct err *err)
 {
-	struct key *key = find_key(service, id, err);
+	struct key *key = find_key(service, maker, id, err);
 	struct key next;
 	int r = 0;
 
 	if (!key ||
 	    (patch->has_name && range_check_text("name", patch->name, 1, AUTH_NAME_MAX, err) < 0))
 		return -1;
-	if (!key_is_admin(maker) && (key->scopes & ~maker->scopes))
-		return err_set(err, ERR_FORBIDDEN, "that key has scopes this one has not");
 	next = *key;
 	for (int i = 0; i < QUOTA_COUNT; i++) {
 		if (!patch->has_limit[i])
@@ -241,26 +256,22 @@ static uint32_t count_admins(const struct service *service)
 
 int auth_delete(struct service *service, const struct key *maker, struct str id, struct err *err)
 {
-	struct key *key = find_key(service, id, err);
+	struct key *key = find_key(service, maker, id, err);
 	int r;
 
 	if (!key)
 		return -1;
-	if (!key_is_admin(maker) && (key->scopes & ~maker->scopes))
-		return err_set(err, ERR_FORBIDDEN, "that key has scopes this one has not");
 	if (key_is_admin(key) && count_admins(service) == 1)
 		return err_set(err, ERR_CONFLICT, "the last admin key cannot be deleted");
-	r = store_begin_durable(service->store);
-	if (r == 0)
-		r = store_key_delete(service->store, key->id);
-	r = store_end(service->store, r);
-	if (r < 0)
-		return err_set_errno(err, ERR_INTERNAL, r, "the key could not be deleted");
-	webhook_key_deleted(service, key->id);
+	r = key_remove(service, key);
+	return r < 0 ? err_set_errno(err, ERR_INTERNAL, r, "the key could not be deleted") : 0;
+}
+
+void auth_forget(struct service *service, struct key *key)
+{
 	(void)map_take(&service->accounts->keys_by_hash, hash_str(key));
 	(void)map_take(&service->accounts->keys_by_id, str_of(key->id));
 	free(key);
-	return 0;
 }
 
 /* Order of creation, then of id: stable while keys come and go. */
@@ -271,7 +282,7 @@ static int compare(const struct key *a, const struct key *b)
 	return strcmp(a->id, b->id);
 }
 
-const struct key *auth_next(struct service *service, struct str after)
+const struct key *auth_next(struct service *service, const struct key *viewer, struct str after)
 {
 	const struct key *from = after.n ? map_get(&service->accounts->keys_by_id, after) : NULL;
 	const struct key *best = NULL, *key;
@@ -280,7 +291,8 @@ const struct key *auth_next(struct service *service, struct str after)
 	if (after.n && !from)
 		return NULL;
 	while ((key = map_next(&service->accounts->keys_by_id, &cursor)))
-		if ((!from || compare(key, from) > 0) && (!best || compare(key, best) < 0))
+		if (may_see(viewer, key) && (!from || compare(key, from) > 0) &&
+		    (!best || compare(key, best) < 0))
 			best = key;
 	return best;
 }
@@ -297,6 +309,8 @@ static int on_key(void *arg, const struct store_key *row)
 	if (r == 0)
 		r = str_copy(key->name, sizeof(key->name), str_of(row->name));
 	memcpy(key->hash, row->hash, sizeof(key->hash));
+	if (r == 0 && row->parent)
+		r = str_copy(key->parent_id, sizeof(key->parent_id), str_of(row->parent));
 	key->scopes = row->scopes;
 	memcpy(key->limits, row->limits, sizeof(key->limits));
 	key->created_ms = row->created_ms;
@@ -345,6 +359,7 @@ static int write_admin_file(const char *path, const uint8_t secret[SECRET_BYTES]
  */
 static int ensure_admin(struct service *service, struct err *err)
 {
+	struct key_spec spec = { .name = STR_LIT("admin"), .scopes = AUTH_ADMIN };
 	uint8_t secret[SECRET_BYTES];
 	const struct key *key;
 	char path[4096];
@@ -362,7 +377,7 @@ static int ensure_admin(struct service *service, struct err *err)
 			return err_set_errno(err, ERR_INTERNAL, r, "cannot write %s", path);
 		log_info("made the first admin key: %s", path);
 	}
-	r = make_key(service, secret, STR_LIT("admin"), AUTH_ADMIN, NULL, &key, err);
+	r = make_key(service, secret, NULL, &spec, &key, err);
 	sodium_memzero(secret, sizeof(secret));
 	return r;
 }
@@ -374,6 +389,8 @@ int auth_load(struct service *service, struct err *err)
 	if (sodium_init() < 0)
 		return err_set(err, ERR_INTERNAL, "libsodium does not start");
 	r = store_key_each(service->store, on_key, service);
+	if (r == 0)
+		r = key_tree_load(service);
 	if (r < 0)
 		return err_set_errno(err, ERR_INTERNAL, r, "cannot read the keys");
 	return ensure_admin(service, err);

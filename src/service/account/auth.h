@@ -59,6 +59,13 @@ enum quota {
 #define AUTH_KEY_TEXT_SIZE 45 /* "cay_" + 40 digits + NUL */
 #define AUTH_KEYS_MAX 10000
 #define AUTH_NAME_MAX 64
+#define AUTH_KEYS_PER_KEY 100 /* below one that is not an admin key; more are refused */
+
+/* A rate: bursts up to one second's worth, then the rate. */
+struct key_bucket {
+	int64_t filled_us; /* 0: never used */
+	double level;
+};
 
 /* Owner: the service; lives until the key is deleted. */
 struct key {
@@ -66,13 +73,19 @@ struct key {
 	char name[AUTH_NAME_MAX + 1];
 	uint8_t hash[32];
 	uint32_t scopes;
+	struct key *parent; /* the key that created it; NULL: an admin key or the daemon */
+	char parent_id[AUTH_KEY_ID_SIZE];
 	int64_t limits[QUOTA_COUNT]; /* 0: the configured default; QUOTA_NONE */
-	int64_t held[QUOTA_COUNT];   /* of creations nothing: see bucket */
+	int64_t held[QUOTA_COUNT];   /* with the keys below; of creations nothing: see bucket */
+	uint32_t things;	     /* sandboxes and snapshots of its own */
 	int64_t created_ms;
 	int64_t last_used_ms; /* since the start of the daemon; 0: not yet */
 	uint32_t streams;     /* open ones */
-	int64_t bucket_us;    /* creation rate: when the bucket was last filled */
-	double bucket;
+	struct key_bucket creates, requests;
+	uint32_t input_bytes; /* of its terminals: see stream_hold_input() */
+	/* Of its idempotency records: see idempotency.c. */
+	bool answers_known;
+	int64_t answers, answer_bytes;
 };
 
 static inline bool key_is_admin(const struct key *key)
@@ -88,7 +101,8 @@ static inline bool key_may(const struct key *key, uint32_t scope)
 /* "cay_<40 hex>" or "e2b_<40 hex>"; NULL if it is not one of our keys. */
 struct key *auth_find(struct service *service, struct str text);
 struct key *auth_by_id(const struct service *service, const char *id); /* NULL: there is none */
-/* Makes a key. maker NULL: the daemon itself; else its scopes bound the new key's. */
+/* Makes a key. maker NULL: the daemon itself; else its scopes and limits bound the new key's, and
+ * what that holds counts against the maker, too, unless it is an admin key. */
 struct key_spec {
 	struct str name;
 	uint32_t scopes;
@@ -105,11 +119,17 @@ struct key_patch {
 int auth_change(struct service *service, const struct key *maker, struct str id,
 		const struct key_patch *patch, const struct key **ret,
 		struct err *err) _must_check_;
-const struct key *auth_get(struct service *service, struct str id, struct err *err);
+/* A key that viewer may see: itself and those below it, for admin keys all. Others are absent. */
+const struct key *auth_get(struct service *service, const struct key *viewer, struct str id,
+			   struct err *err);
+/* With all keys below it. */
 int auth_delete(struct service *service, const struct key *maker, struct str id,
 		struct err *err) _must_check_;
-/* Keys after the one named by after ("" for the first), in order of creation. NULL at the end. */
-const struct key *auth_next(struct service *service, struct str after);
+/* What viewer may see after the key named by after ("" for the first), in order of creation. NULL
+ * at the end. */
+const struct key *auth_next(struct service *service, const struct key *viewer, struct str after);
+/* One request with this key more. -1: there are too many in this second. */
+int auth_count_request(struct service *service, struct key *key, struct err *err) _must_check_;
 /* One limit of a key, and how much of it is in use. */
 struct quota_figures {
 	const char *name;   /* of what is held */

@@ -9,6 +9,7 @@
 /* auth.c */
 int auth_load(struct service *service, struct err *err) _must_check_;
 void auth_done(struct service *service);
+void auth_forget(struct service *service, struct key *key); /* its row is gone; frees it */
 
 /* access_token.c */
 int access_load(struct service *service, struct err *err) _must_check_;
@@ -25,6 +26,8 @@ int quota_take(struct service *service, const struct sandbox_attrs *attrs,
 	       struct err *err) _must_check_;
 void quota_add(struct service *service, const struct sandbox_attrs *attrs); /* it is there */
 void quota_remove(struct service *service, const struct sandbox_attrs *attrs);
+/* A snapshot more (1) or less (-1) of owner. */
+void quota_count_snapshot(struct service *service, const char *owner, int by);
 int quota_snapshot(const struct service *service, const struct key *key,
 		   struct err *err) _must_check_;
 

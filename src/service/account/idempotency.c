@@ -25,7 +25,8 @@ struct idempotency {
 	char owner[AUTH_KEY_ID_SIZE];
 	char key[IDEMPOTENCY_KEY_MAX + 1];
 	uint8_t body_hash[STORE_BODY_HASH_SIZE];
-	bool secret; /* body and answer may hold one */
+	bool secret;		      /* body and answer may hold one */
+	char begun[STORE_THING_SIZE]; /* by a former daemon */
 	bool recorded;
 	bool settled; /* with its answer */
 	struct waiter *waiters;
@@ -104,6 +105,56 @@ static int fingerprint(struct service *service, struct str body, bool secret,
 	return 0;
 }
 
+/* ---- how many there are ---- */
+
+static int count_answers(const struct service *service, struct key *key)
+{
+	int r = store_idempotency_count(service->store, key->id, &key->answers, &key->answer_bytes);
+
+	key->answers_known = r == 0;
+	return r;
+}
+
+/* For one more record. The count may be too high, which a trim corrects. */
+static int make_room(const struct service *service, const char *owner)
+{
+	struct key *key = auth_by_id(service, owner);
+	int r = 0;
+
+	if (!key)
+		return 0;
+	if (!key->answers_known)
+		r = count_answers(service, key);
+	if (r == 0 && (key->answers >= IDEMPOTENCY_PER_KEY ||
+		       key->answer_bytes >= IDEMPOTENCY_BYTES_PER_KEY)) {
+		r = store_idempotency_trim(service->store, owner, key->answers / 8 + 1);
+		if (r == 0)
+			r = count_answers(service, key);
+	}
+	if (r == 0)
+		key->answers++;
+	return r;
+}
+
+static void note_bytes(const struct service *service, const char *owner, size_t bytes)
+{
+	struct key *key = auth_by_id(service, owner);
+
+	if (key)
+		key->answer_bytes += (int64_t)bytes;
+}
+
+void idempotency_expire(struct service *service)
+{
+	struct key *key;
+	size_t cursor = 0;
+
+	if (store_idempotency_expire(service->store, time_real_ms() - IDEMPOTENCY_KEEP_MS) < 0)
+		log_warn("expired idempotency records could not be deleted");
+	while ((key = map_next(&service->accounts->keys_by_id, &cursor)))
+		key->answers_known = false;
+}
+
 static int finish_row(struct service *service, struct idempotency *idem, int status,
 		      struct str body)
 {
@@ -112,6 +163,7 @@ static int finish_row(struct service *service, struct idempotency *idem, int sta
 	size_t n;
 	int r;
 
+	note_bytes(service, idem->owner, body.n);
 	if (!idem->secret)
 		return store_idempotency_finish(service->store, idem->owner, str_of(idem->key),
 						status, body, false);
@@ -161,9 +213,10 @@ static int answer_again(struct service *service, const struct store_idempotency 
 	return ret->body.p ? 0 : -ENOMEM;
 }
 
-/* What the store remembers: REPLAY, NEW (nothing usable), or -1. */
+/* What the store remembers: REPLAY, NEW (nothing usable, or what was begun), or -1. */
 static int look_back(struct service *service, const struct idempotency_ask *ask,
-		     const uint8_t *hash, struct idempotency_reply *ret, struct err *err)
+		     const uint8_t *hash, struct idempotency_reply *ret,
+		     char begun[STORE_THING_SIZE], struct err *err)
 {
 	struct store_idempotency row;
 	int r = store_idempotency_get(service->store, ask->owner->id, ask->key, &row);
@@ -189,6 +242,9 @@ static int look_back(struct service *service, const struct idempotency_ask *ask,
 		ret->body = (struct str){ row.body, row.body_bytes };
 		return IDEMPOTENCY_REPLAY;
 	}
+	memcpy(begun, row.thing, STORE_THING_SIZE);
+	if (row.thing[0])
+		return IDEMPOTENCY_NEW;
 	return ask->again && answer_again(service, &row, ask, ret) == 0 ? IDEMPOTENCY_REPLAY
 									: IDEMPOTENCY_NEW;
 }
@@ -200,6 +256,7 @@ int idempotency_begin(struct service *service, const struct idempotency_ask *ask
 	const struct key *owner = ask->owner;
 	struct str key = ask->key;
 	uint8_t hash[STORE_BODY_HASH_SIZE];
+	char begun[STORE_THING_SIZE] = "";
 	struct idempotency *idem;
 	struct map_key name;
 	int r;
@@ -211,7 +268,7 @@ int idempotency_begin(struct service *service, const struct idempotency_ask *ask
 		return memcmp(idem->body_hash, hash, sizeof(hash)) == 0
 			       ? join(idem, ask->wait, ask->arg, err)
 			       : mismatch(err);
-	r = look_back(service, ask, hash, ret_reply, err);
+	r = look_back(service, ask, hash, ret_reply, begun, err);
 	if (r != IDEMPOTENCY_NEW)
 		return r;
 	idem = calloc(1, sizeof(*idem));
@@ -223,6 +280,7 @@ int idempotency_begin(struct service *service, const struct idempotency_ask *ask
 	memcpy(idem->owner, owner->id, sizeof(idem->owner));
 	memcpy(idem->key, key.p, key.n);
 	memcpy(idem->body_hash, hash, sizeof(hash));
+	memcpy(idem->begun, begun, sizeof(idem->begun));
 	idem->secret = ask->secret;
 	*ret = idem;
 	return IDEMPOTENCY_NEW;
@@ -230,9 +288,22 @@ int idempotency_begin(struct service *service, const struct idempotency_ask *ask
 
 int idempotency_record(struct service *service, struct idempotency *idem, const char *sandbox_id)
 {
-	int r = store_idempotency_put(service->store, idem->owner, str_of(idem->key),
-				      idem->body_hash, sandbox_id, time_real_ms());
+	return idempotency_note(service, idem, sandbox_id, NULL);
+}
 
+const char *idempotency_begun(const struct idempotency *idem)
+{
+	return idem->begun;
+}
+
+int idempotency_note(struct service *service, struct idempotency *idem, const char *sandbox_id,
+		     const char *thing)
+{
+	int r = make_room(service, idem->owner);
+
+	if (r == 0)
+		r = store_idempotency_put(service->store, idem->owner, str_of(idem->key),
+					  idem->body_hash, sandbox_id, thing, time_real_ms());
 	idem->recorded = r == 0;
 	return r;
 }
@@ -276,20 +347,24 @@ void idempotency_unsettle(struct idempotency *idem)
 	idem->settled = idem->recorded = false;
 }
 
-static void save_answer(struct service *service, struct idempotency *idem, int status,
-			struct str body)
+int idempotency_keep(struct service *service, struct idempotency *idem, int status, struct str body)
 {
-	bool good = status >= 200 && status < 300;
-	int r = 0;
+	bool noted = idem->recorded;
+	int r = idem->settled ? 0 : idempotency_settle(service, idem, status, body);
 
-	if (idem->settled)
+	service_wrote(service);
+	if (r == 0 || !noted)
+		return r;
+	log_warn("an answer was not recorded, but what it is about was: %s", strerror(-r));
+	return 0;
+}
+
+static void forget_failed(struct service *service, const struct idempotency *idem, int status)
+{
+	if (!idem->recorded || idem->settled || (status >= 200 && status < 300))
 		return;
-	if (good)
-		r = idempotency_settle(service, idem, status, body);
-	else if (idem->recorded)
-		r = store_idempotency_delete(service->store, idem->owner, str_of(idem->key));
-	if (r < 0)
-		log_warn("an idempotency record was not written: %s", strerror(-r));
+	if (store_idempotency_delete(service->store, idem->owner, str_of(idem->key)) < 0)
+		log_warn("an idempotency record was not deleted");
 	service_wrote(service);
 }
 
@@ -299,7 +374,7 @@ void idempotency_finish(struct service *service, struct idempotency *idem, int s
 	struct waiter *waiter;
 	struct map_key name;
 
-	save_answer(service, idem, status, body);
+	forget_failed(service, idem, status);
 	(void)map_take(&service->accounts->idempotency,
 		       map_key(&name, idem->owner, str_of(idem->key)));
 	while ((waiter = idem->waiters)) {
@@ -308,6 +383,27 @@ void idempotency_finish(struct service *service, struct idempotency *idem, int s
 		free(waiter);
 	}
 	free(idem);
+}
+
+/* ---- processes that a former daemon may have begun ---- */
+
+static int on_begun(void *arg, const char *sandbox_id, const char *thing)
+{
+	struct service *service = arg;
+	struct sandbox *sandbox = sandbox_by_id(service, str_of(sandbox_id));
+	uint64_t id;
+
+	if (sandbox && str_to_u64(str_of(thing), UINT32_MAX, &id) == 0)
+		sandbox->begun_process_id = MAX(sandbox->begun_process_id, (uint32_t)id);
+	return 0;
+}
+
+int idempotency_load(struct service *service, struct err *err)
+{
+	int r = store_idempotency_begun(service->store, on_begun, service);
+
+	return r < 0 ? err_set_errno(err, ERR_INTERNAL, r, "idempotency records are unreadable")
+		     : 0;
 }
 
 void idempotency_done(struct service *service)

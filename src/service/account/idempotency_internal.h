@@ -12,6 +12,10 @@ int idempotency_record(struct service *service, struct idempotency *idem,
 int idempotency_settle(struct service *service, struct idempotency *idem, int status,
 		       struct str body) _must_check_;
 void idempotency_unsettle(struct idempotency *idem); /* that transaction failed */
+/* Once the sandboxes are there: the numbers of processes that may have been begun are not used
+ * again. */
+int idempotency_load(struct service *service, struct err *err) _must_check_;
+void idempotency_expire(struct service *service); /* those that are a day old */
 void idempotency_done(struct service *service);
 
 #endif

@@ -6,6 +6,7 @@
  */
 #include "base/time.h"
 #include "service/account/auth_internal.h"
+#include "service/account/key_tree_private.h"
 #include "service/event/bus.h"
 #include "service/run/process.h"
 #include "service/account/account_private.h"
@@ -92,27 +93,67 @@ static int check(const struct service *service, const struct key *key, enum quot
 	return err_set_limit(err, quota_names[which], limit, (held + unit - 1) / unit);
 }
 
-/* A bucket of one second: bursts up to the rate, then the rate. */
+static bool bucket_take(struct key_bucket *bucket, int64_t rate)
+{
+	int64_t now_us = time_mono_us();
+
+	if (bucket->filled_us == 0)
+		bucket->level = (double)rate;
+	else
+		bucket->level += (double)(now_us - bucket->filled_us) * (double)rate / 1e6;
+	bucket->level = MIN(bucket->level, (double)rate);
+	bucket->filled_us = now_us;
+	if (bucket->level < 1)
+		return false;
+	bucket->level -= 1;
+	return true;
+}
+
 static int take_token(const struct service *service, struct key *key, struct err *err)
 {
 	int64_t rate = quota_limit(service, key, QUOTA_CREATES);
-	int64_t now_us = time_mono_us();
 
 	if (rate < 0)
 		return 0;
-	if (key->bucket_us == 0)
-		key->bucket = (double)rate;
-	else
-		key->bucket += (double)(now_us - key->bucket_us) * (double)rate / 1e6;
-	key->bucket = MIN(key->bucket, (double)rate);
-	key->bucket_us = now_us;
-	if (key->bucket < 1) {
+	if (!bucket_take(&key->creates, rate)) {
 		(void)err_set(err, ERR_RATE_LIMITED,
 			      "max_creates_per_sec: this key may create %lld sandboxes a second",
 			      (long long)rate);
 		return err_set_limit(err, quota_names[QUOTA_CREATES], rate, rate);
 	}
-	key->bucket -= 1;
+	return 0;
+}
+
+int auth_count_request(struct service *service, struct key *key, struct err *err)
+{
+	int64_t rate = service->config.request_rate_per_key;
+	struct key *top = key;
+
+	while (top->parent)
+		top = top->parent;
+	if (!rate || key_is_admin(key) || bucket_take(&top->requests, rate))
+		return 0;
+	(void)err_set(err, ERR_RATE_LIMITED,
+		      "this key may send %lld requests a second (request_rate_per_key)",
+		      (long long)rate);
+	return err_set_limit(err, "request_rate_per_key", rate, rate);
+}
+
+/* The key itself and every key above it. */
+static int check_chain(const struct service *service, const struct key *key, enum quota which,
+		       int64_t more, struct err *err)
+{
+	for (; key; key = key->parent)
+		if (check(service, key, which, more, err) < 0)
+			return -1;
+	return 0;
+}
+
+static int take_tokens(const struct service *service, struct key *key, struct err *err)
+{
+	for (; key; key = key->parent)
+		if (take_token(service, key, err) < 0)
+			return -1;
 	return 0;
 }
 
@@ -128,7 +169,7 @@ int quota_room(const struct service *service, const struct sandbox_attrs *attrs,
 			       "this host holds %u sandboxes at most (max_sandboxes)",
 			       service->config.max_sandboxes);
 	for (int i = 0; i < QUOTA_COUNT; i++)
-		if (check(service, key, i, part(attrs, i), err) < 0)
+		if (check_chain(service, key, i, part(attrs, i), err) < 0)
 			return -1;
 	return 0;
 }
@@ -136,34 +177,43 @@ int quota_room(const struct service *service, const struct sandbox_attrs *attrs,
 int quota_take(struct service *service, const struct sandbox_attrs *attrs, struct err *err)
 {
 	if (quota_room(service, attrs, err) < 0 ||
-	    take_token(service, auth_by_id(service, attrs->owner), err) < 0)
+	    take_tokens(service, auth_by_id(service, attrs->owner), err) < 0)
 		return -1;
 	quota_add(service, attrs);
 	return 0;
 }
 
+static void hold(struct service *service, const struct sandbox_attrs *attrs, int by)
+{
+	for (struct key *key = key_payer(service, attrs->owner); key; key = key->parent)
+		for (int i = 0; i < QUOTA_COUNT; i++)
+			key->held[i] += by * part(attrs, i);
+	key_owns(service, attrs->owner, by);
+}
+
 void quota_add(struct service *service, const struct sandbox_attrs *attrs)
 {
-	struct key *key = auth_by_id(service, attrs->owner);
-
 	service->accounts->live_count++;
-	for (int i = 0; key && i < QUOTA_COUNT; i++)
-		key->held[i] += part(attrs, i);
+	hold(service, attrs, 1);
 }
 
 void quota_remove(struct service *service, const struct sandbox_attrs *attrs)
 {
-	struct key *key = auth_by_id(service, attrs->owner);
-
 	if (service->accounts->live_count)
 		service->accounts->live_count--;
-	for (int i = 0; key && i < QUOTA_COUNT; i++)
-		key->held[i] -= part(attrs, i);
+	hold(service, attrs, -1);
+}
+
+void quota_count_snapshot(struct service *service, const char *owner, int by)
+{
+	for (struct key *key = key_payer(service, owner); key; key = key->parent)
+		key->held[QUOTA_SNAPSHOTS] += by;
+	key_owns(service, owner, by);
 }
 
 int quota_snapshot(const struct service *service, const struct key *key, struct err *err)
 {
-	return check(service, key, QUOTA_SNAPSHOTS, 1, err);
+	return check_chain(service, key, QUOTA_SNAPSHOTS, 1, err);
 }
 
 void quota_figures(const struct service *service, const struct key *key, enum quota which,
@@ -204,4 +254,27 @@ void stream_end(struct service *service, const char *key_id)
 uint32_t quota_streams(const struct service *service)
 {
 	return service->accounts->stream_count;
+}
+
+int stream_hold_input(struct service *service, const char *key_id, uint32_t bytes, struct err *err)
+{
+	struct key *key = auth_by_id(service, key_id);
+
+	if (!key)
+		return err_set(err, ERR_UNAUTHENTICATED, "the API key was deleted");
+	if (key->input_bytes + bytes > STREAM_INPUT_PER_KEY)
+		return err_set(err, ERR_QUOTA_EXCEEDED,
+			       "the terminals of this key have %u bytes of input that no program "
+			       "has read, the limit is %u",
+			       key->input_bytes, STREAM_INPUT_PER_KEY);
+	key->input_bytes += bytes;
+	return 0;
+}
+
+void stream_release_input(struct service *service, const char *key_id, uint32_t bytes)
+{
+	struct key *key = auth_by_id(service, key_id);
+
+	if (key)
+		key->input_bytes -= MIN(bytes, key->input_bytes);
 }

@@ -60,8 +60,9 @@ static void fork_free(struct fork *f)
 static void finish(struct fork *f)
 {
 	struct service *service = f->op.service;
+	uint32_t made = 0;
 	struct err err;
-	int r;
+	int r = -1;
 
 	for (uint32_t i = 0; i < f->count; i++) {
 		struct child *child = &f->children[i];
@@ -72,9 +73,13 @@ static void finish(struct fork *f)
 			(void)err_set(&child->err, ERR_SANDBOX_GONE, "the child has ended already");
 			sandbox = NULL;
 		}
+		made += sandbox != NULL;
 		f->hooks->item(f->arg, i, sandbox, sandbox ? NULL : &child->err);
 	}
-	r = batch_keep(service, f->members, f->count, f->idem, f->hooks, f->arg, &err);
+	if (made)
+		r = batch_keep(service, f->members, f->count, f->idem, f->hooks, f->arg, &err);
+	else /* nothing was made: that is an error, and no success to replay */
+		err = f->children[0].err;
 	f->hooks->done(f->arg, r < 0 ? &err : NULL);
 	snapshot_unuse(f->snapshot);
 	fork_free(f);

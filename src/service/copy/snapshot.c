@@ -16,6 +16,7 @@
 #include "service/sandbox/attach_internal.h"
 #include "service/account/auth_internal.h"
 #include "service/sandbox/destroy_internal.h"
+#include "service/account/idempotency.h"
 #include "service/event/event_internal.h"
 #include "service/copy/transition_internal.h"
 #include "service/pairs.h"
@@ -29,10 +30,8 @@
 
 void snapshot_count(struct snapshot *s, int by)
 {
-	struct key *key = auth_by_id(s->service, s->owner);
-
-	if (s->kind == SNAPSHOT_USER && key)
-		key->held[QUOTA_SNAPSHOTS] += by;
+	if (s->kind == SNAPSHOT_USER)
+		quota_count_snapshot(s->service, s->owner, by);
 }
 
 /* ---- the table ---- */
@@ -166,6 +165,20 @@ static int save_durably(const struct snapshot *s)
 	return store_end(store, r);
 }
 
+/* The row, and for a call that comes again which one it is. */
+static int save_begun(const struct snapshot *s, struct idempotency *idem)
+{
+	struct store *store = s->service->store;
+	int r = store_begin(store);
+
+	if (r < 0)
+		return r;
+	r = snapshot_save(s);
+	if (r == 0 && idem)
+		r = idempotency_note(s->service, idem, s->sandbox_id, s->id);
+	return store_end(store, r);
+}
+
 /* An engine takes a snapshot, or deletes one. Snapshots have no handles: it is found by its id. */
 struct snapshot_op {
 	struct op op;
@@ -207,6 +220,7 @@ static void on_taken(void *arg, const struct engine_snapshot_info *made, const s
 		s->size_bytes = made->size_bytes;
 		s->memory = made->memory;
 		note_memory(s, sandbox, made->why);
+		event_snapshot(s, true); /* before the commit that it belongs to */
 		r = save_durably(s);
 		if (r < 0) {
 			(void)err_set_errno(&err, ERR_INTERNAL, r,
@@ -216,8 +230,6 @@ static void on_taken(void *arg, const struct engine_snapshot_info *made, const s
 	}
 	if (error)
 		snapshot_discard(s);
-	else
-		event_snapshot(s, true);
 	taken(taken_arg, sandbox, s, error);
 }
 
@@ -229,7 +241,7 @@ int snapshot_take(struct sandbox *sandbox, const struct snapshot_spec *spec, sna
 	unsigned flags = (spec->kind == SNAPSHOT_FORK ? ENGINE_SNAPSHOT_TEMPORARY : 0) |
 			 (spec->memory ? ENGINE_SNAPSHOT_MEMORY : 0);
 	struct snapshot_op *op = NULL;
-	int r = s ? snapshot_save(s) : -ENOMEM;
+	int r = s ? save_begun(s, spec->idem) : -ENOMEM;
 
 	if (r < 0) {
 		(void)err_set_errno(err, ERR_INTERNAL, r, "the snapshot could not be recorded");
@@ -308,6 +320,13 @@ void snapshot_sweep(struct snapshot *s)
 	s->service->copies->deleting--;
 }
 
+static int save_end(const struct snapshot *s)
+{
+	int r = store_begin(s->service->store);
+
+	return r < 0 ? r : store_end(s->service->store, snapshot_save(s));
+}
+
 void snapshot_discard(struct snapshot *s)
 {
 	if (s->state == SNAPSHOT_DELETING)
@@ -316,7 +335,7 @@ void snapshot_discard(struct snapshot *s)
 		event_snapshot(s, false);
 	s->state = SNAPSHOT_DELETING;
 	snapshot_count(s, -1);
-	if (snapshot_save(s) < 0)
+	if (save_end(s) < 0)
 		log_warn("snapshot %s: its end could not be recorded", s->id);
 	snapshot_sweep(s);
 }

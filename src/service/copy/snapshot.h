@@ -68,7 +68,8 @@ struct snapshot_spec {
 	int64_t expires_in_sec; /* 0: never */
 	int64_t keep_last;	/* of this sandbox's; 0: all */
 	enum snapshot_kind kind;
-	bool memory; /* with its processes where that can be */
+	bool memory;		  /* with its processes where that can be */
+	struct idempotency *idem; /* its id is noted there with its row; NULL: none */
 };
 typedef void (*snapshot_made_fn)(void *arg, const struct snapshot *snapshot, const struct err *err);
 int sandbox_snapshot(struct sandbox *sandbox, struct key *key, const struct snapshot_spec *spec,
@@ -77,6 +78,10 @@ int sandbox_snapshot(struct sandbox *sandbox, struct key *key, const struct snap
 /* Others' snapshots are as absent. NULL with err set. */
 struct snapshot *snapshot_find(struct service *service, const struct key *key, struct str id,
 			       struct err *err);
+/* One that a former daemon began, by its noted id: snapshot_not_found when nothing came of it,
+ * unavailable while that is not known yet. */
+struct snapshot *snapshot_find_begun(struct service *service, const struct key *key, struct str id,
+				     struct err *err);
 /* Newest first: the next one older than *cursor (INT64_MAX for the start); sandbox_id "": of all.
  */
 const struct snapshot *snapshot_list_next(struct service *service, const struct key *key,

@@ -31,6 +31,22 @@ struct snapshot *snapshot_find(struct service *service, const struct key *key, s
 	return NULL;
 }
 
+struct snapshot *snapshot_find_begun(struct service *service, const struct key *key, struct str id,
+				     struct err *err)
+{
+	const struct snapshot *s = snapshot_by_id(service, id);
+
+	if (s && s->state == SNAPSHOT_MAKING) {
+		(void)err_set(
+			err, ERR_UNAVAILABLE,
+			"snapshot %s was being taken when the daemon ended; what became of it "
+			"is not known yet",
+			s->id);
+		return NULL;
+	}
+	return snapshot_find(service, key, id, err);
+}
+
 /* One that files can be made of. */
 int snapshot_check_usable(const struct snapshot *s, struct err *err)
 {

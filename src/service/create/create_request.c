@@ -222,6 +222,16 @@ static int make_grants(struct creation *creation, const struct key *owner,
 			   err);
 }
 
+/* Initializers are commands like any other. */
+static int check_initializers(const struct key *owner, const struct sandbox_spec *spec,
+			      struct err *err)
+{
+	if (spec->initializers.count == 0 || key_may(owner, AUTH_EXEC))
+		return 0;
+	return err_set(err, ERR_FORBIDDEN,
+		       "initializers: they run commands, and this key lacks the scope 'exec'");
+}
+
 struct creation *creation_new(struct service *service, const struct key *owner,
 			      const struct sandbox_spec *spec, struct err *err)
 {
@@ -235,7 +245,8 @@ struct creation *creation_new(struct service *service, const struct key *owner,
 	creation->started_us = time_mono_us();
 	creation->wait_ms = spec->pool_wait_ms;
 	creation->files_only = !spec->memory;
-	if (limits_check(service, spec, err) == 0 && find_parts(creation, owner, spec, err) == 0 &&
+	if (limits_check(service, spec, err) == 0 && check_initializers(owner, spec, err) == 0 &&
+	    find_parts(creation, owner, spec, err) == 0 &&
 	    fill_attrs(&creation->attrs, owner, spec, creation->from, err) == 0 &&
 	    (!creation->from || creation->files_only ||
 	     snapshot_check_room(creation->from, creation->attrs.memory_mb, err) == 0) &&

@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Events on their way to the store and out of it again. Ids are reserved in blocks, durably, so
- * that none is used twice whatever ends the daemon: a clean end gives the rest of its block back,
- * any other one leaves a hole.
+ * Events on their way to the store and out of it again. What has happened is written by the next
+ * commit, whatever that is for: a change and its event are therefore in one transaction if the
+ * event is emitted before the commit. Events without a change in the store are written by a timer.
+ *
+ * Ids are reserved in blocks, durably, so that none is used twice whatever ends the daemon: a clean
+ * end gives the rest of its block back, any other one leaves a hole. A block is reserved ahead of
+ * its use, because a transaction that has begun cannot become durable.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -20,9 +24,13 @@
 #define FLUSH_AT 512  /* so many do not wait for the timer */
 #define NEWS_MAX 4096 /* when the store cannot be written: the oldest is dropped and counted */
 #define IDS_BLOCK 10000
+#define IDS_AHEAD 5000 /* more than can happen until the timer comes */
 #define IDS_NAME "event_ids"
 #define TRIM_BATCH 1000 /* per tick, of those that are too old */
 #define TRIM_TICKS 60
+
+static int bus_before_commit(void *arg);
+static void bus_after_commit(void *arg);
 
 static void on_flush(void *arg)
 {
@@ -48,6 +56,7 @@ static int load(struct bus *bus)
 	if (r > 0 && str_to_u64(str_of(text), INT64_MAX / 2, &reserved) < 0)
 		return -EUCLEAN;
 	bus->last_id = bus->reserved_id = bus->stored_id = MAX(last, (int64_t)reserved);
+	bus->told_id = bus->stored_id;
 	bus->trimmed_id = first ? first - 1 : bus->stored_id;
 	return 0;
 }
@@ -67,7 +76,12 @@ int bus_open(struct service *service, struct err *err)
 		r = loop_timer_new(service->config.loop, on_flush, bus, &bus->flush);
 	if (r == 0)
 		r = loop_timer_new(service->config.loop, bus_on_pump, bus, &bus->pump);
-	return r < 0 ? err_set_errno(err, ERR_INTERNAL, r, "cannot read the events") : 0;
+	if (r < 0)
+		return err_set_errno(err, ERR_INTERNAL, r, "cannot read the events");
+	store_set_hooks(service->store,
+			&(struct store_hooks){ bus_before_commit, bus_after_commit, bus });
+	bus_flush(service); /* reserves the first block */
+	return 0;
 }
 
 static void arm(struct bus *bus, int64_t delay_ms)
@@ -134,7 +148,7 @@ void bus_emit(struct service *service, const struct event *event)
 		log_warn("sandbox %s: the event %s is lost", event->sandbox_id, event->type);
 		return;
 	}
-	if (bus->news_count >= NEWS_MAX) {
+	if (bus->news_count >= NEWS_MAX && !bus->first->written) {
 		struct bus_news *oldest = take_first(bus);
 
 		bus_missed(bus, &oldest->event);
@@ -165,16 +179,15 @@ static int put_reserved(struct bus *bus, int64_t id)
 	return store_meta_put(bus->service->store, IDS_NAME, text);
 }
 
-static int write_all(struct bus *bus, int64_t reserved)
+/* By the hook of the store, inside a transaction of anyone's. */
+static int bus_before_commit(void *arg)
 {
+	struct bus *bus = arg;
 	struct store *store = bus->service->store;
-	/* The reservation must outlive a power cut, the events need not. */
-	int r = reserved > bus->reserved_id ? store_begin_durable(store) : store_begin(store);
+	int r = 0;
 
-	if (r < 0)
-		return r;
-	if (reserved > bus->reserved_id)
-		r = put_reserved(bus, reserved);
+	if (bus->last_id > MAX(bus->reserved_id, bus->reserving_id))
+		return 0; /* the timer reserves first */
 	for (const struct bus_news *at = bus->first; r == 0 && at; at = at->next) {
 		const struct event *event = &at->event;
 		struct store_event row = { .id = event->id,
@@ -185,11 +198,44 @@ static int write_all(struct bus *bus, int64_t reserved)
 					   .external_workspace_id = event->external_workspace_id,
 					   .data = event->data };
 
-		r = store_event_put(store, &row);
+		if (!at->written)
+			r = store_event_put(store, &row);
 	}
+	return r;
+}
+
+static void bus_after_commit(void *arg)
+{
+	struct bus *bus = arg;
+
+	if (bus->last_id > MAX(bus->reserved_id, bus->reserving_id))
+		return;
+	for (struct bus_news *at = bus->first; at; at = at->next) {
+		bus->count += !at->written;
+		at->written = true;
+		bus->stored_id = at->event.id;
+	}
+}
+
+/* The events themselves are written by the commit. */
+static int write_all(struct bus *bus, int64_t reserved)
+{
+	struct store *store = bus->service->store;
+	/* The reservation must outlive a power cut, the events need not. */
+	int r = reserved > bus->reserved_id ? store_begin_durable(store) : store_begin(store);
+
+	if (r < 0)
+		return r;
+	bus->reserving_id = reserved;
+	if (reserved > bus->reserved_id)
+		r = put_reserved(bus, reserved);
 	if (r == 0)
 		r = usage_put_all(bus->service);
-	return store_end(store, r);
+	r = store_end(store, r);
+	bus->reserving_id = 0;
+	if (r == 0)
+		bus->reserved_id = reserved;
+	return r;
 }
 
 static void trim(struct bus *bus, int64_t upto, int64_t count)
@@ -216,46 +262,51 @@ static void trim_count(struct bus *bus)
 		trim(bus, upto, over);
 }
 
+/* What is told is taken off before: a reader may cause new events. */
+static void tell_written(struct bus *bus)
+{
+	struct bus_news *news = bus->first, *last = NULL, *next;
+	int64_t before = bus->told_id;
+
+	while (bus->first && bus->first->written)
+		last = take_first(bus);
+	if (!last)
+		return;
+	last->next = NULL;
+	bus->told_id = last->event.id;
+	bus_tell(bus, news, before);
+	for (; news; news = next) {
+		next = news->next;
+		free(news);
+	}
+	trim_count(bus);
+}
+
 void bus_flush(struct service *service)
 {
 	struct bus *bus = service->events->bus;
-	int64_t reserved, before;
-	struct bus_news *news;
-	int r;
+	int64_t reserved;
+	int r = 0;
 
-	if (!bus || (!bus->first && !usage_pending(service)))
+	if (!bus)
 		return;
 	reserved = bus->reserved_id;
-	while (reserved < bus->last_id)
+	while (reserved < bus->last_id + IDS_AHEAD)
 		reserved += IDS_BLOCK;
-	r = write_all(bus, reserved);
+	if ((bus->last && !bus->last->written) || usage_pending(service) ||
+	    reserved > bus->reserved_id)
+		r = write_all(bus, reserved);
 	service_wrote(service);
 	if (r < 0) {
 		if (!bus->failing)
 			log_error("events cannot be written, tried again: %s", strerror(-r));
 		bus->failing = true;
 		arm(bus, FLUSH_RETRY_MS);
-		return;
+	} else {
+		bus->failing = false;
+		usage_clear(service);
 	}
-	bus->failing = false;
-	usage_clear(service);
-	bus->reserved_id = reserved;
-	if (!bus->first)
-		return;
-	before = bus->stored_id;
-	bus->stored_id = bus->last->event.id;
-	bus->count += bus->news_count;
-	news = bus->first;
-	bus->first = bus->last = NULL;
-	bus->news_count = 0;
-	bus_tell(bus, news, before);
-	while (news) {
-		struct bus_news *next = news->next;
-
-		free(news);
-		news = next;
-	}
-	trim_count(bus);
+	tell_written(bus);
 }
 
 void bus_tick(struct service *service)
@@ -282,6 +333,7 @@ void bus_done(struct service *service)
 	bus_readers_done(bus);
 	bus_flush(service);
 	usage_clear(service);
+	store_set_hooks(service->store, NULL);
 	if (!bus->first && bus->reserved_id > bus->last_id && put_reserved(bus, bus->last_id) < 0)
 		log_debug("a hole in the ids of events stays");
 	while (bus->first)

@@ -8,10 +8,11 @@
 
 #include "service/event/event_internal.h"
 
-/* Happened and not yet written. Its texts stand behind it. */
+/* Happened and not yet told. Its texts stand behind it. Written ones stand before the others. */
 struct bus_news {
 	struct bus_news *next;
 	struct event event;
+	bool written;
 	char bytes[];
 };
 
@@ -34,7 +35,9 @@ struct bus {
 	struct service *service;
 	struct bus_news *first, *last; /* at most NEWS_MAX: then the oldest is dropped, counted */
 	uint32_t news_count;
+	int64_t told_id;	  /* the newest that was told; stored_id may be ahead of it */
 	int64_t last_id;	  /* given out */
+	int64_t reserving_id;	  /* the same in the transaction under way; 0: none */
 	int64_t reserved_id;	  /* no id up to this one is given out by a later start */
 	int64_t stored_id;	  /* the newest in the store, or in front of all that will be */
 	int64_t trimmed_id;	  /* the newest that was there and is not any more */

@@ -141,9 +141,10 @@ void bus_tell(struct bus *bus, const struct bus_news *news, int64_t before)
 		}
 		tell_gap(reader);
 		for (const struct bus_news *at = news; at && may_tell(reader); at = at->next)
-			tell(reader, &at->event);
+			if (at->event.id > reader->cursor) /* else it read it in the store */
+				tell(reader, &at->event);
 		if (may_tell(reader))
-			reader->cursor = bus->stored_id;
+			reader->cursor = MAX(reader->cursor, bus->told_id);
 		else
 			pump = true;
 	}

@@ -152,15 +152,20 @@ void preview_forget_all(struct sandbox *sandbox)
 
 static void drop(struct sandbox *sandbox, struct preview *preview)
 {
+	struct store *store = sandbox->service->store;
 	struct preview **at = &sandbox->previews;
+	int r;
 
 	while (*at != preview)
 		at = &(*at)->next;
 	*at = preview->next;
-	if (store_preview_delete(sandbox->service->store, preview->id) < 0)
+	event_preview(sandbox, preview, false); /* before the commit that it belongs to */
+	r = store_begin(store);
+	if (r == 0)
+		r = store_end(store, store_preview_delete(store, preview->id));
+	if (r < 0)
 		log_warn("preview %s stays in the database", preview->id);
 	service_wrote(sandbox->service);
-	event_preview(sandbox, preview, false);
 	free_preview(preview);
 }
 

@@ -16,15 +16,14 @@ static void finish_hand_out(struct creation *creation, struct sandbox *member)
 	struct idempotency *idem = creation->idem;
 	bool due = member->phase == PHASE_HANDOUT_SETUP; /* its initializers are */
 	bool open = due || creation->together;
-	bool many = idem || open || member->attrs.grants; /* statements */
 	struct err err;
-	int r = 0;
+	int r;
 
 	member->boot_us = time_mono_us() - creation->started_us;
 	if (!due)
 		clock_start(member);
-	if (many)
-		r = store_begin(service->store);
+	event_state(member, NULL); /* before the commit that it belongs to */
+	r = store_begin(service->store);
 	if (r == 0)
 		r = sandbox_save(member);
 	if (r == 0 && idem)
@@ -32,8 +31,7 @@ static void finish_hand_out(struct creation *creation, struct sandbox *member)
 	if (r == 0 && open)
 		r = store_intent_put(service->store, member->row, STORE_INTENT_CREATE,
 				     member->created_ms);
-	if (many)
-		r = store_end(service->store, r);
+	r = store_end(service->store, r);
 	service_wrote(service);
 	if (r < 0) {
 		(void)service_unrecorded(&err, r, "the sandbox could not be recorded");
@@ -43,7 +41,6 @@ static void finish_hand_out(struct creation *creation, struct sandbox *member)
 	}
 	if (!due)
 		sandbox_set_phase(member, PHASE_RUNNING, REASON_NONE);
-	event_state(member, NULL);
 	if (due) {
 		member->creation = creation;
 		initialize_start(member);

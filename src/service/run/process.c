@@ -4,6 +4,7 @@
 
 #include <stdio.h>
 
+#include "service/account/idempotency.h"
 #include "service/event/event_internal.h"
 #include "service/run/process_internal.h"
 #include "service/secret/secret.h"
@@ -18,6 +19,7 @@ struct process_start {
 	struct op op;
 	struct spec_build build;
 	struct follow *follow;
+	struct idempotency *idem;
 	uint32_t credit;
 	process_started_fn started;
 	void *arg;
@@ -82,13 +84,33 @@ static void on_started(void *arg, uint32_t process_id, uint32_t pid, const struc
 	started(started_arg, process_id, pid, follow, NULL);
 }
 
+/* Before the agent is asked: whatever happens then, a call that comes again finds it. */
+static int note_start(const struct process_start *start, struct sandbox *sandbox, struct err *err)
+{
+	char id[16];
+	int r;
+
+	if (!start->idem)
+		return 0;
+	(void)snprintf(id, sizeof(id), "%u", link_next_process(sandbox->link));
+	r = idempotency_note(sandbox->service, start->idem, sandbox->id, id);
+	service_wrote(sandbox->service);
+	return r < 0 ? service_unrecorded(err, r, "the start could not be recorded") : 0;
+}
+
+bool process_was_begun(const struct sandbox *sandbox, uint32_t process_id)
+{
+	return link_knew_process(sandbox->link, process_id);
+}
+
 static int launch(struct process_start *start, struct sandbox *sandbox, struct err *err)
 {
 	uint32_t follow_id = 0;
 	const struct link_first_reader reader = { &follow_link_hooks, start->follow, start->credit,
 						  &follow_id };
 
-	if (link_spawn(sandbox->link, &start->build.exec, on_started, start,
+	if (note_start(start, sandbox, err) < 0 ||
+	    link_spawn(sandbox->link, &start->build.exec, on_started, start,
 		       start->follow ? &reader : NULL, err) < 0) {
 		admit_ended(sandbox);
 		return -1;
@@ -154,6 +176,7 @@ int process_start(struct sandbox *sandbox, const struct exec_spec *spec, process
 		return -1;
 	}
 	start->credit = credit;
+	start->idem = spec->idem;
 	start->started = started;
 	start->arg = arg;
 	if (reader)

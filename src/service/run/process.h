@@ -45,6 +45,8 @@ struct exec_spec {
 	bool hold; /* process_start(): a foreground reader gets every byte; see follow_spec */
 	bool tty;
 	bool shell_only; /* shell is what is to be run */
+	/* process_start(): its number is noted there before it is begun; NULL: none */
+	struct idempotency *idem;
 };
 
 struct process_status {
@@ -123,6 +125,9 @@ struct process_reader {
 int process_start(struct sandbox *sandbox, const struct exec_spec *spec, process_started_fn started,
 		  void *arg, const struct process_reader *reader, struct err *err) _must_check_;
 
+/* Whether the agent was asked for this process by a former daemon. If not, it never ran. */
+bool process_was_begun(const struct sandbox *sandbox, uint32_t process_id);
+
 /* ---- look ---- */
 
 /* Called for each, oldest first, then once with info NULL; err tells whether all were there. */
@@ -173,5 +178,11 @@ int input_decode(struct arena *arena, const char *what, struct str b64, struct s
 
 int stream_admit(struct service *service, struct key *key, struct err *err) _must_check_;
 void stream_end(struct service *service, const char *key_id);
+/* Input that waits in the daemon until a program reads it, of all terminals of a key together.
+ * More is refused with quota_exceeded. */
+#define STREAM_INPUT_PER_KEY (16u * 1024 * 1024)
+int stream_hold_input(struct service *service, const char *key_id, uint32_t bytes,
+		      struct err *err) _must_check_;
+void stream_release_input(struct service *service, const char *key_id, uint32_t bytes);
 
 #endif

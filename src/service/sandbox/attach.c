@@ -92,6 +92,7 @@ static void on_link_ready(void *arg)
 {
 	struct sandbox *sandbox = arg;
 
+	link_skip_processes(sandbox->link, sandbox->begun_process_id);
 	if (sandbox_state(sandbox) == SANDBOX_PROVISIONING ||
 	    sandbox_state(sandbox) == SANDBOX_PAUSED) {
 		if (!sandbox_is_copy(sandbox) || fork_hook_start(sandbox) < 0)

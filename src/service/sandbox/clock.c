@@ -88,8 +88,7 @@ void clock_load(struct sandbox *sandbox, const struct store_sandbox *row)
 
 int64_t clock_idle_due_ms(const struct sandbox *sandbox)
 {
-	if (sandbox->attrs.always_on || !sandbox->attrs.idle_timeout_sec ||
-	    sandbox_state(sandbox) != SANDBOX_RUNNING)
+	if (!sandbox->attrs.idle_timeout_sec || sandbox_state(sandbox) != SANDBOX_RUNNING)
 		return 0;
 	return sandbox->active_ms + (int64_t)sandbox->attrs.idle_timeout_sec * 1000;
 }

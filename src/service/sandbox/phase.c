@@ -203,8 +203,7 @@ void sandbox_set_phase(struct sandbox *sandbox, enum sandbox_phase phase,
 		/* A bug of ours; the daemon goes on because the sandbox is better off ended. */
 		log_error("sandbox %s: %s -> %s is not in the table of phases", sandbox->id,
 			  phase_name(from), phase_name(phase));
-		if (sandbox->service)
-			return;
+		return;
 	}
 	log_debug("sandbox %s: %s -> %s %s", sandbox->id, phase_name(from), phase_name(phase),
 		  reason ? sandbox_reason_name(reason) : "");

@@ -67,7 +67,8 @@ struct sandbox {
 	/* Processes that run, at most: those that nobody follows end unnoticed. process_limit.c
 	 * counts again before it says no. RUNNING_UNKNOWN just after a restart. */
 	uint16_t running;
-	uint32_t admissions; /* ever */
+	uint32_t admissions;	   /* ever */
+	uint32_t begun_process_id; /* up to it a former daemon may have begun some; 0: none */
 	uint16_t windows_making;
 	uint16_t file_ops;    /* under way */
 	uint16_t port_events; /* told in port_minute */

@@ -129,6 +129,19 @@ int grants_inherit(struct sandbox *sandbox, const struct grants *from, struct er
 
 /* ---- what a caller asks for ---- */
 
+/* Keys of the operator, by the names that programs look for. Whoever can read one inside acts, and
+ * pays, as the operator. */
+static bool is_system_key(struct str variable)
+{
+	static const char *const names[] = { "ANTHROPIC_API_KEY", "RUNPOD_API_KEY", "CAY_API_KEY",
+					     "CAY_VAULT_KEY", "E2B_API_KEY" };
+
+	for (size_t i = 0; i < ARRAY_LEN(names); i++)
+		if (str_eq_nocase(variable, names[i]))
+			return true;
+	return false;
+}
+
 static int check_spec(const struct grant_spec *spec, size_t i, struct err *err)
 {
 	if (!spec->name.n)
@@ -136,6 +149,11 @@ static int check_spec(const struct grant_spec *spec, size_t i, struct err *err)
 	if (spec->way != GRANT_ENV && spec->way != GRANT_BROKER)
 		return err_set(err, ERR_INVALID_REQUEST, "secrets[%zu].as must be env or broker",
 			       i);
+	if (spec->way == GRANT_ENV && is_system_key(spec->env))
+		return err_set(err, ERR_INVALID_REQUEST,
+			       "secrets[%zu]: the variable %.*s is never filled with a value; use "
+			       "\"as\": \"broker\"",
+			       i, (int)MIN(spec->env.n, SECRET_NAME_MAX), spec->env.p);
 	if (spec->hosts.list && spec->way != GRANT_BROKER)
 		return err_set(err, ERR_INVALID_REQUEST,
 			       "secrets[%zu].hosts goes with \"as\": \"broker\"", i);

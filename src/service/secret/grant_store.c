@@ -7,6 +7,7 @@
 #include "service/secret/secret_internal.h"
 #include "service/copy/snapshot.h"
 #include "service/secret/secret_private.h"
+#include "service/secret/secrets_internal.h"
 #include "service/copy/copy_internal.h"
 #include "service/sandbox/sandbox_internal.h"
 
@@ -36,6 +37,7 @@ int grants_save(struct grants *grants, const char *id)
 
 void grants_forget(struct sandbox *sandbox)
 {
+	secret_sandbox_gone(sandbox->service, sandbox->id);
 	if (!sandbox->attrs.grants && !sandbox->attrs.network && !sandbox->egress)
 		return;
 	if (store_grant_delete(sandbox->service->store, sandbox->id) < 0 ||

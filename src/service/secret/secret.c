@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "base/rand.h"
 #include "base/time.h"
+#include "service/sandbox/sandbox_internal.h"
 #include "service/secret/secret_internal.h"
 #include "service/service_internal.h"
 #include "service/secret/vault.h"
@@ -60,6 +61,17 @@ static int link_secret(struct service *service, struct secret *secret)
 
 /* ---- checks ---- */
 
+/* Whether one of our keys stands anywhere in it. A program inside that has it has this daemon. */
+static bool holds_key(struct service *service, struct str value)
+{
+	size_t n = AUTH_KEY_TEXT_SIZE - 1;
+
+	for (size_t i = 0; i + n <= value.n; i++)
+		if (value.p[i + 3] == '_' && auth_find(service, (struct str){ value.p + i, n }))
+			return true;
+	return false;
+}
+
 static int check_value(struct service *service, struct str value, struct err *err)
 {
 	if (value.n == 0 || value.n > SECRET_VALUE_MAX)
@@ -67,10 +79,9 @@ static int check_value(struct service *service, struct str value, struct err *er
 			       SECRET_VALUE_MAX);
 	if (memchr(value.p, 0, value.n))
 		return err_set(err, ERR_INVALID_REQUEST, "value must not contain NUL");
-	/* Who holds one inside a sandbox holds this daemon. */
-	if (auth_find(service, str_trim(value, " \t\r\n")))
+	if (holds_key(service, value))
 		return err_set(err, ERR_INVALID_REQUEST,
-			       "value is an API key of this daemon: those are never given to "
+			       "value holds an API key of this daemon: those are never given to "
 			       "sandboxes");
 	return 0;
 }
@@ -269,6 +280,41 @@ int secret_delete(struct secret *secret, struct service *service, struct err *er
 	return r < 0 ? err_set_errno(err, ERR_INTERNAL, r, "the secret could not be deleted") : 0;
 }
 
+/* Deletes all that match; of failures the rest is tried all the same. */
+static void delete_matching(struct service *service, const char *owner, const char *sandbox_id)
+{
+	struct secret *next;
+	struct err err;
+
+	for (struct secret *s = service->secrets->oldest; s; s = next) {
+		next = s->next;
+		if (s->deleted_ms || (owner && strcmp(s->owner, owner) != 0) ||
+		    (sandbox_id &&
+		     (s->scope != SECRET_SANDBOX || strcmp(s->scope_id, sandbox_id) != 0)))
+			continue;
+		if (secret_delete(s, service, &err) < 0)
+			log_warn("secret %s: %s", s->id, err.message);
+	}
+}
+
+void secret_key_deleted(struct service *service, const char *owner)
+{
+	delete_matching(service, owner, NULL);
+}
+
+void secret_sandbox_gone(struct service *service, const char *sandbox_id)
+{
+	delete_matching(service, NULL, sandbox_id);
+}
+
+/* The daemon died between the end of what it belongs to and its own. */
+static bool is_left_over(struct service *service, const struct secret *secret)
+{
+	return !auth_by_id(service, secret->owner) ||
+	       (secret->scope == SECRET_SANDBOX &&
+		!sandbox_by_id(service, str_of(secret->scope_id)));
+}
+
 void secret_unused(struct service *service, struct secret *secret)
 {
 	secret->grants--;
@@ -397,6 +443,8 @@ void secret_settle(struct service *service)
 
 	for (struct secret *s = service->secrets->oldest; s; s = next) {
 		next = s->next;
+		if (!s->deleted_ms && is_left_over(service, s))
+			s->deleted_ms = time_real_ms();
 		if (s->deleted_ms && !s->grants && purge(service, s) < 0)
 			log_warn("a deleted secret stays sealed in the database");
 	}

@@ -10,4 +10,7 @@ struct secrets *secrets_new(void);
 int secrets_load(struct service *service, struct err *err) _must_check_;
 void secrets_close(struct service *service);
 
+void secret_key_deleted(struct service *service, const char *owner);
+void secret_sandbox_gone(struct service *service, const char *sandbox_id);
+
 #endif

@@ -180,7 +180,7 @@ static void test_idempotency_and_meta(void **state)
 
 	assert_int_equal(store_open(place->db, &store), 0);
 	assert_int_equal(store_idempotency_get(store, "k", STR_LIT("a"), &entry), 0);
-	assert_int_equal(store_idempotency_put(store, "k", STR_LIT("a"), hash, "sb", 100), 0);
+	assert_int_equal(store_idempotency_put(store, "k", STR_LIT("a"), hash, "sb", NULL, 100), 0);
 	assert_int_equal(store_idempotency_get(store, "k", STR_LIT("a"), &entry), 1);
 	assert_int_equal(entry.status, 0);
 	assert_string_equal(entry.sandbox_id, "sb");

@@ -94,9 +94,11 @@ static int find_sandbox(struct e2b_call *call, struct str *ret_id)
 	if (id && str_to_u64(*port, UINT16_MAX, &call->port) == 0)
 		*ret_id = *id;
 	else if (!envd_host_parse(req->host, &call->port, ret_id)) {
-		call->sandbox = signature_find(call);
+		struct err err;
+
+		call->sandbox = signature_find(call, &err);
 		if (!call->sandbox)
-			e2b_answer_status(call, 401, "invalid signature");
+			e2b_answer_error(call, &err);
 		return call->sandbox ? 0 : -1;
 	}
 	call->sandbox = access_sandbox(call->e2b->service, *ret_id);
@@ -125,9 +127,13 @@ static int check_access(struct e2b_call *call, struct err *err)
 		return err_set(err, ERR_UNAUTHENTICATED, UNAUTHORIZED);
 	if ((token && access_token_is(call->sandbox, *token)) || may_by_traffic(call))
 		return 0;
-	if (!token && str_is(call->req->path, "/files"))
-		return signature_check(call, call->sandbox, err);
-	return err_set(err, ERR_UNAUTHENTICATED, UNAUTHORIZED);
+	if (!token && str_is(call->req->path, "/files")) {
+		if (signature_check(call, call->sandbox, err) == 0)
+			return 0;
+	} else {
+		(void)err_set(err, ERR_UNAUTHENTICATED, UNAUTHORIZED);
+	}
+	return e2b_refuse_credentials(call, ATTEMPTS_TOKEN, err);
 }
 
 int envd_basic_user(struct arena *arena, struct str header, struct str *ret)
@@ -377,7 +383,9 @@ void envd_handle(struct e2b_call *call)
 		plain->handle(call);
 		return;
 	}
-	if (check_access(call, &err) < 0 || read_user(call, &err) < 0) {
+	if (check_access(call, &err) < 0 ||
+	    auth_count_request(call->e2b->service, call->key, &err) < 0 ||
+	    read_user(call, &err) < 0) {
 		e2b_answer_error(call, &err);
 		return;
 	}

@@ -46,7 +46,7 @@ void e2b_files_post(struct e2b_call *call);
 /* Checks signature, signature_expiration of a call without a token; 0, or -1 with err set. */
 int signature_check(struct e2b_call *call, const struct sandbox *sandbox,
 		    struct err *err) _must_check_;
-struct sandbox *signature_find(struct e2b_call *call);
+struct sandbox *signature_find(struct e2b_call *call, struct err *err);
 
 void flows_done(struct e2b *e2b);
 void watchers_done(struct e2b *e2b);

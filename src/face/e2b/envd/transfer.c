@@ -26,14 +26,24 @@ static int read_claim(struct e2b_call *call, struct access_claim *claim, struct 
 	return 0;
 }
 
-struct sandbox *signature_find(struct e2b_call *call)
+/* Without a host or a header that names the sandbox, all of them have to be tried: so neither one
+ * client nor all together may make that happen often. */
+struct sandbox *signature_find(struct e2b_call *call, struct err *err)
 {
 	struct access_claim claim;
+	struct sandbox *sandbox = NULL;
 	struct str signature;
 
-	if (read_claim(call, &claim, &signature) < 0 || !signature.p)
+	if (!attempts_allowed(&call->e2b->attempts, call->req->client, ATTEMPTS_TOKEN)) {
+		(void)e2b_refuse_credentials(call, ATTEMPTS_TOKEN, err);
 		return NULL;
-	return access_find_signed(call->e2b->service, &claim, signature);
+	}
+	(void)err_set(err, ERR_UNAUTHENTICATED, "invalid signature");
+	if (read_claim(call, &claim, &signature) == 0 && signature.p)
+		sandbox = access_find_signed(call->e2b->service, &claim, signature, err);
+	if (!sandbox && err->code == ERR_UNAUTHENTICATED)
+		(void)e2b_refuse_credentials(call, ATTEMPTS_TOKEN, err);
+	return sandbox;
 }
 
 int signature_check(struct e2b_call *call, const struct sandbox *sandbox, struct err *err)

@@ -50,13 +50,12 @@ static void write_names(const struct sandbox_view *view, struct json_writer *w)
 	json_put_text(w, "envdVersion", E2B_ENVD_VERSION);
 }
 
-static void write_entry(const struct e2b *e2b, const struct sandbox *sandbox, struct json_writer *w)
+static void write_token(const struct sandbox *sandbox, struct json_writer *w)
 {
 	char token[ACCESS_TOKEN_SIZE];
 
 	access_token(sandbox, token);
 	json_put_text(w, "envdAccessToken", token);
-	json_put_text(w, "domain", e2b->config.domain);
 }
 
 void sandbox_view_write(const struct e2b *e2b, const struct sandbox *sandbox, struct json_writer *w,
@@ -68,7 +67,8 @@ void sandbox_view_write(const struct e2b *e2b, const struct sandbox *sandbox, st
 	sandbox_view(sandbox, &view);
 	json_begin_object(w, key);
 	write_names(&view, w);
-	write_entry(e2b, sandbox, w);
+	write_token(sandbox, w);
+	json_put_text(w, "domain", e2b->config.domain);
 	access_traffic_token(sandbox, token);
 	json_put_text(w, "trafficAccessToken", token);
 	json_end_object(w);
@@ -99,7 +99,7 @@ void sandbox_view_write_listed(const struct sandbox *sandbox, struct json_writer
 	json_end_object(w);
 }
 
-void sandbox_view_write_detail(const struct e2b *e2b, const struct sandbox *sandbox,
+void sandbox_view_write_detail(const struct e2b_call *call, const struct sandbox *sandbox,
 			       struct json_writer *w)
 {
 	struct sandbox_view view;
@@ -107,7 +107,9 @@ void sandbox_view_write_detail(const struct e2b *e2b, const struct sandbox *sand
 	sandbox_view(sandbox, &view);
 	json_begin_object(w, NULL);
 	write_names(&view, w);
-	write_entry(e2b, sandbox, w);
+	if (key_may(call->key, E2B_ENTER))
+		write_token(sandbox, w);
+	json_put_text(w, "domain", call->e2b->config.domain);
 	write_figures(&view, w);
 	json_begin_object(w, "lifecycle");
 	json_put_text(w, "onTimeout", view.on_timeout == ON_TIMEOUT_DESTROY ? "kill" : "pause");

@@ -359,7 +359,7 @@ void e2b_sandboxes_get(struct e2b_call *call)
 	if (!sandbox)
 		return;
 	w = e2b_answer_begin(call->e2b);
-	sandbox_view_write_detail(call->e2b, sandbox, &w);
+	sandbox_view_write_detail(call, sandbox, &w);
 	e2b_answer_send(call, 200, &w);
 }
 

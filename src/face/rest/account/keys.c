@@ -99,6 +99,7 @@ static void write_key(const struct service *service, struct json_writer *w, cons
 		json_put_int(w, limits[i], key->limits[i]);
 	json_put_int(w, "sandboxes", key->held[QUOTA_SANDBOXES]);
 	quota_write(service, key, w, "quota");
+	json_put_text(w, "created_by", key->parent ? key->parent->id : NULL);
 	json_put_time(w, "created_at", key->created_ms);
 	json_put_time(w, "last_used_at", key->last_used_ms);
 	json_end_object(w);
@@ -154,12 +155,13 @@ void keys_list(struct rest_call *call)
 		return;
 	}
 	w = page_begin(call);
-	while (limit-- > 0 && (key = auth_next(service, cursor))) {
+	while (limit-- > 0 && (key = auth_next(service, call->key, cursor))) {
 		write_key(service, &w, key, NULL);
 		cursor = str_of(key->id);
 		last = key;
 	}
-	page_send(call, &w, limit < 0 && last && auth_next(service, cursor) ? last->id : NULL);
+	page_send(call, &w,
+		  limit < 0 && last && auth_next(service, call->key, cursor) ? last->id : NULL);
 }
 
 void keys_delete(struct rest_call *call)
@@ -188,7 +190,7 @@ void keys_self(struct rest_call *call)
 void keys_get(struct rest_call *call)
 {
 	struct err err;
-	const struct key *key = auth_get(call->rest->service, call->args[0], &err);
+	const struct key *key = auth_get(call->rest->service, call->key, call->args[0], &err);
 
 	if (key)
 		answer_key(call, key);

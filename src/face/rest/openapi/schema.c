@@ -210,6 +210,7 @@ const struct field metrics_answer[] = {
 		{ .name = "quota",                                                                \
 		  .type = FIELD_FREE,                                                             \
 		  .doc = "per limit {limit, used}; limit null: none applies" },                   \
+		MAYBE("created_by", STR, "the key that created it; null: an admin key"),          \
 		{ .name = "created_at", .type = FIELD_TIME },                                     \
 		MAYBE("last_used_at", TIME, "since the daemon's start")
 

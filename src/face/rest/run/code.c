@@ -6,6 +6,7 @@
 
 #include "face/kit/json/code_event.h"
 #include "face/rest/run/stream.h"
+#include "service/account/idempotency.h"
 
 #define TEXT_LIMIT (8 * 1024 * 1024)	/* of each stream in one answer; the rest is counted */
 #define RESULT_LIMIT (32 * 1024 * 1024) /* of all results in one answer; more are left out */
@@ -361,6 +362,24 @@ static void answer_context(void *arg, const struct code_context *context, const 
 	idem_answer(rest, req, idem, req ? call->route->status : 201, &w);
 }
 
+/* A context has no id before it is there. So the call itself is noted, and not made again when the
+ * daemon ended before it was answered. */
+static int note_context(struct rest_call *call, struct rest_pending *pending, struct err *err)
+{
+	int r;
+
+	if (!pending->idem)
+		return 0;
+	if (idempotency_begun(pending->idem)[0])
+		return err_set(
+			err, ERR_CONFLICT,
+			"the daemon ended while this Idempotency-Key created a context: look "
+			"for it in the list of contexts");
+	r = idempotency_note(call->rest->service, pending->idem, sandbox_id(call->sandbox),
+			     "context");
+	return r < 0 ? err_set_errno(err, ERR_UNAVAILABLE, r, "the call could not be recorded") : 0;
+}
+
 void code_contexts_create(struct rest_call *call)
 {
 	struct code_spec spec = { .timeout_sec = 0 };
@@ -372,7 +391,10 @@ void code_contexts_create(struct rest_call *call)
 		return;
 	}
 	pending = once_begin(call);
-	if (pending && code_context_new(call->sandbox, &spec, answer_context, pending, &err) < 0)
+	if (!pending)
+		return;
+	if (note_context(call, pending, &err) < 0 ||
+	    code_context_new(call->sandbox, &spec, answer_context, pending, &err) < 0)
 		once_refuse(pending, &err);
 }
 

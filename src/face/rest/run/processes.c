@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "face/rest/call.h"
+#include "service/account/idempotency.h"
 
 #define INPUT_BYTES_MAX (1000 * 1000) /* at a time: one frame to the agent */
 
@@ -98,6 +99,37 @@ static void on_started(void *arg, uint32_t process_id, uint32_t pid, slot_handle
 		finish_start(pending, NULL, error);
 }
 
+static void on_begun(void *arg, const struct process_info *info, const struct err *err)
+{
+	struct rest_pending *pending = arg;
+	struct err gone;
+
+	if (err && err->code == ERR_PROCESS_NOT_FOUND) {
+		(void)err_set(
+			&gone, ERR_CONFLICT,
+			"process %s was started with this Idempotency-Key and is not listed any "
+			"more",
+			idempotency_begun(pending->idem));
+		err = &gone;
+	}
+	finish_start(pending, info, err);
+}
+
+/* The daemon ended after it had noted the process: if the agent was asked for it, it is not started
+ * again. */
+static bool find_begun(struct rest_pending *pending, struct sandbox *sandbox)
+{
+	struct str begun = str_of(pending->idem ? idempotency_begun(pending->idem) : "");
+	struct err err;
+	uint32_t id;
+
+	if (!process_id_parse(begun, &id) || !process_was_begun(sandbox, id))
+		return false;
+	if (process_find(sandbox, begun, on_begun, pending, &err) < 0)
+		finish_start(pending, NULL, &err);
+	return true;
+}
+
 void processes_create(struct rest_call *call)
 {
 	struct exec_spec spec = { .timeout_sec = 0 };
@@ -112,6 +144,9 @@ void processes_create(struct rest_call *call)
 	if (!pending)
 		return;
 	pending->sandbox = sandbox_handle(call->sandbox);
+	spec.idem = pending->idem;
+	if (find_begun(pending, call->sandbox))
+		return;
 	if (process_start(call->sandbox, &spec, on_started, pending, NULL, &err) < 0)
 		finish_start(pending, NULL, &err);
 }

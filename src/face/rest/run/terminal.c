@@ -44,6 +44,12 @@ void terminal_uncount(struct terminal *t)
 	t->counted = false;
 }
 
+static void release_waiting(const struct terminal *t, size_t bytes)
+{
+	if (t->rest->service)
+		stream_release_input(t->rest->service, t->key_id, (uint32_t)bytes);
+}
+
 static void unlink_terminal(struct terminal *t)
 {
 	if (t->prev)
@@ -52,6 +58,7 @@ static void unlink_terminal(struct terminal *t)
 		t->rest->terminals = t->next;
 	if (t->next)
 		t->next->prev = t->prev;
+	release_waiting(t, buf_len(&t->waiting));
 	buf_done(&t->waiting);
 	free(t);
 }
@@ -235,6 +242,7 @@ static void drop_waiting(struct terminal *t)
 {
 	t->unread -= (uint32_t)buf_len(&t->waiting);
 	t->close_waits = false;
+	release_waiting(t, buf_len(&t->waiting));
 	buf_clear(&t->waiting);
 }
 
@@ -255,8 +263,10 @@ static void hand_over_waiting(struct terminal *t)
 		struct str piece = { all.p, MIN(all.n, (size_t)INPUT_PIECE) };
 
 		r = hand_over(t, sandbox, piece, &err);
-		if (r == 0)
+		if (r == 0) {
+			release_waiting(t, piece.n);
 			buf_consume(&t->waiting, piece.n);
+		}
 	}
 	if (r == 0 && t->close_waits && buf_len(&t->waiting) == 0) {
 		t->close_waits = false;
@@ -308,8 +318,12 @@ static int type_bytes(struct terminal *t, struct sandbox *sandbox, struct str by
 	if (bytes.n == 0 || t->input_closed)
 		return 0;
 	if (t->in_flight == TERMINAL_INPUTS_MAX) {
-		if (buf_append(&t->waiting, bytes.p, bytes.n) < 0)
+		if (stream_hold_input(t->rest->service, t->key_id, (uint32_t)bytes.n, err) < 0)
+			return -1;
+		if (buf_append(&t->waiting, bytes.p, bytes.n) < 0) {
+			release_waiting(t, bytes.n);
 			return err_set(err, ERR_QUOTA_EXCEEDED, "too much input waits to be read");
+		}
 	} else if (hand_over(t, sandbox, bytes, err) < 0) {
 		return -1;
 	}

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Snapshots, restoring and forking. */
 #include "face/rest/call.h"
+#include "service/account/idempotency.h"
 #include "service/copy/snapshot.h"
 
 #define AT(member) offsetof(struct snapshot_spec, member)
@@ -105,6 +106,22 @@ static void on_made(void *arg, const struct snapshot *snapshot, const struct err
 	once_end(pending, 201, &w);
 }
 
+/* The daemon ended after it had noted the snapshot: it was taken, or nothing came of it. */
+static bool find_begun(struct rest_call *call, struct rest_pending *pending)
+{
+	const char *begun = pending->idem ? idempotency_begun(pending->idem) : "";
+	const struct snapshot *snapshot;
+	struct err err;
+
+	if (!begun[0])
+		return false;
+	snapshot = snapshot_find_begun(call->rest->service, call->key, str_of(begun), &err);
+	if (!snapshot && err.code == ERR_SNAPSHOT_NOT_FOUND)
+		return false;
+	on_made(pending, snapshot, snapshot ? NULL : &err);
+	return true;
+}
+
 void snapshots_create(struct rest_call *call)
 {
 	struct snapshot_spec spec = { .kind = SNAPSHOT_USER };
@@ -112,7 +129,12 @@ void snapshots_create(struct rest_call *call)
 	struct rest_pending *pending = sandbox ? once_begin(call) : NULL;
 	struct err err;
 
-	if (pending && sandbox_snapshot(sandbox, call->key, &spec, on_made, pending, &err) < 0)
+	if (!pending)
+		return;
+	spec.idem = pending->idem;
+	if (find_begun(call, pending))
+		return;
+	if (sandbox_snapshot(sandbox, call->key, &spec, on_made, pending, &err) < 0)
 		once_refuse(pending, &err);
 }
 

@@ -246,9 +246,9 @@ static void random_texts_and_splits(void **state)
 				if (memcmp(text + i, values[v], n) == 0)
 					memset(want + i, '*', n);
 		}
-		/* The start of one at the end is masked from eight bytes on. */
+		/* The start of one at the end is masked from four bytes on. */
 		for (int v = 0; v < 3; v++)
-			for (size_t n = strlen(values[v]) - 1; n >= SCRUB_VALUE_MIN; n--)
+			for (size_t n = strlen(values[v]) - 1; n > SCRUB_SHOWN_MAX; n--)
 				if (memcmp(text + sizeof(text) - n, values[v], n) == 0)
 					memset(want + sizeof(text) - n, '*', n);
 		for (size_t i = 0; i < ARRAY_LEN(sizes); i++)
@@ -279,9 +279,34 @@ static void only_what_may_become_a_value_is_held(void **state)
 	 * Waited long enough: the bytes are passed on, and the rest of the value is still masked.
 	 */
 	s = scrub_stream_flush(&stream);
-	assert_true(str_is(s, "hunt"));
+	assert_true(str_is(s, "****"));
 	s = scrub_stream_feed(&stream, STR_LIT("er2hunter2 x"));
 	assert_true(str_is(s, "********** x"));
+	scrub_stream_done(&stream);
+}
+
+static void of_a_start_three_bytes_are_shown_at_most(void **state)
+{
+	char text[] = "hunter2";
+	struct scrub_stream stream;
+
+	(void)state;
+	make_one("hunter2hunter2");
+	for (size_t n = 1; n <= 7; n++) {
+		(void)snprintf(text, sizeof(text), "hunter2");
+		(void)scrub_text(set, text, n, true);
+		assert_int_equal(text[0] == '*', n > 3);
+		scrub_stream_init(&stream, set);
+		(void)scrub_stream_feed(&stream, (struct str){ "hunter2", n });
+		assert_int_equal(scrub_stream_flush(&stream).p[0] == '*', n > 3);
+		scrub_stream_done(&stream);
+	}
+	/* Also byte by byte, with a wait after each. */
+	scrub_stream_init(&stream, set);
+	for (size_t i = 0; i < 7; i++) {
+		(void)scrub_stream_feed(&stream, (struct str){ "hunter2" + i, 1 });
+		assert_int_equal(scrub_stream_flush(&stream).p[0] == '*', i >= 3);
+	}
 	scrub_stream_done(&stream);
 }
 
@@ -330,6 +355,7 @@ int main(void)
 		TEST(every_split_gives_the_same),
 		TEST(random_texts_and_splits),
 		TEST(only_what_may_become_a_value_is_held),
+		TEST(of_a_start_three_bytes_are_shown_at_most),
 		TEST(without_values_bytes_pass_untouched),
 		TEST(limits_hold_and_hard_texts_take_one_pass),
 	};

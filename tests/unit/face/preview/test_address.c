@@ -132,6 +132,14 @@ static void test_credentials(void **state)
 	assert_true(str_is(found.token, "c"));
 	assert_true(str_is(found.traffic, "t"));
 	assert_false(found.by_query);
+	req.secure = true; /* then only a cookie that no other host can have set */
+	credentials_find(&req, &found);
+	assert_int_equal(found.token.n, 0);
+	fields[1].value = STR_LIT("cay_preview=planted; __Host-cay_preview=d");
+	credentials_find(&req, &found);
+	assert_true(str_is(found.token, "d"));
+	req.secure = false;
+	fields[1].value = STR_LIT("a=1;cay_preview=c; b");
 	fields[0].value = STR_LIT("Bearer theirs");
 	req.header_count = 1;
 	credentials_find(&req, &found);

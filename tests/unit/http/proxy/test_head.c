@@ -175,6 +175,10 @@ static void test_answers(void **state)
 		  "Set-Cookie: domain=1; Secure\nX-Ours: 1\n" },
 		{ A("Set-Cookie: cay_preview=1\r\n"), "X-Ours: 1\n" },
 		{ A("Set-Cookie:  cay_preview =1; Path=/\r\n"), "X-Ours: 1\n" },
+		{ A("Set-Cookie: __Host-cay_preview=1; Path=/; Secure\r\n"), "X-Ours: 1\n" },
+		{ A("Clear-Site-Data: \"cookies\"\r\nService-Worker-Allowed: /\r\n"
+		    "STRICT-Transport-Security: max-age=9; includeSubDomains\r\nB: 2\r\n"),
+		  "B: 2\nX-Ours: 1\n" },
 		{ A("Set-Cookie: cay_preview2=1\r\n"), "Set-Cookie: cay_preview2=1\nX-Ours: 1\n" },
 		{ A("Upgrade: h2c\r\nConnection: upgrade\r\n"), "X-Ours: 1\n" },
 	};

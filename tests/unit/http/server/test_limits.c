@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The server's limits: sizes, counts, deadlines, malformed input, draining. */
+#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>
@@ -349,6 +350,57 @@ static void draining_ends_after_its_grace(void **state)
 	assert_int_equal(http_server_connections(server), 0);
 }
 
+static int dial_from(const struct sockaddr_in *to, const char *from)
+{
+	struct sockaddr_in own = { .sin_family = AF_INET };
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	assert_int_equal(inet_pton(AF_INET, from, &own.sin_addr), 1);
+	assert_int_equal(bind(fd, (struct sockaddr *)&own, sizeof(own)), 0);
+	assert_int_equal(connect(fd, (const struct sockaddr *)to, sizeof(*to)), 0);
+	assert_int_equal(fcntl(fd, F_SETFL, O_NONBLOCK), 0);
+	for (int i = 0; i < 5; i++)
+		loop_turn(loop, 1);
+	return fd;
+}
+
+static bool is_refused(int fd)
+{
+	char text[64] = "";
+
+	return recv(fd, text, sizeof(text) - 1, MSG_DONTWAIT) > 0 && strstr(text, " 503 ");
+}
+
+/* One address gets 6 of 8; what is left is for others. */
+static void one_address_leaves_some_connections_to_others(void **state)
+{
+	struct sockaddr_in at = { .sin_family = AF_INET };
+	socklen_t len = sizeof(at);
+	int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), fds[9];
+
+	(void)state;
+	limits.connections = 9; /* one is the fixture's own */
+	start();
+	assert_int_equal(inet_pton(AF_INET, "127.0.0.1", &at.sin_addr), 1);
+	assert_int_equal(bind(listener, (struct sockaddr *)&at, sizeof(at)), 0);
+	assert_int_equal(listen(listener, 16), 0);
+	assert_int_equal(getsockname(listener, (struct sockaddr *)&at, &len), 0);
+	assert_int_equal(http_server_listen(server, listener), 0);
+	for (int i = 0; i < 7; i++) {
+		fds[i] = dial_from(&at, "127.0.0.1");
+		assert_int_equal(is_refused(fds[i]), i == 6);
+	}
+	fds[7] = dial_from(&at, "127.0.0.2");
+	assert_false(is_refused(fds[7]));
+	(void)close(fds[0]); /* its place is free again */
+	for (int i = 0; i < 5; i++)
+		loop_turn(loop, 1);
+	fds[8] = dial_from(&at, "127.0.0.1");
+	assert_false(is_refused(fds[8]));
+	for (int i = 1; i < 9; i++)
+		(void)close(fds[i]);
+}
+
 int main(void)
 {
 #define T(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
@@ -366,6 +418,7 @@ int main(void)
 		T(a_wrong_length_is_never_sent),
 		T(a_paused_body_pushes_back),
 		T(connections_beyond_the_limit_get_a_503),
+		T(one_address_leaves_some_connections_to_others),
 		T(draining_lets_requests_finish),
 		T(draining_ends_after_its_grace),
 	};

@@ -133,18 +133,17 @@ static bool write_script(const char *body)
 	return chmod("/tmp/usr/sbin/criu", 0755) == 0;
 }
 
+static int hook_fd; /* opened before the test gets a /tmp of its own: the build may be below /tmp */
+
 static void copy_hook(void)
 {
 	static char bytes[4 << 20];
-	const char *path = getenv("CAY_CRIU_HOOK");
-	int fd = path ? open(path, O_RDONLY | O_CLOEXEC) : -1;
-	ssize_t n = fd < 0 ? -1 : read(fd, bytes, sizeof(bytes));
+	ssize_t n = pread(hook_fd, bytes, sizeof(bytes), 0);
 	int to = openat(warden.shared_fd, "criu/" CRIU_HOOK_NAME, O_WRONLY | O_CREAT | O_CLOEXEC,
 			0755);
 
 	assert_true(n > 0);
 	assert_int_equal(write(to, bytes, (size_t)n), n);
-	(void)close(fd);
 	(void)close(to);
 }
 
@@ -382,6 +381,9 @@ int main(void)
 		cmocka_unit_test(an_agent_of_another_version_is_not_asked),
 	};
 
+	const char *hook = getenv("CAY_CRIU_HOOK");
+
+	hook_fd = hook ? open(hook, O_RDONLY | O_CLOEXEC) : -1;
 	if (!own_place_enter(0))
 		return OWN_PLACE_SKIPPED;
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Clients that send wrong credentials: after some of them in a minute, further ones are refused
+ * with rate_limited, and where looking at them costs something they are not looked at. A fixed
+ * table: when many clients guess, the slot goes to the latest, and each still gets its few tries
+ * only. Owner: the face that checks the credentials.
+ */
+#ifndef CAY_FACE_KIT_ATTEMPTS_H
+#define CAY_FACE_KIT_ATTEMPTS_H
+
+#include "base/err.h"
+#include "base/str.h"
+
+#define ATTEMPT_SLOTS 1024
+#define ATTEMPTS_TOKEN 30 /* a minute: tokens, signatures and addresses of previews */
+#define ATTEMPTS_KEY 1200 /* a minute: API keys, which are too long to be guessed */
+
+struct attempts {
+	struct attempt {
+		uint64_t who; /* 0: free */
+		int64_t minute;
+		uint32_t count;
+	} slots[ATTEMPT_SLOTS];
+};
+
+/* Whether this client has had less than most wrong attempts in this minute. */
+bool attempts_allowed(struct attempts *attempts, struct str peer, uint32_t most);
+void attempts_wrong(struct attempts *attempts, struct str peer);
+/* One more wrong attempt: err says why it is refused, and becomes rate_limited when there were too
+ * many before it. -1. */
+int attempts_refuse(struct attempts *attempts, struct str peer, uint32_t most, struct err *err);
+
+#endif
