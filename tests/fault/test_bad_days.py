@@ -203,6 +203,7 @@ def fill_pool(client, sandbox):
     return client.exec(sandbox, "head -c 3000000000 /dev/zero > /workspace/big; wc -c < /workspace/big").stdout
 
 
+@pytest.mark.long
 @pytest.mark.skipif(os.environ.get("CAY_TEST_STORAGE") == "directory", reason="there is no pool")
 @pytest.mark.parametrize("which", ["state", "pool", "both"])
 def test_full_disks(which):

@@ -139,6 +139,7 @@ def judge(worker, killed):
     assert not worker.ledger.complaints, "\n".join(worker.ledger.complaints)
 
 
+@pytest.mark.long  # ten to thirty seconds for each file
 @pytest.mark.skipif(os.environ.get("CAY_TEST_STORAGE") == "directory", reason="there is no pool")
 @pytest.mark.parametrize("name,damage", [pytest.param(*case, id=f"{case[0]}-{case[1].__name__}", marks=marks(*case))
                                          for case in CASES])
