@@ -31,21 +31,21 @@ static int make_id(struct service *service)
 	bool used = false;
 	int r = store_key_each(service->store, count_key, &used);
 
-	rand_label(service->pairing.id, PAIRING_ID_LEN);
+	rand_label(service->upkeep.pairing.id, PAIRING_ID_LEN);
 	if (r >= 0)
 		r = store_begin_durable(service->store);
 	if (r < 0)
 		return r;
-	r = store_meta_put(service->store, ID_NAME, service->pairing.id);
+	r = store_meta_put(service->store, ID_NAME, service->upkeep.pairing.id);
 	if (r == 0 && used)
 		r = store_meta_put(service->store, PAIRED_NAME, "1");
-	service->pairing.paired = used;
+	service->upkeep.pairing.paired = used;
 	return store_end(service->store, r);
 }
 
 int pairing_open(struct service *service, struct err *err)
 {
-	struct pairing *pairing = &service->pairing;
+	struct pairing *pairing = &service->upkeep.pairing;
 	char text[8];
 	int r = store_meta_get(service->store, ID_NAME, pairing->id, sizeof(pairing->id));
 
@@ -67,16 +67,16 @@ int pairing_claim(struct service_engine *engine)
 		r = store_end(service->store, store_meta_put(service->store, PAIRED_NAME, "1"));
 	if (r < 0)
 		return r;
-	service->pairing.paired = true;
+	service->upkeep.pairing.paired = true;
 	engine->foreign = false;
-	engine->instance.driver->claim(engine->instance.engine, service->pairing.id);
+	engine->instance.driver->claim(engine->instance.engine, service->upkeep.pairing.id);
 	return 0;
 }
 
 bool pairing_check(struct service_engine *engine)
 {
 	const struct engine_capabilities *can = &engine->instance.can;
-	const struct pairing *pairing = &engine->service->pairing;
+	const struct pairing *pairing = &engine->service->upkeep.pairing;
 	bool same = strcmp(can->owner, pairing->id) == 0;
 
 	engine->foreign = false;

@@ -60,6 +60,7 @@ struct upkeep {
 	bool checkpointing;
 	bool closing; /* no new sandboxes */
 	struct service_counters counters;
+	struct pairing pairing;
 };
 
 /*
@@ -72,7 +73,6 @@ struct service {
 	struct service_engine *engines; /* enabled ones; the first is the default */
 	size_t engine_count;
 	struct upkeep upkeep;
-	struct pairing pairing;
 	struct sandboxes *sandboxes;
 	struct runs *runs;
 	struct file_runs *file_runs;
