@@ -383,7 +383,8 @@ static void test_restarts(void **state)
 		request_send(&req, world.admin, "POST",
 			     path_of("/v1/sandboxes/%s/%s", sandbox, calls[i]), NULL,
 			     "{\"memory\":true}");
-		world_turns(20);
+		for (int n = 0; n < 500 && !fake_waiting(world.engine, FAKE_SNAPSHOT); n++)
+			world_turns(1);
 		assert_int_equal(fake_waiting(world.engine, FAKE_SNAPSHOT), 1);
 		world_stop();
 		request_drop(&req);

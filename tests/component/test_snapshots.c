@@ -503,10 +503,8 @@ static void check_model(void)
 		fail_msg("state outside of the table: %s", a->body);
 }
 
-/*
- * Two clients, any order of calls, engines that sometimes fail: every reply is one that the
- * documentation names, none is missing, and in the end nothing is left.
- */
+/* Two clients, any order of calls, engines that sometimes fail: every reply is a documented one,
+ * none is missing, and in the end nothing is left. */
 static void test_model(void **state)
 {
 	static const struct {
@@ -545,9 +543,11 @@ static void test_model(void **state)
 			for (int turns = rand_r(&seed) % 6; turns > 0; turns--)
 				loop_turn(world.loop, 0);
 		}
-		if (rand_r(&seed) % 50 == 0)
-			expect_status(call("DELETE", path_of("/v1/sandboxes/%s", sandbox), NULL),
-				      204);
+		if (rand_r(&seed) % 50 == 0) { /* 503: the engine failed, and ends it later */
+			int r = call("DELETE", path_of("/v1/sandboxes/%s", sandbox), NULL)->status;
+
+			assert_true(r == 204 || r == 503);
+		}
 		for (size_t k = 0; k < ACTORS; k++) {
 			struct answer a;
 

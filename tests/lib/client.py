@@ -199,11 +199,17 @@ class Sandbox:
         return self
 
     def __exit__(self, *exc):
-        try:
-            self.client.delete(self.id)
-        except ApiError as error:
-            if error.status != 404:
-                raise
+        """A warden that was just killed cannot confirm the end: the call is repeated, as clients do."""
+        for turn in range(200):
+            try:
+                self.client.delete(self.id)
+                return
+            except ApiError as error:
+                if error.status == 404:
+                    return
+                if error.status != 503 or turn == 199:
+                    raise
+            time.sleep(0.05)
 
     def exec(self, command, **body):
         return self.client.exec(self.id, command, **body)

@@ -104,7 +104,7 @@ def started(build, kind=Victim):
         journal_is_closed(victim)
         victim.down()
         with pool.mounted(victim.state) as point:
-            assert os.listdir(point) == ["snapshots"] and os.listdir(point + "/snapshots") == []
+            assert sorted(os.listdir(point)) == ["owner", "snapshots"] and os.listdir(point + "/snapshots") == []
     left = census.settle(host, states=[victim.state])
     assert not left, "\n".join(left)
 
