@@ -14,6 +14,8 @@ import sqlite3
 import threading
 import time
 
+import pytest
+
 from lib import census, tree
 from lib.daemon import Daemon
 from lib.ledger import Caller, Ledger, Worker, judge_account
@@ -164,6 +166,7 @@ class Soak:
             time.sleep(0.5)
 
 
+@pytest.mark.alone
 def test_growth():
     print(f"seed {SEED}, {SECONDS:.0f} s")
     host = census.take()
