@@ -9,6 +9,7 @@ import pytest
 
 from lib import census, tree
 from lib.client import ApiError
+from lib.commands import wait_for
 
 
 def test_create_answers_the_sandbox(api, engine):
@@ -106,14 +107,11 @@ def test_destroy_leaves_nothing(api, engine, engines_daemon):
     """Processes of the sandbox end at once; the rest is removed within seconds."""
     with api.sandbox(engine=engine) as sandbox:
         marker = str(20000 + secrets.randbelow(9999))
-        sandbox.exec(f"for i in 1 2 3; do setsid nohup sleep {marker} >/dev/null 2>&1 & done; sleep 0.1")
+        sandbox.exec(f"for i in 1 2 3; do setsid nohup sleep {marker} >/dev/null 2>&1 & done")
         def alive():
             return [p for p in census.all_pids() if census._argv(p)[:2] == ["sleep", marker]]
-        assert len(alive()) == 3
-    until = time.monotonic() + 5
-    while alive() and time.monotonic() < until:
-        time.sleep(0.05)
-    assert not alive()
+        wait_for(lambda: len(alive()) == 3)
+    wait_for(lambda: not alive())
 
 
 def test_two_at_once_are_apart(api, engine, needs):
