@@ -38,7 +38,7 @@ def test_orphans(change):
             restart_warden(daemon, change)
             client = daemon.wait_ready()
             wait_for(lambda: not census.grouped(daemon.state) & before, timeout=20)
-            assert "without a row in warden.slots" in daemon.logs()
+            wait_for(lambda: "without a row in warden.slots" in daemon.logs(), timeout=20)
             if os.environ.get("CAY_TEST_STORAGE") == "directory":
                 return
             row = wait_for(lambda: client.get(sandbox.id)["state"] == "paused" and client.get(sandbox.id), timeout=20)

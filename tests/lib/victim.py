@@ -14,6 +14,7 @@ import time
 import pytest
 
 from lib import census, pool, tree
+from lib.commands import wait_for
 from lib.daemon import Daemon
 from lib.reboot import reboot
 
@@ -73,8 +74,8 @@ class Victim(Daemon):
 
     def snapshots(self):
         class Warden:
-            class process:
-                pid = self.pids()["cay-warden"]
+            class process:  # the supervisor may be about to start it again
+                pid = wait_for(lambda: self.pids().get("cay-warden"), 20)
         return pool.snapshots(Warden)
 
 
