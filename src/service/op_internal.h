@@ -2,7 +2,7 @@
 /*
  * Inside src/service only: an operation under way.
  *
- * Whoever was asked (an engine, a link, the loop) holds the operation as its callback's argument
+ * The called layer (an engine, a link, the loop) holds the operation as its callback's argument
  * and completes it exactly once, on a later turn. The operation carries handles instead of pointers
  * to what may end meanwhile: the sandbox by its slot handle, the service by a pointer that is
  * cleared when the service ends. A completion without a service only frees.
@@ -28,7 +28,7 @@ struct op_list {
 	uint32_t count;
 };
 
-/* Owner: whoever completes it. */
+/* Owner: the layer that completes it. */
 struct op {
 	struct op *prev, *next;
 	struct op_list *list;

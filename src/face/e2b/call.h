@@ -25,7 +25,7 @@
 /* the newest version that clients check for: all they know is supported */
 #define E2B_ENVD_VERSION "0.6.13"
 #define E2B_USER "user"
-#define E2B_TIMEOUT_SEC 300   /* of a sandbox, when none is told */
+#define E2B_TIMEOUT_SEC 300   /* of a sandbox whose request names none */
 #define E2B_TIMEOUT_V1_SEC 15 /* by the older call */
 #define E2B_REFRESH_SEC 60
 #define E2B_REFRESH_MAX_SEC 3600

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The paths of the control plane, and all tables. What E2B has and the product has not is here too,
- * so that a client is told so instead of seeing something else. */
+ * so that a client gets a clear answer instead of something else. */
 #include "face/e2b/call.h"
 #include "face/e2b/e2b.h"
 

@@ -22,7 +22,7 @@
 #include "service/sandbox/sandbox_internal.h"
 #include "service/template/template_internal.h"
 
-/* The limits were in the lost database; whoever creates from the snapshot can name others. */
+/* The limits were in the lost database; a create from the snapshot can name others. */
 #define CPU_MILLI 1000
 #define MEMORY_MB 1024
 #define DISK_SIZE_MB 3072

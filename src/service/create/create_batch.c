@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Many sandboxes by one call: all of them ask for their room first, in order, and are then made a
- * few at a time. They are kept together: until the last one is there a death of the daemon undoes
- * them all, because nobody was told any of them.
+ * Creates several sandboxes in one call: quota is reserved for all of them first, in order, and
+ * they are then made a few at a time. Creation is atomic: if the daemon dies before the last
+ * sandbox is ready, all of them are removed, because the client has received no reply.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -286,7 +286,7 @@ int sandbox_create_many(struct service *service, struct key *owner, const struct
 	return -1;
 }
 
-/* The service ends; whoever waited is gone already. */
+/* The service ends; the waiting requests are gone already. */
 void batch_stop_all(struct service *service)
 {
 	struct op *op;

@@ -262,7 +262,7 @@ static void trim_count(struct bus *bus)
 		trim(bus, upto, over);
 }
 
-/* What is told is taken off before: a reader may cause new events. */
+/* Published events are unlinked first: a reader may cause new ones. */
 static void tell_written(struct bus *bus)
 {
 	struct bus_news *news = bus->first, *last = NULL, *next;

@@ -35,7 +35,7 @@ struct bus {
 	struct service *service;
 	struct bus_news *first, *last; /* at most NEWS_MAX: then the oldest is dropped, counted */
 	uint32_t news_count;
-	int64_t told_id;	  /* the newest that was told; stored_id may be ahead of it */
+	int64_t told_id;	  /* the newest that was published; stored_id may be ahead of it */
 	int64_t last_id;	  /* given out */
 	int64_t reserving_id;	  /* the same in the transaction under way; 0: none */
 	int64_t reserved_id;	  /* no id up to this one is given out by a later start */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Links and their changes. Which sandbox has which address is known from the engine only, so that
- * an address nobody was given is nobody's: what comes from there is refused.
+ * Links and their changes. Only the engine says which sandbox has which address. Connections from
+ * an address that no sandbox has are refused.
  */
 #include <arpa/inet.h>
 #include <errno.h>

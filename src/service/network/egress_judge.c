@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Decisions: first the place (this host, private networks), which the operator limits, then deny,
- * then allow. What a name stands for is what the sandbox was told when it asked: its pins.
+ * then allow. A name stands for the addresses that the resolver gave the sandbox: its pins.
  */
 #include <errno.h>
 #include <stdio.h>

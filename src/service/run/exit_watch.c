@@ -110,7 +110,7 @@ void exit_watch_check(struct sandbox *sandbox)
 
 	if (!op)
 		return;
-	bus_flush(sandbox->service); /* what was told is looked for in the store */
+	bus_flush(sandbox->service); /* readers look in the store for what was published */
 	if (link_list(sandbox->link, 0, on_list, op, &err) < 0)
 		(void)op_end(op);
 }

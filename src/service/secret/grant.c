@@ -129,8 +129,8 @@ int grants_inherit(struct sandbox *sandbox, const struct grants *from, struct er
 
 /* ---- what a caller asks for ---- */
 
-/* Keys of the operator, by the names that programs look for. Whoever can read one inside acts, and
- * pays, as the operator. */
+/* Keys of the operator, by the names that programs look for. A process that can read one inside
+ * acts, and pays, as the operator. */
 static bool is_system_key(struct str variable)
 {
 	static const char *const names[] = { "ANTHROPIC_API_KEY", "RUNPOD_API_KEY", "CAY_API_KEY",

@@ -446,7 +446,7 @@ static void finish(struct warden *w, struct job *job, const struct job_result *r
 	case JOB_RESIZE:
 		space_resized(w, result);
 		return;
-	case JOB_MEASURE: /* nobody asked; what failed is tried again */
+	case JOB_MEASURE: /* no request waits for it; a failure is tried again */
 		if (reply.error == 0)
 			recount(w, ended.order.slot, result);
 		return;
