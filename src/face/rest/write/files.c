@@ -331,7 +331,7 @@ int files_answer_end(struct files_answer *a, const struct files_result *result, 
 	}
 	json_end_object(&a->w);
 	r = json_writer_end(&a->w);
-	return r < 0 ? err_set_errno(err, ERR_UNAVAILABLE, r, "the answer cannot be kept") : 0;
+	return r < 0 ? err_set_errno(err, ERR_UNAVAILABLE, r, "the result cannot be stored") : 0;
 }
 
 /* ---- watches ---- */
