@@ -11,7 +11,7 @@ struct accounts {
 	struct map keys_by_id;
 	struct map departed;	/* see key_tree.c */
 	struct map tickets;	/* by hash */
-	struct map idempotency; /* "owner/key" -> struct idempotency under way */
+	struct map idempotency; /* "owner/key" -> struct idempotency in progress */
 	uint32_t live_count;	/* sandboxes that have an owner, including those being created */
 	uint32_t stream_count;
 	uint8_t access_secret[32]; /* see access_token.c */

@@ -390,7 +390,7 @@ void idempotency_finish(struct service *service, struct idempotency *idem, int s
 	free(idem);
 }
 
-/* ---- processes that a former daemon may have begun ---- */
+/* ---- processes that an earlier daemon may have started ---- */
 
 static int on_begun(void *arg, const char *sandbox_id, const char *thing)
 {

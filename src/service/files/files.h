@@ -81,7 +81,7 @@ struct files_spec {
 	struct str marks;	 /* FILES_WRITE: lines "key=value", kept with the file */
 	struct str if_match;	 /* an etag, with or without quotes */
 	struct str pattern, include, exclude;
-	struct str content, content_b64; /* FILES_WRITE without on_ready: all of it */
+	struct str content, content_b64; /* FILES_WRITE without on_ready: the whole content */
 	struct str old_string, new_string;
 	struct files_items files; /* FILES_BATCH */
 	int64_t depth, limit, offset;

@@ -9,8 +9,7 @@
 #include "base/text/scrub.h"
 #include "service/files/files_private.h"
 
-#define FAILED_TOLD_MAX \
-	1000 /* failed entries of an archive that are reported; further ones are only counted */
+#define FAILED_TOLD_MAX 1000 /* reported failures of an archive; further ones are only counted */
 #define VIEW_BYTES_MAX (20 * 1024 * 1024)
 #define CUT_MARK " ... [line cut: %llu bytes]"
 #define ENTRY_TEXT_MAX (TOOL_PATH_MAX + 2 * TOOL_NAME_MAX + 2 * TOOL_TARGET_MAX + TOOL_MARKS_MAX)

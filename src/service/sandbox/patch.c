@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What may be changed of a living sandbox, and what may be asked about it. */
+/* Changes to a living sandbox, and its metrics. */
 #include <errno.h>
 
 #include "base/time.h"
@@ -20,7 +20,7 @@ static int alive(const struct sandbox *sandbox, struct err *err)
 		       sandbox_state_names[sandbox_state(sandbox)]);
 }
 
-/* One that is kept to be looked at may be looked at. */
+/* A sandbox that is kept after a failed initializer can be inspected, too. */
 static int up(const struct sandbox *sandbox, struct err *err)
 {
 	return sandbox->phase == PHASE_RETAINED ? 0 : alive(sandbox, err);
@@ -61,7 +61,7 @@ static int save(struct sandbox *sandbox, struct err *err)
 	return 0;
 }
 
-/* Taken over last: then nothing else can fail that would have to be undone. */
+/* Applied last, so that no later step can fail and require it to be undone. */
 static int patch_network(struct sandbox *sandbox, struct egress_policy *policy,
 			 sandbox_changed_fn done, void *arg, struct err *err)
 {
@@ -152,7 +152,7 @@ int sandbox_extend(struct sandbox *sandbox, int64_t timeout_sec, struct err *err
 	if (timeout_sec > 0)
 		sandbox->attrs.timeout_sec = (uint32_t)timeout_sec;
 	if (sandbox->phase ==
-	    PHASE_RETAINED) /* not even one that was to be always on stays for ever */
+	    PHASE_RETAINED) /* even an always-on sandbox expires if its creation failed */
 		clock_set(sandbox, (int64_t)sandbox->attrs.timeout_sec * 1000);
 	else
 		clock_extend(sandbox);
@@ -196,7 +196,7 @@ static void on_stat(void *arg, const struct engine_stat *stat, const struct err 
 		history_first(sandbox, stat);
 	}
 	memcpy(metrics.stall, stat->stall, sizeof(metrics.stall));
-	/* An engine that does not say them has those that were asked for. */
+	/* If the engine does not report limits, the requested ones apply. */
 	if (sandbox && !metrics.memory_limit_bytes)
 		metrics.memory_limit_bytes = (uint64_t)sandbox->attrs.memory_mb << 20;
 	if (sandbox && !metrics.disk_limit_bytes)

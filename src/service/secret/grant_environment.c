@@ -49,7 +49,8 @@ int grants_env(const struct sandbox *sandbox, struct pairs *ret, struct err *err
 			r = buf_putc(&out, '\0');
 		ret->count++;
 	}
-	/* Only these are added: otherwise a sandbox's own variables have precedence. */
+	/* With brokered secrets these variables override the sandbox's own. Otherwise the sandbox's
+	 * own have precedence. */
 	if (r == 0 && broker_any(grants)) {
 		const struct pairs *trust = trust_env(sandbox);
 

@@ -308,7 +308,7 @@ void secret_sandbox_gone(struct service *service, const char *sandbox_id)
 	delete_matching(service, NULL, sandbox_id);
 }
 
-/* Whether its key, workspace or sandbox is gone: the daemon died before it deleted the secret, too.
+/* Whether its key or its sandbox is gone: the daemon died before it deleted the secret, too.
  */
 static bool is_left_over(struct service *service, const struct secret *secret)
 {

@@ -74,7 +74,7 @@ static int read_initializer(const struct json *item, size_t i, struct initialize
 		return ret->exec.command.p ? 0
 					   : err_set(err, ERR_INVALID_REQUEST,
 						     "initializers[%zu] must be a command (a "
-						     "string) or a list of arguments",
+						     "string) or an object",
 						     i);
 	(void)snprintf(path, sizeof(path), "initializers[%zu].", i);
 	json_reader_init(&r, item, path, err);

@@ -429,7 +429,7 @@ static void on_message(void *arg, bool is_text, struct str bytes)
 	 * it.
 	 */
 	if (!sandbox || !sandbox_ready(sandbox)) {
-		(void)err_set(&err, ERR_UNAVAILABLE, "the sandbox is being connected again");
+		(void)err_set(&err, ERR_UNAVAILABLE, "the link to the sandbox is being restored");
 		r = -1;
 	} else {
 		r = is_text ? on_control(t, sandbox, bytes, &err)
