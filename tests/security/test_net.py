@@ -412,7 +412,7 @@ def test_NET_05_deny_beats_allow(net):
             assert status == "403" or exit_code == 7, (address, status, exit_code)
 
 
-def test_NET_05_private_where_it_is_meant(net):
+def test_NET_05_private_addresses_named_in_allow(net):
     with open_box(net, allow=["10.9.9.0/24:80", "intern.test"]) as box:
         assert code(box, f"http://{PRIVATE}/") == ("200", 0)
         assert code(box, f"http://{PRIVATE}:8080/") == ("403", 0)

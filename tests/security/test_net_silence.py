@@ -152,7 +152,7 @@ def test_starttls_names_count(net, box):
     assert box.denied(host="evil.test", port=2587, protocol="tls", reason="not_allowed")
 
 
-def test_names_begin_to_count(net):
+def test_names_are_checked_after_a_policy_change(net):
     """A connection that was not listened to under one policy does not outlive it under the next."""
     with open_box(net, mode="full", allow=[]) as box:
         box.sh("nohup python3 -c 'import socket; s=socket.create_connection((\"allowed.test\",2525)); s.recv(99)\n"
