@@ -48,7 +48,7 @@ struct event {
 	const char *sandbox_id;
 	const char *owner;
 	const char *external_workspace_id; /* or NULL */
-	struct str data;		   /* one JSON object as text, in its stored form */
+	struct str data;		   /* one object as text, in its stored form */
 };
 
 /* An empty text matches any value. */
