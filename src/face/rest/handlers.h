@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Inside src/face/rest only: the handlers, their field tables, and what handlers share. */
+/* Private to src/face/rest: the handlers, their field tables, and functions that they share. */
 #ifndef CAY_FACE_REST_HANDLERS_H
 #define CAY_FACE_REST_HANDLERS_H
 
@@ -103,7 +103,7 @@ void system_metrics(struct rest_call *call);
 void system_shutdown(struct rest_call *call);
 void system_recover(struct rest_call *call);
 
-/* Their bodies and answers. */
+/* The fields of bodies and replies. */
 extern const struct field preview_fields[], share_fields[], preview_answer[], preview_list_answer[],
 	share_answer[], port_list_answer[];
 extern const struct field pause_fields[], resume_fields[], snapshot_fields[], restore_fields[],
@@ -135,12 +135,12 @@ extern const struct field code_fields[], code_context_fields[], code_answer[],
 /* Bytes for a program: data, data_b64 or the raw body. */
 int input_read(struct rest_call *call, struct str *ret, struct err *err) _must_check_;
 
-/* sandbox/lifecycle.c. The answer is the sandbox. */
+/* sandbox/lifecycle.c. The reply is the sandbox. */
 void life_moved(void *pending, struct sandbox *sandbox, const struct err *err);
-/* r: 1 it is so already, 0 later, -1 refused. */
+/* r: 1 it is already in this state, 0 the reply follows, -1 rejected. */
 void life_begun(struct rest_pending *pending, int r, const struct sandbox *sandbox,
 		const struct err *err);
-/* The sandbox of the path, and the body decoded; NULL: answered. */
+/* The sandbox of the path, and the decoded body; NULL: an error was sent. */
 struct sandbox *life_find(struct rest_call *call, const struct field *fields, void *body);
 
 /* sandbox/create_lists.c: for the field table. */
@@ -149,7 +149,7 @@ int grants_decode(const struct json *array, struct arena *arena, void *ret,
 int initializers_decode(const struct json *array, struct arena *arena, void *ret,
 			struct err *err) _must_check_;
 
-/* run/processes.c: a name or a number; 0 with err set when it is no signal. */
+/* run/processes.c: a name or a number; 0 with err set if it is not a signal. */
 int signal_decode(const struct json *value, struct err *err);
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Start and Connect: the life of a process as a stream. The process outlives its followers. */
+/* Start and Connect: a process as a stream of events. The process continues when a client
+ * disconnects. */
 #include "service/run/process.h"
 
 #include <signal.h>
@@ -32,7 +33,7 @@ static void event_send(struct flow *flow, struct json_writer *w)
 	flow_send(flow, w);
 }
 
-static void tell_start(struct flow *flow)
+static void send_start(struct flow *flow)
 {
 	struct json_writer w;
 
@@ -56,7 +57,7 @@ static void describe(const struct process_status *status, char *dst, size_t size
 			*p = (char)(*p - 'A' + 'a');
 }
 
-static void tell_end(struct flow *flow, const struct process_status *status)
+static void send_end(struct flow *flow, const struct process_status *status)
 {
 	struct json_writer w = event_begin(flow, "end");
 	char text[64];
@@ -70,7 +71,7 @@ static void tell_end(struct flow *flow, const struct process_status *status)
 	event_send(flow, &w);
 }
 
-/* ---- what the service tells ---- */
+/* ---- callbacks of the service ---- */
 
 static void give_back(struct flow *flow)
 {
@@ -80,8 +81,8 @@ static void give_back(struct flow *flow)
 	follow_credit(flow->e2b->service, flow->follow, bytes);
 }
 
-/* The protocol has no event for a gap, and a client that is not informed would take what it has for
- * all there is. The process goes on. */
+/* The protocol has no event for a gap, and without an error the client would take the output for
+ * complete. The process continues. */
 static void lose(struct flow *flow, int stream, uint64_t bytes, uint64_t at)
 {
 	struct err err;
@@ -124,20 +125,22 @@ static void on_end(void *arg, const struct process_status *status, const struct 
 		return;
 	}
 	if (!flow->begun && !err)
-		tell_start(flow);
+		send_start(flow);
 	if (!err && status->reason && strcmp(status->reason, "timeout") == 0) {
-		/* The client's clock runs too: whichever of the two is first, it reads the same. */
-		(void)err_set(&late, ERR_TIMEOUT, "the command ran out of its time");
+		/* The client has a timer, too. Both report the same error, whichever fires
+		 * first. */
+		(void)err_set(&late, ERR_TIMEOUT, "the command reached its time limit");
 		err = &late;
 	} else if (!err && status->reason) {
-		tell_end(flow, status);
+		send_end(flow, status);
 	}
 	flow_end(flow, err);
 }
 
 static const struct follow_hooks hooks = { .on_output = on_output, .on_end = on_end };
 
-/* Without a follow its start is in progress, and the completion finds the client gone. */
+/* Without a follow, the process is still being started. The completion then finds that the
+ * client is gone. */
 static void on_flow_gone(struct flow *flow)
 {
 	if (!flow->follow)
@@ -181,7 +184,7 @@ static void on_started(void *arg, uint32_t process_id, uint32_t pid, slot_handle
 	}
 	flow->follow = follow;
 	flow->pid = pid;
-	tell_start(flow);
+	send_start(flow);
 }
 
 static int read_argv(struct e2b_call *call, const struct json *process, struct text_list *ret,
@@ -204,7 +207,7 @@ static int read_argv(struct e2b_call *call, const struct json *process, struct t
 	return 0;
 }
 
-/* The client's variables, and E2B's own where the client did not set them. */
+/* The client's variables, and E2B's own unless the client set them. */
 static int read_env(struct e2b_call *call, const struct json *process, struct text_map *ret,
 		    struct err *err)
 {
@@ -236,7 +239,7 @@ static int read_env(struct e2b_call *call, const struct json *process, struct te
 	return 0;
 }
 
-/* What the client may live with at most is how long the process may. */
+/* The client's timeout also limits the run time of the process. */
 static int64_t life_ms(const struct http_req *req)
 {
 	const struct str *header = http_req_header(req, "connect-timeout-ms");
@@ -311,7 +314,7 @@ void process_start_call(struct e2b_call *call)
 
 /* ---- connect ---- */
 
-/* From here on: what was written before was for others. */
+/* From the current position on: earlier output is not repeated. */
 static void on_found(struct e2b_call *call, const struct process_info *info)
 {
 	struct follow_spec spec = { .credit = FLOW_CREDIT,
@@ -335,7 +338,7 @@ static void on_found(struct e2b_call *call, const struct process_info *info)
 		flow_end(flow, &err);
 		return;
 	}
-	tell_start(flow);
+	send_start(flow);
 }
 
 void process_connect_call(struct e2b_call *call)

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Procedures on processes that are there: they are named by their pid inside the sandbox, or by the
- * tag they were started with. */
+/* Procedures on existing processes. A process is named by its pid inside the sandbox, or by the
+ * tag with which it was started. */
 #include <signal.h>
 #include <stdio.h>
 
 #include "face/e2b/envd/process.h"
 
-/* ---- which ---- */
+/* ---- finding the process ---- */
 
 struct selection {
 	struct e2b_call *call;
@@ -15,7 +15,7 @@ struct selection {
 	uint32_t pid;
 	char tag[PROCESS_NAME_MAX + 1];
 	bool ended, found;
-	struct process_info info; /* its strings are gone */
+	struct process_info info; /* its strings have been freed */
 };
 
 static bool is_better(const struct selection *s, const struct process_info *info)
@@ -24,7 +24,7 @@ static bool is_better(const struct selection *s, const struct process_info *info
 		return false;
 	if (info->status.reason && !s->ended)
 		return false;
-	/* Pids come again: the one that runs, else the youngest. */
+	/* Pids are reused: prefer the running process, else the newest. */
 	return !s->found || s->info.status.reason;
 }
 
@@ -125,7 +125,8 @@ void process_select(struct e2b_call *call, bool ended, process_then_fn then)
 
 /* ---- list ---- */
 
-/* Blanks stand between the words of a command; the last of a shell's is all that follows. */
+/* The service joins the arguments with spaces. For a shell, everything after its options is one
+ * argument. */
 static void put_command(struct json_writer *w, const char *command)
 {
 	struct str rest = str_of(command), word = { "", 0 }, tail;
@@ -198,7 +199,7 @@ void process_list_call(struct e2b_call *call)
 	e2b_pending_begun(pending, process_list(call->sandbox, on_listed, pending, &err), &err);
 }
 
-/* ---- act ---- */
+/* ---- actions ---- */
 
 static void on_done(void *arg, const struct err *err)
 {
@@ -219,7 +220,7 @@ static void on_done(void *arg, const struct err *err)
 		e2b_answer_text(call, 200, STR_LIT("{}"));
 }
 
-/* What a call carries beyond its process; in the request's arena. */
+/* The parameters of a call besides its process; in the request's arena. */
 struct action {
 	struct str bytes;
 	int signum;
@@ -279,7 +280,7 @@ static void then_resize(struct e2b_call *call, const struct process_info *info)
 				  &err);
 }
 
-/* NULL: answered. */
+/* NULL: an error was sent. */
 static struct action *begin(struct e2b_call *call)
 {
 	struct action *action = arena_alloc(call->req->arena, sizeof(*action));

@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* StreamInput: the body is a stream of envelopes, first which process, then its input. */
+/* StreamInput: the body is a stream of envelopes. The first names the process, the others
+ * contain its input. */
 #include <errno.h>
 
 #include "face/e2b/envd/process.h"
 
-/* In the request's arena; the buffer is given back when the request ends. */
+/* In the request's arena; the buffer is freed when the request ends. */
 struct input {
-	struct buf in; /* E2B_RPC_LIMIT: reading stops while something waits in it */
+	struct buf in; /* E2B_RPC_LIMIT: reading stops while it contains a message that cannot be
+			  processed yet */
 	uint32_t process_id;
 	bool begun;
-	bool busy;  /* the process is being looked for, or takes its bytes */
+	bool busy;  /* the process is being looked up, or is taking its bytes */
 	bool ended; /* the body is complete */
-	bool over;  /* answered */
+	bool over;  /* a reply was sent */
 };
 
 static void step(struct e2b_call *call);
@@ -102,7 +104,7 @@ static int take_data(struct e2b_call *call, const struct json *data, struct err 
 	r = process_input_of(&arena, e2b_json_get(data, "input"), &bytes, err);
 	if (r == 0) {
 		pending = e2b_pending_new(call);
-		if (!pending) { /* answered */
+		if (!pending) { /* a reply was sent */
 			arena_done(&arena);
 			finish(call);
 			return 0;
@@ -155,7 +157,7 @@ static void step(struct e2b_call *call)
 			break;
 		if (r <= 0)
 			(void)err_set(&err, ERR_INVALID_REQUEST,
-				      "the body is no stream of envelopes");
+				      "the body is not a stream of envelopes");
 		if (r <= 0 || (!end && take(call, message, &err) < 0)) {
 			refuse(call, &err);
 			return;

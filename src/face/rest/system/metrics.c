@@ -15,7 +15,7 @@ static void figure(struct buf *out, const char *name, const char *kind, const ch
 	(void)!buf_printf(out, "cay_%s %.15g\n", name, value);
 }
 
-/* Buckets count everything up to their bound. */
+/* A bucket counts all values up to its bound. */
 static void write_histogram(struct buf *out, const char *name, const char *help,
 			    const struct histogram *h)
 {
@@ -40,12 +40,12 @@ static void write_counters(struct buf *out, const struct service_counters *c)
 		size_t offset;
 	} rows[] = {
 #define ROW(member, help) { #member "_total", help, offsetof(struct service_counters, member) }
-		ROW(creates_cold, "Sandboxes made from nothing."),
-		ROW(creates_pool, "Sandboxes handed out of a pool."),
+		ROW(creates_cold, "Sandboxes that were created without a pool."),
+		ROW(creates_pool, "Sandboxes that were taken from a pool."),
 		ROW(creates_failed, "Creations that failed."),
 		ROW(destroys, "Sandboxes that ended."),
-		ROW(pool_hits, "Creations that found a ready sandbox."),
-		ROW(pool_misses, "Creations that found none."),
+		ROW(pool_hits, "Requests for a pooled sandbox that found one."),
+		ROW(pool_misses, "Requests for a pooled sandbox that found none."),
 		ROW(pool_fills, "Ready sandboxes made."),
 		ROW(pool_fill_failures, "Ready sandboxes that could not be made."),
 		ROW(execs, "Commands that were waited for."),
@@ -53,10 +53,10 @@ static void write_counters(struct buf *out, const struct service_counters *c)
 		ROW(processes, "Detached processes and streamed commands started."),
 		ROW(window_runs, "Commands run in windows."),
 		ROW(file_ops, "File operations."),
-		ROW(egress_denied, "Attempts of sandboxes to reach what they may not."),
+		ROW(egress_denied, "Refused connections of sandboxes."),
 		ROW(hooks_delivered, "Webhook deliveries that were answered with 2xx."),
 		ROW(hooks_failed, "Attempts of webhook deliveries that failed."),
-		ROW(deaths_oom, "Sandboxes that died of their memory limit."),
+		ROW(deaths_oom, "Sandboxes that ended because of their memory limit."),
 		ROW(deaths_crash, "Sandboxes whose agent died."),
 		ROW(deaths_lost, "Sandboxes that their engine lost."),
 		ROW(timeouts, "Sandboxes whose timeout_sec was reached."),

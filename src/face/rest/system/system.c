@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Health, options, figures, the end of the daemon. */
+/* Health, options, shutdown and recovery of the daemon. */
 #include "base/log.h"
 #include "base/time.h"
 #include "face/rest/call.h"
@@ -15,7 +15,7 @@ const struct field shutdown_fields[] = {
 	{ .name = "destroy",
 	  .type = FIELD_BOOL,
 	  .offset = offsetof(struct shutdown_body, destroy),
-	  .doc = "end every sandbox too and wait until nothing is left" },
+	  .doc = "also destroy every sandbox, and wait until all are removed" },
 	{ .type = FIELD_END }
 };
 
@@ -49,7 +49,7 @@ void system_openapi(struct rest_call *call)
 		    buf_str(&call->rest->openapi));
 }
 
-/* The ranges come from the decoder's own table. */
+/* The ranges come from the decoder's field table. */
 static void write_limits(struct json_writer *w)
 {
 	static const struct field *const tables[] = { sandbox_create_fields, exec_fields };
