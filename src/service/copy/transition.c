@@ -89,8 +89,8 @@ int transition_check_linked(const struct sandbox *sandbox, struct err *err)
 
 	if (sandbox->phase != PHASE_RUNNING || linked)
 		return 0;
-	return err_set(err, ERR_UNAVAILABLE, "the link to sandbox %s is being restored: try again",
-		       sandbox->id);
+	return err_set(err, ERR_UNAVAILABLE,
+		       "the connection to sandbox %s is being restored: try again", sandbox->id);
 }
 
 int transition_open(struct sandbox *sandbox, enum sandbox_transition transition,

@@ -82,8 +82,8 @@ static void on_dialed(void *arg, int fd, const struct err *error)
 static int ask(struct port_dial *dial, struct sandbox *sandbox, struct err *err)
 {
 	if (!sandbox->link)
-		return err_set(err, ERR_UNAVAILABLE, "the link to sandbox %s is being restored",
-			       sandbox->id);
+		return err_set(err, ERR_UNAVAILABLE,
+			       "the connection to sandbox %s is being restored", sandbox->id);
 	if (link_dial(sandbox->link, dial->port, on_dialed, dial, err) < 0)
 		return -1;
 	dial->asking = true;
@@ -169,8 +169,8 @@ int port_list(struct sandbox *sandbox, port_list_fn each, void *arg, struct err 
 	struct port_listing *listing;
 
 	if (!sandbox->link)
-		return err_set(err, ERR_UNAVAILABLE, "the link to sandbox %s is being restored",
-			       sandbox->id);
+		return err_set(err, ERR_UNAVAILABLE,
+			       "the connection to sandbox %s is being restored", sandbox->id);
 	listing = OP_NEW(struct port_listing, sandbox->service, sandbox->handle, err);
 	if (!listing)
 		return -1;

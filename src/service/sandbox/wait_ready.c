@@ -86,7 +86,7 @@ bool sandbox_ready(const struct sandbox *sandbox)
 
 static int too_late(const struct sandbox *sandbox, struct err *err)
 {
-	return err_set(err, ERR_UNAVAILABLE, "the link to sandbox %s is being restored",
+	return err_set(err, ERR_UNAVAILABLE, "the connection to sandbox %s is being restored",
 		       sandbox->id);
 }
 

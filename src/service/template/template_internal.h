@@ -8,11 +8,7 @@
 
 /* The reference by which engines know this version. */
 void template_image(const struct template *tpl, struct engine_image_ref *ret);
-<<<<<<< HEAD
-/* Finds a version by its hash alone; its name comes from its own description. */
-=======
 /* Finds a version by its hash alone; its name comes from its description. */
->>>>>>> main
 struct template *template_by_content(struct service *service, const char *hash_hex,
 				     struct err *err);
 struct template *template_by_hash(struct service *service, const char *name, const char *hash_hex,

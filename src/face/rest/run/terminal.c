@@ -432,12 +432,8 @@ static void on_message(void *arg, bool is_text, struct str bytes)
 	 * it.
 	 */
 	if (!sandbox || !sandbox_ready(sandbox)) {
-<<<<<<< HEAD
-		(void)err_set(&err, ERR_UNAVAILABLE, "the link to the sandbox is being restored");
-=======
 		(void)err_set(&err, ERR_UNAVAILABLE,
 			      "the connection to the sandbox is being restored");
->>>>>>> main
 		r = -1;
 	} else {
 		r = is_text ? on_control(t, sandbox, bytes, &err)
