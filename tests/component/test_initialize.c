@@ -93,7 +93,8 @@ static void may_write(rlim_t bytes)
 	assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
 }
 
-/* A destroy that cannot be recorded changes nothing: the initializers go on, and it runs. */
+/* A destroy that cannot be recorded changes nothing: the initializers continue, and the sandbox
+ * runs. */
 static void test_end_that_is_not_recorded(void **state)
 {
 	struct request req;
