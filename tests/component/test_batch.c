@@ -158,7 +158,7 @@ static void test_once(void **state)
 		answer_free(&answers[i]);
 }
 
-/* The client received no reply: none is left, and the same call creates them anew. */
+/* The client received no reply: none is left, and the same call creates them again. */
 static void end_in_the_middle(void)
 {
 	struct request req;

@@ -267,7 +267,7 @@ static void test_restart(void **state)
 	world_stop(); /* with a reader, and with another half way in */
 	request_drop(&req);
 	world_start();
-	/* Cursors go on where they were. */
+	/* Cursors continue where they were. */
 	follow_send(&req, sandbox, "d", "follow=true&cursor=6");
 	request_wait(&req, &late);
 	expect_status(&late, 200);

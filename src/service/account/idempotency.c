@@ -196,7 +196,7 @@ static int open_row(struct service *service, struct store_idempotency *row, stru
 }
 
 /* An earlier daemon died after it created the sandbox and before it replied: composes the reply
- * anew. */
+ * again. */
 static int answer_again(struct service *service, const struct store_idempotency *row,
 			const struct idempotency_ask *ask, struct idempotency_reply *ret)
 {

@@ -158,7 +158,7 @@ static void go_on_later(struct follow *follow)
 	struct err err;
 
 	follow->follow_id = 0;
-	follow->counts = false; /* the processes are counted anew */
+	follow->counts = false; /* the processes are counted again */
 	if (!sandbox || !sandbox_up(sandbox))
 		(void)sandbox_gone(sandbox, &err);
 	else if (sandbox_when_ready(sandbox, false, on_ready, follow, &follow->wait, &err) == 0)
