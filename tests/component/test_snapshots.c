@@ -341,8 +341,7 @@ static void test_restart_while_restoring(void **state)
 		world_turns(10);
 		world_start();
 		world_turns(50);
-		assert_string_equal(text_of(look(), "state"),
-				    "running"); /* the sandbox continues */
+		assert_string_equal(text_of(look(), "state"), "running"); /* it continues */
 		assert_string_equal(fake_origin(world.engine, sandbox), snapshot);
 		assert_int_equal(fake_live(world.engine), 1);
 		expect_works();

@@ -15,8 +15,7 @@
 
 #define RUN_ID_LEN 16
 #define CREDIT (1024 * 1024)
-#define STOP_AFTER_MS 5000 /* an interrupted kernel that does not stop is killed after this long \
-			    */
+#define STOP_AFTER_MS 5000 /* then an interrupted kernel is killed */
 #define AGAIN_MS 20	   /* retry delay if another call is creating the same context */
 
 struct code_run {

@@ -18,8 +18,7 @@
 #include "service/run/process_internal.h"
 
 #define HELLO_TIMEOUT_MS 10000
-#define ATTACH_TRIES_MAX 5 /* consecutive broken links after which the sandbox counts as crashed \
-			    */
+#define ATTACH_TRIES_MAX 5 /* consecutive broken links; then the sandbox counts as crashed */
 
 void attach_drop_link(struct sandbox *sandbox)
 {
