@@ -186,7 +186,8 @@ int initializers_decode(const struct json *array, struct arena *arena, void *ret
 	if (!items)
 		return no_memory(err);
 	if (!is_short(array))
-		return err_set(err, ERR_INVALID_REQUEST, "initializers: together at most %d bytes",
+		return err_set(err, ERR_INVALID_REQUEST,
+			       "initializers must have at most %d bytes together",
 			       INITIALIZERS_BYTES_MAX);
 	for (size_t i = 0; i < json_size(array); i++)
 		if (read_initializer(json_at(array, i), i, arena, &items[i], err) < 0)
