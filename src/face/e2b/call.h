@@ -155,10 +155,6 @@ struct sandbox *call_sandbox(struct e2b_call *call);
 bool call_decode(struct e2b_call *call, const struct field *fields, void *base);
 /* Query parameters; if malformed, an error is sent and *ok is false. */
 struct str call_query(struct e2b_call *call, const char *key, bool *ok);
-const struct json *e2b_json_get(const struct json *object,
-				const char *key); /* NULL: absent or null */
-struct str e2b_json_get_str(const struct json *object,
-			    const char *key); /* p NULL: the member is not a string */
 
 /* ---- views of a sandbox (sandbox/sandbox_view.c) ---- */
 
@@ -235,6 +231,16 @@ struct network_body {
 struct egress_want;
 bool network_want(const struct network_body *body, struct egress_want *ret);
 void network_write(const struct sandbox *sandbox, struct json_writer *w);
+
+/* sandbox/create.c: what the body of a creation becomes. The template may also be a snapshot. */
+struct e2b_create {
+	struct sandbox_spec spec; /* without template and snapshot */
+	struct str template;
+	enum e2b_ports ports;
+	bool network_sent; /* the body says something about the network */
+};
+int create_read(const struct json *doc, const struct service_config *config, int64_t usual_sec,
+		struct arena *arena, struct e2b_create *ret, struct err *err) _must_check_;
 
 /* Returns NAME of "NAMESPACE/NAME:TAG". */
 struct str template_name_of(struct str id);

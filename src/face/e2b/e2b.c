@@ -67,27 +67,6 @@ void e2b_set_server(struct e2b *e2b, struct http_server *server)
 
 /* ---- bodies and queries ---- */
 
-const struct json *e2b_json_get(const struct json *object, const char *key)
-{
-	const struct json *value;
-	const char *name;
-	void *it = NULL;
-
-	if (!object || json_type(object) != JSON_OBJECT)
-		return NULL;
-	while (json_next(object, &it, &name, &value))
-		if (strcmp(name, key) == 0)
-			return json_type(value) == JSON_NULL ? NULL : value;
-	return NULL;
-}
-
-struct str e2b_json_get_str(const struct json *object, const char *key)
-{
-	const struct json *value = e2b_json_get(object, key);
-
-	return value && json_type(value) == JSON_STRING ? json_str(value) : (struct str){ NULL, 0 };
-}
-
 bool call_decode(struct e2b_call *call, const struct field *fields, void *base)
 {
 	struct err err;

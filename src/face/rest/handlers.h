@@ -118,8 +118,8 @@ extern const struct field sandbox_create_fields[], sandbox_patch_fields[], sandb
 	usage_query[], sandbox_usage_query[], webhook_create_fields[], webhook_patch_fields[],
 	delivery_query[];
 extern const struct field error_answer[], failed_answer[], event_list_answer[];
-extern const struct field denial_list_answer[], initializer_fields[], ticket_fields[],
-	ticket_answer[];
+extern const struct field denial_list_answer[], sandbox_secret_fields[], initializer_fields[],
+	ticket_fields[], ticket_answer[];
 extern const struct field sandbox_answer[], sandbox_list_answer[], env_answer[], metrics_answer[],
 	exec_answer[], stream_answer[], process_answer[], process_list_answer[], output_answer[],
 	window_run_answer[], window_answer[], window_list_answer[], window_read_answer[],
@@ -148,6 +148,25 @@ int grants_decode(const struct json *array, struct arena *arena, void *ret,
 		  struct err *err) _must_check_;
 int initializers_decode(const struct json *array, struct arena *arena, void *ret,
 			struct err *err) _must_check_;
+
+/* account/keys.c: what the bodies become. */
+struct key_spec;
+struct key_patch;
+int key_spec_read(const struct json *body, struct arena *arena, struct key_spec *ret,
+		  struct err *err) _must_check_;
+int key_patch_read(const struct json *body, struct key_patch *ret, struct err *err) _must_check_;
+
+/* system/metrics.c: figures in the text format of Prometheus. */
+struct histogram;
+struct service_counters;
+struct service_gauges;
+void metrics_write_histogram(struct buf *out, const char *name, const char *help,
+			     const struct histogram *h);
+void metrics_write_counters(struct buf *out, const struct service_counters *c);
+void metrics_write_gauges(struct buf *out, const struct service_gauges *g);
+
+/* system/system.c: the ranges of GET /v1/options. */
+void options_write_limits(struct json_writer *w);
 
 /* run/processes.c: a name or a number; 0 with err set if it is not a signal. */
 int signal_decode(const struct json *value, struct err *err);

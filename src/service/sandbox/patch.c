@@ -76,6 +76,27 @@ static int patch_network(struct sandbox *sandbox, struct egress_policy *policy,
 	return egress_apply(sandbox, old, done, arg, err);
 }
 
+static void set_times(struct sandbox *sandbox, const struct sandbox_patch *patch)
+{
+	struct sandbox_attrs *attrs = &sandbox->attrs;
+
+	if (patch->has_always_on)
+		attrs->always_on = patch->always_on;
+	if (patch->has_timeout)
+		attrs->timeout_sec = (uint32_t)patch->timeout_sec;
+	if (patch->has_always_on || patch->has_timeout)
+		clock_extend(sandbox);
+	if (patch->has_on_timeout)
+		attrs->on_timeout = (uint8_t)patch->on_timeout;
+	if (patch->has_auto_resume)
+		attrs->auto_resume = patch->auto_resume;
+	if (patch->has_idle_timeout) {
+		attrs->idle_timeout_sec = (uint32_t)patch->idle_timeout_sec;
+		sandbox->active_ms = time_boot_ms();
+		sandbox->idle_left_ms = 0;
+	}
+}
+
 int sandbox_patch(struct sandbox *sandbox, const struct sandbox_patch *patch,
 		  sandbox_changed_fn done, void *arg, struct err *err)
 {
@@ -124,21 +145,7 @@ int sandbox_patch(struct sandbox *sandbox, const struct sandbox_patch *patch,
 		pairs_done(&attrs->metadata);
 		attrs->metadata = metadata;
 	}
-	if (patch->has_always_on)
-		attrs->always_on = patch->always_on;
-	if (patch->has_timeout)
-		attrs->timeout_sec = (uint32_t)patch->timeout_sec;
-	if (patch->has_always_on || patch->has_timeout)
-		clock_extend(sandbox);
-	if (patch->has_on_timeout)
-		attrs->on_timeout = (uint8_t)patch->on_timeout;
-	if (patch->has_auto_resume)
-		attrs->auto_resume = patch->auto_resume;
-	if (patch->has_idle_timeout) {
-		attrs->idle_timeout_sec = (uint32_t)patch->idle_timeout_sec;
-		sandbox->active_ms = time_boot_ms();
-		sandbox->idle_left_ms = 0;
-	}
+	set_times(sandbox, patch);
 	if (network)
 		return patch_network(sandbox, network, done, arg, err);
 	return save(sandbox, err) < 0 ? -1 : 1;

@@ -89,53 +89,57 @@ static void on_taken(void *arg, const struct err *err)
 		step(call);
 }
 
-static int take_data(struct e2b_call *call, const struct json *data, struct err *err)
+static int take_data(struct e2b_call *call, struct str bytes, struct err *err)
 {
 	struct input *input = call->data;
 	struct sandbox *sandbox = sandbox_get(call->e2b->service, call->sandbox_handle);
 	struct e2b_pending *pending;
-	struct arena arena;
-	struct str bytes;
 	int r;
 
 	if (!sandbox || !sandbox_ready(sandbox))
 		return err_set(err, ERR_SANDBOX_GONE, "the sandbox ended");
-	arena_init(&arena, E2B_RPC_LIMIT);
-	r = process_input_of(&arena, e2b_json_get(data, "input"), &bytes, err);
-	if (r == 0) {
-		pending = e2b_pending_new(call);
-		if (!pending) { /* a reply was sent */
-			arena_done(&arena);
-			finish(call);
-			return 0;
-		}
-		input->busy = true;
-		r = process_stdin(sandbox, input->process_id, bytes, true, on_taken, pending, err);
-		if (r < 0)
-			(void)e2b_pending_end(pending);
+	pending = e2b_pending_new(call);
+	if (!pending) { /* a reply was sent */
+		finish(call);
+		return 0;
 	}
-	arena_done(&arena);
+	input->busy = true;
+	r = process_stdin(sandbox, input->process_id, bytes, true, on_taken, pending, err);
+	if (r < 0)
+		(void)e2b_pending_end(pending);
 	return r;
 }
 
-static int take(struct e2b_call *call, struct str message, struct err *err)
+static int take_message(struct e2b_call *call, const struct process_stream_message *message,
+			struct err *err)
 {
 	struct input *input = call->data;
-	_cleanup_json_ struct json *doc = json_parse(message, err);
-	const struct json *start, *data;
+
+	if (message->start == input->begun)
+		return err_set(err, ERR_INVALID_REQUEST,
+			       "the first message must be start, and no other");
+	if (!message->start)
+		return message->data ? take_data(call, message->bytes, err) : 0;
+	input->begun = input->busy = true;
+	process_select_in(call, &message->selector, false, on_found, refuse);
+	return 0;
+}
+
+static int take(struct e2b_call *call, struct str text, struct err *err)
+{
+	_cleanup_json_ struct json *doc = json_parse(text, err);
+	struct process_stream_message message;
+	struct arena arena;
+	int r;
 
 	if (!doc)
 		return -1;
-	start = e2b_json_get(doc, "start");
-	data = e2b_json_get(doc, "data");
-	if (start && !input->begun) {
-		input->begun = input->busy = true;
-		process_select_in(call, start, false, on_found, refuse);
-		return 0;
-	}
-	if (!input->begun || start)
-		return err_set(err, ERR_INVALID_REQUEST, "the first message must be start");
-	return data ? take_data(call, data, err) : 0;
+	arena_init(&arena, E2B_RPC_LIMIT); /* the request's would grow with every message */
+	r = process_stream_read(doc, &arena, &message, err);
+	if (r == 0)
+		r = take_message(call, &message, err);
+	arena_done(&arena);
+	return r;
 }
 
 static void step(struct e2b_call *call)

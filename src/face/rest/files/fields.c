@@ -92,7 +92,7 @@ const struct field files_unpack_query[] = {
 	INT_ROW("max_bytes", max_bytes, 0, INT64_MAX, 0,
 		"bytes of content; 0: limited only by the disk"),
 	INT_ROW("max_ratio", max_ratio, 1, FILES_RATIO_MAX, FILES_RATIO_DEFAULT,
-		"bytes of content in the archive"),
+		"the largest ratio of content to archive; more: refused"),
 	END
 };
 

@@ -61,48 +61,6 @@ static const struct field pool_fields[] = {
 	  .doc = "how long to wait for a ready one" },
 	{ .type = FIELD_END }
 };
-/* A string: the service knows the names. */
-static const struct field sandbox_secret_fields[] = {
-	{ .name = "name", .type = FIELD_STR, .max = SECRET_NAME_MAX, .required = true },
-	{ .name = "as",
-	  .type = FIELD_ENUM,
-	  .names = grant_way_names,
-	  .doc = "env: the value, in the environment; broker: a placeholder there, the value only "
-		 "in requests to hosts" },
-	{ .name = "env", .type = FIELD_STR, .max = SECRET_NAME_MAX, .doc = "default: its name" },
-	{ .name = "hosts", .type = FIELD_STRINGS, .max = SECRET_HOSTS_MAX },
-	{ .type = FIELD_END }
-};
-const struct field initializer_fields[] = {
-	{ .name = "command",
-	  .type = FIELD_STR,
-	  .min = 1,
-	  .max = INITIALIZER_COMMAND_MAX,
-	  .doc = "through the template's shell; command or argv" },
-	{ .name = "cmd",
-	  .type = FIELD_STR,
-	  .min = 1,
-	  .max = INITIALIZER_COMMAND_MAX,
-	  .doc = "another name for command" },
-	{ .name = "argv", .type = FIELD_STRINGS, .max = EXEC_ARGV_MAX, .doc = "directly" },
-	{ .name = "cwd", .type = FIELD_STR, .min = 1, .max = INITIALIZER_CWD_MAX },
-	{ .name = "env", .type = FIELD_MAP },
-	{ .name = "user", .type = FIELD_STR, .min = 1, .max = INITIALIZER_USER_MAX },
-	{ .name = "timeout_sec",
-	  .type = FIELD_INT,
-	  .min = 1,
-	  .max = INITIALIZER_TIMEOUT_MAX_SEC,
-	  .fallback = INITIALIZER_TIMEOUT_SEC },
-	{ .name = "name",
-	  .type = FIELD_STR,
-	  .min = 1,
-	  .max = INITIALIZER_NAME_MAX,
-	  .doc = "its name in last_error" },
-	{ .name = "continue_on_error",
-	  .type = FIELD_BOOL,
-	  .doc = "if it fails, the next one runs, and last_error contains the failure" },
-	{ .type = FIELD_END }
-};
 const struct field sandbox_create_fields[] = {
 	{ .name = "template",
 	  .type = FIELD_NAME,

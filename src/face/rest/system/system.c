@@ -50,7 +50,7 @@ void system_openapi(struct rest_call *call)
 }
 
 /* The ranges come from the decoder's field table. */
-static void write_limits(struct json_writer *w)
+void options_write_limits(struct json_writer *w)
 {
 	static const struct field *const tables[] = { sandbox_create_fields, exec_fields };
 	static const char *const names[] = { "sandbox", "exec" };
@@ -125,7 +125,7 @@ void system_options(struct rest_call *call)
 	json_begin_object(&w, NULL);
 	json_put_text(&w, "version", CAY_VERSION);
 	write_engines(call->rest->service, &w);
-	write_limits(&w);
+	options_write_limits(&w);
 	json_begin_object(&w, "defaults");
 	json_put_text(&w, "template", config->default_template);
 	json_put_text(&w, "network", "none");
