@@ -171,7 +171,7 @@ def test_an_upgrade_keeps_sandboxes(units, tmp_path):
     systemctl("daemon-reload")
     for pid in units.pids().values():
         assert "(deleted)" not in os.readlink(f"/proc/{pid}/exe")
-    assert "started anew" not in journal(UNITS["cayd"], since)
+    assert "was rebooted" not in journal(UNITS["cayd"], since)
     check_counted(process, out, 30)
     assert api.exec(sandbox, "echo new command").ok().stdout == "new command\n"
     api.delete(sandbox)
