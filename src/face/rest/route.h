@@ -26,6 +26,7 @@ struct rest_route {
 	bool secret;	   /* its body or its answer holds one */
 	bool ready;	   /* of a sandbox, and waits until its inside can be talked to */
 	bool process;	   /* with ready: the second brace is a process, resolved to its number */
+	bool by_pid;	   /* with process: it may also be "pid:N", resolved to the pid */
 	const struct field *query;
 	const struct field *page; /* of a stream: the answer as JSON, where that can be asked for */
 	const struct field *other; /* another shape of the answer */
