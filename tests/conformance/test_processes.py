@@ -356,7 +356,7 @@ def test_a_child_that_memory_killed_is_reported(api, engine, needs):
 
 
 def oom_events(api, box):
-    return api.call("GET", f"/v1/sandboxes/{box.id}/events?format=json&types=process.oom")["data"]
+    return api.call("GET", f"/v1/sandboxes/{box.id}/events?format=json&type=process.oom")["data"]
 
 
 def test_oom_is_typed(api, engine, needs):
