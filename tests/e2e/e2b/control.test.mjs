@@ -187,6 +187,23 @@ method(['sandbox.fork', 'Sandbox.fork'], 'several children with the same files',
   await rejects(Sandbox.fork('nothere'), SandboxNotFoundError)
 })
 
+method('sandbox.getMetrics', 'the processor is in percent of all of them, as envd reports it', async () => {
+  const made = await rest('POST', '/v1/sandboxes', { cpu_count: 2 })
+  const sandbox = await Sandbox.connect(made.body.id)
+  left.push(sandbox)
+  await sandbox.commands.run('for i in 1 2; do (while :; do :; done) & done; sleep 600', { background: true, timeoutMs: 0 })
+  const headers = { 'E2b-Sandbox-Id': sandbox.sandboxId, 'E2b-Sandbox-Port': '49983', 'X-Access-Token': made.token ?? sandbox.envdAccessToken }
+  let highest = 0
+  await until('both are busy', async () => {
+    const metrics = await sandbox.getMetrics()
+    highest = Math.max(highest, ...metrics.map((m) => m.cpuUsedPct))
+    const envd = await (await fetch(`${api}/metrics`, { headers })).json()
+    highest = Math.max(highest, envd.cpu_used_pct)
+    return envd.cpu_used_pct > 20 && metrics.some((m) => m.cpuUsedPct > 20) && metrics.length >= 3
+  })
+  assert.ok(highest < 115, `${highest} % of two processors`)
+})
+
 method(['sandbox.getMetrics', 'Sandbox.getMetrics'], 'memory, disk, processor', async () => {
   const sandbox = await create()
   const [first] = await until('a first sample', async () => {
@@ -274,6 +291,33 @@ method('sandbox.getHost', 'without public traffic: only with its token, which th
   }
   assert.equal((await visit(child.getHost(3000), token)).status, 403)
   await assert.rejects(Sandbox.create({ network: { allowPublicTraffic: 'no' } }), /400/)
+})
+
+method('Sandbox.create', 'maskRequestHost: servers see their own local name', async () => {
+  const sandbox = await create({ network: { maskRequestHost: 'localhost:${PORT}' } })
+  const [child] = await sandbox.fork()
+  left.push(child)
+  for (const one of [sandbox, child]) {
+    const answer = await serve(one)
+    assert.equal(answer.status, 200)
+    assert.equal(answer.body.host, 'localhost:3000')
+    assert.equal((await one.getInfo()).network.maskRequestHost, 'localhost:${PORT}')
+  }
+  await assert.rejects(Sandbox.create({ network: { maskRequestHost: 'example.com' } }), /501.*localhost:\$\{PORT\}/s)
+})
+
+method('Sandbox.create', 'mcp: runs the gateway of the template, if there is one', async () => {
+  const servers = { browserbase: { apiKey: 'k' } }
+  await assert.rejects(Sandbox.create({ mcp: servers }), /404.*mcp-gateway/s)
+  const maker = await create()
+  const script = '#!/bin/sh\nmkdir -p /etc/mcp-gateway\nprintf %s "$GATEWAY_ACCESS_TOKEN" >/etc/mcp-gateway/.token\nprintf %s "$2" >/etc/mcp-gateway/config\n'
+  await maker.files.write('/usr/local/bin/mcp-gateway', script, { user: 'root' })
+  await maker.commands.run('chmod 755 /usr/local/bin/mcp-gateway', { user: 'root' })
+  const snapshot = await maker.createSnapshot({ name: `gateway${Date.now()}` })
+  const sandbox = await Sandbox.create(snapshot.snapshotId, { mcp: servers })
+  left.push(sandbox)
+  assert.deepEqual(JSON.parse(await sandbox.files.read('/etc/mcp-gateway/config', { user: 'root' })), servers)
+  assert.equal(await sandbox.files.read('/etc/mcp-gateway/.token', { user: 'root' }), await sandbox.getMcpToken())
 })
 
 method(['sandbox.getMcpUrl', 'sandbox.getMcpToken'], 'formed by the client; the token is a file of the template', async () => {

@@ -29,6 +29,7 @@ struct create_body {
 	bool has_timeout;
 	struct text_map env, metadata;
 	bool auto_pause, auto_pause_memory, auto_resume;
+	const struct json *mcp;
 };
 static_assert(offsetof(struct create_body, network) == 0, "network rows count from the beginning");
 #define AT(member) offsetof(struct create_body, member)
@@ -37,6 +38,10 @@ static const struct field network_fields[] = { NETWORK_ROWS,
 						 .type = FIELD_BOOL,
 						 .offset = NETWORK_AT(public_ports),
 						 .fallback = true },
+					       { .name = "maskRequestHost",
+						 .type = FIELD_STR,
+						 .offset = NETWORK_AT(mask_host),
+						 .max = E2B_BODY_LIMIT },
 					       { .type = FIELD_END } };
 static const struct field resume_fields[] = {
 	{ .name = "enabled", .type = FIELD_BOOL, .offset = AT(auto_resume) }, { .type = FIELD_END }
@@ -64,7 +69,8 @@ static const struct field create_fields[] = {
 	{ .name = "network", .type = FIELD_OBJECT, .fields = network_fields },
 	NETWORK_INTERNET_ROW,
 	{ .name = "iam", .type = FIELD_LATER },
-	{ .name = "mcp", .type = FIELD_LATER },
+	/* The client starts the gateway itself, with a command of the template. */
+	{ .name = "mcp", .type = FIELD_ANY, .offset = AT(mcp) },
 	{ .name = "volumeMounts", .type = FIELD_LATER },
 	{ .type = FIELD_END }
 };
@@ -80,6 +86,23 @@ static int read_life(const struct create_body *body, struct sandbox_spec *spec, 
 	if (body->auto_pause)
 		spec->on_timeout =
 			body->auto_pause_memory ? ON_TIMEOUT_PAUSE : ON_TIMEOUT_HIBERNATE;
+	return 0;
+}
+
+/* Servers inside see the preview's host, or their own local name. */
+static int read_ports(const struct create_body *body, enum e2b_ports *ret, struct err *err)
+{
+	struct str mask = body->network.mask_host;
+	int ports = body->network.public_ports ? E2B_PORTS_OPEN : E2B_PORTS_TOKEN;
+
+	if (str_is(mask, "localhost:${PORT}"))
+		ports |= E2B_PORTS_LOCAL;
+	else if (mask.n)
+		return err_set(err, ERR_UNSUPPORTED,
+			       "maskRequestHost: only 'localhost:${PORT}' is available");
+	*ret = (enum e2b_ports)ports;
+	if (body->mcp && json_type(body->mcp) != JSON_OBJECT && json_type(body->mcp) != JSON_NULL)
+		return err_set(err, ERR_INVALID_REQUEST, "mcp: must be an object");
 	return 0;
 }
 
@@ -175,8 +198,8 @@ void e2b_sandboxes_create(struct e2b_call *call)
 	spec.env = body.env;
 	spec.metadata = body.metadata;
 	network_told = network_want(&body.network, &spec.network);
-	call->ports = body.network.public_ports ? E2B_PORTS_OPEN : E2B_PORTS_TOKEN;
-	if (read_life(&body, &spec, &err) < 0 || read_origin(call, body.template, &spec, &err) < 0)
+	if (read_ports(&body, &call->ports, &err) < 0 || read_life(&body, &spec, &err) < 0 ||
+	    read_origin(call, body.template, &spec, &err) < 0)
 		e2b_answer_error(call, &err);
 	else
 		start_create(call, &spec, network_told);
