@@ -400,11 +400,13 @@ static bool takes_traffic(const struct inner_row *row)
 	return row->table == &e2b_code_table && begins(row->route->pattern, "/contexts");
 }
 
-static void refuse_all(const char *lines, bool traffic)
+static void refuse_all(const char *given, bool traffic)
 {
 	struct inner_row list[64];
 	size_t n = inner_rows(list, ARRAY_LEN(list));
+	char lines[256]; /* path_of() uses its buffers again */
 
+	(void)snprintf(lines, sizeof(lines), "%s", given);
 	for (size_t i = 0; i < n; i++) {
 		bool open = list[i].route->flags & ROUTE_OPEN;
 

@@ -21,9 +21,17 @@ struct process_start {
 	struct follow *follow;
 	struct idempotency *idem;
 	uint32_t credit;
+	uint32_t number; /* its process id, once the agent is asked; 0: not yet */
 	process_started_fn started;
 	void *arg;
 };
+
+static struct event_process event_of(const struct process_start *start)
+{
+	return (struct event_process){ .process_id = start->number,
+				       .kind = start->follow ? "stream" : "process",
+				       .name = start->build.exec.name };
+}
 
 static void start_free(struct process_start *start)
 {
@@ -50,6 +58,15 @@ static void fail_start(struct process_start *start, const struct err *err)
 		started(arg, 0, 0, 0, err);
 }
 
+/* It was published as started when the agent was asked. */
+static void refused(const struct process_start *start, const struct sandbox *sandbox,
+		    const struct err *err)
+{
+	struct event_process process = event_of(start);
+
+	event_process_refused(sandbox, &process, err);
+}
+
 static void on_started(void *arg, uint32_t process_id, uint32_t pid, const struct err *error)
 {
 	struct process_start *start = arg;
@@ -64,16 +81,13 @@ static void on_started(void *arg, uint32_t process_id, uint32_t pid, const struc
 			admit_ended(sandbox);
 		if (service)
 			service->upkeep.counters.exec_refusals++;
+		if (service && sandbox && error)
+			refused(start, sandbox, error);
 		if (!error)
 			start->follow = NULL; /* the link's last call frees it */
 		fail_start(start, error);
 		return;
 	}
-	if (sandbox)
-		event_process_started(sandbox, &(struct event_process){
-						       .process_id = process_id,
-						       .kind = start->follow ? "stream" : "process",
-						       .name = start->build.exec.name });
 	if (sandbox && !start->follow)
 		exit_watch_start(sandbox, process_id, "process", true);
 	if (start->follow) {
@@ -84,18 +98,41 @@ static void on_started(void *arg, uint32_t process_id, uint32_t pid, const struc
 	started(started_arg, process_id, pid, follow, NULL);
 }
 
-/* Before the agent is asked: whatever happens then, a call that comes again finds it. */
+/*
+ * Before the agent is asked: whatever happens then, a call that comes again finds it, and its event
+ * is in the transaction of the note.
+ */
 static int note_start(const struct process_start *start, struct sandbox *sandbox, struct err *err)
 {
+	struct event_process process = event_of(start);
+	struct store *store = sandbox->service->store;
 	char id[16];
 	int r;
 
-	if (!start->idem)
+	if (!start->idem) {
+		event_process_started(sandbox, &process);
 		return 0;
-	(void)snprintf(id, sizeof(id), "%u", link_next_process(sandbox->link));
-	r = idempotency_note(sandbox->service, start->idem, sandbox->id, id);
+	}
+	(void)snprintf(id, sizeof(id), "%u", start->number);
+	r = store_begin(store);
+	if (r == 0) {
+		r = idempotency_note(sandbox->service, start->idem, sandbox->id, id);
+		if (r == 0)
+			event_process_started(sandbox, &process);
+		r = store_end(store, r);
+	}
 	service_wrote(sandbox->service);
 	return r < 0 ? service_unrecorded(err, r, "the start could not be recorded") : 0;
+}
+
+void process_never_begun(const struct sandbox *sandbox, uint32_t process_id)
+{
+	struct event_process process = { .process_id = process_id, .kind = "process" };
+	struct err err;
+
+	(void)err_set(&err, ERR_UNAVAILABLE,
+		      "the daemon ended before it asked for the process; it is started again");
+	event_process_refused(sandbox, &process, &err);
 }
 
 bool process_was_begun(const struct sandbox *sandbox, uint32_t process_id)
@@ -109,9 +146,14 @@ static int launch(struct process_start *start, struct sandbox *sandbox, struct e
 	const struct link_first_reader reader = { &follow_link_hooks, start->follow, start->credit,
 						  &follow_id };
 
-	if (note_start(start, sandbox, err) < 0 ||
-	    link_spawn(sandbox->link, &start->build.exec, on_started, start,
+	start->number = link_next_process(sandbox->link);
+	if (note_start(start, sandbox, err) < 0) {
+		admit_ended(sandbox);
+		return -1;
+	}
+	if (link_spawn(sandbox->link, &start->build.exec, on_started, start,
 		       start->follow ? &reader : NULL, err) < 0) {
+		refused(start, sandbox, err);
 		admit_ended(sandbox);
 		return -1;
 	}

@@ -129,6 +129,8 @@ int process_start(struct sandbox *sandbox, const struct exec_spec *spec, process
 
 /* Whether the agent was asked for this process by a former daemon. If not, it never ran. */
 bool process_was_begun(const struct sandbox *sandbox, uint32_t process_id);
+/* It was not, although its start was noted and published: publishes that it did not start. */
+void process_never_begun(const struct sandbox *sandbox, uint32_t process_id);
 
 /* ---- look ---- */
 

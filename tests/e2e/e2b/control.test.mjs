@@ -187,23 +187,6 @@ method(['sandbox.fork', 'Sandbox.fork'], 'several children with the same files',
   await rejects(Sandbox.fork('nothere'), SandboxNotFoundError)
 })
 
-method('sandbox.getMetrics', 'the processor is in percent of all of them, as envd reports it', async () => {
-  const made = await rest('POST', '/v1/sandboxes', { cpu_count: 2 })
-  const sandbox = await Sandbox.connect(made.body.id)
-  left.push(sandbox)
-  await sandbox.commands.run('for i in 1 2; do (while :; do :; done) & done; sleep 600', { background: true, timeoutMs: 0 })
-  const headers = { 'E2b-Sandbox-Id': sandbox.sandboxId, 'E2b-Sandbox-Port': '49983', 'X-Access-Token': made.token ?? sandbox.envdAccessToken }
-  let highest = 0
-  await until('both are busy', async () => {
-    const metrics = await sandbox.getMetrics()
-    highest = Math.max(highest, ...metrics.map((m) => m.cpuUsedPct))
-    const envd = await (await fetch(`${api}/metrics`, { headers })).json()
-    highest = Math.max(highest, envd.cpu_used_pct)
-    return envd.cpu_used_pct > 20 && metrics.some((m) => m.cpuUsedPct > 20) && metrics.length >= 3
-  })
-  assert.ok(highest < 115, `${highest} % of two processors`)
-})
-
 method(['sandbox.getMetrics', 'Sandbox.getMetrics'], 'memory, disk, processor', async () => {
   const sandbox = await create()
   const [first] = await until('a first sample', async () => {

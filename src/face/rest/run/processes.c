@@ -123,8 +123,12 @@ static bool find_begun(struct rest_pending *pending, struct sandbox *sandbox)
 	struct err err;
 	uint32_t id;
 
-	if (!process_id_parse(begun, &id) || !process_was_begun(sandbox, id))
+	if (!process_id_parse(begun, &id))
 		return false;
+	if (!process_was_begun(sandbox, id)) {
+		process_never_begun(sandbox, id);
+		return false;
+	}
 	if (process_find(sandbox, begun, on_begun, pending, &err) < 0)
 		finish_start(pending, NULL, &err);
 	return true;
