@@ -230,7 +230,7 @@ int link_list(struct link *link, uint32_t process_id, link_list_fn each, void *a
 
 /* ---- processes that were not started through the link ---- */
 
-bool link_has_orphans(const struct link *link); /* whether the agent knows the calls below */
+/* unsupported with an agent of an earlier version */
 /* Those whose parents lead to the agent without a listed process among them, by pid. */
 int link_orphans(struct link *link, link_list_fn each, void *arg, struct err *err) _must_check_;
 /* Any process inside except the agent. tree: also its descendants; only with SIGKILL. */

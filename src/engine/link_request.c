@@ -290,15 +290,10 @@ static int check_orphans(const struct link *link, struct err *err)
 {
 	if (link_check_ready(link, err) < 0)
 		return -1;
-	if (!link_has_orphans(link))
+	if (!(link->features & AGENT_HAS_ORPHANS))
 		return err_set(err, ERR_UNSUPPORTED,
 			       "the agent of this sandbox cannot find processes by their pid");
 	return 0;
-}
-
-bool link_has_orphans(const struct link *link)
-{
-	return link->state == LINK_READY && (link->features & AGENT_HAS_ORPHANS);
 }
 
 int link_kill_pid(struct link *link, uint32_t pid, int signum, bool tree, link_done_fn done,
