@@ -24,6 +24,7 @@
 #include "service/sandbox/recover_internal.h"
 #include "service/sandbox/sandbox_internal.h"
 #include "service/secret/secrets_internal.h"
+#include "service/steady_internal.h"
 #include "service/template/template_internal.h"
 
 #define READY_WAIT_DEFAULT_MS 10000
@@ -120,6 +121,7 @@ static void on_tick(void *arg)
 	struct service *service = arg;
 
 	service->upkeep.ticks++;
+	steady_tick(service);
 	pools_tick(service);
 	file_runs_tick(service);
 	network_tick(service);
@@ -157,7 +159,7 @@ static int open_store(struct service *service, struct err *err)
 static int start(struct service *service, struct err *err)
 {
 	if (open_store(service, err) < 0 || pairing_open(service, err) < 0 ||
-	    accounts_open(service, err) < 0 || events_open(service, err) < 0 ||
+	    steady_open(service, err) < 0 || accounts_open(service, err) < 0 || events_open(service, err) < 0 ||
 	    sandboxes_open(service, err) < 0)
 		return -1;
 	if (loop_timer_new(service->config.loop, on_tick, service, &service->upkeep.tick_timer) < 0)
@@ -292,6 +294,7 @@ void service_close(struct service *service)
 	sandboxes_drop(service);
 	close_themes(service);
 	loop_timer_free(service->upkeep.tick_timer);
+	steady_save(service);
 	store_close(service->store);
 	free(service);
 }
