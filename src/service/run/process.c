@@ -103,6 +103,18 @@ bool process_was_begun(const struct sandbox *sandbox, uint32_t process_id)
 	return link_knew_process(sandbox->link, process_id);
 }
 
+void process_announce_begun(struct service *service, slot_handle handle,
+			    const struct process_info *info)
+{
+	struct sandbox *sandbox = sandbox_get(service, handle);
+
+	if (sandbox)
+		event_process_started(sandbox,
+				      &(struct event_process){ .process_id = info->process_id,
+							       .kind = "process",
+							       .name = info->name });
+}
+
 static int launch(struct process_start *start, struct sandbox *sandbox, struct err *err)
 {
 	uint32_t follow_id = 0;

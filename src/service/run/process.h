@@ -127,6 +127,9 @@ int process_start(struct sandbox *sandbox, const struct exec_spec *spec, process
 
 /* Whether the agent was asked for this process by a former daemon. If not, it never ran. */
 bool process_was_begun(const struct sandbox *sandbox, uint32_t process_id);
+/* Its start is acknowledged now: a daemon that ended before may have published no event of it. */
+void process_announce_begun(struct service *service, slot_handle handle,
+			    const struct process_info *info);
 
 /* ---- look ---- */
 

@@ -112,6 +112,8 @@ static void on_begun(void *arg, const struct process_info *info, const struct er
 			idempotency_begun(pending->idem));
 		err = &gone;
 	}
+	if (info)
+		process_announce_begun(pending->rest->service, pending->sandbox, info);
 	finish_start(pending, info, err);
 }
 
