@@ -24,6 +24,7 @@
 #include "service/sandbox/recover_internal.h"
 #include "service/sandbox/sandbox_internal.h"
 #include "service/secret/secrets_internal.h"
+#include "service/state_disk_internal.h"
 #include "service/steady_internal.h"
 #include "service/template/template_internal.h"
 
@@ -68,6 +69,8 @@ void service_gauges(const struct service *service, struct service_gauges *ret)
 		ret->storage_used_bytes = storage->used_bytes;
 		ret->storage_promised_bytes = storage->promised_bytes;
 	}
+	ret->state_capacity_bytes = service->upkeep.disk.capacity_bytes;
+	ret->state_free_bytes = service->upkeep.disk.free_bytes;
 	pool_gauges(service, ret);
 }
 
@@ -122,6 +125,7 @@ static void on_tick(void *arg)
 
 	service->upkeep.ticks++;
 	steady_tick(service);
+	state_disk_tick(service);
 	pools_tick(service);
 	file_runs_tick(service);
 	network_tick(service);
@@ -159,8 +163,8 @@ static int open_store(struct service *service, struct err *err)
 static int start(struct service *service, struct err *err)
 {
 	if (open_store(service, err) < 0 || pairing_open(service, err) < 0 ||
-	    steady_open(service, err) < 0 || accounts_open(service, err) < 0 || events_open(service, err) < 0 ||
-	    sandboxes_open(service, err) < 0)
+	    steady_open(service, err) < 0 || accounts_open(service, err) < 0 ||
+	    events_open(service, err) < 0 || sandboxes_open(service, err) < 0)
 		return -1;
 	if (loop_timer_new(service->config.loop, on_tick, service, &service->upkeep.tick_timer) < 0)
 		return err_set(err, ERR_INTERNAL, "out of memory");

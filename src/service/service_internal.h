@@ -40,6 +40,12 @@ struct pairing {
 	bool paired;
 };
 
+/* state_disk.c: as last seen; 0: not yet. */
+struct state_disk {
+	uint64_t capacity_bytes, free_bytes;
+	bool low; /* and that was reported */
+};
+
 /* steady_internal.h: the steady clock. */
 #define STEADY_TEXT_SIZE 160
 struct steady {
@@ -75,6 +81,7 @@ struct upkeep {
 	struct service_counters counters;
 	struct pairing pairing;
 	struct steady steady;
+	struct state_disk disk;
 };
 
 /*

@@ -188,7 +188,10 @@ void event_storage_low(struct service *service, const char *engine,
 	struct event_draft w;
 
 	w = event_draft(&service->events->bus->scratch);
-	event_put_text(&w, "engine", engine);
+	/* Without an engine: the disk of the state directory. */
+	event_put_text(&w, "disk", engine ? "pool" : "state");
+	if (engine)
+		event_put_text(&w, "engine", engine);
 	event_put_int(&w, "capacity_bytes", (int64_t)storage->capacity_bytes);
 	event_put_int(&w, "used_bytes", (int64_t)storage->used_bytes);
 	event_put_int(&w, "promised_bytes", (int64_t)storage->promised_bytes);

@@ -91,8 +91,7 @@ struct sandbox {
 	struct snapshot *from; /* has its files: hibernated, or being made from it */
 	void (*on_transition)(void *arg, struct sandbox *sandbox, const struct err *err);
 	void *on_transition_arg;
-	void (*on_end)(void *arg, const struct err *err); /* who waits until nothing of it runs */
-	void *on_end_arg;
+	struct end_wait *end_waits; /* callers that wait until nothing of it runs: destroy.c */
 	struct history *history; /* NULL: nobody asks */
 	struct egress *egress;	 /* NULL: it never had a network */
 	uint32_t network_version;

@@ -220,10 +220,14 @@ int sandbox_resume_files(struct sandbox *sandbox, int64_t timeout_sec, sandbox_c
  * done: the engine confirmed that nothing of it runs any more; what is left of it is swept in the
  * background. With err the engine could not be asked: the end is recorded, and the engine ends it
  * when it is back. 0, or -1 with err when the end could not be recorded; then it goes on.
+ * For a sandbox that is ending already: asks the engine again.
  */
 typedef void (*sandbox_ended_fn)(void *arg, const struct err *err);
 int sandbox_end(struct sandbox *sandbox, enum sandbox_reason reason, sandbox_ended_fn done,
 		void *arg, struct err *err) _must_check_;
+/* Also one whose end the engine has not confirmed, which sandbox_find() does not show. */
+struct sandbox *sandbox_find_to_end(struct service *service, const struct key *key, struct str id,
+				    struct err *err);
 /* The same for those who need not know when it has ended. */
 int sandbox_destroy(struct sandbox *sandbox, enum sandbox_reason reason,
 		    struct err *err) _must_check_;
