@@ -92,8 +92,8 @@ struct sandbox {
 	void (*on_transition)(void *arg, struct sandbox *sandbox, const struct err *err);
 	void *on_transition_arg;
 	struct end_wait *end_waits; /* callers that wait until nothing of it runs: destroy.c */
-	struct history *history; /* NULL: nobody asks */
-	struct egress *egress;	 /* NULL: it never had a network */
+	struct history *history;    /* NULL: nobody asks */
+	struct egress *egress;	    /* NULL: it never had a network */
 	uint32_t network_version;
 	struct link *link;
 	struct sandbox_wait *waits; /* for the link */
