@@ -68,7 +68,7 @@ def true_time(running):
 
 
 def age_of(client):
-    """What the daemon takes for now, by a new sandbox."""
+    """The daemon's current time, read from a new sandbox."""
     made = client.create(memory_mb=64)
     client.delete(made["id"])
     return made["created_at"]
