@@ -18,6 +18,7 @@
 #include "service/event/event_internal.h"
 #include "service/account/usage_internal.h"
 #include "service/event/event_private.h"
+#include "service/steady_internal.h"
 
 #define FLUSH_DELAY_MS 20
 #define FLUSH_RETRY_MS 1000
@@ -313,7 +314,7 @@ void bus_tick(struct service *service)
 {
 	struct bus *bus = service->events->bus;
 	int64_t before_ms =
-		time_real_ms() - (int64_t)service->config.events_keep_days * 24 * 3600 * 1000;
+		steady_cutoff_ms(service, (int64_t)service->config.events_keep_days * STORE_DAY_MS);
 	int64_t upto = 0, first = 0, last = 0;
 
 	if (service->upkeep.ticks % TRIM_TICKS != 1 || !bus->count)
