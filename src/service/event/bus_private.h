@@ -12,6 +12,7 @@
 struct bus_news {
 	struct bus_news *next;
 	struct event event;
+	const char *tenant;
 	bool written;
 	char bytes[];
 };
@@ -20,6 +21,7 @@ struct bus_reader {
 	struct bus_reader *prev, *next;
 	struct bus *bus;
 	struct bus_filter filter;
+	char tenant[AUTH_KEY_ID_SIZE]; /* of the owner that it is limited to */
 	struct bus_hooks hooks;
 	void *arg;
 	int64_t cursor; /* id of the last one looked at */
@@ -40,7 +42,9 @@ struct bus {
 	int64_t reserving_id;	  /* the same in the transaction under way; 0: none */
 	int64_t reserved_id;	  /* no id up to this one is given out by a later start */
 	int64_t stored_id;	  /* the newest in the store, or in front of all that will be */
-	int64_t trimmed_id;	  /* the newest that was there and is not any more */
+	int64_t trimmed_id;	  /* of no tenant is there an event up to this one */
+	int64_t share_trimmed_id; /* the newest that a tenant lost because it had more than its
+				     share */
 	int64_t count;		  /* in the store */
 	struct loop_timer *flush; /* writes */
 	struct loop_timer *pump;  /* readers that are behind */
@@ -53,8 +57,11 @@ struct bus {
 /* bus_reader.c */
 void bus_tell(struct bus *bus, const struct bus_news *news, int64_t before);
 void bus_missed(struct bus *bus, const struct event *event); /* by those who would have got it */
-void bus_trim_readers(struct bus *bus, int64_t upto);
+void bus_trim_readers(struct bus *bus, const char *tenant, int64_t upto); /* NULL: of all */
 void bus_on_pump(void *arg);
 void bus_readers_done(struct bus *bus);
+
+/* bus_trim.c */
+void bus_trim_count(struct bus *bus);
 
 #endif
