@@ -2,6 +2,10 @@
 /* What one key can make grow, and how far: docs/internals/bounds.md. */
 #include <string.h>
 
+#include "base/time.h"
+#include "face/kit/attempts.h"
+#include "face/kit/route.h"
+#include "face/rest/rest.h"
 #include "service/account/auth.h"
 #include "service/account/idempotency.h"
 #include "service/event/event_internal.h"
@@ -158,6 +162,54 @@ static void test_terminal_input(void **state)
 	assert_int_equal(stream_hold_input(world.service, key, 1, &err), 0);
 }
 
+/* ---- calls without a key ---- */
+
+static int setup_open(void **state)
+{
+	(void)state;
+	world_prepare();
+	world.open_per_min = 40;
+	world_start();
+	return 0;
+}
+
+/* Calls open routes in turn until one is refused; how many were answered. */
+static int call_open_routes(void)
+{
+	const struct route_table *table = &rest_route_table;
+	int answered = 0;
+
+	for (size_t i = 0; answered < 100; i++) {
+		const struct route *row = route_at(table, i % table->count);
+		const struct answer *a;
+
+		if (!(row->flags & ROUTE_OPEN))
+			continue;
+		a = call_as(NULL, "GET", row->pattern, NULL);
+		if (a->status == 429)
+			break;
+		expect_status(a, 200);
+		answered++;
+	}
+	return answered;
+}
+
+/* All routes that need no key have one limit per client. It refuses no call with a key. */
+static void test_open_routes(void **state)
+{
+	int64_t minute = 0;
+	int answered = 0;
+
+	(void)state;
+	for (int i = 0; i < 5 && minute != time_mono_us() / 60000000; i++) {
+		minute = time_mono_us() / 60000000;
+		answered = call_open_routes();
+		expect_status(call_as(NULL, "OPTIONS", "/v1/sandboxes", NULL), 429);
+	}
+	assert_int_equal(answered, 40);
+	expect_status(call("GET", "/v1/sandboxes", NULL), 200);
+}
+
 /* ---- kept events ---- */
 
 #define KEPT 100
@@ -278,6 +330,7 @@ int main(void)
 		TEST(test_idempotency_bytes, world_setup),
 		TEST(test_requests, setup_rate),
 		TEST(test_terminal_input, world_setup),
+		TEST(test_open_routes, setup_open),
 		TEST(test_events, setup_events),
 		TEST(test_more_tenants_than_events, setup_events),
 	};
