@@ -294,7 +294,7 @@ def test_denials_outlive_the_daemon():
 def test_learn(net):
     with open_box(net, allow=[], learn=True) as box:
         assert code(box, "http://evil.test:8080/") == ("200", 0)
-        assert code(box, f"http://{METADATA}/") == ("403", 0)  # what is never open stays shut
+        assert code(box, f"http://{METADATA}/") == ("403", 0)  # what is never reachable stays closed
         assert box.denied(host="evil.test", port=8080, passed=True)
         said = net.daemon.command("net", "learn", box.id).stdout.split()
         assert said == ["evil.test:8080"]
@@ -414,7 +414,7 @@ def test_NET_05_deny_beats_allow(net):
             assert status == "403" or exit_code == 7, (address, status, exit_code)
 
 
-def test_NET_05_private_where_it_is_meant(net):
+def test_NET_05_private_addresses_named_in_allow(net):
     with open_box(net, allow=["10.9.9.0/24:80", "intern.test"]) as box:
         assert code(box, f"http://{PRIVATE}/") == ("200", 0)
         assert code(box, f"http://{PRIVATE}:8080/") == ("403", 0)
@@ -556,7 +556,7 @@ def test_full_is_all_protocols(net):
         wait(lambda: box.denied(host=PRIVATE, port=9999, protocol="udp", reason="private_address"))
         wait(lambda: box.denied(host=METADATA, protocol="icmp", reason="host_address"))
         wait(lambda: box.denied(host=HOST, port=9999, protocol="udp", reason="host_address"))
-        # All DNS goes to us, whatever server is asked: every public name, and none that leads inside.
+        # All DNS goes to the daemon, whatever server is asked: every public name resolves, and none that leads inside.
         assert box.py(f"say(socket.gethostbyname('evil.test'))") == EVIL
         assert box.py("try: say(socket.gethostbyname('intern.test'))\nexcept OSError: say(None)") is None
         # With denied names only the proxy can decide: then no other way is open.

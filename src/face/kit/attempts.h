@@ -30,11 +30,11 @@ struct attempts {
 	} slots[ATTEMPT_SLOTS], open[ATTEMPT_SLOTS], known[ATTEMPT_SLOTS];
 };
 
-/* Whether this client has had less than most wrong attempts in this minute. */
+/* Whether this client has sent fewer than `most` wrong credentials in this minute. */
 bool attempts_allowed(struct attempts *attempts, struct str peer, uint32_t most);
 void attempts_wrong(struct attempts *attempts, struct str peer);
-/* One more wrong attempt: err says why it is refused, and becomes rate_limited when there were too
- * many before it. -1. */
+/* Counts one more wrong attempt. err says why it is rejected; it becomes rate_limited if there
+ * were too many before. Returns -1. */
 int attempts_refuse(struct attempts *attempts, struct str peer, uint32_t most, struct err *err);
 
 /* Counts a call without credentials: 0, or -1 when this client had too many in this minute. */

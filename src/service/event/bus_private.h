@@ -8,7 +8,8 @@
 
 #include "service/event/event_internal.h"
 
-/* Happened and not yet told. Its texts stand behind it. Written ones stand before the others. */
+/* An event that is not published yet, followed by its texts. In the list, events that are in the
+ * store precede the others. */
 struct bus_news {
 	struct bus_news *next;
 	struct event event;
@@ -24,18 +25,19 @@ struct bus_reader {
 	char tenant[AUTH_KEY_ID_SIZE]; /* of the owner that it is limited to */
 	struct bus_hooks hooks;
 	void *arg;
-	int64_t cursor; /* id of the last one looked at */
+	int64_t cursor; /* id of the last event examined */
 	struct bus_gap gap;
 	bool live;
 	bool waiting; /* for bus_reader_go_on() */
-	bool ended;   /* on_end is due */
+	bool ended;   /* on_end has to be called */
 	bool more;
 };
 
 /* Owner: the service. */
 struct bus {
 	struct service *service;
-	struct bus_news *first, *last; /* at most NEWS_MAX: then the oldest is dropped, counted */
+	struct bus_news *first,
+		*last; /* at most NEWS_MAX; then the oldest is dropped and counted */
 	uint32_t news_count;
 	int64_t told_id;	  /* the newest that was published; stored_id may be ahead of it */
 	int64_t last_id;	  /* given out */
