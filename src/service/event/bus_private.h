@@ -39,14 +39,13 @@ struct bus {
 	struct bus_news *first,
 		*last; /* at most NEWS_MAX; then the oldest is dropped and counted */
 	uint32_t news_count;
-	int64_t told_id;	  /* the newest that was published; stored_id may be ahead of it */
-	int64_t last_id;	  /* given out */
-	int64_t reserving_id;	  /* the same in the transaction under way; 0: none */
-	int64_t reserved_id;	  /* no id up to this one is given out by a later start */
-	int64_t stored_id;	  /* the newest in the store, or in front of all that will be */
-	int64_t trimmed_id;	  /* of no tenant is there an event up to this one */
-	int64_t share_trimmed_id; /* the newest that a tenant lost because it had more than its
-				     share */
+	int64_t told_id;      /* the newest published event; stored_id may be greater */
+	int64_t last_id;      /* the last id assigned */
+	int64_t reserving_id; /* reserved_id of the transaction in progress; 0: none */
+	int64_t reserved_id;  /* later starts assign only greater ids */
+	int64_t stored_id;  /* the newest in the store; if it is empty, less than every later id */
+	int64_t trimmed_id; /* no tenant has an event up to this one */
+	int64_t share_trimmed_id; /* the newest that a tenant lost by having more than its share */
 	int64_t count;		  /* in the store */
 	struct loop_timer *flush; /* writes */
 	struct loop_timer *pump;  /* readers that are behind */
