@@ -413,7 +413,7 @@ def test_answers_name_their_process(shared):
 
 def test_what_counts_as_activity(api):
     """Commands and input count as activity of a sandbox; reading output does not."""
-    idle = 2
+    idle = max(2, int(tree.SLACK))
     boxes = {kind: api.sandbox(idle_timeout_sec=idle, timeout_sec=600).__enter__()
              for kind in ("exec", "start", "stdin", "terminal", "window", "input", "reads")}
     echo = {kind: spawn(boxes[kind], ["cat"]) for kind in ("stdin", "terminal", "reads")}
