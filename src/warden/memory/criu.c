@@ -32,8 +32,7 @@
 
 const char *const criu_outer_names[CRIU_OUTER_COUNT] = {
 	[CRIU_DEV] = "dev",   [CRIU_AGENT] = "agent",	  [CRIU_FORKED] = "forked",
-	[CRIU_BOOT] = "boot", [CRIU_MACHINE] = "machine", [CRIU_EMPTY] = "empty",
-	[CRIU_VOID] = "void",
+	[CRIU_BOOT] = "boot", [CRIU_MACHINE] = "machine",
 };
 
 void criu_init(struct criu_run *run, struct warden *w, unsigned slot)
@@ -222,7 +221,7 @@ static _noreturn_ void child(struct criu_run *run, int room_fd, int log_fd)
 	if (run->enters_cgroups)
 		r = cgroup_enter(&w->doors[run->slot], false);
 	if (r >= 0 && run->enters_cgroups)
-		r = cgroup_enter_cpuset(&w->cgroups);
+		r = cgroup_enter_cpuset(&w->doors[run->slot]);
 	/* CRIU does not restore the affinity: all processes inherit it */
 	if (r >= 0 && run->enters_cgroups)
 		r = processors_enter(w, run->slot, &w->limits[run->slot]);
