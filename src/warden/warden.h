@@ -427,7 +427,8 @@ void clean_root_forget_all(struct warden *w);
 /* dev.c: the nodes of /dev, in the shared tmpfs */
 #define DEV_PATH_SIZE 24
 int dev_open(int shared_fd) _must_check_;
-int dev_make(struct warden *w, unsigned slot) _must_check_; /* each slot has its own */
+int dev_make(struct warden *w, unsigned slot) _must_check_;  /* each slot has its own */
+int dev_renew(struct warden *w, unsigned slot) _must_check_; /* for its next owner */
 /* A detached mount of them, owned by the slot's root. */
 int dev_copy(struct warden *w, unsigned slot, int *ret_fd) _must_check_;
 

@@ -22,8 +22,6 @@ libc = ctypes.CDLL(None, use_errno=True)
 ALL_EVENTS = 0xfff
 NAMES = {1: "ACCESS", 2: "MODIFY", 4: "ATTRIB", 8: "CLOSE_WRITE", 16: "CLOSE_NOWRITE", 32: "OPEN", 64: "MOVED_FROM",
          128: "MOVED_TO", 256: "CREATE", 512: "DELETE", 1024: "DELETE_SELF", 2048: "MOVE_SELF"}
-# Written by this sandbox's own agent; a reader shows as ACCESS and CLOSE_NOWRITE.
-LIVE = {"/proc/meminfo", "/proc/stat", "/proc/loadavg", "/proc/cpuinfo", "/proc", "/sys/fs", "/sys/fs/disk"}
 F_OFD_SETLK = 37
 
 
@@ -140,9 +138,10 @@ def tries(path):
 
 
 def hold(paths, ready, out):
-    """Watches everything and holds every lock it can get, until the test sends SIGUSR1."""
+    """Watches everything and holds every lock it can get. The test stops this sandbox's agent, so that all which is
+    noticed between its first and its second SIGUSR1 comes from elsewhere."""
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGUSR1, signal.SIGIO})
-    watcher, watched, held, before = libc.inotify_init1(os.O_NONBLOCK), {}, [], {}
+    watcher, watched, held = libc.inotify_init1(os.O_NONBLOCK), {}, []
     for path in paths:
         for flags in (os.O_RDWR, os.O_RDONLY):
             try:
@@ -160,41 +159,46 @@ def hold(paths, ready, out):
         number = libc.inotify_add_watch(watcher, path.encode(), ALL_EVENTS)
         if number >= 0:
             watched[number] = path
-    for path in paths:
-        st = os.lstat(path)
-        before[path] = (st.st_atime_ns, st.st_mtime_ns, st.st_ctime_ns, st.st_size, st.st_mode)
-    try:
-        os.read(watcher, 1 << 20)  # of our own stat calls: none; of the agent's start: some
-    except BlockingIOError:
-        pass
-    open(ready, "w").write(f"{len(watched)} {len(held)}\n")
-    woken = signal.sigtimedwait({signal.SIGUSR1, signal.SIGIO}, 300)
-    seen = ["a lease was broken"] if woken and woken.si_signo == signal.SIGIO else []
-    if seen:
+    report(ready, [len(watched), len(held)])
+    signal.sigtimedwait({signal.SIGUSR1}, 300)
+    before, _own = {path: times(path) for path in paths}, events(watcher, watched)
+    signal.sigtimedwait({signal.SIGIO}, 0)
+    report(ready + ".again", [])
+    seen = []
+    if signal.sigtimedwait({signal.SIGUSR1, signal.SIGIO}, 300).si_signo == signal.SIGIO:
+        seen.append("a lease was broken")
         signal.sigtimedwait({signal.SIGUSR1}, 300)
+    seen += events(watcher, watched)
+    report(out, seen + [path + " has other times, size or mode" for path in paths if times(path) != before[path]])
+
+
+def report(name, value):
+    open(name + ".new", "w").write(json.dumps(value))
+    os.rename(name + ".new", name)
+
+
+def times(path):
     try:
-        while True:
-            data = os.read(watcher, 1 << 20)
-            at = 0
-            while at < len(data):
-                number, mask, _cookie, size = struct.unpack_from("iIII", data, at)
-                name = data[at + 16:at + 16 + size].rstrip(b"\0").decode()
-                at += 16 + size
-                path = os.path.join(watched.get(number, "?"), name) if name else watched.get(number, "?")
-                if not ({path, watched.get(number)} & LIVE and not mask & 0x11):
-                    seen.append(path + " " + "|".join(n for bit, n in NAMES.items() if mask & bit))
-    except BlockingIOError:
-        pass
-    for path in paths:
+        st = os.lstat(path)
+    except OSError:
+        return None
+    return st.st_atime_ns, st.st_mtime_ns, st.st_ctime_ns, st.st_size, st.st_mode
+
+
+def events(watcher, watched):
+    seen = []
+    while True:
         try:
-            st = os.lstat(path)
-        except OSError:
-            seen.append(path + " is gone")
-            continue
-        if path not in LIVE and before[path] != (st.st_atime_ns, st.st_mtime_ns, st.st_ctime_ns, st.st_size, st.st_mode):
-            seen.append(path + " has other times, size or mode")
-    open(out + ".new", "w").write(json.dumps(seen))
-    os.rename(out + ".new", out)
+            data = os.read(watcher, 1 << 20)
+        except BlockingIOError:
+            return seen
+        at = 0
+        while at < len(data):
+            number, mask, _cookie, size = struct.unpack_from("iIII", data, at)
+            name = data[at + 16:at + 16 + size].rstrip(b"\0").decode()
+            at += 16 + size
+            what = "|".join(word for bit, word in NAMES.items() if mask & bit)
+            seen.append(f"{os.path.join(watched.get(number, '?'), name)} {what}")
 
 
 role = sys.argv[1]
@@ -228,10 +232,8 @@ class Inside:
     def __init__(self, box):
         self.box = box
         box.put("/tmp/channels.py", INSIDE.encode(), "644")
-        self.root = f"/proc/{min(census.sandbox_pids(self.hostname()))}/root"
-
-    def hostname(self):
-        return self.box.sh("cat /proc/sys/kernel/hostname").strip()
+        self.hostname = box.sh("cat /proc/sys/kernel/hostname").strip()
+        self.root = f"/proc/{min(census.sandbox_pids(self.hostname))}/root"
 
     def run(self, role):
         self.box.root(["python3", "/tmp/channels.py", role], timeout_sec=120).ok()
@@ -254,22 +256,27 @@ class Inside:
     @contextlib.contextmanager
     def holding(self):
         """Watches and locks; yields a list that is filled with what was noticed."""
-        self.box.exec("rm -f /tmp/ready /tmp/seen; setsid -f python3 /tmp/channels.py hold > /tmp/hold.log 2>&1 < /dev/null",
+        self.box.exec("rm -f /tmp/ready* /tmp/seen; setsid -f python3 /tmp/channels.py hold > /tmp/hold.log 2>&1 < /dev/null",
                       user="root").ok()
-        wait_for(lambda: os.path.exists(f"{self.root}/tmp/ready"), timeout=30)
-        with open(f"{self.root}/tmp/ready") as f:
-            watches, locks = (int(w) for w in f.read().split())
+        self.wait("ready")
+        watches, locks = self.read("ready")
         assert watches > 20 and locks > 20, (watches, locks)
+        pids = census.sandbox_pids(self.hostname)
+        holder = next(p for p in pids if "hold" in command(p))
         seen = []
-        yield seen
-        holder = [p for p in census.sandbox_pids(self.hostname_now()) if "hold" in command(p)]
-        os.kill(holder[0], signal.SIGUSR1)
-        wait_for(lambda: os.path.exists(f"{self.root}/tmp/seen"), timeout=30)
+        os.kill(min(pids), signal.SIGSTOP)
+        try:
+            os.kill(holder, signal.SIGUSR1)
+            self.wait("ready.again")
+            yield seen
+            os.kill(holder, signal.SIGUSR1)
+            self.wait("seen")
+        finally:
+            os.kill(min(pids), signal.SIGCONT)
         seen += self.read("seen")
 
-    def hostname_now(self):
-        """Without an exec."""
-        return self.box.id
+    def wait(self, name):
+        wait_for(lambda: os.path.exists(f"{self.root}/tmp/{name}"), timeout=30)
 
 
 def command(pid):
@@ -300,7 +307,7 @@ def interesting(scan):
             and not path.startswith("/proc/sys/") or path in ("/proc/sys/fs/file-nr", "/proc/sys/kernel/pid_max")]
     template = [path for path, _d, _i, _m, _k in scan
                 if path.startswith(("/usr/bin/", "/etc/", "/usr/lib/x86_64-linux-gnu/")) and path.count("/") == 3]
-    return ours + template[::5] + ["/etc/passwd", "/usr/bin", "/usr/bin/dash"]
+    return ours + template[::20] + ["/etc/passwd", "/usr/bin", "/usr/bin/dash"]
 
 
 def inodes_private(one, other):

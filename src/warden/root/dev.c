@@ -97,6 +97,16 @@ int dev_make(struct warden *w, unsigned slot)
 	return r;
 }
 
+/* Use of a terminal changes the times of /dev/tty, on a read-only mount, too. */
+int dev_renew(struct warden *w, unsigned slot)
+{
+	char path[PATH_SIZE], dir[DEV_PATH_SIZE];
+
+	own_path(w, dir, slot);
+	(void)snprintf(path, sizeof(path), "%s/tty", dir);
+	return utimensat(w->shared_fd, path, NULL, AT_SYMLINK_NOFOLLOW) < 0 ? -errno : 0;
+}
+
 int dev_copy(struct warden *w, unsigned slot, int *ret_fd)
 {
 	const uint64_t attributes = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC;

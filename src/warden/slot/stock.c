@@ -118,6 +118,8 @@ static int prepare_slot(struct warden *w, unsigned slot)
 		r = identity_renew(w, slot);
 	if (r >= 0)
 		r = cover_renew(w, slot, &w->usual);
+	if (r >= 0)
+		r = dev_renew(w, slot);
 	return r;
 }
 
