@@ -23,6 +23,7 @@
 #include "sys/mount/mount.h"
 #include "sys/probe.h"
 #include "sys/syscalls.h"
+#include "warden/root/dev.h"
 #include "warden/slot/child.h"
 #include "warden/memory/criu.h"
 #include "warden/copy/job.h"

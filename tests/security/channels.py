@@ -210,7 +210,7 @@ elif role == "try":
     json.dump({path: tries(path) for path in json.load(open("/tmp/paths"))}, open("/tmp/tried", "w"))
 '''
 
-# Pairs that are equal in two sandboxes for a reason; each is tried all the same, except the last.
+# Pairs that are equal in two sandboxes for a reason; each is tried nevertheless, except the last.
 WRITTEN = "an overlay shows the pool's device for files that were written; the inode is the overlay's"
 ONE_ANONYMOUS = ("the kernel has one inode for all eventfd, epoll, inotify, timerfd and signalfd descriptors, and locks "
                  "on it cannot be refused: SECURITY.md names it")

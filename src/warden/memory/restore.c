@@ -20,6 +20,7 @@
 #include "sys/file.h"
 #include "sys/mount/mount.h"
 #include "sys/syscalls.h"
+#include "warden/root/dev.h"
 #include "warden/memory/checkpoint.h"
 #include "warden/copy/job.h"
 #include "warden/net/links.h"

@@ -12,7 +12,7 @@
 #include <sys/sysmacros.h>
 
 #include "sys/mount/mount.h"
-#include "warden/warden.h"
+#include "warden/root/dev.h"
 
 #define PATH_SIZE (DEV_PATH_SIZE + 16)
 

@@ -11,6 +11,7 @@
 
 #include "sys/mount/mount.h"
 #include "sys/syscalls.h"
+#include "warden/root/dev.h"
 #include "warden/root/programs.h"
 
 #define PTS_MAX "256"

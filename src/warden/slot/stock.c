@@ -10,6 +10,7 @@
 #include "base/log.h"
 #include "base/time.h"
 #include "sys/mount/buildns.h"
+#include "warden/root/dev.h"
 #include "warden/net/links.h"
 #include "warden/root/programs.h"
 

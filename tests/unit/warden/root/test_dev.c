@@ -9,7 +9,7 @@
 #include <sys/sysmacros.h>
 
 #include "../../own_place.h"
-#include "warden/warden.h"
+#include "warden/root/dev.h"
 
 #define SLOT 5
 
