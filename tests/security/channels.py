@@ -314,9 +314,17 @@ def inodes_private(one, other):
     """No inode is visible in both, and nothing done to a file in one of them shows in the other."""
     a, b = Inside(one), Inside(other)
     first, second = a.scan(), b.scan()
+    no_inode_in_both(first, second)
+    nothing_noticed(a, b, first, second)
+
+
+def no_inode_in_both(first, second):
     assert len(first) > 1000 and len(second) > 1000
     unexplained = [row for row in shared(first, second) if not reason(row[0], row[2], row[3])]
-    assert not unexplained, f"{len(unexplained)} inodes are visible in both: {unexplained[:40]}"
+    assert not unexplained, f"{len(unexplained)} inodes are visible in both: {unexplained}"
+
+
+def nothing_noticed(a, b, first, second):
     both = {path for path, *_ in second}
     paths = sorted({p for p in interesting(first) if p in both})
     a.write("paths", paths)

@@ -136,11 +136,15 @@ def test_pair_on_fallbacks(env):
 
 @pytest.mark.skipif("cay-warden" in tree.missing_programs(tree.FAULTS), reason=tree.NO_FAULTS)
 def test_the_finder_finds():
-    """With the control off, all sandboxes have the inodes of the first slot, and the finder says so."""
+    """With the control off, all sandboxes have the inodes of the first slot, and both parts of the finder say so."""
     with Warden(build=tree.FAULTS, env={"CAY_WARDEN_DISABLE": "inodes"}) as weak, \
             weak.client.sandbox() as one, weak.client.sandbox() as other:
-        with pytest.raises(AssertionError, match="inodes are visible in both.*/dev/null"):
-            channels.inodes_private(one, other)
+        a, b = channels.Inside(one), channels.Inside(other)
+        first, second = a.scan(), b.scan()
+        with pytest.raises(AssertionError, match="inodes are visible in both.*/run/cay/agent.*/dev/null"):
+            channels.no_inode_in_both(first, second)
+        with pytest.raises(AssertionError, match="a lock of the other sandbox is felt.*/dev/null.*EAGAIN"):
+            channels.nothing_noticed(a, b, first, second)
 
 
 # -- the next sandbox of a slot -------------------------------------------------------------------
