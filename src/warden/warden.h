@@ -252,6 +252,7 @@ struct warden {
 	int layers_fd[2];	  /* programs and masks: programs.c */
 	struct mask masks[MASKS_MAX]; /* those this kernel has */
 	unsigned mask_count;
+	unsigned mask_usual;  /* that new ones get; those after them are for woken ones */
 	cpu_set_t processors; /* that sandboxes are spread over; none: they see all */
 	struct seat seats[SLOTS_MAX];
 	unsigned crowd[CPU_SETSIZE]; /* sandboxes on each of them, by its place in the set */

@@ -31,9 +31,8 @@ const struct mask_source mask_sources[MASK_SOURCE_COUNT] = {
  * the rest may be seen.
  */
 static const char *const hidden[] = {
-	"acpi",	       "allocinfo",	"asound",	"bootconfig",
-	"buddyinfo",   "bus",		"cmdline",	"config.gz",
-	"crypto",      "diskstats",	"driver",	"dynamic_debug",
+	"allocinfo",   "asound",	"bootconfig",	"buddyinfo",
+	"cmdline",     "config.gz",	"diskstats",	"dynamic_debug",
 	"fs",	       "interrupts",	"irq",		"kallsyms",
 	"kcore",       "key-users",	"keys",		"kmsg",
 	"kpagecgroup", "kpagecount",	"kpageflags",	"latency_stats",
@@ -53,7 +52,6 @@ static const struct {
 	{ "cgroups", MASK_GROUPS }, /* counts the groups of all sandboxes */
 	{ "sys/fs", MASK_FS },	    /* counts open files, inodes and names of the whole host */
 	{ "sys/kernel/pty", MASK_PTY },
-	{ "sys/kernel/pid_max", MASK_PID_MAX },
 };
 
 /* ---- at the start: what this kernel has ---- */
@@ -79,6 +77,9 @@ void mask_find(struct warden *w)
 		add(w, hidden[i], MASK_EMPTY);
 	for (size_t i = 0; i < ARRAY_LEN(replaced); i++)
 		add(w, replaced[i].name, replaced[i].from);
+	w->mask_usual = w->mask_count;
+	/* It belongs to the pid namespace since Linux 6.14, and CRIU makes one inside (016). */
+	add(w, "sys/kernel/pid_max", MASK_PID_MAX);
 }
 
 /* ---- their files ---- */

@@ -82,7 +82,7 @@ static int mask_proc(struct birth *b)
 {
 	int r = chdir("/run/cay/" MASK_DIR) < 0 ? -errno : 0;
 
-	for (unsigned i = 0; r >= 0 && i < b->w->mask_count; i++)
+	for (unsigned i = 0; r >= 0 && i < b->w->mask_usual; i++)
 		r = cover(mask_sources[b->w->masks[i].from].name, b->w->masks[i].target);
 	return r;
 }
