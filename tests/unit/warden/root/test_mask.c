@@ -37,9 +37,9 @@ static int setup(void **state)
 	put_text(warden.proc_fd, "sys/kernel/pty/max", "4096\n");
 	put_text(warden.proc_fd, "sys/kernel/pty/nr", "17\n");
 	put_text(warden.proc_fd, "sys/kernel/pid_max", "32768\n");
-	(void)fchmodat(warden.proc_fd, "locks", 0444, 0);
-	(void)fchmodat(warden.proc_fd, "cgroups", 0444, 0);
-	(void)fchmodat(warden.proc_fd, "sys/kernel/pid_max", 0644, 0);
+	(void)!fchmodat(warden.proc_fd, "locks", 0444, 0);
+	(void)!fchmodat(warden.proc_fd, "cgroups", 0444, 0);
+	(void)!fchmodat(warden.proc_fd, "sys/kernel/pid_max", 0644, 0);
 	return r;
 }
 
