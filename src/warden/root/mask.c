@@ -19,8 +19,8 @@ const struct mask_source mask_sources[MASK_SOURCE_COUNT] = {
 	[MASK_EMPTY] = { "empty", "ext/empty", true },
 	[MASK_VOID] = { "void", "ext/void", false },
 	[MASK_GROUPS] = { "cgroups", "ext/cgroups", true },
-	[MASK_FS] = { "sysctl-fs", "ext/sysctl-fs", false },
-	[MASK_PTY] = { "sysctl-pty", "ext/sysctl-pty", false },
+	[MASK_FS] = { "settings", "ext/settings", false },
+	[MASK_PTY] = { "terminals", "ext/terminals", false },
 	[MASK_PID_MAX] = { "pid_max", "ext/pid_max", true },
 };
 

@@ -3,8 +3,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
 #include <sys/mount.h>
+#include <unistd.h>
 
 #include "sys/mount/buildns.h"
 #include "sys/mount/mount.h"
@@ -18,29 +18,42 @@ int programs_open(struct warden *w, int shared_fd)
 	return r < 0 ? r : mount_copy(shared_fd, PROGRAMS_MASKS, ATTRIBUTES, -1, &w->layers_fd[1]);
 }
 
+/* As for roots (root.c), the names are links that exist while the overlay is mounted. */
+static int mount_named(const int layers_fd[2], int *ret_fd)
+{
+	static const char *const links[2] = { "/" PROGRAMS_DIR, "/" PROGRAMS_MASKS };
+	static const struct mount_option options[] = { { "lowerdir",
+							 "/" PROGRAMS_DIR ":/" PROGRAMS_MASKS, -1 },
+						       { "redirect_dir", "nofollow", -1 },
+						       { "xino", "off", -1 },
+						       { "uuid", "off", -1 } };
+	char name[MOUNT_NAME_SIZE];
+	int r = 0;
+
+	buildns_enter();
+	for (size_t i = 0; r >= 0 && i < ARRAY_LEN(links); i++) {
+		mount_name(layers_fd[i], name);
+		r = symlink(name, links[i]) < 0 ? -errno : 0;
+	}
+	if (r >= 0)
+		r = mount_make("overlay", options, ARRAY_LEN(options), ATTRIBUTES, ret_fd);
+	for (size_t i = 0; i < ARRAY_LEN(links); i++)
+		(void)unlink(links[i]);
+	return r;
+}
+
 /* Without an upper layer, overlayfs demands two lower ones. */
 static int mount_layers(const int layers_fd[2], int *ret_fd)
 {
-	char first[MOUNT_NAME_SIZE], second[MOUNT_NAME_SIZE], both[2 * MOUNT_NAME_SIZE + 1];
-	bool named = buildns_is_open();
-
-	mount_name(layers_fd[0], first);
-	mount_name(layers_fd[1], second);
-	(void)snprintf(both, sizeof(both), "%s:%s", first, second);
-	const struct mount_option by_name[] = { { "lowerdir", both, -1 },
+	const struct mount_option options[] = { { "lowerdir+", NULL, layers_fd[0] },
+						{ "lowerdir+", NULL, layers_fd[1] },
 						{ "redirect_dir", "nofollow", -1 },
 						{ "xino", "off", -1 },
-						{ "uuid", "off", -1 } };
-	const struct mount_option by_fd[] = { { "lowerdir+", NULL, layers_fd[0] },
-					      { "lowerdir+", NULL, layers_fd[1] },
-					      { "redirect_dir", "nofollow", -1 },
-					      { "xino", "off", -1 },
-					      { "uuid", "null", -1 } };
+						{ "uuid", "null", -1 } };
 
-	if (named)
-		buildns_enter();
-	return mount_make("overlay", named ? by_name : by_fd,
-			  named ? ARRAY_LEN(by_name) : ARRAY_LEN(by_fd), ATTRIBUTES, ret_fd);
+	if (buildns_is_open())
+		return mount_named(layers_fd, ret_fd);
+	return mount_make("overlay", options, ARRAY_LEN(options), ATTRIBUTES, ret_fd);
 }
 
 static int keep(int fd, int *ret_fd)

@@ -98,12 +98,12 @@ static void settings_are_copied_and_counters_are_not(void **state)
 	assert_text(
 		fd, MASK_DIR "/cgroups",
 		"#subsys_name\thierarchy\tnum_cgroups\tenabled\nmemory\t4\t1\t1\ncpu\t5\t1\t0\n");
-	assert_text(fd, MASK_DIR "/sysctl-fs/file-max", "1234\n");
-	assert_text(fd, MASK_DIR "/sysctl-fs/inotify/max_user_watches", "5678\n");
-	assert_text(fd, MASK_DIR "/sysctl-fs/file-nr", "0\t0\t9223372036854775807\n");
-	assert_false(is_there(fd, MASK_DIR "/sysctl-fs/nr_open")); /* this kernel has none */
-	assert_text(fd, MASK_DIR "/sysctl-pty/max", "4096\n");
-	assert_text(fd, MASK_DIR "/sysctl-pty/nr", "0\n");
+	assert_text(fd, MASK_DIR "/settings/file-max", "1234\n");
+	assert_text(fd, MASK_DIR "/settings/inotify/max_user_watches", "5678\n");
+	assert_text(fd, MASK_DIR "/settings/file-nr", "0\t0\t9223372036854775807\n");
+	assert_false(is_there(fd, MASK_DIR "/settings/nr_open")); /* this kernel has none */
+	assert_text(fd, MASK_DIR "/terminals/max", "4096\n");
+	assert_text(fd, MASK_DIR "/terminals/nr", "0\n");
 	assert_text(fd, MASK_DIR "/pid_max", "32768\n");
 	assert_int_equal(mask_fill(&warden, fd), -EEXIST);
 	(void)close(fd);
