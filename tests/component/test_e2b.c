@@ -162,7 +162,12 @@ static void test_refusals(void **state)
 		{ "POST", "/v2/sandboxes", "{\"templateID\":1}", 400 },
 		{ "POST", "/v2/sandboxes", "{\"templateID\":\"nope\"}", 404 },
 		{ "POST", "/v2/sandboxes", "{\"templateID\":\"base\",\"timeout\":90000}", 400 },
-		{ "POST", "/v2/sandboxes", "{\"templateID\":\"base\",\"mcp\":{\"a\":{}}}", 501 },
+		{ "POST", "/v2/sandboxes", "{\"templateID\":\"base\",\"mcp\":[1]}", 400 },
+		{ "POST", "/v2/sandboxes", "{\"templateID\":\"mcp-gateway\",\"mcp\":{\"a\":{}}}",
+		  404 },
+		{ "POST", "/v2/sandboxes",
+		  "{\"templateID\":\"base\",\"network\":{\"maskRequestHost\":\"example.com\"}}",
+		  501 },
 		{ "POST", "/v2/sandboxes",
 		  "{\"templateID\":\"base\",\"autoPause\":true,\"autoPauseMemory\":false,"
 		  "\"autoResume\":{\"enabled\":true}}",

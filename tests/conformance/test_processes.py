@@ -332,6 +332,33 @@ def test_timeout_of_a_detached_process(shared):
         assert (row["exit_code"], row["reason"]) == (124, "timeout")
 
 
+def test_a_child_that_memory_killed_is_reported(api, engine, needs):
+    """Also when its parent exits with 0: in the reply, the list, the event and the metrics."""
+    needs("memory")
+    eat = "import mmap; m=mmap.mmap(-1,400<<20); [m.seek(i) or m.write(b'x') for i in range(0,400<<20,4096)]"
+    with api.sandbox(engine=engine, memory_mb=192) as box:
+        assert box.exec("true").body["oom_kills"] == 0
+        end = box.exec("python3 -c \"$EAT\"; python3 -c \"$EAT\"; exit 0", env={"EAT": eat}).body
+        assert (end["exit_code"], end["reason"], end["oom_kills"]) == (0, "exited", 2), end
+        with exec_stream(box, "python3 -c \"$EAT\"; exit 0", env={"EAT": eat}) as events:
+            assert Collected(events).exit["oom_kills"] == 1
+        with spawn(box, "python3 -c \"$EAT\"; exit 3", env={"EAT": eat}) as process:
+            row = process.wait()
+            assert (row["exit_code"], row["oom_kills"]) == (3, 1), row
+            number = process.id
+        assert Window(box, "w").run(f"python3 -c '{eat.replace(chr(39), chr(34))}'; true")["oom_kills"] == 1
+        assert box.exec("true").body["oom_kills"] == 0
+        assert api.call("GET", f"/v1/sandboxes/{box.id}/metrics")["oom_kills"] == 5
+        wait_for(lambda: len(oom_events(api, box)) == 4)
+        events = {e["data"]["process_id"]: e["data"] for e in oom_events(api, box)}
+        assert events[end["process_id"]]["oom_kills"] == 2 and events[number]["oom_kills"] == 1, events
+        assert {e["memory_mb"] for e in events.values()} == {192}
+
+
+def oom_events(api, box):
+    return api.call("GET", f"/v1/sandboxes/{box.id}/events?format=json&type=process.oom")["data"]
+
+
 def test_oom_is_typed(api, engine, needs):
     needs("memory")
     limit = 192 << 20

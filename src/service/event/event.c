@@ -128,6 +128,19 @@ void event_process_started(const struct sandbox *sandbox, const struct event_pro
 	event_send(sandbox, EVENT_PROCESS_STARTED, &w);
 }
 
+/* The memory limit killed it or another process of the sandbox while it ran. */
+static void send_oom(const struct sandbox *sandbox, const struct event_process *process,
+		     const struct process_status *status)
+{
+	struct event_draft w = event_begin(sandbox);
+
+	event_put_int(&w, "process_id", process->process_id);
+	event_put_text(&w, "kind", process->kind);
+	event_put_int(&w, "oom_kills", status->oom_kills);
+	event_put_int(&w, "memory_mb", sandbox->attrs.memory_mb);
+	event_send(sandbox, EVENT_PROCESS_OOM, &w);
+}
+
 void event_process_ended(const struct sandbox *sandbox, const struct event_process *process,
 			 const struct process_status *status)
 {
@@ -143,6 +156,8 @@ void event_process_ended(const struct sandbox *sandbox, const struct event_proce
 	}
 	event_put_end(&w, status);
 	event_send(sandbox, EVENT_PROCESS_ENDED, &w);
+	if (status->oom_kills)
+		send_oom(sandbox, process, status);
 }
 
 /* The start of a process failed. */
