@@ -67,8 +67,8 @@ static int make_arrays(struct warden *w)
 	w->roots = calloc(SLOTS_MAX, sizeof(*w->roots));
 	w->limits = calloc(SLOTS_MAX, sizeof(*w->limits));
 	w->bonds = calloc(SLOTS_MAX, sizeof(*w->bonds));
-	return w->userns_fd && w->covers_fd && w->spaces && w->views && w->doors && w->outlooks &&
-			       w->roots && w->limits && w->bonds
+	return w->userns_fd && w->covers_fd && w->programs_fd && w->spaces && w->views &&
+			       w->doors && w->outlooks && w->roots && w->limits && w->bonds
 		       ? 0
 		       : -ENOMEM;
 }
