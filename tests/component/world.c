@@ -165,6 +165,7 @@ static void handle(void *ctx, struct http_req *req)
 
 void world_start(void)
 {
+	struct http_limits limits;
 	struct rest_config config;
 	struct preview_config preview;
 	struct e2b_config e2b;
@@ -187,8 +188,10 @@ void world_start(void)
 					   .domain = PREVIEW_DOMAIN,
 					   .suffix = "." PREVIEW_DOMAIN };
 	assert_int_equal(preview_new(&preview, &world.preview), 0);
-	assert_int_equal(
-		http_server_new(world.loop, &http_limits_default, handle, NULL, &world.server), 0);
+	limits = http_limits_default;
+	if (world.body_timeout_ms)
+		limits.body_timeout_ms = world.body_timeout_ms;
+	assert_int_equal(http_server_new(world.loop, &limits, handle, NULL, &world.server), 0);
 	rest_set_server(world.rest, world.server);
 	e2b_set_server(world.e2b, world.server);
 	preview_set_server(world.preview, world.server);

@@ -34,6 +34,7 @@ struct world {
 	char admin[64];
 	int heartbeat_ms;      /* interval of comments in event streams; 0: the default */
 	uint32_t open_per_min; /* calls without a key; 0: the default */
+	int body_timeout_ms;   /* 0: as usual */
 	bool shutdown;
 };
 

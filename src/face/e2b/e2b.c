@@ -202,7 +202,7 @@ int call_body(struct e2b_call *call, int status, struct str body, struct err *er
 	if (status == -EFBIG)
 		return err_set(err, ERR_PAYLOAD_TOO_LARGE, "the body is too large");
 	if (status == -ETIMEDOUT)
-		return err_set(err, ERR_TIMEOUT, "the body did not arrive in time");
+		return err_set(err, ERR_REQUEST_TIMEOUT, "the body did not arrive in time");
 	if (status < 0)
 		return err_set(err, ERR_INVALID_REQUEST, "the body is malformed");
 	call->body = body;

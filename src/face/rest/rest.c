@@ -97,7 +97,7 @@ static void on_body(void *arg, struct http_req *req, int status, struct str body
 		(void)err_set(&err, ERR_PAYLOAD_TOO_LARGE, "the body is larger than %zu bytes",
 			      call->route->body_limit ? call->route->body_limit : BODY_LIMIT);
 	else if (status == -ETIMEDOUT)
-		(void)err_set(&err, ERR_TIMEOUT, "the body did not arrive in time");
+		(void)err_set(&err, ERR_REQUEST_TIMEOUT, "the body did not arrive in time");
 	else if (status < 0)
 		(void)err_set(&err, ERR_INVALID_REQUEST, "the body is malformed");
 	if (status < 0) {
