@@ -288,7 +288,7 @@ static void test_one_scope(void **state)
 }
 
 /* All scopes, but another tenant: nothing of the victim is found, changed or listed. */
-static void test_stranger(void **state)
+static void test_connection_from_inside_is_closed(void **state)
 {
 	char victim[64], key[64];
 
@@ -356,7 +356,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(test_without_a_key),
 		TEST(test_one_scope),
-		TEST(test_stranger),
+		TEST(test_connection_from_inside_is_closed),
 		TEST(test_own_without_exec),
 	};
 
