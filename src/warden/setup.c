@@ -422,9 +422,6 @@ int warden_open(struct warden *w, const struct warden_options *o)
 		r = slots_open(w);
 	if (r < 0)
 		return fail("start", r);
-	r = owner_open(w);
-	if (r < 0)
-		return r;
 	slots_recover(w);
 	orphans_end(w);
 	links_open(w, o->network_range, &o->link_limits);

@@ -20,7 +20,8 @@
 #include "wire/warden.h"
 
 #define SLOTS_MAX 4096
-#define FIRST_ID_BASE 0x100000u /* 1,048,576: above every real account */
+#define SNAPSHOT_KEY_FILE "snapshot.key" /* written when the storage was first opened */
+#define FIRST_ID_BASE 0x100000u		 /* 1,048,576: above every real account */
 #define IDS_PER_SLOT 65536u
 #define INSTANCES_MAX 15 /* x 4096 slots x 65536 ids fills 32 bits */
 

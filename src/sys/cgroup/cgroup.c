@@ -393,6 +393,18 @@ static int limit_cpu(const struct cgroup_tree *tree, unsigned slot, uint32_t mil
 	return slot_write(tree, CGROUP_CPU, slot, "cpu.max", text);
 }
 
+void cgroup_hurry(const struct cgroup_tree *tree, unsigned slot, bool hurry)
+{
+	bool v2 = tree->v2[CGROUP_CPU];
+
+	if (tree->fd[CGROUP_CPU] < 0)
+		return;
+	if (v2)
+		(void)!slot_write(tree, CGROUP_CPU, slot, "cpu.weight", hurry ? "10000" : "100");
+	else
+		(void)!slot_write(tree, CGROUP_CPU, slot, "cpu.shares", hurry ? "262144" : "1024");
+}
+
 int cgroup_limit(const struct cgroup_tree *tree, unsigned slot, const struct cgroup_limits *limits)
 {
 	int r = 0;

@@ -138,6 +138,11 @@ int cgroup_remove(const struct cgroup_tree *tree,
 		  unsigned slot) _must_check_; /* -EBUSY while in use */
 int cgroup_limit(const struct cgroup_tree *tree, unsigned slot,
 		 const struct cgroup_limits *limits) _must_check_;
+/*
+ * The largest share of the processors among the groups beside it, or the usual one. Without effect
+ * where the kernel refuses it.
+ */
+void cgroup_hurry(const struct cgroup_tree *tree, unsigned slot, bool hurry);
 int cgroup_door_open(const struct cgroup_tree *tree, unsigned slot,
 		     struct cgroup_door *ret) _must_check_;
 void cgroup_door_close(struct cgroup_door *door);

@@ -123,6 +123,7 @@ static void on_ran(void *arg, const struct window_result *result, const struct e
 	json_put_int(&reply.w, "process_id", result->process_id);
 	json_put_text(&reply.w, "state", result->status.reason ? "exited" : "running");
 	write_end(&result->status, &reply.w);
+	json_put_int(&reply.w, "oom_kills", result->status.oom_kills);
 	write_output(result, !result->status.reason || result->truncated, &reply.w);
 	json_put_bool(&reply.w, "made", result->made);
 	json_put_bool(&reply.w, "cancelled", result->cancelled);
