@@ -179,7 +179,7 @@ def test_webhook_set(account):
     assert account.cay("webhook", "set", "w1", "--enable", "--to", "https://example.org/").returncode == 0
     assert bodies(account, "PATCH") == [{"url": "https://example.org/", "enabled": True}]
     r = account.cay("webhook", "set", "w1", "--enable", "--disable")
-    assert r.returncode != 0 and b"opposites" in r.stderr
+    assert r.returncode != 0 and b"exclude each other" in r.stderr
 
 
 def test_webhook_states(account):
