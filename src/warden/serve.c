@@ -12,6 +12,7 @@
 #include "base/time.h"
 #include "sys/rights.h"
 #include "sys/syscalls.h"
+#include "warden/root/dev.h"
 #include "warden/capability.h"
 #include "warden/copy/job.h"
 #include "warden/net/links.h"

@@ -59,6 +59,7 @@ static int make_arrays(struct warden *w)
 {
 	w->userns_fd = malloc(SLOTS_MAX * sizeof(int));
 	w->covers_fd = malloc(SLOTS_MAX * sizeof(int));
+	w->programs_fd = malloc(SLOTS_MAX * sizeof(int));
 	w->spaces = malloc(SLOTS_MAX * sizeof(*w->spaces));
 	w->views = malloc(SLOTS_MAX * sizeof(*w->views));
 	w->doors = malloc(SLOTS_MAX * sizeof(*w->doors));
@@ -66,8 +67,8 @@ static int make_arrays(struct warden *w)
 	w->roots = calloc(SLOTS_MAX, sizeof(*w->roots));
 	w->limits = calloc(SLOTS_MAX, sizeof(*w->limits));
 	w->bonds = calloc(SLOTS_MAX, sizeof(*w->bonds));
-	return w->userns_fd && w->covers_fd && w->spaces && w->views && w->doors && w->outlooks &&
-			       w->roots && w->limits && w->bonds
+	return w->userns_fd && w->covers_fd && w->programs_fd && w->spaces && w->views &&
+			       w->doors && w->outlooks && w->roots && w->limits && w->bonds
 		       ? 0
 		       : -ENOMEM;
 }
@@ -114,7 +115,7 @@ int slots_open(struct warden *w)
 		return -ENOMEM;
 	w->slot_top = SLOTS_MAX;
 	for (unsigned i = 0; i < SLOTS_MAX; i++) {
-		w->userns_fd[i] = w->covers_fd[i] = w->roots[i].fd = -1;
+		w->userns_fd[i] = w->covers_fd[i] = w->programs_fd[i] = w->roots[i].fd = -1;
 		w->spaces[i] = (struct netspace)NETSPACE_NONE;
 		w->views[i] = (struct cgroup_view){ -1, -1 };
 		w->doors[i] = (struct cgroup_door)CGROUP_DOOR_NONE;

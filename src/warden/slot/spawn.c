@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "warden/root/dev.h"
 #include "warden/slot/child.h"
 #include "warden/copy/job.h"
 #include "warden/net/links.h"
