@@ -182,7 +182,7 @@ def test_kill_of_the_daemon_loses_nothing(own):
         assert digest(child.stdout, pause) == (size, wanted)
         err = child.stderr.read().decode()
         assert child.wait() == 0, err
-        assert len(set(killed)) == 2 and err.count("connected again") == 2, err
+        assert len(set(killed)) == 2 and err.count("reconnected") == 2, err
 
 
 def test_what_is_overwritten_is_an_error(cay_text, client, box):
