@@ -20,7 +20,7 @@ static void test_errors(void **state)
 	assert_int_equal(err.code, ERR_PAYLOAD_TOO_LARGE);
 	assert_string_equal(err.message, "the body is larger than 1048576 bytes");
 	assert_int_equal(body_check(-ETIMEDOUT, 10, &err), -1);
-	assert_int_equal(err.code, ERR_TIMEOUT);
+	assert_int_equal(err.code, ERR_REQUEST_TIMEOUT);
 	assert_int_equal(body_check(-EPROTO, 10, &err), -1);
 	assert_int_equal(err.code, ERR_INVALID_REQUEST);
 }
