@@ -71,8 +71,8 @@ static int dispatch(struct cli *cli, const struct args *args)
 /*
  * A caller may have closed 0, 1 or 2 (">&-"). A connection that received such a number would be
  * read as standard input, or be sent the output of the command. In their place: input that is
- * empty, output that cannot be written (an error, as for every program), and messages that nobody
- * reads.
+ * empty, output that cannot be written (an error, as for every program), and messages that are
+ * dropped.
  */
 static void fill_standard_files(void)
 {
