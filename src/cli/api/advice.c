@@ -146,10 +146,30 @@ static void option_for(char dst[64], const struct cli *cli, struct str word, boo
 		dst[0] = '\0';
 }
 
+/* "argv" of the API is what was typed as the command: the text that replaces `*used` bytes of it.
+ */
+static const char *command_for(struct str theirs, size_t *used)
+{
+	static const struct {
+		const char *theirs, *ours;
+	} starts[] = { { "argv: ", "" },
+		       { "argv[0] ", "the command " },
+		       { "argv ", "the command " } };
+
+	for (size_t i = 0; i < ARRAY_LEN(starts); i++) {
+		*used = strlen(starts[i].theirs);
+		if (theirs.n > *used && memcmp(theirs.p, starts[i].theirs, *used) == 0)
+			return starts[i].ours;
+	}
+	*used = 0;
+	return "";
+}
+
 void advice_message(char dst[ERR_MESSAGE_MAX], const struct cli *cli, struct str theirs)
 {
-	size_t at = 0, n = 0;
+	size_t at, n;
 
+	n = (size_t)snprintf(dst, ERR_MESSAGE_MAX, "%s", command_for(theirs, &at));
 	while (at < theirs.n && n + 1 < ERR_MESSAGE_MAX) {
 		struct str word = { theirs.p + at, 0 };
 		char option[64] = "";

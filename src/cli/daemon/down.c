@@ -187,7 +187,7 @@ static bool answered_yes(void)
 {
 	char line[16] = "";
 
-	(void)fputs("Destroy them and stop the daemon? [y/N] ", stderr);
+	(void)fputs("Destroy all and stop the daemon? [y/N] ", stderr);
 	(void)fflush(stderr);
 	if (fgets(line, sizeof(line), stdin) == NULL)
 		(void)fputc('\n', stderr);

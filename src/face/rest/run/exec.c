@@ -45,10 +45,10 @@
 		.name = "stdin_b64", .type = FIELD_STR, .offset = AT(stdin_b64),                \
 		.max = EXEC_BODY_LIMIT                                                          \
 	}
-#define TIMEOUT_FIELD(least, usual, text)                                                       \
-	{                                                                                       \
-		.name = "timeout_sec", .type = FIELD_INT, .offset = AT(timeout_sec),            \
-		.min = (least), .max = EXEC_TIMEOUT_MAX_SEC, .fallback = (usual), .doc = (text) \
+#define TIMEOUT_FIELD(least, usual, text)                                                        \
+	{                                                                                        \
+		.name = "timeout_sec", .type = FIELD_INT, .offset = AT(timeout_sec),             \
+		.min = (least), .limit = FIELD_LIMIT_COMMAND, .fallback = (usual), .doc = (text) \
 	}
 #define DETACHED_FIELDS(open)                                                         \
 	{ .name = "stdin_open",                                                       \
