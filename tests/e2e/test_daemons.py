@@ -13,6 +13,7 @@ import time
 import pytest
 
 from lib import census, tree
+from lib.commands import wait_for
 from lib.daemon import Daemon, TEMPLATES
 
 
@@ -101,7 +102,7 @@ def test_wrong_settings_end_at_once(mode):
                               timeout=40, stdin=subprocess.DEVNULL)
         assert done.returncode == 2, done
         assert "'nowhere' is not HOST:PORT" in done.stderr
-        assert not one.pids()
+        wait_for(lambda: not one.pids())  # a helper process of the warden ends just after it
         with open(f"{one.state}/supervisor.lock") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         if mode == ["--json"]:

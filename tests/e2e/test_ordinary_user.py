@@ -43,6 +43,14 @@ class User:
     def processes(self):
         return subprocess.run(["pgrep", "-u", str(UID), "-l"], capture_output=True, text=True).stdout
 
+    def left(self):
+        """The processes that do not end by themselves: 'cay down' returns when the daemon's lock is free, and its
+        processes end with that."""
+        until = time.monotonic() + 5 * tree.SLACK
+        while (left := self.processes()) and time.monotonic() < until:
+            time.sleep(0.05)
+        return left
+
 
 @pytest.fixture
 def user():
@@ -52,9 +60,7 @@ def user():
     someone = User()
     yield someone
     down = someone.cay("down", "--yes", check=False)
-    until = time.monotonic() + 5 * tree.SLACK  # 'cay down' returns when the daemon's lock is free, its processes end with that
-    while (left := someone.processes()) and time.monotonic() < until:
-        time.sleep(0.05)
+    left = someone.left()
     subprocess.run(["pkill", "-KILL", "-u", str(UID)], check=False)
     shutil.rmtree(someone.home, ignore_errors=True)
     assert left == "", (left, down)
@@ -81,7 +87,7 @@ def test_everything_without_root(user):
     assert refused.returncode != 0 and "local" in refused.stderr
     user.cay("rm", sandbox)
     user.cay("down", "--yes")
-    assert user.processes() == ""
+    assert user.left() == ""
     assert "not running" in user.cay("down", "--yes").stderr
 
 
@@ -97,7 +103,7 @@ def test_plain_up_names_both_alternatives(user):
     done = user.cay("up", check=False)
     assert done.returncode != 0 and "needs root" in done.stderr
     assert "sudo cay up" in done.stderr and "cay up --engine-local" in done.stderr
-    assert user.processes() == ""
+    assert user.left() == ""
 
 
 def test_make_run_says_what_to_do(user):
