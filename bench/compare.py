@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measures cay against the bare limit and against what a user would pick instead, in one run.
+"""Measures cay against the plain system calls and against the alternatives of a user, in one run.
 
-Chunks of every contender take turns, so that a busy minute of the machine hits all of them alike:
-read the ratios. Needs root; starts a daemon of its own on a temporary state directory.
+Chunks of all contenders alternate, so that a busy minute of the machine affects all of them alike: compare the ratios.
+Needs root; starts a daemon of its own on a temporary state directory.
 """
 
 import argparse
@@ -28,7 +28,7 @@ from lib.daemon import Daemon
 
 SECTIONS = ("latency", "exec", "files", "lifecycle", "throughput", "density", "leak")
 PR_SET_CHILD_SUBREAPER = 36
-LOAD_QUIET = 0.5  # a minute of the machine without our load
+LOAD_QUIET = 0.5  # load average of the last minute, before our own load
 REST_SEC = 0.1  # between chunks: network namespaces of the last chunk are removed in the background
 
 

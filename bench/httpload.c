@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The clock of the product's figures: a client so cheap (raw sockets, keep-alive, one write and
- * usually one read per request) that what it measures is the daemon.
+ * The client that measures the published figures. It is so cheap (raw sockets, keep-alive, one
+ * write and usually one read per request) that its own cost does not matter.
  *
  *   httpload --to HOST:PORT --key KEY cycle N    create, exec, delete: all timed
  *   httpload … ready N      create + exec timed; deleted outside the timed part

@@ -180,7 +180,7 @@ def copies(box, printed, times):
 
 
 def memory(client, options):
-    """A Python process with so much memory: hibernated and resumed, and copied with what it holds."""
+    """A Python process with this much memory: hibernated, resumed and copied."""
     times, wrong = {key: [] for key, _ in MEMORY_ROWS}, 0
     with Life(client) as box:
         box.exec(f"cat > /workspace/p.py <<'END'\n{PYTHON % MEMORY_MB}\nEND")
@@ -235,7 +235,7 @@ def bare_memory(options):
 
 
 def rivals_say():
-    """Why there is no row for others, or what would be needed for one."""
+    """Why other tools have no row, or what one would need."""
     if not shutil.which("dockerd"):
         docker = "docker checkpoint: not run, no dockerd here"
     else:

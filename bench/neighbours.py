@@ -4,9 +4,9 @@
 
     bench/neighbours.py [--seconds 2] [--rounds 3]
 
-In a host and a world of its own (tests/lib/world.py). Loads: a loop that computes, as the control, a download without
-end, and connections opened as fast as the kernel lets them. The bars: p99 of the API at most 3 times that of the idle
-host, and a neighbour's requests at least 0.8 times as many as while the same sandbox only computes.
+Runs in a separate host and world (tests/lib/world.py). Loads: a loop that computes (the control), an endless download,
+and connections opened as fast as the kernel permits. The bars: p99 of the API at most 3 times that of the idle host,
+and a neighbour's requests at least 0.8 times as many as while the same sandbox only computes.
 """
 
 import argparse
@@ -23,7 +23,7 @@ from lib import world  # noqa: E402
 from lib.daemon import Daemon  # noqa: E402
 
 DOWNLOAD = f"curl -sS -o /dev/null http://{world.EVIL}:7000/"
-# A process of its own that sends without end and computes nothing: the neighbour's server must not be what is slow.
+# A separate process that sends endlessly and computes nothing, so that the neighbour's server is not the bottleneck.
 BULK = f"""
 import os, socket
 bulk = os.memfd_create("bulk"); os.truncate(bulk, 1 << 26)
@@ -48,7 +48,7 @@ while time.monotonic() < end:
     c = http.client.HTTPConnection(sys.argv[2], timeout=20); c.request("GET", "/"); c.getresponse().read(); c.close(); n += 1
 print(n)' %s %s"""
 
-# What it costs that a sandbox computes at all, on a host with few cores, is not the network's: the control.
+# The control: on a host with few cores, any computing sandbox has a cost, which is not that of the network.
 LOADS = {"idle": None, "compute": "python3 -c 'while True: pass'", "download": DOWNLOAD, "flood": FLOOD}
 
 
@@ -93,7 +93,8 @@ def measure(client, neighbour, seconds):
 
 
 def rounds_of(client, noisy, neighbour, args):
-    """The loads take turns, so that a busy minute of the machine meets all of them; the medians of the rounds."""
+    """The loads alternate, so that a busy minute of the machine affects all of them. Returns the medians of the
+    rounds."""
     samples = {name: [] for name in LOADS}
     for _ in range(args.rounds):
         for name, command in LOADS.items():

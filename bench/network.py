@@ -1,10 +1,10 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""What a network costs: creating with none, restricted and full, taking turns; and bytes through the proxy.
+"""What a network costs: creates with none, restricted and full, alternating; and bytes through the proxy.
 
     bench/network.py [--rounds 200] [--rate 0]
 
-In a host and a world of its own (tests/lib/world.py). The bar: `restricted` and `full` add at most 1 ms at p50.
+Runs in a separate host and world (tests/lib/world.py). The bar: `restricted` and `full` add at most 1 ms at p50.
 """
 
 import argparse

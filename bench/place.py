@@ -94,7 +94,7 @@ class Place:
 
     @staticmethod
     def sweep_stale():
-        """Removes what a killed run left: its process is gone, its directory is not."""
+        """Removes the directory of a killed run, whose process has ended."""
         for path in pathlib.Path(BASE).glob(PREFIX + "*"):
             pid = path.name[len(PREFIX):].split("-")[0]
             if pid.isdigit() and not os.path.exists(f"/proc/{pid}"):

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Both ends of the preview bench, cheap enough that what is measured is the proxy between them.
+ * Both ends of the preview bench, cheap enough that the measured time is that of the proxy between
+ * them.
  *
  *   preview-probe serve PORT                     /small: 1 KiB; /big?N: N bytes; keep-alive
  *   preview-probe load HOST PORT NAME CLIENTS MS  closed loop of GET /small with Host: NAME
@@ -8,7 +9,7 @@
  *   preview-probe sockets HOST PORT NAME COUNT    opens COUNT WebSockets and holds them until EOF
  * on stdin; then one byte goes through each
  *
- * Each answers one line of JSON.
+ * Each prints one line of JSON.
  */
 #include <arpa/inet.h>
 #include <errno.h>

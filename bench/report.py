@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Turns samples into one table, the bars with pass or miss, JSON and a plot."""
+"""Converts samples to one table, the bars with pass or miss, JSON and a plot."""
 
 import html
 import json

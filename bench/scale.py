@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Many at once, many after another: throughput, density, and leaks."""
+"""Many sandboxes, concurrently and one after the other: throughput, density and leaks."""
 
 import json
 import os
@@ -18,7 +18,7 @@ LEAK_SETTLE_SEC = 60
 FEW = 10  # "a few alive" of the density comparison
 CREATES = 60  # creates per density sample
 CREATE_GAP_US = 20000
-LIMIT_CYCLES = 50000  # more than it is given time for
+LIMIT_CYCLES = 50000  # more cycles than fit in the time limit
 MEMORY_PARTS = ("Slab", "KernelStack", "PageTables", "Percpu", "AnonPages", "Shmem")
 
 

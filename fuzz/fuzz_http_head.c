@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Heads: the verdict does not depend on how the bytes arrive, and an accepted head, written anew,
- * is accepted with the same meaning. The first byte selects request or response.
+ * Heads: the verdict does not depend on how the bytes arrive, and an accepted head, serialized
+ * again, is accepted with the same meaning. The first byte selects request or response.
  */
 #include <assert.h>
 #include <stdio.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Heads forwarded by the proxy. The first byte selects a request's head, a reply's, or trailers. A
- * head that was accepted and written anew is accepted again, frames the same body, and contains no
- * header of a single connection.
+ * head that was accepted and serialized again is accepted again, frames the same body, and contains
+ * no header of a single connection.
  */
 #include <assert.h>
 #include <errno.h>

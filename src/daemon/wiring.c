@@ -230,6 +230,25 @@ static int open_secure(struct wiring *wiring, struct err *err)
 	return wiring->secure ? secure_start(wiring->secure, wiring->server, err) : 0;
 }
 
+/* The order decides: the first face that takes a request answers it. */
+static void add_faces(struct wiring *wiring)
+{
+	if (wiring->secure)
+		dispatch_add(&wiring->dispatch, secure_redirects, secure_redirect, wiring->secure);
+	/*
+	 * Before paths are considered: two ports of every sandbox belong to E2B, and all other
+	 * requests to a preview's host to the preview face.
+	 */
+	dispatch_add(&wiring->dispatch, e2b_takes_port, e2b_handle, wiring->e2b);
+	dispatch_add(&wiring->dispatch, preview_takes, preview_handle, wiring->preview);
+	dispatch_add(&wiring->dispatch, e2b_takes, e2b_handle, wiring->e2b);
+	/*
+	 * Faces that own certain hosts or headers must precede this line; the last one takes the
+	 * rest.
+	 */
+	dispatch_add(&wiring->dispatch, NULL, rest_handle, wiring->rest);
+}
+
 static int open_front(struct wiring *wiring, struct err *err)
 {
 	struct rest_config config = { .service = wiring->service,
@@ -256,24 +275,11 @@ static int open_front(struct wiring *wiring, struct err *err)
 			       "case, without a path; '*' is none");
 	if (secure_new(wiring->config, wiring->loop, config.port, &wiring->secure, err) < 0)
 		return -1;
-	if (wiring->secure)
-		dispatch_add(&wiring->dispatch, secure_redirects, secure_redirect, wiring->secure);
 	if (r == 0)
 		r = e2b_new(&e2b, &wiring->e2b);
 	if (r == 0)
 		r = preview_new(&preview, &wiring->preview);
-	/*
-	 * Before paths are considered: two ports of every sandbox belong to E2B, and all other
-	 * requests to a preview's host to the preview face.
-	 */
-	dispatch_add(&wiring->dispatch, e2b_takes_port, e2b_handle, wiring->e2b);
-	dispatch_add(&wiring->dispatch, preview_takes, preview_handle, wiring->preview);
-	dispatch_add(&wiring->dispatch, e2b_takes, e2b_handle, wiring->e2b);
-	/*
-	 * Faces that own certain hosts or headers must precede this line; the last one takes the
-	 * rest.
-	 */
-	dispatch_add(&wiring->dispatch, NULL, rest_handle, wiring->rest);
+	add_faces(wiring);
 	if (r == 0)
 		r = http_server_new(wiring->loop, &http_limits_default, dispatch_handle,
 				    &wiring->dispatch, &wiring->server);

@@ -13,23 +13,9 @@
 #include <poll.h>
 #include <sys/socket.h>
 
-#include "engine/link_state.h"
+#include "engine/link_stream.h"
 
 #define READS_PER_EVENT 4
-
-/* Owner: link->streams. Before it is open there is no socket pair, and dialed waits. */
-struct link_stream {
-	struct link_node node;
-	struct link *link;
-	link_dial_fn dialed;
-	void *arg;
-	int fd; /* our end; -1: not open */
-	struct loop_watch *watch;
-	struct stream_flow flow;
-	struct buf out; /* for the caller; limit: the window, which the agent cannot exceed */
-	bool waits;	/* in link->waiting: the link's queue is full */
-	struct link_stream *next_waiting, **pprev_waiting;
-};
 
 static bool is_offer(const struct link_stream *stream)
 {
@@ -60,7 +46,7 @@ static void start_waiting(struct link_stream *stream)
 	link->waiting = stream;
 }
 
-static void stream_free(struct link_stream *stream)
+void link_stream_free(struct link_stream *stream)
 {
 	struct link *link = stream->link;
 
@@ -75,7 +61,7 @@ static void stream_free(struct link_stream *stream)
 	free(stream);
 }
 
-static struct link_stream *stream_new(struct link *link, uint32_t id)
+struct link_stream *link_stream_new(struct link *link, uint32_t id)
 {
 	struct link_stream *stream = calloc(1, sizeof(*stream));
 
@@ -93,11 +79,7 @@ static struct link_stream *stream_new(struct link *link, uint32_t id)
 	return stream;
 }
 
-/*
- * Queues frames that must be sent. They have reserved space in the queue; an agent that lets it
- * fill up does not read its connection.
- */
-static void put(struct link *link, const struct stream_frame *frame)
+void link_stream_put(struct link *link, const struct stream_frame *frame)
 {
 	if (link->state == LINK_GONE)
 		return;
@@ -111,14 +93,14 @@ static void put_plain(struct link_stream *stream, enum stream_type type, bool cl
 					    .stream = stream->node.id,
 					    .close = close };
 
-	put(stream->link, &frame);
+	link_stream_put(stream->link, &frame);
 }
 
 /* Both directions end at once. */
 static void stream_reset(struct link_stream *stream)
 {
 	put_plain(stream, STREAM_RESET, false);
-	stream_free(stream);
+	link_stream_free(stream);
 }
 
 /* Watches for reading and writing as needed, and for a hang-up where neither would show it. */
@@ -151,7 +133,7 @@ static bool on_caller_end(struct link_stream *stream)
 	stream->flow.end_sent = true;
 	if (!closed && !(stream_flow_over(&stream->flow) && buf_len(&stream->out) == 0))
 		return true;
-	stream_free(stream);
+	link_stream_free(stream);
 	return false;
 }
 
@@ -217,7 +199,7 @@ static void give_credit(struct link_stream *stream, size_t taken)
 
 	frame.credit = stream_flow_taken(&stream->flow, taken, LINK_WINDOW_BYTES);
 	if (frame.credit)
-		put(stream->link, &frame);
+		link_stream_put(stream->link, &frame);
 }
 
 /* All received bytes were taken. false: the stream was freed. */
@@ -226,7 +208,7 @@ static bool on_drained(struct link_stream *stream)
 	if (!stream->flow.end_came)
 		return true;
 	if (stream->flow.end_sent) {
-		stream_free(stream);
+		link_stream_free(stream);
 		return false;
 	}
 	(void)shutdown(stream->fd, SHUT_WR);
@@ -323,10 +305,7 @@ static int on_end(struct link_stream *stream, bool close)
 	return 0;
 }
 
-/* ---- opening ---- */
-
-/* Watches our end; the caller's is in *ret_fd. */
-static int open_pair(struct link_stream *stream, int *ret_fd)
+int link_stream_pair(struct link_stream *stream, int *ret_fd)
 {
 	int ends[2], r;
 
@@ -344,111 +323,6 @@ static int open_pair(struct link_stream *stream, int *ret_fd)
 	return 0;
 }
 
-int link_stream_dial(struct link *link, uint16_t port, link_dial_fn done, void *arg,
-		     struct err *err)
-{
-	size_t before = buf_len(&link->out);
-	struct stream_frame frame = { .type = STREAM_DIAL,
-				      .port = port,
-				      .credit = LINK_WINDOW_BYTES };
-	struct link_stream *stream;
-
-	if (!(link->features & AGENT_HAS_STREAMS))
-		return err_set(err, ERR_UNSUPPORTED,
-			       "this sandbox was started by a version without streams");
-	if (link->streams.count >= LINK_STREAMS_MAX || link->next_stream > STREAM_NUMBER_MAX)
-		return err_set(err, ERR_CAPACITY_EXCEEDED,
-			       "too many connections to this sandbox are open");
-	stream = stream_new(link, link->next_stream);
-	if (!stream)
-		return err_set(err, ERR_UNAVAILABLE, "out of memory");
-	stream->dialed = done;
-	stream->arg = arg;
-	frame.stream = stream->node.id;
-	if (link_commit(link, before, stream_put(&link->out, &frame), err) < 0) {
-		stream_free(stream);
-		return -1;
-	}
-	link->next_stream += 2;
-	return 0;
-}
-
-/* The record is removed or open before the caller is informed. */
-static void answer_dial(struct link_stream *stream, int fd, const struct err *error)
-{
-	link_dial_fn done = stream->dialed;
-	void *arg = stream->arg;
-
-	stream->dialed = NULL;
-	if (error)
-		stream_free(stream);
-	if (done)
-		done(arg, fd, error);
-}
-
-static int on_opened(struct link_stream *stream, const struct stream_frame *frame)
-{
-	struct err err;
-	int fd = -1, r;
-
-	if (!stream->dialed)
-		return link_protocol_error(stream->link, "a connection that was not dialled");
-	if (frame->errno_value) {
-		link_dial_error(&err, (int)frame->errno_value);
-		answer_dial(stream, -1, &err);
-		return 0;
-	}
-	if (stream_flow_on_opened(&stream->flow, frame->credit) < 0)
-		return link_protocol_error(stream->link, "a stream that opens twice");
-	r = open_pair(stream, &fd);
-	if (r < 0) {
-		(void)err_set_errno(&err, ERR_UNAVAILABLE, -r, "no descriptors are left");
-		put_plain(stream, STREAM_RESET, false);
-		answer_dial(stream, -1, &err);
-		return 0;
-	}
-	answer_dial(stream, fd, NULL);
-	return 0;
-}
-
-static void refuse_offer(struct link *link, uint32_t id, int error)
-{
-	const struct stream_frame frame = { .type = STREAM_OPENED,
-					    .stream = id,
-					    .errno_value = (uint32_t)error };
-
-	put(link, &frame);
-}
-
-static int on_offer(struct link *link, const struct stream_frame *offer)
-{
-	struct stream_frame opened = { .type = STREAM_OPENED,
-				       .stream = offer->stream,
-				       .credit = LINK_WINDOW_BYTES };
-	struct link_stream *stream;
-	int fd = -1;
-
-	if (offer->stream <= link->last_offer)
-		return link_protocol_error(link, "the number of a stream came twice");
-	link->last_offer = offer->stream;
-	if (!link->hooks.on_egress || link->offer_count >= LINK_OFFERS_MAX) {
-		refuse_offer(link, offer->stream, link->hooks.on_egress ? EAGAIN : EPERM);
-		return 0;
-	}
-	stream = stream_new(link, offer->stream);
-	if (stream)
-		(void)!stream_flow_on_opened(&stream->flow, offer->credit);
-	if (!stream || open_pair(stream, &fd) < 0) {
-		if (stream)
-			stream_free(stream);
-		refuse_offer(link, offer->stream, ENOMEM);
-		return 0;
-	}
-	put(link, &opened);
-	link->hooks.on_egress(link->arg, fd);
-	return 0;
-}
-
 /* ---- frames ---- */
 
 /* Whether a stream with this number ever existed. */
@@ -460,7 +334,7 @@ static bool was_opened(const struct link *link, uint32_t id)
 static int on_stream(struct link_stream *stream, const struct stream_frame *frame)
 {
 	if (frame->type == STREAM_OPENED)
-		return on_opened(stream, frame);
+		return link_stream_on_opened(stream, frame);
 	if (!stream->flow.open)
 		return link_protocol_error(stream->link, "bytes of a stream that is not open");
 	switch (frame->type) {
@@ -474,7 +348,7 @@ static int on_stream(struct link_stream *stream, const struct stream_frame *fram
 	case STREAM_END:
 		return on_end(stream, frame->close);
 	case STREAM_RESET:
-		stream_free(stream);
+		link_stream_free(stream);
 		return 0;
 	case STREAM_DIAL:
 	case STREAM_OFFER:
@@ -494,7 +368,7 @@ int link_on_stream(struct link *link, const struct frame *frame)
 		return link_protocol_error(link, "bad stream frame");
 	node = link_table_find(&link->streams, decoded.stream);
 	if (decoded.type == STREAM_OFFER)
-		r = on_offer(link, &decoded);
+		r = link_stream_on_offer(link, &decoded);
 	else if (node)
 		r = on_stream(CONTAINER_OF(node, struct link_stream, node), &decoded);
 	else if (!was_opened(link, decoded.stream))
@@ -513,8 +387,8 @@ void link_drop_streams(struct link *link)
 		struct link_stream *stream = CONTAINER_OF(node, struct link_stream, node);
 
 		if (stream->dialed)
-			answer_dial(stream, -1, &link->why);
+			link_stream_answer(stream, -1, &link->why);
 		else
-			stream_free(stream);
+			link_stream_free(stream);
 	}
 }

@@ -235,7 +235,7 @@ static void on_output(void *arg, int stream, uint64_t cursor, struct str bytes)
 		r = take_some(run, &bytes);
 	if (r < 0 && !run->over) {
 		(void)err_set(&err, ERR_TOOL_FAILED,
-			      "the file tool inside said what it must not say");
+			      "the file tool in the sandbox violated the protocol");
 		unfollow(run);
 		fail(run, &err);
 	}

@@ -2,7 +2,7 @@
 /*
  * DNS messages, without I/O: questions of sandboxes, our replies, our questions to outside servers,
  * and their answers. Both peers are hostile. A message that is not fully understood is rejected. No
- * part of a message is passed on; replies are written anew from the parsed values.
+ * part of a message is passed on; replies are serialized from the parsed values.
  */
 #ifndef CAY_NET_DNS_H
 #define CAY_NET_DNS_H

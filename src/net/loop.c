@@ -111,7 +111,8 @@ int loop_new(struct loop **ret)
 	(void)uv_timer_init(&loop->uv, &loop->turn_timer);
 	(void)uv_prepare_init(&loop->uv, &loop->turn_prepare);
 	(void)uv_prepare_start(&loop->turn_prepare, on_prepare);
-	uv_unref((uv_handle_t *)&loop->turn_prepare); /* counting alone is no reason to go on */
+	uv_unref((uv_handle_t *)&loop
+			 ->turn_prepare); /* counting alone does not keep the loop alive */
 	*ret = loop;
 	return 0;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The engines of this daemon: opened here, and found to be ready, lost and back. An engine that is
- * lost keeps its sandboxes; they are looked for again when it is back.
+ * Opens the engines of this daemon and follows their availability (ready, lost, back). A lost
+ * engine keeps its sandboxes; the service reconciles with it when it is back.
  */
 #include <stdio.h>
 
@@ -55,10 +55,10 @@ static void refuse_engine(const struct service *service, struct str name, struct
 
 static void set_not_ready(const struct service_engine *engine, struct err *err)
 {
-	/* Waiting does not help where an operator has to decide. */
+	/* A foreign engine stays unusable until an operator acts, so retrying does not help. */
 	(void)err_set(err, engine->foreign ? ERR_CONFLICT : ERR_UNAVAILABLE,
 		      "engine %s is not ready: %s", engine_name(engine),
-		      engine->why[0] ? engine->why : "it is being connected");
+		      engine->why[0] ? engine->why : "the connection is being made");
 }
 
 struct service_engine *service_engine_find(struct service *service, struct str name,
@@ -103,7 +103,8 @@ static void on_lost(void *arg, const struct err *why)
 
 	engine->lost = true;
 	(void)snprintf(engine->why, sizeof(engine->why), "%s", why->message);
-	log_warn("engine %s is lost: %s; its sandboxes go on", engine_name(engine), why->message);
+	log_warn("engine %s is lost: %s; its sandboxes continue to run", engine_name(engine),
+		 why->message);
 }
 
 static void on_back(void *arg, const struct engine_capabilities *can)
@@ -120,7 +121,7 @@ static void on_back(void *arg, const struct engine_capabilities *can)
 	reconcile_start(engine);
 }
 
-/* Reported once when it gets low, and again only after it was not. */
+/* Publishes the event once per crossing of the low-space threshold. */
 static void on_storage(void *arg, const struct engine_storage *storage)
 {
 	struct service_engine *engine = arg;
@@ -132,8 +133,8 @@ static void on_storage(void *arg, const struct engine_storage *storage)
 		engine->storage_low = false;
 	} else if (!engine->storage_low && unit && used >= unit * STORAGE_LOW_PERCENT) {
 		engine->storage_low = true;
-		log_warn("engine %s: its storage is nearly full: %llu of %llu MiB",
-			 engine_name(engine), (unsigned long long)(storage->used_bytes >> 20),
+		log_warn("engine %s: storage is nearly full: %llu of %llu MiB", engine_name(engine),
+			 (unsigned long long)(storage->used_bytes >> 20),
 			 (unsigned long long)(storage->capacity_bytes >> 20));
 		event_storage_low(engine->service, engine_name(engine), storage);
 	}
@@ -223,7 +224,7 @@ void engines_tick(struct service *service)
 	}
 }
 
-/* ---- what others see ---- */
+/* ---- views for faces ---- */
 
 bool service_ready(const struct service *service, struct err *err)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whether what an engine holds belongs to this database. A database that was lost, emptied or
- * exchanged knows none of it, and a start would delete all sandboxes and snapshots as unknown. So
- * the database and the engine carry the same id, and where the ids differ the engine is not used
- * until an operator puts the database back or runs `cay recover`.
+ * Checks that the sandboxes and snapshots of an engine belong to this database. With a database
+ * that was lost, emptied or exchanged, a start would delete all of them as unknown. The database
+ * and the engine therefore store the same id. If the ids differ, the engine is not used until an
+ * operator restores the database or runs `cay recover`.
  */
 #include "service/pairing_internal.h"
 
@@ -14,7 +14,7 @@
 
 #define ID_NAME "instance_id"
 #define PAIRED_NAME \
-	"instance_paired" /* engines were claimed with this id, or before there was one */
+	"instance_paired" /* set once an engine was claimed, with this id or before ids existed */
 
 static int count_key(void *arg, const struct store_key *key)
 {
@@ -25,7 +25,7 @@ static int count_key(void *arg, const struct store_key *key)
 	return 0;
 }
 
-/* A database of an older version has keys and no id. */
+/* A database written by an older version has API keys but no id. */
 static int make_id(struct service *service)
 {
 	bool used = false;
@@ -92,8 +92,8 @@ bool pairing_check(struct service_engine *engine)
 	engine->foreign = true;
 	(void)snprintf(engine->why, sizeof(engine->why),
 		       "it holds sandboxes or snapshots that belong to another database than %s/"
-		       "cay.db. Stop the daemon and put the right cay.db back, or make a new list "
-		       "of what is there: cay recover",
+		       "cay.db. Stop the daemon and restore the right cay.db, or rebuild the list "
+		       "of snapshots: cay recover",
 		       engine->service->config.state_dir);
 	log_error("engine %s is not used: %s", engine_name(engine), engine->why);
 	return false;

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Small ordered string maps (environment, metadata) in one block of "KEY=VALUE\0" records. A
- * program's environment and the store have the same form, and a sandbox needs one allocation.
+ * Small ordered string maps (environment, metadata) in one heap block of "KEY=VALUE\0" records, the
+ * form that the store and a program's environment use. Used by the service and by faces that show
+ * the maps; the holder of a struct pairs owns its block.
  */
 #ifndef CAY_SERVICE_PAIRS_H
 #define CAY_SERVICE_PAIRS_H

@@ -107,7 +107,7 @@ static void checkpoint_done(void *arg)
 
 void service_wrote(struct service *service)
 {
-	/* What is written while the service ends begins none: the store is closed after it. */
+	/* No checkpoint starts while the service closes, because the store is closed next. */
 	if (service->upkeep.closing || service->upkeep.checkpointing ||
 	    !store_wants_checkpoint(service->store))
 		return;
@@ -144,7 +144,8 @@ static int open_store(struct service *service, struct err *err)
 	r = store_open(path, &service->store);
 	if (r == -ENOTSUP)
 		return err_set(err, ERR_INTERNAL,
-			       "%s was written by a newer version of cay: start that one", path);
+			       "%s was written by a newer version of cay: start that version",
+			       path);
 	if (r == -EUCLEAN)
 		return err_set(err, ERR_INTERNAL,
 			       "%s is damaged. Put a backup of it in its place. Without one, move "
@@ -164,7 +165,7 @@ static int start(struct service *service, struct err *err)
 		return err_set(err, ERR_INTERNAL, "out of memory");
 	if (engines_open(service, err) < 0)
 		return -1;
-	/* Snapshots and secrets first: rows of sandboxes refer to them. */
+	/* Snapshots and secrets are loaded first, because sandbox rows refer to them. */
 	if (copies_load(service, err) < 0 || secrets_load(service, err) < 0 ||
 	    sandboxes_load(service, err) < 0 || network_load(service, err) < 0 ||
 	    accounts_load(service, err) < 0 || events_load(service, err) < 0)
@@ -204,7 +205,7 @@ static void set_defaults(struct service_config *config)
 #undef USUALLY
 }
 
-/* All of them, so that service_close() need not ask which there are. */
+/* Allocates all themes at once, so that service_close() never meets a missing one. */
 static int make_themes(struct service *service)
 {
 	service->sandboxes = sandboxes_new();
@@ -224,7 +225,7 @@ static int make_themes(struct service *service)
 		       : -ENOMEM;
 }
 
-/* Nothing is in them yet. */
+/* For a failed make_themes(): the themes are still empty. */
 static void free_themes(struct service *service)
 {
 	free(service->sandboxes);
@@ -278,7 +279,7 @@ void service_close(struct service *service)
 {
 	if (!service)
 		return;
-	/* A checkpoint under way uses the store on another thread. */
+	/* A checkpoint in progress uses the store on another thread. */
 	while (service->upkeep.checkpointing)
 		loop_turn(service->config.loop, 10);
 	service->upkeep.closing = true;

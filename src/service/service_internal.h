@@ -26,11 +26,11 @@ struct service_engine {
 	bool lost;
 	bool listed; /* its sandboxes have been reconciled at least once */
 	bool listing;
-	bool foreign;	 /* it holds what another database knows: pairing.c */
-	bool recovering; /* recover_engine.c is at work */
+	bool foreign;	 /* its content belongs to another database: pairing.c */
+	bool recovering; /* recover_engine.c is in progress */
 	struct engine_storage storage;
-	bool storage_low;	   /* and that was reported */
-	char why[ERR_MESSAGE_MAX]; /* when it is not usable */
+	bool storage_low;	   /* storage is nearly full, and the event was published */
+	char why[ERR_MESSAGE_MAX]; /* the reason, when the engine is not usable */
 };
 
 /* pairing.c: the id of the database, and whether an engine was ever claimed with it. */
@@ -51,14 +51,14 @@ struct events;
 struct templates;
 struct pools;
 
-/* What every theme may look at. */
+/* State that every theme may use. */
 struct upkeep {
-	struct op_list ops; /* under way, but for those in the lists of a theme */
+	struct op_list ops; /* in progress, except those in the list of a theme */
 	struct loop_timer *tick_timer;
 	uint32_t ticks;
-	int64_t last_seq; /* the newest place in a list: see service_next_seq() */
+	int64_t last_seq; /* the last sequence number: see service_next_seq() */
 	bool checkpointing;
-	bool closing; /* no new sandboxes */
+	bool closing; /* the service closes: no new sandboxes */
 	struct service_counters counters;
 	struct pairing pairing;
 };
@@ -86,13 +86,13 @@ struct service {
 };
 
 /* service.c */
-/* A number greater than all before, also over restarts: lists are in this order. */
+/* A number greater than all earlier ones, also across restarts. Lists are in this order. */
 int64_t service_next_seq(struct service *service);
-void service_saw_seq(struct service *service, int64_t seq); /* of a row that was loaded */
-void service_wrote(struct service *service);		    /* after a commit: maybe checkpoint */
+void service_saw_seq(struct service *service, int64_t seq); /* for a row that was loaded */
+void service_wrote(struct service *service); /* after a commit: may start a checkpoint */
 /*
- * A write failed with -errno r: always returns -1. A full disk is neither our fault nor the
- * caller's.
+ * A write to the store failed with -errno r. Sets err (capacity_exceeded if the disk is full,
+ * otherwise internal) and returns -1.
  */
 int service_unrecorded(struct err *err, int r, const char *what);
 
@@ -101,7 +101,7 @@ int engines_open(struct service *service, struct err *err) _must_check_;
 void engines_close(struct service *service);
 void engines_tick(struct service *service);
 const char *engine_name(const struct service_engine *engine);
-/* It answers and its sandboxes are known. */
+/* The engine answers and its sandboxes are known. */
 bool engine_usable(const struct service_engine *engine);
 struct service_engine *service_engine_find(struct service *service, struct str name,
 					   struct err *err);

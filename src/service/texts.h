@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Lists and maps of text as callers pass them: views that live during the call. A NULL list was not
- * given; a list that was given and is empty is not NULL.
+ * Lists and maps of text that faces pass to the service. They are views that live during the call;
+ * the caller owns the texts. A NULL list was not given; an empty list that was given is not NULL.
  */
 #ifndef CAY_SERVICE_TEXTS_H
 #define CAY_SERVICE_TEXTS_H

@@ -230,7 +230,7 @@ static int make_dir(int dir_fd, const char *name, struct path_owner owner)
 	return 0;
 }
 
-/* Creates path[0..n) below from; each prefix is resolved anew so that links keep their meaning. */
+/* Creates path[0..n) below from; each prefix is resolved again so that links keep their meaning. */
 static int make_each(int from_fd, struct str path, uint64_t resolve, struct path_owner owner)
 {
 	char prefix[PATH_MAX];

@@ -62,7 +62,7 @@ static unsigned count_dying(const struct warden *w)
 
 /* Where the work between requests stands. */
 struct background {
-	bool quiet; /* no request for QUIET_MS: go on without waiting until one comes */
+	bool quiet; /* no request for QUIET_MS: continue without waiting until one comes */
 	bool stuck; /* what is dying is not dead yet: look again later */
 };
 

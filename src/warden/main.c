@@ -131,6 +131,29 @@ static const struct option long_options[] = {
 	{ NULL, 0, NULL, 0 },
 };
 
+/* Options whose value is stored as it is. */
+static bool set_text(struct warden_options *o, int option, const char *value)
+{
+	static const struct {
+		int option;
+		size_t offset;
+	} rows[] = {
+#define ROW(c, member) { (c), offsetof(struct warden_options, member) }
+		ROW('s', state),   ROW('t', templates), ROW('a', agent),	 ROW('T', tools),
+		ROW('b', build),   ROW('u', user),	ROW('n', network_range), ROW('c', criu),
+		ROW('w', without), ROW('g', cgroup),
+#undef ROW
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		if (rows[i].option != option)
+			continue;
+		*(const char **)(void *)((char *)o + rows[i].offset) = value;
+		return true;
+	}
+	return false;
+}
+
 static int parse(int argc, char **argv, struct warden_options *o, enum log_level *level)
 {
 	const char *storage = NULL, *overcommit = NULL, *config = NULL;
@@ -138,34 +161,9 @@ static int parse(int argc, char **argv, struct warden_options *o, enum log_level
 	int c;
 
 	while ((c = getopt_long(argc, argv, "", long_options, NULL)) != -1) {
+		if (set_text(o, c, optarg))
+			continue;
 		switch (c) {
-		case 's':
-			o->state = optarg;
-			break;
-		case 't':
-			o->templates = optarg;
-			break;
-		case 'a':
-			o->agent = optarg;
-			break;
-		case 'T':
-			o->tools = optarg;
-			break;
-		case 'b':
-			o->build = optarg;
-			break;
-		case 'u':
-			o->user = optarg;
-			break;
-		case 'n':
-			o->network_range = optarg;
-			break;
-		case 'c':
-			o->criu = optarg;
-			break;
-		case 'w':
-			o->without = optarg;
-			break;
 		case 'S':
 			storage = optarg;
 			break;
@@ -174,9 +172,6 @@ static int parse(int argc, char **argv, struct warden_options *o, enum log_level
 			break;
 		case 'C':
 			config = optarg;
-			break;
-		case 'g':
-			o->cgroup = optarg;
 			break;
 		case 'H':
 			o->hold = true;

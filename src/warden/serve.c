@@ -272,7 +272,8 @@ static int do_build(struct warden *w, struct call *call)
 
 	if (call->in_fds[0] < 0 || call->in_fds[1] < 0 || !w->build_program)
 		return -EINVAL;
-	if (call->req.flags & WARDEN_REMOVE) /* one that is built anew may have the same hash */
+	if (call->req.flags &
+	    WARDEN_REMOVE) /* a template that is built again may have the same hash */
 		stock_undress(w);
 	pid = sys_clone3(&args);
 	if (pid == 0)
@@ -409,8 +410,8 @@ static void call_run(struct warden *w, struct call *call)
 	fault_point(w, "call.answered");
 }
 
-/* The frame is whole, its content is not acceptable: an answer, and the connection goes on. One
- * bad request must not cost every other user the engine. */
+/* The frame is whole, its content is not acceptable: it is answered, and the connection continues.
+ * One bad request must not cost every other user the engine. */
 static void call_reject(struct warden *w, struct call *call)
 {
 	struct warden_reply reply = { .op = call->req.op, .tag = call->req.tag, .error = -EINVAL };

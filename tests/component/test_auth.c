@@ -86,7 +86,7 @@ static void test_key_life(void **state)
 	request_wait(&req, &own);
 	expect_status(&own, 200);
 	answer_free(&own);
-	/* It can pass on its own scopes, and nothing else. */
+	/* It can grant its own scopes, and nothing else. */
 	expect_status(call_as(key, "POST", "/v1/keys",
 			      "{\"name\":\"c\",\"scopes\":[\"sandboxes:read\"]}"),
 		      201);
@@ -173,7 +173,7 @@ static void test_initializers_need_exec(void **state)
 	expect_status(call_as(full, "POST", "/v1/sandboxes", one), 201);
 }
 
-/* Another tenant's sandbox is as absent as one that never existed. */
+/* Another tenant's sandbox is reported as not found. */
 static void test_tenants(void **state)
 {
 	const char *scopes = "[\"sandboxes:read\",\"sandboxes:write\",\"exec\"]";
@@ -232,7 +232,7 @@ static const char *sub_key(const char *maker, const char *scopes, const char **r
 
 #define MANAGER "[\"keys\",\"sandboxes:read\",\"sandboxes:write\"]"
 
-/* A key manages those below it. Keys of others are as absent as any that never was. */
+/* A key manages the keys below it. Keys of others are reported as not found. */
 static void test_keys_of_others(void **state)
 {
 	const char *a_id, *b_id, *child_id, *grandchild_id;
@@ -265,7 +265,7 @@ static void test_keys_of_others(void **state)
 	assert_string_equal(text_of(a, "created_by"), child_id);
 	world_restart(); /* the database has it, too */
 	expect_status(call_as(a_key, "DELETE", path_of("/v1/keys/%s", child_id), NULL), 404);
-	/* With a key go those below it. */
+	/* Deleting a key deletes those below it. */
 	expect_status(call_as(b_key, "DELETE", path_of("/v1/keys/%s", child_id), NULL), 204);
 	expect_status(call_as(grandchild, "GET", "/v1/keys/self", NULL), 401);
 	expect_status(call_as(b_key, "GET", "/v1/keys/self", NULL), 200);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Several sandboxes by one call: order, failures, idempotency, and ends in the middle. */
+/* Several sandboxes created by one call: order, failures, idempotency, and crashes in the middle.
+ */
 #include <string.h>
 
 #include "world.h"
@@ -157,7 +158,7 @@ static void test_once(void **state)
 		answer_free(&answers[i]);
 }
 
-/* The client received no reply: none is left, and the same call creates them anew. */
+/* The client received no reply: none is left, and the same call creates them again. */
 static void end_in_the_middle(void)
 {
 	struct request req;
@@ -199,7 +200,7 @@ static void test_restart_with_pool(void **state)
 	end_in_the_middle();
 }
 
-/* When no child was made, that is an error, and the same call may be tried again. */
+/* If no child was created, the call fails and may be repeated. */
 static void test_fork_of_none(void **state)
 {
 	const char *source = make("{}");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What one key can make grow, and how far: docs/internals/bounds.md. */
+/* The bounds of what one key can make grow: docs/internals/bounds.md. */
 #include <string.h>
 
 #include "service/account/auth.h"
@@ -27,7 +27,7 @@ static void never(void *arg, int status, struct str body)
 	fail_msg("no call waits");
 }
 
-/* One keyed call; what idempotency_begin() says of it. A new one is answered with body. */
+/* One keyed call; returns the result of idempotency_begin(). A new call is answered with body. */
 static int once(const struct key *owner, int number, struct str body)
 {
 	char name[32];
@@ -77,7 +77,7 @@ static void test_idempotency_records(void **state)
 				 IDEMPOTENCY_NEW);
 	count(key, &rows, &bytes);
 	assert_in_range(rows, IDEMPOTENCY_PER_KEY / 2, IDEMPOTENCY_PER_KEY);
-	/* The newest are there, the oldest made room; those of another key are not touched. */
+	/* The newest are kept, the oldest were deleted; those of another key are not affected. */
 	assert_int_equal(once(key, IDEMPOTENCY_PER_KEY - 1, STR_LIT("{}")), IDEMPOTENCY_REPLAY);
 	assert_int_equal(once(key, 0, STR_LIT("{}")), IDEMPOTENCY_NEW);
 	assert_int_equal(once(other, 0, STR_LIT("{}")), IDEMPOTENCY_REPLAY);

@@ -234,7 +234,7 @@ static void test_answers_of_e2b(void **state)
 	expect_body(&req, run, &done, "{}");
 }
 
-/* The operation goes on, and finds neither a request nor its memory. */
+/* The operation continues, and finds neither a request nor its memory. */
 static void test_e2b_clients_that_go(void **state)
 {
 	static const char *const procedures[] = { "Stat", "ListDir", "MakeDir", "Remove" };

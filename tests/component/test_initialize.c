@@ -93,7 +93,8 @@ static void may_write(rlim_t bytes)
 	assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
 }
 
-/* A destroy that cannot be recorded changes nothing: the initializers go on, and it runs. */
+/* A destroy that cannot be recorded changes nothing: the initializers continue, and the sandbox
+ * runs. */
 static void test_end_that_is_not_recorded(void **state)
 {
 	struct request req;
@@ -135,7 +136,7 @@ static void test_failures(void **state)
 	expect_failure(make_with("", "[{\"name\":\"setup\",\"cmd\":\"false\"}]"),
 		       "initializer 1 of 1 (setup)");
 	expect_failure(make_with("", "[{\"cmd\":\"sleep 60000\",\"timeout_sec\":1}]"),
-		       "ran out of its 1 s");
+		       "exceeded its timeout of 1 s");
 	expect_failure(make_with("", "[\"signal 9\"]"), "ended by signal 9");
 	expect_failure(make_with("", "[\"oom\"]"), "ran out of memory");
 	expect_failure(make_with("", "[\"nosuchprogram\"]"), "could not be started");

@@ -60,7 +60,7 @@ static void test_taken(void **state)
 	a = take("{\"memory\":true}");
 	expect_kept(a, true, NULL);
 	assert_int_equal(int_of(a, "size_bytes"), 2 << 20);
-	expect_works(); /* its link was given up, and is there again */
+	expect_works(); /* its link was closed, and is restored */
 	expect_status(post("/snapshots", "{\"memory\":1}"), 400);
 	expect_status(post("/snapshots", "{\"memory\":\"yes\"}"), 400);
 	expect_status(restore(",\"memory\":7"), 400);
@@ -155,7 +155,8 @@ static void test_why_not(void **state)
 	assert_false(fake_woken(world.engine, sandbox));
 }
 
-/* The engine has not decided yet whether it keeps memory: it is asked, never taken for a no. */
+/* The engine does not know yet whether it can save memory: it is asked, and not assumed to be
+ * unable. */
 static void test_undecided(void **state)
 {
 	struct answer *a;

@@ -184,8 +184,8 @@ static void test_of_a_sandbox(void **state)
 	answer_free(&again);
 }
 
-/* The daemon ends so many turns after a keyed call came; the client, which got no answer, asks
- * again. One thing is there in the end, and the answer is about it. */
+/* The daemon ends a number of loop iterations after a keyed call arrived; the client, which got no
+ * reply, repeats the call. One object exists in the end, and the reply describes it. */
 static void ended_after(int turns, const char *tail, const char *body)
 {
 	char path[96], key[48];
@@ -206,7 +206,7 @@ static void ended_after(int turns, const char *tail, const char *body)
 		a = once(path, key, body);
 		if (a.status != 503 || i == 100)
 			break;
-		answer_free(&a); /* what became of it is not known yet */
+		answer_free(&a); /* the result is not known yet */
 		world_turns(10);
 	}
 	expect_status(&a, 201);
@@ -233,7 +233,7 @@ static void test_snapshots_across_deaths(void **state)
 		ended_after(turns, "snapshots", "{}");
 }
 
-/* A number that was noted and not used is not given to another process. */
+/* An id that was noted but not used is not given to another process. */
 static void test_noted_numbers_are_not_reused(void **state)
 {
 	struct request req;

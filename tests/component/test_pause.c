@@ -228,7 +228,7 @@ static void test_failures_change_nothing(void **state)
 	assert_false(fake_paused(world.engine, sandbox));
 	expect_status(run("echo on"), 200);
 	fake_fail_next(world.engine, FAKE_DESTROY, ERR_ENGINE_FAILED);
-	expect_status(pause_it("hibernate"), 200); /* its running part goes later */
+	expect_status(pause_it("hibernate"), 200); /* its running part is removed later */
 	expect_state("paused", "hibernate");
 	fake_fail_next(world.engine, FAKE_CREATE, ERR_BOOT_FAILED);
 	a = post("/resume", "{}");
@@ -362,7 +362,7 @@ static void test_on_timeout(void **state)
 		new_sandbox(path_of("{\"timeout_sec\":1,\"on_timeout\":\"%s\"}", ends[i]));
 		world_turns(1200);
 		expect_state("paused", kinds[i]);
-		/* The time that had run out starts anew. */
+		/* The timeout that had expired starts again. */
 		expect_status(post("/resume", "{}"), 200);
 		world_turns(300);
 		expect_state("running", "");

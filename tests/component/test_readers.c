@@ -173,7 +173,7 @@ static void test_client_gone(void **state)
 		world_turns(10);
 	}
 	world_turns(100);
-	a = get("/processes"); /* whatever was started has gone on to its end */
+	a = get("/processes"); /* every process that was started ran to its end */
 	assert_null(strstr(a->body, "\"running\""));
 	assert_true(count(a->body, "\"stdout_cursor\":10") >= 4);
 	assert_int_equal(count(a->body, "\"stdout_cursor\":10"), json_size(member(a->doc, "data")));
@@ -267,7 +267,7 @@ static void test_restart(void **state)
 	world_stop(); /* with a reader, and with another half way in */
 	request_drop(&req);
 	world_start();
-	/* Cursors go on where they were. */
+	/* Cursors continue where they were. */
 	follow_send(&req, sandbox, "d", "follow=true&cursor=6");
 	request_wait(&req, &late);
 	expect_status(&late, 200);

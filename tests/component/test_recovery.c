@@ -197,7 +197,7 @@ static void test_engine_goes(void **state)
 	expect_works();
 }
 
-/* An engine that fails during reconciliation is called again; nothing is given up for it. */
+/* An engine that fails during reconciliation is called again; no sandbox is lost because of it. */
 static void test_settled_later(void **state)
 {
 	(void)state;

@@ -316,7 +316,8 @@ static void test_stranger(void **state)
 	expect_status(call_as(victim, "GET", path_of("/v1/keys/%s", key_id), NULL), 200);
 }
 
-/* Its own sandbox, and not the right to enter it: no route that it may call shows the way in. */
+/* The owner of a sandbox without the scope exec: no route that it may call returns a token of the
+ * inside. */
 static void test_own_without_exec(void **state)
 {
 	const struct answer *a;
@@ -342,7 +343,7 @@ static void test_own_without_exec(void **state)
 		if (row->scopes & (AUTH_ADMIN | AUTH_EXEC | AUTH_TEMPLATES_WRITE))
 			expect_row(row, a, a->status == 403);
 	}
-	/* Nor does it give itself, or a key below, what it lacks. */
+	/* It cannot grant itself, or a key below it, a scope that it lacks. */
 	expect_status(call_as(key, "POST", "/v1/keys", "{\"name\":\"x\",\"scopes\":[\"exec\"]}"),
 		      403);
 	expect_status(call_as(key, "POST", "/v1/keys", "{\"name\":\"x\",\"scopes\":[\"admin\"]}"),

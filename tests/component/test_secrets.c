@@ -16,7 +16,7 @@ static size_t count(void)
 	return json_size(member(call("GET", "/v1/secrets", NULL)->doc, "data"));
 }
 
-/* Wherever one of the daemon's own keys stands in a value. */
+/* A value that contains one of the daemon's own keys at any position. */
 static void test_own_keys_are_refused(void **state)
 {
 	static const char *const around[][2] = {

@@ -216,7 +216,7 @@ static void test_destroyed_meanwhile(void **state)
 	request_send(&req, world.admin, "POST", path_of("/v1/sandboxes/%s/snapshots", sandbox),
 		     NULL, "{}");
 	world_turns(10);
-	expect_works(); /* commands go on */
+	expect_works(); /* commands continue */
 	expect_status(post("/snapshots", "{}"), 409);
 	expect_status(post("/pause", "{}"), 409);
 	/* It ends when the engine is done with it. */
@@ -341,7 +341,7 @@ static void test_restart_while_restoring(void **state)
 		world_turns(10);
 		world_start();
 		world_turns(50);
-		assert_string_equal(text_of(look(), "state"), "running"); /* it goes on */
+		assert_string_equal(text_of(look(), "state"), "running"); /* it continues */
 		assert_string_equal(fake_origin(world.engine, sandbox), snapshot);
 		assert_int_equal(fake_live(world.engine), 1);
 		expect_works();
@@ -566,7 +566,7 @@ static void test_model(void **state)
 	}
 	for (int i = 0; i < FAKE_OP_COUNT; i++)
 		fake_fail_next(world.engine, (enum fake_op)i, ERR_OK);
-	world_turns(1500); /* the children's time is up */
+	world_turns(1500); /* the timeout of the children expires */
 	destroy();
 	world_restart();
 	world_turns(100);

@@ -236,7 +236,7 @@ static void test_bad_control(void **state)
 		ws_say(&ws, bad[i]);
 		ws_expect(&ws, "{\"type\":\"error\",\"code\":\"invalid_request\"");
 	}
-	ws_type(&ws, "on"); /* and it goes on */
+	ws_type(&ws, "on"); /* and it continues */
 	ws_expect_bytes(&ws, "on");
 	ws_drop(&ws);
 }

@@ -16,7 +16,7 @@ struct sent {
 	poster_fn done;
 	void *arg;
 };
-static struct sent sent[16]; /* under way, oldest first */
+static struct sent sent[16]; /* in progress, oldest first */
 static size_t sent_count;
 static uint64_t handles;
 static unsigned cancels;

@@ -230,7 +230,7 @@ static void test_limit(void **state)
 	expect_status(a, 429);
 	assert_string_equal(error_code(a), "quota_exceeded");
 	assert_non_null(strstr(error_message(a), "windows_per_sandbox"));
-	expect_status(run("a", "true"), 200); /* those that are there go on */
+	expect_status(run("a", "true"), 200); /* existing ones continue */
 	expect_status(del("/windows/a"), 204);
 	/* All at the same time: one fits. */
 	for (int i = 0; i < 4; i++)

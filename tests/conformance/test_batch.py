@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Several sandboxes by one call, and the limits of a key, on a real engine."""
+"""Several sandboxes created by one call, and the limits of a key, on a real engine."""
 
 import concurrent.futures
 import contextlib

@@ -108,7 +108,7 @@ pd.DataFrame({"a": [1, 2]})
 @pytest.mark.parametrize("language,code", [
     ("python", "import os; print(os.environ.get('ONE'))"), ("bash", "echo ${ONE-None}"),
     ("javascript", "console.log(process.env.ONE ?? 'None')")])
-def test_env_is_of_one_run(box, language, code):
+def test_env_applies_to_one_run(box, language, code):
     assert run(box, code, language=language, env={"ONE": "it's 1"})["stdout"] == "it's 1\n"
     assert run(box, code, language=language)["stdout"] == "None\n"
 
@@ -181,7 +181,7 @@ def test_much_output(box):
 
 @pytest.mark.long
 def test_a_quiet_stream_has_heartbeats(box):
-    """Heartbeats, so that no proxy takes the stream for dead."""
+    """Heartbeats keep proxies from closing a quiet stream."""
     text = box.client.raw("POST", f"{path(box)}/code/stream",
                           {"code": "import time; time.sleep(31); print('now')"})[2].decode()
     assert text.count(": beat\n\n") >= 2
@@ -212,7 +212,7 @@ def test_refusals(box, api):
 
 
 def test_hostile_kernel_output(box):
-    """What code writes to its kernel's channel affects at most its own replies."""
+    """Code that writes to its kernel's channel affects at most its own replies."""
     code = """
 import os, signal
 for pid in filter(str.isdigit, os.listdir('/proc')):

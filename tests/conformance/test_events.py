@@ -64,7 +64,7 @@ def test_events_of_a_sandbox(api, engine):
         events = Events(api, f"/v1/sandboxes/{sandbox.id}/events?after=0")
         sandbox.exec(["sh", "-c", "exit 7"])
     seen = events.until("sandbox.destroyed")
-    assert not list(events)  # the end of the sandbox is the stream's
+    assert not list(events)  # the stream ends with its sandbox
     kinds = [kind for kind, _, _ in seen if kind != "sandbox.provisioning"]
     assert kinds == ["sandbox.running", "process.started", "process.ended", "sandbox.destroyed"]
     ids = [number for _, number, _ in seen]
@@ -85,7 +85,7 @@ def test_end_of_a_detached_process(api, engine):
         events.close()
 
 
-def test_replay_goes_on_behind_the_last(api, engine):
+def test_replay_continues_after_the_last_event(api, engine):
     with api.sandbox(engine=engine) as sandbox:
         for _ in range(5):
             sandbox.exec(["true"])

@@ -137,7 +137,7 @@ def test_large_output(shared):
     assert len(result.out) == 3000000 and result.body["stdout_truncated"] is False
 
 
-def test_output_is_cut_aloud(shared):
+def test_truncated_output_is_reported(shared):
     result = shared.exec("head -c 100000 /dev/zero | tr '\\0' x; echo end >&2", max_output_bytes=1000)
     assert result.exit_code == 0 and len(result.out) == 1000
     assert result.body["stdout_truncated"] is True and result.body["stderr_truncated"] is False

@@ -91,7 +91,7 @@ def test_ranges(files, place):
         status, headers, body = files.raw(f"{place}/f", {"Range": text})
         assert status == 416, text
     assert files.raw(f"{place}/f", {"Range": "bytes=10-"})[1]["Content-Range"] == "bytes */10"
-    assert files.raw(f"{place}/f", {"Range": "lines=1-2"})[0] == 200  # another unit is none of ours
+    assert files.raw(f"{place}/f", {"Range": "lines=1-2"})[0] == 200  # an unknown range unit is ignored
 
 
 def test_etags(files, place):
@@ -130,7 +130,7 @@ def test_a_broken_upload_changes_nothing(files, place, api):
         time.sleep(0.3)
     time.sleep(0.5)
     assert files.read(f"{place}/f") == b"old"
-    assert names(files.get(path=place)) == [f"{place}/f"]  # nothing is left beside it
+    assert names(files.get(path=place)) == [f"{place}/f"]  # no temporary file is left
 
 
 def test_json_forms(files, place):
@@ -328,7 +328,7 @@ def test_watch(files, place):
             seen.append(next(events))
     kinds = {(name, data["path"]) for name, data in seen}
     assert ("created", f"{place}/d") in kinds and ("created", f"{place}/d/new") in kinds, seen
-    assert not [path for _, path in kinds if "#" in path], seen  # a file without a name yet is none
+    assert not [path for _, path in kinds if "#" in path], seen  # an unnamed temporary file is not reported
     renamed = [data for name, data in seen if name == "renamed" and data["path"] == f"{place}/b"]
     assert renamed and renamed[0]["from"] == f"{place}/a"
     with pytest.raises(Exception) as failed, files.watch(f"{place}/none"):
@@ -346,7 +346,7 @@ def test_a_watch_ends_with_its_client(files, place, shared):
         if left == "0":
             return
         time.sleep(0.1)
-    assert left == "0" or shared.body["engine"] == "local"  # a host has watchers of its own
+    assert left == "0" or shared.body["engine"] == "local"  # other processes of the host may use inotify, too
 
 
 # ---- archives ----
@@ -430,7 +430,7 @@ def test_special_files_never_hang(files, place, shared):
     assert time.monotonic() - started < 10 * tree.SLACK
 
 
-def test_names_that_are_no_text(files, place, shared):
+def test_names_that_are_not_utf8(files, place, shared):
     raw = place.encode() + b"/\xff\xfename\n"
     files.put(raw, b"content")
     entry = files.get(path=place)["data"][0]
@@ -495,7 +495,7 @@ def test_the_limit_of_operations(files, place):
             time.sleep(0.1)
 
 
-def test_writes_keep_it_awake_and_reads_do_not(api, engine):
+def test_writes_reset_the_idle_clock_and_reads_do_not(api, engine):
     with api.sandbox(engine=engine, idle_timeout_sec=3) as box:
         files = Files(box)
         for _ in range(4):
@@ -537,7 +537,7 @@ def test_an_archive_tells_what_is_missing_in_it(files, place, shared, needs):
                      headers={"Authorization": f"Bearer {files.client.key}"})
         response = conn.getresponse()
         assert response.headers["Trailer"] == "Cay-Failed"
-        response.chunked = False  # as it comes, with what is behind the body
+        response.chunked = False  # raw bytes, including the trailer
         raw = b""
         while not raw.endswith(b"\r\n\r\n"):
             raw += response.fp.read1(65536)

@@ -127,7 +127,7 @@ def test_bypass_is_cold(api, engine):
         assert sandbox.exec(["/bin/echo", "x"]).stdout == "x\n"
 
 
-def test_not_yet_built_is_refused(api, engine):
+def test_unsupported_fields_are_refused(api, engine):
     """Fields of later versions are rejected by name, not ignored."""
     for field, value in (("snapshot_id", "x"), ("volumes", [{"name": "v", "path": "/v"}]),
                          ("secrets", ["x"])):

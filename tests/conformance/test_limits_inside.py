@@ -85,7 +85,7 @@ def test_time_of_processors_is_counted(box):
     box.sh("python3 -c 'import time\nend = time.process_time() + 0.5\nwhile time.process_time() < end: pass'")
     end = [int(n) for n in box.sh(read).split()[1:]]
     busy = sum(end[:3]) - sum(begin[:3])
-    assert busy >= 30, (begin, end)  # of 50 hundredths of a second, less what fell before the first look
+    assert busy >= 30, (begin, end)  # of 50 hundredths of a second, minus the part before the first reading
     assert all(b >= a for a, b in zip(begin, end)), (begin, end)
 
 

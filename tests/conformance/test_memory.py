@@ -90,13 +90,13 @@ def python(sandbox, text, **body):
 
 
 def counts(process, cursor=0):
-    """The numbers it printed behind the cursor, and the cursor of the next byte."""
+    """The numbers printed after the cursor, and the cursor of the next byte."""
     collected = process.collect(out=cursor, cursor=f"{cursor}:0")
     whole = collected.out[:collected.out.rfind(b"\n") + 1]
     return [int(line.split()[0]) for line in whole.splitlines()], cursor + len(whole)
 
 
-def test_a_counter_goes_on(sandbox):
+def test_a_counter_continues(sandbox):
     process = python(sandbox, COUNTER)
     wait_for(lambda: counts(process)[0], timeout=20)
     row = kept(sandbox)
@@ -138,7 +138,7 @@ def test_a_window_keeps_its_variables(sandbox):
 def test_what_a_process_holds(sandbox):
     process = python(sandbox, MANY, stdin_open=True)
     wait_for(lambda: "ready" in lines(process), timeout=20)
-    for turn in range(2):  # what was made again can be kept again
+    for turn in range(2):  # a restored sandbox can be hibernated again
         kept(sandbox)
         post(sandbox, "resume")
         process.stdin("go\n")

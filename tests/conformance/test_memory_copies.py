@@ -120,7 +120,7 @@ def ask(process):
     return Line(wait_for(lambda: process.output()["stdout"].splitlines()[before:], timeout=20)[0])
 
 
-def test_the_source_goes_on(warm):
+def test_the_source_continues(warm):
     row = warm.post("snapshots", memory=True, comment="warm")
     assert (row["kind"], row["memory_preserved"], row["memory_error"]) == ("full", True, None), row
     assert row["size_bytes"] > 4 << 20, "its memory counts"
@@ -163,7 +163,7 @@ def test_restore_in_place(warm, taken):
     warm.set("second")
     assert (warm.ask().n, warm.ask().state) == (2, "second")
     first = None
-    for _ in range(2):  # as often as one likes
+    for _ in range(2):  # it can be repeated
         back = warm.post("restore", snapshot_id=taken["id"])
         assert (back["id"], back["state"]) == (warm.id, "running")
         line = warm.ask()

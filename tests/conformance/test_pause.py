@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Pause and resume: what is kept, what is refused meanwhile, what resumes automatically."""
+"""Pause and resume: what is kept, which requests are refused meanwhile, and which resume the sandbox."""
 
 import threading
 import time
@@ -31,7 +31,7 @@ def refused(call, *args, **kw):
     return caught.value
 
 
-def test_frozen_processes_go_on(api, engine):
+def test_frozen_processes_continue(api, engine):
     with api.sandbox(engine=engine) as sandbox:
         api.call("POST", f"/v1/sandboxes/{sandbox.id}/processes", {"command": COUNTER, "name": "counter"})
         until = time.monotonic() + 5
@@ -53,9 +53,9 @@ def test_frozen_processes_go_on(api, engine):
         assert [p["name"] for p in api.call("GET", f"/v1/sandboxes/{sandbox.id}/processes")["data"]] == ["counter"]
 
 
-def test_a_commands_time_stands_still(api, engine):
-    """Two commands with as much time as the freeze takes: it ends neither; the second one times out by its own time
-    afterwards."""
+def test_the_timeout_of_a_command_stops_during_a_freeze(api, engine):
+    """The freeze takes as long as the timeout of two commands. It ends neither of them; the second one times out
+    afterwards, by its own running time."""
     waits = "while [ ! -e go ]; do sleep 0.05; done; echo gone"
     with api.sandbox(engine=engine) as sandbox:
         for limit in (2, 4, 8, 16, 32):
@@ -71,7 +71,8 @@ def test_a_commands_time_stands_still(api, engine):
             states = first.get()["state"], second.get()["state"]
             sandbox.exec("touch go").ok()
             row = first.wait()
-            # More time passed than they had: the machine is too slow for this limit, and the test shows nothing.
+            # The commands ran out of time before the freeze: the machine is too slow for this limit, so the test
+            # proves nothing.
             if time.monotonic() - begun < limit:
                 break
         assert states == ("running", "running")
@@ -80,7 +81,7 @@ def test_a_commands_time_stands_still(api, engine):
         assert second.wait(limit + 10)["reason"] == "timeout"
 
 
-def test_twice_is_no_mistake(api, engine):
+def test_repeated_pause_and_resume_succeed(api, engine):
     with api.sandbox(engine=engine) as sandbox:
         assert resume(sandbox)["state"] == "running"
         assert pause(sandbox)["state"] == "paused"
@@ -89,7 +90,7 @@ def test_twice_is_no_mistake(api, engine):
         assert refused(pause, sandbox, "nap").status == 400
 
 
-def test_an_exec_under_way_goes_on(api, engine):
+def test_an_exec_in_progress_continues(api, engine):
     """Nothing times out because the agent was silent, however long the freeze took."""
     with api.sandbox(engine=engine) as sandbox:
         results = []

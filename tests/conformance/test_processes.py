@@ -280,7 +280,7 @@ def test_signals(shared, which, number):
         assert caught.value.status == 409 and caught.value.code == "wrong_state"
 
 
-def test_a_caught_signal_is_no_end(shared):
+def test_a_caught_signal_does_not_end_the_process(shared):
     with spawn(shared, "trap 'echo got; exit 5' USR1; echo ready; while :; do sleep 0.05; done") as process, \
             process.events(follow=True) as events:
         events.until_bytes(b"ready\n")

@@ -115,7 +115,7 @@ class Racer:
             self.race.unavailable += 1
             return
         if error.status == 410 and word == "exec" and "hibernated" in str(error):
-            return  # its processes are gone, and it is not
+            return  # its processes have ended, but the sandbox exists
         if error.status in (404, 410) and self.race.is_over(generation):
             return
         self.race.bad.append(f"{word}: {error}")

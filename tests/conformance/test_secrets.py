@@ -49,7 +49,7 @@ def stars(value):
 
 # -- the vault ------------------------------------------------------------------------------------
 
-def test_a_value_goes_in_and_never_comes_out(api, secret):
+def test_a_value_is_never_returned(api, secret):
     value = secret.pop("value")
     assert secret["version"] == 1 and secret["scope"] == "global" and secret["scrubbed"]
     for path in (f"/v1/secrets/{secret['id']}", f"/v1/secrets/{secret['name']}", "/v1/secrets?limit=1000"):
@@ -96,7 +96,7 @@ def test_other_keys_see_nothing(api, secret):
         api.call("DELETE", f"/v1/keys/{row['id']}")
 
 
-def test_the_narrower_scope_is_meant(api, engine):
+def test_the_narrower_scope_is_used(api, engine):
     name = "S_" + uuid.uuid4().hex[:10].upper()
     rows = [make(api, name, f"value-global-{name}"),
             make(api, name, f"value-workspace-{name}", scope="workspace", external_workspace_id="w1")]
@@ -120,7 +120,7 @@ def test_the_narrower_scope_is_meant(api, engine):
 # -- as a variable --------------------------------------------------------------------------------
 
 def test_new_processes_have_it(box, secret):
-    want = base64.b64encode(secret["value"].encode()[::-1]).decode()  # backwards: not scrubbed
+    want = base64.b64encode(secret["value"].encode()[::-1]).decode()  # reversed output is not scrubbed
     show = "printf %s \"$TOKEN\" | python3 -c 'import sys,base64; print(base64.b64encode(sys.stdin.buffer.read()[::-1]).decode())'"
     alternative = "printf %s \"$TOKEN\" | rev | base64 -w0"
     if box.exec("command -v python3").exit_code != 0:
@@ -144,7 +144,7 @@ def test_grants_are_checked(api, engine, secret):
     refused("invalid_request", create, secret["name"], {"name": secret["name"], "env": secret["name"]})
 
 
-def test_a_change_counts_for_new_processes(api, box, secret):
+def test_a_change_applies_to_new_processes(api, box, secret):
     other = make(api)
     with spawn(box, "while read l; do printenv TOKEN; done", stdin_open=True) as old:
         api.call("PATCH", f"/v1/sandboxes/{box.id}", {"secrets": [{"name": other["name"], "env": "OTHER"}]})
@@ -265,7 +265,7 @@ def test_encoded_forms_are_scrubbed(box, secret, form):
     text = FORMS[form](secret["value"].encode())
     out = box.exec(["printf", "%s", text]).stdout
     assert len(out) == len(text)
-    # Digits at the edges that belong to neighbours too may stay.
+    # Encoded digits at the edges, which also encode neighbouring bytes, may stay visible.
     assert out.count("*") >= len(text) - 14 and text not in out
 
 

@@ -100,7 +100,7 @@ def test_any_bytes_arrive(shared, data):
 
 # -- exec, what is new ----------------------------------------------------------------------------
 
-def test_exec_says_more(shared):
+def test_exec_reports_reason_and_truncation(shared):
     body = shared.exec("echo x").body
     assert body["process_id"] > 0 and body["reason"] == "exited" and body["truncated"] is False
     assert body["full_output"] is None and body["hint"] is None

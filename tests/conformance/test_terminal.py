@@ -86,7 +86,7 @@ def test_interrupt(shared):
         wait_for(lambda: not alive_inside(shared, f"^{mark}"))
         ask(t, "sleep 300 & echo; kill -0 $! && echo ali''ve", "alive")
         t.control(type="signal", signal="HUP")
-        with contextlib.suppress(websockets.exceptions.ConnectionClosed):  # that may have been enough
+        with contextlib.suppress(websockets.exceptions.ConnectionClosed):  # the first signal may have been enough
             t.control(type="signal", signal="KILL")
         end, code = t.ended()
         assert end["reason"] == "killed_by_request" and code == 1000
@@ -196,8 +196,8 @@ def test_attach_to_pipes(shared):
         assert b"".join(base64.b64decode(m["data_b64"]) for m in errors) == b"to-err\n"
 
 
-def test_small_messages_never_hold_up_what_stands_behind_them(shared):
-    """A client that respects the window is always heard, however many messages the window contains."""
+def test_many_small_messages_do_not_block_later_ones(shared):
+    """Messages of a client that respects the window are always processed, however many the window contains."""
     go = marker()
     sent = b"".join(b"%07d\n" % i * 125 for i in range(900))  # 900 messages of 1000 bytes
     with spawn(shared, f"until [ -e /tmp/{go} ]; do sleep 0.02; done; cat", stdin_open=True) as process, \
@@ -212,7 +212,7 @@ def test_small_messages_never_hold_up_what_stands_behind_them(shared):
         while acked < len(sent):
             wait_for(lambda: len(t.data) > acked)
             now = len(t.data)
-            if now < len(sent):  # behind the last byte the server may have closed
+            if now < len(sent):  # after the last byte the server may have closed the connection
                 t.control(type="ack", bytes=now - acked)
             acked = now
         end, _ = t.ended()
@@ -342,8 +342,8 @@ def test_pings(quiet):
 
 
 @pytest.mark.long
-def test_a_deaf_client_is_let_go(shared):
-    """No pong for 45 s: the connection is closed, its process is not."""
+def test_a_client_without_pongs_is_disconnected(shared):
+    """Without a pong for 45 s the connection is closed, and its process continues."""
     with spawn(shared, ["cat"], tty={"cols": 80, "rows": 24}) as process:
         terminal = Terminal(shared.client, process.path + "/attach")
         terminal.message("started")

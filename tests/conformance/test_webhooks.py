@@ -152,7 +152,7 @@ def test_nothing_lost_across_kill(daemon, receiver):
     for _ in range(3):
         for _ in range(3):
             made.append(daemon.client.call("POST", "/v1/sandboxes", {})["id"])
-        daemon.client.call("GET", "/v1/events?format=json&limit=1")  # written with the answer
+        daemon.client.call("GET", "/v1/events?format=json&limit=1")  # the position is recorded with the reply
         daemon.kill("cayd")
         daemon.forgive()
         daemon.wait_ready()

@@ -95,7 +95,7 @@ def test_syntax_errors(kept, command):
 
 # -- state ----------------------------------------------------------------------------------------
 
-def test_state_lives_on(window):
+def test_state_persists(window):
     window.run("cd /usr/lib; x='a b'; export Y=z; f() { echo \"f $1\"; }; alias ll='echo aliased'; set -o noclobber; umask 027")
     assert window.run("pwd; echo \"$x\"; bash -c 'echo $Y'; f 1")["out"] == b"/usr/lib\na b\nz\nf 1\n"
     assert window.run("ll")["out"] == b"aliased\n"
@@ -339,7 +339,7 @@ def test_overrun_is_counted(window):
 
 def test_window_survives_the_client(shared, window):
     window.run("kept=1")
-    beside(window, "echo a; sleep 0.3; echo b", wait_ms=5000)  # its thread is left alone
+    beside(window, "echo a; sleep 0.3; echo b", wait_ms=5000)  # its thread is not joined
     wait_for(lambda: window.row()["state"] == "busy")
     window.wait_idle()
     assert window.read()["out"] == b"a\nb\n" and window.run("echo $kept")["out"] == b"1\n"

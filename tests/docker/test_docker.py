@@ -125,7 +125,7 @@ def test_a_sandbox_from_begin_to_end(box):
 
 
 def test_stop_and_start_keep_the_files(box):
-    """A stopped container loses what a rebooted host loses: processes, not files."""
+    """A stopped container loses its processes but not its files, as a rebooted host does."""
     sandbox = json.loads(box.cay("--json", "create", "--timeout", "3600").stdout)["id"]
     box.cay("exec", sandbox, "--", "sh", "-c", "echo kept > file; sync")
     begin = time.monotonic()

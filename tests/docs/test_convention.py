@@ -24,7 +24,7 @@ def test_unknown_marks(info):
         blocks.parse(fenced(info, "true"), "page.md")
 
 
-def test_indented_code_is_no_way_around():
+def test_indented_code_is_rejected():
     with pytest.raises(blocks.Broken):
         blocks.parse("Text.\n\n    rm -rf /\n", "page.md")
     assert not blocks.parse("- item\n\n    its second paragraph\n", "page.md")

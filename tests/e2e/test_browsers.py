@@ -120,7 +120,7 @@ def test_ticket_is_single_use_and_bound(own, box):
     text = ticket(client, path)
     for method, tail in (("DELETE", f"/v1/sandboxes/{box.id}"), ("GET", "/v1/sandboxes"), ("HEAD", path)):
         assert nobody.raw(method, f"{tail}?ticket={text}")[0] == 401, (method, tail)
-    assert nobody.raw("GET", f"{path}?{query}{text}")[0] == 200  # those took no ticket
+    assert nobody.raw("GET", f"{path}?{query}{text}")[0] == 200  # those requests did not use a ticket
     for bad in ("", "x", "cayt_", "cayt_" + "0" * 40, own.key, text):
         assert nobody.raw("GET", f"{path}?{query}{bad}")[0] == 401, bad
     # With a key, the ticket is ignored.
@@ -139,7 +139,7 @@ def test_ticket_expires_and_ends_with_its_key(own, box):
     assert nobody.raw("GET", f"{path}?follow=false&format=sse&ticket={text}")[0] == 401
     answer = own.client.call("POST", "/v1/tickets", {"path": path, "ttl_sec": 1})
     assert answer["path"] == path and answer["method"] == "GET" and answer["expires_at"]
-    time.sleep(1.2)  # nothing tells that a ticket has expired
+    time.sleep(1.2)  # the expiry of a ticket causes no event to wait for
     assert nobody.raw("GET", f"{path}?follow=false&format=sse&ticket={answer['ticket']}")[0] == 401
 
 

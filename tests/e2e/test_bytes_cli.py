@@ -241,7 +241,7 @@ def test_input_is_complete(daemon, words, box, tmp_path, size):
     assert rss_kb(daemon.pids()["cayd"]) - before < 32_000, "cayd grew with the input"
 
 
-def test_there_and_back(daemon, words, box):
+def test_both_directions_at_once(daemon, words, box):
     """Both directions at once, each larger than all buffers: no deadlock."""
     data = os.urandom(30 * MB)
     done = subprocess.run(words("exec", "-i", box.id, "--", "cat"), input=data, env=daemon.env, capture_output=True,
@@ -272,7 +272,7 @@ def test_input_is_not_touched_without_i(daemon, words, box):
         done = subprocess.run(["bash", "-c", loop, "-", *command], input=b"a\nb\nc\n", env=daemon.env,
                               capture_output=True, timeout=60 * tree.SLACK)
         assert done.stdout == b"a\nb\nc\n", done
-    # The program's input is empty; ours is not read.
+    # The program's input is empty, and the input of cay is not read.
     done = subprocess.run(words("exec", box.id, "--", "wc", "-c"), input=b"abc", env=daemon.env, capture_output=True,
                           timeout=60)
     assert done.stdout == b"0\n", done
@@ -308,7 +308,7 @@ def test_node_exec_file(daemon, words, box):
 
 
 def test_program_that_stops_reading(daemon, words, box):
-    """The program's status is ours, as with a pipe."""
+    """The exit status is that of the program, as with a pipe."""
     for command, status in ((["head", "-c", "10"], 0), (["sh", "-c", "head -c 10 >/dev/null; exit 7"], 7),
                             (["sh", "-c", "exec <&-; sleep 0.5; exit 3"], 3)):
         child = spawn(daemon, words("exec", "-i", box.id, "--", *command), stdin=subprocess.PIPE,

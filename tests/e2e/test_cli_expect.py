@@ -234,7 +234,7 @@ def test_update(cay, box):
 
 # -- abbreviated ids ---------------------------------------------------------------------------
 
-def test_beginnings_of_ids(cay, box, client):
+def test_abbreviated_ids(cay, box, client):
     short = box["id"][:6]
     assert json.loads(ok(cay("info", short, "--json")))["id"] == box["id"]
     assert ok(cay("exec", short, "--", "echo", "hi")) == "hi\n"
@@ -250,7 +250,7 @@ def test_beginnings_of_ids(cay, box, client):
         assert cay(*words).returncode == 3, words
 
 
-def test_a_name_wins_over_a_beginning(cay, box, client):
+def test_a_name_has_precedence_over_an_abbreviated_id(cay, box, client):
     named = client.create(name=box["id"][:6], timeout_sec=600)["id"]
     try:
         assert json.loads(ok(cay("info", box["id"][:6], "--json")))["id"] == named
@@ -259,7 +259,7 @@ def test_a_name_wins_over_a_beginning(cay, box, client):
     assert json.loads(ok(cay("info", box["id"][:6], "--json")))["id"] == box["id"]
 
 
-def test_other_keys_sandboxes_are_not_found_by_their_beginning(cay, box, client):
+def test_sandboxes_of_other_keys_are_not_found_by_abbreviated_ids(cay, box, client):
     key = client.call("POST", "/v1/keys", {"name": "weak", "scopes": ["sandboxes:read", "sandboxes:write"]})
     try:
         done = cay("info", box["id"][:6], "--key", key["key"])
@@ -284,7 +284,7 @@ def test_copy_between_sandboxes(cay, box, other):
     assert json.loads(ok(cay("cp", "--json", f"{box['name']}:big", f"{other['name']}:x"))) == {"copied": 1, "bytes": 5000000}
 
 
-def test_copy_between_sandboxes_fails_whole(cay, box, other):
+def test_copy_between_sandboxes_fails_completely(cay, box, other):
     ok(cay("exec", other["name"], "-c", "echo precious > kept"))
     for source, target, status in ((f"{box['name']}:nosuch", "kept", 3), (f"{box['name']}:/etc/shadow", "kept", 5),
                                    (f"{box['name']}:/etc/passwd", "/root/x", 5), (f"{box['name']}:/etc", "kept", 7)):

@@ -37,14 +37,14 @@ def test_one_file_each_way(cay, web, tmp_path):
     assert (tmp_path / "g").read_bytes() == data
     assert (tmp_path / "g").stat().st_mode & 0o777 == 0o750
     cay("cp", "f", f"{web}:up/")
-    assert sorted(os.listdir(tmp_path)) == ["f", "g"]  # nothing is left beside them
+    assert sorted(os.listdir(tmp_path)) == ["f", "g"]  # no temporary file is left
     (tmp_path / "d").mkdir()
     cay("cp", f"{web}:up/f", "d")
     assert (tmp_path / "d/f").read_bytes() == data
     assert json.loads(cay("cp", "--json", "f", f"{web}:up/f")) == {"copied": 1, "bytes": len(data)}
 
 
-def test_what_is_there_is_written_to_or_left_alone(cay, web, tmp_path):
+def test_existing_files_are_replaced_or_kept(cay, web, tmp_path):
     cay("cp", "-", f"{web}:in.txt", input="some words\n")
     (tmp_path / "real").write_text("old")
     (tmp_path / "link").symlink_to("real")
@@ -100,14 +100,14 @@ def test_trees(cay, web, tmp_path):
     cay("cp", "-r", f"{web}:tree", "back")
     subprocess.run(["diff", "-r", "src", "back"], cwd=tmp_path, check=True)
     assert os.readlink(tmp_path / "back/link") == "d0/f0"
-    cay("cp", "-r", "src", f"{web}:tree")  # it is there: the copy goes into it
+    cay("cp", "-r", "src", f"{web}:tree")  # the directory exists, so the copy is created in it
     assert "src" in cay("ls", f"{web}:tree").split()
     shown = cay("tree", "--depth", "2", f"{web}:tree")
     assert "├── d0\n" in shown and "│   ├── f0\n" in shown
 
 
 def test_a_hostile_archive_is_cut(cay, web, daemon, tmp_path):
-    """The archive may be made by the sandbox's root: devices do not reach tar."""
+    """Root inside can forge the archive: device entries do not reach tar."""
     (tmp_path / "out").mkdir()
     done = subprocess.run([daemon.cay, "--state", daemon.state, "exec", "-u", "root", web, "-c",
                            "rm -rf /tmp/dev; mkdir /tmp/dev; mkfifo /tmp/dev/pipe; echo x > /tmp/dev/f"],
@@ -126,7 +126,7 @@ def test_wildcards_inside(cay, web, tmp_path):
     cay("cp", f"{web}:w/*.none", "got", status=3)
 
 
-def test_looking(cay, web):
+def test_cat_ls_tree_grep_and_glob(cay, web):
     cay("cp", "-", f"{web}:look/x.txt", input="needle\nhay\n")
     assert cay("ls", f"{web}:look") == "x.txt\n"
     assert "-rw-r--r--" in cay("ls", "-l", f"{web}:look") and "sandbox" in cay("ls", "-l", f"{web}:look/x.txt")

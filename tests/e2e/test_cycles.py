@@ -62,7 +62,7 @@ def quiet(daemon, seconds=10):
 def leak_run(count, clients=4):
     host = census.take()
     with Daemon() as daemon:
-        assert not cycles(daemon, 40, clients)  # pools and caches find their size
+        assert not cycles(daemon, 40, clients)  # let pools and caches reach their size
         before = quiet(daemon)
         begin = time.monotonic()
         failures = cycles(daemon, count, clients)

@@ -174,7 +174,7 @@ def test_up_without_root():
         one.close()
 
 
-def test_who_runs_as_whom(daemon):
+def test_users_and_privileges_of_the_programs(daemon):
     """cayd is user cay, without capabilities, filtered, no_new_privs; it can dump no process of ours."""
     pids = daemon.pids()
     def status(name):

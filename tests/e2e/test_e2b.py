@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The unmodified npm packages of E2B against our daemon, with three variables set.
 
-The tests themselves are in tests/e2e/e2b; each is named by the SDK's method it shows. What they
-showed is the table in docs/guides/e2b.md: CAY_E2B_TABLE=write brings it up to date.
+The tests themselves are in tests/e2e/e2b; each is named by the SDK's method it shows. The results are the table in
+docs/guides/e2b.md; CAY_E2B_TABLE=write updates it.
 """
 
 import collections

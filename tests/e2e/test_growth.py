@@ -53,7 +53,7 @@ ROWS = {
     "migrations": lambda n: 64,
 }
 ROW_BYTES = 2048  # the largest row on average, indexes and free pages included
-# What may be more than at the end of the first round, whatever happened since.
+# Allowed growth since the end of the first round.
 LIMITS = {
     "rss of cayd": 12 << 20,
     "rss of cay-warden": 4 << 20,
@@ -102,7 +102,7 @@ def rows_of(daemon):
 
 
 def excess(first, now, rows, counts):
-    """What is beyond its formula, as text."""
+    """The counts that exceed their limits, as text."""
     found = [f"table {name} has no formula" for name in rows if name not in ROWS]
     for name, count in rows.items():
         if name in ROWS and count > ROWS[name](counts):
@@ -154,7 +154,8 @@ class Soak:
                 "transitions": 2 * (done["freeze"] + done["hibernate"]) + done["restore"]}
 
     def settled(self, first):
-        """The last sandboxes' groups, mounts and volumes go a moment after their end."""
+        """Waits until the groups, mounts and volumes of the last sandboxes are removed, which happens shortly after
+        their end."""
         until, last = time.monotonic() + 20 * tree.SLACK, None
         while True:
             now, rows = measure(self.daemon), rows_of(self.daemon)

@@ -73,7 +73,7 @@ def test_help_and_usage(cay):
     assert cay("create", "--on-timeout", "explode").returncode == 2
 
 
-def test_memory_on_a_host_without(cay, sandbox):
+def test_memory_on_a_host_without_criu(cay, sandbox):
     """This daemon has no CRIU: a snapshot reports what it lacks, a fork is refused."""
     taken = cay("snapshot", sandbox, "--memory")
     snapshot = ok(taken).strip()

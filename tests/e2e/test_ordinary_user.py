@@ -90,7 +90,7 @@ def test_the_state_directory_can_be_chosen(user):
     user.cay("down", "--yes", XDG_STATE_HOME=place)
 
 
-def test_plain_up_names_both_ways_out(user):
+def test_plain_up_names_both_alternatives(user):
     done = user.cay("up", check=False)
     assert done.returncode != 0 and "needs root" in done.stderr
     assert "sudo cay up" in done.stderr and "cay up --engine-local" in done.stderr

@@ -65,7 +65,7 @@ def test_vite_with_hot_reload_in_a_browser(site):
         page.until("document.querySelector('#text')?.textContent === 'first words'")
         page.until("getComputedStyle(document.querySelector('#text')).color === 'rgb(255, 0, 0)'")
         loads = page.until("window.loads")
-        # What follows comes over the WebSocket: without it nothing would change.
+        # The following change arrives over the WebSocket.
         wait_for(lambda: site.client.call("GET", preview.path)["data"][0]["open"] >= 1, timeout=60)
         files.put("site/text.js", "export const text = 'second words'\n".encode())
         page.until("document.querySelector('#text').textContent === 'second words'")

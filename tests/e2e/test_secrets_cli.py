@@ -29,7 +29,7 @@ def test_set_use_rotate_remove(own, tmp_path):
     done = cay(own, "secret", "set", "API_TOKEN", "--host", "api.example.com", text=value + "\n")
     assert done.returncode == 0 and done.stdout == "API_TOKEN version 1\n", done
     assert value not in done.stdout + done.stderr
-    # In a sandbox: there, and not to be seen.
+    # Inside a sandbox the value is set, but its output is masked.
     done = cay(own, "run", "--secret", "API_TOKEN", "--secret", "API_TOKEN=COPY", "--", "sh", "-c",
                f'[ "$API_TOKEN" = "{value}" ] && [ "$COPY" = "{value}" ] && echo $API_TOKEN')
     assert (done.returncode, done.stdout) == (0, "*" * len(value) + "\n"), done

@@ -115,7 +115,7 @@ def test_protocols_we_do_not_speak_are_refused_by_name(secure):
     assert "no application protocol" in s_client(secure, "-alpn", "h2").stderr
 
 
-def test_garbage_and_trickles_do_no_harm(secure, ca):
+def test_garbage_and_slow_handshakes_do_no_harm(secure, ca):
     for noise in (b"\x16", b"\x16\x03\x01\xff\xff" + b"a" * 4000, b"\x16" * 70000):
         with socket.create_connection(("127.0.0.1", secure.port), timeout=30) as sock:
             try:
@@ -124,10 +124,10 @@ def test_garbage_and_trickles_do_no_harm(secure, ca):
                 while sock.recv(65536):
                     pass
             except OSError:
-                pass  # cut off: that is what it is for
+                pass  # the daemon closes the connection, as expected
     with connect(secure, ca) as sock:
         for byte in f"GET /readyz HTTP/1.1\r\nHost: {NAME}\r\n\r\n".encode():
-            sock.sendall(bytes([byte]))  # a record of its own each
+            sock.sendall(bytes([byte]))  # each in a separate record
         assert sock.recv(64).startswith(b"HTTP/1.1 200")
 
 
@@ -148,7 +148,7 @@ def wait_for(what):
         time.sleep(0.05)
 
 
-def test_a_new_certificate_comes_in_while_connections_live_on(secure, ca, place):
+def test_a_new_certificate_does_not_end_connections(secure, ca, place):
     old = keep_alive(secure, ca)
     assert get(old, secure)[0] == 200
     before = serial_served(secure, ca)
@@ -158,7 +158,7 @@ def test_a_new_certificate_comes_in_while_connections_live_on(secure, ca, place)
     secure.kill("cayd", signal.SIGHUP)
     wait_for(lambda: serial_served(secure, ca) == serial(secure.cert).lstrip("0"))
     assert serial_served(secure, ca) != before
-    assert get(old, secure)[0] == 200  # the same connection, made with the old one
+    assert get(old, secure)[0] == 200  # the same connection, opened with the old certificate
 
     # An invalid certificate: the current one stays, and the log has the reason.
     good = open(secure.cert).read()
@@ -254,7 +254,7 @@ def through(nginx, daemon, ca, *words):
                 "-H", f"Authorization: Bearer {daemon.key}", *words)
 
 
-def test_an_untrusted_proxys_word_does_not_count(nginx, secure, ca):
+def test_headers_of_an_untrusted_proxy_are_ignored(nginx, secure, ca):
     done = through(nginx, secure, ca, "-o", "/dev/null", "-w", "%{http_code}",
                    f"https://{NAME}:{nginx}/v1/options")
     assert done.stdout == "308"  # the daemon sees plain HTTP for a public name

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Bad days: clients use every creating call while programs are killed and stopped, and disks fill up.
 
-Each day ends with a judgement (lib/ledger.py): what was acknowledged is there, once; what was deleted is gone; files,
-output and events are complete; and the host is as it was. CAY_SEED repeats the choices of a run. CAY_LONG=1 makes
-10,000 kills; CAY_BAD_DAY_KILLS sets another number.
+Each day ends with a check (lib/ledger.py): acknowledged objects exist exactly once; deleted ones do not; files, output
+and events are complete; and the host is as before. CAY_SEED repeats the choices of a run. CAY_LONG=1 makes 10,000
+kills; CAY_BAD_DAY_KILLS sets another number.
 """
 
 import contextlib
@@ -35,7 +35,7 @@ SETTINGS = {"CAY_EVENTS_KEEP": "200000", "CAY_WEBHOOK_ALLOW_PRIVATE": "true", "C
 
 
 class AtPort(Daemon):
-    """At an address that its clients know: a daemon that starts on a full disk cannot write its file 'url'."""
+    """A daemon at a fixed address, because one that starts on a full disk cannot write its file 'url'."""
 
     def __init__(self, **more):
         with socket.socket() as free:
@@ -74,7 +74,7 @@ class Receiver:
         self.server.server_close()
 
     def judge(self, ledger, timeout=30):
-        """At least once, also after kills: what is still on its way comes."""
+        """Each event was delivered at least once, also after kills; waits for those in progress."""
         wanted = {(kind, one) for kind, one in ledger.events if kind.startswith("sandbox.")}
         until = time.monotonic() + timeout * tree.SLACK
         while wanted - self.seen and time.monotonic() < until:
@@ -141,7 +141,7 @@ class Day:
                           f"{len(self.ledger.complaints)} complaints; CAY_SEED={self.ledger.seed}"])
 
     def clear(self):
-        """Everything goes by the API, also what no reply named."""
+        """Removes everything through the API, including objects that no reply named."""
         for kind in ("sandboxes", "snapshots", "keys", "secrets", "webhooks"):
             for row in self.caller.pages(f"/v1/{kind}"):
                 mine = row.get("name") != "admin" and row.get("description") != "receiver"
@@ -173,7 +173,8 @@ def has_code():
 
 
 def test_kills_stops_and_crowds(receiver):
-    """All workers go on while cayd, the warden or both die or stand still, and while connections pile up."""
+    """All workers continue while cayd, the warden or both are killed or stopped, and while idle connections
+    accumulate."""
     host = census.take()
     with Daemon(env={"CAY_POOL": "false", **SETTINGS}) as daemon:
         daemon.client.call("POST", "/v1/webhooks", {"url": receiver.url, "description": "receiver"})
@@ -207,7 +208,7 @@ def fill_pool(client, sandbox):
 @pytest.mark.skipif(os.environ.get("CAY_TEST_STORAGE") == "directory", reason="there is no pool")
 @pytest.mark.parametrize("which", ["state", "pool", "both"])
 def test_full_disks(which):
-    """The state file system, the pool or both are full for a while; a kill comes on top."""
+    """The state file system, the pool or both are full for a while, and programs are killed meanwhile."""
     host = census.take()
     with small_disk(2048) as point:
         with AtPort(state=point, env={"CAY_POOL": "false", **SETTINGS}) as daemon:
@@ -247,7 +248,7 @@ def test_address_after_a_full_disk():
     with small_disk(2048) as point, AtPort(state=point, env={"CAY_POOL": "false"}) as daemon:
         with filled(point):
             daemon.kill("cayd")
-            until = time.monotonic() + 3  # what the daemon frees at its start is taken, too
+            until = time.monotonic() + 3  # space that the daemon frees at its start is filled, too
             with open(f"{point}/filler", "ab", buffering=0) as f:
                 while time.monotonic() < until:
                     with contextlib.suppress(OSError):

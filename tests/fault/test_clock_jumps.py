@@ -64,7 +64,7 @@ def true_time(running):
 
 
 def age_of(client):
-    """What the daemon takes for now, by a new sandbox."""
+    """The daemon's current time, read from a new sandbox."""
     made = client.create(memory_mb=64)
     client.delete(made["id"])
     return made["created_at"]
@@ -129,11 +129,11 @@ def test_usage_follows_the_time_that_passed(running, jump):
 
 @known.defect("a jump of the wall clock deletes snapshots that expire")
 def test_expiring_snapshots_survive_a_jump(running):
-    """One that expires in an hour is there when the clock has been six hours ahead for a moment."""
+    """A snapshot that expires in an hour still exists after the clock was six hours ahead for a moment."""
     sandbox = running.client.create(timeout_sec=HOURS, memory_mb=64)["id"]
     made = running.client.call("POST", f"/v1/sandboxes/{sandbox}/snapshots", {"expires_in_sec": HOURS})["id"]
     running.clock.set(6 * HOURS)
     running.client.create(memory_mb=64)
-    time.sleep(2.5)  # a sweep of expired ones comes in between
+    time.sleep(2.5)  # expired ones are swept in between
     running.clock.set(0)
     assert running.client.call("GET", f"/v1/snapshots/{made}")["id"] == made

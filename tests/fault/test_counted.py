@@ -265,7 +265,7 @@ def test_calls_wait_for_the_link(victim, box):
         assert client.exec(box.id, ["/bin/echo", "x"]).stdout == "x\n"
 
 
-def test_a_window_lives_on(victim, box):
+def test_a_window_survives_the_daemon(victim, box):
     window = Window(box, "w")
     window.run("cd /usr; kept='a b'; f() { echo \"f $kept\"; }")
     began = window.run("echo begun; sleep 0.5; echo done; (exit 7)", wait_ms=0)

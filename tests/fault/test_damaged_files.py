@@ -3,7 +3,7 @@
 
 Two things hold for each file and each kind of damage:
 
-- the start either works or says which file is wrong; it does not delete what it cannot explain;
+- the start either works or names the damaged file; it deletes nothing that it cannot account for;
 - when the file is put back, everything that clients were promised (lib/ledger.py) is there again.
 
 CAY_LONG=1 tries all kinds of damage with each file.
@@ -23,7 +23,7 @@ from lib.reboot import another_boot, kill_daemons, power_off
 SEED = int(os.environ.get("CAY_SEED", "0")) or random.randrange(1 << 30)
 LONG = os.environ.get("CAY_LONG") == "1"
 DATABASE = ("cay.db", "cay.db-wal", "cay.db-shm")
-PARTS = {"cay.db": DATABASE}  # what is lost together
+PARTS = {"cay.db": DATABASE}  # files that are lost together
 
 
 def gone(path):
@@ -149,7 +149,7 @@ def test_nothing_is_lost_when_it_is_put_back(host, name, damage):
     with daemon:
         worker = Worker(daemon, Ledger(SEED), 0)
         prepare(worker)
-        if name == "pool.btrfs":  # a pool in use cannot be exchanged: the host was off
+        if name == "pool.btrfs":  # a pool in use cannot be replaced, so the host counts as rebooted
             power_off(daemon)
             another_boot(daemon)
         else:

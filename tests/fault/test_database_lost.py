@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A database that is gone, empty or another one than before: nothing is deleted because of it."""
+"""A database that is missing, empty or replaced by another one: nothing is deleted because of it."""
 
 import os
 import shutil
@@ -116,13 +116,13 @@ def test_recover(daemon):
     again = daemon.command("recover")
     assert again.returncode != 0 and "nothing to recover" in again.stderr
     daemon.down("--keep")
-    daemon.up()  # and it stays so
+    daemon.up()  # also after a restart
     for snapshot in (*found.values(), ids["snapshot"]):
         daemon.client.call("DELETE", f"/v1/snapshots/{snapshot}")
 
 
 def test_empty_engine_is_taken(daemon):
-    """Nothing is held, so a new database is no loss."""
+    """The engine holds nothing, so a new database loses nothing."""
     daemon.down("--keep")
     for name in PARTS:
         if os.path.exists(f"{daemon.state}/{name}"):

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A full disk below the state directory: the storage pool survives it, and everything goes on when space is back."""
+"""A full disk below the state directory: the storage pool survives it, and everything continues when space is free
+again."""
 
 import contextlib
 import os
@@ -38,7 +39,7 @@ def small_disk(size_mb):
 
 @contextlib.contextmanager
 def full(point):
-    """Everything that is free is taken by a file that no sandbox has to do with."""
+    """Fills all free space with a file that is unrelated to sandboxes."""
     path = os.path.join(point, "filler")
     with open(path, "wb") as f:
         space = os.statvfs(point)
@@ -72,7 +73,7 @@ def test_pool_survives(daemon):
     run(daemon, idle, "head -c 20000000 /dev/urandom > kept; sync")
     before = run(daemon, idle, "sha256sum < kept").stdout
     with full(daemon.state):
-        # Until it says no: every write that succeeded must be there afterwards.
+        # Write until it fails: every successful write must be present afterwards.
         out = run(daemon, writer, "i=0; while head -c 8000000 /dev/urandom > f$i 2>/dev/null && sync f$i 2>/dev/null; "
                                   "do i=$((i+1)); done; rm f$i; sha256sum f* | sort > /tmp/sums; echo $i")
         assert int(out.stdout) > 0
@@ -117,12 +118,12 @@ def test_all_of_the_pool_is_allocated(daemon):
 
 
 def test_ends_are_never_refused(daemon):
-    """Deleting is how a full disk gets empty: DELETE works and timeouts fire although nothing can be written down."""
+    """Deleting frees space on a full disk: DELETE works and timeouts take effect although nothing can be recorded."""
     client = daemon.client
     deleted, kept = (client.create(timeout_sec=3600)["id"] for _ in range(2))
     client.create(timeout_sec=15)
     with full(daemon.state):
-        # The database has some pages of its own left; then every write of it fails.
+        # The database uses its remaining free pages; after that every write fails.
         def refused():
             try:
                 client.call("PATCH", f"/v1/sandboxes/{kept}", {"metadata": {"x": os.urandom(400).hex()}})
@@ -146,7 +147,7 @@ def figure(client, name):
 
 
 def test_admission():
-    """The pool promises so many times what it can hold, and no more."""
+    """The pool overcommits its capacity by a fixed factor, and no more."""
     with small_disk(2048) as point:
         with Daemon(state=point, env={"CAY_POOL": "false", "CAY_DISK_OVERCOMMIT": "1"}) as daemon:
             client = daemon.client

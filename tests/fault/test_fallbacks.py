@@ -62,7 +62,7 @@ def cycle(client):
 
 def test_without(without):
     name, daemon = without
-    for _ in range(2):  # the second time with what the first one's slot kept
+    for _ in range(2):  # the second time with the parts that the slot kept
         cycle(daemon.client)
     killed, until = daemon.kill("cay-warden"), time.monotonic() + 20 * tree.SLACK
     while daemon.pids().get("cay-warden") in (None, killed) and time.monotonic() < until:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A warden that is stopped, not dead: callers hear of it, and something restarts it."""
+"""A warden that is stopped, not dead: callers get an error, and a watchdog restarts it."""
 
 import os
 import signal

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Memory right after the warden was started, before its check of CRIU has ended: waited for, never given up."""
+"""Requests with memory right after the start of the warden wait for its check of CRIU; memory is never dropped."""
 
 import os
 import signal
@@ -22,7 +22,7 @@ def daemon():
 
 
 def once_up(call):
-    """Its answer, when the daemon has found the new warden."""
+    """The reply, once the daemon has connected to the new warden."""
     until = time.monotonic() + 20 * tree.SLACK
     while True:
         try:
@@ -42,7 +42,7 @@ def killed_warden(daemon):
 
 
 def test_hibernate(daemon):
-    """A process that ran before it runs after it."""
+    """A process that ran before the hibernation runs after it."""
     for _ in range(ROUNDS):
         with daemon.client.sandbox(timeout_sec=600) as sandbox:
             process = spawn(sandbox, ["sleep", "1000000"])

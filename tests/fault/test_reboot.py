@@ -83,7 +83,7 @@ def test_every_state(own):
     assert 300 < left_sec(row) <= 600, "its time stood still while the host was off"
     assert word(api, running) == "running" and api.exec(running, "cat later").stdout == "later\n"
     assert api.exec(running, "pgrep -fc 'sleep 1234[.]5' || :").stdout == "0\n", "processes are not made up"
-    assert word(api, waking) == "waking"  # which wakes it
+    assert word(api, waking) == "waking"  # this resumes it
     assert word(api, always) == "always"
     for sandbox, expected in ((frozen, "frozen"), (asleep, "asleep"), (child, "running")):
         post(api, sandbox, "resume")
@@ -91,7 +91,7 @@ def test_every_state(own):
     copy = api.create(snapshot_id=snapshot)["id"]
     assert word(api, copy) == "running" and api.exec(copy, "ls later 2>/dev/null || echo none").stdout == "none\n"
 
-    # Again, at once: what was saved the first time must not be used for this time.
+    # A second reboot at once: data saved for the first one must not be used again.
     api.exec(running, "echo again > /workspace/word").ok()
     api = reboot(own)
     kept(wait_paused(api, running))
@@ -119,7 +119,7 @@ def test_downtime_is_not_billed(own):
         sums = api.call("GET", f"/v1/sandboxes/{sandbox}/usage")
         seconds = sums["running_seconds"] + sums["paused_seconds"]
         assert 0 < seconds < most, sums
-    for sandbox in (running, frozen, asleep):  # what is kept of them takes room from now on
+    for sandbox in (running, frozen, asleep):  # their files count as paused storage from now on
         assert wait_for(lambda: api.call("GET", f"/v1/sandboxes/{sandbox}/usage")["paused_storage_gib_seconds"] > 0, 30)
     # It had at most a minute left at the shutdown, and has it after the resume.
     kept(wait_paused(api, short))
@@ -164,8 +164,9 @@ def test_deadlines_without_a_daemon_and_with_another_wall_clock(own):
         api.delete(row["id"])
 
 
-def test_a_life_too_short_to_be_recorded(own):
-    """That sandboxes are alive is recorded periodically: the last record may be older than this sandbox."""
+def test_a_sandbox_younger_than_the_last_record(own):
+    """The time when sandboxes were last alive is recorded periodically; the last record may be older than this
+    sandbox."""
     api = own.client
     sandbox = made(api, "short", timeout_sec=600)
     wait_for(lambda: alive_is_recorded(own), 30)
@@ -180,7 +181,7 @@ def test_a_life_too_short_to_be_recorded(own):
     api.delete(sandbox)
 
 
-def test_an_unknown_boot_is_no_other_boot(own):
+def test_an_unknown_boot_id_is_not_a_reboot(own):
     """A daemon that cannot read the boot id (systemd's ProcSubset=pid) records none. The next one must neither take
     that for a reboot nor trust a deadline on an unknown clock."""
     api = own.client
@@ -195,7 +196,7 @@ def test_an_unknown_boot_is_no_other_boot(own):
     api = own.wait_ready(20)
     row = api.get(sandbox)
     assert row["state"] == "running" and 300 < left_sec(row) <= 600, row
-    assert "started anew" not in own.logs(400)
+    assert "was rebooted" not in own.logs(400)
     assert api.exec(sandbox, "pgrep -fc 'sleep 1234[.]5'").stdout == "1\n"
     assert wait_for(lambda: saved_boot(own) == this_boot(), 30)
     api.delete(sandbox)

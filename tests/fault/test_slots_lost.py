@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The warden's table of slots is gone, empty or garbage while sandboxes run: none goes on unseen."""
+"""The warden's table of slots is missing, empty or garbage while sandboxes run: none continues unnoticed."""
 
 import os
 import signal
@@ -12,7 +12,7 @@ from lib.daemon import Daemon
 
 
 def restart_warden(daemon, change):
-    """Kills it with its table changed; the next one starts without anything of the old one."""
+    """Kills the warden and changes its table; the next one starts without the old table."""
     before = daemon.pids()["cay-warden"]
     daemon.kill("cay-warden", signal.SIGSTOP)
     change(os.path.join(daemon.state, "warden.slots"))

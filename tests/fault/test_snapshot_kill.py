@@ -122,7 +122,7 @@ def test_killed_at_each_step_of_a_snapshot(warden, who, paused):
     start_counter(warden, source)
     for step in TAKING:
         if paused and step == "flushed":
-            continue  # of a paused one nothing is written out ahead
+            continue  # nothing is written out in advance for a paused sandbox
         arm(warden, f"{who}snapshot.{step}")
         if paused:
             warden.pause(source)
@@ -131,7 +131,7 @@ def test_killed_at_each_step_of_a_snapshot(warden, who, paused):
         else:
             with pytest.raises(BROKEN):
                 warden.snapshot(source, "s1")
-        if who:  # the warden lives, and has tidied up by itself
+        if who:  # the warden is alive and has cleaned up by itself
             assert pool.snapshots(warden) == set(), step
             assert warden.stat(source)[:2] == (True, paused), step
             assert paused or runs(warden, source), step
@@ -165,7 +165,7 @@ def test_killed_at_each_step_of_a_temporary_snapshot(warden, who):
         with pytest.raises(BROKEN):
             warden.snapshot(source, "s1", passing=True)
             warden.create(snapshot="s1", last_use=step.startswith("use"))
-        if who and not step.startswith("use"):  # which is done by the warden itself
+        if who and not step.startswith("use"):  # this step runs in the warden itself
             assert warden.names() == [source], step
             warden.call(SNAPSHOT_DELETE, snapshot="s1")
             assert pool.snapshots(warden) == set(), step

@@ -202,7 +202,7 @@ def test_the_disk_limit_holds_in_copies(warden):
     assert room(large) <= 4
 
 
-def test_room_of_what_was_deleted_comes_back(warden):
+def test_space_of_deleted_files_is_freed(warden):
     """In a copy, and after a snapshot: without another snapshot, soon."""
     source = warden.create(disk_size_mb=64)["id"]
     spread(warden, source, 50)
@@ -266,7 +266,7 @@ def test_pause_and_resume_while_it_is_taken(warden, paused_before):
         assert warden.stat(source)[1] == (not paused_before)
 
 
-def test_called_off(warden):
+def test_cancelled_while_it_is_taken(warden):
     """Deleted, or its sandbox destroyed, or its client disconnected, while it is taken: nothing is left."""
     for wait_ms in (0, 1, 2, 4, 6, 10):
         source, name = warden.create()["id"], secrets.token_hex(8)
@@ -285,7 +285,7 @@ def test_called_off(warden):
         if fields[4] == 0:
             warden.call(SNAPSHOT_DELETE, snapshot=name)
         warden.agents.pop(source).sock.close()
-        until = time.monotonic() + 20 * tree.SLACK  # the pool may be writing out much else
+        until = time.monotonic() + 20 * tree.SLACK  # the pool may be writing other data
         while census.sandbox_pids(source) and time.monotonic() < until:
             time.sleep(0.02)
         assert not census.sandbox_pids(source), "a frozen one does not die"
@@ -304,9 +304,9 @@ def test_a_client_that_goes_away(warden):
         warden.sock.close()
         warden.sock = warden.connect()
         warden.answers.clear()
-        for sandbox in set(warden.names()) - {source}:  # those whose answer had been sent
+        for sandbox in set(warden.names()) - {source}:  # snapshots whose reply was already sent
             warden.call(DESTROY, sandbox=sandbox)
-        warden.call(SNAPSHOT_DELETE, snapshot=name)  # also of one that is killed and not yet dead
+        warden.call(SNAPSHOT_DELETE, snapshot=name)  # also of a process that was killed but is not dead yet
         assert warden.names(SNAPSHOT_LIST) == [keep]
         until = time.monotonic() + 5 * tree.SLACK
         while time.monotonic() < until and (pool.snapshots(warden) != {keep} or

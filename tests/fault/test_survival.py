@@ -148,12 +148,12 @@ class Load:
                 self._cycle(client)
                 client.close()
             except (OSError, ValueError):
-                time.sleep(0.01)  # the daemon is away
+                time.sleep(0.01)  # the daemon is not running
             except ApiError as error:
                 if error.status not in (404, 409, 410, 500, 503):
                     self.bad.append(repr(error))
                 time.sleep(0.01)
-            except Exception as error:  # http.client's own
+            except Exception as error:  # errors of http.client
                 if "http.client" not in type(error).__module__:
                     self.bad.append(repr(error))
 
@@ -311,7 +311,7 @@ def test_creates_without_a_warden(victim):
 
 
 def test_supervisor_killed(victim):
-    """Without its supervisor the daemon serves on; the next 'cay up' brings one back."""
+    """Without its supervisor the daemon continues; the next 'cay up' starts a new supervisor."""
     client = victim.wait_ready()
     with client.sandbox(timeout_sec=600) as box:
         victim.kill("cay")

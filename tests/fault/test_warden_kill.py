@@ -2,7 +2,7 @@
 """kill -9 of cay-warden at chosen system calls of create and destroy (CRA-01, NSP-09).
 
 strace delivers the signal exactly at the N-th call of the named set; a second warden on the same
-state directory must keep what lives, sweep what is half-made, and leave nothing at its own end.
+state directory must keep living sandboxes, sweep unfinished ones, and leave nothing when it ends.
 """
 
 import os
@@ -32,7 +32,7 @@ class Traced(Warden):
     """A warden that dies at a chosen call once it is up."""
 
     def arm(self, when):
-        # Attached only now: what is counted are the calls of the requests that follow.
+        # Attached only now, so that only the calls of the following requests are counted.
         self.tracer = subprocess.Popen(
             ["strace", "-q", "-o", "/dev/null", "-p", str(self.process.pid), "-e", f"trace={CALLS}",
              "-e", f"inject={CALLS}:signal=KILL:when={when}"],
@@ -132,7 +132,7 @@ def test_killed_while_starting():
                  tree.program("cay-agent", warden.build), "--user", "root"],
                 stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
             until_quiet(dying, warden.state)
-            if dying.poll() is None:  # the call it was to die at is one that it does not make
+            if dying.poll() is None:  # the warden does not make the chosen call
                 subprocess.run(["pkill", "-KILL", "-P", str(dying.pid)])
                 dying.wait()
             warden.retry_start()

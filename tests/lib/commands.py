@@ -332,7 +332,7 @@ def exec_stream(sandbox, command, timeout=None, rcvbuf=None, **fields):
 
 
 def alive_inside(sandbox, marker):
-    """Command lines inside that carry the marker; pgrep is no match for itself."""
+    """Command lines inside that contain the marker; pgrep does not match itself."""
     return sandbox.exec(["pgrep", "-af", marker]).stdout.splitlines()
 
 

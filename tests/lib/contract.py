@@ -12,7 +12,7 @@ try:
 except ImportError:  # make deps installs it; without it nothing is checked
     jsonschema = None
 
-LARGE = 256 * 1024  # such an answer is not looked at: it takes too long
+LARGE = 256 * 1024  # larger replies are not checked: that takes too long
 
 
 class Contract:

@@ -28,7 +28,7 @@ def tell_janitor(*words):
 def clean_env(**more):
     """The caller's CAY_* settings must not affect the daemon under test."""
     env = {k: v for k, v in os.environ.items() if not k.startswith("CAY_") or k == "CAY_WITHOUT"}
-    env["CAY_CRIU"] = "none"  # what keeps memory asks for it: lib/memory.py
+    env["CAY_CRIU"] = "none"  # tests of memory enable CRIU: lib/memory.py
     if os.environ.get("CAY_TEST_STORAGE"):  # "directory": a host without btrfs, for a whole run
         env["CAY_STORAGE"] = os.environ["CAY_TEST_STORAGE"]
     if os.environ.get("CAY_TEST_LINK") == "streams":  # as if every agent were on another host

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What clients of a daemon were promised, written down while the daemon has a bad day.
+"""Records what a daemon acknowledged to its clients while faults are injected.
 
 A Worker is one client. It performs random operations of every kind that creates something, repeats them as a real
 client does (the same Idempotency-Key, back-off, Retry-After), and records each outcome:
@@ -25,7 +25,7 @@ BROKEN = (OSError, ValueError, http.client.HTTPException)
 PATIENCE_SEC = 25  # for one operation, over all of its tries
 TRY_SEC = 10
 STARTS = "/workspace/starts"  # one line per command that ran, with the token of its operation
-BOX_OPS = 10  # then a sandbox is judged and deleted
+BOX_OPS = 10  # after that many operations a sandbox is checked and deleted
 RETRY_CODES = ("wrong_state",)  # a transition of the last try is still in progress
 
 
@@ -105,7 +105,7 @@ class Caller:
 
 
 class Box:
-    """What is known of one sandbox and of what is in it."""
+    """What is known of one sandbox and its content."""
 
     def __init__(self, sandbox, files=(), lines=()):
         self.id = sandbox
@@ -118,7 +118,7 @@ class Box:
         self.windows = set()
         self.ops = 0
         self.paused = False
-        self.lost = False  # an operation on the whole of it has an unknown outcome: nothing inside is judged
+        self.lost = False  # an operation on the whole sandbox has an unknown outcome, so its content is not checked
 
     def path(self, rest=""):
         return f"/v1/sandboxes/{self.id}{rest}"
@@ -138,7 +138,7 @@ class Snapshot:
 
 
 class Ledger:
-    """Shared by all workers; what belongs to no sandbox, and the complaints."""
+    """Shared by all workers: objects outside of sandboxes, and the violations found."""
 
     def __init__(self, seed):
         self.seed = seed
@@ -478,7 +478,7 @@ class Worker:
 
 
 def judge_account(ledger, caller):
-    """What a list of the daemon shows against what was acknowledged: nothing lost, nothing twice, nothing back."""
+    """Compares a list of the daemon with what was acknowledged: nothing is lost, duplicated or undeleted."""
     rows = {row["id"]: row for row in caller.pages("/v1/sandboxes?limit=1000")}
     by_mark = collections.defaultdict(set)
     for row in rows.values():

@@ -80,7 +80,7 @@ def another_boot(daemon, off_sec=0):
 
 
 def reboot(daemon, off_sec=0):
-    """Off for so long, and up again."""
+    """Switches the host off for this long, and on again."""
     power_off(daemon)
     another_boot(daemon, off_sec)
     daemon.up()

@@ -35,7 +35,7 @@ def patiently(call, seconds=15):
 class Move:
     """The sandbox has an acknowledged file and a process before the transition is requested."""
 
-    rebooted = False  # the host, meanwhile: what ran has its files only
+    rebooted = False  # the host was rebooted meanwhile: of running sandboxes only the files are left
 
     def __init__(self, daemon):
         self.daemon = daemon

@@ -21,7 +21,7 @@ from lib.reboot import reboot
 SEED = int(os.environ.get("CAY_SEED", "0")) or random.randrange(1 << 30)
 LONG = os.environ.get("CAY_LONG") == "1"
 KILLERS = (("cayd",), ("cay-warden",), ("cayd", "cay-warden"))
-HOST = (("cayd", "host"), ("cay-warden", "host"))  # who dies at the step, and then all there is: lib/reboot.py
+HOST = (("cayd", "host"), ("cay-warden", "host"))  # who dies at the step; then everything does: lib/reboot.py
 STEPS_MAX = 200
 
 
@@ -128,7 +128,7 @@ def at_step(victim, moves, name, names, step):
     move.run()
     until = time.monotonic() + 0.1
     while counter.left() > 0 and time.monotonic() < until:
-        time.sleep(0.005)  # what it does after the answer
+        time.sleep(0.005)  # its work after the reply
     died = counter.left() <= 0
     counter.set(0)
     if "host" in names:

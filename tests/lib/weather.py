@@ -51,7 +51,7 @@ class Weather:
                     os.kill(pid, signal.SIGCONT)
 
     def crowd(self, most=1500):
-        """Connections that say nothing, or half a request; most of them are more than one address is allowed."""
+        """Silent connections, or ones with half a request; most of them exceed the limit per address."""
         self.say(f"{most} connections")
         with contextlib.ExitStack() as stack, contextlib.suppress(OSError):
             address = urllib.parse.urlsplit(self.daemon.url)
@@ -88,7 +88,7 @@ def small_disk(size_mb):
 
 
 def unmount(point):
-    """The pool in it is let go a moment after the last sandbox has ended."""
+    """The pool in it is released shortly after the last sandbox has ended."""
     until = time.monotonic() + 10 * tree.SLACK
     while subprocess.run(["umount", point], capture_output=True).returncode:
         assert time.monotonic() < until, f"{point} is still in use"
@@ -97,7 +97,7 @@ def unmount(point):
 
 @contextlib.contextmanager
 def filled(point):
-    """All free space of a file system is taken by a file of root's."""
+    """Fills all free space of a file system with a file that belongs to root."""
     path = os.path.join(point, "filler")
     with open(path, "wb") as f:
         with contextlib.suppress(OSError):

@@ -259,7 +259,7 @@ def test_ca_tricks(net, box):
     assert "CN" in issuer and "cay sandbox" not in issuer
 
 
-def test_rotation_and_removal_count_at_once(net, box):
+def test_rotation_and_removal_take_effect_at_once(net, box):
     client = box.client
     new = VALUE[::-1]
     client.call("POST", "/v1/secrets/TOKEN/rotate", {"value": new})
@@ -277,7 +277,7 @@ def test_rotation_and_removal_count_at_once(net, box):
         client.call("PATCH", f"/v1/sandboxes/{box.id}", {"secrets": [{"name": "TOKEN", "as": "broker"}]})
 
 
-def test_another_sandboxs_placeholder_is_worth_nothing(net, box):
+def test_the_placeholder_of_another_sandbox_is_useless(net, box):
     placeholder = box.exec("echo $TOKEN").stdout.strip()
     network = {"mode": "restricted", "allow": ["*.allowed.test"]}
     with box.client.sandbox(network=network, secrets=[{"name": "TOKEN", "as": "broker"}]) as other:
@@ -288,7 +288,7 @@ def test_another_sandboxs_placeholder_is_worth_nothing(net, box):
         assert net.good.last()["x-token"] == VALUE
 
 
-def test_a_restarted_daemon_goes_on(net, box):
+def test_brokering_continues_after_a_restart(net, box):
     net.daemon.kill("cayd")
     net.daemon.wait_ready()
     box.client = net.daemon.client

@@ -273,7 +273,7 @@ def test_CGR_17_exec_flood_by_one_client(client, watched):
 
 
 def test_CGR_18_many_creates_at_once(client, daemon):
-    """CGR-18: a burst of creates is served or refused with 429/503; nothing half-made stays."""
+    """CGR-18: a burst of creates is served or refused with 429/503; nothing unfinished is left."""
     made, refused = [], []
     def one():
         try:

@@ -307,7 +307,7 @@ def test_FIL_30_programs_of_the_sandbox(box, files):
     assert box.exec(["/bin/ls", "/tmp"]).stdout.count("trap-") == 0
 
 
-def test_the_tool_in_hostile_hands(box, files, client):
+def test_a_tool_that_root_inside_controls(box, files, client):
     """Root inside kills the tool, and writes into its pipe: an error of the call, never of the daemon."""
     box.exec(f"head -c 200000000 /dev/zero > {PLACE}/big").ok()
     for action, times in (("kill -9 $p", 100), ("echo garbage > /proc/$p/fd/1", 100),

@@ -292,7 +292,7 @@ def test_denials_outlive_the_daemon():
 def test_learn(net):
     with open_box(net, allow=[], learn=True) as box:
         assert code(box, "http://evil.test:8080/") == ("200", 0)
-        assert code(box, f"http://{METADATA}/") == ("403", 0)  # what is never open stays shut
+        assert code(box, f"http://{METADATA}/") == ("403", 0)  # what is never reachable stays closed
         assert box.denied(host="evil.test", port=8080, passed=True)
         said = net.daemon.command("net", "learn", box.id).stdout.split()
         assert said == ["evil.test:8080"]
@@ -412,7 +412,7 @@ def test_NET_05_deny_beats_allow(net):
             assert status == "403" or exit_code == 7, (address, status, exit_code)
 
 
-def test_NET_05_private_where_it_is_meant(net):
+def test_NET_05_private_addresses_named_in_allow(net):
     with open_box(net, allow=["10.9.9.0/24:80", "intern.test"]) as box:
         assert code(box, f"http://{PRIVATE}/") == ("200", 0)
         assert code(box, f"http://{PRIVATE}:8080/") == ("403", 0)
@@ -554,7 +554,7 @@ def test_full_is_all_protocols(net):
         wait(lambda: box.denied(host=PRIVATE, port=9999, protocol="udp", reason="private_address"))
         wait(lambda: box.denied(host=METADATA, protocol="icmp", reason="host_address"))
         wait(lambda: box.denied(host=HOST, port=9999, protocol="udp", reason="host_address"))
-        # All DNS goes to us, whatever server is asked: every public name, and none that leads inside.
+        # All DNS goes to the daemon, whatever server is asked: every public name resolves, and none that leads inside.
         assert box.py(f"say(socket.gethostbyname('evil.test'))") == EVIL
         assert box.py("try: say(socket.gethostbyname('intern.test'))\nexcept OSError: say(None)") is None
         # With denied names only the proxy can decide: then no other way is open.
@@ -985,7 +985,7 @@ FLOOD = ("import time; end = time.monotonic() + %d; n = 0\n"
 
 
 def test_NET_17_one_link_floods(net):
-    """Connections beyond a link's own limit are dropped; a neighbour's are not: finding 9 of the audit."""
+    """Connections beyond the limit of a link are dropped; those of a neighbour are not: finding 9 of the audit."""
     with open_box(net, allow=[EVIL]) as noisy, open_box(net) as quiet:
         code(quiet, "http://allowed.test/")
         before = syn_retransmissions(quiet)
@@ -1037,7 +1037,7 @@ def median_latency(client, calls=150):
 
 @pytest.mark.alone
 def test_NET_17_downloads_do_not_slow_the_api(net):
-    """All relays together move a bounded number of bytes between two looks at the API: finding 9 of the audit."""
+    """All relays together transfer a bounded number of bytes before the API is served again: finding 9 of the audit."""
     with open_box(net) as box:
         code(box, "http://allowed.test/")
         idle = median_latency(net.daemon.client)

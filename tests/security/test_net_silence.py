@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Connections that say late, or in a strange way, whom they talk to: finding 1 of the audit.
+"""Connections that send the name of their target late, or in a disguised form: finding 1 of the audit.
 
-The allow-list holds however long a client is silent, and whatever stands before its request.
+The allow-list holds however long a client is silent, and whatever precedes its request.
 """
 
 import time
@@ -67,14 +67,14 @@ def test_late_request(net, box, pause, before):
     assert "403 Forbidden" in got and not net.seen("http", path=path), got
     assert box.denied(host="evil.test", port=9000, protocol="http", reason="not_allowed")
     got = said(box, f"late(9000, {pause}, {before + ask('allowed.test', path)!r})")
-    if before:  # whether its server skips empty lines is not our matter
+    if before:  # some servers skip empty lines before a request, others do not
         assert "403 Forbidden" not in got, got
     else:
         assert "200 OK" in got and net.seen("http", path=path), got
 
 
 def test_late_request_where_the_client_speaks_first(net, box):
-    """Port 8080: the time-out is longer, and what comes behind it is judged, too."""
+    """Port 8080: the timeout is longer, and bytes that arrive after it are checked, too."""
     path = f"/late-{time.time_ns()}"
     got = said(box, f"late(8080, 11, {ask('evil.test', path)!r})")
     assert "403 Forbidden" in got and not net.seen("http", path=path), got
@@ -126,7 +126,7 @@ def test_nameless_needs_an_entry_with_its_port(net):
         assert row and row[0]["rule"] == "allowed.test", box.denials()
         box.patch(allow=["allowed.test:2525"])
         assert box.py("socket.gethostbyname('allowed.test'); say(tcp('%s', 2525))" % GOOD) == "220 banner\r\n"
-        box.patch(allow=[GOOD])  # an address means all that is there
+        box.patch(allow=[GOOD])  # an entry by address allows every protocol
         assert box.py("say(tcp('%s', 2525))" % GOOD) == "220 banner\r\n"
 
 
@@ -152,8 +152,8 @@ def test_starttls_names_count(net, box):
     assert box.denied(host="evil.test", port=2587, protocol="tls", reason="not_allowed")
 
 
-def test_names_begin_to_count(net):
-    """A connection that was not listened to under one policy does not outlive it under the next."""
+def test_names_are_checked_after_a_policy_change(net):
+    """A connection whose bytes were not checked under one policy ends when the policy begins to check names."""
     with open_box(net, mode="full", allow=[]) as box:
         box.sh("nohup python3 -c 'import socket; s=socket.create_connection((\"allowed.test\",2525)); s.recv(99)\n"
                "print(\"up\",flush=True)\ntry:\n  s.recv(9)\n  print(\"end\",flush=True)\n"

@@ -81,7 +81,7 @@ def test_targets(preview):
         assert statuses(got)[0] in (400, 405)
 
 
-def test_requests_are_written_anew(preview):
+def test_requests_are_serialized_again(preview):
     """Whatever the client's spelling, the server sees ours, and one request."""
     with preview.raw() as sock:
         sock.sendall(f"POST /echo HTTP/1.1\r\nhOsT:{preview.host}\r\ntransfer-ENCODING: Chunked\r\n"

@@ -190,7 +190,7 @@ class Document:
                 elif ITEM.match(line) or HEADING.match(line) or line.lstrip().startswith(("|", "```")):
                     break
                 else:
-                    body.append(line.strip())  # a paragraph that goes on without an indent
+                    body.append(line.strip())  # a paragraph that continues without an indent
                 i += 1
             items.append(self.item(body, loose))
             blank = i

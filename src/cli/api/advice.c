@@ -42,7 +42,7 @@ static const struct {
 	{ ERR_WRONG_STATE, "'cay info ID' shows the state of a sandbox; 'cay resume ID' wakes a "
 			   "paused or hibernated one, and with 'cay update ID --auto-resume on' "
 			   "commands wake it." },
-	{ ERR_CONFLICT, "The message says what is in the way." },
+	{ ERR_CONFLICT, "The message names the conflict." },
 	{ ERR_NOT_A_FILE, "A regular file is needed here; 'cay ls -l ID:PATH' shows what it is." },
 	{ ERR_NOT_A_DIRECTORY,
 	  "A part of the path is not a directory; 'cay ls -l ID:PATH' shows what it is." },

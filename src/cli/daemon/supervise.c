@@ -397,7 +397,7 @@ static int next_timeout_ms(const struct supervisor *s)
 	return (int)MAX(next_ms - now_ms, 0);
 }
 
-/* Its sandboxes go on without it, and the next one finds them. */
+/* Its sandboxes continue without it, and the next one finds them. */
 static void kill_hung(struct supervisor *s)
 {
 	for (size_t i = 0; i < PROGRAM_COUNT; i++) {

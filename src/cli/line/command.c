@@ -28,14 +28,14 @@ const struct command command_table[] = {
 	  down_options, 0, 0, -1, OPERAND_NONE, down_run, down_examples },
 	{ "status", DAEMON, "Show the daemon, its engines and the number of sandboxes", "", NULL,
 	  command_no_options, 0, 0, -1, OPERAND_NONE, status_run, NULL },
-	{ "recover", DAEMON, "List what is left after the database was lost", "",
-	  "For a daemon that is not ready because its database (cay.db) is new or another "
-	  "one than its sandboxes and snapshots belong to. Every snapshot that the engine "
-	  "holds is listed again, also those of hibernated sandboxes. Running sandboxes are "
-	  "saved as snapshots, with their memory where this host can save it, and ended. "
+	{ "recover", DAEMON, "Recover snapshots after the database was lost", "",
+	  "For a daemon that is not ready because its database (cay.db) was lost or replaced. "
+	  "Every snapshot that the engine holds is listed again, including those of hibernated "
+	  "sandboxes. Running sandboxes are saved as snapshots, with their memory where this host "
+	  "can save it, and then ended. "
 	  "'cay create --snapshot ID' makes a sandbox from a snapshot. Names, owners, keys, "
 	  "secrets, timeouts and network policies were in the database and are lost. If you "
-	  "have a backup of cay.db, stop the daemon and put it back instead.",
+	  "have a backup of cay.db, stop the daemon and restore it instead.",
 	  command_no_options, 0, 0, -1, OPERAND_NONE, recover_run, NULL },
 	{ "doctor", DAEMON, "Check what this host offers and what it lacks", "",
 	  "Checks the kernel, control groups, file systems, limits, sysctls and "
@@ -190,7 +190,7 @@ const struct command command_table[] = {
 	{ "net allow", NETWORK, "Let a sandbox reach hosts", "ID [HOST...]",
 	  "A HOST is a domain, *.domain (all names below it), an address or a CIDR, "
 	  "optionally with :PORT. A sandbox without a network receives one. Takes "
-	  "effect at once. Without hosts, shows the present policy.",
+	  "effect at once. Without hosts, shows the current policy.",
 	  net_options, 1, -1, -1, OPERAND_SANDBOX, net_allow_run, net_examples },
 	{ "net deny", NETWORK, "Deny hosts to a sandbox", "ID [HOST...]",
 	  "As allow; deny has precedence over allow.", net_options, 1, -1, -1, OPERAND_SANDBOX,
@@ -200,8 +200,8 @@ const struct command command_table[] = {
 	{ "net denials", NETWORK, "Show connections of a sandbox that were refused", "ID", NULL,
 	  command_no_options, 1, 1, -1, OPERAND_SANDBOX, net_denials_run, NULL },
 	{ "net learn", NETWORK, "Find out what a sandbox needs to reach", "ID [on|off]",
-	  "While learning is on, connections that are only missing in allow pass and "
-	  "are recorded. Without on or off, prints the entries that allow lacks, one "
+	  "While learning is on, connections that only lack an entry in allow are permitted and "
+	  "recorded. Without on or off, prints the entries that allow lacks, one "
 	  "per line.",
 	  command_no_options, 1, 2, -1, OPERAND_SANDBOX, net_learn_run, net_learn_examples },
 	{ "template ls", TEMPLATE, "List the templates", "", NULL, command_no_options, 0, 0, -1,

@@ -175,7 +175,7 @@ void warden_disconnect(struct engine *engine)
 	engine->asked_ms = 0;
 }
 
-/* The daemon goes on without its warden; the reason is for those who wait for it to be ready. */
+/* The daemon continues without its warden; callers that wait for it to be ready get the reason. */
 static void complain(struct engine *engine, int error)
 {
 	struct err why;

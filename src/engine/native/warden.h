@@ -83,6 +83,6 @@ void hello_on_timer(void *arg); /* of engine->ping, every HELLO_PING_MS */
 
 /* image.c: templates, built and removed by the builder that the warden starts. */
 extern const struct engine_image native_image;
-void native_builds_done(struct engine *engine); /* they go on without us */
+void native_builds_done(struct engine *engine); /* they continue without the daemon */
 
 #endif

@@ -12,8 +12,8 @@
 #include "face/broker/conn.h"
 #include "face/kit/refusal.h"
 
-#define HOLD_MS 50	 /* for bytes that may become a secret */
-#define STEPS_PER_TURN 4 /* of 16 KiB: others want their turn */
+#define HOLD_MS 50	 /* space for bytes that may become a secret */
+#define STEPS_PER_TURN 4 /* pieces of 16 KiB per turn, so that other connections get theirs */
 
 static void pass(struct broker_conn *conn);
 static void on_event(void *arg, int events, int error);
@@ -74,7 +74,7 @@ static void conn_refuse(struct broker_conn *conn, const char *status, const char
 		(void)!send(conn->in_fd, buf_data(&whole), buf_len(&whole), MSG_NOSIGNAL);
 	buf_done(&body);
 	buf_done(&whole);
-	conn_free(conn); /* the TLS pipe sends what it has and says good-bye */
+	conn_free(conn); /* the TLS pipe sends the rest and close_notify */
 }
 
 /* ---- the host's side ---- */
@@ -86,8 +86,8 @@ static void on_secure_out(void *arg, int status, int fd)
 	conn->tls = 0;
 	if (status < 0) {
 		conn_refuse(conn, "502 Bad Gateway", "broker_unreachable",
-			    status == -EKEYREJECTED ? "the host's certificate is not trusted"
-						    : "no TLS connection to the host");
+			    status == -EKEYREJECTED ? "the certificate of the host is not trusted"
+						    : "the TLS connection to the host failed");
 		return;
 	}
 	conn->out_fd = fd;
@@ -191,7 +191,7 @@ static int read_client(struct broker_conn *conn)
 	if (would_block(n))
 		return 0;
 	if (n <= 0)
-		return -1; /* in the middle of its request */
+		return -1; /* the client is still sending its request */
 	buf_commit(&conn->in, (size_t)n);
 	return take_body(conn);
 }
@@ -227,7 +227,8 @@ static void pass(struct broker_conn *conn)
 		int a = read_client(conn), b = a < 0 ? a : send_some(conn->out_fd, &conn->up);
 		int c = read_host(conn), d = c < 0 ? c : send_some(conn->in_fd, &conn->down);
 
-		/* A host that answered early does not take the rest: the answer still goes. */
+		/* A host that replied early does not read the rest of the request. Its reply is
+		 * still relayed. */
 		if (b < 0 && a >= 0) {
 			buf_clear(&conn->up);
 			conn->body.done = true;
@@ -251,7 +252,7 @@ static void pass(struct broker_conn *conn)
 
 /* ---- the sandbox's side ---- */
 
-/* The head in conn->in becomes the new one in conn->up. */
+/* Writes the head of conn->in, with secrets, into conn->up. */
 static void rewrite(struct broker_conn *conn)
 {
 	struct broker *broker = conn->broker;
@@ -270,7 +271,7 @@ static void rewrite(struct broker_conn *conn)
 	}
 	if (!sandbox || request_write(req, sandbox, &conn->up) < 0) {
 		conn_refuse(conn, "502 Bad Gateway", "broker_refused",
-			    "the secret cannot be put into this request's header");
+			    "the secret cannot be inserted into the header of this request");
 		return;
 	}
 	request_body_init(&conn->body, &req->head);
@@ -423,7 +424,8 @@ int broker_intercept(void *arg, struct sandbox *sandbox, const struct egress_ask
 	conn = authority ? conn_new(broker, sandbox, ask, name) : NULL;
 	if (!conn)
 		(void)close(fd);
-	/* Relayed unchanged it would carry a placeholder at most, but the log should show it. */
+	/* Relayed unchanged it contains a placeholder at most, but the log should show the
+	 * failure. */
 	if (!conn || conn_secure(conn, authority->ca, fd, read) < 0)
 		log_warn("sandbox %s: a connection to be brokered was refused", egress_id(sandbox));
 	return 1;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One request of a connection to a host with brokered secrets: parsed strictly, its header written
- * anew. Only header values are replaced, never the target or the body. No I/O.
+ * One request of a connection to a host with brokered secrets: parsed strictly, its header
+ * serialized again. Only header values are replaced, never the target or the body. No I/O.
  */
 #ifndef CAY_FACE_BROKER_REQUEST_H
 #define CAY_FACE_BROKER_REQUEST_H

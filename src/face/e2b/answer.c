@@ -8,10 +8,10 @@
 #include "face/e2b/envd/connect.h"
 #include "face/kit/error.h"
 
-#define ANSWER_KEEP (256 * 1024) /* a larger answer's memory is given back at once */
+#define ANSWER_KEEP (256 * 1024) /* Beyond this size the buffer is freed after the reply. */
 #define EXTRA_MAX 2
 
-/* ---- later ---- */
+/* ---- replies that come later ---- */
 
 struct e2b_pending *e2b_pending_new(struct e2b_call *call)
 {
@@ -28,7 +28,7 @@ struct e2b_pending *e2b_pending_new(struct e2b_call *call)
 	pending->call = call;
 	pending->status = 200;
 	pending->sandbox = call->sandbox ? sandbox_handle(call->sandbox) : 0;
-	/* Of its own: others answer through e2b->out while this one waits. */
+	/* It has a buffer of its own, because other calls use e2b->out while this one waits. */
 	buf_init(&pending->list, E2B_ANSWER_LIMIT);
 	json_writer_init(&pending->w, &pending->list);
 	return pending;
@@ -65,7 +65,7 @@ void e2b_pending_begun(struct e2b_pending *pending, int r, const struct err *err
 		e2b_answer_error(call, err);
 }
 
-/* ---- now ---- */
+/* ---- immediate replies ---- */
 
 struct json_writer e2b_answer_begin(struct e2b *e2b)
 {
@@ -86,7 +86,7 @@ static void send(struct e2b_call *call, int status, struct str type, struct str 
 	};
 	size_t n = 2;
 
-	if (call->sandbox_handle) /* envd is for pages of others, too: they need its token */
+	if (call->sandbox_handle) /* Pages of other origins may use envd: they need its token. */
 		headers[n++] = (struct http_header){ STR_LIT("Access-Control-Allow-Origin"),
 						     STR_LIT("*") };
 	for (size_t i = 0; i < MIN(extra_count, EXTRA_MAX); i++)
@@ -107,7 +107,7 @@ void e2b_answer_text(struct e2b_call *call, int status, struct str json)
 	send(call, status, STR_LIT("application/json"), json, NULL, 0);
 }
 
-/* Without content a client still needs to see that there is none: http_reply() says length 0. */
+/* A client must see that there is no content: http_reply() sends length 0. */
 void e2b_answer_empty(struct e2b_call *call, int status)
 {
 	send(call, status, (struct str){ "", 0 }, (struct str){ "", 0 }, NULL, 0);
@@ -120,7 +120,7 @@ void e2b_answer_send_with(struct e2b_call *call, int status, struct json_writer 
 	struct err err;
 
 	if (r < 0) {
-		(void)err_set_errno(&err, ERR_INTERNAL, r, "the answer could not be written");
+		(void)err_set_errno(&err, ERR_INTERNAL, r, "the reply could not be written");
 		e2b_answer_error(call, &err);
 		return;
 	}
@@ -204,7 +204,7 @@ void e2b_error_message(const struct err *err, const char *user, char *dst, size_
 		(void)snprintf(dst, size, "%s", err->message);
 }
 
-/* The status that goes with a code of an unary call. */
+/* The HTTP status of an error code in a unary call. */
 static int rpc_status(const char *code, int status)
 {
 	if (strcmp(code, "failed_precondition") == 0)
@@ -243,7 +243,7 @@ static void answer_rpc(struct e2b_call *call, int status, const char *code, cons
 	e2b_answer_send(call, rpc_status(code, status), &w);
 }
 
-/* A stream that has not begun: its head, and the error in its only envelope. */
+/* The stream has not begun: send its head, and the error in its only envelope. */
 static void answer_stream(struct e2b_call *call, const char *code, const char *message)
 {
 	static const struct http_header headers[] = {

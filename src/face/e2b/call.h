@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Private to src/face/e2b: one call, its routes, and how it is answered. */
+/* Private to src/face/e2b: one call, its route and its reply. */
 #ifndef CAY_FACE_E2B_CALL_H
 #define CAY_FACE_E2B_CALL_H
 
@@ -20,18 +20,19 @@
 #include "service/service.h"
 
 #define E2B_BODY_LIMIT (1024 * 1024)
-#define E2B_RPC_LIMIT (4 * 1024 * 1024) /* input for a program comes in base64 */
+#define E2B_RPC_LIMIT (4 * 1024 * 1024) /* input for a program is in base64 */
 #define E2B_ANSWER_LIMIT (48 * 1024 * 1024)
-/* the newest version that clients check for: all they know is supported */
+/* the newest version that clients check for; all that they expect of it is supported */
 #define E2B_ENVD_VERSION "0.6.13"
 #define E2B_USER "user"
-#define E2B_TIMEOUT_SEC 300   /* of a sandbox whose request names none */
-#define E2B_TIMEOUT_V1_SEC 15 /* by the older call */
+#define E2B_TIMEOUT_SEC 300   /* of a sandbox whose request has no timeout */
+#define E2B_TIMEOUT_V1_SEC 15 /* the same, for the older call */
 #define E2B_REFRESH_SEC 60
 #define E2B_REFRESH_MAX_SEC 3600
-#define E2B_KEEPALIVE_SEC 90 /* of streams, unless the client says otherwise */
+#define E2B_KEEPALIVE_SEC 90 /* of streams, unless the client requests another interval */
 #define E2B_USER_MAX 64
-/* What a token of a sandbox grants: everything inside. No key with less is shown one. */
+/* What the token of a sandbox grants: full access to its inside. Keys with fewer scopes do not
+ * receive it. */
 #define E2B_ENTER (AUTH_SANDBOXES_WRITE | AUTH_EXEC)
 
 struct e2b_call;
@@ -45,7 +46,7 @@ enum e2b_style {
 
 /* Access to ports inside, besides keys and the sandbox's traffic token. */
 enum e2b_ports {
-	E2B_PORTS_AS_OURS, /* only by previews: it was not created by this face */
+	E2B_PORTS_AS_OURS, /* only through previews: another face created the sandbox */
 	E2B_PORTS_TOKEN,
 	E2B_PORTS_OPEN,
 };
@@ -53,9 +54,9 @@ enum e2b_ports {
 struct e2b_route {
 	struct route row;
 	void (*handle)(struct e2b_call *call);
-	int arg;	      /* for handlers of several routes */
+	int arg;	      /* for handlers that serve several routes */
 	enum e2b_style style; /* of errors */
-	bool body;	      /* inside a sandbox: the handler wants the body as JSON */
+	bool body;	      /* inside a sandbox: the handler needs the body as JSON */
 };
 /* The row of a table; NULL: none. *ret_known: the path has other methods. */
 const struct e2b_route *e2b_route_find(const struct route_table *table, struct e2b_call *call,
@@ -68,15 +69,16 @@ struct e2b_call {
 	const struct e2b_route *route;
 	enum e2b_style style;
 	struct key *key;
-	struct str args[ROUTE_ARGS]; /* what the braces took; of the control plane decoded */
+	struct str args[ROUTE_ARGS]; /* the segments that matched braces; the control plane's are
+					decoded */
 	struct str body;
 	struct json *doc;	 /* the parsed body; freed after the handler returns */
-	struct sandbox *sandbox; /* of envd; good while the handler runs */
+	struct sandbox *sandbox; /* of envd; valid while the handler runs */
 	slot_handle sandbox_handle;
 	enum e2b_ports ports; /* of a create */
 	struct sandbox_wait *wait;
-	char user[E2B_USER_MAX + 1]; /* who acts inside; "": the engine has no users */
-	bool user_told;
+	char user[E2B_USER_MAX + 1]; /* the user inside the sandbox; "": the engine has no users */
+	bool user_sent;
 	uint64_t port; /* of the sandbox */
 	void *data;    /* of the handler, in the arena */
 };
@@ -87,7 +89,7 @@ struct e2b {
 	struct guard guard;
 	struct service *service;
 	struct http_server *server;
-	struct buf out; /* the answer being written */
+	struct buf out; /* the reply that is being written */
 	struct pending_list pendings;
 	struct flow *flows; /* streams of processes and watches */
 	struct transfer_list transfers;
@@ -97,30 +99,31 @@ struct e2b {
 	struct loop_timer *beat;
 };
 
-/* A call whose answer comes later. Owner: e2b->pendings until e2b_pending_end(). */
+/* A call whose reply comes later. Owner: e2b->pendings until e2b_pending_end(). */
 struct e2b_pending {
 	struct pending base;
 	struct e2b *e2b;
-	struct e2b_call *call; /* good as long as the request is */
+	struct e2b_call *call; /* valid as long as the request */
 	slot_handle sandbox;
 	int status;	 /* of success */
-	struct buf list; /* a reply that grows */
+	struct buf list; /* a reply that is written in pieces */
 	struct json_writer w;
 	int64_t count;
 	enum e2b_ports ports;
 	void *data;
 };
 void e2b_pending_release(struct pending *pending); /* for the list */
-/* NULL: answered. */
+/* NULL: an error was sent. */
 struct e2b_pending *e2b_pending_new(struct e2b_call *call);
-/* Unlinks and frees; the request, or NULL when its client has gone. */
+/* Unlinks and frees. Returns the request, or NULL if the client has disconnected. */
 struct http_req *e2b_pending_end(struct e2b_pending *pending);
-/* The same when its call is done; err is answered. Whether there is still something to answer. */
+/* The same when the service is done; an error is sent. Returns whether a reply is still to be
+ * sent. */
 bool e2b_pending_done(struct e2b_pending *pending, const struct err *err);
-/* r < 0: the service did not take the call. */
+/* r < 0: the service rejected the call, and its error is sent. */
 void e2b_pending_begun(struct e2b_pending *pending, int r, const struct err *err);
 
-/* ---- answers (answer.c) ---- */
+/* ---- replies (answer.c) ---- */
 
 struct json_writer e2b_answer_begin(struct e2b *e2b);
 void e2b_answer_send(struct e2b_call *call, int status, struct json_writer *w);
@@ -128,9 +131,9 @@ void e2b_answer_send_with(struct e2b_call *call, int status, struct json_writer 
 			  const struct http_header *extra, size_t count);
 void e2b_answer_text(struct e2b_call *call, int status, struct str json);
 void e2b_answer_empty(struct e2b_call *call, int status);
-/* In the style of the call. */
+/* In the error form of the call. */
 void e2b_answer_error(struct e2b_call *call, const struct err *err);
-/* A status of E2B's own for which we have no code. */
+/* A status that E2B uses and for which this daemon has no code. */
 void e2b_answer_status(struct e2b_call *call, int status, const char *fmt, ...) _printf_(3, 4);
 /* envd's proxy: there is no such sandbox, or it is not running. */
 void e2b_answer_no_sandbox(struct e2b_call *call, struct str id, const char *message);
@@ -141,31 +144,29 @@ void e2b_error_message(const struct err *err, const char *user, char *dst, size_
 
 /* ---- e2b.c ---- */
 
-/* err, of wrong or missing credentials, becomes rate_limited when the client sent too many. -1. */
+/* Sets err for wrong or missing credentials; rate_limited if the client sent too many of them.
+ * Returns -1. */
 int e2b_refuse_credentials(struct e2b_call *call, uint32_t most, struct err *err);
 
-/* The sandbox of args[0]; NULL: answered. */
+/* The sandbox of args[0]; NULL: an error was sent. */
 struct sandbox *call_sandbox(struct e2b_call *call);
-/* The body by a table; false: answered. Members that the table does not list are ignored. */
+/* Decodes the body by a table; false: an error was sent. Members that the table does not list
+ * are ignored. */
 bool call_decode(struct e2b_call *call, const struct field *fields, void *base);
-/* Query parameters; malformed: answered, and *ok false. */
+/* Query parameters; if malformed, an error is sent and *ok is false. */
 struct str call_query(struct e2b_call *call, const char *key, bool *ok);
-const struct json *e2b_json_get(const struct json *object,
-				const char *key); /* NULL: absent or null */
-struct str e2b_json_get_str(const struct json *object,
-			    const char *key); /* p NULL: no string there */
 
 /* ---- views of a sandbox (sandbox/sandbox_view.c) ---- */
 
-/* A sandbox that cannot be opened as requested is ended. */
+/* Grants access to the sandbox's ports as requested; on failure the sandbox is destroyed. */
 int session_open_ports(struct e2b *e2b, const struct sandbox *made, enum e2b_ports ports,
 		       struct err *err) _must_check_;
 enum e2b_ports session_ports(const struct sandbox *sandbox);
-/* With the sandbox's tokens: only for routes that need E2B_ENTER. */
+/* Includes the sandbox's tokens: only for routes that need E2B_ENTER. */
 void sandbox_view_write(const struct e2b *e2b, const struct sandbox *sandbox, struct json_writer *w,
 			const char *key);
 void sandbox_view_write_listed(const struct sandbox *sandbox, struct json_writer *w);
-/* The token is part of it only if the caller's key has E2B_ENTER. */
+/* Includes the token only if the caller's key has E2B_ENTER. */
 void sandbox_view_write_detail(const struct e2b_call *call, const struct sandbox *sandbox,
 			       struct json_writer *w);
 
@@ -197,13 +198,13 @@ void e2b_secrets_get(struct e2b_call *call);
 void e2b_secrets_update(struct e2b_call *call);
 void e2b_secrets_delete(struct e2b_call *call);
 
-/* network.c. What a body says about the network. */
+/* network.c: the network settings of a body. */
 struct network_body {
 	bool internet, has_internet;
 	struct text_list allow, deny;
 	bool public_ports;
 };
-/* The rows of allowOut and denyOut, and of what is not supported. */
+/* The rows of allowOut and denyOut, and of fields that are not supported. */
 #define NETWORK_AT(member) offsetof(struct network_body, member)
 #define NETWORK_ROWS                                                \
 	{ .name = "allowOut",                                       \
@@ -226,14 +227,24 @@ struct network_body {
 		.offset = NETWORK_AT(internet), .sent = FIELD_SENT(NETWORK_AT(has_internet)), \
 		.fallback = true                                                              \
 	}
-/* Everything that is not named is cleared. Whether anything was asked for at all. */
+/* Fields that the body does not name are cleared. Returns whether the body requests anything. */
 struct egress_want;
 bool network_want(const struct network_body *body, struct egress_want *ret);
 void network_write(const struct sandbox *sandbox, struct json_writer *w);
 
-/* "ns/name:tag" without what is around the name. */
+/* sandbox/create.c: what the body of a creation becomes. The template may also be a snapshot. */
+struct e2b_create {
+	struct sandbox_spec spec; /* without template and snapshot */
+	struct str template;
+	enum e2b_ports ports;
+	bool network_sent; /* the body says something about the network */
+};
+int create_read(const struct json *doc, const struct service_config *config, int64_t usual_sec,
+		struct arena *arena, struct e2b_create *ret, struct err *err) _must_check_;
+
+/* Returns NAME of "NAMESPACE/NAME:TAG". */
 struct str template_name_of(struct str id);
-/* Its snapshot by id or by the name it was given; NULL: none. */
+/* Finds one of the key's snapshots by id or by its name; NULL: none. */
 struct snapshot;
 struct snapshot *snapshot_of(struct e2b_call *call, struct str id);
 

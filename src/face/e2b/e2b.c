@@ -5,14 +5,14 @@
 
 #include "face/e2b/envd/envd.h"
 
-/* As E2B writes them. Browsers have no business in its control plane: not even pages that this host
- * serves may change anything. */
+/* The texts that E2B's server sends. No page may change anything through the control plane, not
+ * even one that this host serves. */
 static const struct guard_texts guard_texts = {
 	.key_repeated = "More than one API key was sent",
 	.key_missing = "API key is missing: set X-API-KEY",
 	.key_invalid = "Invalid API key",
 	.scope = "this key lacks a scope for this call",
-	.origin = "pages of browsers may not change anything here",
+	.origin = "web pages may not change anything here",
 };
 
 int e2b_new(const struct e2b_config *config, struct e2b **ret)
@@ -50,7 +50,7 @@ void e2b_free(struct e2b *e2b)
 	if (!e2b)
 		return;
 	e2b->server = NULL;
-	e2b->service = NULL; /* it has ended before */
+	e2b->service = NULL; /* the service has been closed before */
 	flows_done(e2b);
 	transfers_done(&e2b->transfers);
 	watchers_done(e2b);
@@ -65,28 +65,7 @@ void e2b_set_server(struct e2b *e2b, struct http_server *server)
 	e2b->server = server;
 }
 
-/* ---- what is asked for ---- */
-
-const struct json *e2b_json_get(const struct json *object, const char *key)
-{
-	const struct json *value;
-	const char *name;
-	void *it = NULL;
-
-	if (!object || json_type(object) != JSON_OBJECT)
-		return NULL;
-	while (json_next(object, &it, &name, &value))
-		if (strcmp(name, key) == 0)
-			return json_type(value) == JSON_NULL ? NULL : value;
-	return NULL;
-}
-
-struct str e2b_json_get_str(const struct json *object, const char *key)
-{
-	const struct json *value = e2b_json_get(object, key);
-
-	return value && json_type(value) == JSON_STRING ? json_str(value) : (struct str){ NULL, 0 };
-}
+/* ---- bodies and queries ---- */
 
 bool call_decode(struct e2b_call *call, const struct field *fields, void *base)
 {
@@ -137,7 +116,8 @@ static bool cut_segment(struct str *rest, struct str *ret)
 	return true;
 }
 
-/* The first segments of the control plane's paths; none of the REST face's begins so. */
+/* The first segments of the control plane's paths. No path of the REST face starts with one of
+ * them. */
 static bool is_control_path(struct str path)
 {
 	static const char *const first[] = { "sandboxes", "templates", "snapshots",    "secrets",
@@ -154,7 +134,7 @@ static bool is_control_path(struct str path)
 	return false;
 }
 
-/* A page that a person opens is not a call of a client. */
+/* A browser that opens a page sends no API call: it gets the page of the preview face. */
 static bool is_browser(const struct http_req *req)
 {
 	const struct str *accept = http_req_header(req, "accept");
@@ -208,7 +188,7 @@ static void on_body(void *arg, struct http_req *req, int status, struct str body
 
 	(void)req;
 	if (call_body(call, status, body, &err) < 0 ||
-	    check_key(call, &err) < 0) { /* it may have been deleted while the body came */
+	    check_key(call, &err) < 0) { /* it may have been deleted while the body arrived */
 		json_free(TAKE_PTR(call->doc));
 		e2b_answer_error(call, &err);
 		return;
@@ -221,7 +201,7 @@ int call_body(struct e2b_call *call, int status, struct str body, struct err *er
 	if (status == -EFBIG)
 		return err_set(err, ERR_PAYLOAD_TOO_LARGE, "the body is too large");
 	if (status == -ETIMEDOUT)
-		return err_set(err, ERR_TIMEOUT, "the body did not come in time");
+		return err_set(err, ERR_TIMEOUT, "the body did not arrive in time");
 	if (status < 0)
 		return err_set(err, ERR_INVALID_REQUEST, "the body is malformed");
 	call->body = body;

@@ -10,8 +10,9 @@
 
 #include "base/macro.h"
 
-#define E2B_ENVD_PORT 49983 /* of every sandbox, on its preview host or by header: envd */
-#define E2B_CODE_PORT 49999 /* likewise: the code interpreter */
+/* Ports of every sandbox, at its preview host or selected by headers. */
+#define E2B_ENVD_PORT 49983
+#define E2B_CODE_PORT 49999 /* the code interpreter */
 
 struct e2b;
 struct http_req;
@@ -25,7 +26,7 @@ struct e2b_config {
 	uint16_t port;
 	/* What getHost(port) appends to "PORT-ID.": NULL if previews have no domain. */
 	const char *domain;
-	const char *preview_domain; /* other ports of a host below it do not belong to this face */
+	const char *preview_domain; /* other ports of a host under it do not belong to this face */
 };
 
 int e2b_new(const struct e2b_config *config, struct e2b **ret) _must_check_;
@@ -44,6 +45,6 @@ void e2b_handle(void *face, struct http_req *req);
 /* The control plane; envd's procedures and plain paths; the code interpreter. */
 extern const struct route_table e2b_control_table, e2b_procedure_table, e2b_plain_table,
 	e2b_code_table;
-extern const struct route_table *const e2b_route_tables[]; /* all of them, NULL behind the last */
+extern const struct route_table *const e2b_route_tables[]; /* all tables, followed by NULL */
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What clients of the E2B code interpreter find at a sandbox's port 49999: the service's code
- * contexts in their words. */
+/* The interface of E2B's code interpreter at a sandbox's port 49999, on the service's code
+ * contexts. */
 #include <errno.h>
 
 #include "base/log.h"
@@ -11,9 +11,9 @@
 #define HOME "/home/" E2B_USER
 #define PATIENCE_MS (5 * 60 * 1000)
 
-/* One execution. Owner: its request until on_end or the client's going. */
+/* One execution. Owner: its request, until on_end or until the client disconnects. */
 struct execution {
-	struct e2b_call *call; /* good as long as the request is */
+	struct e2b_call *call; /* valid as long as the request */
 	struct e2b *e2b;
 	slot_handle req;
 	slot_handle run;
@@ -25,7 +25,7 @@ static struct http_req *request(const struct execution *x)
 	return x->e2b->server ? http_req_get(x->e2b->server, x->req) : NULL;
 }
 
-/* ---- what is asked for ---- */
+/* ---- bodies ---- */
 
 struct code_body {
 	struct str language, code, context_id, cwd;
@@ -88,10 +88,10 @@ static void begin(struct execution *x, struct http_req *req)
 
 	x->begun = true;
 	if (http_reply_start(req, 200, headers, ARRAY_LEN(headers)) < 0)
-		log_debug("%s: the client is lost", req->id);
+		log_debug("%s: the client disconnected", req->id);
 }
 
-/* False: the reader is behind. */
+/* False: the client reads slowly. */
 static bool send_line(struct execution *x, struct http_req *req, struct json_writer *w)
 {
 	struct buf *out = &x->e2b->out;
@@ -144,7 +144,7 @@ static void on_end(void *arg, const struct code_end *end, const struct err *err)
 		if (!err)
 			end_lines(x, req);
 		else if (x->begun)
-			http_reply_abort(req); /* the client looks for itself */
+			http_reply_abort(req); /* a reset makes the client check the sandbox */
 		else
 			e2b_answer_error(x->call, err);
 	}
@@ -153,7 +153,7 @@ static void on_end(void *arg, const struct code_end *end, const struct err *err)
 
 static const struct code_hooks hooks = { .on_event = on_event, .on_end = on_end };
 
-/* Clients end what takes too long by going away. */
+/* Clients end an execution that takes too long by disconnecting. */
 static void on_gone(void *arg)
 {
 	struct execution *x = arg;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The paths of the control plane, and all tables. What E2B has and the product has not is here too,
- * so that a client gets a clear answer instead of something else. */
+/* The routes of the control plane, and the list of all tables. Routes that E2B has and this
+ * daemon does not support are listed too, so that clients get a clear error. */
 #include "face/e2b/call.h"
 #include "face/e2b/e2b.h"
 

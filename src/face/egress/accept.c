@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* New connections of sandboxes: whose they are, where they were going, and whether their first
- * bytes are waited for. */
+/* New connections of sandboxes: finds the sandbox and the destination, and decides whether to
+ * wait for the first bytes. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <limits.h>
@@ -11,10 +11,10 @@
 
 #include "face/egress/relay.h"
 
-#define ACCEPTS_PER_TURN 8 /* each costs about 0.1 ms; the rest wait for the next turn */
+#define ACCEPTS_PER_TURN \
+	8 /* each takes about 0.1 ms; the rest wait for the next turn of the loop */
 
-/* Some clients take their time between connecting and the first byte: git reads all certificates.
- */
+/* Some clients pause between connecting and the first byte: git reads all certificates. */
 static bool is_web(uint16_t port)
 {
 	return port == 443 || port == 80 || port == 8443 || port == 8080;
@@ -64,14 +64,16 @@ static void too_many(struct egress_face *face, struct sandbox *sandbox)
 	egress_note(sandbox, &ask, &verdict);
 }
 
-/* On such an address the client is waited for: a secret may have to go into what it says. */
+/* For such an address the proxy waits for the client's first bytes, because it may have to
+ * insert a secret. */
 static bool client_first(const struct relay *relay, const struct sandbox *sandbox)
 {
 	return is_web(relay->ask.port) ||
 	       egress_is_brokered(sandbox, relay->ask.address, relay->ask.port);
 }
 
-/* Whatever it would say, it may go: a server that speaks first is not kept waiting. */
+/* The connection is allowed whatever the client sends, so a server that speaks first is
+ * connected immediately. */
 static bool needs_no_words(struct relay *relay, const struct sandbox *sandbox)
 {
 	struct egress_verdict verdict;
@@ -92,7 +94,7 @@ static void drop(struct relay_start *start)
 	buf_done(&start->ahead);
 }
 
-/* All that is needed may have come already. */
+/* All bytes that are needed may have arrived already. */
 static void begin_hearing(struct relay *relay, const struct sandbox *sandbox)
 {
 	int64_t now_ms = loop_now_ms(relay->face->config.loop);
@@ -139,7 +141,7 @@ static void accept_one(struct egress_face *face, int fd, uint32_t from)
 	socklen_t size = sizeof(to);
 
 	buf_init(&start.ahead, RELAY_AHEAD_MAX);
-	/* Where it was going, before the host's rules turned it. */
+	/* The original destination, before the host's rules redirected the connection. */
 	if (!sandbox || getsockopt(fd, SOL_IP, SO_ORIGINAL_DST, &to, &size) < 0) {
 		drop(&start);
 		return;

@@ -12,7 +12,7 @@
 
 #define READ_BYTES 32768
 
-/* Another name on the same connection is judged as if it had come first. */
+/* Another name on the same connection is judged like the first one. */
 static bool may_pass(struct relay *relay, struct sandbox *sandbox, const struct sniff *said,
 		     struct egress_verdict *verdict)
 {

@@ -19,8 +19,8 @@ struct asker {
 	struct loop_watch *watch;
 	int64_t due_ms;
 	size_t have;
-	bool asking; /* the answer comes before the next question is read */
-	bool taking; /* next_question() is at work: it goes on by itself */
+	bool asking; /* the next question is read after this reply */
+	bool taking; /* next_question() is running and continues by itself */
 	uint8_t bytes[2 + DNS_MESSAGE_MAX];
 };
 
@@ -44,7 +44,7 @@ static void asker_touch(struct asker *asker)
 
 static void next_question(struct asker *asker);
 
-/* One answer is far smaller than a socket's buffer: a peer that does not read is closed. */
+/* A reply is far smaller than a socket buffer: a peer that does not read is disconnected. */
 static void answer(void *arg, const void *bytes, size_t size)
 {
 	const struct asker_ref *ref = arg;
@@ -65,7 +65,7 @@ static void answer(void *arg, const void *bytes, size_t size)
 	if (loop_watch_set(asker->watch, LOOP_READ) < 0)
 		asker_free(asker);
 	else if (!asker->taking)
-		next_question(asker); /* it may have come together with the last one */
+		next_question(asker); /* it may have arrived together with the previous one */
 }
 
 static void next_question(struct asker *asker)

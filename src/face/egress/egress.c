@@ -25,7 +25,7 @@ static void on_tick(void *arg)
 	dns_tcp_tick(arg);
 }
 
-/* The address comes and goes with the first and last link: bound whether it is there or not. */
+/* The address exists only while there are links, so the socket is bound with IP_FREEBIND. */
 static int open_port(uint32_t address, uint16_t port, int type, int *ret_fd)
 {
 	_cleanup_close_ int fd = socket(AF_INET, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);

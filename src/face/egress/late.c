@@ -11,7 +11,7 @@
 
 #define RECORD_HANDSHAKE 22
 
-/* The client has seen bytes of the server: an answer of ours would be taken for more of them. */
+/* The client has received bytes of the server, and would take a reply of ours for more of them. */
 static int refuse(struct relay *relay, struct sandbox *sandbox,
 		  const struct egress_verdict *verdict)
 {
@@ -24,13 +24,13 @@ static int refuse(struct relay *relay, struct sandbox *sandbox,
 	return -2;
 }
 
-/* What is held goes on, request by request where each is judged. */
+/* Held bytes are relayed, request by request if each is judged. */
 static int release(struct relay *relay, bool ended)
 {
 	struct buf held = relay->held;
 
 	if (!relay->checked) {
-		relay->held = relay->in.ahead; /* empty: it was flushed before anything was read */
+		relay->held = relay->in.ahead; /* empty: it was flushed before the read */
 		relay->in.ahead = held;
 	} else if (relay_check(relay) < 0) {
 		return -2;
@@ -89,7 +89,7 @@ int relay_read_late(struct relay *relay)
 	if (n < 0)
 		return -1;
 	if (n == 0 && !buf_len(&relay->held)) {
-		relay->in.ended = true; /* it had nothing to say */
+		relay->in.ended = true; /* the client sent nothing */
 		return 1;
 	}
 	buf_commit(&relay->held, (size_t)n);

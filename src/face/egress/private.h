@@ -13,7 +13,7 @@
 #define RELAYS_MAX 8192	       /* connections at once; more are reset */
 #define RELAYS_PER_SANDBOX 512 /* likewise, of one sandbox */
 #define GREETINGS_MAX 4096 /* connections to explicit proxies without a target; more are closed */
-#define LOOKUPS_MAX 2048   /* questions under way; more are answered SERVFAIL */
+#define LOOKUPS_MAX 2048   /* questions in progress; more are answered SERVFAIL */
 #define LOOKUPS_PER_SANDBOX 128 /* likewise */
 
 /*

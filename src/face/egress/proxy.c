@@ -52,7 +52,7 @@ void relay_free(struct relay *relay)
 	free(relay);
 }
 
-/* Ends with a reset, without waiting. */
+/* Ends with a reset, immediately. */
 void relay_reset(struct relay *relay)
 {
 	struct linger now = { .l_onoff = 1, .l_linger = 0 };
@@ -67,7 +67,7 @@ struct sandbox *relay_sandbox(const struct relay *relay)
 {
 	struct sandbox *sandbox = egress_find(relay->face->config.service, relay->from);
 
-	/* Another one may have the address by now. */
+	/* Another sandbox may have the address by now. */
 	return sandbox && egress_handle(sandbox) == relay->sandbox ? sandbox : NULL;
 }
 
@@ -80,7 +80,7 @@ static void answer_http(struct relay *relay, const struct buf *answer, int r)
 		(void)!send(relay->in.fd, buf_str(answer).p, buf_len(answer), MSG_NOSIGNAL);
 }
 
-/* After the answer: a close with unread bytes would be a reset that takes the answer back. */
+/* After the reply: closing with unread bytes would reset the connection and discard the reply. */
 static void linger(struct relay *relay)
 {
 	relay->state = RELAY_REFUSE;
@@ -258,7 +258,7 @@ void relay_listen(struct relay *relay)
 		relay_time(relay, MAX(left_ms, 1));
 }
 
-/* The bytes stay where they are until all that is needed is there: read once, into `ahead`. */
+/* The bytes stay in the socket until enough have arrived; they are then read once, into `ahead`. */
 static void on_first_bytes(struct relay *relay)
 {
 	char *at;
@@ -278,7 +278,7 @@ static void on_first_bytes(struct relay *relay)
 	if (n == 0) {
 		relay->in.ended = true;
 		if (buf_len(&relay->in.ahead) == 0) {
-			relay_free(relay); /* opened and closed: nothing was asked for */
+			relay_free(relay); /* opened and closed without a request */
 			return;
 		}
 	}
@@ -315,7 +315,7 @@ void relay_on_in(void *arg, int events, int error)
 	}
 }
 
-/* What was read to judge by is the first of what is passed on. */
+/* The bytes that were read for the decision are relayed first. */
 static void begin(struct relay *relay)
 {
 	bool ended = relay->in.ended;
@@ -385,7 +385,7 @@ void relay_on_timer(void *arg)
 		on_due(relay);
 }
 
-/* What was allowed under another policy is judged again. */
+/* A connection that another policy allowed is judged again. */
 static bool still_allowed(struct relay *relay)
 {
 	struct sandbox *sandbox = relay_sandbox(relay);
@@ -396,7 +396,7 @@ static bool still_allowed(struct relay *relay)
 	if (relay->version == egress_version(sandbox))
 		return true;
 	relay->version = egress_version(sandbox);
-	/* Names count now, and none was looked for. */
+	/* The new policy depends on names, and the name of this connection was not read. */
 	if ((relay->blind || (relay->ask.protocol == EGRESS_HTTP && !relay->checked)) &&
 	    egress_needs_name(sandbox, &relay->ask))
 		return false;
@@ -404,7 +404,8 @@ static bool still_allowed(struct relay *relay)
 		relay->turns = relay->ask.protocol == EGRESS_TCP &&
 			       egress_needs_name(sandbox, &relay->ask);
 	egress_judge(sandbox, &relay->ask, &verdict);
-	/* Its name was resolved once; that this is forgotten by now does not end it. */
+	/* Its name was resolved once. The connection continues even if the resolver has
+	 * forgotten that. */
 	return egress_passes(&verdict) || verdict.why == EGRESS_NOT_RESOLVED;
 }
 

@@ -8,15 +8,17 @@
 #include <errno.h>
 #include <sys/socket.h>
 
-#define ROUNDS_MAX 2	  /* of 64 KiB each way in one call: others want their turn */
-#define TURN_BYTES 262144 /* of all relays in one turn of the loop: about half a millisecond */
+#define ROUNDS_MAX \
+	2 /* pieces of 64 KiB each way in one call, so that other connections get their turn */
+#define TURN_BYTES \
+	262144 /* bytes of all relays in one turn of the loop: about half a millisecond */
 
 static bool would_block(ssize_t n)
 {
 	return n < 0 && (errno == EAGAIN || errno == EINTR);
 }
 
-/* What was kept goes first. 0: all gone; 1: the other side is full; -1: broken. */
+/* Buffered bytes go first. 0: all written; 1: the other side is full; -1: broken. */
 static int flush(struct relay_side *from, const struct relay_side *to)
 {
 	while (buf_len(&from->ahead)) {
@@ -32,8 +34,8 @@ static int flush(struct relay_side *from, const struct relay_side *to)
 	return 0;
 }
 
-/* Straight through; only what does not go on at once is kept. As flush(), 1 also: nothing there;
- * -2: the relay is gone. */
+/* Relays directly; only bytes that the other side does not take are buffered. As flush(); 1
+ * also: nothing to read; -2: the relay was freed. */
 static int move_some(struct relay *relay, struct relay_side *from, const struct relay_side *to)
 {
 	char *bytes = relay->face->scratch;

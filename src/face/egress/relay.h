@@ -8,7 +8,9 @@
 #include "face/egress/private.h"
 #include "face/egress/requests.h"
 
-#define RELAY_AHEAD_MAX 65536 /* read of one side and not yet taken by the other: then it waits */
+#define RELAY_AHEAD_MAX                                                                         \
+	65536 /* bytes read from one side and not yet taken by the other; at the limit, reading \
+		 stops */
 
 enum relay_state { RELAY_LISTEN, RELAY_CONNECT, RELAY_PASS, RELAY_REFUSE };
 
@@ -33,24 +35,24 @@ struct relay {
 	bool queued; /* waits for its turn: events are left for later */
 	struct loop_timer *timer;
 	int64_t due_ms;
-	struct hearing hearing; /* SILENT: connected, and what the client says is held */
-	struct sniff said;	/* what it was judged by */
+	struct hearing hearing; /* SILENT: connected, and the client's bytes are held */
+	struct sniff said;	/* the bytes that were judged */
 	struct egress_ask ask;	/* name points into said */
 	bool checked;		/* every request is judged, not only the first */
-	bool blind;		/* it was allowed whatever it says, and was not listened to */
+	bool blind;		/* it was allowed without reading its first bytes */
 	bool turns;    /* nameless, where names count: TLS that begins behind an answer is judged */
 	bool spoke;    /* bytes of the world have passed */
 	bool answered; /* the last bytes that passed were the world's */
 	bool cut;      /* nothing more of the sandbox passes */
 	struct requests requests;
-	struct buf held; /* of the sandbox, not yet judged: then it is not read further */
+	struct buf held; /* bytes of the sandbox that are not judged yet; reading stops meanwhile */
 };
 
 /* A connection whose target is known, with the bytes after it. */
 struct relay_start {
 	uint32_t from;
 	int fd;		  /* taken over */
-	uint32_t address; /* where it is to go */
+	uint32_t address; /* its destination */
 	uint16_t port;
 	struct buf ahead; /* taken over; limit: RELAY_AHEAD_MAX, at most SNIFF_MAX in it */
 };
@@ -62,20 +64,20 @@ void relay_reset(struct relay *relay);
 /* proxy.c */
 void relay_on_in(void *arg, int events, int error);
 void relay_on_timer(void *arg);
-void relay_listen(struct relay *relay); /* decides, or waits for what `hearing` waits for */
-/* What the connection has said, judged; then, if it may go on, how it is watched. */
+void relay_listen(struct relay *relay); /* decides, or waits for the bytes that `hearing` needs */
+/* Judges the first bytes of the connection; if it is allowed, sets its watches. */
 void relay_judge(struct relay *relay, struct sandbox *sandbox, struct egress_verdict *ret);
 void relay_settle(struct relay *relay, struct sandbox *sandbox,
 		  const struct egress_verdict *verdict);
-/* true: another module owns the connection, or it is gone. read: what came of the client. */
+/* true: another module owns the connection, or it was freed. read: the bytes of the client. */
 bool relay_intercepted(struct relay *relay, struct sandbox *sandbox,
 		       const struct egress_verdict *verdict, struct str read);
 bool relay_is_local(uint32_t address);			  /* one of this host's */
 struct sandbox *relay_sandbox(const struct relay *relay); /* NULL: it has ended */
-/* Tells why and ends it. */
+/* Sends the reason and ends it. */
 void relay_refuse(struct relay *relay, struct sandbox *sandbox,
 		  const struct egress_verdict *verdict);
-/* Relays nothing more of the sandbox; what the server still sends within a moment passes. */
+/* Relays nothing more of the sandbox. The server's bytes still pass for a short time. */
 void relay_cut(struct relay *relay);
 /* check.c. -1: the relay was freed. */
 int relay_check(struct relay *relay) _must_check_;

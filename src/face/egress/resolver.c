@@ -2,7 +2,7 @@
 /*
  * The resolver of sandboxes. Only names that the policy allows are looked up outside, and only
  * their IPv4 addresses, in questions of our own: a sandbox can send out nothing but the choice
- * among allowed names. Answers are parsed, judged and written anew. Every question has its own
+ * among allowed names. Answers are parsed, checked and serialized again. Every question has its own
  * socket, port and id. Refused names resolve to the sink (service/network/egress_sink.c), where the
  * proxy explains the refusal; whether they exist is never looked up.
  */

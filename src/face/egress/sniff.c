@@ -157,9 +157,9 @@ void sniff_host(struct str value, struct sniff *s)
 }
 
 enum shape {
-	SHAPE_OTHER,   /* no server takes it for a request */
+	SHAPE_OTHER,   /* no server accepts it as a request */
 	SHAPE_OPEN,    /* it may become one */
-	SHAPE_REQUEST, /* some server may take it for one */
+	SHAPE_REQUEST, /* some server may accept it as one */
 };
 
 static bool is_token_byte(uint8_t c)

@@ -71,7 +71,7 @@ static void read_greeting(struct str bytes, struct target *t)
 		return;
 	t->used = 2U + p[1];
 	if (!memchr(p + 2, 0, p[1]))
-		refuse(t, "the proxy takes no password", 0xff);
+		refuse(t, "the proxy does not support passwords", 0xff);
 	else
 		t->kind = TARGET_SOCKS_HELLO;
 }
@@ -84,12 +84,12 @@ static void read_socks(struct str bytes, struct target *t)
 	if (bytes.n < 5)
 		return;
 	if (p[0] != SOCKS_VERSION || p[1] != SOCKS_CONNECT) {
-		refuse(t, "only CONNECT is possible", SOCKS_BAD_COMMAND);
+		refuse(t, "only CONNECT is supported", SOCKS_BAD_COMMAND);
 		return;
 	}
 	size = p[3] == SOCKS_IPV4 ? 10 : p[3] == SOCKS_NAME ? 7U + p[4] : 0;
 	if (!size) {
-		refuse(t, "only IPv4 addresses and names are possible", SOCKS_BAD_ADDRESS);
+		refuse(t, "only IPv4 addresses and names are supported", SOCKS_BAD_ADDRESS);
 		return;
 	}
 	if (bytes.n < size)

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Clients that send wrong credentials: after some of them in a minute, further ones are refused
- * with rate_limited, and where looking at them costs something they are not looked at. A fixed
- * table: when many clients guess, the slot goes to the latest, and each still gets its few tries
- * only. Owner: the face that checks the credentials.
- */
+/* Counts wrong credentials per client. After a number of them in a minute, further ones are
+ * rejected with rate_limited, and expensive checks are skipped. The table has a fixed size: if
+ * many clients guess, a slot goes to the latest, and each client still gets only its few
+ * attempts. Owner: the face that checks the credentials. */
 #ifndef CAY_FACE_KIT_ATTEMPTS_H
 #define CAY_FACE_KIT_ATTEMPTS_H
 
@@ -23,11 +21,11 @@ struct attempts {
 	} slots[ATTEMPT_SLOTS];
 };
 
-/* Whether this client has had less than most wrong attempts in this minute. */
+/* Whether this client has sent fewer than `most` wrong credentials in this minute. */
 bool attempts_allowed(struct attempts *attempts, struct str peer, uint32_t most);
 void attempts_wrong(struct attempts *attempts, struct str peer);
-/* One more wrong attempt: err says why it is refused, and becomes rate_limited when there were too
- * many before it. -1. */
+/* Counts one more wrong attempt. err says why it is rejected; it becomes rate_limited if there
+ * were too many before. Returns -1. */
 int attempts_refuse(struct attempts *attempts, struct str peer, uint32_t most, struct err *err);
 
 #endif

@@ -91,7 +91,7 @@ void cors_mark(const struct cors *cors, struct http_req *req)
 
 	if (!cors->count)
 		return;
-	/* Also for others: a cache must not show one page the reply to another. */
+	/* Also for other origins: a cache must not give one page the reply to another. */
 	http_req_add(req, STR_LIT("Vary"), STR_LIT("Origin"));
 	if (!origin || !cors_allows(cors, *origin))
 		return;

@@ -85,8 +85,8 @@ static bool is_own_page(const struct http_req *req, struct str origin)
 	return host && n && str_eq((struct str){ origin.p + n, origin.n - n }, *host);
 }
 
-/* Browsers name the page that asks; programs do not. WebSockets are bound by no other rule of the
- * browser, so for them GET is checked as well. */
+/* Browsers name the page that sends a request; programs do not. No other rule of the browser
+ * applies to WebSockets, so their GET is checked as well. */
 int guard_origin(const struct guard *guard, const struct http_req *req, const struct route *route,
 		 struct err *err)
 {
@@ -98,7 +98,8 @@ int guard_origin(const struct guard *guard, const struct http_req *req, const st
 		return 0;
 	if (guard->texts->origin)
 		return err_set(err, ERR_ORIGIN_NOT_ALLOWED, "%s", guard->texts->origin);
-	return err_set(err, ERR_ORIGIN_NOT_ALLOWED, "a page of '%.*s' may not change anything here",
+	return err_set(err, ERR_ORIGIN_NOT_ALLOWED,
+		       "pages of origin '%.*s' may not change anything here",
 		       (int)MIN(origin->n, 128), origin->p);
 }
 

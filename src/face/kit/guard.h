@@ -46,7 +46,7 @@ void guard_done(struct guard *guard);
 int guard_host(const struct guard *guard, const struct http_req *req, struct err *err) _must_check_;
 struct key *guard_key(const struct guard *guard, struct service *service,
 		      const struct http_req *req, struct err *err);
-/* The key of a call that was let in before: it may have been deleted since. */
+/* Looks up the key of a call again, because it may have been deleted since the first check. */
 struct key *guard_again(struct service *service, const char *key_id, struct err *err);
 int guard_scope(const struct guard *guard, const struct key *key, const struct route *route,
 		struct err *err) _must_check_;

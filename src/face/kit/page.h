@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Pages of lists: how many elements one has, and the numbers that lead to the next. */
+/* Pages of lists: the number of elements, and the cursor of the next page. */
 #ifndef CAY_FACE_KIT_PAGE_H
 #define CAY_FACE_KIT_PAGE_H
 
@@ -7,7 +7,7 @@
 #include "base/str.h"
 
 #define PAGE_LIMIT_MAX 1000
-#define PAGE_LIMIT 100 /* when the caller names none */
+#define PAGE_LIMIT 100 /* if the client sends none */
 #define PAGE_NUMBER_SIZE 24
 
 /* 1 to PAGE_LIMIT_MAX; an empty text leaves *ret as it is. 0 or -ERANGE. */

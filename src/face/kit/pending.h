@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Calls whose answer comes later: between a handler that has asked the service for something and
- * the callback that brings the result. The client may go away in between; the callback then finds
- * no request, and nothing is answered.
- */
+/* Calls whose reply comes later: from the handler that calls the service until the callback with
+ * the result. If the client disconnects meanwhile, the callback finds no request and sends
+ * nothing. */
 #ifndef CAY_FACE_KIT_PENDING_H
 #define CAY_FACE_KIT_PENDING_H
 
@@ -28,7 +26,7 @@ struct pending {
 
 /* size bytes, zeroed, of which the first are the pending; NULL: no memory. */
 void *pending_alloc(struct pending_list *list, const struct http_req *req, size_t size);
-/* Unlinks and frees; the request, or NULL when its client has gone. */
+/* Unlinks and frees. Returns the request, or NULL if the client has disconnected. */
 struct http_req *pending_free(struct pending *pending);
 /* When the face ends. */
 void pendings_done(struct pending_list *list);

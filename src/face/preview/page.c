@@ -23,11 +23,11 @@ static const struct {
 	{ ERR_PREVIEW_NOT_FOUND, "No preview here" },
 	{ ERR_PREVIEW_PRIVATE, "This preview is private" },
 	{ ERR_PREVIEW_EXPIRED, "This preview has expired" },
-	{ ERR_PORT_REFUSED, "This port is not shown" },
+	{ ERR_PORT_REFUSED, "This port has no preview" },
 	{ ERR_PORT_CLOSED, "Nothing listens on this port yet" },
 	{ ERR_UPSTREAM_FAILED, "The server inside did not answer properly" },
 	{ ERR_UPSTREAM_TIMEOUT, "The server inside took too long" },
-	{ ERR_RATE_LIMITED, "Too many tries" },
+	{ ERR_RATE_LIMITED, "Too many attempts" },
 	{ ERR_UNAVAILABLE, "This sandbox is not ready" },
 	{ ERR_PREVIEW_LOOP, "This preview leads to itself" },
 };

@@ -127,10 +127,12 @@ static void failed(void *arg, struct http_req *req, enum proxy_failure why)
 		const char *text;
 	} words[] = {
 		[PROXY_REFUSED] = { ERR_INVALID_REQUEST, "the request could not be forwarded" },
-		[PROXY_BUSY] = { ERR_CAPACITY_EXCEEDED, "too many requests are under way" },
-		[PROXY_NOT_TAKEN] = { ERR_UPSTREAM_TIMEOUT, "the server takes no connection" },
-		[PROXY_CLOSED] = { ERR_UPSTREAM_FAILED, "the server closed without an answer" },
-		[PROXY_BAD_ANSWER] = { ERR_UPSTREAM_FAILED, "what the server sent is no HTTP" },
+		[PROXY_BUSY] = { ERR_CAPACITY_EXCEEDED, "too many requests are in progress" },
+		[PROXY_NOT_TAKEN] = { ERR_UPSTREAM_TIMEOUT,
+				      "the server does not accept connections" },
+		[PROXY_CLOSED] = { ERR_UPSTREAM_FAILED,
+				   "the server closed the connection without a reply" },
+		[PROXY_BAD_ANSWER] = { ERR_UPSTREAM_FAILED, "the reply of the server is not HTTP" },
 		[PROXY_LATE_ANSWER] = { ERR_UPSTREAM_TIMEOUT, "the server did not answer" },
 	};
 	struct visit *visit = arg;

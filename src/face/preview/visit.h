@@ -39,7 +39,7 @@ struct preview_face {
 	struct face_hosts hosts; /* for requests routed by header */
 	struct visit *visits;
 	struct buf out;
-	char hop[HOP_SIZE]; /* marks what went through us: it must not come again */
+	char hop[HOP_SIZE]; /* marks forwarded requests, to detect loops */
 	struct attempts attempts;
 	/* What preview_takes() found, for preview_handle(), which follows at once. */
 	slot_handle found_for;

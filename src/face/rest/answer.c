@@ -65,7 +65,7 @@ void answer_send(struct rest *rest, struct http_req *req, int status, struct jso
 	int r = json_writer_end(w);
 
 	if (r < 0) {
-		(void)err_set_errno(&err, ERR_INTERNAL, r, "the answer could not be written");
+		(void)err_set_errno(&err, ERR_INTERNAL, r, "the reply could not be written");
 		answer_error(rest, req, &err);
 		return;
 	}

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Inside src/face/rest only: the face, and one call. */
+/* Private to src/face/rest: the face, and one call. */
 #ifndef CAY_FACE_REST_CALL_H
 #define CAY_FACE_REST_CALL_H
 
@@ -25,9 +25,9 @@
 #define BODY_LIMIT (1024 * 1024)
 #define CODE_BODY_LIMIT (4 * 1024 * 1024)
 #define EXEC_BODY_LIMIT (8 * 1024 * 1024)
-/* Two streams at their limit, each byte as \u00XX in the worst case, and the rest. */
+/* Two streams at their limit, with each byte as \u00XX in the worst case, and the other members. */
 #define ANSWER_LIMIT (2 * 16 * 1024 * 1024 * 6 + 65536)
-#define ANSWER_KEEP (256 * 1024) /* a larger answer's memory is given back at once */
+#define ANSWER_KEEP (256 * 1024) /* Beyond this size the buffer is freed after the reply. */
 
 /* Lives in the request's arena, as long as the request. */
 struct rest_call {
@@ -36,14 +36,14 @@ struct rest_call {
 	const struct rest_route *route;
 	struct key *key; /* NULL on open routes */
 	char key_id[AUTH_KEY_ID_SIZE];
-	struct str args[ROUTE_ARGS]; /* what the braces took */
+	struct str args[ROUTE_ARGS]; /* the segments that matched braces */
 	struct str body;
-	bool raw;		 /* the body is not JSON, and wants to be taken as it is */
+	bool raw;		 /* the body is not JSON and is used unchanged */
 	struct json *doc;	 /* the parsed body; freed after the handler returns */
 	struct sandbox *sandbox; /* of ready routes; valid while the handler runs */
 	uint32_t process_id;	 /* of process routes */
 	struct sandbox_wait *wait;
-	struct rest_transfer *transfer; /* of uploads, while it runs */
+	struct rest_transfer *transfer; /* of an upload in progress */
 };
 
 struct rest_counters {
@@ -57,7 +57,7 @@ struct rest {
 	struct rest_config config;
 	struct service *service;
 	struct http_server *server;
-	struct buf out;	    /* the answer being written */
+	struct buf out;	    /* the reply that is being written */
 	struct buf openapi; /* written once */
 	struct pending_list pendings;
 	struct stream *streams;
@@ -66,21 +66,22 @@ struct rest {
 	struct event_reader *event_readers;
 	struct heartbeat *heartbeats;
 	struct loop_timer *heartbeat_timer; /* of all of them */
-	struct buf scratch;		    /* a piece of output whose first bytes arrived before */
+	struct buf scratch;		    /* output whose beginning arrived earlier */
 	struct rest_counters counters;
 	int64_t started_us;
 	struct guard guard;
 	struct attempts attempts;
 };
 
-/* Called now and then while nothing happens. Owner: what it is part of; zeroed: not started. */
+/* Called at intervals while a stream is idle. Owner: the struct that contains it; zeroed: not
+ * started. */
 struct heartbeat {
 	struct heartbeat *prev, *next;
 	struct rest *rest; /* NULL: not running */
 	void (*fn)(void *arg);
 	void *arg;
 };
-/* fn may stop its own heartbeat, and no other. */
+/* fn may stop its own heartbeat, but no other. */
 void heartbeat_start(struct heartbeat *heartbeat, struct rest *rest, void (*fn)(void *arg),
 		     void *arg);
 void heartbeat_stop(struct heartbeat *heartbeat);
@@ -88,12 +89,12 @@ void heartbeats_done(struct rest *rest); /* when all have stopped */
 /* Sends the head of an event stream. -EPIPE: the client disconnected, and its on_gone follows. */
 int events_begin(struct rest *rest, struct http_req *req) _must_check_;
 
-/* prepare.c: what may take time between the guards and the handler */
+/* prepare.c: asynchronous steps between the guards and the handler */
 void steps_begin(struct rest_call *call);
-/* After anything that took time: the key and the sandbox are looked up again. */
+/* After an asynchronous step, looks up the key and the sandbox again. */
 int steps_again(struct rest_call *call, struct err *err) _must_check_;
 
-/* account/tickets.c. NULL, err untouched: the call brings no ticket. */
+/* account/tickets.c. NULL with err untouched: the call has no ticket. */
 struct key *ticket_key(struct rest_call *call, struct err *err);
 
 #endif

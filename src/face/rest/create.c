@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Calls that make something, once however often they come; and those that make many things. */
+/* Calls that create something, once even if the call is repeated; and calls that create several
+ * objects. */
 #include "face/rest/call.h"
 #include "service/account/idempotency.h"
 
-/* The same body for another path is another call. */
+/* The same body sent to another path is another call. */
 static int begin(struct rest_call *call, struct idempotency **idem)
 {
 	size_t n = call->req->path.n + call->body.n + 1;
@@ -60,7 +61,7 @@ void once_end(struct rest_pending *pending, int status, struct json_writer *w)
 	idem_answer(rest, pending_end(pending), idem, status, w);
 }
 
-/* ---- at once ---- */
+/* ---- immediately ---- */
 
 int once_open(struct rest_call *call, struct idempotency **idem)
 {
@@ -73,7 +74,7 @@ int once_open(struct rest_call *call, struct idempotency **idem)
 	r = *idem ? idempotency_open(call->rest->service) : 0;
 	if (r == 0)
 		return 0;
-	(void)err_set_errno(&err, ERR_INTERNAL, r, "it cannot be recorded");
+	(void)err_set_errno(&err, ERR_INTERNAL, r, "the call cannot be recorded");
 	idem_answer_error(call->rest, call->req, *idem, &err);
 	return 1;
 }
@@ -99,7 +100,7 @@ int once_answer(struct rest_call *call, struct idempotency *idem, int status, st
 			idempotency_abandon(rest->service);
 	}
 	if (r < 0) {
-		(void)err_set_errno(&err, ERR_INTERNAL, r, "it could not be recorded");
+		(void)err_set_errno(&err, ERR_INTERNAL, r, "the call could not be recorded");
 		idem_answer_error(rest, call->req, idem, &err);
 		return -1;
 	}
@@ -107,7 +108,7 @@ int once_answer(struct rest_call *call, struct idempotency *idem, int status, st
 	return 0;
 }
 
-/* ---- many ---- */
+/* ---- several objects ---- */
 
 struct rest_pending *many_begin(struct rest_call *call)
 {
@@ -129,7 +130,7 @@ static void on_item(void *arg, int64_t index, const struct sandbox *sandbox, con
 	struct rest_pending *pending = arg;
 	struct json_writer *w = &pending->list->w;
 
-	(void)index; /* they come in their order */
+	(void)index; /* they arrive in their order */
 	if (sandbox) {
 		sandbox_write(sandbox, w, NULL);
 		return;
@@ -167,7 +168,7 @@ static void on_done(void *arg, const struct err *err)
 	struct err own;
 
 	if (!err && on_seal(pending, &body) < 0) {
-		(void)err_set(&own, ERR_INTERNAL, "the answer could not be written");
+		(void)err_set(&own, ERR_INTERNAL, "the reply could not be written");
 		err = &own;
 	}
 	if (err) {

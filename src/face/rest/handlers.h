@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Inside src/face/rest only: the handlers, their field tables, and what handlers share. */
+/* Private to src/face/rest: the handlers, their field tables, and functions that they share. */
 #ifndef CAY_FACE_REST_HANDLERS_H
 #define CAY_FACE_REST_HANDLERS_H
 
@@ -103,7 +103,7 @@ void system_metrics(struct rest_call *call);
 void system_shutdown(struct rest_call *call);
 void system_recover(struct rest_call *call);
 
-/* Their bodies and answers. */
+/* The fields of bodies and replies. */
 extern const struct field preview_fields[], share_fields[], preview_answer[], preview_list_answer[],
 	share_answer[], port_list_answer[];
 extern const struct field pause_fields[], resume_fields[], snapshot_fields[], restore_fields[],
@@ -118,8 +118,8 @@ extern const struct field sandbox_create_fields[], sandbox_patch_fields[], sandb
 	usage_query[], sandbox_usage_query[], webhook_create_fields[], webhook_patch_fields[],
 	delivery_query[];
 extern const struct field error_answer[], failed_answer[], event_list_answer[];
-extern const struct field denial_list_answer[], initializer_fields[], ticket_fields[],
-	ticket_answer[];
+extern const struct field denial_list_answer[], sandbox_secret_fields[], initializer_fields[],
+	ticket_fields[], ticket_answer[];
 extern const struct field sandbox_answer[], sandbox_list_answer[], env_answer[], metrics_answer[],
 	exec_answer[], stream_answer[], process_answer[], process_list_answer[], output_answer[],
 	window_run_answer[], window_answer[], window_list_answer[], window_read_answer[],
@@ -135,12 +135,12 @@ extern const struct field code_fields[], code_context_fields[], code_answer[],
 /* Bytes for a program: data, data_b64 or the raw body. */
 int input_read(struct rest_call *call, struct str *ret, struct err *err) _must_check_;
 
-/* sandbox/lifecycle.c. The answer is the sandbox. */
+/* sandbox/lifecycle.c. The reply is the sandbox. */
 void life_moved(void *pending, struct sandbox *sandbox, const struct err *err);
-/* r: 1 it is so already, 0 later, -1 refused. */
+/* r: 1 it is already in this state, 0 the reply follows, -1 rejected. */
 void life_begun(struct rest_pending *pending, int r, const struct sandbox *sandbox,
 		const struct err *err);
-/* The sandbox of the path, and the body decoded; NULL: answered. */
+/* The sandbox of the path, and the decoded body; NULL: an error was sent. */
 struct sandbox *life_find(struct rest_call *call, const struct field *fields, void *body);
 
 /* sandbox/create_lists.c: for the field table. */
@@ -149,7 +149,26 @@ int grants_decode(const struct json *array, struct arena *arena, void *ret,
 int initializers_decode(const struct json *array, struct arena *arena, void *ret,
 			struct err *err) _must_check_;
 
-/* run/processes.c: a name or a number; 0 with err set when it is no signal. */
+/* account/keys.c: what the bodies become. */
+struct key_spec;
+struct key_patch;
+int key_spec_read(const struct json *body, struct arena *arena, struct key_spec *ret,
+		  struct err *err) _must_check_;
+int key_patch_read(const struct json *body, struct key_patch *ret, struct err *err) _must_check_;
+
+/* system/metrics.c: figures in the text format of Prometheus. */
+struct histogram;
+struct service_counters;
+struct service_gauges;
+void metrics_write_histogram(struct buf *out, const char *name, const char *help,
+			     const struct histogram *h);
+void metrics_write_counters(struct buf *out, const struct service_counters *c);
+void metrics_write_gauges(struct buf *out, const struct service_gauges *g);
+
+/* system/system.c: the ranges of GET /v1/options. */
+void options_write_limits(struct json_writer *w);
+
+/* run/processes.c: a name or a number; 0 with err set if it is not a signal. */
 int signal_decode(const struct json *value, struct err *err);
 
 #endif

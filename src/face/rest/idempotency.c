@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Idempotency-Key: the same call twice makes one thing and gets one answer. */
+/* Idempotency-Key: a repeated call creates nothing again and gets the recorded reply. */
 #include "service/account/idempotency.h"
 
 #include "face/kit/error.h"
@@ -70,7 +70,7 @@ static void finish(struct rest *rest, struct http_req *req, struct idempotency *
 		status = error_status(err.code);
 		body = answer_error_text(rest, req ? req->id : "", &err);
 	}
-	/* A copy, because every answer to a waiting call may give rest->out's memory back. */
+	/* A copy, because each reply to a waiting call may free the memory of rest->out. */
 	copy = strndup(body.p, body.n);
 	if (copy)
 		body.p = copy;

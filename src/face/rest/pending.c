@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Answers that come later: without content, or as a list that is put together piece by piece; and
- * pages of lists. */
+/* Replies that come later: without content, or as a list that is written in pieces; and pages of
+ * lists. */
 #include "face/rest/call.h"
 
 #define LIST_LIMIT (8 * 1024 * 1024)
@@ -107,7 +107,7 @@ struct listing *listing_new(void)
 
 	if (!list)
 		return NULL;
-	/* Of its own: others answer through rest->out while this one waits. */
+	/* It has a buffer of its own, because other calls use rest->out while this one waits. */
 	buf_init(&list->out, LIST_LIMIT);
 	json_writer_init(&list->w, &list->out);
 	json_begin_object(&list->w, NULL);
@@ -144,7 +144,7 @@ void list_answer(struct rest_pending *pending, const struct err *err)
 	json_end_object(&list->w);
 	r = json_writer_end(&list->w);
 	if (r < 0 && !err) {
-		(void)err_set_errno(&own, ERR_INTERNAL, r, "the answer could not be written");
+		(void)err_set_errno(&own, ERR_INTERNAL, r, "the reply could not be written");
 		err = &own;
 	}
 	if (req && err)

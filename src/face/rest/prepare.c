@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * Between the guards and the handler: the sandbox is found, its link waited for, a process named in
- * the path resolved to its number. A call that waits keeps its document; the handler runs once, on
- * a sandbox that can be talked to.
- */
+/* Runs between the guards and the handler: finds the sandbox, waits for its link, and resolves
+ * the process in the path to its number. A waiting call keeps its document. The handler runs
+ * once, with a sandbox that can be used. */
 #include "face/rest/call.h"
 #include "service/run/process.h"
 
@@ -24,7 +22,7 @@ static void refuse(struct rest_call *call, const struct err *err)
 	finish(call);
 }
 
-/* After a wait nothing is as it was: the key and the sandbox are looked up again. */
+/* During the wait the key or the sandbox may have been deleted, so both are looked up again. */
 int steps_again(struct rest_call *call, struct err *err)
 {
 	call->key = guard_again(call->rest->service, call->key_id, err);
@@ -36,7 +34,7 @@ int steps_again(struct rest_call *call, struct err *err)
 
 /* ---- the process ---- */
 
-/* The request's document must go even when its client does. */
+/* The document is freed even if the client disconnects. */
 static void on_resolve_gone(void *arg)
 {
 	finish(arg);
@@ -49,7 +47,7 @@ static void on_found(void *arg, const struct process_info *info, const struct er
 	struct err err;
 
 	if (!pending_end(pending))
-		return; /* and with the client its call */
+		return; /* the call has been freed with its client's request */
 	http_req_on_gone(call->req, NULL, NULL);
 	if (!error && steps_again(call, &err) < 0)
 		error = &err;
@@ -114,7 +112,7 @@ void steps_begin(struct rest_call *call)
 		return;
 	}
 	call->sandbox = sandbox_find(call->rest->service, call->key, call->args[0], &err);
-	/* Every call that needs the inside wakes a sandbox with auto_resume, in all faces. */
+	/* In all faces, a call that needs the inside resumes a paused sandbox with auto_resume. */
 	r = call->sandbox
 		    ? sandbox_when_ready(call->sandbox, true, on_ready, call, &call->wait, &err)
 		    : -1;

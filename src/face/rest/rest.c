@@ -49,7 +49,7 @@ void rest_free(struct rest *rest)
 	if (!rest)
 		return;
 	rest->server = NULL;
-	rest->service = NULL; /* it has ended before */
+	rest->service = NULL; /* the service has been closed before */
 	streams_done(rest);
 	terminals_done(rest);
 	transfers_done(&rest->transfers);
@@ -86,7 +86,7 @@ static void on_body(void *arg, struct http_req *req, int status, struct str body
 	struct rest_call *call = arg;
 	struct err err;
 
-	/* The key may have been deleted while the body came. */
+	/* The key may have been deleted while the body arrived. */
 	call->key = guard_again(call->rest->service, call->key_id, &err);
 	if (!call->key) {
 		answer_error(call->rest, req, &err);
@@ -96,7 +96,7 @@ static void on_body(void *arg, struct http_req *req, int status, struct str body
 		(void)err_set(&err, ERR_PAYLOAD_TOO_LARGE, "the body is larger than %zu bytes",
 			      call->route->body_limit ? call->route->body_limit : BODY_LIMIT);
 	else if (status == -ETIMEDOUT)
-		(void)err_set(&err, ERR_TIMEOUT, "the body did not come in time");
+		(void)err_set(&err, ERR_TIMEOUT, "the body did not arrive in time");
 	else if (status < 0)
 		(void)err_set(&err, ERR_INVALID_REQUEST, "the body is malformed");
 	if (status < 0) {
@@ -165,7 +165,7 @@ void rest_handle(void *ctx, struct http_req *req)
 		call->route->handle(call);
 		return;
 	}
-	/* Without a key a client cannot even learn which routes exist. */
+	/* Without a key, a client cannot learn which routes exist. */
 	struct err auth_err = { .code = ERR_OK };
 
 	call->key = ticket_key(call, &auth_err);

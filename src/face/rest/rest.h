@@ -22,7 +22,7 @@ struct rest_config {
 	const char *cors_origins;
 	uint16_t port;	  /* a Host header's port must be this one; 0: any */
 	int heartbeat_ms; /* between heartbeats of event streams; 0: 15 s */
-	/* POST /v1/admin/shutdown was answered: the program may end. */
+	/* POST /v1/admin/shutdown was answered: the program can end. */
 	void (*on_shutdown)(void *arg);
 	void *arg;
 };
@@ -30,7 +30,7 @@ struct rest_config {
 int rest_new(const struct rest_config *config, struct rest **ret) _must_check_;
 /* After the server has been freed and the service closed. */
 void rest_free(struct rest *rest);
-/* Answers to calls under way go through this server; NULL before it is freed. */
+/* Replies to calls in progress use this server; NULL before it is freed. */
 void rest_set_server(struct rest *rest, struct http_server *server);
 extern const struct route_table rest_route_table;
 /* An http_handler_fn; ctx is the struct rest. */

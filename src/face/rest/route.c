@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The one route table: dispatch, scopes and the OpenAPI document come from it. */
+/* The only route table: dispatch, scope checks and the OpenAPI document are derived from it. */
 #include "face/rest/call.h"
 #include "face/rest/files/files.h"
 
@@ -13,7 +13,7 @@
 	}
 
 const struct rest_route rest_routes[] = {
-	/* The hot ones first: matching goes from the top. */
+	/* Frequent routes come first, because the matcher starts at the top. */
 	{ ROUTE(POST, SB "/exec", AUTH_EXEC), exec_run, "Run a command and wait until it ends",
 	  .body = exec_fields, .example = "{\"command\":\"ls -l\"}", .answer = exec_answer,
 	  .body_limit = EXEC_BODY_LIMIT, .status = 200, .ready = true },
@@ -314,7 +314,7 @@ const struct rest_route rest_routes[] = {
 	{ ROUTE(GET, "/metrics", AUTH_METRICS), system_metrics, "Get metrics for Prometheus",
 	  .media = "text/plain", .status = 200 },
 
-	/* Known from the contract, built by later versions: answered 422, not 404. */
+	/* Reserved for later versions: they are answered with 422 instead of 404. */
 	LATER(GET, "/v1/pools", SANDBOXES_READ),
 	LATER(POST, "/v1/pools", ADMIN),
 	LATER(GET, "/v1/volumes", SANDBOXES_READ),
@@ -327,7 +327,7 @@ const struct rest_route rest_routes[] = {
 };
 const size_t rest_route_count = ARRAY_LEN(rest_routes);
 
-/* Segments are taken as sent: ids and names need no escapes, so none are understood. */
+/* Segments are compared as sent: ids and names need no escapes, so escapes are not decoded. */
 static bool segment_ok(struct str segment)
 {
 	if (str_is(segment, ".") || str_is(segment, ".."))

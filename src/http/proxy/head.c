@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rewriting of heads: each is parsed once and written anew. Headers of one connection are not
+ * Rewriting of heads: each is parsed once and serialized again. Headers of one connection are not
  * forwarded.
  */
 #include <errno.h>

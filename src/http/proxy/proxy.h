@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A reverse proxy: forwards requests of our server to servers behind descriptors that the face
- * connects. The servers are hostile: heads are parsed strictly and written anew in both directions,
- * and only bodies are passed on unchanged. The descriptors are foreign (net/foreign.h).
+ * connects. The servers are hostile: heads are parsed strictly and serialized again in both
+ * directions, and only bodies are passed on unchanged. The descriptors are foreign (net/foreign.h).
  *
  * Bodies are streamed in both directions at the speed of the slower side, so that no more than the
  * watermarks is held in memory. Connections are kept and reused for the same target.

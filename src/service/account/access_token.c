@@ -16,7 +16,7 @@
 static_assert(sizeof(((struct accounts *)0)->access_secret) == crypto_generichash_KEYBYTES,
 	      "the secret is a key");
 
-/* Made once per installation. */
+/* Creates the secret on the first start of an installation. */
 static int make_secret(struct service *service)
 {
 	char text[2 * sizeof(service->accounts->access_secret) + 1];
@@ -110,8 +110,8 @@ static void hash_str(crypto_hash_sha256_state *state, struct str s)
 	(void)crypto_hash_sha256_update(state, (const unsigned char *)s.p, s.n);
 }
 
-/* "path:operation:user:token" and, when it expires, ":expiration". What stands before the token is
- * the same for every sandbox. */
+/* Signed text: "path:operation:user:token", followed by ":expiration" if the link expires. The part
+ * before the token is the same for every sandbox, so it is hashed once. */
 static void sign_begin(const struct access_claim *claim, crypto_hash_sha256_state *ret)
 {
 	(void)crypto_hash_sha256_init(ret);
@@ -153,7 +153,7 @@ bool access_signature_is(const struct sandbox *sandbox, const struct access_clai
 	return same(signature, wanted);
 }
 
-/* Sandboxes tried, in this second and by everyone. */
+/* Counts the sandboxes tried in this second, for all callers together. */
 static int take_work(struct accounts *accounts, uint32_t sandboxes, struct err *err)
 {
 	int64_t second = time_mono_us() / 1000000;
@@ -165,7 +165,7 @@ static int take_work(struct accounts *accounts, uint32_t sandboxes, struct err *
 	if (accounts->searched && accounts->searched + sandboxes > ACCESS_SEARCH_PER_SEC)
 		return err_set(err, ERR_RATE_LIMITED,
 			       "too many signed links without a host: use the sandbox's own host, "
-			       "or wait for a second");
+			       "or wait one second");
 	accounts->searched += sandboxes;
 	return 0;
 }

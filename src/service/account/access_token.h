@@ -12,28 +12,28 @@
 #define ACCESS_TOKEN_SIZE 65
 #define ACCESS_SIGNATURE_SIZE 48 /* "v1_" and 43 characters of base64 */
 
-/* By its id, of any owner; NULL if there is none. The caller must check a token. */
+/* The sandbox with this id, of any owner; NULL if there is none. The caller must check a token. */
 struct sandbox *access_sandbox(struct service *service, struct str id);
 /* The key for which streams are counted. NULL: the key was deleted. */
 struct key *access_owner(const struct sandbox *sandbox);
 
 void access_token(const struct sandbox *sandbox, char ret[ACCESS_TOKEN_SIZE]);
 bool access_token_is(const struct sandbox *sandbox, struct str token);
-/* A weaker token, for servers inside: it may be passed on to their visitors. */
+/* A weaker token, which opens only the servers inside: users may pass it on to visitors. */
 void access_traffic_token(const struct sandbox *sandbox, char ret[ACCESS_TOKEN_SIZE]);
 bool access_traffic_token_is(const struct sandbox *sandbox, struct str token);
 
-/* One operation on one path, as the signature was made for it. */
+/* The operation and path that a signature permits. */
 struct access_claim {
 	struct str path, user;
 	const char *operation; /* "read", "write" */
-	struct str expiration; /* seconds of the wall clock in digits; p NULL: none */
+	struct str expiration; /* Unix time in decimal digits; p NULL: none */
 };
 bool access_signature_is(const struct sandbox *sandbox, const struct access_claim *claim,
 			 struct str signature);
-/* The sandbox whose token made this signature. For callers that do not name one: all are tried, so
- * no more than this many are in a second. NULL: none (unauthenticated), or too many (rate_limited).
- */
+/* The sandbox whose token made this signature, for callers that do not name one. All sandboxes are
+ * tried, at most this many per second. NULL: none matches (unauthenticated), or the rate is
+ * exceeded (rate_limited). */
 #define ACCESS_SEARCH_PER_SEC 20000
 struct sandbox *access_find_signed(struct service *service, const struct access_claim *claim,
 				   struct str signature, struct err *err);

@@ -11,17 +11,18 @@ struct accounts {
 	struct map keys_by_id;
 	struct map departed;	/* see key_tree.c */
 	struct map tickets;	/* by hash */
-	struct map idempotency; /* "owner/key" -> struct idempotency under way */
-	uint32_t live_count;	/* sandboxes handed out or being made for somebody */
+	struct map idempotency; /* "owner/key" -> struct idempotency in progress */
+	uint32_t live_count;	/* sandboxes that have an owner, including those being created */
 	uint32_t stream_count;
 	uint8_t access_secret[32]; /* see access_token.c */
-	int64_t search_second;	   /* of signed links, and the sandboxes tried for them since */
+	/* The current second, and the sandboxes tried for signed links in it. */
+	int64_t search_second;
 	uint32_t searched;
 
 	struct usage_row *usage_first, *usage_last; /* not yet written */
 	uint32_t usage_count, metered_count;
-	int64_t usage_rolled_ms; /* until then intervals may be summed up per day */
-	bool usage_rolling;	 /* and more of them are due */
+	int64_t usage_rolled_ms; /* intervals before this time may be summed up per day */
+	bool usage_rolling;	 /* more intervals are waiting to be summed up */
 };
 
 #endif

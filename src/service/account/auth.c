@@ -28,8 +28,8 @@ const char *const auth_scope_names[] = {
 static_assert(sizeof(((struct key *)0)->hash) == STORE_KEY_HASH_SIZE, "hash sizes agree");
 static_assert(QUOTA_COUNT == STORE_KEY_LIMITS, "every limit has its column");
 
-/* The secret has 160 random bits: a plain keyless hash cannot be guessed backwards, and looking it
- * up by its hash leaks nothing about the secret through time. */
+/* The secret has 160 random bits, so an unkeyed hash cannot be inverted by guessing. A lookup by
+ * hash does not leak the secret through timing. */
 static void hash_secret(uint8_t hash[STORE_KEY_HASH_SIZE], const uint8_t secret[SECRET_BYTES])
 {
 	static const uint8_t context[] = "cay api key v1";
@@ -129,7 +129,7 @@ static int make_key(struct service *service, const uint8_t secret[SECRET_BYTES],
 	return 0;
 }
 
-/* A key cannot raise limits that bind it: a key that may create keys passes on at most its own. */
+/* A key cannot escape its own limits: keys that it creates have at most the same limits. */
 static int check_limits(const struct service *service, const struct key *maker,
 			int64_t limits[QUOTA_COUNT], struct err *err)
 {
@@ -140,13 +140,14 @@ static int check_limits(const struct service *service, const struct key *maker,
 			limits[i] = maker->limits[i];
 		else if (own >= 0 && (limits[i] < 0 || limits[i] > own))
 			return err_set(err, ERR_FORBIDDEN,
-				       "%s: a key can pass on %lld at most, its own limit",
+				       "%s must be at most %lld, the limit of the key that creates "
+				       "this one",
 				       quota_names[i], (long long)own);
 	}
 	return 0;
 }
 
-/* Whatever a face failed to check. */
+/* The service's own check of the ranges that faces check. */
 static int check_range(const int64_t limits[QUOTA_COUNT], struct err *err)
 {
 	for (int i = 0; i < QUOTA_COUNT; i++)
@@ -165,13 +166,15 @@ int auth_create(struct service *service, const struct key *maker, const struct k
 	int r;
 
 	if (maker && !key_is_admin(maker) && (spec->scopes & ~maker->scopes))
-		return err_set(err, ERR_FORBIDDEN, "a key can pass on only scopes it has itself");
+		return err_set(err, ERR_FORBIDDEN,
+			       "a key can grant only scopes that it has itself");
 	if (service->accounts->keys_by_id.count >= AUTH_KEYS_MAX)
-		return err_set(err, ERR_QUOTA_EXCEEDED, "there are %d keys already", AUTH_KEYS_MAX);
+		return err_set(err, ERR_QUOTA_EXCEEDED,
+			       "this host has %d keys, the limit: delete some", AUTH_KEYS_MAX);
 	if (below && key_count_below(service, key_top(maker)) >= AUTH_KEYS_PER_KEY)
 		return err_set(err, ERR_QUOTA_EXCEEDED,
-			       "%d keys were created with this key and those below or above it, "
-			       "the limit: delete some",
+			       "this key, the keys above it and the keys below it have created %d "
+			       "keys, the limit: delete some",
 			       AUTH_KEYS_PER_KEY);
 	if (check_range(bounded.limits, err) < 0 ||
 	    check_limits(service, maker, bounded.limits, err) < 0 ||
@@ -225,8 +228,8 @@ int auth_change(struct service *service, const struct key *maker, struct str id,
 		if (!patch->has_limit[i])
 			continue;
 		if (!key_is_admin(maker))
-			return err_set(err, ERR_FORBIDDEN, "%s: only an admin key changes limits",
-				       quota_names[i]);
+			return err_set(err, ERR_FORBIDDEN,
+				       "%s: only an admin key can change limits", quota_names[i]);
 		next.limits[i] = patch->limits[i];
 	}
 	if (check_range(next.limits, err) < 0)
@@ -274,7 +277,7 @@ void auth_forget(struct service *service, struct key *key)
 	free(key);
 }
 
-/* Order of creation, then of id: stable while keys come and go. */
+/* By time of creation, then by id, so that pages stay stable while keys are added and removed. */
 static int compare(const struct key *a, const struct key *b)
 {
 	if (a->created_ms != b->created_ms)
@@ -321,7 +324,7 @@ static int on_key(void *arg, const struct store_key *row)
 	return r;
 }
 
-/* Reads a key a former daemon left in the file; the file may outlive the database. */
+/* Reads the key of an earlier daemon from the file, which may outlive the database. */
 static int read_admin_file(const char *path, uint8_t secret[SECRET_BYTES])
 {
 	_cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
@@ -375,7 +378,7 @@ static int ensure_admin(struct service *service, struct err *err)
 		r = write_admin_file(path, secret);
 		if (r < 0)
 			return err_set_errno(err, ERR_INTERNAL, r, "cannot write %s", path);
-		log_info("made the first admin key: %s", path);
+		log_info("created the first admin key: %s", path);
 	}
 	r = make_key(service, secret, NULL, &spec, &key, err);
 	sodium_memzero(secret, sizeof(secret));
@@ -387,7 +390,7 @@ int auth_load(struct service *service, struct err *err)
 	int r;
 
 	if (sodium_init() < 0)
-		return err_set(err, ERR_INTERNAL, "libsodium does not start");
+		return err_set(err, ERR_INTERNAL, "libsodium cannot be initialized");
 	r = store_key_each(service->store, on_key, service);
 	if (r == 0)
 		r = key_tree_load(service);

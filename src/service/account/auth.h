@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * API keys: identification of the caller, and the scopes and limits of its key. Only hashes are
- * stored; a key is shown once.
+ * API keys: identification of the caller, and the scopes and limits of its key. Called by faces.
+ * Only hashes are stored; a key is shown once. The service owns the keys.
  */
 #ifndef CAY_SERVICE_ACCOUNT_AUTH_H
 #define CAY_SERVICE_ACCOUNT_AUTH_H
@@ -59,9 +59,9 @@ enum quota {
 #define AUTH_KEY_TEXT_SIZE 45 /* "cay_" + 40 digits + NUL */
 #define AUTH_KEYS_MAX 10000
 #define AUTH_NAME_MAX 64
-#define AUTH_KEYS_PER_KEY 100 /* below one that is not an admin key; more are refused */
+#define AUTH_KEYS_PER_KEY 100 /* created by one non-admin key; more are refused */
 
-/* A rate: bursts up to one second's worth, then the rate. */
+/* A token bucket: allows bursts of up to one second's worth. */
 struct key_bucket {
 	int64_t filled_us; /* 0: never used */
 	double level;
@@ -75,15 +75,15 @@ struct key {
 	uint32_t scopes;
 	struct key *parent; /* the key that created it; NULL: an admin key or the daemon */
 	char parent_id[AUTH_KEY_ID_SIZE];
-	int64_t limits[QUOTA_COUNT]; /* 0: the configured default; QUOTA_NONE */
-	int64_t held[QUOTA_COUNT];   /* with the keys below; of creations nothing: see bucket */
-	uint32_t things;	     /* sandboxes and snapshots of its own */
+	int64_t limits[QUOTA_COUNT]; /* 0: the configured default; QUOTA_NONE: no limit */
+	int64_t held[QUOTA_COUNT];   /* including keys below; rates are in bucket instead */
+	uint32_t things;	     /* number of sandboxes and snapshots that it owns */
 	int64_t created_ms;
 	int64_t last_used_ms; /* since the start of the daemon; 0: not yet */
 	uint32_t streams;     /* open ones */
 	struct key_bucket creates, requests;
-	uint32_t input_bytes; /* of its terminals: see stream_hold_input() */
-	/* Of its idempotency records: see idempotency.c. */
+	uint32_t input_bytes; /* unread terminal input: see stream_hold_input() */
+	/* Number and size of its idempotency records: see idempotency.c. */
 	bool answers_known;
 	int64_t answers, answer_bytes;
 };
@@ -98,11 +98,12 @@ static inline bool key_may(const struct key *key, uint32_t scope)
 	return key_is_admin(key) || (key->scopes & scope) == scope;
 }
 
-/* "cay_<40 hex>" or "e2b_<40 hex>"; NULL if it is not one of our keys. */
+/* The key with this text, "cay_<40 hex>" or "e2b_<40 hex>"; NULL if there is none. */
 struct key *auth_find(struct service *service, struct str text);
 struct key *auth_by_id(const struct service *service, const char *id); /* NULL: there is none */
-/* Makes a key. maker NULL: the daemon itself; else its scopes and limits bound the new key's, and
- * what that holds counts against the maker, too, unless it is an admin key. */
+/* Creates a key. maker is NULL for the daemon itself; otherwise the new key gets at most the
+ * maker's scopes and limits, and its usage counts against the maker, too, unless that is an admin
+ * key. */
 struct key_spec {
 	struct str name;
 	uint32_t scopes;
@@ -119,23 +120,24 @@ struct key_patch {
 int auth_change(struct service *service, const struct key *maker, struct str id,
 		const struct key_patch *patch, const struct key **ret,
 		struct err *err) _must_check_;
-/* A key that viewer may see: itself and those below it, for admin keys all. Others are absent. */
+/* A key that viewer may see: itself and the keys below it; admin keys see all. Others are reported
+ * as not found. */
 const struct key *auth_get(struct service *service, const struct key *viewer, struct str id,
 			   struct err *err);
-/* With all keys below it. */
+/* Deletes the key and all keys below it. */
 int auth_delete(struct service *service, const struct key *maker, struct str id,
 		struct err *err) _must_check_;
-/* What viewer may see after the key named by after ("" for the first), in order of creation. NULL
- * at the end. */
+/* Iterates in order of creation over the keys that viewer may see: the one after the key with id
+ * `after` ("" for the first). NULL at the end. */
 const struct key *auth_next(struct service *service, const struct key *viewer, struct str after);
-/* One request with this key more. -1: there are too many in this second. */
+/* Counts one request of this key. -1: the rate limit is exceeded. */
 int auth_count_request(struct service *service, struct key *key, struct err *err) _must_check_;
 /* One limit of a key, and how much of it is in use. */
 struct quota_figures {
-	const char *name;   /* of what is held */
+	const char *name;   /* name of the resource */
 	int64_t limit;	    /* QUOTA_NONE: there is none */
 	int64_t used_milli; /* thousandths */
-	bool has_used;	    /* a rate is not held */
+	bool has_used;	    /* false for rates */
 };
 void quota_figures(const struct service *service, const struct key *key, enum quota which,
 		   struct quota_figures *ret);

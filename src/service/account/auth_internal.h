@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Inside src/service only: keys, their access tokens, and what they may use up. */
+/* Inside src/service only: keys, access tokens and quotas. */
 #ifndef CAY_SERVICE_ACCOUNT_AUTH_INTERNAL_H
 #define CAY_SERVICE_ACCOUNT_AUTH_INTERNAL_H
 
@@ -9,7 +9,8 @@
 /* auth.c */
 int auth_load(struct service *service, struct err *err) _must_check_;
 void auth_done(struct service *service);
-void auth_forget(struct service *service, struct key *key); /* its row is gone; frees it */
+void auth_forget(struct service *service,
+		 struct key *key); /* frees the key; its row has been deleted */
 
 /* access_token.c */
 int access_load(struct service *service, struct err *err) _must_check_;
@@ -18,15 +19,16 @@ int access_load(struct service *service, struct err *err) _must_check_;
 extern const char *const quota_names[];
 int64_t quota_limit(const struct service *service, const struct key *key,
 		    enum quota which); /* QUOTA_NONE */
-/* Whether one of these sizes has room, on the host and with its owner. */
+/* Whether the limits of the host and of the owner permit one more sandbox of this size. */
 int quota_room(const struct service *service, const struct sandbox_attrs *attrs,
 	       struct err *err) _must_check_;
-/* The same and its creation is not too soon: then it is counted. */
+/* Also checks the rate of creations, and then counts the sandbox. */
 int quota_take(struct service *service, const struct sandbox_attrs *attrs,
 	       struct err *err) _must_check_;
-void quota_add(struct service *service, const struct sandbox_attrs *attrs); /* it is there */
+void quota_add(struct service *service,
+	       const struct sandbox_attrs *attrs); /* counts a sandbox that exists */
 void quota_remove(struct service *service, const struct sandbox_attrs *attrs);
-/* A snapshot more (1) or less (-1) of owner. */
+/* Counts one snapshot more (by 1) or less (by -1) for owner. */
 void quota_count_snapshot(struct service *service, const char *owner, int by);
 int quota_snapshot(const struct service *service, const struct key *key,
 		   struct err *err) _must_check_;

@@ -25,10 +25,10 @@ struct idempotency {
 	char owner[AUTH_KEY_ID_SIZE];
 	char key[IDEMPOTENCY_KEY_MAX + 1];
 	uint8_t body_hash[STORE_BODY_HASH_SIZE];
-	bool secret;		      /* body and answer may hold one */
-	char begun[STORE_THING_SIZE]; /* by a former daemon */
+	bool secret;		      /* body and reply may contain a secret */
+	char begun[STORE_THING_SIZE]; /* id of what an earlier daemon began to make */
 	bool recorded;
-	bool settled; /* with its answer */
+	bool settled; /* the reply is recorded */
 	struct waiter *waiters;
 	uint32_t waiter_count;
 };
@@ -60,7 +60,7 @@ static int check_key(struct str key, struct err *err)
 static int mismatch(struct err *err)
 {
 	return err_set(err, ERR_IDEMPOTENCY_MISMATCH,
-		       "this Idempotency-Key was used with another body");
+		       "this Idempotency-Key was used with a different request body");
 }
 
 static int join(struct idempotency *idem, idempotency_wait_fn wait, void *arg, struct err *err)
@@ -68,7 +68,8 @@ static int join(struct idempotency *idem, idempotency_wait_fn wait, void *arg, s
 	struct waiter *waiter;
 
 	if (idem->waiter_count >= IDEMPOTENCY_WAITERS_MAX)
-		return err_set(err, ERR_RATE_LIMITED, "%d calls wait for this Idempotency-Key",
+		return err_set(err, ERR_RATE_LIMITED,
+			       "%d calls already wait for this Idempotency-Key",
 			       IDEMPOTENCY_WAITERS_MAX);
 	waiter = malloc(sizeof(*waiter));
 	if (!waiter)
@@ -105,7 +106,7 @@ static int fingerprint(struct service *service, struct str body, bool secret,
 	return 0;
 }
 
-/* ---- how many there are ---- */
+/* ---- limits ---- */
 
 static int count_answers(const struct service *service, struct key *key)
 {
@@ -115,7 +116,8 @@ static int count_answers(const struct service *service, struct key *key)
 	return r;
 }
 
-/* For one more record. The count may be too high, which a trim corrects. */
+/* Deletes the oldest records if the owner is at its limit. The cached count may be too high; a trim
+ * corrects it. */
 static int make_room(const struct service *service, const char *owner)
 {
 	struct key *key = auth_by_id(service, owner);
@@ -176,7 +178,7 @@ static int finish_row(struct service *service, struct idempotency *idem, int sta
 	return r;
 }
 
-/* The row's body in clear. */
+/* Decrypts the row's body if it is sealed. */
 static int open_row(struct service *service, struct store_idempotency *row, struct err *err)
 {
 	struct str sealed = { row->body, row->body_bytes };
@@ -193,7 +195,8 @@ static int open_row(struct service *service, struct store_idempotency *row, stru
 	return 0;
 }
 
-/* The daemon ended between making the sandbox and answering: the answer is made again. */
+/* An earlier daemon died after it created the sandbox and before it replied: composes the reply
+ * again. */
 static int answer_again(struct service *service, const struct store_idempotency *row,
 			const struct idempotency_ask *ask, struct idempotency_reply *ret)
 {
@@ -213,7 +216,8 @@ static int answer_again(struct service *service, const struct store_idempotency 
 	return ret->body.p ? 0 : -ENOMEM;
 }
 
-/* What the store remembers: REPLAY, NEW (nothing usable, or what was begun), or -1. */
+/* Looks the call up in the store. Returns IDEMPOTENCY_REPLAY, IDEMPOTENCY_NEW (no record, or only a
+ * note of what was begun), or -1. */
 static int look_back(struct service *service, const struct idempotency_ask *ask,
 		     const uint8_t *hash, struct idempotency_reply *ret,
 		     char begun[STORE_THING_SIZE], struct err *err)
@@ -321,7 +325,7 @@ int idempotency_settle(struct service *service, struct idempotency *idem, int st
 
 int idempotency_open(struct service *service)
 {
-	bus_flush(service); /* events are no part of it: they are not taken back */
+	bus_flush(service); /* events stay out of the transaction: a rollback must not lose them */
 	return store_begin_durable(service->store);
 }
 
@@ -355,7 +359,8 @@ int idempotency_keep(struct service *service, struct idempotency *idem, int stat
 	service_wrote(service);
 	if (r == 0 || !noted)
 		return r;
-	log_warn("an answer was not recorded, but what it is about was: %s", strerror(-r));
+	log_warn("a reply was not recorded, although the object it describes was: %s",
+		 strerror(-r));
 	return 0;
 }
 
@@ -385,7 +390,7 @@ void idempotency_finish(struct service *service, struct idempotency *idem, int s
 	free(idem);
 }
 
-/* ---- processes that a former daemon may have begun ---- */
+/* ---- processes that an earlier daemon may have started ---- */
 
 static int on_begun(void *arg, const char *sandbox_id, const char *thing)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Idempotency: the same key and body within a day get the same reply, also for calls that arrive
- * while the first one runs.
+ * Idempotency: calls with the same key and body get the same reply for a day, also if they arrive
+ * while the first one is in progress. Called by faces around calls that create something.
  */
 #ifndef CAY_SERVICE_ACCOUNT_IDEMPOTENCY_H
 #define CAY_SERVICE_ACCOUNT_IDEMPOTENCY_H
@@ -16,9 +16,9 @@ struct idempotency; /* one call in progress; ends with idempotency_finish() */
 
 #define IDEMPOTENCY_KEY_MAX 255
 #define IDEMPOTENCY_KEEP_MS (24 * 3600 * 1000LL)
-/* Records of one key; then the oldest eighth makes room, as if a day had passed. */
+/* Records per API key; at the limit the oldest eighth is deleted, as if it had expired. */
 #define IDEMPOTENCY_PER_KEY 10000
-#define IDEMPOTENCY_BYTES_PER_KEY (16 * 1024 * 1024) /* of their answers; likewise */
+#define IDEMPOTENCY_BYTES_PER_KEY (16 * 1024 * 1024) /* of the replies in them; same policy */
 #define IDEMPOTENCY_WAITERS_MAX 64 /* per key; more are refused with rate_limited */
 
 enum idempotency_answer {
@@ -35,11 +35,12 @@ typedef int (*idempotency_again_fn)(const struct sandbox *sandbox, struct buf *o
 struct idempotency_ask {
 	const struct key *owner;
 	struct str key, body;
-	bool secret; /* body or reply may contain one, and only the vault's key decrypts them */
+	bool secret; /* body or reply may contain a secret: both are stored sealed by the vault */
 	idempotency_wait_fn wait;
-	void *arg;		    /* of wait */
-	idempotency_again_fn again; /* the daemon ended before it could record the reply */
-	int again_status;	    /* its status */
+	void *arg; /* argument of wait */
+	idempotency_again_fn
+		again;	  /* composes the reply if an earlier daemon died before it recorded it */
+	int again_status; /* HTTP status of that reply */
 };
 /* The recorded reply. */
 struct idempotency_reply {
@@ -52,27 +53,30 @@ int idempotency_begin(struct service *service, const struct idempotency_ask *ask
 		      struct idempotency **ret, struct idempotency_reply *ret_reply,
 		      struct err *err) _must_check_;
 /*
- * For what is made on the way: it is noted before it is begun, so that a call that comes again
- * after a death of the daemon finds out what became of it. thing: its id, good within the sandbox.
+ * For objects whose creation takes a while: notes the object's id before the work begins, so that a
+ * repeated call after a crash of the daemon can find the result. thing: the id, unique within the
+ * sandbox.
  */
 int idempotency_note(struct service *service, struct idempotency *idem, const char *sandbox_id,
 		     const char *thing) _must_check_;
-/* The thing that a former daemon noted for this call, and whose answer it did not record; "": none.
- * The note stays until idempotency_note() replaces it, or the call is answered with 2xx. */
+/* The id that an earlier daemon noted for this call without recording a reply; "": none. The note
+ * stays until idempotency_note() replaces it or the call is answered with 2xx. */
 const char *idempotency_begun(const struct idempotency *idem);
-/* Records an answer of 2xx. < 0: it could not be, and nothing else tells a call that comes again
- * what was made: then it must not be sent. */
+/* Records a 2xx reply. Negative: it could not be recorded. A repeated call would then create the
+ * object again, so the caller must not send the reply. */
 int idempotency_keep(struct service *service, struct idempotency *idem, int status,
 		     struct str body) _must_check_;
 /*
- * For what is made at once: the thing and its answer in one transaction, so that a death in between
- * leaves neither. Nothing may wait between open and close or abandon.
+ * For objects that are created immediately: the object and its reply are written in one
+ * transaction, so that a crash in between leaves neither. The caller must not return to the loop
+ * between open and close or abandon.
  */
 int idempotency_open(struct service *service) _must_check_;
 int idempotency_close(struct service *service, struct idempotency *idem, int status,
 		      struct str body) _must_check_;
 void idempotency_abandon(struct service *service);
-/* Forgets answers that made nothing; answers everybody waiting. Before it, idempotency_keep(). */
+/* Ends the call: replies to all calls that wait for it, and drops the record of an unsuccessful
+ * one. A 2xx reply must have been recorded before, with idempotency_keep(). */
 void idempotency_finish(struct service *service, struct idempotency *idem, int status,
 			struct str body);
 

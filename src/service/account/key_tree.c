@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Keys that keys created. A key that is not an admin key sees the keys below it, and what they hold
- * counts against it. Keys that an admin key creates stand alone: an admin key is no tenant.
+ * The tree of keys that were created by other keys. A non-admin key sees the keys below it, and
+ * their usage counts against it. Keys that an admin key creates have no parent, because an admin
+ * key is not a tenant.
  *
- * With a key, all keys below it are deleted. Their sandboxes and snapshots stay, and still count
- * against the key above, which would otherwise multiply its quota by creating and deleting keys.
- * For that a deleted key is remembered as departed for as long as it owns something.
+ * Deleting a key deletes all keys below it. Their sandboxes and snapshots stay and still count
+ * against the key above; otherwise a key could multiply its quota by creating and deleting keys. A
+ * deleted key is therefore remembered as departed for as long as it owns something.
  */
 #include <errno.h>
 
@@ -49,7 +50,7 @@ uint32_t key_count_below(const struct service *service, const struct key *above)
 	return count;
 }
 
-/* ---- who pays ---- */
+/* ---- charging the keys above ---- */
 
 static struct departed *find_departed(const struct service *service, const char *id)
 {
@@ -109,7 +110,7 @@ static bool goes_with(const struct key *key, const struct key *root)
 	return key == root || key_is_below(key, root);
 }
 
-/* Those that departed before and were paid for by a key that goes now. */
+/* Moves departed keys that counted against a key being deleted to the nearest key above it. */
 static int save_departed(struct service *service, const struct key *root)
 {
 	struct departed *departed;
@@ -154,7 +155,7 @@ static void drop_departed(struct service *service, const struct key *root)
 	struct departed *departed, *gone;
 	size_t cursor;
 
-	do { /* taking one out changes the map */
+	do { /* removing an entry changes the map */
 		gone = NULL;
 		cursor = 0;
 		while (!gone && (departed = map_next(&service->accounts->departed, &cursor))) {
@@ -188,7 +189,8 @@ static struct key *find_leaf(const struct service *service, const struct key *ro
 static void drop_key(struct service *service, struct key *key, const struct key *payer)
 {
 	if (key->things && payer && add_departed(service, key->id, payer->id, key->things) < 0)
-		log_warn("what the deleted key %s owns is not counted until the next start",
+		log_warn("sandboxes and snapshots of the deleted key %s are not counted until the "
+			 "next start",
 			 key->id);
 	webhook_key_deleted(service, key->id);
 	secret_key_deleted(service, key->id);

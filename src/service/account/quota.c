@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How many sandboxes the host and each key may have, how large, and how fast a key may make them.
- * What is listed is counted, whatever its state, from before it is made until it is gone: so a
- * paused one can always be resumed, and nothing is ever counted twice or forgotten.
+ * Quotas: the number and size of the sandboxes of the host and of each key, and the rate at which a
+ * key may create them. A sandbox counts in every state, from before its creation until its removal.
+ * A paused sandbox can therefore always be resumed.
  */
 #include "base/time.h"
 #include "service/account/auth_internal.h"
@@ -43,7 +43,7 @@ static int64_t usual(const struct service_config *config, enum quota which)
 	return 0;
 }
 
-/* The settings do not bind admin keys; a limit of their own does. */
+/* The configured defaults do not apply to admin keys; limits set on such a key do. */
 int64_t quota_limit(const struct service *service, const struct key *key, enum quota which)
 {
 	int64_t limit = key->limits[which];
@@ -72,7 +72,7 @@ static int64_t part(const struct sandbox_attrs *attrs, enum quota which)
 	return 0;
 }
 
-/* vCPUs are held in thousandths; limits are whole. */
+/* vCPUs are counted in thousandths; limits are whole numbers. */
 static int64_t scale(enum quota which)
 {
 	return which == QUOTA_VCPUS ? 1000 : 1;
@@ -87,7 +87,7 @@ static int check(const struct service *service, const struct key *key, enum quot
 	if (limit < 0 || more == 0 || held + more <= limit * unit)
 		return 0;
 	(void)err_set(err, ERR_QUOTA_EXCEEDED,
-		      "%s: this key holds %.12g of %lld %s, %.12g more are too many",
+		      "%s: this key uses %.12g of %lld %s, so %.12g more would exceed the limit",
 		      quota_names[which], (double)held / (double)unit, (long long)limit,
 		      held_names[which], (double)more / (double)unit);
 	return err_set_limit(err, quota_names[which], limit, (held + unit - 1) / unit);
@@ -117,7 +117,7 @@ static int take_token(const struct service *service, struct key *key, struct err
 		return 0;
 	if (!bucket_take(&key->creates, rate)) {
 		(void)err_set(err, ERR_RATE_LIMITED,
-			      "max_creates_per_sec: this key may create %lld sandboxes a second",
+			      "max_creates_per_sec: this key may create %lld sandboxes per second",
 			      (long long)rate);
 		return err_set_limit(err, quota_names[QUOTA_CREATES], rate, rate);
 	}
@@ -134,12 +134,12 @@ int auth_count_request(struct service *service, struct key *key, struct err *err
 	if (!rate || key_is_admin(key) || bucket_take(&top->requests, rate))
 		return 0;
 	(void)err_set(err, ERR_RATE_LIMITED,
-		      "this key may send %lld requests a second (request_rate_per_key)",
+		      "this key may send %lld requests per second (request_rate_per_key)",
 		      (long long)rate);
 	return err_set_limit(err, "request_rate_per_key", rate, rate);
 }
 
-/* The key itself and every key above it. */
+/* Checks the key and every key above it. */
 static int check_chain(const struct service *service, const struct key *key, enum quota which,
 		       int64_t more, struct err *err)
 {
@@ -166,7 +166,7 @@ int quota_room(const struct service *service, const struct sandbox_attrs *attrs,
 			       "the key of this request was deleted in the meantime");
 	if (service->accounts->live_count >= service->config.max_sandboxes)
 		return err_set(err, ERR_CAPACITY_EXCEEDED,
-			       "this host holds %u sandboxes at most (max_sandboxes)",
+			       "this host has %u sandboxes, the limit (max_sandboxes)",
 			       service->config.max_sandboxes);
 	for (int i = 0; i < QUOTA_COUNT; i++)
 		if (check_chain(service, key, i, part(attrs, i), err) < 0)
@@ -247,7 +247,7 @@ void stream_end(struct service *service, const char *key_id)
 	struct key *key = auth_by_id(service, key_id);
 
 	service->accounts->stream_count--;
-	if (key && key->streams) /* else it was deleted meanwhile */
+	if (key && key->streams) /* otherwise the key was deleted meanwhile */
 		key->streams--;
 }
 

@@ -31,7 +31,7 @@ static struct str hash_str(const struct ticket *ticket)
 	return (struct str){ (const char *)ticket->hash, sizeof(ticket->hash) };
 }
 
-/* As of keys: looking up a hash tells nothing about the secret through time. */
+/* As for keys, a lookup by hash does not leak the secret through timing. */
 static void hash_secret(uint8_t hash[HASH_BYTES], const uint8_t secret[SECRET_BYTES])
 {
 	static const uint8_t context[] = "cay ticket v1";
@@ -45,7 +45,7 @@ static void ticket_free(struct service *service, struct ticket *ticket)
 	free(ticket);
 }
 
-/* One at a time: taking out changes the map. */
+/* Returns one at a time, because removing an entry changes the map. */
 static struct ticket *find_expired(const struct service *service, int64_t now_ms)
 {
 	struct ticket *ticket;
@@ -98,8 +98,8 @@ int ticket_new(struct service *service, const struct key *key, const struct tick
 		return -1;
 	if (tickets_of(service, key) >= TICKETS_PER_KEY ||
 	    service->accounts->tickets.count >= TICKETS_MAX)
-		return err_set(err, ERR_QUOTA_EXCEEDED,
-			       "this key has %d tickets that were not used yet", TICKETS_PER_KEY);
+		return err_set(err, ERR_QUOTA_EXCEEDED, "this key has %d unused tickets, the limit",
+			       TICKETS_PER_KEY);
 	ticket = calloc(1, sizeof(*ticket) + spec->path.n + 1);
 	if (!ticket)
 		return err_set(err, ERR_UNAVAILABLE, "out of memory");

@@ -18,14 +18,15 @@
 #define TICKETS_PER_KEY 256 /* not yet used; more are refused */
 
 struct ticket_spec {
-	struct str method, path; /* exactly these; the query is free */
+	struct str method, path; /* must match exactly; the query is not checked */
 	int64_t ttl_sec;
 };
-/* The text is shown once; only its hash is kept. */
+/* Creates a ticket. Its text is returned once; only the hash is kept. */
 int ticket_new(struct service *service, const struct key *key, const struct ticket_spec *spec,
 	       char ret_text[TICKET_TEXT_SIZE], int64_t *ret_expires_ms,
 	       struct err *err) _must_check_;
-/* Its key. The ticket is used up, also if it does not match: then NULL with unauthenticated. */
+/* Consumes the ticket and returns its key. If method or path do not match, the ticket is consumed
+ * as well, and the result is NULL with unauthenticated. */
 struct key *ticket_use(struct service *service, struct str text, struct str method, struct str path,
 		       struct err *err);
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Intervals of usage. Each begins and ends with a change of state, is written together with the row
- * that changes (and with the events of that change, bus.c), and measured on the boot clock. What a
- * dead daemon left open goes on when its sandbox is still there, else it ends when the sandbox was
- * last known to live.
+ * that changes (and with the events of that change, bus.c), and is measured on the boot clock. An
+ * interval that a crashed daemon left open continues if its sandbox still exists; otherwise it ends
+ * at the time when the sandbox was last known to be alive.
  */
 #include "service/account/usage.h"
 
@@ -18,18 +18,20 @@
 #include "service/account/account_private.h"
 #include "service/sandbox/sandbox_internal.h"
 
-#define ROWS_MAX 16384 /* when the store cannot be written: the oldest is lost, and logged */
+#define ROWS_MAX 16384 /* if the store cannot be written, the oldest is dropped and logged */
 #define ALIVE_TICKS 10
 #define EXPIRE_TICKS 3600
 #define MEASURE_TICKS 10
-#define ROLL_ROWS 500 /* a tick */
+#define ROLL_ROWS 500 /* per tick */
 #define ROLLED_NAME "usage_rolled_ms"
-#define MEASURE_MS 90000 /* of a pause, in which its disk is looked at again */
+#define MEASURE_MS 90000 /* after a pause, during which the disk size is measured again */
 
-/* One interval on its way to the store; its texts stand in it. */
+/* One interval that is not yet in the store. It contains its texts. */
 struct usage_row {
 	struct usage_row *next;
-	uint64_t stored; /* with the row of its sandbox: one more than rollbacks there were then */
+	/* Written with its sandbox's row: the number of rollbacks at that time plus one; 0: not
+	 * yet. */
+	uint64_t stored;
 	struct store_usage usage;
 	char sandbox_id[SANDBOX_ID_LEN + 1];
 	char owner[AUTH_KEY_ID_SIZE];
@@ -56,7 +58,7 @@ static void queue(const struct sandbox *sandbox, int64_t to_ms)
 	struct usage_row *row = malloc(sizeof(*row) + n);
 
 	if (!row) {
-		log_error("sandbox %s: its usage is lost: out of memory", sandbox->id);
+		log_error("sandbox %s: usage is lost: out of memory", sandbox->id);
 		return;
 	}
 	*row = (struct usage_row){ .usage = { .kind = sandbox->metered,
@@ -74,7 +76,7 @@ static void queue(const struct sandbox *sandbox, int64_t to_ms)
 	if (service->accounts->usage_count >= ROWS_MAX) {
 		struct usage_row *oldest = service->accounts->usage_first;
 
-		log_error("sandbox %s: its usage is lost: the store cannot be written",
+		log_error("sandbox %s: usage is lost: the store cannot be written",
 			  oldest->sandbox_id);
 		service->accounts->usage_first = oldest->next;
 		service->accounts->usage_count--;
@@ -90,8 +92,8 @@ static void queue(const struct sandbox *sandbox, int64_t to_ms)
 }
 
 /*
- * Whatever is written anew is written in order from there on: the end of an interval replaces its
- * beginning, never the other way round.
+ * If a row has to be written again, all later rows are, too, in order: the end of an interval
+ * replaces its beginning, never the other way round.
  */
 static int put_rows(struct service *service, const char *sandbox_id)
 {
@@ -117,7 +119,7 @@ int usage_put_all(struct service *service)
 	return put_rows(service, NULL);
 }
 
-/* In the transaction of its row: a death right after that finds both. */
+/* Runs in the transaction that writes the sandbox's row, so that a crash leaves both or neither. */
 int usage_put_of(const struct sandbox *sandbox)
 {
 	return put_rows(sandbox->service, sandbox->id);
@@ -146,13 +148,13 @@ static void on_paused_stat(void *arg, const struct engine_stat *stat, const stru
 	if (!sandbox || sandbox->metered != STORE_USAGE_PAUSED)
 		return;
 	before = sandbox->metered_disk_bytes;
-	/* After a reboot of the host: it was not measured when it was saved. */
+	/* After a reboot of the host: the snapshot was not measured when it was taken. */
 	if (sandbox->from && !sandbox->from->size_bytes && !err && stat->disk_bytes) {
 		sandbox->from->size_bytes = stat->disk_bytes;
 		if (snapshot_save(sandbox->from) < 0)
 			log_warn("snapshot %s: its size could not be recorded", sandbox->from->id);
 	}
-	if (sandbox->from) /* hibernated: all there is of it */
+	if (sandbox->from) /* hibernated: the snapshot is all that it consists of */
 		sandbox->metered_disk_bytes = (int64_t)sandbox->from->size_bytes;
 	else if (!err)
 		sandbox->metered_disk_bytes = (int64_t)stat->disk_bytes;
@@ -160,7 +162,7 @@ static void on_paused_stat(void *arg, const struct engine_stat *stat, const stru
 		queue(sandbox, 0);
 }
 
-/* A paused one is charged for what its files take; until that is known, for nothing. */
+/* A paused sandbox is charged for the size of its files, and for nothing until that is known. */
 static void measure(struct sandbox *sandbox)
 {
 	struct service_engine *engine = sandbox->engine;
@@ -172,8 +174,8 @@ static void measure(struct sandbox *sandbox)
 		(void)op_end(op);
 }
 
-/* A filesystem counts what was written shortly before only when it has written it out itself;
- * nothing is written while it is paused, so the later figure holds for all of the interval. */
+/* The file system counts recent writes only after write-back. A paused sandbox writes nothing, so
+ * the later measurement is valid for the whole interval. */
 static void measure_again(struct service *service)
 {
 	int64_t now_ms = time_boot_ms();
@@ -186,13 +188,14 @@ static void measure_again(struct service *service)
 			measure(sandbox);
 }
 
-/* Where an interval that ends now ends: clocks that were set meanwhile do not matter. */
+/* The wall-clock end of an interval that ends now, independent of changes to the clock meanwhile.
+ */
 static int64_t end_ms(const struct sandbox *sandbox)
 {
 	int64_t now_ms = sandbox->metered_ms + time_boot_ms() - sandbox->metered_boot_ms;
 
 	if (sandbox_state(sandbox) == SANDBOX_ERROR && sandbox->proven_ms)
-		now_ms = MIN(now_ms, sandbox->proven_ms); /* it was dead when we came back */
+		now_ms = MIN(now_ms, sandbox->proven_ms); /* it was dead when the daemon started */
 	else if (sandbox->reason == REASON_ENGINE_LOST)
 		now_ms = MIN(now_ms, reboot_alive_ms(sandbox->service));
 	return MAX(now_ms, sandbox->metered_ms);
@@ -261,7 +264,7 @@ static int on_stale(void *arg, const struct store_usage *usage)
 	return str_copy(stale->id, sizeof(stale->id), str_of(usage->sandbox_id)) < 0 ? 0 : 1;
 }
 
-/* Of sandboxes that ended, or changed their state, just before the daemon did. */
+/* Closes intervals of sandboxes that ended or changed state just before the daemon died. */
 static int close_stale(struct service *service)
 {
 	struct stale stale = { .service = service };
@@ -275,7 +278,7 @@ static int close_stale(struct service *service)
 	return r;
 }
 
-/* Those whose interval had not been written yet. */
+/* Opens an interval for sandboxes that have none in the store yet. */
 static int open_missing(struct service *service)
 {
 	struct sandbox *sandbox;
@@ -296,7 +299,7 @@ static int open_missing(struct service *service)
 			sandbox->metered_disk_bytes =
 				sandbox->from ? (int64_t)sandbox->from->size_bytes : 0;
 		} else {
-			continue; /* from when it is known what became of it */
+			continue; /* it is opened when the state of the sandbox is known */
 		}
 		queue(sandbox, 0);
 	}
@@ -305,7 +308,7 @@ static int open_missing(struct service *service)
 
 /* ---- days ---- */
 
-/* What ended before the days whose details are kept is summed up per day, a little at a time. */
+/* Intervals older than usage_detail_days are summed up per day, a few per tick. */
 static void roll(struct service *service)
 {
 	int64_t keep_ms = (int64_t)service->config.usage_detail_days * STORE_DAY_MS;
@@ -339,7 +342,8 @@ static int load_rolled(struct service *service)
 
 	if (r > 0 && str_to_u64(str_of(text), INT64_MAX, &rolled_ms) == 0)
 		service->accounts->usage_rolled_ms = (int64_t)rolled_ms;
-	service->accounts->usage_rolling = true; /* the last one may have had more to do */
+	service->accounts->usage_rolling =
+		true; /* an earlier daemon may have left intervals to sum up */
 	return r < 0 ? r : 0;
 }
 
@@ -370,20 +374,20 @@ void usage_tick(struct service *service)
 
 	for (size_t i = 0; i < service->engine_count; i++)
 		if (service->engines[i].lost || !service->engines[i].listed)
-			return; /* it is not known which sandboxes run */
+			return; /* which sandboxes run is not known yet */
 	if (service->upkeep.ticks % MEASURE_TICKS == 5)
 		measure_again(service);
 	reboot_set_alive(service, time_real_ms());
 	if (service->accounts->metered_count && service->upkeep.ticks % ALIVE_TICKS == 0 &&
 	    reboot_save_alive(service) < 0)
-		log_warn("that the sandboxes live could not be recorded");
+		log_warn("the time when sandboxes were last alive could not be recorded");
 	roll(service);
 	if (service->upkeep.ticks % EXPIRE_TICKS == 2 &&
 	    store_usage_expire(service->store, reboot_alive_ms(service) - keep_ms) < 0)
-		log_warn("old usage stays");
+		log_warn("old usage rows could not be deleted");
 }
 
-/* ---- asking ---- */
+/* ---- queries ---- */
 
 struct reading {
 	usage_fn fn;
@@ -423,7 +427,7 @@ int usage_read(struct service *service, const struct usage_query *query, usage_f
 	if (str_copy(owner, sizeof(owner), query->owner) < 0 ||
 	    str_copy(workspace, sizeof(workspace), query->external_workspace_id) < 0 ||
 	    str_copy(id, sizeof(id), query->sandbox_id) < 0)
-		return 0; /* nothing has such a long one */
+		return 0; /* no sandbox has an id that long */
 	bus_flush(service);
 	r = store_usage_sum(service->store, &ask, on_sum, &reading);
 	return r < 0 ? err_set_errno(err, ERR_INTERNAL, r, "cannot read the usage") : 0;

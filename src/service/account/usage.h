@@ -5,7 +5,7 @@
 
 #include "service/sandbox/sandbox.h"
 
-/* Empty texts: any. */
+/* An empty text matches any value. */
 struct usage_query {
 	int64_t from_ms, to_ms;
 	struct str owner, external_workspace_id, sandbox_id;

@@ -9,7 +9,7 @@
 struct copies {
 	struct map snapshots; /* by id */
 	struct snapshot *oldest, *newest;
-	uint32_t deleting; /* calls of engines under way */
+	uint32_t deleting; /* engine calls in progress */
 	struct op_list forks;
 };
 

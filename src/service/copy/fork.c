@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Forking: one snapshot, during which the source is stopped, and then as many sandboxes from it as
- * requested, a few at a time. Children have the source's creation attributes, except those that
- * must be unique: no name, no idempotency key, no secret. With memory they continue with its
- * processes.
+ * Forks a sandbox: takes one snapshot, during which the source is stopped, and creates the
+ * requested sandboxes from it, a few at a time. Children have the source's creation attributes,
+ * except those that must be unique: name, idempotency key, secrets. With memory, children continue
+ * with the source's processes.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -22,7 +22,7 @@
 #include "service/copy/snapshot_internal.h"
 #include "service/copy/copy_private.h"
 
-#define FORK_PARALLEL 8 /* children being made at once, of one call */
+#define FORK_PARALLEL 8 /* children of one call that are created concurrently */
 
 /* Owner: its fork. */
 struct child {
@@ -30,22 +30,22 @@ struct child {
 	struct err err;
 };
 
-/* Owner: service->copies->forks until the last child is there. */
+/* Owner: service->copies->forks until the last child is ready or has failed. */
 struct fork {
 	struct op op;
 	struct service_engine *engine;
 	struct template *template;
 	struct snapshot *snapshot;  /* NULL while it is being taken */
-	struct sandbox_attrs attrs; /* of every child, but for the name */
+	struct sandbox_attrs attrs; /* of every child, except for the name */
 	struct idempotency *idem;
 	const struct batch_hooks *hooks;
 	void *arg;
 	uint32_t count, begun, ended;
-	bool memory;   /* children go on with the source's processes */
-	bool must;     /* or there are none */
+	bool memory;   /* children continue with the source's processes */
+	bool must;     /* the fork fails if memory cannot be copied */
 	bool starting; /* inside start_some() */
 	struct child *children;
-	slot_handle *members; /* 0: it is not made */
+	slot_handle *members; /* 0: not created */
 };
 
 static void fork_free(struct fork *f)
@@ -78,7 +78,7 @@ static void finish(struct fork *f)
 	}
 	if (made)
 		r = batch_keep(service, f->members, f->count, f->idem, f->hooks, f->arg, &err);
-	else /* nothing was made: that is an error, and no success to replay */
+	else /* no child was created: an error, which is not recorded for replay */
 		err = f->children[0].err;
 	f->hooks->done(f->arg, r < 0 ? &err : NULL);
 	snapshot_unuse(f->snapshot);
@@ -159,7 +159,7 @@ static void on_taken(void *arg, struct sandbox *sandbox, struct snapshot *snapsh
 	if (!err && f->must && !snapshot->memory) {
 		(void)err_set(&own, ERR_UNSUPPORTED_BY_ENGINE, "%s",
 			      snapshot->memory_error ? snapshot->memory_error
-						     : "its memory was not kept");
+						     : "its memory could not be saved");
 		snapshot_discard(snapshot);
 		err = &own;
 	}
@@ -173,7 +173,8 @@ static void on_taken(void *arg, struct sandbox *sandbox, struct snapshot *snapsh
 		snapshot_transition_end(sandbox);
 }
 
-/* The children of a hibernated source begin on a turn of their own. */
+/* The children of a hibernated source are started on the next iteration of the loop, because the
+ * caller's callback must not run inside the call. */
 struct turn {
 	struct op op;
 	struct fork *fork;
@@ -188,7 +189,7 @@ static void on_turn(void *arg)
 		start_some(f);
 }
 
-/* A hibernated source is a snapshot already. */
+/* A hibernated source already consists of a snapshot. */
 static int start_hibernated(struct fork *f, struct sandbox *sandbox, struct err *err)
 {
 	struct turn *turn;
@@ -238,7 +239,7 @@ static int fill(struct fork *f, const struct sandbox *sandbox, const struct key 
 
 	f->attrs = *from;
 	f->attrs.name = f->attrs.external_workspace_id = NULL;
-	/* A child asks for its own; what its files may hold is scrubbed. */
+	/* A child requests secrets of its own. Those that its files may contain are scrubbed. */
 	f->attrs.grants = from->grants ? grants_former(from->grants) : NULL;
 	f->attrs.initializers = NULL;
 	f->attrs.env = f->attrs.metadata = (struct pairs){ NULL, 0, 0 };
@@ -300,7 +301,7 @@ int sandbox_fork(struct sandbox *sandbox, struct key *key, const struct fork_spe
 	return 0;
 }
 
-/* The service ends; waiting callers are gone already. */
+/* The service closes. The faces have already dropped the waiting callers. */
 void fork_stop_all(struct service *service)
 {
 	struct op *op;

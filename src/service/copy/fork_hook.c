@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Processes that are made again from those of another sandbox, or of an earlier time, have the
- * state of their random number generators from there. What is executable in /etc/cay/fork.d is run
- * before the copy counts as running, and can tell them.
+ * Runs the hooks of a sandbox whose processes are copies of another sandbox's, or were saved
+ * earlier. Such processes have copied state, for example of random number generators. The
+ * executable files in /etc/cay/fork.d run before the copy becomes `running`, so that they can
+ * reseed them.
  */
 #include <stdio.h>
 
@@ -13,7 +14,7 @@
 
 #define HOOK_MS 30000
 #define EXIT_NO_PROGRAM 127
-#define WORDS_MAX 160 /* of what it said, in the error */
+#define WORDS_MAX 160 /* bytes of the hook's stderr in the error */
 
 static const char script[] =
 	"cd / || exit\n"
@@ -29,7 +30,8 @@ static void failed(struct sandbox *sandbox, const struct link_result *result)
 	size_t n = MIN(result->err.n, WORDS_MAX);
 	struct err err;
 
-	/* The end says which one. Of the sandbox: nothing of it is trusted. */
+	/* The script's last line names the failed hook. It comes from the sandbox and is not
+	 * trusted. */
 	for (size_t i = 0; i < n; i++) {
 		char c = result->err.p[result->err.n - n + i];
 
@@ -38,7 +40,7 @@ static void failed(struct sandbox *sandbox, const struct link_result *result)
 			words[i] = ' ';
 	}
 	words[n] = '\0';
-	(void)err_set(&err, ERR_BOOT_FAILED, "its fork hook %s:%s%s",
+	(void)err_set(&err, ERR_BOOT_FAILED, "the sandbox's fork hook %s:%s%s",
 		      result->status.end == LINK_END_TIMEOUT ? "took too long" : "failed",
 		      n ? " " : "", words);
 	attach_failed(sandbox, &err);
@@ -52,10 +54,11 @@ static void on_done(void *arg, const struct link_result *result, const struct er
 	if (!sandbox || result->status.end == LINK_END_GONE ||
 	    (sandbox_state(sandbox) != SANDBOX_PROVISIONING &&
 	     sandbox_state(sandbox) != SANDBOX_PAUSED))
-		return; /* its link or its destroyer says why */
+		return; /* the loss of the link or the destroy reports the reason */
 	if (result->status.end == LINK_END_REFUSED && result->status.exit_code != EXIT_NO_PROGRAM)
 		attach_failed(sandbox, error);
-	else if (result->status.end == LINK_END_REFUSED || /* no shell, and no hook for it */
+	else if (result->status.end ==
+			 LINK_END_REFUSED || /* the image has no shell, so it has no hooks */
 		 (result->status.end == LINK_END_EXIT && result->status.exit_code == 0))
 		attach_said_hello(sandbox);
 	else
@@ -85,6 +88,6 @@ int fork_hook_start(struct sandbox *sandbox)
 	if (link_exec(sandbox->link, &exec, on_done, op, &process_id, &err) == 0)
 		return 0;
 	(void)op_end(op);
-	log_warn("sandbox %s: its fork hook was not run: %s", sandbox->id, err.message);
+	log_warn("sandbox %s: the fork hooks were not run: %s", sandbox->id, err.message);
 	return -1;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Freezing and hibernating. A frozen sandbox keeps its processes and its link, and gets no
- * processor. A hibernated one is its files in a snapshot: frozen, copied, ended; the row says
- * hibernated before its running part is taken away, so nothing that was there can be lost.
+ * Freezes and hibernates sandboxes. A frozen sandbox keeps its processes and its link, but gets no
+ * CPU time. To hibernate, the engine freezes the sandbox, takes a snapshot and destroys the running
+ * part. The row says hibernated before the running part is destroyed, so a crash loses nothing.
  */
 #include <errno.h>
 
@@ -14,7 +14,7 @@
 #include "service/sandbox/sandbox_internal.h"
 #include "service/copy/snapshot_internal.h"
 
-/* A link that has not heard the hello yet would give up on a frozen agent. */
+/* A link that waits for the agent's HELLO would time out on a frozen agent. */
 static void freeze_link(struct sandbox *sandbox)
 {
 	if (sandbox->link && link_ready(sandbox->link))
@@ -44,7 +44,7 @@ void pause_become_running(struct sandbox *sandbox)
 
 /* ---- freeze ---- */
 
-/* Ends a transition that failed; the error waits in last_error while the engine is asked. */
+/* Ends a failed transition. Its error is kept in last_error while the engine thaws the sandbox. */
 static void on_thawed_back(void *arg, const struct err *error)
 {
 	struct sandbox *sandbox = transition_called(arg);
@@ -52,16 +52,16 @@ static void on_thawed_back(void *arg, const struct err *error)
 
 	if (!sandbox)
 		return;
-	sandbox->freeze_unknown = error != NULL; /* then the intent stays, too */
+	sandbox->freeze_unknown = error != NULL; /* in that case the intent stays open, too */
 	transition_save(sandbox, !error, false);
 	if (!sandbox->link && !error)
-		attach_start(sandbox); /* it was let go of to save its memory */
+		attach_start(sandbox); /* the link was closed in order to save the memory */
 	(void)err_set(&err, (enum err_code)sandbox->failed_code, "%s",
 		      sandbox->last_error ? sandbox->last_error : "the engine failed");
 	pause_failed(sandbox, &err);
 }
 
-/* As it was before the transition: a running one must not stay frozen. */
+/* Reverts the freeze: a sandbox that was running must not stay frozen. */
 static void thaw_back(struct sandbox *sandbox, const struct err *why)
 {
 	struct err err;
@@ -77,7 +77,7 @@ static void thaw_back(struct sandbox *sandbox, const struct err *why)
 	}
 }
 
-/* After the reply to the caller: calls that arrived meanwhile and need it running. */
+/* After the reply: serves the calls that arrived meanwhile and need a running sandbox. */
 static void paused_end(struct sandbox *sandbox)
 {
 	struct service *service = sandbox->service;
@@ -141,8 +141,8 @@ static void on_released(void *arg, const struct err *error)
 	transition = sandbox_transition(sandbox);
 	sandbox_set_phase(sandbox, error ? PHASE_HIBERNATED_RESIDUE : PHASE_HIBERNATED,
 			  REASON_NONE);
-	if (error) /* hibernated all the same: the engine is asked again */
-		log_warn("sandbox %s: its running part stays for now: %s", sandbox->id,
+	if (error) /* the sandbox is hibernated nevertheless: the engine is asked again */
+		log_warn("sandbox %s: the running part could not be removed yet: %s", sandbox->id,
 			 error->message);
 	else
 		transition_save(sandbox, true, false);
@@ -150,7 +150,7 @@ static void on_released(void *arg, const struct err *error)
 		paused_end(sandbox);
 }
 
-/* The snapshot has it all: from here on there is no way back to the running part. */
+/* The snapshot is complete: from here on the transition cannot be reverted. */
 void pause_become_hibernated(struct sandbox *sandbox, struct snapshot *snapshot)
 {
 	if (sandbox_state(sandbox) == SANDBOX_RUNNING)
@@ -170,7 +170,8 @@ void pause_release(struct sandbox *sandbox)
 
 	if (transition_ask_destroy(sandbox, on_released, &err) == 0)
 		return;
-	log_warn("sandbox %s: its running part stays for now: %s", sandbox->id, err.message);
+	log_warn("sandbox %s: the running part could not be removed yet: %s", sandbox->id,
+		 err.message);
 	if (sandbox_transition(sandbox) == TRANSITION_HIBERNATE)
 		paused_end(sandbox);
 }
@@ -179,7 +180,7 @@ static void on_saved(void *arg, struct sandbox *sandbox, struct snapshot *snapsh
 		     const struct err *error)
 {
 	(void)arg;
-	if (!sandbox) { /* it ended meanwhile; the copy is not needed */
+	if (!sandbox) { /* the sandbox ended meanwhile: the snapshot is not needed */
 		snapshot_discard(snapshot);
 	} else if (error) {
 		thaw_back(sandbox, error);

@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Rebuilds the table of snapshots from what an engine holds, for a database that was lost
- * (pairing.c). Every snapshot gets a row, also those of hibernated sandboxes. Of every running
- * sandbox a snapshot is taken first, with memory where the engine keeps it, and then it is ended:
- * its settings, its owner and its name were in the lost database, so it cannot go on as it was.
- * Everything belongs to the key of the caller. A failure leaves the rest as it is, and the same
- * call continues.
+ * Rebuilds the table of snapshots from the content of an engine, after the database was lost
+ * (pairing.c). Every snapshot gets a row, including those of hibernated sandboxes. A running
+ * sandbox becomes a snapshot, with memory where the engine supports it, and is then destroyed: its
+ * settings, owner and name were in the lost database, so it cannot continue. All rows belong to the
+ * key of the caller. After a failure the rest is unchanged, and the same call continues the work.
  */
 #include "service/copy/snapshot.h"
 
@@ -22,12 +21,12 @@
 #include "service/sandbox/sandbox_internal.h"
 #include "service/template/template_internal.h"
 
-/* The limits were in the lost database; a create from the snapshot can name others. */
+/* The limits were in the lost database. A create from the snapshot can set others. */
 #define CPU_MILLI 1000
 #define MEMORY_MB 1024
 #define DISK_SIZE_MB 3072
 
-/* Owner: the call under way. */
+/* Owner: the engine call in progress. */
 struct recovery {
 	struct service_engine *engine;
 	char owner[AUTH_KEY_ID_SIZE];
@@ -54,7 +53,7 @@ static void finish(struct recovery *r)
 	if (r->err.code == ERR_OK) {
 		engine->lost = false;
 		engine->why[0] = '\0';
-		log_info("engine %s: %u snapshots and %u sandboxes are snapshots of this database",
+		log_info("engine %s: recovered %u snapshots and %u running sandboxes as snapshots",
 			 engine_name(engine), r->made.snapshots, r->made.sandboxes);
 		reconcile_start(engine);
 	}
@@ -203,7 +202,7 @@ static void next_sandbox(struct recovery *r)
 	finish(r);
 }
 
-/* ---- what there is ---- */
+/* ---- listing the engine's content ---- */
 
 static void note_sandbox(struct recovery *r, const char *id)
 {
@@ -279,8 +278,8 @@ int engine_recover(struct service *service, const struct key *key, engine_recove
 	if (!r->engine) {
 		free(r);
 		return err_set(err, ERR_CONFLICT,
-			       "there is nothing to recover: every engine holds what is in the "
-			       "database, or cannot be reached, or is being recovered");
+			       "there is nothing to recover: every engine matches the database, "
+			       "cannot be reached, or is being recovered");
 	}
 	step = step_new(r);
 	if (step && instance_snapshot_list(&r->engine->instance, on_snapshot, step, &r->err) == 0) {

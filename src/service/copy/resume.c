@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Waking up: a frozen sandbox is thawed, a hibernated one made again from its snapshot under the
- * same id. What fails on the way is swept, and the sandbox is as paused as before. Restoring is the
- * same from another snapshot, after the running part has been given up.
+ * Resumes and restores sandboxes. A frozen sandbox is thawed; a hibernated one is created again
+ * from its snapshot, under the same id. If that fails, what the engine created is removed and the
+ * sandbox stays paused. A restore first destroys the running part and then does the same with
+ * another snapshot.
  */
 #include <errno.h>
 
@@ -26,7 +27,7 @@ static void resumed_end(struct sandbox *sandbox)
 	if (!sandbox || sandbox_state(sandbox) != SANDBOX_RUNNING)
 		return;
 	if (!sandbox->link)
-		attach_start(sandbox); /* the daemon was started anew while it was frozen */
+		attach_start(sandbox); /* the daemon was restarted while the sandbox was frozen */
 	else
 		ready_there(sandbox);
 }
@@ -40,7 +41,8 @@ static void on_thawed(void *arg, const struct err *error)
 	if (!sandbox)
 		return;
 	if (error) {
-		sandbox->freeze_unknown = true; /* frozen again when the engine can be asked */
+		sandbox->freeze_unknown =
+			true; /* the sandbox is frozen again when the engine answers */
 		sandbox_set_error(sandbox, error->message);
 		pause_failed(sandbox, error);
 		return;
@@ -50,7 +52,7 @@ static void on_thawed(void *arg, const struct err *error)
 	resumed_end(sandbox);
 }
 
-/* ---- made again from a snapshot ---- */
+/* ---- creation from the snapshot ---- */
 
 static void on_half_swept(void *arg, const struct err *error)
 {
@@ -66,7 +68,7 @@ static void on_half_swept(void *arg, const struct err *error)
 	pause_failed_to(sandbox, error ? PHASE_HIBERNATED_RESIDUE : PHASE_HIBERNATED, &err);
 }
 
-/* Still hibernated; what the engine may have made of it goes first. */
+/* The sandbox stays hibernated. What the engine may have created is destroyed first. */
 void resume_failed(struct sandbox *sandbox, const struct err *why)
 {
 	struct err copy = *why, err;
@@ -98,15 +100,17 @@ static void on_made(void *arg, const struct engine_made *made, const struct err 
 	}
 }
 
-/* The agent of the new running part said hello. */
+/* The agent of the new running part sent its HELLO. */
 void resume_ready(struct sandbox *sandbox)
 {
 	bool woken = sandbox_wakes_memory(sandbox);
 	struct snapshot *from = TAKE_PTR(sandbox->from);
 
-	sandbox->unlisted = false; /* a list that began before cannot know of it */
+	sandbox->unlisted = false; /* a listing that started earlier does not contain it */
 	sandbox->without_memory = false;
-	sandbox->running = woken ? RUNNING_UNKNOWN : 0; /* then only the agent knows */
+	sandbox->running =
+		woken ? RUNNING_UNKNOWN
+		      : 0; /* with memory, only the agent knows the number of processes */
 	pause_become_running(sandbox);
 	transition_save(sandbox, true, false);
 	snapshot_unuse(from);
@@ -125,7 +129,8 @@ static void make(struct sandbox *sandbox)
 	if (op && instance_create(&engine->instance, &spec, on_made, op, &err) == 0)
 		return;
 	(void)!transition_uncall(sandbox, op);
-	pause_failed(sandbox, &err); /* the intent stays: nothing is made, nothing is lost */
+	pause_failed(sandbox,
+		     &err); /* the intent stays open; nothing was created and nothing is lost */
 }
 
 static void on_cleared(void *arg, const struct err *error)
@@ -155,7 +160,8 @@ static int start_again(struct sandbox *sandbox, struct err *err)
 
 /* ---- resume ---- */
 
-/* A start that fails at once is reported later, too: the caller gets one reply, from the loop. */
+/* A failure to start is also reported from the loop, so that the caller's callback never runs
+ * inside the call. */
 static void on_turn(void *arg)
 {
 	struct sandbox *sandbox = transition_called(arg);

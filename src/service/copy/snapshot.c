@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The table of snapshots. A row says "making" before the engine is asked and "deleting" before it
- * is asked to forget, so every start knows what is half done. What hibernated sandboxes and forks
- * need are snapshots, too: of other kinds, invisible, and gone with their last user. A fork's is
- * passing: it has no row, and the engine forgets it with this daemon.
+ * The table of snapshots. A row says "making" before the engine is asked to take a snapshot, and
+ * "deleting" before it is asked to delete one, so that every start knows what is unfinished.
+ * Hibernated sandboxes and forks use snapshots of other kinds, which are invisible to clients and
+ * deleted with their last user. The snapshot of a fork is temporary: it has no row, and the engine
+ * deletes it when the daemon ends.
  */
 #include "service/copy/snapshot.h"
 
@@ -75,7 +76,7 @@ void snapshot_drop(struct snapshot *s)
 	snapshot_free(s);
 }
 
-/* id NULL: a new one */
+/* id NULL: a new id is created */
 struct snapshot *snapshot_new(struct sandbox *sandbox, const struct snapshot_spec *spec,
 			      const char *id)
 {
@@ -145,8 +146,8 @@ static void note_memory(struct snapshot *s, struct sandbox *sandbox, const char 
 
 	if (!why || !*why)
 		return;
-	log_warn("sandbox %s: its memory is not kept: %s", s->sandbox_id, why);
-	(void)err_set(&err, ERR_INTERNAL, "its memory was not kept: %s", why);
+	log_warn("sandbox %s: the memory was not saved: %s", s->sandbox_id, why);
+	(void)err_set(&err, ERR_INTERNAL, "its memory could not be saved: %s", why);
 	snapshot_set_memory_error(s, err.message);
 	if (s->kind == SNAPSHOT_HIBERNATE && sandbox)
 		sandbox_set_error(sandbox, err.message);
@@ -165,7 +166,7 @@ static int save_durably(const struct snapshot *s)
 	return store_end(store, r);
 }
 
-/* The row, and for a call that comes again which one it is. */
+/* Writes the row, and notes the id for a repeated call. */
 static int save_begun(const struct snapshot *s, struct idempotency *idem)
 {
 	struct store *store = s->service->store;
@@ -179,7 +180,7 @@ static int save_begun(const struct snapshot *s, struct idempotency *idem)
 	return store_end(store, r);
 }
 
-/* An engine takes a snapshot, or deletes one. Snapshots have no handles: it is found by its id. */
+/* An engine takes or deletes a snapshot. Snapshots have no handles, so it is found by its id. */
 struct snapshot_op {
 	struct op op;
 	char id[ENGINE_ID_MAX + 1];
@@ -213,14 +214,14 @@ static void on_taken(void *arg, const struct engine_snapshot_info *made, const s
 	int r;
 
 	if (!s)
-		return; /* the service has been closed: the next start sweeps it */
+		return; /* the service was closed: the next start deletes the snapshot */
 	s->taking = false;
 	if (!error) {
 		s->state = SNAPSHOT_READY;
 		s->size_bytes = made->size_bytes;
 		s->memory = made->memory;
 		note_memory(s, sandbox, made->why);
-		event_snapshot(s, true); /* before the commit that it belongs to */
+		event_snapshot(s, true); /* before the commit, to be in the same transaction */
 		r = save_durably(s);
 		if (r < 0) {
 			(void)err_set_errno(&err, ERR_INTERNAL, r,
@@ -254,7 +255,7 @@ int snapshot_take(struct sandbox *sandbox, const struct snapshot_spec *spec, sna
 	op->arg = arg;
 	(void)transition_adopt(sandbox, &op->op);
 	if (spec->memory)
-		attach_drop_link(sandbox); /* nothing in it may hold anything from outside */
+		attach_drop_link(sandbox); /* the agent must hold no descriptor from outside */
 	if (instance_snapshot(&engine->instance, sandbox->id, s->id, flags, on_taken, op, err) <
 	    0) {
 		(void)!transition_uncall(sandbox, &op->op);
@@ -268,7 +269,9 @@ int snapshot_take(struct sandbox *sandbox, const struct snapshot_spec *spec, sna
 fail:
 	if (s) {
 		if (snapshot_unsave(s) < 0)
-			log_warn("snapshot %s: its row stays until the next start", s->id);
+			log_warn("snapshot %s: the row could not be deleted and stays until the "
+				 "next start",
+				 s->id);
 		snapshot_drop(s);
 	}
 	return -1;
@@ -292,7 +295,8 @@ static void on_deleted(void *arg, const struct err *error)
 		return;
 	}
 	if (snapshot_unsave(s) < 0)
-		log_warn("snapshot %s: its row stays until the next start", s->id);
+		log_warn("snapshot %s: the row could not be deleted and stays until the next start",
+			 s->id);
 	service_wrote(service);
 	snapshot_drop(s);
 	destroy_check_drained(service);
@@ -304,7 +308,7 @@ void snapshot_sweep(struct snapshot *s)
 	struct snapshot_op *op;
 
 	if (s->users || s->taking || s->deleting)
-		return; /* the last of them comes back here */
+		return; /* the last user calls this function again */
 	s->retry_ms = time_boot_ms() + DELETE_RETRY_MS;
 	if (!engine->instance.ready)
 		return;
@@ -336,7 +340,7 @@ void snapshot_discard(struct snapshot *s)
 	s->state = SNAPSHOT_DELETING;
 	snapshot_count(s, -1);
 	if (save_end(s) < 0)
-		log_warn("snapshot %s: its end could not be recorded", s->id);
+		log_warn("snapshot %s: its deletion could not be recorded", s->id);
 	snapshot_sweep(s);
 }
 

@@ -6,7 +6,8 @@
 #include "service/service_internal.h"
 #include "service/copy/snapshot.h"
 
-/* snapshot.c. sandbox is NULL if it has ended. With err the snapshot is already being deleted. */
+/* snapshot.c. sandbox is NULL if it has ended. If err is set, the snapshot is already being
+ * deleted. */
 typedef void (*snapshot_taken_fn)(void *arg, struct sandbox *sandbox, struct snapshot *snapshot,
 				  const struct err *err);
 int snapshot_take(struct sandbox *sandbox, const struct snapshot_spec *spec, snapshot_taken_fn done,
@@ -20,11 +21,12 @@ int snapshot_load(struct service *service, struct err *err) _must_check_;
 void snapshot_list_begin(struct service_engine *engine);
 void snapshot_listed(struct service_engine *engine, const char *id);
 void snapshot_settle(struct service_engine *engine);
-int snapshot_adopt(struct sandbox *sandbox, const char *id) _must_check_; /* the engine has it */
+int snapshot_adopt(struct sandbox *sandbox,
+		   const char *id) _must_check_; /* adds a snapshot that only the engine knows */
 struct snapshot *snapshot_of_reboot(const struct sandbox *sandbox);
 struct snapshot *snapshot_of_hibernate(const struct sandbox *sandbox);
 void snapshot_done_all(struct service *service);
-/* NULL: it has everything that was requested. */
+/* message NULL: the snapshot contains everything that was requested. */
 void snapshot_set_memory_error(struct snapshot *snapshot, const char *message);
 
 /* For the three files of the table. */
@@ -32,7 +34,7 @@ int snapshot_add(struct service *service, struct snapshot *snapshot) _must_check
 void snapshot_drop(struct snapshot *snapshot); /* removes it from the table and frees it */
 void snapshot_free(struct snapshot *snapshot);
 void snapshot_count(struct snapshot *snapshot, int by); /* in the quota of its owner */
-/* id NULL: a new one */
+/* id NULL: a new id is created */
 struct snapshot *snapshot_new(struct sandbox *sandbox, const struct snapshot_spec *spec,
 			      const char *id);
 /* snapshot_store.c */

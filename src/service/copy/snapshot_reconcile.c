@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Snapshots after a start, or when an engine is back: what it has against what the rows say. */
+/* Reconciles the snapshots of an engine with the rows, after a start or when the engine is back. */
 #include <errno.h>
 
 #include "base/log.h"
@@ -8,7 +8,7 @@
 #include "service/copy/copy_private.h"
 #include "service/copy/copy_internal.h"
 
-/* The engine holds one that no row knows: nobody can ever use it. */
+/* A snapshot of the engine without a row. No client can use it, so it is deleted. */
 struct unknown {
 	struct op op;
 	char id[ENGINE_ID_MAX + 1];
@@ -39,7 +39,7 @@ static void delete_unknown(struct service_engine *engine, const char *id)
 	}
 }
 
-/* Only those that are there already can be missed by the list; newer ones may come behind it. */
+/* Only snapshots that exist already must be in the listing; newer ones may not be in it. */
 void snapshot_list_begin(struct service_engine *engine)
 {
 	for (struct snapshot *s = engine->service->copies->oldest; s; s = s->next) {
@@ -58,7 +58,7 @@ void snapshot_listed(struct service_engine *engine, const char *id)
 	if (s && s->engine == engine) {
 		s->listed = true;
 		s->unseen = false;
-		/* The one of an earlier reboot was being deleted; this is a new one. */
+		/* The snapshot of an earlier reboot was being deleted; this one is new. */
 		if (s->of_reboot && s->state == SNAPSHOT_DELETING &&
 		    reboot_happened(engine->service))
 			s->state = SNAPSHOT_READY;
@@ -67,7 +67,7 @@ void snapshot_listed(struct service_engine *engine, const char *id)
 	}
 }
 
-/* After the sandboxes took what is theirs. */
+/* Called after the sandboxes have claimed their snapshots. */
 void snapshot_settle(struct service_engine *engine)
 {
 	for (struct snapshot *s = engine->service->copies->oldest, *next; s; s = next) {
@@ -77,9 +77,9 @@ void snapshot_settle(struct service_engine *engine)
 		if (s->state == SNAPSHOT_DELETING) {
 			snapshot_sweep(s);
 		} else if (s->state == SNAPSHOT_MAKING || (s->kind != SNAPSHOT_USER && !s->users)) {
-			snapshot_discard(s); /* half made, or left over */
+			snapshot_discard(s); /* incomplete, or without a user */
 		} else if (s->unseen && s->state == SNAPSHOT_READY) {
-			log_warn("snapshot %s is missing: the engine does not know it", s->id);
+			log_warn("snapshot %s is missing: the engine does not list it", s->id);
 			s->state = SNAPSHOT_MISSING;
 		} else if (s->listed && s->state == SNAPSHOT_MISSING) {
 			s->state = SNAPSHOT_READY;
@@ -117,7 +117,7 @@ struct snapshot *snapshot_of_reboot(const struct sandbox *sandbox)
 	return NULL;
 }
 
-/* The one that was being taken to hibernate this sandbox, if the engine has it whole. */
+/* The snapshot that was being taken to hibernate this sandbox, if the engine has completed it. */
 struct snapshot *snapshot_of_hibernate(const struct sandbox *sandbox)
 {
 	for (struct snapshot *s = sandbox->service->copies->newest; s; s = s->prev) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Snapshots as callers know them: taken, found, listed, deleted, kept up to a number. */
+/* Requests for snapshots: take, find, list, delete, and keep_last. */
 #include <errno.h>
 
 #include "base/log.h"
@@ -37,34 +37,33 @@ struct snapshot *snapshot_find_begun(struct service *service, const struct key *
 	const struct snapshot *s = snapshot_by_id(service, id);
 
 	if (s && s->state == SNAPSHOT_MAKING) {
-		(void)err_set(
-			err, ERR_UNAVAILABLE,
-			"snapshot %s was being taken when the daemon ended; what became of it "
-			"is not known yet",
-			s->id);
+		(void)err_set(err, ERR_UNAVAILABLE,
+			      "snapshot %s was being taken when the daemon ended; the result is "
+			      "not known yet: try again",
+			      s->id);
 		return NULL;
 	}
 	return snapshot_find(service, key, id, err);
 }
 
-/* One that files can be made of. */
+/* Whether a sandbox can be created from the snapshot. */
 int snapshot_check_usable(const struct snapshot *s, struct err *err)
 {
 	if (s->state == SNAPSHOT_MISSING)
 		return err_set(err, ERR_SNAPSHOT_REFUSED,
-			       "snapshot %s is missing: engine %s does not have it any more", s->id,
+			       "snapshot %s is missing: engine %s no longer has it", s->id,
 			       engine_name(s->engine));
 	return 0;
 }
 
-/* What is in its memory was within the limit it had: a lower one may not hold it. */
+/* The saved processes may need all the memory that their sandbox had. */
 int snapshot_check_room(const struct snapshot *s, uint32_t memory_mb, struct err *err)
 {
 	if (!s->memory || memory_mb >= s->memory_mb)
 		return 0;
 	return err_set(err, ERR_INVALID_REQUEST,
-		       "memory_mb: the processes in snapshot %s had %u MB; with memory false it "
-		       "starts without them",
+		       "memory_mb: the processes in snapshot %s need %u MB; use at least that, or "
+		       "\"memory\": false to start without them",
 		       s->id, s->memory_mb);
 }
 
@@ -86,16 +85,18 @@ void snapshot_remove(struct snapshot *snapshot)
 	snapshot_discard(snapshot);
 }
 
-/* ---- taking one ---- */
+/* ---- taking a snapshot ---- */
 
-/* The sandbox is as it was before: calls that came meanwhile go on. */
+/* Ends the transition. The sandbox is as before, and calls that waited continue. */
 void snapshot_transition_end(struct sandbox *sandbox)
 {
 	struct service *service = sandbox->service;
 	slot_handle handle = sandbox->handle;
 
 	if (store_intent_delete(service->store, sandbox->row) < 0)
-		log_warn("sandbox %s: its intent stays until the next start", sandbox->id);
+		log_warn(
+			"sandbox %s: the intent could not be closed and stays until the next start",
+			sandbox->id);
 	service_wrote(service);
 	transition_end(sandbox, phase_rest(sandbox->phase), NULL);
 	sandbox = sandbox_get(service, handle);
@@ -106,7 +107,7 @@ void snapshot_transition_end(struct sandbox *sandbox)
 	else if (sandbox->link)
 		ready_there(sandbox);
 	else if (sandbox_state(sandbox) == SANDBOX_RUNNING)
-		attach_start(sandbox); /* it was let go of to save its memory */
+		attach_start(sandbox); /* the link was closed in order to save the memory */
 }
 
 int snapshot_transition_begin(struct sandbox *sandbox, enum sandbox_transition transition,

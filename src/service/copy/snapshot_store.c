@@ -16,7 +16,7 @@ static const char *const state_names[] = { "making", "ready", "deleting", "missi
 static_assert(ARRAY_LEN(kind_names) == SNAPSHOT_KIND_COUNT, "every kind has a name");
 static_assert(ARRAY_LEN(state_names) == SNAPSHOT_STATE_COUNT, "every state has a name");
 
-/* A snapshot with memory: the kind with this suffix. */
+/* The stored kind of a snapshot with memory has this suffix. */
 #define MEMORY_SUFFIX "+memory"
 #define KIND_SIZE 32
 
@@ -93,7 +93,7 @@ static int on_row(void *arg, const struct store_snapshot *row)
 	struct err err;
 
 	if (!engine || kind < 0 || state < 0) {
-		log_warn("snapshot %s of engine '%s' cannot be used: left alone", row->id,
+		log_warn("snapshot %s of engine '%s' cannot be used here and is ignored", row->id,
 			 row->engine);
 		return 0;
 	}

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What all state transitions have in common. A transition is written down as an intent before the
- * engine is asked and closed together with the row it leads to, so that a death in between is
- * known to the next start (reconcile.c). One at a time; a destroy may come at any instant.
+ * The common part of all state transitions. A transition is recorded as an intent before the engine
+ * is asked, and the intent is closed together with the write of the resulting row. After a crash in
+ * between, the next start completes or reverts it (reconcile.c). A sandbox is in at most one
+ * transition; a destroy may interrupt it at any time.
  */
 #include <errno.h>
 
@@ -45,7 +46,8 @@ int transition_check(const struct sandbox *sandbox, struct err *err)
 			       sandbox->creation ? "provisioning"
 						 : sandbox_state_names[sandbox_state(sandbox)]);
 	if (sandbox->engine_op || sandbox->recover || !engine->instance.ready || engine->lost)
-		return err_set(err, ERR_UNAVAILABLE, "sandbox %s is being looked for: try again",
+		return err_set(err, ERR_UNAVAILABLE,
+			       "the engine of sandbox %s is busy or being connected: try again",
 			       sandbox->id);
 	if (sandbox->service->upkeep.closing)
 		return err_set(err, ERR_UNAVAILABLE, "the daemon is shutting down");
@@ -63,7 +65,7 @@ bool transition_saves_memory(const struct sandbox *sandbox)
 	return instance_may(&sandbox->engine->instance, CAN_SNAPSHOT_MEMORY);
 }
 
-/* A copy is not granted its source's secrets: their values must not come along in its memory. */
+/* A copy does not get its source's secrets, so its memory must not contain their values. */
 int transition_copies_memory(const struct sandbox *sandbox, struct err *err)
 {
 	const struct grants *grants = sandbox->attrs.grants;
@@ -72,23 +74,23 @@ int transition_copies_memory(const struct sandbox *sandbox, struct err *err)
 		return transition_need(sandbox, CAN_SNAPSHOT_MEMORY, "keep memory", err);
 	for (size_t i = 0; grants && i < grants->count; i++)
 		if (grants->list[i].way == GRANT_ENV)
-			return err_set(
-				err, ERR_CONFLICT,
-				"secret %s is in the environment of its processes: memory is "
-				"copied where secrets are brokered only",
-				grants->list[i].env);
+			return err_set(err, ERR_CONFLICT,
+				       "secret %s is in the environment of its processes: memory "
+				       "can be copied only if all secrets are brokered",
+				       grants->list[i].env);
 	return 0;
 }
 
-/* Its agent must let go of everything for a copy of its memory: not while it is being dialled. */
+/* To save memory, the agent must close its connection, which it cannot while it is being dialled.
+ */
 int transition_check_linked(const struct sandbox *sandbox, struct err *err)
 {
 	bool linked = sandbox->link && link_ready(sandbox->link) && !sandbox->attach_op;
 
 	if (sandbox->phase != PHASE_RUNNING || linked)
 		return 0;
-	return err_set(err, ERR_UNAVAILABLE, "sandbox %s is being connected again: try again",
-		       sandbox->id);
+	return err_set(err, ERR_UNAVAILABLE,
+		       "the connection to sandbox %s is being restored: try again", sandbox->id);
 }
 
 int transition_open(struct sandbox *sandbox, enum sandbox_transition transition,
@@ -125,7 +127,7 @@ int transition_begin(struct sandbox *sandbox, enum sandbox_transition transition
 	return 0;
 }
 
-/* The engine did not even take the first call: the sandbox is as before. Always -1. */
+/* The engine rejected the first call: the sandbox is as before. Always returns -1. */
 int transition_refused(struct sandbox *sandbox)
 {
 	sandbox->on_transition = NULL;
@@ -134,8 +136,8 @@ int transition_refused(struct sandbox *sandbox)
 	return -1;
 }
 
-/* The row as it is now; with close also the end of the intent. A row that cannot be written leaves
- * the intent open: the next start finds out. */
+/* Writes the row and, with close, closes the intent. If the write fails, the intent stays open and
+ * the next start reconciles the sandbox. */
 void transition_save(struct sandbox *sandbox, bool close, bool durable)
 {
 	struct service *service = sandbox->service;
@@ -149,7 +151,7 @@ void transition_save(struct sandbox *sandbox, bool close, bool durable)
 	}
 	service_wrote(service);
 	if (r < 0)
-		log_error("sandbox %s: its state could not be recorded: %s", sandbox->id,
+		log_error("sandbox %s: the state could not be recorded: %s", sandbox->id,
 			  strerror(-r));
 }
 
@@ -167,7 +169,7 @@ void transition_end(struct sandbox *sandbox, enum sandbox_phase rest, const stru
 		changed(sandbox->on_transition_arg, err ? NULL : sandbox, err);
 }
 
-/* It was destroyed or died: the caller of the transition gets an error. */
+/* The sandbox was destroyed or died: the caller of the transition gets an error. */
 void transition_cut(struct sandbox *sandbox)
 {
 	sandbox_changed_fn changed = TAKE_PTR(sandbox->on_transition);
@@ -192,7 +194,7 @@ struct op *transition_adopt(struct sandbox *sandbox, struct op *op)
 	return op;
 }
 
-/* The engine did not take the call: -1, for callers to return. */
+/* The engine rejected the call. Returns -1, for the caller to return. */
 int transition_uncall(struct sandbox *sandbox, struct op *op)
 {
 	(void)op_end(op);
@@ -209,7 +211,7 @@ struct sandbox *transition_called(struct op *op)
 	sandbox->engine_op = NULL;
 	if (sandbox_lives(sandbox))
 		return sandbox;
-	destroy_sweep(sandbox); /* asked for meanwhile */
+	destroy_sweep(sandbox); /* a destroy was requested meanwhile */
 	return NULL;
 }
 

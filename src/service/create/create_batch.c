@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Creates several sandboxes in one call: quota is reserved for all of them first, in order, and
- * they are then made a few at a time. Creation is atomic: if the daemon dies before the last
- * sandbox is ready, all of them are removed, because the client has received no reply.
+ * Creates several sandboxes in one call. Quota is reserved for all of them first, in order; then
+ * they are created a few at a time. Creation is atomic: if the daemon dies before the last sandbox
+ * is ready, all of them are removed, because the client has received no reply.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -16,7 +16,7 @@
 #include "service/sandbox/sandbox_internal.h"
 #include "service/copy/snapshot_internal.h"
 
-#define BATCH_PARALLEL 8 /* being made at once, of one call */
+#define BATCH_PARALLEL 8 /* sandboxes of one call that are created concurrently */
 
 /* Owner: its batch. */
 struct item {
@@ -25,16 +25,16 @@ struct item {
 	struct err err;
 };
 
-/* Owner: the list of batches (sandbox_batches()) until the last one is there. */
+/* Owner: the list of batches (sandbox_batches()) until the last sandbox is ready or has failed. */
 struct batch {
 	struct op op;
-	struct snapshot *from; /* held */
+	struct snapshot *from; /* counted as a user of it; NULL: none */
 	struct idempotency *idem;
 	const struct batch_hooks *hooks;
 	void *arg;
 	uint32_t count, begun, ended;
 	bool starting;	      /* inside start_some() */
-	slot_handle *members; /* 0: it is not made */
+	slot_handle *members; /* 0: not created */
 	struct item items[];
 };
 
@@ -48,7 +48,7 @@ static void batch_free(struct batch *b)
 	free(b);
 }
 
-/* ---- the end, for forks too ---- */
+/* ---- completion, also of forks ---- */
 
 static int keep(struct service *service, const slot_handle *members, uint32_t count,
 		struct idempotency *idem, struct str answer)
@@ -59,7 +59,7 @@ static int keep(struct service *service, const slot_handle *members, uint32_t co
 		const struct sandbox *sandbox =
 			members[i] ? sandbox_get(service, members[i]) : NULL;
 
-		/* What has a transition or an end of its own by now has another intent. */
+		/* A sandbox that is already in a transition, or ending, has another intent. */
 		if (sandbox && sandbox->phase == PHASE_RUNNING)
 			r = store_intent_delete(service->store, sandbox->row);
 	}
@@ -99,7 +99,7 @@ int batch_keep(struct service *service, const slot_handle *members, uint32_t cou
 	return service_unrecorded(err, r, "the sandboxes could not be recorded");
 }
 
-/* ---- one after the other ---- */
+/* ---- creating the sandboxes ---- */
 
 static struct sandbox *member(struct batch *b, uint32_t index)
 {
@@ -109,7 +109,8 @@ static struct sandbox *member(struct batch *b, uint32_t index)
 	if (sandbox && sandbox_state(sandbox) != SANDBOX_DESTROYED)
 		return sandbox;
 	if (b->members[index])
-		(void)err_set(&b->items[index].err, ERR_SANDBOX_GONE, "it has ended already");
+		(void)err_set(&b->items[index].err, ERR_SANDBOX_GONE,
+			      "the sandbox has already ended");
 	return NULL;
 }
 
@@ -157,7 +158,7 @@ static void start_some(struct batch *b)
 		struct item *item = &b->items[b->begun++];
 		int r;
 
-		if (!item->creation) { /* there was no room for it */
+		if (!item->creation) { /* its quota could not be reserved */
 			b->ended++;
 			continue;
 		}
@@ -178,7 +179,8 @@ static void on_made(void *arg, const struct sandbox *sandbox, const struct err *
 	start_some(item->batch);
 }
 
-/* The batch begins on a turn of its own. */
+/* The batch starts on the next iteration of the loop, because the caller's callback must not run
+ * inside the call. */
 struct turn {
 	struct op op;
 	struct batch *batch;
@@ -193,7 +195,7 @@ static void on_turn(void *arg)
 		start_some(b);
 }
 
-/* ---- what is asked for ---- */
+/* ---- request ---- */
 
 int batch_name(char **ret, const char *name, uint32_t index, uint32_t count)
 {
@@ -286,7 +288,7 @@ int sandbox_create_many(struct service *service, struct key *owner, const struct
 	return -1;
 }
 
-/* The service ends; the waiting requests are gone already. */
+/* The service closes. The faces have already dropped the waiting requests. */
 void batch_stop_all(struct service *service)
 {
 	struct op *op;

@@ -24,18 +24,18 @@ struct creation {
 	void *arg;
 	int64_t started_us;
 	int64_t wait_ms;
-	struct pool *pool;	  /* waiting here */
-	struct loop_timer *timer; /* limits the waiting */
+	struct pool *pool;	  /* the pool that it waits for */
+	struct loop_timer *timer; /* ends the wait */
 	struct creation *next;
 	size_t step; /* index of the current initializer */
-	/* sandbox_create() has not returned yet: results are returned, not called back */
+	/* sandbox_create() has not returned yet: it returns the result instead of calling back */
 	bool in_call;
 	bool pool_hit;
-	bool has_room;	 /* name and quota are taken */
+	bool has_room;	 /* name and quota are reserved */
 	bool files_only; /* without the memory of its snapshot */
-	/* one of several of one call: its intent stays open until all of them exist */
+	/* one of several sandboxes of one call: its intent stays open until all of them exist */
 	bool together;
-	uint8_t boot; /* enum sandbox_boot, if it is created anew */
+	uint8_t boot; /* enum sandbox_boot, if it does not come from a pool */
 	struct sandbox *now;
 	struct err now_err;
 	bool failed_now;
@@ -57,8 +57,8 @@ bool creation_require(const struct creation *creation);
 int create_check_end(const struct service_engine *engine, int on_timeout,
 		     struct err *err) _must_check_;
 /*
- * A child of a fork: as sandbox_create() from a snapshot, never at once. attrs are taken on
- * success.
+ * Creates a child of a fork: as sandbox_create() from a snapshot, but never completes inside the
+ * call. Owns attrs on success.
  */
 struct create_source {
 	struct service_engine *engine;
@@ -73,10 +73,10 @@ int create_from(struct service *service, struct sandbox_attrs *attrs,
 /* provision.c */
 /* Writes row and intent, then calls the engine. On failure nothing is left and err is set. */
 int create_begin(struct sandbox *sandbox, struct creation *creation, struct err *err) _must_check_;
-void create_ready(struct sandbox *sandbox);  /* HELLO arrived */
-void create_finish(struct sandbox *sandbox); /* and its initializers are done: it is running */
-void create_failed(struct sandbox *sandbox, const struct err *err); /* before that */
-/* With more details than a reply contains. */
+void create_ready(struct sandbox *sandbox);  /* the agent's HELLO has arrived */
+void create_finish(struct sandbox *sandbox); /* its initializers are done: it becomes running */
+void create_failed(struct sandbox *sandbox, const struct err *err); /* before it was running */
+/* The same, with a longer last_error than fits in the reply. */
 void create_failed_as(struct sandbox *sandbox, const struct err *err, const char *last_error);
 void create_limits(const struct sandbox *sandbox, struct engine_limits *ret);
 void create_spec(const struct sandbox *sandbox, struct engine_spec *ret);
@@ -84,6 +84,6 @@ void create_spec(const struct sandbox *sandbox, struct engine_spec *ret);
 /* initializer.c */
 bool initialize_due(const struct sandbox *sandbox);
 void initialize_start(struct sandbox *sandbox); /* then create_finish() or create_failed_as() */
-void initialize_go_on(struct sandbox *sandbox); /* its authority was installed */
+void initialize_go_on(struct sandbox *sandbox); /* its certificate authority is installed */
 
 #endif

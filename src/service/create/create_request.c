@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What was asked for, until it is a sandbox: its parts are found, its room is taken, and it is made
- * by one of three ways: from a pool, waiting for one, or anew.
+ * A create request until it is a sandbox: checks it, resolves its template or snapshot, reserves
+ * name and quota, and then takes a pool member, waits for one, or creates the sandbox cold.
  */
 #include <errno.h>
 
@@ -34,8 +34,8 @@ bool creation_require(const struct creation *creation)
 	return creation->attrs.pool_mode == POOL_REQUIRE;
 }
 
-/* Ends a creation: by returning from sandbox_create() when that is still on the stack, else by
- * calling back. On failure name and quota are given back. */
+/* Ends a creation: stores the result for sandbox_create() if that is still on the stack, otherwise
+ * calls back. On failure name and quota are released. */
 void creation_answer(struct creation *creation, struct sandbox *sandbox, const struct err *err)
 {
 	struct service *service = creation->service;
@@ -50,7 +50,7 @@ void creation_answer(struct creation *creation, struct sandbox *sandbox, const s
 			      (time_mono_us() - creation->started_us));
 	} else {
 		service->upkeep.counters.creates_failed++;
-		if (creation->attrs.owner[0]) { /* not moved into a sandbox yet */
+		if (creation->attrs.owner[0]) { /* the attributes still belong to the creation */
 			sandbox_name_release(service, creation->attrs.owner, creation->attrs.name);
 			quota_remove(service, &creation->attrs);
 		}
@@ -110,7 +110,7 @@ static int copy_text(char **dst, struct str text, struct err *err)
 	return *dst ? 0 : err_set(err, ERR_UNAVAILABLE, "out of memory");
 }
 
-/* from: what the caller leaves out is as it was in the sandbox the snapshot was taken of. */
+/* from: values that the caller leaves out are those of the snapshot's source. */
 static int fill_attrs(struct sandbox_attrs *attrs, const struct key *owner,
 		      const struct sandbox_spec *spec, const struct snapshot *from, struct err *err)
 {
@@ -141,7 +141,7 @@ static int fill_attrs(struct sandbox_attrs *attrs, const struct key *owner,
 	return pairs_make(&attrs->metadata, &spec->metadata, &pairs_metadata, err);
 }
 
-/* What happens at a timeout must be something the engine can do. */
+/* The action at a timeout must be one that the engine supports. */
 int create_check_end(const struct service_engine *engine, int on_timeout, struct err *err)
 {
 	const char *action = on_timeout_names[on_timeout];
@@ -192,7 +192,7 @@ static int find_parts(struct creation *creation, const struct key *owner,
 	return creation->template ? 0 : -1;
 }
 
-/* Name and room are given back by creation_answer() when nothing comes of it. */
+/* Reserves name and quota; creation_answer() releases them on failure. */
 int creation_take_room(struct creation *creation, struct err *err)
 {
 	struct service *service = creation->service;
@@ -222,14 +222,14 @@ static int make_grants(struct creation *creation, const struct key *owner,
 			   err);
 }
 
-/* Initializers are commands like any other. */
+/* Initializers run commands, so they need the scope exec. */
 static int check_initializers(const struct key *owner, const struct sandbox_spec *spec,
 			      struct err *err)
 {
 	if (spec->initializers.count == 0 || key_may(owner, AUTH_EXEC))
 		return 0;
 	return err_set(err, ERR_FORBIDDEN,
-		       "initializers: they run commands, and this key lacks the scope 'exec'");
+		       "initializers run commands, and this key lacks the scope 'exec'");
 }
 
 struct creation *creation_new(struct service *service, const struct key *owner,
@@ -258,7 +258,7 @@ struct creation *creation_new(struct service *service, const struct key *owner,
 	return NULL;
 }
 
-/* Chooses pool, waiting or cold, and starts it. */
+/* Takes a pool member, waits for one, or starts a cold create. */
 static void choose(struct creation *creation)
 {
 	struct service *service = creation->service;
@@ -345,7 +345,7 @@ int create_from(struct service *service, struct sandbox_attrs *attrs,
 				       .arg = arg,
 				       .in_call = true };
 	if (creation_take_room(creation, err) < 0) {
-		free(creation); /* the attrs stay the caller's */
+		free(creation); /* the caller keeps attrs */
 		return -1;
 	}
 	*attrs = (struct sandbox_attrs){ .name = NULL };

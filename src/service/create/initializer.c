@@ -19,11 +19,12 @@
 #include "service/account/usage_internal.h"
 #include "service/network/trust_internal.h"
 
-#define TAIL_BYTES 2048 /* the end of its output that last_error shows */
-#define TAIL_SHORT 120	/* and the reply, which continues with "(kept as sandbox ...)" */
+#define TAIL_BYTES 2048 /* bytes of the end of its output in last_error */
+#define TAIL_SHORT 120	/* and in the reply, which continues with "(kept as sandbox ...)" */
 #define LABEL_BYTES 60
 
-/* The texts of all of them with their lists: pointers cost more than texts of one byte. */
+/* Texts and lists of all initializers. A pointer is larger than a text of one byte, so lists count,
+ * too. */
 #define STORE_BYTES_MAX \
 	(INITIALIZERS_BYTES_MAX * (1 + sizeof(struct text_pair)) + INITIALIZERS_MAX * 4096)
 
@@ -33,12 +34,13 @@ struct initializers {
 	struct initializer list[INITIALIZERS_MAX];
 };
 
-/* A running initializer. Owner: the start of its process, then its follow. */
+/* A running initializer. Owner: the call that starts its process, then the follower of its output.
+ */
 struct run {
 	struct service *service;
 	slot_handle sandbox;
 	slot_handle follow; /* 0: not known yet */
-	uint32_t owed;	    /* credit, until then */
+	uint32_t owed;	    /* credit to return once it is known */
 	size_t n;
 	char tail[TAIL_BYTES];
 };
@@ -151,15 +153,16 @@ int initializers_make(const struct initializer_list *list, struct initializers *
 	size_t bytes = 0;
 
 	if (list->count > INITIALIZERS_MAX)
-		return err_set(err, ERR_INVALID_REQUEST, "initializers: at most %d",
-			       INITIALIZERS_MAX);
+		return err_set(err, ERR_INVALID_REQUEST,
+			       "initializers must have at most %d elements", INITIALIZERS_MAX);
 	for (size_t i = 0; i < list->count; i++) {
 		if (check_one(&list->list[i], i, err) < 0)
 			return -1;
 		bytes += bytes_of(&list->list[i]);
 	}
 	if (bytes > INITIALIZERS_BYTES_MAX)
-		return err_set(err, ERR_INVALID_REQUEST, "initializers: together at most %d bytes",
+		return err_set(err, ERR_INVALID_REQUEST,
+			       "initializers must have at most %d bytes together",
 			       INITIALIZERS_BYTES_MAX);
 	if (list->count && copy_list(list, ret) < 0)
 		return err_set(err, ERR_UNAVAILABLE, "out of memory");
@@ -188,7 +191,7 @@ struct initializer_list initializers_list(const struct initializers *initializer
 	return (struct initializer_list){ initializers->list, initializers->count };
 }
 
-/* ---- the next one ---- */
+/* ---- sequence ---- */
 
 static size_t count_of(const struct initializers *initializers)
 {
@@ -226,7 +229,7 @@ static void describe_end(const struct process_status *status, const struct initi
 			 char *dst, size_t size)
 {
 	if (strcmp(status->reason, "timeout") == 0)
-		(void)snprintf(dst, size, "ran out of its %lld s",
+		(void)snprintf(dst, size, "exceeded its timeout of %lld s",
 			       (long long)step->exec.timeout_sec);
 	else if (strcmp(status->reason, "oom") == 0)
 		(void)snprintf(dst, size, "ran out of memory");
@@ -236,7 +239,7 @@ static void describe_end(const struct process_status *status, const struct initi
 		(void)snprintf(dst, size, "ended with exit code %d", status->exit_code);
 }
 
-/* Its output for people: the end in one line, or everything that was kept. */
+/* The end of its output, at most `most` bytes. */
 static struct str tail_of(struct run *run, size_t most)
 {
 	struct str tail = str_trim((struct str){ run->tail, run->n }, " \r\n\t");
@@ -245,7 +248,8 @@ static struct str tail_of(struct run *run, size_t most)
 		tail.p += tail.n - most;
 		tail.n = most;
 	}
-	while (tail.n && ((unsigned char)tail.p[0] & 0xc0) == 0x80) { /* not inside a character */
+	/* Do not begin inside a UTF-8 character. */
+	while (tail.n && ((unsigned char)tail.p[0] & 0xc0) == 0x80) {
 		tail.p++;
 		tail.n--;
 	}
@@ -260,7 +264,7 @@ static void clean_tail(struct run *run)
 			run->tail[i] = ' ';
 }
 
-/* what: "initializer 2 of 3 (NAME) ended with exit code 1". */
+/* Writes "initializer 2 of 3 (NAME) ended with exit code 1". */
 static void describe(const struct sandbox *sandbox, const struct initializer *step, const char *end,
 		     char *dst, size_t size)
 {
@@ -302,7 +306,7 @@ static void fail(struct sandbox *sandbox, struct run *run, const char *what, boo
 static void go_on(struct sandbox *sandbox);
 
 /*
- * The sandbox while it still waits for this; otherwise it has ended, and the code that ended it has
+ * The sandbox if it still waits for this run. NULL: it has ended, and the code that ended it has
  * replied.
  */
 static struct sandbox *sandbox_of(const struct run *run)
@@ -354,8 +358,8 @@ static void on_end(void *arg, const struct process_status *status, const struct 
 	     status->exit_code == 0;
 	if (!ok) {
 		if (error || !status->reason)
-			(void)snprintf(end, sizeof(end), "could not be followed: %.200s",
-				       error ? error->message : "its end is not known");
+			(void)snprintf(end, sizeof(end), "could not be monitored: %.200s",
+				       error ? error->message : "its exit status is not known");
 		else
 			describe_end(status, &step, end, sizeof(end));
 		describe(sandbox, &step, end, what, sizeof(what));
@@ -445,7 +449,7 @@ void initialize_start(struct sandbox *sandbox)
 {
 	sandbox_set_phase(sandbox, PHASE_INITIALIZING, REASON_NONE);
 	sandbox->creation->step = 0;
-	usage_changed(sandbox); /* usage counts for its owner from here on */
+	usage_changed(sandbox); /* usage is charged to its owner from here on */
 	if (trust_due(sandbox)) {
 		trust_install(sandbox);
 		if (trust_due(sandbox))

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How large a sandbox may be and how long it may live: the operator's settings (max_cpu_count and
- * the next ones). Faces show and check the same limits; this is the check that none of them can
- * forget. The warden has bounds of its own (base/value/bounds.h).
+ * Limits for the size and lifetime of a sandbox, from the operator's settings (max_cpu_count and
+ * those after it). Faces show and check the same limits; this check applies to every face. The
+ * warden has bounds of its own (base/value/bounds.h).
  */
 #include "base/value/bounds.h"
 #include "service/range_internal.h"

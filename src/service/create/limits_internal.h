@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Inside src/service only: sizes and times against what the operator allows. */
+/* Inside src/service only: checks sizes and times against the operator's limits. */
 #ifndef CAY_SERVICE_SANDBOX_LIMITS_INTERNAL_H
 #define CAY_SERVICE_SANDBOX_LIMITS_INTERNAL_H
 

@@ -46,12 +46,13 @@ static void forget_begun(struct sandbox *sandbox)
 		r = store_intent_delete(service->store, sandbox->row);
 	r = store_end(service->store, r);
 	if (r < 0)
-		log_warn("sandbox %s: its row stays until the next start: %s", sandbox->id,
-			 strerror(-r));
+		log_warn("sandbox %s: the row could not be deleted and stays until the next start: "
+			 "%s",
+			 sandbox->id, strerror(-r));
 }
 
-/* Ends a call of the engine. The sandbox, or NULL when it is over: the service was closed, and the
- * next start sweeps it, or it was destroyed meanwhile and is swept now. */
+/* Ends an engine call. Returns the sandbox, or NULL if the creation is over: the service was closed
+ * (the next start sweeps it), or the sandbox was destroyed meanwhile (it is swept now). */
 static struct sandbox *create_answered(struct op *op)
 {
 	struct sandbox *sandbox = op_end_sandbox(op);
@@ -65,7 +66,7 @@ static struct sandbox *create_answered(struct op *op)
 	return NULL;
 }
 
-/* The engine has taken a call, and will answer it. */
+/* The engine has accepted a call and will complete it. */
 static void create_asked(struct sandbox *sandbox, struct op *op, enum sandbox_phase phase)
 {
 	sandbox->engine_op = op;
@@ -85,7 +86,7 @@ static void on_made(void *arg, const struct engine_made *made, const struct err 
 	if (err) {
 		if (err->code == ERR_TEMPLATE_NOT_FOUND)
 			sandbox->template->image_of =
-				NULL; /* it was removed meanwhile: ask again */
+				NULL; /* the image was removed meanwhile: ask again */
 		create_failed(sandbox, err);
 		return;
 	}
@@ -191,7 +192,8 @@ static void on_have(void *arg, bool have, const struct err *err)
 	}
 }
 
-/* Once per version: whether the engine has it, or can prepare it. A snapshot has its own files. */
+/* The engine is asked once per version whether it has or can prepare the image. A snapshot has its
+ * own files. */
 static bool image_is_known(const struct sandbox *sandbox)
 {
 	return sandbox->from || sandbox->template->image_of == sandbox->engine ||
@@ -235,8 +237,8 @@ static int save_running(struct sandbox *sandbox)
 		return r;
 	r = sandbox_save(sandbox);
 	/*
-	 * A sandbox without all its siblings is unfinished: the caller that creates them closes the
-	 * intents.
+	 * A sandbox is unfinished until all sandboxes of its call exist. The batch closes their
+	 * intents together.
 	 */
 	if (r == 0 && !(sandbox->creation && sandbox->creation->together))
 		r = store_intent_delete(service->store, sandbox->row);
@@ -247,7 +249,7 @@ void create_ready(struct sandbox *sandbox)
 {
 	const struct creation *creation = sandbox->creation;
 
-	if (sandbox_wakes_memory(sandbox)) /* else nothing runs in it yet */
+	if (sandbox_wakes_memory(sandbox)) /* otherwise no process runs in it yet */
 		sandbox->running = RUNNING_UNKNOWN;
 	sandbox->without_memory = false;
 	if (sandbox->pooled) {
@@ -293,7 +295,7 @@ void create_failed_as(struct sandbox *sandbox, const struct err *err, const char
 	struct creation *creation = sandbox->creation;
 	struct err copy = *err;
 
-	log_warn("sandbox %s was not made: %s", sandbox->id, copy.message);
+	log_warn("sandbox %s was not created: %s", sandbox->id, copy.message);
 	sandbox->creation = NULL;
 	if (sandbox->pooled)
 		pool_fill_failed(sandbox, &copy);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Events on their way to the store and out of it again. What has happened is written by the next
- * commit, whatever that is for: a change and its event are therefore in one transaction if the
- * event is emitted before the commit. Events without a change in the store are written by a timer.
+ * Writes events to the store and deletes old ones. Pending events are written by the next commit,
+ * whatever its purpose. A change and its event are therefore in one transaction if the event is
+ * emitted before the commit. Events without a change in the store are written by a timer.
  *
- * Ids are reserved in blocks, durably, so that none is used twice whatever ends the daemon: a clean
- * end gives the rest of its block back, any other one leaves a hole. A block is reserved ahead of
- * its use, because a transaction that has begun cannot become durable.
+ * Ids are reserved durably in blocks, so that no id is used twice even after a crash. A clean
+ * shutdown returns the rest of the block; a crash leaves a gap in the ids. A block is reserved
+ * before it is needed, because a transaction that has begun cannot be made durable.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -21,12 +21,12 @@
 
 #define FLUSH_DELAY_MS 20
 #define FLUSH_RETRY_MS 1000
-#define FLUSH_AT 512  /* so many do not wait for the timer */
-#define NEWS_MAX 4096 /* when the store cannot be written: the oldest is dropped and counted */
+#define FLUSH_AT 512  /* this many pending events are written without waiting for the timer */
+#define NEWS_MAX 4096 /* if the store cannot be written, the oldest is dropped and counted */
 #define IDS_BLOCK 10000
-#define IDS_AHEAD 5000 /* more than can happen until the timer comes */
+#define IDS_AHEAD 5000 /* more events than can occur before the timer fires */
 #define IDS_NAME "event_ids"
-#define TRIM_BATCH 1000 /* per tick, of those that are too old */
+#define TRIM_BATCH 1000 /* old events deleted per tick */
 #define TRIM_TICKS 60
 
 static int bus_before_commit(void *arg);
@@ -179,7 +179,7 @@ static int put_reserved(struct bus *bus, int64_t id)
 	return store_meta_put(bus->service->store, IDS_NAME, text);
 }
 
-/* By the hook of the store, inside a transaction of anyone's. */
+/* Called by the store's hook, inside the transaction of any module. */
 static int bus_before_commit(void *arg)
 {
 	struct bus *bus = arg;
@@ -187,7 +187,7 @@ static int bus_before_commit(void *arg)
 	int r = 0;
 
 	if (bus->last_id > MAX(bus->reserved_id, bus->reserving_id))
-		return 0; /* the timer reserves first */
+		return 0; /* no ids are reserved: the timer does that first */
 	for (const struct bus_news *at = bus->first; r == 0 && at; at = at->next) {
 		const struct event *event = &at->event;
 		struct store_event row = { .id = event->id,
@@ -217,11 +217,11 @@ static void bus_after_commit(void *arg)
 	}
 }
 
-/* The events themselves are written by the commit. */
+/* Reserves ids if needed. The commit hook writes the events. */
 static int write_all(struct bus *bus, int64_t reserved)
 {
 	struct store *store = bus->service->store;
-	/* The reservation must outlive a power cut, the events need not. */
+	/* The reservation must survive a power failure; the events need not. */
 	int r = reserved > bus->reserved_id ? store_begin_durable(store) : store_begin(store);
 
 	if (r < 0)
@@ -244,7 +244,7 @@ static void trim(struct bus *bus, int64_t upto, int64_t count)
 		return;
 	bus_trim_readers(bus, upto);
 	if (store_event_trim(bus->service->store, upto) < 0) {
-		log_warn("old events stay");
+		log_warn("old events could not be deleted");
 		return;
 	}
 	bus->trimmed_id = upto;
@@ -255,14 +255,14 @@ static void trim_count(struct bus *bus)
 {
 	int64_t keep = bus->service->config.events_keep, over = bus->count - keep, upto = 0;
 
-	/* Some at a time; there is room for these. */
+	/* Delete in batches: a small excess may stay. */
 	if (over <= keep / 16)
 		return;
 	if (store_event_nth(bus->service->store, over, &upto) == 0)
 		trim(bus, upto, over);
 }
 
-/* Published events are unlinked first: a reader may cause new ones. */
+/* Events are unlinked before they are published, because a reader may cause new ones. */
 static void tell_written(struct bus *bus)
 {
 	struct bus_news *news = bus->first, *last = NULL, *next;
@@ -299,7 +299,7 @@ void bus_flush(struct service *service)
 	service_wrote(service);
 	if (r < 0) {
 		if (!bus->failing)
-			log_error("events cannot be written, tried again: %s", strerror(-r));
+			log_error("events cannot be written, will retry: %s", strerror(-r));
 		bus->failing = true;
 		arm(bus, FLUSH_RETRY_MS);
 	} else {
@@ -335,7 +335,7 @@ void bus_done(struct service *service)
 	usage_clear(service);
 	store_set_hooks(service->store, NULL);
 	if (!bus->first && bus->reserved_id > bus->last_id && put_reserved(bus, bus->last_id) < 0)
-		log_debug("a hole in the ids of events stays");
+		log_debug("reserved event ids could not be returned: the ids have a gap");
 	while (bus->first)
 		free(take_first(bus));
 	loop_timer_free(bus->flush);

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Events of sandboxes, with ids that only grow. Events are written in groups shortly after they
- * happened, and delivered only then: what one reader received, a later one finds as well. A reader
- * has a position and no queue: a slow one continues from the store, and is informed how many it
- * missed if retention was faster. Faces and webhooks are readers.
+ * occur and are delivered afterwards, so every later reader finds them, too. A reader has a
+ * position and no queue: a slow one continues from the store, and learns how many events it missed
+ * if they were deleted before it read them. Faces and webhooks are readers.
  */
 #ifndef CAY_SERVICE_EVENT_BUS_H
 #define CAY_SERVICE_EVENT_BUS_H
 
 #include "service/sandbox/sandbox.h"
 
-/* X(symbol, public name); those of states are in the order of enum sandbox_state. */
+/* X(symbol, public name). Events of states are in the order of enum sandbox_state. */
 #define EVENT_TABLE(X)                                  \
 	X(SANDBOX_PROVISIONING, "sandbox.provisioning") \
 	X(SANDBOX_RUNNING, "sandbox.running")           \
@@ -48,17 +48,17 @@ struct event {
 	const char *sandbox_id;
 	const char *owner;
 	const char *external_workspace_id; /* or NULL */
-	struct str data;		   /* as it was stored: one object in text form */
+	struct str data;		   /* one object as text, in its stored form */
 };
 
-/* Empty texts: any. */
+/* An empty text matches any value. */
 struct bus_filter {
 	uint32_t types; /* 1 << enum event_type */
 	char owner[AUTH_KEY_ID_SIZE];
 	char sandbox_id[SANDBOX_ID_LEN + 1];
 	char external_workspace_id[256];
 };
-/* "process,sandbox.error": names, or their part before the dot. */
+/* Parses "process,sandbox.error": names, or their part before the dot. */
 int bus_types_parse(struct str text, uint32_t *ret, struct err *err) _must_check_;
 
 struct bus_gap {
@@ -69,13 +69,13 @@ struct bus_gap {
 
 enum bus_answer {
 	BUS_MORE,
-	BUS_WAIT, /* this one was accepted; the next after bus_reader_go_on() */
-	BUS_END,  /* stop: on_end follows */
+	BUS_WAIT, /* the event was accepted; send the next after bus_reader_go_on() */
+	BUS_END,  /* stop; on_end is called next */
 };
 struct bus_hooks {
 	enum bus_answer (*on_event)(void *arg, const struct event *event);
 	enum bus_answer (*on_gap)(void *arg, const struct bus_gap *gap);
-	/* The last call. more: it was ended by BUS_END, there may be more. */
+	/* The last call. more: the reader stopped with BUS_END, so there may be more events. */
 	void (*on_end)(void *arg, bool more);
 };
 
@@ -84,8 +84,9 @@ struct bus_hooks {
 /* Owner: the service, until its end or bus_reader_close(). */
 struct bus_reader;
 /*
- * after: the id before the first, 0 for all that are kept, BUS_NOW. live: continues with new
- * events; otherwise it ends after the newest. No callback is called from inside.
+ * after: the id before the first event to read; 0: all stored events; BUS_NOW: only new ones. live:
+ * continue with new events; otherwise the reader ends after the newest. No callback runs inside the
+ * call.
  */
 struct bus_ask {
 	const struct bus_filter *filter;
@@ -96,12 +97,12 @@ int bus_read(struct service *service, const struct bus_ask *ask, const struct bu
 	     void *arg, struct bus_reader **ret, struct err *err) _must_check_;
 void bus_reader_go_on(struct bus_reader *reader);
 void bus_reader_close(struct bus_reader *reader);
-int64_t bus_reader_at(const struct bus_reader *reader); /* the last event that it has read */
-int64_t bus_newest(const struct service *service);	/* the last one in the store */
+int64_t bus_reader_at(const struct bus_reader *reader); /* id of the last event read */
+int64_t bus_newest(const struct service *service);	/* id of the last event in the store */
 
 /*
- * The sandbox of a path or query, also one that was removed but has events of this key. ret_alive:
- * more events may follow.
+ * Finds the sandbox of a path or query, including a removed one that has events of this key.
+ * ret_alive: more events may follow.
  */
 int bus_find_sandbox(struct service *service, const struct key *key, struct str id,
 		     char ret[SANDBOX_ID_LEN + 1], bool *ret_alive, struct err *err) _must_check_;

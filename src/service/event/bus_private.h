@@ -8,7 +8,8 @@
 
 #include "service/event/event_internal.h"
 
-/* Happened and not yet told. Its texts stand behind it. Written ones stand before the others. */
+/* An event that is not published yet, followed by its texts. In the list, events that are in the
+ * store precede the others. */
 struct bus_news {
 	struct bus_news *next;
 	struct event event;
@@ -22,26 +23,27 @@ struct bus_reader {
 	struct bus_filter filter;
 	struct bus_hooks hooks;
 	void *arg;
-	int64_t cursor; /* id of the last one looked at */
+	int64_t cursor; /* id of the last event examined */
 	struct bus_gap gap;
 	bool live;
 	bool waiting; /* for bus_reader_go_on() */
-	bool ended;   /* on_end is due */
+	bool ended;   /* on_end has to be called */
 	bool more;
 };
 
 /* Owner: the service. */
 struct bus {
 	struct service *service;
-	struct bus_news *first, *last; /* at most NEWS_MAX: then the oldest is dropped, counted */
+	struct bus_news *first,
+		*last; /* at most NEWS_MAX; then the oldest is dropped and counted */
 	uint32_t news_count;
-	int64_t told_id;	  /* the newest that was published; stored_id may be ahead of it */
-	int64_t last_id;	  /* given out */
-	int64_t reserving_id;	  /* the same in the transaction under way; 0: none */
-	int64_t reserved_id;	  /* no id up to this one is given out by a later start */
-	int64_t stored_id;	  /* the newest in the store, or in front of all that will be */
-	int64_t trimmed_id;	  /* the newest that was there and is not any more */
-	int64_t count;		  /* in the store */
+	int64_t told_id;      /* the newest published event; stored_id may be greater */
+	int64_t last_id;      /* the last id assigned */
+	int64_t reserving_id; /* reserved_id of the transaction in progress; 0: none */
+	int64_t reserved_id;  /* later starts assign only greater ids */
+	int64_t stored_id;  /* the newest in the store; if it is empty, less than every later id */
+	int64_t trimmed_id; /* the newest that was deleted from the store */
+	int64_t count;	    /* in the store */
 	struct loop_timer *flush; /* writes */
 	struct loop_timer *pump;  /* readers that are behind */
 	struct bus_reader *readers;
@@ -52,7 +54,9 @@ struct bus {
 
 /* bus_reader.c */
 void bus_tell(struct bus *bus, const struct bus_news *news, int64_t before);
-void bus_missed(struct bus *bus, const struct event *event); /* by those who would have got it */
+void bus_missed(
+	struct bus *bus,
+	const struct event *event); /* counts a dropped event for the readers that match it */
 void bus_trim_readers(struct bus *bus, int64_t upto);
 void bus_on_pump(void *arg);
 void bus_readers_done(struct bus *bus);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Readers of events. Who is up to date gets what is written from memory, the others read on. */
+/* Readers of events. A reader that has caught up is served from memory; others read from the store.
+ */
 #include <errno.h>
 
 #include "base/log.h"
@@ -8,8 +9,8 @@
 #include "service/event/event_internal.h"
 #include "service/event/event_private.h"
 
-#define BATCH 128      /* rows of one look into the store */
-#define BUDGET_US 1000 /* of one turn of the loop, for all who are behind */
+#define BATCH 128      /* rows per query */
+#define BUDGET_US 1000 /* per iteration of the loop, for all readers that are behind */
 
 const char *const event_names[] = {
 #define X(sym, name) name,
@@ -44,8 +45,8 @@ int bus_types_parse(struct str text, uint32_t *ret, struct err *err)
 				found |= 1u << i;
 		if (!found)
 			return err_set(err, ERR_INVALID_REQUEST,
-				       "type: no event is called '%.*s'; sandbox, process, "
-				       "snapshot and webhook are, or one of theirs such as "
+				       "type: unknown event '%.*s'; use sandbox, process, "
+				       "snapshot, webhook, or one event of these such as "
 				       "sandbox.error",
 				       (int)MIN(word.n, 64), word.p);
 		types |= found;
@@ -128,7 +129,7 @@ static void end(struct bus_reader *reader)
 	hooks.on_end(arg, more);
 }
 
-/* ---- those who are up to date ---- */
+/* ---- readers that have caught up ---- */
 
 void bus_tell(struct bus *bus, const struct bus_news *news, int64_t before)
 {
@@ -141,7 +142,8 @@ void bus_tell(struct bus *bus, const struct bus_news *news, int64_t before)
 		}
 		tell_gap(reader);
 		for (const struct bus_news *at = news; at && may_tell(reader); at = at->next)
-			if (at->event.id > reader->cursor) /* else it read it in the store */
+			if (at->event.id >
+			    reader->cursor) /* otherwise it has read it from the store */
 				tell(reader, &at->event);
 		if (may_tell(reader))
 			reader->cursor = MAX(reader->cursor, bus->told_id);
@@ -163,11 +165,11 @@ void bus_missed(struct bus *bus, const struct event *event)
 	}
 }
 
-/* ---- those who are behind ---- */
+/* ---- readers that are behind ---- */
 
 struct batch {
 	struct bus_reader *reader;
-	int64_t upto; /* counting only */
+	int64_t upto; /* used only to count */
 	int64_t rows;
 };
 
@@ -204,7 +206,7 @@ static void read_on(struct bus_reader *reader)
 	r = store_event_each(bus->service->store, reader->cursor, BATCH, on_row, &batch);
 	if (r < 0) {
 		log_warn("events cannot be read: %s", strerror(-r));
-		reader->ended = reader->more = true; /* it may ask again */
+		reader->ended = reader->more = true; /* the client may ask again */
 	} else if (r == 0 && batch.rows < BATCH) {
 		reader->cursor = bus->stored_id;
 		reader->ended = !reader->live;
@@ -251,7 +253,7 @@ static int on_trimmed(void *arg, const struct store_event *row)
 	return 0;
 }
 
-/* Their rows are about to go. */
+/* Rows up to this id are about to be deleted: counts what readers miss. */
 void bus_trim_readers(struct bus *bus, int64_t upto)
 {
 	for (struct bus_reader *reader = bus->readers; reader; reader = reader->next) {
@@ -266,7 +268,7 @@ void bus_trim_readers(struct bus *bus, int64_t upto)
 	}
 }
 
-/* ---- life ---- */
+/* ---- open and close ---- */
 
 int bus_read(struct service *service, const struct bus_ask *ask, const struct bus_hooks *hooks,
 	     void *arg, struct bus_reader **ret, struct err *err)
@@ -274,7 +276,7 @@ int bus_read(struct service *service, const struct bus_ask *ask, const struct bu
 	struct bus *bus = service->events->bus;
 	struct bus_reader *reader;
 
-	bus_flush(service); /* what happened before this call belongs to what is there */
+	bus_flush(service); /* events before this call count as existing ones */
 	if (ask->after > bus->stored_id)
 		return err_set(err, ERR_INVALID_REQUEST,
 			       "after must not be beyond %lld, the id of the last event",
@@ -323,7 +325,7 @@ void bus_reader_close(struct bus_reader *reader)
 	reader_free(reader);
 }
 
-/* The service ends; faces forget their readers by themselves. */
+/* The service closes. Faces have dropped their pointers to readers. */
 void bus_readers_done(struct bus *bus)
 {
 	while (bus->readers)

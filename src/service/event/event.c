@@ -14,10 +14,10 @@
 
 static_assert((int)EVENT_SANDBOX_PROVISIONING == (int)SANDBOX_PROVISIONING &&
 		      (int)EVENT_SANDBOX_ERROR == (int)SANDBOX_ERROR,
-	      "the events of states stand in the order of the states");
+	      "the events of states are in the order of the states");
 
-#define WARN_MS 30000		  /* before the end; of short timeouts their last tenth */
-#define SNAPSHOT_WARN_MIN_MS 1500 /* they are looked at every second */
+#define WARN_MS 30000		  /* before the end; for short timeouts, their last tenth */
+#define SNAPSHOT_WARN_MIN_MS 1500 /* snapshots are checked every second */
 
 struct event_draft event_begin(const struct sandbox *sandbox)
 {
@@ -39,7 +39,7 @@ void event_send(const struct sandbox *sandbox, enum event_type type, struct even
 	bus_emit(sandbox->service, &event);
 }
 
-/* The sandbox may be gone: then its workspace is not known any more. */
+/* If the sandbox is gone, its workspace is not known. */
 static void send_snapshot(const struct snapshot *snapshot, const char *type, int64_t remaining_ms)
 {
 	struct service *service = snapshot->service;
@@ -145,7 +145,7 @@ void event_process_ended(const struct sandbox *sandbox, const struct event_proce
 	event_send(sandbox, EVENT_PROCESS_ENDED, &w);
 }
 
-/* Its start was requested, but failed. */
+/* The start of a process failed. */
 void event_process_refused(const struct sandbox *sandbox, const struct event_process *process,
 			   const struct err *err)
 {

@@ -15,7 +15,7 @@ struct preview;
 /* event.c */
 struct event_process {
 	uint32_t process_id;
-	uint32_t run;	  /* of a window; else 0 */
+	uint32_t run;	  /* of a window; otherwise 0 */
 	const char *kind; /* exec, stream, process, window */
 	const char *name; /* or NULL */
 };
@@ -25,7 +25,7 @@ struct event_draft {
 	int error; /* the first error; event_draft_end() returns it */
 	bool comma;
 };
-struct event_draft event_draft(struct buf *out); /* replaces what is in out */
+struct event_draft event_draft(struct buf *out); /* replaces the content of out */
 int event_draft_end(struct event_draft *draft, struct str *ret) _must_check_;
 void event_put_text(struct event_draft *draft, const char *key, const char *value); /* NULL: null */
 void event_put_int(struct event_draft *draft, const char *key, int64_t value);
@@ -46,13 +46,13 @@ void event_process_ended(const struct sandbox *sandbox, const struct event_proce
 			 const struct process_status *status);
 void event_process_refused(const struct sandbox *sandbox, const struct event_process *process,
 			   const struct err *err);
-/* Warns once of a near deadline; returns when to check again. The clock is the caller's. */
+/* Warns once when a deadline is near; returns when to check again, on the clock of now_ms. */
 int64_t event_deadline(const struct sandbox *sandbox, enum sandbox_reason what, int64_t now_ms,
 		       int64_t due_ms, uint32_t timeout_sec, int64_t *warned_ms);
 void event_port(const struct sandbox *sandbox, const struct link_port *port, bool opened);
 void event_preview(const struct sandbox *sandbox, const struct preview *preview, bool made);
 struct engine_storage;
-/* The storage of an engine is nearly full; for admin keys only. */
+/* The storage of an engine is nearly full; only admin keys see this event. */
 void event_storage_low(struct service *service, const char *engine,
 		       const struct engine_storage *storage);
 void event_webhook_disabled(struct service *service, const char *id, const char *owner,
@@ -60,7 +60,7 @@ void event_webhook_disabled(struct service *service, const char *id, const char 
 
 /* bus.c */
 int bus_open(struct service *service, struct err *err) _must_check_;
-/* Assigns its id and time, and copies it; type is one of event_names. */
+/* Assigns id and time and copies the event; type is one of event_names. */
 void bus_emit(struct service *service, const struct event *event);
 void bus_flush(struct service *service);
 void bus_tick(struct service *service);

@@ -10,7 +10,7 @@ struct events {
 	struct bus *bus;
 	struct map webhooks; /* by id */
 	struct webhook *oldest_webhook, *newest_webhook;
-	struct webhook *hooks_first, *hooks_last; /* queue for one of webhooks_at_once */
+	struct webhook *hooks_first, *hooks_last; /* wait for one of webhooks_at_once */
 	uint32_t hooks_posting;
 };
 

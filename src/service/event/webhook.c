@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The table of webhooks: made, changed, listed, removed, found again after a start. */
+/* The table of webhooks: create, change, list, remove, and load after a start. */
 #include <errno.h>
 #include <stdio.h>
 
@@ -77,7 +77,7 @@ int webhook_save(const struct webhook *hook)
 	return r;
 }
 
-/* ---- what is asked for ---- */
+/* ---- request ---- */
 
 static int set_text(char **at, struct str text, struct err *err)
 {
@@ -123,7 +123,7 @@ static int set_secret(struct webhook *hook, struct str secret, struct err *err)
 	return r;
 }
 
-/* [] and nothing: all of them. */
+/* An empty or absent list selects all events. */
 static int set_events(struct webhook *hook, const struct text_list *names, struct err *err)
 {
 	struct buf text;
@@ -141,7 +141,7 @@ static int set_events(struct webhook *hook, const struct text_list *names, struc
 			r = buf_append(&text, name.p, name.n);
 	}
 	if (r < 0)
-		r = err_set(err, ERR_INVALID_REQUEST, "events: a name is too long or no name");
+		r = err_set(err, ERR_INVALID_REQUEST, "events: a name is too long or empty");
 	else if (buf_len(&text) == 0)
 		hook->types = EVENT_ALL;
 	else
@@ -157,7 +157,7 @@ static int set_events(struct webhook *hook, const struct text_list *names, struc
 	return r < 0 ? -1 : 0;
 }
 
-/* Empty texts remove what was there. */
+/* An empty text removes the old value. */
 static int check_texts(const struct webhook_spec *spec, struct err *err)
 {
 	if ((spec->has_url &&
@@ -220,7 +220,7 @@ static int check_count(const struct service *service, const struct key *owner, s
 	for (const struct webhook *h = service->events->oldest_webhook; h; h = h->next)
 		count += strcmp(h->owner, owner->id) == 0;
 	if (service->events->webhooks.count >= WEBHOOKS_MAX)
-		return err_set(err, ERR_CAPACITY_EXCEEDED, "this host has %d webhooks at most",
+		return err_set(err, ERR_CAPACITY_EXCEEDED, "this host has %d webhooks, the limit",
 			       WEBHOOKS_MAX);
 	if (count < most)
 		return 0;
@@ -289,7 +289,7 @@ static void swap(struct webhook *a, struct webhook *b, const struct webhook_spec
 	}
 }
 
-/* All of it or nothing. */
+/* Applies all changes or none. */
 int webhook_change(struct webhook *hook, const struct webhook_spec *spec, struct err *err)
 {
 	struct webhook other = { .service = hook->service, .enabled = hook->enabled };
@@ -345,7 +345,7 @@ void webhook_key_deleted(struct service *service, const char *owner)
 	}
 }
 
-/* ---- finding ---- */
+/* ---- lookup ---- */
 
 static bool may_see(const struct webhook *hook, const struct key *key)
 {
@@ -374,7 +374,7 @@ struct webhook *webhook_list_next(struct service *service, const struct key *key
 	return NULL;
 }
 
-/* ---- life ---- */
+/* ---- load and upkeep ---- */
 
 static int on_row(void *arg, const struct store_webhook *row)
 {
@@ -416,7 +416,8 @@ int webhook_load(struct service *service, struct err *err)
 	return 0;
 }
 
-/* What does not concern a hook is done with, too: else retention would be taken for a loss. */
+/* Advances a webhook past events that its filter excludes; otherwise their deletion would count as
+ * a loss. */
 static void skip_to_newest(struct webhook *hook)
 {
 	int64_t at = hook->reader && !hook->event ? bus_reader_at(hook->reader) : 0;
@@ -426,7 +427,7 @@ static void skip_to_newest(struct webhook *hook)
 	hook->cursor = at;
 	if (store_webhook_set_cursor(hook->service->store, hook->id, hook->cursor, hook->failing_ms,
 				     hook->missed) < 0)
-		log_warn("webhook %s: its place could not be recorded", hook->id);
+		log_warn("webhook %s: the position could not be recorded", hook->id);
 }
 
 void webhook_tick(struct service *service)
@@ -452,7 +453,7 @@ void webhook_view(const struct webhook *hook, struct webhook_view *ret)
 	int64_t dead = 0;
 
 	if (store_dead_count(hook->service->store, hook->id, &dead) < 0)
-		log_warn("webhook %s: its dead deliveries cannot be counted", hook->id);
+		log_warn("webhook %s: dead deliveries cannot be counted", hook->id);
 	*ret = (struct webhook_view){ .id = hook->id,
 				      .url = hook->url,
 				      .owner = hook->owner,

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Webhooks: events sent to a URL of the user, signed, in order, at least once. A webhook has a
- * position among the stored events and no queue: whatever ends the daemon, it continues after the
- * last event that was answered with 2xx or given up. Faces call these functions.
+ * position among the stored events and no queue: after a restart it continues after the last event
+ * that was answered with 2xx or given up. Faces call these functions; the service owns the
+ * webhooks.
  */
 #ifndef CAY_SERVICE_EVENT_WEBHOOK_H
 #define CAY_SERVICE_EVENT_WEBHOOK_H
@@ -26,7 +27,7 @@ struct webhook;
 /* The fields of POST and PATCH; views live during the call. */
 struct webhook_spec {
 	struct str url, secret, description, external_workspace_id;
-	struct text_list events; /* names of events, or what stands before their dot */
+	struct text_list events; /* names of events, or their part before the dot */
 	bool enabled;
 	bool has_url, has_secret, has_description, has_workspace, has_events, has_enabled;
 };
@@ -57,9 +58,9 @@ struct webhook_view {
 };
 void webhook_view(const struct webhook *hook, struct webhook_view *ret);
 
-/* One attempt now. done is called once, never from inside. */
+/* One attempt now. done is called once, never from inside the call. */
 struct webhook_result {
-	int status; /* of the answer; 0: none */
+	int status; /* HTTP status of the reply; 0: none */
 	const char *error;
 	int64_t duration_us;
 };
@@ -67,7 +68,7 @@ typedef void (*webhook_done_fn)(void *arg, const struct webhook_result *result,
 				const struct err *err);
 int webhook_test(struct webhook *hook, webhook_done_fn done, void *arg,
 		 struct err *err) _must_check_;
-/* A delivery that was given up; it is removed if it succeeds now. */
+/* Repeats a delivery that was given up, and removes it from the list if it succeeds. */
 int webhook_redeliver(struct webhook *hook, int64_t event, webhook_done_fn done, void *arg,
 		      struct err *err) _must_check_;
 
@@ -81,11 +82,11 @@ struct webhook_delivery {
 };
 typedef void (*webhook_delivery_fn)(void *arg, const struct webhook_delivery *delivery);
 /*
- * Dead ones after the given id, oldest first, at most limit; with pending, followed by the one in
- * progress.
+ * A page of deliveries: dead ones after the given id, oldest first, at most limit; with pending,
+ * followed by the one in progress.
  */
 struct webhook_page {
-	bool dead, pending; /* which of them */
+	bool dead, pending; /* which kinds to list */
 	int64_t after, limit;
 };
 int webhook_deliveries(struct webhook *hook, const struct webhook_page *page,

@@ -62,7 +62,7 @@ int webhook_post(struct webhook *hook, const struct webhook_message *message, po
 		 void *arg, uint64_t *ret) _must_check_;
 void webhook_explain(char *dst, size_t size, const struct service *service, int status, int error);
 void webhook_start(struct webhook *hook); /* if it is enabled */
-/* a delivery in progress is abandoned and repeated later */
+/* A delivery in progress is abandoned, and repeated after the next start. */
 void webhook_stop(struct webhook *hook);
 /* webhook.c */
 int webhook_save(const struct webhook *hook) _must_check_;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Delivering: each hook has one event in hand, the next comes when that one is answered or given
- * up, so their order is kept. All hooks share a few posts at once; who finds none free waits in
- * line.
+ * Delivers events. Each webhook delivers one event at a time and continues with the next when that
+ * one is answered or given up, so the order is kept. All webhooks share a limited number of
+ * concurrent posts; a webhook that finds none free waits in a queue.
  */
 #include <errno.h>
 #include <sodium.h>
@@ -24,7 +24,7 @@
 
 static void attempt(struct webhook *hook);
 
-/* ---- what is sent ---- */
+/* ---- request and result ---- */
 
 /* "v1=" and the HMAC-SHA256 of "TIMESTAMP.BODY". */
 static void sign(const struct webhook *hook, const char *timestamp, struct str body,
@@ -80,19 +80,20 @@ void webhook_explain(char *dst, size_t size, const struct service *service, int 
 			dst, size,
 			"its address is private or this host's own (see webhook_allow_private)");
 	else if (error == -EHOSTUNREACH)
-		(void)snprintf(dst, size, "no such host, or no way to it");
+		(void)snprintf(dst, size, "the host does not exist or cannot be reached");
 	else if (error == -ETIMEDOUT)
 		(void)snprintf(dst, size, "no answer within %u s",
 			       service->config.webhook_timeout_sec);
 	else if (error == -EKEYREJECTED)
-		(void)snprintf(dst, size, "its certificate is not trusted, or for another host");
+		(void)snprintf(dst, size,
+			       "its certificate is not trusted or belongs to another host");
 	else if (error == -EPROTO)
 		(void)snprintf(dst, size, "the reply is not HTTP");
 	else
 		(void)snprintf(dst, size, "%s", strerror(-error));
 }
 
-/* ---- one after the other ---- */
+/* ---- delivery ---- */
 
 static void wait_in_line(struct webhook *hook)
 {
@@ -155,8 +156,9 @@ static void delivered(struct webhook *hook)
 	hook->delivered_ms = time_real_ms();
 	if (store_webhook_set_cursor(hook->service->store, hook->id, hook->cursor, 0,
 				     hook->missed) < 0)
-		log_warn("webhook %s: event %lld may be sent again", hook->id,
-			 (long long)hook->event);
+		log_warn("webhook %s: the position could not be recorded, so event %lld may be "
+			 "sent again",
+			 hook->id, (long long)hook->event);
 	service_wrote(hook->service);
 	let_go(hook);
 }
@@ -183,8 +185,8 @@ static int bury(struct webhook *hook)
 	return store_end(store, r);
 }
 
-/* Doubling, and up to a quarter of it more or less, so that many hooks do not come back together.
- */
+/* Doubles with each attempt, with a jitter of a quarter, so that webhooks do not all retry at the
+ * same time. */
 static int64_t backoff_ms(const struct webhook *hook)
 {
 	int64_t ms = (int64_t)hook->service->config.webhook_retry_ms
@@ -212,7 +214,7 @@ static void webhook_disable(struct webhook *hook, const char *reason)
 	hook->enabled = false;
 	webhook_stop(hook);
 	if (webhook_save(hook) < 0)
-		log_error("webhook %s: that it is disabled could not be recorded", hook->id);
+		log_error("webhook %s: the disabled state could not be recorded", hook->id);
 	event_webhook_disabled(hook->service, hook->id, hook->owner, hook->workspace, hook->url,
 			       reason);
 }
@@ -233,7 +235,7 @@ static void failed(struct webhook *hook)
 	}
 	log_warn("webhook %s: event %lld is given up after %u attempts: %s", hook->id,
 		 (long long)hook->event, hook->attempts, hook->error);
-	if (bury(hook) < 0) { /* rather again than lost */
+	if (bury(hook) < 0) { /* retry it rather than lose it */
 		retry(hook, RETRY_MAX_MS);
 		return;
 	}
@@ -291,7 +293,7 @@ static void attempt(struct webhook *hook)
 	failed(hook);
 }
 
-/* ---- the place among the events ---- */
+/* ---- reading events ---- */
 
 static enum bus_answer on_event(void *arg, const struct event *event)
 {
@@ -317,7 +319,7 @@ static enum bus_answer on_gap(void *arg, const struct bus_gap *gap)
 	struct webhook *hook = arg;
 
 	hook->missed += gap->events;
-	log_warn("webhook %s: %lld events were not kept long enough for it", hook->id,
+	log_warn("webhook %s: %lld events were deleted before they could be delivered", hook->id,
 		 (long long)gap->events);
 	return BUS_MORE;
 }
@@ -340,7 +342,7 @@ static void open_reader(struct webhook *hook)
 	struct err err;
 
 	if (!owner) {
-		webhook_disable(hook, "its key is gone");
+		webhook_disable(hook, "its key was deleted");
 		return;
 	}
 	if (!key_is_admin(owner))

@@ -20,8 +20,9 @@ static void on_tried(void *arg, int status, int error)
 	if (!ok)
 		webhook_explain(text, sizeof(text), hook->service, status, error);
 	if (ok && t->event && store_dead_delete(hook->service->store, hook->id, t->event) < 0)
-		log_warn("webhook %s: delivery %lld stays in the list", hook->id,
-			 (long long)t->event);
+		log_warn("webhook %s: delivery %lld succeeded but could not be removed from the "
+			 "list",
+			 hook->id, (long long)t->event);
 	t->done(t->arg, &result, NULL);
 	free(t);
 }
@@ -35,7 +36,7 @@ static int try_now(struct webhook *hook, int64_t event, const char *type, struct
 	if (!hook->service->config.poster)
 		return err_set(err, ERR_UNSUPPORTED, "this daemon sends no webhooks");
 	if (hook->try_now)
-		return err_set(err, ERR_RATE_LIMITED, "another test or redelivery is under way");
+		return err_set(err, ERR_RATE_LIMITED, "another test or redelivery is in progress");
 	t = calloc(1, sizeof(*t));
 	if (!t)
 		return err_set(err, ERR_UNAVAILABLE, "out of memory");
@@ -46,7 +47,7 @@ static int try_now(struct webhook *hook, int64_t event, const char *type, struct
 			 &t->post);
 	if (r < 0) {
 		free(t);
-		return err_set_errno(err, ERR_UNAVAILABLE, r, "it cannot be sent now");
+		return err_set_errno(err, ERR_UNAVAILABLE, r, "the request cannot be sent now");
 	}
 	hook->try_now = t;
 	return 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* From what was asked to the tool's command line. Bytes of callers end up behind a "key=" of ours,
- * one argument each, so none can become another key. */
+/* Converts a request to the tool's command line. Bytes from the caller always follow a "key=" of
+ * ours, one argument each, so they cannot be mistaken for another key. */
 #include <sodium.h>
 
 #include "service/files/files_private.h"
@@ -22,7 +22,8 @@ int files_bytes(struct arena *arena, const char *what, struct str text, struct s
 	unsigned char *bytes;
 
 	if (text.p && b64.p)
-		return err_set(err, ERR_INVALID_REQUEST, "%s or %s_b64, not both", what, what);
+		return err_set(err, ERR_INVALID_REQUEST, "%s and %s_b64 cannot both be given", what,
+			       what);
 	*ret = text;
 	if (!b64.p)
 		return 0;
@@ -58,7 +59,8 @@ int files_mode(const char *what, struct str text, uint32_t *ret, struct err *err
 		mode = mode * 8 + (uint32_t)(text.p[i] - '0');
 	}
 	if (!ok || mode > 07777)
-		return err_set(err, ERR_INVALID_REQUEST, "%s must be octal, 0 to 7777", what);
+		return err_set(err, ERR_INVALID_REQUEST,
+			       "%s must be an octal number from 0 to 7777", what);
 	*ret = mode;
 	return 0;
 }
@@ -95,7 +97,7 @@ static int add_flag(struct files_args *args, const char *key, bool value)
 	return add_number(args, key, value);
 }
 
-/* Keys whose value is there or not. */
+/* Adds "key=value" if the value was given. */
 static int add_given(struct files_args *args, const char *key, struct str value)
 {
 	return value.n ? add(args, key, value) : 0;
@@ -166,7 +168,7 @@ static int args_search(struct files_args *a, enum files_op op, const struct file
 		return r | add_number(a, "max_entries", spec->limit) |
 		       add_flag(a, "hidden", spec->include_hidden);
 	r |= add_given(a, "include", spec->include);
-	if (spec->exclude.n) { /* the last that matches decides */
+	if (spec->exclude.n) { /* the last matching pattern decides */
 		const char *text =
 			arena_printf(&a->arena, "!%.*s", (int)spec->exclude.n, spec->exclude.p);
 
@@ -248,7 +250,7 @@ static int add_keys(struct files_args *args, enum files_op op, const struct file
 	case FILES_ARCHIVE_IN:
 		return args_write(args, op, spec);
 	case FILES_WATCH:
-		args->input = true; /* its end ends the watch */
+		args->input = true; /* the watch ends when its input is closed */
 		return add_flag(args, "recursive", spec->recursive);
 	case FILES_ARCHIVE_OUT:
 		return add(args, "format", str_of(files_format_names[spec->format])) |
@@ -266,7 +268,7 @@ static int add_keys(struct files_args *args, enum files_op op, const struct file
 	return -1;
 }
 
-/* ---- who and where ---- */
+/* ---- user and directory ---- */
 
 static int check_user(const char *what, struct str user, struct err *err)
 {
@@ -278,8 +280,8 @@ static int check_user(const char *what, struct str user, struct err *err)
 static int set_place(struct files_args *args, const struct sandbox *sandbox,
 		     const struct files_spec *spec, bool relative, struct err *err)
 {
-	/* Without a tree of its own a sandbox has neither the template's users nor its directories.
-	 */
+	/* Without a file tree of its own, a sandbox has neither the template's users nor its
+	 * directories. */
 	bool has_tree = instance_can(&sandbox->engine->instance, CAN_OWN_TREE);
 	bool gives_away = spec->owner.n || spec->group.n;
 
@@ -321,12 +323,12 @@ static int check_marks(struct str marks, struct err *err)
 	struct str line, rest, key, value;
 
 	if (marks.n > FILES_MARKS_MAX)
-		return err_set(err, ERR_INVALID_REQUEST, "metadata: is larger than %d bytes",
+		return err_set(err, ERR_INVALID_REQUEST, "metadata must be at most %d bytes",
 			       FILES_MARKS_MAX);
 	for (size_t i = 0; i < marks.n; i++)
 		if (marks.p[i] != '\n' && (marks.p[i] < 0x20 || marks.p[i] > 0x7e))
 			return err_set(err, ERR_INVALID_REQUEST,
-				       "metadata: must be printable ASCII");
+				       "metadata must be printable ASCII");
 	while (marks.n) {
 		if (!str_cut(marks, '\n', &line, &rest)) {
 			line = marks;
@@ -335,8 +337,7 @@ static int check_marks(struct str marks, struct err *err)
 		marks = rest;
 		if (!str_cut(line, '=', &key, &value) || key.n == 0 || key.n > FILES_MARK_KEY_MAX)
 			return err_set(err, ERR_INVALID_REQUEST,
-				       "metadata: a key must have 1 to %d bytes",
-				       FILES_MARK_KEY_MAX);
+				       "metadata keys must have 1 to %d bytes", FILES_MARK_KEY_MAX);
 	}
 	return 0;
 }
@@ -352,7 +353,7 @@ static int check_spec(enum files_op op, const struct files_spec *spec, struct er
 	if (op == FILES_CHMOD && !spec->mode.p)
 		return err_set(err, ERR_INVALID_REQUEST, "mode is required");
 	if (op == FILES_CHOWN && !spec->owner.n && !spec->group.n)
-		return err_set(err, ERR_INVALID_REQUEST, "user or group: at least one is needed");
+		return err_set(err, ERR_INVALID_REQUEST, "user or group is required");
 	if (op == FILES_EDIT && spec->old_string.n == 0)
 		return err_set(err, ERR_INVALID_REQUEST, "old_string must not be empty");
 	if (op == FILES_EDIT && str_eq(spec->old_string, spec->new_string))

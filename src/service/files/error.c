@@ -23,25 +23,25 @@ static const struct {
 	[TOOL_DISK_FULL] = { ERR_DISK_FULL, "no space is left" },
 	[TOOL_QUOTA] = { ERR_DISK_QUOTA, "a quota is used up" },
 	[TOOL_NAME_TOO_LONG] = { ERR_NAME_TOO_LONG, "a name in the path is too long" },
-	[TOOL_LOOP] = { ERR_SYMLINK_LOOP, "its symbolic links lead in a circle" },
+	[TOOL_LOOP] = { ERR_SYMLINK_LOOP, "has too many symbolic links, or a loop of them" },
 	[TOOL_BUSY] = { ERR_FILE_BUSY, "is in use" },
 	[TOOL_CHANGED] = { ERR_CONFLICT, "changed during the operation" },
 	[TOOL_BAD_RANGE] = { ERR_RANGE_NOT_SATISFIABLE, "the range is outside the file" },
 	[TOOL_BAD_PATTERN] = { ERR_INVALID_REQUEST, "pattern is malformed" },
 	[TOOL_EDIT_NO_MATCH] = { ERR_EDIT_NO_MATCH, "old_string was not found (0 matches)" },
-	[TOOL_EDIT_MANY] = { ERR_EDIT_AMBIGUOUS, "old_string is there more than once" },
-	[TOOL_TOO_LARGE] = { ERR_FILE_TOO_LARGE, "is too large for this" },
+	[TOOL_EDIT_MANY] = { ERR_EDIT_AMBIGUOUS, "old_string was found more than once" },
+	[TOOL_TOO_LARGE] = { ERR_FILE_TOO_LARGE, "is too large for this operation" },
 	[TOOL_TOO_DEEP] = { ERR_TREE_TOO_DEEP, "the tree is too deep" },
 	[TOOL_TOO_MANY_WATCHES] = { ERR_TOO_MANY_WATCHES, "has too many directories to watch" },
 	[TOOL_ARCHIVE_BAD] = { ERR_ARCHIVE_INVALID, "the archive is malformed" },
 	[TOOL_ARCHIVE_ESCAPE] = { ERR_ARCHIVE_ESCAPE, "leaves the directory of the archive" },
 	[TOOL_ARCHIVE_LIMIT] = { ERR_ARCHIVE_TOO_LARGE, "the archive exceeds a limit" },
 	[TOOL_ARCHIVE_KIND] = { ERR_ARCHIVE_INVALID, "is a device, fifo or socket" },
-	[TOOL_INCOMPLETE] = { ERR_INVALID_REQUEST, "the content broke off" },
+	[TOOL_INCOMPLETE] = { ERR_INVALID_REQUEST, "the content is incomplete" },
 	[TOOL_UNKNOWN_USER] = { ERR_INVALID_REQUEST, "owner: there is no such user or group" },
 	[TOOL_ESCAPE] = { ERR_FILE_FORBIDDEN, "leads out of the tree" },
 	[TOOL_UNREADABLE] = { ERR_NOT_TEXT, "is not text" },
-	[TOOL_NO_MEMORY] = { ERR_OUT_OF_MEMORY, "the sandbox has no memory left for this" },
+	[TOOL_NO_MEMORY] = { ERR_OUT_OF_MEMORY, "the sandbox does not have enough free memory" },
 	[TOOL_IO] = { ERR_FILE_IO, "the kernel reported an error" },
 };
 static_assert(ARRAY_LEN(table) == TOOL_ERROR_LAST + 1, "every error has a row");
@@ -56,7 +56,7 @@ const char *files_error_text(enum tool_error error)
 	return table[error].text;
 }
 
-/* Truncated at the end: it is for people. */
+/* Appends formatted text; what does not fit is cut off. */
 static _printf_(3, 4) void append(char *dst, size_t size, const char *fmt, ...)
 {
 	size_t n = strlen(dst);
@@ -108,7 +108,7 @@ static void add_figures(char *dst, size_t size, const struct sandbox *sandbox,
 		break;
 	}
 	if (failed->done)
-		append(dst, size, "; %llu entries were done before",
+		append(dst, size, "; %llu entries were processed before",
 		       (unsigned long long)failed->done);
 }
 

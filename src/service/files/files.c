@@ -10,8 +10,8 @@
 #include "service/secret/secret.h"
 
 #define STALL_MS 60000
-#define STALL_SYNC_MS 600000 /* a disk may take long to have it all */
-#define STALL_GRACE_MS 10000 /* beyond the time the tool itself keeps */
+#define STALL_SYNC_MS 600000 /* a slow disk may take long to write everything */
+#define STALL_GRACE_MS 10000 /* in addition to the tool's own timeout */
 #define INPUT_MAX (96 * 1024 * 1024)
 
 const char *const files_format_names[] = { "tar.zst", "tar", "zip", NULL };
@@ -53,7 +53,7 @@ static void run_free(struct files_run *run)
 	free(run);
 }
 
-/* The tool is no more, or is let go here. */
+/* Ends the run. The tool has ended, or is closed here. */
 static void finish(struct files_run *run, const struct files_result *result, const struct err *err)
 {
 	if (run->tool)
@@ -69,9 +69,9 @@ static void finish_broken(struct files_run *run, int error)
 
 	if (error == -EPROTO)
 		(void)err_set(&err, ERR_TOOL_FAILED,
-			      "the file tool inside said what it must not say");
+			      "the file tool in the sandbox violated the protocol");
 	else
-		(void)err_set_errno(&err, ERR_UNAVAILABLE, error, "the answer cannot be kept");
+		(void)err_set_errno(&err, ERR_UNAVAILABLE, error, "the result cannot be stored");
 	finish(run, NULL, &err);
 }
 
@@ -87,7 +87,7 @@ static void finish_well(struct files_run *run, const struct tool_end *end)
 		finish(run, &result, NULL);
 }
 
-/* ---- what the tool says ---- */
+/* ---- frames from the tool ---- */
 
 static void tell_head(struct files_run *run, const struct tool_entry *entry)
 {
@@ -112,7 +112,7 @@ static void tell_head(struct files_run *run, const struct tool_entry *entry)
 	run->hooks.on_head(run->arg, &head);
 }
 
-/* False: nothing more is to be done with this frame. */
+/* False: the frame needs no further processing. */
 static bool take_head(struct files_run *run, const struct tool_entry *entry)
 {
 	slot_handle handle = run->handle;
@@ -143,7 +143,7 @@ static void on_said(void *arg, const struct tool_said *said)
 	if (r < 0) {
 		finish_broken(run, r);
 	} else {
-		/* The caller gets the end with what there is, and that it is not all. */
+		/* The caller gets an incomplete result, marked as such. */
 		struct tool_end end = { .cut = TOOL_CUT_BYTES };
 
 		finish_well(run, &end);
@@ -178,7 +178,7 @@ static void on_room(void *arg)
 
 static int start_tool(struct files_run *run, struct sandbox *sandbox, struct err *err);
 
-/* Lines counted from the end: the first run counted the lines. */
+/* The offset counts from the end: the first run counted the lines, the second reads them. */
 static bool go_on_from_end(struct files_run *run, const struct tool_end *end)
 {
 	uint64_t back = (uint64_t)-run->lines_from_end;
@@ -215,7 +215,7 @@ static void on_tool_end(void *arg, const struct tool_outcome *outcome)
 	else if (!sandbox || !sandbox_up(sandbox))
 		(void)err_set(&err, ERR_SANDBOX_GONE, "the sandbox ended: %s",
 			      sandbox && sandbox->reason ? sandbox_reason_name(sandbox->reason)
-							 : "its agent is gone");
+							 : "its agent has ended");
 	else
 		err = *outcome->error;
 	finish(run, NULL, &err);
@@ -331,7 +331,7 @@ int files_start(struct sandbox *sandbox, enum files_op op, const struct files_sp
 	run->range = *spec;
 	sandbox->file_ops++;
 	if (changes(op)) {
-		sandbox->execs++; /* the sandbox is not idle meanwhile */
+		sandbox->execs++; /* keeps the sandbox from being idle */
 		sandbox_touch(sandbox);
 	}
 	service->upkeep.counters.file_ops++;
@@ -343,7 +343,7 @@ int files_start(struct sandbox *sandbox, enum files_op op, const struct files_sp
 	return 0;
 }
 
-/* ---- while it runs ---- */
+/* ---- control ---- */
 
 int files_feed(struct service *service, slot_handle handle, struct str bytes)
 {
@@ -387,7 +387,7 @@ void files_cancel(struct service *service, slot_handle handle)
 	run_free(run);
 }
 
-/* Ends those that wait for a tool that does nothing; input that found no room goes on. */
+/* Ends operations whose tool is stalled, and retries input that did not fit. */
 void file_runs_tick(struct service *service)
 {
 	int64_t now_ms = time_boot_ms();
@@ -399,15 +399,16 @@ void file_runs_tick(struct service *service)
 		const struct sandbox *sandbox = sandbox_get(service, run->sandbox);
 		struct err err;
 
-		/* A frozen tool does nothing, and is not to blame for it. */
+		/* The tool of a paused sandbox is frozen, which does not count as a stall. */
 		if (sandbox && sandbox_state(sandbox) == SANDBOX_PAUSED)
 			continue;
 		if (sandbox && since_ms)
 			since_ms = MAX(since_ms, sandbox->thawed_ms);
 		if (run->stall_ms && since_ms && now_ms - since_ms > run->stall_ms) {
-			(void)err_set(&err, ERR_TIMEOUT,
-				      "the file tool inside did nothing for %lld seconds",
-				      (long long)run->stall_ms / 1000);
+			(void)err_set(
+				&err, ERR_TIMEOUT,
+				"the file tool in the sandbox made no progress for %lld seconds",
+				(long long)run->stall_ms / 1000);
 			finish(run, NULL, &err);
 		} else if (run->tool) {
 			tool_run_poke(run->tool, link_of(run));
@@ -415,7 +416,7 @@ void file_runs_tick(struct service *service)
 	}
 }
 
-/* The service ends; waiting callers are gone already. */
+/* The service closes. The faces have already dropped the waiting callers. */
 void file_runs_stop(struct service *service)
 {
 	struct files_run *run;

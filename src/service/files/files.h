@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Operations on the files of a sandbox. Each is one run of the file tool inside, as the user who is
- * asked for: the daemon itself never touches a sandbox's tree. Content flows as far as both ends
- * take it and is never held here. Entries and matches are passed on one by one, so the caller
- * limits what it keeps of them.
+ * Operations on the files of a sandbox. Each is one run of the file tool inside the sandbox, as the
+ * requested user; the daemon itself never accesses a sandbox's tree. Content is streamed with
+ * back-pressure and never stored here. Entries and matches are passed on one by one, so the caller
+ * limits what it keeps. Called by faces; the service owns a run until its last hook was called.
  */
 #ifndef CAY_SERVICE_FILES_FILES_H
 #define CAY_SERVICE_FILES_FILES_H
@@ -26,14 +26,14 @@
 #define FILES_GREP_BYTES_DEFAULT (1024 * 1024)
 #define FILES_GREP_BYTES_MAX (8 * 1024 * 1024)
 #define FILES_ENTRIES_MAX 1000000 /* of an archive */
-#define FILES_RATIO_DEFAULT 200	  /* of content to archive */
+#define FILES_RATIO_DEFAULT 200	  /* unpacked size to archive size */
 #define FILES_RATIO_MAX 1000000
 #define FILES_OFFSET_MAX INT64_C(1000000000000) /* lines, from either end */
 #define FILES_TIMEOUT_DEFAULT_SEC 30
 #define FILES_TIMEOUT_MAX_SEC 600
 #define FILES_OPS_PER_SANDBOX 64
 #define FILES_MARKS_MAX 4096   /* bytes of all marks of a file */
-#define FILES_MARK_KEY_MAX 250 /* "user." stands before it */
+#define FILES_MARK_KEY_MAX 250 /* the attribute name also has the prefix "user." */
 
 enum files_op {
 	FILES_STAT,
@@ -77,11 +77,11 @@ struct files_spec {
 	struct str user;	 /* acting user; empty: the template's user */
 	struct str owner, group; /* owner of the result */
 	struct str mode;	 /* octal */
-	struct str known_user;	 /* this user must exist; nothing else */
+	struct str known_user;	 /* only check that this user exists */
 	struct str marks;	 /* FILES_WRITE: lines "key=value", kept with the file */
 	struct str if_match;	 /* an etag, with or without quotes */
 	struct str pattern, include, exclude;
-	struct str content, content_b64; /* FILES_WRITE without on_ready: all of it */
+	struct str content, content_b64; /* FILES_WRITE without on_ready: the whole content */
 	struct str old_string, new_string;
 	struct files_items files; /* FILES_BATCH */
 	int64_t depth, limit, offset;
@@ -100,7 +100,7 @@ struct files_spec {
 struct files_head {
 	bool is_file;
 	uint64_t size;
-	uint64_t begin, length; /* of what is sent */
+	uint64_t begin, length; /* of the part that is sent */
 	int64_t modified_ms;
 	const char *etag; /* without quotes; during the call */
 };
@@ -123,7 +123,7 @@ struct files_entry {
 	uint64_t size;
 	int64_t modified_ms, accessed_ms, changed_ms;
 	struct str path;
-	struct str name;	/* the last one of the path */
+	struct str name;	/* last component of the path */
 	struct str user, group; /* empty: the id has no name inside */
 	struct str target;	/* of a symbolic link */
 	const char *etag;	/* of a file, without quotes; NULL otherwise */
@@ -148,12 +148,12 @@ struct files_match {
 	struct text_list before;
 };
 
-/* What became of one entry of a batch or an archive. */
+/* The result for one entry of a batch or an archive. */
 struct files_outcome {
 	struct str path;
 	uint64_t bytes;
 	bool failed, created;
-	enum err_code code; /* with failed; and a message about the path */
+	enum err_code code; /* if failed; err has a message about the path */
 	const char *message;
 };
 
@@ -167,7 +167,7 @@ enum files_change {
 };
 struct files_event {
 	enum files_change change;
-	enum files_kind kind; /* UNKNOWN when it cannot be found out any more */
+	enum files_kind kind; /* UNKNOWN if the entry no longer exists */
 	bool attributes;      /* FILES_MODIFIED: mode, owner or times, not content */
 	int64_t at_ms;
 	struct str path;
@@ -178,55 +178,55 @@ struct files_event {
 enum files_cut {
 	FILES_CUT_NONE,
 	FILES_CUT_LIMIT,   /* limit, max_matches */
-	FILES_CUT_BYTES,   /* max_bytes, or the caller had enough */
+	FILES_CUT_BYTES,   /* max_bytes, or a hook returned false */
 	FILES_CUT_TIME,	   /* timeout_sec */
 	FILES_CUT_PATTERN, /* matching one of the files took too long */
 	FILES_CUT_DEPTH,   /* some directories are too deep */
 };
 
-/* How an operation ended. Which fields count depends on it; views live for the call. */
+/* The result of an operation, which determines the fields that are set. Views live for the call. */
 struct files_result {
 	const struct files_entry *entry; /* of operations on one path; NULL: not known */
-	struct str path;		 /* as it was asked for */
+	struct str path;		 /* as requested */
 	struct str text;		 /* FILES_VIEW: the numbered lines */
 	enum files_cut cut;
-	bool created; /* it was not there before */
+	bool created; /* the file did not exist before */
 	bool binary;  /* FILES_VIEW: the file is not text */
 	uint64_t entries, bytes;
 	uint64_t matches; /* lines of grep, replacements of edit */
 	uint64_t files;	  /* FILES_GREP: searched */
-	uint64_t failed;  /* batch, archives: entries */
+	uint64_t failed;  /* batches, archives: number of failed entries */
 	uint64_t total_lines, total_bytes;
 	uint64_t offset;     /* FILES_VIEW: number of the first line */
 	uint64_t first_line; /* FILES_EDIT: of the first replacement */
 	uint64_t skipped_binary, skipped_unreadable, skipped_limit;
 };
 
-/* Views live for the call. Every hook may call files_cancel(). NULL: the caller does not need it.
+/* Views live for the call. Every hook may call files_cancel(). Hooks that are not needed are NULL.
  */
 struct files_hooks {
-	void (*on_ready)(void *arg); /* input may come; the watch is set */
+	void (*on_ready)(void *arg); /* input is accepted, or the watch is active */
 	void (*on_head)(void *arg, const struct files_head *head);
 	/* Return them with files_release() when they have been sent. */
 	void (*on_data)(void *arg, struct str bytes);
-	void (*on_room)(void *arg); /* after files_feed() said 0 */
-	/* Those with a bool: false means enough, and the result says FILES_CUT_BYTES. */
+	void (*on_room)(void *arg); /* after files_feed() returned 0 */
+	/* A hook that returns false stops the operation; the result then has FILES_CUT_BYTES. */
 	bool (*on_entry)(void *arg, const struct files_entry *entry); /* FILES_LIST, FILES_GLOB */
 	bool (*on_match)(void *arg, const struct files_match *match);
 	bool (*on_after)(void *arg, struct str line); /* a line of context after the last match */
 	bool (*on_outcome)(void *arg, const struct files_outcome *outcome);
 	void (*on_event)(void *arg, const struct files_event *event);
 	void (*on_end)(void *arg, const struct files_result *result,
-		       const struct err *err); /* once, the last */
+		       const struct err *err); /* exactly once, as the last hook */
 };
 
 /* The sandbox must be ready: see sandbox_when_ready(). */
 int files_start(struct sandbox *sandbox, enum files_op op, const struct files_spec *spec,
 		const struct files_hooks *hooks, void *arg, slot_handle *ret,
 		struct err *err) _must_check_;
-/* 1: more may follow; 0: taken, wait for on_room; -1: failed, its end follows. */
+/* 1: more may follow; 0: accepted, wait for on_room before the next; -1: failed, on_end follows. */
 int files_feed(struct service *service, slot_handle run, struct str bytes);
-void files_commit(struct service *service, slot_handle run); /* all content was fed */
+void files_commit(struct service *service, slot_handle run); /* the content is complete */
 void files_release(struct service *service, slot_handle run, size_t bytes);
 /* For a slow reader of events: nothing more is read from the tool meanwhile. */
 void files_pause(struct service *service, slot_handle run, bool paused);

@@ -18,12 +18,12 @@ struct files_args {
 	const char *argv[FILES_ARGS_MAX + 1];
 	size_t count;
 	const char *cwd, *user;
-	struct str path; /* as asked for: what relative answers are joined to */
+	struct str path; /* as requested; relative paths in results are joined to it */
 	bool input;
 };
 int files_args_build(struct files_args *args, const struct sandbox *sandbox, enum files_op op,
 		     const struct files_spec *spec, struct err *err) _must_check_;
-/* Sets "key=..." anew. */
+/* Replaces the value of "key=...". */
 int files_args_replace(struct files_args *args, const char *key, uint64_t value) _must_check_;
 void files_args_done(struct files_args *args);
 /* Decodes into the arena, or takes the text as it is. */
@@ -36,7 +36,7 @@ int files_mode(const char *what, struct str text, uint32_t *ret, struct err *err
 
 int files_no_memory(struct err *err);
 
-/* input.c: the whole input of an operation that has it at hand. */
+/* input.c: the complete input of an operation whose spec contains it. */
 int files_input_write(struct buf *frames, const struct files_spec *spec,
 		      struct err *err) _must_check_;
 int files_input_edit(struct buf *frames, const struct files_spec *spec,
@@ -44,13 +44,13 @@ int files_input_edit(struct buf *frames, const struct files_spec *spec,
 int files_input_batch(struct buf *frames, struct arena *arena, const struct files_item *items,
 		      size_t count, struct err *err) _must_check_;
 
-/* Where the lines of grep stand: the match that is still open for lines after it. */
+/* State of grep's output: the last match, to which lines of context after it belong. */
 struct files_grep {
 	bool open;
 	uint64_t context;
 	uint64_t line;	    /* of that match */
 	struct buf path;    /* of the last line */
-	struct buf *before; /* the last lines, which may stand before the next match: a ring */
+	struct buf *before; /* ring of the last lines, which may be context of the next match */
 	uint64_t *before_lines;
 	size_t before_count;
 };
@@ -59,9 +59,9 @@ struct files_grep {
 struct files_entry_held {
 	struct files_entry entry;
 	char etag[TOOL_TOKEN_SIZE];
-	struct buf text; /* its own, when it outlives its frame */
+	struct buf text; /* copies of the texts, if the entry outlives its frame */
 };
-/* The texts stay those of the arguments. */
+/* The entry refers to the texts of the arguments; they are not copied. */
 void files_entry_fill(struct files_entry_held *ret, const struct tool_entry *from,
 		      const struct tool_detail *detail, struct str path);
 /* Copies the texts. -errno: they do not fit. */
@@ -69,7 +69,7 @@ int files_entry_keep(struct files_entry_held *held) _must_check_;
 enum files_kind files_kind(enum tool_kind kind);
 struct str files_join(struct buf *scratch, struct str base, struct str path);
 
-/* relay.c: turns what the tool says into values for the hooks. Owner: the run. */
+/* relay.c: converts the tool's frames to values for the hooks. Owner: the run. */
 struct files_relay {
 	const struct files_hooks *hooks;
 	void *arg;
@@ -90,8 +90,8 @@ void files_relay_init(struct files_relay *relay, enum files_op op, const struct 
 		      struct str path);
 void files_relay_done(struct files_relay *relay);
 /*
- * 0; 1: the caller has enough; -EPROTO: the operation does not say such things. A hook may have
- * ended the run, and the relay with it: look it up again.
+ * Returns 0; 1 if a hook returned false; -EPROTO if the frame is not valid for the operation. A
+ * hook may have ended the run and freed the relay, so the caller looks the run up again.
  */
 int files_relay_add(struct files_relay *relay, enum files_op op,
 		    const struct tool_said *said) _must_check_;
@@ -115,8 +115,8 @@ struct files_run {
 	struct tool_run *tool;
 	struct files_args args;
 	struct files_relay relay;
-	int64_t stall_ms;	/* 0: it may be silent for ever */
-	int64_t lines_from_end; /* FILES_VIEW: the first run only counts */
+	int64_t stall_ms;	/* 0: never counts as stalled */
+	int64_t lines_from_end; /* FILES_VIEW: the first run only counts lines */
 	uint64_t lines_limit;
 	bool has_head;		 /* FILES_READ, FILES_STAT: on_head was called */
 	struct files_spec range; /* FILES_READ: range_... only */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Numbers of a file operation against their ranges. 0 stands for the default everywhere. */
+/* Range checks for the numbers of a file operation. 0 always selects the default. */
 #include "service/files/files_private.h"
 #include "service/range_internal.h"
 

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the tool says, as values for the caller's hooks. Only a view's lines and the entry of an
- * operation on one path are kept until the end; everything else is passed on as it comes.
+ * Converts the tool's frames to values for the caller's hooks. Only the lines of a view and the
+ * entry of an operation on one path are kept until the end; everything else is passed on
+ * immediately.
  */
 #include <errno.h>
 
 #include "base/text/scrub.h"
 #include "service/files/files_private.h"
 
-#define FAILED_TOLD_MAX 1000 /* of an archive's entries; the rest is only counted */
+#define FAILED_TOLD_MAX 1000 /* reported failures of an archive; further ones are only counted */
 #define VIEW_BYTES_MAX (20 * 1024 * 1024)
 #define CUT_MARK " ... [line cut: %llu bytes]"
 #define ENTRY_TEXT_MAX (TOOL_PATH_MAX + 2 * TOOL_NAME_MAX + 2 * TOOL_TARGET_MAX + TOOL_MARKS_MAX)
@@ -62,7 +63,7 @@ static int add_detail(struct files_relay *relay, const struct tool_detail *detai
 	return 0;
 }
 
-/* What was said of it beforehand belongs to this entry and to no other. */
+/* A detail frame applies only to the entry that follows it. */
 static void fill(struct files_relay *relay, struct files_entry_held *ret,
 		 const struct tool_entry *entry, struct str path)
 {
@@ -235,7 +236,7 @@ static int add_event(struct files_relay *relay, const struct tool_event *said)
 	return 0;
 }
 
-/* ---- all of them ---- */
+/* ---- dispatch ---- */
 
 static int add_entry(struct files_relay *relay, enum files_op op, const struct tool_entry *entry)
 {

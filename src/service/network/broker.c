@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the broker needs of the vault: the hosts that a sandbox's placeholders are bound to, and
- * their values.
+ * The vault's side of the broker: finds the placeholders that are bound to a host, and replaces
+ * them by their values.
  */
 #include <errno.h>
 #include <sodium.h>

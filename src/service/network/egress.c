@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Links and their changes. Only the engine says which sandbox has which address. Connections from
- * an address that no sandbox has are refused.
+ * Network links of sandboxes and their changes. Only the engine determines which sandbox has which
+ * address. Connections from other addresses are refused.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -54,7 +54,7 @@ void egress_linked(struct sandbox *sandbox, const struct engine_network *network
 		return;
 	egress = egress_of(sandbox);
 	if (!egress)
-		return; /* not assigned: refused */
+		return; /* not assigned to a sandbox: refused */
 	(void)map_take(&service->network->by_address, address_key(&network->address));
 	if (map_put(&service->network->by_address, address_key(&network->address), sandbox) < 0)
 		return;
@@ -66,8 +66,8 @@ void egress_linked(struct sandbox *sandbox, const struct engine_network *network
 }
 
 /*
- * A sandbox behind its agent's proxy has no address of its own. It gets one of 0.0.0.0/8, where no
- * packet can come from, so that everything that finds sandboxes by address finds it too.
+ * A sandbox behind its agent's proxy has no address of its own. It gets one of 0.0.0.0/8, from
+ * which no packet can come, so that lookups by address find it, too.
  */
 static void give_number(struct sandbox *sandbox)
 {
@@ -145,10 +145,10 @@ uint32_t egress_version(const struct sandbox *sandbox)
 	return sandbox->network_version;
 }
 
-/* ---- what the host's rules refused ---- */
+/* ---- packets refused by the host's rules ---- */
 
-/* The host's rules have refused it already. Groups of hosts are what programs look for neighbours
- * in by themselves: nothing to tell. */
+/* Records a packet that the host's rules refused. Multicast is not recorded, because programs send
+ * it on their own to discover neighbours. */
 void egress_rejected(struct service *service, uint32_t from, uint32_t to, uint16_t port,
 		     uint8_t protocol)
 {
@@ -160,10 +160,11 @@ void egress_rejected(struct service *service, uint32_t from, uint32_t to, uint16
 				  .address = to,
 				  .port = port };
 
-	/* Nor what is sent to the sink: the name was noted when it was asked for. */
+	/* Nor are packets to the sink, because the lookup of the name was recorded. */
 	if (!sandbox || to >> 28 == 0xe || egress_is_sink(sandbox, to))
 		return;
-	/* Of a routed one only what lies near is refused, and of public addresses only our own. */
+	/* For a routed sandbox the rules refuse only private addresses and public ones of this
+	 * host. */
 	if (egress_link(sandbox) == ENGINE_LINK_ROUTED &&
 	    !egress_judge_place(sandbox, &ask, &verdict))
 		verdict.why = ipv4_class(to) == IPV4_PUBLIC ? EGRESS_HOST : EGRESS_PRIVATE;
@@ -172,10 +173,10 @@ void egress_rejected(struct service *service, uint32_t from, uint32_t to, uint16
 
 /* ---- changes ---- */
 
-/* A change of the link under way. */
+/* A change of the link in progress. */
 struct change {
 	struct op op;
-	struct egress_policy *old; /* comes back when the engine cannot */
+	struct egress_policy *old; /* reinstated if the engine fails */
 	sandbox_changed_fn done;
 	void *arg;
 };
@@ -186,7 +187,8 @@ static void take_back(struct sandbox *sandbox, struct egress_policy *old)
 	sandbox->attrs.network = old;
 	sandbox->network_version++;
 	if (sandbox_save(sandbox) < 0)
-		log_error("sandbox %s: its old network policy could not be saved", sandbox->id);
+		log_error("sandbox %s: the previous network policy could not be saved",
+			  sandbox->id);
 }
 
 static void on_changed(void *arg, const struct engine_network *network, const struct err *err)
@@ -213,7 +215,8 @@ static void on_changed(void *arg, const struct engine_network *network, const st
 	free(change);
 }
 
-/* The engine is asked only when a link comes or goes; the rest is ours. */
+/* The engine is asked only if the kind of link changes; the daemon applies everything else itself.
+ */
 int egress_apply(struct sandbox *sandbox, struct egress_policy *old, sandbox_changed_fn done,
 		 void *arg, struct err *err)
 {

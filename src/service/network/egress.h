@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a sandbox may reach. The engine gives it a link that leads only to the daemon. The faces
- * that serve the link (src/face/egress/) ask here before they resolve a name or connect, and report
- * what they refused. Each sandbox has its own policy, which may change at any time.
+ * Egress policies: what a sandbox may reach. The engine gives it a link that leads only to the
+ * daemon. The faces that serve the link (src/face/egress/) ask here before they resolve a name or
+ * connect, and report what they refused. Each sandbox has its own policy, which may change at any
+ * time.
  *
  *   none        no link
  *   restricted  what `allow` names and `deny` does not
@@ -10,7 +11,7 @@
  *
  * deny has precedence over allow. Addresses of this host, of other sandboxes and of metadata
  * services are refused whatever the lists say; private ones unless an entry of `allow` is itself in
- * a private range. docs/guides/network.md describes the rules.
+ * a private range. docs/guides/network.md describes the rules. The sandbox owns its policy.
  */
 #ifndef CAY_SERVICE_NETWORK_EGRESS_H
 #define CAY_SERVICE_NETWORK_EGRESS_H
@@ -45,7 +46,7 @@ struct egress_rule {
 /* Owner: the attrs of a sandbox. */
 struct egress_policy {
 	uint8_t mode; /* enum network_mode */
-	bool learn;   /* requests that are only missing in allow pass, and are reported */
+	bool learn;   /* requests that only lack an entry in allow are permitted and reported */
 	struct egress_rule *allow, *deny;
 	uint32_t allow_count, deny_count;
 };
@@ -68,7 +69,7 @@ int egress_rule_parse(struct str text, const char *field, struct egress_rule *re
 void egress_rule_done(struct egress_rule *rule);
 bool egress_rule_has_name(const struct egress_rule *rule, struct str name, uint16_t port);
 bool egress_rule_has_address(const struct egress_rule *rule, uint32_t address, uint16_t port);
-/* Only private and other special addresses: the rule means exactly these. */
+/* Whether the rule names only private or other special addresses. */
 bool egress_rule_is_special(const struct egress_rule *rule);
 
 /* ---- policies, src/service/network/egress_policy.c ---- */
@@ -108,7 +109,7 @@ enum egress_protocol {
 
 struct egress_ask {
 	enum egress_protocol protocol;
-	uint32_t address; /* not of EGRESS_DNS */
+	uint32_t address; /* unused for EGRESS_DNS */
 	uint16_t port;
 	bool is_local;	 /* the address is one of this host's */
 	struct str name; /* the name that the client gave: lower case; empty: none */
@@ -118,10 +119,10 @@ enum egress_why {
 	EGRESS_ALLOWED,
 	EGRESS_LEARNED,	    /* allowed because of learn */
 	EGRESS_NO_NETWORK,  /* mode none */
-	EGRESS_NOT_ALLOWED, /* nothing in allow */
+	EGRESS_NOT_ALLOWED, /* no entry of allow matches */
 	EGRESS_DENIED,	    /* an entry of deny */
 	EGRESS_PRIVATE,
-	EGRESS_HOST,	     /* never: this host, its sandboxes, metadata services */
+	EGRESS_HOST,	     /* never reachable: this host, its sandboxes, metadata services */
 	EGRESS_NAMELESS,     /* allowed only by name, and the client gave none */
 	EGRESS_NOT_RESOLVED, /* the name is allowed but was not resolved to this address */
 	EGRESS_BAD_NAME,
@@ -179,14 +180,14 @@ const char *egress_why_name(enum egress_why why);
 void egress_host_text(const struct egress_ask *ask, char ret[EGRESS_NAME_MAX + 1]);
 slot_handle egress_handle(const struct sandbox *sandbox);
 const char *egress_id(const struct sandbox *sandbox);
-/* Grows with every change of the policy: earlier decisions are then repeated. */
+/* Grows with every change of the policy, after which earlier decisions have to be made again. */
 uint32_t egress_version(const struct sandbox *sandbox);
 
 /* A refused connection, or one that learn allowed. Texts live for the call. */
 struct egress_denial {
 	const char *host, *protocol;
 	const char *rule;	/* the entry that decided, or NULL */
-	const char *suggestion; /* an entry of allow that would permit it, or NULL */
+	const char *suggestion; /* the entry of allow that would permit it, or NULL */
 	uint16_t port;		/* 0: none */
 	enum egress_why why;
 	uint64_t count;

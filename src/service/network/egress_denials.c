@@ -12,10 +12,11 @@
 #include "service/event/event_internal.h"
 #include "service/sandbox/sandbox_internal.h"
 
-#define DENIALS_MAX 128	    /* of one sandbox; the one not seen for longest makes room */
-#define TELL_AGAIN_MS 60000 /* an equal one is published again after this long, with its count */
-#define TELL_PER_MIN 60	    /* of one sandbox; more are only counted */
-#define SAVE_TICKS 5	    /* between saves: a kill loses what came since; events it does not */
+#define DENIALS_MAX 128 /* per sandbox; the least recently seen one is dropped */
+#define TELL_AGAIN_MS \
+	60000		/* a repeated denial is published again after this long, with its count */
+#define TELL_PER_MIN 60 /* events per sandbox; further ones are only counted */
+#define SAVE_TICKS 5	/* between saves; a crash loses denials since then, but not their events */
 #define SAVED_BYTES (DENIALS_MAX * 1024)
 
 struct denial {
@@ -60,7 +61,7 @@ void egress_host_text(const struct egress_ask *ask, char ret[EGRESS_NAME_MAX + 1
 		(void)inet_ntop(AF_INET, &in, ret, EGRESS_NAME_MAX + 1);
 }
 
-/* Which entry would let it through: for learn and for hints. DNS alone has no port. */
+/* The entry of allow that would permit it, for learn and for hints. A DNS lookup has no port. */
 static void entry_text(const char *host, uint16_t port, char *ret, size_t size)
 {
 	if (port)
@@ -81,7 +82,8 @@ static const char *explain_place(const struct sandbox *sandbox, const struct egr
 	if (!egress_is_opened(sandbox, ask))
 		return "The operator has not opened this private network: its address is not in "
 		       "the daemon's setting egress_allow_private.";
-	return "Private addresses pass only where network.allow names the address or its private "
+	return "Private addresses are reachable only if network.allow names the address or its "
+	       "private "
 	       "range.";
 }
 
@@ -94,7 +96,7 @@ void egress_explain(const struct sandbox *sandbox, const struct egress_ask *ask,
 	entry_text(host, ask->port, entry, sizeof(entry));
 	switch (verdict->why) {
 	case EGRESS_DENIED:
-		(void)snprintf(ret, size, "Remove '%s' from network.deny to let this through.",
+		(void)snprintf(ret, size, "Remove '%s' from network.deny to permit this.",
 			       verdict->rule);
 		break;
 	case EGRESS_PRIVATE:
@@ -113,7 +115,7 @@ void egress_explain(const struct sandbox *sandbox, const struct egress_ask *ask,
 	case EGRESS_NOT_RESOLVED:
 		(void)snprintf(ret, size,
 			       "Look '%s' up with the sandbox's own resolver and connect to an "
-			       "address it answers.",
+			       "address that it returns.",
 			       host);
 		break;
 	case EGRESS_PROTOCOL:
@@ -173,7 +175,7 @@ static bool may_tell(struct egress *egress, struct denial *denial)
 	return true;
 }
 
-/* entry: for the suggestion. */
+/* entry: buffer for the suggestion. */
 static struct egress_denial denial_view(const struct denial *denial,
 					char entry[EGRESS_NAME_MAX + 16])
 {
@@ -244,7 +246,8 @@ void egress_denials_each(const struct sandbox *sandbox, egress_denial_fn fn, voi
 	int64_t before_ms = INT64_MAX;
 	uint32_t left = egress ? egress->denial_count : 0;
 
-	/* Newest first, without a second list: times repeat, so all of one time at once. */
+	/* Newest first without sorting: each pass finds the next older time and reports all denials
+	 * of that time. */
 	while (left) {
 		int64_t newest_ms = INT64_MIN;
 
@@ -316,7 +319,7 @@ void denials_save_all(struct service *service)
 		    sandbox_state(sandbox) != SANDBOX_DESTROYED)
 			r = save(sandbox);
 	if (r < 0)
-		log_warn("what sandboxes were refused is not saved: %s", strerror(-r));
+		log_warn("denials could not be saved: %s", strerror(-r));
 }
 
 void denials_tick(struct service *service)
@@ -328,7 +331,8 @@ void denials_tick(struct service *service)
 void denials_forget(struct sandbox *sandbox)
 {
 	if (sandbox->egress && store_denials_delete(sandbox->service->store, sandbox->id) < 0)
-		log_debug("sandbox %s: its denials stay until the next start", sandbox->id);
+		log_debug("sandbox %s: denials could not be deleted and stay until the next start",
+			  sandbox->id);
 }
 
 static int read_saved(const struct json *item, struct denial *ret)
@@ -384,5 +388,5 @@ int denials_load(struct service *service, struct err *err)
 
 	if (r == 0)
 		r = store_denials_each(service->store, on_saved, service);
-	return r < 0 ? err_set_errno(err, ERR_INTERNAL, r, "cannot read what was refused") : 0;
+	return r < 0 ? err_set_errno(err, ERR_INTERNAL, r, "cannot read the denials") : 0;
 }

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Decisions: first the place (this host, private networks), which the operator limits, then deny,
- * then allow. A name stands for the addresses that the resolver gave the sandbox: its pins.
+ * Decisions: first the kind of address (this host, private networks), which the operator restricts,
+ * then deny, then allow. A name stands for the addresses that the resolver returned to the sandbox:
+ * its pins.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -13,10 +14,10 @@
 #include "service/sandbox/sandbox_internal.h"
 #include "service/secret/secret.h"
 
-#define PINS_MAX 1024 /* of one sandbox; the one that ends first makes room */
+#define PINS_MAX 1024 /* per sandbox; the one that expires first is dropped */
 #define PIN_MIN_SEC 60
 #define PIN_MAX_SEC 3600
-#define PIN_GRACE_SEC 60 /* programs look up a little before they connect */
+#define PIN_GRACE_SEC 60 /* programs may connect a little after the TTL has expired */
 
 /* ---- pins ---- */
 
@@ -108,7 +109,7 @@ static const struct egress_rule *by_address(const struct egress_rule *rules, uin
 	return NULL;
 }
 
-/* Of the names that this address was given out for. with_port: only entries that name one. */
+/* The first rule that matches a name pinned to this address. with_port: only rules with a port. */
 static const struct egress_rule *by_pins(const struct sandbox *sandbox,
 					 const struct egress_rule *rules, uint32_t count,
 					 const struct egress_ask *ask, bool with_port)
@@ -131,7 +132,7 @@ static const struct egress_rule *by_pins(const struct sandbox *sandbox,
 	return NULL;
 }
 
-/* Neighbours are refused as this host is: they are behind it. */
+/* Addresses of other sandboxes count as addresses of this host. */
 static bool is_ours(const struct sandbox *sandbox, uint32_t address)
 {
 	return sandbox->egress && ((sandbox->egress->gateway ^ address) & 0xffff0000) == 0;
@@ -145,7 +146,8 @@ static bool is_own_port(const struct service_config *config, uint16_t port)
 	return false;
 }
 
-/* The operator's part: an address of this host is listed alone, and not with the daemon's ports. */
+/* The operator's part: an address of this host must be listed as a single address, and never opens
+ * the daemon's ports. */
 bool egress_is_opened(const struct sandbox *sandbox, const struct egress_ask *ask)
 {
 	const struct network *network = sandbox->service->network;
@@ -159,7 +161,8 @@ bool egress_is_opened(const struct sandbox *sandbox, const struct egress_ask *as
 	return false;
 }
 
-/* The sandbox's part: only an entry that means such addresses; this host's are named in full. */
+/* The sandbox's part: an entry of allow that names special addresses; for this host, the exact
+ * address. */
 static bool names_place(const struct sandbox *sandbox, const struct egress_ask *ask)
 {
 	const struct egress_policy *policy = sandbox->attrs.network;
@@ -207,14 +210,15 @@ static bool speaks(const struct egress_ask *ask)
 	return ask->protocol == EGRESS_TLS || ask->protocol == EGRESS_HTTP;
 }
 
-/* Where nothing else than TLS or HTTP is usual, what is neither counts as hiding its name. */
+/* On ports for TLS or HTTP, a connection that is neither of them counts as one that hides its name.
+ */
 static bool hides_name(const struct egress_ask *ask)
 {
 	return speaks(ask) || ask->port == 443 || ask->port == 80;
 }
 
-/* What says no name can only be allowed by its address, or by an entry that names its port: such
- * an entry means the service there, whatever it speaks. */
+/* A connection without a name is allowed only by its address, or by an entry with its port: such an
+ * entry permits the service on that port, whatever its protocol. */
 static enum egress_why judge_named(const struct sandbox *sandbox, const struct egress_ask *ask,
 				   const struct egress_rule **ret)
 {
@@ -254,7 +258,7 @@ static bool has_pin(const struct sandbox *sandbox, uint32_t address)
 	return false;
 }
 
-/* A denied name is only kept out if everything else says its name, and says the truth. */
+/* A denied name can be blocked only if all other connections state their true name. */
 static enum egress_why judge_full(const struct sandbox *sandbox, const struct egress_ask *ask)
 {
 	if (ask->protocol == EGRESS_DNS || !denies_names(sandbox->attrs.network))
@@ -292,7 +296,7 @@ static void judge_allow(const struct sandbox *sandbox, const struct egress_ask *
 	(void)decide(ret, why, rule);
 }
 
-/* No rule opens the sink. A name that would pass by now has to be looked up again. */
+/* No rule opens the sink. A name that is allowed by now has to be looked up again. */
 static void judge_sink(const struct sandbox *sandbox, const struct egress_ask *ask,
 		       struct egress_verdict *ret)
 {
@@ -345,7 +349,8 @@ bool egress_needs_name(const struct sandbox *sandbox, const struct egress_ask *a
 	       !by_address(policy->allow, policy->allow_count, ask->address, ask->port);
 }
 
-/* What points into this host or a private net is dropped (a name rebound), unless allowed there. */
+/* Answers with an address of this host or a private network are dropped (DNS rebinding), unless
+ * that address is allowed. */
 bool egress_answer_passes(const struct sandbox *sandbox, uint32_t address)
 {
 	const struct egress_ask ask = { .protocol = EGRESS_TCP, .address = address };

@@ -233,7 +233,7 @@ static int parse_net(struct str host, struct egress_rule *ret)
 	if (!is_v6)
 		n += 96;
 	else if (n < 96 && memcmp(parsed, mapped, sizeof(mapped)) == 0)
-		return -ERANGE; /* wider than the IPv4 addresses it is written as */
+		return -ERANGE; /* the prefix is wider than the IPv4-mapped range */
 	for (size_t i = n; i < 128; i++)
 		if (parsed[i / 8] & (0x80 >> (i % 8)))
 			return -EDOM;
@@ -297,20 +297,20 @@ int egress_rule_parse(struct str text, const char *field, struct egress_rule *re
 	if (split(text, &host, &port) < 0 || host.n == 0)
 		return refuse(err, field, text, "is not HOST or HOST:PORT");
 	if (port.p && (str_to_u64(port, 65535, &number) < 0 || number == 0))
-		return refuse(err, field, text, "has a port that is not of 1 to 65535");
+		return refuse(err, field, text, "must have a port from 1 to 65535");
 	if (str_is(host, "*"))
-		return refuse(err, field, text, "names everything: that is mode 'full'");
+		return refuse(err, field, text, "matches every address: use mode 'full' instead");
 	rule.port = (uint16_t)number;
 	r = parse_net(host, &rule);
 	if (r == -ERANGE)
 		return refuse(err, field, text, "has a prefix length that is out of range");
 	if (r == -EDOM)
-		return refuse(err, field, text, "has bits set behind its prefix length");
+		return refuse(err, field, text, "has bits set after its prefix length");
 	if (r == -EINVAL)
 		r = parse_name(host, &rule);
 	if (r == -EDOM)
 		return refuse(err, field, text,
-			      "is too broad: at least two labels behind '*.', or mode 'full'");
+			      "is too broad: use at least two labels after '*.', or mode 'full'");
 	if (r == -EINVAL)
 		return refuse(err, field, text,
 			      "is not a domain, '*.domain', address or CIDR (IDNs as xn--...)");

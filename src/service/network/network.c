@@ -16,8 +16,8 @@ struct network *network_new(void)
 	return network;
 }
 
-/* Separated by blanks or commas. Names and ports are refused: where a name leads is not up to the
- * operator, and a network is opened as a whole. */
+/* Parses networks separated by blanks or commas. Names are rejected, because the operator does not
+ * control where they lead; ports are, because a network is opened as a whole. */
 static int open_networks(struct network *network, struct str rest, struct err *err)
 {
 	network->opened = calloc(EGRESS_OPENED_MAX, sizeof(*network->opened));

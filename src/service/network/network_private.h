@@ -8,8 +8,9 @@
 
 /* Owner: the service. */
 struct network {
-	struct map by_address;	    /* of links */
-	struct egress_rule *opened; /* by the operator: private networks, addresses of this host */
+	struct map by_address; /* sandboxes by the address of their link */
+	struct egress_rule
+		*opened; /* private networks and addresses of this host that the operator opened */
 	uint32_t opened_count;
 	struct op_list dials;
 };

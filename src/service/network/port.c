@@ -8,13 +8,13 @@
 #include "service/network/preview_internal.h"
 #include "service/network/network_private.h"
 
-#define DIALS_MAX 16384		  /* of all sandboxes; one more is refused */
+#define DIALS_MAX 16384		  /* of all sandboxes; further ones are refused */
 #define PORT_EVENTS_PER_MINUTE 60 /* per sandbox; further ones are not published */
 
-/* A refused port is tried again after these, a second and a half in all. */
+/* Delays between attempts to connect to a refused port, 1.5 s in total. */
 static const int again_ms[] = { 30, 70, 150, 300, 450, 500 };
 
-/* Owner: service->network->dials; after the service's end itself, until the link has answered. */
+/* Owner: service->network->dials. If the service closes first, the link's completion frees it. */
 struct port_dial {
 	struct op op;
 	struct loop_timer *timer; /* until the next try */
@@ -82,8 +82,8 @@ static void on_dialed(void *arg, int fd, const struct err *error)
 static int ask(struct port_dial *dial, struct sandbox *sandbox, struct err *err)
 {
 	if (!sandbox->link)
-		return err_set(err, ERR_UNAVAILABLE, "sandbox %s is being connected again",
-			       sandbox->id);
+		return err_set(err, ERR_UNAVAILABLE,
+			       "the connection to sandbox %s is being restored", sandbox->id);
 	if (link_dial(sandbox->link, dial->port, on_dialed, dial, err) < 0)
 		return -1;
 	dial->asking = true;
@@ -135,7 +135,7 @@ void port_stop_all(struct service *service)
 	op_list_abandon(&service->network->dials);
 }
 
-/* ---- what listens ---- */
+/* ---- listeners ---- */
 
 struct port_listing {
 	struct op op;
@@ -169,8 +169,8 @@ int port_list(struct sandbox *sandbox, port_list_fn each, void *arg, struct err 
 	struct port_listing *listing;
 
 	if (!sandbox->link)
-		return err_set(err, ERR_UNAVAILABLE, "sandbox %s is being connected again",
-			       sandbox->id);
+		return err_set(err, ERR_UNAVAILABLE,
+			       "the connection to sandbox %s is being restored", sandbox->id);
 	listing = OP_NEW(struct port_listing, sandbox->service, sandbox->handle, err);
 	if (!listing)
 		return -1;
@@ -182,7 +182,7 @@ int port_list(struct sandbox *sandbox, port_list_fn each, void *arg, struct err 
 	return -1;
 }
 
-/* A sandbox may say this as often as it likes: events are bounded by time. */
+/* A sandbox can report ports at any rate, so the number of events per minute is limited. */
 void port_told(struct sandbox *sandbox, const struct link_port *port, bool opened)
 {
 	int64_t minute = time_boot_ms() / 60000;

@@ -75,7 +75,7 @@ static int on_row(void *arg, const struct store_preview *row)
 	struct sandbox *sandbox = sandbox_by_id(service, str_of(row->sandbox_id));
 	struct preview *preview;
 
-	/* Of a sandbox that ended while we did not look; its row goes with the next sweep. */
+	/* The sandbox ended while the daemon was down. The row is deleted with the next sweep. */
 	if (!sandbox || row->port < 0 || row->port > UINT16_MAX)
 		return 0;
 	preview = calloc(1, sizeof(*preview));
@@ -146,7 +146,7 @@ void preview_forget_all(struct sandbox *sandbox)
 {
 	for (struct preview *preview = sandbox->previews; preview; preview = preview->next)
 		if (store_preview_delete(sandbox->service->store, preview->id) < 0)
-			log_warn("preview %s stays in the database", preview->id);
+			log_warn("preview %s could not be deleted from the database", preview->id);
 	preview_free_all(sandbox);
 }
 
@@ -159,17 +159,19 @@ static void drop(struct sandbox *sandbox, struct preview *preview)
 	while (*at != preview)
 		at = &(*at)->next;
 	*at = preview->next;
-	event_preview(sandbox, preview, false); /* before the commit that it belongs to */
+	event_preview(sandbox, preview,
+		      false); /* before the commit, to be in the same transaction */
 	r = store_begin(store);
 	if (r == 0)
 		r = store_end(store, store_preview_delete(store, preview->id));
 	if (r < 0)
-		log_warn("preview %s stays in the database", preview->id);
+		log_warn("preview %s could not be deleted from the database", preview->id);
 	service_wrote(sandbox->service);
 	free_preview(preview);
 }
 
-/* Long expired ones go; a young corpse still explains itself. */
+/* Expired previews are kept for a day, so that requests get preview_expired instead of
+ * preview_not_found. */
 #define EXPIRED_KEEP_MS (24 * 3600 * 1000LL)
 
 void preview_tick(struct service *service)
@@ -188,12 +190,12 @@ void preview_tick(struct service *service)
 			if (preview->expires_ms && preview->expires_ms + EXPIRED_KEEP_MS < now_ms)
 				drop(sandbox, preview);
 			else if (preview->dirty && save(sandbox, preview) < 0)
-				log_warn("preview %s: its counters are not saved", preview->id);
+				log_warn("preview %s: counters could not be saved", preview->id);
 		}
 	}
 }
 
-/* ---- making and ending ---- */
+/* ---- create and remove ---- */
 
 static int check_spec(const struct preview_spec *spec, struct err *err)
 {
@@ -290,7 +292,7 @@ const struct preview *preview_next(const struct sandbox *sandbox, const struct p
 	return before ? before->next : sandbox->previews;
 }
 
-/* ---- words ---- */
+/* ---- names ---- */
 
 bool preview_url(const struct sandbox *sandbox, uint16_t port, char dst[PREVIEW_URL_SIZE])
 {

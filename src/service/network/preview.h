@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Previews: access to a port of a sandbox from outside. A port without one is open only to the API
- * keys of its sandbox. A template may name a port that is public from the start.
+ * keys of its sandbox. A template may name a port that is public from the start. Faces call these
+ * functions; a sandbox owns its previews.
  */
 #ifndef CAY_SERVICE_NETWORK_PREVIEW_H
 #define CAY_SERVICE_NETWORK_PREVIEW_H
@@ -49,14 +50,14 @@ struct preview_spec {
 	bool allow_reserved;	/* 22 and 5900 to 5999 */
 };
 /*
- * For a port that already has one: changes that one. port 0 is for faces whose clients expect every
- * port to be open.
+ * Creates a preview, or changes the existing one of the port. port 0 is for faces whose clients
+ * expect every port to be open.
  */
 int preview_create(struct sandbox *sandbox, const struct preview_spec *spec,
 		   const struct preview **ret, struct err *err) _must_check_;
 struct preview *preview_find(struct sandbox *sandbox, struct str id, struct err *err);
 int preview_delete(struct sandbox *sandbox, struct str id, struct err *err) _must_check_;
-/* A new token, shown once. */
+/* Creates a share token, which is returned only here. */
 int preview_share(struct sandbox *sandbox, struct str id, int64_t ttl_sec,
 		  char ret_token[PREVIEW_TOKEN_SIZE], int64_t *ret_expires_ms,
 		  struct err *err) _must_check_;
@@ -84,7 +85,7 @@ struct preview_grant {
 	uint8_t host;
 	int64_t token_expires_ms; /* 0: no token was needed */
 };
-/* Known also if access is refused. */
+/* Filled also if access is refused. */
 struct preview_note {
 	bool guess; /* a credential or an address was wrong */
 	/* the sandbox has, or had, a preview of every port: the client uses that face */

@@ -31,7 +31,7 @@ static int hash_token(struct str text, uint8_t hash[32])
 	return 0;
 }
 
-/* Expired ones make room. */
+/* Removes expired tokens. */
 static void tidy_tokens(struct preview *preview, int64_t now_ms)
 {
 	uint32_t kept = 0;
@@ -82,7 +82,7 @@ int preview_unshare(struct sandbox *sandbox, struct str id, struct err *err)
 	return 0;
 }
 
-/* Every token is compared, in constant time each. */
+/* Compares all tokens, each in constant time. */
 static const struct preview_token *match(const struct preview *preview, const uint8_t hash[32])
 {
 	const struct preview_token *found = NULL;
@@ -132,7 +132,7 @@ static int check_token(const struct preview *preview, struct str text, int64_t n
 	return 0;
 }
 
-/* Of who has neither a key nor the sandbox's own token. */
+/* Access for a client with neither a key nor the sandbox's own token. */
 static int check_visitor(const struct sandbox *sandbox, const struct preview *preview,
 			 const struct preview_ask *ask, struct preview_grant *ret, bool *ret_guess,
 			 struct err *err)

@@ -12,9 +12,10 @@
 bool broker_any(const struct grants *grants);
 /* trust_store.c */
 enum trust_state { TRUST_ABSENT, TRUST_INSTALLING, TRUST_INSTALLED };
-bool trust_due(const struct sandbox *sandbox); /* nothing may run before its authority is in */
-void trust_install(struct sandbox *sandbox);   /* then ready_there() */
-/* Starts to put it in; done has to call trust_note(). */
+bool trust_due(const struct sandbox
+		       *sandbox); /* its certificate must be installed before a program runs */
+void trust_install(struct sandbox *sandbox); /* then ready_there() */
+/* Starts the installation; done has to call trust_note(). */
 int trust_start(struct sandbox *sandbox, link_exec_fn done, void *arg,
 		struct err *err) _must_check_;
 void trust_note(struct sandbox *sandbox, const struct link_result *result, const struct err *error);

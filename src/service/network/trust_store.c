@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The certificate authority of a sandbox, whose key never leaves the daemon: the egress proxy
- * answers with it where it opens a connection up, for a brokered secret or to explain a refusal.
- * Its certificate is put into the sandbox's trust store before the first call on the inside is let
- * through.
+ * The certificate authority of a sandbox, whose key never leaves the daemon. The egress proxy uses
+ * it where it terminates TLS, for a brokered secret or to explain a refusal. The certificate is
+ * installed in the sandbox's trust store before the first call into the sandbox proceeds.
  */
 #include <errno.h>
 #include <sodium.h>
@@ -20,8 +19,8 @@
 
 #define INSTALL_MS 20000
 
-/* The certificate is its standard input. What the template trusts is kept; a copy of a snapshot may
- * bring another sandbox's certificate, which goes. */
+/* Reads the certificate from standard input. The template's certificates are kept; that of another
+ * sandbox, which a snapshot may contain, is replaced. */
 static const char install_script[] =
 	"set -e; umask 022; b=/etc/ssl/certs/ca-certificates.crt; "
 	"d=/usr/local/share/ca-certificates;"
@@ -30,7 +29,7 @@ static const char install_script[] =
 	"  if [ -e $b ]; then cp $b /etc/ssl/cay/before.pem; else : > /etc/ssl/cay/before.pem; fi;"
 	" fi; cat /etc/ssl/cay/before.pem $d/cay.crt > $b.cay; mv $b.cay $b";
 
-/* Programs that look elsewhere by themselves are shown the sandbox's trust store. */
+/* For programs with a trust store of their own: variables that point them to the sandbox's. */
 #define TRUST_STORE "/etc/ssl/certs/ca-certificates.crt"
 static char trust_text[] = "SSL_CERT_FILE=" TRUST_STORE "\0REQUESTS_CA_BUNDLE=" TRUST_STORE
 			   "\0CURL_CA_BUNDLE=" TRUST_STORE "\0GIT_SSL_CAINFO=" TRUST_STORE
@@ -108,7 +107,7 @@ int trust_authority(struct sandbox *sandbox, char saved[SECRET_AUTHORITY_BYTES])
 	return MIN(r, 0);
 }
 
-/* ---- in the sandbox's trust store ---- */
+/* ---- installation ---- */
 
 bool trust_due(const struct sandbox *sandbox)
 {
@@ -120,11 +119,11 @@ void trust_note(struct sandbox *sandbox, const struct link_result *result, const
 	bool lost = result->status.end == LINK_END_GONE;
 
 	if (!lost && (error || result->status.exit_code != 0))
-		log_warn("sandbox %s does not trust its own authority (%s): requests that are "
-			 "opened "
-			 "up fail there",
+		log_warn("sandbox %s does not trust its own authority (%s): requests whose TLS the "
+			 "proxy terminates fail there",
 			 sandbox->id, error ? error->message : "its script failed");
-	sandbox->trust = lost ? TRUST_ABSENT : TRUST_INSTALLED; /* absent: with the next link */
+	/* After a lost link it is installed again with the next one. */
+	sandbox->trust = lost ? TRUST_ABSENT : TRUST_INSTALLED;
 }
 
 static void on_installed(void *arg, const struct link_result *result, const struct err *error)
@@ -160,7 +159,8 @@ int trust_start(struct sandbox *sandbox, link_exec_fn done, void *arg, struct er
 		return err_set_errno(err, ERR_INTERNAL, r, "no certificate authority");
 	exec.stdin_bytes = str_of(cert);
 	if (!instance_can(&sandbox->engine->instance, CAN_OWN_TREE))
-		return err_set(err, ERR_UNSUPPORTED_BY_ENGINE, "no trust store of its own");
+		return err_set(err, ERR_UNSUPPORTED_BY_ENGINE,
+			       "the sandbox has no trust store of its own");
 	return link_exec(sandbox->link, &exec, done, arg, &process_id, err);
 }
 
@@ -177,6 +177,7 @@ void trust_install(struct sandbox *sandbox)
 		return;
 	if (op)
 		(void)op_end(op);
-	log_warn("sandbox %s: requests that are opened up will fail: %s", sandbox->id, err.message);
-	sandbox->trust = TRUST_INSTALLED; /* It cannot be: calls do not wait for it. */
+	log_warn("sandbox %s: requests whose TLS the proxy terminates will fail: %s", sandbox->id,
+		 err.message);
+	sandbox->trust = TRUST_INSTALLED; /* installation is impossible: calls do not wait for it */
 }

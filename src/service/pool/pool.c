@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Ready sandboxes per template, so that a create is a pop and a row. Filled one at a time and a
- * little later than the hand-out that made room (the second core is the caller's then), sized by
- * what was asked for lately. A used sandbox never comes back.
+ * Pools of ready sandboxes, one per template, so that a create only takes a member and writes a
+ * row. A pool creates one member at a time, with a delay after a member was taken, to leave the CPU
+ * to the caller. Its size follows recent demand. A used sandbox never returns to a pool.
  */
 #include "base/time.h"
 #include "service/create/create_internal.h"
@@ -12,8 +12,8 @@
 #include "service/pool/pool_private.h"
 #include "service/sandbox/sandbox_internal.h"
 
-#define QUIET_MS 60000	/* without a request: back to the least */
-#define WAITERS_MAX 256 /* per pool; more fall through to cold, or are refused in mode require */
+#define QUIET_MS 60000	/* without a request, the pool shrinks to its minimum */
+#define WAITERS_MAX 256 /* per pool; further ones are created cold, or refused in mode require */
 
 bool pool_usable(const struct service *service, const struct service_engine *engine)
 {
@@ -33,7 +33,7 @@ static void drain(struct pool *pool, uint32_t keep)
 		pool_drop_member(pool->ready);
 }
 
-/* The pool's file of waiting creations. */
+/* Removes a creation from the pool's queue. */
 void pool_unwait(struct creation *creation)
 {
 	struct pool *pool = creation->pool;
@@ -114,7 +114,7 @@ static struct pool *pool_open(struct service *service, struct service_engine *en
 	return pool;
 }
 
-/* Older versions of a template are of no more use. */
+/* Drops pools of older versions of the template. */
 static void retire_others(struct pool *pool)
 {
 	struct service *service = pool->service;
@@ -145,7 +145,8 @@ static struct pool *ask(struct service *service, struct service_engine *engine,
 	return pool;
 }
 
-/* One without a network can be given it, which takes a moment, but less than making one. */
+/* Takes a member without a network from another pool. Adding a network takes a moment, but less
+ * than a create. */
 static struct sandbox *lend(struct service *service, struct service_engine *engine,
 			    struct template *tpl, enum engine_link network)
 {
@@ -174,7 +175,8 @@ struct sandbox *pool_take(struct service *service, struct service_engine *engine
 	}
 	pool_take_out(member);
 	service->upkeep.counters.pool_hits++;
-	/* Running low is demand too: grow before the first miss. */
+	/* Taking the last member also counts as demand, so that the pool grows before it is empty.
+	 */
 	if (pool->ready_count == 0 && pool->target < service->config.pool_max)
 		pool->target++;
 	pool_arm(pool, POOL_REFILL_DELAY_MS);
@@ -201,7 +203,7 @@ int pool_wait(struct service *service, struct creation *creation, struct service
 	return 0;
 }
 
-/* It is being removed: nothing ready may be left of it. */
+/* The template is being removed: removes its ready members. */
 void pool_drop_template(struct service *service, const char *name)
 {
 	struct sandbox *member;
@@ -220,8 +222,8 @@ void pool_drop_template(struct service *service, const char *name)
 			pool_drop_member(member);
 }
 
-/* A member of a former daemon, its agent linked again. Which network one was made for is not known
- * any more: such a one goes. */
+/* A member that an earlier daemon created, whose link is ready again. A member with a network is
+ * destroyed, because it is not known which kind it was created for. */
 void pool_adopt(struct sandbox *member)
 {
 	struct pool *pool = member->service->config.pool_enabled && !member->service->upkeep.closing
@@ -240,7 +242,7 @@ void pool_adopt(struct sandbox *member)
 	pool_put(member);
 }
 
-/* The default template's pool is filled from the start; the others when first asked for. */
+/* The pool of the default template is filled from the start; others on their first request. */
 void pool_start(struct service *service)
 {
 	struct service_engine *engine = &service->engines[0];
@@ -252,7 +254,7 @@ void pool_start(struct service *service)
 		return;
 	tpl = template_find(service, str_of(service->config.default_template), &err);
 	if (!tpl)
-		return; /* not built yet: the tick looks again */
+		return; /* the template is not built yet: the tick tries again */
 	pool = pool_open(service, engine, tpl, ENGINE_LINK_NONE);
 	if (!pool)
 		return;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Inside src/service only: sandboxes made ahead. */
+/* Inside src/service only: sandboxes that are created in advance. */
 #ifndef CAY_SERVICE_POOL_POOL_INTERNAL_H
 #define CAY_SERVICE_POOL_POOL_INTERNAL_H
 
@@ -12,8 +12,8 @@ struct pool {
 	struct service *service;
 	struct service_engine *engine;
 	struct template *template;
-	enum engine_link network; /* what its members are linked to */
-	struct sandbox *ready;	  /* newest first: its pages are warmest */
+	enum engine_link network; /* the network of its members */
+	struct sandbox *ready;	  /* newest first, because its pages are most likely cached */
 	uint32_t ready_count;
 	uint32_t filling; /* 0 or 1 */
 	uint32_t target;
@@ -29,32 +29,33 @@ struct pool {
 /* pool.c */
 struct sandbox *pool_take(struct service *service, struct service_engine *engine,
 			  struct template *tpl, enum engine_link network);
-/* 0: the creation waits in the pool; -1: no pool for this one. */
+/* 0: the creation waits for the pool; -1: no pool serves it. */
 int pool_wait(struct service *service, struct creation *creation, struct service_engine *engine,
 	      struct template *tpl, enum engine_link network) _must_check_;
-void pool_unwait(struct creation *creation); /* if it does */
+void pool_unwait(struct creation *creation); /* no-op if it does not wait */
 bool pool_usable(const struct service *service, const struct service_engine *engine);
-void pool_adopt(struct sandbox *member); /* found again after a restart, link ready */
+void pool_adopt(struct sandbox *member); /* found after a restart; its link is ready */
 void pool_drop_template(struct service *service, const char *name);
 void pool_start(struct service *service);
 void pool_gauges(const struct service *service, struct service_gauges *ret);
 
 /* pool_member.c */
 void pool_limits(const struct service *service, struct engine_limits *ret);
-void pool_made(struct sandbox *member); /* its agent said hello: warm up, then ready */
+void pool_made(struct sandbox *member); /* its agent sent HELLO: warm it up, then add it */
 void pool_fill_failed(struct sandbox *member, const struct err *err);
-void pool_forget(struct sandbox *member);	  /* dying */
-void pool_put(struct sandbox *member);		  /* ready: for who waits, or for later */
+void pool_forget(struct sandbox *member); /* the member is ending */
+void pool_put(struct sandbox *member);	  /* ready: serves a waiting creation or joins the list */
 bool pool_is_ready(const struct sandbox *member); /* in the list of its pool */
-void pool_take_out(struct sandbox *member);	  /* of the ready ones, if it is one */
+void pool_take_out(struct sandbox *member); /* removes it from the ready list, if it is there */
 void pool_drop_member(struct sandbox *member);
-void pool_arm(struct pool *pool, int64_t delay_ms); /* one more is made then, if it lacks one */
+void pool_arm(struct pool *pool,
+	      int64_t delay_ms); /* creates a member after the delay, if one is missing */
 void pool_on_refill(void *pool);
 
 /* pool.c: called by service.c, in this order. NULL: no memory. */
 struct pools *pools_new(void);
 void pools_tick(struct service *service); /* every second */
-void pools_stop(struct service *service); /* what is under way ends */
+void pools_stop(struct service *service); /* ends operations in progress */
 void pools_close(struct service *service);
 
 #endif

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Members of a pool: made one at a time, warmed up, then ready, or given to who waits. */
+/* Members of a pool: created one at a time and warmed up; then they join the ready list or serve a
+ * waiting creation. */
 #include "base/log.h"
 #include "base/time.h"
 #include "engine/link.h"
@@ -21,7 +22,7 @@ void pool_limits(const struct service *service, struct engine_limits *ret)
 				       .pids_max = service->config.pids_max };
 }
 
-/* It stands in the list of its pool: a pool member is in no other. */
+/* A pool member is in no other list than the ready list of its pool. */
 bool pool_is_ready(const struct sandbox *member)
 {
 	return member->pooled && member->pool && (member->prev || member->pool->ready == member);
@@ -140,7 +141,7 @@ void pool_fill_failed(struct sandbox *member, const struct err *err)
 		return;
 	pool->service->upkeep.counters.pool_fill_failures++;
 	pool->backoff_ms = MIN(MAX(pool->backoff_ms * 2, BACKOFF_MIN_MS), BACKOFF_MAX_MS);
-	log_warn("pool of %s: fill failed, again in %lld ms: %s", pool->template->name,
+	log_warn("pool of %s: fill failed, retry in %lld ms: %s", pool->template->name,
 		 (long long)pool->backoff_ms, err->message);
 }
 
@@ -152,7 +153,7 @@ static void on_warm(void *arg, const struct link_result *result, const struct er
 	int r;
 
 	if (!member || member->phase != PHASE_WARMING || result->status.end == LINK_END_GONE)
-		return; /* its link or its destroyer says why */
+		return; /* the loss of the link or the destroy reports the reason */
 	service = member->service;
 	if (member->pool_network)
 		trust_note(member, result, error);
@@ -176,8 +177,8 @@ static void on_warm(void *arg, const struct link_result *result, const struct er
 	pool_arm(pool, 1);
 }
 
-/* One exec now saves the first caller the page faults of the agent's path, and where there is a
- * network, the wait for the trust store. */
+/* Runs one command in advance. This saves the first caller the page faults of the agent and, with a
+ * network, the wait for the installation of the certificate. */
 void pool_made(struct sandbox *member)
 {
 	static const char *const argv[] = { "/bin/true", NULL };

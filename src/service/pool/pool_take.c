@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Creation from a pool: a member that is up already becomes somebody's. */
+/* Creation from a pool: a ready member gets an owner, the requested size and the requested network.
+ */
 #include "base/time.h"
 #include "service/create/create_internal.h"
 #include "service/network/egress_internal.h"
@@ -14,7 +15,7 @@ static void finish_hand_out(struct creation *creation, struct sandbox *member)
 {
 	struct service *service = creation->service;
 	struct idempotency *idem = creation->idem;
-	bool due = member->phase == PHASE_HANDOUT_SETUP; /* its initializers are */
+	bool due = member->phase == PHASE_HANDOUT_SETUP; /* its initializers still have to run */
 	bool open = due || creation->together;
 	struct err err;
 	int r;
@@ -22,7 +23,7 @@ static void finish_hand_out(struct creation *creation, struct sandbox *member)
 	member->boot_us = time_mono_us() - creation->started_us;
 	if (!due)
 		clock_start(member);
-	event_state(member, NULL); /* before the commit that it belongs to */
+	event_state(member, NULL); /* before the commit, to be in the same transaction */
 	r = store_begin(service->store);
 	if (r == 0)
 		r = sandbox_save(member);
@@ -57,7 +58,7 @@ static void on_linked(void *arg, const struct engine_network *network, const str
 	struct sandbox *sandbox = op_end_sandbox(op);
 
 	if (!sandbox || !sandbox->creation)
-		return; /* it died or was destroyed meanwhile: its end has been answered */
+		return; /* it died or was destroyed meanwhile, and the caller got the error */
 	if (err) {
 		create_failed(sandbox, err);
 		return;
@@ -120,7 +121,7 @@ void creation_hand_out(struct creation *creation, struct sandbox *member)
 	member->boot = BOOT_POOL;
 	member->created_ms = time_real_ms();
 	member->creation = creation;
-	/* As long as it is the pool's, no caller has seen it running. */
+	/* No client sees the sandbox before it leaves the pool. */
 	sandbox_set_phase(member, initialize_due(member) ? PHASE_HANDOUT_SETUP : PHASE_HANDOUT,
 			  REASON_NONE);
 	member->pooled = false;

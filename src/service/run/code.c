@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Contexts: found among the sandbox's processes, started, ended. */
+/* Code contexts: finds them among the sandbox's processes, starts and ends them. */
 #include "service/run/code.h"
 
 #include <stdio.h>
@@ -25,7 +25,7 @@ static const char *language_of(struct str word)
 	return NULL;
 }
 
-/* The command is "PROGRAM LANGUAGE CWD" as the agent shows it: nothing of it is trusted. */
+/* The agent reports the command as "PROGRAM LANGUAGE CWD"; it is untrusted input. */
 static bool context_of(const struct process_info *info, struct code_context *ret)
 {
 	const char *rest, *blank;
@@ -54,8 +54,7 @@ struct code_job *code_job_new(struct sandbox *sandbox, struct str id, void *arg,
 	struct code_job *job;
 
 	if (id.n > CODE_ID_MAX) {
-		(void)err_set(err, ERR_CONTEXT_NOT_FOUND,
-			      "no code context has an id of this length");
+		(void)err_set(err, ERR_CONTEXT_NOT_FOUND, "no code context has an id this long");
 		return NULL;
 	}
 	if (spec_check_name("context_id", id, err) < 0)
@@ -87,7 +86,7 @@ struct code_job *code_job_get(struct service *service, slot_handle handle)
 	return slot_get(&service->runs->code_jobs, handle);
 }
 
-/* The service ends: no completion of it comes any more. */
+/* The service closes: no completion will be called any more. */
 void code_stop_all(struct service *service)
 {
 	struct code_job *job;
@@ -102,7 +101,7 @@ static void fail_job(struct code_job *job, const struct err *err)
 	job->failed(job, err);
 }
 
-/* Also when the sandbox went away meanwhile. */
+/* NULL, after reporting the error, also if the sandbox has ended meanwhile. */
 static struct sandbox *sandbox_of(struct code_job *job, const struct err *error)
 {
 	struct sandbox *sandbox = sandbox_get(job->service, job->sandbox);
@@ -144,7 +143,7 @@ int code_job_find(struct code_job *job, struct sandbox *sandbox, struct err *err
 	return process_list(sandbox, on_process, job, err);
 }
 
-/* ---- a kernel's start ---- */
+/* ---- starting a kernel ---- */
 
 static void on_started(void *arg, uint32_t process_id, uint32_t pid, slot_handle follow,
 		       const struct err *error)
@@ -220,7 +219,8 @@ int code_place(struct code_job *job, const struct code_spec *spec, struct err *e
 {
 	if (str_copy(job->cwd, sizeof(job->cwd), spec->cwd) < 0 ||
 	    str_copy(job->user, sizeof(job->user), spec->user) < 0)
-		return err_set(err, ERR_INVALID_REQUEST, "cwd has at most %zu bytes, user %zu",
+		return err_set(err, ERR_INVALID_REQUEST,
+			       "cwd must be at most %zu bytes, user at most %zu",
 			       sizeof(job->cwd) - 1, sizeof(job->user) - 1);
 	job->context.language = code_languages[spec->language];
 	return 0;
@@ -233,7 +233,7 @@ int code_context_new(struct sandbox *sandbox, const struct code_spec *spec, code
 	struct code_job *job;
 
 	rand_label(id, ID_LEN);
-	id[0] = (char)('a' + id[0] % 26); /* a number would be a process */
+	id[0] = (char)('a' + id[0] % 26); /* a number would mean a process id */
 	job = code_job_new(sandbox, str_of(id), arg, err);
 	if (!job)
 		return -1;
@@ -245,7 +245,7 @@ int code_context_new(struct sandbox *sandbox, const struct code_spec *spec, code
 	return begun(job, code_job_start(job, sandbox, err));
 }
 
-/* Owner: the list under way; the service's end frees what it never completed. */
+/* The listing owns its argument. What is not completed is freed when the service closes. */
 static void on_listed(void *arg, const struct process_info *info, const struct err *error)
 {
 	struct code_job *job = arg;

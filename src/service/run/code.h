@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Code that keeps its state: contexts, each a kernel of one language in a sandbox, and executions
- * in them. A context is a process named code-ID that runs templates/code/cay-code; the sandbox's
- * own list of processes is the list of contexts, so neither a restart of the daemon nor a pause
- * loses one.
+ * Code with persistent state: contexts, each a kernel of one language in a sandbox, and executions
+ * in them. A context is a process named code-ID that runs templates/code/cay-code. The sandbox's
+ * list of processes is the list of contexts, so neither a restart of the daemon nor a pause loses
+ * one. Called by faces; the service owns an execution until on_end.
  */
 #ifndef CAY_SERVICE_RUN_CODE_H
 #define CAY_SERVICE_RUN_CODE_H
@@ -13,7 +13,7 @@
 #define CODE_MAX (1024 * 1024)
 #define CODE_ID_MAX 40
 #define CODE_TIMEOUT_DEFAULT_SEC 300
-#define CODE_LINE_MAX (12 * 1024 * 1024) /* one event as the kernel's side tells it */
+#define CODE_LINE_MAX (12 * 1024 * 1024) /* one event, as a line of the kernel's output */
 #define CODE_PARTS_MAX 32		 /* of a result; more are left out */
 
 extern const char *const code_languages[]; /* NULL-terminated; the first is the default */
@@ -46,12 +46,12 @@ enum code_event_type { CODE_COUNT, CODE_STDOUT, CODE_STDERR, CODE_RESULT, CODE_E
 struct code_part {
 	const char *name;
 	struct str value;
-	bool structured; /* a serialised value of the code, to be passed on unchanged; else text */
+	bool structured; /* a serialized value, passed on unchanged; otherwise text */
 };
 
 /*
- * One event of an execution. Texts and numbers come from the sandbox: they are of the right type
- * and nothing else is known about them. Views live for the call.
+ * One event of an execution. Texts and numbers come from the sandbox: their types are checked,
+ * their values are untrusted. Views live for the call.
  */
 struct code_event {
 	enum code_event_type type;
@@ -65,16 +65,16 @@ struct code_event {
 };
 
 struct code_hooks {
-	/* False: the reader is behind, nothing more comes until code_more(). */
+	/* False: the reader is behind. No further event is sent until code_more(). */
 	bool (*on_event)(void *arg, const struct code_event *event);
 	/* Once, the last call. */
 	void (*on_end)(void *arg, const struct code_end *end, const struct err *err);
 };
-/* *ret_run: for the two below. */
+/* *ret_run identifies the execution for the functions below. */
 int code_run(struct sandbox *sandbox, const struct code_spec *spec, const struct code_hooks *hooks,
 	     void *arg, slot_handle *ret_run, struct err *err) _must_check_;
 void code_more(struct service *service, slot_handle run);
-/* Ends the code, as Ctrl-C would. */
+/* Interrupts the code, as Ctrl-C would. */
 void code_interrupt(struct service *service, slot_handle run);
 /* The caller has gone: no hook is called any more, and the code continues. */
 void code_leave(struct service *service, slot_handle run);
@@ -89,10 +89,10 @@ int code_context_list(struct sandbox *sandbox, code_context_fn each, void *arg,
 		      struct err *err) _must_check_;
 int code_context_delete(struct sandbox *sandbox, struct str id, process_done_fn done, void *arg,
 			struct err *err) _must_check_;
-/* A new kernel under the same id: variables are gone. */
+/* Starts a new kernel under the same id; its variables are lost. */
 int code_context_restart(struct sandbox *sandbox, struct str id, code_context_fn done, void *arg,
 			 struct err *err) _must_check_;
-/* Ends what runs there, as Ctrl-C would. */
+/* Interrupts the code that runs there, as Ctrl-C would. */
 int code_context_interrupt(struct sandbox *sandbox, struct str id, process_done_fn done, void *arg,
 			   struct err *err) _must_check_;
 

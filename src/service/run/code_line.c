@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Lines of JSON, as templates/code/cay-code reads and writes them. Code in the sandbox can write
- * them as well: a member of another type counts as absent, and unknown members are left out.
+ * The lines of JSON that templates/code/cay-code reads and writes. Code in the sandbox can forge
+ * them, so a member of the wrong type counts as absent and unknown members are ignored.
  */
 #include <errno.h>
 
 #include "base/json.h"
 #include "service/run/code_private.h"
 
-/* Numbers can become longer when they are written again, at most sixfold; see add_part(). */
+/* A number can become longer when it is serialized again, at most sixfold; see add_part(). */
 #define DOCUMENTS_MAX (6 * CODE_LINE_MAX)
 #define ENV_NAME_MAX 256
 
@@ -21,7 +21,7 @@ static const char *const types[] = { [CODE_COUNT] = "number_of_executions",
 				     [CODE_ERROR] = "error",
 				     NULL };
 
-/* NULL: there is none of this type. */
+/* The member of this name and type; NULL if there is none. */
 static const struct json *member(const struct json *doc, const char *name, enum json_type type)
 {
 	const struct json *value;
@@ -48,7 +48,7 @@ static int64_t int_of(const struct json *doc, const char *name)
 	return value ? json_int(value) : 0;
 }
 
-/* A value that is not text is written again, behind those before it. */
+/* A value that is not text is serialized again and appended to documents. */
 static int add_part(struct code_part *part, const char *name, const struct json *value,
 		    struct buf *documents)
 {
@@ -68,7 +68,8 @@ static int add_part(struct code_part *part, const char *name, const struct json 
 	return r;
 }
 
-/* The parts without what every event has. -errno: they do not fit. */
+/* Collects the parts of a result, without the members that every event has. -errno: they do not
+ * fit. */
 static int read_parts(const struct json *doc, struct code_part parts[CODE_PARTS_MAX],
 		      struct buf *documents, size_t *ret_count)
 {
@@ -82,7 +83,7 @@ static int read_parts(const struct json *doc, struct code_part parts[CODE_PARTS_
 		if (strcmp(key, "id") != 0 && strcmp(key, "type") != 0 &&
 		    strcmp(key, "is_main_result") != 0)
 			r = add_part(&parts[n++], key, value, documents);
-	/* Now that the buffer stays where it is. */
+	/* The buffer does not move any more, so views into it are valid. */
 	for (size_t i = 0; r == 0 && i < n; i++)
 		if (parts[i].structured) {
 			parts[i].value.p = buf_str(documents).p + at;
@@ -142,7 +143,7 @@ enum code_line code_line_read(struct str line, const char *id,
 
 const struct str code_line_interrupt = STR_LIT("{\"op\":\"interrupt\"}\n");
 
-/* A name that is too long counts as too much. */
+/* A name that is too long makes the request too large. */
 static void write_env(const struct text_map *env, struct json_writer *w)
 {
 	char key[ENV_NAME_MAX + 1];

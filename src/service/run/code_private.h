@@ -7,8 +7,8 @@
 #include "service/service_internal.h"
 
 /*
- * One call on contexts. Owner: the service's table, from code_job_new() to code_job_free(); its
- * completions find it by its handle, or not any more.
+ * One call on contexts. Owner: the service's table, from code_job_new() to code_job_free().
+ * Completions look it up by its handle and find nothing once it is freed.
  */
 struct code_job {
 	struct service *service;
@@ -36,13 +36,13 @@ struct code_job *code_job_get(struct service *service, slot_handle handle);
 int code_job_find(struct code_job *job, struct sandbox *sandbox, struct err *err) _must_check_;
 /* Starts the kernel; job->started or job->failed follows. */
 int code_job_start(struct code_job *job, struct sandbox *sandbox, struct err *err) _must_check_;
-void code_run_free(struct code_run *run); /* NULL is none */
-/* Where and as whom a kernel is started that has to be made. */
+void code_run_free(struct code_run *run); /* NULL is allowed */
+/* Working directory and user of a kernel that has to be started. */
 int code_place(struct code_job *job, const struct code_spec *spec, struct err *err) _must_check_;
 
 void code_stop_all(struct service *service);
 
-/* code_line.c: the lines that are exchanged with the kernel's program. */
+/* code_line.c: lines exchanged with the kernel's program. */
 enum code_line {
 	CODE_LINE_OTHER, /* of another execution, or unreadable */
 	CODE_LINE_EVENT,
@@ -52,7 +52,7 @@ enum code_line {
 enum code_line code_line_read(struct str line, const char *id,
 			      void (*on_event)(void *arg, const struct code_event *event),
 			      void *arg);
-extern const struct str code_line_interrupt; /* what runs is ended, as Ctrl-C would */
+extern const struct str code_line_interrupt; /* interrupts the running code */
 /* The line that starts an execution. -errno: it does not fit. */
 int code_line_write(struct buf *out, const char *id, const struct code_spec *spec) _must_check_;
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One execution: its context found or made, the code written to the kernel, its events read from
- * the kernel's output until the one that ends it. Executions of a context wait for each other in
- * the kernel; each reads on its own and leaves out what is not its own.
+ * One execution: finds or creates its context, writes the code to the kernel, and reads events from
+ * the kernel's output until the last one. Executions of one context are queued in the kernel. Each
+ * reads the output on its own and skips events of the others.
  */
 #include <errno.h>
 
@@ -15,27 +15,27 @@
 
 #define RUN_ID_LEN 16
 #define CREDIT (1024 * 1024)
-#define STOP_AFTER_MS 5000 /* an interrupted kernel that does not stop is ended */
-#define AGAIN_MS 20	   /* another call is just making the same context */
+#define STOP_AFTER_MS 5000 /* then an interrupted kernel is killed */
+#define AGAIN_MS 20	   /* retry delay if another call is creating the same context */
 
 struct code_run {
 	struct code_job *job;
 	struct code_hooks hooks;
 	char id[RUN_ID_LEN + 1];
 	struct buf request; /* the line for the kernel */
-	struct buf line;    /* what came of the next event */
+	struct buf line;    /* the part of the next event that has arrived */
 	struct loop_timer *timer, *again;
 	slot_handle follow;
 	uint32_t owed; /* credit held back while the reader is behind */
 	int64_t timeout_ms;
 	int64_t started_us;
 	bool behind;
-	bool overlong; /* the rest of this line is left out */
-	bool busy;     /* counted in sandbox->execs: the sandbox is not idle meanwhile */
+	bool overlong; /* the rest of this line is skipped */
+	bool busy;     /* counted in sandbox->execs, so the sandbox is not idle */
 	bool timed_out;
 	bool may_make;
-	bool writing; /* on_written is still to come */
-	bool ended;   /* and has only to free */
+	bool writing; /* on_written has not been called yet */
+	bool ended;   /* on_written only frees the run */
 };
 
 static struct sandbox *sandbox_of(const struct code_run *run)
@@ -89,7 +89,7 @@ static void on_event(void *arg, const struct code_event *event)
 		run->behind = true;
 }
 
-/* One event that is larger than the limit is left out whole. */
+/* An event that is larger than the limit is skipped completely. */
 static void keep_part(struct code_run *run, struct str bytes)
 {
 	if (run->overlong || buf_append(&run->line, bytes.p, bytes.n) == 0)
@@ -130,7 +130,7 @@ static void on_output(void *arg, int stream, uint64_t cursor, struct str bytes)
 	struct code_run *run = arg;
 
 	(void)stream;
-	if (cursor != run->job->cursor) { /* a gap: the line it tore cannot be read */
+	if (cursor != run->job->cursor) { /* bytes were lost: the current line is incomplete */
 		buf_clear(&run->line);
 		run->overlong = true;
 	}
@@ -162,7 +162,7 @@ static void on_follow_end(void *arg, const struct process_status *status, const 
 
 static const struct follow_hooks follow_hooks = { .on_output = on_output, .on_end = on_follow_end };
 
-/* ---- the way to the kernel ---- */
+/* ---- context and kernel ---- */
 
 static void on_timer(void *arg)
 {
@@ -224,7 +224,8 @@ static void run_started(struct code_job *job, struct sandbox *sandbox)
 
 static void run_failed(struct code_job *job, const struct err *err)
 {
-	/* Two first executions at once: one makes the context, the other finds it. */
+	/* Of two concurrent first executions, one creates the context and the other retries and
+	 * finds it. */
 	if (job->run->may_make && err->code == ERR_CONFLICT)
 		loop_timer_set(job->run->again, AGAIN_MS, 0);
 	else
@@ -333,7 +334,8 @@ void code_interrupt(struct service *service, slot_handle handle)
 		log_debug("%s: %s", sandbox->id, err.message);
 }
 
-/* Its completions may still be on their way: it goes on, and tells nobody. */
+/* Hooks of an execution whose caller has left. It continues, because completions may still be
+ * pending. */
 static bool no_event(void *arg, const struct code_event *event)
 {
 	(void)arg;

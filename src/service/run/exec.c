@@ -21,7 +21,7 @@ static void exec_free(struct exec_call *call)
 	free(call);
 }
 
-/* Without memory for a copy nothing is shown. */
+/* Replaces text by a scrubbed copy. Without memory for a copy the text becomes empty. */
 static void veil(char **copy, struct str *text, const struct scrub *scrub, uint64_t total)
 {
 	bool cut = total > text->n;
@@ -49,7 +49,7 @@ static void deliver(struct exec_call *call, const struct exec_result *result, co
 
 /* ---- completion ---- */
 
-/* The engine is asked how a sandbox ended. */
+/* A request to the engine: how the sandbox ended. */
 struct oom_ask {
 	struct op op;
 	struct exec_call *call;
@@ -67,7 +67,7 @@ static void on_oom_stat(void *arg, const struct engine_stat *stat, const struct 
 	deliver(call, NULL, &call->gone);
 }
 
-/* The agent itself is gone: only the engine knows whether memory was the reason. */
+/* The agent has ended: only the engine knows whether the memory limit was the reason. */
 static int ask_oom(struct exec_call *call, struct sandbox *sandbox)
 {
 	struct service_engine *engine = sandbox->engine;
@@ -110,11 +110,12 @@ static void tell_end(const struct exec_call *call, const struct sandbox *sandbox
 
 	if (from->status.end == LINK_END_REFUSED)
 		event_process_refused(sandbox, &process, error);
-	else if (from->status.end != LINK_END_GONE) /* the sandbox's own events tell that */
+	else if (from->status.end !=
+		 LINK_END_GONE) /* otherwise the sandbox's own events report it */
 		event_process_ended(sandbox, &process, status);
 }
 
-/* Only to have its memory copied: it goes on, and so does what runs in it. */
+/* Whether the link was closed only to copy the memory: the sandbox and its commands continue. */
 static bool lets_go(const struct sandbox *sandbox)
 {
 	return !sandbox->link &&
@@ -130,7 +131,7 @@ void exec_followed(struct exec_call *call, const struct process_status *status, 
 
 	if (sandbox)
 		leave_sandbox(sandbox);
-	if (error) { /* never begun, or over for longer than it is kept */
+	if (error) { /* never started, or ended so long ago that its output was dropped */
 		if (error->code == ERR_PROCESS_NOT_FOUND)
 			(void)err_set(&call->gone, ERR_SANDBOX_GONE,
 				      "the connection to the sandbox's agent ended");
@@ -176,7 +177,7 @@ static void on_exec(void *arg, const struct link_result *from, const struct err 
 		admit_ended(sandbox);
 		tell_end(call, sandbox, from, &result.status, error);
 	}
-	if (from->status.end != LINK_END_GONE) /* then on_gone() may still learn how it ended */
+	if (from->status.end != LINK_END_GONE) /* otherwise on_gone() asks how it ended */
 		histogram_add(&service->upkeep.counters.exec_duration, from->status.duration_us);
 	if (from->status.end == LINK_END_GONE) {
 		on_gone(call, sandbox);
@@ -286,8 +287,8 @@ void exec_detach(struct service *service, slot_handle handle)
 		exec_free(call);
 		return;
 	}
-	/* Before it was admitted nothing runs yet, and nothing will. When its link is gone, the
-	 * end is on its way. */
+	/* A command that was not admitted yet does not start any more. If the link is gone, the end
+	 * of the command is about to be reported. */
 	if (!call->process_id || !sandbox || !sandbox->link || !link_ready(sandbox->link))
 		return;
 	link_detach(sandbox->link, call->process_id);
@@ -295,7 +296,7 @@ void exec_detach(struct service *service, slot_handle handle)
 	exec_free(call);
 }
 
-/* The service ends; the links complete what is left on later turns. */
+/* The service closes. The links complete the remaining calls on later iterations of the loop. */
 void exec_stop_all(struct service *service)
 {
 	struct exec_call *call;

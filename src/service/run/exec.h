@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One command in a sandbox: checked, started, waited for. Called by faces. */
+/* Runs one command in a sandbox and waits for its end. Called by faces; the service owns the call.
+ */
 #ifndef CAY_SERVICE_RUN_EXEC_H
 #define CAY_SERVICE_RUN_EXEC_H
 

@@ -17,13 +17,14 @@ struct exec_call {
 	uint32_t process_id; /* 0: not started yet */
 	size_t output_max_bytes;
 	struct spec_build build;
-	bool kept;		     /* build is ours: it waits for admission */
-	struct err gone;	     /* while the engine is asked why the sandbox ended */
-	char *veiled[2];	     /* the output of a sandbox with secrets */
-	struct exec_reattach *again; /* its link was interrupted: it is followed to its end */
+	bool kept;	 /* build belongs to the call, which waits for admission */
+	struct err gone; /* the error, while the engine is asked why the sandbox ended */
+	char *veiled[2]; /* scrubbed output, for a sandbox with secrets */
+	struct exec_reattach
+		*again; /* after its link was interrupted: follows the command to its end */
 };
 
-/* 0: exec_followed() is called later. -1: its command cannot be found again. */
+/* 0: exec_followed() is called later. -1: the command cannot be followed. */
 int exec_reattach_start(struct exec_call *call, struct sandbox *sandbox) _must_check_;
 void exec_reattach_free(struct exec_reattach *again); /* NULL is allowed */
 /* out and err live for the call. With error there is no end to report. */

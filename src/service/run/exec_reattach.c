@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A sandbox whose memory is copied closes its link and continues, and so do its commands. When the
- * link is ready again, the waiting caller of a command gets its output from the first byte that is
- * kept.
+ * link is ready again, the waiting caller of a command gets the output from the first byte that the
+ * ring still holds.
  */
 #include "service/run/exec_private.h"
 #include "service/run/output_buffer.h"

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The ends of processes without a follow: a follow that reads nothing and ends with the process. It
- * ends with its link. When there is a new link, the agent is asked which processes run, and ends
- * that were not published are published then.
+ * Publishes the ends of processes without a reader: a follow that reads no output and ends with the
+ * process or with the link. When there is a new link, the agent is asked which processes run, and
+ * ends that were missed are published then.
  */
 #include "base/log.h"
 #include "service/event/event_internal.h"
 #include "service/run/process_internal.h"
 #include "service/run/run_private.h"
 
-/* Owner: its link's follow, until that ends; without a service it is only freed. */
+/* Owner: its link's follow, until that ends. If the service was closed, it is only freed. */
 struct exit_watch {
 	struct op op;
 	uint32_t process_id;
@@ -19,7 +19,7 @@ struct exit_watch {
 
 static void on_output(void *arg, int stream, uint64_t cursor, struct str bytes)
 {
-	(void)arg; /* none was asked for */
+	(void)arg; /* no output was requested */
 	(void)stream;
 	(void)cursor;
 	(void)bytes;
@@ -68,14 +68,14 @@ void exit_watch_start(struct sandbox *sandbox, uint32_t process_id, const char *
 		 sandbox->handle);
 }
 
-/* ---- behind a new link ---- */
+/* ---- after a new link ---- */
 
 static void tell_missed(struct sandbox *sandbox, const struct link_process_info *info)
 {
 	struct process_status status;
 
 	if (store_event_told_end(sandbox->service->store, sandbox->id, info->process_id) != 0)
-		return; /* it was, or cannot be found out */
+		return; /* already published, or the store cannot be read */
 	status_from_link(&status, &info->status);
 	event_process_ended(
 		sandbox,
@@ -110,7 +110,7 @@ void exit_watch_check(struct sandbox *sandbox)
 
 	if (!op)
 		return;
-	bus_flush(sandbox->service); /* readers look in the store for what was published */
+	bus_flush(sandbox->service); /* on_list() looks for published events in the store */
 	if (link_list(sandbox->link, 0, on_list, op, &err) < 0)
 		(void)op_end(op);
 }

@@ -1,43 +1,46 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Readers of a process's output. The cursors of a follow are kept here, so that one whose link
- * broke goes on behind its last byte, and a reader never learns of it.
+ * Readers of a process's output. The cursors of a follow are kept here. If the link breaks, the
+ * follow continues after its last byte on the new link, and the reader does not notice.
  */
 #include "service/event/event_internal.h"
 #include "service/run/process_internal.h"
 #include "service/secret/secret.h"
 #include "service/run/run_private.h"
 
-/* How long bytes that may become a secret are held back: a prompt that happens to end with the
- * first letters of one must not wait, more than a few letters are no accident. */
+/* How long bytes that may be the beginning of a secret are held back. A short match, such as a
+ * prompt that ends with the first letter of a secret, is probably a coincidence and must not delay
+ * output; a longer one probably is not. */
 #define HOLD_SHORT_MS 50
 #define HOLD_LONG_MS 2000
 #define HOLD_SHORT_BYTES 4
 
-/* Only of sandboxes with secrets. Owner: the follow. */
+/* Only for sandboxes with secrets. Owner: the follow. */
 struct veil {
 	struct scrub_stream streams[2];
 	uint64_t cursors[2]; /* of the first byte held */
 	struct loop_timer *timer;
 };
 
-/* Owner: the service's table; without a service the link's last call frees it. */
+/* Owner: the service's table. If the service was closed, the link's last call frees it. */
 struct follow {
 	struct service *service;
 	slot_handle handle;
 	slot_handle sandbox;
-	struct follow_spec spec; /* cursors: of the next bytes; credit: what the link may send */
+	struct follow_spec
+		spec; /* cursors: of the next bytes; credit: bytes that the link may send */
 	struct follow_hooks hooks;
 	void *arg;
 	struct sandbox_wait *wait;
 	uint32_t process_id;
-	uint32_t follow_id; /* 0: the link knows nothing of it just now */
-	bool counts;	    /* it began with the process: its end is the process's in the count */
-	bool tells;	    /* and the event of it */
-	bool holds;	    /* and the idle clock stands until then */
-	bool ending;	    /* the link has said its last word */
-	uint64_t from[2];   /* what the reader asked for: bytes before it only serve to see */
-	struct veil *veil;  /* NULL: nothing was ever to be scrubbed */
+	uint32_t follow_id; /* 0: not known to a link at the moment */
+	bool counts; /* started with the process: its end decrements the count of processes */
+	bool tells;  /* its end publishes the end of the process */
+	bool holds;  /* stops the idle clock until its end */
+	bool ending; /* the link has made its last call */
+	uint64_t
+		from[2]; /* requested by the reader; bytes before it are only scanned for secrets */
+	struct veil *veil; /* NULL: nothing had to be scrubbed so far */
 };
 
 static void veil_free(struct veil *veil)
@@ -148,14 +151,14 @@ static void on_ready(void *arg, const struct err *err)
 		end_broken(follow, err);
 }
 
-/* The link broke. Whether the sandbox did too will turn out: the wait ends either way. */
+/* The link broke. Waits for a new link; the wait also ends if the sandbox has ended. */
 static void go_on_later(struct follow *follow)
 {
 	struct sandbox *sandbox = sandbox_get(follow->service, follow->sandbox);
 	struct err err;
 
 	follow->follow_id = 0;
-	follow->counts = false; /* they are counted again */
+	follow->counts = false; /* the processes are counted again */
 	if (!sandbox || !sandbox_up(sandbox))
 		(void)sandbox_gone(sandbox, &err);
 	else if (sandbox_when_ready(sandbox, false, on_ready, follow, &follow->wait, &err) == 0)
@@ -165,7 +168,8 @@ static void go_on_later(struct follow *follow)
 
 /* ---- secrets ---- */
 
-/* To the reader, without what it did not ask for. False: the reader has closed the follow. */
+/* Passes bytes to the reader, except those before its start. False: the reader closed the follow.
+ */
 static bool pass(struct follow *follow, int stream, uint64_t cursor, struct str bytes)
 {
 	struct service *service = follow->service;
@@ -230,7 +234,7 @@ static int veil_need(struct follow *follow)
 	return 0;
 }
 
-/* Bytes through the automaton. scrub: as it is now; a rotation brings another one. */
+/* Passes bytes through the scrubber. scrub: the current one; a rotation replaces it. */
 static void veiled(struct follow *follow, struct scrub *scrub, int stream, uint64_t cursor,
 		   struct str bytes)
 {
@@ -270,10 +274,11 @@ static void on_output(void *arg, int stream, uint64_t cursor, struct str bytes)
 		(void)pass(follow, stream, cursor, bytes);
 	else if (veil_need(follow) == 0)
 		veiled(follow, scrub, stream, cursor, bytes);
-	/* else: without memory for it nothing is shown; the reader sees a gap */
+	/* otherwise there is no memory: the bytes are dropped, and the reader sees a gap */
 }
 
-/* A reader that begins in the middle of a secret must not see the rest of it. */
+/* Starts to scan before the requested cursor, so that a reader that starts inside a secret does not
+ * see the rest of it. */
 static void look_back(struct follow *follow, struct sandbox *sandbox)
 {
 	struct scrub *scrub = sandbox_scrub(sandbox);
@@ -400,7 +405,7 @@ void follow_close(struct service *service, slot_handle handle)
 	if (!follow)
 		return;
 	if (follow->ending) {
-		/* The link knows nothing of it any more. */
+		/* The link no longer knows the follow. */
 	} else if (follow->wait) {
 		sandbox_wait_cancel(follow->wait);
 	} else if (sandbox && sandbox->link && link_ready(sandbox->link)) {
@@ -408,7 +413,7 @@ void follow_close(struct service *service, slot_handle handle)
 		if (follow->tells)
 			exit_watch_start(sandbox, follow->process_id, "stream", follow->counts);
 	} else {
-		/* Its link was interrupted: the last call is pending and finds no follow. */
+		/* The link was interrupted: its last call is pending and will find no follow. */
 		if (sandbox && follow->holds)
 			sandbox->execs--;
 		(void)slot_take(&service->runs->follows, follow->handle);
@@ -419,7 +424,7 @@ void follow_close(struct service *service, slot_handle handle)
 	follow_free(follow);
 }
 
-/* The service ends; the links complete what is left on later turns. */
+/* The service closes. The links complete the remaining follows on later iterations of the loop. */
 void follow_stop_all(struct service *service)
 {
 	struct follow *follow;

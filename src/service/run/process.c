@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Processes without a waiting caller: started, inspected, controlled. */
+/* Processes without a waiting caller: start, inspect, control. */
 #include "service/run/process.h"
 
 #include <stdio.h>
@@ -14,7 +14,7 @@
 
 /* ---- start ---- */
 
-/* Owner: the link's or the admission's completion, which comes once. */
+/* Owner: the completion of the link or of the admission, which is called once. */
 struct process_start {
 	struct op op;
 	struct spec_build build;
@@ -32,7 +32,8 @@ static void start_free(struct process_start *start)
 	free(start);
 }
 
-/* The service ends; what was asked for completes on later turns and only frees. */
+/* The service closes. Pending starts complete on later iterations of the loop and only free memory.
+ */
 void start_stop_all(struct service *service)
 {
 	op_list_abandon(&service->runs->starts);
@@ -84,7 +85,8 @@ static void on_started(void *arg, uint32_t process_id, uint32_t pid, const struc
 	started(started_arg, process_id, pid, follow, NULL);
 }
 
-/* Before the agent is asked: whatever happens then, a call that comes again finds it. */
+/* Notes the id before the agent is asked, so that a repeated call finds the process whatever
+ * happens. */
 static int note_start(const struct process_start *start, struct sandbox *sandbox, struct err *err)
 {
 	char id[16];
@@ -132,7 +134,7 @@ static void on_admitted(void *arg, struct sandbox *sandbox, const struct err *er
 	fail_start(start, sandbox ? &err : error);
 }
 
-/* A name that another start holds, which the agent has not answered yet. */
+/* Whether a start that the agent has not answered yet uses this name. */
 static bool name_in_flight(const struct sandbox *sandbox, const char *name)
 {
 	for (struct op *op = sandbox->service->runs->starts.first; op; op = op->next) {
@@ -195,7 +197,7 @@ int process_start(struct sandbox *sandbox, const struct exec_spec *spec, process
 
 /* ---- look ---- */
 
-/* What people wrote into a command or a name may be a secret of the sandbox. */
+/* Commands and names may contain a secret of the sandbox, so they are scrubbed. */
 struct info_veil {
 	char name[PROCESS_NAME_MAX + 1];
 	char command[1025];
@@ -260,7 +262,7 @@ bool process_id_parse(struct str id, uint32_t *ret)
 	return true;
 }
 
-/* Owner: the link's list, which completes once. */
+/* Owner: the link's list call, which completes once. */
 struct finding {
 	struct op op;
 	process_found_fn done;
@@ -289,7 +291,7 @@ static bool better(const struct finding *f, const struct link_process_info *from
 		return from->process_id == id;
 	if (from->window || strcmp(from->name, f->wanted) != 0)
 		return false;
-	/* They come oldest first; a finished one does not hide the one that runs. */
+	/* The list is oldest first. A finished process does not replace a running one. */
 	return !f->found || from->status.end == LINK_END_NONE || f->info.status.reason;
 }
 
@@ -343,7 +345,7 @@ int process_find(struct sandbox *sandbox, struct str id, process_found_fn found,
 
 /* ---- act ---- */
 
-/* The agent does something to a process. */
+/* A request to the agent that acts on a process. */
 struct act {
 	struct op op;
 	process_done_fn done; /* NULL: no caller waits */
@@ -379,7 +381,7 @@ static int acted(struct act *act, int r)
 	return r;
 }
 
-/* An empty write sends no frame; whether it would have succeeded is answered nevertheless. */
+/* An empty write sends no frame, so the process is looked up to report whether it accepts input. */
 static void on_empty(void *arg, const struct process_info *info, const struct err *error)
 {
 	struct err err;

@@ -12,11 +12,12 @@ typedef void (*admit_fn)(void *arg, struct sandbox *sandbox, const struct err *e
 /* 1: it may start now. 0: fn is called later (sandbox is NULL with err). -1: refused. */
 int admit_process(struct sandbox *sandbox, const char *name, admit_fn fn, void *arg,
 		  struct err *err) _must_check_;
-void admit_ended(struct sandbox *sandbox); /* once for one that did not start or has ended */
+void admit_ended(
+	struct sandbox *sandbox); /* called once for a process that ended or did not start */
 
 /* exit_watch.c: ends of processes without a follow */
 void exit_watch_start(struct sandbox *sandbox, uint32_t process_id, const char *kind, bool counts);
-void exit_watch_check(struct sandbox *sandbox); /* its link is new */
+void exit_watch_check(struct sandbox *sandbox); /* after a new link */
 void exit_watch_stop_all(struct service *service);
 
 /* follow.c, process.c */
@@ -33,12 +34,13 @@ extern const struct link_follow_hooks follow_link_hooks; /* with the struct foll
 void follow_made(struct follow *follow, uint32_t follow_id);
 void follow_bind(struct follow *follow, uint32_t process_id, uint32_t run, uint64_t cursor);
 /*
- * It is the process's own follow; waited: a caller waits for its end, so the sandbox is not idle.
+ * Marks the follow that starts with its process. waited: a caller waits for its end, so the sandbox
+ * is not idle.
  */
 void follow_own(struct follow *follow, struct sandbox *sandbox, bool waited);
 void follow_drop(struct follow *follow); /* it never started */
 slot_handle follow_handle(const struct follow *follow);
 int sandbox_gone(const struct sandbox *sandbox, struct err *err);
-#define FOLLOW_CREDIT (256 * 1024) /* of follows that collect in memory */
+#define FOLLOW_CREDIT (256 * 1024) /* for follows that collect output in memory */
 
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a caller wants to run, checked field by field and brought into the agent's form. */
+/* Checks the fields of a request to run a program, and converts them to the agent's form. */
 #include <sodium.h>
 
 #include "service/pairs.h"
@@ -11,7 +11,7 @@
 #include "service/template/template.h"
 #include "service/network/trust_internal.h"
 
-/* Above this many variables duplicates are found with a map instead of by comparing. */
+/* Above this number of variables, duplicates are found with a map instead of by comparing. */
 #define ENV_COMPARE_MAX 64
 
 static int count_bytes(struct spec_build *b, const char *what, size_t n, struct err *err)
@@ -106,7 +106,7 @@ static int build_argv(struct spec_build *b, const struct text_list *list, struct
 
 static size_t key_len(const char *record)
 {
-	return (size_t)(strchr(record, '=') - record) + 1; /* with its '=' */
+	return (size_t)(strchr(record, '=') - record) + 1; /* including '=' */
 }
 
 static bool has_key(const char *const *env, size_t count, const struct map *seen,
@@ -122,7 +122,7 @@ static bool has_key(const char *const *env, size_t count, const struct map *seen
 	return false;
 }
 
-/* Adds what is not there yet: callers go from the strongest source to the weakest. */
+/* Adds variables that are not set yet: callers go from the highest precedence to the lowest. */
 static int add_env(struct spec_build *b, const char **env, size_t *count, struct map *seen,
 		   const struct pairs *pairs, struct err *err)
 {
@@ -164,7 +164,7 @@ static int build_env(struct spec_build *b, const struct sandbox *sandbox, bool t
 	}
 	for (size_t i = 0; r == 0 && i < ARRAY_LEN(sources); i++)
 		r = add_env(b, env, &count, seen, sources[i], err);
-	/* Programs need to know what terminal they talk to; the weakest source of all. */
+	/* TERM has a default on terminals, with the lowest precedence. */
 	if (r == 0 && tty && !has_key(env, count, seen, term))
 		env[count++] = term;
 	if (seen)
@@ -173,9 +173,10 @@ static int build_env(struct spec_build *b, const struct sandbox *sandbox, bool t
 	return r;
 }
 
-/* ---- the rest ---- */
+/* ---- directory, user, input ---- */
 
-/* A relative one starts from the default; without a tree of its own only the agent knows that. */
+/* A relative path starts at the default directory, which only the agent knows if the sandbox has no
+ * file tree of its own. */
 static const char *build_cwd(struct spec_build *b, const char *workdir, struct str cwd,
 			     struct err *err)
 {
@@ -196,7 +197,8 @@ static const char *build_cwd(struct spec_build *b, const char *workdir, struct s
 	return copy_arg(b, "cwd", (struct str){ path, n + 1 + cwd.n }, err);
 }
 
-/* Without a tree of its own a sandbox has neither the template's users nor its directories. */
+/* Without a file tree of its own, a sandbox has neither the template's users nor its directories.
+ */
 static int build_place(struct spec_build *b, const struct sandbox *sandbox,
 		       const struct exec_spec *spec, struct err *err)
 {
@@ -237,7 +239,8 @@ static int build_input(struct spec_build *b, const struct exec_spec *spec, struc
 	if (!spec->stdin_b64.p)
 		return 0;
 	if (spec->stdin_text.p)
-		return err_set(err, ERR_INVALID_REQUEST, "stdin or stdin_b64, not both");
+		return err_set(err, ERR_INVALID_REQUEST,
+			       "stdin and stdin_b64 cannot both be given");
 	return input_decode(&b->arena, "stdin_b64", spec->stdin_b64, &b->exec.stdin_bytes, err);
 }
 
@@ -258,11 +261,11 @@ int spec_check_name(const char *what, struct str name, struct err *err)
 		return err_set(err, ERR_INVALID_REQUEST,
 			       "%s must be 1-%d characters of [A-Za-z0-9._-]", what,
 			       PROCESS_NAME_MAX);
-	if (dots) /* no path can name it */
+	if (dots) /* "." and ".." cannot be used in a URL path */
 		return err_set(err, ERR_INVALID_REQUEST, "%s must not be only dots", what);
 	if (digits)
 		return err_set(err, ERR_INVALID_REQUEST,
-			       "%s must not be a number: that is what process_id is", what);
+			       "%s must not be a number, because numbers are process ids", what);
 	return 0;
 }
 
@@ -326,7 +329,7 @@ int spec_build(struct spec_build *b, const struct sandbox *sandbox, const struct
 	       struct err *err)
 {
 	*b = (struct spec_build){ .bytes = 0 };
-	/* Arguments, their pointers, and what base64 holds of stdin. */
+	/* Arguments, their pointers, and the decoded stdin. */
 	arena_init(&b->arena, 4 * EXEC_BYTES_MAX + 2 * (spec->stdin_text.n + spec->stdin_b64.n));
 	if (build_program(b, sandbox->template, spec, err) < 0 ||
 	    pairs_make(&b->own_env, &spec->env, &pairs_exec_env, err) < 0 ||
@@ -351,8 +354,8 @@ int spec_build_place(struct spec_build *b, const struct sandbox *sandbox,
 	return -1;
 }
 
-/* The views into the caller's document become ours; those into the sandbox and its template need
- * not: without them nothing is started. */
+/* Copies the views into the caller's document. Views into the sandbox and its template are not
+ * copied: if those are gone, nothing is started. */
 int spec_keep(struct spec_build *b, struct err *err)
 {
 	struct str *input = &b->exec.stdin_bytes;

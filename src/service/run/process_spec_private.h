@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Inside src/service only: what is to be run, checked, as the link wants it. */
+/* Inside src/service only: a checked request to run a program, in the form that the link needs. */
 #ifndef CAY_SERVICE_RUN_PROCESS_SPEC_PRIVATE_H
 #define CAY_SERVICE_RUN_PROCESS_SPEC_PRIVATE_H
 
@@ -21,7 +21,7 @@ int spec_build(struct spec_build *b, const struct sandbox *sandbox, const struct
 /* env, cwd and user only. */
 int spec_build_place(struct spec_build *b, const struct sandbox *sandbox,
 		     const struct exec_spec *spec, struct err *err) _must_check_;
-int spec_keep(struct spec_build *b, struct err *err) _must_check_; /* beyond the caller's views */
+int spec_keep(struct spec_build *b, struct err *err) _must_check_; /* outlives the caller's views */
 void spec_done(struct spec_build *b);
 int process_check_size(int64_t cols, int64_t rows, struct err *err) _must_check_;
 int spec_check_name(const char *what, struct str name, struct err *err) _must_check_;

@@ -42,7 +42,7 @@ void info_from_link(struct process_info *to, const struct link_process_info *fro
 				     .user = from->user,
 				     .command = from->command };
 	status_from_link(&to->status, &from->status);
-	if (!to->status.reason) /* so far */
+	if (!to->status.reason) /* still running */
 		to->status.duration_us = MAX(time_real_ms() - from->start_ms, 0) * 1000;
 }
 
@@ -72,6 +72,6 @@ int process_signal_parse(struct str name, int64_t number, struct err *err)
 		if (str_eq_nocase(name, signals[i].name))
 			return signals[i].number;
 	(void)err_set(err, ERR_INVALID_REQUEST,
-		      "signal must be a name such as TERM or SIGTERM, or a number of 1 to 64");
+		      "signal must be a name such as TERM or SIGTERM, or a number from 1 to 64");
 	return 0;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Windows seen from outside: listed, found by name, read, written to, closed. */
+/* Windows: list, find by name, read, write input, close. */
 #include "service/run/window.h"
 
 #include "service/run/output_buffer.h"
@@ -7,7 +7,7 @@
 #include "service/run/process_spec_private.h"
 #include "service/run/window_private.h"
 
-#define WINDOW_STOP_GRACE_MS 300 /* an interactive shell does not heed TERM */
+#define WINDOW_STOP_GRACE_MS 300 /* short, because an interactive shell ignores TERM */
 
 static void window_from_link(struct window_info *to, const struct link_process_info *from)
 {
@@ -25,7 +25,7 @@ static void window_from_link(struct window_info *to, const struct link_process_i
 	status_from_link(&to->run_status, &run);
 }
 
-/* A window whose shell has ended is no window any more. */
+/* A window ends with its shell. */
 static bool is_window(const struct link_process_info *info)
 {
 	return info->window && info->status.end == LINK_END_NONE;
@@ -115,7 +115,7 @@ static int not_found(const struct window_look *look, struct err *err)
 
 /* ---- read ---- */
 
-/* Owner: the look, then the follow. */
+/* Owner: the lookup, then the follow. */
 struct reading {
 	struct window_look look;
 	struct service *service;
@@ -183,7 +183,8 @@ static int start_reading(struct reading *r, struct sandbox *sandbox, struct err 
 	spec.out_cursor = r->ask.from_run ? r->look.info.run_cursor : r->ask.cursor;
 	if (spec.out_cursor > r->look.info.cursor)
 		return err_set(err, ERR_INVALID_REQUEST,
-			       "cursor is in the future: the window wrote %llu bytes so far",
+			       "cursor must be at most %llu, the number of bytes that the window "
+			       "has written",
 			       (unsigned long long)r->look.info.cursor);
 	output_buffer_init(&r->output, (size_t)r->ask.max_bytes, spec.out_cursor);
 	return follow_open(sandbox, r->look.info.process_id, &spec, &reading_hooks, r, &r->follow,
@@ -197,7 +198,7 @@ static void on_read_looked(struct window_look *look, struct sandbox *sandbox,
 	struct err err;
 
 	if (!sandbox && !error) {
-		free(r); /* the service has ended */
+		free(r); /* the service was closed */
 		return;
 	}
 	if (!error && start_reading(r, sandbox, &err) < 0)
@@ -227,7 +228,7 @@ int window_read(struct sandbox *sandbox, const struct window_read *read, window_
 
 /* ---- input, close ---- */
 
-/* Owner: the look; then the link's answer goes straight to done. */
+/* Owner: the lookup. Afterwards the link calls done directly. */
 struct acting {
 	struct window_look look;
 	process_done_fn done;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Named windows: persistent shells, each with one command at a time. Called by faces. */
+/* Named windows: persistent shells, each with one command at a time. Called by faces; the service
+ * owns the calls. */
 #ifndef CAY_SERVICE_RUN_WINDOW_H
 #define CAY_SERVICE_RUN_WINDOW_H
 
@@ -17,8 +18,8 @@ struct window_info {
 	bool busy;
 	uint32_t run;			  /* number of the last command; 0: none yet */
 	struct process_status run_status; /* reason NULL: it is running, or there was none */
-	uint64_t begin, cursor;		  /* the oldest byte held, the next one */
-	uint64_t run_cursor;		  /* where the last command's output begins */
+	uint64_t begin, cursor; /* cursors of the oldest byte that is kept and of the next one */
+	uint64_t run_cursor;	/* where the last command's output begins */
 	int64_t idle_ms, started_ms;
 };
 /*
@@ -47,7 +48,7 @@ struct window_result {
 	int64_t duration_us;
 };
 typedef void (*window_ran_fn)(void *arg, const struct window_result *result, const struct err *err);
-/* *ret_call: for window_leave(). */
+/* *ret_call identifies the call for window_leave(). */
 int window_run(struct sandbox *sandbox, const struct window_spec *spec, window_ran_fn done,
 	       void *arg, slot_handle *ret_call, struct err *err) _must_check_;
 /* The caller has gone: done is not called, and the command continues. */

@@ -7,8 +7,8 @@
 #include "service/run/window.h"
 
 void window_stop_all(struct service *service);
-/* The windows are looked through for one name; looked() owns the struct from then on. sandbox is
- * NULL with an error, and also without one when the service has ended. */
+/* A search for the window of one name. looked() owns the struct from then on. sandbox is NULL with
+ * an error, and also without one if the service was closed. */
 struct window_look {
 	struct op op;
 	void (*looked)(struct window_look *look, struct sandbox *sandbox, const struct err *err);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One command in a window: looked for, made when it is missing, run, waited for as long as asked.
- */
+/* Runs one command in a window: finds or creates the window, starts the command and waits for its
+ * end as long as requested. */
 #include "base/time.h"
 #include "service/event/event_internal.h"
 #include "service/range_internal.h"
@@ -13,11 +13,11 @@
 
 /*
  * Owner: the service's table. Freed by the lookup or the start if no caller waits any more; once
- * the command runs, by its end, the timer or the caller's leaving.
+ * the command runs, by its end, the timer or window_leave().
  */
 struct window_call {
 	struct window_look look;
-	struct service *service; /* NULL: it ended */
+	struct service *service; /* NULL: the service was closed */
 	slot_handle sandbox;
 	slot_handle handle;
 	struct spec_build build;
@@ -25,7 +25,7 @@ struct window_call {
 	size_t command_len;
 	int64_t wait_ms;
 	struct output_buffer output;
-	struct follow *follow; /* until the run began */
+	struct follow *follow; /* until the run has started */
 	slot_handle following;
 	struct loop_timer *timer;
 	struct link_window window;
@@ -93,11 +93,11 @@ static void on_output(void *arg, int stream, uint64_t cursor, struct str bytes)
 
 	(void)stream;
 	output_buffer_add(&w->output, cursor, bytes);
-	/* Also what is not kept: the end comes behind it. */
+	/* Credit is returned also for bytes that are not kept, because the end follows them. */
 	follow_credit(w->service, w->following, (uint32_t)bytes.n);
 }
 
-/* status NULL: it has begun. */
+/* Publishes the start (status NULL) or the end of the command. */
 static void tell(const struct window_call *w, const struct process_status *status)
 {
 	const struct sandbox *sandbox = sandbox_of(w);
@@ -126,7 +126,7 @@ static const struct follow_hooks hooks = { .on_output = on_output, .on_end = on_
 
 static void on_timer(void *arg)
 {
-	answer(arg, NULL, NULL); /* it runs on */
+	answer(arg, NULL, NULL); /* the command continues */
 }
 
 static void on_started(void *arg, const struct link_window *window, const struct err *error)
@@ -136,7 +136,7 @@ static void on_started(void *arg, const struct link_window *window, const struct
 	made(w);
 	if (!w->service) {
 		if (error)
-			follow_drop(w->follow); /* else the link's last call frees it */
+			follow_drop(w->follow); /* otherwise the link's last call frees it */
 		window_call_free(w);
 		return;
 	}
@@ -281,10 +281,10 @@ void window_leave(struct service *service, slot_handle handle)
 		return;
 	w->done = NULL;
 	if (w->following)
-		window_call_free(w); /* else its link call does */
+		window_call_free(w); /* otherwise its link call does */
 }
 
-/* The service ends. What follows nothing yet is freed by its link call. */
+/* The service closes. Calls without a follow are freed by their link call. */
 void window_stop_all(struct service *service)
 {
 	struct window_call *w;

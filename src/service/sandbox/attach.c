@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The link of a sandbox: made at creation, made again after a restart or a broken connection, and
- * what its loss means. Only the engine can tell a dead sandbox from a broken link.
+ * The link of a sandbox: established at creation, and again after a restart or a broken connection.
+ * When a link is lost, the engine is asked whether the sandbox is dead, because only the engine can
+ * distinguish that from a broken link.
  */
 #include <errno.h>
 
@@ -17,7 +18,7 @@
 #include "service/run/process_internal.h"
 
 #define HELLO_TIMEOUT_MS 10000
-#define ATTACH_TRIES_MAX 5 /* links that break one after the other; then it counts as crashed */
+#define ATTACH_TRIES_MAX 5 /* consecutive broken links; then the sandbox counts as crashed */
 
 void attach_drop_link(struct sandbox *sandbox)
 {
@@ -40,10 +41,10 @@ static void on_death_stat(void *arg, const struct engine_stat *stat, const struc
 		return;
 	if (sandbox_state(sandbox) == SANDBOX_PAUSED &&
 	    (sandbox_is_hibernated(sandbox) || (!err && stat->alive)))
-		return; /* nothing of it runs, or nothing answers: linked again when resumed */
+		return; /* frozen or hibernated: linked again when it is resumed */
 	if (err) {
 		if (sandbox->engine->lost)
-			return; /* on_back asks again */
+			return; /* asked again when the engine is back */
 		destroy_died(sandbox, REASON_ENGINE_LOST, err->message);
 	} else if (stat->alive && sandbox->attach_tries < ATTACH_TRIES_MAX) {
 		attach_start(sandbox);
@@ -103,7 +104,7 @@ static void on_link_ready(void *arg)
 	sandbox->proven_ms = 0;
 	if (!sandbox->pooled)
 		sandbox->running =
-			RUNNING_UNKNOWN; /* what runs since before only the agent knows */
+			RUNNING_UNKNOWN; /* only the agent knows the processes that already run */
 	if (sandbox->pooled) {
 		pool_adopt(sandbox);
 	} else {
@@ -132,7 +133,8 @@ static void on_link_gone(void *arg, const struct err *why)
 	else
 		(void)err_set(&copy, ERR_SANDBOX_GONE, "the agent closed the connection");
 	if (sandbox_state(sandbox) == SANDBOX_RUNNING && !sandbox->pooled)
-		link_free(TAKE_PTR(sandbox->link)); /* its process stays watched: attach_start() */
+		link_free(TAKE_PTR(
+			sandbox->link)); /* its process is still watched: see attach_start() */
 	else
 		attach_drop_link(sandbox);
 	if (sandbox_state(sandbox) == SANDBOX_PROVISIONING) {
@@ -154,11 +156,11 @@ static void on_watch(void *arg, int events, int error)
 
 	(void)events;
 	(void)error;
-	/* Level-triggered and final: dead stays dead. */
+	/* The pidfd stays readable, so the watch would fire again. */
 	loop_watch_free(sandbox->watch);
 	sandbox->watch = NULL;
 	if (sandbox_state(sandbox) == SANDBOX_PROVISIONING || sandbox_is_hibernated(sandbox))
-		return; /* the link tells it with its reason */
+		return; /* the link reports the loss with its reason */
 	if (sandbox->pooled)
 		destroy_died(sandbox, REASON_CRASH, "the sandbox's first process ended");
 	else
@@ -182,7 +184,7 @@ int attach_link(struct sandbox *sandbox, const struct engine_made *made, struct 
 
 	attach_drop_link(sandbox);
 	egress_attached(sandbox, &made->network);
-	sandbox->trust = TRUST_ABSENT; /* its files may be others now */
+	sandbox->trust = TRUST_ABSENT; /* its files may have been replaced */
 	sandbox->watch_fd = made->watch_fd;
 	if (new_link(sandbox, &made->channel, err) < 0)
 		return -1;
@@ -194,14 +196,14 @@ int attach_link(struct sandbox *sandbox, const struct engine_made *made, struct 
 	return 0;
 }
 
-/* The sandbox that an answer of the engine is for, or NULL: then what it brought is dropped. */
+/* The sandbox that the engine's reply is for. NULL: the caller drops what the reply contains. */
 static struct sandbox *attached(struct op *op)
 {
 	struct sandbox *sandbox = op_end_sandbox(op);
 
 	if (sandbox)
 		sandbox->attach_op = NULL;
-	/* A frozen one cannot say hello; it is linked when it is resumed. */
+	/* A frozen agent cannot send HELLO; it is linked when the sandbox is resumed. */
 	return sandbox && sandbox_up(sandbox) ? sandbox : NULL;
 }
 
@@ -246,7 +248,8 @@ static void on_dialed(void *arg, const struct channel *channel, const struct err
 		not_attached(sandbox, err);
 }
 
-/* A sandbox whose process is watched only lost its link; any other must be found first. */
+/* If the process is still watched, only the link was lost and it is dialled again. Otherwise the
+ * engine has to find the sandbox first. */
 void attach_start(struct sandbox *sandbox)
 {
 	struct service_engine *engine = sandbox->engine;

@@ -22,7 +22,7 @@ int fork_hook_start(struct sandbox *sandbox) _must_check_;
 
 /* wait_ready.c: calls that wait for the link */
 void ready_there(struct sandbox *sandbox); /* the link is ready */
-void ready_ended(struct sandbox *sandbox); /* it will never be */
+void ready_ended(struct sandbox *sandbox); /* the sandbox ended: it will not become ready */
 void ready_paused(struct sandbox *sandbox);
 /* the sandbox could not be resumed */
 void ready_failed(struct sandbox *sandbox, const struct err *why);

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The clocks of a sandbox. While it runs its deadlines are on the boot clock, which neither jumps
- * nor stops; while it is paused only what is left of them is kept. The wall clock is for people,
- * and for what was left when the host ended.
+ * The clocks of a sandbox. While it runs, its deadlines are on the boot clock, which neither jumps
+ * nor stops; while it is paused, only the remaining times are kept. The wall clock is used for
+ * display, and to compute the remaining time after a reboot of the host.
  */
 #include "base/time.h"
 #include "service/sandbox/destroy_internal.h"
 #include "service/sandbox/sandbox_internal.h"
 #include "service/sandbox/sandbox_private.h"
 
-#define JUMP_MS 1000 /* less is rounding */
+#define JUMP_MS 1000 /* smaller differences are rounding */
 
 static int64_t timeout_ms(const struct sandbox *sandbox)
 {
@@ -54,7 +54,8 @@ void clock_stop(struct sandbox *sandbox)
 	sandbox->due_ms = sandbox->expires_ms = 0;
 }
 
-/* A clock that had run out, which is why it was paused, starts anew: it would end at once. */
+/* A timeout that expired, and thereby paused the sandbox, starts again. Otherwise the sandbox would
+ * be paused at once. */
 void clock_go(struct sandbox *sandbox)
 {
 	int64_t idle_ms = (int64_t)sandbox->attrs.idle_timeout_sec * 1000;
@@ -71,7 +72,7 @@ void clock_go(struct sandbox *sandbox)
 void clock_load(struct sandbox *sandbox, const struct store_sandbox *row)
 {
 	int64_t now_ms = time_real_ms(), alive_ms = sandbox->service->sandboxes->alive_ms;
-	/* Recorded while sandboxes live, and not at once: it lived when it was started. */
+	/* The time is recorded with a delay, so it may be before the sandbox was started. */
 	int64_t last_ms = alive_ms ? MIN(MAX(alive_ms, row->started_ms), now_ms) : now_ms;
 	bool same = row->clock && row->clock[0] && row->due_ms &&
 		    strcmp(row->clock, sandbox->service->sandboxes->boot_id) == 0;
@@ -82,7 +83,7 @@ void clock_load(struct sandbox *sandbox, const struct store_sandbox *row)
 	sandbox->active_ms = time_boot_ms();
 	if (same)
 		sandbox->due_ms = row->due_ms;
-	else if (row->expires_ms) /* another boot: while the host was off it did not live */
+	else if (row->expires_ms) /* after a reboot: time while the host was down does not count */
 		sandbox->due_ms = time_boot_ms() + MAX(row->expires_ms - last_ms, 1);
 }
 
@@ -93,7 +94,8 @@ int64_t clock_idle_due_ms(const struct sandbox *sandbox)
 	return sandbox->active_ms + (int64_t)sandbox->attrs.idle_timeout_sec * 1000;
 }
 
-/* One point in time has one name: the clocks' distance is kept, unless the wall clock is set. */
+/* Converts with a stored difference of the clocks, so that a deadline is always shown as the same
+ * time unless the wall clock is set. */
 static int64_t as_wall_ms(struct service *service, int64_t due_ms)
 {
 	int64_t distance_ms = time_real_ms() - time_boot_ms();
@@ -104,7 +106,7 @@ static int64_t as_wall_ms(struct service *service, int64_t due_ms)
 	return due_ms ? service->sandboxes->wall_distance_ms + due_ms : 0;
 }
 
-/* As shown before, unless the wall clock was set meanwhile. */
+/* The same value as before, unless the wall clock was set meanwhile. */
 int64_t clock_expires_ms(const struct sandbox *sandbox)
 {
 	int64_t wall_ms = as_wall_ms(sandbox->service, sandbox->due_ms);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Deletes rows of swept sandboxes. No caller waits for that, so many are deleted in one
- * transaction; a daemon that dies before only sweeps them again.
+ * Deletes rows of swept sandboxes. No caller waits for this, so many are deleted in one
+ * transaction. If the daemon dies before, the next start sweeps them again.
  */
 #include <errno.h>
 
@@ -39,7 +39,9 @@ void delete_rows_flush(struct service *service)
 		return;
 	}
 	if (r < 0)
-		log_warn("rows of ended sandboxes stay until the next start: %s", strerror(-r));
+		log_warn("rows of ended sandboxes could not be deleted and stay until the next "
+			 "start: %s",
+			 strerror(-r));
 	service->sandboxes->deleted_count = 0;
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The end of a sandbox. Asking is acknowledged once the row says destroyed and the intent is on
- * disk; the engine is asked until it says done, across restarts. A sandbox that died by itself goes
- * to error with a typed reason and can be looked at for a while.
+ * The end of a sandbox. A destroy is acknowledged once the row says destroyed and the intent is on
+ * disk. The engine is then asked until it confirms, also after restarts. A sandbox that died by
+ * itself gets the state error with a typed reason and can be inspected for a while.
  */
 #include <errno.h>
 
@@ -24,7 +24,7 @@
 #include "service/sandbox/sandbox_private.h"
 #include "service/copy/copy_internal.h"
 
-#define ERROR_KEEP_MS (10 * 60 * 1000LL) /* a dead sandbox can be looked at for ten minutes */
+#define ERROR_KEEP_MS (10 * 60 * 1000LL) /* a dead sandbox can be inspected for ten minutes */
 #define SWEEP_RETRY_MIN_MS 200
 #define SWEEP_RETRY_MAX_MS 30000
 
@@ -48,13 +48,13 @@ static void answer_end(struct sandbox *sandbox, const struct err *error)
 	if (error)
 		(void)err_set(&err, ERR_UNAVAILABLE,
 			      "the end of sandbox %s is recorded, but engine %s has not confirmed "
-			      "it: %s. It is ended when the engine answers",
+			      "it: %s. The sandbox ends when the engine answers",
 			      sandbox->id, engine_name(sandbox->engine), error->message);
 	if (done)
 		done(sandbox->on_end_arg, error ? &err : NULL);
 }
 
-/* Everything of it is gone: the rows follow. */
+/* The engine has nothing left of the sandbox: its rows are deleted. */
 static void forget(struct sandbox *sandbox)
 {
 	struct service *service = sandbox->service;
@@ -83,7 +83,7 @@ static void on_swept(void *arg, const struct err *err)
 
 		delay_ms = MIN(delay_ms, SWEEP_RETRY_MAX_MS);
 		if (sandbox->sweep_tries++ % 8 == 0)
-			log_warn("sandbox %s: sweep failed, again in %lld ms: %s", sandbox->id,
+			log_warn("sandbox %s: sweep failed, retry in %lld ms: %s", sandbox->id,
 				 (long long)delay_ms, err->message);
 		sandbox->sweep_due_ms = time_boot_ms() + delay_ms;
 		expiry_arm(service, sandbox->sweep_due_ms);
@@ -97,7 +97,9 @@ static void on_swept(void *arg, const struct err *err)
 	}
 	sandbox_set_phase(sandbox, PHASE_DEAD, REASON_NONE);
 	if (store_intent_delete(service->store, sandbox->row) < 0)
-		log_warn("sandbox %s: its intent stays until the next start", sandbox->id);
+		log_warn(
+			"sandbox %s: the intent could not be closed and stays until the next start",
+			sandbox->id);
 }
 
 void destroy_sweep(struct sandbox *sandbox)
@@ -107,7 +109,7 @@ void destroy_sweep(struct sandbox *sandbox)
 	struct op *op;
 
 	if (sandbox->engine_op)
-		return; /* its end comes back here */
+		return; /* the end of that call comes back here */
 	if (sandbox->phase == PHASE_DEAD)
 		return;
 	if (sandbox->phase == PHASE_ENDED) {
@@ -115,7 +117,7 @@ void destroy_sweep(struct sandbox *sandbox)
 		return;
 	}
 	sandbox->sweep_due_ms = 0;
-	(void)err_set(&err, ERR_UNAVAILABLE, "it is not ready");
+	(void)err_set(&err, ERR_UNAVAILABLE, "the engine is not ready");
 	op = engine->instance.ready ? op_new(sandbox->service, sandbox->handle, &err) : NULL;
 	if (op && instance_destroy(&engine->instance, sandbox->id, on_swept, op, &err) == 0) {
 		sandbox->engine_op = op;
@@ -181,14 +183,14 @@ static void fail_creation(struct sandbox *sandbox)
 	creation_answer(creation, NULL, &err);
 }
 
-/* What follows a state of destroyed, recorded or not. */
+/* Common to all destroys, whether they could be recorded or not. */
 static void begin_end(struct sandbox *sandbox, enum sandbox_reason reason)
 {
 	if (!sandbox->pooled)
 		sandbox->service->upkeep.counters.destroys++;
 	/*
-	 * The caller that requested the end knows it; others, and visitors of its ports, may ask
-	 * why.
+	 * A tombstone explains the end to clients that did not request it, and to visitors of its
+	 * ports.
 	 */
 	if (!sandbox->pooled && (reason != REASON_REQUESTED || preview_every(sandbox)))
 		remember_end(sandbox);
@@ -225,7 +227,7 @@ int sandbox_destroy(struct sandbox *sandbox, enum sandbox_reason reason, struct 
 		 * dies before the row is removed finds nothing of the sandbox, and shows it as
 		 * lost.
 		 */
-		log_warn("sandbox %s: the disk is full, its end is not recorded", sandbox->id);
+		log_warn("sandbox %s: the disk is full, so its end is not recorded", sandbox->id);
 	} else if (r < 0) {
 		sandbox_revert_phase(sandbox, before, before_reason);
 		return service_unrecorded(err, r, "the end could not be recorded");
@@ -239,7 +241,7 @@ int sandbox_end(struct sandbox *sandbox, enum sandbox_reason reason, sandbox_end
 {
 	if (sandbox_destroy(sandbox, reason, err) < 0)
 		return -1;
-	sandbox->on_end = done; /* before the turn in which the engine is asked */
+	sandbox->on_end = done; /* set before the iteration in which the engine is asked */
 	sandbox->on_end_arg = arg;
 	return 0;
 }
@@ -250,7 +252,7 @@ void destroy_unborn(struct sandbox *sandbox, enum sandbox_reason reason)
 
 	if (sandbox_destroy(sandbox, reason, &err) == 0)
 		return;
-	log_warn("sandbox %s: %s; it ends all the same", sandbox->id, err.message);
+	log_warn("sandbox %s: %s; it is ended nevertheless", sandbox->id, err.message);
 	set_destroyed(sandbox, reason);
 	begin_end(sandbox, reason);
 }
@@ -275,7 +277,7 @@ int destroy_retain(struct sandbox *sandbox)
 	r = store_end(service->store, r);
 	service_wrote(service);
 	if (r < 0)
-		return r; /* the caller ends it */
+		return r; /* the caller destroys it */
 	snapshot_unuse(TAKE_PTR(sandbox->from));
 	if (lives)
 		return 0;
@@ -352,7 +354,7 @@ static void on_unknown_swept(void *arg, const struct err *err)
 	(void)op_end(&unknown->op);
 }
 
-/* The engine holds one that no row knows: nobody can ever use it. */
+/* A sandbox of the engine without a row. No client can use it, so it is removed. */
 void destroy_unknown(struct service_engine *engine, const char *id)
 {
 	struct err err;
@@ -381,7 +383,7 @@ void destroy_check_drained(struct service *service)
 		done(service->sandboxes->drained_arg, NULL);
 	} else if (time_boot_ms() >= service->sandboxes->drain_limit_ms) {
 		service->sandboxes->drained = NULL;
-		(void)err_set(&err, ERR_TIMEOUT, "%u sandboxes are not swept yet",
+		(void)err_set(&err, ERR_TIMEOUT, "%u sandboxes are not removed yet",
 			      service->sandboxes->table.live);
 		done(service->sandboxes->drained_arg, &err);
 	}
@@ -395,13 +397,13 @@ int service_destroy_all(struct service *service, int64_t limit_ms,
 	uint32_t cursor = 0;
 
 	if (service->sandboxes->drained)
-		return err_set(err, ERR_CONFLICT, "a shutdown is already under way");
+		return err_set(err, ERR_CONFLICT, "a shutdown is already in progress");
 	service->upkeep.closing = true;
 	pools_stop(service);
 	while ((sandbox = sandbox_next(service, &cursor)))
 		(void)!sandbox_destroy(sandbox, REASON_REQUESTED, &ignored);
-	/* Set only now, so that done is never called from here: the tick or the last sweep does it.
-	 */
+	/* Set last, so that done is never called inside this function; the tick or the last sweep
+	 * calls it. */
 	service->sandboxes->drained = done;
 	service->sandboxes->drained_arg = arg;
 	service->sandboxes->drain_limit_ms = time_boot_ms() + limit_ms;

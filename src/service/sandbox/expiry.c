@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Timeouts, idle ones too, kept errors and sweeps due again: one timer for all. It is armed for the
- * nearest deadline; when it fires, one walk finds what is due and the next deadline. Deadlines are
- * on the boot clock.
+ * One timer for all deadlines: timeouts, idle timeouts, dead sandboxes that are kept for
+ * inspection, and sweeps to retry. It is armed for the nearest deadline; when it fires, one pass
+ * over all sandboxes handles what is due and finds the next deadline. Deadlines are on the boot
+ * clock.
  */
 #include "base/log.h"
 #include "base/time.h"
@@ -11,7 +12,8 @@
 #include "service/sandbox/sandbox_internal.h"
 #include "service/sandbox/sandbox_private.h"
 
-/* The loop's clock stands while the host sleeps: that is noticed after this long at the latest. */
+/* The loop's clock stops while the host sleeps. The timer fires at least this often to notice that.
+ */
 #define LOOK_AGAIN_MS 60000
 #define WARN_LEAD_MS 30000
 #define RETRY_MS 5000
@@ -30,7 +32,7 @@ static void arm_at(struct service *service, int64_t due_ms)
 	loop_timer_set(service->sandboxes->deadline_timer, MIN(delay_ms, LOOK_AGAIN_MS), 0);
 }
 
-/* The first look is early enough for the warning before it (event_deadline()). */
+/* Armed early enough for the warning before the deadline (event_deadline()). */
 void expiry_arm(struct service *service, int64_t due_ms)
 {
 	int64_t left_ms = due_ms - time_boot_ms();
@@ -59,9 +61,9 @@ static void end(struct sandbox *sandbox, enum sandbox_reason reason)
 }
 
 /*
- * Time is up. Where it is to be paused that may fail or have to wait for another transition: then
- * it is tried again. One that cannot be hibernated, for want of room for instance, is frozen
- * instead: it asked to be kept.
+ * A timeout has expired. A pause may fail, or have to wait for another transition; it is then
+ * retried. A sandbox that cannot be hibernated, for example because the disk is full, is frozen
+ * instead, because its owner asked to keep it.
  */
 static int64_t time_is_up(struct sandbox *sandbox, enum sandbox_reason reason)
 {
@@ -84,13 +86,16 @@ static int64_t time_is_up(struct sandbox *sandbox, enum sandbox_reason reason)
 		if (r == 0)
 			count(sandbox, reason);
 		else
-			log_warn("sandbox %s: its time is up, but: %s", sandbox->id, err.message);
+			log_warn("sandbox %s: the timeout expired, but the sandbox could not be "
+				 "paused: %s",
+				 sandbox->id, err.message);
 	}
 	sandbox = sandbox_get(service, handle);
 	return sandbox && sandbox_state(sandbox) == SANDBOX_RUNNING ? time_boot_ms() + RETRY_MS : 0;
 }
 
-/* Does what is due and tells the next deadline of this sandbox; 0: none. It may be gone after. */
+/* Handles what is due and returns the next deadline of this sandbox; 0: none. The sandbox may be
+ * gone afterwards. */
 static int64_t look_at(struct sandbox *sandbox, int64_t now_ms)
 {
 	int64_t idle_ms = clock_idle_due_ms(sandbox), due_ms = 0;
@@ -105,7 +110,7 @@ static int64_t look_at(struct sandbox *sandbox, int64_t now_ms)
 	if (sandbox->pooled || sandbox_state(sandbox) == SANDBOX_DESTROYED ||
 	    sandbox_state(sandbox) == SANDBOX_PROVISIONING)
 		return 0;
-	/* A kept error goes with the reason it died of. */
+	/* A dead sandbox is removed with the reason of its death. */
 	if (sandbox->due_ms && sandbox->due_ms <= now_ms)
 		return time_is_up(sandbox, sandbox_state(sandbox) == SANDBOX_ERROR
 						   ? sandbox->reason

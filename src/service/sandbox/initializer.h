@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Initializers: commands that run in a new sandbox before it is running, and their limits. */
+/* Initializers: commands that run in a new sandbox before it is running, and their limits. Faces
+ * fill the list; the sandbox or the template owns the copies. */
 #ifndef CAY_SERVICE_SANDBOX_INITIALIZER_H
 #define CAY_SERVICE_SANDBOX_INITIALIZER_H
 

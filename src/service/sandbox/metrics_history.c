@@ -8,7 +8,7 @@
 
 #define SAMPLES 60
 #define SAMPLE_TICKS 10
-#define RATE_MIN_US 500000 /* a shorter interval says little about the use of a CPU */
+#define RATE_MIN_US 500000 /* shorter intervals give no useful CPU rate */
 #define ASKED_MS (10 * 60 * 1000LL)
 
 struct sample {
@@ -19,7 +19,7 @@ struct sample {
 /* Owner: the sandbox. */
 struct history {
 	int64_t asked_ms; /* boot clock */
-	uint32_t next;	  /* ever written */
+	uint32_t next;	  /* number of samples ever written */
 	bool asking;
 	struct sample samples[SAMPLES];
 };
@@ -54,7 +54,7 @@ void history_asked(struct sandbox *sandbox)
 	sandbox->history->asked_ms = time_boot_ms();
 }
 
-/* The first answer is the first sample. */
+/* The first measurement is also the first sample. */
 void history_first(struct sandbox *sandbox, const struct engine_stat *stat)
 {
 	if (sandbox->history && !sandbox->history->next)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What may be changed of a living sandbox, and what may be asked about it. */
+/* Changes to a living sandbox, and its metrics. */
 #include <errno.h>
 
 #include "base/time.h"
@@ -20,7 +20,7 @@ static int alive(const struct sandbox *sandbox, struct err *err)
 		       sandbox_state_names[sandbox_state(sandbox)]);
 }
 
-/* One that is kept to be looked at may be looked at. */
+/* A sandbox that is kept after a failed initializer can be inspected, too. */
 static int up(const struct sandbox *sandbox, struct err *err)
 {
 	return sandbox->phase == PHASE_RETAINED ? 0 : alive(sandbox, err);
@@ -61,7 +61,7 @@ static int save(struct sandbox *sandbox, struct err *err)
 	return 0;
 }
 
-/* Taken over last: then nothing else can fail that would have to be undone. */
+/* Applied last, so that no later step can fail and require it to be undone. */
 static int patch_network(struct sandbox *sandbox, struct egress_policy *policy,
 			 sandbox_changed_fn done, void *arg, struct err *err)
 {
@@ -74,6 +74,27 @@ static int patch_network(struct sandbox *sandbox, struct egress_policy *policy,
 		return -1;
 	}
 	return egress_apply(sandbox, old, done, arg, err);
+}
+
+static void set_times(struct sandbox *sandbox, const struct sandbox_patch *patch)
+{
+	struct sandbox_attrs *attrs = &sandbox->attrs;
+
+	if (patch->has_always_on)
+		attrs->always_on = patch->always_on;
+	if (patch->has_timeout)
+		attrs->timeout_sec = (uint32_t)patch->timeout_sec;
+	if (patch->has_always_on || patch->has_timeout)
+		clock_extend(sandbox);
+	if (patch->has_on_timeout)
+		attrs->on_timeout = (uint8_t)patch->on_timeout;
+	if (patch->has_auto_resume)
+		attrs->auto_resume = patch->auto_resume;
+	if (patch->has_idle_timeout) {
+		attrs->idle_timeout_sec = (uint32_t)patch->idle_timeout_sec;
+		sandbox->active_ms = time_boot_ms();
+		sandbox->idle_left_ms = 0;
+	}
 }
 
 int sandbox_patch(struct sandbox *sandbox, const struct sandbox_patch *patch,
@@ -124,21 +145,7 @@ int sandbox_patch(struct sandbox *sandbox, const struct sandbox_patch *patch,
 		pairs_done(&attrs->metadata);
 		attrs->metadata = metadata;
 	}
-	if (patch->has_always_on)
-		attrs->always_on = patch->always_on;
-	if (patch->has_timeout)
-		attrs->timeout_sec = (uint32_t)patch->timeout_sec;
-	if (patch->has_always_on || patch->has_timeout)
-		clock_extend(sandbox);
-	if (patch->has_on_timeout)
-		attrs->on_timeout = (uint8_t)patch->on_timeout;
-	if (patch->has_auto_resume)
-		attrs->auto_resume = patch->auto_resume;
-	if (patch->has_idle_timeout) {
-		attrs->idle_timeout_sec = (uint32_t)patch->idle_timeout_sec;
-		sandbox->active_ms = time_boot_ms();
-		sandbox->idle_left_ms = 0;
-	}
+	set_times(sandbox, patch);
 	if (network)
 		return patch_network(sandbox, network, done, arg, err);
 	return save(sandbox, err) < 0 ? -1 : 1;
@@ -152,7 +159,7 @@ int sandbox_extend(struct sandbox *sandbox, int64_t timeout_sec, struct err *err
 	if (timeout_sec > 0)
 		sandbox->attrs.timeout_sec = (uint32_t)timeout_sec;
 	if (sandbox->phase ==
-	    PHASE_RETAINED) /* not even one that was to be always on stays for ever */
+	    PHASE_RETAINED) /* even an always-on sandbox expires if its creation failed */
 		clock_set(sandbox, (int64_t)sandbox->attrs.timeout_sec * 1000);
 	else
 		clock_extend(sandbox);
@@ -196,7 +203,7 @@ static void on_stat(void *arg, const struct engine_stat *stat, const struct err 
 		history_first(sandbox, stat);
 	}
 	memcpy(metrics.stall, stat->stall, sizeof(metrics.stall));
-	/* An engine that does not say them has those that were asked for. */
+	/* If the engine does not report limits, the requested ones apply. */
 	if (sandbox && !metrics.memory_limit_bytes)
 		metrics.memory_limit_bytes = (uint64_t)sandbox->attrs.memory_mb << 20;
 	if (sandbox && !metrics.disk_limit_bytes)

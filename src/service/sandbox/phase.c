@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The phases of a sandbox: one row for each, with what callers see of it and what may follow. */
+/* The table of phases: one row each, with the public state and the phases that may follow. */
 #include "service/sandbox/phase_internal.h"
 
 #include "base/log.h"
@@ -8,10 +8,10 @@
 #include "service/sandbox/sandbox_internal.h"
 
 #define TO(phase) (UINT64_C(1) << PHASE_##phase)
-#define END TO(ENDING)		     /* every one that the engine may hold can be destroyed */
-#define DIE (TO(DYING) | TO(ENDING)) /* it dies, or is destroyed */
+#define END TO(ENDING)		     /* a sandbox that the engine may hold can be destroyed */
+#define DIE (TO(DYING) | TO(ENDING)) /* the sandbox dies or is destroyed */
 
-/* What a start of the daemon makes of a row. */
+/* The phases that a row can be loaded as. */
 #define LOADED                                                                                   \
 	(TO(HALF_MADE) | TO(POOLED) | TO(RUNNING) | TO(FROZEN) | TO(HIBERNATED) | TO(RETAINED) | \
 	 TO(DYING) | TO(DEAD) | TO(ENDING))
@@ -24,8 +24,8 @@
 /*
  * X(phase, name, state, kind of pause, transition, rest, what may follow)
  *
- * RUNNING and FROZEN follow each other without a transition when the engine says so after a start.
- * Both become HIBERNATED_RESIDUE when only a copy of their files is left.
+ * RUNNING and FROZEN follow each other without a transition if the engine reports so after a start.
+ * Both become HIBERNATED_RESIDUE if only a snapshot of their files is left.
  */
 #define PHASES(X)                                                                                  \
 	X(NEW, "new", PROVISIONING, FREEZE, NONE, NEW, TO(PREPARING) | TO(CREATING) | LOADED)      \
@@ -175,7 +175,7 @@ enum sandbox_phase phase_loaded(const struct phase_row *row)
 	case SANDBOX_ERROR:
 		if (row->intent == STORE_INTENT_RETAIN)
 			return PHASE_RETAINED;
-		/* Without an open intent it has been removed from its engine. */
+		/* Without an open intent, the engine has already removed it. */
 		return row->intent ? PHASE_DYING : PHASE_DEAD;
 	case SANDBOX_PROVISIONING:
 	case SANDBOX_STATE_COUNT:
@@ -184,7 +184,7 @@ enum sandbox_phase phase_loaded(const struct phase_row *row)
 	return PHASE_HALF_MADE;
 }
 
-/* What follows a change that callers can see. */
+/* Effects of a change of the public state. */
 static void changed(struct sandbox *sandbox, enum sandbox_state before)
 {
 	event_state(sandbox, sandbox_state_names[before]);
@@ -200,7 +200,8 @@ void sandbox_set_phase(struct sandbox *sandbox, enum sandbox_phase phase,
 	if (from == phase)
 		return;
 	if (!phase_allowed(from, phase)) {
-		/* A bug of ours; the daemon goes on because the sandbox is better off ended. */
+		/* A bug in the service. The daemon logs it and continues, so that the sandbox can
+		 * still be destroyed. */
 		log_error("sandbox %s: %s -> %s is not in the table of phases", sandbox->id,
 			  phase_name(from), phase_name(phase));
 		return;

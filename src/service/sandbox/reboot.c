@@ -18,12 +18,14 @@
 #include "service/sandbox/sandbox_private.h"
 
 #define BOOT_NAME "boot_id"
-#define START_NAME "start_id" /* of pid 1: a container can be started again without a boot */
+#define START_NAME                                                                     \
+	"start_id" /* start time of pid 1: a container can be restarted without a boot \
+		    */
 #define ALIVE_NAME "alive_ms"
 #define PREFIX "r-"
-#define WAKES_PER_TICK 4 /* the others wait: each makes work for the disk */
+#define WAKES_PER_TICK 4 /* limits the disk load of resumes */
 
-/* Whether the container that the daemon runs in was started again. 0 or -errno. */
+/* Whether the container in which the daemon runs was restarted. 0 or -errno. */
 static int look_at_container(struct service *service)
 {
 	char before[TIME_START_ID_SIZE] = "", now[TIME_START_ID_SIZE];
@@ -32,7 +34,8 @@ static int look_at_container(struct service *service)
 	time_start_id(now);
 	service->sandboxes->rebooted = r > 0 && before[0] && now[0] && strcmp(before, now) != 0;
 	service->sandboxes->boot_saved =
-		r > 0 && !service->sandboxes->rebooted; /* an older daemon saved none */
+		r > 0 &&
+		!service->sandboxes->rebooted; /* an older version of the daemon did not store it */
 	return MIN(r, 0);
 }
 
@@ -46,7 +49,7 @@ static int look_at_host(struct service *service)
 	if (r < 0)
 		return r;
 	if (!service->sandboxes
-		     ->boot_id[0]) { /* what was saved may be right again at the next start */
+		     ->boot_id[0]) { /* unreadable: the stored id is kept for the next start */
 		log_warn("the boot id of the host cannot be read: a reboot will not be noticed");
 		service->sandboxes->boot_saved = true;
 		return 0;
@@ -67,7 +70,7 @@ int reboot_load(struct service *service, struct err *err)
 	if (r >= 0)
 		r = look_at_host(service);
 	if (service->sandboxes->rebooted)
-		log_info("the host was started anew");
+		log_info("the host was rebooted");
 	return r < 0 ? err_set_errno(err, ERR_INTERNAL, r, "cannot read the last boot") : 0;
 }
 
@@ -79,7 +82,7 @@ int reboot_save_alive(struct service *service)
 	return store_meta_put(service->store, ALIVE_NAME, text);
 }
 
-/* Every engine has been asked by now: a start after this one need not do it again. */
+/* All engines have been queried, so later starts need not handle this reboot again. */
 static void save_boot(struct service *service)
 {
 	char start[TIME_START_ID_SIZE];
@@ -89,7 +92,7 @@ static void save_boot(struct service *service)
 	time_start_id(start);
 	if (store_meta_put(service->store, BOOT_NAME, service->sandboxes->boot_id) < 0 ||
 	    store_meta_put(service->store, START_NAME, start) < 0)
-		log_warn("that the host was started anew could not be recorded");
+		log_warn("the reboot of the host could not be recorded");
 	else
 		service->sandboxes->boot_saved = true;
 	service->sandboxes->rebooted = false;
@@ -118,7 +121,8 @@ void reboot_tick(struct service *service)
 			continue;
 		woken++;
 		if (sandbox_resume(sandbox, 0, NULL, NULL, &err) < 0)
-			log_warn("sandbox %s is always on, but: %s", sandbox->id, err.message);
+			log_warn("sandbox %s is always on, but could not be resumed: %s",
+				 sandbox->id, err.message);
 	}
 }
 
@@ -139,16 +143,16 @@ bool reboot_listed(struct service_engine *engine, const char *id)
 	return snapshot_adopt(sandbox, id) == 0;
 }
 
-/* What is left of it are its files. */
+/* Only the files of the sandbox are left: it becomes hibernated. */
 void reboot_keep(struct sandbox *sandbox, struct snapshot *files)
 {
 	bool ran = sandbox_state(sandbox) == SANDBOX_RUNNING;
 
-	log_info("sandbox %s: the host was restarted, its files are kept", sandbox->id);
-	sandbox_set_error(sandbox, "the host was restarted: its processes ended, its files are as "
-				   "they were last on the disk");
+	log_info("sandbox %s: the host was rebooted, and the files are kept", sandbox->id);
+	sandbox_set_error(sandbox, "the host was rebooted: processes ended, and the files are as "
+				   "they were last written to disk");
 	pause_become_hibernated(sandbox, files);
-	if (!ran) { /* it was frozen: paused before and after, but its memory is lost */
+	if (!ran) { /* it was frozen: it is still paused, but its memory is lost */
 		event_state(sandbox, sandbox_state_names[SANDBOX_PAUSED]);
 		usage_changed(sandbox);
 	}

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * After a start, and whenever an engine comes back: what the rows say against what the engine
- * holds. Known and running: attached again. Half-made: swept. Unknown to us: swept. Known to us but
- * not to the engine: lost, with its reason. Transitions that were under way are finished or taken
- * back:
+ * Compares the rows with the engine's list after a start, and whenever an engine is back. A known,
+ * running sandbox is attached again. An unfinished or unknown one is swept. One that the engine
+ * does not list is lost, with a reason. Transitions in progress are completed or reverted:
  *
  *   pause, resume      as the engine has it, frozen or not
- *   hibernate          the row says hibernated: its running part goes. Else the copy goes and the
- *                      sandbox is as before; if only the copy is left of it, that is it now
- *   resume (hibernated) what was made goes, it is hibernated as before
- *   restore            goes on: its files are given up already
- *   snapshot, fork     half made copies go; the sandbox is as before
+ *   hibernate          if the row says hibernated, the running part is removed; otherwise the
+ *                      snapshot is removed and the sandbox is as before; if only the snapshot
+ *                      exists, the sandbox becomes hibernated
+ *   resume (hibernated) the engine's part is removed; the sandbox is hibernated as before
+ *   restore            continues, because the old files have already been removed
+ *   snapshot, fork     incomplete snapshots are removed; the sandbox is as before
  *
- * One whose initializer failed lives on as an error (the intent to retain it says so).
+ * A sandbox with an open retain intent, whose initializer failed, continues to run in state error.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -84,7 +84,7 @@ static void restore_visible(struct service *service, struct sandbox *sandbox)
 	sandbox_show(sandbox);
 	if (sandbox_name_reserve(service, sandbox->attrs.owner, sandbox->attrs.name, sandbox,
 				 &err) < 0) {
-		log_warn("sandbox %s loses its name: %s", sandbox->id, err.message);
+		log_warn("sandbox %s: the name is dropped: %s", sandbox->id, err.message);
 		free(TAKE_PTR(sandbox->attrs.name));
 	}
 }
@@ -116,7 +116,7 @@ static int on_intent(void *arg, int64_t row, enum store_intent kind)
 	for (size_t i = 0; i < ARRAY_LEN(intent_kinds); i++)
 		if (intent_kinds[i] == kind)
 			return map_put(&open->kinds, row_key(text, row), &intent_kinds[i]);
-	return 0; /* a newer version's */
+	return 0; /* written by a newer version */
 }
 
 static void restore_phase(struct sandbox *sandbox, const struct store_sandbox *row,
@@ -151,7 +151,7 @@ static int on_row(void *arg, const struct store_sandbox *row)
 	service->sandboxes->last_row = MAX(service->sandboxes->last_row, row->row);
 	service_saw_seq(service, row->seq);
 	if (!engine) {
-		log_warn("sandbox %s belongs to engine '%s', which is not enabled: left alone",
+		log_warn("sandbox %s belongs to engine '%s', which is not enabled: ignored",
 			 row->id, row->engine);
 		return 0;
 	}
@@ -198,12 +198,12 @@ static void end_half_made(struct sandbox *sandbox)
 {
 	struct err err;
 
-	log_info("sandbox %s was half made when the daemon ended: swept", sandbox->id);
+	log_info("sandbox %s was not complete when the daemon ended: removing it", sandbox->id);
 	if (sandbox_destroy(sandbox, REASON_BOOT_FAILED, &err) < 0)
 		log_error("sandbox %s: %s", sandbox->id, err.message);
 }
 
-/* One sandbox of ours after the engine has named all of its own. */
+/* Settles one known sandbox after the engine's list is complete. */
 static void settle(struct sandbox *sandbox)
 {
 	bool seen = !sandbox->unlisted;
@@ -250,11 +250,11 @@ static void list_failed(struct service_engine *engine, const struct err *err)
 {
 	engine->listing = false;
 	(void)snprintf(engine->why, sizeof(engine->why), "%s", err->message);
-	log_warn("engine %s cannot list what it holds: %s", engine_name(engine), err->message);
-	/* on_back or the tick asks again */
+	log_warn("engine %s cannot list its sandboxes: %s", engine_name(engine), err->message);
+	/* Asked again when the engine is back, or by the tick. */
 }
 
-/* What an engine holds is being listed. */
+/* A listing of an engine's sandboxes and snapshots in progress. */
 struct listing {
 	struct op op;
 	struct service_engine *engine;
@@ -331,7 +331,7 @@ static void list_snapshots(struct service_engine *engine)
 	list_failed(engine, &err);
 }
 
-/* Snapshots first: what is left of a sandbox may be one of them. */
+/* Snapshots are listed first, because one of them may be all that is left of a sandbox. */
 void reconcile_start(struct service_engine *engine)
 {
 	struct sandbox *sandbox;
@@ -340,7 +340,7 @@ void reconcile_start(struct service_engine *engine)
 	if (engine->listing || !engine->instance.ready)
 		return;
 	engine->listing = true;
-	/* Only those that run already can be missed by the list; newer ones may come behind it. */
+	/* Only sandboxes that run already must be in the list; newer ones may not be in it. */
 	while ((sandbox = sandbox_next(engine->service, &cursor)))
 		if (sandbox->engine == engine)
 			sandbox->unlisted =

@@ -8,7 +8,7 @@
 
 #include "service/sandbox/phase_internal.h"
 
-/* What the caller chose. Owner: the sandbox, before that the creation. */
+/* What the caller requested. Owner: the creation, then the sandbox. */
 struct sandbox_attrs {
 	char owner[AUTH_KEY_ID_SIZE];
 	char *name;		     /* heap or NULL */
@@ -16,7 +16,7 @@ struct sandbox_attrs {
 	struct pairs env;
 	struct pairs metadata;
 	struct grants *grants;		   /* secrets; NULL: none */
-	struct initializers *initializers; /* of its creation: freed when it runs; NULL: none */
+	struct initializers *initializers; /* freed when the sandbox is running; NULL: none */
 	uint32_t cpu_milli;
 	uint32_t memory_mb;
 	uint32_t disk_size_mb;
@@ -27,7 +27,7 @@ struct sandbox_attrs {
 	bool always_on;
 	bool auto_resume;
 	struct egress_policy *network; /* NULL: none */
-	bool retain_on_failure;	       /* of its creation; afterwards it means nothing */
+	bool retain_on_failure;	       /* used only during the creation */
 };
 
 #define RUNNING_UNKNOWN UINT16_MAX
@@ -42,62 +42,64 @@ struct sandbox {
 	uint8_t phase;	      /* enum sandbox_phase; written by sandbox_set_phase() only */
 	uint8_t reason;	      /* enum sandbox_reason */
 	uint8_t boot;	      /* enum sandbox_boot */
-	uint16_t failed_code; /* enum err_code of a transition that is being taken back */
+	uint16_t failed_code; /* enum err_code of a transition that is being reverted */
 	uint8_t recover;      /* enum store_intent found open at the start */
-	uint8_t pool_network; /* enum engine_link: of the pool it comes from */
+	uint8_t pool_network; /* enum engine_link of the pool that it comes from */
 	uint8_t metered;      /* enum store_usage_kind; 0: nothing is counted */
-	uint8_t trust;	      /* enum trust_state: its authority in its trust store */
-	/* What its phase waits for: an image, a create, a freeze, a snapshot, a destroy. NULL: no
-	 * call is under way. At most one is, and a destroy waits for its end. */
+	uint8_t trust;	      /* enum trust_state: whether its certificate is installed */
+	/* The engine call that the phase waits for: an image, a create, a freeze, a snapshot, a
+	 * destroy. NULL: none. There is at most one, and a destroy waits for its end. */
 	struct op *engine_op;
-	/* Independent of the phase, because a link breaks at any time. NULL: none is under way. */
-	struct op *attach_op; /* its agent is looked for */
+	/* Independent of the phase, because a link can break at any time. NULL: none in progress.
+	 */
+	struct op *attach_op; /* the engine dials the agent */
 	struct op *death_op;  /* the engine is asked how it died */
 
 	/* The flags are facts that hold in several phases and outlast changes between them. */
-	bool pooled;	     /* A pool's, with a row of its own, also while it ends; invisible. */
+	bool pooled;	     /* A pool member, also while it ends. Invisible to clients. */
 	bool freeze_unknown; /* The engine has not answered yet; the freezer may be on or off. */
-	bool wake_due;	     /* Always on and running when the host ended: resume it. */
-	bool without_memory; /* Memory is left behind: in from, or by the hibernate under way. */
-	bool unlisted;	     /* The engine's list that is being read has not named it yet. */
+	bool wake_due;	     /* Always on, and running when the host went down: resume it. */
+	bool without_memory; /* Do not restore the memory in from, or do not save it. */
+	bool unlisted;	     /* Not yet found in the engine's list that is being read. */
 	uint8_t attach_tries;
-	uint8_t end_tries; /* to pause it because its time is up */
+	uint8_t end_tries; /* attempts to pause it after a timeout */
 	uint16_t sweep_tries;
-	uint16_t execs; /* somebody waits for them: the idle clock stands */
-	/* Processes that run, at most: those that nobody follows end unnoticed. process_limit.c
-	 * counts again before it says no. RUNNING_UNKNOWN just after a restart. */
+	uint16_t execs; /* commands with a waiting caller; they stop the idle clock */
+	/* Upper bound for the number of running processes: the end of a process without a reader
+	 * may not be noticed. process_limit.c counts again before it refuses a start.
+	 * RUNNING_UNKNOWN after a restart. */
 	uint16_t running;
-	uint32_t admissions;	   /* ever */
-	uint32_t begun_process_id; /* up to it a former daemon may have begun some; 0: none */
+	uint32_t admissions;	   /* number of admitted processes so far */
+	uint32_t begun_process_id; /* the last id that an earlier daemon may have used; 0: none */
 	uint16_t windows_making;
-	uint16_t file_ops;    /* under way */
-	uint16_t port_events; /* told in port_minute */
+	uint16_t file_ops;    /* in progress */
+	uint16_t port_events; /* published in port_minute */
 	uint32_t port_minute;
 	int64_t row, seq;
 	int64_t created_ms, started_ms;
-	int64_t expires_ms; /* wall clock, for people: see clock_expires_ms() */
-	/* The boot clock: it neither jumps nor stops. 0: none. */
+	int64_t expires_ms; /* wall clock, for display: see clock_expires_ms() */
+	/* On the boot clock, which neither jumps nor stops. 0: none. */
 	int64_t due_ms, active_ms, sweep_due_ms, thawed_ms;
-	int64_t left_ms, idle_left_ms;				 /* of a paused one */
-	int64_t metered_ms, metered_boot_ms, metered_disk_bytes; /* the interval of usage */
-	/* after a start: when it was last known to run; 0: its agent has answered since */
+	int64_t left_ms, idle_left_ms;				 /* remaining times while paused */
+	int64_t metered_ms, metered_boot_ms, metered_disk_bytes; /* the current interval of usage */
+	/* After a start: when it was last known to be alive; 0: its agent has answered since. */
 	int64_t proven_ms;
-	int64_t warned_ms, idle_warned_ms; /* the deadlines that were warned of */
+	int64_t warned_ms, idle_warned_ms; /* the deadlines whose warning was published */
 	int64_t boot_us;
 	struct sandbox_attrs attrs;
 	char *last_error;	   /* heap or NULL */
-	struct creation *creation; /* waiting for this sandbox; NULL once answered */
+	struct creation *creation; /* the create request; NULL once it has a reply */
 	struct pool *pool;
-	struct snapshot *from; /* has its files: hibernated, or being made from it */
+	struct snapshot *from; /* contains its files: hibernated, or being created from it */
 	void (*on_transition)(void *arg, struct sandbox *sandbox, const struct err *err);
 	void *on_transition_arg;
-	void (*on_end)(void *arg, const struct err *err); /* who waits until nothing of it runs */
+	void (*on_end)(void *arg, const struct err *err); /* the caller that waits for the end */
 	void *on_end_arg;
-	struct history *history; /* NULL: nobody asks */
+	struct history *history; /* NULL: no client requests metrics */
 	struct egress *egress;	 /* NULL: it never had a network */
 	uint32_t network_version;
 	struct link *link;
-	struct sandbox_wait *waits; /* for the link */
+	struct sandbox_wait *waits; /* calls that wait for the link */
 	struct preview *previews;   /* oldest first */
 	struct loop_watch *watch;
 	int watch_fd;

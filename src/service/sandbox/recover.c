@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One running or paused sandbox after a start or after its engine came back: see reconcile.c for
- * what becomes of a transition that was under way.
+ * Reconciles one running or paused sandbox after a start, or when its engine is back. reconcile.c
+ * lists the results for interrupted transitions.
  */
 #include <errno.h>
 
@@ -21,7 +21,7 @@ static void lost(struct sandbox *sandbox, const char *why)
 	destroy_died(sandbox, REASON_ENGINE_LOST, why);
 }
 
-/* Both sides agree again. */
+/* The rows and the engine agree again. */
 static void settled(struct sandbox *sandbox)
 {
 	sandbox->recover = 0;
@@ -33,13 +33,13 @@ static void settled(struct sandbox *sandbox)
 		attach_start(sandbox);
 }
 
-/* The engine failed. It is asked again: soon by the tick, or when it is back. */
+/* The engine failed. It is asked again by the tick, or when it is back. */
 static void not_now(struct sandbox *sandbox, const struct err *why)
 {
 	if (why->code == ERR_SANDBOX_NOT_FOUND || why->code == ERR_SANDBOX_GONE)
 		lost(sandbox, why->message);
 	else
-		log_warn("sandbox %s is not settled yet: %s", sandbox->id, why->message);
+		log_warn("sandbox %s is not reconciled yet: %s", sandbox->id, why->message);
 }
 
 static void on_agreed(void *arg, const struct err *error)
@@ -88,13 +88,14 @@ static void ask_stat(struct sandbox *sandbox)
 	(void)!transition_uncall(sandbox, op);
 }
 
-/* Nothing of it runs; that is how it should be. */
+/* A hibernated sandbox: no running part is expected. */
 static void settle_hibernated(struct sandbox *sandbox, bool seen)
 {
 	bool restoring = sandbox->recover == STORE_INTENT_RESTORE;
 	struct err err;
 
-	/* It ran when the host ended, and that is not what was written last. */
+	/* It was running when the host went down, although the row that was last written says
+	 * hibernated. */
 	if (!sandbox->from || sandbox->from->unseen) {
 		struct snapshot *files = snapshot_of_reboot(sandbox);
 
@@ -106,7 +107,7 @@ static void settle_hibernated(struct sandbox *sandbox, bool seen)
 		}
 	}
 	if (!sandbox->from) {
-		lost(sandbox, "the snapshot with its files is gone");
+		lost(sandbox, "the snapshot with its files does not exist any more");
 		return;
 	}
 	if (seen || sandbox->recover)
@@ -141,7 +142,7 @@ static void settle_lost(struct sandbox *sandbox)
 	pause_release(sandbox);
 }
 
-/* What an engine could not do before. */
+/* Retries what an engine could not do before. */
 void recover_tick(struct service *service)
 {
 	struct sandbox *sandbox;

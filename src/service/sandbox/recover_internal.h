@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* For all themes of the service: what the daemon finds after a start, and how it is reconciled. */
+/* For all themes of the service: reconciliation with the engines after a start or a reboot. */
 #ifndef CAY_SERVICE_SANDBOX_RECOVER_INTERNAL_H
 #define CAY_SERVICE_SANDBOX_RECOVER_INTERNAL_H
 
@@ -19,7 +19,8 @@ int reboot_load(struct service *service, struct err *err) _must_check_;
 void reboot_tick(struct service *service);
 int reboot_save_alive(struct service *service) _must_check_;
 /*
- * Whether this snapshot is what an engine saved of one of our sandboxes. It is then in the table.
+ * Whether this snapshot contains the files that an engine saved of a known sandbox. It is then
+ * added to the table.
  */
 bool reboot_is_name(const char *id);
 bool reboot_listed(struct service_engine *engine, const char *id);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The sandbox object: made, saved, shown, named, changed, dropped. */
+/* The sandbox object: allocation, storage, list, names, lookup, removal. */
 #include "service/sandbox/sandbox.h"
 
 #include <errno.h>
@@ -22,7 +22,7 @@
 #include "service/account/usage_internal.h"
 #include "service/sandbox/sandbox_private.h"
 
-/* In by_name while a creation holds the name but has no sandbox yet. */
+/* The value in by_name while a creation has reserved the name but has no sandbox yet. */
 static char reserved_marker;
 
 void sandbox_touch(struct sandbox *sandbox)
@@ -81,7 +81,7 @@ int sandbox_attrs_copy(struct sandbox_attrs *to, const struct sandbox_attrs *fro
 	to->name = to->external_workspace_id = NULL;
 	to->env = to->metadata = (struct pairs){ NULL, 0, 0 };
 	to->grants = NULL;
-	to->initializers = NULL; /* a copy of a sandbox has been through them */
+	to->initializers = NULL; /* the source has already run them */
 	to->network = from->network ? egress_policy_copy(from->network) : NULL;
 	if (from->network && !to->network)
 		return -ENOMEM;
@@ -188,7 +188,8 @@ int sandbox_save(struct sandbox *sandbox)
 	return r;
 }
 
-/* Creation order is the clock's, made strictly growing: cursors stay good across restarts. */
+/* seq follows the wall clock and strictly grows, so that list cursors stay valid across restarts.
+ */
 void sandbox_show(struct sandbox *sandbox)
 {
 	struct service *service = sandbox->service;
@@ -210,7 +211,7 @@ void sandbox_hide(struct sandbox *sandbox)
 	struct service *service = sandbox->service;
 
 	if (sandbox->pooled || (!sandbox->prev && service->sandboxes->oldest != sandbox))
-		return; /* in a pool, or not shown */
+		return; /* a pool member, or not in the list */
 	if (sandbox->prev)
 		sandbox->prev->next = sandbox->next;
 	else
@@ -264,7 +265,7 @@ void sandbox_name_release(struct service *service, const char *owner, const char
 		(void)map_take(&service->sandboxes->by_name, name_key(&key, owner, name));
 }
 
-/* The reservation becomes the sandbox's. */
+/* Assigns the reserved name to the sandbox. */
 void sandbox_name_bind(struct service *service, const char *owner, const char *name,
 		       struct sandbox *sandbox)
 {
@@ -292,7 +293,7 @@ static struct sandbox *find_by_name(struct service *service, const struct key *k
 		return found;
 	if (!key_is_admin(key))
 		return NULL;
-	/* An admin may use others' names where they are unambiguous. */
+	/* An admin key may use names of other owners if they are unambiguous. */
 	found = NULL;
 	for (struct sandbox *at = service->sandboxes->oldest; at; at = at->next) {
 		if (!at->attrs.name || strcmp(at->attrs.name, text) != 0)

@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sandboxes for the faces: their states, creation, lookup and end. */
+/*
+ * Sandboxes for the faces: states, creation, lookup, transitions and end. struct sandbox is opaque
+ * to faces and belongs to the service; faces keep its handle, or an id, between calls.
+ */
 #ifndef CAY_SERVICE_SANDBOX_SANDBOX_H
 #define CAY_SERVICE_SANDBOX_SANDBOX_H
 
@@ -47,7 +50,7 @@ enum sandbox_reason {
 };
 
 enum sandbox_boot { BOOT_COLD, BOOT_POOL, BOOT_SNAPSHOT, BOOT_FORK, BOOT_COUNT };
-/* freeze: processes stay in memory without a processor. hibernate: saved on disk, nothing runs. */
+/* freeze: processes stay in memory but get no CPU time. hibernate: saved on disk, nothing runs. */
 enum pause_kind { PAUSE_FREEZE, PAUSE_HIBERNATE, PAUSE_KIND_COUNT };
 enum on_timeout { ON_TIMEOUT_DESTROY, ON_TIMEOUT_PAUSE, ON_TIMEOUT_HIBERNATE, ON_TIMEOUT_COUNT };
 
@@ -63,11 +66,11 @@ const char *sandbox_reason_name(enum sandbox_reason reason); /* NULL for none */
 #define SANDBOX_ID_LEN 20
 
 /*
- * Ranges and defaults of a sandbox's parts. Faces take them into their field tables, and limits.c
- * checks every spec against them. Upper bounds of sizes and times are the operator's: struct
- * service_config.
+ * Ranges and defaults of the fields of a sandbox. Faces use them in their field tables, and
+ * limits.c checks every spec against them. The operator sets the upper bounds of sizes and times:
+ * struct service_config.
  */
-#define SANDBOX_CPU_MILLI 1000 /* here and below: when the caller names none */
+#define SANDBOX_CPU_MILLI 1000 /* here and below: the default */
 #define SANDBOX_MEMORY_MB 1024
 #define SANDBOX_DISK_MB 3072
 #define SANDBOX_TIMEOUT_SEC 300
@@ -105,7 +108,7 @@ struct sandbox_spec {
 	bool retain_on_failure;
 	bool always_on;
 	bool auto_resume;
-	bool memory; /* with the processes in the snapshot, if it has some */
+	bool memory; /* restore the processes in the snapshot, if there are any */
 	struct egress_want network;
 	struct idempotency *idem;			  /* of sandbox_create(); NULL: none */
 	bool has_template, has_cpu, has_memory, has_disk; /* given, not the default */
@@ -114,17 +117,17 @@ struct sandbox_spec {
 /* err NULL: sandbox is running. The pointer is valid during the call only. */
 typedef void (*sandbox_made_fn)(void *arg, const struct sandbox *sandbox, const struct err *err);
 /*
- * 1: done at once, *ret_now is running and done is never called. 0: done is called later. -1:
- * refused. spec->idem is recorded in the transaction that creates the sandbox.
+ * 1: complete, *ret_now is running and done is never called. 0: done is called later. -1: refused.
+ * spec->idem is recorded in the transaction that creates the sandbox.
  */
 int sandbox_create(struct service *service, struct key *owner, const struct sandbox_spec *spec,
 		   sandbox_made_fn done, void *arg, const struct sandbox **ret_now,
 		   struct err *err) _must_check_;
 
 /*
- * For calls that create several. item: once for each, in their order. seal, only with idempotency:
- * the whole reply as it will be sent, recorded in the transaction that keeps them. done: the last
- * call, with err if none exists.
+ * Hooks of calls that create several sandboxes. item: once for each, in order. seal, only with
+ * idempotency: composes the whole reply, which is recorded in the transaction that keeps the
+ * sandboxes. done: the last call, with err if no sandbox was created.
  */
 struct batch_hooks {
 	void (*item)(void *arg, int64_t index, const struct sandbox *sandbox,
@@ -133,7 +136,7 @@ struct batch_hooks {
 	void (*done)(void *arg, const struct err *err);
 };
 #define BATCH_MAX 100
-/* spec->count of them; named NAME-1, NAME-2 and so on if there are several. */
+/* Creates spec->count sandboxes, named NAME-1, NAME-2 and so on if there are several. */
 int sandbox_create_many(struct service *service, struct key *owner, const struct sandbox_spec *spec,
 			struct idempotency *idem, const struct batch_hooks *hooks, void *arg,
 			struct err *err) _must_check_;
@@ -149,21 +152,22 @@ int sandbox_check_running(const struct sandbox *sandbox, struct err *err) _must_
 /*
  * Every call into a sandbox starts here. 1: the link is ready, fn is never called. 0: the link is
  * being established (after a restart, because it broke, or because the sandbox is being resumed):
- * fn is called once, with err if the sandbox ended or ten seconds were not enough. -1: not running,
- * or too many calls wait. wake: a paused sandbox with auto_resume is resumed for this call.
+ * fn is called once, with err if the sandbox ended or the wait exceeded ready_wait_ms. -1: not
+ * running, or too many calls wait. wake: a paused sandbox with auto_resume is resumed for this
+ * call.
  */
 typedef void (*sandbox_ready_fn)(void *arg, const struct err *err);
 int sandbox_when_ready(struct sandbox *sandbox, bool wake, sandbox_ready_fn fn, void *arg,
 		       struct sandbox_wait **ret_wait, struct err *err) _must_check_;
 void sandbox_wait_cancel(struct sandbox_wait *wait); /* before fn was called */
 bool sandbox_ready(const struct sandbox *sandbox);   /* its link is ready */
-bool sandbox_up(const struct sandbox *sandbox);	     /* or could be, except for its link */
+bool sandbox_up(const struct sandbox *sandbox);	     /* running, whether or not its link is ready */
 /* It has the template's users; otherwise everything in it runs as the daemon's user. */
 bool sandbox_has_users(const struct sandbox *sandbox);
 int64_t sandbox_expires_ms(const struct sandbox *sandbox); /* wall clock; 0: never */
-/* How many CPUs it can use at a time: a fraction counts as one more. */
+/* The number of CPUs that it can use at a time, rounded up. */
 uint32_t sandbox_cpus(const struct sandbox *sandbox);
-/* A client uses it: the idle clock starts again. */
+/* A client uses the sandbox: restarts the idle clock. */
 void sandbox_touch(struct sandbox *sandbox);
 
 struct sandbox_filter {
@@ -172,8 +176,8 @@ struct sandbox_filter {
 	struct str metadata_key, metadata_value; /* key.p NULL: any */
 	bool oldest_first;
 };
-/* Newest first: the next visible one older than *cursor (INT64_MAX for the start) that matches; or
- * oldest first, younger than it (0 for the start). */
+/* The next visible sandbox that matches. Newest first: the next one older than *cursor (INT64_MAX
+ * to begin). Oldest first: the next one younger than *cursor (0 to begin). */
 const struct sandbox *sandbox_list_next(struct service *service, const struct key *key,
 					const struct sandbox_filter *filter, int64_t *cursor);
 
@@ -189,13 +193,13 @@ struct sandbox_patch {
 	struct egress_want network;
 };
 /*
- * 1: done, the function is never called. 0: it is called once, when the link was changed or failed.
- * -1
+ * 1: complete, done is never called. 0: done is called once, when the network link was changed or
+ * could not be. -1: refused, with err.
  */
 int sandbox_patch(struct sandbox *sandbox, const struct sandbox_patch *patch,
 		  void (*done)(void *arg, struct sandbox *sandbox, const struct err *err),
 		  void *arg, struct err *err) _must_check_;
-/* The timeout starts again at timeout_sec from now. */
+/* Restarts the timeout with timeout_sec from now. */
 int sandbox_extend(struct sandbox *sandbox, int64_t timeout_sec, struct err *err) _must_check_;
 
 /*
@@ -206,25 +210,27 @@ int sandbox_extend(struct sandbox *sandbox, int64_t timeout_sec, struct err *err
 typedef void (*sandbox_changed_fn)(void *arg, struct sandbox *sandbox, const struct err *err);
 int sandbox_pause(struct sandbox *sandbox, enum pause_kind kind, sandbox_changed_fn done, void *arg,
 		  struct err *err) _must_check_;
-/* Hibernates without its memory, even if that could be saved: it boots again. */
+/* Hibernates only the files, even if memory could be saved. The sandbox starts without processes
+ * when it is resumed. */
 int sandbox_pause_files(struct sandbox *sandbox, sandbox_changed_fn done, void *arg,
 			struct err *err) _must_check_;
 /* timeout_sec 0: the remaining time continues. */
 int sandbox_resume(struct sandbox *sandbox, int64_t timeout_sec, sandbox_changed_fn done, void *arg,
 		   struct err *err) _must_check_;
-/* The same without the saved memory: for a sandbox that cannot be restored with it. */
+/* Resumes without the saved memory, for a sandbox whose memory cannot be restored. */
 int sandbox_resume_files(struct sandbox *sandbox, int64_t timeout_sec, sandbox_changed_fn done,
 			 void *arg, struct err *err) _must_check_;
 
 /*
- * done: the engine confirmed that nothing of it runs any more; what is left of it is swept in the
- * background. With err the engine could not be asked: the end is recorded, and the engine ends it
- * when it is back. 0, or -1 with err when the end could not be recorded; then it goes on.
+ * done: the engine confirmed that no process of it runs any more; the rest is removed in the
+ * background. With err, the engine could not be asked: the end is recorded, and the engine ends the
+ * sandbox when it is back. Returns 0, or -1 with err if the end could not be recorded; the sandbox
+ * then continues.
  */
 typedef void (*sandbox_ended_fn)(void *arg, const struct err *err);
 int sandbox_end(struct sandbox *sandbox, enum sandbox_reason reason, sandbox_ended_fn done,
 		void *arg, struct err *err) _must_check_;
-/* The same for those who need not know when it has ended. */
+/* The same for callers that do not wait for the end. */
 int sandbox_destroy(struct sandbox *sandbox, enum sandbox_reason reason,
 		    struct err *err) _must_check_;
 
@@ -237,10 +243,10 @@ struct sandbox_view {
 	enum sandbox_state state;
 	enum sandbox_reason reason;
 	enum sandbox_boot boot;
-	enum pause_kind pause_kind; /* of a paused one */
+	enum pause_kind pause_kind; /* if paused */
 	enum pool_mode pool_mode;
 	enum on_timeout on_timeout;
-	bool memory_preserved; /* likewise */
+	bool memory_preserved; /* if paused */
 	bool in_transition;    /* between running and paused, or being copied */
 	bool disk_enforced;
 	bool always_on, auto_resume;
@@ -260,7 +266,7 @@ struct sandbox_metrics {
 	uint64_t memory_bytes, memory_peak_bytes, memory_limit_bytes, cpu_us, pids, disk_bytes,
 		disk_limit_bytes, oom_kills, sent_bytes, received_bytes;
 	double cpu_percent; /* of one CPU, since an earlier sample or since its start */
-	bool has_stall;	    /* this engine and kernel count it */
+	bool has_stall;	    /* the engine and the kernel report it */
 	struct stall stall[STALL_COUNT];
 };
 typedef void (*sandbox_metrics_fn)(void *arg, const struct sandbox_metrics *metrics,
@@ -268,13 +274,13 @@ typedef void (*sandbox_metrics_fn)(void *arg, const struct sandbox_metrics *metr
 /* One measurement of the last minutes. */
 struct sandbox_sample {
 	int64_t at_ms;
-	double cpu_percent; /* since the one before */
+	double cpu_percent; /* since the previous sample */
 	bool has_cpu;
 	uint64_t memory_bytes, pids, disk_bytes;
 };
 /*
- * The samples so far, oldest first: start with *at = 0; false at the end. Requesting metrics starts
- * the sampling.
+ * Iterates over the samples, oldest first: start with *at = 0; false at the end. A request for
+ * metrics starts the sampling.
  */
 bool sandbox_history_next(const struct sandbox *sandbox, uint32_t *at, struct sandbox_sample *ret);
 int sandbox_metrics(struct sandbox *sandbox, sandbox_metrics_fn done, void *arg,

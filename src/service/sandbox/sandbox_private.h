@@ -5,8 +5,9 @@
 
 #include "service/sandbox/sandbox_internal.h"
 
-#define TOMBSTONES 256	/* the last ended sandboxes, so that a 404 can say why; older go */
-#define DELETED_MAX 128 /* rows waiting for deletion; at the limit they go at once */
+#define TOMBSTONES \
+	256 /* recently ended sandboxes, for the message of a 404; the oldest is dropped */
+#define DELETED_MAX 128 /* rows waiting for deletion; at the limit they are deleted at once */
 
 /* Owner: the service. */
 struct sandboxes {
@@ -16,20 +17,20 @@ struct sandboxes {
 	struct sandbox *oldest, *newest; /* visible ones by seq */
 	int64_t last_row;
 	struct op_list batches;
-	uint32_t wait_count; /* of READY_WAITS_MAX */
+	uint32_t wait_count; /* at most READY_WAITS_MAX */
 	struct tombstone tombstones[TOMBSTONES];
 	uint32_t tombstone_next;
 	uint32_t history_count;
 
 	char boot_id[TIME_BOOT_ID_SIZE];
 	int64_t wall_distance_ms; /* from the boot clock to the wall clock, see clock.c */
-	int64_t alive_ms;	  /* when the engines last knew their sandboxes */
-	bool rebooted;		  /* the host, since the last start; until every engine was asked */
+	int64_t alive_ms;	  /* when the engines last confirmed their sandboxes */
+	bool rebooted; /* since the last start of the daemon; until every engine was queried */
 	bool boot_saved;
-	uint32_t wakes; /* sandboxes to wake */
+	uint32_t wakes; /* sandboxes to resume */
 
 	struct loop_timer *deadline_timer;
-	int64_t deadline_ms; /* boot clock of the next due look; 0: none */
+	int64_t deadline_ms; /* the next deadline, on the boot clock; 0: none */
 
 	struct loop_timer *delete_timer; /* delete_rows.c */
 	bool delete_armed;

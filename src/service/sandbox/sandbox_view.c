@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What faces see of a sandbox. */
+/* The public properties of a sandbox. */
 #include "service/copy/transition_internal.h"
 #include "service/sandbox/sandbox_internal.h"
 

@@ -8,7 +8,7 @@
 #include "service/sandbox/recover_internal.h"
 #include "service/secret/secret_internal.h"
 
-#define OBJECTS_MAX 65536 /* sandboxes and pool members, dying ones included */
+#define OBJECTS_MAX 65536 /* sandboxes and pool members, including ending ones */
 
 struct sandboxes *sandboxes_new(void)
 {

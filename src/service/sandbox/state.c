@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The names that callers and the store know. */
+/* Names of states and other enums, as in the API and in the store. */
 #include "service/sandbox/sandbox_internal.h"
 
 const char *const sandbox_state_names[] = { "provisioning", "running", "paused",

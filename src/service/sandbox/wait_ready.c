@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Waiting for the link of a sandbox: after the daemon's start, while a broken link is made again,
- * and while a paused one is being resumed. One queue for all calls; each leaves it once: ready,
- * ended, not to be woken, too late, or cancelled.
+ * Calls that wait for the link of a sandbox: after the daemon's start, while a broken link is
+ * restored, and while a paused sandbox is being resumed. Each sandbox has one queue. A call leaves
+ * it exactly once: ready, ended, not resumed, timed out, or cancelled.
  */
 #include "base/time.h"
 #include "service/sandbox/attach_internal.h"
@@ -18,7 +18,7 @@ struct sandbox_wait {
 	struct sandbox *sandbox;
 	struct sandbox_wait *prev, *next;
 	int64_t until_ms; /* monotonic */
-	bool wake;	  /* it may resume a paused one */
+	bool wake;	  /* the call may resume a paused sandbox */
 	sandbox_ready_fn fn;
 	void *arg;
 };
@@ -51,8 +51,8 @@ static int is_paused(const struct sandbox *sandbox, struct err *err)
 	return err_set(err, ERR_WRONG_STATE, "sandbox %s is paused (%s): resume it first%s",
 		       sandbox->id, pause_kind_names[sandbox_pause_kind(sandbox)],
 		       sandbox->attrs.auto_resume
-			       ? "; calls that only read do not wake it"
-			       : "; with auto_resume, calls that change something wake it");
+			       ? "; calls that only read do not resume it"
+			       : "; with auto_resume, calls that change something resume it");
 }
 
 bool sandbox_up(const struct sandbox *sandbox)
@@ -71,7 +71,7 @@ int sandbox_check_running(const struct sandbox *sandbox, struct err *err)
 		       sandbox->reason ? sandbox_reason_name(sandbox->reason) : "");
 }
 
-/* It runs, but not for long. */
+/* The sandbox is still up, but is being paused. */
 static bool leaving(const struct sandbox *sandbox)
 {
 	return sandbox_transition(sandbox) == TRANSITION_PAUSE ||
@@ -86,10 +86,11 @@ bool sandbox_ready(const struct sandbox *sandbox)
 
 static int too_late(const struct sandbox *sandbox, struct err *err)
 {
-	return err_set(err, ERR_UNAVAILABLE, "sandbox %s is being connected again", sandbox->id);
+	return err_set(err, ERR_UNAVAILABLE, "the connection to sandbox %s is being restored",
+		       sandbox->id);
 }
 
-/* Whether waiting makes sense. Starts to resume it where that is what the call may do. */
+/* Whether the call may wait. Starts a resume if the call permits it. */
 static int may_wait(struct sandbox *sandbox, bool wake, struct err *err)
 {
 	bool waking = sandbox_transition(sandbox) == TRANSITION_RESUME ||
@@ -103,7 +104,7 @@ static int may_wait(struct sandbox *sandbox, bool wake, struct err *err)
 		return 0;
 	if (sandbox_state(sandbox) != SANDBOX_PAUSED || !wake)
 		return sandbox_check_running(sandbox, err);
-	if (sandbox_transition(sandbox)) /* a snapshot of it is being taken: resumed behind that */
+	if (sandbox_transition(sandbox)) /* a snapshot is being taken: resumed afterwards */
 		return 0;
 	if (sandbox_resume(sandbox, 0, NULL, NULL, err) >= 0)
 		return 0;
@@ -147,7 +148,7 @@ void sandbox_wait_cancel(struct sandbox_wait *wait)
 	wait_free(wait);
 }
 
-/* A callback may do anything, so the sandbox is looked up again after each. */
+/* A callback may end the sandbox, so it is looked up again after each. */
 void ready_there(struct sandbox *sandbox)
 {
 	struct service *service = sandbox->service;
@@ -191,7 +192,7 @@ void ready_failed(struct sandbox *sandbox, const struct err *why)
 	answer_all(sandbox, &err);
 }
 
-/* It is paused now. Calls that may resume it do, the others get an error. */
+/* The sandbox is paused now. Calls that may resume it do so; the others get an error. */
 void ready_paused(struct sandbox *sandbox)
 {
 	struct service *service = sandbox->service;
@@ -215,8 +216,9 @@ void ready_paused(struct sandbox *sandbox)
 	}
 }
 
-/* One late wait of this sandbox; the newest stand in front, so the oldest is the last. What waits
- * for the certificate waits as long as its installation may take, which has a limit of its own. */
+/* One wait of this sandbox that has timed out. The newest are first, so the oldest is the last.
+ * Calls that wait for the installation of the certificate do not time out here, because the
+ * installation has a limit of its own. */
 static struct sandbox_wait *find_late(const struct sandbox *sandbox, int64_t now_ms)
 {
 	struct sandbox_wait *wait = sandbox->waits;
@@ -246,7 +248,7 @@ void ready_tick(struct service *service)
 	}
 }
 
-/* The service ends; waiting callers are gone already. */
+/* The service closes. The faces have already dropped the waiting callers. */
 void ready_drop(struct sandbox *sandbox)
 {
 	while (sandbox->waits)

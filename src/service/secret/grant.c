@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which secrets a sandbox has, and how. What it once had still counts for scrubbing. */
+/* Grants: the secrets of a sandbox and how it gets them. Former grants are kept for scrubbing. */
 #include <errno.h>
 #include <stdio.h>
 
@@ -80,7 +80,7 @@ struct grants *grants_copy(const struct grants *from)
 	return grants;
 }
 
-/* Processes that had it may still write it. */
+/* Keeps former grants, because processes that received a value may still print it. */
 static int grants_keep(struct grants *grants, const struct grants *old, struct err *err)
 {
 	for (size_t i = 0; old && i < old->count; i++) {
@@ -123,14 +123,14 @@ int grants_inherit(struct sandbox *sandbox, const struct grants *from, struct er
 	if (!grants)
 		return no_memory(err);
 	grants->saved = false;
-	scrub_unref(TAKE_PTR(grants->scrub)); /* made anew */
+	scrub_unref(TAKE_PTR(grants->scrub)); /* rebuilt on the next use */
 	return grants_keep(grants, from, err);
 }
 
-/* ---- what a caller asks for ---- */
+/* ---- request ---- */
 
-/* Keys of the operator, by the names that programs look for. A process that can read one inside
- * acts, and pays, as the operator. */
+/* Variables that usually contain an API key of the operator. A process that reads one can act, and
+ * incur costs, as the operator. */
 static bool is_system_key(struct str variable)
 {
 	static const char *const names[] = { "ANTHROPIC_API_KEY", "RUNPOD_API_KEY", "CAY_API_KEY",
@@ -156,11 +156,11 @@ static int check_spec(const struct grant_spec *spec, size_t i, struct err *err)
 			       i, (int)MIN(spec->env.n, SECRET_NAME_MAX), spec->env.p);
 	if (spec->hosts.list && spec->way != GRANT_BROKER)
 		return err_set(err, ERR_INVALID_REQUEST,
-			       "secrets[%zu].hosts goes with \"as\": \"broker\"", i);
+			       "secrets[%zu].hosts is allowed only with \"as\": \"broker\"", i);
 	return 0;
 }
 
-/* The narrowest one of that name. */
+/* The secret of that name with the narrowest scope. */
 static struct secret *resolve(struct service *service, struct str name,
 			      const struct grants_holder *holder)
 {
@@ -192,7 +192,7 @@ static bool hosts_have(const char *list, struct str host)
 	return false;
 }
 
-/* What the secret itself is bound to, a sandbox can only narrow. */
+/* A grant can only narrow the hosts that the secret is bound to. */
 static int bind_hosts(const struct grant_spec *wish, const struct secret *secret, char **ret,
 		      struct err *err)
 {
@@ -202,7 +202,8 @@ static int bind_hosts(const struct grant_spec *wish, const struct secret *secret
 	if (!wish->hosts.count) {
 		if (!secret->hosts[0])
 			return err_set(err, ERR_INVALID_REQUEST,
-				       "secret %s: brokering needs hosts, here or at the secret",
+				       "secret %s: brokering needs hosts, either in the grant or "
+				       "in the secret",
 				       secret->name);
 		*ret = strdup(secret->hosts);
 		return *ret ? 0 : no_memory(err);
@@ -230,10 +231,10 @@ static int add_wish(struct grants *grants, const struct grant_spec *wish, struct
 
 	if (!secret_name_ok(wish->env) || str_copy(env, sizeof(env), wish->env) < 0)
 		return err_set(err, ERR_INVALID_REQUEST,
-			       "env must be characters of [A-Za-z0-9_], no digit first");
+			       "env must be characters of [A-Za-z0-9_] and not begin with a digit");
 	for (size_t i = 0; i < grants->count; i++)
 		if (strcmp(grants->list[i].env, env) == 0)
-			return err_set(err, ERR_INVALID_REQUEST, "two secrets for the variable %s",
+			return err_set(err, ERR_INVALID_REQUEST, "two secrets use the variable %s",
 				       env);
 	if (wish->way == GRANT_BROKER && bind_hosts(wish, secret, &hosts, err) < 0)
 		return -1;
@@ -244,7 +245,7 @@ static int add_wish(struct grants *grants, const struct grant_spec *wish, struct
 	if (wish->way != GRANT_BROKER)
 		return 0;
 	make_placeholder(g);
-	/* What is in its programs already goes on to work. */
+	/* Placeholders that programs already have stay valid. */
 	for (size_t i = 0; old && i < old->count; i++)
 		if (old->list[i].way == GRANT_BROKER && old->list[i].secret == secret &&
 		    strcmp(old->list[i].env, env) == 0)

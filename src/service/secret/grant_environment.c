@@ -49,7 +49,8 @@ int grants_env(const struct sandbox *sandbox, struct pairs *ret, struct err *err
 			r = buf_putc(&out, '\0');
 		ret->count++;
 	}
-	/* otherwise a sandbox's own variables have precedence */
+	/* With brokered secrets these variables override the sandbox's own. Otherwise the sandbox's
+	 * own have precedence. */
 	if (r == 0 && broker_any(grants)) {
 		const struct pairs *trust = trust_env(sandbox);
 
@@ -67,7 +68,7 @@ int grants_env(const struct sandbox *sandbox, struct pairs *ret, struct err *err
 	if (out.base)
 		explicit_bzero(out.base, out.capacity);
 	buf_done(&out);
-	return r < 0 ? err_set_errno(err, ERR_INTERNAL, r, "a secret cannot be opened") : 0;
+	return r < 0 ? err_set_errno(err, ERR_INTERNAL, r, "a secret cannot be decrypted") : 0;
 }
 
 void grants_env_wipe(struct pairs *env)
@@ -126,7 +127,7 @@ struct scrub *sandbox_scrub(const struct sandbox *sandbox)
 		return grants->scrub;
 	r = make_scrub(grants, &scrub);
 	if (r < 0) {
-		log_error("sandbox %s: its output cannot be scrubbed anew: %s", sandbox->id,
+		log_error("sandbox %s: the scrubber cannot be rebuilt: %s", sandbox->id,
 			  strerror(-r));
 		return grants->scrub;
 	}

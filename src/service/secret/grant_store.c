@@ -42,11 +42,12 @@ void grants_forget(struct sandbox *sandbox)
 		return;
 	if (store_grant_delete(sandbox->service->store, sandbox->id) < 0 ||
 	    store_authority_delete(sandbox->service->store, sandbox->id) < 0)
-		log_warn("sandbox %s: what it was given stays on record until the next start",
-			 sandbox->id);
+		log_warn(
+			"sandbox %s: the grants could not be deleted and stay until the next start",
+			sandbox->id);
 }
 
-/* The owner: a sandbox, or a snapshot, which has only former ones. */
+/* The owner is a sandbox, or a snapshot, which has only former grants. */
 static struct grants **place_of(struct service *service, const char *id)
 {
 	struct sandbox *sandbox = sandbox_by_id(service, str_of(id));

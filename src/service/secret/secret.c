@@ -61,7 +61,8 @@ static int link_secret(struct service *service, struct secret *secret)
 
 /* ---- checks ---- */
 
-/* Whether one of our keys stands anywhere in it. A program inside that has it has this daemon. */
+/* Whether the value contains an API key of this daemon. A program inside that has such a key
+ * controls the daemon. */
 static bool holds_key(struct service *service, struct str value)
 {
 	size_t n = AUTH_KEY_TEXT_SIZE - 1;
@@ -80,9 +81,10 @@ static int check_value(struct service *service, struct str value, struct err *er
 	if (memchr(value.p, 0, value.n))
 		return err_set(err, ERR_INVALID_REQUEST, "value must not contain NUL");
 	if (holds_key(service, value))
-		return err_set(err, ERR_INVALID_REQUEST,
-			       "value holds an API key of this daemon: those are never given to "
-			       "sandboxes");
+		return err_set(
+			err, ERR_INVALID_REQUEST,
+			"value contains an API key of this daemon: such keys are never given to "
+			"sandboxes");
 	return 0;
 }
 
@@ -96,7 +98,7 @@ static int check_scope(struct service *service, struct key *key, const struct se
 	for (int i = 1; i < SECRET_SCOPE_COUNT; i++)
 		if ((ids[i].n != 0) != (i == spec->scope))
 			return err_set(err, ERR_INVALID_REQUEST, "%s %s scope %s", needs[i],
-				       i == spec->scope ? "is needed for" : "does not go with",
+				       i == spec->scope ? "is needed for" : "is not allowed with",
 				       secret_scope_names[spec->scope]);
 	*ret_id = ids[spec->scope];
 	if (spec->scope != SECRET_SANDBOX)
@@ -120,11 +122,11 @@ static int check_new(struct service *service, const struct key *key, const struc
 		if (s->scope == new->scope && strcmp(s->name, new->name) == 0 &&
 		    strcmp(s->scope_id, new->scope_id) == 0)
 			return err_set(err, ERR_CONFLICT,
-				       "a secret '%s' is there already (%s); rotate it", new->name,
+				       "a secret '%s' already exists (%s); rotate it", new->name,
 				       s->id);
 	}
 	if (count >= SECRETS_PER_KEY)
-		return err_set(err, ERR_QUOTA_EXCEEDED, "this key has %u secrets, the limit",
+		return err_set(err, ERR_QUOTA_EXCEEDED, "this key has %u secrets, its limit",
 			       count);
 	return 0;
 }
@@ -147,7 +149,7 @@ static int put_row(struct service *service, const struct secret *secret)
 	return store_secret_put(service->store, &row);
 }
 
-/* The row and its newest version; older ones than are kept go. */
+/* Writes the row and its newest version, and deletes versions that are no longer kept. */
 static int save(struct service *service, const struct secret *secret)
 {
 	const struct secret_version *last = &secret->versions[secret->version_count - 1];
@@ -188,7 +190,7 @@ static int add_version(struct service *service, struct secret *secret, struct st
 	return 0;
 }
 
-/* ---- the calls ---- */
+/* ---- calls ---- */
 
 static int fill(struct service *service, struct key *key, const struct secret_spec *spec,
 		struct secret *secret, struct err *err)
@@ -196,11 +198,10 @@ static int fill(struct service *service, struct key *key, const struct secret_sp
 	struct str scope_id;
 
 	if (!secret_name_ok(spec->name))
-		return err_set(
-			err, ERR_INVALID_REQUEST,
-			"name must be 1-%d characters of [A-Za-z0-9_], no digit first: it is "
-			"the variable's name too",
-			SECRET_NAME_MAX);
+		return err_set(err, ERR_INVALID_REQUEST,
+			       "name must be 1-%d characters of [A-Za-z0-9_] and not begin with a "
+			       "digit: it is also the name of the variable",
+			       SECRET_NAME_MAX);
 	if (check_value(service, spec->value, err) < 0 ||
 	    check_scope(service, key, spec, &scope_id, err) < 0 ||
 	    secret_hosts_make(&spec->hosts, "hosts", &secret->hosts, err) < 0)
@@ -255,7 +256,7 @@ int secret_rotate(struct secret *secret, struct service *service, struct str val
 	return r < 0 ? err_set_errno(err, ERR_INTERNAL, r, "the secret could not be saved") : 0;
 }
 
-/* No sandbox has it any more. */
+/* Removes a secret that no sandbox has any more. */
 static int purge(struct service *service, struct secret *secret)
 {
 	int r = store_begin_durable(service->store);
@@ -280,7 +281,7 @@ int secret_delete(struct secret *secret, struct service *service, struct err *er
 	return r < 0 ? err_set_errno(err, ERR_INTERNAL, r, "the secret could not be deleted") : 0;
 }
 
-/* Deletes all that match; of failures the rest is tried all the same. */
+/* Deletes all that match, and continues after a failure. */
 static void delete_matching(struct service *service, const char *owner, const char *sandbox_id)
 {
 	struct secret *next;
@@ -307,7 +308,8 @@ void secret_sandbox_gone(struct service *service, const char *sandbox_id)
 	delete_matching(service, NULL, sandbox_id);
 }
 
-/* The daemon died between the end of what it belongs to and its own. */
+/* Whether its key or its sandbox is gone: the daemon died before it deleted the secret, too.
+ */
 static bool is_left_over(struct service *service, const struct secret *secret)
 {
 	return !auth_by_id(service, secret->owner) ||
@@ -346,7 +348,7 @@ struct secret *secret_find(struct service *service, const struct key *key, struc
 			continue;
 		if (found) {
 			(void)err_set(err, ERR_CONFLICT,
-				      "several secrets are called '%s'; use an id", s->name);
+				      "several secrets have the name '%s'; use an id", s->name);
 			return NULL;
 		}
 		found = s;

@@ -2,7 +2,8 @@
 /*
  * The vault: named values that callers can write but never read. A sandbox receives one either as a
  * variable of its new processes, or brokered: it then sees a placeholder, and only the egress proxy
- * inserts the value in requests to the hosts that it is bound to.
+ * inserts the value in requests to the hosts that it is bound to. Faces call these functions; the
+ * service owns the secrets.
  */
 #ifndef CAY_SERVICE_SECRET_SECRET_H
 #define CAY_SERVICE_SECRET_SECRET_H
@@ -48,7 +49,7 @@ struct secret {
 	size_t version_count;
 };
 
-/* What POST /secrets says. Views live during the call. */
+/* The fields of POST /secrets. Views live during the call. */
 struct secret_spec {
 	struct str name, value;
 	int scope; /* enum secret_scope */
@@ -57,7 +58,8 @@ struct secret_spec {
 };
 int secret_create(struct service *service, struct key *key, const struct secret_spec *spec,
 		  const struct secret **ret, struct err *err) _must_check_;
-/* A new version. Sandboxes that have it get the new value with their next process or request. */
+/* Adds a version. Sandboxes that have the secret get the new value with their next process or
+ * request. */
 int secret_rotate(struct secret *secret, struct service *service, struct str value,
 		  struct err *err) _must_check_;
 int secret_delete(struct secret *secret, struct service *service, struct err *err) _must_check_;
@@ -71,7 +73,7 @@ const struct secret *secret_next(struct service *service, const struct key *key,
 
 /* ---- grants of a sandbox ---- */
 
-enum grant_way { GRANT_ENV, GRANT_BROKER, GRANT_SCRUB /* once had it */, GRANT_WAY_COUNT };
+enum grant_way { GRANT_ENV, GRANT_BROKER, GRANT_SCRUB /* a former grant */, GRANT_WAY_COUNT };
 extern const char *const grant_way_names[]; /* the first two, NULL-terminated */
 
 struct grant {
@@ -79,7 +81,7 @@ struct grant {
 	uint8_t way;
 	char env[SECRET_NAME_MAX + 1];
 	char *hosts;	      /* heap; of brokered ones */
-	char placeholder[40]; /* likewise */
+	char placeholder[40]; /* of brokered ones */
 };
 
 /* Owner: the attributes of a sandbox. */
@@ -129,7 +131,8 @@ int broker_replace_basic(const struct sandbox *sandbox, struct str host, uint16_
 /* Key and certificate of the sandbox's own authority, created on first use: secret. */
 int trust_authority(struct sandbox *sandbox, char saved[SECRET_AUTHORITY_BYTES]) _must_check_;
 
-/* What its output is scrubbed with; NULL: nothing. Valid until the next iteration of the loop. */
+/* The scrubber for the sandbox's output; NULL: nothing to scrub. Valid until the next iteration of
+ * the loop. */
 struct scrub *sandbox_scrub(const struct sandbox *sandbox);
 /* text, or its scrubbed copy in dst, truncated to its size. */
 const char *sandbox_scrub_text(const struct sandbox *sandbox, const char *text, char *dst,

@@ -54,8 +54,8 @@ int secret_hosts_make(const struct text_list *hosts, const char *what, char **re
 		if (!host_ok(host)) {
 			buf_done(&out);
 			return err_set(err, ERR_INVALID_REQUEST,
-				       "%s[%zu] must be a host name in lower case, with or without "
-				       "\"*.\" before and \":port\" behind it",
+				       "%s[%zu] must be a host name in lower case, optionally with "
+				       "\"*.\" before and \":port\" after it",
 				       what, i);
 		}
 		r = buf_printf(&out, "%s%.*s", i ? "," : "", (int)host.n, host.p);

@@ -16,7 +16,7 @@ bool secret_name_ok(struct str name);
 int secret_hosts_make(const struct text_list *hosts, const char *what, char **ret,
 		      struct err *err) _must_check_;
 void secret_unused(struct service *service, struct secret *secret); /* one sandbox fewer uses it */
-/* For vault_wipe(). */
+/* Decrypts the current value. The caller passes it to vault_wipe(). */
 int secret_open(const struct service *service, const struct secret *secret,
 		const struct secret_version *version, char **ret, size_t *ret_len) _must_check_;
 /* grant.c */
@@ -29,11 +29,10 @@ int grants_inherit(struct sandbox *sandbox, const struct grants *from,
 		   struct err *err) _must_check_;
 /* For a copy of its files: nothing is granted, everything is scrubbed. NULL: no memory. */
 struct grants *grants_former(const struct grants *from);
-/* id: of the sandbox or the snapshot. */
-/* unless it is already saved */
+/* Writes the grants unless they are already saved. id: of the sandbox or the snapshot. */
 int grants_save(struct grants *grants, const char *id) _must_check_;
 void grants_forget(struct sandbox *sandbox);
-/* NAME=value of each, for new processes; ret is for grants_env_wipe(). */
+/* NAME=value of each grant, for new processes. The caller passes ret to grants_env_wipe(). */
 int grants_env(const struct sandbox *sandbox, struct pairs *ret, struct err *err) _must_check_;
 void grants_env_wipe(struct pairs *env);
 

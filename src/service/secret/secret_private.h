@@ -7,7 +7,7 @@
 
 /* Owner: the service. */
 struct secrets {
-	struct vault *vault;	   /* NULL: there was no secret yet */
+	struct vault *vault;	   /* NULL: no secret was created yet */
 	uint32_t vault_generation; /* grows with every rotation */
 	struct map by_id;
 	struct secret *oldest, *newest;

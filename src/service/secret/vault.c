@@ -19,7 +19,7 @@
 #define TAG_BYTES crypto_aead_xchacha20poly1305_ietf_ABYTES
 #define CHECK_TEXT "cay vault"
 
-static_assert(VAULT_OVERHEAD == NONCE_BYTES + TAG_BYTES, "as the header says");
+static_assert(VAULT_OVERHEAD == NONCE_BYTES + TAG_BYTES, "VAULT_OVERHEAD is nonce and tag");
 
 struct vault {
 	uint8_t key[KEY_BYTES];
@@ -139,7 +139,7 @@ static int find_key(struct service *service, struct vault *vault, struct err *er
 	return r < 0 ? err_set_errno(err, ERR_INTERNAL, r, "cannot use %s", path) : 0;
 }
 
-/* A value sealed with the key shows at once if the key is another one. */
+/* Decrypts a known value, to detect a wrong key at once. */
 static int check_key(struct service *service, struct vault *vault, struct err *err)
 {
 	char text[512], plain_text[256];
@@ -154,8 +154,8 @@ static int check_key(struct service *service, struct vault *vault, struct err *e
 		    vault_open(vault, "check", "", 0, (struct str){ (const char *)raw, raw_len },
 			       &plain, &n) < 0)
 			return err_set(err, ERR_INVALID_REQUEST,
-				       "the vault's key is not the one its secrets were sealed "
-				       "with: give the right CAY_VAULT_KEY or %s/vault.key",
+				       "the vault's key is not the one that sealed its secrets: "
+				       "provide the right CAY_VAULT_KEY or %s/vault.key",
 				       service->config.state_dir);
 		free(plain);
 		return 0;

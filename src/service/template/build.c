@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Template builds this daemon asked for: their state and the end of their logs. */
+/* Template builds that this daemon requested: their state and their logs. */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -26,7 +26,7 @@ static int log_path(const struct service *service, const char *name, char *dst, 
 	return n < 0 || (size_t)n >= size ? -ENAMETOOLONG : 0;
 }
 
-/* Ours, unlike the directory of the daemons' own logs. */
+/* The directory belongs to the daemon's user, unlike the one of the daemons' own logs. */
 static int make_log_dir(const struct service *service)
 {
 	char path[4096];
@@ -49,7 +49,7 @@ const struct build *build_find(struct service *service, struct str name)
 	return find(service, name);
 }
 
-/* A free place, or the one of the oldest finished build; -1 when all are running. */
+/* A free entry, or that of the oldest finished build; -1 if all are running. */
 static int find_place(struct service *service)
 {
 	int oldest = -1;
@@ -103,7 +103,7 @@ static void on_built(void *arg, const struct err *err)
 		if (err)
 			log_warn("build of %s failed: %s", build->name, err->message);
 		else
-			log_info("build of %s done", build->name);
+			log_info("build of %s is complete", build->name);
 	}
 	(void)op_end(&making->op);
 }
@@ -118,7 +118,7 @@ static struct service_engine *builder(struct service *service, struct err *err)
 	return NULL;
 }
 
-/* Whatever the name stands for now. */
+/* Refers to the current version of the name. */
 static struct engine_image_ref image_named(const char *name)
 {
 	struct engine_image_ref image = { .kind = ENGINE_IMAGE_TEMPLATE };
@@ -218,7 +218,7 @@ int build_start(struct service *service, struct str name, const struct build **r
 
 /* ---- removal ---- */
 
-/* Who needs it, as far as this daemon knows; the builder looks at the others of the host. */
+/* Finds users of the template in this daemon. The builder checks the other daemons of the host. */
 static int check_users(struct service *service, const struct key *key, const char *name,
 		       struct err *err)
 {

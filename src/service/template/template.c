@@ -16,14 +16,14 @@
 #include "service/template/template_internal.h"
 #include "service/template/template_private.h"
 
-#define REF_FRESH_MS 200 /* a ref is looked at again after this long */
+#define REF_FRESH_MS 200 /* a reference is read again after this long */
 #define META_MAX_BYTES (64 * 1024)
 
 struct template_ref {
 	struct template *template;
 	struct timespec mtime;
 	int64_t looked_ms;
-	bool removing; /* nothing new is made of it */
+	bool removing; /* no new sandbox may use it */
 };
 
 static int read_small(const char *path, char *dst, size_t size, size_t *ret_n)
@@ -73,7 +73,9 @@ static int read_initializer(const struct json *item, size_t i, struct initialize
 	if (json_type(item) != JSON_OBJECT)
 		return ret->exec.command.p ? 0
 					   : err_set(err, ERR_INVALID_REQUEST,
-						     "initializers[%zu] is no command", i);
+						     "initializers[%zu] must be a command (a "
+						     "string) or an object",
+						     i);
 	(void)snprintf(path, sizeof(path), "initializers[%zu].", i);
 	json_reader_init(&r, item, path, err);
 	json_read_str(&r, "command", 1, INITIALIZER_COMMAND_MAX, &ret->exec.command);
@@ -92,8 +94,8 @@ static int read_initializers(struct template *tpl, const struct json *array, str
 	size_t count = json_size(array);
 
 	if (count > INITIALIZERS_MAX)
-		return err_set(err, ERR_INVALID_REQUEST, "initializers: at most %d",
-			       INITIALIZERS_MAX);
+		return err_set(err, ERR_INVALID_REQUEST,
+			       "initializers must have at most %d elements", INITIALIZERS_MAX);
 	for (size_t i = 0; i < count; i++)
 		if (read_initializer(json_at(array, i), i, &items[i], err) < 0)
 			return -1;
@@ -148,7 +150,6 @@ static void read_numbers(struct template *tpl, const struct json *meta, struct e
 	}
 }
 
-/* What the template says of itself; the defaults stay where it says nothing. */
 /* The object in meta.json of a version; NULL: there is none, or it is unreadable. */
 static struct json *load_meta(const struct service *service, const char *hash_hex)
 {
@@ -300,7 +301,7 @@ bool template_removing(struct service *service, struct str name)
 	return ref && ref->removing;
 }
 
-/* It was found just before, so there is a reference of it. */
+/* The caller has just found the template, so its reference exists. */
 void template_set_removing(struct service *service, struct str name, bool removing)
 {
 	struct template_ref *ref = map_get(&service->templates->refs, name);
@@ -310,7 +311,7 @@ void template_set_removing(struct service *service, struct str name, bool removi
 	ref->removing = removing;
 	ref->looked_ms = 0;
 	if (!removing)
-		ref->template = NULL; /* whatever is there now */
+		ref->template = NULL; /* read it again on the next use */
 }
 
 struct template *template_find(struct service *service, struct str name, struct err *err)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Templates, from their directory, and the builds that this daemon requested. Called by faces. */
+/* Templates, from their directory, and the builds that this daemon requested. Called by faces; the
+ * service owns the templates and builds. */
 #ifndef CAY_SERVICE_TEMPLATE_TEMPLATE_H
 #define CAY_SERVICE_TEMPLATE_TEMPLATE_H
 
@@ -62,16 +63,17 @@ struct build {
 	int64_t started_ms, finished_ms;
 	char error[256];
 };
-/* Whether it can be built: invalid_request, or template_not_found without a recipe. */
+/* Whether it can be built. Fails with invalid_request for a bad name and template_not_found without
+ * a recipe. */
 int build_check(struct service *service, struct str name, struct err *err) _must_check_;
-/* One build of a name at a time: conflict. */
+/* Starts a build; conflict if one of this name is running. */
 int build_start(struct service *service, struct str name, const struct build **ret,
 		struct err *err) _must_check_;
-/* The last build of that name by this daemon; NULL if none. */
+/* The last build of this name by this daemon; NULL if there is none. */
 const struct build *build_find(struct service *service, struct str name);
 /*
- * Its log from byte *cursor on (-1: the last size bytes), at most size bytes; *cursor is advanced.
- * 0 or -errno.
+ * Reads at most size bytes of the log from *cursor on (-1: the last size bytes) and advances
+ * *cursor. 0 or -errno.
  */
 int build_log(struct service *service, const struct build *build, int64_t *cursor, char *dst,
 	      size_t size, size_t *ret_n) _must_check_;

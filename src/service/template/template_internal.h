@@ -6,9 +6,9 @@
 #include "service/service_internal.h"
 #include "service/template/template.h"
 
-/* How engines name this version. */
+/* The reference by which engines know this version. */
 void template_image(const struct template *tpl, struct engine_image_ref *ret);
-/* By its hash alone, with the name that its own description has. */
+/* Finds a version by its hash alone; its name comes from its description. */
 struct template *template_by_content(struct service *service, const char *hash_hex,
 				     struct err *err);
 struct template *template_by_hash(struct service *service, const char *name, const char *hash_hex,

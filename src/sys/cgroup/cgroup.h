@@ -6,7 +6,7 @@
  * The usual host has v2 only. The groups are <place>/cay-N/<slot> below a place that was delegated
  * to cay (docs/decisions/024). A controller that is bound to a v1 hierarchy is used there instead,
  * as <hierarchy>/cay-N/<slot>. Groups are created before they are needed. On v1 the next sandbox
- * reuses them. On v2 they are created anew, because v2 cannot reset the peak.
+ * reuses them. On v2 they are created again, because v2 cannot reset the peak.
  */
 #ifndef CAY_SYS_CGROUP_CGROUP_H
 #define CAY_SYS_CGROUP_CGROUP_H

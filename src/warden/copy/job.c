@@ -372,7 +372,8 @@ static void recount(struct warden *w, unsigned slot, const struct job_result *re
 		limits_recount(w, slot, result->volume_bytes, result->size_bytes);
 }
 
-/* Ended for whatever reason, maybe killed in the middle: first of all the sandbox goes on. */
+/* Ended for whatever reason, maybe killed in the middle: the sandbox is resumed before anything
+ * else. */
 static void finish_snapshot(struct warden *w, struct job *job, const struct job_result *result,
 			    struct warden_reply *reply)
 {

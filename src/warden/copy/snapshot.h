@@ -31,7 +31,8 @@ int snapshot_delete(struct warden *w,
 		    const char *snapshot_id) _must_check_; /* 0 when there is none */
 void snapshot_clear(struct warden *w, const char *name);   /* what there is of this directory */
 void snapshot_drop(struct warden *w, uint64_t number);	   /* what there is of an unfinished one */
-/* Ends the hold of a snapshot, its own or one that died: the sandbox goes on, unless it is paused.
+/* Ends the hold of a snapshot, its own or one that died: the sandbox continues, unless it is
+ * paused.
  */
 void snapshot_thaw(struct warden *w, unsigned slot);
 

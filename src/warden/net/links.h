@@ -19,7 +19,7 @@ uint32_t links_address(const struct warden *w, unsigned slot); /* 0: none */
 uint32_t links_gateway(const struct warden *w);		       /* 0: no networks here */
 void links_stat(const struct warden *w, unsigned slot, uint64_t *ret_sent, uint64_t *ret_received);
 
-int links_install(struct warden *w) _must_check_; /* the rules, anew */
+int links_install(struct warden *w) _must_check_; /* installs the rules again */
 
 /*
  * forward.c: what routed links need of the host. Forwarding is enabled on links that lead outside

@@ -3,7 +3,7 @@
  * Files that cover those of /proc which would show the host: a small tmpfs per slot, mounted as
  * /sys when a root is prepared. Its directory .cay, closed to all processes inside, contains the
  * files, and the child binds them one by one (docs/decisions/027). The live ones belong to root
- * inside, because the agent writes its cgroups' values to them; they are created anew for the
+ * inside, because the agent writes its cgroups' values to them; they are created again for the
  * slot's next sandbox. Everything else belongs to root of the host, so root inside cannot write to
  * it.
  */

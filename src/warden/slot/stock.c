@@ -128,7 +128,7 @@ static int make_slot(struct warden *w, unsigned *ret)
 		slots_used(w, i);
 		r = prepare_slot(w, i);
 		if (r < 0) {
-			stock_forget(w, i); /* everything is created anew the next time */
+			stock_forget(w, i); /* everything is created again the next time */
 			return r;
 		}
 		w->rows[i].oom_base = cgroup_oom_kills(&w->cgroups, i); /* of earlier users */

@@ -30,7 +30,7 @@
 
 #define POOL_FILE "pool.btrfs"
 #define POOL_FILE_NEW "pool.btrfs.new"
-#define POOL_DIRECTORY "volumes" /* where btrfs is not to be had */
+#define POOL_DIRECTORY "volumes" /* where btrfs is not available */
 #define POOL_SHARE_PERCENT \
 	60 /* of what is free on the state directory's filesystem; the file is sparse */
 #define POOL_MIN_BYTES (512ULL << 20)

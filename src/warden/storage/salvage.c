@@ -3,7 +3,7 @@
  * After another boot of the host nothing runs of what the slot table says, but the files are there.
  * Each volume of a sandbox that lived becomes the snapshot "r-ID", and the daemon decides what
  * becomes of the sandbox. Every step can be repeated: the name is there before the files, what has
- * a name but no files is begun anew, and only what stands in its place can be made read-only.
+ * a name but no files is started again, and only what stands in its place can be made read-only.
  */
 #include <errno.h>
 #include <fcntl.h>

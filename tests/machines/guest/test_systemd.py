@@ -134,7 +134,7 @@ def test_devices_of_the_host_stay_closed(units):
     assert "no BPF program" not in text
 
 
-def test_output_goes_on_over_restarts(units, tmp_path):
+def test_output_continues_across_restarts(units, tmp_path):
     """'systemctl restart' of each unit, and of both, while a command prints."""
     api = units.wait_ready()
     sandbox = api.create(timeout_sec=3600)["id"]
@@ -171,7 +171,7 @@ def test_an_upgrade_keeps_sandboxes(units, tmp_path):
     systemctl("daemon-reload")
     for pid in units.pids().values():
         assert "(deleted)" not in os.readlink(f"/proc/{pid}/exe")
-    assert "started anew" not in journal(UNITS["cayd"], since)
+    assert "was rebooted" not in journal(UNITS["cayd"], since)
     check_counted(process, out, 30)
     assert api.exec(sandbox, "echo new command").ok().stdout == "new command\n"
     api.delete(sandbox)

@@ -79,7 +79,7 @@ class Recipes(Case):
                 self.recipe(text)
             self.assertIn(message, str(caught.exception))
 
-    def test_on_top_of_another(self):
+    def test_recipe_based_on_another(self):
         r = self.recipe("from = base\nfile = code/x /usr/lib/x 755\nenv.A = new\nuser = user\n")
         r.inherit({"workdir": "/w", "user": "sandbox", "shell": "/bin/sh", "env": {"A": "old", "B": "b"}})
         self.assertEqual(r.files, [(os.path.join(self.dir, "code/x"), "/usr/lib/x", 0o755)])
@@ -101,7 +101,7 @@ class Recipes(Case):
                 self.recipe(text)
             self.assertIn(message, str(caught.exception))
 
-    def test_missing_below_is_named(self):
+    def test_a_missing_base_template_is_named(self):
         os.makedirs(f"{self.dir}/refs")
         with self.assertRaises(build.Failure) as caught:
             build.run_on_top(self.recipe("from = base\n"), "x", "/nonexistent", self.dir)
@@ -158,7 +158,7 @@ class Removal(Case):
             self.remove(name)
         self.assertIn(message, str(caught.exception))
 
-    def test_all_of_it_goes_and_nothing_else(self):
+    def test_removal_deletes_only_its_own_versions(self):
         old, new, other = self.template("x", "a"), self.template("x", "b"), self.template("y", "c")
         self.daemon(1, [("s", "destroyed", old), ("t", "running", other)])
         self.remove("x")
@@ -182,7 +182,7 @@ class Removal(Case):
         self.remove("x")
         self.assertEqual(os.listdir(f"{self.dir}/refs"), [])
 
-    def test_who_comes_in_between_is_seen(self):
+    def test_a_sandbox_created_during_removal_is_detected(self):
         digest = self.template("x", "a")
         answers = [[], ["sandbox late"]]
         used_by, build.used_by = build.used_by, lambda *_: answers.pop(0)

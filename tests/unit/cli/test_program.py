@@ -127,7 +127,7 @@ def test_refusals(daemon, args, status, code):
     assert answer["error"]["code"] == code and answer["error"]["request_id"] == "r1"
 
 
-def test_beginnings_of_ids(daemon):
+def test_abbreviated_ids(daemon):
     for _ in range(12):
         daemon.cay("create")
     ids = sorted(daemon.sandboxes)
@@ -149,7 +149,7 @@ def test_beginnings_of_ids(daemon):
     assert [c[1] for c in daemon.calls if c[0] == "DELETE"] == ["/v1/sandboxes/" + i for i in (short, ids[9], ids[9])]
 
 
-def test_rm_goes_on_after_a_failure(daemon):
+def test_rm_continues_after_a_failure(daemon):
     one = daemon.cay("create").stdout.decode().strip()
     r = daemon.cay("rm", "nosuch", one)
     assert r.returncode == 3

@@ -119,7 +119,7 @@ int home_teardown(void **state)
 	(void)state;
 	if (home.service)
 		home_close();
-	for (int i = 0; i < 20; i++) /* what was under way completes behind the end */
+	for (int i = 0; i < 20; i++) /* pending operations complete after the end */
 		loop_turn(home.loop, 1);
 	loop_free(home.loop);
 	fake_forget_snapshots();

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Entries of a sandbox's tree in E2B's words, and who acts on them. */
+/* Writes entries of a sandbox's tree in E2B's form, and sets the user of file operations. */
 #include <stdio.h>
 #include <strings.h>
 
@@ -15,7 +15,7 @@ void envd_actor(const struct e2b_call *call, struct files_spec *spec)
 {
 	if (call->user[0])
 		spec->user = STR_LIT("0");
-	if (call->user[0] && call->user_told)
+	if (call->user[0] && call->user_sent)
 		spec->known_user = str_of(call->user);
 }
 
@@ -49,7 +49,7 @@ static struct str key_of(const struct http_header *header)
 	return (struct str){ header->name.p + n, header->name.n - n };
 }
 
-/* The set of an upload replaces the one before, because the file is another one. */
+/* The metadata of an upload replaces the previous metadata, because the file is replaced. */
 int metadata_read(struct e2b_call *call, struct files_spec *spec, struct err *err)
 {
 	const struct http_req *req = call->req;
@@ -135,7 +135,7 @@ static const char *type_name(enum files_kind kind)
 	}
 }
 
-/* As Go prints modes: a link is an L, the rest is what ls shows. */
+/* Go's format of modes: 'L' marks a symbolic link, the rest is as in ls. */
 static void put_permissions(struct json_writer *w, enum files_kind kind, uint32_t mode)
 {
 	static const char bits[] = "rwxrwxrwx";

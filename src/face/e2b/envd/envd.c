@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The way to a sandbox's inside: which one, whether the caller may, and that it can be talked to.
- */
+/* Selects the sandbox of an envd call, checks access, and waits until the sandbox can be used. */
 #include "face/e2b/envd/envd.h"
 
 #include <errno.h>
@@ -11,7 +10,7 @@
 	"unauthorized access, please provide a valid access token or method signing if " \
 	"supported"
 
-/* ---- which one ---- */
+/* ---- selecting the sandbox ---- */
 
 bool envd_host_parse(struct str host, uint64_t *ret_port, struct str *ret_id)
 {
@@ -39,7 +38,8 @@ static bool is_our_port(struct str port)
 	return str_to_u64(port, UINT16_MAX, &number) == 0 && is_ours(number);
 }
 
-/* Signed links carry neither headers nor a host: whose they are is found by their signature. */
+/* Signed links have neither a header nor a host that names the sandbox: the signature identifies
+ * it. */
 static bool is_signed_link(const struct http_req *req)
 {
 	struct str rest = req->query, name, value;
@@ -68,7 +68,7 @@ bool envd_takes_headers(const struct http_req *req)
 	return id && port && is_our_port(*port);
 }
 
-/* Other ports are previews; one header without the other is answered here. */
+/* Other ports are previews. A request with only one of the two headers is answered here. */
 bool envd_takes(const struct http_req *req)
 {
 	const struct str *id = http_req_header(req, "e2b-sandbox-id");
@@ -107,9 +107,9 @@ static int find_sandbox(struct e2b_call *call, struct str *ret_id)
 	return call->sandbox ? 0 : -1;
 }
 
-/* ---- whether the caller may ---- */
+/* ---- access ---- */
 
-/* On contexts the code interpreter's clients send this token and no other. */
+/* For contexts, clients of the code interpreter send only this token. */
 static bool may_by_traffic(const struct e2b_call *call)
 {
 	const struct str *token = http_req_header(call->req, "e2b-traffic-access-token");
@@ -153,7 +153,7 @@ int envd_basic_user(struct arena *arena, struct str header, struct str *ret)
 	return 0;
 }
 
-/* Of the header, of the query (files), or E2B's usual one. */
+/* The user comes from the header, from the query (files), or is E2B's default. */
 static int read_user(struct e2b_call *call, struct err *err)
 {
 	const struct str *header = http_req_header(call->req, "authorization");
@@ -164,7 +164,7 @@ static int read_user(struct e2b_call *call, struct err *err)
 	if (!user.n && str_is(call->req->path, "/files") &&
 	    http_req_query(call->req, "username", &user) < 0)
 		return err_set(err, ERR_INVALID_REQUEST, "username: is malformed");
-	call->user_told = user.n > 0;
+	call->user_sent = user.n > 0;
 	if (!user.n && sandbox_has_users(call->sandbox))
 		user = STR_LIT(E2B_USER);
 	if (str_copy(call->user, sizeof(call->user), user) < 0)
@@ -172,7 +172,8 @@ static int read_user(struct e2b_call *call, struct err *err)
 	return 0;
 }
 
-/* Without "//", "." and "..": as clients expect to see it again. In place; it begins with '/'. */
+/* Removes "//", "." and "..", because clients expect such a path in the reply. Works in place;
+ * the path begins with '/'. */
 static void clean_path(char *path)
 {
 	char *out = path;
@@ -215,7 +216,7 @@ const char *envd_path(struct e2b_call *call, struct str path)
 	return full;
 }
 
-/* ---- until it can be talked to ---- */
+/* ---- waiting for the sandbox ---- */
 
 static void refuse(struct e2b_call *call, const struct err *err)
 {
@@ -229,7 +230,7 @@ static void go(struct e2b_call *call)
 	json_free(TAKE_PTR(call->doc));
 }
 
-/* After a wait nothing is as it was. */
+/* During the wait the key or the sandbox may have been deleted, so both are looked up again. */
 static int look_again(struct e2b_call *call, struct err *err)
 {
 	call->sandbox = sandbox_get(call->e2b->service, call->sandbox_handle);
@@ -263,7 +264,7 @@ static void on_ready(void *arg, const struct err *error)
 		go(call);
 }
 
-/* Every call wakes a sandbox that may be woken by traffic. */
+/* Every call resumes a paused sandbox with auto_resume. */
 static void when_ready(struct e2b_call *call)
 {
 	struct str id = str_of(sandbox_id(call->sandbox));
@@ -332,7 +333,7 @@ static bool is_content_type(const struct http_req *req, const char *wanted)
 	return str_eq_nocase(str_trim(media, " \t"), wanted);
 }
 
-/* The handler runs when the sandbox can be talked to, with the body if it wants it. */
+/* The handler runs when the sandbox can be used, after the body if it needs one. */
 static void enter(struct e2b_call *call)
 {
 	if (!call->route->body)
@@ -358,7 +359,7 @@ static void not_found(struct e2b_call *call, bool known)
 	e2b_answer_status(call, known ? 405 : 404, known ? "method not allowed" : "no such path");
 }
 
-/* health tells nothing but whether the sandbox runs: it needs no token, and is on both ports. */
+/* health shows only whether the sandbox runs. It needs no token and is available on both ports. */
 static bool is_open(const struct e2b_route *plain)
 {
 	return plain && plain->row.flags & ROUTE_OPEN;

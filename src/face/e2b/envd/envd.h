@@ -12,10 +12,10 @@ bool envd_takes_host(const struct http_req *req);    /* "49983-ID.domain" */
 bool envd_takes_headers(const struct http_req *req); /* E2b-Sandbox-Id and one of our ports */
 void envd_handle(struct e2b_call *call);
 
-/* A page's first question needs no token. */
+/* A CORS preflight needs no token. */
 void plain_preflight(struct e2b_call *call);
 
-/* Parses a body of the control plane or of an unary call into call->doc. */
+/* Parses the body of the control plane or of a unary call into call->doc. */
 int call_body(struct e2b_call *call, int status, struct str body, struct err *err) _must_check_;
 
 /*
@@ -29,12 +29,10 @@ bool envd_host_parse(struct str host, uint64_t *ret_port, struct str *ret_id);
 int envd_basic_user(struct arena *arena, struct str header, struct str *ret) _must_check_;
 
 struct files_spec;
-/*
- * The acting user: root, as for everything that is not a command; on engines without users, the
- * only one.
- */
+/* Sets the acting user to root, as for everything but commands. Engines without users have only
+ * one. */
 void envd_actor(const struct e2b_call *call, struct files_spec *spec);
-/* The same, and the owner of the result: the call's user. */
+/* The same, and sets the owner of the result to the call's user. */
 void envd_owner(const struct e2b_call *call, struct files_spec *spec);
 /* X-Metadata-KEY headers: stored with the file and returned with it. */
 int metadata_read(struct e2b_call *call, struct files_spec *spec, struct err *err) _must_check_;

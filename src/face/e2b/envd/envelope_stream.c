@@ -57,7 +57,7 @@ void flow_free(struct flow *flow)
 	unlink_free(flow);
 }
 
-/* The service has ended before: its streams are no longer counted. */
+/* The service was closed before: its streams are no longer counted. */
 void flows_done(struct e2b *e2b)
 {
 	while (e2b->flows)
@@ -65,7 +65,8 @@ void flows_done(struct e2b *e2b)
 	loop_timer_free(TAKE_PTR(e2b->beat));
 }
 
-/* One timer for all: a stream that was silent for its keep-alive interval gets a message. */
+/* One timer serves all streams: a stream that was idle for its keep-alive interval gets a
+ * message. */
 static void on_beat(void *arg)
 {
 	struct e2b *e2b = arg;
@@ -86,7 +87,7 @@ static void arm(struct e2b *e2b)
 	struct loop *loop = service_config(e2b->service)->loop;
 
 	if (!e2b->beat && loop_timer_new(loop, on_beat, e2b, &e2b->beat) < 0)
-		return; /* no keep-alives: better than no stream */
+		return; /* without keep-alives, but the stream works */
 	loop_timer_set(e2b->beat, BEAT_MS, BEAT_MS);
 }
 
@@ -164,7 +165,7 @@ void flow_begin(struct flow *flow)
 	flow->begun = true;
 	flow->sent_ms = now_ms(flow->e2b);
 	if (req && http_reply_start(req, 200, headers, ARRAY_LEN(headers)) < 0)
-		log_debug("%s: the client is lost", req->id);
+		log_debug("%s: the client disconnected", req->id);
 }
 
 struct json_writer flow_message(struct flow *flow)

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The unary procedures on files: one operation of the service each. */
+/* The unary procedures on files. Each is one operation of the service. */
 #include <stdio.h>
 
 #include "face/e2b/envd/envd.h"
 #include "service/files/files.h"
 
 #define LIST_MAX FILES_LIST_MAX
-#define LIST_BYTES (16 * 1024 * 1024) /* of a list's answer; entries beyond it are left out */
+/* Bytes of the reply of a list; entries beyond it are left out. */
+#define LIST_BYTES (16 * 1024 * 1024)
 
-/* One operation under way; in the request's arena but for what the service keeps. */
+/* An operation in progress. It is in the request's arena, except for what the service keeps. */
 struct operation {
 	enum files_op op;
 	struct files_spec spec;
@@ -19,7 +20,7 @@ struct operation {
 static void answer_entry(struct e2b_call *call, const struct files_result *result)
 {
 	struct json_writer w = e2b_answer_begin(call->e2b);
-	/* It may have vanished before the tool could look at it. */
+	/* The file may have vanished before the tool looked at it. */
 	struct files_entry none = { .path = result->path };
 
 	json_begin_object(&w, NULL);
@@ -45,7 +46,7 @@ static void on_end(void *arg, const struct files_result *result, const struct er
 	struct err err;
 
 	if (!e2b_pending_end(pending))
-		return; /* and the call is gone with its client */
+		return; /* the call has been freed with its client's request */
 	o = call->data;
 	if (error) {
 		explain(o, error, &err);
@@ -121,7 +122,7 @@ static void start_list(struct e2b_call *call, struct operation *o)
 		files_start(call->sandbox, o->op, &o->spec, &hooks, pending, &o->run, &err), &err);
 }
 
-/* ---- the procedures ---- */
+/* ---- procedures ---- */
 struct path_body {
 	struct str path, to;
 	int64_t depth;
@@ -143,7 +144,7 @@ static const struct field move_fields[] = {
 };
 #undef AT
 
-/* NULL: answered. */
+/* NULL: an error was sent. */
 static struct operation *begin(struct e2b_call *call, enum files_op op, struct path_body *body)
 {
 	struct operation *o = arena_alloc(call->req->arena, sizeof(*o));
@@ -226,7 +227,7 @@ static void on_made(void *arg, const struct files_result *result, const struct e
 		answer_entry(call, result);
 		return;
 	}
-	/* A directory that is there already, or something else that is in its place. */
+	/* The directory exists already, or another file has its name. */
 	if (!error)
 		(void)err_set(&err, ERR_FILE_EXISTS, "directory already exists: %.200s", o->path);
 	else if (error->code == ERR_FILE_EXISTS)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is asked of a sandbox's inside by a path and a method alone. */
+/* Calls of envd that are plain HTTP, not Connect procedures. */
 #include "base/time.h"
 #include "face/e2b/envd/envd.h"
 #include "service/template/template.h"
@@ -75,7 +75,7 @@ static void answer_health(struct e2b_call *call)
 				      "The sandbox is not running");
 }
 
-/* A page asks first; what it may then send still needs the token. */
+/* A browser's preflight; the request that follows still needs the token. */
 void plain_preflight(struct e2b_call *call)
 {
 	static const struct http_header headers[] = {

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Start and Connect: the life of a process as a stream. The process outlives its followers. */
+/* Start and Connect: a process as a stream of events. The process continues when a client
+ * disconnects. */
 #include "service/run/process.h"
 
-#include <signal.h>
 #include <stdio.h>
 
 #include "face/e2b/envd/envelope_stream.h"
 #include "face/e2b/envd/process.h"
-#include "face/kit/json/texts.h"
 #include "service/template/template.h"
 
 #define KEEPALIVE "{\"event\":{\"keepalive\":{}}}"
@@ -32,7 +31,7 @@ static void event_send(struct flow *flow, struct json_writer *w)
 	flow_send(flow, w);
 }
 
-static void tell_start(struct flow *flow)
+static void send_start(struct flow *flow)
 {
 	struct json_writer w;
 
@@ -56,7 +55,7 @@ static void describe(const struct process_status *status, char *dst, size_t size
 			*p = (char)(*p - 'A' + 'a');
 }
 
-static void tell_end(struct flow *flow, const struct process_status *status)
+static void send_end(struct flow *flow, const struct process_status *status)
 {
 	struct json_writer w = event_begin(flow, "end");
 	char text[64];
@@ -70,7 +69,7 @@ static void tell_end(struct flow *flow, const struct process_status *status)
 	event_send(flow, &w);
 }
 
-/* ---- what the service tells ---- */
+/* ---- callbacks of the service ---- */
 
 static void give_back(struct flow *flow)
 {
@@ -80,8 +79,8 @@ static void give_back(struct flow *flow)
 	follow_credit(flow->e2b->service, flow->follow, bytes);
 }
 
-/* The protocol has no event for a gap, and a client that is not informed would take what it has for
- * all there is. The process goes on. */
+/* The protocol has no event for a gap, and without an error the client would take the output for
+ * complete. The process continues. */
 static void lose(struct flow *flow, int stream, uint64_t bytes, uint64_t at)
 {
 	struct err err;
@@ -124,20 +123,22 @@ static void on_end(void *arg, const struct process_status *status, const struct 
 		return;
 	}
 	if (!flow->begun && !err)
-		tell_start(flow);
+		send_start(flow);
 	if (!err && status->reason && strcmp(status->reason, "timeout") == 0) {
-		/* The client's clock runs too: whichever of the two is first, it reads the same. */
-		(void)err_set(&late, ERR_TIMEOUT, "the command ran out of its time");
+		/* The client has a timer, too. Both report the same error, whichever fires
+		 * first. */
+		(void)err_set(&late, ERR_TIMEOUT, "the command reached its time limit");
 		err = &late;
 	} else if (!err && status->reason) {
-		tell_end(flow, status);
+		send_end(flow, status);
 	}
 	flow_end(flow, err);
 }
 
 static const struct follow_hooks hooks = { .on_output = on_output, .on_end = on_end };
 
-/* Without a follow its start is in progress, and the completion finds the client gone. */
+/* Without a follow, the process is still being started. The completion then finds that the
+ * client is gone. */
 static void on_flow_gone(struct flow *flow)
 {
 	if (!flow->follow)
@@ -181,62 +182,10 @@ static void on_started(void *arg, uint32_t process_id, uint32_t pid, slot_handle
 	}
 	flow->follow = follow;
 	flow->pid = pid;
-	tell_start(flow);
+	send_start(flow);
 }
 
-static int read_argv(struct e2b_call *call, const struct json *process, struct text_list *ret,
-		     struct err *err)
-{
-	const struct json *args = e2b_json_get(process, "args");
-	size_t count = args && json_type(args) == JSON_ARRAY ? json_size(args) : 0;
-	struct str *argv = arena_alloc(call->req->arena, (count + 1) * sizeof(*argv));
-
-	if (!argv)
-		return err_set(err, ERR_UNAVAILABLE, "out of memory");
-	argv[0] = e2b_json_get_str(process, "cmd");
-	for (size_t i = 0; i < count; i++) {
-		if (json_type(json_at(args, i)) != JSON_STRING)
-			return err_set(err, ERR_INVALID_REQUEST, "argv[%zu] must be a string",
-				       i + 1);
-		argv[i + 1] = json_str(json_at(args, i));
-	}
-	*ret = (struct text_list){ argv, count + 1 };
-	return 0;
-}
-
-/* The client's variables, and E2B's own where the client did not set them. */
-static int read_env(struct e2b_call *call, const struct json *process, struct text_map *ret,
-		    struct err *err)
-{
-	const struct json *envs = e2b_json_get(process, "envs");
-	struct text_map sent = { NULL, 0 };
-	struct sandbox_view view;
-	struct text_pair *list;
-	size_t n;
-
-	sandbox_view(call->sandbox, &view);
-	if (envs && json_type(envs) != JSON_OBJECT)
-		envs = NULL;
-	if (texts_read_map(envs, "", "env", call->req->arena, &sent, err) < 0)
-		return -1;
-	list = arena_alloc(call->req->arena, (sent.count + 3) * sizeof(*list));
-	if (!list)
-		return err_set(err, ERR_UNAVAILABLE, "out of memory");
-	if (sent.count)
-		memcpy(list, sent.list, sent.count * sizeof(*list));
-	n = sent.count;
-	if (!e2b_json_get(envs, "E2B_SANDBOX"))
-		list[n++] = (struct text_pair){ STR_LIT("E2B_SANDBOX"), STR_LIT("true") };
-	if (!e2b_json_get(envs, "E2B_SANDBOX_ID"))
-		list[n++] = (struct text_pair){ STR_LIT("E2B_SANDBOX_ID"), str_of(view.id) };
-	if (!e2b_json_get(envs, "E2B_TEMPLATE_ID"))
-		list[n++] = (struct text_pair){ STR_LIT("E2B_TEMPLATE_ID"),
-						str_of(view.template->name) };
-	*ret = (struct text_map){ list, n };
-	return 0;
-}
-
-/* What the client may live with at most is how long the process may. */
+/* The client's timeout also limits the run time of the process. */
 static int64_t life_ms(const struct http_req *req)
 {
 	const struct str *header = http_req_header(req, "connect-timeout-ms");
@@ -247,57 +196,33 @@ static int64_t life_ms(const struct http_req *req)
 	return (int64_t)MIN(ms, (uint64_t)EXEC_TIMEOUT_MAX_SEC * 1000);
 }
 
-static int64_t size_of(const struct json *size, const char *key, int64_t fallback)
+static int read_start(struct e2b_call *call, struct exec_spec *ret, struct err *err)
 {
-	const struct json *value = e2b_json_get(size, key);
-	int64_t n = value && json_type(value) == JSON_INT ? json_int(value) : fallback;
-
-	return MIN(MAX(n, 1), PROCESS_TTY_MAX);
-}
-
-static void read_size(const struct json *pty, struct exec_spec *spec)
-{
-	const struct json *size = e2b_json_get(pty, "size");
-
-	spec->cols = size_of(size, "cols", PROCESS_COLS);
-	spec->rows = size_of(size, "rows", PROCESS_ROWS);
-}
-
-static int read_start(struct e2b_call *call, const struct json *process, struct exec_spec *spec,
-		      struct err *err)
-{
-	const struct json *pty = e2b_json_get(call->doc, "pty"),
-			  *in = e2b_json_get(call->doc, "stdin");
-	struct str cwd = e2b_json_get_str(process, "cwd");
+	struct process_origin origin;
+	struct sandbox_view view;
 	const char *path;
 
-	if (!e2b_json_get_str(process, "cmd").n)
-		return err_set(err, ERR_INVALID_REQUEST, "process.cmd: is required");
-	path = envd_path(call, cwd);
+	sandbox_view(call->sandbox, &view);
+	origin = (struct process_origin){ str_of(view.id), str_of(view.template->name) };
+	if (process_start_read(call->doc, &origin, call->req->arena, ret, err) < 0)
+		return -1;
+	path = envd_path(call, ret->cwd);
 	if (!path)
 		return err_set(err, ERR_UNAVAILABLE, "out of memory");
-	if (path[0] == '/')
-		spec->cwd = str_of(path);
-	spec->user = str_of(call->user);
-	spec->name = e2b_json_get_str(call->doc, "tag");
-	spec->timeout_ms = life_ms(call->req);
-	spec->stdin_open = !in || json_type(in) != JSON_BOOL || json_bool(in);
-	spec->tty = pty != NULL;
-	spec->hold = true;
-	read_size(pty, spec);
+	ret->cwd = path[0] == '/' ? str_of(path) : (struct str){ NULL, 0 };
+	ret->user = str_of(call->user);
+	ret->timeout_ms = life_ms(call->req);
+	ret->hold = true;
 	return 0;
 }
 
 void process_start_call(struct e2b_call *call)
 {
-	const struct json *process = e2b_json_get(call->doc, "process");
-	struct exec_spec spec = { .timeout_sec = 0 };
+	struct exec_spec spec;
 	struct flow *flow = NULL;
 	struct err err;
 
-	if (read_start(call, process, &spec, &err) == 0 &&
-	    read_argv(call, process, &spec.argv, &err) == 0 &&
-	    read_env(call, process, &spec.env, &err) == 0)
+	if (read_start(call, &spec, &err) == 0)
 		flow = process_flow(call, &err);
 	if (!flow) {
 		e2b_answer_error(call, &err);
@@ -311,7 +236,7 @@ void process_start_call(struct e2b_call *call)
 
 /* ---- connect ---- */
 
-/* From here on: what was written before was for others. */
+/* From the current position on: earlier output is not repeated. */
 static void on_found(struct e2b_call *call, const struct process_info *info)
 {
 	struct follow_spec spec = { .credit = FLOW_CREDIT,
@@ -335,7 +260,7 @@ static void on_found(struct e2b_call *call, const struct process_info *info)
 		flow_end(flow, &err);
 		return;
 	}
-	tell_start(flow);
+	send_start(flow);
 }
 
 void process_connect_call(struct e2b_call *call)

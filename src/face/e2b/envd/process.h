@@ -4,21 +4,17 @@
 #define CAY_FACE_E2B_ENVD_PROCESS_H
 
 #include "face/e2b/envd/envd.h"
+#include "face/e2b/envd/process_message.h"
 #include "service/run/process.h"
 
-/* The call's sandbox is valid in the call; doc is freed. */
+/* Called with a valid call->sandbox; frees doc. */
 typedef void (*process_then_fn)(struct e2b_call *call, const struct process_info *info);
-/*
- * Finds the process of doc's "process": {"pid":N} or {"tag":"T"}. ended: also one that has ended.
- * Replies if there is none.
- */
-void process_select(struct e2b_call *call, bool ended, process_then_fn then);
-/* The same for one message of a stream, whose reader must be informed if there is none. */
 typedef void (*process_refuse_fn)(struct e2b_call *call, const struct err *err);
-void process_select_in(struct e2b_call *call, const struct json *message, bool ended,
+/* Finds the process that the call's body selects. ended: includes processes that have ended. Sends
+ * an error if there is none. */
+void process_select(struct e2b_call *call, bool ended, process_then_fn then);
+/* The same for a message of a stream; errors go to refused. */
+void process_select_in(struct e2b_call *call, const struct process_selector *selector, bool ended,
 		       process_then_fn then, process_refuse_fn refused);
-/* The bytes of {"stdin":"base64"} or {"pty":...}. */
-int process_input_of(struct arena *arena, const struct json *input, struct str *ret,
-		     struct err *err) _must_check_;
 
 #endif

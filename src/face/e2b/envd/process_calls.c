@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Procedures on processes that are there: they are named by their pid inside the sandbox, or by the
- * tag they were started with. */
+/* Procedures on existing processes. A process is named by its pid inside the sandbox, or by the
+ * tag with which it was started. */
 #include <signal.h>
 #include <stdio.h>
 
 #include "face/e2b/envd/process.h"
 
-/* ---- which ---- */
+/* ---- finding the process ---- */
 
 struct selection {
 	struct e2b_call *call;
@@ -15,7 +15,7 @@ struct selection {
 	uint32_t pid;
 	char tag[PROCESS_NAME_MAX + 1];
 	bool ended, found;
-	struct process_info info; /* its strings are gone */
+	struct process_info info; /* its strings have been freed */
 };
 
 static bool is_better(const struct selection *s, const struct process_info *info)
@@ -24,7 +24,7 @@ static bool is_better(const struct selection *s, const struct process_info *info
 		return false;
 	if (info->status.reason && !s->ended)
 		return false;
-	/* Pids come again: the one that runs, else the youngest. */
+	/* Pids are reused: prefer the running process, else the newest. */
 	return !s->found || s->info.status.reason;
 }
 
@@ -72,34 +72,20 @@ static void on_each(void *arg, const struct process_info *info, const struct err
 		copy.then(copy.call, &copy.info);
 }
 
-static int read_selector(const struct json *message, struct selection *s, struct err *err)
-{
-	const struct json *process = e2b_json_get(message, "process");
-	const struct json *pid = e2b_json_get(process, "pid");
-	struct str tag = e2b_json_get_str(process, "tag");
-
-	if (pid && json_type(pid) == JSON_INT && json_int(pid) > 0 && json_int(pid) <= UINT32_MAX) {
-		s->pid = (uint32_t)json_int(pid);
-		return 0;
-	}
-	if (tag.n && !memchr(tag.p, 0, tag.n) && str_copy(s->tag, sizeof(s->tag), tag) == 0)
-		return 0;
-	return err_set(err, ERR_INVALID_REQUEST, "process: a pid or a tag is needed");
-}
-
-void process_select_in(struct e2b_call *call, const struct json *message, bool ended,
+void process_select_in(struct e2b_call *call, const struct process_selector *selector, bool ended,
 		       process_then_fn then, process_refuse_fn refused)
 {
 	struct selection *s = calloc(1, sizeof(*s));
-	struct err err = { .code = ERR_UNAVAILABLE, .message = "out of memory" };
 	struct e2b_pending *pending;
-	int r;
+	struct err err;
 
-	if (!s || read_selector(message, s, &err) < 0) {
+	if (!s || (!selector->pid && str_copy(s->tag, sizeof(s->tag), selector->tag) < 0)) {
 		free(s);
+		(void)err_set(&err, ERR_UNAVAILABLE, "out of memory");
 		refused(call, &err);
 		return;
 	}
+	s->pid = (uint32_t)selector->pid;
 	s->call = call;
 	s->then = then;
 	s->refuse = refused;
@@ -110,8 +96,7 @@ void process_select_in(struct e2b_call *call, const struct json *message, bool e
 		return;
 	}
 	pending->data = s;
-	r = process_list(call->sandbox, on_each, pending, &err);
-	if (r < 0) {
+	if (process_list(call->sandbox, on_each, pending, &err) < 0) {
 		free(s);
 		(void)e2b_pending_end(pending);
 		refused(call, &err);
@@ -120,12 +105,19 @@ void process_select_in(struct e2b_call *call, const struct json *message, bool e
 
 void process_select(struct e2b_call *call, bool ended, process_then_fn then)
 {
-	process_select_in(call, call->doc, ended, then, e2b_answer_error);
+	struct process_selector selector;
+	struct err err;
+
+	if (process_selector_read(call->doc, &selector, &err) < 0)
+		e2b_answer_error(call, &err);
+	else
+		process_select_in(call, &selector, ended, then, e2b_answer_error);
 }
 
 /* ---- list ---- */
 
-/* Blanks stand between the words of a command; the last of a shell's is all that follows. */
+/* The service joins the arguments with spaces. For a shell, everything after its options is one
+ * argument. */
 static void put_command(struct json_writer *w, const char *command)
 {
 	struct str rest = str_of(command), word = { "", 0 }, tail;
@@ -198,7 +190,7 @@ void process_list_call(struct e2b_call *call)
 	e2b_pending_begun(pending, process_list(call->sandbox, on_listed, pending, &err), &err);
 }
 
-/* ---- act ---- */
+/* ---- actions ---- */
 
 static void on_done(void *arg, const struct err *err)
 {
@@ -219,11 +211,11 @@ static void on_done(void *arg, const struct err *err)
 		e2b_answer_text(call, 200, STR_LIT("{}"));
 }
 
-/* What a call carries beyond its process; in the request's arena. */
+/* The parameters of a call besides its process; in the request's arena. */
 struct action {
 	struct str bytes;
 	int signum;
-	int64_t cols, rows;
+	struct process_size size;
 };
 
 static void then_input(struct e2b_call *call, const struct process_info *info)
@@ -274,12 +266,12 @@ static void then_resize(struct e2b_call *call, const struct process_info *info)
 
 	if (pending)
 		e2b_pending_begun(pending,
-				  process_resize(call->sandbox, info->process_id, action->cols,
-						 action->rows, on_done, pending, &err),
+				  process_resize(call->sandbox, info->process_id, action->size.cols,
+						 action->size.rows, on_done, pending, &err),
 				  &err);
 }
 
-/* NULL: answered. */
+/* NULL: an error was sent. */
 static struct action *begin(struct e2b_call *call)
 {
 	struct action *action = arena_alloc(call->req->arena, sizeof(*action));
@@ -294,26 +286,6 @@ static struct action *begin(struct e2b_call *call)
 	return action;
 }
 
-static void refuse(struct e2b_call *call, const char *why)
-{
-	struct err err;
-
-	(void)err_set(&err, ERR_INVALID_REQUEST, "%s", why);
-	e2b_answer_error(call, &err);
-}
-
-int process_input_of(struct arena *arena, const struct json *input, struct str *ret,
-		     struct err *err)
-{
-	struct str b64 = e2b_json_get_str(input, "stdin");
-
-	if (!b64.p)
-		b64 = e2b_json_get_str(input, "pty");
-	if (!b64.p)
-		return err_set(err, ERR_INVALID_REQUEST, "input: stdin or pty is needed");
-	return input_decode(arena, "input", b64, ret, err);
-}
-
 void process_input_call(struct e2b_call *call)
 {
 	struct action *action = begin(call);
@@ -321,8 +293,7 @@ void process_input_call(struct e2b_call *call)
 
 	if (!action)
 		return;
-	if (process_input_of(call->req->arena, e2b_json_get(call->doc, "input"), &action->bytes,
-			     &err) < 0)
+	if (process_input_read(call->doc, call->req->arena, &action->bytes, &err) < 0)
 		e2b_answer_error(call, &err);
 	else
 		process_select(call, false, then_input);
@@ -335,40 +306,26 @@ void process_close_call(struct e2b_call *call)
 
 void process_signal_call(struct e2b_call *call)
 {
-	const struct json *value = e2b_json_get(call->doc, "signal");
 	struct action *action = begin(call);
+	struct err err;
 
 	if (!action)
 		return;
-	if (value && json_type(value) == JSON_STRING) {
-		if (str_is(json_str(value), "SIGNAL_SIGKILL"))
-			action->signum = SIGKILL;
-		else if (str_is(json_str(value), "SIGNAL_SIGTERM"))
-			action->signum = SIGTERM;
-	} else if (value && json_type(value) == JSON_INT) {
-		action->signum = json_int(value) == SIGKILL || json_int(value) == SIGTERM
-					 ? (int)json_int(value)
-					 : 0;
-	}
-	if (action->signum)
-		process_select(call, false, then_signal);
+	if (process_signal_read(call->doc, &action->signum, &err) < 0)
+		e2b_answer_error(call, &err);
 	else
-		refuse(call, "signal: must be SIGNAL_SIGTERM or SIGNAL_SIGKILL");
+		process_select(call, false, then_signal);
 }
 
 void process_update_call(struct e2b_call *call)
 {
-	const struct json *size = e2b_json_get(e2b_json_get(call->doc, "pty"), "size");
-	const struct json *cols = e2b_json_get(size, "cols"), *rows = e2b_json_get(size, "rows");
 	struct action *action = begin(call);
+	struct err err;
 
 	if (!action)
 		return;
-	if (!cols || !rows || json_type(cols) != JSON_INT || json_type(rows) != JSON_INT) {
-		refuse(call, "pty: size with cols and rows is needed");
-		return;
-	}
-	action->cols = MIN(MAX(json_int(cols), 1), PROCESS_TTY_MAX);
-	action->rows = MIN(MAX(json_int(rows), 1), PROCESS_TTY_MAX);
-	process_select(call, false, then_resize);
+	if (process_size_read(call->doc, &action->size, &err) < 0)
+		e2b_answer_error(call, &err);
+	else
+		process_select(call, false, then_resize);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The procedures of envd. One without .body reads its body itself, as a stream of envelopes. */
+/* The procedures of envd. A procedure without .body reads its body itself, as a stream of
+ * envelopes. */
 #include "face/e2b/envd/connect.h"
 
 #define RPC(path) ROUTE(POST, path, 0, ROUTE_TOKEN)

@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* StreamInput: the body is a stream of envelopes, first which process, then its input. */
+/* StreamInput: the body is a stream of envelopes. The first names the process, the others
+ * contain its input. */
 #include <errno.h>
 
 #include "face/e2b/envd/process.h"
 
-/* In the request's arena; the buffer is given back when the request ends. */
+/* In the request's arena; the buffer is freed when the request ends. */
 struct input {
-	struct buf in; /* E2B_RPC_LIMIT: reading stops while something waits in it */
+	struct buf in; /* E2B_RPC_LIMIT: reading stops while it contains a message that cannot be
+			  processed yet */
 	uint32_t process_id;
 	bool begun;
-	bool busy;  /* the process is being looked for, or takes its bytes */
+	bool busy;  /* the process is being looked up, or is taking its bytes */
 	bool ended; /* the body is complete */
-	bool over;  /* answered */
+	bool over;  /* a reply was sent */
 };
 
 static void step(struct e2b_call *call);
@@ -87,53 +89,57 @@ static void on_taken(void *arg, const struct err *err)
 		step(call);
 }
 
-static int take_data(struct e2b_call *call, const struct json *data, struct err *err)
+static int take_data(struct e2b_call *call, struct str bytes, struct err *err)
 {
 	struct input *input = call->data;
 	struct sandbox *sandbox = sandbox_get(call->e2b->service, call->sandbox_handle);
 	struct e2b_pending *pending;
-	struct arena arena;
-	struct str bytes;
 	int r;
 
 	if (!sandbox || !sandbox_ready(sandbox))
 		return err_set(err, ERR_SANDBOX_GONE, "the sandbox ended");
-	arena_init(&arena, E2B_RPC_LIMIT);
-	r = process_input_of(&arena, e2b_json_get(data, "input"), &bytes, err);
-	if (r == 0) {
-		pending = e2b_pending_new(call);
-		if (!pending) { /* answered */
-			arena_done(&arena);
-			finish(call);
-			return 0;
-		}
-		input->busy = true;
-		r = process_stdin(sandbox, input->process_id, bytes, true, on_taken, pending, err);
-		if (r < 0)
-			(void)e2b_pending_end(pending);
+	pending = e2b_pending_new(call);
+	if (!pending) { /* a reply was sent */
+		finish(call);
+		return 0;
 	}
-	arena_done(&arena);
+	input->busy = true;
+	r = process_stdin(sandbox, input->process_id, bytes, true, on_taken, pending, err);
+	if (r < 0)
+		(void)e2b_pending_end(pending);
 	return r;
 }
 
-static int take(struct e2b_call *call, struct str message, struct err *err)
+static int take_message(struct e2b_call *call, const struct process_stream_message *message,
+			struct err *err)
 {
 	struct input *input = call->data;
-	_cleanup_json_ struct json *doc = json_parse(message, err);
-	const struct json *start, *data;
+
+	if (message->start == input->begun)
+		return err_set(err, ERR_INVALID_REQUEST,
+			       "the first message must be start, and no other");
+	if (!message->start)
+		return message->data ? take_data(call, message->bytes, err) : 0;
+	input->begun = input->busy = true;
+	process_select_in(call, &message->selector, false, on_found, refuse);
+	return 0;
+}
+
+static int take(struct e2b_call *call, struct str text, struct err *err)
+{
+	_cleanup_json_ struct json *doc = json_parse(text, err);
+	struct process_stream_message message;
+	struct arena arena;
+	int r;
 
 	if (!doc)
 		return -1;
-	start = e2b_json_get(doc, "start");
-	data = e2b_json_get(doc, "data");
-	if (start && !input->begun) {
-		input->begun = input->busy = true;
-		process_select_in(call, start, false, on_found, refuse);
-		return 0;
-	}
-	if (!input->begun || start)
-		return err_set(err, ERR_INVALID_REQUEST, "the first message must be start");
-	return data ? take_data(call, data, err) : 0;
+	arena_init(&arena, E2B_RPC_LIMIT); /* the request's would grow with every message */
+	r = process_stream_read(doc, &arena, &message, err);
+	if (r == 0)
+		r = take_message(call, &message, err);
+	arena_done(&arena);
+	return r;
 }
 
 static void step(struct e2b_call *call)
@@ -155,7 +161,7 @@ static void step(struct e2b_call *call)
 			break;
 		if (r <= 0)
 			(void)err_set(&err, ERR_INVALID_REQUEST,
-				      "the body is no stream of envelopes");
+				      "the body is not a stream of envelopes");
 		if (r <= 0 || (!end && take(call, message, &err) < 0)) {
 			refuse(call, &err);
 			return;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* GET /files, and what it shares with POST /files. */
+/* GET /files, and the parts that POST /files shares with it. */
 #include "face/e2b/envd/transfer.h"
 
 #include <errno.h>
@@ -26,8 +26,8 @@ static int read_claim(struct e2b_call *call, struct access_claim *claim, struct 
 	return 0;
 }
 
-/* Without a host or a header that names the sandbox, all of them have to be tried: so neither one
- * client nor all together may make that happen often. */
+/* Without a host or a header that names the sandbox, the signature is compared with those of all
+ * sandboxes. The number of such requests is therefore limited, per client and in total. */
 struct sandbox *signature_find(struct e2b_call *call, struct err *err)
 {
 	struct access_claim claim;
@@ -64,7 +64,7 @@ int signature_check(struct e2b_call *call, const struct sandbox *sandbox, struct
 	return 0;
 }
 
-/* ---- life ---- */
+/* ---- lifetime ---- */
 
 static void on_done(struct transfer *t)
 {
@@ -106,7 +106,7 @@ static int begin(struct e2b_transfer *t, struct http_req *req)
 	int status = 200;
 
 	t->base.begun = true;
-	if (t->base.head.length == 0) { /* clients want to see the length of nothing */
+	if (t->base.head.length == 0) { /* clients expect the length of an empty file */
 		http_reply(req, 200, headers, 1, (struct str){ "", 0 });
 		return 0;
 	}
@@ -157,7 +157,7 @@ static void on_end(void *arg, const struct files_result *result, const struct er
 		e2b_transfer_error(error, path, &err);
 		e2b_answer_error(call, &err);
 	} else if (error) {
-		http_reply_abort(req); /* nothing else tells that there would be more */
+		http_reply_abort(req); /* only a reset shows the client that content is missing */
 	} else if (!copy.base.begun) {
 		copy.upload = NULL;
 		copy.base.head.length = 0;

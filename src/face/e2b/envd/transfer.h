@@ -16,7 +16,7 @@ struct e2b_transfer {
 struct e2b_transfer *e2b_transfer_new(struct e2b_call *call, struct err *err);
 void upload_free(struct upload *upload); /* NULL is allowed */
 
-/* "path 'X' does not exist" and similar messages about a path; err is copied or rewritten. */
+/* Rewrites err to E2B's messages about a path ("path 'X' does not exist"), or copies it. */
 void e2b_transfer_error(const struct err *err, const char *path, struct err *ret);
 
 #endif

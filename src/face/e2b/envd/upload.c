@@ -151,7 +151,7 @@ static int start_file(struct e2b_transfer *t, struct str path, struct err *err)
 
 static void feed(struct e2b_transfer *t, struct str bytes)
 {
-	/* Below zero, its end follows with the reason. */
+	/* On failure its completion follows with the reason. */
 	if (bytes.n && files_feed(t->e2b->service, t->base.run, bytes) != 1)
 		t->upload->state = UPLOAD_FULL;
 }
@@ -191,14 +191,14 @@ static int fill(struct upload *u, struct err *err)
 	if (r == -EFBIG)
 		return err_set(err, ERR_DISK_FULL, "the content is larger than the sandbox's disk");
 	if (r < 0 || (r == 0 && n == 0 && used == 0 && u->ended))
-		return err_set(err, ERR_INVALID_REQUEST, "the body is no gzip");
+		return err_set(err, ERR_INVALID_REQUEST, "the body is not valid gzip");
 	buf_commit(&u->plain, n);
 	buf_consume(&u->in, used);
 	u->inflated = r == 1;
 	return 0;
 }
 
-static struct str told_path(struct e2b_call *call)
+static struct str query_path(struct e2b_call *call)
 {
 	struct str path = { NULL, 0 };
 
@@ -214,7 +214,7 @@ static int step_plain(struct e2b_transfer *t, struct err *err)
 	struct buf *from = source(u);
 
 	if (u->state == UPLOAD_IDLE && !u->whole)
-		return start_file(t, told_path(t->call), err);
+		return start_file(t, query_path(t->call), err);
 	if (u->state != UPLOAD_OPEN)
 		return 0;
 	if (buf_len(from)) {
@@ -232,7 +232,7 @@ static int step_plain(struct e2b_transfer *t, struct err *err)
 static int begin_part(struct e2b_transfer *t, struct err *err)
 {
 	struct upload *u = t->upload;
-	struct str path = told_path(t->call);
+	struct str path = query_path(t->call);
 
 	if (strcmp(u->parts->name, "file") != 0) {
 		u->state = UPLOAD_SKIP;
@@ -275,7 +275,7 @@ static int step_parts(struct e2b_transfer *t, struct err *err)
 	}
 	buf_consume(from, used);
 	if (!more && is_complete(u))
-		return err_set(err, ERR_INVALID_REQUEST, "the form broke off");
+		return err_set(err, ERR_INVALID_REQUEST, "the form is incomplete");
 	return more;
 }
 
@@ -323,9 +323,9 @@ static void on_body(void *arg, struct http_req *req, int status, const char *p, 
 
 	(void)req;
 	if (!t)
-		return; /* answered before all of it arrived */
+		return; /* a reply was sent before the whole body arrived */
 	if (status == -ETIMEDOUT)
-		fail_with(t, ERR_TIMEOUT, "the body did not come in time");
+		fail_with(t, ERR_TIMEOUT, "the body did not arrive in time");
 	else if (status < 0)
 		fail_with(t, ERR_INVALID_REQUEST, "the body is malformed");
 	else if (buf_append(&t->upload->in, p, n) < 0)
@@ -349,9 +349,9 @@ static int read_type(struct e2b_call *call, struct upload *u, struct err *err)
 	(void)str_cut(*type, ';', &media, &rest);
 	media = str_trim(media, " \t");
 	if (str_eq_nocase(media, "application/octet-stream"))
-		return told_path(call).n ? 0
-					 : err_set(err, ERR_INVALID_REQUEST,
-						   "path: is needed for an octet-stream");
+		return query_path(call).n ? 0
+					  : err_set(err, ERR_INVALID_REQUEST,
+						    "path: is needed for an octet-stream");
 	if (!str_eq_nocase(media, "multipart/form-data"))
 		return err_set(err, ERR_INVALID_REQUEST, "unsupported content type: %.*s",
 			       (int)MIN(media.n, 60), media.p);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Changes of a directory: as a stream, or kept until a client requests them. */
+/* Changes of a directory, as a stream or kept until the client requests them. */
 #include <errno.h>
 
 #include "base/rand.h"
@@ -8,8 +8,10 @@
 #include "service/files/files.h"
 
 #define KEEPALIVE "{\"keepalive\":{}}"
-#define WATCHERS_MAX 1000		    /* of all sandboxes; more are refused */
-#define WATCHER_BYTES ((size_t)1024 * 1024) /* of events; beyond it the newest are dropped */
+#define WATCHERS_MAX 1000 /* of all sandboxes; further ones are rejected */
+#define WATCHER_BYTES                                                              \
+	((size_t)1024 * 1024) /* bytes of events; beyond it the newest are dropped \
+			       */
 
 struct watch_body {
 	struct str path, watcher_id;
@@ -28,7 +30,7 @@ static const struct field watcher_fields[] = {
 };
 #undef AT
 
-/* The slash at its end makes a file in its place a mistake. */
+/* With a trailing slash, a path that is not a directory is an error. */
 static int read_watch(struct e2b_call *call, struct files_spec *spec, bool *ret_entries,
 		      struct err *err)
 {
@@ -58,12 +60,12 @@ static void explain(const struct err *error, const char *path, struct err *ret)
 		(void)err_set(ret, error->code, "path is not a directory: %.200s", path);
 }
 
-/* ---- the stream ---- */
+/* ---- as a stream ---- */
 
-/* A watch that is streamed. Owner: its flow. */
+/* A watch whose events are streamed. Owner: its flow. */
 struct watch {
 	struct flow *flow;
-	struct teller teller;
+	struct watch_writer writer;
 };
 
 static struct json_writer event_begin(void *arg)
@@ -92,7 +94,7 @@ static void on_event(void *arg, const struct files_event *event)
 {
 	struct flow *flow = arg;
 
-	teller_take(&flow->watch->teller, event);
+	watch_writer_take(&flow->watch->writer, event);
 }
 
 void watch_free(struct flow *flow)
@@ -100,7 +102,7 @@ void watch_free(struct flow *flow)
 	struct watch *watch = TAKE_PTR(flow->watch);
 
 	if (watch)
-		teller_done(&watch->teller);
+		watch_writer_done(&watch->writer);
 	free(watch);
 }
 
@@ -125,7 +127,7 @@ static void on_end(void *arg, const struct files_result *result, const struct er
 	(void)result;
 	flow->run = 0;
 	if (error)
-		explain(error, flow->watch->teller.path, &err);
+		explain(error, flow->watch->writer.path, &err);
 	watch_free(flow);
 	if (error && error->code == ERR_SANDBOX_GONE)
 		flow_cut(flow);
@@ -152,14 +154,14 @@ static struct watch *watch_new(struct flow *flow, const struct e2b_call *call, s
 {
 	struct watch *watch = calloc(1, sizeof(*watch));
 
-	if (!watch || teller_init(&watch->teller, call, path, entries) < 0) {
+	if (!watch || watch_writer_init(&watch->writer, call, path, entries) < 0) {
 		free(watch);
 		return NULL;
 	}
 	watch->flow = flow;
-	watch->teller.begin = event_begin;
-	watch->teller.end = event_end;
-	watch->teller.arg = watch;
+	watch->writer.begin = event_begin;
+	watch->writer.end = event_end;
+	watch->writer.arg = watch;
 	return watch;
 }
 
@@ -193,7 +195,7 @@ void watch_dir(struct e2b_call *call)
 	flow_end(flow, &err);
 }
 
-/* ---- kept until asked for ---- */
+/* ---- kept until requested ---- */
 
 /* Owner: e2b->watchers until it is removed, its sandbox ends, or the face does. */
 struct watcher {
@@ -202,8 +204,8 @@ struct watcher {
 	char id[21];
 	slot_handle sandbox;
 	slot_handle run;	     /* 0: it has ended */
-	struct e2b_pending *pending; /* who waits for it to be set */
-	struct teller teller;
+	struct e2b_pending *pending; /* calls that wait until the watch is ready */
+	struct watch_writer writer;
 	struct buf events;
 	struct json_writer w;
 };
@@ -227,7 +229,7 @@ static void watcher_free(struct watcher *watcher)
 	if (watcher->next)
 		watcher->next->prev = watcher->prev;
 	e2b->watcher_count--;
-	teller_done(&watcher->teller);
+	watch_writer_done(&watcher->writer);
 	buf_done(&watcher->events);
 	free(watcher);
 }
@@ -260,7 +262,7 @@ static void on_watcher_event(void *arg, const struct files_event *event)
 	struct watcher *watcher = arg;
 
 	if (buf_len(&watcher->events) < WATCHER_BYTES)
-		teller_take(&watcher->teller, event);
+		watch_writer_take(&watcher->writer, event);
 }
 
 static void on_watcher_ready(void *arg)
@@ -288,7 +290,7 @@ static void on_watcher_end(void *arg, const struct files_result *result, const s
 
 	(void)result;
 	if (error)
-		explain(error, watcher->teller.path, &err);
+		explain(error, watcher->writer.path, &err);
 	watcher_free(watcher);
 	if (pending && e2b_pending_end(pending))
 		e2b_answer_error(call, &err);
@@ -301,12 +303,12 @@ static struct watcher *watcher_new(struct e2b_call *call, struct str path, bool 
 	struct watcher *watcher;
 
 	if (e2b->watcher_count >= WATCHERS_MAX) {
-		(void)err_set(err, ERR_TOO_MANY_WATCHES, "%d watchers are there already",
+		(void)err_set(err, ERR_TOO_MANY_WATCHES, "the limit of %d watchers is reached",
 			      WATCHERS_MAX);
 		return NULL;
 	}
 	watcher = calloc(1, sizeof(*watcher));
-	if (!watcher || teller_init(&watcher->teller, call, path, entries) < 0) {
+	if (!watcher || watch_writer_init(&watcher->writer, call, path, entries) < 0) {
 		free(watcher);
 		(void)err_set(err, ERR_UNAVAILABLE, "out of memory");
 		return NULL;
@@ -314,9 +316,9 @@ static struct watcher *watcher_new(struct e2b_call *call, struct str path, bool 
 	watcher->e2b = e2b;
 	watcher->sandbox = call->sandbox_handle;
 	rand_label(watcher->id, sizeof(watcher->id) - 1);
-	watcher->teller.begin = kept_begin;
-	watcher->teller.end = kept_end;
-	watcher->teller.arg = watcher;
+	watcher->writer.begin = kept_begin;
+	watcher->writer.end = kept_end;
+	watcher->writer.arg = watcher;
 	buf_init(&watcher->events, 2 * WATCHER_BYTES);
 	watcher_begin(watcher);
 	watcher->next = e2b->watchers;
@@ -358,7 +360,7 @@ void watcher_create(struct e2b_call *call)
 		e2b_pending_begun(pending, r, &err);
 }
 
-/* Of the call's sandbox only; NULL: answered. */
+/* Only of the call's sandbox; NULL: an error was sent. */
 static struct watcher *find_watcher(struct e2b_call *call)
 {
 	struct watch_body body = { .recursive = false };
@@ -398,7 +400,7 @@ void watcher_remove(struct e2b_call *call)
 		return;
 	files_cancel(call->e2b->service, watcher->run);
 	watcher_free(watcher);
-	if (pending) /* the client never received its id, so it cannot be requested */
+	if (pending) /* the client never received its id, so no request can name it */
 		(void)e2b_pending_end(pending);
 	e2b_answer_text(call, 200, STR_LIT("{}"));
 }

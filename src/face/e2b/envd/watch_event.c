@@ -14,146 +14,147 @@ static const char *const type_names[] = {
 	[CHMOD] = "EVENT_TYPE_CHMOD",
 };
 
-/* An event that waits for its turn. Owner: the queue of its struct teller. */
+/* An event that waits for those before it. Owner: the queue of its struct watch_writer. */
 struct note {
 	struct note *next;
 	enum note_type type;
 	char name[]; /* relative to the directory */
 };
 
-int teller_init(struct teller *teller, const struct e2b_call *call, struct str path, bool entries)
+int watch_writer_init(struct watch_writer *writer, const struct e2b_call *call, struct str path,
+		      bool entries)
 {
-	teller->e2b = call->e2b;
-	teller->sandbox = call->sandbox_handle;
-	teller->entries = entries;
-	teller->root = call->user[0] != '\0';
-	teller->path = strndup(path.p, path.n);
-	return teller->path ? 0 : -ENOMEM;
+	writer->e2b = call->e2b;
+	writer->sandbox = call->sandbox_handle;
+	writer->entries = entries;
+	writer->root = call->user[0] != '\0';
+	writer->path = strndup(path.p, path.n);
+	return writer->path ? 0 : -ENOMEM;
 }
 
-void teller_done(struct teller *teller)
+void watch_writer_done(struct watch_writer *writer)
 {
-	if (teller->run && teller->e2b->service)
-		files_cancel(teller->e2b->service, teller->run);
-	for (struct note *note = teller->first, *next; note; note = next) {
+	if (writer->run && writer->e2b->service)
+		files_cancel(writer->e2b->service, writer->run);
+	for (struct note *note = writer->first, *next; note; note = next) {
 		next = note->next;
 		free(note);
 	}
-	free(teller->path);
-	*teller = (struct teller){ .run = 0 };
+	free(writer->path);
+	*writer = (struct watch_writer){ .run = 0 };
 }
 
-static void tell(struct teller *teller, const char *name, enum note_type type,
-		 const struct files_entry *entry)
+static void write_event(struct watch_writer *writer, const char *name, enum note_type type,
+			const struct files_entry *entry)
 {
-	struct json_writer w = teller->begin(teller->arg);
+	struct json_writer w = writer->begin(writer->arg);
 
 	name_write(&w, "name", NULL, str_of(name));
 	json_put_text(&w, "type", type_names[type]);
 	if (entry)
 		entry_write(&w, "entry", entry);
-	teller->end(teller->arg, &w);
+	writer->end(writer->arg, &w);
 }
 
-static void pump(struct teller *teller);
+static void pump(struct watch_writer *writer);
 
-static void drop_first(struct teller *teller)
+static void drop_first(struct watch_writer *writer)
 {
-	struct note *note = teller->first;
+	struct note *note = writer->first;
 
-	teller->first = note->next;
-	if (!teller->first)
-		teller->last = NULL;
-	teller->count--;
+	writer->first = note->next;
+	if (!writer->first)
+		writer->last = NULL;
+	writer->count--;
 	free(note);
 }
 
 static void on_looked(void *arg, const struct files_result *result, const struct err *error)
 {
-	struct teller *teller = arg;
+	struct watch_writer *writer = arg;
 
-	teller->run = 0;
-	tell(teller, teller->first->name, teller->first->type, error ? NULL : result->entry);
-	drop_first(teller);
-	pump(teller);
+	writer->run = 0;
+	write_event(writer, writer->first->name, writer->first->type, error ? NULL : result->entry);
+	drop_first(writer);
+	pump(writer);
 }
 
-static bool look(struct teller *teller, const char *name)
+static bool look(struct watch_writer *writer, const char *name)
 {
 	static const struct files_hooks hooks = { .on_end = on_looked };
-	struct sandbox *sandbox = sandbox_get(teller->e2b->service, teller->sandbox);
+	struct sandbox *sandbox = sandbox_get(writer->e2b->service, writer->sandbox);
 	struct files_spec spec = { .details = true };
 	char *path = NULL;
 	struct err err;
 	bool ok;
 
-	if (!sandbox || !sandbox_ready(sandbox) || asprintf(&path, "%s%s", teller->path, name) < 0)
+	if (!sandbox || !sandbox_ready(sandbox) || asprintf(&path, "%s%s", writer->path, name) < 0)
 		return false;
 	spec.path = str_of(path);
-	if (teller->root)
+	if (writer->root)
 		spec.user = STR_LIT("0");
-	ok = files_start(sandbox, FILES_STAT, &spec, &hooks, teller, &teller->run, &err) == 0;
+	ok = files_start(sandbox, FILES_STAT, &spec, &hooks, writer, &writer->run, &err) == 0;
 	free(path);
 	return ok;
 }
 
-static bool wants_entry(const struct teller *teller, enum note_type type)
+static bool wants_entry(const struct watch_writer *writer, enum note_type type)
 {
-	return teller->entries && type != REMOVE && type != RENAME &&
-	       teller->count <= TELLER_QUEUE_MAX;
+	return writer->entries && type != REMOVE && type != RENAME &&
+	       writer->count <= WATCH_QUEUE_MAX;
 }
 
-static void pump(struct teller *teller)
+static void pump(struct watch_writer *writer)
 {
-	while (teller->first && !teller->run) {
-		struct note *note = teller->first;
+	while (writer->first && !writer->run) {
+		struct note *note = writer->first;
 
-		if (wants_entry(teller, note->type) && look(teller, note->name))
+		if (wants_entry(writer, note->type) && look(writer, note->name))
 			return;
-		tell(teller, note->name, note->type, NULL);
-		drop_first(teller);
+		write_event(writer, note->name, note->type, NULL);
+		drop_first(writer);
 	}
 }
 
-static void add(struct teller *teller, struct str path, enum note_type type)
+static void add(struct watch_writer *writer, struct str path, enum note_type type)
 {
-	size_t skip = strlen(teller->path);
+	size_t skip = strlen(writer->path);
 	struct str name = path.n > skip ? (struct str){ path.p + skip, path.n - skip }
 					: (struct str){ "", 0 };
 	struct note *note = calloc(1, sizeof(*note) + name.n + 1);
 
 	if (!note)
-		return; /* as lost as what the kernel drops when it has no room */
+		return; /* dropped like events that the kernel's full queue drops */
 	note->type = type;
 	memcpy(note->name, name.p, name.n);
-	if (teller->last)
-		teller->last->next = note;
+	if (writer->last)
+		writer->last->next = note;
 	else
-		teller->first = note;
-	teller->last = note;
-	teller->count++;
+		writer->first = note;
+	writer->last = note;
+	writer->count++;
 }
 
-/* A rename is what left and what came. */
-void teller_take(struct teller *teller, const struct files_event *event)
+/* A rename is reported as a removed and a created name. */
+void watch_writer_take(struct watch_writer *writer, const struct files_event *event)
 {
 	switch (event->change) {
 	case FILES_CREATED:
-		add(teller, event->path, CREATE);
+		add(writer, event->path, CREATE);
 		break;
 	case FILES_MODIFIED:
-		add(teller, event->path, event->attributes ? CHMOD : WRITE);
+		add(writer, event->path, event->attributes ? CHMOD : WRITE);
 		break;
 	case FILES_DELETED:
 	case FILES_GONE:
-		add(teller, event->path, REMOVE);
+		add(writer, event->path, REMOVE);
 		break;
 	case FILES_RENAMED:
-		add(teller, event->from, RENAME);
-		add(teller, event->path, CREATE);
+		add(writer, event->from, RENAME);
+		add(writer, event->path, CREATE);
 		break;
-	case FILES_OVERFLOW: /* E2B has no event for it */
+	case FILES_OVERFLOW: /* E2B has no event for it. */
 		break;
 	}
-	pump(teller);
+	pump(writer);
 }

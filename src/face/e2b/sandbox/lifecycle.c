@@ -21,7 +21,7 @@ static void on_resumed(void *arg, struct sandbox *sandbox, const struct err *err
 		answer_session(call, 201, sandbox);
 }
 
-/* memory: false leaves behind what was kept of it; one that was only frozen has it anyhow. */
+/* memory: false discards the memory of a hibernated sandbox. A frozen sandbox keeps it. */
 static void resume(struct e2b_call *call, struct sandbox *sandbox, int64_t sec, bool memory)
 {
 	struct e2b_pending *pending = e2b_pending_new(call);
@@ -71,7 +71,7 @@ static const struct field fork_fields[] = { { .name = "count",
 					    { .type = FIELD_END } };
 #undef AT
 
-/* Of a frozen one the memory cannot be thrown away here. */
+/* The memory of a frozen sandbox cannot be discarded here. */
 static int check_memory(const struct sandbox *sandbox, bool memory, struct err *err)
 {
 	struct sandbox_view view;
@@ -83,7 +83,7 @@ static int check_memory(const struct sandbox *sandbox, bool memory, struct err *
 	return 0;
 }
 
-/* A running one's end is only moved further away. */
+/* The end of a running sandbox is only postponed, never brought forward. */
 static int extend(struct sandbox *sandbox, int64_t sec, struct err *err)
 {
 	int64_t end_ms = sandbox_expires_ms(sandbox);
@@ -93,7 +93,7 @@ static int extend(struct sandbox *sandbox, int64_t sec, struct err *err)
 	return sandbox_extend(sandbox, sec, err);
 }
 
-/* It runs, and nothing is about to change that. */
+/* The sandbox is running, and no state transition is pending. */
 static bool is_steady(const struct sandbox *sandbox)
 {
 	struct sandbox_view view;
@@ -189,7 +189,7 @@ static void write_failure(struct json_writer *w, const struct err *err)
 	json_end_object(w);
 }
 
-/* A child's ports are open to whom the source's are. */
+/* A child grants the same access to its ports as the source. */
 static void on_child(void *arg, int64_t index, const struct sandbox *child, const struct err *err)
 {
 	struct e2b_pending *pending = arg;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a sandbox uses, and what happened to it. */
+/* Metrics and logs of a sandbox. */
 #include <stdio.h>
 
 #include "base/time.h"
@@ -69,7 +69,7 @@ static void answer_history(struct e2b_call *call, const struct sandbox *sandbox)
 	struct json_writer w = e2b_answer_begin(call->e2b);
 
 	json_begin_array(&w, NULL);
-	/* Seconds were cut off: the last one counts whole. */
+	/* The bounds have whole seconds: the last second is included. */
 	write_history(sandbox, query_ms(call, "start", 0),
 		      query_ms(call, "end", INT64_MAX - 1000) + 999, &w);
 	json_end_array(&w);
@@ -83,7 +83,7 @@ static void on_metrics(void *arg, const struct sandbox_metrics *metrics, const s
 	struct sandbox *sandbox = sandbox_get(pending->e2b->service, pending->sandbox);
 	struct err gone;
 
-	(void)metrics; /* it is the newest of the history */
+	(void)metrics; /* it is the newest sample of the history */
 	if (!e2b_pending_end(pending))
 		return;
 	if (!err && !sandbox) {
@@ -115,7 +115,7 @@ void e2b_metrics_of_one(struct e2b_call *call)
 	e2b_pending_begun(pending, sandbox_metrics(sandbox, on_metrics, pending, &err), &err);
 }
 
-/* The last sample of each, where there is one: a list must not start to measure. */
+/* Only the last sample of each sandbox: a list must not start measurements. */
 void e2b_metrics_of_many(struct e2b_call *call)
 {
 	bool ok = true;
@@ -225,7 +225,7 @@ void e2b_logs_read(struct e2b_call *call)
 	if (!ok)
 		return;
 	if (page_cursor_parse(cursor, &number) < 0 || page_limit_parse(limit, &most) < 0) {
-		e2b_answer_status(call, 400, "cursor or limit is malformed");
+		e2b_answer_status(call, 400, "cursor or limit is not a number in its range");
 		return;
 	}
 	if (bus_find_sandbox(call->e2b->service, call->key, call->args[0], filter.sandbox_id,

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * What a sandbox may reach, from E2B's words to ours. There everything public is reachable until it
- * is denied, and what is allowed beats what is denied; here a mode says what the lists are about.
- */
+/* Translates E2B's network rules. In E2B every public address is allowed unless it is denied,
+ * and allowed entries take precedence. Here a mode says what the lists mean. */
 #include "face/e2b/call.h"
 #include "service/network/egress.h"
 

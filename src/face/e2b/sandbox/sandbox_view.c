@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A sandbox in E2B's words. */
+/* Writes a sandbox in E2B's form. */
 #include "base/time.h"
 #include "face/e2b/call.h"
 #include "face/kit/json/pairs.h"
@@ -8,7 +8,7 @@
 
 #define NEVER_MS (365LL * 24 * 3600 * 1000)
 
-/* ---- its ports ---- */
+/* ---- access to ports ---- */
 
 int session_open_ports(struct e2b *e2b, const struct sandbox *made, enum e2b_ports ports,
 		       struct err *err)
@@ -39,7 +39,7 @@ enum e2b_ports session_ports(const struct sandbox *sandbox)
 	return every->visibility == PREVIEW_PUBLIC ? E2B_PORTS_OPEN : E2B_PORTS_TOKEN;
 }
 
-/* ---- its words ---- */
+/* ---- objects ---- */
 
 static void write_names(const struct sandbox_view *view, struct json_writer *w)
 {
@@ -74,7 +74,7 @@ void sandbox_view_write(const struct e2b *e2b, const struct sandbox *sandbox, st
 	json_end_object(w);
 }
 
-/* Clients compute with the end; a sandbox that has none ends in a year. */
+/* Clients compute with the end time, so a sandbox without one shows a time in a year. */
 static void write_figures(const struct sandbox_view *view, struct json_writer *w)
 {
 	json_put_int(w, "cpuCount", (view->cpu_milli + 999) / 1000);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Made, listed, looked at, ended. */
+/* Create, list, get and delete sandboxes. */
 #include <errno.h>
 #include <stdio.h>
 
@@ -11,79 +11,7 @@
 
 /* ---- create ---- */
 
-struct str template_name_of(struct str id)
-{
-	struct str head, rest;
-
-	if (str_cut(id, '/', &head, &rest))
-		id = rest;
-	if (str_cut(id, ':', &head, &rest))
-		id = head;
-	return id;
-}
-
-struct create_body {
-	struct network_body network; /* the first: its rows count from here */
-	struct str template;
-	int64_t timeout_sec;
-	bool has_timeout;
-	struct text_map env, metadata;
-	bool auto_pause, auto_pause_memory, auto_resume;
-};
-static_assert(offsetof(struct create_body, network) == 0, "network rows count from the beginning");
-#define AT(member) offsetof(struct create_body, member)
-static const struct field network_fields[] = { NETWORK_ROWS,
-					       { .name = "allowPublicTraffic",
-						 .type = FIELD_BOOL,
-						 .offset = NETWORK_AT(public_ports),
-						 .fallback = true },
-					       { .type = FIELD_END } };
-static const struct field resume_fields[] = {
-	{ .name = "enabled", .type = FIELD_BOOL, .offset = AT(auto_resume) }, { .type = FIELD_END }
-};
-static const struct field create_fields[] = {
-	{ .name = "templateID",
-	  .type = FIELD_STR,
-	  .offset = AT(template),
-	  .min = 1,
-	  .max = E2B_BODY_LIMIT,
-	  .required = true },
-	{ .name = "timeout",
-	  .type = FIELD_INT,
-	  .offset = AT(timeout_sec),
-	  .sent = FIELD_SENT(AT(has_timeout)),
-	  .limit = FIELD_LIMIT_TIMEOUT },
-	{ .name = "envVars", .type = FIELD_MAP, .offset = AT(env) },
-	{ .name = "metadata", .type = FIELD_MAP, .offset = AT(metadata) },
-	{ .name = "autoPause", .type = FIELD_BOOL, .offset = AT(auto_pause) },
-	{ .name = "autoPauseMemory",
-	  .type = FIELD_BOOL,
-	  .offset = AT(auto_pause_memory),
-	  .fallback = true },
-	{ .name = "autoResume", .type = FIELD_OBJECT, .fields = resume_fields },
-	{ .name = "network", .type = FIELD_OBJECT, .fields = network_fields },
-	NETWORK_INTERNET_ROW,
-	{ .name = "iam", .type = FIELD_LATER },
-	{ .name = "mcp", .type = FIELD_LATER },
-	{ .name = "volumeMounts", .type = FIELD_LATER },
-	{ .type = FIELD_END }
-};
-#undef AT
-
-/* What the client chose with flags of its own is one choice of ours. */
-static int read_life(const struct create_body *body, struct sandbox_spec *spec, struct err *err)
-{
-	spec->auto_resume = body->auto_resume;
-	if (body->auto_resume && !body->auto_pause_memory)
-		return err_set(err, ERR_INVALID_REQUEST,
-			       "autoResume: needs the memory, autoPauseMemory must not be false");
-	if (body->auto_pause)
-		spec->on_timeout =
-			body->auto_pause_memory ? ON_TIMEOUT_PAUSE : ON_TIMEOUT_HIBERNATE;
-	return 0;
-}
-
-/* A template's name, or a snapshot's id or name. */
+/* The name of a template, or the id or name of a snapshot. */
 static int read_origin(struct e2b_call *call, struct str id, struct sandbox_spec *spec,
 		       struct err *err)
 {
@@ -131,7 +59,7 @@ static void on_made(void *arg, const struct sandbox *sandbox, const struct err *
  * E2B's sandboxes reach the internet unless the request says otherwise; on an engine without a
  * network, requests without the field get none.
  */
-static void start_create(struct e2b_call *call, struct sandbox_spec *spec, bool network_told)
+static void start_create(struct e2b_call *call, struct sandbox_spec *spec, bool network_sent)
 {
 	struct service *service = call->e2b->service;
 	const struct sandbox *now = NULL;
@@ -142,7 +70,7 @@ static void start_create(struct e2b_call *call, struct sandbox_spec *spec, bool 
 	if (!pending)
 		return;
 	r = sandbox_create(service, call->key, spec, on_made, pending, &now, &err);
-	if (r < 0 && err.code == ERR_UNSUPPORTED_BY_ENGINE && !network_told) {
+	if (r < 0 && err.code == ERR_UNSUPPORTED_BY_ENGINE && !network_sent) {
 		spec->network = (struct egress_want){ .has_mode = false };
 		r = sandbox_create(service, call->key, spec, on_made, pending, &now, &err);
 	}
@@ -157,29 +85,18 @@ static void start_create(struct e2b_call *call, struct sandbox_spec *spec, bool 
 
 void e2b_sandboxes_create(struct e2b_call *call)
 {
-	const struct service_config *config = service_config(call->e2b->service);
 	int64_t usual_sec = call->route->arg == 1 ? E2B_TIMEOUT_V1_SEC : E2B_TIMEOUT_SEC;
-	struct create_body body = { .timeout_sec = 0 };
-	struct sandbox_spec spec = {
-		.cpu_milli = MIN(SANDBOX_CPU_MILLI, config->max_cpu_milli),
-		.memory_mb = MIN(SANDBOX_MEMORY_MB, config->max_memory_mb),
-		.disk_size_mb = MIN(SANDBOX_DISK_MB, config->max_disk_size_mb),
-		.memory = true,
-	};
-	bool network_told;
+	struct e2b_create create;
 	struct err err;
 
-	if (!call_decode(call, create_fields, &body))
-		return;
-	spec.timeout_sec = MAX(body.has_timeout ? body.timeout_sec : usual_sec, 1);
-	spec.env = body.env;
-	spec.metadata = body.metadata;
-	network_told = network_want(&body.network, &spec.network);
-	call->ports = body.network.public_ports ? E2B_PORTS_OPEN : E2B_PORTS_TOKEN;
-	if (read_life(&body, &spec, &err) < 0 || read_origin(call, body.template, &spec, &err) < 0)
+	if (create_read(call->doc, service_config(call->e2b->service), usual_sec, call->req->arena,
+			&create, &err) < 0 ||
+	    read_origin(call, create.template, &create.spec, &err) < 0) {
 		e2b_answer_error(call, &err);
-	else
-		start_create(call, &spec, network_told);
+		return;
+	}
+	call->ports = create.ports;
+	start_create(call, &create.spec, create.network_sent);
 }
 
 /* ---- list ---- */
@@ -196,7 +113,7 @@ struct list_query {
 	int64_t limit, cursor;
 };
 
-/* What the client encoded three times; the query's own was the first. */
+/* Clients encode the metadata filter repeatedly; the query decoder has removed one level. */
 static int read_metadata(struct e2b_call *call, struct str text, struct list_query *q,
 			 struct err *err)
 {
@@ -251,7 +168,8 @@ static int read_page(struct str limit, struct str token, struct str order, struc
 			       PAGE_LIMIT_MAX);
 	q->cursor = q->oldest_first ? 0 : INT64_MAX;
 	if (page_cursor_parse(token, &q->cursor) < 0)
-		return err_set(err, ERR_INVALID_REQUEST, "nextToken: is not one of ours");
+		return err_set(err, ERR_INVALID_REQUEST,
+			       "nextToken: must be the x-next-token of an earlier reply");
 	return 0;
 }
 
@@ -273,7 +191,7 @@ static int read_list(struct e2b_call *call, struct list_query *q, struct err *er
 	if (read_metadata(call, metadata, q, err) < 0 || read_states(state, q, err) < 0 ||
 	    read_page(limit, token, order, q, err) < 0)
 		return -1;
-	if (call->route->arg == 1) { /* the old call knows no paused ones */
+	if (call->route->arg == 1) { /* the older call does not list paused sandboxes */
 		q->running = true;
 		q->paused = false;
 	} else if (!q->running && !q->paused) {
@@ -349,7 +267,7 @@ void e2b_sandboxes_list(struct e2b_call *call)
 	e2b_answer_send_with(call, 200, &w, headers, next[0] ? 2 : 1);
 }
 
-/* ---- one ---- */
+/* ---- one sandbox ---- */
 
 void e2b_sandboxes_get(struct e2b_call *call)
 {
@@ -403,7 +321,7 @@ static const struct field refresh_fields[] = { { .name = "duration",
 						 .fallback = E2B_REFRESH_SEC },
 					       { .type = FIELD_END } };
 
-/* timeout: the end is so far from now. refreshes: at least so far. */
+/* timeout: the sandbox ends this long from now. refreshes: not earlier than this long from now. */
 void e2b_sandboxes_timeout(struct e2b_call *call)
 {
 	bool refresh = call->route->arg == 1;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Secrets: the vault's, of global scope. Their values go in and never come out. */
+/* Secrets of global scope. Values are accepted and never returned. */
 #include "service/secret/secret.h"
 
 #include <stdio.h>
@@ -27,7 +27,7 @@ static void answer_secret(struct e2b_call *call, int status, const struct secret
 	e2b_answer_send(call, status, &w);
 }
 
-/* NULL: answered. */
+/* NULL: an error was sent. */
 static struct secret *find(struct e2b_call *call)
 {
 	struct err err;
@@ -43,7 +43,7 @@ static struct secret *find(struct e2b_call *call)
 		.name = "value", .type = FIELD_STR, .offset = offsetof(struct secret_spec, value), \
 		.min = 1, .max = SECRET_VALUE_MAX, .required = true                                \
 	}
-/* The vault keeps none beside a secret. */
+/* The vault stores no metadata. */
 #define METADATA_ROW                                    \
 	{                                               \
 		.name = "metadata", .type = FIELD_LATER \

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Snapshots, which E2B takes for templates, and templates. */
+/* Snapshots, which E2B lists as templates, and templates. */
 #include "service/copy/snapshot.h"
 
 #include <stdio.h>
@@ -76,7 +76,7 @@ void e2b_snapshots_create(struct e2b_call *call)
 			sandbox_snapshot(sandbox, call->key, &spec, on_taken, pending, &err), &err);
 }
 
-/* The sandbox may have ended: its id is compared, not looked up. */
+/* The sandbox may have ended: ids are compared, not looked up. */
 void e2b_snapshots_list(struct e2b_call *call)
 {
 	bool ok = true;
@@ -114,7 +114,8 @@ void e2b_snapshots_list(struct e2b_call *call)
 	e2b_answer_send_with(call, 200, &w, &header, next[0] ? 1 : 0);
 }
 
-/* Clients delete snapshots as templates; templates themselves are the operator's. */
+/* Clients delete a snapshot as a template. Templates themselves can only be removed by the
+ * operator. */
 void e2b_templates_delete(struct e2b_call *call)
 {
 	struct snapshot *snapshot = snapshot_of(call, call->args[0]);
@@ -160,7 +161,7 @@ void e2b_templates_alias(struct e2b_call *call)
 	e2b_answer_send(call, 200, &w);
 }
 
-/* Builds are named by their content here, by a UUID there. */
+/* E2B identifies a build by a UUID; here the hash of its content identifies it. */
 static void put_build_id(struct json_writer *w, const struct template *tpl)
 {
 	char id[40];

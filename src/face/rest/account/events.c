@@ -19,44 +19,44 @@ struct events_query {
 	bool follow, has_follow;
 	struct str type, sandbox, external_workspace_id;
 };
-#define NOT_TOLD (BUS_NOW - 1)
+#define NOT_SENT (BUS_NOW - 1)
 #define AT(member) offsetof(struct events_query, member)
-/* cursor is what lists call it. */
-#define COMMON_QUERY                                                                               \
-	{ .name = "after",                                                                         \
-	  .type = FIELD_INT,                                                                       \
-	  .offset = AT(after),                                                                     \
-	  .max = INT64_MAX,                                                                        \
-	  .fallback = NOT_TOLD,                                                                    \
-	  .doc = "the id in front of the first one; 0: all that are kept. Without it (and "        \
-		 "Last-Event-ID) a stream begins now and a page with the oldest" },                \
-		{ .name = "cursor",                                                                \
-		  .type = FIELD_INT,                                                               \
-		  .offset = AT(after),                                                             \
-		  .max = INT64_MAX,                                                                \
-		  .fallback = NOT_TOLD,                                                            \
-		  .doc = "the same as after" },                                                    \
-		{ .name = "format",                                                                \
-		  .type = FIELD_ENUM,                                                              \
-		  .offset = AT(format),                                                            \
-		  .names = format_names,                                                           \
-		  .fallback = FORMAT_NONE,                                                         \
-		  .doc = "sse with follow or Accept: text/event-stream, else json" },              \
-		{ .name = "follow",                                                                \
-		  .type = FIELD_BOOL,                                                              \
-		  .offset = AT(follow),                                                            \
-		  .doc = "a stream that goes on with what happens; false: one that ends with the " \
-			 "last event that is kept" },                                              \
-		{ .name = "limit",                                                                 \
-		  .type = FIELD_INT,                                                               \
-		  .offset = AT(limit),                                                             \
-		  .min = 1,                                                                        \
-		  .max = PAGE_LIMIT_MAX,                                                           \
-		  .fallback = PAGE_LIMIT,                                                          \
-		  .doc = "of a page" },                                                            \
-	{                                                                                          \
-		.name = "type", .type = FIELD_STR, .offset = AT(type), .min = 1, .max = 512,       \
-		.doc = "names between commas: process,sandbox.error"                               \
+/* Lists use the name "cursor" for it. */
+#define COMMON_QUERY                                                                           \
+	{ .name = "after",                                                                     \
+	  .type = FIELD_INT,                                                                   \
+	  .offset = AT(after),                                                                 \
+	  .max = INT64_MAX,                                                                    \
+	  .fallback = NOT_SENT,                                                                \
+	  .doc = "the id of the last event received; 0: all that are stored. Without it (and " \
+		 "Last-Event-ID) a stream starts with new events, a page with the oldest" },   \
+		{ .name = "cursor",                                                            \
+		  .type = FIELD_INT,                                                           \
+		  .offset = AT(after),                                                         \
+		  .max = INT64_MAX,                                                            \
+		  .fallback = NOT_SENT,                                                        \
+		  .doc = "the same as after" },                                                \
+		{ .name = "format",                                                            \
+		  .type = FIELD_ENUM,                                                          \
+		  .offset = AT(format),                                                        \
+		  .names = format_names,                                                       \
+		  .fallback = FORMAT_NONE,                                                     \
+		  .doc = "default: sse with follow or Accept: text/event-stream, otherwise "   \
+			 "json" },                                                             \
+		{ .name = "follow",                                                            \
+		  .type = FIELD_BOOL,                                                          \
+		  .offset = AT(follow),                                                        \
+		  .doc = "continue with new events; false: end after the last stored event" }, \
+		{ .name = "limit",                                                             \
+		  .type = FIELD_INT,                                                           \
+		  .offset = AT(limit),                                                         \
+		  .min = 1,                                                                    \
+		  .max = PAGE_LIMIT_MAX,                                                       \
+		  .fallback = PAGE_LIMIT,                                                      \
+		  .doc = "of a page" },                                                        \
+	{                                                                                      \
+		.name = "type", .type = FIELD_STR, .offset = AT(type), .min = 1, .max = 512,   \
+		.doc = "names separated by commas: process,sandbox.error"                      \
 	}
 const struct field events_query[] = { COMMON_QUERY,
 				      { .name = "sandbox",
@@ -74,7 +74,7 @@ const struct field events_query[] = { COMMON_QUERY,
 const struct field sandbox_events_query[] = { COMMON_QUERY, { .type = FIELD_END } };
 #undef AT
 
-/* Owner: rest->event_readers, until its end or the client's. */
+/* Owner: rest->event_readers, until the stream ends or the client disconnects. */
 struct event_reader {
 	struct event_reader *prev, *next;
 	struct rest *rest;
@@ -83,8 +83,8 @@ struct event_reader {
 	struct heartbeat heartbeat;
 	char key_id[AUTH_KEY_ID_SIZE];
 	bool sse;
-	bool one;     /* of one sandbox: its end is the stream's */
-	bool blocked; /* the client is slow */
+	bool one;     /* of one sandbox: the stream ends with it */
+	bool blocked; /* the client reads slowly */
 	int64_t left; /* of a page */
 	int64_t last; /* id of the last event sent */
 	struct listing *list;
@@ -108,7 +108,7 @@ static void unlink_reader(struct event_reader *e)
 	free(e);
 }
 
-/* The request when its client is still there. */
+/* The request if its client is still connected. */
 static struct http_req *finish(struct event_reader *e)
 {
 	struct http_req *req = request(e);
@@ -144,7 +144,7 @@ static enum bus_answer send_bytes(struct event_reader *e, struct str bytes)
 	struct http_req *req = request(e);
 
 	if (!req || http_reply_write(req, bytes.p, bytes.n) != -EAGAIN)
-		return BUS_MORE; /* when it is lost, on_gone tells */
+		return BUS_MORE; /* on_gone reports a lost client */
 	e->blocked = true;
 	return BUS_WAIT;
 }
@@ -207,7 +207,7 @@ static enum bus_answer on_gap(void *arg, const struct bus_gap *gap)
 
 	e->last = gap->last;
 	if (!e->sse)
-		return BUS_MORE; /* a page is what there is: its first id tells */
+		return BUS_MORE; /* a page needs no gap event: its first id shows what is missing */
 	buf_clear(scratch);
 	json_writer_init(&w, scratch);
 	write_gap(gap, &w, NULL);
@@ -232,7 +232,7 @@ static void answer_page(struct event_reader *e, bool more)
 	r = json_writer_end(w);
 	req = finish(e);
 	if (req && r < 0) {
-		(void)err_set_errno(&err, ERR_INTERNAL, r, "the answer could not be written");
+		(void)err_set_errno(&err, ERR_INTERNAL, r, "the reply could not be written");
 		answer_error(rest, req, &err);
 	} else if (req) {
 		answer_text(rest, req, 200, STR_LIT("application/json"), buf_str(&list->out));
@@ -266,7 +266,7 @@ static void on_drain(void *arg)
 	bus_reader_go_on(e->reader);
 }
 
-/* Also the look whether its key is still one. */
+/* Also checks whether the key still exists. */
 static void on_heartbeat(void *arg)
 {
 	struct event_reader *e = arg;
@@ -290,7 +290,7 @@ static void begin_stream(struct event_reader *e, struct http_req *req)
 	http_reply_patience(req, STREAM_PATIENCE_MS);
 	if (events_begin(e->rest, req) < 0)
 		return;				      /* on_gone follows */
-	(void)send_bytes(e, STR_LIT(": events\n\n")); /* the head leaves at once */
+	(void)send_bytes(e, STR_LIT(": events\n\n")); /* the head is sent immediately */
 	heartbeat_start(&e->heartbeat, e->rest, on_heartbeat, e);
 }
 
@@ -302,13 +302,13 @@ static int read_after(struct rest_call *call, struct events_query *query, bool l
 	const struct str *last = http_req_header(call->req, "last-event-id");
 	uint64_t value = 0;
 
-	if (query->after == NOT_TOLD && last && query->format == FORMAT_SSE) {
+	if (query->after == NOT_SENT && last && query->format == FORMAT_SSE) {
 		if (str_to_u64(*last, INT64_MAX, &value) < 0)
 			return err_set(err, ERR_INVALID_REQUEST,
 				       "Last-Event-ID must be the id of an event");
 		query->after = (int64_t)value;
 	}
-	if (query->after == NOT_TOLD)
+	if (query->after == NOT_SENT)
 		query->after = query->format == FORMAT_SSE && live ? BUS_NOW : 0;
 	return 0;
 }
@@ -376,7 +376,7 @@ static int start(struct rest_call *call, const struct events_query *query,
 	return -1;
 }
 
-/* Among others, in any case and with parameters or without. */
+/* The media type may be one of several, in any case and with parameters. */
 static bool accepts_stream(const struct rest_call *call)
 {
 	const struct str *accept = http_req_header(call->req, "accept");
@@ -395,8 +395,8 @@ static bool accepts_stream(const struct rest_call *call)
 	return false;
 }
 
-/* A page unless a stream was asked for: a client that knows nothing of streams would wait for ever.
- */
+/* A page unless the client requests a stream: a client without support for streams would wait
+ * forever. */
 static int choose_format(struct rest_call *call, struct events_query *query, struct err *err)
 {
 	struct str follow = { NULL, 0 };
@@ -425,7 +425,7 @@ void events_read(struct rest_call *call)
 		return;
 	}
 	if (call->req->method == HTTP_HEAD || (query.has_follow && !query.follow))
-		live = false; /* the client does not wait for what comes */
+		live = false; /* the client does not want to wait for new events */
 	if (read_after(call, &query, live, &err) < 0 ||
 	    read_filter(call, &query, &filter, &live, &err) < 0 ||
 	    start(call, &query, &filter, live, &err) < 0)

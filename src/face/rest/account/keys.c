@@ -78,6 +78,33 @@ static int read_scopes(const struct text_list *list, uint32_t *ret, struct err *
 	return 0;
 }
 
+int key_spec_read(const struct json *body, struct arena *arena, struct key_spec *ret,
+		  struct err *err)
+{
+	struct key_body sent = { .name = { NULL, 0 } };
+	struct key_spec spec = { .scopes = 0 };
+
+	if (field_decode(key_create_fields, body, "", arena, &sent, err) < 0 ||
+	    read_scopes(&sent.scopes, &spec.scopes, err) < 0)
+		return -1;
+	spec.name = sent.name;
+	memcpy(spec.limits, sent.limits, sizeof(spec.limits));
+	*ret = spec;
+	return 0;
+}
+
+int key_patch_read(const struct json *body, struct key_patch *ret, struct err *err)
+{
+	struct patch_body sent = { .has_name = false };
+
+	if (field_decode(key_patch_fields, body, "", NULL, &sent, err) < 0)
+		return -1;
+	*ret = (struct key_patch){ .has_name = sent.has_name, .name = sent.name };
+	memcpy(ret->limits, sent.limits, sizeof(ret->limits));
+	memcpy(ret->has_limit, sent.has_limit, sizeof(ret->has_limit));
+	return 0;
+}
+
 static void write_key(const struct service *service, struct json_writer *w, const struct key *key,
 		      const char *secret)
 {
@@ -108,14 +135,10 @@ static void write_key(const struct service *service, struct json_writer *w, cons
 static int create(struct rest_call *call, char secret[AUTH_KEY_TEXT_SIZE], const struct key **ret,
 		  struct err *err)
 {
-	struct key_body body = { .name = { NULL, 0 } };
-	struct key_spec spec = { .scopes = 0 };
+	struct key_spec spec;
 
-	if (field_decode(key_create_fields, call->doc, "", call->req->arena, &body, err) < 0 ||
-	    read_scopes(&body.scopes, &spec.scopes, err) < 0)
+	if (key_spec_read(call->doc, call->req->arena, &spec, err) < 0)
 		return -1;
-	spec.name = body.name;
-	memcpy(spec.limits, body.limits, sizeof(spec.limits));
 	return auth_create(call->rest->service, call->key, &spec, secret, ret, err);
 }
 
@@ -200,19 +223,12 @@ void keys_get(struct rest_call *call)
 
 void keys_patch(struct rest_call *call)
 {
-	struct patch_body body = { .has_name = false };
 	struct key_patch patch;
 	const struct key *key;
 	struct err err;
 
-	if (field_decode(key_patch_fields, call->doc, "", call->req->arena, &body, &err) < 0) {
-		answer_error(call->rest, call->req, &err);
-		return;
-	}
-	patch = (struct key_patch){ .has_name = body.has_name, .name = body.name };
-	memcpy(patch.limits, body.limits, sizeof(patch.limits));
-	memcpy(patch.has_limit, body.has_limit, sizeof(patch.has_limit));
-	if (auth_change(call->rest->service, call->key, call->args[0], &patch, &key, &err) < 0)
+	if (key_patch_read(call->doc, &patch, &err) < 0 ||
+	    auth_change(call->rest->service, call->key, call->args[0], &patch, &key, &err) < 0)
 		answer_error(call->rest, call->req, &err);
 	else
 		answer_key(call, key);

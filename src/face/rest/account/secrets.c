@@ -18,12 +18,13 @@ const struct field secret_create_fields[] = {
 	  .min = 1,
 	  .max = SECRET_VALUE_MAX,
 	  .required = true,
-	  .doc = "kept sealed, never returned" },
+	  .doc = "stored encrypted and never returned" },
 	{ .name = "scope",
 	  .type = FIELD_ENUM,
 	  .names = secret_scope_names,
 	  .offset = AT(scope),
-	  .doc = "which of the key's sandboxes may have it; of one name the narrower is meant" },
+	  .doc = "which of the key's sandboxes can use it; if a name exists in several scopes, the "
+		 "narrowest applies" },
 	{ .name = "external_workspace_id",
 	  .type = FIELD_STR,
 	  .offset = AT(external_workspace_id),
@@ -40,7 +41,7 @@ const struct field secret_create_fields[] = {
 	  .type = FIELD_STRINGS,
 	  .offset = AT(hosts),
 	  .max = SECRET_HOSTS_MAX,
-	  .doc = "where it may be sent when brokered; none: each grant names its own" },
+	  .doc = "the hosts that may receive it when brokered; none: each grant names its hosts" },
 	{ .type = FIELD_END }
 };
 #undef AT
@@ -54,7 +55,7 @@ const struct field secret_rotate_fields[] = { { .name = "value",
 						.min = 1,
 						.max = SECRET_VALUE_MAX,
 						.required = true,
-						.doc = "for new processes and requests" },
+						.doc = "used by new processes and requests" },
 					      { .type = FIELD_END } };
 
 static void answer_secret(struct rest_call *call, const struct secret *secret)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* POST /v1/tickets, and what a ticket opens. */
+/* POST /v1/tickets, and the check of a ticket. */
 #include "service/account/ticket.h"
 
 #include "face/rest/call.h"
@@ -16,20 +16,20 @@ const struct field ticket_fields[] = {
 	  .min = 1,
 	  .max = TICKET_PATH_MAX,
 	  .required = true,
-	  .doc = "what it opens, without a query: a WebSocket or a stream of events" },
+	  .doc = "the path that it opens, without a query: a WebSocket or an event stream" },
 	{ .name = "method",
 	  .type = FIELD_STR,
 	  .offset = AT(method),
 	  .min = 1,
 	  .max = 7,
 	  .fallback_text = "GET",
-	  .doc = "GET: streams and WebSockets have no other" },
+	  .doc = "streams and WebSockets use GET" },
 	{ .name = "scope",
 	  .type = FIELD_STR,
 	  .offset = AT(scope),
 	  .min = 1,
 	  .max = 32,
-	  .doc = "the scope the path needs; sent, it must be that one" },
+	  .doc = "if sent, it must be the scope that the path needs" },
 	{ .name = "ttl_sec",
 	  .type = FIELD_INT,
 	  .offset = AT(ttl_sec),
@@ -47,7 +47,7 @@ bool ticket_opens(const struct rest_route *route)
 		(route->media && strcmp(route->media, "text/event-stream") == 0));
 }
 
-/* What it is for must be there to be opened, by this key. */
+/* The target must exist and belong to this key. */
 static int check(struct rest_call *call, const struct ticket_body *body, struct err *err)
 {
 	const struct rest_route *route;
@@ -57,9 +57,9 @@ static int check(struct rest_call *call, const struct ticket_body *body, struct 
 		return err_set(err, ERR_INVALID_REQUEST, "method must be GET");
 	route = rest_route_find(HTTP_GET, body->path, &match, err);
 	if (!route || !ticket_opens(route))
-		return err_set(err, ERR_INVALID_REQUEST,
-			       "path must be that of a WebSocket or a stream of events, without a "
-			       "query");
+		return err_set(
+			err, ERR_INVALID_REQUEST,
+			"path must be that of a WebSocket or an event stream, without a query");
 	if (!key_may(call->key, route->row.scope))
 		return err_set(err, ERR_FORBIDDEN, "this key may not open '%.*s'",
 			       (int)MIN(body->path.n, 128), body->path.p);
@@ -99,7 +99,7 @@ void tickets_create(struct rest_call *call)
 	answer_send(call->rest, call->req, 201, &w);
 }
 
-/* A key in a header as well would leave open whose request this is. */
+/* A key in a header as well would make the caller ambiguous. */
 struct key *ticket_key(struct rest_call *call, struct err *err)
 {
 	struct str text = { NULL, 0 };

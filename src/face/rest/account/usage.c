@@ -16,25 +16,27 @@ struct usage_fields {
 	  .offset = AT(from),                                                           \
 	  .min = 1,                                                                     \
 	  .max = 32,                                                                    \
-	  .doc = "RFC 3339 in UTC; default: all that is kept" },                        \
+	  .doc = "RFC 3339 in UTC; default: everything that is stored" },               \
 	{                                                                               \
 		.name = "to", .type = FIELD_STR, .offset = AT(to), .min = 1, .max = 32, \
 		.doc = "default: now"                                                   \
 	}
 const struct field sandbox_usage_query[] = { WINDOW_QUERY, { .type = FIELD_END } };
-const struct field usage_query[] = { WINDOW_QUERY,
-				     { .name = "key",
-				       .type = FIELD_STR,
-				       .offset = AT(key),
-				       .min = 1,
-				       .max = 32,
-				       .doc = "a key's id; others' for admin keys only" },
-				     { .name = "external_workspace_id",
-				       .type = FIELD_STR,
-				       .offset = AT(external_workspace_id),
-				       .min = 1,
-				       .max = SANDBOX_WORKSPACE_MAX },
-				     { .type = FIELD_END } };
+const struct field usage_query[] = {
+	WINDOW_QUERY,
+	{ .name = "key",
+	  .type = FIELD_STR,
+	  .offset = AT(key),
+	  .min = 1,
+	  .max = 32,
+	  .doc = "the id of a key; only admin keys may name another key" },
+	{ .name = "external_workspace_id",
+	  .type = FIELD_STR,
+	  .offset = AT(external_workspace_id),
+	  .min = 1,
+	  .max = SANDBOX_WORKSPACE_MAX },
+	{ .type = FIELD_END }
+};
 #undef AT
 
 static int parse_time(const char *name, struct str text, int64_t *ret_ms, struct err *err)
@@ -63,7 +65,8 @@ static int read_query(struct rest_call *call, const struct field *fields, struct
 	if (key_is_admin(call->key))
 		return 0;
 	if (query.key.n && !str_is(query.key, call->key->id))
-		return err_set(err, ERR_FORBIDDEN, "only admin keys may ask for others' usage");
+		return err_set(err, ERR_FORBIDDEN,
+			       "only admin keys may query the usage of other keys");
 	ret->owner = str_of(call->key->id);
 	return 0;
 }
@@ -132,7 +135,7 @@ void usage_list(struct rest_call *call)
 	answer_send(call->rest, call->req, 200, &w);
 }
 
-/* Also of one that has ended, as long as its events are kept. */
+/* Also of a sandbox that has ended, as long as its events are kept. */
 void usage_of_sandbox(struct rest_call *call)
 {
 	struct writing writing = { .w = NULL };

@@ -6,29 +6,29 @@
 #define AT(member) offsetof(struct webhook_spec, member)
 #define EVENTS_MAX 32
 
-#define OPTIONAL_FIELDS                                                                          \
-	{ .name = "events",                                                                      \
-	  .type = FIELD_STRINGS,                                                                 \
-	  .offset = AT(events),                                                                  \
-	  .sent = FIELD_SENT(AT(has_events)),                                                    \
-	  .max = EVENTS_MAX,                                                                     \
-	  .doc = "names, or what stands before their dot (sandbox, process.ended); none: all" }, \
-		{ .name = "external_workspace_id",                                               \
-		  .type = FIELD_STR,                                                             \
-		  .offset = AT(external_workspace_id),                                           \
-		  .sent = FIELD_SENT(AT(has_workspace)),                                         \
-		  .max = SANDBOX_WORKSPACE_MAX,                                                  \
-		  .doc = "only events of this workspace" },                                      \
-		{ .name = "description",                                                         \
-		  .type = FIELD_STR,                                                             \
-		  .offset = AT(description),                                                     \
-		  .sent = FIELD_SENT(AT(has_description)),                                       \
-		  .max = WEBHOOK_DESCRIPTION_MAX },                                              \
-	{                                                                                        \
-		.name = "secret", .type = FIELD_STR, .offset = AT(secret),                       \
-		.sent = FIELD_SENT(AT(has_secret)), .min = WEBHOOK_SECRET_MIN,                   \
-		.max = WEBHOOK_SECRET_MAX,                                                       \
-		.doc = "what signs; made and shown once when none is given"                      \
+#define OPTIONAL_FIELDS                                                                     \
+	{ .name = "events",                                                                 \
+	  .type = FIELD_STRINGS,                                                            \
+	  .offset = AT(events),                                                             \
+	  .sent = FIELD_SENT(AT(has_events)),                                               \
+	  .max = EVENTS_MAX,                                                                \
+	  .doc = "names, or the part before the dot (sandbox, process.ended); none: all" }, \
+		{ .name = "external_workspace_id",                                          \
+		  .type = FIELD_STR,                                                        \
+		  .offset = AT(external_workspace_id),                                      \
+		  .sent = FIELD_SENT(AT(has_workspace)),                                    \
+		  .max = SANDBOX_WORKSPACE_MAX,                                             \
+		  .doc = "only events of this workspace" },                                 \
+		{ .name = "description",                                                    \
+		  .type = FIELD_STR,                                                        \
+		  .offset = AT(description),                                                \
+		  .sent = FIELD_SENT(AT(has_description)),                                  \
+		  .max = WEBHOOK_DESCRIPTION_MAX },                                         \
+	{                                                                                   \
+		.name = "secret", .type = FIELD_STR, .offset = AT(secret),                  \
+		.sent = FIELD_SENT(AT(has_secret)), .min = WEBHOOK_SECRET_MIN,              \
+		.max = WEBHOOK_SECRET_MAX,                                                  \
+		.doc = "signs the deliveries; if absent, one is generated and shown once"   \
 	}
 
 const struct field webhook_create_fields[] = { { .name = "url",
@@ -178,7 +178,7 @@ void webhooks_delete(struct rest_call *call)
 		answer_empty(call->rest, call->req, 204);
 }
 
-/* ---- out of turn ---- */
+/* ---- deliveries on request ---- */
 
 static void on_tried(void *arg, const struct webhook_result *result, const struct err *err)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The fields of the file routes, each checked by its row and described by it. */
+/* The fields of the file routes: each row checks and describes one. */
 #include "face/rest/files/files.h"
 
 #define STR_ROW(name_, member, min_, max_, doc_)                                                   \
@@ -33,20 +33,21 @@
 		"absolute, or relative to the template's workdir"),          \
 		STR_ROW("path_b64", path_b64, 1, FILES_PATH_MAX * 4 / 3 + 4, \
 			"instead of path, for names that are not UTF-8")
-#define USER_ROW STR_ROW("user", user, 1, 64, "who does it; default: the template's user")
-#define OWNER_ROW \
-	STR_ROW("owner", owner, 1, 64, "whom it belongs to afterwards; default: who does it")
+#define USER_ROW                     \
+	STR_ROW("user", user, 1, 64, \
+		"the user that performs the operation; default: the template's user")
+#define OWNER_ROW                      \
+	STR_ROW("owner", owner, 1, 64, \
+		"the owner of the result; default: the user of the operation")
 #define MODE_ROW STR_ROW("mode", mode, 1, 5, "octal; default 0644, or as the replaced file")
-#define FSYNC_ROW BOOL_ROW("fsync", fsync, false, "answered when it is on the disk")
-#define PARENTS_ROW BOOL_ROW("parents", parents, true, "make missing directories on the way")
-#define IF_MATCH_ROW                          \
-	STR_ROW("if_match", if_match, 1, 128, \
-		"an etag: 409 conflict when the file is another one by now")
+#define FSYNC_ROW BOOL_ROW("fsync", fsync, false, "reply only when the data is on disk")
+#define PARENTS_ROW BOOL_ROW("parents", parents, true, "create missing parent directories")
+#define IF_MATCH_ROW \
+	STR_ROW("if_match", if_match, 1, 128, "an etag; 409 conflict if the file has changed")
 #define TIMEOUT_ROW                                                                              \
 	INT_ROW("timeout_sec", timeout_sec, 1, FILES_TIMEOUT_MAX_SEC, FILES_TIMEOUT_DEFAULT_SEC, \
-		"what was found by then is answered, truncated")
-#define GITIGNORE_ROW \
-	BOOL_ROW("gitignore", gitignore, false, "leave out what .gitignore files name")
+		"after this time the results so far are returned, marked as truncated")
+#define GITIGNORE_ROW BOOL_ROW("gitignore", gitignore, false, "skip what .gitignore files exclude")
 
 /* ---- queries ---- */
 
@@ -63,16 +64,15 @@ const struct field files_list_query[] = { PATH_ROWS,
 const struct field files_view_query[] = {
 	PATH_ROWS, USER_ROW,
 	INT_ROW("offset", offset, -FILES_OFFSET_MAX, FILES_OFFSET_MAX, 1,
-		"the first line; -N: the last N lines"),
+		"number of the first line; -N: the last N lines"),
 	INT_ROW("limit", limit, 1, FILES_LINES_MAX, FILES_LINES_DEFAULT, "lines"), END
 };
 const struct field files_stat_query[] = {
-	PATH_ROWS, USER_ROW,
-	BOOL_ROW("follow", follow, false, "of a symbolic link: what it leads to"), END
+	PATH_ROWS, USER_ROW, BOOL_ROW("follow", follow, false, "follow a symbolic link"), END
 };
 const struct field files_watch_query[] = {
 	PATH_ROWS, USER_ROW,
-	BOOL_ROW("recursive", recursive, false, "all directories below, new ones too"), END
+	BOOL_ROW("recursive", recursive, false, "include subdirectories, also new ones"), END
 };
 const struct field files_archive_query[] = { PATH_ROWS,
 					     USER_ROW,
@@ -82,18 +82,19 @@ const struct field files_archive_query[] = { PATH_ROWS,
 					       .names = files_format_names },
 					     GITIGNORE_ROW,
 					     END };
-const struct field files_unpack_query[] = { PATH_ROWS,
-					    USER_ROW,
-					    OWNER_ROW,
-					    PARENTS_ROW,
-					    INT_ROW("max_entries", max_entries, 1,
-						    FILES_ENTRIES_MAX, FILES_ENTRIES_MAX,
-						    "more: refused"),
-					    INT_ROW("max_bytes", max_bytes, 0, INT64_MAX, 0,
-						    "of content; 0: as much as the disk takes"),
-					    INT_ROW("max_ratio", max_ratio, 1, FILES_RATIO_MAX,
-						    FILES_RATIO_DEFAULT, "of content to archive"),
-					    END };
+const struct field files_unpack_query[] = {
+	PATH_ROWS,
+	USER_ROW,
+	OWNER_ROW,
+	PARENTS_ROW,
+	INT_ROW("max_entries", max_entries, 1, FILES_ENTRIES_MAX, FILES_ENTRIES_MAX,
+		"more: refused"),
+	INT_ROW("max_bytes", max_bytes, 0, INT64_MAX, 0,
+		"bytes of content; 0: limited only by the disk"),
+	INT_ROW("max_ratio", max_ratio, 1, FILES_RATIO_MAX, FILES_RATIO_DEFAULT,
+		"the largest ratio of content to archive; more: refused"),
+	END
+};
 
 /* ---- bodies ---- */
 
@@ -136,14 +137,15 @@ const struct field files_batch_fields[] = { { .name = "files",
 					    END };
 const struct field files_edit_fields[] = {
 	PATH_ROWS,
-	MUST_ROW("old_string", old_string, FILES_STRING_MAX, "what is there now, byte for byte"),
+	MUST_ROW("old_string", old_string, FILES_STRING_MAX, "the text to replace, byte for byte"),
 	{ .name = "new_string",
 	  .type = FIELD_STR,
 	  .offset = offsetof(struct files_spec, new_string),
 	  .max = FILES_STRING_MAX,
 	  .required = true,
-	  .doc = "what stands there afterwards" },
-	BOOL_ROW("replace_all", replace_all, false, "every match instead of exactly one"),
+	  .doc = "the new text" },
+	BOOL_ROW("replace_all", replace_all, false,
+		 "replace every match; otherwise there must be exactly one"),
 	USER_ROW,
 	FSYNC_ROW,
 	IF_MATCH_ROW,
@@ -151,11 +153,11 @@ const struct field files_edit_fields[] = {
 };
 const struct field files_glob_fields[] = {
 	MUST_ROW("pattern", pattern, FILES_PATTERN_MAX,
-		 "*, ?, [a-z], **, {a,b}; !pattern: what does not match"),
+		 "*, ?, [a-z], **, {a,b}; !pattern excludes"),
 	PATH_ROWS,
 	USER_ROW,
 	INT_ROW("limit", limit, 1, FILES_LIST_MAX, FILES_LIST_DEFAULT, "entries"),
-	BOOL_ROW("include_hidden", include_hidden, true, "names that begin with a dot too"),
+	BOOL_ROW("include_hidden", include_hidden, true, "include names that begin with a dot"),
 	GITIGNORE_ROW,
 	TIMEOUT_ROW,
 	END
@@ -165,7 +167,7 @@ const struct field files_grep_fields[] = {
 	PATH_ROWS,
 	USER_ROW,
 	STR_ROW("include", include, 1, 1024, "only files that match this glob: *.{c,h}"),
-	STR_ROW("exclude", exclude, 1, 1024, "not those that match this one"),
+	STR_ROW("exclude", exclude, 1, 1024, "skip files that match this glob"),
 	INT_ROW("context", context, 0, FILES_CONTEXT_MAX, 0, "lines before and after each match"),
 	INT_ROW("max_matches", max_matches, 1, FILES_MATCHES_MAX, FILES_MATCHES_DEFAULT, "lines"),
 	INT_ROW("max_bytes", max_bytes, 1, FILES_GREP_BYTES_MAX, FILES_GREP_BYTES_DEFAULT,
@@ -180,29 +182,27 @@ const struct field files_mkdir_fields[] = {
 	PATH_ROWS,   USER_ROW, OWNER_ROW, STR_ROW("mode", mode, 1, 5, "octal; default 0755"),
 	PARENTS_ROW, END
 };
-#define FROM_TO_ROWS                                                                        \
-	STR_ROW("from", path, 1, FILES_PATH_MAX, NULL),                                     \
-		STR_ROW("from_b64", path_b64, 1, FILES_PATH_MAX * 4 / 3 + 4, NULL),         \
-		STR_ROW("to", to, 1, FILES_PATH_MAX,                                        \
-			"the new path itself, not the directory it goes into"),             \
-		STR_ROW("to_b64", to_b64, 1, FILES_PATH_MAX * 4 / 3 + 4, NULL),             \
-		BOOL_ROW("overwrite", overwrite, false, "what is there gives way"),         \
-		BOOL_ROW("parents", parents, false, "make missing directories on the way"), \
-		USER_ROW
+#define FROM_TO_ROWS                                                                            \
+	STR_ROW("from", path, 1, FILES_PATH_MAX, NULL),                                         \
+		STR_ROW("from_b64", path_b64, 1, FILES_PATH_MAX * 4 / 3 + 4, NULL),             \
+		STR_ROW("to", to, 1, FILES_PATH_MAX, "the new path itself, not its directory"), \
+		STR_ROW("to_b64", to_b64, 1, FILES_PATH_MAX * 4 / 3 + 4, NULL),                 \
+		BOOL_ROW("overwrite", overwrite, false, "replace an existing file"),            \
+		BOOL_ROW("parents", parents, false, "create missing parent directories"), USER_ROW
 const struct field files_move_fields[] = { FROM_TO_ROWS, END };
 const struct field files_copy_fields[] = { FROM_TO_ROWS,
 					   BOOL_ROW("recursive", recursive, true, "trees too"),
 					   END };
 const struct field files_remove_fields[] = { PATH_ROWS, USER_ROW,
 					     BOOL_ROW("recursive", recursive, false,
-						      "a directory with all that is in it"),
+						      "remove a directory with its content"),
 					     BOOL_ROW("missing_ok", missing_ok, false, NULL), END };
 const struct field files_chmod_fields[] = { PATH_ROWS, USER_ROW, MUST_ROW("mode", mode, 5, "octal"),
 					    BOOL_ROW("recursive", recursive, false, NULL), END };
 const struct field files_chown_fields[] = {
 	PATH_ROWS,
 	STR_ROW("user", owner, 1, 64,
-		"the new owner, a name or a number; it is done as root inside"),
+		"the new owner, a name or a number; the change is made as root inside"),
 	STR_ROW("group", group, 1, 64, "the new group"),
 	BOOL_ROW("recursive", recursive, false, NULL), END
 };
@@ -256,11 +256,11 @@ const struct field files_entry_answer[] = {
 	{ .name = "created",
 	  .type = FIELD_BOOL,
 	  .optional = true,
-	  .doc = "of writes and mkdir: it was not there before" },
+	  .doc = "in replies to writes and mkdir: it did not exist before" },
 	{ .name = "entries",
 	  .type = FIELD_INT,
 	  .optional = true,
-	  .doc = "of copy, chmod and chown: how many" },
+	  .doc = "in replies to copy, chmod and chown: how many files were processed" },
 	END
 };
 static const struct field listed_answer[] = { ENTRY_ANSWERS, END };
@@ -338,7 +338,7 @@ const struct field files_event_answer[] = {
 	{ .name = "type", .type = FIELD_ENUM, .names = kind_names, .fallback = -1 },
 	{ .name = "attributes",
 	  .type = FIELD_BOOL,
-	  .doc = "of modified: mode, owner or times, not content" },
+	  .doc = "in the event modified: mode, owner or times changed, not content" },
 	NAME_ANSWER("from", "of renamed"),
 	NAME_ANSWER("hint", "of overflow"),
 	{ .name = "at", .type = FIELD_TIME },
@@ -350,7 +350,7 @@ static const struct field unpacked_answer[] = { NAME_ANSWER("path", NULL), B64_A
 const struct field files_unpack_answer[] = { { .name = "failed",
 					       .type = FIELD_LIST,
 					       .fields = unpacked_answer,
-					       .doc = "the first thousand" },
+					       .doc = "the first 1000" },
 					     INT_ANSWER("failed_count"),
 					     INT_ANSWER("entries"),
 					     INT_ANSWER("bytes"),

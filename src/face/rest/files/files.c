@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* File operations that are answered with one object. */
+/* File operations whose reply is one object. */
 #include "face/rest/files/files.h"
 
 #include <stdio.h>
@@ -14,7 +14,7 @@ int files_spec_read(struct rest_call *call, struct files_spec *spec, struct err 
 	return query_decode(call->req, route->query, spec, err);
 }
 
-/* One operation that is answered. Owner: its request until on_end or the client's going. */
+/* An operation in progress. Owner: its request, until on_end or until the client disconnects. */
 struct file_call {
 	struct rest *rest;
 	slot_handle req;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Inside src/face/rest only: the file routes and what they share. */
+/* Private to src/face/rest: the file routes and what they share. */
 #ifndef CAY_FACE_REST_FILES_FILES_H
 #define CAY_FACE_REST_FILES_FILES_H
 
@@ -9,19 +9,19 @@
 #define FILES_BODY_LIMIT (16 * 1024 * 1024)
 #define FILES_BATCH_LIMIT (64 * 1024 * 1024)
 
-/* A call whose content flows. */
+/* A call with streamed content. */
 struct rest_transfer {
 	struct transfer base;
 	struct rest *rest;
-	struct rest_call *call; /* good as long as the request is */
+	struct rest_call *call; /* valid as long as the request */
 	bool reading;		/* the body is streamed */
-	bool conditional;	/* If-Range has still to be compared */
+	bool conditional;	/* If-Range has not been compared yet */
 	char etag[128];		/* in quotes */
 	struct heartbeat heartbeat;
 	struct files_answer answer; /* of uploads */
 };
 
-/* NULL: err says why. */
+/* NULL: err is set. */
 struct rest_transfer *rest_transfer_new(struct rest_call *call, struct err *err);
 int rest_transfer_start(struct rest_transfer *t, const struct files_hooks *hooks,
 			struct err *err) _must_check_;
@@ -29,7 +29,7 @@ int rest_transfer_start(struct rest_transfer *t, const struct files_hooks *hooks
 /* The files of a batch, for the field table. */
 int files_items_decode(const struct json *array, struct arena *arena, void *ret,
 		       struct err *err) _must_check_;
-/* The spec of a call from its table. */
+/* Fills the spec of a call by its table. */
 int files_spec_read(struct rest_call *call, struct files_spec *spec, struct err *err) _must_check_;
 
 extern const struct field files_raw_query[], files_put_query[], files_list_query[],

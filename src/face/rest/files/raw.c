@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Content as it is, in both directions and of any size: files and archives. */
+/* Unmodified content of any size in both directions: files and archives. */
 #include <errno.h>
 #include <stdio.h>
 #include <strings.h>
@@ -9,7 +9,7 @@
 
 /* ---- conditions ---- */
 
-/* Whether a list of entity tags ("*", or W/"a", "b") names this one. */
+/* Whether a list of entity tags ("*", or W/"a", "b") contains this one. */
 static bool names_etag(struct str list, const char *etag)
 {
 	while (list.n) {
@@ -53,7 +53,7 @@ static void add_file_headers(struct download_head *h, const struct rest_transfer
 	add_header(h, "Cache-Control", "no-cache");
 }
 
-/* The last name of the path, as far as it can stand in a header. */
+/* The last component of the path, as far as a header can contain it. */
 static void add_archive_headers(struct download_head *h, const struct rest_transfer *t)
 {
 	static const char *const types[] = { [FILES_TAR_ZST] = "application/zstd",
@@ -107,7 +107,7 @@ static void count(struct rest *rest, int status)
 	rest->counters.by_class[status / 100]++;
 }
 
-/* -EPIPE: the client is lost; on_gone tells. */
+/* -EPIPE: the client is lost; on_gone follows. */
 static int download_begin(struct rest_transfer *t, struct http_req *req)
 {
 	struct download_head h;
@@ -120,7 +120,7 @@ static int download_begin(struct rest_transfer *t, struct http_req *req)
 
 static int download_start(struct rest_transfer *t, struct err *err);
 
-/* The file is another one than the range was meant for: all of it is sent. */
+/* If-Range does not match: the file has changed, and all of it is sent. */
 static void start_over(struct rest_transfer *t)
 {
 	struct rest *rest = t->rest;
@@ -196,7 +196,7 @@ static void answer_bad_range(struct rest *rest, struct http_req *req, const stru
 	http_reply(req, 416, headers, 2, answer_error_text(rest, req->id, err));
 }
 
-/* HEAD, and files without a byte: the head is all there is. */
+/* HEAD requests and empty files have no body. */
 static void answer_head(struct rest_transfer *t)
 {
 	struct rest *rest = t->rest;
@@ -210,7 +210,7 @@ static void answer_head(struct rest_transfer *t)
 	if (!req)
 		return;
 	if (!head.is_file) {
-		(void)err_set(&err, ERR_NOT_A_FILE, "the path names no regular file");
+		(void)err_set(&err, ERR_NOT_A_FILE, "the path is not a regular file");
 		answer_error(rest, req, &err);
 		return;
 	}
@@ -245,7 +245,7 @@ static void on_download_end(void *arg, const struct files_result *result, const 
 	} else if (!err)
 		http_reply_end(req);
 	else if (begun)
-		http_reply_abort(req); /* nothing else tells that there would be more */
+		http_reply_abort(req); /* only a reset shows the client that content is missing */
 	else if (err->code == ERR_RANGE_NOT_SATISFIABLE)
 		answer_bad_range(rest, req, &head, err);
 	else
@@ -301,7 +301,7 @@ static void break_off(struct rest_transfer *t, int status)
 	struct err err;
 
 	if (status == -ETIMEDOUT)
-		(void)err_set(&err, ERR_TIMEOUT, "the body did not come in time");
+		(void)err_set(&err, ERR_TIMEOUT, "the body did not arrive in time");
 	else
 		(void)err_set(&err, ERR_INVALID_REQUEST, "the body is malformed");
 	files_cancel(rest->service, t->base.run);
@@ -317,13 +317,13 @@ static void on_body(void *arg, struct http_req *req, int status, const char *p, 
 	struct rest_transfer *t = call->transfer;
 
 	if (!t)
-		return; /* answered before all of it came */
+		return; /* a reply was sent before the whole body arrived */
 	if (status < 0)
 		break_off(t, status);
 	else if (n == 0)
 		files_commit(t->rest->service, t->base.run);
 	else if (files_feed(t->rest->service, t->base.run, (struct str){ p, n }) != 1)
-		http_req_pause_body(req, true); /* until there is room, or its end */
+		http_req_pause_body(req, true); /* until the tool accepts content again, or ends */
 }
 
 static void on_ready(void *arg)
@@ -365,7 +365,7 @@ static void on_upload_end(void *arg, const struct files_result *result, const st
 
 	if (!error && files_answer_end(&t->answer, result, &err) < 0)
 		error = &err;
-	out = t->answer.out; /* it is sent after the transfer's end */
+	out = t->answer.out; /* it is sent after the end of the transfer */
 	buf_init(&t->answer.out, 0);
 	req = transfer_end(&t->base);
 	if (req)
@@ -379,7 +379,7 @@ static void on_upload_end(void *arg, const struct files_result *result, const st
 	buf_done(&out);
 }
 
-/* If-Match and If-None-Match say the same as the query's if_match. */
+/* If-Match and If-None-Match mean the same as the query's if_match. */
 static void read_conditions(struct http_req *req, struct files_spec *spec)
 {
 	const struct str *match = http_req_header(req, "if-match");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Calls whose content flows: uploads, downloads, watches. */
+/* Calls with streamed content: uploads, downloads, watches. */
 #include "face/rest/files/files.h"
 
 static void on_done(struct transfer *t)

@@ -7,7 +7,8 @@
 #include "face/rest/files/files.h"
 #include "http/message/sse.h"
 
-/* A reader who is slow makes the tool wait; then the kernel's queue fills and it says overflow. */
+/* A slow reader blocks the tool. The kernel's queue then fills, and the tool reports an
+ * overflow. */
 static void send_bytes(struct rest_transfer *t, struct str bytes)
 {
 	struct http_req *req = transfer_req(&t->base);

@@ -105,7 +105,8 @@ static void write_items(const struct field *f, bool answer, struct json_writer *
 		json_begin_object(w, NULL);
 		json_put_text(w, "type", "string");
 		json_end_object(w);
-		field_write_schema(f->fields, w, NULL); /* what is kept is as it was sent */
+		field_write_schema(f->fields, w,
+				   NULL); /* the stored value is returned as it was sent */
 		json_end_array(w);
 		json_end_object(w);
 		return;
@@ -155,7 +156,7 @@ static void write_kind(const struct field *f, bool answer, struct json_writer *w
 		write_type(f, w, "object");
 		write_members(f->fields, answer, w);
 		break;
-	case FIELD_ANY: /* of an answer: any value at all */
+	case FIELD_ANY: /* in replies: any value */
 		if (!answer)
 			json_put_raw(w, "type", STR_LIT("[\"string\",\"integer\"]"));
 		break;
@@ -191,7 +192,7 @@ void field_write_one(const struct field *f, struct json_writer *w, const char *k
 	write_one(f, false, w, key);
 }
 
-/* Of a body what must be sent; of an answer what is always there. */
+/* In a body, the fields that must be sent; in a reply, those that are always present. */
 static bool is_required(const struct field *f, bool answer)
 {
 	return answer ? !f->optional : f->required;

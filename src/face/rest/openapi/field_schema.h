@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Inside src/face/rest only: field tables as JSON Schema, for the OpenAPI document. */
+/* Private to src/face/rest: field tables as JSON Schema, for the OpenAPI document. */
 #ifndef CAY_FACE_REST_OPENAPI_FIELD_SCHEMA_H
 #define CAY_FACE_REST_OPENAPI_FIELD_SCHEMA_H
 
@@ -9,12 +9,12 @@
 void field_write_one(const struct field *f, struct json_writer *w, const char *key);
 /* A JSON Schema of a body's table, as one object under key. */
 void field_write_schema(const struct field *fields, struct json_writer *w, const char *key);
-/* Of an answer's: members are there unless they are optional. A table with a name is referred to;
- * whole: it is written all the same. */
+/* The same for a reply: members are present unless they are optional. A table with a name
+ * becomes a reference; whole: it is written in full. */
 void field_write_answer(const struct field *fields, bool whole, struct json_writer *w,
 			const char *key);
-/* What a table is called among the components; NULL: it has no name. Without names all is written
- * where it is used. */
+/* The name of a table among the components; NULL: it has none. Without names, every table is
+ * written where it is used. */
 void field_names_set(const char *(*name_of)(const struct field *fields));
 
 #endif

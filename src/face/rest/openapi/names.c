@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * What operations are called in the OpenAPI document: a verb and the words of the path,
- * listSandboxes, getSandboxProcess, pauseSandbox. Derived from the table, so that a new route has
- * its name; a test keeps them unique.
- */
+/* Names of operations in the OpenAPI document: a verb and the words of the path, for example
+ * listSandboxes, getSandboxProcess, pauseSandbox. They are derived from the table, so every new
+ * route has one; a test checks that they are unique. */
 #include <stdio.h>
 
 #include "face/rest/call.h"
@@ -88,7 +86,7 @@ static void put_word(char *dst, struct str word, bool one)
 	else if (one && word.n > 3 && memcmp(word.p + word.n - 3, "xes", 3) == 0)
 		word.n -= 2;
 	else if (one && word.n > 3 && memcmp(word.p + word.n - 3, "ies", 3) == 0)
-		word = STR_LIT("delivery"); /* the only one */
+		word = STR_LIT("delivery"); /* singular */
 	else if (one && word.n > 1 && word.p[word.n - 1] == 's')
 		word.n -= 1;
 	for (size_t i = 0; i < word.n && n + 1 < OPERATION_ID_MAX; i++) {
@@ -111,7 +109,7 @@ static bool is_list(const struct rest_route *route)
 	return answer && answer->name && strcmp(answer->name, "data") == 0;
 }
 
-/* Whether what the path names can be listed: then POST makes one more of them. */
+/* Whether the objects of the path can be listed: then POST creates another one. */
 static bool is_collection(const struct rest_route *route)
 {
 	for (size_t i = 0; i < rest_route_count; i++)
@@ -163,7 +161,7 @@ void operation_id(const struct rest_route *route, char ret[OPERATION_ID_MAX])
 	}
 	verb = verb_of(route, count && braced[count - 1]);
 	(void)snprintf(ret, OPERATION_ID_MAX, "%s", verb);
-	if (!*verb) /* the last word is what is done: pauseSandbox */
+	if (!*verb) /* the last word is the action: pauseSandbox */
 		put_word(ret, words[count - 1], false);
 	for (size_t i = 0; i < count - (*verb ? 0 : 1); i++)
 		put_word(ret, words[i],

@@ -153,12 +153,12 @@ static void write_json(struct json_writer *w, const struct field *answer, const 
 	json_end_object(w);
 }
 
-/* A stream is text; what the data of its events look like stands beside. */
+/* A stream is text. The schema of its events' data is written beside it. */
 static void write_stream(struct json_writer *w, const struct rest_route *route)
 {
 	json_begin_object(w, route->media);
 	json_put_raw(w, "schema", STR_LIT("{\"type\":\"string\"}"));
-	/* Which members are there depends on the event. */
+	/* Which members are present depends on the event. */
 	if (route->answer && schema_name(route->answer))
 		field_write_answer(route->answer, false, w, "x-event-data");
 	else if (route->answer)
@@ -166,7 +166,7 @@ static void write_stream(struct json_writer *w, const struct rest_route *route)
 	json_end_object(w);
 }
 
-/* Media types with commas between them; all but JSON are bytes. */
+/* Media types separated by commas; all except JSON are bytes. */
 static void write_other(struct json_writer *w, const char *media)
 {
 	struct str rest = str_of(media), one;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the answers look like, for the OpenAPI document. */
+/* Schemas of replies, for the OpenAPI document. */
 #include "face/rest/openapi/schema.h"
 #include "service/network/preview.h"
 #include "service/sandbox/sandbox.h"
@@ -11,15 +11,17 @@ static const struct field network_members[] = {
 	FLAG("learn", NULL),
 	{ .type = FIELD_END }
 };
-static const struct field checkout_members[] = { FLAG("hit", "came from the pool"),
+static const struct field checkout_members[] = { FLAG("hit", "it was taken from the pool"),
 						 STRING("mode", NULL),
 						 { .type = FIELD_END } };
 
-#define SECRET_GRANT_MEMBERS                                                                      \
-	STRING("name", NULL), STRING("secret_id", NULL), STRING("as", "env or broker"),           \
-		STRING("env", "the variable"),                                                    \
-		{ .name = "hosts", .type = FIELD_STRINGS, .doc = "where a brokered one may go" }, \
-		FLAG("deleted", "no new process gets it")
+#define SECRET_GRANT_MEMBERS                                                            \
+	STRING("name", NULL), STRING("secret_id", NULL), STRING("as", "env or broker"), \
+		STRING("env", "the variable"),                                          \
+		{ .name = "hosts",                                                      \
+		  .type = FIELD_STRINGS,                                                \
+		  .doc = "the hosts that may receive a brokered secret" },              \
+		FLAG("deleted", "the secret was deleted: new processes do not receive it")
 static const struct field grant_members[] = { SECRET_GRANT_MEMBERS, { .type = FIELD_END } };
 
 const struct field sandbox_answer[] = {
@@ -39,7 +41,7 @@ const struct field sandbox_answer[] = {
 	FLAG("always_on", NULL),
 	STRING("on_timeout", "destroy, pause, hibernate"),
 	FLAG("auto_resume", NULL),
-	MAYBE("boot_ms", REAL, "from the request's arrival to running"),
+	MAYBE("boot_ms", REAL, "from the arrival of the request until it is running"),
 	{ .name = "boot_path", .type = FIELD_ENUM, .names = sandbox_boot_names, .fallback = -1 },
 	{ .name = "created_at", .type = FIELD_TIME },
 	MAYBE("started_at", TIME, NULL),
@@ -49,14 +51,14 @@ const struct field sandbox_answer[] = {
 	{ .name = "secrets",
 	  .type = FIELD_LIST,
 	  .fields = grant_members,
-	  .doc = "which secrets it has, never their values" },
+	  .doc = "its secrets, without their values" },
 	MAYBE("external_workspace_id", STR, NULL),
 	{ .name = "network", .type = FIELD_OBJECT, .fields = network_members },
 	MAYBE("pause_kind", STR, "freeze, hibernate; null while not paused"),
 	MAYBE("memory_preserved", BOOL,
 	      "whether processes continue after a resume; null if not paused"),
 	{ .name = "pool_checkout", .type = FIELD_OBJECT, .fields = checkout_members },
-	MAYBE("preview_url", STR, "of the port that the template shows from the start"),
+	MAYBE("preview_url", STR, "the preview of the port that the template exposes"),
 	MAYBE("last_error", STR, NULL),
 	{ .type = FIELD_END }
 };
@@ -73,13 +75,13 @@ const struct field preview_answer[] = {
 	{ .name = "host_header", .type = FIELD_ENUM, .names = preview_host_names, .fallback = -1 },
 	MAYBE("url", STR, "http://PORT-ID.<preview_domain>"),
 	{ .name = "created_at", .type = FIELD_TIME },
-	MAYBE("expires_at", TIME, "null: with the sandbox"),
+	MAYBE("expires_at", TIME, "null: until the sandbox ends"),
 	INTEGER("share_tokens", NULL),
 	INTEGER("requests", NULL),
 	INTEGER("bytes_in", "of bodies, from visitors"),
 	INTEGER("bytes_out", "to visitors"),
 	INTEGER("connections", "made to the server inside"),
-	INTEGER("open", "requests and WebSockets just now"),
+	INTEGER("open", "current requests and WebSockets"),
 	{ .type = FIELD_END }
 };
 const struct field preview_list_answer[] = { LIST_OF(preview_answer), { .type = FIELD_END } };
@@ -89,14 +91,15 @@ const struct field share_answer[] = { STRING("preview_id", NULL),
 				      { .name = "expires_at", .type = FIELD_TIME },
 				      { .type = FIELD_END } };
 static const struct field port_members[] = { INTEGER("port", NULL),
-					     STRING("address", "that it listens on"),
+					     STRING("address", "the address that it listens on"),
 					     INTEGER("uid", NULL),
 					     MAYBE("pid", INT, "null: not known"),
-					     MAYBE("process", STR, "its name; null: not known"),
+					     MAYBE("process", STR,
+						   "the name of the program; null: unknown"),
 					     { .type = FIELD_END } };
 const struct field port_list_answer[] = { LIST_OF(port_members), { .type = FIELD_END } };
 
-/* Of every error; those of a part of an answer have no request. */
+/* Every error has these members; the error of a part of a reply has no request_id. */
 const struct field error_answer[] = { STRING("code", "stable: one of x-codes"),
 				      STRING("message", NULL),
 				      MAYBE("hint", STR, "what to do next"),
@@ -115,14 +118,15 @@ const struct field failed_answer[] = {
 
 const struct field snapshot_answer[] = {
 	STRING("id", NULL),
-	STRING("sandbox_id", "that it was taken of, which may be gone"),
+	STRING("sandbox_id", "the sandbox that it was taken of, which may have ended"),
 	STRING("kind", "filesystem; full: with memory"),
-	FLAG("memory_preserved", "whether processes are in it"),
-	MAYBE("memory_error", STR, "why not, where that was asked for"),
-	STRING("state", "ready; missing: the engine lost it, it can only be deleted"),
+	FLAG("memory_preserved", "whether it contains processes"),
+	MAYBE("memory_error", STR, "why it contains none, if they were requested"),
+	STRING("state", "ready; missing: the engine lost it, and it can only be deleted"),
 	STRING("template_id", NULL),
 	STRING("engine", NULL),
-	INTEGER("size_bytes", "of its files, shared with other snapshots or not, and its memory"),
+	INTEGER("size_bytes", "bytes of its files, including those shared with other snapshots, "
+			      "and of its memory"),
 	{ .name = "created_at", .type = FIELD_TIME },
 	MAYBE("expires_at", TIME, "when it is deleted"),
 	MAYBE("comment", STR, NULL),
@@ -146,13 +150,13 @@ static const struct field sample_members[] = {
 	INTEGER("disk_bytes", NULL),	      { .type = FIELD_END }
 };
 static const struct field denial_members[] = {
-	STRING("host", "the name it asked for, else the address"),
+	STRING("host", "the name that was requested, or the address"),
 	MAYBE("port", INT, NULL),
 	STRING("protocol", "dns, tls, http, tcp, udp, icmp, other"),
 	STRING("reason", "not_allowed, denied, private_address, host_address, no_name, ..."),
 	MAYBE("rule", STR, "the entry that decided"),
-	MAYBE("suggestion", STR, "the entry of allow that would let it through"),
-	FLAG("passed", "learn let it through"),
+	MAYBE("suggestion", STR, "the entry for allow that would permit it"),
+	FLAG("passed", "it was permitted because of learn"),
 	INTEGER("count", NULL),
 	{ .name = "first_at", .type = FIELD_TIME },
 	{ .name = "last_at", .type = FIELD_TIME },
@@ -163,11 +167,11 @@ const struct field denial_list_answer[] = { LIST_OF(denial_members), { .type = F
 static const struct field stall_members[] = {
 	{ .name = "some_percent",
 	  .type = FIELD_REAL,
-	  .doc = "of the last 10 s in which some task waited" },
+	  .doc = "percentage of the last 10 s in which some task waited" },
 	INTEGER("some_us", "the same since the start"),
 	{ .name = "full_percent",
 	  .type = FIELD_REAL,
-	  .doc = "of the last 10 s in which all tasks waited" },
+	  .doc = "percentage of the last 10 s in which all tasks waited" },
 	INTEGER("full_us", "the same since the start"),
 	{ .type = FIELD_END }
 };
@@ -224,27 +228,28 @@ const struct field key_list_answer[] = { LIST_OF(key_answer), { .type = FIELD_EN
 	STRING("id", NULL), STRING("url", NULL),                                               \
 		{ .name = "events",                                                            \
 		  .type = FIELD_STRINGS,                                                       \
-		  .doc = "names, or what stands before their dot; empty: all" },               \
+		  .doc = "names, or the part before the dot; empty: all" },                    \
 		MAYBE("external_workspace_id", STR, "only events of this workspace"),          \
 		MAYBE("description", STR, NULL), FLAG("enabled", NULL),                        \
 		MAYBE("disabled_reason", STR, "set when the daemon disabled it"),              \
 		STRING("key_id", "whose it is"), { .name = "created_at", .type = FIELD_TIME }, \
-		INTEGER("cursor", "the last event that is done with"),                         \
-		INTEGER("attempts", "for the event under way"),                                \
-		INTEGER("last_status", "of the last answer; 0: there was none"),               \
+		INTEGER("cursor", "the last event that was delivered or abandoned"),           \
+		INTEGER("attempts", "attempts for the event in progress"),                     \
+		INTEGER("last_status", "HTTP status of the last reply; 0: none"),              \
 		MAYBE("last_error", STR, NULL), MAYBE("last_delivery_at", TIME, NULL),         \
 		MAYBE("next_attempt_at", TIME, NULL), MAYBE("failing_since", TIME, NULL),      \
-		INTEGER("dead", "deliveries that were given up"),                              \
+		INTEGER("dead", "deliveries that were abandoned"),                             \
 		INTEGER("missed_events",                                                       \
 			"upper bound of the events that were lost while it failed")
 const struct field webhook_answer[] = { WEBHOOK_MEMBERS, { .type = FIELD_END } };
-const struct field webhook_made_answer[] = { STRING("secret", "signs; shown only here"),
+const struct field webhook_made_answer[] = { STRING("secret",
+						    "signs the deliveries; shown only here"),
 					     WEBHOOK_MEMBERS,
 					     { .type = FIELD_END } };
 const struct field webhook_list_answer[] = { LIST_OF(webhook_answer), { .type = FIELD_END } };
 const struct field webhook_result_answer[] = { FLAG("delivered", "answered with 2xx"),
 					       INTEGER("status",
-						       "of the answer; 0: there was none"),
+						       "HTTP status of the reply; 0: none"),
 					       MAYBE("error", STR, NULL),
 					       { .name = "duration_ms", .type = FIELD_REAL },
 					       { .type = FIELD_END } };
@@ -271,10 +276,12 @@ const struct field secret_answer[] = {
 	STRING("scope", "global, workspace, sandbox"),
 	MAYBE("external_workspace_id", STR, "of scope workspace"),
 	MAYBE("sandbox_id", STR, "of scope sandbox"),
-	{ .name = "hosts", .type = FIELD_STRINGS, .doc = "where it may be sent when brokered" },
-	INTEGER("version", "1, then one more with each rotation"),
-	FLAG("scrubbed", "long enough (8 bytes) to be found in output"),
-	INTEGER("sandboxes", "how many have it, or had it"),
+	{ .name = "hosts",
+	  .type = FIELD_STRINGS,
+	  .doc = "the hosts that may receive it when brokered" },
+	INTEGER("version", "1, increased by each rotation"),
+	FLAG("scrubbed", "long enough (8 bytes) to be scrubbed from output"),
+	INTEGER("sandboxes", "how many sandboxes have it, or had it"),
 	STRING("key_id", "whose it is"),
 	{ .name = "created_at", .type = FIELD_TIME },
 	{ .name = "updated_at", .type = FIELD_TIME },
@@ -299,19 +306,19 @@ const struct field template_answer[] = { STRING("id", NULL),
 					 { .name = "initializers",
 					   .type = FIELD_MIXED,
 					   .fields = initializer_fields,
-					   .doc = "run in each before it is running" },
+					   .doc = "run in each sandbox before it is running" },
 					 { .type = FIELD_END } };
 const struct field template_list_answer[] = { LIST_OF(template_answer), { .type = FIELD_END } };
 
 const struct field build_answer[] = { STRING("id", NULL),
 				      STRING("template_id", NULL),
 				      STRING("state", "running, ready, failed"),
-				      MAYBE("step", STR, "what the build does, or did last"),
+				      MAYBE("step", STR, "the current or last step of the build"),
 				      { .name = "started_at", .type = FIELD_TIME },
 				      MAYBE("finished_at", TIME, NULL),
 				      MAYBE("error", STR, NULL),
 				      STRING("log", "a piece of at most 64 KiB"),
-				      INTEGER("log_cursor", "where the next piece begins"),
+				      INTEGER("log_cursor", "the offset of the next piece"),
 				      { .type = FIELD_END } };
 const struct field build_list_answer[] = { LIST_OF(build_answer), { .type = FIELD_END } };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Schemas of replies about the inside: commands, processes, windows, code. */
+/* Schemas of replies about commands, processes, windows and code. */
 #include "face/rest/openapi/schema.h"
 
 #define END_MEMBERS                                                                       \
@@ -71,28 +71,29 @@ const struct field process_answer[] = { INTEGER("process_id", NULL),
 					{ .type = FIELD_END } };
 const struct field process_list_answer[] = { LIST_OF(process_answer), { .type = FIELD_END } };
 
-const struct field output_answer[] = { STRING("state", "running, exited"),
-				       PART("stdout", STR,
-					    "absent when the bytes are not UTF-8: then stdout_b64"),
-				       PART("stdout_b64", STR, NULL),
-				       PART("stderr", STR, NULL),
-				       PART("stderr_b64", STR, NULL),
-				       INTEGER("stdout_cursor", "where the next request continues"),
-				       INTEGER("stderr_cursor", NULL),
-				       INTEGER("stdout_gap_bytes", "dropped before or between"),
-				       INTEGER("stderr_gap_bytes", NULL),
-				       FLAG("more", "there is more already"),
-				       END_MEMBERS,
-				       INTEGER("stdout_bytes", "written by the program so far"),
-				       INTEGER("stderr_bytes", NULL),
-				       MEMORY_MEMBERS,
-				       { .type = FIELD_END } };
+const struct field output_answer[] = {
+	STRING("state", "running, exited"),
+	PART("stdout", STR, "absent when the bytes are not UTF-8: then stdout_b64"),
+	PART("stdout_b64", STR, NULL),
+	PART("stderr", STR, NULL),
+	PART("stderr_b64", STR, NULL),
+	INTEGER("stdout_cursor", "where the next request continues"),
+	INTEGER("stderr_cursor", NULL),
+	INTEGER("stdout_gap_bytes", "bytes that were overwritten before they were read"),
+	INTEGER("stderr_gap_bytes", NULL),
+	FLAG("more", "more output is available"),
+	END_MEMBERS,
+	INTEGER("stdout_bytes", "written by the program so far"),
+	INTEGER("stderr_bytes", NULL),
+	MEMORY_MEMBERS,
+	{ .type = FIELD_END }
+};
 
 #define OUTPUT_MEMBERS                                                                             \
 	PART("output", STR, "absent when the bytes are not UTF-8: then output_b64"),               \
 		PART("output_b64", STR, NULL), INTEGER("cursor", "where the next read continues"), \
-		INTEGER("gap_bytes", "dropped before or between"),                                 \
-		FLAG("truncated", "there is more: read on from cursor")
+		INTEGER("gap_bytes", "bytes that were overwritten before they were read"),         \
+		FLAG("truncated", "more output is available from cursor on")
 const struct field window_run_answer[] = { STRING("window", NULL),
 					   INTEGER("run", "counts the commands of this window"),
 					   INTEGER("process_id", "of the shell"),
@@ -100,9 +101,8 @@ const struct field window_run_answer[] = { STRING("window", NULL),
 					   MAYBE("exit_code", INT, "the command's own"),
 					   MAYBE("reason", STR, NULL),
 					   OUTPUT_MEMBERS,
-					   FLAG("made", "the window was not there before"),
-					   FLAG("cancelled",
-						"a command that ran there was ended first"),
+					   FLAG("made", "the window was created by this call"),
+					   FLAG("cancelled", "a running command was ended first"),
 					   { .name = "duration_ms", .type = FIELD_REAL },
 					   { .type = FIELD_END } };
 #define WINDOW_MEMBERS                                                                      \
@@ -155,7 +155,7 @@ const struct field code_answer[] = {
 	{ .name = "results", .type = FIELD_LIST, .fields = code_result_members },
 	{ .name = "error", .type = FIELD_OBJECT, .fields = code_error_members, .nullable = true },
 	FLAG("timed_out", NULL),
-	FLAG("truncated", "more was printed than an answer holds"),
+	FLAG("truncated", "the output was cut"),
 	{ .name = "duration_ms", .type = FIELD_REAL },
 	{ .type = FIELD_END }
 };

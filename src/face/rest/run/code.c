@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Code that keeps its state: run and waited for, run and streamed, its contexts. */
+/* Code contexts: run code and wait, run code and stream, manage contexts. */
 #include "service/run/code.h"
 
 #include <errno.h>
@@ -8,24 +8,26 @@
 #include "face/rest/run/stream.h"
 #include "service/account/idempotency.h"
 
-#define TEXT_LIMIT (8 * 1024 * 1024)	/* of each stream in one answer; the rest is counted */
-#define RESULT_LIMIT (32 * 1024 * 1024) /* of all results in one answer; more are left out */
+#define TEXT_LIMIT \
+	(8 * 1024 * 1024) /* bytes of each stream in one reply; the rest is only counted */
+#define RESULT_LIMIT \
+	(32 * 1024 * 1024) /* bytes of all results in one reply; further ones are left out */
 
 #define AT(member) offsetof(struct code_spec, member)
-#define PLACE_FIELDS                                                                  \
-	{ .name = "language",                                                         \
-	  .type = FIELD_ENUM,                                                         \
-	  .offset = AT(language),                                                     \
-	  .names = code_languages },                                                  \
-		{ .name = "cwd",                                                      \
-		  .type = FIELD_STR,                                                  \
-		  .offset = AT(cwd),                                                  \
-		  .min = 1,                                                           \
-		  .max = 256,                                                         \
-		  .doc = "when a context is made; default: the template's workdir" }, \
-	{                                                                             \
-		.name = "user", .type = FIELD_STR, .offset = AT(user), .min = 1,      \
-		.max = EXEC_USER_MAX                                                  \
+#define PLACE_FIELDS                                                             \
+	{ .name = "language",                                                    \
+	  .type = FIELD_ENUM,                                                    \
+	  .offset = AT(language),                                                \
+	  .names = code_languages },                                             \
+		{ .name = "cwd",                                                 \
+		  .type = FIELD_STR,                                             \
+		  .offset = AT(cwd),                                             \
+		  .min = 1,                                                      \
+		  .max = 256,                                                    \
+		  .doc = "for a new context; default: the template's workdir" }, \
+	{                                                                        \
+		.name = "user", .type = FIELD_STR, .offset = AT(user), .min = 1, \
+		.max = EXEC_USER_MAX                                             \
 	}
 const struct field code_fields[] = {
 	{ .name = "code",
@@ -38,28 +40,31 @@ const struct field code_fields[] = {
 	  .offset = AT(context_id),
 	  .min = 1,
 	  .max = CODE_ID_MAX,
-	  .doc = "default: the language's own context, made when it is missing" },
+	  .doc = "default: the language's default context, created on first use" },
 	PLACE_FIELDS,
-	{ .name = "env", .type = FIELD_MAP, .offset = AT(env), .doc = "while this code runs" },
+	{ .name = "env",
+	  .type = FIELD_MAP,
+	  .offset = AT(env),
+	  .doc = "variables while this code runs" },
 	{ .name = "timeout_sec",
 	  .type = FIELD_INT,
 	  .offset = AT(timeout_sec),
 	  .max = EXEC_TIMEOUT_MAX_SEC,
 	  .fallback = CODE_TIMEOUT_DEFAULT_SEC,
-	  .doc = "then it is interrupted, after 5 s more its kernel ended; 0: never" },
+	  .doc = "then the code is interrupted, and 5 s later its kernel is ended; 0: never" },
 	{ .type = FIELD_END }
 };
 const struct field code_context_fields[] = { PLACE_FIELDS, { .type = FIELD_END } };
 #undef AT
 
-/* One execution that is answered. Owner: its request until on_end or the client's going. */
+/* One execution. Owner: its request, until on_end or until the client disconnects. */
 struct code_call {
 	struct rest *rest;
 	slot_handle req;
 	slot_handle run;
 	char key_id[AUTH_KEY_ID_SIZE];
 	bool streamed, begun;
-	bool blocked; /* the client is slow */
+	bool blocked; /* the client reads slowly */
 	struct heartbeat heartbeat;
 	struct buf out, err, results, error; /* the two last: JSON */
 	uint64_t cut_bytes;
@@ -84,7 +89,7 @@ static struct http_req *request(const struct code_call *c)
 	return c->rest->server ? http_req_get(c->rest->server, c->req) : NULL;
 }
 
-/* ---- waited for ---- */
+/* ---- with a waiting client ---- */
 
 static void add_text(struct code_call *c, struct buf *to, struct str text)
 {
@@ -92,7 +97,7 @@ static void add_text(struct code_call *c, struct buf *to, struct str text)
 		c->cut_bytes += text.n;
 }
 
-/* Behind what is there, with a comma; all of it or nothing. */
+/* Appends with a comma; all of it or nothing. */
 static int put_object(struct code_call *c, struct buf *to, const struct code_event *event)
 {
 	struct buf *out = &c->rest->out;
@@ -178,7 +183,7 @@ static struct json_writer event_begin(struct code_call *c, const char *type)
 	return w;
 }
 
-/* False: the client takes it more slowly than it comes. */
+/* False: the client reads more slowly than the code writes. */
 static bool event_send(struct code_call *c, struct http_req *req, struct json_writer *w)
 {
 	struct buf *out = &c->rest->out;
@@ -190,7 +195,7 @@ static bool event_send(struct code_call *c, struct http_req *req, struct json_wr
 	return !c->blocked;
 }
 
-/* Code may be quiet for long, also before its first word. */
+/* Code may be silent for a long time, also before its first output. */
 static void on_heartbeat(void *arg)
 {
 	struct code_call *c = arg;
@@ -222,7 +227,7 @@ static void answer_end(struct code_call *c, struct http_req *req, const struct c
 	http_reply_end(req);
 }
 
-/* ---- what the service tells ---- */
+/* ---- callbacks of the service ---- */
 
 static bool on_event(void *arg, const struct code_event *event)
 {
@@ -279,7 +284,7 @@ static void on_drain(void *arg)
 	code_more(c->rest->service, c->run);
 }
 
-/* ---- the calls ---- */
+/* ---- handlers ---- */
 
 static struct code_call *call_new(struct rest_call *call, bool streamed, struct err *err)
 {
@@ -362,8 +367,8 @@ static void answer_context(void *arg, const struct code_context *context, const 
 	idem_answer(rest, req, idem, req ? call->route->status : 201, &w);
 }
 
-/* A context has no id before it is there. So the call itself is noted, and not made again when the
- * daemon ended before it was answered. */
+/* A context has no id before it exists. Therefore the call itself is recorded, and it is not
+ * repeated if the daemon ended before the reply. */
 static int note_context(struct rest_call *call, struct rest_pending *pending, struct err *err)
 {
 	int r;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Commands that are waited for, and commands whose output is streamed. */
+/* Commands with a waiting client, and commands with streamed output. */
 #include "service/run/exec.h"
 
 #include <errno.h>
@@ -9,61 +9,62 @@
 
 #define AT(member) offsetof(struct exec_spec, member)
 
-#define COMMAND_FIELDS                                                                     \
-	{ .name = "command",                                                               \
-	  .type = FIELD_STR,                                                               \
-	  .offset = AT(command),                                                           \
-	  .max = EXEC_STRING_MAX - 1,                                                      \
-	  .doc = "runs through the template's shell; command or argv" },                   \
-		{ .name = "argv",                                                          \
-		  .type = FIELD_STRINGS,                                                   \
-		  .offset = AT(argv),                                                      \
-		  .max = EXEC_ARGV_MAX,                                                    \
-		  .doc = "runs directly" },                                                \
-		{ .name = "cwd",                                                           \
-		  .type = FIELD_STR,                                                       \
-		  .offset = AT(cwd),                                                       \
-		  .min = 1,                                                                \
-		  .max = EXEC_CWD_MAX,                                                     \
-		  .doc = "default: the template's workdir; a relative one starts there" }, \
-		{ .name = "env",                                                           \
-		  .type = FIELD_MAP,                                                       \
-		  .offset = AT(env),                                                       \
-		  .doc = "over the sandbox's, over the template's" },                      \
-		{ .name = "user",                                                          \
-		  .type = FIELD_STR,                                                       \
-		  .offset = AT(user),                                                      \
-		  .min = 1,                                                                \
-		  .max = EXEC_USER_MAX,                                                    \
-		  .doc = "a name or a number" },                                           \
-		{ .name = "stdin",                                                         \
-		  .type = FIELD_STR,                                                       \
-		  .offset = AT(stdin_text),                                                \
-		  .max = EXEC_BODY_LIMIT },                                                \
-	{                                                                                  \
-		.name = "stdin_b64", .type = FIELD_STR, .offset = AT(stdin_b64),           \
-		.max = EXEC_BODY_LIMIT                                                     \
+#define COMMAND_FIELDS                                                                          \
+	{ .name = "command",                                                                    \
+	  .type = FIELD_STR,                                                                    \
+	  .offset = AT(command),                                                                \
+	  .max = EXEC_STRING_MAX - 1,                                                           \
+	  .doc = "runs through the template's shell; command or argv" },                        \
+		{ .name = "argv",                                                               \
+		  .type = FIELD_STRINGS,                                                        \
+		  .offset = AT(argv),                                                           \
+		  .max = EXEC_ARGV_MAX,                                                         \
+		  .doc = "runs directly" },                                                     \
+		{ .name = "cwd",                                                                \
+		  .type = FIELD_STR,                                                            \
+		  .offset = AT(cwd),                                                            \
+		  .min = 1,                                                                     \
+		  .max = EXEC_CWD_MAX,                                                          \
+		  .doc = "default: the template's workdir, which is also the base of relative " \
+			 "paths" },                                                             \
+		{ .name = "env",                                                                \
+		  .type = FIELD_MAP,                                                            \
+		  .offset = AT(env),                                                            \
+		  .doc = "override the sandbox's variables, which override the template's" },   \
+		{ .name = "user",                                                               \
+		  .type = FIELD_STR,                                                            \
+		  .offset = AT(user),                                                           \
+		  .min = 1,                                                                     \
+		  .max = EXEC_USER_MAX,                                                         \
+		  .doc = "a name or a number" },                                                \
+		{ .name = "stdin",                                                              \
+		  .type = FIELD_STR,                                                            \
+		  .offset = AT(stdin_text),                                                     \
+		  .max = EXEC_BODY_LIMIT },                                                     \
+	{                                                                                       \
+		.name = "stdin_b64", .type = FIELD_STR, .offset = AT(stdin_b64),                \
+		.max = EXEC_BODY_LIMIT                                                          \
 	}
 #define TIMEOUT_FIELD(least, usual, text)                                                       \
 	{                                                                                       \
 		.name = "timeout_sec", .type = FIELD_INT, .offset = AT(timeout_sec),            \
 		.min = (least), .max = EXEC_TIMEOUT_MAX_SEC, .fallback = (usual), .doc = (text) \
 	}
-#define DETACHED_FIELDS(open)                                                      \
-	{ .name = "stdin_open",                                                    \
-	  .type = FIELD_BOOL,                                                      \
-	  .offset = AT(stdin_open),                                                \
-	  .fallback = (open),                                                      \
-	  .doc = "more input follows with POST .../stdin, until close-stdin" },    \
-		{ .name = "tty",                                                   \
-		  .type = FIELD_OBJECT,                                            \
-		  .fields = tty_fields,                                            \
-		  .sent = FIELD_SENT(AT(tty)),                                     \
-		  .doc = "a terminal; all its output is stdout" },                 \
-	{                                                                          \
-		.name = "name", .type = FIELD_STR, .offset = AT(name), .min = 1,   \
-		.max = PROCESS_NAME_MAX,                                           \
-		.doc = "[A-Za-z0-9._-], not a number; unique among those that run" \
+#define DETACHED_FIELDS(open)                                                         \
+	{ .name = "stdin_open",                                                       \
+	  .type = FIELD_BOOL,                                                         \
+	  .offset = AT(stdin_open),                                                   \
+	  .fallback = (open),                                                         \
+	  .doc = "more input follows with POST .../stdin, until close-stdin" },       \
+		{ .name = "tty",                                                      \
+		  .type = FIELD_OBJECT,                                               \
+		  .fields = tty_fields,                                               \
+		  .sent = FIELD_SENT(AT(tty)),                                        \
+		  .doc = "a terminal; all its output is stdout" },                    \
+	{                                                                             \
+		.name = "name", .type = FIELD_STR, .offset = AT(name), .min = 1,      \
+		.max = PROCESS_NAME_MAX,                                              \
+		.doc = "[A-Za-z0-9._-], not a number; unique among running processes" \
 	}
 
 static const struct field tty_fields[] = { { .name = "cols",
@@ -81,13 +82,14 @@ static const struct field tty_fields[] = { { .name = "cols",
 					   { .type = FIELD_END } };
 const struct field exec_fields[] = {
 	COMMAND_FIELDS,
-	TIMEOUT_FIELD(1, EXEC_TIMEOUT_DEFAULT_SEC, "then exit_code is 124 and all of it is dead"),
+	TIMEOUT_FIELD(1, EXEC_TIMEOUT_DEFAULT_SEC,
+		      "then all of its processes are killed, and exit_code is 124"),
 	{ .name = "max_output_bytes",
 	  .type = FIELD_INT,
 	  .offset = AT(max_output_bytes),
 	  .max = EXEC_OUTPUT_MAX,
 	  .fallback = EXEC_OUTPUT_DEFAULT,
-	  .doc = "per stream; what is more goes to a file inside, see full_output" },
+	  .doc = "per stream; more output is written to a file inside, see full_output" },
 	{ .type = FIELD_END }
 };
 const struct field stream_fields[] = { COMMAND_FIELDS,
@@ -101,18 +103,19 @@ const struct field process_fields[] = {
 	{ .name = "hold",
 	  .type = FIELD_BOOL,
 	  .offset = AT(hold),
-	  .doc = "a foreground reader will attach with hold=true within 60 s: until then nothing "
-		 "it writes is overwritten" },
+	  .doc = "a foreground reader will attach with hold=true within 60 s: until then no output "
+		 "is overwritten" },
 	{ .type = FIELD_END }
 };
 #undef AT
 
-/* ---- waited for ---- */
+/* ---- with a waiting client ---- */
 
 static void put_output(struct json_writer *w, const char *key, const char *key_b64, struct str s,
 		       bool truncated)
 {
-	/* A cut in the middle of a character is the cut's doing, not the program's. */
+	/* If the limit splits a character, the rest of it is cut, too: the program did not write
+	 * an invalid one. */
 	if (truncated)
 		s.n = text_whole(s);
 	text_put(w, key, key_b64, s);
@@ -127,16 +130,15 @@ static void put_hint(struct json_writer *w, const struct exec_result *result, bo
 		return;
 	}
 	if (result->full_output)
-		(void)snprintf(
-			text, sizeof(text),
-			"The output was cut. %s is in %s inside the sandbox: look at it with "
-			"grep, head or tail.",
-			result->full_output_complete ? "All of it" : "The first part of it",
-			result->full_output);
+		(void)snprintf(text, sizeof(text),
+			       "The output was cut. %s is in %s inside the sandbox: read it with "
+			       "grep, head or tail.",
+			       result->full_output_complete ? "All of it" : "The first part of it",
+			       result->full_output);
 	else
 		(void)snprintf(text, sizeof(text),
 			       "The output was cut: raise max_output_bytes, or let the command "
-			       "write to a file and look at that with grep, head or tail.");
+			       "write to a file and read that with grep, head or tail.");
 	json_put_text(w, "hint", text);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Event streams: their start, and heartbeats while nothing happens. */
+/* Event streams: their start, and heartbeats while they are idle. */
 #include "face/rest/run/stream.h"
 #include "net/loop.h"
 
@@ -17,7 +17,7 @@ int events_begin(struct rest *rest, struct http_req *req)
 	return http_reply_start(req, 200, headers, ARRAY_LEN(headers));
 }
 
-/* One timer for all. A heartbeat may stop itself, and no other. */
+/* One timer for all. A heartbeat may stop itself, but no other. */
 static void on_heartbeat(void *arg)
 {
 	struct rest *rest = arg;
@@ -44,7 +44,7 @@ void heartbeat_start(struct heartbeat *heartbeat, struct rest *rest, void (*fn)(
 		return;
 	if (!rest->heartbeat_timer &&
 	    loop_timer_new(loop, on_heartbeat, rest, &rest->heartbeat_timer) < 0)
-		return; /* no heartbeats: better than no stream */
+		return; /* without heartbeats, but the stream works */
 	loop_timer_set(rest->heartbeat_timer, ms, ms);
 }
 

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* GET .../processes/{pid}/output: events, one JSON document, or the bytes themselves. */
+/* GET .../processes/{pid}/output: events, one JSON document, or raw bytes. */
 #include <stdio.h>
 
 #include "face/rest/run/stream.h"
 #include "service/run/output_buffer.h"
 
-#define JSON_BYTES_MAX (1024 * 1024) /* of each stream in one document; the next call goes on */
+#define JSON_BYTES_MAX \
+	(1024 * 1024) /* bytes of each stream in one document; the next call continues */
 
 enum { FORMAT_SSE, FORMAT_JSON, FORMAT_RAW };
 static const char *const format_names[] = { "sse", "json", "raw", NULL };
@@ -15,7 +16,7 @@ static const char *const stream_names[] = { "both", "stdout", "stderr", NULL };
 const struct field output_query[] = {
 	{ .name = "cursor",
 	  .type = FIELD_STR,
-	  .doc = "N, or N:M for stdout and stderr: the first byte wanted; default 0" },
+	  .doc = "N, or N:M for stdout and stderr: the first byte to return; default 0" },
 	{ .name = "tail", .type = FIELD_INT, .doc = "the last N bytes instead" },
 	{ .name = "follow", .type = FIELD_BOOL, .doc = "continue until the process ends" },
 	{ .name = "hold",
@@ -36,7 +37,7 @@ struct output_ask {
 	int format, stream;
 };
 
-/* ---- the question ---- */
+/* ---- the query ---- */
 
 static int one_of(struct http_req *req, const char *name, const char *const *names, int *ret,
 		  struct err *err)
@@ -77,7 +78,8 @@ static int read_cursor(struct http_req *req, struct output_ask *ask, struct err 
 		return -1;
 	if (text.p && ask->tail >= 0)
 		return err_set(err, ERR_INVALID_REQUEST, "cursor or tail, not both");
-	/* EventSource comes back by itself with the old address: what it has got since counts. */
+	/* EventSource reconnects with the old address: the Last-Event-ID that it sends takes
+	 * precedence. */
 	if (last && last->n) {
 		ask->tail = -1;
 		return cursor_parse(*last, "Last-Event-ID", ask->cursor, err);
@@ -107,7 +109,8 @@ static int read_ask(struct rest_call *call, struct output_ask *ask, struct err *
 	    query_bool(req, "hold", &ask->hold, err) < 0 || read_cursor(req, ask, err) < 0)
 		return -1;
 	if (req->method == HTTP_HEAD)
-		ask->follow = ask->hold = false; /* there is nothing to wait for */
+		ask->follow = ask->hold =
+			false; /* the process has ended, so there is nothing to wait for */
 	if (ask->format == FORMAT_RAW && ask->stream == BOTH)
 		return err_set(err, ERR_INVALID_REQUEST,
 			       "stream must be stdout or stderr when format is raw");
@@ -118,8 +121,8 @@ static int read_ask(struct rest_call *call, struct output_ask *ask, struct err *
 	return 0;
 }
 
-/* The bytes asked for, in cursors that are known to exist. A single cursor is that of the one
- * stream asked for. */
+/* The requested bytes, as cursors that exist. A single cursor belongs to the one requested
+ * stream. */
 static int settle(struct output_ask *ask, const struct process_info *info, struct err *err)
 {
 	const uint64_t total[2] = { info->status.out_total, info->status.err_total };
@@ -163,7 +166,7 @@ struct document {
 	struct rest_pending *pending;
 	slot_handle follow;
 	struct output_buffer parts[2];
-	int64_t age_us; /* of the process, when it was asked for */
+	int64_t age_us; /* of the process, when it was requested */
 };
 
 static void document_free(struct document *d)
@@ -194,7 +197,7 @@ static void write_document(const struct document *d, const struct process_status
 	json_end_object(w);
 }
 
-/* A sequence cut by the end of what is there now is left for the next call. */
+/* A sequence that is incomplete at the current end is left for the next call. */
 static void trim(struct output_buffer *g)
 {
 	struct str all = buf_str(&g->bytes);
@@ -239,7 +242,7 @@ static void on_document_end(void *arg, const struct process_status *status, cons
 
 static void on_document_drop(void *arg)
 {
-	document_free(arg); /* its pending goes with the face */
+	document_free(arg); /* its pending is freed with the face */
 }
 
 static const struct follow_hooks document_hooks = { .on_output = on_document_output,
@@ -291,8 +294,8 @@ static int start_stream(struct rest_call *call, const struct output_ask *ask,
 	}
 	stream_set_follow(stream, follow);
 	stream_set_cursors(stream, ask->cursor[0], ask->cursor[1]);
-	/* Bytes have no event that could tell a gap in front of the first: their head waits for
-	 * it, unless there is nothing to replay. */
+	/* Raw bytes have no event for a gap before the first byte. The head therefore waits for
+	 * that byte, unless there is nothing to replay. */
 	if (!raw || ask->cursor[ask->stream == ONLY_ERR] == total)
 		stream_begin(stream);
 	return 0;
@@ -326,7 +329,7 @@ void output_read(struct rest_call *call)
 	struct rest_pending *pending;
 	struct err err;
 
-	/* What is wrong with the question needs no look at the process. */
+	/* An invalid query is rejected before the process is looked up. */
 	if (read_ask(call, &ask, &err) < 0) {
 		answer_error(call->rest, call->req, &err);
 		return;

@@ -27,7 +27,7 @@ size_t text_whole(struct str s)
 	return s.n;
 }
 
-/* A byte that takes six in JSON. */
+/* A byte that takes six bytes in JSON. */
 static bool is_costly(unsigned char c)
 {
 	return c == 0x7f ||

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Processes without a waiting caller: created, listed, fed, signalled, ended. */
+/* Processes without a waiting client: start, list, input, signal, end. */
 #include "service/run/process.h"
 
 #include <stdio.h>
@@ -7,7 +7,7 @@
 #include "face/rest/call.h"
 #include "service/account/idempotency.h"
 
-#define INPUT_BYTES_MAX (1000 * 1000) /* at a time: one frame to the agent */
+#define INPUT_BYTES_MAX (1000 * 1000) /* bytes per call: one frame to the agent */
 
 /* ---- input, for processes and windows ---- */
 
@@ -58,7 +58,7 @@ static void answer_process(struct rest *rest, struct http_req *req, int status,
 	answer_send(rest, req, status, &w);
 }
 
-/* The client may have gone meanwhile: the process is in the list, and the answer on record. */
+/* The client may have disconnected: the process is in the list, and the reply is recorded. */
 static void finish_start(struct rest_pending *pending, const struct process_info *info,
 			 const struct err *err)
 {
@@ -115,8 +115,8 @@ static void on_begun(void *arg, const struct process_info *info, const struct er
 	finish_start(pending, info, err);
 }
 
-/* The daemon ended after it had noted the process: if the agent was asked for it, it is not started
- * again. */
+/* The daemon ended after it had recorded the process. The agent may have started it, so it is
+ * not started again. */
 static bool find_begun(struct rest_pending *pending, struct sandbox *sandbox)
 {
 	struct str begun = str_of(pending->idem ? idempotency_begun(pending->idem) : "");
@@ -151,7 +151,7 @@ void processes_create(struct rest_call *call)
 		finish_start(pending, NULL, &err);
 }
 
-/* ---- look ---- */
+/* ---- get and list ---- */
 
 static void on_each(void *arg, const struct process_info *info, const struct err *err)
 {
@@ -193,7 +193,7 @@ void processes_get(struct rest_call *call)
 			     &err);
 }
 
-/* ---- act ---- */
+/* ---- actions ---- */
 
 void processes_delete(struct rest_call *call)
 {

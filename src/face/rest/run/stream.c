@@ -15,7 +15,7 @@ struct stream {
 	char key_id[AUTH_KEY_ID_SIZE];
 	bool raw;
 	bool begun;		 /* the head was sent */
-	bool blocked;		 /* the reader is slow: credit waits for on_drain */
+	bool blocked;		 /* the client reads slowly: credit waits for on_drain */
 	uint32_t owed;		 /* credit not yet given back */
 	uint64_t next_cursor[2]; /* after the bytes sent; held bytes are not included */
 	uint8_t held_n[2];
@@ -282,7 +282,7 @@ void stream_begin(struct stream *stream)
 	stream->rest->counters.requests++;
 	stream->rest->counters.by_class[2]++;
 	if (http_reply_start(req, 200, headers, stream->raw ? 5 : 4) < 0)
-		log_debug("%s: the client is lost", req->id);
+		log_debug("%s: the client disconnected", req->id);
 }
 
 void stream_tell_started(struct stream *stream, uint32_t process_id, uint32_t pid)

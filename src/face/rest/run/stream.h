@@ -27,7 +27,7 @@ int cursor_parse(struct str text, const char *what, uint64_t ret[2], struct err 
 struct stream;
 
 struct stream *stream_new(struct rest_call *call, bool raw, struct err *err);
-/* Before anything was sent: replies and frees it. */
+/* Before anything was sent: sends an error and frees it. */
 void stream_refuse(struct stream *stream, const struct err *err);
 /* Sets the first positions. */
 void stream_set_cursors(struct stream *stream, uint64_t out, uint64_t err);

@@ -3,13 +3,13 @@
 
 #include <errno.h>
 
-#define INPUT_MAX (256 * 1024) /* that the program has not taken; then the reading stops */
-/* With ack: the client stops by itself before this, so that its acks and pongs are still read. */
+#define INPUT_MAX (256 * 1024) /* bytes that the program has not taken; beyond it reading stops */
+/* With ack, the client stops before this limit, so that its acks and pongs are still read. */
 #define INPUT_ACK_MAX (1024 * 1024)
-#define INPUT_PIECE (64 * 1024) /* of what waits */
+#define INPUT_PIECE (64 * 1024) /* bytes of one joined message */
 #define WAITING_MAX (INPUT_ACK_MAX + TERMINAL_MESSAGE_BYTES)
 
-/* ---- life ---- */
+/* ---- lifetime ---- */
 
 struct terminal *terminal_new(struct rest_call *call, struct err *err)
 {
@@ -211,8 +211,8 @@ static void tell_taken(struct terminal *t, uint32_t bytes)
 	control_send(t, &w);
 }
 
-/* A program may end, or stop reading, before its input does: that is no failure of the client's,
- * who sends nothing more and waits for the exit. */
+/* A program may end, or stop reading, before the input ends. The client did nothing wrong: it
+ * sends nothing more and waits for the exit. */
 static void tell_refused(struct terminal *t, const struct err *err)
 {
 	struct json_writer w;
@@ -246,8 +246,8 @@ static void drop_waiting(struct terminal *t)
 	buf_clear(&t->waiting);
 }
 
-/* What many small messages brought goes on in larger pieces. Refused once, it is refused for good:
- * the program has ended or closed its input. */
+/* The content of many small messages is sent on in larger pieces. After one rejection all
+ * further input is rejected: the program has ended or closed its input. */
 static void hand_over_waiting(struct terminal *t)
 {
 	struct sandbox *sandbox = sandbox_get(t->rest->service, t->sandbox);
@@ -279,8 +279,9 @@ static void hand_over_waiting(struct terminal *t)
 		tell_refused(t, &err);
 }
 
-/* One message of input was taken, or will never be. They come in order, but for failures: the sum
- * is right in any case. Bytes that a client sent before it left still go to the program. */
+/* One message of input was taken, or will never be. Messages complete in order, except for
+ * failures, and the sum is right in any case. Bytes that a client sent before it disconnected
+ * still go to the program. */
 static void on_typed(void *arg, const struct err *err)
 {
 	struct terminal *t = arg;
@@ -322,7 +323,9 @@ static int type_bytes(struct terminal *t, struct sandbox *sandbox, struct str by
 			return -1;
 		if (buf_append(&t->waiting, bytes.p, bytes.n) < 0) {
 			release_waiting(t, bytes.n);
-			return err_set(err, ERR_QUOTA_EXCEEDED, "too much input waits to be read");
+			return err_set(err, ERR_QUOTA_EXCEEDED,
+				       "the program does not read its input, and the limit of "
+				       "buffered input is reached");
 		}
 	} else if (hand_over(t, sandbox, bytes, err) < 0) {
 		return -1;
@@ -367,7 +370,7 @@ static const struct field say_fields[] = {
 };
 #undef AT
 
-/* The client has passed on so much of what it got, of both streams together. */
+/* The number of bytes, of both streams together, that the client has processed. */
 static int take_ack(struct terminal *t, int64_t bytes, struct err *err)
 {
 	if (!t->acks || bytes < 1 || bytes > t->owed)
@@ -429,7 +432,8 @@ static void on_message(void *arg, bool is_text, struct str bytes)
 	 * it.
 	 */
 	if (!sandbox || !sandbox_ready(sandbox)) {
-		(void)err_set(&err, ERR_UNAVAILABLE, "the sandbox is being connected again");
+		(void)err_set(&err, ERR_UNAVAILABLE,
+			      "the connection to the sandbox is being restored");
 		r = -1;
 	} else {
 		r = is_text ? on_control(t, sandbox, bytes, &err)

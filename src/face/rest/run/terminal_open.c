@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The way to a terminal: everything that can be refused is, before the WebSocket is opened. */
+/* Opens a terminal. Everything that can be rejected is rejected before the WebSocket is opened. */
 #include <errno.h>
 
 #include "base/log.h"
 #include "face/rest/run/terminal.h"
 
-#define REPLAY_BYTES (64 * 1024) /* of a terminal, for one who comes without a cursor */
+#define REPLAY_BYTES (64 * 1024) /* bytes of a terminal, for clients without a cursor */
 
 const struct field attach_query[] = {
 	{ .name = "cursor", .type = FIELD_STR, .doc = "N, or N:M for stdout and stderr" },
@@ -51,7 +51,7 @@ static bool check_upgrade(struct rest_call *call)
 	return false;
 }
 
-/* 0: the request is gone and the WebSocket there. */
+/* 0: the request was replaced by the WebSocket. */
 static int accept_socket(struct terminal *t, struct http_req *req, struct err *err)
 {
 	struct websocket_limits limits = websocket_limits_default;
@@ -117,7 +117,7 @@ static int settle(struct attach_ask *ask, const struct process_info *info, struc
 	return 0;
 }
 
-/* A full-screen program draws again when the size changes: for a moment it does. */
+/* A full-screen program redraws when the size changes, so the size is changed for a moment. */
 static void redraw(const struct terminal *t, struct sandbox *sandbox,
 		   const struct process_info *info)
 {
@@ -201,7 +201,7 @@ void terminal_attach(struct rest_call *call)
 			     &err);
 }
 
-/* ---- a shell of its own ---- */
+/* ---- a new shell ---- */
 
 static void on_start_gone(void *arg)
 {
@@ -211,7 +211,7 @@ static void on_start_gone(void *arg)
 	terminal_uncount(t);
 }
 
-/* No client ever received the shell: it is not left behind. */
+/* No client has received the shell, so it is ended. */
 static void abandon(struct terminal *t, uint32_t process_id)
 {
 	struct sandbox *sandbox = sandbox_get(t->rest->service, t->sandbox);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Named windows: shells that stay. */
+/* Named windows: shells that stay open. */
 #include "service/run/window.h"
 
 #include "face/rest/run/stream.h"
@@ -11,13 +11,13 @@ const struct field window_run_fields[] = {
 	  .offset = AT(exec.command),
 	  .max = EXEC_BYTES_MAX,
 	  .required = true,
-	  .doc = "runs in the window's shell; one that runs there is cancelled first" },
+	  .doc = "runs in the window's shell; a running command is cancelled first" },
 	{ .name = "wait_ms",
 	  .type = FIELD_INT,
 	  .offset = AT(wait_ms),
 	  .max = WINDOW_WAIT_MAX_MS,
 	  .fallback = WINDOW_WAIT_DEFAULT_MS,
-	  .doc = "how long to wait for its end; then it runs on" },
+	  .doc = "how long to wait for its end; afterwards it continues" },
 	{ .name = "max_output_bytes",
 	  .type = FIELD_INT,
 	  .offset = AT(max_output_bytes),
@@ -28,7 +28,7 @@ const struct field window_run_fields[] = {
 	  .offset = AT(exec.cwd),
 	  .min = 1,
 	  .max = EXEC_CWD_MAX,
-	  .doc = "this, env and user only when the window is made" },
+	  .doc = "cwd, env and user apply only when the window is created" },
 	{ .name = "env", .type = FIELD_MAP, .offset = AT(exec.env) },
 	{ .name = "user",
 	  .type = FIELD_STR,
@@ -41,7 +41,7 @@ const struct field window_run_fields[] = {
 const struct field window_query[] = {
 	{ .name = "cursor",
 	  .type = FIELD_INT,
-	  .doc = "the first byte wanted; default: where the last command's output begins" },
+	  .doc = "the first byte to return; default: the beginning of the last command's output" },
 	{ .name = "max_bytes",
 	  .type = FIELD_INT,
 	  .min = 1,
@@ -100,7 +100,7 @@ void windows_list(struct rest_call *call)
 
 /* ---- run ---- */
 
-/* Text that a cut or the moment tore is left for the next read, which begins at cursor. */
+/* Text that the limit or the moment split is left for the next read, which begins at cursor. */
 static void write_output(const struct window_result *result, bool torn, struct json_writer *w)
 {
 	struct str output = result->output;

@@ -2,7 +2,6 @@
 /* The lists of a creation whose elements are strings or objects: secrets and initializers. */
 #include <stdio.h>
 
-#include "face/kit/json/texts.h"
 #include "face/rest/call.h"
 #include "service/sandbox/initializer.h"
 #include "service/secret/secret.h"
@@ -12,15 +11,38 @@ static int no_memory(struct err *err)
 	return err_set(err, ERR_UNAVAILABLE, "out of memory");
 }
 
+#define AT(member) offsetof(struct grant_spec, member)
+const struct field sandbox_secret_fields[] = {
+	{ .name = "name",
+	  .type = FIELD_STR,
+	  .offset = AT(name),
+	  .min = 1,
+	  .max = SECRET_NAME_MAX,
+	  .required = true },
+	{ .name = "as",
+	  .type = FIELD_ENUM,
+	  .names = grant_way_names,
+	  .offset = AT(way),
+	  .fallback = GRANT_ENV,
+	  .doc = "env: the value, in the environment; broker: a placeholder there, the value only "
+		 "in requests to hosts" },
+	{ .name = "env",
+	  .type = FIELD_STR,
+	  .offset = AT(env),
+	  .min = 1,
+	  .max = SECRET_NAME_MAX,
+	  .doc = "default: its name" },
+	{ .name = "hosts", .type = FIELD_STRINGS, .offset = AT(hosts), .max = SECRET_HOSTS_MAX },
+	{ .type = FIELD_END }
+};
+#undef AT
+
 static int read_grant(const struct json *item, size_t i, struct arena *arena,
 		      struct grant_spec *ret, struct err *err)
 {
-	const struct json *hosts;
-	struct json_reader r;
 	char path[40];
 
-	(void)snprintf(path, sizeof(path), "secrets[%zu].", i);
-	ret->way = GRANT_ENV;
+	*ret = (struct grant_spec){ .way = GRANT_ENV };
 	if (json_type(item) == JSON_STRING) {
 		ret->name = ret->env = json_str(item);
 		return 0;
@@ -28,15 +50,12 @@ static int read_grant(const struct json *item, size_t i, struct arena *arena,
 	if (json_type(item) != JSON_OBJECT)
 		return err_set(err, ERR_INVALID_REQUEST,
 			       "secrets[%zu] must be a name or {name, as, env, hosts}", i);
-	json_reader_init(&r, item, path, err);
-	json_read_str(&r, "name", 1, SECRET_NAME_MAX, &ret->name);
-	ret->env = ret->name;
-	json_read_str(&r, "env", 1, SECRET_NAME_MAX, &ret->env);
-	json_read_enum(&r, "as", grant_way_names, &ret->way);
-	hosts = json_read_array(&r, "hosts", SECRET_HOSTS_MAX);
-	if (json_reader_end(&r) < 0)
+	(void)snprintf(path, sizeof(path), "secrets[%zu].", i);
+	if (field_decode(sandbox_secret_fields, item, path, arena, ret, err) < 0)
 		return -1;
-	return texts_read_list(hosts, path, "hosts", arena, &ret->hosts, err);
+	if (!ret->env.p)
+		ret->env = ret->name;
+	return 0;
 }
 
 int grants_decode(const struct json *array, struct arena *arena, void *ret, struct err *err)
@@ -53,33 +72,75 @@ int grants_decode(const struct json *array, struct arena *arena, void *ret, stru
 	return 0;
 }
 
+struct initializer_body {
+	struct initializer base;
+	struct str cmd; /* the same as base.exec.command */
+};
+#define AT(member) offsetof(struct initializer_body, member)
+const struct field initializer_fields[] = {
+	{ .name = "command",
+	  .type = FIELD_STR,
+	  .offset = AT(base.exec.command),
+	  .min = 1,
+	  .max = INITIALIZER_COMMAND_MAX,
+	  .doc = "through the template's shell; command or argv" },
+	{ .name = "cmd",
+	  .type = FIELD_STR,
+	  .offset = AT(cmd),
+	  .min = 1,
+	  .max = INITIALIZER_COMMAND_MAX,
+	  .doc = "another name for command" },
+	{ .name = "argv",
+	  .type = FIELD_STRINGS,
+	  .offset = AT(base.exec.argv),
+	  .max = EXEC_ARGV_MAX,
+	  .doc = "program and arguments, without a shell" },
+	{ .name = "cwd",
+	  .type = FIELD_STR,
+	  .offset = AT(base.exec.cwd),
+	  .min = 1,
+	  .max = INITIALIZER_CWD_MAX },
+	{ .name = "env", .type = FIELD_MAP, .offset = AT(base.exec.env) },
+	{ .name = "user",
+	  .type = FIELD_STR,
+	  .offset = AT(base.exec.user),
+	  .min = 1,
+	  .max = INITIALIZER_USER_MAX },
+	{ .name = "timeout_sec",
+	  .type = FIELD_INT,
+	  .offset = AT(base.exec.timeout_sec),
+	  .min = 1,
+	  .max = INITIALIZER_TIMEOUT_MAX_SEC,
+	  .fallback = INITIALIZER_TIMEOUT_SEC },
+	{ .name = "name",
+	  .type = FIELD_STR,
+	  .offset = AT(base.name),
+	  .min = 1,
+	  .max = INITIALIZER_NAME_MAX,
+	  .doc = "its name in last_error" },
+	{ .name = "continue_on_error",
+	  .type = FIELD_BOOL,
+	  .offset = AT(base.continue_on_error),
+	  .doc = "if it fails, the next one runs, and last_error contains the failure" },
+	{ .type = FIELD_END }
+};
+#undef AT
+
 static int read_object(const struct json *item, const char *path, struct arena *arena,
 		       struct initializer *ret, struct err *err)
 {
-	struct str command = { NULL, 0 }, cmd = { NULL, 0 };
-	const struct json *argv, *env;
-	struct json_reader r;
+	struct initializer_body body = { .cmd = { NULL, 0 } };
 
-	json_reader_init(&r, item, path, err);
-	json_read_str(&r, "command", 1, INITIALIZER_COMMAND_MAX, &command);
-	json_read_str(&r, "cmd", 1, INITIALIZER_COMMAND_MAX, &cmd);
-	argv = json_read_array(&r, "argv", EXEC_ARGV_MAX);
-	json_read_str(&r, "cwd", 1, INITIALIZER_CWD_MAX, &ret->exec.cwd);
-	env = json_read_object(&r, "env");
-	json_read_str(&r, "user", 1, INITIALIZER_USER_MAX, &ret->exec.user);
-	json_read_int(&r, "timeout_sec", 1, INITIALIZER_TIMEOUT_MAX_SEC, &ret->exec.timeout_sec);
-	json_read_str(&r, "name", 1, INITIALIZER_NAME_MAX, &ret->name);
-	json_read_bool(&r, "continue_on_error", &ret->continue_on_error);
-	if (json_reader_end(&r) < 0)
+	if (field_decode(initializer_fields, item, path, arena, &body, err) < 0)
 		return -1;
-	if (command.p && cmd.p)
+	if (body.base.exec.command.p && body.cmd.p)
 		return err_set(err, ERR_INVALID_REQUEST,
 			       "%scommand (a string) or argv (an array): exactly one is needed",
 			       path);
-	ret->exec.command = command.p ? command : cmd;
-	if (texts_read_list(argv, path, "argv", arena, &ret->exec.argv, err) < 0)
-		return -1;
-	return texts_read_map(env, path, "env", arena, &ret->exec.env, err);
+	if (body.cmd.p)
+		body.base.exec.command = body.cmd;
+	*ret = body.base;
+	return 0;
 }
 
 static int read_initializer(const struct json *item, size_t i, struct arena *arena,
@@ -87,7 +148,7 @@ static int read_initializer(const struct json *item, size_t i, struct arena *are
 {
 	char path[40];
 
-	ret->exec.timeout_sec = INITIALIZER_TIMEOUT_SEC;
+	*ret = (struct initializer){ .exec.timeout_sec = INITIALIZER_TIMEOUT_SEC };
 	(void)snprintf(path, sizeof(path), "initializers[%zu].", i);
 	if (json_type(item) == JSON_OBJECT)
 		return read_object(item, path, arena, ret, err);
@@ -125,7 +186,8 @@ int initializers_decode(const struct json *array, struct arena *arena, void *ret
 	if (!items)
 		return no_memory(err);
 	if (!is_short(array))
-		return err_set(err, ERR_INVALID_REQUEST, "initializers: together at most %d bytes",
+		return err_set(err, ERR_INVALID_REQUEST,
+			       "initializers must have at most %d bytes together",
 			       INITIALIZERS_BYTES_MAX);
 	for (size_t i = 0; i < json_size(array); i++)
 		if (read_initializer(json_at(array, i), i, arena, &items[i], err) < 0)

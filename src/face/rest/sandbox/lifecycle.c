@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pause and resume: the sandbox is the answer, as soon as it is so. */
+/* Pause and resume: the reply is the sandbox in its new state. */
 #include "face/rest/call.h"
 #include "service/copy/snapshot.h"
 
@@ -11,8 +11,8 @@ const struct field pause_fields[] = {
 	  .type = FIELD_ENUM,
 	  .names = pause_kind_names,
 	  .offset = offsetof(struct pause_body, kind),
-	  .doc = "freeze: stays in memory, without a processor; hibernate: its files are kept and "
-		 "nothing runs" },
+	  .doc = "freeze: it stays in memory without CPU time; hibernate: its files, and its "
+		 "memory if possible, are on disk and nothing runs" },
 	{ .type = FIELD_END }
 };
 
@@ -31,7 +31,7 @@ const struct field resume_fields[] = {
 	  .type = FIELD_BOOL,
 	  .offset = offsetof(struct resume_body, memory),
 	  .fallback = true,
-	  .doc = "false: start with the files only, where memory was kept" },
+	  .doc = "false: discard the stored memory and start with the files only" },
 	{ .type = FIELD_END }
 };
 
@@ -53,7 +53,7 @@ void life_moved(void *arg, struct sandbox *sandbox, const struct err *err)
 		answer_sandbox(rest, req, sandbox);
 }
 
-/* r: 1 it is so already, 0 later, -1 refused. */
+/* r: 1 it is already in this state, 0 the reply follows, -1 rejected. */
 void life_begun(struct rest_pending *pending, int r, const struct sandbox *sandbox,
 		const struct err *err)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* GET /v1/sandboxes: filters, pages, and the queries lists have in common. */
+/* GET /v1/sandboxes: filters, pages, and the query parameters that lists have in common. */
 #include "face/rest/call.h"
 #include "service/sandbox/sandbox.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ports inside, previews of them, and share tokens. */
+/* Ports of a sandbox, their previews, and share tokens. */
 #include "service/network/preview.h"
 
 #include <stdio.h>
@@ -20,12 +20,12 @@ const struct field preview_fields[] = {
 	  .offset = AT(visibility),
 	  .names = preview_visibility_names,
 	  .fallback = PREVIEW_PUBLIC,
-	  .doc = "private: only with a share token or an API key" },
+	  .doc = "private: needs a share token or an API key" },
 	{ .name = "expires_in_sec",
 	  .type = FIELD_INT,
 	  .offset = AT(expires_in_sec),
 	  .max = PREVIEW_EXPIRES_MAX_SEC,
-	  .doc = "0: as long as the sandbox" },
+	  .doc = "0: until the sandbox ends" },
 	{ .name = "host_header",
 	  .type = FIELD_ENUM,
 	  .offset = AT(host),
@@ -35,7 +35,7 @@ const struct field preview_fields[] = {
 	{ .name = "allow_reserved",
 	  .type = FIELD_BOOL,
 	  .offset = AT(allow_reserved),
-	  .doc = "opens port 22 and 5900 to 5999 too" },
+	  .doc = "also permit ports 22 and 5900 to 5999" },
 	{ .type = FIELD_END }
 };
 #undef AT

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What can be looked at of a sandbox beside the sandbox itself. */
+/* Information about a sandbox besides the sandbox object: environment, denials, metrics. */
 #include "face/rest/call.h"
 #include "service/template/template.h"
 
-/* The template's variables, then the sandbox's own over them. */
+/* The template's variables, overridden by the sandbox's own. */
 void sandboxes_env(struct rest_call *call)
 {
 	const struct sandbox *sandbox = answer_find(call);

@@ -14,33 +14,35 @@
 
 #define AT(member) offsetof(struct sandbox_spec, member)
 
-/* The same four in two bodies; base is where the struct egress_want lies. */
-#define NETWORK_FIELDS                                                                          \
-	{ .name = "mode",                                                                       \
-	  .type = FIELD_ENUM,                                                                   \
-	  .names = network_mode_names,                                                          \
-	  .offset = AT(network.mode),                                                           \
-	  .sent = FIELD_SENT(AT(network.has_mode)),                                             \
-	  .doc = "none: loopback only; restricted: what allow names; full: all public hosts" }, \
-		{ .name = "allow",                                                              \
-		  .type = FIELD_STRINGS,                                                        \
-		  .max = EGRESS_RULES_MAX,                                                      \
-		  .offset = AT(network.allow),                                                  \
-		  .sent = FIELD_SENT(AT(network.has_allow)),                                    \
-		  .doc = "domain, *.domain, address or CIDR, each with :port or without" },     \
-		{ .name = "deny",                                                               \
-		  .type = FIELD_STRINGS,                                                        \
-		  .max = EGRESS_RULES_MAX,                                                      \
-		  .offset = AT(network.deny),                                                   \
-		  .sent = FIELD_SENT(AT(network.has_deny)),                                     \
-		  .doc = "the same; beats allow" },                                             \
-		{ .name = "learn",                                                              \
-		  .type = FIELD_BOOL,                                                           \
-		  .offset = AT(network.learn),                                                  \
-		  .sent = FIELD_SENT(AT(network.has_learn)),                                    \
-		  .doc = "what is only missing in allow passes and is listed in denials" },     \
-	{                                                                                       \
-		.type = FIELD_END                                                               \
+/* Two bodies have these four fields; base is the offset of the struct egress_want. */
+#define NETWORK_FIELDS                                                                             \
+	{ .name = "mode",                                                                          \
+	  .type = FIELD_ENUM,                                                                      \
+	  .names = network_mode_names,                                                             \
+	  .offset = AT(network.mode),                                                              \
+	  .sent = FIELD_SENT(AT(network.has_mode)),                                                \
+	  .doc = "none: loopback only; restricted: the entries of allow; full: all public "        \
+		 "hosts" },                                                                        \
+		{ .name = "allow",                                                                 \
+		  .type = FIELD_STRINGS,                                                           \
+		  .max = EGRESS_RULES_MAX,                                                         \
+		  .offset = AT(network.allow),                                                     \
+		  .sent = FIELD_SENT(AT(network.has_allow)),                                       \
+		  .doc = "domain, *.domain, address or CIDR, each with :port or without" },        \
+		{ .name = "deny",                                                                  \
+		  .type = FIELD_STRINGS,                                                           \
+		  .max = EGRESS_RULES_MAX,                                                         \
+		  .offset = AT(network.deny),                                                      \
+		  .sent = FIELD_SENT(AT(network.has_deny)),                                        \
+		  .doc = "the same; takes precedence over allow" },                                \
+		{ .name = "learn",                                                                 \
+		  .type = FIELD_BOOL,                                                              \
+		  .offset = AT(network.learn),                                                     \
+		  .sent = FIELD_SENT(AT(network.has_learn)),                                       \
+		  .doc = "connections that are refused only because allow does not list them are " \
+			 "permitted, and listed in denials" },                                     \
+	{                                                                                          \
+		.type = FIELD_END                                                                  \
 	}
 
 static const struct field network_fields[] = { NETWORK_FIELDS };
@@ -57,48 +59,6 @@ static const struct field pool_fields[] = {
 	  .offset = AT(pool_wait_ms),
 	  .max = SANDBOX_POOL_WAIT_MAX_MS,
 	  .doc = "how long to wait for a ready one" },
-	{ .type = FIELD_END }
-};
-/* Read by the service, which knows the names. */
-static const struct field sandbox_secret_fields[] = {
-	{ .name = "name", .type = FIELD_STR, .max = SECRET_NAME_MAX, .required = true },
-	{ .name = "as",
-	  .type = FIELD_ENUM,
-	  .names = grant_way_names,
-	  .doc = "env: the value, in the environment; broker: a placeholder there, the value only "
-		 "in requests to hosts" },
-	{ .name = "env", .type = FIELD_STR, .max = SECRET_NAME_MAX, .doc = "default: its name" },
-	{ .name = "hosts", .type = FIELD_STRINGS, .max = SECRET_HOSTS_MAX },
-	{ .type = FIELD_END }
-};
-const struct field initializer_fields[] = {
-	{ .name = "command",
-	  .type = FIELD_STR,
-	  .min = 1,
-	  .max = INITIALIZER_COMMAND_MAX,
-	  .doc = "through the template's shell; command or argv" },
-	{ .name = "cmd",
-	  .type = FIELD_STR,
-	  .min = 1,
-	  .max = INITIALIZER_COMMAND_MAX,
-	  .doc = "another name for command" },
-	{ .name = "argv", .type = FIELD_STRINGS, .max = EXEC_ARGV_MAX, .doc = "directly" },
-	{ .name = "cwd", .type = FIELD_STR, .min = 1, .max = INITIALIZER_CWD_MAX },
-	{ .name = "env", .type = FIELD_MAP },
-	{ .name = "user", .type = FIELD_STR, .min = 1, .max = INITIALIZER_USER_MAX },
-	{ .name = "timeout_sec",
-	  .type = FIELD_INT,
-	  .min = 1,
-	  .max = INITIALIZER_TIMEOUT_MAX_SEC,
-	  .fallback = INITIALIZER_TIMEOUT_SEC },
-	{ .name = "name",
-	  .type = FIELD_STR,
-	  .min = 1,
-	  .max = INITIALIZER_NAME_MAX,
-	  .doc = "what last_error calls it" },
-	{ .name = "continue_on_error",
-	  .type = FIELD_BOOL,
-	  .doc = "if it fails, the next one runs, and last_error contains the failure" },
 	{ .type = FIELD_END }
 };
 const struct field sandbox_create_fields[] = {
@@ -141,7 +101,7 @@ const struct field sandbox_create_fields[] = {
 	  .min = 1,
 	  .limit = FIELD_LIMIT_TIMEOUT,
 	  .fallback = SANDBOX_TIMEOUT_SEC,
-	  .doc = "wall clock from the start or the last extend" },
+	  .doc = "wall-clock time since the start or the last extend" },
 	{ .name = "idle_timeout_sec",
 	  .type = FIELD_INT,
 	  .offset = AT(idle_timeout_sec),
@@ -159,7 +119,7 @@ const struct field sandbox_create_fields[] = {
 	{ .name = "auto_resume",
 	  .type = FIELD_BOOL,
 	  .offset = AT(auto_resume),
-	  .doc = "a call that needs its inside resumes it when it is paused" },
+	  .doc = "a call that needs the inside resumes a paused sandbox" },
 	{ .name = "env", .type = FIELD_MAP, .offset = AT(env) },
 	{ .name = "metadata", .type = FIELD_MAP, .offset = AT(metadata) },
 	{ .name = "external_workspace_id",
@@ -188,13 +148,13 @@ const struct field sandbox_create_fields[] = {
 	  .offset = AT(snapshot_id),
 	  .min = 1,
 	  .max = SNAPSHOT_REF_MAX,
-	  .doc = "start with the files of this snapshot, and its processes where they are in it; "
-		 "sizes and env are then its sandbox's by default" },
+	  .doc = "start with the files of this snapshot, and with its processes if it has them; "
+		 "sizes and env are by default those of its sandbox" },
 	{ .name = "memory",
 	  .type = FIELD_BOOL,
 	  .offset = AT(memory),
 	  .fallback = true,
-	  .doc = "false: with the files of the snapshot only" },
+	  .doc = "false: start with the files of the snapshot only" },
 	{ .name = "count",
 	  .type = FIELD_INT,
 	  .offset = AT(count),
@@ -202,21 +162,21 @@ const struct field sandbox_create_fields[] = {
 	  .max = BATCH_MAX,
 	  .sent = FIELD_SENT(AT(has_count)),
 	  .fallback = 1,
-	  .doc = "so many at once; the answer is then a list, each entry a sandbox or an object "
-		 "with "
-		 "error. With name and several they are called NAME-1, NAME-2 and so on" },
+	  .doc = "how many to create; the reply is then a list in which each entry is a sandbox or "
+		 "an object with error. With a name, several are called NAME-1, NAME-2 and so on" },
 	{ .name = "initializers",
 	  .type = FIELD_MIXED,
 	  .fields = initializer_fields,
 	  .offset = AT(initializers),
 	  .read = initializers_decode,
 	  .max = INITIALIZERS_MAX,
-	  .doc = "commands, or objects, that run one after the other before it is running" },
+	  .doc = "commands, or objects, that run one after the other before the sandbox is "
+		 "running" },
 	{ .name = "retain_on_failure",
 	  .type = FIELD_BOOL,
 	  .offset = AT(retain_on_failure),
-	  .doc = "when it cannot be started it stays as error, with last_error, for timeout_sec; "
-		 "when an initializer failed it can be worked with meanwhile" },
+	  .doc = "if the start fails, keep the sandbox in state error, with last_error, for "
+		 "timeout_sec; if an initializer failed, it can be used meanwhile" },
 	{ .type = FIELD_END }
 };
 #undef AT
@@ -224,9 +184,11 @@ const struct field sandbox_create_fields[] = {
 #define AT(member) offsetof(struct sandbox_patch, member)
 static const struct field network_patch_fields[] = { NETWORK_FIELDS };
 const struct field sandbox_patch_fields[] = {
-	/* has_name stands first in its struct; its offset 0 means "nobody asks", so name's
-	 * presence is noted by the handler. */
-	{ .name = "name", .type = FIELD_NAME, .offset = AT(name), .max = SANDBOX_NAME_MAX },
+	{ .name = "name",
+	  .type = FIELD_NAME,
+	  .offset = AT(name),
+	  .max = SANDBOX_NAME_MAX,
+	  .sent = FIELD_SENT(AT(has_name)) },
 	{ .name = "metadata",
 	  .type = FIELD_MAP,
 	  .offset = AT(metadata),
@@ -262,7 +224,7 @@ const struct field sandbox_patch_fields[] = {
 	  .read = grants_decode,
 	  .sent = FIELD_SENT(AT(has_secrets)),
 	  .max = SECRETS_PER_SANDBOX,
-	  .doc = "all of them anew, for new processes" },
+	  .doc = "replaces all of them, for new processes" },
 	{ .name = "network", .type = FIELD_OBJECT, .fields = network_patch_fields },
 	{ .type = FIELD_END }
 };
@@ -277,7 +239,7 @@ const struct field sandbox_extend_fields[] = { { .name = "timeout_sec",
 						 .min = 1,
 						 .offset =
 							 offsetof(struct extend_body, timeout_sec),
-						 .doc = "default: as before" },
+						 .doc = "default: the current value" },
 					       { .type = FIELD_END } };
 
 static void answer_sandbox(struct rest *rest, struct http_req *req, int status,
@@ -373,7 +335,7 @@ void sandboxes_create(struct rest_call *call)
 		start_create(call, &spec, idem);
 }
 
-/* ---- one ---- */
+/* ---- one sandbox ---- */
 
 void sandboxes_get(struct rest_call *call)
 {
@@ -400,16 +362,10 @@ void sandboxes_patch(struct rest_call *call)
 	struct sandbox_patch patch = { .has_name = false };
 	struct sandbox *sandbox = answer_find(call);
 	struct rest_pending *pending;
-	const struct json *value;
-	const char *key;
-	void *it = NULL;
 	struct err err;
 
 	if (!sandbox)
 		return;
-	while (json_next(call->doc, &it, &key, &value))
-		if (strcmp(key, "name") == 0)
-			patch.has_name = true;
 	if (field_decode(sandbox_patch_fields, call->doc, "", call->req->arena, &patch, &err) < 0) {
 		answer_error(call->rest, call->req, &err);
 		return;

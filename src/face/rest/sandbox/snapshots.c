@@ -23,9 +23,8 @@ const struct field snapshot_fields[] = {
 	{ .name = "memory",
 	  .type = FIELD_BOOL,
 	  .offset = AT(memory),
-	  .doc = "with its processes; where they cannot be kept it is of the files and "
-		 "memory_error "
-		 "says why" },
+	  .doc = "include its processes; if they cannot be saved, the snapshot has only the files "
+		 "and memory_error says why" },
 	{ .type = FIELD_END }
 };
 #undef AT
@@ -45,7 +44,7 @@ const struct field restore_fields[] = {
 	  .type = FIELD_BOOL,
 	  .offset = offsetof(struct restore_body, memory),
 	  .fallback = true,
-	  .doc = "false: the files only, where processes are in it" },
+	  .doc = "false: the files only, even if it has processes" },
 	{ .type = FIELD_END }
 };
 
@@ -61,7 +60,7 @@ const struct field fork_fields[] = {
 	  .type = FIELD_NAME,
 	  .offset = AT(name),
 	  .max = FORK_NAME_MAX,
-	  .doc = "of the child; of many: NAME-1, NAME-2 and so on" },
+	  .doc = "name of the child; several are called NAME-1, NAME-2 and so on" },
 	{ .name = "timeout_sec",
 	  .type = FIELD_INT,
 	  .offset = AT(timeout_sec),
@@ -75,8 +74,7 @@ const struct field fork_fields[] = {
 	{ .name = "memory",
 	  .type = FIELD_BOOL,
 	  .offset = AT(memory),
-	  .doc = "children go on with its processes; false: they start "
-		 "with its files" },
+	  .doc = "children continue with its processes; false: they start with its files" },
 	{ .type = FIELD_END }
 };
 #undef AT
@@ -106,7 +104,7 @@ static void on_made(void *arg, const struct snapshot *snapshot, const struct err
 	once_end(pending, 201, &w);
 }
 
-/* The daemon ended after it had noted the snapshot: it was taken, or nothing came of it. */
+/* The daemon ended after it had recorded the snapshot: either it exists, or it was never taken. */
 static bool find_begun(struct rest_call *call, struct rest_pending *pending)
 {
 	const char *begun = pending->idem ? idempotency_begun(pending->idem) : "";

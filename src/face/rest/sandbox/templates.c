@@ -5,7 +5,7 @@
 
 #define LOG_PIECE_BYTES (64 * 1024)
 
-/* Names are sorted: the cursor is the last one shown. */
+/* Names are sorted: the cursor is the last name of the page before. */
 static void write_page(struct rest_call *call, const char *names, size_t count, struct str cursor,
 		       int64_t limit)
 {

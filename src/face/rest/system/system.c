@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Health, options, figures, the end of the daemon. */
+/* Health, options, shutdown and recovery of the daemon. */
 #include "base/log.h"
 #include "base/time.h"
 #include "face/rest/call.h"
@@ -15,7 +15,7 @@ const struct field shutdown_fields[] = {
 	{ .name = "destroy",
 	  .type = FIELD_BOOL,
 	  .offset = offsetof(struct shutdown_body, destroy),
-	  .doc = "end every sandbox too and wait until nothing is left" },
+	  .doc = "also destroy every sandbox, and wait until all are removed" },
 	{ .type = FIELD_END }
 };
 
@@ -49,8 +49,8 @@ void system_openapi(struct rest_call *call)
 		    buf_str(&call->rest->openapi));
 }
 
-/* The ranges come from the decoder's own table. */
-static void write_limits(struct json_writer *w)
+/* The ranges come from the decoder's field table. */
+void options_write_limits(struct json_writer *w)
 {
 	static const struct field *const tables[] = { sandbox_create_fields, exec_fields };
 	static const char *const names[] = { "sandbox", "exec" };
@@ -125,7 +125,7 @@ void system_options(struct rest_call *call)
 	json_begin_object(&w, NULL);
 	json_put_text(&w, "version", CAY_VERSION);
 	write_engines(call->rest->service, &w);
-	write_limits(&w);
+	options_write_limits(&w);
 	json_begin_object(&w, "defaults");
 	json_put_text(&w, "template", config->default_template);
 	json_put_text(&w, "network", "none");

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* File operations in the words of the REST API. */
+/* Writes the results of file operations as REST objects. */
 #include "face/rest/write/files.h"
 
 #include <stdio.h>
 
 #include "face/kit/json/name.h"
 
-#define ITEM_MAX (1024 * 1024) /* what one item can add at worst: six bytes for each */
+#define ITEM_MAX                                                                         \
+	(1024 * 1024) /* the most that one item can add: six bytes for each of its bytes \
+		       */
 
 /* ---- entries ---- */
 
@@ -78,7 +80,7 @@ static void put_entry(struct json_writer *w, const struct files_entry *entry)
 		put_marks(w, entry->marks);
 }
 
-/* ---- the answer while it grows ---- */
+/* ---- while the operation runs ---- */
 
 void files_answer_init(struct files_answer *a, enum files_op op)
 {
@@ -191,7 +193,7 @@ bool files_answer_outcome(struct files_answer *a, const struct files_outcome *ou
 	return goes_on(a);
 }
 
-/* ---- its end ---- */
+/* ---- the end of a reply ---- */
 
 static void put_cut(struct json_writer *w, enum files_cut cut)
 {
@@ -228,13 +230,14 @@ static void put_view_hint(struct json_writer *w, const struct files_result *resu
 
 	if (result->binary)
 		(void)snprintf(hint, sizeof(hint),
-			       "a binary file of %llu bytes: files/raw gives its content",
+			       "a binary file of %llu bytes: files/raw returns its content",
 			       (unsigned long long)result->total_bytes);
 	else if (result->entries == 0 && total)
 		(void)snprintf(hint, sizeof(hint), "the file has %llu lines", total);
 	else if (result->cut == FILES_CUT_TIME)
 		(void)snprintf(hint, sizeof(hint),
-			       "the file is too long to be counted in time; at least %llu lines",
+			       "the time limit was reached while counting; the file has at least "
+			       "%llu lines",
 			       total);
 	else if (next <= total)
 		(void)snprintf(hint, sizeof(hint),
@@ -331,7 +334,8 @@ int files_answer_end(struct files_answer *a, const struct files_result *result, 
 	}
 	json_end_object(&a->w);
 	r = json_writer_end(&a->w);
-	return r < 0 ? err_set_errno(err, ERR_UNAVAILABLE, r, "the answer cannot be kept") : 0;
+	return r < 0 ? err_set_errno(err, ERR_UNAVAILABLE, r, "the reply does not fit into memory")
+		     : 0;
 }
 
 /* ---- watches ---- */
@@ -360,7 +364,7 @@ void files_event_write(const struct files_event *event, struct json_writer *w)
 	if (event->change == FILES_RENAMED)
 		name_write(w, "from", "from_b64", event->from);
 	if (event->change == FILES_GONE)
-		json_put_text(w, "hint", "the watched path itself is gone: the watch ends");
+		json_put_text(w, "hint", "the watched path was removed: the watch ends");
 	json_put_time(w, "at", event->at_ms);
 	json_end_object(w);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Sandboxes and what belongs to one in the words of the REST API. */
+/* Writes sandboxes and what belongs to one as REST objects. */
 #include "face/kit/json/pairs.h"
 #include "face/rest/write.h"
 #include "service/copy/snapshot.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Templates and their builds in the words of the REST API. */
+/* Writes templates and their builds as REST objects. */
 #include "face/kit/json/pairs.h"
 #include "face/rest/write.h"
 #include "service/sandbox/initializer.h"

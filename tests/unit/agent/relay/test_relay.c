@@ -281,7 +281,7 @@ static void it_is_over_when_both_directions_have_ended(void **state)
 	assert_true(relay_pump(agent));
 	check_heard(STREAM_END, 1);
 	assert_int_equal(agent->relays.count, 1);
-	assert_int_equal(say_data("x", 1), 0); /* the other direction goes on */
+	assert_int_equal(say_data("x", 1), 0); /* the other direction continues */
 	assert_int_equal(recv(far_fd, &byte, 1, 0), 1);
 	assert_int_equal(say((struct stream_frame){ .type = STREAM_END, .stream = 1 }), 0);
 	assert_int_equal(agent->relays.count, 0);
@@ -424,7 +424,7 @@ static void the_bridge_connects_its_input_and_output(void **state)
 	assert_int_equal(write(in[1], "to agent", 8), 8);
 	assert_int_equal(recv(fd, text, 8, MSG_WAITALL), 8);
 	assert_memory_equal(text, "to agent", 8);
-	(void)close(in[1]); /* the end of the input goes on, the other direction stays */
+	(void)close(in[1]); /* the end of the input is passed on, the other direction stays open */
 	assert_int_equal(recv(fd, text, 1, 0), 0);
 	assert_int_equal(send(fd, "back", 4, 0), 4);
 	assert_int_equal(read(out[0], text, 4), 4);

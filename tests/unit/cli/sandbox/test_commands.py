@@ -49,7 +49,7 @@ def test_exec_is_live(web):
     assert p.communicate(timeout=10) == (b"\0\xff", b"") and p.returncode == 4
 
 
-def test_exec_goes_on_after_a_cut(web):
+def test_exec_continues_after_a_lost_connection(web):
     data = bytes(range(256)) * 8
     web.exec_result = dict(web.exec_result, stdout_b64=base64.b64encode(data).decode(), stderr="e" * 99,
                            exit_code=9)
@@ -186,7 +186,7 @@ def test_interrupt_of_an_interactive_one(web):
     (("--name", "x", "web", "true"), b"--name is for -d"),
     (("-w", "x", "--timeout", "5", "web", "true"), b"no --timeout"),
 ])
-def test_ways_that_exclude_each_other(web, args, part):
+def test_options_that_exclude_each_other(web, args, part):
     r = web.cay("exec", *args)
     assert r.returncode == 125 and part in r.stderr
     assert not web.processes
@@ -423,7 +423,7 @@ def test_attach_without_a_terminal(web):
     assert (r.stdout, r.returncode) == (b"before\ngot typed\n", 6)
 
 
-def test_attach_with_nothing_to_say_leaves_input_open(web):
+def test_attach_without_input_leaves_stdin_open(web):
     web.cay("exec", "-d", "web", "--", "x")
     process = web.processes[1]
     p = start(web, "attach", "web", "1")

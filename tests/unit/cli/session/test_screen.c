@@ -34,7 +34,7 @@ static void test_modes(void **state)
 	left_on("\033=\033>", "");
 	left_on("\033[?1049h\033c", "");		    /* a full reset */
 	left_on("\033[1049h\033[25l\033[>1;2c\033[4h", ""); /* not private */
-	left_on("\033[\033[?1049h", "\033[?1049l");	    /* begun anew */
+	left_on("\033[\033[?1049h", "\033[?1049l");	    /* started again */
 	left_on("\033[?99999999999999999999h\033[?1;2;3;4;5;6;7;8;9;1049h", "\033[?1l");
 }
 

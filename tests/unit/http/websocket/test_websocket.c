@@ -177,7 +177,8 @@ static void rule_broken(const char *bytes, size_t n, int code)
 	pump(4);
 	take_close(code);
 	assert_int_equal(messages, 0);
-	assert_int_equal(closes, 0); /* until the peer has closed too, or the time is up */
+	assert_int_equal(closes,
+			 0); /* until the peer has closed, too, or the time limit is reached */
 	assert_int_equal(shutdown(peer, SHUT_WR), 0);
 	assert_true(pump(4));
 	assert_int_equal(closes, 1);

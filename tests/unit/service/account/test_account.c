@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Keys, their limits, tickets, answers that come again, and tokens of sandboxes. */
+/* Keys, their limits, tickets, recorded replies, and access tokens of sandboxes. */
 #include "../home.h"
 
 #include "service/account/access_token.h"

@@ -360,7 +360,7 @@ static void failures_are_explained(void **state)
 	} rows[] = { { 302, 0, "redirects are not followed" },
 		     { 500, 0, "answered 500" },
 		     { 0, -EPERM, "private or this host's own" },
-		     { 0, -EHOSTUNREACH, "no such host" },
+		     { 0, -EHOSTUNREACH, "does not exist or cannot be reached" },
 		     { 0, -ETIMEDOUT, "no answer within" },
 		     { 0, -EKEYREJECTED, "certificate" },
 		     { 0, -EPROTO, "not HTTP" },

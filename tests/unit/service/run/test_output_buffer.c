@@ -45,7 +45,7 @@ static void at_the_limit(void **state)
 	assert_false(g.cut);
 	add(&g, 4, "e");
 	assert_true(g.cut);
-	assert_int_equal(g.next, 4); /* where the next reader goes on */
+	assert_int_equal(g.next, 4); /* where the next reader continues */
 	add(&g, 5, "f");
 	assert_int_equal(g.next, 4);
 	assert_int_equal(g.gap_bytes, 0); /* left out by us is not lost */

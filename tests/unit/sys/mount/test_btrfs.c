@@ -199,7 +199,7 @@ static void a_limit_stops_a_writer(void **state)
 	assert_int_equal(btrfs_commit(fd), 0);
 	assert_int_equal(btrfs_usage(fd, &bytes), 0);
 	assert_in_range(bytes, 1, 1 << 20);
-	assert_int_equal(btrfs_limit(fd, 64 << 20), 0); /* raised: it goes on */
+	assert_int_equal(btrfs_limit(fd, 64 << 20), 0); /* raised: writing continues */
 	assert_int_equal(write(file_fd, block, sizeof(block)), sizeof(block));
 	(void)close(file_fd);
 	(void)close(fd);

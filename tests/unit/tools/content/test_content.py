@@ -154,7 +154,7 @@ def test_batch_write(tmp_path):
     assert (end["entries"], end["failed"]) == (3, 1)
     assert (tmp_path / "abs").stat().st_size == 300000
     a = run("batch-write", tmp_path, stdin=t.batch(files)[:-12])
-    assert bad(a, "incomplete")["done"] == 2  # the last one was under way
+    assert bad(a, "incomplete")["done"] == 2  # the last one was in progress
 
 
 def test_read_view(tmp_path):

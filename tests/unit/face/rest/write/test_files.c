@@ -125,7 +125,7 @@ static void test_events_of_watches(void **state)
 			   "{\"path\":\"d\",\"hint\":\"events were lost: list the tree again\","
 			   "\"at\":\"2023-11-14T22:13:20.000Z\"},"
 			   "{\"path\":\"d\",\"type\":\"directory\",\"attributes\":false,"
-			   "\"hint\":\"the watched path itself is gone: the watch ends\","
+			   "\"hint\":\"the watched path was removed: the watch ends\","
 			   "\"at\":\"2023-11-14T22:13:20.000Z\"}"));
 	assert_string_equal(files_event_name(FILES_OVERFLOW), "overflow");
 	assert_string_equal(files_event_name(FILES_GONE), "deleted");
