@@ -78,8 +78,11 @@ struct agent {
 	int64_t hold_grace_us;
 
 	struct groups groups;
-	struct group *spent[32]; /* of processes that ended in this iteration; released after it */
+	/* groups of processes that ended or were freed in this iteration; released after it */
+	struct spent_group spent[32];
 	size_t spent_count;
+	struct kill_all kill_all;
+	bool reap_due; /* there may be more zombies; no signal reports them */
 	struct memory memory;
 	struct ring_budget rings;
 	size_t in_waiting; /* input of all processes; same limit as the rings */

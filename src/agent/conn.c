@@ -88,7 +88,7 @@ static void adopt_connection(struct agent *agent, int fd)
 		.version = AGENT_PROTOCOL_VERSION,
 		.features = (groups_on(&agent->groups) ? AGENT_HAS_CGROUPS : 0) |
 			    (agent->tools_fd >= 0 ? AGENT_HAS_TOOLS : 0) | AGENT_HAS_PORTS |
-			    AGENT_HAS_HOLD | AGENT_HAS_STREAMS |
+			    AGENT_HAS_HOLD | AGENT_HAS_STREAMS | AGENT_HAS_ORPHANS |
 			    (agent->relays.egress_fd >= 0 ? AGENT_HAS_EGRESS : 0),
 		.next_process_id = agent->next_process_id,
 		.process_count = agent->process_count,

@@ -123,8 +123,10 @@ static int earlier(int a_ms, int b_ms)
 
 static int sleep_ms(const struct agent *agent)
 {
+	if (agent->reap_due)
+		return 0;
 	return earlier(earlier(earlier(timer_sleep_ms(agent), inside_sleep_ms(agent)),
-			       relay_sleep_ms(agent)),
+			       earlier(relay_sleep_ms(agent), orphan_sleep_ms(agent))),
 		       earlier(dial_sleep_ms(agent), ports_sleep_ms(agent)));
 }
 
@@ -139,6 +141,7 @@ static int agent_run(struct agent *agent)
 		dial_run(agent);
 		relay_run(agent);
 		ports_run(agent);
+		orphan_run(agent);
 		conn_flush(agent);
 		process_release_groups(agent);
 		inside_run(agent);
@@ -147,6 +150,8 @@ static int agent_run(struct agent *agent)
 			return -errno;
 		for (int i = 0; i < n; i++)
 			on_event(agent, &events[i]);
+		if (agent->reap_due)
+			process_reap(agent);
 	}
 }
 

@@ -166,6 +166,38 @@ static int on_detach(struct agent *agent, const struct frame *frame)
 	return 0;
 }
 
+static int on_orphans(struct agent *agent, const struct frame *frame)
+{
+	uint32_t tag;
+
+	if (agent_get_tag(frame, &tag) < 0)
+		return -EPROTO;
+	orphan_tell(agent, tag);
+	return 0;
+}
+
+static int on_kill_pid(struct agent *agent, const struct frame *frame)
+{
+	uint32_t tag;
+	int signum;
+
+	if (agent_get_kill_pid(frame, &tag, &signum) < 0)
+		return -EPROTO;
+	orphan_signal(agent, (pid_t)frame->process_id, signum, frame->flags & AGENT_KILL_PID_TREE,
+		      tag);
+	return 0;
+}
+
+static int on_kill_all(struct agent *agent, const struct frame *frame)
+{
+	uint32_t tag;
+
+	if (agent_get_tag(frame, &tag) < 0)
+		return -EPROTO;
+	orphan_kill_all(agent, tag);
+	return 0;
+}
+
 /* The reply is the end of the connection, which the warden waits for. */
 static int on_let_go(struct agent *agent, const struct frame *frame)
 {
@@ -211,6 +243,9 @@ int request_on_frame(struct agent *agent, const struct frame *frame)
 		[AGENT_WINDOW_RUN] = window_on_request,
 		[AGENT_LET_GO] = on_let_go,
 		[AGENT_TAKE_BACK] = on_take_back,
+		[AGENT_ORPHANS] = on_orphans,
+		[AGENT_KILL_PID] = on_kill_pid,
+		[AGENT_KILL_ALL] = on_kill_all,
 		[AGENT_DIAL] = dial_on_request,
 		[AGENT_PORTS] = ports_on_request,
 	};

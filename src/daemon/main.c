@@ -168,7 +168,7 @@ static int serve(struct config *config, struct err *err)
 	if (open_listen(config, &fds.listen, url, sizeof(url), err) < 0 ||
 	    open_redirect(config, &fds.redirect, err) < 0)
 		return -1;
-	state_remove_url(config->state);
+	state_hide_url(config->state);
 	if (give_up_power(config, user, err) < 0 || wiring_new(config, &fds, url, &wiring, err) < 0)
 		return -1;
 	wiring_run(wiring, &notify);

@@ -11,6 +11,8 @@
 #include "sys/file.h"
 
 #define LOCK_NAME "cayd.lock"
+#define URL_NAME "url"
+#define URL_LAST_NAME "url.last" /* while the daemon is not ready */
 #define PATH_SIZE 4096
 /* Owned by root, writable by our group, sticky: we can create files but not touch the warden's. */
 #define STATE_MODE 01770
@@ -99,28 +101,43 @@ int state_lock(const char *dir, const struct isolate_user *user, int *ret_fd, st
 	return r < 0 ? err_set_errno(err, ERR_INTERNAL, r, "cannot lock %s/" LOCK_NAME, dir) : 0;
 }
 
+/* A file of an earlier daemon is written over in place, which works on a full disk. */
+static int open_url(const char *path)
+{
+	int fd = open(path, O_WRONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+	struct stat st;
+
+	if (fd >= 0 && fstat(fd, &st) == 0 && S_ISREG(st.st_mode) && st.st_nlink == 1)
+		return fd;
+	if (fd >= 0)
+		(void)close(fd);
+	(void)unlink(path);
+	return open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0644);
+}
+
 int state_write_url(const char *dir, const char *url, struct err *err)
 {
-	char path[PATH_SIZE], temp[PATH_SIZE];
+	char path[PATH_SIZE], last[PATH_SIZE], line[PATH_SIZE];
 	_cleanup_close_ int fd = -1;
-	size_t n = strlen(url);
+	int n = snprintf(line, sizeof(line), "%s\n", url);
 
-	(void)snprintf(path, sizeof(path), "%s/url", dir);
-	(void)snprintf(temp, sizeof(temp), "%s/url.new", dir);
-	(void)unlink(temp);
-	fd = open(temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0644);
-	if (fd < 0 || write(fd, url, n) != (ssize_t)n || write(fd, "\n", 1) != 1 ||
-	    rename(temp, path) < 0)
+	(void)snprintf(path, sizeof(path), "%s/" URL_NAME, dir);
+	(void)snprintf(last, sizeof(last), "%s/" URL_LAST_NAME, dir);
+	fd = open_url(last);
+	if (fd < 0 || pwrite(fd, line, (size_t)n, 0) != n || ftruncate(fd, n) < 0 ||
+	    rename(last, path) < 0)
 		return err_set_errno(err, ERR_INTERNAL, errno, "cannot write %s", path);
 	return 0;
 }
 
-void state_remove_url(const char *dir)
+void state_hide_url(const char *dir)
 {
-	char path[PATH_SIZE];
+	char path[PATH_SIZE], last[PATH_SIZE];
 
-	(void)snprintf(path, sizeof(path), "%s/url", dir);
-	(void)unlink(path);
+	(void)snprintf(path, sizeof(path), "%s/" URL_NAME, dir);
+	(void)snprintf(last, sizeof(last), "%s/" URL_LAST_NAME, dir);
+	if (rename(path, last) < 0)
+		(void)unlink(path);
 }
 
 uint16_t state_url_port(struct str url)
@@ -141,8 +158,12 @@ uint16_t state_last_port(const char *dir)
 	_cleanup_close_ int fd = -1;
 	ssize_t n;
 
-	(void)snprintf(path, sizeof(path), "%s/url", dir);
+	(void)snprintf(path, sizeof(path), "%s/" URL_NAME, dir);
 	fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+	if (fd < 0) { /* the last daemon ended before it was ready */
+		(void)snprintf(path, sizeof(path), "%s/" URL_LAST_NAME, dir);
+		fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+	}
 	n = fd >= 0 ? read(fd, text, sizeof(text)) : -1;
 	return n > 0 ? state_url_port(str_trim((struct str){ text, (size_t)n }, "\n")) : 0;
 }

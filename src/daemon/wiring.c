@@ -50,6 +50,7 @@ struct wiring {
 	struct notify *notify; /* main()'s */
 	bool told;
 	bool ending;
+	bool announced; /* that it is ready */
 };
 
 static void on_drained(void *arg)
@@ -65,7 +66,7 @@ static void end(struct wiring *wiring)
 		return;
 	wiring->ending = true;
 	notify_send(wiring->notify, "STOPPING=1");
-	state_remove_url(wiring->config->state);
+	state_hide_url(wiring->config->state);
 	http_server_drain(wiring->server, DRAIN_MS, on_drained, wiring);
 }
 
@@ -90,9 +91,13 @@ static void on_ready_look(void *arg)
 
 	if (wiring->ending || (!service_ready(wiring->service, &err) && err.code != ERR_CONFLICT))
 		return;
-	loop_timer_clear(wiring->ready_timer);
-	if (state_write_url(wiring->config->state, wiring->url, &failed) < 0)
+	if (state_write_url(wiring->config->state, wiring->url, &failed) == 0)
+		loop_timer_clear(wiring->ready_timer);
+	else if (!wiring->announced) /* tried again until it can be written */
 		log_error("%s", failed.message);
+	if (wiring->announced)
+		return;
+	wiring->announced = true;
 	notify_send(wiring->notify, "READY=1");
 	log_info("%s on %s", err.code ? "not ready, but listening" : "ready", wiring->url);
 }

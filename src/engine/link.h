@@ -37,6 +37,8 @@ struct link_status {
 	/* bytes written by the program: the cursors of the next ones */
 	uint64_t out_total, err_total;
 	uint64_t memory_limit_bytes, memory_peak_bytes;
+	/* processes of the sandbox that the memory limit killed while it ran */
+	uint32_t oom_kills;
 };
 
 struct link_exec {
@@ -204,6 +206,7 @@ int link_stop(struct link *link, uint32_t process_id, uint32_t grace_ms, link_do
 struct link_process_info {
 	uint32_t process_id, pid;
 	bool tty, window, collect, busy, stdin_open;
+	bool orphan; /* link_orphans(): process_id is its pid */
 	uint16_t cols, rows;
 	int64_t start_ms; /* wall clock */
 	uint64_t out_begin, err_begin;
@@ -224,6 +227,17 @@ typedef void (*link_list_fn)(void *arg, const struct link_process_info *info,
 /* process_id 0: all processes. */
 int link_list(struct link *link, uint32_t process_id, link_list_fn each, void *arg,
 	      struct err *err) _must_check_;
+
+/* ---- processes that were not started through the link ---- */
+
+/* unsupported with an agent of an earlier version */
+/* Those whose parents lead to the agent without a listed process among them, by pid. */
+int link_orphans(struct link *link, link_list_fn each, void *arg, struct err *err) _must_check_;
+/* Any process inside except the agent. tree: also its descendants; only with SIGKILL. */
+int link_kill_pid(struct link *link, uint32_t pid, int signum, bool tree, link_done_fn done,
+		  void *arg, struct err *err) _must_check_;
+/* SIGKILL to everything inside except the agent; done is called when it is gone. */
+int link_kill_all(struct link *link, link_done_fn done, void *arg, struct err *err) _must_check_;
 
 /* ---- ports ---- */
 

@@ -286,7 +286,63 @@ int link_stop(struct link *link, uint32_t process_id, uint32_t grace_ms, link_do
 			      err);
 }
 
+static int check_orphans(const struct link *link, struct err *err)
+{
+	if (link_check_ready(link, err) < 0)
+		return -1;
+	if (!(link->features & AGENT_HAS_ORPHANS))
+		return err_set(err, ERR_UNSUPPORTED,
+			       "the agent of this sandbox cannot find processes by their pid");
+	return 0;
+}
+
+int link_kill_pid(struct link *link, uint32_t pid, int signum, bool tree, link_done_fn done,
+		  void *arg, struct err *err)
+{
+	size_t before = buf_len(&link->out);
+	struct link_request *request;
+
+	if (check_orphans(link, err) < 0)
+		return -1;
+	if (signum < 1 || signum > AGENT_SIGNAL_MAX)
+		return err_set(err, ERR_INVALID_REQUEST, "signal: between 1 and %d",
+			       AGENT_SIGNAL_MAX);
+	if (want_answer(link, done, arg, &request, err) < 0)
+		return -1;
+	return send_or_forget(link, request, before,
+			      agent_put_kill_pid(&link->out, pid, tag_of(request), signum,
+						 tree ? AGENT_KILL_PID_TREE : 0),
+			      err);
+}
+
+int link_kill_all(struct link *link, link_done_fn done, void *arg, struct err *err)
+{
+	size_t before = buf_len(&link->out);
+	struct link_request *request;
+
+	if (check_orphans(link, err) < 0 || want_answer(link, done, arg, &request, err) < 0)
+		return -1;
+	return send_or_forget(link, request, before,
+			      agent_put_kill_all(&link->out, tag_of(request)), err);
+}
+
 /* ---- lists ---- */
+
+int link_orphans(struct link *link, link_list_fn each, void *arg, struct err *err)
+{
+	size_t before = buf_len(&link->out);
+	struct link_request *request;
+
+	if (check_orphans(link, err) < 0)
+		return -1;
+	request = link_request_new(link, arg, err);
+	if (!request)
+		return -1;
+	request->each = each;
+	request->orphans = true;
+	return send_or_forget(link, request, before,
+			      agent_put_orphans(&link->out, request->node.id), err);
+}
 
 int link_list(struct link *link, uint32_t process_id, link_list_fn each, void *arg, struct err *err)
 {
@@ -314,6 +370,7 @@ static void tell_one(const struct link_request *request, const struct agent_list
 		.tty = from->flags & AGENT_PROCESS_TTY,
 		.window = from->flags & AGENT_PROCESS_WINDOW,
 		.collect = from->flags & AGENT_PROCESS_COLLECT,
+		.orphan = from->flags & AGENT_PROCESS_ORPHAN,
 		.busy = from->flags & AGENT_PROCESS_BUSY,
 		.stdin_open = from->flags & AGENT_PROCESS_STDIN_OPEN,
 		.cols = from->cols,
@@ -342,9 +399,12 @@ static void tell_one(const struct link_request *request, const struct agent_list
 static int check_listed(struct link *link, struct link_request *request,
 			const struct agent_listed *listed)
 {
+	bool orphan = listed->flags & AGENT_PROCESS_ORPHAN;
+
 	if (++request->listed > LINK_LISTED_MAX)
 		return link_protocol_error(link, "a list without end");
-	if (listed->process_id <= request->last_id || listed->process_id >= link->next_process_id ||
+	if (orphan != request->orphans || listed->process_id <= request->last_id ||
+	    (!orphan && listed->process_id >= link->next_process_id) ||
 	    (request->process_id && listed->process_id != request->process_id))
 		return link_protocol_error(link, "a list of the wrong processes");
 	request->last_id = listed->process_id;

@@ -108,6 +108,7 @@ struct link_request {
 	void *arg;
 	uint32_t process_id; /* LIST: 0 for all; WINDOW_RUN: the number offered for a new shell */
 	uint32_t follow_id;  /* WINDOW_RUN */
+	bool orphans;	     /* ORPHANS: answered by LISTED, too */
 	uint32_t listed;     /* LIST: number of processes so far, and the last of them */
 	uint32_t last_id;
 };

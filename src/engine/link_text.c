@@ -24,6 +24,7 @@ void link_status_of(struct link_status *ret, const struct agent_status *status)
 		.err_total = status->err_total,
 		.memory_limit_bytes = status->memory_limit_bytes,
 		.memory_peak_bytes = status->memory_peak_bytes,
+		.oom_kills = status->oom_kills,
 	};
 }
 
@@ -50,7 +51,8 @@ static const struct {
 	[AGENT_REFUSED_TOO_BIG] = { ERR_COMMAND_NOT_EXECUTABLE, 126,
 				    "with env too large to be started", true },
 	[AGENT_REFUSED_PROCESS_LIMIT] = { ERR_QUOTA_EXCEEDED, 126,
-					  "the sandbox has reached its limit of processes" },
+					  "the sandbox has reached its limit of processes "
+					  "(GET processes lists them, DELETE processes ends all)" },
 	[AGENT_REFUSED_NO_MEMORY] = { ERR_QUOTA_EXCEEDED, 126,
 				      "the sandbox has no memory left to start a program" },
 	[AGENT_REFUSED_QUOTA] = { ERR_QUOTA_EXCEEDED, 125,

@@ -280,6 +280,9 @@ bool service_engine_capability(const struct service *service, size_t i, int whic
 void service_warnings(const struct service *service, void (*fn)(void *arg, const char *text),
 		      void *arg)
 {
+	if (service->upkeep.disk.low)
+		fn(arg, "state directory: its disk is nearly full. Free space on it, or delete "
+			"snapshots and sandboxes");
 	for (size_t i = 0; i < service->engine_count; i++) {
 		const struct service_engine *engine = &service->engines[i];
 		const struct instance *instance = &engine->instance;

@@ -24,6 +24,8 @@
 #include "service/sandbox/recover_internal.h"
 #include "service/sandbox/sandbox_internal.h"
 #include "service/secret/secrets_internal.h"
+#include "service/state_disk_internal.h"
+#include "service/steady_internal.h"
 #include "service/template/template_internal.h"
 
 #define READY_WAIT_DEFAULT_MS 10000
@@ -67,6 +69,8 @@ void service_gauges(const struct service *service, struct service_gauges *ret)
 		ret->storage_used_bytes = storage->used_bytes;
 		ret->storage_promised_bytes = storage->promised_bytes;
 	}
+	ret->state_capacity_bytes = service->upkeep.disk.capacity_bytes;
+	ret->state_free_bytes = service->upkeep.disk.free_bytes;
 	pool_gauges(service, ret);
 }
 
@@ -120,6 +124,8 @@ static void on_tick(void *arg)
 	struct service *service = arg;
 
 	service->upkeep.ticks++;
+	steady_tick(service);
+	state_disk_tick(service);
 	pools_tick(service);
 	file_runs_tick(service);
 	network_tick(service);
@@ -158,8 +164,8 @@ static int open_store(struct service *service, struct err *err)
 static int start(struct service *service, struct err *err)
 {
 	if (open_store(service, err) < 0 || pairing_open(service, err) < 0 ||
-	    accounts_open(service, err) < 0 || events_open(service, err) < 0 ||
-	    sandboxes_open(service, err) < 0)
+	    steady_open(service, err) < 0 || accounts_open(service, err) < 0 ||
+	    events_open(service, err) < 0 || sandboxes_open(service, err) < 0)
 		return -1;
 	if (loop_timer_new(service->config.loop, on_tick, service, &service->upkeep.tick_timer) < 0)
 		return err_set(err, ERR_INTERNAL, "out of memory");
@@ -293,6 +299,7 @@ void service_close(struct service *service)
 	sandboxes_drop(service);
 	close_themes(service);
 	loop_timer_free(service->upkeep.tick_timer);
+	steady_save(service);
 	store_close(service->store);
 	free(service);
 }

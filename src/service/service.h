@@ -128,6 +128,7 @@ struct service_gauges {
 	uint32_t streams; /* open */
 	/* Storage of the default engine; 0: the engine does not report it. */
 	uint64_t storage_capacity_bytes, storage_used_bytes, storage_promised_bytes;
+	uint64_t state_capacity_bytes, state_free_bytes; /* of the disk of the state directory */
 };
 void service_gauges(const struct service *service, struct service_gauges *ret);
 

@@ -40,6 +40,25 @@ struct pairing {
 	bool paired;
 };
 
+/* state_disk.c: as last seen; 0: not yet. */
+struct state_disk {
+	uint64_t capacity_bytes, free_bytes;
+	bool low; /* and that was reported */
+};
+
+/* steady_internal.h: the steady clock. */
+#define STEADY_TEXT_SIZE 160
+struct steady {
+	bool opened;
+	int64_t distance_ms; /* steady time minus boot time */
+	int64_t offset_ms;   /* wall time minus steady time, as last seen */
+	int64_t low_ms;	     /* the lowest offset before that */
+	int64_t since_ms;    /* steady time since which the offset holds */
+	int64_t set_before_ms;
+	char last_boot_id[TIME_BOOT_ID_SIZE];
+	int64_t last_boot_ms; /* of that boot, when it was last recorded */
+};
+
 struct sandboxes;
 struct runs;
 struct file_runs;
@@ -61,6 +80,8 @@ struct upkeep {
 	bool closing; /* the service closes: no new sandboxes */
 	struct service_counters counters;
 	struct pairing pairing;
+	struct steady steady;
+	struct state_disk disk;
 };
 
 /*

@@ -17,6 +17,7 @@ int store_event_put(struct store *store, const struct store_event *event)
 	statement_bind_text(stmt, 5, event->owner);
 	statement_bind_text(stmt, 6, event->external_workspace_id);
 	(void)sqlite3_bind_text(stmt, 7, event->data.p, (int)event->data.n, SQLITE_STATIC);
+	statement_bind_text(stmt, 8, event->tenant);
 	return statement_run(stmt);
 }
 
@@ -50,7 +51,8 @@ static int read_event(sqlite3_stmt *stmt, statement_fn fn, void *arg)
 				     .type = statement_text(stmt, 2),
 				     .sandbox_id = statement_text(stmt, 3),
 				     .owner = statement_text(stmt, 4),
-				     .external_workspace_id = statement_text(stmt, 5) };
+				     .external_workspace_id = statement_text(stmt, 5),
+				     .tenant = statement_text(stmt, 7) };
 
 	data.n = data.p ? (size_t)sqlite3_column_bytes(stmt, 6) : 0;
 	event.data = data;
@@ -100,7 +102,7 @@ int store_event_told_end(struct store *store, const char *sandbox_id, uint32_t p
 	return code == SQLITE_ROW ? 1 : store_errno(code);
 }
 
-int store_event_nth(struct store *store, int64_t count, int64_t *ret)
+int store_event_nth(struct store *store, const char *tenant, int64_t count, int64_t *ret)
 {
 	int r = 0;
 	sqlite3_stmt *stmt = statement_get(store, STATEMENT_EVENT_NTH, &r);
@@ -108,6 +110,7 @@ int store_event_nth(struct store *store, int64_t count, int64_t *ret)
 	if (!stmt)
 		return r;
 	(void)sqlite3_bind_int64(stmt, 1, count - 1);
+	statement_bind_text(stmt, 2, tenant);
 	return read_row(stmt, &ret, 1);
 }
 
@@ -123,13 +126,62 @@ int store_event_older(struct store *store, int64_t before_ms, int64_t limit, int
 	return read_row(stmt, &ret, 1);
 }
 
-int store_event_trim(struct store *store, int64_t upto)
+static int read_share(sqlite3_stmt *stmt, statement_fn fn, void *arg)
+{
+	return ((store_event_share_fn)fn)(arg, statement_text(stmt, 0),
+					  sqlite3_column_int64(stmt, 1));
+}
+
+int store_event_shares(struct store *store, store_event_share_fn fn, void *arg)
+{
+	return statement_each(store, STATEMENT_EVENT_SHARES, read_share, (statement_fn)fn, arg);
+}
+
+static int run_upto(struct store *store, enum statement which, int64_t upto, const char *tenant)
 {
 	int r = 0;
-	sqlite3_stmt *stmt = statement_get(store, STATEMENT_EVENT_TRIM, &r);
+	sqlite3_stmt *stmt = statement_get(store, which, &r);
 
 	if (!stmt)
 		return r;
 	(void)sqlite3_bind_int64(stmt, 1, upto);
+	if (tenant)
+		statement_bind_text(stmt, 2, tenant);
 	return statement_run(stmt);
+}
+
+static int remember_trim(struct store *store, const char *tenant, int64_t upto)
+{
+	int r = 0;
+	sqlite3_stmt *stmt = statement_get(store, STATEMENT_EVENT_TRIMMED_PUT, &r);
+
+	if (!stmt)
+		return r;
+	statement_bind_text(stmt, 1, tenant);
+	(void)sqlite3_bind_int64(stmt, 2, upto);
+	return statement_run(stmt);
+}
+
+int store_event_trim(struct store *store, const char *tenant, int64_t upto)
+{
+	int r = run_upto(store, tenant ? STATEMENT_EVENT_TRIM_TENANT : STATEMENT_EVENT_TRIM, upto,
+			 tenant);
+
+	if (r < 0)
+		return r;
+	return tenant ? remember_trim(store, tenant, upto)
+		      : run_upto(store, STATEMENT_EVENT_TRIMS_EXPIRE, upto, NULL);
+}
+
+int store_event_trimmed(struct store *store, const char *tenant, int64_t *ret)
+{
+	int r = 0;
+	sqlite3_stmt *stmt = statement_get(
+		store, tenant ? STATEMENT_EVENT_TRIMMED : STATEMENT_EVENT_TRIMMED_ANY, &r);
+
+	if (!stmt)
+		return r;
+	if (tenant)
+		statement_bind_text(stmt, 1, tenant);
+	return read_row(stmt, &ret, 1);
 }

@@ -161,6 +161,12 @@ static const char *const steps[] = {
 	"CREATE INDEX idempotency_age ON idempotency(owner,created_ms);"
 	"ALTER TABLE idempotency ADD COLUMN thing TEXT;"
 	"CREATE INDEX idempotency_begun ON idempotency(status) WHERE status=0;",
+
+	/* events are kept in fair shares: each tenant loses only its own oldest ones. */
+	"ALTER TABLE events ADD COLUMN tenant TEXT NOT NULL DEFAULT '';"
+	"UPDATE events SET tenant=owner;"
+	"CREATE INDEX events_tenant ON events(tenant,id);"
+	"CREATE TABLE event_trims(tenant TEXT PRIMARY KEY, upto INTEGER NOT NULL) WITHOUT ROWID;",
 };
 
 static int schema_version(void)

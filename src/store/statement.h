@@ -135,20 +135,26 @@
 			 "template_hash,comment,env,cpu_count,memory_mb,disk_size_mb,"             \
 			 "size_bytes,created_ms,expires_ms,memory_error "                          \
 			 "FROM snapshots ORDER BY seq")                                            \
-	X(EVENT_PUT, "INSERT INTO events(id,ms,type,sandbox_id,owner,external_workspace_id,data) " \
-		     "VALUES(?1,?2,?3,?4,?5,?6,?7)")                                               \
+	X(EVENT_PUT, "INSERT INTO events(id,ms,type,sandbox_id,owner,external_workspace_id,data,"  \
+		     "tenant) VALUES(?1,?2,?3,?4,?5,?6,?7,?8)")                                    \
 	X(EVENT_RANGE, "SELECT (SELECT MIN(id) FROM events),(SELECT MAX(id) FROM events),"         \
 		       "(SELECT COUNT(*) FROM events)")                                            \
-	X(EVENT_EACH, "SELECT id,ms,type,sandbox_id,owner,external_workspace_id,data FROM events " \
-		      "WHERE id>?1 ORDER BY id LIMIT ?2")                                          \
+	X(EVENT_EACH, "SELECT id,ms,type,sandbox_id,owner,external_workspace_id,data,tenant "      \
+		      "FROM events WHERE id>?1 ORDER BY id LIMIT ?2")                              \
 	X(EVENT_OF, "SELECT 1 FROM events WHERE sandbox_id=?1 AND (?2 IS NULL OR owner=?2) "       \
 		    "LIMIT 1")                                                                     \
 	X(EVENT_END, "SELECT 1 FROM events WHERE sandbox_id=?1 AND type='process.ended' AND "      \
 		     "json_extract(data,'$.process_id')=?2 LIMIT 1")                               \
-	X(EVENT_NTH, "SELECT id FROM events ORDER BY id LIMIT 1 OFFSET ?1")                        \
+	X(EVENT_SHARES, "SELECT tenant,COUNT(*) FROM events GROUP BY tenant")                      \
+	X(EVENT_NTH, "SELECT id FROM events WHERE tenant=?2 ORDER BY id LIMIT 1 OFFSET ?1")        \
 	X(EVENT_OLDER, "SELECT MAX(id) FROM (SELECT id,ms FROM events ORDER BY id LIMIT ?2) "      \
 		       "WHERE ms<?1")                                                              \
 	X(EVENT_TRIM, "DELETE FROM events WHERE id<=?1")                                           \
+	X(EVENT_TRIM_TENANT, "DELETE FROM events WHERE tenant=?2 AND id<=?1")                      \
+	X(EVENT_TRIMMED_PUT, "INSERT OR REPLACE INTO event_trims(tenant,upto) VALUES(?1,?2)")      \
+	X(EVENT_TRIMMED, "SELECT upto FROM event_trims WHERE tenant=?1")                           \
+	X(EVENT_TRIMMED_ANY, "SELECT MAX(upto) FROM event_trims")                                  \
+	X(EVENT_TRIMS_EXPIRE, "DELETE FROM event_trims WHERE upto<=?1")                            \
 	X(USAGE_PUT, "INSERT OR REPLACE INTO usage(sandbox_id,from_ms,kind,to_ms,owner,"           \
 		     "external_workspace_id,cpu_count,memory_mb,disk_bytes) "                      \
 		     "VALUES(?1,?2,?3,?4,?5,?6,?7,?8,?9)")                                         \

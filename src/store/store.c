@@ -175,12 +175,11 @@ static int make_file(const char *path)
 	return fd < 0 ? -errno : 0;
 }
 
-static int open_connection(const char *path, sqlite3 **ret)
+static int open_connection(const char *path, const char *vfs, sqlite3 **ret)
 {
 	sqlite3 *db = NULL;
 	int code = sqlite3_open_v2(
-		path, &db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_NOFOLLOW,
-		NULL);
+		path, &db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_NOFOLLOW, vfs);
 
 	if (code == SQLITE_OK)
 		code = sqlite3_exec(db,
@@ -200,6 +199,25 @@ static int open_connection(const char *path, sqlite3 **ret)
 	return 0;
 }
 
+static int open_both(const char *path, const char *vfs, struct store *store)
+{
+	int r = open_connection(path, vfs, &store->db);
+
+	if (r == 0)
+		r = check_integrity(store->db);
+	if (r == 0)
+		r = schema_migrate(store->db);
+	if (r == 0)
+		r = open_connection(path, vfs, &store->checkpoint_db);
+	return r;
+}
+
+static void close_both(struct store *store)
+{
+	(void)sqlite3_close_v2(TAKE_PTR(store->checkpoint_db));
+	(void)sqlite3_close_v2(TAKE_PTR(store->db));
+}
+
 int store_open(const char *path, struct store **ret)
 {
 	struct store *store;
@@ -210,13 +228,16 @@ int store_open(const char *path, struct store **ret)
 	store = calloc(1, sizeof(*store));
 	if (!store)
 		return -ENOMEM;
-	r = open_connection(path, &store->db);
-	if (r == 0)
-		r = check_integrity(store->db);
-	if (r == 0)
-		r = schema_migrate(store->db);
-	if (r == 0)
-		r = open_connection(path, &store->checkpoint_db);
+	r = open_both(path, NULL, store);
+	/*
+	 * SQLite needs eight pages of the disk for the index of the WAL. If the disk is full, the
+	 * index is kept in memory, and other processes cannot read the database until the next
+	 * start. A full disk is reported as an I/O error there.
+	 */
+	if (r == -ENOSPC || r == -EIO) {
+		close_both(store);
+		r = open_both(path, "unix-excl", store);
+	}
 	if (r < 0) {
 		store_close(store);
 		return r;
@@ -232,8 +253,7 @@ void store_close(struct store *store)
 		return;
 	for (size_t i = 0; i < ARRAY_LEN(store->statements); i++)
 		(void)sqlite3_finalize(store->statements[i]);
-	(void)sqlite3_close_v2(store->checkpoint_db);
-	(void)sqlite3_close_v2(store->db);
+	close_both(store);
 	free(store);
 }
 

@@ -236,7 +236,8 @@ struct store_event {
 	const char *sandbox_id;
 	const char *owner;
 	const char *external_workspace_id;
-	struct str data; /* JSON */
+	const char *tenant; /* whose share of the kept events it is in */
+	struct str data;    /* JSON */
 };
 
 int store_event_put(struct store *store, const struct store_event *event) _must_check_;
@@ -256,13 +257,22 @@ int store_event_of(struct store *store, const char *sandbox_id, const char *owne
 int store_event_told_end(struct store *store, const char *sandbox_id,
 			 uint32_t process_id) _must_check_;
 /*
- * The id of the count-th oldest event, and of the newest among the limit oldest that are older than
- * before_ms; 0: none.
+ * The id of the count-th oldest event of a tenant, and of the newest among the limit oldest of all
+ * that are older than before_ms; 0: none.
  */
-int store_event_nth(struct store *store, int64_t count, int64_t *ret) _must_check_;
+int store_event_nth(struct store *store, const char *tenant, int64_t count,
+		    int64_t *ret) _must_check_;
 int store_event_older(struct store *store, int64_t before_ms, int64_t limit,
 		      int64_t *ret) _must_check_;
-int store_event_trim(struct store *store, int64_t upto) _must_check_; /* inclusive */
+typedef int (*store_event_share_fn)(void *arg, const char *tenant, int64_t count);
+int store_event_shares(struct store *store, store_event_share_fn fn, void *arg) _must_check_;
+/*
+ * Deletes all events up to this id, inclusive, of all tenants (NULL) or of one; the latter is
+ * remembered until the former passes it.
+ */
+int store_event_trim(struct store *store, const char *tenant, int64_t upto) _must_check_;
+/* Up to which id events of this tenant were deleted; NULL: the highest of all tenants. 0: none. */
+int store_event_trimmed(struct store *store, const char *tenant, int64_t *ret) _must_check_;
 
 /* ---- usage ---- */
 

@@ -112,7 +112,9 @@ int file_lock(int dir_fd, const char *path, int *ret_fd)
 	if (flock(fd, LOCK_EX | LOCK_NB) < 0)
 		return -errno;
 	n = snprintf(pid, sizeof(pid), "%d\n", (int)getpid());
-	if (ftruncate(fd, 0) < 0 || pwrite(fd, pid, (size_t)n, 0) != n)
+	/* In this order the block that a file of an earlier process has is used on a full disk. */
+	errno = 0;
+	if (pwrite(fd, pid, (size_t)n, 0) != n || ftruncate(fd, n) < 0)
 		return errno ? -errno : -EIO;
 	*ret_fd = TAKE_FD(fd);
 	return 0;

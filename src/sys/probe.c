@@ -9,12 +9,10 @@
 #include <sys/stat.h>
 
 #include "sys/mount/mount.h"
-#include "sys/process/namespace.h"
 #include "sys/syscalls.h"
 #include "sys/process/timens.h"
 
 #define TIME_TRIES 3
-#define SOME_ID 1000000 /* any id except 0 */
 
 const struct probe_row probe_rows[PROBE_COUNT] = {
 	[PROBE_OVERLAY_FD] = { "overlay-fd", 6013, "overlay layers by descriptor",
@@ -26,9 +24,6 @@ const struct probe_row probe_rows[PROBE_COUNT] = {
 	[PROBE_DETACHED_TARGET] = { "detached-target", 6015, "mounting into a detached tree",
 				    "roots are assembled attached and copied as a tree",
 				    "a root takes longer to prepare, ahead of the create" },
-	[PROBE_IDMAPPED_TMPFS] = { "idmapped-tmpfs", 6003, "id-mapped tmpfs",
-				   "device nodes of its own for each slot",
-				   "12 KiB of memory per slot" },
 	[PROBE_EXACT_TIMES] = { "exact-times", 6013, "exact file times",
 				"no root is used a second time",
 				"a new volume and root for each sandbox" },
@@ -81,21 +76,6 @@ static int probe_detached_target(void)
 	return r < 0 ? r : mount_attach(inner_fd, outer_fd, "target");
 }
 
-static int probe_idmapped_tmpfs(void)
-{
-	_cleanup_close_ int proc_fd = open("/proc", O_DIRECTORY | O_RDONLY | O_CLOEXEC);
-	_cleanup_close_ int fd = -1, userns_fd = -1;
-	struct mount_attr attr = { .attr_set = MOUNT_ATTR_IDMAP };
-	int r = proc_fd < 0 ? -errno : make_tmpfs(&fd);
-
-	if (r >= 0)
-		r = userns_make(proc_fd, SOME_ID, &userns_fd);
-	if (r < 0)
-		return r;
-	attr.userns_fd = (uint64_t)userns_fd;
-	return sys_mount_setattr(fd, "", AT_EMPTY_PATH, &attr);
-}
-
 static int probe_exact_times(void)
 {
 	_cleanup_close_ int fd = -1, dir_fd = -1;
@@ -124,7 +104,6 @@ static int (*const probes[PROBE_COUNT])(void) = {
 	[PROBE_OVERLAY_FD] = probe_overlay_fd,
 	[PROBE_DETACHED_COPY] = probe_detached_copy,
 	[PROBE_DETACHED_TARGET] = probe_detached_target,
-	[PROBE_IDMAPPED_TMPFS] = probe_idmapped_tmpfs,
 	[PROBE_EXACT_TIMES] = probe_exact_times,
 	[PROBE_SIMPLE_QUOTA] = probe_simple_quota,
 	[PROBE_TIME_AT_EXEC] = timens_follows_exec,

@@ -35,11 +35,11 @@ void fault_point(const struct warden *w, const char *name)
 unsigned fault_controls_off(void)
 {
 	/* in the order of enum control */
-	static const char *const names[] = { "seccomp", "caps",	 "userns",   "procmask",
-					     "devices", "pids",	 "memory",   "cpu",
-					     "disk",	"netns", "idmap",    "sockets",
-					     "ptsmax",	"nodev", "cgroupns", "oomscore",
-					     "egress",	"covers" };
+	static const char *const names[] = { "seccomp", "caps",	  "userns",   "procmask",
+					     "devices", "pids",	  "memory",   "cpu",
+					     "disk",	"netns",  "idmap",    "sockets",
+					     "ptsmax",	"nodev",  "cgroupns", "oomscore",
+					     "egress",	"covers", "inodes" };
 	const char *list = getenv("CAY_WARDEN_DISABLE");
 	unsigned off = 0;
 

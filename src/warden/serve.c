@@ -12,6 +12,7 @@
 #include "base/time.h"
 #include "sys/rights.h"
 #include "sys/syscalls.h"
+#include "warden/root/dev.h"
 #include "warden/capability.h"
 #include "warden/copy/job.h"
 #include "warden/net/links.h"
@@ -197,6 +198,19 @@ static int do_resize(struct warden *w, struct call *call)
 	return 0; /* the memory limit bounds it anyway */
 }
 
+/*
+ * The quota counts bytes when they are allocated on disk, up to half a minute after they were
+ * written. The storage of a paused sandbox is billed: what is on its way counts at once. Pages that
+ * replace allocated ones count twice until then.
+ */
+static uint64_t unwritten(const struct warden *w, unsigned slot)
+{
+	uint64_t bytes =
+		w->rows[slot].frozen && w->pool_has_quota ? cgroup_unwritten(&w->cgroups, slot) : 0;
+
+	return bytes == UINT64_MAX ? 0 : bytes; /* unknown */
+}
+
 static int do_stat(struct warden *w, struct call *call)
 {
 	int slot = slots_find(w, call->req.id);
@@ -218,7 +232,8 @@ static int do_stat(struct warden *w, struct call *call)
 	call->reply.has_stall = stat.has_stall;
 	memcpy(call->reply.stall, stat.stall, sizeof(stat.stall));
 	call->reply.pids = (uint32_t)stat.pids;
-	call->reply.disk_bytes = limits_disk_usage(w, (unsigned)slot);
+	call->reply.disk_bytes =
+		limits_disk_usage(w, (unsigned)slot) + unwritten(w, (unsigned)slot);
 	call->reply.paused = w->rows[slot].frozen;
 	links_stat(w, (unsigned)slot, &call->reply.sent_bytes, &call->reply.received_bytes);
 	return 0;

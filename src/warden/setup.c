@@ -23,10 +23,12 @@
 #include "sys/mount/mount.h"
 #include "sys/probe.h"
 #include "sys/syscalls.h"
+#include "warden/root/dev.h"
 #include "warden/slot/child.h"
 #include "warden/memory/criu.h"
 #include "warden/copy/job.h"
 #include "warden/net/links.h"
+#include "warden/root/programs.h"
 
 #define SOCKET_NAME "warden.sock"
 #define LOCK_NAME "warden.lock"
@@ -89,63 +91,47 @@ static int fill_criu(struct warden *w)
 	return r;
 }
 
+static int fill_masks(struct warden *w)
+{
+	_cleanup_close_ int fd = -1;
+
+	if (mkdirat(w->shared_fd, PROGRAMS_MASKS, 0755) < 0)
+		return -errno;
+	fd = openat(w->shared_fd, PROGRAMS_MASKS, O_DIRECTORY | O_RDONLY | O_CLOEXEC);
+	return fd < 0 ? -errno : mask_fill(w, fd);
+}
+
+/*
+ * Without limits, because statfs() inside would show how much of them the other slots use; only the
+ * warden writes here.
+ */
 static int make_shared(struct warden *w, const struct warden_options *o)
 {
-	const struct mount_option options[] = { { "size", "128m", -1 }, { "mode", "0755", -1 } };
+	const struct mount_option options[] = { { "size", "0", -1 },
+						{ "nr_inodes", "0", -1 },
+						{ "mode", "0755", -1 } };
 	int r = mount_make("tmpfs", options, ARRAY_LEN(options), MOUNT_ATTR_NOSUID, &w->shared_fd);
 	mode_t mask = umask(0);
-	int fd;
 
 	if (r >= 0)
 		r = dev_open(w->shared_fd);
 	if (r >= 0)
-		r = mkdirat(w->shared_fd, "bin", 0755) < 0 ? -errno : 0;
+		r = mkdirat(w->shared_fd, PROGRAMS_DIR, 0755) < 0 ? -errno : 0;
 	if (r >= 0)
-		r = fill_program(w->shared_fd, "bin/agent", o->agent);
+		r = fill_program(w->shared_fd, PROGRAMS_DIR "/agent", o->agent);
 	if (r >= 0 && o->tools)
-		r = fill_program(w->shared_fd, "bin/tools", o->tools);
+		r = fill_program(w->shared_fd, PROGRAMS_DIR "/tools", o->tools);
 	if (r >= 0)
 		r = fill_criu(w);
+	if (r >= 0)
+		r = fill_masks(w);
 	(void)umask(mask);
 	if (r < 0)
 		return r;
-	fd = openat(w->shared_fd, "empty", O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0444);
-	if (fd < 0 || mkdirat(w->shared_fd, "void", 0555) < 0 ||
-	    mkdirat(w->shared_fd, "ids", 0755) < 0 ||
-	    linkat(w->shared_fd, "empty", w->shared_fd, "bin/forked", 0) < 0)
+	if (mknodat(w->shared_fd, PROGRAMS_DIR "/forked", S_IFREG | 0444, 0) < 0 ||
+	    mkdirat(w->shared_fd, "ids", 0755) < 0)
 		return -errno;
-	(void)close(fd);
 	return 0;
-}
-
-/*
- * What of /proc tells about the host. Much of it is 0400 and belongs to the host's root, whose id
- * does not exist inside: only what others may read needs a cover. Every sysctl is out of reach for
- * the same reason.
- */
-static const char *const hidden[] = {
-	"acpi",		 "asound",	"buddyinfo",   "cmdline",	"config.gz", "diskstats",
-	"interrupts",	 "kallsyms",	"kcore",       "key-users",	"keys",	     "kmsg",
-	"kpagecgroup",	 "kpagecount",	"kpageflags",  "latency_stats", "modules",   "partitions",
-	"pressure",	 "sched_debug", "schedstat",   "scsi",		"slabinfo",  "softirqs",
-	"sysrq-trigger", "timer_list",	"timer_stats", "vmallocinfo",	"zoneinfo",
-};
-
-static void find_masks(struct warden *w)
-{
-	bool masked = control_on(w, CONTROL_PROCMASK);
-
-	for (size_t i = 0; masked && i < ARRAY_LEN(hidden) && w->mask_count < MASKS_MAX; i++) {
-		struct mask *mask = &w->masks[w->mask_count];
-		struct stat st;
-
-		if (fstatat(w->proc_fd, hidden[i], &st, AT_SYMLINK_NOFOLLOW) < 0 ||
-		    !(st.st_mode & 07))
-			continue;
-		(void)snprintf(mask->target, sizeof(mask->target), "/proc/%s", hidden[i]);
-		mask->is_dir = S_ISDIR(st.st_mode);
-		w->mask_count++;
-	}
 }
 
 static int open_socket(struct warden *w, const char *state_path)
@@ -247,10 +233,10 @@ static int find_user(struct warden *w, const char *name)
 }
 
 /*
- * Copies of the shared tmpfs: the one the warden writes to, what is laid over files of sandboxes,
- * and the same as the root of the namespace that sandboxes start in, where each finds it by "/".
- * Kernels before 6.15 copy it only while it is attached, so it is until the host's mounts go: in
- * this private namespace, over /proc, which was opened long ago.
+ * Copies of the shared tmpfs: the one the warden writes to, the layers of every slot's programs,
+ * what names each slot, and the same as the root of the namespace that sandboxes start in, where
+ * each finds it by "/". Kernels before 6.15 copy it only while it is attached, so it is until the
+ * host's mounts go: in this private namespace, over /proc, which was opened long ago.
  */
 static int copy_shared(struct warden *w, int *ret_root_fd)
 {
@@ -263,7 +249,9 @@ static int copy_shared(struct warden *w, int *ret_root_fd)
 	if (r >= 0)
 		r = mount_copy(fd, "", 0, -1, &w->shared_fd);
 	if (r >= 0)
-		r = mount_copy(fd, "", attributes, -1, &w->masks_fd);
+		r = mount_copy(fd, "", attributes, -1, &w->names_fd);
+	if (r >= 0)
+		r = programs_open(w, fd);
 	if (r >= 0)
 		r = mount_copy(fd, "", attributes, -1, ret_root_fd);
 	return r;
@@ -272,7 +260,9 @@ static int copy_shared(struct warden *w, int *ret_root_fd)
 static int keep_mounts(struct warden *w)
 {
 	const int fds[] = { w->shared_fd,
-			    w->masks_fd,
+			    w->names_fd,
+			    w->layers_fd[0],
+			    w->layers_fd[1],
 			    w->templates_fd,
 			    w->pool_mount_fd,
 			    w->criu_fd,
@@ -360,7 +350,7 @@ static int open_kernel_parts(struct warden *w, const struct warden_options *o)
 		return fail("shared tree (agent, devices)", r);
 	cover_open(w);
 	processors_open(w, o->spread);
-	find_masks(w);
+	mask_find(w);
 	r = storage_open(w, o->storage);
 	if (r >= 0)
 		r = snapshot_open(w);
@@ -422,9 +412,6 @@ int warden_open(struct warden *w, const struct warden_options *o)
 		r = slots_open(w);
 	if (r < 0)
 		return fail("start", r);
-	r = owner_open(w);
-	if (r < 0)
-		return r;
 	slots_recover(w);
 	orphans_end(w);
 	links_open(w, o->network_range, &o->link_limits);

@@ -20,7 +20,8 @@
 #include "wire/warden.h"
 
 #define SLOTS_MAX 4096
-#define FIRST_ID_BASE 0x100000u /* 1,048,576: above every real account */
+#define SNAPSHOT_KEY_FILE "snapshot.key" /* written when the storage was first opened */
+#define FIRST_ID_BASE 0x100000u		 /* 1,048,576: above every real account */
 #define IDS_PER_SLOT 65536u
 #define INSTANCES_MAX 15 /* x 4096 slots x 65536 ids fills 32 bits */
 
@@ -44,6 +45,7 @@ enum control {
 	CONTROL_OOMSCORE = 1 << 15,
 	CONTROL_EGRESS = 1 << 16,
 	CONTROL_COVERS = 1 << 17,
+	CONTROL_INODES = 1 << 18,
 };
 
 enum slot_state {
@@ -184,11 +186,21 @@ struct links {
 	bool installed;	    /* the rules are there */
 };
 
-struct mask {
-	char target[24];
-	bool is_dir;
+/* What lies over a part of /proc: root/mask.c. */
+enum mask_from {
+	MASK_EMPTY,
+	MASK_VOID,
+	MASK_GROUPS,
+	MASK_FS,
+	MASK_PTY,
+	MASK_PID_MAX,
+	MASK_SOURCE_COUNT
 };
-#define MASKS_MAX 32
+struct mask {
+	char target[32];
+	enum mask_from from;
+};
+#define MASKS_MAX 48
 
 struct jobs;		   /* job.c */
 struct temporary_snapshot; /* copy/temporary.c */
@@ -236,10 +248,12 @@ struct warden {
 	uint32_t disk_overcommit; /* how many times its capacity the pool may promise */
 	int quotas_fd;		  /* sysfs' directory of the pool's quota groups; -1: none */
 	int snapshots_fd;	  /* its directory of snapshots; -1 for plain directories */
-	int shared_fd;		  /* tmpfs with dev/, bin/, the masks and what names each slot */
-	int masks_fd;		  /* the same, read-only: what covers parts of /proc and /etc */
+	int shared_fd;		  /* tmpfs with programs, masks, devices and what names each slot */
+	int names_fd;		  /* the same, read-only: what names each slot, for its sandbox */
+	int layers_fd[2];	  /* programs and masks: programs.c */
 	struct mask masks[MASKS_MAX]; /* those this kernel has */
 	unsigned mask_count;
+	unsigned mask_usual;  /* that new ones get; those after them are for woken ones */
 	cpu_set_t processors; /* that sandboxes are spread over; none: they see all */
 	struct seat seats[SLOTS_MAX];
 	unsigned crowd[CPU_SETSIZE]; /* sandboxes on each of them, by its place in the set */
@@ -264,6 +278,7 @@ struct warden {
 	char *table_owner;		/* in the same file: WARDEN_ID_SIZE bytes */
 	char owner[WARDEN_ID_SIZE];	/* the id of the database that the pool belongs to, or "" */
 	int *covers_fd;			/* per slot: detached tmpfs of cover.c; -1: none */
+	int *programs_fd;		/* per slot: overlay of programs.c; -1: none */
 	int *userns_fd;			/* per slot; -1: it has nothing of its own yet */
 	struct cgroup_view *views;	/* likewise */
 	struct cgroup_door *doors;	/* likewise */

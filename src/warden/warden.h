@@ -113,14 +113,6 @@ bool clean_root_stays(struct warden *w, unsigned slot);
 void clean_root_forget(struct warden *w, unsigned slot);
 void clean_root_forget_all(struct warden *w);
 
-/* dev.c: the nodes of /dev, in the shared tmpfs */
-#define DEV_PATH_SIZE 24
-int dev_open(int shared_fd) _must_check_;
-int dev_make(struct warden *w,
-	     unsigned slot) _must_check_; /* where slots have nodes of their own */
-/* A detached mount of them, owned by the slot's root. */
-int dev_copy(struct warden *w, unsigned slot, int *ret_fd) _must_check_;
-
 /* furnish.c: everything of a detached root that does not need the sandbox's pid namespace */
 int root_furnish(struct warden *w, unsigned slot, struct root *root,
 		 const char **ret_step) _must_check_;
@@ -256,16 +248,6 @@ int processors_enter(const struct warden *w, unsigned slot,
 		     const struct warden_limits *limits) _must_check_;
 /* Every process of a living sandbox. */
 void processors_change(struct warden *w, unsigned slot, const struct warden_limits *limits);
-
-/* shm.c */
-struct shm_size {
-	char bytes[24], inodes[24]; /* as options of its tmpfs */
-};
-void shm_size_of(uint32_t memory_mb, struct shm_size *ret);
-/* Of a root without an owner yet. */
-int shm_size_root(struct root *root, uint32_t memory_mb) _must_check_;
-/* Of a running sandbox. Fails if more is in use than it may have now: it then stays unchanged. */
-int shm_resize(const struct warden *w, unsigned slot, uint32_t memory_mb) _must_check_;
 
 /* sweep.c */
 /*

@@ -60,6 +60,16 @@ int agent_put_list(struct buf *out, uint32_t process_id, uint32_t tag)
 	return tag ? put_tag(out, AGENT_LIST, process_id, tag) : -EINVAL;
 }
 
+int agent_put_orphans(struct buf *out, uint32_t tag)
+{
+	return tag ? put_tag(out, AGENT_ORPHANS, 0, tag) : -EINVAL;
+}
+
+int agent_put_kill_all(struct buf *out, uint32_t tag)
+{
+	return put_tag(out, AGENT_KILL_ALL, 0, tag);
+}
+
 int agent_get_tag(const struct frame *frame, uint32_t *ret_tag)
 {
 	struct frame_reader r = frame_reader_of(frame->payload);
@@ -70,22 +80,25 @@ int agent_get_tag(const struct frame *frame, uint32_t *ret_tag)
 		ok = tag != 0;
 	else if (frame->type == AGENT_CLOSE_STDIN || frame->type == AGENT_FORGET)
 		ok = frame->process_id != 0;
+	else if (frame->type == AGENT_ORPHANS)
+		ok = frame->process_id == 0 && tag != 0;
 	else
-		ok = false;
+		ok = frame->type == AGENT_KILL_ALL && frame->process_id == 0;
 	if (!ok || frame->flags || frame_reader_end(&r) < 0)
 		return -EPROTO;
 	*ret_tag = tag;
 	return 0;
 }
 
-int agent_put_kill(struct buf *out, uint32_t process_id, uint32_t tag, int signum)
+static int put_signal(struct buf *out, enum agent_type type, uint8_t flags, uint32_t id,
+		      uint32_t tag, int signum)
 {
 	char *p;
 	int r;
 
-	if (process_id == 0 || signum < 1 || signum > AGENT_SIGNAL_MAX)
+	if (id == 0 || signum < 1 || signum > AGENT_SIGNAL_MAX)
 		return -EINVAL;
-	r = frame_put(out, AGENT_KILL, 0, process_id, 8, &p);
+	r = frame_put(out, (uint8_t)type, flags, id, 8, &p);
 	if (r < 0)
 		return r;
 	frame_store32(p, tag);
@@ -93,18 +106,44 @@ int agent_put_kill(struct buf *out, uint32_t process_id, uint32_t tag, int signu
 	return 0;
 }
 
-int agent_get_kill(const struct frame *frame, uint32_t *ret_tag, int *ret_signum)
+static int get_signal(const struct frame *frame, uint32_t *ret_tag, int *ret_signum)
 {
 	struct frame_reader r = frame_reader_of(frame->payload);
 	uint32_t tag = frame_u32(&r);
 	uint32_t signum = frame_u32(&r);
 
-	if (agent_check(frame, AGENT_KILL, 0, true) < 0 || frame_reader_end(&r) < 0 || signum < 1 ||
-	    signum > AGENT_SIGNAL_MAX)
+	if (frame_reader_end(&r) < 0 || signum < 1 || signum > AGENT_SIGNAL_MAX)
 		return -EPROTO;
 	*ret_tag = tag;
 	*ret_signum = (int)signum;
 	return 0;
+}
+
+int agent_put_kill(struct buf *out, uint32_t process_id, uint32_t tag, int signum)
+{
+	return put_signal(out, AGENT_KILL, 0, process_id, tag, signum);
+}
+
+int agent_get_kill(const struct frame *frame, uint32_t *ret_tag, int *ret_signum)
+{
+	if (agent_check(frame, AGENT_KILL, 0, true) < 0)
+		return -EPROTO;
+	return get_signal(frame, ret_tag, ret_signum);
+}
+
+int agent_put_kill_pid(struct buf *out, uint32_t pid, uint32_t tag, int signum, uint8_t flags)
+{
+	if (pid > INT32_MAX || (flags & ~AGENT_KILL_PID_FLAGS))
+		return -EINVAL;
+	return put_signal(out, AGENT_KILL_PID, flags, pid, tag, signum);
+}
+
+int agent_get_kill_pid(const struct frame *frame, uint32_t *ret_tag, int *ret_signum)
+{
+	if (agent_check(frame, AGENT_KILL_PID, AGENT_KILL_PID_FLAGS, true) < 0 ||
+	    frame->process_id > INT32_MAX)
+		return -EPROTO;
+	return get_signal(frame, ret_tag, ret_signum);
 }
 
 static bool follow_ok(const struct agent_follow *f)

@@ -115,6 +115,8 @@ struct agent_status {
 	uint64_t out_total, err_total; /* bytes written so far: the cursors of the next ones */
 	uint64_t memory_limit_bytes;   /* with OOM; 0: unknown */
 	uint64_t memory_peak_bytes;
+	/* processes of the sandbox that the memory limit killed while it ran; saturates */
+	uint32_t oom_kills;
 };
 
 /* Flags of a listed process. */
@@ -124,8 +126,11 @@ enum {
 	AGENT_PROCESS_COLLECT = 4, /* a caller waits for it */
 	AGENT_PROCESS_BUSY = 8,	   /* window: a command runs */
 	AGENT_PROCESS_STDIN_OPEN = 16,
-	AGENT_PROCESS_FLAGS = 31,
+	/* in the answer to ORPHANS: process_id is its pid, and it has no name, output or end */
+	AGENT_PROCESS_ORPHAN = 32,
+	AGENT_PROCESS_FLAGS = 63,
 };
+#define AGENT_ORPHANS_MAX 1024 /* per answer to ORPHANS; further ones are not reported */
 
 /*
  * One process in LISTED, in order of increasing ids. Strings are views into the frame without NUL;
@@ -222,6 +227,10 @@ int agent_put_stdin(struct buf *out, uint32_t process_id, uint32_t tag, uint8_t 
 int agent_put_close_stdin(struct buf *out, uint32_t process_id, uint32_t tag) _must_check_;
 int agent_put_kill(struct buf *out, uint32_t process_id, uint32_t tag, int signum) _must_check_;
 int agent_put_list(struct buf *out, uint32_t process_id, uint32_t tag) _must_check_; /* 0: all */
+int agent_put_orphans(struct buf *out, uint32_t tag) _must_check_;
+int agent_put_kill_pid(struct buf *out, uint32_t pid, uint32_t tag, int signum,
+		       uint8_t flags) _must_check_;
+int agent_put_kill_all(struct buf *out, uint32_t tag) _must_check_;
 int agent_put_follow(struct buf *out, const struct agent_follow *follow) _must_check_;
 int agent_put_resize(struct buf *out, uint32_t process_id, uint32_t tag, uint16_t cols,
 		     uint16_t rows) _must_check_;
@@ -248,9 +257,10 @@ int agent_get_exec(const struct frame *frame, struct agent_exec *ret) _must_chec
  */
 void agent_exec_pointers(const struct agent_exec *exec, const char **argv, const char **env);
 int agent_get_stdin(const struct frame *frame, uint32_t *ret_tag, struct str *ret) _must_check_;
-/* Frames that contain only a tag: CLOSE_STDIN, LIST, FORGET. */
+/* Frames that contain only a tag: CLOSE_STDIN, LIST, FORGET, ORPHANS, KILL_ALL. */
 int agent_get_tag(const struct frame *frame, uint32_t *ret_tag) _must_check_;
 int agent_get_kill(const struct frame *frame, uint32_t *ret_tag, int *ret_signum) _must_check_;
+int agent_get_kill_pid(const struct frame *frame, uint32_t *ret_tag, int *ret_signum) _must_check_;
 int agent_get_follow(const struct frame *frame, struct agent_follow *ret) _must_check_;
 int agent_get_resize(const struct frame *frame, uint32_t *ret_tag, uint16_t *ret_cols,
 		     uint16_t *ret_rows) _must_check_;

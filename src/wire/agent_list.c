@@ -5,10 +5,20 @@
 #define LISTED_HEADER_SIZE 4
 #define LISTED_FIXED_SIZE 120
 
+/* Only what /proc shows: no other flag, no end, no output. */
+static bool orphan_ok(const struct agent_listed *l)
+{
+	return l->flags == AGENT_PROCESS_ORPHAN && l->process_id == l->pid &&
+	       l->status.end == AGENT_END_NONE && !l->status.oom_kills && !l->status.out_total &&
+	       !l->status.err_total && l->name.n == 0;
+}
+
 static bool listed_ok(const struct agent_listed *l)
 {
 	bool window = l->flags & AGENT_PROCESS_WINDOW;
 
+	if ((l->flags & AGENT_PROCESS_ORPHAN) && !orphan_ok(l))
+		return false;
 	if (l->process_id == 0 || l->pid > INT32_MAX || (l->flags & ~AGENT_PROCESS_FLAGS) ||
 	    !agent_tty_ok(l->flags & AGENT_PROCESS_TTY, l->cols, l->rows) ||
 	    !agent_status_ok(&l->status) || l->out_begin > l->status.out_total ||

@@ -162,7 +162,7 @@ static bool death_ok(const struct agent_status *s)
 
 bool agent_status_ok(const struct agent_status *s)
 {
-	if (s->duration_us > INT64_MAX)
+	if (s->duration_us > INT64_MAX || s->oom_kills > AGENT_OOM_KILLS_MAX)
 		return false;
 	if (s->end != AGENT_END_OOM && (s->memory_limit_bytes || s->memory_peak_bytes))
 		return false;
@@ -184,7 +184,8 @@ bool agent_status_ok(const struct agent_status *s)
 
 void agent_store_status(char *p, const struct agent_status *s)
 {
-	frame_store32(p, (uint32_t)s->end);
+	/* The upper 24 bits count OOM kills; agents of earlier versions left them 0. */
+	frame_store32(p, (uint32_t)s->end | s->oom_kills << 8);
 	frame_store32(p + 4, s->exit_code);
 	frame_store32(p + 8, s->signal);
 	frame_store64(p + 12, s->duration_us);
@@ -206,6 +207,8 @@ bool agent_load_status(struct frame_reader *r, struct agent_status *ret)
 	s.err_total = frame_u64(r);
 	s.memory_limit_bytes = frame_u64(r);
 	s.memory_peak_bytes = frame_u64(r);
+	s.oom_kills = end >> 8;
+	end &= 0xff;
 	if (r->failed || end > AGENT_END_LAST)
 		return false;
 	s.end = (enum agent_end)end;

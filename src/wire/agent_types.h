@@ -63,6 +63,10 @@ enum agent_type {
 	AGENT_WINDOW_RUN = 13,
 	AGENT_DIAL = 14, /* connect to a port inside */
 	AGENT_PORTS = 15,
+	AGENT_ORPHANS = 16,  /* the processes inside that no listed process is an ancestor of */
+	AGENT_KILL_PID = 17, /* a signal to a process by its pid, which is in place of the id */
+	/* SIGKILL to everything inside except the agent; DONE when it is gone */
+	AGENT_KILL_ALL = 18,
 	/*
 	 * From the warden, with an empty payload. LET_GO: the agent closes everything that came
 	 * from outside, including this connection, so that the sandbox can be written to disk.
@@ -153,6 +157,9 @@ enum {
 /* Flags of STOP. */
 enum { AGENT_STOP_FORGET = 1, AGENT_STOP_FLAGS = 1 };
 
+/* Flags of KILL_PID. TREE: also to its descendants, which are stopped before. */
+enum { AGENT_KILL_PID_TREE = 1, AGENT_KILL_PID_FLAGS = 1 };
+
 /* Flags of LISTED. */
 enum { AGENT_LISTED_LAST = 1, AGENT_LISTED_FLAGS = 1 };
 
@@ -164,7 +171,8 @@ enum {
 	AGENT_HAS_HOLD = 8,	/* EXEC_HOLD and FOLLOW_HOLD work */
 	AGENT_HAS_STREAMS = 16, /* the frames of wire/stream.h work; types 32 to 38 are theirs */
 	AGENT_HAS_EGRESS = 32, /* its egress proxy listens, and programs have the proxy variables */
-	AGENT_FEATURES = 63,
+	AGENT_HAS_ORPHANS = 64, /* ORPHANS, KILL_PID and KILL_ALL work */
+	AGENT_FEATURES = 127,
 };
 
 enum agent_stream { AGENT_STREAM_OUT = 1, AGENT_STREAM_ERR = 2 };
@@ -179,6 +187,7 @@ enum agent_end {
 	AGENT_END_LAST = AGENT_END_KILLED,
 };
 #define AGENT_TIMEOUT_EXIT_CODE 124
+#define AGENT_OOM_KILLS_MAX ((1U << 24) - 1)
 
 enum agent_refusal {
 	AGENT_REFUSED_OTHER = 1,

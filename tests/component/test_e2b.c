@@ -2,7 +2,9 @@
 /* The E2B face through the whole daemon: its control plane, tokens and envelopes. */
 #include <string.h>
 
+#include "base/time.h"
 #include "face/e2b/envd/connect.h"
+#include "service/account/access_token.h"
 #include "world.h"
 
 static char id[32], token[80];
@@ -151,6 +153,29 @@ static void test_signed_links_are_limited(void **state)
 	expect_status(unary("/process.Process/List", "{}"), 429);
 }
 
+/* Strangers together cannot use up what the daemon hashes for such links in a second. */
+static void test_signed_links_of_strangers(void **state)
+{
+	struct access_claim claim = { STR_LIT("/x"), STR_LIT("user"), "read", { NULL, 0 } };
+	int64_t second;
+	int tried;
+
+	(void)state;
+	new_one("{\"templateID\":\"base\"}");
+	do { /* within one second of the clock */
+		struct err err = { .code = ERR_OK };
+
+		second = time_mono_us() / 1000000;
+		for (tried = 0; err.code != ERR_RATE_LIMITED && tried < 100000; tried++)
+			assert_null(access_find_signed(world.service, &claim, STR_LIT("v1_x"),
+						       false, &err));
+		(void)access_find_signed(world.service, &claim, STR_LIT("v1_x"), true, &err);
+		if (second == time_mono_us() / 1000000)
+			assert_int_equal(err.code, ERR_UNAUTHENTICATED); /* not rate_limited */
+	} while (second != time_mono_us() / 1000000);
+	assert_int_equal(tried, ACCESS_SEARCH_STRANGERS + 1); /* one sandbox each */
+}
+
 static void test_refusals(void **state)
 {
 	static const struct {
@@ -162,7 +187,12 @@ static void test_refusals(void **state)
 		{ "POST", "/v2/sandboxes", "{\"templateID\":1}", 400 },
 		{ "POST", "/v2/sandboxes", "{\"templateID\":\"nope\"}", 404 },
 		{ "POST", "/v2/sandboxes", "{\"templateID\":\"base\",\"timeout\":90000}", 400 },
-		{ "POST", "/v2/sandboxes", "{\"templateID\":\"base\",\"mcp\":{\"a\":{}}}", 501 },
+		{ "POST", "/v2/sandboxes", "{\"templateID\":\"base\",\"mcp\":[1]}", 400 },
+		{ "POST", "/v2/sandboxes", "{\"templateID\":\"mcp-gateway\",\"mcp\":{\"a\":{}}}",
+		  404 },
+		{ "POST", "/v2/sandboxes",
+		  "{\"templateID\":\"base\",\"network\":{\"maskRequestHost\":\"example.com\"}}",
+		  501 },
 		{ "POST", "/v2/sandboxes",
 		  "{\"templateID\":\"base\",\"autoPause\":true,\"autoPauseMemory\":false,"
 		  "\"autoResume\":{\"enabled\":true}}",
@@ -403,11 +433,17 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, world_setup, world_teardown)
-		TEST(test_control),   TEST(test_signed_links_are_limited),
-		TEST(test_refusals),  TEST(test_access),
-		TEST(test_start),     TEST(test_broken_bodies),
-		TEST(test_follow),    TEST(test_kill_cuts),
-		TEST(test_keepalive), TEST(test_stop_under_way),
+		TEST(test_control),
+		TEST(test_signed_links_are_limited),
+		TEST(test_signed_links_of_strangers),
+		TEST(test_refusals),
+		TEST(test_access),
+		TEST(test_start),
+		TEST(test_broken_bodies),
+		TEST(test_follow),
+		TEST(test_kill_cuts),
+		TEST(test_keepalive),
+		TEST(test_stop_under_way),
 #undef TEST
 	};
 

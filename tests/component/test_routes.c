@@ -68,8 +68,6 @@ static void nothing(struct poster *poster, uint64_t handle)
 	(void)handle;
 }
 
-/* The tables of what is at a sandbox's own host are left out: there its token counts, and no scope.
- */
 static void add_rows(const struct route_table *table)
 {
 	static const char *const methods[] = { "GET", "HEAD", "POST", "PUT", "PATCH", "DELETE" };
@@ -350,6 +348,125 @@ static void test_own_without_exec(void **state)
 		      403);
 }
 
+/* ---- inside a sandbox: its token counts, and no key ---- */
+
+struct inner_row {
+	const struct route_table *table;
+	const struct route *route;
+	unsigned port;
+};
+
+/* Every table but the control plane's: the row, and the port at which it is served. */
+static size_t inner_rows(struct inner_row *list, size_t max)
+{
+	size_t n = 0;
+
+	for (size_t t = 0; e2b_route_tables[t]; t++) {
+		const struct route_table *table = e2b_route_tables[t];
+
+		for (size_t i = 0; table != &e2b_control_table && i < table->count; i++) {
+			assert_true(n < max);
+			list[n++] = (struct inner_row){ table, route_at(table, i),
+							table == &e2b_code_table ? 49999 : 49983 };
+		}
+	}
+	assert_true(n > 25);
+	return n;
+}
+
+/* lines: credentials, each with CRLF. by_host: the sandbox is named by the host, not by headers. */
+static const struct answer *enter(const struct inner_row *row, const char *lines, bool by_host)
+{
+	static const char *const methods[] = { "GET", "HEAD", "POST", "PUT", "PATCH", "DELETE" };
+	static struct answer last;
+	const char *where = by_host ? path_of("Host: %u-%s.cay.localhost\r\n", row->port, box_id)
+				    : path_of("E2b-Sandbox-Id: %s\r\nE2b-Sandbox-Port: %u\r\n",
+					      box_id, row->port);
+	bool body = row->route->method == HTTP_POST;
+	struct request req;
+
+	answer_free(&last);
+	request_send(&req, NULL, methods[row->route->method], path_for(row->route->pattern),
+		     path_of("%s%s", where, lines), body ? "{}" : NULL);
+	request_wait(&req, &last);
+	for (size_t i = 0; i < token_count; i++)
+		if (strstr(last.head, tokens[i]) || (last.body && strstr(last.body, tokens[i])))
+			fail_msg("%s %s shows token %zu", row->table->face, row->route->pattern, i);
+	return &last;
+}
+
+/* Which contexts there are is open to the traffic token: clients send no other there. */
+static bool takes_traffic(const struct inner_row *row)
+{
+	return row->table == &e2b_code_table && begins(row->route->pattern, "/contexts");
+}
+
+static void refuse_all(const char *given, bool traffic)
+{
+	struct inner_row list[64];
+	size_t n = inner_rows(list, ARRAY_LEN(list));
+	char lines[256]; /* path_of() uses its buffers again */
+
+	(void)snprintf(lines, sizeof(lines), "%s", given);
+	for (size_t i = 0; i < n; i++) {
+		bool open = list[i].route->flags & ROUTE_OPEN;
+
+		if (i % 10 == 0)
+			world_restart(); /* wrong tokens are counted, and too many are refused */
+		assert_true(open || (list[i].route->flags & ROUTE_TOKEN));
+		for (int by_host = 0; by_host < 2; by_host++) {
+			const struct answer *a = enter(&list[i], lines, by_host);
+
+			if (open ? a->status != 204
+				 : (a->status != 401) != (traffic && takes_traffic(&list[i])))
+				fail_msg("%s %s with '%s': %d %s", list[i].table->face,
+					 list[i].route->pattern, lines, a->status, a->body);
+		}
+	}
+}
+
+static void test_inside_without_its_token(void **state)
+{
+	char victim[64], stranger[64], other[160], inner[160], traffic[160];
+	const struct answer *a;
+
+	(void)state;
+	make_victim(victim);
+	(void)snprintf(inner, sizeof(inner), "%s", tokens[1]);
+	(void)snprintf(traffic, sizeof(traffic), "%s", tokens[2]);
+	(void)snprintf(stranger, sizeof(stranger), "%s", make_key(ALL));
+	a = made(stranger, "/sandboxes", "{\"templateID\":\"base\",\"timeout\":600}");
+	(void)snprintf(other, sizeof(other), "%s", text_of(a, "envdAccessToken"));
+	refuse_all("", false);
+	refuse_all("X-Access-Token: \r\n", false);
+	refuse_all(path_of("X-Access-Token: %s\r\n", other), false);
+	refuse_all(path_of("X-Access-Token: %.63s\r\n", inner), false);
+	refuse_all(path_of("X-Access-Token: %s\r\n", traffic), false);
+	refuse_all(path_of("X-Access-Token: %s\r\n", victim), false);
+	refuse_all(path_of("X-API-Key: %s\r\n", victim), false);
+	refuse_all(path_of("Authorization: Bearer %s\r\n", stranger), false);
+	refuse_all(path_of("E2b-Traffic-Access-Token: %s\r\n", traffic), true);
+}
+
+/* The sandbox's own token opens every one of them, and none of them shows another token. */
+static void test_inside_with_its_token(void **state)
+{
+	struct inner_row list[64];
+	size_t n = inner_rows(list, ARRAY_LEN(list));
+	char victim[64];
+
+	(void)state;
+	make_victim(victim);
+	for (size_t i = 0; i < n; i++) {
+		const struct answer *a =
+			enter(&list[i], path_of("X-Access-Token: %s\r\n", tokens[1]), false);
+
+		if (a->status == 401 || a->status == 403)
+			fail_msg("%s %s: %d %s", list[i].table->face, list[i].route->pattern,
+				 a->status, a->body);
+	}
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, world_teardown)
@@ -358,6 +475,8 @@ int main(void)
 		TEST(test_one_scope),
 		TEST(test_stranger),
 		TEST(test_own_without_exec),
+		TEST(test_inside_without_its_token),
+		TEST(test_inside_with_its_token),
 	};
 
 	return cmocka_run_group_tests_name("routes", tests, NULL, NULL);

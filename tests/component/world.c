@@ -179,6 +179,7 @@ void world_start(void)
 	config = (struct rest_config){ .service = world.service,
 				       .allowed_hosts = "cay.example other:81",
 				       .heartbeat_ms = world.heartbeat_ms,
+				       .open_per_min = world.open_per_min,
 				       .on_shutdown = on_shutdown };
 	assert_int_equal(rest_new(&config, &world.rest), 0);
 	e2b = (struct e2b_config){ .service = world.service, .preview_domain = PREVIEW_DOMAIN };

@@ -32,7 +32,8 @@ struct world {
 	struct service_config config;
 	struct engine *engine; /* survives world_restart() */
 	char admin[64];
-	int heartbeat_ms; /* interval of comments in event streams; 0: the default */
+	int heartbeat_ms;      /* interval of comments in event streams; 0: the default */
+	uint32_t open_per_min; /* calls without a key; 0: the default */
 	bool shutdown;
 };
 

@@ -7,6 +7,7 @@ import time
 import pytest
 import websockets
 
+from lib import tree
 from lib.client import ApiError
 from lib.commands import Collected, Events, Process, exec_stream, query, wait_for
 from lib.counted import expected, writer
@@ -126,7 +127,8 @@ def test_an_exec_beside_a_blocked_one(shared):
 
 @pytest.mark.parametrize("way", ["timeout", "KILL", "delete"])
 def test_a_blocked_one_can_be_ended(shared, way):
-    events = exec_stream(shared, ["yes"], rcvbuf=1 << 18, timeout_sec=2 if way == "timeout" else 0)
+    limit_sec = max(2, int(tree.SLACK))  # long enough to see it blocked on a busy host
+    events = exec_stream(shared, ["yes"], rcvbuf=1 << 18, timeout_sec=limit_sec if way == "timeout" else 0)
     process = Process(shared, events.next().data)
     blocked_at(process)
     if way == "KILL":

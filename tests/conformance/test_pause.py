@@ -180,3 +180,23 @@ def test_hibernated_over_a_restart(api, engine, engines_daemon, needs):
         assert fresh.get(sandbox.id)["pause_kind"] == "hibernate"
         fresh.call("POST", f"/v1/sandboxes/{sandbox.id}/resume", {})
         assert fresh.exec(sandbox.id, "cat kept").stdout == "kept\n"
+
+
+@pytest.mark.parametrize("kind", ["freeze", "hibernate"])
+def test_storage_is_metered_from_the_first_second(api, engine, needs, kind):
+    """Bytes that the kernel has not written to disk yet count, too."""
+    needs("disk")
+    if kind == "hibernate":
+        needs("snapshot")
+    size = 48 << 20
+    with api.sandbox(engine=engine) as sandbox:
+        sandbox.exec(f"head -c {size} /dev/urandom > data").ok()
+        pause(sandbox, kind)
+
+        def bytes_per_second():
+            usage = api.call("GET", f"/v1/sandboxes/{sandbox.id}/usage")
+            time = usage["paused_seconds"]
+            return usage["paused_storage_gib_seconds"] / time * (1 << 30) if time > 0.1 else 0
+        # The kernel writes it out after 30 s.
+        metered = commands.wait_for(lambda: (got := bytes_per_second()) > size * 0.95 and got, timeout=2)
+        assert metered < size * 1.5, metered

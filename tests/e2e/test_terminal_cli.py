@@ -142,6 +142,22 @@ def test_statuses(pane, name):
         assert got == status if status is not None else got != 0, (command, out)
 
 
+def test_run_on_a_terminal(pane, client, tmp_path):
+    """cay run -it: a sandbox of its own with this terminal, removed when the shell ends."""
+    before = pane.settings(tmp_path / "before")
+    pane.type("cay run -it --name on-a-terminal -- bash --norc; echo status $?")
+    pane.type("PS1='in> '; tty; stty size")
+    pane.wait(lambda s: "/dev/pts/" in s and "30 100" in s)
+    assert inside(client, "on-a-terminal", "pgrep -c bash") == "1\n"
+    pane.type("sleep 300")
+    wait_for(lambda: inside(client, "on-a-terminal", "pgrep -c sleep") == "1\n")
+    pane.keys("C-c")
+    pane.type("echo slept $?; exit 7")
+    pane.wait(lambda s: "slept 130" in s and "status 7" in s)
+    assert client.raw("GET", "/v1/sandboxes/on-a-terminal")[0] in (404, 410)
+    assert pane.settings(tmp_path / "after") == before
+
+
 def test_bytes_of_a_terminal(pane, client, name):
     """Bracketed paste and function keys arrive as they are typed."""
     pane.type(f"cay exec -it {name} -- bash --norc -c 'stty raw -echo; echo g\"\"o; head -c 16 > /workspace/keys'")

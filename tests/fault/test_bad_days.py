@@ -18,7 +18,7 @@ import time
 
 import pytest
 
-from lib import census, known, tree
+from lib import census, tree
 from lib.commands import wait_for
 from lib.daemon import TEMPLATES, Daemon
 from lib.ledger import Caller, Ledger, Worker, judge_account, judge_events
@@ -243,7 +243,6 @@ def test_full_disks(which):
     assert not left, "\n".join(left)
 
 
-@known.defect("a daemon that starts on a full disk does not become ready, or never writes 'url' and 'cay down' fails")
 def test_address_after_a_full_disk():
     with small_disk(2048) as point, AtPort(state=point, env={"CAY_POOL": "false"}) as daemon:
         with filled(point):

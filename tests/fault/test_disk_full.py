@@ -162,3 +162,55 @@ def test_admission():
             small = client.create(disk_size_mb=16, timeout_sec=3600)["id"]
             for sandbox in (first, small):
                 client.delete(sandbox)
+
+
+def low_events(client):
+    return [e["data"] for e in client.call("GET", "/v1/events?format=json&after=0&limit=1000")["data"]
+            if e["type"] == "storage.low"]
+
+
+def warned(client, word):
+    return [text for text in client.options()["warnings"] if text.startswith(word)]
+
+
+@pytest.mark.long  # writers of a nearly full pool wait for btrfs for more than a minute, and the test fails then
+def test_low_pool_is_reported(daemon):
+    """The event, the warning and the metrics come before the pool refuses anything, and the warning ends again."""
+    client = daemon.client
+    sandbox = client.create(timeout_sec=3600, disk_size_mb=4096)["id"]
+    capacity = wait_for(lambda: figure(client, "capacity"), timeout=20)
+    assert not low_events(client) and not warned(client, "storage")
+    for i in range(capacity * 82 // 100 >> 24):  # in parts of 16 MiB, so that the pool can grow meanwhile
+        run(daemon, sandbox, f"head -c 16777216 /dev/urandom > f{i} && sync f{i}")
+    low = wait_for(lambda: [e for e in low_events(client) if e["disk"] == "pool"], timeout=20)
+    assert len(low) == 1 and low[0]["engine"] == "native"
+    assert low[0]["used_bytes"] * 100 >= low[0]["capacity_bytes"] * 80
+    assert "Delete" in warned(client, "storage")[0]
+    other = client.create(timeout_sec=3600)["id"]  # it is low, not full
+    run(daemon, sandbox, "rm f*; sync")
+    wait_for(lambda: not warned(client, "storage"), timeout=30)
+    assert len([e for e in low_events(client) if e["disk"] == "pool"]) == 1
+    for one in (sandbox, other):
+        client.delete(one)
+
+
+def test_low_state_disk_is_reported(daemon):
+    """Also if the pool is empty: the database needs space, too."""
+    client = daemon.client
+
+    def free():
+        text = client.raw("GET", "/metrics")[2].decode()
+        return int(next((x.split()[1] for x in text.splitlines() if x.startswith("cay_state_disk_free_bytes ")), 0))
+
+    assert wait_for(free, timeout=20) > 200 << 20
+    assert not low_events(client) and not warned(client, "state directory")
+    path = os.path.join(daemon.state, "filler")
+    with open(path, "wb") as f:
+        space = os.statvfs(daemon.state)
+        os.posix_fallocate(f.fileno(), 0, space.f_bavail * space.f_frsize - (60 << 20))
+    low = wait_for(lambda: [e for e in low_events(client) if e["disk"] == "state"], timeout=20)
+    assert len(low) == 1 and low[0]["capacity_bytes"] - low[0]["used_bytes"] < 128 << 20, low
+    assert "Free space" in warned(client, "state directory")[0]
+    assert free() < 128 << 20
+    os.unlink(path)
+    wait_for(lambda: not warned(client, "state directory"), timeout=20)

@@ -12,12 +12,12 @@ import pytest
 from lib import census, tree
 from lib.daemon import TEMPLATES, Daemon, clean_env
 
-FEATURES = ("overlay-fd", "detached-copy", "detached-target", "idmapped-tmpfs", "exact-times", "simple-quota",
+FEATURES = ("overlay-fd", "detached-copy", "detached-target", "exact-times", "simple-quota",
             "time-at-exec")
 # Names that mounts of a sandbox may show: file systems that only the warden has.
-SOURCE = re.compile(r"/|/dev|/devs/\d+|/bin|/void|/empty|/ids/\d+\.(machine|boot|forked)|/v[0-9a-f]{16}/(upper|work)|/\.cay/[a-z]+")
+SOURCE = re.compile(r"/|/devs/\d+|/ids/\d+\.(machine|boot|forked)|/v[0-9a-f]{16}/(upper|work)|/\.cay/[a-z]+")
 LAYER = re.compile(r"(?:lowerdir\+?|upperdir|workdir)=([^,]*)")
-LAYER_NAME = re.compile(r"/|/template|/v[0-9a-f]{16}/(upper|work)")
+LAYER_NAME = re.compile(r"/|/template|/bin:/masks|/v[0-9a-f]{16}/(upper|work)")
 
 
 @pytest.fixture(params=FEATURES + ("all",))

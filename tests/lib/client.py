@@ -11,7 +11,7 @@ import time
 import urllib.parse
 
 from lib import flags
-from lib.tree import probe_path
+from lib.tree import SLACK, probe_path
 
 
 class ApiError(Exception):
@@ -58,7 +58,7 @@ def _stream(body, name):
 class Client:
     """One per daemon and key; connections are kept per thread."""
 
-    def __init__(self, url, key, timeout=60):
+    def __init__(self, url, key, timeout=60 * SLACK):
         parts = urllib.parse.urlsplit(url)
         self.url = url
         self.host, self.port = parts.hostname, parts.port

@@ -18,7 +18,7 @@ import json
 import random
 import time
 
-from lib import known, tree
+from lib import tree
 from lib.client import Client
 
 BROKEN = (OSError, ValueError, http.client.HTTPException)
@@ -284,8 +284,7 @@ class Worker:
         box.lines[outcome.token] = 1
         number = outcome.body["process_id"]
         box.outputs[number] = f"out {outcome.token}\n"
-        if known.INCLUDED:  # a start that a kill interrupted and a repetition found has no event
-            self.ledger.events.add(("process.started", f"{box.id}/{number}"))
+        self.ledger.events.add(("process.started", f"{box.id}/{number}"))
         row = self.ended(box, number)
         if row is None:
             self.ledger.complain(f"{box.id}: process {number} was acknowledged and is not there: {outcome}")

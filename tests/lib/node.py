@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Node projects of the tests: packages by name and pinned, installed beside the build."""
 
+import fcntl
 import hashlib
 import os
 import pathlib
@@ -50,9 +51,16 @@ def node(directory):
 
 
 def project(source):
-    """A copy of a test project with its packages installed; the source tree stays clean."""
+    """A copy of a test project with its packages installed; the source tree stays clean. Two suites may ask at once."""
     source = pathlib.Path(source)
     target = tree.build_dir() / f"node-{source.name}"
+    with open(f"{target}.lock", "w", encoding="utf-8") as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        install(source, target)
+    return target
+
+
+def install(source, target):
     lock = (source / "package-lock.json").read_bytes()
     stamp = target / ".installed"
     digest = hashlib.sha256(lock).hexdigest()
@@ -64,8 +72,9 @@ def project(source):
         _npm(target, "ci")
         shutil.rmtree(target / ".npm-cache", ignore_errors=True)
         stamp.write_text(digest)
-    for path in target.glob("*.mjs"):
-        path.unlink()
+    for path in set(target.glob("*.mjs")):
+        if not (source / path.name).exists():
+            path.unlink()
     for path in source.glob("*.mjs"):
-        shutil.copy(path, target / path.name)
-    return target
+        if not (target / path.name).exists() or (target / path.name).read_bytes() != path.read_bytes():
+            shutil.copy(path, target / path.name)

@@ -14,6 +14,7 @@ import threading
 
 CONFIG = json.loads(sys.argv[1])
 LOCK = threading.Lock()
+ASKED = {}
 
 
 def note(**event):
@@ -78,6 +79,7 @@ class SecureWeb(Web):
         super().__init__(*args)
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(CONFIG["cert"], CONFIG["key"])
+        context.sni_callback = lambda _socket, name, _context: note(kind="hello", name=name)
         self.socket = context.wrap_socket(self.socket, server_side=True,
                                           do_handshake_on_connect=False)
 
@@ -150,6 +152,9 @@ def dns_answer(data, by_tcp):
         answers += wire_name(name) + struct.pack("!HHIH", 5, 1, 60, len(target)) + target
         owner, count = alias, 1
     addresses = CONFIG["zone"].get(owner)
+    if name.startswith("flip-"):  # leads outside when it is asked for first, and inside afterwards
+        ASKED[name] = ASKED.get(name, 0) + 1
+        addresses = [CONFIG["addresses"][0 if ASKED[name] == 1 else 3]]
     code = 0 if addresses is not None or alias else 3
     for address in addresses or [] if kind == 1 else []:
         answers += wire_name(owner) + struct.pack("!HHIH", 1, 1, 60, 4) + socket.inet_aton(address)
@@ -191,7 +196,7 @@ def main():
                     SecureWeb((address, 443), Pages), Tcp((address, 2525), Banner),
                     Web((address, 9000), Pages), SecureWeb((address, 2053), Pages),
                     Tcp((address, 2587), StartTls),
-                    Udp((address, 9999), Datagrams)]
+                    Udp((address, 9999), Datagrams), Udp((address, 443), Datagrams)]
         if address != CONFIG["dns"]:
             servers.append(Udp((address, 53), Names))
     for server in servers:

@@ -4,6 +4,7 @@ the catalogue. Attackers inside are root of the sandbox; where that is too weak 
 attacks from the sandbox's net namespace as root of the host.
 """
 
+import contextlib
 import json
 import os
 import re
@@ -11,6 +12,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import threading
 import time
 
@@ -978,24 +980,70 @@ def syn_retransmissions(box):
     return int(dict(zip(names, values))["TCPSynRetrans"])
 
 
-FLOOD = ("import time; end = time.monotonic() + %d; n = 0\n"
-         "while time.monotonic() < end:\n"
-         "  s = socket.socket(); s.setblocking(False); s.connect_ex(('%s', 7001)); s.close(); n += 1\n"
-         "say(n)")
+FLOOD = """
+import time
+def states(held): return [s.getsockopt(6, 11, 1)[0] for s in held]  # TCP_INFO
+def passed(held): return sum(state != 2 for state in states(held))  # not SYN_SENT
+def opened(held): return states(held).count(1)  # ESTABLISHED
+begin, held = time.monotonic(), []
+for i in range(int(sys.argv[1])):
+    s = socket.socket(); s.setblocking(False); s.connect_ex((sys.argv[2], 2525)); held.append(s)
+early = [passed(held), time.monotonic() - begin]
+print(json.dumps(early), flush=True)
+most = 0
+while time.monotonic() < begin + float(sys.argv[3]):
+    most = max(most, opened(held)); time.sleep(0.05)
+say([*early, most, states(held).count(2)])
+"""
 
 
-def test_NET_17_one_link_floods(net):
-    """Connections beyond the limit of a link are dropped; those of a neighbour are not: finding 9 of the audit."""
-    with open_box(net, allow=[EVIL]) as noisy, open_box(net) as quiet:
-        code(quiet, "http://allowed.test/")
-        before = syn_retransmissions(quiet)
-        found = []
-        thread = threading.Thread(target=lambda: found.append(noisy.py(FLOOD % (6, EVIL))))
-        thread.start()
-        while thread.is_alive():
+def test_NET_17_one_link_floods():
+    """Connections beyond a link's own limits are dropped, and a neighbour's are not: finding 9 of the audit.
+
+    Counted, not timed: the handshakes that were answered, and the neighbour's requests for a connection that had to be
+    repeated. The bounds use the time that passed, so that a slow machine only loosens them.
+    """
+    per_sec = burst = 60  # the neighbour stays below it
+    at_once, asked = 80, 250
+    env = {"CAY_DNS_UPSTREAM": world.DNS, "CAY_NETWORK_CONNECTS_PER_SEC": str(per_sec), "CAY_NETWORK_CONNECTIONS": str(at_once)}
+    with World() as outside, Daemon(env=env) as daemon:
+        outside.daemon = daemon
+        with open_box(outside, allow=[GOOD]) as noisy, open_box(outside) as quiet:
             assert code(quiet, "http://allowed.test/") == ("200", 0)
-        thread.join()
-        assert syn_retransmissions(quiet) == before, found
+            before = syn_retransmissions(quiet)
+            found = []
+            thread = threading.Thread(target=lambda: found.extend(noisy.py(FLOOD, asked, GOOD, 6)))
+            thread.start()
+            requests = 0
+            while thread.is_alive():
+                assert code(quiet, "http://allowed.test/") == ("200", 0)
+                requests += 1
+            thread.join()
+            early, took, most, waiting = found
+            assert 1 <= early <= burst + per_sec * (took + 0.5), found
+            assert early < most <= at_once and waiting, found  # more of them come through with time, up to the bound
+            assert requests and syn_retransmissions(quiet) == before, (found, requests)
+
+
+QUESTIONS = """
+import select, time
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.connect(('192.0.2.53', 53)); s.setblocking(False)
+q, begin, got = b'\\0\\7\\1\\0\\0\\1\\0\\0\\0\\0\\0\\0\\4evil\\4test\\0\\0\\1\\0\\1', time.monotonic(), 0
+for i in range(400): s.send(q)
+while select.select([s], [], [], 1)[0]: got += len(s.recv(999)) > 0
+say([got, time.monotonic() - begin])
+"""
+
+
+def test_NET_17_one_link_asks_for_names():
+    """All links share the resolver's socket, so questions of one flow beyond the link's own rate do not arrive there."""
+    env = {"CAY_DNS_UPSTREAM": world.DNS, "CAY_NETWORK_CONNECTS_PER_SEC": "20"}
+    with World() as outside, Daemon(env=env) as daemon:
+        outside.daemon = daemon
+        with open_box(outside) as noisy, open_box(outside) as quiet:
+            answered, took = noisy.py(QUESTIONS)
+            assert 1 <= answered <= 20 + 20 * (took + 0.5), (answered, took)
+            assert code(quiet, "http://allowed.test/") == ("200", 0)
 
 
 def test_links_are_shaped(net, box):
@@ -1026,7 +1074,7 @@ def test_shape_is_the_operators():
     assert rates["16"] < 2.4e6 < rates["0"], rates
 
 
-def median_latency(client, calls=150):
+def median_latency(client, calls=100):
     took = []
     for _ in range(calls):
         begin = time.perf_counter()
@@ -1035,18 +1083,42 @@ def median_latency(client, calls=150):
     return sorted(took)[calls // 2]
 
 
+@contextlib.contextmanager
+def running(client, box, command):
+    process = client.call("POST", f"/v1/sandboxes/{box.id}/processes", {"command": command})
+    try:
+        yield
+    finally:
+        client.call("DELETE", f"/v1/sandboxes/{box.id}/processes/{process['process_id']}")
+
+
+def received(client, box):
+    return client.call("GET", f"/v1/sandboxes/{box.id}/metrics")["network_received_bytes"]
+
+
 @pytest.mark.alone
 def test_NET_17_downloads_do_not_slow_the_api(net):
-    """All relays together transfer a bounded number of bytes before the API is served again: finding 9 of the audit."""
+    """All relays together move a bounded number of bytes between two looks at the API: finding 9 of the audit.
+
+    What is compared are medians of rounds that take turns: eight downloads, and as many processes inside and outside that
+    only compute. Without the bound, downloads made the API 8 to 15 times slower than on an idle host.
+    """
+    client, times = net.daemon.client, {"idle": [], "compute": [], "download": []}
+    download = "for i in 1 2 3 4 5 6 7 8; do curl -sS -o /dev/null http://allowed.test/bytes/100000000000 & done; wait"
+    compute = "for i in 1 2 3 4 5 6 7 8; do while :; do :; done & done; wait"
     with open_box(net) as box:
-        code(box, "http://allowed.test/")
-        idle = median_latency(net.daemon.client)
-        process = box.client.call("POST", f"/v1/sandboxes/{box.id}/processes", {
-            "command": "for i in 1 2 3 4 5 6 7 8; do curl -sS -o /dev/null http://allowed.test/bytes/100000000000 & done; wait"})
-        wait(lambda: net.daemon.client.call("GET", f"/v1/sandboxes/{box.id}/metrics")["network_received_bytes"] > 50_000_000)
-        busy = median_latency(net.daemon.client)
-        box.client.call("DELETE", f"/v1/sandboxes/{box.id}/processes/{process['process_id']}")
-        assert busy < 4 * idle + 0.015, (idle, busy)  # it was 30 to 90 ms, also on a host that is busy otherwise
+        assert code(box, "http://allowed.test/") == ("200", 0)
+        for _ in range(3):
+            times["idle"].append(median_latency(client))
+            with running(client, box, compute), subprocess.Popen([sys.executable, "-c", "while True: pass"]) as server:
+                times["compute"].append(median_latency(client))
+                server.kill()
+            with running(client, box, download):
+                begin = received(client, box)
+                wait(lambda: received(client, box) > begin + 20_000_000)
+                times["download"].append(median_latency(client))
+        idle, compute, busy = (sorted(rounds)[1] for rounds in times.values())
+        assert busy <= 3 * max(idle, compute), times
 
 
 def test_metrics_and_usage(net, box):

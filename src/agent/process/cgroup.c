@@ -279,16 +279,21 @@ int group_tasks_fd(const struct group *group)
 	return group ? group->tasks_fd : -1;
 }
 
-void group_release(struct groups *groups, struct group *group)
+bool group_try_release(struct groups *groups, struct group *group)
 {
 	if (!group)
-		return;
+		return true;
 	look_at_parked(groups);
-	if (group_is_empty(groups, group)) {
-		keep_spare(groups, group);
-		return;
-	}
-	park(groups, group);
+	if (!group_is_empty(groups, group))
+		return false;
+	keep_spare(groups, group);
+	return true;
+}
+
+void group_release(struct groups *groups, struct group *group)
+{
+	if (!group_try_release(groups, group))
+		park(groups, group);
 }
 
 /*

@@ -76,5 +76,7 @@ bool group_kill(struct groups *groups, struct group *group);
 size_t group_members(struct groups *groups, struct group *group, pid_t *ret_pids, size_t max);
 /* Processes still in it (background children) live on; the group is reused when it is empty. */
 void group_release(struct groups *groups, struct group *group);
+/* Only if it is empty; false: the caller still owns it. */
+bool group_try_release(struct groups *groups, struct group *group) _must_check_;
 
 #endif

@@ -17,6 +17,7 @@
 #define GRACE_US 50000
 /* when to check again a process that is due for removal but being read */
 #define STILL_READ_US 5000000
+#define REAP_MAX 256 /* per iteration of the event loop */
 
 static void enqueue(struct agent *agent, struct process *p)
 {
@@ -44,6 +45,35 @@ static bool streams_open(const struct process *p)
 	return p->streams[0].fd >= 0 || p->streams[1].fd >= 0;
 }
 
+/*
+ * A group that has members stays with its process while it is listed: STOP and signals still reach
+ * the descendants that outlived the program.
+ */
+static void release_spent(struct agent *agent, const struct spent_group *spent)
+{
+	struct process *p = spent->group ? NULL : table_find_any(agent, spent->process_id);
+
+	if (spent->group)
+		group_release(&agent->groups, spent->group);
+	else if (p && p->group && group_try_release(&agent->groups, p->group))
+		p->group = NULL;
+}
+
+/* Checking whether it is empty takes time: done after the reply, not before. */
+static void spend(struct agent *agent, struct spent_group spent)
+{
+	if (agent->spent_count < ARRAY_LEN(agent->spent))
+		agent->spent[agent->spent_count++] = spent;
+	else
+		release_spent(agent, &spent);
+}
+
+void process_release_groups(struct agent *agent)
+{
+	while (agent->spent_count)
+		release_spent(agent, &agent->spent[--agent->spent_count]);
+}
+
 void process_try_free(struct agent *agent, struct process *p)
 {
 	if (!p->hidden || !p->ended || p->follows || p->in_outbox)
@@ -56,6 +86,8 @@ void process_try_free(struct agent *agent, struct process *p)
 	if (p->hooks && p->hooks->on_free)
 		p->hooks->on_free(agent, p);
 	timer_clear_all(agent, p);
+	if (p->group)
+		spend(agent, (struct spent_group){ .group = TAKE_PTR(p->group) });
 	table_remove(agent, p);
 	waits_clear(&p->in_waits);
 	waits_clear(&p->stop_waits);
@@ -65,6 +97,7 @@ void process_try_free(struct agent *agent, struct process *p)
 void process_hide(struct agent *agent, struct process *p)
 {
 	if (!p->hidden) {
+		stop_on_hide(agent, p);
 		table_remove_ended(agent, p);
 		table_hide(agent, p);
 		timer_clear(agent, p, TIMER_KEEP);
@@ -137,6 +170,7 @@ static void judge(struct agent *agent, struct process *p)
 		s->memory_limit_bytes = memory_limit(&agent->memory);
 		s->memory_peak_bytes = memory_peak(&agent->memory);
 	}
+	s->oom_kills = memory_kills_since(&agent->memory, p->kills_before);
 }
 
 struct agent_status process_status(const struct process *p)
@@ -169,21 +203,6 @@ static bool output_complete(const struct process *p)
 	return true;
 }
 
-/* Checking whether it is empty takes time: done after the reply, not before. */
-static void release_group(struct agent *agent, struct group *group)
-{
-	if (group && agent->spent_count < ARRAY_LEN(agent->spent))
-		agent->spent[agent->spent_count++] = group;
-	else
-		group_release(&agent->groups, group);
-}
-
-void process_release_groups(struct agent *agent)
-{
-	while (agent->spent_count)
-		group_release(&agent->groups, agent->spent[--agent->spent_count]);
-}
-
 static void end(struct agent *agent, struct process *p)
 {
 	p->ended = true;
@@ -195,7 +214,8 @@ static void end(struct agent *agent, struct process *p)
 		p->streams[i].waiting = false;
 		stream_watch(agent, p, i, true);
 	}
-	release_group(agent, TAKE_PTR(p->group));
+	if (p->group && !p->collect && !p->tool)
+		spend(agent, (struct spent_group){ .process_id = p->id });
 	save_done(&p->save);
 	if (p->hooks && p->hooks->on_end)
 		p->hooks->on_end(agent, p);
@@ -240,14 +260,20 @@ static void on_reaped(struct agent *agent, struct process *p, int wait_status)
 
 void process_reap(struct agent *agent)
 {
-	int status;
+	int status, count = 0;
 	pid_t pid;
 
+	agent->reap_due = false;
 	while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
 		struct process *p = table_find_pid(agent, pid);
 
 		if (p)
 			on_reaped(agent, p, status);
+		/* A fork bomb ends processes faster than they are reaped: requests come first. */
+		if (++count == REAP_MAX) {
+			agent->reap_due = true;
+			return;
+		}
 	}
 }
 
@@ -293,6 +319,7 @@ void process_on_timer(struct agent *agent, struct process *p, enum process_timer
 
 void process_on_conn_lost(struct agent *agent)
 {
+	orphan_on_conn_lost(agent);
 	while (agent->outbox_head)
 		dequeue_head(agent);
 	for (struct process *p = agent->oldest; p; p = p->newer) {

@@ -80,6 +80,22 @@ struct process_hold {
 	uint64_t from[2]; /* the oldest byte that one of them needs */
 };
 
+/* A group to be released: that of a process that is listed, or one whose process is freed. */
+struct spent_group {
+	uint32_t process_id; /* if there is no group */
+	struct group *group;
+};
+
+/* KILL_ALL in progress: answered when everything that lived then is gone. See orphan.c. */
+#define KILL_ALL_WAITS_MAX 16
+struct kill_all {
+	uint32_t tags[KILL_ALL_WAITS_MAX];
+	uint32_t count;
+	uint32_t before_id; /* listed processes from here on were started later */
+	int64_t look_us;    /* when to check again; with count */
+	int64_t end_us;	    /* when to give up */
+};
+
 /* Functions of a window; each may be NULL. */
 struct process_hooks {
 	/* Output of the terminal; it passes the visible part to process_put(). */
@@ -174,7 +190,8 @@ struct process *process_start(struct agent *agent, const struct agent_exec *exec
 void process_exec(struct agent *agent, const struct agent_exec *exec);
 
 /* process.c */
-void process_reap(struct agent *agent); /* all zombies, including orphans of the sandbox */
+/* Zombies, including orphans of the sandbox; if more may be left, reap_due is set. */
+void process_reap(struct agent *agent);
 void process_settle(struct agent *agent, struct process *p); /* may free p */
 /* The waiting caller has gone: keep it like any other. */
 void process_detach(struct agent *agent, struct process *p);
@@ -224,6 +241,9 @@ void stop_signal(struct agent *agent, struct process *p, int signum, uint32_t ta
 void stop_start(struct agent *agent, struct process *p, uint32_t tag, uint32_t grace_ms,
 		bool forget);
 void stop_on_timer(struct agent *agent, struct process *p);
+/* p leaves the list: a STOP of descendants that outlived it does not wait any longer. */
+void stop_on_hide(struct agent *agent, struct process *p);
+void stop_note(struct process *p, int signum);		 /* its end by this signal was requested */
 bool stop_holds(struct agent *agent, struct process *p); /* its end waits for its descendants */
 void stop_on_end(struct agent *agent, struct process *p);
 /* SIGKILL to all that belongs to p: its group, its session, and processes that carry its mark. */
@@ -231,5 +251,17 @@ void stop_kill_all(struct agent *agent, struct process *p);
 
 /* list.c */
 void list_tell(struct agent *agent, uint32_t process_id, uint32_t tag);
+
+/*
+ * orphan.c: processes inside that the daemon did not start. An orphan is one whose parents lead to
+ * the agent without a process of the table among them.
+ */
+void orphan_tell(struct agent *agent, uint32_t tag); /* LISTED with all orphans */
+/* Any process below the agent. tree: also its descendants, which are stopped first. */
+void orphan_signal(struct agent *agent, pid_t pid, int signum, bool tree, uint32_t tag);
+void orphan_kill_all(struct agent *agent, uint32_t tag);
+void orphan_run(struct agent *agent);
+int orphan_sleep_ms(const struct agent *agent); /* -1: nothing to wait for */
+void orphan_on_conn_lost(struct agent *agent);
 
 #endif

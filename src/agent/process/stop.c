@@ -13,7 +13,7 @@
 #define MEMBERS_MAX 256 /* members outside the process group that are signalled one by one */
 #define AGAIN_US 200000 /* a shell may miss a signal between its prompt and its read */
 
-static void note_asked(struct process *p, int signum)
+void stop_note(struct process *p, int signum)
 {
 	p->asked_signals |= 1ULL << (signum - 1);
 }
@@ -22,10 +22,43 @@ static int send_signal(struct process *p, int signum)
 {
 	bool by_key = signum == SIGINT || signum == SIGQUIT || signum == SIGTSTP;
 
-	note_asked(p, signum);
+	stop_note(p, signum);
 	if (p->tty && by_key && p->streams[0].fd >= 0 && tty_signal(p, signum) == 0)
 		return 0;
 	return kill(-p->pid, signum) < 0 && errno != ESRCH ? -errno : 0;
+}
+
+/* The session of a program that was reaped, unless its number belongs to another one now. */
+static pid_t session_of(const struct agent *agent, const struct process *p)
+{
+	return p->reaped && table_find_pid(agent, p->pid) ? 0 : p->pid;
+}
+
+static void put_mark(char mark[sizeof(PROCESS_MARK) + DIGITS_MAX], const struct process *p)
+{
+	(void)digits_put(digits_text(mark, PROCESS_MARK), p->id);
+}
+
+/*
+ * Sends a signal (0: none) to each descendant that outlived the program; returns their number. With
+ * cgroups, an ended process without a group has none: its group was empty.
+ */
+static size_t signal_rest(struct agent *agent, const struct process *p, int signum)
+{
+	char mark[sizeof(PROCESS_MARK) + DIGITS_MAX];
+	pid_t members[MEMBERS_MAX];
+	size_t count;
+
+	if (!p->group && groups_on(&agent->groups))
+		return 0;
+	if (!p->group) {
+		put_mark(mark, p);
+		return session_signal(agent->proc_fd, session_of(agent, p), mark, signum);
+	}
+	count = group_members(&agent->groups, p->group, members, MEMBERS_MAX);
+	for (size_t i = 0; signum && i < MIN(count, (size_t)MEMBERS_MAX); i++)
+		(void)kill(members[i], signum);
+	return count;
 }
 
 void stop_signal(struct agent *agent, struct process *p, int signum, uint32_t tag)
@@ -33,7 +66,8 @@ void stop_signal(struct agent *agent, struct process *p, int signum, uint32_t ta
 	int r;
 
 	if (p->reaped) {
-		conn_done(agent, tag, AGENT_REFUSED_ENDED, 0);
+		r = signal_rest(agent, p, signum) ? 0 : AGENT_REFUSED_ENDED;
+		conn_done(agent, tag, (enum agent_refusal)r, 0);
 		return;
 	}
 	r = send_signal(p, signum);
@@ -44,14 +78,14 @@ void stop_kill_all(struct agent *agent, struct process *p)
 {
 	char mark[sizeof(PROCESS_MARK) + DIGITS_MAX];
 
+	if (!p->reaped)
+		(void)kill(-p->pid, SIGKILL);
 	if (p->group) {
 		(void)group_kill(&agent->groups, p->group);
-		if (!p->reaped)
-			(void)kill(-p->pid, SIGKILL);
 		return;
 	}
-	(void)digits_put(digits_text(mark, PROCESS_MARK), p->id);
-	session_kill(agent->proc_fd, p->pid, mark);
+	put_mark(mark, p);
+	session_kill(agent->proc_fd, session_of(agent, p), mark);
 }
 
 static bool all_gone(struct agent *agent, const struct process *p)
@@ -60,6 +94,8 @@ static bool all_gone(struct agent *agent, const struct process *p)
 		return false;
 	if (p->group)
 		return group_is_empty(&agent->groups, p->group);
+	if (p->ended)
+		return signal_rest(agent, p, 0) == 0;
 	return kill(-p->pid, 0) < 0 && errno == ESRCH;
 }
 
@@ -77,8 +113,14 @@ static int64_t next_look(const struct process *p, int64_t after_us)
 static void ask_to_end(struct agent *agent, struct process *p)
 {
 	pid_t members[MEMBERS_MAX];
-	size_t count = group_members(&agent->groups, p->group, members, MEMBERS_MAX);
+	size_t count;
 
+	if (p->reaped) {
+		(void)signal_rest(agent, p, SIGTERM);
+		(void)signal_rest(agent, p, SIGCONT);
+		return;
+	}
+	count = group_members(&agent->groups, p->group, members, MEMBERS_MAX);
 	(void)send_signal(p, SIGTERM);
 	for (size_t i = 0; i < MIN(count, (size_t)MEMBERS_MAX); i++)
 		if (members[i] > 1 && getpgid(members[i]) != p->pid)
@@ -93,7 +135,7 @@ void stop_start(struct agent *agent, struct process *p, uint32_t tag, uint32_t g
 {
 	int64_t at_us = clock_us() + (int64_t)grace_ms * 1000;
 
-	if (p->ended) {
+	if (p->ended && all_gone(agent, p)) {
 		if (forget)
 			process_hide(agent, p);
 		conn_done(agent, tag, 0, 0);
@@ -109,10 +151,31 @@ void stop_start(struct agent *agent, struct process *p, uint32_t tag, uint32_t g
 	p->stopping = true;
 	for (int i = 0; i < 2; i++) /* readers no longer delay it */
 		stream_on_taken(agent, p, i);
-	note_asked(p, SIGKILL);
-	if (grace_ms && !p->reaped)
+	stop_note(p, SIGKILL);
+	if (grace_ms)
 		ask_to_end(agent, p);
 	timer_set(agent, p, TIMER_STOP, p->reaped ? 1 : next_look(p, AGAIN_US));
+}
+
+/* The descendants of a process that had ended before STOP are gone. */
+static void finish_late(struct agent *agent, struct process *p)
+{
+	p->stopping = false;
+	timer_clear(agent, p, TIMER_STOP);
+	stop_on_end(agent, p);
+	if (p->stop_forget)
+		process_hide(agent, p);
+}
+
+void stop_on_hide(struct agent *agent, struct process *p)
+{
+	if (!p->ended || !p->stopping)
+		return;
+	if (!p->killed_all)
+		stop_kill_all(agent, p);
+	p->killed_all = true;
+	p->stop_forget = false;
+	finish_late(agent, p);
 }
 
 /* The program may have ended while descendants remain: they have the rest of the grace period. */
@@ -132,7 +195,9 @@ void stop_on_timer(struct agent *agent, struct process *p)
 		timer_set(agent, p, TIMER_STOP, next_look(p, LOOK_US));
 		return;
 	}
-	if (p->reaped)
+	if (p->ended)
+		finish_late(agent, p);
+	else if (p->reaped)
 		process_settle(agent, p);
 }
 

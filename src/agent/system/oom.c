@@ -6,6 +6,7 @@
 #include <sys/vfs.h>
 
 #include "base/str.h"
+#include "wire/agent.h"
 
 #define LIMIT_NONE (1ULL << 60) /* v1 shows "no limit" as the largest page-aligned number */
 
@@ -93,6 +94,13 @@ bool memory_claim_kill(struct memory *memory, uint64_t since)
 		return false;
 	memory->claimed = first + 1;
 	return true;
+}
+
+uint32_t memory_kills_since(const struct memory *memory, uint64_t since)
+{
+	uint64_t now = memory_kills(memory);
+
+	return now > since ? (uint32_t)MIN(now - since, (uint64_t)AGENT_OOM_KILLS_MAX) : 0;
 }
 
 static uint64_t read_number(const struct memory *memory, const char *name)

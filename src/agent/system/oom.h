@@ -37,6 +37,8 @@ uint64_t memory_kills(const struct memory *memory);
  * once.
  */
 bool memory_claim_kill(struct memory *memory, uint64_t since);
+/* How many processes the kernel killed since then, in the whole sandbox. */
+uint32_t memory_kills_since(const struct memory *memory, uint64_t since);
 uint64_t memory_peak(const struct memory *memory);  /* bytes, 0: unknown */
 uint64_t memory_limit(const struct memory *memory); /* bytes, 0: unknown or none */
 

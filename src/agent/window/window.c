@@ -153,6 +153,7 @@ static struct agent_status judge(struct agent *agent, const struct window *w)
 		status.memory_limit_bytes = memory_limit(&agent->memory);
 		status.memory_peak_bytes = memory_peak(&agent->memory);
 	}
+	status.oom_kills = memory_kills_since(&agent->memory, w->run_kills);
 	return status;
 }
 

@@ -55,7 +55,8 @@ int lock_take(const char *dir, const char *name, int *ret_fd)
 	if (flock(fd, LOCK_EX | LOCK_NB) < 0)
 		return -errno;
 	n = snprintf(text, sizeof(text), "%d\n", (int)getpid());
-	if (ftruncate(fd, 0) < 0 || pwrite(fd, text, (size_t)n, 0) != n)
+	/* In this order the block that a file of an earlier process has is used on a full disk. */
+	if (pwrite(fd, text, (size_t)n, 0) != n || ftruncate(fd, n) < 0)
 		return -EIO;
 	*ret_fd = TAKE_FD(fd);
 	return 0;

@@ -127,8 +127,8 @@ const struct command command_table[] = {
 	  "exist; it stays when the shell ends.",
 	  shell_options, 1, 1, -1, OPERAND_SANDBOX, shell_run, shell_examples, true },
 	{ "ps", COMMAND, "List the processes of a sandbox", "ID",
-	  "Lists processes that were started through the API, and windows. With --json "
-	  "it always includes ended ones.",
+	  "Lists processes that were started through the API, windows, and orphans: processes "
+	  "whose ancestors have ended. With --json it always includes ended ones.",
 	  ps_options, 1, 1, -1, OPERAND_SANDBOX, ps_run, NULL },
 	{ "logs", COMMAND, "Show the output of a process", "ID PROCESS",
 	  "Standard output goes to standard output, and standard error to standard "
@@ -143,8 +143,11 @@ const struct command command_table[] = {
 	  "that of cay. If the process has a terminal, Ctrl-P Ctrl-Q leaves it running; "
 	  "otherwise Ctrl-C goes to it as with exec.",
 	  attach_options, 2, 2, -1, OPERAND_PROCESS, attach_run, NULL, true },
-	{ "kill", COMMAND, "Send a signal to processes", "ID PROCESS...", NULL, kill_options, 2, -1,
-	  -1, OPERAND_PROCESS, kill_run, kill_examples },
+	{ "kill", COMMAND, "Send a signal to processes", "ID [PROCESS...]",
+	  "PROCESS is a process id, a name, or pid:N for any process by its pid inside, for "
+	  "example "
+	  "an orphan that 'cay ps' shows. --all works in a sandbox that a fork bomb has filled.",
+	  kill_options, 1, -1, -1, OPERAND_PROCESS, kill_run, kill_examples },
 	{ "windows", COMMAND, "List, read and close windows", "ID [read NAME | close NAME]",
 	  "A window is a shell that keeps its state. 'cay exec -w NAME' creates it and "
 	  "runs a command in it (one argument is shell text, several are words), one at "

@@ -192,11 +192,16 @@ const struct option_spec attach_options[] = {
 };
 const struct option_spec kill_options[] = {
 	TEXT("signal", 's', "SIG", "The signal, by name or number (TERM)"),
-	FLAG("stop", 0, "TERM, after 5 s KILL; then remove it from the list"),
+	FLAG("stop", 0, "TERM, after 5 s KILL, also its descendants; then remove it from the list"),
+	FLAG("all", 'a', "KILL everything that runs in the sandbox"),
 	END,
 };
-const char *const kill_examples[] = { "cay kill web 7", "cay kill -s KILL web 7",
-				      "cay kill --stop web server", NULL };
+const char *const kill_examples[] = { "cay kill web 7",
+				      "cay kill -s KILL web 7",
+				      "cay kill --stop web server",
+				      "cay kill --stop web pid:4711",
+				      "cay kill --all web",
+				      NULL };
 const struct option_spec windows_options[] = {
 	NUMBER("cursor", "BYTES", 0, INT64_MAX, "With read: start at this byte position"),
 	END,

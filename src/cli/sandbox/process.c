@@ -77,21 +77,51 @@ static int ps_row(void *arg, const struct json *item)
 	return 0;
 }
 
+/* "pid:123" as cay kill takes it. */
+static void orphan_row(struct ps *ps, const struct json *item)
+{
+	if (ps->ids_only) {
+		(void)printf("pid:%lld\n", (long long)field_int(item, "pid", 0));
+		return;
+	}
+	table_printf(&ps->table, STYLE_CYAN, "pid:%lld", (long long)field_int(item, "pid", 0));
+	table_put(&ps->table, STR_LIT(""), STYLE_PLAIN);
+	table_put(&ps->table, STR_LIT("orphan"), STYLE_YELLOW);
+	table_put(&ps->table, field_str(item, "user"), STYLE_PLAIN);
+	table_put(&ps->table, STR_LIT(""), STYLE_PLAIN);
+	put_age(&ps->table, item);
+	table_put(&ps->table, STR_LIT(""), STYLE_PLAIN);
+	table_put(&ps->table, field_str(item, "command"), STYLE_PLAIN);
+}
+
+static void ps_rows(struct ps *ps, const struct json *doc)
+{
+	const struct json *data = field(doc, "data"), *orphans = field(doc, "orphans");
+
+	for (size_t i = 0; data && i < json_size(data); i++)
+		(void)ps_row(ps, json_at(data, i));
+	for (size_t i = 0; orphans && i < json_size(orphans); i++)
+		orphan_row(ps, json_at(orphans, i));
+}
+
 int ps_run(struct cli *cli, const struct args *args, struct err *err)
 {
 	static const char *const headers[] = { "ID",  "NAME", "STATE",	 "USER", "TTY",
 					       "AGE", "END",  "COMMAND", NULL };
 	struct ps ps = { .all = args_flag(args, "all"), .ids_only = cli->quiet };
+	_cleanup_json_ struct json *doc = NULL;
 	char path[API_PATH_MAX];
-	int r;
+	int r = 0;
 
 	if (api_path(path, err, "/v1/sandboxes/%s/processes", args->operands[0]) < 0)
 		return -1;
+	if (api_call(cli, "GET", path, NULL, &doc, err) < 0)
+		return -1;
 	if (cli->json)
-		return api_print_list(cli, path, NULL, NULL, err);
+		return api_print(cli, doc, err);
 	table_init(&ps.table, headers);
-	r = api_list(cli, path, NULL, ps_row, &ps, err);
-	if (r == 0 && !ps.ids_only)
+	ps_rows(&ps, doc);
+	if (!ps.ids_only)
 		r = show_table(cli, &ps.table,
 			       ps.all ? "no processes"
 				      : "no running processes; -a shows finished ones, too",
@@ -227,11 +257,32 @@ static int kill_one(struct cli *cli, const struct args *args, const char *proces
 	return r;
 }
 
+static int kill_all(struct cli *cli, const struct args *args, struct err *err)
+{
+	char path[API_PATH_MAX];
+
+	if (args->operand_count > 1 || args_text(args, "signal") != NULL || args_flag(args, "stop"))
+		return err_set(
+			err, ERR_INVALID_REQUEST,
+			"--all ends every process with KILL; it takes no PROCESS and neither "
+			"--signal nor --stop");
+	if (api_path(path, err, "/v1/sandboxes/%s/processes", args->operands[0]) < 0)
+		return -1;
+	return api_call(cli, "DELETE", path, NULL, NULL, err);
+}
+
 int kill_run(struct cli *cli, const struct args *args, struct err *err)
 {
 	const char *given = args_text(args, "signal");
 	char name[32] = "TERM";
 	int signum, worst = 0;
+
+	if (args_flag(args, "all"))
+		return kill_all(cli, args, err);
+	if (args->operand_count < 2)
+		return err_set(err, ERR_INVALID_REQUEST,
+			       "cay kill needs a PROCESS (see 'cay ps %s'), or --all",
+			       args->operands[0]);
 
 	if (given != NULL && args_flag(args, "stop"))
 		return err_set(err, ERR_INVALID_REQUEST, "--signal and --stop exclude each other");

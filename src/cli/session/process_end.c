@@ -80,12 +80,29 @@ static void oom_words(const struct cli *cli, const struct json *end)
 		cli_note(cli, "cay: the command was killed by the memory limit (oom)");
 }
 
+/* Of a command that did not end by it itself: its children, or other processes of the sandbox. */
+static void kills_words(const struct cli *cli, const struct json *end)
+{
+	int64_t kills = field_int(end, "oom_kills", 0);
+
+	if (kills == 1)
+		cli_note(cli, "cay: the memory limit killed a process of the sandbox while the "
+			      "command ran (oom_kills: 1)");
+	else if (kills > 1)
+		cli_note(cli,
+			 "cay: the memory limit killed %lld processes of the sandbox while the "
+			 "command ran (oom_kills: %lld)",
+			 (long long)kills, (long long)kills);
+}
+
 void process_end_print(const struct cli *cli, const struct json *end, uint64_t timeout_sec)
 {
 	struct str reason = field_str(end, "reason"), message = field_str(end, "message");
 	char text[CLI_HINT_MAX];
 
 	signal_words(text, end);
+	if (!str_is(reason, "oom"))
+		kills_words(cli, end);
 	if (str_is(reason, "timeout") || (reason.n == 0 && field_bool(end, "timed_out"))) {
 		if (timeout_sec > 0)
 			cli_note(cli,

@@ -49,6 +49,8 @@ enum e2b_ports {
 	E2B_PORTS_AS_OURS, /* only through previews: another face created the sandbox */
 	E2B_PORTS_TOKEN,
 	E2B_PORTS_OPEN,
+	E2B_PORTS_ACCESS = 3, /* the bits of the values above */
+	E2B_PORTS_LOCAL = 4,  /* with one of them: servers see localhost:PORT as their host */
 };
 
 struct e2b_route {
@@ -203,23 +205,23 @@ struct network_body {
 	bool internet, has_internet;
 	struct text_list allow, deny;
 	bool public_ports;
+	struct str mask_host; /* empty: none */
 };
 /* The rows of allowOut and denyOut, and of fields that are not supported. */
 #define NETWORK_AT(member) offsetof(struct network_body, member)
-#define NETWORK_ROWS                                                \
-	{ .name = "allowOut",                                       \
-	  .type = FIELD_STRINGS,                                    \
-	  .offset = NETWORK_AT(allow),                              \
-	  .max = EGRESS_RULES_MAX },                                \
-		{ .name = "denyOut",                                \
-		  .type = FIELD_STRINGS,                            \
-		  .offset = NETWORK_AT(deny),                       \
-		  .max = EGRESS_RULES_MAX },                        \
-		{ .name = "rules", .type = FIELD_LATER },           \
-		{ .name = "egressProxy", .type = FIELD_LATER },     \
-		{ .name = "maskRequestHost", .type = FIELD_LATER }, \
-	{                                                           \
-		.name = "httpsPorts", .type = FIELD_LATER           \
+#define NETWORK_ROWS                                            \
+	{ .name = "allowOut",                                   \
+	  .type = FIELD_STRINGS,                                \
+	  .offset = NETWORK_AT(allow),                          \
+	  .max = EGRESS_RULES_MAX },                            \
+		{ .name = "denyOut",                            \
+		  .type = FIELD_STRINGS,                        \
+		  .offset = NETWORK_AT(deny),                   \
+		  .max = EGRESS_RULES_MAX },                    \
+		{ .name = "rules", .type = FIELD_LATER },       \
+		{ .name = "egressProxy", .type = FIELD_LATER }, \
+	{                                                       \
+		.name = "httpsPorts", .type = FIELD_LATER       \
 	}
 #define NETWORK_INTERNET_ROW                                                                  \
 	{                                                                                     \

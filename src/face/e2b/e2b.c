@@ -172,6 +172,7 @@ static int check_key(struct e2b_call *call, struct err *err)
 	call->key = guard_key(guard, call->e2b->service, call->req, err);
 	if (!call->key)
 		return e2b_refuse_credentials(call, ATTEMPTS_KEY, err);
+	attempts_right(&call->e2b->attempts, call->req->client);
 	return call->route ? guard_scope(guard, call->key, &call->route->row, err) : 0;
 }
 

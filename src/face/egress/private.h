@@ -8,6 +8,7 @@
 #include "base/slot.h"
 #include "face/egress/egress.h"
 #include "net/loop.h"
+#include "face/egress/turns.h"
 
 #define SERVERS_MAX 3
 #define RELAYS_MAX 8192	       /* connections at once; more are reset */
@@ -21,8 +22,8 @@
  * those that would move more wait here for the next one, first come, first served.
  */
 struct relay_queue {
-	struct relay *first, *last;
-	struct loop_timer *timer; /* set while a call waits */
+	struct turns turns;
+	struct loop_timer *timer; /* set while one waits */
 	uint64_t turn;		  /* of the loop, in which `moved` was counted */
 	size_t moved;		  /* bytes */
 };

@@ -135,50 +135,29 @@ void relay_pass(struct relay *relay)
 
 void relay_unqueue(struct relay *relay)
 {
-	struct relay_queue *queue = &relay->face->turns;
-
-	if (!relay->queued)
-		return;
-	if (relay->queue_prev)
-		relay->queue_prev->queue_next = relay->queue_next;
-	else
-		queue->first = relay->queue_next;
-	if (relay->queue_next)
-		relay->queue_next->queue_prev = relay->queue_prev;
-	else
-		queue->last = relay->queue_prev;
-	relay->queued = false;
-	relay->queue_prev = relay->queue_next = NULL;
+	turns_remove(&relay->face->turns.turns, &relay->turn);
 }
 
 static void enqueue(struct relay_queue *queue, struct relay *relay)
 {
-	if (!queue->first)
+	if (!queue->turns.waiting)
 		loop_timer_set(queue->timer, 0, 0);
-	relay->queued = true;
-	relay->queue_prev = queue->last;
-	if (queue->last)
-		queue->last->queue_next = relay;
-	else
-		queue->first = relay;
-	queue->last = relay;
+	relay->turn.from = relay->from;
+	turns_put(&queue->turns, &relay->turn);
 }
 
 static void on_turn(void *arg)
 {
 	struct egress_face *face = arg;
 	struct relay_queue *queue = &face->turns;
+	struct turn *turn;
 
 	/* Timers come before the turn is counted: what is ready in it shares this budget. */
 	queue->turn = loop_turns(face->config.loop) + 1;
 	queue->moved = 0;
-	while (queue->first && queue->moved < TURN_BYTES) {
-		struct relay *relay = queue->first;
-
-		relay_unqueue(relay);
-		relay_pass(relay);
-	}
-	if (queue->first)
+	while (queue->moved < TURN_BYTES && (turn = turns_take(&queue->turns)))
+		relay_pass((struct relay *)((char *)turn - offsetof(struct relay, turn)));
+	if (queue->turns.waiting)
 		loop_timer_set(queue->timer, 0, 0);
 }
 
@@ -189,13 +168,13 @@ void relay_ready(struct relay *relay)
 	struct relay_queue *queue = &relay->face->turns;
 	uint64_t turn = loop_turns(relay->face->config.loop);
 
-	if (relay->queued)
+	if (relay->turn.queued)
 		return;
 	if (queue->turn != turn) {
 		queue->turn = turn;
 		queue->moved = 0;
 	}
-	if (queue->first || queue->moved >= TURN_BYTES)
+	if (queue->turns.waiting || queue->moved >= TURN_BYTES)
 		enqueue(queue, relay);
 	else
 		relay_pass(relay);

@@ -31,8 +31,7 @@ struct relay {
 	uint32_t version; /* of the policy it was judged by */
 	enum relay_state state;
 	struct relay_side in, out; /* the sandbox, the world */
-	struct relay *queue_prev, *queue_next;
-	bool queued; /* waits for its turn: events are left for later */
+	struct turn turn;	   /* queued: events are left until it comes */
 	struct loop_timer *timer;
 	int64_t due_ms;
 	struct hearing hearing; /* SILENT: connected, and the client's bytes are held */

@@ -17,18 +17,18 @@
 static bool try_redirect(struct http_req *req, const char *token, const struct preview_grant *grant)
 {
 	const struct str *accept = http_req_header(req, "accept");
-	int64_t left_ms = grant->token_expires_ms - time_real_ms();
 	struct http_header headers[3] = {
 		{ STR_LIT("Location"), visit_text(address_path(req, true)) },
 		{ STR_LIT("Set-Cookie"),
-		  visit_text(arena_printf(
-			  req->arena, "%s=%s; Path=/; Max-Age=%lld; HttpOnly; SameSite=Lax%s",
-			  req->secure ? TOKEN_COOKIE_SECURE : TOKEN_COOKIE, token,
-			  (long long)MAX(left_ms / 1000, 0), req->secure ? "; Secure" : "")) },
+		  visit_text(arena_printf(req->arena,
+					  "%s=%s; Path=/; Max-Age=%lld; HttpOnly; SameSite=Lax%s",
+					  req->secure ? TOKEN_COOKIE_SECURE : TOKEN_COOKIE, token,
+					  (long long)(grant->token_left_ms / 1000),
+					  req->secure ? "; Secure" : "")) },
 		{ STR_LIT("Cache-Control"), STR_LIT("no-store") },
 	};
 
-	if (!grant->token_expires_ms || req->upgrade ||
+	if (!grant->token_left_ms || req->upgrade ||
 	    (req->method != HTTP_GET && req->method != HTTP_HEAD) || !accept ||
 	    !memmem(accept->p, accept->n, "text/html", 9) || !headers[0].value.n)
 		return false;

@@ -42,6 +42,7 @@ struct rest_call {
 	struct json *doc;	 /* the parsed body; freed after the handler returns */
 	struct sandbox *sandbox; /* of ready routes; valid while the handler runs */
 	uint32_t process_id;	 /* of process routes */
+	uint32_t pid;		 /* instead of it, of routes with by_pid; 0: none */
 	struct sandbox_wait *wait;
 	struct rest_transfer *transfer; /* of an upload in progress */
 };

@@ -40,6 +40,7 @@ void exec_run(struct rest_call *call);
 void exec_stream(struct rest_call *call);
 void processes_create(struct rest_call *call);
 void processes_list(struct rest_call *call);
+void processes_kill_all(struct rest_call *call);
 void processes_get(struct rest_call *call);
 void processes_delete(struct rest_call *call);
 void processes_stdin(struct rest_call *call);

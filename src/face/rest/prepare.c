@@ -64,7 +64,8 @@ static void resolve(struct rest_call *call)
 	struct err err = { .code = ERR_UNAVAILABLE, .message = "out of memory" };
 	struct rest_pending *pending;
 
-	if (!call->route->process || process_id_parse(call->args[1], &call->process_id)) {
+	if (!call->route->process || process_id_parse(call->args[1], &call->process_id) ||
+	    (call->route->by_pid && process_pid_parse(call->args[1], &call->pid))) {
 		run(call);
 		return;
 	}

@@ -30,6 +30,7 @@ int rest_new(const struct rest_config *config, struct rest **ret)
 	rest->pendings.done = pending_release;
 	rest->started_us = time_mono_us();
 	buf_init(&rest->out, ANSWER_LIMIT);
+	rest->attempts.open_most = config->open_per_min;
 	buf_init(&rest->openapi, 1024 * 1024);
 	buf_init(&rest->scratch, 1024 * 1024);
 	field_limits_set(service_config(config->service));
@@ -139,6 +140,12 @@ static int start(struct rest_call *call, struct err *err)
 	return r < 0 ? err_set_errno(err, ERR_INTERNAL, r, "the body cannot be read") : 0;
 }
 
+static bool needs_no_key(const struct rest_call *call)
+{
+	return call->req->method == HTTP_OPTIONS ||
+	       (call->route && (call->route->row.flags & ROUTE_OPEN));
+}
+
 void rest_handle(void *ctx, struct http_req *req)
 {
 	struct rest *rest = ctx;
@@ -157,10 +164,14 @@ void rest_handle(void *ctx, struct http_req *req)
 		return;
 	}
 	cors_mark(&rest->guard.cors, req);
-	if (cors_preflight(&rest->guard.cors, req))
-		return;
 	call->route = rest_route_find(req->method, req->path, &match, &err);
 	memcpy(call->args, match.args, sizeof(call->args));
+	if (needs_no_key(call) && attempts_open(&rest->attempts, req->client, &err) < 0) {
+		answer_error(rest, req, &err);
+		return;
+	}
+	if (cors_preflight(&rest->guard.cors, req))
+		return;
 	if (call->route && (call->route->row.flags & ROUTE_OPEN)) {
 		call->route->handle(call);
 		return;

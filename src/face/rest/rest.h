@@ -20,9 +20,10 @@ struct rest_config {
 	const char *allowed_hosts;
 	/* origins whose pages may use the API; NULL or "": only our own */
 	const char *cors_origins;
-	uint16_t port;	  /* a Host header's port must be this one; 0: any */
-	int heartbeat_ms; /* between heartbeats of event streams; 0: 15 s */
-	/* POST /v1/admin/shutdown was answered: the program can end. */
+	uint16_t port;	       /* a Host header's port must be this one; 0: any */
+	int heartbeat_ms;      /* between heartbeats of event streams; 0: 15 s */
+	uint32_t open_per_min; /* calls of one client that need no key; 0: ATTEMPTS_OPEN */
+	/* POST /v1/admin/shutdown was answered: the program may end. */
 	void (*on_shutdown)(void *arg);
 	void *arg;
 };

@@ -89,13 +89,19 @@ const struct rest_route rest_routes[] = {
 	  "Start a process without waiting for it", .body = process_fields,
 	  .answer = process_answer, .body_limit = EXEC_BODY_LIMIT, .status = 201, .ready = true },
 	{ ROUTE(GET, SB "/processes", AUTH_EXEC), processes_list,
-	  "List running and recently ended processes, oldest first", .answer = process_list_answer,
-	  .status = 200, .ready = true },
+	  "List running and recently ended processes, oldest first, and orphans",
+	  .answer = process_list_answer, .status = 200, .ready = true },
+	{ ROUTE(DELETE, SB "/processes", AUTH_EXEC), processes_kill_all,
+	  "End everything that runs in the sandbox with KILL, also orphans and windows; files and "
+	  "the sandbox stay",
+	  .status = 204, .ready = true },
 	{ ROUTE(GET, PR, AUTH_EXEC), processes_get, "Get a process by its process_id or name",
 	  .answer = process_answer, .status = 200, .ready = true },
 	{ ROUTE(DELETE, PR, AUTH_EXEC), processes_delete,
-	  "End a process with TERM, after 5 s with KILL, and remove it from the list",
-	  .status = 204, .ready = true, .process = true },
+	  "End a process and its descendants with TERM, after 5 s with KILL, and remove it from "
+	  "the "
+	  "list; pid:N ends any process and its descendants with KILL",
+	  .status = 204, .ready = true, .process = true, .by_pid = true },
 	{ ROUTE(GET, PR "/output", AUTH_EXEC), output_read,
 	  "Read its output from a byte cursor on, optionally live, as the events of exec/stream",
 	  .query = output_query, .answer = stream_answer, .page = output_answer,
@@ -106,8 +112,9 @@ const struct rest_route rest_routes[] = {
 	{ ROUTE(POST, PR "/close-stdin", AUTH_EXEC), processes_close_stdin,
 	  "Close its standard input", .body = empty_fields, .status = 204, .ready = true,
 	  .process = true },
-	{ ROUTE(POST, PR "/signal", AUTH_EXEC), processes_signal, "Send a signal to its group",
-	  .body = signal_fields, .status = 204, .ready = true, .process = true },
+	{ ROUTE(POST, PR "/signal", AUTH_EXEC), processes_signal,
+	  "Send a signal to its group; with pid:N to that process alone", .body = signal_fields,
+	  .status = 204, .ready = true, .process = true, .by_pid = true },
 	{ ROUTE(POST, PR "/resize", AUTH_EXEC), processes_resize, "Change the size of its terminal",
 	  .body = resize_fields, .status = 204, .ready = true, .process = true },
 	{ ROUTE(GET, PR "/attach", AUTH_EXEC, ROUTE_SOCKET), terminal_attach,
@@ -327,11 +334,32 @@ const struct rest_route rest_routes[] = {
 };
 const size_t rest_route_count = ARRAY_LEN(rest_routes);
 
+/* "pid:N", which only process routes take. */
+static bool is_pid(struct str segment)
+{
+	if (!str_starts(segment, "pid:") || segment.n == 4)
+		return false;
+	for (size_t i = 4; i < segment.n; i++)
+		if (segment.p[i] < '0' || segment.p[i] > '9')
+			return false;
+	return true;
+}
+
+static bool takes_pid(const struct route *row, const struct route_match *match)
+{
+	for (size_t i = 0; i < ROUTE_ARGS; i++)
+		if (is_pid(match->args[i]) && (i != 1 || !strstr(row->pattern, "{pid}")))
+			return false;
+	return true;
+}
+
 /* Segments are compared as sent: ids and names need no escapes, so escapes are not decoded. */
 static bool segment_ok(struct str segment)
 {
 	if (str_is(segment, ".") || str_is(segment, ".."))
 		return false;
+	if (is_pid(segment))
+		return true;
 	for (size_t i = 0; i < segment.n; i++) {
 		char c = segment.p[i];
 		bool word = (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') ||
@@ -354,7 +382,7 @@ const struct rest_route *rest_route_find(enum http_method method, struct str pat
 					 struct route_match *ret, struct err *err)
 {
 	route_find(&rest_route_table, method, path, ret);
-	if (ret->row)
+	if (ret->row && takes_pid(ret->row, ret))
 		return &rest_routes[ret->index];
 	if (ret->odd && str_starts(str_of(ret->odd), "{name}") && !ret->allow[0])
 		(void)err_set(err, ERR_INVALID_REQUEST,

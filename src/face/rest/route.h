@@ -26,6 +26,7 @@ struct rest_route {
 	bool secret;	   /* its body or its reply contains a secret */
 	bool ready;	   /* of a sandbox; the handler runs when the inside can be used */
 	bool process;	   /* with ready: the second brace is a process, resolved to its number */
+	bool by_pid;	   /* with process: it may also be "pid:N", resolved to the pid */
 	const struct field *query;
 	const struct field
 		*page; /* for streams: the reply as JSON, where the client can request that */

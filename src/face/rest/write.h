@@ -55,6 +55,7 @@ void event_write(const struct event *event, struct json_writer *w, const char *k
 /* The name of a window goes under "window". */
 void process_write(const struct process_info *info, struct json_writer *w, const char *key);
 /* The members of an end: exit_code, signal, reason, duration_ms, byte counts, memory. */
+void orphan_write(const struct process_info *info, struct json_writer *w, const char *key);
 void process_write_end(const struct process_status *status, struct json_writer *w);
 void code_context_write(const struct code_context *context, struct json_writer *w, const char *key);
 

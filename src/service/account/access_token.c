@@ -153,16 +153,17 @@ bool access_signature_is(const struct sandbox *sandbox, const struct access_clai
 	return same(signature, wanted);
 }
 
-/* Counts the sandboxes tried in this second, for all callers together. */
-static int take_work(struct accounts *accounts, uint32_t sandboxes, struct err *err)
+/* Sandboxes tried, in this second and by everyone. Strangers leave a part to known clients. */
+static int take_work(struct accounts *accounts, uint32_t sandboxes, bool known, struct err *err)
 {
+	uint32_t most = known ? ACCESS_SEARCH_PER_SEC : ACCESS_SEARCH_STRANGERS;
 	int64_t second = time_mono_us() / 1000000;
 
 	if (accounts->search_second != second) {
 		accounts->search_second = second;
 		accounts->searched = 0;
 	}
-	if (accounts->searched && accounts->searched + sandboxes > ACCESS_SEARCH_PER_SEC)
+	if (accounts->searched && accounts->searched + sandboxes > most)
 		return err_set(err, ERR_RATE_LIMITED,
 			       "too many signed links without a host: use the sandbox's own host, "
 			       "or wait one second");
@@ -171,12 +172,12 @@ static int take_work(struct accounts *accounts, uint32_t sandboxes, struct err *
 }
 
 struct sandbox *access_find_signed(struct service *service, const struct access_claim *claim,
-				   struct str signature, struct err *err)
+				   struct str signature, bool known, struct err *err)
 {
 	char wanted[ACCESS_SIGNATURE_SIZE];
 	crypto_hash_sha256_state begun;
 
-	if (take_work(service->accounts, service->accounts->live_count, err) < 0)
+	if (take_work(service->accounts, service->accounts->live_count, known, err) < 0)
 		return NULL;
 	sign_begin(claim, &begun);
 	for (struct sandbox *at = sandbox_newest(service); at; at = at->prev) {

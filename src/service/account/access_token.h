@@ -31,11 +31,15 @@ struct access_claim {
 };
 bool access_signature_is(const struct sandbox *sandbox, const struct access_claim *claim,
 			 struct str signature);
-/* The sandbox whose token made this signature, for callers that do not name one. All sandboxes are
- * tried, at most this many per second. NULL: none matches (unauthenticated), or the rate is
- * exceeded (rate_limited). */
+/*
+ * The sandbox whose token made this signature. For callers that do not name one: all are tried
+ * (docs/decisions/050), so no more than this many are in a second, and half of that is reserved for
+ * clients whose credentials were good before. NULL: none (unauthenticated), or too many
+ * (rate_limited).
+ */
 #define ACCESS_SEARCH_PER_SEC 20000
+#define ACCESS_SEARCH_STRANGERS (ACCESS_SEARCH_PER_SEC / 2)
 struct sandbox *access_find_signed(struct service *service, const struct access_claim *claim,
-				   struct str signature, struct err *err);
+				   struct str signature, bool known, struct err *err);
 
 #endif

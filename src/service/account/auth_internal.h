@@ -12,6 +12,10 @@ void auth_done(struct service *service);
 void auth_forget(struct service *service,
 		 struct key *key); /* frees the key; its row has been deleted */
 
+/* key_tree.c: the id of the highest key above owner, deleted or not; owner itself if it has none.
+ */
+const char *key_tenant(const struct service *service, const char *owner);
+
 /* access_token.c */
 int access_load(struct service *service, struct err *err) _must_check_;
 

@@ -13,6 +13,7 @@
 #include "service/secret/vault.h"
 #include "service/account/account_private.h"
 #include "service/sandbox/sandbox_internal.h"
+#include "service/steady_internal.h"
 
 struct waiter {
 	struct waiter *next;
@@ -151,7 +152,8 @@ void idempotency_expire(struct service *service)
 	struct key *key;
 	size_t cursor = 0;
 
-	if (store_idempotency_expire(service->store, time_real_ms() - IDEMPOTENCY_KEEP_MS) < 0)
+	if (store_idempotency_expire(service->store, steady_now_ms(service) - IDEMPOTENCY_KEEP_MS) <
+	    0)
 		log_warn("expired idempotency records could not be deleted");
 	while ((key = map_next(&service->accounts->keys_by_id, &cursor)))
 		key->answers_known = false;
@@ -229,7 +231,7 @@ static int look_back(struct service *service, const struct idempotency_ask *ask,
 		return err_set_errno(err, ERR_INTERNAL, r, "idempotency records are unreadable");
 	if (r == 0)
 		return IDEMPOTENCY_NEW;
-	if (row.created_ms < time_real_ms() - IDEMPOTENCY_KEEP_MS) {
+	if (row.created_ms < steady_now_ms(service) - IDEMPOTENCY_KEEP_MS) {
 		free(row.body);
 		return IDEMPOTENCY_NEW;
 	}
@@ -307,7 +309,8 @@ int idempotency_note(struct service *service, struct idempotency *idem, const ch
 
 	if (r == 0)
 		r = store_idempotency_put(service->store, idem->owner, str_of(idem->key),
-					  idem->body_hash, sandbox_id, thing, time_real_ms());
+					  idem->body_hash, sandbox_id, thing,
+					  steady_now_ms(service));
 	idem->recorded = r == 0;
 	return r;
 }

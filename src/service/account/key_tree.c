@@ -65,6 +65,13 @@ struct key *key_payer(const struct service *service, const char *owner)
 	return departed ? auth_by_id(service, departed->payer) : key;
 }
 
+const char *key_tenant(const struct service *service, const char *owner)
+{
+	const struct key *key = key_payer(service, owner);
+
+	return key ? key_top(key)->id : owner;
+}
+
 static void forget(struct service *service, struct departed *departed)
 {
 	if (store_departed_delete(service->store, departed->id) < 0)

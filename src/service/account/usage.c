@@ -17,6 +17,7 @@
 #include "service/account/usage_internal.h"
 #include "service/account/account_private.h"
 #include "service/sandbox/sandbox_internal.h"
+#include "service/steady_internal.h"
 
 #define ROWS_MAX 16384 /* if the store cannot be written, the oldest is dropped and logged */
 #define ALIVE_TICKS 10
@@ -224,13 +225,34 @@ void usage_changed(struct sandbox *sandbox)
 		sandbox->metered_disk_bytes = 0;
 }
 
+/*
+ * Intervals carry the wall clock. One that is open when that clock is set ends after the time that
+ * has passed, and another begins.
+ */
+void usage_clock_set(struct service *service)
+{
+	struct sandbox *sandbox;
+	uint32_t cursor = 0;
+
+	while ((sandbox = sandbox_next(service, &cursor))) {
+		if (!sandbox->metered)
+			continue;
+		queue(sandbox, end_ms(sandbox));
+		sandbox->metered_ms = time_real_ms();
+		sandbox->metered_boot_ms = time_boot_ms();
+		queue(sandbox, 0);
+	}
+}
+
 /* ---- after a start ---- */
 
 static void go_on(struct sandbox *sandbox, enum store_usage_kind kind, int64_t from_ms)
 {
 	sandbox->metered = (uint8_t)kind;
 	sandbox->metered_ms = from_ms;
-	sandbox->metered_boot_ms = time_boot_ms() - MAX(time_real_ms() - from_ms, 0);
+	sandbox->metered_boot_ms =
+		time_boot_ms() -
+		MAX(time_real_ms() - steady_set_before_ms(sandbox->service) - from_ms, 0);
 	sandbox->proven_ms = MAX(reboot_alive_ms(sandbox->service), 1);
 	sandbox->service->accounts->metered_count++;
 }
@@ -312,7 +334,7 @@ static int open_missing(struct service *service)
 static void roll(struct service *service)
 {
 	int64_t keep_ms = (int64_t)service->config.usage_detail_days * STORE_DAY_MS;
-	int64_t until_ms = (reboot_alive_ms(service) - keep_ms) / STORE_DAY_MS * STORE_DAY_MS;
+	int64_t until_ms = steady_cutoff_ms(service, keep_ms) / STORE_DAY_MS * STORE_DAY_MS;
 	char text[24];
 	int r;
 
@@ -365,6 +387,8 @@ int usage_load(struct service *service, struct err *err)
 		r = close_stale(service);
 	if (r == 0)
 		r = open_missing(service);
+	if (r == 0 && steady_set_before_ms(service))
+		usage_clock_set(service);
 	return r < 0 ? err_set_errno(err, ERR_INTERNAL, r, "cannot read the usage") : 0;
 }
 
@@ -378,12 +402,14 @@ void usage_tick(struct service *service)
 	if (service->upkeep.ticks % MEASURE_TICKS == 5)
 		measure_again(service);
 	reboot_set_alive(service, time_real_ms());
-	if (service->accounts->metered_count && service->upkeep.ticks % ALIVE_TICKS == 0 &&
-	    reboot_save_alive(service) < 0)
-		log_warn("the time when sandboxes were last alive could not be recorded");
+	if (service->accounts->metered_count && service->upkeep.ticks % ALIVE_TICKS == 0) {
+		steady_save(service);
+		if (reboot_save_alive(service) < 0)
+			log_warn("the time when sandboxes were last alive could not be recorded");
+	}
 	roll(service);
 	if (service->upkeep.ticks % EXPIRE_TICKS == 2 &&
-	    store_usage_expire(service->store, reboot_alive_ms(service) - keep_ms) < 0)
+	    store_usage_expire(service->store, steady_cutoff_ms(service, keep_ms)) < 0)
 		log_warn("old usage rows could not be deleted");
 }
 
@@ -417,7 +443,6 @@ int usage_read(struct service *service, const struct usage_query *query, usage_f
 	char owner[AUTH_KEY_ID_SIZE] = "", workspace[256] = "", id[SANDBOX_ID_LEN + 1] = "";
 	struct store_usage_query ask = { .from_ms = query->from_ms,
 					 .to_ms = query->to_ms,
-					 .now_ms = time_real_ms(),
 					 .owner = query->owner.n ? owner : NULL,
 					 .external_workspace_id =
 						 query->external_workspace_id.n ? workspace : NULL,
@@ -428,6 +453,8 @@ int usage_read(struct service *service, const struct usage_query *query, usage_f
 	    str_copy(workspace, sizeof(workspace), query->external_workspace_id) < 0 ||
 	    str_copy(id, sizeof(id), query->sandbox_id) < 0)
 		return 0; /* no sandbox has an id that long */
+	steady_look(service);
+	ask.now_ms = time_real_ms();
 	bus_flush(service);
 	r = store_usage_sum(service->store, &ask, on_sum, &reading);
 	return r < 0 ? err_set_errno(err, ERR_INTERNAL, r, "cannot read the usage") : 0;

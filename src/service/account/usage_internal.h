@@ -13,6 +13,7 @@ void usage_changed(struct sandbox *sandbox); /* after every change of its state 
 int usage_put_all(struct service *service) _must_check_;
 int usage_put_of(const struct sandbox *sandbox) _must_check_;
 void usage_clear(struct service *service);
+void usage_clock_set(struct service *service); /* the wall clock was set: steady.c */
 void usage_tick(struct service *service);
 uint32_t usage_pending(const struct service *service); /* rows for usage_put_all() */
 

@@ -26,6 +26,7 @@
 #include "service/copy/snapshot_internal.h"
 #include "service/copy/copy_private.h"
 #include "service/copy/copy_internal.h"
+#include "service/steady_internal.h"
 
 #define DELETE_RETRY_MS 5000
 
@@ -101,7 +102,8 @@ struct snapshot *snapshot_new(struct sandbox *sandbox, const struct snapshot_spe
 	s->disk_size_mb = sandbox->attrs.disk_size_mb;
 	s->created_ms = time_real_ms();
 	s->seq = service_next_seq(service);
-	s->expires_ms = spec->expires_in_sec ? s->created_ms + spec->expires_in_sec * 1000 : 0;
+	s->expires_ms =
+		spec->expires_in_sec ? steady_now_ms(service) + spec->expires_in_sec * 1000 : 0;
 	if (spec->comment.n)
 		s->comment = strndup(spec->comment.p, spec->comment.n);
 	if (sandbox->attrs.grants)
@@ -346,15 +348,15 @@ void snapshot_discard(struct snapshot *s)
 
 void snapshot_tick(struct service *service)
 {
-	int64_t boot_ms = time_boot_ms(), wall_ms = time_real_ms();
+	int64_t boot_ms = time_boot_ms(), now_ms = steady_now_ms(service);
 
 	for (struct snapshot *s = service->copies->oldest, *next; s; s = next) {
 		next = s->next;
 		if (s->state == SNAPSHOT_DELETING && s->retry_ms <= boot_ms)
 			snapshot_sweep(s);
 		else if (s->kind == SNAPSHOT_USER && s->expires_ms && s->state == SNAPSHOT_READY)
-			event_snapshot_deadline(s, wall_ms);
-		if (s->kind == SNAPSHOT_USER && s->expires_ms && s->expires_ms <= wall_ms)
+			event_snapshot_deadline(s, now_ms);
+		if (s->kind == SNAPSHOT_USER && s->expires_ms && s->expires_ms <= now_ms)
 			snapshot_discard(s);
 	}
 }

@@ -53,7 +53,7 @@ struct snapshot {
 	uint32_t cpu_milli, memory_mb, disk_size_mb; /* of its source */
 	uint64_t size_bytes;
 	int64_t seq, created_ms;
-	int64_t expires_ms; /* wall clock; 0: never */
+	int64_t expires_ms; /* steady clock (snapshot_expires_ms()); 0: never */
 	int64_t retry_ms;   /* boot clock: when to try again to delete it */
 	struct pairs env;
 	struct grants *grants; /* secrets that its files may contain, to scrub; NULL: none */
@@ -94,6 +94,7 @@ const struct snapshot *snapshot_list_next(struct service *service, const struct 
  * more.
  */
 void snapshot_remove(struct snapshot *snapshot);
+int64_t snapshot_expires_ms(const struct snapshot *snapshot); /* wall clock; 0: never */
 const char *snapshot_engine(const struct snapshot *snapshot); /* its name */
 
 /*

@@ -11,6 +11,7 @@
 #include "service/template/template.h"
 #include "service/copy/copy_private.h"
 #include "service/copy/copy_internal.h"
+#include "service/steady_internal.h"
 
 static bool visible(const struct snapshot *s, const struct key *key)
 {
@@ -177,6 +178,11 @@ int sandbox_snapshot(struct sandbox *sandbox, struct key *key, const struct snap
 	if (why.code)
 		snapshot_set_memory_error(s, why.message);
 	return 0;
+}
+
+int64_t snapshot_expires_ms(const struct snapshot *snapshot)
+{
+	return steady_wall_ms(snapshot->service, snapshot->expires_ms);
 }
 
 const char *snapshot_engine(const struct snapshot *snapshot)

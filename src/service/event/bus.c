@@ -16,6 +16,7 @@
 #include "service/event/bus.h"
 #include "service/event/bus_private.h"
 #include "service/event/event_internal.h"
+#include "service/account/auth_internal.h"
 #include "service/account/usage_internal.h"
 #include "service/event/event_private.h"
 
@@ -26,8 +27,6 @@
 #define IDS_BLOCK 10000
 #define IDS_AHEAD 5000 /* more events than can occur before the timer fires */
 #define IDS_NAME "event_ids"
-#define TRIM_BATCH 1000 /* old events deleted per tick */
-#define TRIM_TICKS 60
 
 static int bus_before_commit(void *arg);
 static void bus_after_commit(void *arg);
@@ -58,7 +57,7 @@ static int load(struct bus *bus)
 	bus->last_id = bus->reserved_id = bus->stored_id = MAX(last, (int64_t)reserved);
 	bus->told_id = bus->stored_id;
 	bus->trimmed_id = first ? first - 1 : bus->stored_id;
-	return 0;
+	return store_event_trimmed(store, NULL, &bus->share_trimmed_id);
 }
 
 int bus_open(struct service *service, struct err *err)
@@ -118,10 +117,10 @@ static char *put_text(char **at, const char *text)
 	return memcpy(to, text, n);
 }
 
-static struct bus_news *news_new(const struct event *event)
+static struct bus_news *news_new(const struct event *event, const char *tenant)
 {
 	const char *workspace = event->external_workspace_id;
-	size_t n = strlen(event->sandbox_id) + strlen(event->owner) + 2 +
+	size_t n = strlen(event->sandbox_id) + strlen(event->owner) + strlen(tenant) + 3 +
 		   (workspace ? strlen(workspace) + 1 : 0);
 	struct bus_news *news = malloc(sizeof(*news) + n + event->data.n);
 	char *at;
@@ -132,6 +131,7 @@ static struct bus_news *news_new(const struct event *event)
 	*news = (struct bus_news){ .event = { .ms = time_real_ms(), .type = event->type } };
 	news->event.sandbox_id = put_text(&at, event->sandbox_id);
 	news->event.owner = put_text(&at, event->owner);
+	news->tenant = put_text(&at, tenant);
 	if (workspace)
 		news->event.external_workspace_id = put_text(&at, workspace);
 	memcpy(at, event->data.p, event->data.n);
@@ -142,7 +142,7 @@ static struct bus_news *news_new(const struct event *event)
 void bus_emit(struct service *service, const struct event *event)
 {
 	struct bus *bus = service->events->bus;
-	struct bus_news *news = bus ? news_new(event) : NULL;
+	struct bus_news *news = bus ? news_new(event, key_tenant(service, event->owner)) : NULL;
 
 	if (!news) {
 		log_warn("sandbox %s: the event %s is lost", event->sandbox_id, event->type);
@@ -196,6 +196,7 @@ static int bus_before_commit(void *arg)
 					   .sandbox_id = event->sandbox_id,
 					   .owner = event->owner,
 					   .external_workspace_id = event->external_workspace_id,
+					   .tenant = at->tenant,
 					   .data = event->data };
 
 		if (!at->written)
@@ -238,31 +239,7 @@ static int write_all(struct bus *bus, int64_t reserved)
 	return r;
 }
 
-static void trim(struct bus *bus, int64_t upto, int64_t count)
-{
-	if (upto <= 0)
-		return;
-	bus_trim_readers(bus, upto);
-	if (store_event_trim(bus->service->store, upto) < 0) {
-		log_warn("old events could not be deleted");
-		return;
-	}
-	bus->trimmed_id = upto;
-	bus->count -= count;
-}
-
-static void trim_count(struct bus *bus)
-{
-	int64_t keep = bus->service->config.events_keep, over = bus->count - keep, upto = 0;
-
-	/* Delete in batches: a small excess may stay. */
-	if (over <= keep / 16)
-		return;
-	if (store_event_nth(bus->service->store, over, &upto) == 0)
-		trim(bus, upto, over);
-}
-
-/* Events are unlinked before they are published, because a reader may cause new ones. */
+/* Published events are unlinked first: a reader may cause new ones. */
 static void tell_written(struct bus *bus)
 {
 	struct bus_news *news = bus->first, *last = NULL, *next;
@@ -279,7 +256,7 @@ static void tell_written(struct bus *bus)
 		next = news->next;
 		free(news);
 	}
-	trim_count(bus);
+	bus_trim_count(bus);
 }
 
 void bus_flush(struct service *service)
@@ -307,21 +284,6 @@ void bus_flush(struct service *service)
 		usage_clear(service);
 	}
 	tell_written(bus);
-}
-
-void bus_tick(struct service *service)
-{
-	struct bus *bus = service->events->bus;
-	int64_t before_ms =
-		time_real_ms() - (int64_t)service->config.events_keep_days * 24 * 3600 * 1000;
-	int64_t upto = 0, first = 0, last = 0;
-
-	if (service->upkeep.ticks % TRIM_TICKS != 1 || !bus->count)
-		return;
-	if (store_event_older(service->store, before_ms, TRIM_BATCH, &upto) < 0 || !upto)
-		return;
-	trim(bus, upto, 0);
-	(void)!store_event_range(service->store, &first, &last, &bus->count);
 }
 
 void bus_done(struct service *service)

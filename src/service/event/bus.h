@@ -20,6 +20,7 @@
 	X(SANDBOX_DEADLINE, "sandbox.deadline")         \
 	X(PROCESS_STARTED, "process.started")           \
 	X(PROCESS_ENDED, "process.ended")               \
+	X(PROCESS_OOM, "process.oom")                   \
 	X(SNAPSHOT_CREATED, "snapshot.created")         \
 	X(SNAPSHOT_DELETED, "snapshot.deleted")         \
 	X(SNAPSHOT_DEADLINE, "snapshot.deadline")       \

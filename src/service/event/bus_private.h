@@ -13,6 +13,7 @@
 struct bus_news {
 	struct bus_news *next;
 	struct event event;
+	const char *tenant;
 	bool written;
 	char bytes[];
 };
@@ -21,6 +22,7 @@ struct bus_reader {
 	struct bus_reader *prev, *next;
 	struct bus *bus;
 	struct bus_filter filter;
+	char tenant[AUTH_KEY_ID_SIZE]; /* of the owner that it is limited to */
 	struct bus_hooks hooks;
 	void *arg;
 	int64_t cursor; /* id of the last event examined */
@@ -42,8 +44,9 @@ struct bus {
 	int64_t reserving_id; /* reserved_id of the transaction in progress; 0: none */
 	int64_t reserved_id;  /* later starts assign only greater ids */
 	int64_t stored_id;  /* the newest in the store; if it is empty, less than every later id */
-	int64_t trimmed_id; /* the newest that was deleted from the store */
-	int64_t count;	    /* in the store */
+	int64_t trimmed_id; /* no tenant has an event up to this one */
+	int64_t share_trimmed_id; /* the newest that a tenant lost by having more than its share */
+	int64_t count;		  /* in the store */
 	struct loop_timer *flush; /* writes */
 	struct loop_timer *pump;  /* readers that are behind */
 	struct bus_reader *readers;
@@ -54,11 +57,12 @@ struct bus {
 
 /* bus_reader.c */
 void bus_tell(struct bus *bus, const struct bus_news *news, int64_t before);
-void bus_missed(
-	struct bus *bus,
-	const struct event *event); /* counts a dropped event for the readers that match it */
-void bus_trim_readers(struct bus *bus, int64_t upto);
+void bus_missed(struct bus *bus, const struct event *event); /* by those who would have got it */
+void bus_trim_readers(struct bus *bus, const char *tenant, int64_t upto); /* NULL: of all */
 void bus_on_pump(void *arg);
 void bus_readers_done(struct bus *bus);
+
+/* bus_trim.c */
+void bus_trim_count(struct bus *bus);
 
 #endif

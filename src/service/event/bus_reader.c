@@ -5,6 +5,7 @@
 
 #include "base/log.h"
 #include "base/time.h"
+#include "service/account/auth_internal.h"
 #include "service/event/bus_private.h"
 #include "service/event/event_internal.h"
 #include "service/event/event_private.h"
@@ -169,7 +170,8 @@ void bus_missed(struct bus *bus, const struct event *event)
 
 struct batch {
 	struct bus_reader *reader;
-	int64_t upto; /* used only to count */
+	int64_t upto;	    /* counting only, as is tenant */
+	const char *tenant; /* NULL: all */
 	int64_t rows;
 };
 
@@ -246,6 +248,8 @@ static int on_trimmed(void *arg, const struct store_event *row)
 
 	if (row->id > batch->upto)
 		return 1;
+	if (batch->tenant && strcmp(batch->tenant, row->tenant) != 0)
+		return 0;
 	if (matches(&reader->filter, &event)) {
 		reader->gap.exact = reader->gap.events == 0 || reader->gap.exact;
 		reader->gap.events++;
@@ -253,22 +257,47 @@ static int on_trimmed(void *arg, const struct store_event *row)
 	return 0;
 }
 
-/* Rows up to this id are about to be deleted: counts what readers miss. */
-void bus_trim_readers(struct bus *bus, int64_t upto)
+/*
+ * Rows up to this id, of one tenant or of all, are about to be deleted. A reader of all tenants
+ * does not skip what the others have there, so its position stays.
+ */
+void bus_trim_readers(struct bus *bus, const char *tenant, int64_t upto)
 {
 	for (struct bus_reader *reader = bus->readers; reader; reader = reader->next) {
-		struct batch batch = { .reader = reader, .upto = upto };
+		struct batch batch = { .reader = reader, .upto = upto, .tenant = tenant };
+		bool of_all = !reader->filter.owner[0];
 
-		if (reader->cursor >= upto || reader->ended)
+		if (reader->cursor >= upto || reader->ended ||
+		    (tenant && !of_all && strcmp(reader->tenant, tenant) != 0))
 			continue;
 		if (store_event_each(bus->service->store, reader->cursor, INT64_MAX, on_trimmed,
 				     &batch) < 0)
 			log_warn("missed events cannot be counted");
-		reader->cursor = reader->gap.last = upto;
+		if (!tenant || !of_all)
+			reader->cursor = upto;
+		reader->gap.last = MAX(reader->gap.last, reader->cursor);
 	}
 }
 
 /* ---- open and close ---- */
+
+/* A reader that continues where events have been deleted since: how many at most, and from where.
+ */
+static void note_trimmed(struct bus_reader *reader, int64_t after)
+{
+	struct bus *bus = reader->bus;
+	bool of_all = !reader->filter.owner[0];
+	int64_t lost = bus->share_trimmed_id;
+
+	if (after <= 0)
+		return;
+	if (!of_all && store_event_trimmed(bus->service->store, reader->tenant, &lost) < 0)
+		log_warn("missed events cannot be counted");
+	reader->cursor = MAX(after, of_all ? bus->trimmed_id : MAX(bus->trimmed_id, lost));
+	lost = MAX(lost, bus->trimmed_id);
+	if (after < lost)
+		reader->gap = (struct bus_gap){ .events = lost - after, .last = reader->cursor };
+}
 
 int bus_read(struct service *service, const struct bus_ask *ask, const struct bus_hooks *hooks,
 	     void *arg, struct bus_reader **ret, struct err *err)
@@ -286,15 +315,14 @@ int bus_read(struct service *service, const struct bus_ask *ask, const struct bu
 		return err_set(err, ERR_UNAVAILABLE, "out of memory");
 	reader->bus = bus;
 	reader->filter = *ask->filter;
+	if (reader->filter.owner[0])
+		(void)!str_copy(reader->tenant, sizeof(reader->tenant),
+				str_of(key_tenant(service, reader->filter.owner)));
 	reader->hooks = *hooks;
 	reader->arg = arg;
 	reader->live = ask->live;
 	reader->cursor = ask->after == BUS_NOW ? bus->stored_id : ask->after;
-	if (ask->after > 0 && ask->after < bus->trimmed_id) {
-		reader->gap = (struct bus_gap){ .events = bus->trimmed_id - ask->after,
-						.last = bus->trimmed_id };
-		reader->cursor = bus->trimmed_id;
-	}
+	note_trimmed(reader, ask->after);
 	reader->next = bus->readers;
 	if (reader->next)
 		reader->next->prev = reader;

@@ -59,7 +59,7 @@ static void send_snapshot(const struct snapshot *snapshot, const char *type, int
 	event_put_bool(&w, "memory_preserved", snapshot->memory);
 	if (remaining_ms >= 0) {
 		event_put_int(&w, "remaining_ms", remaining_ms);
-		event_put_time(&w, "expires_at", snapshot->expires_ms);
+		event_put_time(&w, "expires_at", snapshot_expires_ms(snapshot));
 	}
 	if (event_draft_end(&w, &event.data) < 0)
 		return;
@@ -85,7 +85,7 @@ void event_snapshot(const struct snapshot *snapshot, bool created)
 void event_snapshot_deadline(struct snapshot *snapshot, int64_t now_ms)
 {
 	int64_t left_ms = snapshot->expires_ms - now_ms;
-	int64_t life_ms = snapshot->expires_ms - snapshot->created_ms;
+	int64_t life_ms = snapshot_expires_ms(snapshot) - snapshot->created_ms;
 
 	if (snapshot->warned || left_ms > MIN(MAX(life_ms / 10, SNAPSHOT_WARN_MIN_MS), WARN_MS))
 		return;
@@ -128,6 +128,19 @@ void event_process_started(const struct sandbox *sandbox, const struct event_pro
 	event_send(sandbox, EVENT_PROCESS_STARTED, &w);
 }
 
+/* The memory limit killed it or another process of the sandbox while it ran. */
+static void send_oom(const struct sandbox *sandbox, const struct event_process *process,
+		     const struct process_status *status)
+{
+	struct event_draft w = event_begin(sandbox);
+
+	event_put_int(&w, "process_id", process->process_id);
+	event_put_text(&w, "kind", process->kind);
+	event_put_int(&w, "oom_kills", status->oom_kills);
+	event_put_int(&w, "memory_mb", sandbox->attrs.memory_mb);
+	event_send(sandbox, EVENT_PROCESS_OOM, &w);
+}
+
 void event_process_ended(const struct sandbox *sandbox, const struct event_process *process,
 			 const struct process_status *status)
 {
@@ -143,6 +156,8 @@ void event_process_ended(const struct sandbox *sandbox, const struct event_proce
 	}
 	event_put_end(&w, status);
 	event_send(sandbox, EVENT_PROCESS_ENDED, &w);
+	if (status->oom_kills)
+		send_oom(sandbox, process, status);
 }
 
 /* The start of a process failed. */
@@ -188,7 +203,10 @@ void event_storage_low(struct service *service, const char *engine,
 	struct event_draft w;
 
 	w = event_draft(&service->events->bus->scratch);
-	event_put_text(&w, "engine", engine);
+	/* Without an engine: the disk of the state directory. */
+	event_put_text(&w, "disk", engine ? "pool" : "state");
+	if (engine)
+		event_put_text(&w, "engine", engine);
 	event_put_int(&w, "capacity_bytes", (int64_t)storage->capacity_bytes);
 	event_put_int(&w, "used_bytes", (int64_t)storage->used_bytes);
 	event_put_int(&w, "promised_bytes", (int64_t)storage->promised_bytes);
@@ -214,7 +232,7 @@ void event_preview(const struct sandbox *sandbox, const struct preview *preview,
 	event_put_text(&w, "preview_id", preview->id);
 	event_put_int(&w, "port", preview->port);
 	event_put_text(&w, "visibility", preview_visibility_names[preview->visibility]);
-	event_put_time(&w, "expires_at", preview->expires_ms);
+	event_put_time(&w, "expires_at", preview_expires_ms(sandbox, preview));
 	event_send(sandbox, made ? EVENT_PREVIEW_CREATED : EVENT_PREVIEW_DELETED, &w);
 }
 

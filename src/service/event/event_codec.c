@@ -96,6 +96,7 @@ void event_put_end(struct event_draft *draft, const struct process_status *statu
 		  status->memory_limit_bytes);
 	put_known(&w, "memory_peak_bytes", status->memory_peak_bytes != 0,
 		  status->memory_peak_bytes);
+	json_put_int(&w, "oom_kills", status->oom_kills);
 	keep(draft, &w);
 }
 

@@ -15,6 +15,7 @@
 #include "service/event/events_internal.h"
 #include "service/event/webhook_private.h"
 #include "service/event/event_private.h"
+#include "service/steady_internal.h"
 
 #define SECRET_BYTES 32
 #define CURSOR_TICKS 60
@@ -468,7 +469,7 @@ void webhook_view(const struct webhook *hook, struct webhook_view *ret)
 				      .created_ms = hook->created_ms,
 				      .delivered_ms = hook->delivered_ms,
 				      .next_ms = hook->next_ms,
-				      .failing_ms = hook->failing_ms,
+				      .failing_ms = steady_wall_ms(hook->service, hook->failing_ms),
 				      .cursor = hook->cursor,
 				      .attempts = hook->attempts,
 				      .dead = dead,

@@ -28,7 +28,8 @@ struct webhook {
 	struct service *service;
 	char id[WEBHOOK_ID_LEN + 1];
 	char owner[AUTH_KEY_ID_SIZE];
-	int64_t seq, created_ms, failing_ms, missed, cursor;
+	int64_t seq, created_ms, missed, cursor;
+	int64_t failing_ms;	       /* steady clock: since when; 0: it works */
 	char *url, *secret, *events;   /* heap */
 	char *description, *workspace; /* heap or NULL */
 	char *disabled_reason;	       /* heap or NULL */

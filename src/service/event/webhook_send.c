@@ -17,6 +17,7 @@
 #include "service/secret/secret.h"
 #include "service/event/webhook_private.h"
 #include "service/event/event_private.h"
+#include "service/steady_internal.h"
 
 #define RETRY_MAX_MS (5 * 60 * 1000LL)
 #define REOPEN_MS 1000
@@ -222,7 +223,7 @@ static void webhook_disable(struct webhook *hook, const char *reason)
 static void failed(struct webhook *hook)
 {
 	const struct service_config *config = &hook->service->config;
-	int64_t now_ms = time_real_ms();
+	int64_t now_ms = steady_now_ms(hook->service);
 
 	if (!hook->failing_ms)
 		hook->failing_ms = now_ms;

@@ -11,6 +11,7 @@
 #include "service/network/preview_internal.h"
 #include "service/range_internal.h"
 #include "service/sandbox/sandbox_internal.h"
+#include "service/steady_internal.h"
 
 #define SAVE_TICKS 30 /* counters reach the disk this often */
 
@@ -176,7 +177,7 @@ static void drop(struct sandbox *sandbox, struct preview *preview)
 
 void preview_tick(struct service *service)
 {
-	int64_t now_ms = time_real_ms();
+	int64_t now_ms = steady_now_ms(service);
 	struct sandbox *sandbox;
 	uint32_t cursor = 0;
 
@@ -221,7 +222,7 @@ struct preview *preview_of_port(const struct sandbox *sandbox, uint16_t port)
 int preview_create(struct sandbox *sandbox, const struct preview_spec *spec,
 		   const struct preview **ret, struct err *err)
 {
-	int64_t now_ms = time_real_ms();
+	int64_t now_ms = steady_now_ms(sandbox->service);
 	struct preview *preview, old = { 0 };
 	uint32_t count = 0;
 	bool made;
@@ -242,7 +243,7 @@ int preview_create(struct sandbox *sandbox, const struct preview_spec *spec,
 	old = *preview;
 	if (made) {
 		rand_label(preview->id, sizeof(preview->id) - 1);
-		preview->created_ms = now_ms;
+		preview->created_ms = time_real_ms();
 		preview->port = (uint16_t)spec->port;
 	}
 	preview->visibility = (uint8_t)spec->visibility;
@@ -280,6 +281,11 @@ int preview_delete(struct sandbox *sandbox, struct str id, struct err *err)
 		return -1;
 	drop(sandbox, preview);
 	return 0;
+}
+
+int64_t preview_expires_ms(const struct sandbox *sandbox, const struct preview *preview)
+{
+	return steady_wall_ms(sandbox->service, preview->expires_ms);
 }
 
 const struct preview *preview_every(const struct sandbox *sandbox)

@@ -25,7 +25,7 @@ extern const char *const preview_host_names[];
 
 struct preview_token {
 	uint8_t hash[32];
-	int64_t expires_ms; /* wall clock */
+	int64_t expires_ms; /* steady clock */
 };
 
 /* Owner: its sandbox's list. */
@@ -36,7 +36,7 @@ struct preview {
 	uint8_t visibility, host;
 	bool dirty; /* the counters on disk are older */
 	int64_t created_ms;
-	int64_t expires_ms; /* wall clock; 0: never */
+	int64_t expires_ms; /* steady clock (preview_expires_ms()); 0: never */
 	uint64_t requests, bytes_in, bytes_out, connections;
 	uint32_t open; /* active requests and tunnels */
 	uint32_t token_count;
@@ -63,6 +63,8 @@ int preview_share(struct sandbox *sandbox, struct str id, int64_t ttl_sec,
 		  struct err *err) _must_check_;
 int preview_unshare(struct sandbox *sandbox, struct str id, struct err *err) _must_check_;
 const struct preview *preview_next(const struct sandbox *sandbox, const struct preview *before);
+/* Wall clock; 0: never. */
+int64_t preview_expires_ms(const struct sandbox *sandbox, const struct preview *preview);
 /* The preview of every port; NULL: none. */
 const struct preview *preview_every(const struct sandbox *sandbox);
 /* "http://PORT-ID.domain"; false: no domain is configured. */
@@ -83,7 +85,7 @@ struct preview_grant {
 	char sandbox_id[SANDBOX_ID_LEN + 1];
 	char preview_id[PREVIEW_ID_SIZE]; /* "": by key, or the template's own port */
 	uint8_t host;
-	int64_t token_expires_ms; /* 0: no token was needed */
+	int64_t token_left_ms; /* until the token expires; 0: no token was needed */
 };
 /* Filled also if access is refused. */
 struct preview_note {

@@ -9,6 +9,7 @@
 #include "service/network/preview_internal.h"
 #include "service/range_internal.h"
 #include "service/secret/secret.h"
+#include "service/steady_internal.h"
 #include "service/template/template.h"
 #include "service/sandbox/sandbox_internal.h"
 
@@ -46,12 +47,13 @@ int preview_share(struct sandbox *sandbox, struct str id, int64_t ttl_sec,
 		  char ret_token[PREVIEW_TOKEN_SIZE], int64_t *ret_expires_ms, struct err *err)
 {
 	struct preview *preview = preview_find(sandbox, id, err);
-	struct store_preview_token row = { .expires_ms = time_real_ms() + ttl_sec * 1000 };
+	int64_t now_ms = steady_now_ms(sandbox->service);
+	struct store_preview_token row = { .expires_ms = now_ms + ttl_sec * 1000 };
 	uint8_t secret[TOKEN_BYTES];
 
 	if (!preview || range_check("ttl_sec", ttl_sec, 1, PREVIEW_EXPIRES_MAX_SEC, err) < 0)
 		return -1;
-	tidy_tokens(preview, time_real_ms());
+	tidy_tokens(preview, now_ms);
 	if (preview->token_count == PREVIEW_TOKENS_MAX)
 		return err_set(err, ERR_QUOTA_EXCEEDED, "a preview has at most %d share tokens",
 			       PREVIEW_TOKENS_MAX);
@@ -65,7 +67,7 @@ int preview_share(struct sandbox *sandbox, struct str id, int64_t ttl_sec,
 	    preview_add_token(preview, row.hash, row.expires_ms) < 0)
 		return err_set(err, ERR_INTERNAL, "the token could not be saved");
 	service_wrote(sandbox->service);
-	*ret_expires_ms = row.expires_ms;
+	*ret_expires_ms = steady_wall_ms(sandbox->service, row.expires_ms);
 	return 0;
 }
 
@@ -128,7 +130,7 @@ static int check_token(const struct preview *preview, struct str text, int64_t n
 	}
 	if (token->expires_ms <= now_ms)
 		return err_set(err, ERR_PREVIEW_EXPIRED, "the share token has expired");
-	ret->token_expires_ms = token->expires_ms;
+	ret->token_left_ms = token->expires_ms - now_ms;
 	return 0;
 }
 
@@ -138,7 +140,7 @@ static int check_visitor(const struct sandbox *sandbox, const struct preview *pr
 			 struct err *err)
 {
 	struct str token = ask->token.n ? ask->token : ask->traffic;
-	int64_t now_ms = time_real_ms();
+	int64_t now_ms = steady_now_ms(sandbox->service);
 
 	if (!preview && ask->port == sandbox->template->preview_port)
 		return 0;

@@ -21,9 +21,17 @@ struct process_start {
 	struct follow *follow;
 	struct idempotency *idem;
 	uint32_t credit;
+	uint32_t number; /* its process id, once the agent is asked; 0: not yet */
 	process_started_fn started;
 	void *arg;
 };
+
+static struct event_process event_of(const struct process_start *start)
+{
+	return (struct event_process){ .process_id = start->number,
+				       .kind = start->follow ? "stream" : "process",
+				       .name = start->build.exec.name };
+}
 
 static void start_free(struct process_start *start)
 {
@@ -51,6 +59,15 @@ static void fail_start(struct process_start *start, const struct err *err)
 		started(arg, 0, 0, 0, err);
 }
 
+/* It was published as started when the agent was asked. */
+static void refused(const struct process_start *start, const struct sandbox *sandbox,
+		    const struct err *err)
+{
+	struct event_process process = event_of(start);
+
+	event_process_refused(sandbox, &process, err);
+}
+
 static void on_started(void *arg, uint32_t process_id, uint32_t pid, const struct err *error)
 {
 	struct process_start *start = arg;
@@ -65,16 +82,13 @@ static void on_started(void *arg, uint32_t process_id, uint32_t pid, const struc
 			admit_ended(sandbox);
 		if (service)
 			service->upkeep.counters.exec_refusals++;
+		if (service && sandbox && error)
+			refused(start, sandbox, error);
 		if (!error)
 			start->follow = NULL; /* the link's last call frees it */
 		fail_start(start, error);
 		return;
 	}
-	if (sandbox)
-		event_process_started(sandbox, &(struct event_process){
-						       .process_id = process_id,
-						       .kind = start->follow ? "stream" : "process",
-						       .name = start->build.exec.name });
 	if (sandbox && !start->follow)
 		exit_watch_start(sandbox, process_id, "process", true);
 	if (start->follow) {
@@ -85,19 +99,41 @@ static void on_started(void *arg, uint32_t process_id, uint32_t pid, const struc
 	started(started_arg, process_id, pid, follow, NULL);
 }
 
-/* Notes the id before the agent is asked, so that a repeated call finds the process whatever
- * happens. */
+/*
+ * Notes the id before the agent is asked, so that a repeated call finds the process whatever
+ * happens. The event is in the transaction of the note.
+ */
 static int note_start(const struct process_start *start, struct sandbox *sandbox, struct err *err)
 {
+	struct event_process process = event_of(start);
+	struct store *store = sandbox->service->store;
 	char id[16];
 	int r;
 
-	if (!start->idem)
+	if (!start->idem) {
+		event_process_started(sandbox, &process);
 		return 0;
-	(void)snprintf(id, sizeof(id), "%u", link_next_process(sandbox->link));
-	r = idempotency_note(sandbox->service, start->idem, sandbox->id, id);
+	}
+	(void)snprintf(id, sizeof(id), "%u", start->number);
+	r = store_begin(store);
+	if (r == 0) {
+		r = idempotency_note(sandbox->service, start->idem, sandbox->id, id);
+		if (r == 0)
+			event_process_started(sandbox, &process);
+		r = store_end(store, r);
+	}
 	service_wrote(sandbox->service);
 	return r < 0 ? service_unrecorded(err, r, "the start could not be recorded") : 0;
+}
+
+void process_never_begun(const struct sandbox *sandbox, uint32_t process_id)
+{
+	struct event_process process = { .process_id = process_id, .kind = "process" };
+	struct err err;
+
+	(void)err_set(&err, ERR_UNAVAILABLE,
+		      "the daemon ended before it asked for the process; it is started again");
+	event_process_refused(sandbox, &process, &err);
 }
 
 bool process_was_begun(const struct sandbox *sandbox, uint32_t process_id)
@@ -111,9 +147,14 @@ static int launch(struct process_start *start, struct sandbox *sandbox, struct e
 	const struct link_first_reader reader = { &follow_link_hooks, start->follow, start->credit,
 						  &follow_id };
 
-	if (note_start(start, sandbox, err) < 0 ||
-	    link_spawn(sandbox->link, &start->build.exec, on_started, start,
+	start->number = link_next_process(sandbox->link);
+	if (note_start(start, sandbox, err) < 0) {
+		admit_ended(sandbox);
+		return -1;
+	}
+	if (link_spawn(sandbox->link, &start->build.exec, on_started, start,
 		       start->follow ? &reader : NULL, err) < 0) {
+		refused(start, sandbox, err);
 		admit_ended(sandbox);
 		return -1;
 	}
@@ -252,6 +293,34 @@ int process_list(struct sandbox *sandbox, process_each_fn each, void *arg, struc
 	return -1;
 }
 
+int process_orphans(struct sandbox *sandbox, process_each_fn each, void *arg, struct err *err)
+{
+	struct process_listing *listing =
+		OP_NEW(struct process_listing, sandbox->service, sandbox->handle, err);
+
+	if (!listing)
+		return -1;
+	listing->each = each;
+	listing->arg = arg;
+	if (link_orphans(sandbox->link, on_each, listing, err) == 0)
+		return 0;
+	(void)op_end(&listing->op);
+	return -1;
+}
+
+bool process_pid_parse(struct str id, uint32_t *ret)
+{
+	static const char prefix[] = "pid:";
+	size_t n = sizeof(prefix) - 1;
+	uint64_t number = 0;
+
+	if (!str_starts(id, prefix) ||
+	    str_to_u64((struct str){ id.p + n, id.n - n }, INT32_MAX, &number) < 0 || !number)
+		return false;
+	*ret = (uint32_t)number;
+	return true;
+}
+
 bool process_id_parse(struct str id, uint32_t *ret)
 {
 	uint64_t number = 0;
@@ -341,123 +410,4 @@ int process_find(struct sandbox *sandbox, struct str id, process_found_fn found,
 		return 0;
 	(void)op_end(&f->op);
 	return -1;
-}
-
-/* ---- act ---- */
-
-/* A request to the agent that acts on a process. */
-struct act {
-	struct op op;
-	process_done_fn done; /* NULL: no caller waits */
-	void *arg;
-};
-
-static struct act *act_new(struct sandbox *sandbox, process_done_fn done, void *arg,
-			   struct err *err)
-{
-	struct act *act = OP_NEW(struct act, sandbox->service, sandbox->handle, err);
-
-	if (act) {
-		act->done = done;
-		act->arg = arg;
-	}
-	return act;
-}
-
-static void on_done(void *arg, const struct err *error)
-{
-	struct act *act = arg;
-	process_done_fn done = act->done;
-	void *done_arg = act->arg;
-
-	if (op_end(&act->op) && done)
-		done(done_arg, error);
-}
-
-static int acted(struct act *act, int r)
-{
-	if (r < 0)
-		(void)op_end(&act->op);
-	return r;
-}
-
-/* An empty write sends no frame, so the process is looked up to report whether it accepts input. */
-static void on_empty(void *arg, const struct process_info *info, const struct err *error)
-{
-	struct err err;
-
-	if (!error && (info->status.reason || !info->stdin_open)) {
-		(void)err_set(&err, ERR_WRONG_STATE, "%s",
-			      info->status.reason ? "the process has ended"
-						  : "the standard input of the process is closed");
-		error = &err;
-	}
-	on_done(arg, error);
-}
-
-static int stdin_empty(struct sandbox *sandbox, uint32_t process_id, struct act *act,
-		       struct err *err)
-{
-	char id[16];
-
-	(void)snprintf(id, sizeof(id), "%u", process_id);
-	return process_find(sandbox, str_of(id), on_empty, act, err);
-}
-
-int process_stdin(struct sandbox *sandbox, uint32_t process_id, struct str bytes, bool wait,
-		  process_done_fn done, void *arg, struct err *err)
-{
-	struct act *act = act_new(sandbox, done, arg, err);
-
-	if (!act)
-		return -1;
-	sandbox_touch(sandbox);
-	if (!bytes.n)
-		return acted(act, stdin_empty(sandbox, process_id, act, err));
-	return acted(act, link_stdin(sandbox->link, process_id, bytes, wait, on_done, act, err));
-}
-
-int process_close_stdin(struct sandbox *sandbox, uint32_t process_id, process_done_fn done,
-			void *arg, struct err *err)
-{
-	struct act *act = act_new(sandbox, done, arg, err);
-
-	if (!act)
-		return -1;
-	return acted(act, link_close_stdin(sandbox->link, process_id, on_done, act, err));
-}
-
-int process_signal(struct sandbox *sandbox, uint32_t process_id, int signum, process_done_fn done,
-		   void *arg, struct err *err)
-{
-	struct act *act = act_new(sandbox, done, arg, err);
-
-	if (!act)
-		return -1;
-	return acted(act, link_signal(sandbox->link, process_id, signum, on_done, act, err));
-}
-
-int process_resize(struct sandbox *sandbox, uint32_t process_id, int64_t cols, int64_t rows,
-		   process_done_fn done, void *arg, struct err *err)
-{
-	struct act *act;
-
-	if (process_check_size(cols, rows, err) < 0)
-		return -1;
-	act = act_new(sandbox, done, arg, err);
-	if (!act)
-		return -1;
-	return acted(act, link_resize(sandbox->link, process_id, (uint16_t)cols, (uint16_t)rows,
-				      on_done, act, err));
-}
-
-int process_stop(struct sandbox *sandbox, uint32_t process_id, process_done_fn done, void *arg,
-		 struct err *err)
-{
-	struct act *act = act_new(sandbox, done, arg, err);
-
-	if (!act)
-		return -1;
-	return acted(act, link_stop(sandbox->link, process_id, PROCESS_STOP_GRACE_MS, on_done, act,
-				    err));
 }

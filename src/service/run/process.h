@@ -58,6 +58,8 @@ struct process_status {
 	int64_t duration_us;
 	uint64_t out_total, err_total; /* bytes written; also the cursor of the next byte */
 	uint64_t memory_limit_bytes, memory_peak_bytes; /* 0: unknown, or not related to memory */
+	/* processes of the sandbox that the memory limit killed while it ran, also its children */
+	uint32_t oom_kills;
 };
 
 /* Strings live for the call; none is NULL. */
@@ -128,6 +130,8 @@ int process_start(struct sandbox *sandbox, const struct exec_spec *spec, process
 
 /* Whether an earlier daemon asked the agent to start this process. If not, it never ran. */
 bool process_was_begun(const struct sandbox *sandbox, uint32_t process_id);
+/* It was not, although its start was noted and published: publishes that it did not start. */
+void process_never_begun(const struct sandbox *sandbox, uint32_t process_id);
 
 /* ---- inspect ---- */
 
@@ -144,6 +148,15 @@ int process_find(struct sandbox *sandbox, struct str id, process_found_fn found,
 		 struct err *err) _must_check_;
 /* Whether id is a process id; process_find() is then not needed. */
 bool process_id_parse(struct str id, uint32_t *ret);
+
+/*
+ * Processes that were not started here and whose ancestors have ended, by pid; only pid, user,
+ * command and started_ms are set. None if the sandbox's agent is of an earlier version.
+ */
+int process_orphans(struct sandbox *sandbox, process_each_fn each, void *arg,
+		    struct err *err) _must_check_;
+/* "pid:N": a process by its pid inside, whether it was started here or not. */
+bool process_pid_parse(struct str id, uint32_t *ret);
 
 /* ---- control ---- */
 
@@ -166,6 +179,14 @@ int process_resize(struct sandbox *sandbox, uint32_t process_id, int64_t cols, i
  */
 int process_stop(struct sandbox *sandbox, uint32_t process_id, process_done_fn done, void *arg,
 		 struct err *err) _must_check_;
+/* A signal to one process by its pid; with kill, SIGKILL to it and to its descendants. */
+int process_signal_pid(struct sandbox *sandbox, uint32_t pid, int signum, process_done_fn done,
+		       void *arg, struct err *err) _must_check_;
+int process_kill_pid(struct sandbox *sandbox, uint32_t pid, process_done_fn done, void *arg,
+		     struct err *err) _must_check_;
+/* SIGKILL to everything in the sandbox except its agent; done is called when it is gone. */
+int process_kill_all(struct sandbox *sandbox, process_done_fn done, void *arg,
+		     struct err *err) _must_check_;
 /*
  * Parses "TERM" or "SIGTERM" or, without a name, a number such as 15. 0 with err set if it is not a
  * signal.

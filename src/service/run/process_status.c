@@ -23,7 +23,8 @@ void status_from_link(struct process_status *to, const struct link_status *from)
 				       .out_total = from->out_total,
 				       .err_total = from->err_total,
 				       .memory_limit_bytes = from->memory_limit_bytes,
-				       .memory_peak_bytes = from->memory_peak_bytes };
+				       .memory_peak_bytes = from->memory_peak_bytes,
+				       .oom_kills = from->oom_kills };
 }
 
 void info_from_link(struct process_info *to, const struct link_process_info *from)

@@ -8,6 +8,7 @@
 #include "service/sandbox/destroy_internal.h"
 #include "service/sandbox/sandbox_internal.h"
 #include "service/sandbox/sandbox_private.h"
+#include "service/steady_internal.h"
 
 #define JUMP_MS 1000 /* smaller differences are rounding */
 
@@ -69,11 +70,21 @@ void clock_go(struct sandbox *sandbox)
 	expiry_arm(sandbox->service, clock_idle_due_ms(sandbox));
 }
 
-void clock_load(struct sandbox *sandbox, const struct store_sandbox *row)
+/* What was left when the host ended. */
+static int64_t left_of_boot(const struct service *service, const struct store_sandbox *row)
 {
-	int64_t now_ms = time_real_ms(), alive_ms = sandbox->service->sandboxes->alive_ms;
+	int64_t now_ms = time_real_ms(), alive_ms = service->sandboxes->alive_ms, boot_ms;
 	/* The time is recorded with a delay, so it may be before the sandbox was started. */
 	int64_t last_ms = alive_ms ? MIN(MAX(alive_ms, row->started_ms), now_ms) : now_ms;
+	bool known = row->clock && row->due_ms && steady_last_boot(service, row->clock, &boot_ms);
+
+	if (known) /* the wall clock may have been set since it was started */
+		return MIN(row->due_ms - boot_ms, MAX(row->expires_ms - row->started_ms, 1));
+	return row->expires_ms - last_ms;
+}
+
+void clock_load(struct sandbox *sandbox, const struct store_sandbox *row)
+{
 	bool same = row->clock && row->clock[0] && row->due_ms &&
 		    strcmp(row->clock, sandbox->service->sandboxes->boot_id) == 0;
 
@@ -84,7 +95,7 @@ void clock_load(struct sandbox *sandbox, const struct store_sandbox *row)
 	if (same)
 		sandbox->due_ms = row->due_ms;
 	else if (row->expires_ms) /* after a reboot: time while the host was down does not count */
-		sandbox->due_ms = time_boot_ms() + MAX(row->expires_ms - last_ms, 1);
+		sandbox->due_ms = time_boot_ms() + MAX(left_of_boot(sandbox->service, row), 1);
 }
 
 int64_t clock_idle_due_ms(const struct sandbox *sandbox)

@@ -26,7 +26,15 @@
 
 #define ERROR_KEEP_MS (10 * 60 * 1000LL) /* a dead sandbox can be inspected for ten minutes */
 #define SWEEP_RETRY_MIN_MS 200
+#define END_WAITS_MAX 64 /* a call beyond is answered with unavailable */
 #define SWEEP_RETRY_MAX_MS 30000
+
+/* Owner: its sandbox. */
+struct end_wait {
+	struct end_wait *next;
+	sandbox_ended_fn done;
+	void *arg;
+};
 
 static void remember_end(struct sandbox *sandbox)
 {
@@ -42,16 +50,46 @@ static void remember_end(struct sandbox *sandbox)
 
 static void answer_end(struct sandbox *sandbox, const struct err *error)
 {
-	void (*done)(void *arg, const struct err *err) = TAKE_PTR(sandbox->on_end);
+	struct end_wait *wait = TAKE_PTR(sandbox->end_waits), *next;
 	struct err err;
 
-	if (error)
+	if (error && wait)
 		(void)err_set(&err, ERR_UNAVAILABLE,
 			      "the end of sandbox %s is recorded, but engine %s has not confirmed "
 			      "it: %s. The sandbox ends when the engine answers",
 			      sandbox->id, engine_name(sandbox->engine), error->message);
-	if (done)
-		done(sandbox->on_end_arg, error ? &err : NULL);
+	for (; wait; wait = next) {
+		next = wait->next;
+		wait->done(wait->arg, error ? &err : NULL);
+		free(wait);
+	}
+}
+
+static int wait_for_end(struct sandbox *sandbox, sandbox_ended_fn done, void *arg, struct err *err)
+{
+	struct end_wait *wait;
+	size_t n = 0;
+
+	for (wait = sandbox->end_waits; wait; wait = wait->next)
+		n++;
+	wait = n < END_WAITS_MAX ? malloc(sizeof(*wait)) : NULL;
+	if (!wait)
+		return err_set(err, ERR_UNAVAILABLE,
+			       "too many calls wait for the end of sandbox %s", sandbox->id);
+	*wait = (struct end_wait){ sandbox->end_waits, done, arg };
+	sandbox->end_waits = wait;
+	return 0;
+}
+
+/* The service closes: the calls are gone with their connections. */
+void destroy_drop_waits(struct sandbox *sandbox)
+{
+	while (sandbox->end_waits) {
+		struct end_wait *wait = sandbox->end_waits;
+
+		sandbox->end_waits = wait->next;
+		free(wait);
+	}
 }
 
 /* The engine has nothing left of the sandbox: its rows are deleted. */
@@ -239,10 +277,20 @@ int sandbox_destroy(struct sandbox *sandbox, enum sandbox_reason reason, struct 
 int sandbox_end(struct sandbox *sandbox, enum sandbox_reason reason, sandbox_ended_fn done,
 		void *arg, struct err *err)
 {
-	if (sandbox_destroy(sandbox, reason, err) < 0)
+	bool again = sandbox_state(sandbox) == SANDBOX_DESTROYED;
+
+	/* Before the turn in which the engine is asked. */
+	if (wait_for_end(sandbox, done, arg, err) < 0)
 		return -1;
-	sandbox->on_end = done; /* set before the iteration in which the engine is asked */
-	sandbox->on_end_arg = arg;
+	if (sandbox_destroy(sandbox, reason, err) < 0) {
+		struct end_wait *wait = sandbox->end_waits;
+
+		sandbox->end_waits = wait->next;
+		free(wait);
+		return -1;
+	}
+	if (again)
+		sweep_soon(sandbox);
 	return 0;
 }
 

@@ -20,6 +20,7 @@ int destroy_retain(struct sandbox *sandbox) _must_check_;
 void destroy_unborn(struct sandbox *sandbox, enum sandbox_reason reason);
 void destroy_unretain(struct sandbox *sandbox); /* it is no longer alive */
 void destroy_died(struct sandbox *sandbox, enum sandbox_reason reason, const char *message);
+void destroy_drop_waits(struct sandbox *sandbox);
 void destroy_check_drained(struct service *service);
 
 /* delete_rows.c */

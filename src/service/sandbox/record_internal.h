@@ -93,10 +93,9 @@ struct sandbox {
 	struct snapshot *from; /* contains its files: hibernated, or being created from it */
 	void (*on_transition)(void *arg, struct sandbox *sandbox, const struct err *err);
 	void *on_transition_arg;
-	void (*on_end)(void *arg, const struct err *err); /* the caller that waits for the end */
-	void *on_end_arg;
-	struct history *history; /* NULL: no client requests metrics */
-	struct egress *egress;	 /* NULL: it never had a network */
+	struct end_wait *end_waits; /* callers that wait for the end: destroy.c */
+	struct history *history;    /* NULL: no client requests metrics */
+	struct egress *egress;	    /* NULL: it never had a network */
 	uint32_t network_version;
 	struct link *link;
 	struct sandbox_wait *waits; /* calls that wait for the link */

@@ -15,6 +15,7 @@
 #include "service/pairs.h"
 #include "service/pool/pool_internal.h"
 #include "service/network/preview_internal.h"
+#include "service/sandbox/destroy_internal.h"
 #include "service/sandbox/sandbox_internal.h"
 #include "service/secret/secret_internal.h"
 #include "service/copy/snapshot.h"
@@ -114,6 +115,7 @@ void sandbox_drop(struct sandbox *sandbox)
 	sandbox_attrs_done(&sandbox->attrs);
 	history_free(sandbox);
 	preview_free_all(sandbox);
+	destroy_drop_waits(sandbox);
 	free(sandbox->last_error);
 	free(sandbox);
 }
@@ -327,6 +329,17 @@ struct sandbox *sandbox_find(struct service *service, const struct key *key, str
 		return sandbox;
 	(void)not_found(service, key, id, err);
 	return NULL;
+}
+
+struct sandbox *sandbox_find_to_end(struct service *service, const struct key *key, struct str id,
+				    struct err *err)
+{
+	struct sandbox *sandbox = sandbox_by_id(service, id);
+
+	if (sandbox && sandbox->phase == PHASE_ENDING && !sandbox->pooled &&
+	    (key_is_admin(key) || strcmp(sandbox->attrs.owner, key->id) == 0))
+		return sandbox;
+	return sandbox_find(service, key, id, err);
 }
 
 static bool matches(const struct sandbox *sandbox, const struct sandbox_filter *filter)

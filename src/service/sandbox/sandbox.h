@@ -226,10 +226,14 @@ int sandbox_resume_files(struct sandbox *sandbox, int64_t timeout_sec, sandbox_c
  * background. With err, the engine could not be asked: the end is recorded, and the engine ends the
  * sandbox when it is back. Returns 0, or -1 with err if the end could not be recorded; the sandbox
  * then continues.
+ * For a sandbox that is ending already, the engine is asked again.
  */
 typedef void (*sandbox_ended_fn)(void *arg, const struct err *err);
 int sandbox_end(struct sandbox *sandbox, enum sandbox_reason reason, sandbox_ended_fn done,
 		void *arg, struct err *err) _must_check_;
+/* Also one whose end the engine has not confirmed, which sandbox_find() does not show. */
+struct sandbox *sandbox_find_to_end(struct service *service, const struct key *key, struct str id,
+				    struct err *err);
 /* The same for callers that do not wait for the end. */
 int sandbox_destroy(struct sandbox *sandbox, enum sandbox_reason reason,
 		    struct err *err) _must_check_;

@@ -197,7 +197,7 @@ int cgroup_open(int root_fd, const char *place, unsigned instance, struct cgroup
 
 	for (int i = 0; i < CGROUP_COUNT; i++)
 		tree.fd[i] = -1;
-	tree.cpuset_door_fd = -1;
+	tree.cpuset_fd = -1;
 	for (int i = 0; i < CGROUP_SHOWN_COUNT; i++)
 		tree.shown_fd[i] = -1;
 	for (int i = 0; i < CGROUP_COUNT; i++) {
@@ -228,8 +228,8 @@ void cgroup_close(struct cgroup_tree *tree)
 		(void)close(tree->groups_view_fd);
 	if (tree->memory_view_fd >= 0)
 		(void)close(tree->memory_view_fd);
-	if (tree->cpuset_door_fd >= 0)
-		(void)close(tree->cpuset_door_fd);
+	if (tree->cpuset_fd >= 0)
+		(void)close(tree->cpuset_fd);
 	for (int i = 0; i < CGROUP_SHOWN_COUNT; i++)
 		if (tree->shown_fd[i] >= 0)
 			(void)close(tree->shown_fd[i]);
@@ -296,6 +296,9 @@ int cgroup_make(const struct cgroup_tree *tree, unsigned slot)
 	}
 	if (tree->v2_fd >= 0)
 		bound_below(tree, slot);
+	r = tree->cpuset_fd < 0 ? 0 : make_dir(tree->cpuset_fd, name);
+	if (r < 0)
+		return r;
 	if (tree->fd[CGROUP_DEVICES] < 0 || tree->v2[CGROUP_DEVICES])
 		return 0;
 	r = slot_write(tree, CGROUP_DEVICES, slot, "devices.deny", "a");
@@ -337,6 +340,8 @@ int cgroup_remove(const struct cgroup_tree *tree, unsigned slot)
 
 			r = error < 0 ? error : r;
 		}
+	if (r >= 0 && tree->cpuset_fd >= 0)
+		r = cgroup_remove_group(tree->cpuset_fd, name);
 	return r;
 }
 
@@ -391,6 +396,18 @@ static int limit_cpu(const struct cgroup_tree *tree, unsigned slot, uint32_t mil
 		return slot_write_u64(tree, CGROUP_CPU, slot, "cpu.cfs_quota_us", quota_us);
 	(void)snprintf(text, sizeof(text), "%" PRIu64 " %u", quota_us, CPU_PERIOD_US);
 	return slot_write(tree, CGROUP_CPU, slot, "cpu.max", text);
+}
+
+void cgroup_hurry(const struct cgroup_tree *tree, unsigned slot, bool hurry)
+{
+	bool v2 = tree->v2[CGROUP_CPU];
+
+	if (tree->fd[CGROUP_CPU] < 0)
+		return;
+	if (v2)
+		(void)!slot_write(tree, CGROUP_CPU, slot, "cpu.weight", hurry ? "10000" : "100");
+	else
+		(void)!slot_write(tree, CGROUP_CPU, slot, "cpu.shares", hurry ? "262144" : "1024");
 }
 
 int cgroup_limit(const struct cgroup_tree *tree, unsigned slot, const struct cgroup_limits *limits)

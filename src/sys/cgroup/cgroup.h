@@ -31,7 +31,7 @@ enum cgroup_controller {
 /*
  * What a sandbox sees below /sys/fs/cgroup, read-only: its own group at the top if memory is
  * limited by v2, otherwise one directory per v1 hierarchy. The JVM uses v1 limits only if a cpuset
- * exists as well; all sandboxes share one.
+ * exists as well, so each sandbox has one that limits nothing.
  */
 enum cgroup_shown {
 	CGROUP_SHOWN_V2,
@@ -51,7 +51,7 @@ struct cgroup_tree {
 	int v2_fd; /* cay-N of the unified hierarchy; -1 if that has no controllers */
 	char v2_path[CGROUP_PATH_SIZE];	    /* its absolute path */
 	int groups_view_fd, memory_view_fd; /* from cgroup_view_open(); -1: none */
-	int cpuset_door_fd;		  /* of the v1 cpuset that all sandboxes share; -1: none */
+	int cpuset_fd; /* v1, only to be visible; from cgroup_view_open(); -1: none */
 	int shown_fd[CGROUP_SHOWN_COUNT]; /* likewise; what sandboxes see as /sys/fs/cgroup */
 };
 
@@ -68,11 +68,13 @@ struct cgroup_door {
 	int fd[CGROUP_COUNT];
 	int v2_index; /* which of them belongs to v2; -1: none */
 	int into_fd;  /* the v2 group itself, for CLONE_INTO_CGROUP; -1: none */
+	int cpuset_fd;
 };
 
-#define CGROUP_DOOR_NONE                                                               \
-	{                                                                              \
-		.fd = { [0 ... CGROUP_COUNT - 1] = -1 }, .v2_index = -1, .into_fd = -1 \
+#define CGROUP_DOOR_NONE                                                                \
+	{                                                                               \
+		.fd = { [0 ... CGROUP_COUNT - 1] = -1 }, .v2_index = -1, .into_fd = -1, \
+		.cpuset_fd = -1                                                         \
 	}
 
 struct cgroup_limits {
@@ -138,6 +140,11 @@ int cgroup_remove(const struct cgroup_tree *tree,
 		  unsigned slot) _must_check_; /* -EBUSY while in use */
 int cgroup_limit(const struct cgroup_tree *tree, unsigned slot,
 		 const struct cgroup_limits *limits) _must_check_;
+/*
+ * The largest share of the processors among the groups beside it, or the usual one. Without effect
+ * where the kernel refuses it.
+ */
+void cgroup_hurry(const struct cgroup_tree *tree, unsigned slot, bool hurry);
 int cgroup_door_open(const struct cgroup_tree *tree, unsigned slot,
 		     struct cgroup_door *ret) _must_check_;
 void cgroup_door_close(struct cgroup_door *door);
@@ -148,7 +155,7 @@ void cgroup_door_close(struct cgroup_door *door);
  */
 int cgroup_enter(const struct cgroup_door *door, bool is_born_inside) _must_check_;
 /* The same for the cpuset group, which exists only to be visible. */
-int cgroup_enter_cpuset(const struct cgroup_tree *tree) _must_check_;
+int cgroup_enter_cpuset(const struct cgroup_door *door) _must_check_;
 /* Dirty bytes of files that are charged to the group; UINT64_MAX: unknown. */
 uint64_t cgroup_unwritten(const struct cgroup_tree *tree, unsigned slot);
 int cgroup_stat(const struct cgroup_tree *tree, unsigned slot,

@@ -33,6 +33,8 @@ int cgroup_door_open(const struct cgroup_tree *tree, unsigned slot, struct cgrou
 	}
 	if (r >= 0 && tree->v2_fd >= 0)
 		door.into_fd = r = open_in_slot(tree->v2_fd, slot, "", O_PATH | O_DIRECTORY);
+	if (r >= 0 && tree->cpuset_fd >= 0)
+		door.cpuset_fd = r = open_in_slot(tree->cpuset_fd, slot, "tasks", O_WRONLY);
 	if (r < 0) {
 		cgroup_door_close(&door);
 		return r;
@@ -48,6 +50,8 @@ void cgroup_door_close(struct cgroup_door *door)
 			(void)close(door->fd[i]);
 	if (door->into_fd >= 0)
 		(void)close(door->into_fd);
+	if (door->cpuset_fd >= 0)
+		(void)close(door->cpuset_fd);
 	*door = (struct cgroup_door)CGROUP_DOOR_NONE;
 }
 

@@ -43,7 +43,7 @@ static int copy_setting(int parent_fd, int dir_fd, const char *name)
 	return r < 0 ? r : file_write(dir_fd, name, text);
 }
 
-/* One group for all sandboxes with all processors and memory nodes; it limits nothing. */
+/* A group with all processors and memory nodes, which those of the slots below inherit. */
 static void open_cpuset(struct cgroup_tree *tree, unsigned instance)
 {
 	_cleanup_close_ int parent_fd =
@@ -59,15 +59,16 @@ static void open_cpuset(struct cgroup_tree *tree, unsigned instance)
 	dir_fd = openat(parent_fd, name, O_DIRECTORY | O_RDONLY | O_CLOEXEC);
 	if (dir_fd < 0 || copy_setting(parent_fd, dir_fd, "cpuset.cpus") < 0 ||
 	    copy_setting(parent_fd, dir_fd, "cpuset.mems") < 0 ||
+	    file_write(dir_fd, "cgroup.clone_children", "1") < 0 ||
 	    mount_copy(parent_fd, name, VIEW_ATTRIBUTES | MOUNT_ATTR_RDONLY, -1, &fd) < 0)
 		return;
 	tree->shown_fd[CGROUP_SHOWN_CPUSET] = fd;
-	tree->cpuset_door_fd = openat(dir_fd, "tasks", O_WRONLY | O_CLOEXEC);
+	tree->cpuset_fd = TAKE_FD(dir_fd);
 }
 
-int cgroup_enter_cpuset(const struct cgroup_tree *tree)
+int cgroup_enter_cpuset(const struct cgroup_door *door)
 {
-	return tree->cpuset_door_fd >= 0 && write(tree->cpuset_door_fd, "0", 1) < 0 ? -errno : 0;
+	return door->cpuset_fd >= 0 && write(door->cpuset_fd, "0", 1) < 0 ? -errno : 0;
 }
 
 static void open_shown(struct cgroup_tree *tree, unsigned instance)
@@ -119,10 +120,8 @@ void cgroup_view_make(const struct cgroup_tree *tree, unsigned slot, struct cgro
 
 int cgroup_show(const struct cgroup_tree *tree, unsigned slot, enum cgroup_shown which, int *ret_fd)
 {
-	char path[64] = "";
-	int r = tree->shown_fd[which] < 0      ? -ENOENT
-		: which == CGROUP_SHOWN_CPUSET ? 0
-					       : slot_path(path, slot, "");
+	char path[64];
+	int r = tree->shown_fd[which] < 0 ? -ENOENT : slot_path(path, slot, "");
 
 	return r < 0 ? r : mount_copy(tree->shown_fd[which], path, 0, -1, ret_fd);
 }

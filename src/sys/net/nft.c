@@ -27,6 +27,7 @@
 #define METER_MS 60000	 /* a link that opened nothing for so long is forgotten */
 #define METER_NEW "new_per_sec"
 #define METER_OPEN "connections"
+#define METER_NAMES "questions_per_sec"
 #define ANY_PREFIX "cay" /* prefix of the links of all instances */
 #define REFUSED "refused"
 #define ROUTED "routed"
@@ -136,6 +137,12 @@ static void put_limits(struct netlink_buffer *b, const struct nft_spec *spec, co
 
 	nft_match_state(&rule, NFT_STATE_NEW);
 	nft_limit_link(&rule, METER_NEW, spec->new_per_sec);
+	nft_verdict(&rule, NF_DROP);
+	nft_rule_end(&rule);
+	/* All links share the resolver's socket. Datagrams of one flow are new only once. */
+	rule = nft_rule_begin(b, spec->table, chain);
+	nft_match_port(&rule, IPPROTO_UDP, 53);
+	nft_limit_link(&rule, METER_NAMES, spec->new_per_sec);
 	nft_verdict(&rule, NF_DROP);
 	nft_rule_end(&rule);
 	if (count) {
@@ -297,6 +304,7 @@ static int install(int fd, const struct nft_spec *spec, uint32_t flags, bool cou
 	put_table(&b, spec->table, NFT_MSG_DELTABLE, 0);
 	put_table(&b, spec->table, NFT_MSG_NEWTABLE, flags);
 	nft_set_put(&b, spec->table, METER_NEW, 1, METER_MS);
+	nft_set_put(&b, spec->table, METER_NAMES, 3, METER_MS);
 	if (count)
 		nft_set_put(&b, spec->table, METER_OPEN, 2, 0);
 	put_refused(&b, spec);

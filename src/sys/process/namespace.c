@@ -3,12 +3,14 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/securebits.h>
 #include <net/if.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <sys/wait.h>
@@ -227,30 +229,43 @@ int netns_dial(int home_fd, int ns_fd, int *ret_fd)
 	return r;
 }
 
-/* The holder process exists only while the maps are written; it ends when its pipe closes. */
-static int holder_start(int proc_fd, int pipe_fd[2], int *ret_pid)
+/*
+ * A user namespace counts inotify instances, watches and more also for its owner, the effective
+ * user of its maker, and that user's limit applies to all of them together. Its owner is therefore
+ * an id that no other sandbox has, not root of the host. Capabilities are kept: they are needed to
+ * make it on hosts that forbid user namespaces to ordinary users.
+ */
+static int become_owner(uint32_t first_id)
 {
-	struct clone_args args = { .flags = CLONE_NEWUSER, .exit_signal = SIGCHLD };
-	int pid = sys_clone3(&args);
-	char byte;
-
-	if (pid < 0)
-		return pid;
-	if (pid == 0) {
-		(void)close(pipe_fd[1]);
-		(void)!read(pipe_fd[0], &byte, 1);
-		/* Disables nested user namespaces; seccomp refuses them as well. */
-		_exit(file_write(proc_fd, "sys/user/max_user_namespaces", "0") < 0 ? 1 : 0);
-	}
-	*ret_pid = pid;
-	return 0;
+	if (prctl(PR_SET_SECUREBITS, SECBIT_NO_SETUID_FIXUP, 0, 0, 0) < 0 ||
+	    setresgid(first_id, first_id, first_id) < 0 ||
+	    setresuid(first_id, first_id, first_id) < 0)
+		return -errno;
+	return unshare(CLONE_NEWUSER) < 0 ? -errno : 0;
 }
 
-static int holder_map(int proc_fd, int pid, uint32_t first_id, int *ret_fd)
+/*
+ * The holder process exists only while the maps are written: it says when there is a namespace, and
+ * ends when its socket closes.
+ */
+static _noreturn_ void holder(int proc_fd, int fd, uint32_t first_id)
 {
-	char path[64], map[64];
+	char byte = 0;
+
+	if (become_owner(first_id) < 0 || send(fd, &byte, 1, MSG_NOSIGNAL) != 1)
+		_exit(1);
+	(void)!read(fd, &byte, 1);
+	/* Disables nested user namespaces; seccomp refuses them as well. */
+	_exit(file_write(proc_fd, "sys/user/max_user_namespaces", "0") < 0 ? 1 : 0);
+}
+
+static int holder_map(int proc_fd, int pid, int holder_fd, uint32_t first_id, int *ret_fd)
+{
+	char path[64], map[64], byte;
 	int r;
 
+	if (read(holder_fd, &byte, 1) != 1)
+		return -EIO;
 	(void)snprintf(map, sizeof(map), "0 %u 65536\n", first_id);
 	(void)snprintf(path, sizeof(path), "%d/uid_map", pid);
 	r = file_write(proc_fd, path, map);
@@ -270,18 +285,23 @@ static int holder_map(int proc_fd, int pid, uint32_t first_id, int *ret_fd)
 
 int userns_make(int proc_fd, uint32_t first_id, int *ret_fd)
 {
-	int pipe_fd[2], pid, r, status, fd = -1;
+	struct clone_args args = { .exit_signal = SIGCHLD };
+	int pair[2], pid, r, status, fd = -1;
 
-	if (pipe2(pipe_fd, O_CLOEXEC) < 0)
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0)
 		return -errno;
-	r = holder_start(proc_fd, pipe_fd, &pid);
-	(void)close(pipe_fd[0]);
-	if (r < 0) {
-		(void)close(pipe_fd[1]);
-		return r;
+	pid = sys_clone3(&args);
+	if (pid == 0) {
+		(void)close(pair[1]);
+		holder(proc_fd, pair[0], first_id);
 	}
-	r = holder_map(proc_fd, pid, first_id, &fd);
-	(void)close(pipe_fd[1]);
+	(void)close(pair[0]);
+	if (pid < 0) {
+		(void)close(pair[1]);
+		return pid;
+	}
+	r = holder_map(proc_fd, pid, pair[1], first_id, &fd);
+	(void)close(pair[1]);
 	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
 		;
 	if (r >= 0 && status != 0)

@@ -74,6 +74,21 @@ static int cover(struct watch *w, struct walk *walk, const struct walk_item *ite
 	return r < 0 ? 0 : 1;
 }
 
+/*
+ * An entry of a directory that was created during the watch. A file that has content was written
+ * before its directory was watched: no event of the kernel reports that.
+ */
+static void tell_found(struct watch *w, const struct walk_item *item, struct node *node)
+{
+	struct stat st;
+
+	watch_send_name(w, TOOL_CREATED, entry_kind(DTTOIF(item->type)), false, node, item->name);
+	node_tell(node, item->name);
+	if (item->type == DT_REG &&
+	    fstatat(item->dir_fd, item->name, &st, AT_SYMLINK_NOFOLLOW) == 0 && st.st_size > 0)
+		watch_send_name(w, TOOL_MODIFIED, TOOL_KIND_FILE, false, node, item->name);
+}
+
 int watch_cover_tree(struct watch *w, int dir_fd, struct node *node)
 {
 	static struct walk walk;
@@ -94,11 +109,8 @@ int watch_cover_tree(struct watch *w, int dir_fd, struct node *node)
 		}
 		if (temp_is_name(item.name))
 			continue;
-		if (!w->quiet) {
-			watch_send_name(w, TOOL_CREATED, entry_kind(DTTOIF(item.type)), false, node,
-					item.name);
-			node_tell(node, item.name);
-		}
+		if (!w->quiet)
+			tell_found(w, &item, node);
 		if (item.type != DT_DIR || !w->recursive)
 			continue;
 		r = cover(w, &walk, &item, node, &child);

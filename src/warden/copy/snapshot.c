@@ -21,8 +21,7 @@
 #include "warden/copy/snapshot.h"
 
 #define DIRECTORY "snapshots"
-#define KEY_FILE "snapshot.key"
-#define KEY_FILE_NEW "snapshot.key.new"
+#define SNAPSHOT_KEY_FILE_NEW "snapshot.key.new"
 
 void snapshot_name_unfinished(char dst[SNAPSHOT_NAME_SIZE], uint64_t number)
 {
@@ -64,13 +63,14 @@ static int key_make(struct warden *w)
 	_cleanup_close_ int fd = -1;
 	int r;
 
-	(void)unlinkat(w->state_fd, KEY_FILE_NEW, 0);
-	r = file_open_own(w->state_fd, KEY_FILE_NEW, O_RDWR | O_CREAT | O_EXCL, &fd);
+	(void)unlinkat(w->state_fd, SNAPSHOT_KEY_FILE_NEW, 0);
+	r = file_open_own(w->state_fd, SNAPSHOT_KEY_FILE_NEW, O_RDWR | O_CREAT | O_EXCL, &fd);
 	if (r < 0)
 		return r;
 	rand_bytes(w->snapshot_key, sizeof(w->snapshot_key));
 	if (write(fd, w->snapshot_key, sizeof(w->snapshot_key)) != sizeof(w->snapshot_key) ||
-	    fsync(fd) < 0 || renameat(w->state_fd, KEY_FILE_NEW, w->state_fd, KEY_FILE) < 0 ||
+	    fsync(fd) < 0 ||
+	    renameat(w->state_fd, SNAPSHOT_KEY_FILE_NEW, w->state_fd, SNAPSHOT_KEY_FILE) < 0 ||
 	    fsync(w->state_fd) < 0)
 		return errno ? -errno : -EIO;
 	return 0;
@@ -79,7 +79,7 @@ static int key_make(struct warden *w)
 static int key_open(struct warden *w)
 {
 	_cleanup_close_ int fd = -1;
-	int r = file_open_own(w->state_fd, KEY_FILE, O_RDONLY, &fd);
+	int r = file_open_own(w->state_fd, SNAPSHOT_KEY_FILE, O_RDONLY, &fd);
 
 	if (r == -ENOENT)
 		return key_make(w);

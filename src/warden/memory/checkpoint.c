@@ -17,6 +17,7 @@
 #include "sys/file.h"
 #include "sys/mount/mount.h"
 #include "sys/syscalls.h"
+#include "warden/root/programs.h"
 #include "wire/agent.h"
 
 #define LET_GO_MS 5000
@@ -185,7 +186,7 @@ static void name_mounts(struct criu_run *run)
 	for (unsigned i = 0; i < w->mask_count; i++) {
 		criu_arg(run, "--external");
 		criu_argf(run, "mnt[%s]:%s", w->masks[i].target,
-			  criu_outer_names[w->masks[i].is_dir ? CRIU_VOID : CRIU_EMPTY]);
+			  mask_sources[w->masks[i].from].name);
 	}
 }
 

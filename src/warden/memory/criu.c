@@ -32,8 +32,7 @@
 
 const char *const criu_outer_names[CRIU_OUTER_COUNT] = {
 	[CRIU_DEV] = "dev",   [CRIU_AGENT] = "agent",	  [CRIU_FORKED] = "forked",
-	[CRIU_BOOT] = "boot", [CRIU_MACHINE] = "machine", [CRIU_EMPTY] = "empty",
-	[CRIU_VOID] = "void",
+	[CRIU_BOOT] = "boot", [CRIU_MACHINE] = "machine",
 };
 
 void criu_init(struct criu_run *run, struct warden *w, unsigned slot)
@@ -204,17 +203,18 @@ static int open_freeze(const struct criu_run *run)
 
 static _noreturn_ void child(struct criu_run *run, int room_fd, int log_fd)
 {
-	static const char *const env[] = { "PATH=/usr/sbin:/usr/bin",
-					   "LD_PRELOAD=/cay/" CRIU_OWN_NAME, NULL };
 	struct warden *w = run->w;
+	char owner[32];
+	const char *const env[] = { "PATH=/usr/sbin:/usr/bin", "LD_PRELOAD=/cay/" CRIU_OWN_NAME,
+				    owner, NULL };
 	union {
 		const char *const *in;
 		char *const *out;
-	} argv = { .in = run->args },
-	  envp = { .in = run->pid ? env : (const char *const[]){ env[0], NULL } };
+	} argv = { .in = run->args }, envp = { .in = env };
 	int freeze_fd = open_freeze(run), in_fd, r = 0;
 	sigset_t none;
 
+	(void)snprintf(owner, sizeof(owner), CRIU_OWNER "=%u", slot_first_id(w, run->slot));
 	if (!run->outlives_us)
 		(void)prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0);
 	(void)sigemptyset(&none);
@@ -222,7 +222,7 @@ static _noreturn_ void child(struct criu_run *run, int room_fd, int log_fd)
 	if (run->enters_cgroups)
 		r = cgroup_enter(&w->doors[run->slot], false);
 	if (r >= 0 && run->enters_cgroups)
-		r = cgroup_enter_cpuset(&w->cgroups);
+		r = cgroup_enter_cpuset(&w->doors[run->slot]);
 	/* CRIU does not restore the affinity: all processes inherit it */
 	if (r >= 0 && run->enters_cgroups)
 		r = processors_enter(w, run->slot, &w->limits[run->slot]);

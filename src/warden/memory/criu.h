@@ -10,22 +10,13 @@
 #include "warden/warden.h"
 
 #define CRIU_MOUNTS_MAX 40
-#define CRIU_ARGS_MAX 128
+#define CRIU_ARGS_MAX 192
 #define CRIU_WHY_SIZE 96
 #define CRIU_HOOK_NAME "cay-criu-hook"
 #define CRIU_OWN_NAME "cay-criu-own.so"
 
 /* The mounts of a sandbox besides its files, with CRIU's names for them. */
-enum criu_outer {
-	CRIU_DEV,
-	CRIU_AGENT,
-	CRIU_FORKED,
-	CRIU_BOOT,
-	CRIU_MACHINE,
-	CRIU_EMPTY,
-	CRIU_VOID,
-	CRIU_OUTER_COUNT
-};
+enum criu_outer { CRIU_DEV, CRIU_AGENT, CRIU_FORKED, CRIU_BOOT, CRIU_MACHINE, CRIU_OUTER_COUNT };
 extern const char *const criu_outer_names[CRIU_OUTER_COUNT];
 
 struct criu_run {

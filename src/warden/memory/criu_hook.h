@@ -7,5 +7,7 @@
 /* The file that freezes a cgroup of version 2: CRIU's name for it, open when CRIU starts. */
 #define CRIU_FREEZE_FILE "/freezer/cgroup.freeze"
 #define CRIU_FREEZE_FD 3
+/* Environment: the id that owns the user namespace which CRIU makes. */
+#define CRIU_OWNER "CAY_OWNER"
 
 #endif

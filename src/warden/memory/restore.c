@@ -20,9 +20,11 @@
 #include "sys/file.h"
 #include "sys/mount/mount.h"
 #include "sys/syscalls.h"
+#include "warden/root/dev.h"
 #include "warden/memory/checkpoint.h"
 #include "warden/copy/job.h"
 #include "warden/net/links.h"
+#include "warden/root/programs.h"
 
 #define RESTORE_LIMIT_MS 300000
 #define USERNS_IMAGE_SIZE 64
@@ -189,13 +191,12 @@ static int add_outer(struct criu_run *run, enum criu_outer which, int fd)
 	static const char *const targets[CRIU_OUTER_COUNT] = {
 		[CRIU_DEV] = "ext/dev",		[CRIU_AGENT] = "ext/agent",
 		[CRIU_FORKED] = "ext/forked",	[CRIU_BOOT] = "ext/boot",
-		[CRIU_MACHINE] = "ext/machine", [CRIU_EMPTY] = "ext/empty",
-		[CRIU_VOID] = "ext/void",
+		[CRIU_MACHINE] = "ext/machine",
 	};
 	/* The pool's own attribute, which cannot be removed inside a user namespace. */
 	struct mount_attr as_made = { .attr_clr = MOUNT_ATTR_NOEXEC | MOUNT_ATTR__ATIME,
 				      .attr_set = MOUNT_ATTR_RELATIME };
-	bool is_dir = which == CRIU_DEV || which == CRIU_AGENT || which == CRIU_VOID;
+	bool is_dir = which == CRIU_DEV || which == CRIU_AGENT;
 	int r = fd;
 
 	if (r >= 0 && which == CRIU_AGENT)
@@ -225,29 +226,56 @@ static int mount_dev(struct criu_run *run)
 	return r < 0 ? r : add_outer(run, CRIU_DEV, fd);
 }
 
+/* Programs that differ from ours are mapped by the processes, so they are those of the memory. */
+static int mount_programs(struct criu_run *run, int images_fd)
+{
+	struct warden *w = run->w;
+	int fd, r;
+
+	if (checkpoint_same_programs(w, images_fd))
+		r = programs_copy(w, run->slot, "", 0, &fd);
+	else
+		r = programs_copy_other(w, images_fd, CHECKPOINT_PROGRAMS, &fd);
+	return r < 0 ? r : add_outer(run, CRIU_AGENT, fd);
+}
+
+static int mount_masks(struct criu_run *run)
+{
+	int r = 0;
+
+	for (size_t i = 0; r >= 0 && i < MASK_SOURCE_COUNT; i++) {
+		const struct mask_source *source = &mask_sources[i];
+		char path[32];
+		int fd;
+
+		(void)snprintf(path, sizeof(path), MASK_DIR "/%s", source->name);
+		r = programs_copy(run->w, run->slot, path, MOUNT_ATTR_NOEXEC, &fd);
+		if (r >= 0)
+			r = criu_mount(run, source->outer, source->is_file, fd);
+		criu_arg(run, "--external");
+		criu_argf(run, "mnt[%s]:/%s", source->name, source->outer);
+	}
+	return r;
+}
+
 static int mount_outers(struct criu_run *run, int images_fd)
 {
 	struct warden *w = run->w;
 	static const enum identity_file files[] = { IDENTITY_FORKED, IDENTITY_BOOT,
 						    IDENTITY_MACHINE };
 	static const enum criu_outer outers[] = { CRIU_FORKED, CRIU_BOOT, CRIU_MACHINE };
-	bool same = checkpoint_same_programs(w, images_fd);
 	char path[IDENTITY_PATH_SIZE];
 	int r;
 
 	r = mount_dev(run);
 	if (r >= 0)
-		r = mount_outer(run, CRIU_AGENT, same ? w->shared_fd : images_fd,
-				same ? "bin" : CHECKPOINT_PROGRAMS,
-				MOUNT_ATTR_RDONLY | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOSUID);
+		r = mount_programs(run, images_fd);
 	for (size_t i = 0; r >= 0 && i < ARRAY_LEN(files); i++) {
 		identity_path(path, files[i], run->slot);
-		r = mount_outer(run, outers[i], w->masks_fd, path, 0);
+		r = mount_outer(run, outers[i], w->names_fd, path, 0);
 	}
 	if (r >= 0)
-		r = mount_outer(run, CRIU_EMPTY, w->masks_fd, "empty", 0);
-	if (r >= 0)
-		r = mount_outer(run, CRIU_VOID, w->masks_fd, "void", 0);
+		r = mount_masks(run);
 	if (r >= 0)
 		r = cover_wake(run, images_fd);
 	return r;
@@ -255,13 +283,25 @@ static int mount_outers(struct criu_run *run, int images_fd)
 
 /* ---- inside the new sandbox, before it runs ---- */
 
+static int wait_for(int child)
+{
+	int status;
+
+	if (child < 0)
+		return child;
+	while (waitpid(child, &status, 0) < 0)
+		if (errno != EINTR)
+			return -errno;
+	return status == 0 ? 0 : -EPERM;
+}
+
 /* In a process that exits: namespaces are entered permanently. */
 static int in_child(struct warden *w, unsigned slot, int pid,
 		    int (*fn)(struct warden *w, unsigned slot, int ns_fd), const char *ns)
 {
 	struct clone_args args = { .exit_signal = SIGCHLD };
 	char path[32];
-	int status, child;
+	int child;
 
 	(void)snprintf(path, sizeof(path), "%d/ns/%s", pid, ns);
 	child = sys_clone3(&args);
@@ -270,12 +310,7 @@ static int in_child(struct warden *w, unsigned slot, int pid,
 
 		_exit(fd >= 0 && fn(w, slot, fd) >= 0 ? 0 : 1);
 	}
-	if (child < 0)
-		return child;
-	while (waitpid(child, &status, 0) < 0)
-		if (errno != EINTR)
-			return -errno;
-	return status == 0 ? 0 : -EPERM;
+	return wait_for(child);
 }
 
 /* As for every sandbox: nested user namespaces are disabled. */
@@ -293,22 +328,88 @@ static int put_mark(struct warden *w, unsigned slot, int ns_fd)
 	int fd, root_fd, r;
 
 	identity_path(path, IDENTITY_FORKED, slot);
-	r = mount_copy(w->masks_fd, path, 0, -1, &fd);
+	r = mount_copy(w->names_fd, path, 0, -1, &fd);
 	if (r < 0)
 		return r;
 	root_fd = setns(ns_fd, CLONE_NEWNS) < 0 ? -1 : open("/", O_DIRECTORY | O_PATH | O_CLOEXEC);
 	return root_fd < 0 ? -errno : mount_attach(fd, root_fd, IDENTITY_MARK + 1);
 }
 
-/* A sandbox from a template had none, so CRIU does not restore one. */
-static bool has_mark(struct warden *w, int pid)
+static const char *mounts_of(struct warden *w, int pid)
 {
 	static char text[MOUNTS_BYTES]; /* in a job's process */
 	char path[32];
 
 	(void)snprintf(path, sizeof(path), "%d/mountinfo", pid);
-	return file_read(w->proc_fd, path, text, sizeof(text)) > 0 &&
-	       strstr(text, " " IDENTITY_MARK " ");
+	return file_read(w->proc_fd, path, text, sizeof(text)) > 0 ? text : "";
+}
+
+static bool has_mount(const char *mounts, const char *target)
+{
+	char word[48];
+
+	(void)snprintf(word, sizeof(word), " %s ", target);
+	return strstr(mounts, word);
+}
+
+static int attach_masks(struct warden *w, const int fds[MASKS_MAX])
+{
+	int root_fd = open("/", O_DIRECTORY | O_PATH | O_CLOEXEC);
+	int r = root_fd < 0 ? -errno : 0;
+
+	for (unsigned i = 0; r >= 0 && i < w->mask_count; i++)
+		if (fds[i] >= 0)
+			r = mount_attach(fds[i], root_fd, w->masks[i].target + 1);
+	return r;
+}
+
+/*
+ * A process in the pid namespace mounts them, because the name of kernel.pid_max leads to a file of
+ * the namespace of the process that looks. A namespace of processes is entered by a child only.
+ */
+static int enter_and_attach(struct warden *w, int pid, const int fds[MASKS_MAX])
+{
+	struct clone_args args = { .exit_signal = SIGCHLD };
+	char path[32];
+	int pid_fd, mnt_fd, child;
+
+	(void)snprintf(path, sizeof(path), "%d/ns/pid", pid);
+	pid_fd = openat(w->proc_fd, path, O_RDONLY | O_CLOEXEC);
+	(void)snprintf(path, sizeof(path), "%d/ns/mnt", pid);
+	mnt_fd = openat(w->proc_fd, path, O_RDONLY | O_CLOEXEC);
+	if (pid_fd < 0 || mnt_fd < 0 || setns(pid_fd, CLONE_NEWPID) < 0 ||
+	    setns(mnt_fd, CLONE_NEWNS) < 0)
+		return -errno;
+	child = sys_clone3(&args);
+	if (child == 0)
+		_exit(attach_masks(w, fds) < 0 ? 1 : 0);
+	return wait_for(child);
+}
+
+/* CRIU restores the mounts of the memory, which an earlier version of cay may have written. */
+static int put_masks(struct warden *w, unsigned slot, int pid, const char *mounts)
+{
+	struct clone_args args = { .exit_signal = SIGCHLD };
+	int fds[MASKS_MAX], child, r = 0;
+	bool any = false;
+
+	for (unsigned i = 0; r >= 0 && i < w->mask_count; i++) {
+		char path[48];
+
+		fds[i] = -1;
+		if (has_mount(mounts, w->masks[i].target))
+			continue;
+		any = true;
+		(void)snprintf(path, sizeof(path), MASK_DIR "/%s",
+			       mask_sources[w->masks[i].from].name);
+		r = programs_copy(w, slot, path, MOUNT_ATTR_NOEXEC, &fds[i]);
+	}
+	if (r < 0 || !any)
+		return r;
+	child = sys_clone3(&args);
+	if (child == 0)
+		_exit(enter_and_attach(w, pid, fds) < 0 ? 1 : 0);
+	return wait_for(child); /* a job's process: its exit closes the copies */
 }
 
 struct wake {
@@ -323,8 +424,11 @@ static int on_made(struct criu_run *run, int pid)
 	int r = control_on(w, CONTROL_USERNS) ? in_child(w, run->slot, pid, forbid_nesting, "user")
 					      : 0;
 
-	if (r >= 0 && !has_mark(w, pid))
+	if (r >= 0 &&
+	    !has_mount(mounts_of(w, pid), IDENTITY_MARK)) /* from a template: it had none */
 		r = in_child(w, run->slot, pid, put_mark, "mnt");
+	if (r >= 0)
+		r = put_masks(w, run->slot, pid, mounts_of(w, pid));
 	fault_point(run->w, "wake.made");
 	if (r >= 0)
 		r = groups_place(run->w, run->slot, wake->images_fd, CHECKPOINT_GROUPS);

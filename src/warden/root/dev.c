@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Device nodes in the shared tmpfs, which sandboxes see read-only as their /dev. Where a tmpfs can
- * be id-mapped (Linux 6.3), one directory serves all sandboxes. Elsewhere every slot has a
- * directory whose nodes belong to the slot's ids.
+ * Device nodes in the shared tmpfs, which sandboxes see read-only as their /dev. Every slot has a
+ * directory whose nodes belong to its ids, because a node that two sandboxes can open is a channel
+ * between them: one sees when the other opens it, and both can lock it (docs/decisions/044).
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -12,8 +12,7 @@
 #include <sys/sysmacros.h>
 
 #include "sys/mount/mount.h"
-#include "sys/probe.h"
-#include "warden/warden.h"
+#include "warden/root/dev.h"
 
 #define PATH_SIZE (DEV_PATH_SIZE + 16)
 
@@ -74,47 +73,45 @@ int dev_open(int shared_fd)
 	return r < 0 ? r : make_dir(shared_fd, "devs", 0);
 }
 
-static bool has_own(const struct warden *w)
+static void own_path(const struct warden *w, char dst[DEV_PATH_SIZE], unsigned slot)
 {
-	return control_on(w, CONTROL_IDMAP) && control_on(w, CONTROL_USERNS) &&
-	       !probe_has(PROBE_IDMAPPED_TMPFS);
-}
-
-static void own_path(char dst[DEV_PATH_SIZE], unsigned slot)
-{
-	(void)snprintf(dst, DEV_PATH_SIZE, "devs/%u", slot);
+	(void)snprintf(dst, DEV_PATH_SIZE, "devs/%u", control_on(w, CONTROL_INODES) ? slot : 0);
 }
 
 /* The ids of a slot never change, and no process inside can change a node: it is created once. */
 int dev_make(struct warden *w, unsigned slot)
 {
+	bool mapped = control_on(w, CONTROL_IDMAP) && control_on(w, CONTROL_USERNS);
 	char path[DEV_PATH_SIZE];
 	mode_t mask;
 	int r;
 
-	if (!has_own(w))
-		return 0;
-	own_path(path, slot);
+	own_path(w, path, slot);
 	if (faccessat(w->shared_fd, path, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
 		return 0;
 	mask = umask(0);
-	r = fill(w->shared_fd, path, slot_first_id(w, slot));
+	r = fill(w->shared_fd, path, mapped ? slot_first_id(w, slot) : 0);
 	(void)umask(mask);
 	if (r < 0)
 		storage_remove_tree(w, w->shared_fd, path);
 	return r;
 }
 
+/* Use of a terminal changes the times of /dev/tty, on a read-only mount, too. */
+int dev_renew(struct warden *w, unsigned slot)
+{
+	char path[PATH_SIZE], dir[DEV_PATH_SIZE];
+
+	own_path(w, dir, slot);
+	(void)snprintf(path, sizeof(path), "%s/tty", dir);
+	return utimensat(w->shared_fd, path, NULL, AT_SYMLINK_NOFOLLOW) < 0 ? -errno : 0;
+}
+
 int dev_copy(struct warden *w, unsigned slot, int *ret_fd)
 {
-	bool mapped = control_on(w, CONTROL_IDMAP) && control_on(w, CONTROL_USERNS);
 	const uint64_t attributes = MOUNT_ATTR_RDONLY | MOUNT_ATTR_NOSUID | MOUNT_ATTR_NOEXEC;
 	char path[DEV_PATH_SIZE];
 
-	if (has_own(w)) {
-		own_path(path, slot);
-		return mount_copy(w->shared_fd, path, attributes, -1, ret_fd);
-	}
-	return mount_copy(w->shared_fd, "dev", attributes, mapped ? w->userns_fd[slot] : -1,
-			  ret_fd);
+	own_path(w, path, slot);
+	return mount_copy(w->shared_fd, path, attributes, -1, ret_fd);
 }

@@ -11,7 +11,8 @@
 
 #include "sys/mount/mount.h"
 #include "sys/syscalls.h"
-#include "warden/warden.h"
+#include "warden/root/dev.h"
+#include "warden/root/programs.h"
 
 #define PTS_MAX "256"
 
@@ -63,11 +64,10 @@ static int mount_shm(const struct root *root, uint32_t first_id)
 	return r < 0 ? r : mount_attach(fd, root->fd, "dev/shm");
 }
 
-static int mount_agent(struct warden *w, const struct root *root)
+static int mount_agent(struct warden *w, const struct root *root, unsigned slot)
 {
 	_cleanup_close_ int fd = -1;
-	int r = mount_copy(w->shared_fd, "bin",
-			   MOUNT_ATTR_RDONLY | MOUNT_ATTR_NODEV | MOUNT_ATTR_NOSUID, -1, &fd);
+	int r = programs_copy(w, slot, "", 0, &fd);
 
 	return r < 0 ? r : mount_attach(fd, root->fd, "run/cay");
 }
@@ -79,7 +79,7 @@ static int mount_machine_id(struct warden *w, const struct root *root, unsigned 
 	int r;
 
 	identity_path(path, IDENTITY_MACHINE, slot);
-	r = mount_copy(w->masks_fd, path, 0, -1, &fd);
+	r = mount_copy(w->names_fd, path, 0, -1, &fd);
 	if (r < 0)
 		return r;
 	r = mount_attach(fd, root->fd, "etc/machine-id");
@@ -106,7 +106,7 @@ int root_furnish(struct warden *w, unsigned slot, struct root *root, const char 
 	if (r < 0)
 		return r;
 	*ret_step = "mount agent";
-	r = mount_agent(w, root);
+	r = mount_agent(w, root, slot);
 	if (r < 0)
 		return r;
 	*ret_step = "mount identity";
@@ -128,6 +128,7 @@ void root_warm(const struct root *root)
 		"etc/ld.so.cache",
 		"etc/ld.so.preload",
 		"etc/passwd",
+		"run/cay/agent",
 		"usr/bin/bash",
 		"usr/bin/sh",
 		"usr/lib/locale/locale-archive",

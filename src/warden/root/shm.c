@@ -13,7 +13,7 @@
 
 #include "sys/mount/mount.h"
 #include "sys/syscalls.h"
-#include "warden/warden.h"
+#include "warden/root/dev.h"
 
 #define INODES_PER_MB 128
 

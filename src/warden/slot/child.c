@@ -24,6 +24,7 @@
 #include "sys/probe.h"
 #include "sys/syscalls.h"
 #include "sys/process/timens.h"
+#include "warden/root/programs.h"
 #include "warden/slot/child.h"
 #include "wire/agent.h"
 
@@ -43,7 +44,7 @@ static int enter_cgroups(struct birth *b)
 	int r = cgroup_enter(&b->w->doors[b->slot], true);
 
 	if (r >= 0)
-		r = cgroup_enter_cpuset(&b->w->cgroups);
+		r = cgroup_enter_cpuset(&b->w->doors[b->slot]);
 	if (r < 0 || !control_on(b->w, CONTROL_CGROUPNS))
 		return r;
 	return unshare(CLONE_NEWCGROUP) < 0 ? -errno : 0;
@@ -79,13 +80,10 @@ static int cover(const char *from, const char *target)
 
 static int mask_proc(struct birth *b)
 {
-	int r = fchdir(b->covers_fd) < 0 ? -errno : 0;
+	int r = chdir("/run/cay/" MASK_DIR) < 0 ? -errno : 0;
 
-	for (unsigned i = 0; r >= 0 && i < b->w->mask_count; i++) {
-		const struct mask *mask = &b->w->masks[i];
-
-		r = cover(mask->is_dir ? "void" : "empty", mask->target);
-	}
+	for (unsigned i = 0; r >= 0 && i < b->w->mask_usual; i++)
+		r = cover(mask_sources[b->w->masks[i].from].name, b->w->masks[i].target);
 	return r;
 }
 
@@ -105,10 +103,11 @@ static int cover_proc(struct birth *b)
 static int cover_identity(struct birth *b)
 {
 	char path[IDENTITY_PATH_SIZE];
-	int r;
+	int r = fchdir(b->covers_fd) < 0 ? -errno : 0;
 
 	identity_path(path, IDENTITY_BOOT, b->slot);
-	r = cover(path, "/proc/sys/kernel/random/boot_id");
+	if (r >= 0)
+		r = cover(path, "/proc/sys/kernel/random/boot_id");
 	if (r >= 0 && b->is_copy) {
 		identity_path(path, IDENTITY_FORKED, b->slot);
 		r = cover(path, IDENTITY_MARK);
@@ -120,8 +119,9 @@ static int cover_identity(struct birth *b)
 }
 
 /*
- * The root of a new mount namespace is the warden's read-only tmpfs of covers. This namespace has a
- * copy of it, and before Linux 6.15 files can be mounted over others only from there.
+ * The root of a new mount namespace is the warden's read-only tmpfs with what names the sandbox.
+ * This namespace has a copy of it, and before Linux 6.15 files can be mounted over others only from
+ * there.
  */
 static int enter_root(struct birth *b)
 {

@@ -46,6 +46,33 @@ static bool same_start(const struct table_header *header, const char boot_id[40]
 		memcmp(header->start_id, start_id, sizeof(header->start_id)) == 0);
 }
 
+/* The owner stays: it tells whose pool is missing if that is gone. */
+static void reset(struct table *table, const char boot_id[40])
+{
+	memset(table->rows, 0, sizeof(table->rows));
+	table->header.version = TABLE_VERSION;
+	table->header.row_size = sizeof(struct slot_row);
+	memcpy(table->header.boot_id, boot_id, sizeof(table->header.boot_id));
+}
+
+static int make_arrays(struct warden *w)
+{
+	w->userns_fd = malloc(SLOTS_MAX * sizeof(int));
+	w->covers_fd = malloc(SLOTS_MAX * sizeof(int));
+	w->programs_fd = malloc(SLOTS_MAX * sizeof(int));
+	w->spaces = malloc(SLOTS_MAX * sizeof(*w->spaces));
+	w->views = malloc(SLOTS_MAX * sizeof(*w->views));
+	w->doors = malloc(SLOTS_MAX * sizeof(*w->doors));
+	w->outlooks = malloc(SLOTS_MAX * sizeof(*w->outlooks));
+	w->roots = calloc(SLOTS_MAX, sizeof(*w->roots));
+	w->limits = calloc(SLOTS_MAX, sizeof(*w->limits));
+	w->bonds = calloc(SLOTS_MAX, sizeof(*w->bonds));
+	return w->userns_fd && w->covers_fd && w->programs_fd && w->spaces && w->views &&
+			       w->doors && w->outlooks && w->roots && w->limits && w->bonds
+		       ? 0
+		       : -ENOMEM;
+}
+
 int slots_open(struct warden *w)
 {
 	_cleanup_close_ int fd = -1;
@@ -58,6 +85,10 @@ int slots_open(struct warden *w)
 		return r;
 	if (ftruncate(fd, sizeof(struct table)) < 0)
 		return -errno;
+	/* A store to a hole of the file would end the warden if the disk is full. */
+	r = posix_fallocate(fd, 0, sizeof(struct table));
+	if (r && r != EOPNOTSUPP)
+		log_warn(TABLE_NAME ": its space cannot be reserved: %s", strerror(r));
 	table = mmap(NULL, sizeof(*table), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	if (table == MAP_FAILED)
 		return -errno;
@@ -66,33 +97,25 @@ int slots_open(struct warden *w)
 		return r;
 	readable = table->header.version == TABLE_VERSION &&
 		   table->header.row_size == sizeof(struct slot_row);
+	if (!readable)
+		memset(table, 0, sizeof(*table));
+	/* Before the rows are used: those of another database name volumes that are not theirs. */
+	w->table_owner = table->header.owner;
+	r = owner_open(w);
+	if (r < 0)
+		return r;
 	time_start_id(start_id);
 	if (!readable || !same_start(&table->header, boot_id, start_id)) {
-		if (readable)
-			salvage(w, table->rows); /* a kill in it repeats it */
-		memset(table, 0, sizeof(*table));
-		table->header.version = TABLE_VERSION;
-		table->header.row_size = sizeof(struct slot_row);
-		memcpy(table->header.boot_id, boot_id, sizeof(boot_id));
+		salvage(w, table->rows); /* a kill in it repeats it */
+		reset(table, boot_id);
 	}
 	memcpy(table->header.start_id, start_id, sizeof(start_id));
 	w->rows = table->rows;
-	w->table_owner = table->header.owner;
-	w->userns_fd = malloc(SLOTS_MAX * sizeof(int));
-	w->covers_fd = malloc(SLOTS_MAX * sizeof(int));
-	w->spaces = malloc(SLOTS_MAX * sizeof(*w->spaces));
-	w->views = malloc(SLOTS_MAX * sizeof(*w->views));
-	w->doors = malloc(SLOTS_MAX * sizeof(*w->doors));
-	w->outlooks = malloc(SLOTS_MAX * sizeof(*w->outlooks));
-	w->roots = calloc(SLOTS_MAX, sizeof(*w->roots));
-	w->limits = calloc(SLOTS_MAX, sizeof(*w->limits));
-	w->bonds = calloc(SLOTS_MAX, sizeof(*w->bonds));
-	if (!w->userns_fd || !w->covers_fd || !w->spaces || !w->views || !w->doors ||
-	    !w->outlooks || !w->roots || !w->limits || !w->bonds)
+	if (make_arrays(w) < 0)
 		return -ENOMEM;
 	w->slot_top = SLOTS_MAX;
 	for (unsigned i = 0; i < SLOTS_MAX; i++) {
-		w->userns_fd[i] = w->covers_fd[i] = w->roots[i].fd = -1;
+		w->userns_fd[i] = w->covers_fd[i] = w->programs_fd[i] = w->roots[i].fd = -1;
 		w->spaces[i] = (struct netspace)NETSPACE_NONE;
 		w->views[i] = (struct cgroup_view){ -1, -1 };
 		w->doors[i] = (struct cgroup_door)CGROUP_DOOR_NONE;

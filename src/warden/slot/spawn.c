@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "warden/root/dev.h"
 #include "warden/slot/child.h"
 #include "warden/copy/job.h"
 #include "warden/net/links.h"
@@ -61,7 +62,10 @@ static int bear(struct birth *b, const struct warden_request *req, const char **
 		return r;
 	*ret_step = "clone";
 	processors_seat(b->w, b->slot, &req->limits);
+	/* We wait for the child until its exec, and all requests behind this one wait with us. */
+	cgroup_hurry(&b->w->cgroups, b->slot, true);
 	pid = child_clone(b, &pidfd);
+	cgroup_hurry(&b->w->cgroups, b->slot, false);
 	if (pid < 0)
 		return pid;
 	b->w->bonds[b->slot] = BOND_CHILD;

@@ -10,7 +10,9 @@
 #include "base/log.h"
 #include "base/time.h"
 #include "sys/mount/buildns.h"
+#include "warden/root/dev.h"
 #include "warden/net/links.h"
+#include "warden/root/programs.h"
 
 #define TARGET_USUAL 20
 #define TARGET_MAX 64
@@ -93,6 +95,8 @@ static int make_own(struct warden *w, unsigned slot)
 	if (r >= 0)
 		r = cover_make(w, slot);
 	if (r >= 0)
+		r = programs_make(w, slot);
+	if (r >= 0)
 		r = userns_make(w->proc_fd, slot_first_id(w, slot), &w->userns_fd[slot]);
 	return r;
 }
@@ -115,6 +119,8 @@ static int prepare_slot(struct warden *w, unsigned slot)
 		r = identity_renew(w, slot);
 	if (r >= 0)
 		r = cover_renew(w, slot, &w->usual);
+	if (r >= 0)
+		r = dev_renew(w, slot);
 	return r;
 }
 
@@ -275,6 +281,7 @@ void stock_forget(struct warden *w, unsigned slot)
 		(void)close(TAKE_FD(w->userns_fd[slot]));
 	clean_root_forget(w, slot);
 	stock_close_later(w, TAKE_FD(w->covers_fd[slot]));
+	stock_close_later(w, TAKE_FD(w->programs_fd[slot]));
 	stock_close_later(w, TAKE_FD(outlook->lower_fd));
 	stock_close_later(w, TAKE_FD(outlook->pool_fd));
 }

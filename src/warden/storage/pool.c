@@ -241,8 +241,8 @@ static int use_existing(struct warden *w)
 	if (r < 0)
 		log_error("storage pool: " POOL_FILE " cannot be mounted (%s). Sandboxes and "
 			  "snapshots are in it, so nothing else is used instead. Make btrfs and "
-			  "loop devices available ('cay doctor'), or move the file away to begin "
-			  "with an empty pool",
+			  "loop devices available ('cay doctor'), or move it and " SNAPSHOT_KEY_FILE
+			  " away to begin with an empty pool",
 			  strerror(-r));
 	return r;
 }
@@ -273,6 +273,21 @@ static int use_new(struct warden *w, enum storage_kind kind)
 	return use_directories(w, why);
 }
 
+/*
+ * The key was written when the storage was first opened, and is not in it. An empty pool in the
+ * place of one that is missing would make all sandboxes and snapshots look deleted.
+ */
+static bool pool_is_lost(const struct warden *w)
+{
+	if (faccessat(w->state_fd, SNAPSHOT_KEY_FILE, F_OK, AT_SYMLINK_NOFOLLOW) < 0 ||
+	    faccessat(w->state_fd, POOL_DIRECTORY, F_OK, AT_SYMLINK_NOFOLLOW) == 0)
+		return false;
+	log_error("storage pool: " POOL_FILE " is gone, but " SNAPSHOT_KEY_FILE
+		  " says that there was one. Sandboxes and snapshots are in it: put it back. To "
+		  "begin with an empty pool and lose them, move " SNAPSHOT_KEY_FILE " away");
+	return true;
+}
+
 int storage_open(struct warden *w, enum storage_kind kind)
 {
 	bool exists = pool_file_exists(w);
@@ -288,6 +303,8 @@ int storage_open(struct warden *w, enum storage_kind kind)
 		return use_directories(w, "storage = directory");
 	if (exists)
 		return use_existing(w);
+	if (pool_is_lost(w))
+		return -ENOENT;
 	if (kind == STORAGE_AUTO && directory_in_use(w))
 		return use_directories(w, "sandboxes of an earlier start are in " POOL_DIRECTORY);
 	return use_new(w, kind);

@@ -276,6 +276,33 @@ method('sandbox.getHost', 'without public traffic: only with its token, which th
   await assert.rejects(Sandbox.create({ network: { allowPublicTraffic: 'no' } }), /400/)
 })
 
+method('Sandbox.create', 'maskRequestHost: servers see their own local name', async () => {
+  const sandbox = await create({ network: { maskRequestHost: 'localhost:${PORT}' } })
+  const [child] = await sandbox.fork()
+  left.push(child)
+  for (const one of [sandbox, child]) {
+    const answer = await serve(one)
+    assert.equal(answer.status, 200)
+    assert.equal(answer.body.host, 'localhost:3000')
+    assert.equal((await one.getInfo()).network.maskRequestHost, 'localhost:${PORT}')
+  }
+  await assert.rejects(Sandbox.create({ network: { maskRequestHost: 'example.com' } }), /501.*localhost:\$\{PORT\}/s)
+})
+
+method('Sandbox.create', 'mcp: runs the gateway of the template, if there is one', async () => {
+  const servers = { browserbase: { apiKey: 'k' } }
+  await assert.rejects(Sandbox.create({ mcp: servers }), /404.*mcp-gateway/s)
+  const maker = await create()
+  const script = '#!/bin/sh\nmkdir -p /etc/mcp-gateway\nprintf %s "$GATEWAY_ACCESS_TOKEN" >/etc/mcp-gateway/.token\nprintf %s "$2" >/etc/mcp-gateway/config\n'
+  await maker.files.write('/usr/local/bin/mcp-gateway', script, { user: 'root' })
+  await maker.commands.run('chmod 755 /usr/local/bin/mcp-gateway', { user: 'root' })
+  const snapshot = await maker.createSnapshot({ name: `gateway${Date.now()}` })
+  const sandbox = await Sandbox.create(snapshot.snapshotId, { mcp: servers })
+  left.push(sandbox)
+  assert.deepEqual(JSON.parse(await sandbox.files.read('/etc/mcp-gateway/config', { user: 'root' })), servers)
+  assert.equal(await sandbox.files.read('/etc/mcp-gateway/.token', { user: 'root' }), await sandbox.getMcpToken())
+})
+
 method(['sandbox.getMcpUrl', 'sandbox.getMcpToken'], 'formed by the client; the token is a file of the template', async () => {
   const sandbox = await create()
   assert.ok(sandbox.getMcpUrl().endsWith('/mcp'))

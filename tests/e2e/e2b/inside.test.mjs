@@ -336,6 +336,27 @@ method('files.watchDir', 'recursive, with entries; new directories are watched t
   await handle.stop()
 })
 
+method('files.watchDir', 'a file written at once in a new directory has a write event', async () => {
+  await sandbox.files.makeDir('wn')
+  const seen = []
+  const handle = await sandbox.files.watchDir('wn', (e) => seen.push(e), { recursive: true, timeoutMs: 0 })
+  await sandbox.commands.run('for i in $(seq 20); do mkdir -p wn/$i/deep && echo x > wn/$i/f && echo y > wn/$i/deep/f; done')
+  for (let i = 1; i <= 20; i++) {
+    for (const name of [`${i}/f`, `${i}/deep/f`]) {
+      for (const type of ['create', 'write']) {
+        await until(`${type} of ${name}`, () => seen.some((e) => e.name === name && e.type === type))
+      }
+    }
+  }
+  await handle.stop()
+})
+
+method('files.getInfo', 'a directory has a size', async () => {
+  await sandbox.files.makeDir('sized')
+  assert.ok((await sandbox.files.getInfo('sized')).size >= 4096)
+  assert.ok((await sandbox.files.list('.')).find((e) => e.name === 'sized').size >= 4096)
+})
+
 method('files.watchDir', 'of a missing path, or of a file', async () => {
   await rejects(sandbox.files.watchDir('nope', () => {}), FileNotFoundError)
   await rejects(sandbox.files.watchDir('/etc/passwd', () => {}), InvalidArgumentError)

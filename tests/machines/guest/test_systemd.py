@@ -205,10 +205,15 @@ def test_the_journal_has_priorities_and_no_second_time(units):
     since = int(time.time()) - 1
     systemctl("restart", "cay-warden", "cayd")
     units.wait_ready(30)
-    for unit in UNITS.values():
+
+    def lines_of(unit):
         rows = [json.loads(line) for line in journal(unit, since).splitlines()]
-        ours = [row for row in rows if row.get("_TRANSPORT") == "stdout"]
-        assert any("ready" in row["MESSAGE"] and row["PRIORITY"] == "6" for row in ours), ours
+        return [row for row in rows if row.get("_TRANSPORT") == "stdout"]
+
+    for unit in UNITS.values():
+        # journald reads what the programs wrote when it gets to it.
+        wait_for(lambda unit=unit: any("ready" in row["MESSAGE"] and row["PRIORITY"] == "6" for row in lines_of(unit)), 10)
+        ours = lines_of(unit)
         assert not any(re.match(r"<\d>|\d{4}-\d\d-\d\d", row["MESSAGE"]) for row in ours), ours
 
 

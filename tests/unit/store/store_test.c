@@ -364,6 +364,7 @@ static void test_events(void **state)
 	struct store_event event = { .type = "sandbox.running",
 				     .sandbox_id = "abc",
 				     .owner = "key1",
+				     .tenant = "t1",
 				     .data = STR_LIT("{\"a\":1}") };
 	int64_t first = 1, last = 1, count = 1, id = 1;
 	struct told told = { .count = 0 };
@@ -372,7 +373,7 @@ static void test_events(void **state)
 	assert_int_equal(store_open(place->db, &store), 0);
 	assert_int_equal(store_event_range(store, &first, &last, &count), 0);
 	assert_true(first == 0 && last == 0 && count == 0);
-	assert_int_equal(store_event_nth(store, 1, &id), 0);
+	assert_int_equal(store_event_nth(store, "t1", 1, &id), 0);
 	assert_int_equal(id, 0);
 	for (event.id = 3; event.id <= 9; event.id += 2) {
 		event.ms = event.id * 100;
@@ -395,17 +396,62 @@ static void test_events(void **state)
 	assert_int_equal(store_event_of(store, "abc", "key1"), 1);
 	assert_int_equal(store_event_of(store, "abc", "key2"), 0);
 	assert_int_equal(store_event_of(store, "abd", NULL), 0);
-	assert_int_equal(store_event_nth(store, 2, &id), 0);
+	assert_int_equal(store_event_nth(store, "t1", 2, &id), 0);
 	assert_int_equal(id, 5);
+	assert_int_equal(store_event_nth(store, "t2", 1, &id), 0);
+	assert_int_equal(id, 0);
 	assert_int_equal(store_event_older(store, 700, 100, &id), 0);
 	assert_int_equal(id, 5);
 	assert_int_equal(store_event_older(store, 700, 1, &id), 0);
 	assert_int_equal(id, 3);
 	assert_int_equal(store_event_older(store, 300, 100, &id), 0);
 	assert_int_equal(id, 0);
-	assert_int_equal(store_event_trim(store, 5), 0);
+	assert_int_equal(store_event_trim(store, NULL, 5), 0);
 	assert_int_equal(store_event_range(store, &first, &last, &count), 0);
 	assert_true(first == 7 && last == 9 && count == 2);
+	store_close(store);
+}
+
+static int on_share(void *arg, const char *tenant, int64_t count)
+{
+	char *text = arg;
+
+	(void)sprintf(text + strlen(text), "%s %lld,", tenant, (long long)count);
+	return 0;
+}
+
+/* Events of one tenant are deleted, and how far is remembered until all are that old. */
+static void test_event_shares(void **state)
+{
+	struct place *place = *state;
+	struct store_event event = { .type = "x", .sandbox_id = "abc", .data = STR_LIT("{}") };
+	struct store *store = NULL;
+	char text[64] = "";
+	int64_t id = 1;
+
+	assert_int_equal(store_open(place->db, &store), 0);
+	for (event.id = 1; event.id <= 9; event.id++) {
+		event.tenant = event.owner = event.id % 3 ? "loud" : "quiet";
+		assert_int_equal(store_event_put(store, &event), 0);
+	}
+	assert_int_equal(store_event_nth(store, "loud", 4, &id), 0);
+	assert_int_equal(id, 5);
+	assert_int_equal(store_event_trimmed(store, "loud", &id), 0);
+	assert_int_equal(id, 0);
+	assert_int_equal(store_event_trim(store, "loud", 5), 0);
+	store_close(store);
+	assert_int_equal(store_open(place->db, &store), 0);
+	assert_int_equal(store_event_shares(store, on_share, text), 0);
+	assert_string_equal(text, "loud 2,quiet 3,");
+	assert_int_equal(store_event_trimmed(store, "loud", &id), 0);
+	assert_int_equal(id, 5);
+	assert_int_equal(store_event_trimmed(store, "quiet", &id), 0);
+	assert_int_equal(id, 0);
+	assert_int_equal(store_event_trimmed(store, NULL, &id), 0);
+	assert_int_equal(id, 5);
+	assert_int_equal(store_event_trim(store, NULL, 5), 0);
+	assert_int_equal(store_event_trimmed(store, "loud", &id), 0);
+	assert_int_equal(id, 0);
 	store_close(store);
 }
 
@@ -502,6 +548,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_keys, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_idempotency_and_meta, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_events, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_event_shares, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_usage, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_one_inside_another, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_migration, setup, teardown),

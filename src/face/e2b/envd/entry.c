@@ -7,6 +7,8 @@
 #include "face/kit/json/name.h"
 #include "service/files/files.h"
 
+/* btrfs gives an empty directory the size 0; E2B's file system gives it one block. */
+#define DIRECTORY_BYTES 4096
 #define METADATA_PREFIX "x-metadata-"
 #define METADATA_KEY_MAX 246
 #define MARK_PREFIX "e2b."
@@ -161,9 +163,11 @@ static void put_owner(struct json_writer *w, const char *key, struct str name, u
 void entry_write(struct json_writer *w, const char *key, const struct files_entry *entry)
 {
 	bool link = entry->kind == FILES_KIND_SYMLINK, resolved = entry->behind.path.n;
+	uint64_t least = entry->kind == FILES_KIND_DIRECTORY ? DIRECTORY_BYTES : 0;
 	char digits[24];
 
-	(void)snprintf(digits, sizeof(digits), "%llu", (unsigned long long)entry->size);
+	(void)snprintf(digits, sizeof(digits), "%llu",
+		       (unsigned long long)MAX((uint64_t)entry->size, least));
 	json_begin_object(w, key);
 	name_write(w, "name", NULL, entry->name);
 	json_put_text(w, "type", type_name(link ? entry->behind.kind : entry->kind));

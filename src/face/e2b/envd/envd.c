@@ -84,6 +84,7 @@ static int find_sandbox(struct e2b_call *call, struct str *ret_id)
 	const struct http_req *req = call->req;
 	const struct str *id = http_req_header(req, "e2b-sandbox-id");
 	const struct str *port = http_req_header(req, "e2b-sandbox-port");
+	struct err err;
 
 	call->port = E2B_ENVD_PORT;
 	if (!id != !port) {
@@ -94,15 +95,15 @@ static int find_sandbox(struct e2b_call *call, struct str *ret_id)
 	if (id && str_to_u64(*port, UINT16_MAX, &call->port) == 0)
 		*ret_id = *id;
 	else if (!envd_host_parse(req->host, &call->port, ret_id)) {
-		struct err err;
-
 		call->sandbox = signature_find(call, &err);
 		if (!call->sandbox)
 			e2b_answer_error(call, &err);
 		return call->sandbox ? 0 : -1;
 	}
 	call->sandbox = access_sandbox(call->e2b->service, *ret_id);
-	if (!call->sandbox)
+	if (!call->sandbox && attempts_open(&call->e2b->attempts, req->client, &err) < 0)
+		e2b_answer_error(call, &err);
+	else if (!call->sandbox)
 		e2b_answer_no_sandbox(call, *ret_id, "The sandbox was not found");
 	return call->sandbox ? 0 : -1;
 }
@@ -118,6 +119,16 @@ static bool may_by_traffic(const struct e2b_call *call)
 	       access_traffic_token_is(call->sandbox, *token);
 }
 
+static bool has_access(struct e2b_call *call, const struct str *token, struct err *err)
+{
+	if ((token && access_token_is(call->sandbox, *token)) || may_by_traffic(call))
+		return true;
+	if (!token && str_is(call->req->path, "/files"))
+		return signature_check(call, call->sandbox, err) == 0;
+	(void)err_set(err, ERR_UNAUTHENTICATED, UNAUTHORIZED);
+	return false;
+}
+
 static int check_access(struct e2b_call *call, struct err *err)
 {
 	const struct str *token = http_req_header(call->req, "x-access-token");
@@ -125,15 +136,10 @@ static int check_access(struct e2b_call *call, struct err *err)
 	call->key = access_owner(call->sandbox);
 	if (!call->key)
 		return err_set(err, ERR_UNAUTHENTICATED, UNAUTHORIZED);
-	if ((token && access_token_is(call->sandbox, *token)) || may_by_traffic(call))
-		return 0;
-	if (!token && str_is(call->req->path, "/files")) {
-		if (signature_check(call, call->sandbox, err) == 0)
-			return 0;
-	} else {
-		(void)err_set(err, ERR_UNAUTHENTICATED, UNAUTHORIZED);
-	}
-	return e2b_refuse_credentials(call, ATTEMPTS_TOKEN, err);
+	if (!has_access(call, token, err))
+		return e2b_refuse_credentials(call, ATTEMPTS_TOKEN, err);
+	attempts_right(&call->e2b->attempts, call->req->client);
+	return 0;
 }
 
 int envd_basic_user(struct arena *arena, struct str header, struct str *ret)
@@ -372,6 +378,12 @@ void envd_handle(struct e2b_call *call)
 	bool known, other;
 	struct err err;
 
+	plain = e2b_route_find(&e2b_plain_table, call, &known);
+	if ((is_open(plain) || call->req->method == HTTP_OPTIONS) &&
+	    attempts_open(&call->e2b->attempts, call->req->client, &err) < 0) {
+		e2b_answer_error(call, &err);
+		return;
+	}
 	if (call->req->method == HTTP_OPTIONS) {
 		plain_preflight(call);
 		return;
@@ -379,7 +391,6 @@ void envd_handle(struct e2b_call *call)
 	if (find_sandbox(call, &id) < 0)
 		return;
 	call->sandbox_handle = sandbox_handle(call->sandbox);
-	plain = e2b_route_find(&e2b_plain_table, call, &known);
 	if (is_open(plain)) {
 		plain->handle(call);
 		return;

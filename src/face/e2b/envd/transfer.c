@@ -40,7 +40,9 @@ struct sandbox *signature_find(struct e2b_call *call, struct err *err)
 	}
 	(void)err_set(err, ERR_UNAUTHENTICATED, "invalid signature");
 	if (read_claim(call, &claim, &signature) == 0 && signature.p)
-		sandbox = access_find_signed(call->e2b->service, &claim, signature, err);
+		sandbox = access_find_signed(
+			call->e2b->service, &claim, signature,
+			attempts_known(&call->e2b->attempts, call->req->client), err);
 	if (!sandbox && err->code == ERR_UNAUTHENTICATED)
 		(void)e2b_refuse_credentials(call, ATTEMPTS_TOKEN, err);
 	return sandbox;

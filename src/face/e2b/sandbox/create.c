@@ -20,6 +20,7 @@ struct create_body {
 	bool has_timeout;
 	struct text_map env, metadata;
 	bool auto_pause, auto_pause_memory, auto_resume;
+	const struct json *mcp;
 };
 static_assert(offsetof(struct create_body, network) == 0, "network rows count from the beginning");
 #define AT(member) offsetof(struct create_body, member)
@@ -28,6 +29,10 @@ static const struct field network_fields[] = { NETWORK_ROWS,
 						 .type = FIELD_BOOL,
 						 .offset = NETWORK_AT(public_ports),
 						 .fallback = true },
+					       { .name = "maskRequestHost",
+						 .type = FIELD_STR,
+						 .offset = NETWORK_AT(mask_host),
+						 .max = E2B_BODY_LIMIT },
 					       { .type = FIELD_END } };
 static const struct field resume_fields[] = {
 	{ .name = "enabled", .type = FIELD_BOOL, .offset = AT(auto_resume) }, { .type = FIELD_END }
@@ -55,7 +60,8 @@ static const struct field create_fields[] = {
 	{ .name = "network", .type = FIELD_OBJECT, .fields = network_fields },
 	NETWORK_INTERNET_ROW,
 	{ .name = "iam", .type = FIELD_LATER },
-	{ .name = "mcp", .type = FIELD_LATER },
+	/* The client starts the gateway itself, with a command of the template. */
+	{ .name = "mcp", .type = FIELD_ANY, .offset = AT(mcp) },
 	{ .name = "volumeMounts", .type = FIELD_LATER },
 	{ .type = FIELD_END }
 };
@@ -74,6 +80,23 @@ static int read_life(const struct create_body *body, struct sandbox_spec *spec, 
 	return 0;
 }
 
+/* Servers inside see the preview's host, or their own local name. */
+static int read_ports(const struct create_body *body, enum e2b_ports *ret, struct err *err)
+{
+	struct str mask = body->network.mask_host;
+	int ports = body->network.public_ports ? E2B_PORTS_OPEN : E2B_PORTS_TOKEN;
+
+	if (str_is(mask, "localhost:${PORT}"))
+		ports |= E2B_PORTS_LOCAL;
+	else if (mask.n)
+		return err_set(err, ERR_UNSUPPORTED,
+			       "maskRequestHost: only 'localhost:${PORT}' is available");
+	*ret = (enum e2b_ports)ports;
+	if (body->mcp && json_type(body->mcp) != JSON_OBJECT && json_type(body->mcp) != JSON_NULL)
+		return err_set(err, ERR_INVALID_REQUEST, "mcp: must be an object");
+	return 0;
+}
+
 int create_read(const struct json *doc, const struct service_config *config, int64_t usual_sec,
 		struct arena *arena, struct e2b_create *ret, struct err *err)
 {
@@ -89,14 +112,13 @@ int create_read(const struct json *doc, const struct service_config *config, int
 				  } };
 
 	if (field_decode_open(create_fields, doc, arena, &body, err) < 0 ||
-	    read_life(&body, &out.spec, err) < 0)
+	    read_ports(&body, &out.ports, err) < 0 || read_life(&body, &out.spec, err) < 0)
 		return -1;
 	out.template = body.template;
 	out.spec.timeout_sec = MAX(body.has_timeout ? body.timeout_sec : usual_sec, 1);
 	out.spec.env = body.env;
 	out.spec.metadata = body.metadata;
 	out.network_sent = network_want(&body.network, &out.spec.network);
-	out.ports = body.network.public_ports ? E2B_PORTS_OPEN : E2B_PORTS_TOKEN;
 	*ret = out;
 	return 0;
 }

@@ -21,7 +21,9 @@ static void write_figures(const struct sandbox *sandbox, const struct sandbox_sa
 	json_put_time(w, "timestamp", sample->at_ms);
 	json_put_int(w, "timestampUnix", sample->at_ms / 1000);
 	json_put_int(w, "cpuCount", sandbox_cpus(sandbox));
-	json_put_real(w, "cpuUsedPct", sample->has_cpu ? sample->cpu_percent : 0);
+	/* Of all processors of the sandbox together, as envd's cpu_used_pct. */
+	json_put_real(w, "cpuUsedPct",
+		      sample->has_cpu ? sample->cpu_percent / MAX(sandbox_cpus(sandbox), 1) : 0);
 	json_put_int(w, "memUsed", (int64_t)sample->memory_bytes);
 	json_put_int(w, "memTotal", view.memory_mb * MEBI);
 	json_put_int(w, "memCache", 0);

@@ -59,7 +59,10 @@ void network_write(const struct sandbox *sandbox, struct json_writer *w)
 		  false);
 	put_rules(w, "denyOut", policy ? policy->deny : NULL, policy ? policy->deny_count : 0,
 		  !open);
-	json_put_bool(w, "allowPublicTraffic", session_ports(sandbox) == E2B_PORTS_OPEN);
+	json_put_bool(w, "allowPublicTraffic",
+		      (session_ports(sandbox) & E2B_PORTS_ACCESS) == E2B_PORTS_OPEN);
+	if (session_ports(sandbox) & E2B_PORTS_LOCAL)
+		json_put_text(w, "maskRequestHost", "localhost:${PORT}");
 	json_end_object(w);
 }
 

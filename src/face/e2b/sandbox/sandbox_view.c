@@ -13,9 +13,11 @@
 int session_open_ports(struct e2b *e2b, const struct sandbox *made, enum e2b_ports ports,
 		       struct err *err)
 {
+	bool open = (ports & E2B_PORTS_ACCESS) == E2B_PORTS_OPEN;
 	struct preview_spec spec = { .port = 0,
-				     .visibility = ports == E2B_PORTS_OPEN ? PREVIEW_PUBLIC
-									   : PREVIEW_PRIVATE };
+				     .visibility = open ? PREVIEW_PUBLIC : PREVIEW_PRIVATE,
+				     .host = ports & E2B_PORTS_LOCAL ? PREVIEW_HOST_LOCALHOST
+								     : PREVIEW_HOST_PREVIEW };
 	struct sandbox *sandbox = sandbox_get(e2b->service, sandbox_handle(made));
 	const struct preview *preview;
 	struct err ignored;
@@ -36,7 +38,9 @@ enum e2b_ports session_ports(const struct sandbox *sandbox)
 
 	if (!every)
 		return E2B_PORTS_AS_OURS;
-	return every->visibility == PREVIEW_PUBLIC ? E2B_PORTS_OPEN : E2B_PORTS_TOKEN;
+	return (enum e2b_ports)(
+		(every->visibility == PREVIEW_PUBLIC ? E2B_PORTS_OPEN : E2B_PORTS_TOKEN) |
+		(every->host == PREVIEW_HOST_LOCALHOST ? E2B_PORTS_LOCAL : 0));
 }
 
 /* ---- objects ---- */

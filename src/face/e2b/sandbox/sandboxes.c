@@ -292,12 +292,15 @@ static void on_killed(void *arg, const struct err *err)
 
 void e2b_sandboxes_kill(struct e2b_call *call)
 {
-	struct sandbox *sandbox = call_sandbox(call);
-	struct e2b_pending *pending;
 	struct err err;
+	struct sandbox *sandbox =
+		sandbox_find_to_end(call->e2b->service, call->key, call->args[0], &err);
+	struct e2b_pending *pending;
 
-	if (!sandbox)
+	if (!sandbox) {
+		e2b_answer_error(call, &err);
 		return;
+	}
 	pending = e2b_pending_new(call);
 	if (pending)
 		e2b_pending_begun(pending,

@@ -384,10 +384,11 @@ const struct field sandbox_usage_answer[] = { STRING("sandbox_id", NULL),
 					      { .type = FIELD_END } };
 const struct field event_answer[] = {
 	INTEGER("id", "only grows; pass it as after, or Last-Event-ID, to continue after it"),
-	STRING("type", "sandbox.STATE, sandbox.deadline, process.started, process.ended, "
-		       "snapshot.created, snapshot.deleted, snapshot.deadline, webhook.disabled, "
-		       "port.opened, "
-		       "port.closed, preview.created, preview.deleted, storage.low"),
+	STRING("type",
+	       "sandbox.STATE, sandbox.deadline, process.started, process.ended, process.oom, "
+	       "snapshot.created, snapshot.deleted, snapshot.deadline, webhook.disabled, "
+	       "port.opened, "
+	       "port.closed, preview.created, preview.deleted, storage.low"),
 	{ .name = "at", .type = FIELD_TIME },
 	STRING("sandbox_id", NULL),
 	MAYBE("external_workspace_id", STR, NULL),

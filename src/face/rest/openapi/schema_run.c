@@ -10,9 +10,12 @@
 	{                                                                                 \
 		.name = "duration_ms", .type = FIELD_REAL                                 \
 	}
+#define OOM_KILLS            \
+	INTEGER("oom_kills", \
+		"processes of the sandbox that the memory limit killed while the command ran")
 #define MEMORY_MEMBERS                                       \
 	MAYBE("memory_limit_bytes", INT, "with reason oom"), \
-		MAYBE("memory_peak_bytes", INT, "with reason oom")
+		MAYBE("memory_peak_bytes", INT, "with reason oom"), OOM_KILLS
 
 const struct field exec_answer[] = {
 	INTEGER("process_id", NULL),
@@ -69,7 +72,23 @@ const struct field process_answer[] = { INTEGER("process_id", NULL),
 					FLAG("stdin_open", NULL),
 					MEMORY_MEMBERS,
 					{ .type = FIELD_END } };
-const struct field process_list_answer[] = { LIST_OF(process_answer), { .type = FIELD_END } };
+static const struct field orphan_members[] = {
+	STRING("id", "pid:N, for DELETE and signal"),
+	INTEGER("pid", "inside the sandbox"),
+	STRING("command", "its first 256 bytes, or its name in brackets"),
+	STRING("user", NULL),
+	{ .name = "started_at", .type = FIELD_TIME },
+	{ .type = FIELD_END }
+};
+const struct field process_list_answer[] = {
+	LIST_OF(process_answer),
+	{ .name = "orphans",
+	  .type = FIELD_LIST,
+	  .fields = orphan_members,
+	  .doc = "processes that were not started through the API and whose ancestors have ended; "
+		 "at most 1024, and what is found within a second" },
+	{ .type = FIELD_END }
+};
 
 const struct field output_answer[] = {
 	STRING("state", "running, exited"),
@@ -100,6 +119,7 @@ const struct field window_run_answer[] = { STRING("window", NULL),
 					   STRING("state", "running, exited"),
 					   MAYBE("exit_code", INT, "the command's own"),
 					   MAYBE("reason", STR, NULL),
+					   OOM_KILLS,
 					   OUTPUT_MEMBERS,
 					   FLAG("made", "the window was created by this call"),
 					   FLAG("cancelled", "a running command was ended first"),

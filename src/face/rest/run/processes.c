@@ -123,8 +123,12 @@ static bool find_begun(struct rest_pending *pending, struct sandbox *sandbox)
 	struct err err;
 	uint32_t id;
 
-	if (!process_id_parse(begun, &id) || !process_was_begun(sandbox, id))
+	if (!process_id_parse(begun, &id))
 		return false;
+	if (!process_was_begun(sandbox, id)) {
+		process_never_begun(sandbox, id);
+		return false;
+	}
 	if (process_find(sandbox, begun, on_begun, pending, &err) < 0)
 		finish_start(pending, NULL, &err);
 	return true;
@@ -153,14 +157,42 @@ void processes_create(struct rest_call *call)
 
 /* ---- get and list ---- */
 
+static void on_orphan(void *arg, const struct process_info *info, const struct err *err)
+{
+	struct rest_pending *pending = arg;
+
+	if (info)
+		orphan_write(info, &pending->list->w, NULL);
+	else
+		list_answer(pending, err);
+}
+
+static void list_orphans(struct rest_pending *pending)
+{
+	struct sandbox *sandbox = sandbox_get(pending->rest->service, pending->sandbox);
+	struct err err;
+
+	json_end_array(&pending->list->w);
+	json_begin_array(&pending->list->w, "orphans");
+	if (!sandbox || !sandbox_ready(sandbox)) {
+		(void)err_set(&err, ERR_SANDBOX_GONE, "the sandbox ended");
+		list_answer(pending, &err);
+	} else if (process_orphans(sandbox, on_orphan, pending, &err) < 0) {
+		/* An agent of an earlier version knows none. */
+		list_answer(pending, err.code == ERR_UNSUPPORTED ? NULL : &err);
+	}
+}
+
 static void on_each(void *arg, const struct process_info *info, const struct err *err)
 {
 	struct rest_pending *pending = arg;
 
 	if (info)
 		process_write(info, &pending->list->w, NULL);
-	else
+	else if (err)
 		list_answer(pending, err);
+	else
+		list_orphans(pending);
 }
 
 void processes_list(struct rest_call *call)
@@ -168,8 +200,10 @@ void processes_list(struct rest_call *call)
 	struct rest_pending *pending = list_begin(call);
 	struct err err;
 
-	if (pending)
-		answer_later(pending, process_list(call->sandbox, on_each, pending, &err), &err);
+	if (!pending)
+		return;
+	pending->sandbox = sandbox_handle(call->sandbox);
+	answer_later(pending, process_list(call->sandbox, on_each, pending, &err), &err);
 }
 
 static void on_found(void *arg, const struct process_info *info, const struct err *err)
@@ -200,11 +234,27 @@ void processes_delete(struct rest_call *call)
 	struct rest_pending *pending = pending_for(call);
 	struct err err;
 
-	if (pending)
+	if (!pending)
+		return;
+	if (call->pid)
+		answer_later(pending,
+			     process_kill_pid(call->sandbox, call->pid, answer_done, pending, &err),
+			     &err);
+	else
 		answer_later(
 			pending,
 			process_stop(call->sandbox, call->process_id, answer_done, pending, &err),
 			&err);
+}
+
+void processes_kill_all(struct rest_call *call)
+{
+	struct rest_pending *pending = pending_for(call);
+	struct err err;
+
+	if (pending)
+		answer_later(pending, process_kill_all(call->sandbox, answer_done, pending, &err),
+			     &err);
 }
 
 void processes_stdin(struct rest_call *call)
@@ -276,7 +326,14 @@ void processes_signal(struct rest_call *call)
 		return;
 	}
 	pending = pending_for(call);
-	if (pending)
+	if (!pending)
+		return;
+	if (call->pid)
+		answer_later(pending,
+			     process_signal_pid(call->sandbox, call->pid, signum, answer_done,
+						pending, &err),
+			     &err);
+	else
 		answer_later(pending,
 			     process_signal(call->sandbox, call->process_id, signum, answer_done,
 					    pending, &err),

@@ -128,6 +128,7 @@ static void on_ran(void *arg, const struct window_result *result, const struct e
 	json_put_int(&w, "process_id", result->process_id);
 	json_put_text(&w, "state", result->status.reason ? "exited" : "running");
 	write_end(&result->status, &w);
+	json_put_int(&w, "oom_kills", result->status.oom_kills);
 	write_output(result, !result->status.reason || result->truncated, &w);
 	json_put_bool(&w, "made", result->made);
 	json_put_bool(&w, "cancelled", result->cancelled);

@@ -347,10 +347,13 @@ void sandboxes_get(struct rest_call *call)
 
 void sandboxes_delete(struct rest_call *call)
 {
-	struct sandbox *sandbox = answer_find(call);
-	struct rest_pending *pending = sandbox ? pending_for(call) : NULL;
 	struct err err;
+	struct sandbox *sandbox =
+		sandbox_find_to_end(call->rest->service, call->key, call->args[0], &err);
+	struct rest_pending *pending = sandbox ? pending_for(call) : NULL;
 
+	if (!sandbox)
+		answer_error(call->rest, call->req, &err);
 	if (pending)
 		answer_later(pending,
 			     sandbox_end(sandbox, REASON_REQUESTED, answer_done, pending, &err),

@@ -93,6 +93,10 @@ void metrics_write_gauges(struct buf *out, const struct service_gauges *g)
 	figure(out, "storage_promised_bytes", "gauge",
 	       "Disk limits of its sandboxes, and sizes of its snapshots.",
 	       g->storage_promised_bytes);
+	figure(out, "state_disk_capacity_bytes", "gauge",
+	       "Size of the file system of the state directory.", g->state_capacity_bytes);
+	figure(out, "state_disk_free_bytes", "gauge",
+	       "Free space on the file system of the state directory.", g->state_free_bytes);
 }
 
 void system_metrics(struct rest_call *call)

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Writes processes, their ends and code contexts as REST objects. */
+#include <stdio.h>
+
 #include "base/time.h"
 #include "face/rest/write.h"
 #include "service/run/code.h"
@@ -30,6 +32,7 @@ static void write_memory(const struct process_status *status, struct json_writer
 		  status->memory_limit_bytes);
 	put_known(w, "memory_peak_bytes", status->memory_peak_bytes != 0,
 		  status->memory_peak_bytes);
+	json_put_int(w, "oom_kills", status->oom_kills);
 }
 
 void process_write_end(const struct process_status *status, struct json_writer *w)
@@ -61,6 +64,20 @@ void process_write(const struct process_info *info, struct json_writer *w, const
 	put_known(w, "stderr_begin", true, info->err_begin);
 	json_put_bool(w, "stdin_open", info->stdin_open);
 	write_memory(&info->status, w);
+	json_end_object(w);
+}
+
+void orphan_write(const struct process_info *info, struct json_writer *w, const char *key)
+{
+	char id[16];
+
+	(void)snprintf(id, sizeof(id), "pid:%u", info->pid);
+	json_begin_object(w, key);
+	json_put_text(w, "id", id);
+	json_put_int(w, "pid", info->pid);
+	json_put_text(w, "command", info->command);
+	json_put_text(w, "user", info->user);
+	json_put_time(w, "started_at", info->started_ms);
 	json_end_object(w);
 }
 

@@ -152,7 +152,7 @@ void snapshot_write(const struct snapshot *s, struct json_writer *w, const char 
 	json_put_text(w, "engine", snapshot_engine(s));
 	json_put_int(w, "size_bytes", (int64_t)s->size_bytes);
 	json_put_time(w, "created_at", s->created_ms);
-	json_put_time(w, "expires_at", s->expires_ms);
+	json_put_time(w, "expires_at", snapshot_expires_ms(s));
 	json_put_text(w, "comment", s->comment);
 	json_end_object(w);
 }
@@ -171,7 +171,7 @@ void preview_write(const struct sandbox *sandbox, const struct preview *preview,
 	json_put_text(w, "url",
 		      preview->port && preview_url(sandbox, preview->port, url) ? url : NULL);
 	json_put_time(w, "created_at", preview->created_ms);
-	json_put_time(w, "expires_at", preview->expires_ms);
+	json_put_time(w, "expires_at", preview_expires_ms(sandbox, preview));
 	json_put_int(w, "share_tokens", preview->token_count);
 	json_put_int(w, "requests", (int64_t)preview->requests);
 	json_put_int(w, "bytes_in", (int64_t)preview->bytes_in);

@@ -11,6 +11,7 @@
 #include <sys/wait.h>
 
 #include "../../own_place.h"
+#include "warden/root/dev.h"
 #include "warden/memory/checkpoint.h"
 
 static struct warden warden;

@@ -9,8 +9,7 @@
 #include <sys/sysmacros.h>
 
 #include "../../own_place.h"
-#include "sys/probe.h"
-#include "warden/warden.h"
+#include "warden/root/dev.h"
 
 #define SLOT 5
 
@@ -66,7 +65,7 @@ static void the_shared_nodes_belong_to_root(void **state)
 	assert_int_equal(dev_open(warden.shared_fd), -EEXIST);
 }
 
-static void a_slot_has_nodes_of_its_own_where_a_tmpfs_cannot_be_mapped(void **state)
+static void a_slot_has_nodes_of_its_own(void **state)
 {
 	struct stat before, after;
 
@@ -81,13 +80,32 @@ static void a_slot_has_nodes_of_its_own_where_a_tmpfs_cannot_be_mapped(void **st
 	assert_int_equal(before.st_ino, after.st_ino);
 }
 
-static void without_ids_of_its_own_a_slot_needs_no_nodes(void **state)
+static void two_slots_share_no_node(void **state)
+{
+	static const char *const names[] = { "", "null", "urandom", "tty", "fd", "pts", "shm" };
+	char path[64];
+	struct stat a, b;
+
+	(void)state;
+	assert_int_equal(dev_open(warden.shared_fd), 0);
+	assert_int_equal(dev_make(&warden, SLOT), 0);
+	assert_int_equal(dev_make(&warden, SLOT + 1), 0);
+	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+		(void)snprintf(path, sizeof(path), "devs/5/%s", names[i]);
+		assert_return_code(fstatat(warden.shared_fd, path, &a, AT_SYMLINK_NOFOLLOW), errno);
+		path[5] = '6';
+		assert_return_code(fstatat(warden.shared_fd, path, &b, AT_SYMLINK_NOFOLLOW), errno);
+		assert_int_not_equal(a.st_ino, b.st_ino);
+	}
+}
+
+static void without_ids_of_its_own_a_slot_has_nodes_of_the_host(void **state)
 {
 	(void)state;
 	assert_int_equal(dev_open(warden.shared_fd), 0);
 	warden.disabled = CONTROL_IDMAP;
 	assert_int_equal(dev_make(&warden, SLOT), 0);
-	assert_false(is_there(warden.shared_fd, "devs/5"));
+	check_node("devs/5/null", 1, 3, 0);
 }
 
 static void half_made_nodes_are_taken_away(void **state)
@@ -124,16 +142,14 @@ int main(void)
 #define T(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
 	const struct CMUnitTest tests[] = {
 		T(the_shared_nodes_belong_to_root),
-		T(a_slot_has_nodes_of_its_own_where_a_tmpfs_cannot_be_mapped),
-		T(without_ids_of_its_own_a_slot_needs_no_nodes),
+		T(a_slot_has_nodes_of_its_own),
+		T(two_slots_share_no_node),
+		T(without_ids_of_its_own_a_slot_has_nodes_of_the_host),
 		T(half_made_nodes_are_taken_away),
 		T(a_copy_is_a_read_only_mount),
 	};
-	char unknown[32];
 
 	if (!own_place_enter(0))
 		return OWN_PLACE_SKIPPED;
-	if (probe_disable("idmapped-tmpfs", unknown, sizeof(unknown)) < 0)
-		return 1;
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -9,7 +9,7 @@
 #include <sys/statvfs.h>
 
 #include "../../own_place.h"
-#include "warden/warden.h"
+#include "warden/root/dev.h"
 
 #define MIB (1ULL << 20)
 

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -24,6 +25,12 @@ void salvage(struct warden *w, const struct slot_row *rows)
 	(void)w;
 	for (unsigned i = 0; i < SLOTS_MAX; i++)
 		salvaged += rows[i].state == SLOT_LIVE;
+}
+
+/* The pool's owner is "here"; a table without one fits. */
+int owner_open(struct warden *w)
+{
+	return !w->table_owner[0] || strcmp(w->table_owner, "here") == 0 ? 0 : -EXDEV;
 }
 
 int sweep_kill(struct warden *w, unsigned slot)
@@ -98,27 +105,75 @@ static void rows_outlive_the_warden(void **state)
 	close_table();
 }
 
-static void a_table_of_another_boot_is_salvaged_once(void **state)
+static void set_boot(const char *other)
 {
-	char path[64], other[40] = "0b0e0000-0000-0000-0000-000000000000";
+	char path[64], id[40] = "";
 	int fd;
 
+	(void)snprintf(path, sizeof(path), "%s/warden.slots", dir);
+	(void)snprintf(id, sizeof(id), "%s", other);
+	fd = open(path, O_WRONLY | O_CLOEXEC);
+	assert_int_equal(pwrite(fd, id, sizeof(id), 8), sizeof(id));
+	(void)close(fd);
+}
+
+static void a_table_of_another_boot_is_salvaged_once(void **state)
+{
 	(void)state;
 	open_table();
 	put(0, SLOT_LIVE, "a");
 	put(9, SLOT_LIVE, "b");
 	put(10, SLOT_DYING, "c");
 	close_table();
-	(void)snprintf(path, sizeof(path), "%s/warden.slots", dir);
-	fd = open(path, O_WRONLY | O_CLOEXEC);
-	assert_int_equal(pwrite(fd, other, sizeof(other), 8), sizeof(other));
-	(void)close(fd);
+	set_boot("0b0e0000-0000-0000-0000-000000000000");
 	open_table();
 	assert_int_equal(salvaged, 2);
 	assert_int_equal(slots_find(&warden, "a"), -ENOENT);
 	close_table();
 	open_table();
 	assert_int_equal(salvaged, 2);
+	close_table();
+}
+
+static void rows_of_another_database_are_not_salvaged(void **state)
+{
+	(void)state;
+	open_table();
+	put(0, SLOT_LIVE, "a");
+	(void)strcpy(warden.table_owner, "elsewhere");
+	close_table();
+	set_boot("0b0e0000-0000-0000-0000-000000000000");
+	warden.state_fd = open(dir, O_DIRECTORY | O_RDONLY | O_CLOEXEC);
+	warden.proc_fd = open("/proc", O_DIRECTORY | O_RDONLY | O_CLOEXEC);
+	assert_int_equal(slots_open(&warden), -EXDEV);
+	assert_int_equal(salvaged, 0);
+	(void)close(warden.state_fd);
+	(void)close(warden.proc_fd);
+}
+
+static void the_owner_outlives_a_boot(void **state)
+{
+	(void)state;
+	open_table();
+	put(0, SLOT_LIVE, "a");
+	(void)strcpy(warden.table_owner, "here");
+	close_table();
+	set_boot("0b0e0000-0000-0000-0000-000000000000");
+	open_table();
+	assert_int_equal(salvaged, 1);
+	assert_string_equal(warden.table_owner, "here");
+	close_table();
+}
+
+/* A store to a hole would be a SIGBUS on a full disk. */
+static void the_table_has_no_holes(void **state)
+{
+	struct stat st;
+
+	(void)state;
+	open_table();
+	assert_int_equal(fstatat(warden.state_fd, "warden.slots", &st, 0), 0);
+	assert_true(st.st_blocks * 512 >= st.st_size);
 	close_table();
 }
 
@@ -169,6 +224,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		T(rows_outlive_the_warden),
 		T(a_table_of_another_boot_is_salvaged_once),
+		T(rows_of_another_database_are_not_salvaged),
+		T(the_owner_outlives_a_boot),
+		T(the_table_has_no_holes),
 		T(a_table_of_another_layout_is_not_read),
 		T(the_end_of_searches_follows_the_slots),
 	};
