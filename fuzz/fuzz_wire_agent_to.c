@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "wire/agent.h"
+#include "wire_again.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -125,21 +126,6 @@ static int put_again(struct buf *again, const struct frame *frame)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	struct str rest = { (const char *)data, size };
-	struct frame frame;
-	struct buf again;
-	int r;
-
-	buf_init(&again, FRAME_HEADER_SIZE + AGENT_TO_MAX_BYTES);
-	while (frame_next(rest, AGENT_TO_MAX_BYTES, &frame) == 1) {
-		r = put_again(&again, &frame);
-		if (r < 0 || (r == 0 &&
-			      !str_eq(buf_str(&again), (struct str){ rest.p, frame_size(&frame) })))
-			abort();
-		buf_clear(&again);
-		rest.p += frame_size(&frame);
-		rest.n -= frame_size(&frame);
-	}
-	buf_done(&again);
+	wire_again(data, size, AGENT_TO_MAX_BYTES, put_again);
 	return 0;
 }

@@ -71,6 +71,7 @@
 	X(QUOTA_EXCEEDED, "quota_exceeded", true)                  \
 	X(RATE_LIMITED, "rate_limited", true)                      \
 	X(UPGRADE_REQUIRED, "upgrade_required", false)             \
+	X(REQUEST_TIMEOUT, "request_timeout", true)                \
 	X(HEADERS_TOO_LARGE, "headers_too_large", false)           \
 	X(INTERNAL, "internal", true)                              \
 	X(BOOT_FAILED, "boot_failed", true)                        \

@@ -179,7 +179,7 @@ int cli_use_state(struct cli *cli, struct err *err)
 
 	if (url != NULL && r == -EACCES) {
 		(void)cli_hint(cli, "Run this as root.");
-		return err_set(err, ERR_FORBIDDEN, "%s may not be read by this user", cli->state);
+		return err_set(err, ERR_FORBIDDEN, "this user may not read %s", cli->state);
 	}
 	if (url != NULL && !cli_url_is_local(cli, url)) {
 		(void)cli_hint(
@@ -215,7 +215,7 @@ static int find_local(struct cli *cli, struct err *err)
 	}
 	if (r == -EACCES) {
 		(void)cli_hint(cli, "Run this as root, or set CAY_URL and CAY_API_KEY.");
-		return err_set(err, ERR_FORBIDDEN, "%s may not be read by this user", cli->state);
+		return err_set(err, ERR_FORBIDDEN, "this user may not read %s", cli->state);
 	}
 	(void)cli_hint(cli, "Start it with: cay up --state %s", cli->state);
 	return err_set(err, ERR_UNAVAILABLE, "no daemon is running on %s", cli->state);
@@ -251,7 +251,7 @@ static int find_key(struct cli *cli, char dst[CLI_KEY_MAX], struct err *err)
 	for (const char *p = given; *p != '\0'; p++)
 		if ((unsigned char)*p <= 0x20 || (unsigned char)*p >= 0x7f)
 			return err_set(err, ERR_INVALID_REQUEST,
-				       "the key has a character no key has");
+				       "the key contains an invalid character");
 	if (str_copy(dst, CLI_KEY_MAX, str_of(given)) < 0)
 		return err_set(err, ERR_INVALID_REQUEST, "the key is too long");
 	return 0;

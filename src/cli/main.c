@@ -3,8 +3,12 @@
  * The command line program: parses the arguments, runs one command of the table, prints its
  * failure.
  */
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "cli/line/args.h"
 #include "cli/cli.h"
@@ -64,6 +68,21 @@ static int dispatch(struct cli *cli, const struct args *args)
 	return status;
 }
 
+/*
+ * A caller may have closed 0, 1 or 2 (">&-"). A connection that received such a number would be
+ * read as standard input, or be sent the output of the command. In their place: input that is
+ * empty, output that cannot be written (an error, as for every program), and messages that are
+ * dropped.
+ */
+static void fill_standard_files(void)
+{
+	static const int modes[] = { O_RDONLY, O_RDONLY, O_WRONLY };
+
+	for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+		if (fcntl(fd, F_GETFD) < 0 && errno == EBADF && open("/dev/null", modes[fd]) != fd)
+			abort();
+}
+
 int main(int argc, char **argv)
 {
 	struct args args;
@@ -71,6 +90,7 @@ int main(int argc, char **argv)
 	struct cli cli;
 	int status;
 
+	fill_standard_files();
 	if (argc > 1 && asks_family(argc - 1, argv + 1)) {
 		help_family(stdout, argv[1], style_wanted(COLOR_AUTO, STDOUT_FILENO));
 		return EXIT_STATUS_OK;

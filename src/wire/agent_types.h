@@ -6,11 +6,13 @@
 #ifndef CAY_WIRE_AGENT_TYPES_H
 #define CAY_WIRE_AGENT_TYPES_H
 
+#include "base/value/bounds.h"
+
 #define AGENT_PROTOCOL_VERSION 2
 #define AGENT_TO_MAX_BYTES (1U << 20)	/* payload, daemon to agent */
 #define AGENT_FROM_MAX_BYTES (1U << 18) /* payload, agent to daemon */
 #define AGENT_ARGS_MAX 16384		/* argv entries; the same for env */
-#define AGENT_TIMEOUT_MAX_MS (30ULL * 24 * 3600 * 1000)
+#define AGENT_TIMEOUT_MAX_MS (1000ULL * BOUNDS_TIMEOUT_SEC_MAX)
 #define AGENT_OUTPUT_MAX_BYTES (16U << 20) /* maximum of output_max_bytes and ring_bytes */
 #define AGENT_RING_DEFAULT_BYTES (1U << 20)
 /* unread standard input that the agent keeps per process */

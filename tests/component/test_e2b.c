@@ -411,7 +411,7 @@ static void test_keepalive(void **state)
 }
 
 /* The service ends during streams and waiting calls; nothing of them is left or called. */
-static void test_stop_under_way(void **state)
+static void test_stop_in_progress(void **state)
 {
 	struct request one, two;
 
@@ -443,7 +443,7 @@ int main(void)
 		TEST(test_follow),
 		TEST(test_kill_cuts),
 		TEST(test_keepalive),
-		TEST(test_stop_under_way),
+		TEST(test_stop_in_progress),
 #undef TEST
 	};
 

@@ -235,7 +235,7 @@ static void test_answers_of_e2b(void **state)
 }
 
 /* The operation continues, and finds neither a request nor its memory. */
-static void test_e2b_clients_that_go(void **state)
+static void test_e2b_clients_disconnect(void **state)
 {
 	static const char *const procedures[] = { "Stat", "ListDir", "MakeDir", "Remove" };
 	struct tool_end done = { .flags = TOOL_END_CREATED };
@@ -258,8 +258,9 @@ static void test_e2b_clients_that_go(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		T(test_answers_on_one_path), T(test_answers_of_lists), T(test_answers_of_grep),
-		T(test_answers_with_items),  T(test_answers_of_e2b),   T(test_e2b_clients_that_go),
+		T(test_answers_on_one_path), T(test_answers_of_lists),
+		T(test_answers_of_grep),     T(test_answers_with_items),
+		T(test_answers_of_e2b),	     T(test_e2b_clients_disconnect),
 	};
 
 	return cmocka_run_group_tests_name("file_answers", tests, NULL, NULL);

@@ -26,7 +26,7 @@ static void remember(const struct answer *a)
 }
 
 /* Both forms with all options of a command; their processes are kept like others. */
-static void test_they_run_first(void **state)
+static void test_initializers_run_first(void **state)
 {
 	struct answer *a = make_with(
 		"", "[\"echo one\",{\"argv\":[\"whoami\"],\"user\":\"root\",\"name\":\"who\"},"
@@ -158,7 +158,7 @@ static void test_sandbox_dies(void **state)
 	expect_status(call("DELETE", "/v1/sandboxes/n", NULL), 204);
 }
 
-static void test_passed_over(void **state)
+static void test_skipped(void **state)
 {
 	struct answer *a =
 		make_with("", "[{\"cmd\":\"false\",\"continue_on_error\":true},"
@@ -443,12 +443,12 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, world_setup, world_teardown)
 	const struct CMUnitTest tests[] = {
-		TEST(test_they_run_first),
+		TEST(test_initializers_run_first),
 		TEST(test_provisioning_meanwhile),
 		TEST(test_end_that_is_not_recorded),
 		TEST(test_failures),
 		TEST(test_sandbox_dies),
-		TEST(test_passed_over),
+		TEST(test_skipped),
 		TEST(test_limits),
 		TEST(test_output_is_reported),
 		TEST(test_kept),

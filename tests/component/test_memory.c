@@ -72,7 +72,7 @@ static void test_taken(void **state)
 }
 
 /* Its link is interrupted meanwhile, which the waiting caller does not notice. */
-static void test_exec_goes_on(void **state)
+static void test_exec_continues(void **state)
 {
 	struct request reqs[2], snap;
 	struct answer answers[2], taken;
@@ -133,7 +133,7 @@ static void test_exec_goes_on(void **state)
 	expect_works();
 }
 
-static void test_why_not(void **state)
+static void test_reasons_for_missing_memory(void **state)
 {
 	struct answer *a;
 
@@ -202,7 +202,7 @@ static void test_made_from(void **state)
 }
 
 /* At the limit of its processes, above and below. */
-static void test_room(void **state)
+static void test_memory_limit_of_copies(void **state)
 {
 	(void)state;
 	new_sandbox("{\"memory_mb\":512}");
@@ -406,11 +406,20 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, world_teardown)
 	const struct CMUnitTest tests[] = {
-		TEST(test_taken),     TEST(test_exec_goes_on), TEST(test_why_not),
-		TEST(test_made_from), TEST(test_room),	       TEST(test_restore_fails),
-		TEST(test_forked),    TEST(test_fork_refused), TEST(test_secrets),
-		TEST(test_quota),     TEST(test_retention),    TEST(test_failures),
-		TEST(test_restarts),  TEST(test_undecided),
+		TEST(test_taken),
+		TEST(test_exec_continues),
+		TEST(test_reasons_for_missing_memory),
+		TEST(test_made_from),
+		TEST(test_memory_limit_of_copies),
+		TEST(test_restore_fails),
+		TEST(test_forked),
+		TEST(test_fork_refused),
+		TEST(test_secrets),
+		TEST(test_quota),
+		TEST(test_retention),
+		TEST(test_failures),
+		TEST(test_restarts),
+		TEST(test_undecided),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

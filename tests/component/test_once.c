@@ -95,7 +95,7 @@ static const struct made {
 	  "{\"name\":\"S\",\"value\":\"0123456789-told-other\"}", NULL, false },
 };
 
-static void test_one_thing_one_answer(void **state)
+static void test_repeated_creations_get_one_reply(void **state)
 {
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(things); i++) {
@@ -265,7 +265,7 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, world_teardown)
 	const struct CMUnitTest tests[] = {
-		TEST(test_one_thing_one_answer),
+		TEST(test_repeated_creations_get_one_reply),
 		TEST(test_refused),
 		TEST(test_of_a_sandbox),
 		TEST(test_processes_across_deaths),

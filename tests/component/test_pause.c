@@ -81,7 +81,7 @@ static void test_freeze(void **state)
 	expect_status(call("POST", "/v1/sandboxes/nobody/resume", "{}"), 404);
 }
 
-static void test_execs_go_on(void **state)
+static void test_execs_continue(void **state)
 {
 	struct request req;
 	struct answer a;
@@ -192,7 +192,7 @@ static void test_destroy_while_resuming(void **state)
 	assert_int_equal(fake_snapshots(world.engine), 0);
 }
 
-static void test_death_while_frozen(void **state)
+static void test_end_while_frozen(void **state)
 {
 	struct answer *a;
 
@@ -281,7 +281,7 @@ static void test_auto_resume(void **state)
 	expect_status(run("echo yes"), 200);
 }
 
-static void test_many_wake_it_once(void **state)
+static void test_several_calls_resume_it_once(void **state)
 {
 	struct request reqs[8];
 
@@ -301,7 +301,7 @@ static void test_many_wake_it_once(void **state)
 }
 
 /* A call that arrives during a pause waits for it and resumes the sandbox. */
-static void test_wake_behind_a_pause(void **state)
+static void test_resume_after_a_pause(void **state)
 {
 	struct request paused, woken;
 
@@ -318,7 +318,7 @@ static void test_wake_behind_a_pause(void **state)
 	expect_state("running", "");
 }
 
-static void test_waking_fails(void **state)
+static void test_resume_fails(void **state)
 {
 	struct answer *a;
 
@@ -337,7 +337,7 @@ static void test_waking_fails(void **state)
 
 /* ---- clocks ---- */
 
-static void test_time_stands_while_paused(void **state)
+static void test_clocks_stop_while_paused(void **state)
 {
 	(void)state;
 	new_sandbox("{\"timeout_sec\":1}");
@@ -397,17 +397,17 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, world_setup, world_teardown)
 	const struct CMUnitTest tests[] = {
 		TEST(test_freeze),
-		TEST(test_execs_go_on),
+		TEST(test_execs_continue),
 		TEST(test_hibernate),
 		TEST(test_one_at_a_time),
 		TEST(test_destroy_while_resuming),
-		TEST(test_death_while_frozen),
+		TEST(test_end_while_frozen),
 		TEST(test_failures_change_nothing),
 		TEST(test_auto_resume),
-		TEST(test_many_wake_it_once),
-		TEST(test_wake_behind_a_pause),
-		TEST(test_waking_fails),
-		TEST(test_time_stands_while_paused),
+		TEST(test_several_calls_resume_it_once),
+		TEST(test_resume_after_a_pause),
+		TEST(test_resume_fails),
+		TEST(test_clocks_stop_while_paused),
 		TEST(test_on_timeout),
 		TEST(test_resume_with_timeout),
 	};

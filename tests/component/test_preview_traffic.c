@@ -3,6 +3,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "face/preview/visit.h"
 #include "visitor.h"
 
 /* A raw request, with our Host after its first line, and its connection. */
@@ -27,6 +28,33 @@ static int setup_world(void **state)
 
 	new_world("{}");
 	return r;
+}
+
+/* The linker sends every call of address_find() here. */
+enum address_kind __real_address_find(const char *domain, const struct http_req *req,
+				      struct address *ret);
+enum address_kind __wrap_address_find(const char *domain, const struct http_req *req,
+				      struct address *ret);
+static unsigned lookups;
+
+enum address_kind __wrap_address_find(const char *domain, const struct http_req *req,
+				      struct address *ret)
+{
+	lookups++;
+	return __real_address_find(domain, req, ret);
+}
+
+static void test_address_is_looked_up_once(void **state)
+{
+	(void)state;
+	lookups = 0;
+	(void)served("/", "");
+	assert_int_equal(lookups, 1);
+	(void)served("/", "");
+	assert_int_equal(lookups, 2);
+	/* Also of a request that is refused. */
+	expect_refused(host_of(PORT + 1), "", 404, "preview_not_found");
+	assert_int_equal(lookups, 3);
 }
 
 static void test_counters_and_kept_connections(void **state)
@@ -234,7 +262,7 @@ static void test_stalled_client(void **state)
 /*
  * A client that disconnects, a sandbox that ends, a daemon that stops: in the middle of a transfer.
  */
-static void test_ends_under_way(void **state)
+static void test_ends_during_a_visit(void **state)
 {
 	struct request req;
 	struct peer peer;
@@ -289,6 +317,7 @@ int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, setup_world, preview_teardown)
 	const struct CMUnitTest tests[] = {
+		T(test_address_is_looked_up_once),
 		T(test_counters_and_kept_connections),
 		T(test_trailers),
 		T(test_answer_trailers),
@@ -296,7 +325,7 @@ int main(void)
 		T(test_upgrade),
 		T(test_upgrade_refused),
 		T(test_stalled_client),
-		T(test_ends_under_way),
+		T(test_ends_during_a_visit),
 		cmocka_unit_test_setup_teardown(test_ports, preview_setup, preview_teardown),
 	};
 

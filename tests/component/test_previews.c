@@ -6,7 +6,7 @@
 
 /* ---- missing targets ---- */
 
-static void test_not_there(void **state)
+static void test_missing_targets(void **state)
 {
 	const struct answer *a;
 
@@ -280,7 +280,7 @@ int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, preview_setup, preview_teardown)
 	const struct CMUnitTest tests[] = {
-		T(test_not_there),
+		T(test_missing_targets),
 		T(test_dead),
 		T(test_closed_port),
 		T(test_paused),

@@ -92,7 +92,7 @@ static void test_each(void **state)
 	}
 }
 
-static void test_what_fails_is_given_back(void **state)
+static void test_failures_release_quota(void **state)
 {
 	(void)state;
 	new_key("\"max_memory_mb\":1000");
@@ -285,7 +285,7 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, world_setup, world_teardown)
 	const struct CMUnitTest tests[] = {
-		TEST(test_each),	 TEST(test_what_fails_is_given_back),
+		TEST(test_each),	 TEST(test_failures_release_quota),
 		TEST(test_many_at_once), TEST(test_other_ways),
 		TEST(test_rate),	 TEST(test_settings_and_admin),
 		TEST(test_changes),

@@ -173,7 +173,7 @@ static void test_lost_while_paused(void **state)
 }
 
 /* The engine is lost in the middle of a transition and returns. */
-static void test_engine_goes(void **state)
+static void test_engine_lost(void **state)
 {
 	struct answer *a;
 
@@ -235,7 +235,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(test_paused_ones_survive), TEST(test_pause),
 		TEST(test_hibernate),		TEST(test_only_the_copy_is_left),
-		TEST(test_lost_while_paused),	TEST(test_engine_goes),
+		TEST(test_lost_while_paused),	TEST(test_engine_lost),
 		TEST(test_settled_later),	TEST(test_time_left_is_kept),
 	};
 

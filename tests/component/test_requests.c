@@ -3,6 +3,7 @@
  * Rejected requests, whose errors name the field: ranges, types, unknown and future fields, hosts,
  * origins, media types, routes.
  */
+#include <stdio.h>
 #include <string.h>
 
 #include "service/run/exec.h"
@@ -322,6 +323,30 @@ static void test_openapi_and_metrics(void **state)
 	assert_int_equal(json_size(member(a->doc, "engines")), 1);
 }
 
+/* In both faces. */
+static void test_slow_bodies(void **state)
+{
+	static const char *const paths[] = { "/v1/sandboxes", "/v2/sandboxes" };
+
+	(void)state;
+	world.body_timeout_ms = 50;
+	world_restart();
+	for (size_t i = 0; i < ARRAY_LEN(paths); i++) {
+		struct request req;
+		struct answer answer;
+
+		request_open(&req);
+		request_write(&req, str_of(path_of("POST %s HTTP/1.1\r\nHost: 127.0.0.1\r\n"
+						   "X-API-Key: %s\r\nContent-Length: 10\r\n"
+						   "Content-Type: application/json\r\n\r\n{",
+						   paths[i], world.admin)));
+		request_wait(&req, &answer);
+		expect_status(&answer, 408);
+		answer_free(&answer);
+	}
+	world.body_timeout_ms = 0;
+}
+
 static void test_shutdown(void **state)
 {
 	struct answer *a;
@@ -348,6 +373,7 @@ int main(void)
 		TEST(test_routes),
 		TEST(test_error_shape),
 		TEST(test_openapi_and_metrics),
+		TEST(test_slow_bodies),
 		TEST(test_shutdown),
 	};
 

@@ -286,7 +286,7 @@ static void test_one_scope(void **state)
 }
 
 /* All scopes, but another tenant: nothing of the victim is found, changed or listed. */
-static void test_stranger(void **state)
+static void test_connection_from_inside_is_closed(void **state)
 {
 	char victim[64], key[64];
 
@@ -473,7 +473,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		TEST(test_without_a_key),
 		TEST(test_one_scope),
-		TEST(test_stranger),
+		TEST(test_connection_from_inside_is_closed),
 		TEST(test_own_without_exec),
 		TEST(test_inside_without_its_token),
 		TEST(test_inside_with_its_token),

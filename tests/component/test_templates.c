@@ -196,7 +196,7 @@ static void test_refused_by_the_builder(void **state)
 	expect_status(call("POST", "/v1/sandboxes", "{\"template\":\"mine\"}"), 201);
 }
 
-static void test_pool_gives_way(void **state)
+static void test_pool_frees_capacity(void **state)
 {
 	struct request req;
 
@@ -237,7 +237,8 @@ int main(void)
 		TEST(test_prepared),
 		TEST(test_refused_by_the_builder),
 		TEST(test_daemon_ends),
-		cmocka_unit_test_setup_teardown(test_pool_gives_way, setup_pool, world_teardown),
+		cmocka_unit_test_setup_teardown(test_pool_frees_capacity, setup_pool,
+						world_teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

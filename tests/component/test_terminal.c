@@ -130,12 +130,12 @@ static int ws_frame(struct socket *ws, struct str *ret)
 
 static int ws_next(struct socket *ws, struct str *ret)
 {
-	int64_t end_us = time_mono_us() + 5000000;
+	int64_t end_us = time_mono_us() + WORLD_WAIT_US;
 	int opcode;
 
 	while (!(opcode = ws_frame(ws, ret))) {
 		if (time_mono_us() > end_us)
-			fail_msg("no frame within 5 s");
+			fail_msg("no frame arrived in time");
 		loop_turn(world.loop, 5);
 	}
 	return opcode;
@@ -413,7 +413,7 @@ static void test_client_gone_any_time(void **state)
 	assert_non_null(strstr(get("/processes")->body, "\"running\""));
 }
 
-static void test_misfortune(void **state)
+static void test_broken_link_and_end(void **state)
 {
 	struct socket ws;
 
@@ -489,7 +489,7 @@ int main(void)
 		TEST(test_slow_client),
 		TEST(test_much_input),
 		TEST(test_client_gone_any_time),
-		TEST(test_misfortune),
+		TEST(test_broken_link_and_end),
 		cmocka_unit_test_setup_teardown(test_limit, setup_small, world_teardown),
 	};
 

@@ -132,7 +132,7 @@ static void test_restarts(void **state)
 /*
  * A sandbox that was lost while the daemon was not running counts until it was last known to run.
  */
-static void test_lost_while_away(void **state)
+static void test_lost_while_stopped(void **state)
 {
 	double known;
 
@@ -301,7 +301,7 @@ int main(void)
 		TEST(test_windows_of_time),
 		TEST(test_owners),
 		TEST(test_restarts),
-		TEST(test_lost_while_away),
+		TEST(test_lost_while_stopped),
 		TEST(test_pause),
 		TEST(test_history),
 		TEST(test_model),

@@ -260,7 +260,7 @@ static void test_restart(void **state)
 	assert_int_equal(sent_count, 0);
 }
 
-static void test_test(void **state)
+static void test_test_delivery(void **state)
 {
 	struct request req, more;
 	struct answer got;
@@ -431,9 +431,9 @@ int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, setup, world_teardown)
 	const struct CMUnitTest tests[] = {
-		TEST(test_signed),  TEST(test_order),	 TEST(test_dead_letters),
-		TEST(test_restart), TEST(test_test),	 TEST(test_changes),
-		TEST(test_owners),  TEST(test_disabled), TEST(test_line),
+		TEST(test_signed),  TEST(test_order),	      TEST(test_dead_letters),
+		TEST(test_restart), TEST(test_test_delivery), TEST(test_changes),
+		TEST(test_owners),  TEST(test_disabled),      TEST(test_line),
 	};
 
 	return cmocka_run_group_tests_name("webhooks", tests, NULL, NULL);

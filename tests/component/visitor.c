@@ -41,11 +41,11 @@ void listen_on(uint16_t port)
 
 void turn_until(bool (*look)(void *arg), void *arg, const char *what)
 {
-	int64_t end_us = time_mono_us() + 5000000;
+	int64_t end_us = time_mono_us() + WORLD_WAIT_US;
 
 	while (!look(arg)) {
 		if (time_mono_us() > end_us)
-			fail_msg("not within 5 s: %s", what);
+			fail_msg("did not happen: %s", what);
 		loop_turn(world.loop, 5);
 	}
 }
@@ -80,7 +80,7 @@ static bool peer_read(struct peer *peer)
 const char *peer_until(struct peer *peer, const char *text)
 {
 	static char before[65536];
-	int64_t end_us = time_mono_us() + 5000000;
+	int64_t end_us = time_mono_us() + WORLD_WAIT_US;
 	char *at;
 
 	while (!(at = strstr(peer->text, text))) {

@@ -13,7 +13,8 @@ int preview_setup(void **state);
 int preview_teardown(void **state);
 /* A server on this port of the sandbox, controlled by the test. */
 void listen_on(uint16_t port);
-void turn_until(bool (*look)(void *arg), void *arg, const char *what); /* fails after 5 s */
+void turn_until(bool (*look)(void *arg), void *arg,
+		const char *what); /* fails after WORLD_WAIT_US */
 
 /* One connection of the server. */
 struct peer {

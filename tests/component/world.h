@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "base/json.h"
+#include "base/time.h"
 #include "engine/fake/fake.h"
 #include "face/e2b/e2b.h"
 #include "face/preview/preview.h"
@@ -34,6 +35,7 @@ struct world {
 	char admin[64];
 	int heartbeat_ms;      /* interval of comments in event streams; 0: the default */
 	uint32_t open_per_min; /* calls without a key; 0: the default */
+	int body_timeout_ms;   /* 0: as usual */
 	bool shutdown;
 };
 
@@ -48,6 +50,19 @@ void world_start(void);
 void world_stop(void); /* the daemon ends, the engine's sandboxes continue */
 void world_restart(void);
 void world_turns(int ms); /* runs the loop for that long */
+/* How long a test waits for an event. Much longer than it takes: sanitizers and busy hosts. */
+#define WORLD_WAIT_US 30000000
+/* Runs the loop until the condition holds; fails after WORLD_WAIT_US. */
+#define world_until(condition)                                              \
+	do {                                                                \
+		int64_t end_us_ = time_mono_us() + WORLD_WAIT_US;           \
+                                                                            \
+		while (!(condition)) {                                      \
+			if (time_mono_us() > end_us_)                       \
+				fail_msg("did not happen: %s", #condition); \
+			loop_turn(world.loop, 1);                           \
+		}                                                           \
+	} while (0)
 void world_engine_lost(bool lost);
 /* Its table, for tests that remove parts of it; restored at the next start. */
 struct engine_driver *world_driver(void);
@@ -79,8 +94,8 @@ void request_send_bytes(struct request *req, const char *key, const char *method
 /* A separate connection, and raw bytes on it. */
 void request_open(struct request *req);
 void request_write(struct request *req, struct str bytes);
-void request_wait(struct request *req, struct answer *ret); /* fails the test after 5 s */
-/* Waits for the text, after what was found before. Fails after 5 s. */
+void request_wait(struct request *req, struct answer *ret); /* fails after WORLD_WAIT_US */
+/* Waits for the text, after what was found before. Fails after WORLD_WAIT_US. */
 const char *request_until(struct request *req, const char *text);
 bool request_ended(struct request *req); /* the other side has closed */
 void request_drop(struct request *req);
@@ -88,6 +103,7 @@ void request_drop(struct request *req);
 struct answer *call(const char *method, const char *path, const char *body);
 struct answer *call_as(const char *key, const char *method, const char *path, const char *body);
 void answer_free(struct answer *answer);
+void call_done(void); /* frees the last reply of call() */
 
 const char *text_of(const struct answer *answer, const char *key); /* top level; "" when absent */
 int64_t int_of(const struct answer *answer, const char *key);

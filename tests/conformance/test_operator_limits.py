@@ -7,8 +7,8 @@ from lib.client import ApiError
 from lib.daemon import Daemon
 
 RAISED = {"cpu_count": ("max_cpu_count", 12, 0.05), "memory_mb": ("max_memory_mb", 16384, 1),
-          "disk_size_mb": ("max_disk_size_mb", 20480, 1), "timeout_sec": ("max_timeout_sec", 604800, 1),
-          "idle_timeout_sec": ("max_timeout_sec", 604800, 0)}
+          "disk_size_mb": ("max_disk_size_mb", 20480, 1), "timeout_sec": ("max_timeout_sec", 8640000, 1),
+          "idle_timeout_sec": ("max_timeout_sec", 8640000, 0)}
 
 
 def settings(values):
@@ -42,13 +42,30 @@ def test_raised_times_of_later_calls(raised):
     """extend, patch, resume and fork have the same bound."""
     with raised.sandbox() as box:
         path = f"/v1/sandboxes/{box.id}"
-        assert raised.call("POST", path + "/extend", {"timeout_sec": 604800})["timeout_sec"] == 604800
-        assert raised.call("PATCH", path, {"idle_timeout_sec": 604800})["idle_timeout_sec"] == 604800
-        for method, tail, body in (("POST", "/extend", {"timeout_sec": 604801}), ("PATCH", "", {"timeout_sec": 604801}),
-                                   ("POST", "/resume", {"timeout_sec": 604801}),
-                                   ("POST", "/fork", {"timeout_sec": 604801})):
+        assert raised.call("POST", path + "/extend", {"timeout_sec": 8640000})["timeout_sec"] == 8640000
+        assert raised.call("PATCH", path, {"idle_timeout_sec": 8640000})["idle_timeout_sec"] == 8640000
+        for method, tail, body in (("POST", "/extend", {"timeout_sec": 8640001}),
+                                   ("PATCH", "", {"timeout_sec": 8640001}),
+                                   ("POST", "/resume", {"timeout_sec": 8640001}),
+                                   ("POST", "/fork", {"timeout_sec": 8640001})):
             status, _h, data = raised.raw(method, path + tail, body)
             assert status == 400, (tail, data)
+
+
+def test_raised_time_of_a_command(raised):
+    """A command may run for as long as its sandbox."""
+    with raised.sandbox(timeout_sec=8640000) as box:
+        for tail, more in (("/exec", {"command": "true"}), ("/processes", {"command": "true"}),
+                           ("/code", {"code": "1", "language": "bash"})):
+            path = f"/v1/sandboxes/{box.id}{tail}"
+            status, _h, data = raised.raw("POST", path, {**more, "timeout_sec": 8640001})
+            assert status == 400 and b"8640000" in data, (tail, data)
+            if tail != "/code":  # needs another template
+                raised.call("POST", path, {**more, "timeout_sec": 8640000})
+            shown = raised.call("GET", "/openapi.json")["paths"]["/v1/sandboxes/{id}" + tail]["post"]["requestBody"][
+                "content"]["application/json"]["schema"]["properties"]["timeout_sec"]
+            assert shown["maximum"] == 8640000, (tail, shown)
+    assert raised.options()["limits"]["exec"]["timeout_sec"]["max"] == 8640000
 
 
 def test_fractions(raised):

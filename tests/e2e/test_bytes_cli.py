@@ -182,7 +182,7 @@ def test_kill_of_the_daemon_loses_nothing(own):
         assert digest(child.stdout, pause) == (size, wanted)
         err = child.stderr.read().decode()
         assert child.wait() == 0, err
-        assert len(set(killed)) == 2 and err.count("connected again") == 2, err
+        assert len(set(killed)) == 2 and err.count("reconnected") == 2, err
 
 
 def test_what_is_overwritten_is_an_error(cay_text, client, box):
@@ -305,6 +305,26 @@ def test_node_exec_file(daemon, words, box):
     done = subprocess.run([program, "-e", script, json.dumps(words("exec", box.id, "--", "echo", "hi"))],
                           env=daemon.env, capture_output=True, text=True, timeout=90 * tree.SLACK)
     assert json.loads(done.stdout) == [None, "hi\n"], done
+
+
+def test_standard_files_that_the_caller_closed(daemon, words, box):
+    """A connection must not get the number 0, 1 or 2."""
+    def run(closed, *more):
+        return subprocess.run(["sh", "-c", f'exec "$@" {closed}', "sh", *words(*more)], env=daemon.env, timeout=60,
+                              stdin=subprocess.DEVNULL, capture_output=True)
+
+    done = run("<&-", "exec", "-i", box.id, "--", "cat")
+    assert (done.returncode, done.stdout, done.stderr) == (0, b"", b""), done
+    done = run("<&-", "exec", box.id, "--", "echo", "out")
+    assert (done.returncode, done.stdout) == (0, b"out\n"), done
+    done = run(">&-", "exec", box.id, "--", "echo", "out")
+    assert done.returncode == 125 and b"Bad file descriptor" in done.stderr, done
+    done = run(">&-", "exec", box.id, "--", "sh", "-c", "echo err >&2; exit 3")
+    assert (done.returncode, done.stderr) == (3, b"err\n"), "nothing was lost"
+    done = run("2>&-", "exec", box.id, "--", "sh", "-c", "echo err >&2; echo out; exit 3")
+    assert (done.returncode, done.stdout) == (3, b"out\n"), done
+    assert run("<&- >&- 2>&-", "exec", box.id, "--", "sh", "-c", "exit 4").returncode == 4
+    assert run(">&-", "ls").returncode == 1
 
 
 def test_program_that_stops_reading(daemon, words, box):

@@ -15,7 +15,7 @@ import pytest
 
 from lib import tree
 
-HTTP_WORDS = re.compile(r"\b(GET|POST|PUT|PATCH|DELETE) [./]|\bSend |\b[a-z]+_(mb|sec|count)\b|%3A|/v1/")
+HTTP_WORDS = re.compile(r"\b(GET|POST|PUT|PATCH|DELETE) [./]|\bSend |\b[a-z]+_(mb|sec|count)\b|%3A|/v1/|\bargv\b")
 
 
 @pytest.fixture
@@ -53,7 +53,8 @@ def bytes_of(daemon, *words, **kw):
 
 def test_mistyped_commands_and_options(cay):
     for words, said in ((["stop", "x"], "cay pause"), (["stop", "x"], "cay rm"), (["start", "x"], "cay resume"),
-                        (["crate"], "cay create"), (["template", "biuld"], "cay template build"),
+                        (["crate"], "cay create"), (["exce", "x"], "cay exec"), (["sl"], "cay ls"),
+                        (["template", "biuld"], "cay template build"),
                         (["create", "--tmeout", "5"], "--timeout"), (["exec", "x", "--workdir", "/", "ls"], "-C"),
                         (["run", "--rm", "ls"], "--keep"), (["create", "--network", "internet"], "none, restricted or full"),
                         (["create", "--on-timeout", "stop"], "destroy, pause or hibernate"),
@@ -80,6 +81,7 @@ def test_errors_use_the_terms_of_the_command_line(cay, box, client):
                  cay("logs", name, "99"), cay("preview", name, "22"), cay("info", "nosuch"), cay("ls", "nosuch:/x"),
                  cay("create", "--template", "nosuch"), cay("create", "--snapshot", "nosuch"),
                  cay("create", "--allow", "not a host"), cay("windows", name, "read", "nosuch"),
+                 cay("exec", name, "--", "nosuch"), cay("exec", name, "--", ""), cay("run", "--", *["x"] * 5000),
                  cay("ls", "--key", "cay_wrong"), cay("webhook", "info", "nosuch"), cay("secret", "rm", "nosuch")):
         assert done.returncode != 0 and not HTTP_WORDS.search(done.stderr), done.stderr
 
@@ -300,6 +302,8 @@ def test_archives_on_standard_streams(daemon, cay, box, other):
     ok(cay("exec", box["name"], "-c", "mkdir -p d/e; echo one > d/1; echo two > d/e/2; ln -s 1 d/l"))
     done = bytes_of(daemon, "cp", f"{box['name']}:d", "-")
     assert done.returncode == 0, done.stderr
+    listed = subprocess.run(["tar", "t"], input=done.stdout, capture_output=True, timeout=60)
+    assert listed.returncode == 0 and not listed.stderr, listed
     with tarfile.open(fileobj=io.BytesIO(done.stdout)) as archive:
         names = {os.path.normpath(m.name) for m in archive}
         assert {"1", "e", "e/2", "l"} <= names, names

@@ -155,8 +155,8 @@ def test_edit(daemon, cay, web, tmp_path):
     script.chmod(0o755)
     done = subprocess.run([daemon.cay, "--state", daemon.state, "edit", f"{web}:e.txt"],
                           capture_output=True, text=True, env=dict(daemon.env, EDITOR=str(script)))
-    assert done.returncode == 7 and "is kept in" in done.stderr, done
-    kept = done.stderr.split("is kept in ")[1].strip()
+    assert done.returncode == 7 and "Your version is in" in done.stderr, done
+    kept = done.stderr.split("Your version is in ")[1].strip()
     assert open(kept).read() == "two\nmine\n"
     os.unlink(kept)
     os.rmdir(os.path.dirname(kept))

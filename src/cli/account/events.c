@@ -103,7 +103,7 @@ static int on_event(void *arg, struct str name, struct str id, struct str data)
 	retry_connected(&f->retry, f->cli);
 	if (str_is(name, "gap") && !f->cli->json)
 		(void)fprintf(stderr,
-			      "cay: %lld events are missing here: they are no longer kept\n",
+			      "cay: %lld events are missing: the daemon no longer stores them\n",
 			      (long long)field_int(doc, "events", 0));
 	else if (f->cli->json)
 		(void)printf("%.*s\n", (int)data.n, data.p);
@@ -137,7 +137,7 @@ static int stream_once(struct following *f, const char *path, const char *query,
 	if (f->ended || r == -EPIPE)
 		return 0;
 	if (r == -EPROTO)
-		return err_set(err, ERR_INTERNAL, "the daemon's stream makes no sense");
+		return err_set(err, ERR_INTERNAL, "the daemon sent a malformed stream");
 	if (r == 0 && f->one)
 		return 0; /* it had ended before */
 	return r == 0 || f->cli->lost ? 1 : -1;
@@ -152,7 +152,7 @@ static int follow(struct cli *cli, const struct args *args, const char *path, co
 	int r;
 
 	if (after != NULL && str_copy(f.after, sizeof(f.after), str_of(after)) < 0)
-		return err_set(err, ERR_INVALID_REQUEST, "--after wants the id of an event");
+		return err_set(err, ERR_INVALID_REQUEST, "--after takes the id of an event");
 	event_init(&f.events, on_event, &f);
 	while ((r = stream_once(&f, path, query, err)) > 0) {
 		/* The daemon was not running from the start: this is not a restart. */
@@ -162,7 +162,7 @@ static int follow(struct cli *cli, const struct args *args, const char *path, co
 		}
 		first = false;
 		if (!retry_wait(&f.retry, cli)) {
-			r = err_set(err, ERR_UNAVAILABLE, "the daemon does not come back");
+			r = err_set(err, ERR_UNAVAILABLE, "the daemon did not restart in time");
 			break;
 		}
 	}
@@ -258,7 +258,7 @@ int usage_run(struct cli *cli, const struct args *args, struct err *err)
 		put_row(&table, json_at(data, i), NULL);
 	if (data != NULL && json_size(data) > 1)
 		put_row(&table, field(doc, "total"), "total");
-	r = show_table(cli, &table, "nothing was used", err);
+	r = show_table(cli, &table, "no usage was recorded", err);
 	table_done(&table);
 	return r;
 }

@@ -83,7 +83,7 @@ int key_create_run(struct cli *cli, const struct args *args, struct err *err)
 		return api_print(cli, key, err);
 	secret = field_str(key, "key");
 	(void)printf("%.*s\n", (int)secret.n, secret.p);
-	cli_note(cli, "Keep it: it is not shown again.");
+	cli_note(cli, "Save it: it is not shown again.");
 	return 0;
 }
 

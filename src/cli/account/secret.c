@@ -98,7 +98,7 @@ static int read_value(const struct args *args, struct buf *value, struct err *er
 		value->tail--;
 	if (!str_is_utf8(buf_data(value), buf_len(value)))
 		return err_set(err, ERR_INVALID_REQUEST,
-			       "the value is not UTF-8 text; encode it, with base64 for instance");
+			       "the value is not UTF-8 text; encode it, for example with base64");
 	return 0;
 }
 

@@ -48,7 +48,8 @@ int template_ls_run(struct cli *cli, const struct args *args, struct err *err)
 			.member = "name",
 			.headers = headers,
 			.row = ls_row,
-			.when_empty = "no templates; 'cay template build base' makes the first" },
+			.when_empty =
+				"no templates; 'cay template build base' builds the first one" },
 		err);
 }
 
@@ -123,7 +124,7 @@ static int follow(struct cli *cli, struct build_watch *watch, struct json **buil
 {
 	if (field_str(*build, "id").n == 0 ||
 	    str_copy(watch->id, sizeof(watch->id), field_str(*build, "id")) < 0)
-		return err_set(err, ERR_INTERNAL, "the daemon's build has no usable id");
+		return err_set(err, ERR_INTERNAL, "the daemon returned a build without a valid id");
 	(void)snprintf(watch->last, sizeof(watch->last), "building template %s", watch->name);
 	for (;;) {
 		struct str log, state;
@@ -157,10 +158,11 @@ static int start_build(struct cli *cli, const char *name, struct json **build, s
 	if (api_path(path, err, "/v1/templates/%s/builds", name) < 0)
 		return -1;
 	if (api_call(cli, "POST", path, NULL, build, err) == 0)
-		return *build != NULL ? 0 : err_set(err, ERR_INTERNAL, "no build came back");
+		return *build != NULL ? 0
+				      : err_set(err, ERR_INTERNAL, "the daemon returned no build");
 	if (cli->http_status != 409)
 		return -1;
-	cli_note(cli, "a build of %s is already at work; following it", name);
+	cli_note(cli, "a build of %s is already running; following it", name);
 	if (api_call(cli, "GET", path, NULL, &list, &ignored) < 0)
 		return -1;
 	data = field(list, "data");
@@ -199,7 +201,7 @@ int template_build(struct cli *cli, const char *name, struct err *err)
 		return err_set(err, ERR_ENGINE_FAILED, "the build of template %s failed%s%.*s",
 			       name, reason.n > 0 ? ": " : "", (int)MIN(reason.n, 200), reason.p);
 	}
-	cli_note(cli, "template %s is built (%.1f s)", name,
+	cli_note(cli, "built template %s (%.1f s)", name,
 		 (double)(time_mono_us() - start_us) / 1e6);
 	if (cli->json && strcmp(cli->command->name, "template build") == 0)
 		return api_print(cli, build, err);

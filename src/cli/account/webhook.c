@@ -54,7 +54,7 @@ int webhook_add_run(struct cli *cli, const struct args *args, struct err *err)
 	if (args_text(args, "secret") == NULL) {
 		text = field_str(hook, "secret");
 		(void)printf("%.*s\n", (int)text.n, text.p);
-		cli_note(cli, "Keep the second line, the secret: it is not shown again.");
+		cli_note(cli, "Save the second line, the secret: it is not shown again.");
 	}
 	return 0;
 }
@@ -69,7 +69,8 @@ int webhook_set_run(struct cli *cli, const struct args *args, struct err *err)
 	if (api_path(path, err, "/v1/webhooks/%s", args->operands[0]) < 0)
 		return -1;
 	if (args_flag(args, "enable") && args_flag(args, "disable"))
-		return err_set(err, ERR_INVALID_REQUEST, "--enable and --disable are opposites");
+		return err_set(err, ERR_INVALID_REQUEST,
+			       "--enable and --disable exclude each other");
 	w = api_body_begin(&body, BODY_MAX);
 	put_text(&w, args, "to", "url");
 	put_options(&w, args);
@@ -109,14 +110,14 @@ int webhook_ls_run(struct cli *cli, const struct args *args, struct err *err)
 					       "DEAD", "LAST ERROR", NULL };
 
 	(void)args;
-	return show_list(
-		cli,
-		&(struct show_list){ .path = "/v1/webhooks",
-				     .member = "id",
-				     .headers = headers,
-				     .row = ls_row,
-				     .when_empty = "no webhooks; 'cay webhook add URL' makes one" },
-		err);
+	return show_list(cli,
+			 &(struct show_list){
+				 .path = "/v1/webhooks",
+				 .member = "id",
+				 .headers = headers,
+				 .row = ls_row,
+				 .when_empty = "no webhooks; 'cay webhook add URL' creates one" },
+			 err);
 }
 
 int webhook_info_run(struct cli *cli, const struct args *args, struct err *err)
@@ -207,12 +208,13 @@ int webhook_deliveries_run(struct cli *cli, const struct args *args, struct err 
 	    (args_text(args, "status") != NULL &&
 	     api_query(query, "state", args_text(args, "status"), err) < 0))
 		return -1;
-	return show_list(cli,
-			 &(struct show_list){ .path = path,
-					      .query = query,
-					      .member = "event_id",
-					      .headers = headers,
-					      .row = delivery_row,
-					      .when_empty = "nothing waits, nothing was given up" },
-			 err);
+	return show_list(
+		cli,
+		&(struct show_list){ .path = path,
+				     .query = query,
+				     .member = "event_id",
+				     .headers = headers,
+				     .row = delivery_row,
+				     .when_empty = "no delivery is in progress or abandoned" },
+		err);
 }

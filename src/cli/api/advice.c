@@ -11,44 +11,44 @@ static const struct {
 	enum err_code code;
 	const char *hint;
 } hints[] = {
-	{ ERR_INVALID_REQUEST, "'cay COMMAND --help' shows what a command takes." },
+	{ ERR_INVALID_REQUEST, "'cay COMMAND --help' shows the arguments of a command." },
 	{ ERR_UNAUTHENTICATED, "Pass a key with --key or CAY_API_KEY; root finds the first one in "
 			       "<state>/admin.key when the command goes to the daemon of that "
 			       "directory." },
-	{ ERR_FORBIDDEN, "Use a key whose scopes cover this; 'cay key info' shows those of the key "
-			 "in use." },
+	{ ERR_FORBIDDEN, "Use a key whose scopes cover this; 'cay key info' shows the scopes of "
+			 "the current key." },
 	{ ERR_NOT_FOUND, "The daemon may be of another version: 'cay version' shows both." },
 	{ ERR_SANDBOX_NOT_FOUND,
 	  "It may have been destroyed or timed out; 'cay ls' lists the live ones." },
 	{ ERR_TEMPLATE_NOT_FOUND,
-	  "'cay template ls' lists what is built; 'cay template build NAME' builds one." },
+	  "'cay template ls' lists the templates; 'cay template build NAME' builds one." },
 	{ ERR_KEY_NOT_FOUND, "'cay key ls' lists the keys." },
 	{ ERR_PROCESS_NOT_FOUND, "'cay ps -a ID' lists the processes of a sandbox." },
 	{ ERR_FILE_NOT_FOUND,
 	  "'cay ls ID:DIR' lists a directory; relative paths start at the workdir." },
 	{ ERR_WINDOW_NOT_FOUND,
-	  "'cay windows ID' lists the windows of a sandbox; 'cay exec -w NAME ID' makes one." },
+	  "'cay windows ID' lists the windows of a sandbox; 'cay exec -w NAME ID' creates one." },
 	{ ERR_SNAPSHOT_NOT_FOUND, "'cay snapshot ls' lists the snapshots." },
 	{ ERR_SECRET_NOT_FOUND, "'cay secret ls' lists the secrets." },
 	{ ERR_WEBHOOK_NOT_FOUND, "'cay webhook ls' lists the webhooks of this key." },
-	{ ERR_DELIVERY_NOT_FOUND, "'cay webhook deliveries ID --status dead' lists what can be "
-				  "sent again." },
+	{ ERR_DELIVERY_NOT_FOUND, "'cay webhook deliveries ID --status dead' lists the deliveries "
+				  "that can be sent again." },
 	{ ERR_PREVIEW_NOT_FOUND, "'cay preview ID' lists the previews of a sandbox." },
 	{ ERR_PORT_CLOSED, "Start the server inside, on 127.0.0.1 or any address; 'cay ports ID' "
-			   "lists what listens." },
+			   "lists the listening ports." },
 	{ ERR_PORT_REFUSED, "Ports 22 and 5900-5999 need --reserved." },
 	{ ERR_METHOD_NOT_ALLOWED,
 	  "The daemon may be of another version: 'cay version' shows both." },
-	{ ERR_WRONG_STATE, "'cay info ID' shows the state of a sandbox; 'cay resume ID' wakes a "
-			   "paused or hibernated one, and with 'cay update ID --auto-resume on' "
-			   "commands wake it." },
+	{ ERR_WRONG_STATE,
+	  "'cay info ID' shows the state of a sandbox; 'cay resume ID' resumes a paused or "
+	  "hibernated one, and after 'cay update ID --auto-resume on' commands resume it." },
 	{ ERR_CONFLICT, "The message names the conflict." },
 	{ ERR_NOT_A_FILE, "A regular file is needed here; 'cay ls -l ID:PATH' shows what it is." },
 	{ ERR_NOT_A_DIRECTORY,
 	  "A part of the path is not a directory; 'cay ls -l ID:PATH' shows what it is." },
-	{ ERR_NOT_TEXT, "'cay cat ID:PATH' gives the bytes." },
+	{ ERR_NOT_TEXT, "'cay cat ID:PATH' prints the bytes." },
 	{ ERR_FILE_EXISTS, "Remove it first." },
-	{ ERR_DIRECTORY_NOT_EMPTY, "Remove what is in it first." },
+	{ ERR_DIRECTORY_NOT_EMPTY, "Remove its content first." },
 	{ ERR_FILE_FORBIDDEN,
 	  "Files are read and written as the user of the sandbox; 'cay exec -u root ID -- ...' "
 	  "works as root." },
@@ -56,22 +56,21 @@ static const struct {
 	{ ERR_ARCHIVE_TOO_LARGE, "Copy it in parts." },
 	{ ERR_FILE_TOO_LARGE, "'cay cat ID:PATH' and 'cay cp' have no such limit." },
 	{ ERR_PAYLOAD_TOO_LARGE, "'cay cp' copies content of any size." },
-	{ ERR_UNSUPPORTED_BY_ENGINE, "'cay status' shows the engines of this host, 'cay doctor' "
-				     "what it lacks." },
+	{ ERR_UNSUPPORTED_BY_ENGINE,
+	  "'cay status' shows the engines of this host, and 'cay doctor' what the host lacks." },
 	{ ERR_QUOTA_EXCEEDED,
 	  "Remove something, or raise the limit: 'cay key info' shows limits and use." },
 	{ ERR_RATE_LIMITED, "Wait a moment and try again." },
-	{ ERR_INTERNAL, "The daemon's log says more: <state>/logs/cayd.log, or journalctl." },
+	{ ERR_INTERNAL, "The daemon's log has details: <state>/logs/cayd.log, or journalctl." },
 	{ ERR_ENGINE_FAILED, "'cay doctor' checks the engine." },
 	{ ERR_UNAVAILABLE, "Try again shortly." },
 	{ ERR_TIMEOUT, "Try again, or allow more time." },
-	{ ERR_TOOL_FAILED, "Something inside ended or altered the file tool; try again." },
-	{ ERR_FILE_IO, "The kernel inside refused; the message says how." },
-	{ ERR_INITIALIZER_FAILED,
-	  "--retain-on-failure keeps the sandbox, to look at what it left." },
+	{ ERR_TOOL_FAILED, "A process inside ended or changed the file tool; try again." },
+	{ ERR_FILE_IO, "The kernel rejected the operation; the message has its error." },
+	{ ERR_INITIALIZER_FAILED, "--retain-on-failure keeps the sandbox for inspection." },
 	{ ERR_SANDBOX_GONE, "The sandbox ended while the command ran; 'cay events ID' shows why." },
-	{ ERR_OUT_OF_MEMORY, "End something inside, or make a sandbox with more --memory." },
-	{ ERR_DISK_FULL, "Delete files, or make a sandbox with more --disk." },
+	{ ERR_OUT_OF_MEMORY, "End processes inside, or create a sandbox with more --memory." },
+	{ ERR_DISK_FULL, "Delete files, or create a sandbox with more --disk." },
 	{ ERR_HOST_NOT_ALLOWED, "Use the address in <state>/url, or add this name to allowed_hosts "
 				"in the daemon's configuration." },
 };
@@ -147,10 +146,30 @@ static void option_for(char dst[64], const struct cli *cli, struct str word, boo
 		dst[0] = '\0';
 }
 
+/* "argv" of the API is what was typed as the command: the text that replaces `*used` bytes of it.
+ */
+static const char *command_for(struct str theirs, size_t *used)
+{
+	static const struct {
+		const char *theirs, *ours;
+	} starts[] = { { "argv: ", "" },
+		       { "argv[0] ", "the command " },
+		       { "argv ", "the command " } };
+
+	for (size_t i = 0; i < ARRAY_LEN(starts); i++) {
+		*used = strlen(starts[i].theirs);
+		if (theirs.n > *used && memcmp(theirs.p, starts[i].theirs, *used) == 0)
+			return starts[i].ours;
+	}
+	*used = 0;
+	return "";
+}
+
 void advice_message(char dst[ERR_MESSAGE_MAX], const struct cli *cli, struct str theirs)
 {
-	size_t at = 0, n = 0;
+	size_t at, n;
 
+	n = (size_t)snprintf(dst, ERR_MESSAGE_MAX, "%s", command_for(theirs, &at));
 	while (at < theirs.n && n + 1 < ERR_MESSAGE_MAX) {
 		struct str word = { theirs.p + at, 0 };
 		char option[64] = "";

@@ -82,8 +82,8 @@ static int wrong_scheme(struct cli *cli, int error, struct err *err)
 	if (!speaks(other))
 		return 0;
 	(void)cli_hint(cli, "Use %s (--url or CAY_URL).", other);
-	(void)err_set(err, ERR_INVALID_REQUEST, "%s does not speak %s there: it speaks %s",
-		      host + 3, secure ? "https" : "http", secure ? "http" : "https");
+	(void)err_set(err, ERR_INVALID_REQUEST, "%s does not speak %s: it speaks %s", host + 3,
+		      secure ? "https" : "http", secure ? "http" : "https");
 	return 1;
 }
 
@@ -103,11 +103,12 @@ int api_lost(struct cli *cli, int error, struct err *err)
 	if (error == -ECANCELED)
 		return err_set(err, ERR_UNAVAILABLE, "interrupted");
 	if (error == -ETIMEDOUT)
-		return err_set(err, ERR_TIMEOUT, "the daemon at %s did not answer in time",
+		return err_set(err, ERR_TIMEOUT, "the daemon at %s did not reply in time",
 			       cli->url);
 	if (error == -EPROTO)
 		return err_set(err, ERR_UNAVAILABLE,
-			       "what answers at %s does not speak HTTP as cay does", cli->url);
+			       "the server at %s is not a cay daemon: it does not speak HTTP",
+			       cli->url);
 	if (error == -EKEYREJECTED) {
 		(void)cli_hint(cli, "SSL_CERT_FILE=FILE names the certificates to trust");
 		return err_set(err, ERR_UNAVAILABLE, "the certificate of %s is not trusted",
@@ -115,7 +116,7 @@ int api_lost(struct cli *cli, int error, struct err *err)
 	}
 	if (error == -EFBIG || error == -ENOBUFS)
 		return err_set(err, ERR_PAYLOAD_TOO_LARGE,
-			       "the answer is larger than this program accepts");
+			       "the reply is larger than this program accepts");
 	return err_set_errno(err, ERR_UNAVAILABLE, -error, "%s", cli->url);
 }
 
@@ -147,7 +148,7 @@ int api_refused(struct cli *cli, const struct http_response *res, struct err *er
 	if (error == NULL || str_copy(name, sizeof(name), code) < 0 || code.n == 0) {
 		cli->exit_status = exit_of_http(res->status);
 		return err_set(err, res->status >= 500 ? ERR_INTERNAL : ERR_INVALID_REQUEST,
-			       "%s answered with status %d and no explanation", cli->url,
+			       "%s replied with status %d and no error message", cli->url,
 			       res->status);
 	}
 	cli->error_body = strndup(buf_data(&res->body), buf_len(&res->body));
@@ -364,7 +365,7 @@ int api_path(char dst[API_PATH_MAX], struct err *err, const char *fmt, ...)
 	}
 	va_end(ap);
 	if (r < 0)
-		return err_set(err, ERR_INVALID_REQUEST, "not a usable name or id");
+		return err_set(err, ERR_INVALID_REQUEST, "not a valid name or id");
 	dst[n] = '\0';
 	return 0;
 }
@@ -411,7 +412,8 @@ int api_list(struct cli *cli, const char *path, const char *query, api_each_fn e
 			return -1;
 		data = field(doc, "data");
 		if (data == NULL || json_type(data) != JSON_ARRAY)
-			return err_set(err, ERR_INTERNAL, "the daemon's list has no data");
+			return err_set(err, ERR_INTERNAL,
+				       "the daemon returned a list without data");
 		for (size_t i = 0; i < json_size(data); i++)
 			if (each(arg, json_at(data, i)) != 0)
 				return 0;

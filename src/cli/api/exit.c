@@ -63,6 +63,7 @@ static const unsigned char by_code[] = {
 	[ERR_QUOTA_EXCEEDED] = EXIT_STATUS_QUOTA,
 	[ERR_RATE_LIMITED] = EXIT_STATUS_QUOTA,
 	[ERR_UPGRADE_REQUIRED] = EXIT_STATUS_GENERIC,
+	[ERR_REQUEST_TIMEOUT] = EXIT_STATUS_RUNTIME,
 	[ERR_HEADERS_TOO_LARGE] = EXIT_STATUS_GENERIC,
 	[ERR_INTERNAL] = EXIT_STATUS_GENERIC,
 	[ERR_BOOT_FAILED] = EXIT_STATUS_RUNTIME,
@@ -144,13 +145,14 @@ const char *exit_meaning(enum exit_status status)
 	static const char *const meaning[] = {
 		[EXIT_STATUS_OK] = "success",
 		[EXIT_STATUS_GENERIC] = "any other failure",
-		[EXIT_STATUS_USAGE] = "wrong usage, or a value the daemon refused",
+		[EXIT_STATUS_USAGE] = "wrong usage, or a value that the daemon rejected",
 		[EXIT_STATUS_NOT_FOUND] =
 			"no such sandbox, process, window, template, key or route",
-		[EXIT_STATUS_UNAUTHENTICATED] = "no key, or a key the daemon does not know",
-		[EXIT_STATUS_PERMISSION] = "the key's scopes or the user's rights do not suffice",
+		[EXIT_STATUS_UNAUTHENTICATED] = "no key, or a key that the daemon does not know",
+		[EXIT_STATUS_PERMISSION] =
+			"the scopes of the key or the rights of the user are insufficient",
 		[EXIT_STATUS_QUOTA] = "a quota or rate limit is reached",
-		[EXIT_STATUS_CONFLICT] = "conflict with the present state",
+		[EXIT_STATUS_CONFLICT] = "conflict with the current state",
 		[EXIT_STATUS_RUNTIME] =
 			"engine, boot or availability failure; a failed check of 'cay doctor'",
 	};

@@ -253,7 +253,7 @@ int request_exec(const struct exec_request *req, struct buf *out, struct err *er
 		return -1;
 	if (req->shell && req->count != 1)
 		return err_set(err, ERR_INVALID_REQUEST,
-			       "-c wants the command as one argument, not %zu", req->count);
+			       "-c takes the command as one argument, not %zu", req->count);
 	json_writer_init(&w, out);
 	json_begin_object(&w, NULL);
 	if (req->shell) {

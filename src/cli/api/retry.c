@@ -16,7 +16,7 @@ int retry_delay(struct retry *retry, struct cli *cli)
 	if (retry->until_ms == 0) {
 		retry->until_ms = now + RETRY_FOR_MS;
 		retry->delay_ms = FIRST_DELAY_MS;
-		cli_note(cli, "cay: the connection to the daemon is lost; trying again");
+		cli_note(cli, "cay: the connection to the daemon was lost; reconnecting");
 	}
 	if (now >= retry->until_ms)
 		return -1;
@@ -42,6 +42,6 @@ bool retry_wait(struct retry *retry, struct cli *cli)
 void retry_connected(struct retry *retry, const struct cli *cli)
 {
 	if (retry->until_ms != 0)
-		cli_note(cli, "cay: connected again");
+		cli_note(cli, "cay: reconnected");
 	retry->until_ms = 0;
 }

@@ -48,7 +48,7 @@ static int find(struct cli *cli, int role, struct lock_holder *holder, struct er
 		return 0;
 	if (r == -EBADMSG || r == -EAGAIN)
 		return err_set(err, ERR_INTERNAL,
-			       "%s/%s is locked by a process that is not the one it names",
+			       "%s/%s is locked by a process other than the one that it names",
 			       cli->state, locks[role]);
 	if (r == -EACCES)
 		(void)cli_hint(cli, "Run it as root: sudo cay down");
@@ -97,7 +97,7 @@ static int stop(struct cli *cli, int role, int patience_ms, struct err *err)
 	(void)snprintf(message, sizeof(message), "stopping %s", names[role]);
 	r = send(cli, &holder, role, SIGTERM, err);
 	if (r == 0 && wait_shown(cli, &holder, patience_ms, message) < 0) {
-		cli_note(cli, "cay: %s did not stop in %d s and is killed", names[role],
+		cli_note(cli, "cay: %s did not stop within %d s and is killed", names[role],
 			 patience_ms / 1000);
 		r = send(cli, &holder, role, SIGKILL, err);
 		if (r == 0 && lock_wait(&holder, 5000) < 0)
@@ -139,15 +139,15 @@ static int undestroyed(struct cli *cli, const struct err *why)
 	bool other = strcmp(cli->state, CLI_DEFAULT_STATE) != 0;
 
 	cli->exit_status = EXIT_STATUS_RUNTIME;
-	(void)cli_hint(
-		cli,
-		"Sandboxes that were running live on. Start again and stop once more: cay up%s%s "
-		"&& cay down%s%s",
-		other ? " --state " : "", other ? cli->state : "", other ? " --state " : "",
-		other ? cli->state : "");
+	(void)cli_hint(cli,
+		       "Sandboxes that were running still run. Start the daemon again and stop it "
+		       "once more: cay up%s%s "
+		       "&& cay down%s%s",
+		       other ? " --state " : "", other ? cli->state : "", other ? " --state " : "",
+		       other ? cli->state : "");
 	struct err err = { 0 };
 	(void)err_set(&err, ERR_UNAVAILABLE,
-		      "everything is stopped, but not every sandbox is destroyed: %s",
+		      "the daemons are stopped, but not every sandbox was destroyed: %s",
 		      why->message);
 	return cli_report(cli, &err);
 }
@@ -187,7 +187,7 @@ static bool answered_yes(void)
 {
 	char line[16] = "";
 
-	(void)fputs("Destroy them and stop the daemon? [y/N] ", stderr);
+	(void)fputs("Destroy all and stop the daemon? [y/N] ", stderr);
 	(void)fflush(stderr);
 	if (fgets(line, sizeof(line), stdin) == NULL)
 		(void)fputc('\n', stderr);
@@ -289,7 +289,7 @@ static int start_for_left(struct cli *cli, const struct args *args, bool keep, s
 		return 0;
 	}
 	if (keep) {
-		cli_note(cli, "cay is not running on %s; its sandboxes are", cli->state);
+		cli_note(cli, "cay is not running on %s, but its sandboxes are", cli->state);
 		return 0;
 	}
 	cli_note(cli, "cay is not running on %s, but sandboxes are: starting it to end them",

@@ -78,7 +78,7 @@ int home_make_user(bool *ret_made, struct err *err)
 	if (!WIFEXITED(status) || WEXITSTATUS(status) != 0 || getpwnam(HOME_USER) == NULL)
 		return err_set(err, ERR_INTERNAL,
 			       "the system user '" HOME_USER
-			       "' is missing and useradd could not make it");
+			       "' is missing and useradd could not create it");
 	*ret_made = true;
 	return 0;
 }
@@ -137,7 +137,7 @@ int home_make(const char *state, struct err *err)
 	if (r < 0)
 		return err_set_errno(err,
 				     r == -EACCES || r == -EPERM ? ERR_FORBIDDEN : ERR_INTERNAL, -r,
-				     "cannot make the state directory %s", state);
+				     "cannot create the state directory %s", state);
 	return 0;
 }
 

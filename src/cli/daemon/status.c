@@ -99,7 +99,7 @@ static void print_pool(const struct cli *cli, const struct json *options)
 
 	if (pool == NULL)
 		return;
-	(void)snprintf(text, sizeof(text), "%lld ready, %lld in the making, %lld wanted",
+	(void)snprintf(text, sizeof(text), "%lld ready, %lld being created, %lld wanted",
 		       (long long)field_int(pool, "ready", 0),
 		       (long long)field_int(pool, "filling", 0),
 		       (long long)field_int(pool, "target", 0));
@@ -134,7 +134,7 @@ static void print_human(const struct cli *cli, const struct status *status)
 	print_engines(cli, status->options);
 	if (!status->counted)
 		cli_note(cli,
-			 "hint: give a key (--key or CAY_API_KEY) to see sandboxes and engines");
+			 "hint: pass a key (--key or CAY_API_KEY) to see sandboxes and engines");
 }
 
 static void print_json(const struct cli *cli, const struct status *status)

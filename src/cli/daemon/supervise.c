@@ -159,7 +159,7 @@ static int spawn(struct supervisor *s, struct program *p)
 	if (!s->config->foreground)
 		log_fd = home_open_log(s->config->state, p->log);
 	if (watchdog_open(&p->watchdog) < 0)
-		log_warn("%s is not watched: it is not restarted when it hangs", p->name);
+		log_warn("%s is not monitored: it is not restarted if it hangs", p->name);
 	pid = fork();
 	if (pid < 0)
 		return -errno;
@@ -209,7 +209,7 @@ static void start(struct supervisor *s, struct program *p)
 	}
 	if (r == -EAGAIN || r == -EBADMSG) {
 		if (r == -EBADMSG)
-			log_warn("%s/%s is locked by a process that is not the one it names",
+			log_warn("%s/%s is locked by a process other than the one that it names",
 				 s->config->state, p->lock);
 		p->start_at_ms = now_ms + ADOPT_RETRY_MS;
 		return;
@@ -252,7 +252,7 @@ static void consider_end(struct supervisor *s, const struct program *p, int stat
 	} else if (s->was_ready) {
 		return;
 	} else if ((daemon && code == SUPERVISE_NO_ADDRESS) || p->deaths >= SUPERVISE_DEATHS_MAX) {
-		log_error("%s does not come up: giving up", p->name);
+		log_error("%s does not start: giving up", p->name);
 		s->exit_status = EXIT_STATUS_RUNTIME;
 	} else {
 		return;
@@ -319,7 +319,7 @@ static void on_signal(struct supervisor *s, int signum)
 		s->stopping = true;
 		return;
 	case SIGUSR1:
-		log_info("holding: cayd is not started again when it ends");
+		log_info("holding: cayd is not restarted when it ends");
 		s->holding = true;
 		/*
 		 * The daemon needs the warden to destroy its sandboxes: no pause before a restart.
@@ -343,7 +343,7 @@ static void send_signal(const struct program *p, int signum)
 	struct lock_holder holder = { .pid = p->pid, .pidfd = p->pidfd };
 
 	if (lock_signal(&holder, signum) < 0)
-		log_debug("%s is gone already", p->name);
+		log_debug("%s has already ended", p->name);
 }
 
 /*

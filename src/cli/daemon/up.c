@@ -63,7 +63,7 @@ static int prepare_dirs(struct cli *cli, const struct args *args, struct up *up,
 	if (geteuid() == 0 && home_make_user(&made, err) < 0)
 		return -1;
 	if (made)
-		cli_note(cli, "made the system user '%s'", HOME_USER);
+		cli_note(cli, "created the system user '%s'", HOME_USER);
 	if (home_make(cli->state, err) < 0) {
 		(void)cli_hint(cli, "Choose another directory: cay up --state DIR");
 		return -1;
@@ -97,7 +97,8 @@ static int prepare_tls(const struct args *args, struct up *up, struct err *err)
 	const char *cert = args_text(args, "tls-cert"), *key = args_text(args, "tls-key");
 
 	if ((cert == NULL) != (key == NULL))
-		return err_set(err, ERR_INVALID_REQUEST, "--tls-cert and --tls-key go together");
+		return err_set(err, ERR_INVALID_REQUEST,
+			       "--tls-cert and --tls-key must be given together");
 	if (cert == NULL)
 		return 0;
 	if (name_absolute(cert, up->tls_cert, err) < 0 || name_absolute(key, up->tls_key, err) < 0)
@@ -184,7 +185,7 @@ static int start_background(struct up *up, int *ret_report_fd, struct err *err)
 	for (size_t i = 0; i < UP_PROGRAMS; i++)
 		up->log_from[i] = home_log_size(up->state, programs[i].log);
 	if (pipe2(pipe_fds, O_CLOEXEC) < 0)
-		return err_set_errno(err, ERR_INTERNAL, errno, "cannot make a pipe");
+		return err_set_errno(err, ERR_INTERNAL, errno, "cannot create a pipe");
 	(void)fcntl(pipe_fds[0], F_SETFL, O_NONBLOCK);
 	(void)fcntl(pipe_fds[1], F_SETFL, O_NONBLOCK);
 	up->config.report_fd = pipe_fds[1];
@@ -225,10 +226,9 @@ static int start_failed(struct cli *cli, const struct up *up, int program, struc
 		cli_note(cli, "the end of %s/logs/%s:\n%s", up->state, log, tail);
 	why = last_log_line(tail);
 	if (up->wrong_settings) {
-		(void)cli_hint(cli,
-			       "Correct the flag, the variable (CAY_*) or the configuration "
-			       "file that says so; docs/reference/config.md lists the settings.");
-		return err_set(err, ERR_INVALID_REQUEST, "cayd refuses its settings: %s", why);
+		(void)cli_hint(cli, "Correct the flag, the variable (CAY_*) or the configuration "
+				    "file; docs/reference/config.md lists the settings.");
+		return err_set(err, ERR_INVALID_REQUEST, "cayd rejected its settings: %s", why);
 	}
 	if (up->no_address)
 		(void)cli_hint(cli, "A second daemon needs a directory and an address of its own: "
@@ -237,8 +237,7 @@ static int start_failed(struct cli *cli, const struct up *up, int program, struc
 		(void)cli_hint(cli, "'cay doctor' checks this host; the logs are in %s/logs",
 			       up->state);
 	cli->exit_status = EXIT_STATUS_RUNTIME;
-	return err_set(err, ERR_UNAVAILABLE, "%s does not come up%s%s", name, why[0] ? ": " : "",
-		       why);
+	return err_set(err, ERR_UNAVAILABLE, "%s did not start%s%s", name, why[0] ? ": " : "", why);
 }
 
 static void count_death(struct up *up, const char *line, unsigned deaths[2])
@@ -316,8 +315,8 @@ static int wait_ready(struct cli *cli, struct up *up, int *report_fd, struct err
 		if (failed < 0 && err->code == ERR_CONFLICT) { /* waiting does not help */
 			progress_clear(&progress);
 			up->undecided = true;
-			(void)cli_hint(cli, "The daemon runs and keeps everything as it is until "
-					    "you decide.");
+			(void)cli_hint(cli,
+				       "The daemon runs and changes nothing until you decide.");
 			return -1;
 		}
 		if (failed >= 0 || time_boot_ms() > end_ms) {
@@ -350,7 +349,7 @@ static int finish(struct cli *cli, struct up *up, int *report_fd, struct err *er
 	if (wait_ready(cli, up, report_fd, err) < 0)
 		return -1;
 	if (up->build && build_base(cli, err) < 0) {
-		cli_note(cli, "the daemon itself is up at %s", cli->url);
+		cli_note(cli, "the daemon itself runs at %s", cli->url);
 		return -1;
 	}
 	return up_print(cli, up, err);
@@ -409,7 +408,8 @@ static void note_ignored(const struct cli *cli, const struct args *args)
 
 	for (size_t i = 0; i < ARRAY_LEN(options); i++)
 		if (args_text(args, options[i]) != NULL || args_flag(args, options[i]))
-			cli_note(cli, "--%s has no effect on a daemon that is up: 'cay down' first",
+			cli_note(cli,
+				 "--%s has no effect on a running daemon: run 'cay down' first",
 				 options[i]);
 }
 

@@ -186,9 +186,11 @@ static void check_rights(struct doctor *d)
 		: admin ? "root with CAP_SYS_ADMIN"
 			: "root without CAP_SYS_ADMIN");
 	if (c->level != CHECK_OK)
-		doctor_next(c, "This root cannot mount or make namespaces: leave the container, or "
-			       "give it "
-			       "the capability.");
+		doctor_next(
+			c,
+			"This root user cannot mount or create namespaces: leave the container, or "
+			"give it "
+			"the capability.");
 	if (geteuid() != 0)
 		return;
 	c = doctor_add(d, GROUP_LIMITS, resource ? CHECK_OK : CHECK_WARN, "CAP_SYS_RESOURCE", "%s",
@@ -210,10 +212,10 @@ static void check_memory(struct doctor *d)
 	c = doctor_add(d, GROUP_LIMITS, mib < MEMORY_USUAL_MIB ? CHECK_WARN : CHECK_OK, "memory",
 		       "%llu MiB", (unsigned long long)mib);
 	if (mib < MEMORY_LEAST_MIB)
-		doctor_next(c, "Too little: 512 MB are the least that cay is tested with.");
+		doctor_next(c, "Too little: cay is tested with at least 512 MB.");
 	else if (mib < MEMORY_USUAL_MIB)
 		doctor_next(c,
-			    "All sandboxes together may use %llu MiB, and one may use 1 GiB by "
+			    "All sandboxes together may use %llu MiB, and each may use 1 GiB by "
 			    "default: create them with a smaller --memory, and set pool_min = 0 "
 			    "(docs/reference/config.md).",
 			    (unsigned long long)(mib - MIN(MAX(mib * 8 / 100, 128), mib / 4)));

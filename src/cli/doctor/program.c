@@ -188,9 +188,10 @@ static void check_criu(struct doctor *d)
 	(void)snprintf(program, sizeof(program), "%s/usr/sbin/criu", dir);
 	if (access(program, X_OK) < 0) {
 		check_program(d, "criu", "--version", "for memory that outlives a hibernation");
-		doctor_next(&d->checks[d->count - 1],
-			    "Hibernating keeps files only. To keep processes too: sudo cay-criu "
-			    "(beside cayd) fetches CRIU 4 into " CRIU_DIR ".");
+		doctor_next(
+			&d->checks[d->count - 1],
+			"Hibernation saves only files. To save processes as well: sudo cay-criu "
+			"(beside cayd) fetches CRIU 4 into " CRIU_DIR ".");
 		return;
 	}
 	if (geteuid() != 0) {

@@ -46,7 +46,7 @@ static _noreturn_ void read_from(struct cli *cli, const struct place *from, cons
 		r = files_receive(cli, &url, write_piece, &pipe_fd, &report->err);
 	if (r < 0) {
 		if (report->err.code == ERR_OK)
-			(void)err_set_errno(&report->err, ERR_INTERNAL, -r, "cannot pass it on");
+			(void)err_set_errno(&report->err, ERR_INTERNAL, -r, "cannot write it");
 		(void)snprintf(report->hint, sizeof(report->hint), "%s", cli->hint);
 		report->failed = true;
 	}
@@ -100,7 +100,7 @@ static int send_to(struct cli *cli, struct passing *passing, const struct place 
 		r = tree_unpacked(answer, err);
 	if (r == 0 && report->left_out > 0)
 		r = err_set(err, ERR_FILE_FORBIDDEN,
-			    "%llu entries could not be read; the others are copied",
+			    "%llu entries could not be read; the others were copied",
 			    (unsigned long long)report->left_out);
 	return r;
 }

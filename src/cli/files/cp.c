@@ -369,7 +369,7 @@ static int copy_all(struct copying *c, const struct args *args, struct err *err)
 		if (from.id[0] == '\0' && c->to.id[0] == '\0')
 			return err_set(
 				err, ERR_INVALID_REQUEST,
-				"neither side is a place in a sandbox: write ID:PATH for one");
+				"neither path is in a sandbox: write ID:PATH for one of them");
 		if ((from.id[0] != '\0' ? copy_from(c, &from, err)
 					: copy_up(c, from.path, &c->to, c->into, err)) < 0)
 			return -1;

@@ -68,7 +68,7 @@ static int put_down(struct editing *editing, struct err *err)
 	(void)snprintf(editing->dir, sizeof(editing->dir), "/tmp/cay-edit-XXXXXX");
 	if (mkdtemp(editing->dir) == NULL) {
 		editing->dir[0] = '\0';
-		return err_set_errno(err, ERR_INTERNAL, errno, "cannot make a directory in /tmp");
+		return err_set_errno(err, ERR_INTERNAL, errno, "cannot create a directory in /tmp");
 	}
 	if (strchr(name, '/') != NULL || strcmp(name, "..") == 0 || strcmp(name, ".") == 0)
 		name = "file";
@@ -182,7 +182,7 @@ int edit_run(struct cli *cli, const struct args *args, struct err *err)
 		(void)printf("{\"changed\":%s}\n", r == 0 ? "true" : "false");
 	buf_done(&editing.old);
 	if (r < 0 && edited) {
-		(void)cli_hint(cli, "What you wrote is kept in %s", editing.file);
+		(void)cli_hint(cli, "Your version is in %s", editing.file);
 		return -1;
 	}
 	if (editing.file[0] != '\0')

@@ -286,7 +286,7 @@ static int fresh_target(struct fresh_file *f, const char *path, struct err *err)
 	struct stat st;
 
 	if (!real && errno == ENOENT && lstat(path, &st) == 0)
-		return err_set(err, ERR_INVALID_REQUEST, "%.200s is a link to nowhere", path);
+		return err_set(err, ERR_INVALID_REQUEST, "%.200s is a dangling link", path);
 	if (str_copy(f->path, sizeof(f->path), str_of(real ? real : path)) < 0)
 		return err_set(err, ERR_INVALID_REQUEST, "'%.100s' is too long", path);
 	f->direct = stat(f->path, &st) == 0 && !S_ISREG(st.st_mode);

@@ -102,7 +102,7 @@ int grep_run(struct cli *cli, const struct args *args, struct err *err)
 		return -1;
 	data = field(found, "data");
 	if (data == NULL || json_type(data) != JSON_ARRAY)
-		return err_set(err, ERR_INTERNAL, "the daemon's answer has no data");
+		return err_set(err, ERR_INTERNAL, "the daemon's reply has no data");
 	if (cli->json)
 		return api_print(cli, found, err);
 	(void)args_number(args, "context", &context);
@@ -113,7 +113,7 @@ int grep_run(struct cli *cli, const struct args *args, struct err *err)
 	}
 	reason = field_str(found, "reason");
 	if (field_bool(found, "truncated"))
-		cli_note(cli, "cay: this is not all of it (%.*s)", (int)reason.n, reason.p);
+		cli_note(cli, "cay: the result is incomplete (%.*s)", (int)reason.n, reason.p);
 	return json_size(data) > 0 ? 0 : 1; /* as grep(1) */
 }
 

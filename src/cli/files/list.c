@@ -88,7 +88,7 @@ static int print_long(struct cli *cli, const struct json *data, struct err *err)
 	table_init(&table, headers);
 	for (size_t i = 0; i < json_size(data); i++)
 		long_row(&table, json_at(data, i));
-	r = show_table(cli, &table, "an empty directory", err);
+	r = show_table(cli, &table, "the directory is empty", err);
 	table_done(&table);
 	return r;
 }
@@ -119,7 +119,7 @@ static void note_cut(struct cli *cli, const struct json *answer)
 	struct str reason = field_str(answer, "reason");
 
 	if (field_bool(answer, "truncated"))
-		cli_note(cli, "cay: this is not all of it (%.*s)", (int)reason.n, reason.p);
+		cli_note(cli, "cay: the result is incomplete (%.*s)", (int)reason.n, reason.p);
 }
 
 /* A file is listed as itself, as ls(1) does. */

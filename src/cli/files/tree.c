@@ -177,14 +177,15 @@ int tree_receive(struct cli *cli, const struct place *from, const char *dir, uin
 	*ret_bytes = writing.meter.bytes;
 	if (writing.error == -EPROTO)
 		return err_set(err, ERR_TOOL_FAILED,
-			       "the archive holds what no plain tree does; it was cut there");
+			       "the archive has an entry that is no file, directory or link; the "
+			       "rest was not unpacked");
 	if (tar_result < 0 && (r == 0 || writing.error != 0)) {
 		*err = tar_err;
 		return -1;
 	}
 	if (r == 0 && cli->left_out)
 		return err_set(err, ERR_FILE_FORBIDDEN,
-			       "%llu entries of %.200s could not be read; the others are here",
+			       "%llu entries of %.200s could not be read; the others were copied",
 			       (unsigned long long)cli->left_out, from->path);
 	return r;
 }
@@ -211,8 +212,8 @@ int tree_send_stdin(struct cli *cli, const struct place *to, uint64_t *ret_bytes
 	meter_end(&reading.meter);
 	*ret_bytes = reading.meter.bytes;
 	if (r < 0 && err->code == ERR_ARCHIVE_INVALID)
-		(void)cli_hint(cli, "'-' into a directory is a tar archive; to write the bytes as "
-				    "they are, name a file.");
+		(void)cli_hint(cli, "'-' into a directory is a tar archive; name a file to write "
+				    "the bytes unchanged.");
 	return r < 0 ? -1 : tree_unpacked(answer, err);
 }
 
@@ -250,7 +251,7 @@ int tree_receive_stdout(struct cli *cli, const struct place *from, uint64_t *ret
 	if (r == 0 && cli->left_out > 0)
 		return err_set(
 			err, ERR_FILE_FORBIDDEN,
-			"%llu entries of %.200s could not be read; the archive has the others",
+			"%llu entries of %.200s could not be read; the archive contains the others",
 			(unsigned long long)cli->left_out, from->path);
 	return r;
 }

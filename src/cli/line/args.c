@@ -96,9 +96,9 @@ static int wrong_number(const struct option_spec *spec, const char *text, struct
 							: "a number";
 
 	if (spec->max == 0)
-		return err_set(err, ERR_INVALID_REQUEST, "--%s wants %s from %llu on, not '%s'",
+		return err_set(err, ERR_INVALID_REQUEST, "--%s takes %s from %llu on, not '%s'",
 			       spec->name, what, (unsigned long long)spec->min, text);
-	return err_set(err, ERR_INVALID_REQUEST, "--%s wants %s from %llu to %llu, not '%s'",
+	return err_set(err, ERR_INVALID_REQUEST, "--%s takes %s from %llu to %llu, not '%s'",
 		       spec->name, what, (unsigned long long)spec->min,
 		       (unsigned long long)spec->max, text);
 }
@@ -116,11 +116,11 @@ static int check_value(const struct option_spec *spec, const char *text, uint64_
 		return suggest_choice(spec, text, err);
 	}
 	if (spec->kind == OPTION_PAIRS && (strchr(text, '=') == NULL || text[0] == '='))
-		return err_set(err, ERR_INVALID_REQUEST, "--%s wants KEY=VALUE, not '%s'",
+		return err_set(err, ERR_INVALID_REQUEST, "--%s takes KEY=VALUE, not '%s'",
 			       spec->name, text);
 	if (spec->kind == OPTION_MILLI && args_thousandths(text, ret_number) < 0)
 		return err_set(err, ERR_INVALID_REQUEST,
-			       "--%s wants a number with up to three places (2, 0.5), not '%s'",
+			       "--%s takes a number with up to three places (2, 0.5), not '%s'",
 			       spec->name, text);
 	if (spec->kind == OPTION_NUMBER) {
 		r = str_to_u64(str_of(text), spec->max > 0 ? spec->max : INT64_MAX, ret_number);

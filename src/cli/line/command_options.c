@@ -139,7 +139,7 @@ const struct option_spec run_options[] = {
 	FLAG("keep", 0, "Do not remove the sandbox afterwards"),
 	TEXT("user", 'u', "USER", "Run as this user (sandbox)"),
 	TEXT("cwd", 'C', "DIR", "Working directory, relative to /workspace"),
-	SECONDS("exec-timeout", 1, 86400, "Time limit of the command (the sandbox's)"),
+	SECONDS("exec-timeout", 1, 0, "Time limit of the command (the sandbox's)"),
 	FLAG("shell", 'c', "Run one argument through the shell"),
 	END,
 };

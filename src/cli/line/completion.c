@@ -88,6 +88,6 @@ int completion_run(struct cli *cli, const struct args *args, struct err *err)
 		if (strcmp(args->operands[0], shells[i].name) == 0)
 			return fputs(shells[i].script, stdout) < 0 ? 1 : 0;
 	return err_set(err, ERR_INVALID_REQUEST,
-		       "there is completion for bash, zsh and fish, not '%.60s'",
+		       "completion exists for bash, zsh and fish, not for '%.60s'",
 		       args->operands[0]);
 }

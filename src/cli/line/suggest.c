@@ -86,29 +86,29 @@ static const struct foreign options[] = {
 	{ "version", "did you mean 'cay version'?" },
 };
 
-/* Edit distance between short words; long words count as far. */
+/* Edit distance between short words, with "exce" one step from "exec"; long words count as far. */
 static size_t distance(const char *a, size_t n, const char *b)
 {
-	size_t row[33], m = strlen(b);
+	size_t rows[3][33], m = strlen(b);
 
 	if (n > 32 || m > 32)
 		return FAR;
 	for (size_t j = 0; j <= m; j++)
-		row[j] = j;
+		rows[0][j] = j;
 	for (size_t i = 1; i <= n; i++) {
-		size_t corner = row[0];
+		const size_t *above = rows[(i - 1) % 3], *two_above = rows[(i + 1) % 3];
+		size_t *row = rows[i % 3];
 
 		row[0] = i;
 		for (size_t j = 1; j <= m; j++) {
-			size_t above = row[j];
-			size_t best = corner + (a[i - 1] != b[j - 1]);
-
-			best = MIN(best, above + 1);
-			row[j] = MIN(best, row[j - 1] + 1);
-			corner = above;
+			row[j] = above[j - 1] + (a[i - 1] != b[j - 1]);
+			row[j] = MIN(row[j], above[j] + 1);
+			row[j] = MIN(row[j], row[j - 1] + 1);
+			if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
+				row[j] = MIN(row[j], two_above[j - 2] + 1);
 		}
 	}
-	return row[m];
+	return rows[n % 3][m];
 }
 
 /* Smaller is nearer; FAR if it is another word. A prefix counts as a typing error. */

@@ -126,7 +126,7 @@ int show_table(struct cli *cli, const struct table *table, const char *when_empt
 	r = table_print(table, stdout, cli->color_out);
 	if (r < 0)
 		return err_set_errno(err, ERR_PAYLOAD_TOO_LARGE, -r,
-				     "the list is too long to show");
+				     "the list is too long to print");
 	return 0;
 }
 

@@ -178,7 +178,7 @@ static int exec_shell(struct cli *cli, const char *id, const struct args *args, 
 
 	if (args_text(args, "env") != NULL || args_text(args, "timeout") != NULL)
 		return err_set(err, ERR_INVALID_REQUEST,
-			       "--env and --timeout want a command: cay exec -it ID -- bash");
+			       "--env and --timeout need a command: cay exec -it ID -- bash");
 	terminal_size(&cols, &rows);
 	(void)snprintf(number, sizeof(number), "%u", cols);
 	if (api_query(query, "cols", number, err) < 0 || api_query(query, "ack", "true", err) < 0)
@@ -203,12 +203,11 @@ static int check_ways(struct cli *cli, const struct args *args, struct err *err)
 	bool detach = args_flag(args, "detach"), window = args_text(args, "window") != NULL;
 
 	if (window && (tty || input || detach))
-		return err_set(err, ERR_INVALID_REQUEST,
-			       "--window goes with none of -i, -t and -d");
+		return err_set(err, ERR_INVALID_REQUEST, "--window excludes -i, -t and -d");
 	if (detach && tty)
 		return err_set(err, ERR_INVALID_REQUEST, "-d and -t exclude each other");
 	if (args_text(args, "name") != NULL && !detach)
-		return err_set(err, ERR_INVALID_REQUEST, "--name is for -d");
+		return err_set(err, ERR_INVALID_REQUEST, "--name needs -d");
 	if (args->operand_count < 2 && !tty)
 		return err_set(err, ERR_INVALID_REQUEST,
 			       "'cay exec' needs ID [--] COMMAND [ARG...]");
@@ -218,7 +217,7 @@ static int check_ways(struct cli *cli, const struct args *args, struct err *err)
 int exec_check_tty(struct cli *cli, bool tty, struct err *err)
 {
 	if (cli->json && tty)
-		return err_set(err, ERR_INVALID_REQUEST, "--json has no meaning with -t");
+		return err_set(err, ERR_INVALID_REQUEST, "--json and -t exclude each other");
 	if (tty && !isatty(STDIN_FILENO)) {
 		(void)cli_hint(cli, "Leave out -t; -i alone passes standard input on.");
 		return err_set(err, ERR_INVALID_REQUEST, "-t needs a terminal on standard input");

@@ -139,7 +139,7 @@ int update_run(struct cli *cli, const struct args *args, struct err *err)
 	if (!any)
 		return err_set(err, ERR_INVALID_REQUEST, "nothing to change: no option is given");
 	if (args->operand_count > 1 && args_text(args, "name") != NULL)
-		return err_set(err, ERR_INVALID_REQUEST, "--name is for one sandbox");
+		return err_set(err, ERR_INVALID_REQUEST, "--name needs exactly one sandbox");
 	for (size_t i = 0; i < args->operand_count; i++) {
 		if (update_one(cli, args->operands[i], args, err) == 0)
 			continue;
@@ -155,7 +155,7 @@ int update_run(struct cli *cli, const struct args *args, struct err *err)
 /* Warns that requested memory is missing. */
 static void warn_memory(struct str why)
 {
-	(void)fprintf(stderr, "cay: without memory: %.*s\n", (int)why.n, why.p);
+	(void)fprintf(stderr, "cay: memory was not saved: %.*s\n", (int)why.n, why.p);
 }
 
 int snapshot_run(struct cli *cli, const struct args *args, struct err *err)
@@ -220,7 +220,7 @@ int snapshot_ls_run(struct cli *cli, const struct args *args, struct err *err)
 				     .member = "id",
 				     .headers = headers,
 				     .row = snapshot_row,
-				     .when_empty = "no snapshots; 'cay snapshot ID' takes one" },
+				     .when_empty = "no snapshots; 'cay snapshot ID' creates one" },
 		err);
 }
 

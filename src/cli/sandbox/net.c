@@ -20,7 +20,9 @@ static int get_network(struct cli *cli, const char *id, struct json **ret_doc,
 	    api_call(cli, "GET", path, NULL, ret_doc, err) < 0)
 		return -1;
 	*ret_network = field(*ret_doc, "network");
-	return *ret_network != NULL ? 0 : err_set(err, ERR_INTERNAL, "the answer has no network");
+	return *ret_network != NULL
+		       ? 0
+		       : err_set(err, ERR_INTERNAL, "the daemon's reply has no network");
 }
 
 static bool has_entry(const struct args *args, struct str entry)
@@ -167,7 +169,7 @@ int net_denials_run(struct cli *cli, const struct args *args, struct err *err)
 					      .member = "host",
 					      .headers = headers,
 					      .row = denial_row,
-					      .when_empty = "nothing was refused" },
+					      .when_empty = "no connection was refused" },
 			 err);
 }
 
@@ -223,7 +225,7 @@ static int print_learned(struct cli *cli, const char *id, struct err *err)
 	if (cli->json)
 		(void)printf("]\n");
 	else if (!s.count)
-		cli_note(cli, "Nothing is missing in allow so far.");
+		cli_note(cli, "So far allow lacks nothing.");
 	return 0;
 }
 

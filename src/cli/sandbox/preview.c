@@ -72,7 +72,7 @@ static int show_port(struct cli *cli, const struct args *args, uint64_t expires_
 	if (!args_flag(args, "private") || cli->json)
 		return print_member(cli, preview, "url", err);
 	if (str_copy(preview_id, sizeof(preview_id), field_str(preview, "id")) < 0)
-		return err_set(err, ERR_INTERNAL, "the answer is not understood");
+		return err_set(err, ERR_INTERNAL, "the daemon's reply is malformed");
 	return share(cli, id, preview_id, args, err);
 }
 
@@ -101,14 +101,14 @@ static int list(struct cli *cli, const char *id, struct err *err)
 
 	if (api_path(path, err, "/v1/sandboxes/%s/previews", id) < 0)
 		return -1;
-	return show_list(
-		cli,
-		&(struct show_list){ .path = path,
-				     .member = "id",
-				     .headers = headers,
-				     .row = ls_row,
-				     .when_empty = "no previews; 'cay preview ID PORT' makes one" },
-		err);
+	return show_list(cli,
+			 &(struct show_list){
+				 .path = path,
+				 .member = "id",
+				 .headers = headers,
+				 .row = ls_row,
+				 .when_empty = "no previews; 'cay preview ID PORT' creates one" },
+			 err);
 }
 
 static int drop(struct cli *cli, const char *id, const char *preview, struct err *err)
@@ -165,6 +165,6 @@ int ports_run(struct cli *cli, const struct args *args, struct err *err)
 					      .member = "port",
 					      .headers = headers,
 					      .row = port_row,
-					      .when_empty = "nothing listens inside" },
+					      .when_empty = "no port is listening" },
 			 err);
 }

@@ -140,7 +140,7 @@ static int parse_cursor(const char *text, uint64_t *ret_out, uint64_t *ret_err, 
 	if (str_to_u64(out, INT64_MAX, ret_out) < 0 ||
 	    (both && str_to_u64(errs, INT64_MAX, ret_err) < 0))
 		return err_set(err, ERR_INVALID_REQUEST,
-			       "--cursor wants a number of bytes, or two as OUT:ERR, not '%s'",
+			       "--cursor takes a number of bytes, or two as OUT:ERR, not '%s'",
 			       text);
 	return 0;
 }
@@ -188,7 +188,7 @@ int logs_run(struct cli *cli, const struct args *args, struct err *err)
 	follow_init(&follow, cli, args->operands[0], live);
 	(void)snprintf(follow.query, sizeof(follow.query), "%s", query);
 	if (str_copy(follow.process, sizeof(follow.process), str_of(args->operands[1])) < 0)
-		r = err_set(err, ERR_INVALID_REQUEST, "no process has such a long name");
+		r = err_set(err, ERR_INVALID_REQUEST, "the name of the process is too long");
 	else
 		r = follow_run(&follow, err);
 	follow_done(&follow);
@@ -217,9 +217,9 @@ int attach_run(struct cli *cli, const struct args *args, struct err *err)
 
 	if (cli->json)
 		return err_set(err, ERR_INVALID_REQUEST,
-			       "--json has no meaning here; see cay logs");
+			       "--json is not supported here; use 'cay logs --json'");
 	if (str_copy(session.process, sizeof(session.process), str_of(args->operands[1])) < 0)
-		return err_set(err, ERR_INVALID_REQUEST, "no process has such a long name");
+		return err_set(err, ERR_INVALID_REQUEST, "the name of the process is too long");
 	if (api_path(path, err, "/v1/sandboxes/%s/processes/%s", args->operands[0],
 		     args->operands[1]) < 0 ||
 	    api_call(cli, "GET", path, NULL, &process, err) < 0)

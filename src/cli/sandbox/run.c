@@ -89,7 +89,7 @@ static int run_create(struct cli *cli, const struct args *args, char id[128], st
 	r = request_sandbox(cli, args, &sandbox, err);
 	if (r == 0 &&
 	    (field_str(sandbox, "id").n == 0 || str_copy(id, 128, field_str(sandbox, "id")) < 0))
-		r = err_set(err, ERR_INTERNAL, "the daemon made a sandbox without an id");
+		r = err_set(err, ERR_INTERNAL, "the daemon returned a sandbox without an id");
 	return r;
 }
 
@@ -115,7 +115,7 @@ int run_run(struct cli *cli, const struct args *args, struct err *err)
 	if (!args_number(args, "exec-timeout", &req.timeout_sec))
 		(void)args_number(args, "timeout", &req.timeout_sec);
 	if (req.shell && req.count != 1)
-		return err_set(err, ERR_INVALID_REQUEST, "-c wants the command as one argument");
+		return err_set(err, ERR_INVALID_REQUEST, "-c takes the command as one argument");
 	if (way.tty && !isatty(STDIN_FILENO) && !cli->json) {
 		(void)cli_hint(cli, "Leave out -t; a template is chosen with --template NAME.");
 		return err_set(err, ERR_INVALID_REQUEST, "-t needs a terminal on standard input");

@@ -132,7 +132,7 @@ int ls_run(struct cli *cli, const struct args *args, struct err *err)
 				     .member = "id",
 				     .headers = headers,
 				     .row = ls_row,
-				     .when_empty = "no sandboxes; 'cay create' makes one" },
+				     .when_empty = "no sandboxes; 'cay create' creates one" },
 		err);
 }
 
@@ -171,12 +171,12 @@ static int shell_sandbox(struct cli *cli, const struct args *args, char id[64], 
 	if (err->code != ERR_SANDBOX_NOT_FOUND)
 		return -1;
 	if (!args_flag(args, "create"))
-		return cli_hint(cli, "To make it first: cay shell --create %.100s",
+		return cli_hint(cli, "Create it with: cay shell --create %.100s",
 				args->operands[0]);
 	add_value(&create, &name, args->operands[0]);
 	if (request_sandbox(cli, &create, &made, err) < 0)
 		return -1;
-	cli_note(cli, "cay: made sandbox %.100s", args->operands[0]);
+	cli_note(cli, "cay: created sandbox %.100s", args->operands[0]);
 	return str_copy(id, 64, field_str(made, "id"));
 }
 
@@ -253,7 +253,8 @@ int rm_run(struct cli *cli, const struct args *args, struct err *err)
 	if (all == (args->operand_count > 0)) {
 		(void)cli_hint(cli, "cay rm --help");
 		return err_set(err, ERR_INVALID_REQUEST,
-			       all ? "give either ids or --all" : "'cay rm' needs ID... or --all");
+			       all ? "ids and --all exclude each other"
+				   : "'cay rm' needs ID... or --all");
 	}
 	if (all)
 		r = api_list(cli, "/v1/sandboxes", NULL, gather_id, &list, err);

@@ -43,8 +43,10 @@ static int pass_on(struct window *w, const struct json *doc)
 	if (follow_bytes(doc, "output", "output_b64", &w->bytes, &bytes) < 0)
 		return -EPROTO;
 	if (gap > 0)
-		(void)fprintf(stderr, "cay: %lld bytes are missing here: they were dropped\n",
-			      (long long)gap);
+		(void)fprintf(
+			stderr,
+			"cay: output lost: %lld bytes were overwritten before they were read\n",
+			(long long)gap);
 	w->cursor = field_int(doc, "cursor", w->cursor);
 	w->all = bytes.n == 0;
 	return follow_write(STDOUT_FILENO, bytes);
@@ -58,7 +60,7 @@ static int run_body(const struct exec_request *req, int wait_ms, struct buf *bod
 
 	if (req->shell && req->count != 1)
 		return err_set(err, ERR_INVALID_REQUEST,
-			       "-c wants the command as one argument, not %zu", req->count);
+			       "-c takes the command as one argument, not %zu", req->count);
 	buf_init(&command, REQUEST_BODY_MAX);
 	/* A window is a shell: one argument is its text, as with ssh; several are words. */
 	r = req->count == 1 ? buf_puts(&command, req->words[0])
@@ -141,7 +143,7 @@ static int look(struct window *w, struct json **last, struct err *err)
 		return 0;
 	r = pass_on(w, doc);
 	if (r == -EPROTO)
-		return err_set(err, ERR_INTERNAL, "the daemon's answer has broken base64");
+		return err_set(err, ERR_INTERNAL, "the daemon's reply has malformed base64");
 	w->output_error = r;
 	return 0;
 }
@@ -174,7 +176,7 @@ static int outcome(struct window *w, const struct json *last, struct err *err)
 	}
 	if (w->output_error < 0)
 		return err_set_errno(err, ERR_INTERNAL, -w->output_error,
-				     "cannot pass the output on");
+				     "cannot write the output");
 	if (w->other) {
 		cli_note(w->cli, "cay: the command was cancelled by another one in this window");
 		return 128 + SIGINT;
@@ -237,7 +239,8 @@ int window_exec(struct cli *cli, const char *id, const char *window, const struc
 	_cleanup_json_ struct json *answer = NULL;
 
 	if (req->has_timeout)
-		return err_set(err, ERR_INVALID_REQUEST, "a window's commands have no --timeout");
+		return err_set(err, ERR_INVALID_REQUEST,
+			       "--window and --timeout exclude each other");
 	if (!cli->json)
 		return run_live(&w, req, err);
 	if (start(&w, req, WHOLE_WAIT_MS, &answer, err) < 0 || api_print(cli, answer, err) < 0)
@@ -293,7 +296,7 @@ static int windows_list(struct cli *cli, const char *id, struct err *err)
 				     .member = "name",
 				     .headers = headers,
 				     .row = window_row,
-				     .when_empty = "no windows; 'cay exec -w NAME' makes one" },
+				     .when_empty = "no windows; 'cay exec -w NAME' creates one" },
 		err);
 }
 
@@ -329,7 +332,7 @@ static int windows_read(struct cli *cli, const struct args *args, struct err *er
 		json_free(more);
 	}
 	buf_done(&w.bytes);
-	return r < 0 ? err_set_errno(err, ERR_INTERNAL, -r, "cannot pass the output on") : 0;
+	return r < 0 ? err_set_errno(err, ERR_INTERNAL, -r, "cannot write the output") : 0;
 }
 
 int windows_run(struct cli *cli, const struct args *args, struct err *err)
@@ -342,7 +345,7 @@ int windows_run(struct cli *cli, const struct args *args, struct err *err)
 	if (args->operand_count != 3 || (strcmp(verb, "read") != 0 && strcmp(verb, "close") != 0)) {
 		(void)cli_hint(cli, "cay windows --help");
 		return err_set(err, ERR_INVALID_REQUEST,
-			       "what to do with the window: 'read NAME' or 'close NAME'");
+			       "'cay windows ID' takes 'read NAME' or 'close NAME'");
 	}
 	if (strcmp(verb, "read") == 0)
 		return windows_read(cli, args, err);

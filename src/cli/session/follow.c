@@ -242,11 +242,11 @@ static int stream_once(struct follow *follow, const char *path, struct err *err)
 		return 0;
 	if (follow->output_error < 0)
 		return err_set_errno(err, ERR_INTERNAL, -follow->output_error,
-				     "cannot pass the output on");
+				     "cannot write the output");
 	if (follow->failed)
 		return -1;
 	if (r == -EPROTO)
-		return err_set(err, ERR_INTERNAL, "the daemon's stream makes no sense");
+		return err_set(err, ERR_INTERNAL, "the daemon sent a malformed stream");
 	if (r == 0 && !follow->live)
 		return 0;
 	/* A stream that ends before the process was interrupted, even if it ended properly. */
@@ -270,8 +270,9 @@ int follow_run(struct follow *follow, struct err *err)
 			return -1;
 		first = false;
 		if (!retry_wait(&follow->retry, follow->cli))
-			return err->message[0] != '\0' ? -1
-						       : err_set(err, ERR_UNAVAILABLE,
-								 "the daemon does not come back");
+			return err->message[0] != '\0'
+				       ? -1
+				       : err_set(err, ERR_UNAVAILABLE,
+						 "the daemon did not restart in time");
 	}
 }

@@ -99,8 +99,8 @@ static int check_input_loss(struct session *s)
 		return 0;
 	(void)cli_hint(s->cli, "The command continues: cay logs %s %s", s->sandbox, s->process);
 	return err_set(s->err, ERR_UNAVAILABLE,
-		       "the connection broke after input was sent: the command may have got only "
-		       "part of it");
+		       "the connection was lost after input was sent: the command may have "
+		       "received only part of it");
 }
 
 static int reconnect(struct session *s)
@@ -109,15 +109,16 @@ static int reconnect(struct session *s)
 
 	websocket_client_free(TAKE_PTR(s->ws));
 	if (s->process[0] == '\0')
-		return err_set(s->err, ERR_UNAVAILABLE, "the daemon ended before it answered");
+		return err_set(s->err, ERR_UNAVAILABLE, "the daemon ended before it replied");
 	if (check_input_loss(s) < 0)
 		return -1;
 	while (r == 1) {
 		int delay = retry_delay(&s->retry, s->cli);
 
 		if (delay < 0)
-			return err_set(s->err, ERR_UNAVAILABLE,
-				       "the daemon does not come back; the command may run on");
+			return err_set(
+				s->err, ERR_UNAVAILABLE,
+				"the daemon did not restart in time; the command may continue");
 		if (wait_again(s, delay) < 0 || s->given_up || s->detached)
 			return 0;
 		r = open_once(s);
@@ -240,7 +241,7 @@ static int outcome(struct session *s)
 		return 128 + SIGPIPE;
 	}
 	if (error < 0)
-		return err_set_errno(s->err, ERR_INTERNAL, -error, "cannot pass the output on");
+		return err_set_errno(s->err, ERR_INTERNAL, -error, "cannot write the output");
 	if (s->end != NULL && s->interrupt.leave && session_is_passing(s))
 		return 128 + s->interrupt.caught;
 	if (s->end != NULL) {
@@ -255,7 +256,7 @@ static int outcome(struct session *s)
 	if (s->interrupt.leave && s->process[0] != '\0')
 		cli_note(s->cli, "cay: detached; the command continues as process %s", s->process);
 	else if (s->process[0] != '\0')
-		(void)fprintf(stderr, "%scay: detached; come back with: cay attach %s %s\n",
+		(void)fprintf(stderr, "%scay: detached; reattach with: cay attach %s %s\n",
 			      s->tty ? "\n" : "", s->sandbox, s->process);
 	if (s->interrupt.leave)
 		return 128 + s->interrupt.caught;

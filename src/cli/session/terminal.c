@@ -91,7 +91,7 @@ int terminal_enter(const char *remark, struct err *err)
 	static bool prepared;
 
 	if (tcgetattr(STDIN_FILENO, &terminal.before) < 0)
-		return err_set_errno(err, ERR_INTERNAL, errno, "the terminal does not answer");
+		return err_set_errno(err, ERR_INTERNAL, errno, "the terminal does not respond");
 	terminal.raw = terminal.before;
 	cfmakeraw(&terminal.raw);
 	terminal.raw.c_cc[VMIN] = 1;
@@ -106,7 +106,8 @@ int terminal_enter(const char *remark, struct err *err)
 	terminal.taken = 1; /* before the change: a signal in between restores the old state */
 	if (tcsetattr(STDIN_FILENO, TCSADRAIN, &terminal.raw) < 0) {
 		terminal.taken = 0;
-		return err_set_errno(err, ERR_INTERNAL, errno, "cannot make the terminal raw");
+		return err_set_errno(err, ERR_INTERNAL, errno,
+				     "cannot set the terminal to raw mode");
 	}
 	return 0;
 }

@@ -4,6 +4,7 @@
 #include <errno.h>
 
 #include "face/e2b/envd/envd.h"
+#include "face/kit/json/body.h"
 
 /* The texts that E2B's server sends. No page may change anything through the control plane, not
  * even one that this host serves. */
@@ -188,7 +189,7 @@ static void on_body(void *arg, struct http_req *req, int status, struct str body
 	struct err err;
 
 	(void)req;
-	if (call_body(call, status, body, &err) < 0 ||
+	if (call_body(call, status, body, E2B_BODY_LIMIT, &err) < 0 ||
 	    check_key(call, &err) < 0) { /* it may have been deleted while the body arrived */
 		json_free(TAKE_PTR(call->doc));
 		e2b_answer_error(call, &err);
@@ -197,22 +198,13 @@ static void on_body(void *arg, struct http_req *req, int status, struct str body
 	run(call);
 }
 
-int call_body(struct e2b_call *call, int status, struct str body, struct err *err)
+int call_body(struct e2b_call *call, int status, struct str body, size_t limit, struct err *err)
 {
-	if (status == -EFBIG)
-		return err_set(err, ERR_PAYLOAD_TOO_LARGE, "the body is too large");
-	if (status == -ETIMEDOUT)
-		return err_set(err, ERR_TIMEOUT, "the body did not arrive in time");
-	if (status < 0)
-		return err_set(err, ERR_INVALID_REQUEST, "the body is malformed");
-	call->body = body;
-	call->doc = json_parse(body.n ? body : STR_LIT("{}"), err);
-	if (!call->doc)
+	if (body_check(status, limit, err) < 0)
 		return -1;
-	if (json_type(call->doc) == JSON_OBJECT)
-		return 0;
-	json_free(TAKE_PTR(call->doc));
-	return err_set(err, ERR_INVALID_REQUEST, "the body must be a JSON object");
+	call->body = body;
+	call->doc = body_object(body, err);
+	return call->doc ? 0 : -1;
 }
 
 static int decode_args(struct e2b_call *call, struct err *err)
@@ -248,7 +240,7 @@ static void control(struct e2b_call *call)
 	}
 	if (req->has_body && http_req_read_body(req, E2B_BODY_LIMIT, on_body, call) == 0)
 		return;
-	if (call_body(call, 0, (struct str){ "", 0 }, &err) < 0)
+	if (call_body(call, 0, (struct str){ "", 0 }, E2B_BODY_LIMIT, &err) < 0)
 		e2b_answer_error(call, &err);
 	else
 		run(call);

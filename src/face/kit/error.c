@@ -91,6 +91,7 @@ static const struct {
 					     "this host." },
 	[ERR_QUOTA_EXCEEDED] = { 429, "Delete something, or raise the limit." },
 	[ERR_RATE_LIMITED] = { 429, "Wait as long as Retry-After says." },
+	[ERR_REQUEST_TIMEOUT] = { 408, "Send the request again, without long pauses in it." },
 	[ERR_UPGRADE_REQUIRED] = { 426, "Connect with a WebSocket client." },
 	[ERR_HEADERS_TOO_LARGE] = { 431, "Send fewer or shorter headers." },
 	[ERR_INTERNAL] = { 500, "Look for the request_id in the daemon's log." },

@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "face/kit/json/texts.h"
+#include "service/run/time_limit.h"
 #include "service/service.h"
 
 static int64_t limits[FIELD_LIMIT_COUNT];
@@ -14,6 +15,7 @@ void field_limits_set(const struct service_config *config)
 	limits[FIELD_LIMIT_MEMORY] = config->max_memory_mb;
 	limits[FIELD_LIMIT_DISK] = config->max_disk_size_mb;
 	limits[FIELD_LIMIT_TIMEOUT] = config->max_timeout_sec;
+	limits[FIELD_LIMIT_COMMAND] = command_time_max_sec(config);
 }
 
 int64_t field_max(const struct field *f)

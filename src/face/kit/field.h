@@ -46,6 +46,7 @@ enum field_limit {
 	FIELD_LIMIT_MEMORY,
 	FIELD_LIMIT_DISK,
 	FIELD_LIMIT_TIMEOUT,
+	FIELD_LIMIT_COMMAND, /* the time of one command */
 	FIELD_LIMIT_COUNT,
 };
 

@@ -53,6 +53,16 @@ struct http_req *pending_end(struct rest_pending *pending);
 /* The same when the service is done. An error is sent, and then the result is NULL. */
 struct http_req *pending_done(struct rest_pending *pending, const struct err *err);
 
+/* The reply to a call that the service has finished: w writes the members of its object. false: an
+ * error was sent, or the client has disconnected. */
+struct reply {
+	struct rest *rest;
+	struct http_req *req;
+	struct json_writer w;
+};
+bool reply_begin(struct rest_pending *pending, const struct err *err, struct reply *ret);
+void reply_send(struct reply *reply); /* with status 200 */
+
 /* NULL: an error was sent. */
 struct rest_pending *pending_for(struct rest_call *call);
 /* r < 0: the service rejected the call, and its error is sent. */
@@ -68,6 +78,9 @@ struct sandbox *answer_find(struct rest_call *call);
 
 struct rest_pending *list_begin(struct rest_call *call); /* Writes {"data":[ into pending->list. */
 void list_answer(struct rest_pending *pending, const struct err *err);
+/* The query parameters limit and cursor. -1: an error was sent. */
+int page_after_number(struct rest_call *call, int64_t *limit, int64_t *cursor) _must_check_;
+int page_after_text(struct rest_call *call, int64_t *limit, struct str *cursor) _must_check_;
 /* A page that is complete immediately: {"data":[ and its end, which sends it. next NULL: the
  * last page. */
 struct json_writer page_begin(struct rest_call *call);

@@ -133,8 +133,8 @@ extern const struct field sandbox_answer[], sandbox_list_answer[], env_answer[],
 extern const struct field code_fields[], code_context_fields[], code_answer[],
 	code_context_answer[], code_context_list_answer[];
 
-/* Bytes for a program: data, data_b64 or the raw body. */
-int input_read(struct rest_call *call, struct str *ret, struct err *err) _must_check_;
+/* Bytes for a program: data, data_b64 or the raw body. NULL: an error was sent. */
+struct rest_pending *input_begin(struct rest_call *call, struct str *ret);
 
 /* sandbox/lifecycle.c. The reply is the sandbox. */
 void life_moved(void *pending, struct sandbox *sandbox, const struct err *err);

@@ -38,6 +38,23 @@ struct http_req *pending_done(struct rest_pending *pending, const struct err *er
 	return NULL;
 }
 
+bool reply_begin(struct rest_pending *pending, const struct err *err, struct reply *ret)
+{
+	ret->rest = pending->rest;
+	ret->req = pending_done(pending, err);
+	if (!ret->req)
+		return false;
+	ret->w = answer_begin(ret->rest);
+	json_begin_object(&ret->w, NULL);
+	return true;
+}
+
+void reply_send(struct reply *reply)
+{
+	json_end_object(&reply->w);
+	answer_send(reply->rest, reply->req, 200, &reply->w);
+}
+
 struct rest_pending *pending_for(struct rest_call *call)
 {
 	struct rest_pending *pending = pending_new(call);
@@ -83,6 +100,33 @@ void answer_named(struct rest_call *call, named_fn fn)
 }
 
 /* ---- lists ---- */
+
+static int page_sent(struct rest_call *call, int r, const struct err *err)
+{
+	if (r < 0)
+		answer_error(call->rest, call->req, err);
+	return r;
+}
+
+int page_after_number(struct rest_call *call, int64_t *limit, int64_t *cursor)
+{
+	struct err err;
+	int r = query_int(call->req, "limit", 1, PAGE_LIMIT_MAX, limit, &err);
+
+	if (r == 0)
+		r = query_int(call->req, "cursor", 1, INT64_MAX, cursor, &err);
+	return page_sent(call, r, &err);
+}
+
+int page_after_text(struct rest_call *call, int64_t *limit, struct str *cursor)
+{
+	struct err err;
+	int r = query_int(call->req, "limit", 1, PAGE_LIMIT_MAX, limit, &err);
+
+	if (r == 0)
+		r = query_text(call->req, "cursor", cursor, &err);
+	return page_sent(call, r, &err);
+}
 
 struct json_writer page_begin(struct rest_call *call)
 {

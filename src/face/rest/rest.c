@@ -4,6 +4,7 @@
 #include <errno.h>
 
 #include "base/time.h"
+#include "face/kit/json/body.h"
 #include "face/rest/call.h"
 #include "face/rest/files/files.h"
 #include "face/rest/run/stream.h"
@@ -69,17 +70,9 @@ void rest_set_server(struct rest *rest, struct http_server *server)
 	rest->server = server;
 }
 
-static int parse_body(struct rest_call *call, struct err *err)
+static size_t body_limit(const struct rest_route *route)
 {
-	struct str body = call->body.n ? call->body : STR_LIT("{}");
-
-	call->doc = json_parse(body, err);
-	if (!call->doc)
-		return -1;
-	if (json_type(call->doc) == JSON_OBJECT)
-		return 0;
-	json_free(TAKE_PTR(call->doc));
-	return err_set(err, ERR_INVALID_REQUEST, "the body must be a JSON object");
+	return route->body_limit ? route->body_limit : BODY_LIMIT;
 }
 
 static void on_body(void *arg, struct http_req *req, int status, struct str body)
@@ -89,23 +82,12 @@ static void on_body(void *arg, struct http_req *req, int status, struct str body
 
 	/* The key may have been deleted while the body arrived. */
 	call->key = guard_again(call->rest->service, call->key_id, &err);
-	if (!call->key) {
-		answer_error(call->rest, req, &err);
-		return;
-	}
-	if (status == -EFBIG)
-		(void)err_set(&err, ERR_PAYLOAD_TOO_LARGE, "the body is larger than %zu bytes",
-			      call->route->body_limit ? call->route->body_limit : BODY_LIMIT);
-	else if (status == -ETIMEDOUT)
-		(void)err_set(&err, ERR_TIMEOUT, "the body did not arrive in time");
-	else if (status < 0)
-		(void)err_set(&err, ERR_INVALID_REQUEST, "the body is malformed");
-	if (status < 0) {
+	if (!call->key || body_check(status, body_limit(call->route), &err) < 0) {
 		answer_error(call->rest, req, &err);
 		return;
 	}
 	call->body = body;
-	if (call->raw || parse_body(call, &err) == 0)
+	if (call->raw || (call->doc = body_object(body, &err)))
 		steps_begin(call);
 	else
 		answer_error(call->rest, req, &err);
@@ -129,14 +111,13 @@ static int check(struct rest_call *call, struct err *err)
 static int start(struct rest_call *call, struct err *err)
 {
 	const struct rest_route *route = call->route;
-	size_t limit = route->body_limit ? route->body_limit : BODY_LIMIT;
 	int r;
 
 	if (!route->body) {
 		steps_begin(call);
 		return 0;
 	}
-	r = http_req_read_body(call->req, limit, on_body, call);
+	r = http_req_read_body(call->req, body_limit(route), on_body, call);
 	return r < 0 ? err_set_errno(err, ERR_INTERNAL, r, "the body cannot be read") : 0;
 }
 

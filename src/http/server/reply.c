@@ -409,7 +409,7 @@ static enum err_code code_of(int status)
 	if (status == 431)
 		return ERR_HEADERS_TOO_LARGE;
 	if (status == 408)
-		return ERR_TIMEOUT;
+		return ERR_REQUEST_TIMEOUT;
 	return status == 503 ? ERR_CAPACITY_EXCEEDED : ERR_INVALID_REQUEST;
 }
 

@@ -12,6 +12,7 @@
 #include "service/range_internal.h"
 #include "service/run/code_private.h"
 #include "service/run/process_internal.h"
+#include "service/run/time_limit.h"
 
 #define RUN_ID_LEN 16
 #define CREDIT (1024 * 1024)
@@ -300,7 +301,8 @@ int code_run(struct sandbox *sandbox, const struct code_spec *spec, const struct
 	job->found = run_found;
 	job->started = run_started;
 	job->failed = run_failed;
-	if (range_check("timeout_sec", spec->timeout_sec, 0, EXEC_TIMEOUT_MAX_SEC, err) < 0 ||
+	if (range_check("timeout_sec", spec->timeout_sec, 0,
+			command_time_max_sec(&sandbox->service->config), err) < 0 ||
 	    code_place(job, spec, err) < 0 || run_new(job, spec, hooks, err) < 0 ||
 	    code_job_find(job, sandbox, err) < 0) {
 		code_job_free(job);

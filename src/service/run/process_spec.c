@@ -8,6 +8,7 @@
 #include "service/run/process.h"
 #include "service/secret/secret_internal.h"
 #include "service/run/process_spec_private.h"
+#include "service/run/time_limit.h"
 #include "service/template/template.h"
 #include "service/network/trust_internal.h"
 
@@ -269,12 +270,13 @@ int spec_check_name(const char *what, struct str name, struct err *err)
 	return 0;
 }
 
-static int check_numbers(const struct exec_spec *spec, struct err *err)
+static int check_numbers(const struct service_config *config, const struct exec_spec *spec,
+			 struct err *err)
 {
-	int64_t most_ms = (int64_t)EXEC_TIMEOUT_MAX_SEC * 1000;
+	int64_t most = command_time_max_sec(config);
 
-	if (range_check("timeout_sec", spec->timeout_sec, 0, EXEC_TIMEOUT_MAX_SEC, err) < 0 ||
-	    range_check("timeout_ms", spec->timeout_ms, 0, most_ms, err) < 0 ||
+	if (range_check("timeout_sec", spec->timeout_sec, 0, most, err) < 0 ||
+	    range_check("timeout_ms", spec->timeout_ms, 0, most * 1000, err) < 0 ||
 	    range_check("max_output_bytes", spec->max_output_bytes, 0, EXEC_OUTPUT_MAX, err) < 0)
 		return -1;
 	return spec->tty ? process_check_size(spec->cols, spec->rows, err) : 0;
@@ -292,7 +294,7 @@ static int build_rest(struct spec_build *b, const struct sandbox *sandbox,
 {
 	const struct service_config *config = &sandbox->service->config;
 
-	if (check_numbers(spec, err) < 0)
+	if (check_numbers(config, spec, err) < 0)
 		return -1;
 	if (spec->name.p) {
 		if (spec_check_name("name", spec->name, err) < 0)

@@ -83,8 +83,10 @@ static int open_format(struct pack *p, const char *format, uint64_t level)
 	} else if (strcmp(format, "tar") == 0 || strcmp(format, "tar.zst") == 0) {
 		p->sparse = true;
 		r = archive_write_set_format_pax_restricted(a);
-		/* Names are bytes; no locale is consulted. */
-		(void)archive_write_set_options(a, "hdrcharset=BINARY");
+		/*
+		 * A name that is not UTF-8 is stored as bytes, with a header that says so. GNU tar
+		 * warns of that header, so it is not written for every entry (hdrcharset=BINARY).
+		 */
 		if (r == ARCHIVE_OK && format[3]) {
 			r = archive_write_add_filter_zstd(a);
 			(void)archive_write_set_filter_option(a, "zstd", "compression-level",

@@ -148,6 +148,13 @@ method('envd', 'health, metrics, environment; internal calls of the platform do 
   assert.equal((await fetch(`${api}/health`, { headers: headers() })).status, 204)
   const metrics = await (await fetch(`${api}/metrics`, { headers: headers() })).json()
   assert.ok(metrics.mem_used > 0 && metrics.cpu_count >= 1)
+  const busy = await sandbox.commands.run('while :; do :; done', { background: true })
+  await until('the load', async () => {
+    const { cpu_used_pct: used } = await (await fetch(`${api}/metrics`, { headers: headers() })).json()
+    assert.ok(used >= 0 && used <= 100 * metrics.cpu_count)
+    return used > 0
+  })
+  await busy.kill()
   const envs = await (await fetch(`${api}/envs`, { headers: headers() })).json()
   assert.ok(envs.PATH)
   assert.equal((await fetch(`${api}/init`, { method: 'POST', headers: headers() })).status, 404)

@@ -142,7 +142,7 @@ def counted(units):
 def ready_pool(units):
     """Waits until the pool is full, so that two counts compare the same."""
     def full():
-        line = re.search(r"pool\s+(\d+) ready, (\d+) in the making, (\d+) wanted", cay("status").stdout)
+        line = re.search(r"pool\s+(\d+) ready, (\d+) being created, (\d+) wanted", cay("status").stdout)
         return line and line[1] == line[3] and line[2] == "0"
     wait_for(full, 6, 0.5)
 

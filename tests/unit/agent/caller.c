@@ -24,7 +24,8 @@ void caller_open(struct caller *caller, struct rig *rig)
 	for (int i = 0; i < 2; i++)
 		buf_init(&caller->collected[i], BUFFER_MAX_BYTES);
 	caller->listed = calloc(CALLER_LISTED_MAX, sizeof(*caller->listed));
-	for (int i = 0; i < 500 && !caller->hello.version; i++)
+	for (int64_t until_us = time_mono_us() + rig_limit_us(5000);
+	     !caller->hello.version && time_mono_us() < until_us;)
 		caller_turn(caller, 10);
 	assert_int_equal(caller->hello.version, AGENT_PROTOCOL_VERSION);
 	caller->next_id = caller->hello.next_process_id;
@@ -261,7 +262,7 @@ void caller_turn(struct caller *caller, int timeout_ms)
 
 void caller_wait(struct caller *caller, const bool *flag, int timeout_ms)
 {
-	int64_t until_us = time_mono_us() + timeout_ms * 1000LL;
+	int64_t until_us = time_mono_us() + rig_limit_us(timeout_ms);
 
 	while (!*flag && !caller->closed && time_mono_us() < until_us)
 		caller_turn(caller, 10);
@@ -437,7 +438,7 @@ const struct agent_listed *caller_look(struct caller *caller, uint32_t id)
 
 void caller_wait_exit(struct caller *caller, uint32_t id, int timeout_ms)
 {
-	int64_t until_us = time_mono_us() + timeout_ms * 1000LL;
+	int64_t until_us = time_mono_us() + rig_limit_us(timeout_ms);
 
 	while (caller->exit_id != id && !caller->refused && !caller->closed &&
 	       time_mono_us() < until_us)
@@ -457,6 +458,32 @@ uint32_t caller_window(struct caller *caller, struct agent_window_args *args,
 	flush(caller);
 	*follow = f;
 	return args->tag;
+}
+
+const struct agent_listed *caller_wait_end(struct caller *caller, uint32_t id, int timeout_ms)
+{
+	int64_t until_us = time_mono_us() + rig_limit_us(timeout_ms);
+	const struct agent_listed *l;
+
+	while ((l = caller_look(caller, id)) && l->status.end == AGENT_END_NONE) {
+		assert_true(time_mono_us() < until_us);
+		caller_pass(caller, 5);
+	}
+	assert_non_null(l);
+	return l;
+}
+
+void caller_wait_totals(struct caller *caller, uint32_t id, uint64_t out, uint64_t err)
+{
+	int64_t until_us = time_mono_us() + rig_limit_us(5000);
+	const struct agent_listed *l;
+
+	while ((l = caller_look(caller, id)) &&
+	       (l->status.out_total < out || l->status.err_total < err)) {
+		assert_true(time_mono_us() < until_us);
+		caller_pass(caller, 5);
+	}
+	assert_non_null(l);
 }
 
 const char *caller_text(struct caller_follow *f, int stream)

@@ -69,7 +69,7 @@ void caller_free(struct caller *caller, struct rig *rig);
 extern const char *const caller_as_root[]; /* options: commands run as root, in /tmp */
 void caller_turn(struct caller *caller,
 		 int timeout_ms); /* sends the queue and handles received frames */
-/* Runs until *flag is set; fails after timeout_ms. */
+/* Runs until *flag is set; fails after rig_limit_us(timeout_ms). */
 void caller_wait(struct caller *caller, const bool *flag, int timeout_ms);
 void caller_pass(struct caller *caller, int ms); /* runs for that long */
 
@@ -95,6 +95,10 @@ uint32_t caller_wait_done(struct caller *caller, uint32_t tag, int timeout_ms);
 size_t caller_list(struct caller *caller, uint32_t id);
 /* The process's entry, or NULL. */
 const struct agent_listed *caller_look(struct caller *caller, uint32_t id);
+/* Waits for the end of a process without a follow. */
+const struct agent_listed *caller_wait_end(struct caller *caller, uint32_t id, int timeout_ms);
+/* Waits until the process has written that much to each stream. */
+void caller_wait_totals(struct caller *caller, uint32_t id, uint64_t out, uint64_t err);
 void caller_wait_exit(struct caller *caller, uint32_t id,
 		      int timeout_ms); /* EXIT of a collected one */
 /* Sends WINDOW_RUN; the answer is in windows[tag] or dones[tag], the output in the follow. */

@@ -15,12 +15,10 @@
 #include <cmocka.h>
 
 #include "base/time.h"
-#include "caller.h"
+#include "one_agent.h"
 
 #define LIVE_BOTH (AGENT_FOLLOW_LIVE | AGENT_FOLLOW_OUT | AGENT_FOLLOW_ERR)
 
-static struct rig rig;
-static struct caller *caller;
 static const char *self;
 static unsigned seed;
 
@@ -85,19 +83,11 @@ static int setup(void **state)
 	return 0;
 }
 
-static int teardown(void **state)
-{
-	caller_free(caller, &rig);
-	return 0;
-}
-
 static void reconnect(void)
 {
-	uint32_t follow = caller->next_follow, id = caller->next_id;
+	uint32_t id = caller->next_id;
 
-	caller_close(caller);
-	caller_open(caller, &rig);
-	caller->next_follow = follow;
+	one_agent_reconnect();
 	assert_int_equal(caller->next_id, id);
 }
 
@@ -388,7 +378,7 @@ static int read_sequence(void)
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
-#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define T(name) cmocka_unit_test_setup_teardown(name, setup, one_agent_teardown)
 		T(test_pipes),	     T(test_small_rings),  T(test_terminal),
 		T(test_tool),	     T(test_tool_refused), T(test_tool_without_reader),
 		T(test_tool_upload),

@@ -15,13 +15,11 @@
 #include <cmocka.h>
 
 #include "base/time.h"
-#include "caller.h"
+#include "one_agent.h"
 
 #define ROUNDS 1500
 #define TAGS_PER_CONNECTION 4000
 
-static struct rig rig;
-static struct caller *caller;
 static unsigned seed = 11;
 static uint32_t ids[64]; /* some that were started, running or not */
 
@@ -143,12 +141,10 @@ static void unfollow_one(void)
 
 static void reconnect(void)
 {
-	uint32_t id = caller->next_id, follow = caller->next_follow;
+	uint32_t id = caller->next_id;
 
-	caller_close(caller);
-	caller_open(caller, &rig);
+	one_agent_reconnect();
 	caller->next_id = MAX(id, caller->next_id);
-	caller->next_follow = follow;
 }
 
 static void one_round(void)
@@ -193,12 +189,6 @@ static int setup(void **state)
 	return 0;
 }
 
-static int teardown(void **state)
-{
-	caller_free(caller, &rig);
-	return 0;
-}
-
 static void wait_answers(void)
 {
 	for (uint32_t tag = 1; tag < caller->next_tag; tag++)
@@ -226,7 +216,7 @@ static void test_storm(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = { cmocka_unit_test_setup_teardown(test_storm, setup,
-									    teardown) };
+									    one_agent_teardown) };
 	const char *given = getenv("CAY_TEST_SEED");
 
 	if (given)

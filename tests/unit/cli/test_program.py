@@ -464,7 +464,7 @@ def test_down_without_daemon(house):
     time.sleep(0.3)
     r = house.cay("down")
     assert r.returncode == 8
-    assert b"not every sandbox is destroyed" in r.stderr and b"cay up --state" in r.stderr
+    assert b"not every sandbox was destroyed" in r.stderr and b"cay up --state" in r.stderr
     assert not any(map(alive, pids))
 
 
@@ -483,7 +483,7 @@ def test_up_that_fails_leaves_nothing(house):
     (house.state / "refuse-cayd").write_text("")
     r = house.cay("up")
     assert r.returncode == 8
-    assert b"address already in use" in r.stderr and b"cayd does not come up" in r.stderr
+    assert b"address already in use" in r.stderr and b"cayd did not start" in r.stderr
     assert not alive(house.pid("supervisor")) and not alive(house.pid("warden"))
 
 

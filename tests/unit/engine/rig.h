@@ -35,6 +35,9 @@ void rig_done(struct rig *rig);
 void rig_adopt(struct rig *rig, int fd, int hello_timeout_ms); /* makes the link */
 void rig_drop_link(struct rig *rig);
 #define RIG_PATIENCE_MS 30000 /* for expected events: a loaded machine is slow */
+/* A time limit in microseconds for an event that is awaited: multiplied by CAY_TEST_SLACK, or by 4,
+ * because sanitizers and busy hosts are slow. */
+int64_t rig_limit_us(int timeout_ms);
 bool rig_wait(struct rig *rig, const bool *flag, int timeout_ms);
 
 /* The real program with a listening socket as descriptor 3. */

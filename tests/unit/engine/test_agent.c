@@ -420,7 +420,7 @@ static void test_free_with_pending(void **state)
 }
 
 /* Without --trust-any-peer, a connection from the agent's own pid namespace is closed. */
-static void test_stranger(void **state)
+static void test_connection_from_inside_is_closed(void **state)
 {
 	char byte;
 	int fd;
@@ -454,7 +454,7 @@ int main(void)
 		T(test_parallel),
 		T(test_reconnect),
 		T(test_free_with_pending),
-		T(test_stranger),
+		T(test_connection_from_inside_is_closed),
 #undef T
 	};
 

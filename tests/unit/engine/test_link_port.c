@@ -185,7 +185,7 @@ static void test_too_many(void **state)
 	assert_int_equal(d.fd, -1);
 }
 
-static void test_unasked(void **state)
+static void test_descriptor_with_a_refusal(void **state)
 {
 	struct dialed d;
 	int fd;
@@ -419,7 +419,7 @@ int main(void)
 		ON_PEER(test_torn),
 		ON_PEER(test_without_one),
 		ON_PEER(test_too_many),
-		ON_PEER(test_unasked),
+		ON_PEER(test_descriptor_with_a_refusal),
 		OF_KIND(0),
 		OF_KIND(1),
 		OF_KIND(2),

@@ -405,7 +405,7 @@ static int teardown_kind(void **state)
 }
 
 /* An agent that sends and never reads is disconnected before its answers fill the memory. */
-static void test_deaf_agent(void **state)
+static void test_agent_that_does_not_read(void **state)
 {
 	struct stream_frame offer = { .type = STREAM_OFFER, .credit = 1 };
 	struct buf buf;
@@ -512,7 +512,7 @@ int main(void)
 		HOSTILE(test_wrong_order, 2),
 		HOSTILE(test_wrong_order, 3),
 		HOSTILE(test_wrong_order, 4),
-		GOOD(test_deaf_agent),
+		GOOD(test_agent_that_does_not_read),
 		GOOD(test_offer),
 		GOOD(test_offers_are_bounded),
 		GOOD(test_link_ends),

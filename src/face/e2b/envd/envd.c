@@ -321,7 +321,7 @@ static void on_body(void *arg, struct http_req *req, int status, struct str body
 		(void)err_set(&err, ERR_UNAUTHENTICATED, UNAUTHORIZED);
 	if (!call->key ||
 	    (status == 0 && call->style == E2B_STREAM && stream_message(call, &body, &err) < 0) ||
-	    call_body(call, status, body, &err) < 0)
+	    call_body(call, status, body, E2B_RPC_LIMIT, &err) < 0)
 		refuse(call, &err);
 	else
 		when_ready(call);

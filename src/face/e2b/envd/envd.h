@@ -16,7 +16,8 @@ void envd_handle(struct e2b_call *call);
 void plain_preflight(struct e2b_call *call);
 
 /* Parses the body of the control plane or of a unary call into call->doc. */
-int call_body(struct e2b_call *call, int status, struct str body, struct err *err) _must_check_;
+int call_body(struct e2b_call *call, int status, struct str body, size_t limit,
+	      struct err *err) _must_check_;
 
 /*
  * Absolute paths stay; "~" and relative ones start at the user's home; in the request's arena.

@@ -7,6 +7,7 @@
 
 #include "face/e2b/envd/envelope_stream.h"
 #include "face/e2b/envd/process.h"
+#include "service/run/time_limit.h"
 #include "service/template/template.h"
 
 #define KEEPALIVE "{\"event\":{\"keepalive\":{}}}"
@@ -186,14 +187,14 @@ static void on_started(void *arg, uint32_t process_id, uint32_t pid, slot_handle
 }
 
 /* The client's timeout also limits the run time of the process. */
-static int64_t life_ms(const struct http_req *req)
+static int64_t life_ms(const struct e2b_call *call)
 {
-	const struct str *header = http_req_header(req, "connect-timeout-ms");
+	const struct str *header = http_req_header(call->req, "connect-timeout-ms");
 	uint64_t ms = 0;
 
 	if (!header || str_to_u64(*header, INT64_MAX / 1000, &ms) < 0)
 		return 0;
-	return (int64_t)MIN(ms, (uint64_t)EXEC_TIMEOUT_MAX_SEC * 1000);
+	return MIN((int64_t)ms, command_time_max_sec(service_config(call->e2b->service)) * 1000);
 }
 
 static int read_start(struct e2b_call *call, struct exec_spec *ret, struct err *err)
@@ -211,7 +212,7 @@ static int read_start(struct e2b_call *call, struct exec_spec *ret, struct err *
 		return err_set(err, ERR_UNAVAILABLE, "out of memory");
 	ret->cwd = path[0] == '/' ? str_of(path) : (struct str){ NULL, 0 };
 	ret->user = str_of(call->user);
-	ret->timeout_ms = life_ms(call->req);
+	ret->timeout_ms = life_ms(call);
 	ret->hold = true;
 	return 0;
 }

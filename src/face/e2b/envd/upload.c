@@ -325,7 +325,7 @@ static void on_body(void *arg, struct http_req *req, int status, const char *p, 
 	if (!t)
 		return; /* a reply was sent before the whole body arrived */
 	if (status == -ETIMEDOUT)
-		fail_with(t, ERR_TIMEOUT, "the body did not arrive in time");
+		fail_with(t, ERR_REQUEST_TIMEOUT, "the body did not arrive in time");
 	else if (status < 0)
 		fail_with(t, ERR_INVALID_REQUEST, "the body is malformed");
 	else if (buf_append(&t->upload->in, p, n) < 0)

@@ -170,13 +170,9 @@ void keys_list(struct rest_call *call)
 	const struct key *key, *last = NULL;
 	int64_t limit = 100;
 	struct json_writer w;
-	struct err err;
 
-	if (query_int(call->req, "limit", 1, PAGE_LIMIT_MAX, &limit, &err) < 0 ||
-	    query_text(call->req, "cursor", &cursor, &err) < 0) {
-		answer_error(call->rest, call->req, &err);
+	if (page_after_text(call, &limit, &cursor) < 0)
 		return;
-	}
 	w = page_begin(call);
 	while (limit-- > 0 && (key = auth_next(service, call->key, cursor))) {
 		write_key(service, &w, key, NULL);

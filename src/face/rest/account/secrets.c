@@ -140,13 +140,9 @@ void secrets_list(struct rest_call *call)
 	struct str cursor = { "", 0 };
 	int64_t limit = 100;
 	struct json_writer w;
-	struct err err;
 
-	if (query_int(call->req, "limit", 1, PAGE_LIMIT_MAX, &limit, &err) < 0 ||
-	    query_text(call->req, "cursor", &cursor, &err) < 0) {
-		answer_error(call->rest, call->req, &err);
+	if (page_after_text(call, &limit, &cursor) < 0)
 		return;
-	}
 	w = page_begin(call);
 	while (limit-- > 0 && (secret = secret_next(service, call->key, cursor))) {
 		secret_write(secret, &w, NULL);

@@ -124,14 +124,10 @@ void webhooks_list(struct rest_call *call)
 	int64_t limit = 100, cursor = INT64_MAX, last;
 	const struct webhook *hook;
 	struct json_writer w;
-	struct err err;
 	char next[PAGE_NUMBER_SIZE];
 
-	if (query_int(call->req, "limit", 1, PAGE_LIMIT_MAX, &limit, &err) < 0 ||
-	    query_int(call->req, "cursor", 1, INT64_MAX, &cursor, &err) < 0) {
-		answer_error(call->rest, call->req, &err);
+	if (page_after_number(call, &limit, &cursor) < 0)
 		return;
-	}
 	w = page_begin(call);
 	while (limit-- > 0 && (hook = webhook_list_next(service, call->key, &cursor)))
 		webhook_write(hook, &w, NULL, false);
@@ -182,21 +178,15 @@ void webhooks_delete(struct rest_call *call)
 
 static void on_tried(void *arg, const struct webhook_result *result, const struct err *err)
 {
-	struct rest_pending *pending = arg;
-	struct rest *rest = pending->rest;
-	struct http_req *req = pending_done(pending, err);
-	struct json_writer w;
+	struct reply reply;
 
-	if (!req)
+	if (!reply_begin(arg, err, &reply))
 		return;
-	w = answer_begin(rest);
-	json_begin_object(&w, NULL);
-	json_put_bool(&w, "delivered", result->error == NULL);
-	json_put_int(&w, "status", result->status);
-	json_put_text(&w, "error", result->error);
-	json_put_real(&w, "duration_ms", (double)result->duration_us / 1000);
-	json_end_object(&w);
-	answer_send(rest, req, 200, &w);
+	json_put_bool(&reply.w, "delivered", result->error == NULL);
+	json_put_int(&reply.w, "status", result->status);
+	json_put_text(&reply.w, "error", result->error);
+	json_put_real(&reply.w, "duration_ms", (double)result->duration_us / 1000);
+	reply_send(&reply);
 }
 
 void webhooks_test(struct rest_call *call)

@@ -301,7 +301,7 @@ static void break_off(struct rest_transfer *t, int status)
 	struct err err;
 
 	if (status == -ETIMEDOUT)
-		(void)err_set(&err, ERR_TIMEOUT, "the body did not arrive in time");
+		(void)err_set(&err, ERR_REQUEST_TIMEOUT, "the body did not arrive in time");
 	else
 		(void)err_set(&err, ERR_INVALID_REQUEST, "the body is malformed");
 	files_cancel(rest->service, t->base.run);

@@ -45,10 +45,10 @@
 		.name = "stdin_b64", .type = FIELD_STR, .offset = AT(stdin_b64),                \
 		.max = EXEC_BODY_LIMIT                                                          \
 	}
-#define TIMEOUT_FIELD(least, usual, text)                                                       \
-	{                                                                                       \
-		.name = "timeout_sec", .type = FIELD_INT, .offset = AT(timeout_sec),            \
-		.min = (least), .max = EXEC_TIMEOUT_MAX_SEC, .fallback = (usual), .doc = (text) \
+#define TIMEOUT_FIELD(least, usual, text)                                                        \
+	{                                                                                        \
+		.name = "timeout_sec", .type = FIELD_INT, .offset = AT(timeout_sec),             \
+		.min = (least), .limit = FIELD_LIMIT_COMMAND, .fallback = (usual), .doc = (text) \
 	}
 #define DETACHED_FIELDS(open)                                                         \
 	{ .name = "stdin_open",                                                       \
@@ -162,18 +162,12 @@ static void write_result(const struct exec_result *result, struct json_writer *w
 
 static void on_done(void *arg, const struct exec_result *result, const struct err *err)
 {
-	struct rest_pending *pending = arg;
-	struct rest *rest = pending->rest;
-	struct http_req *req = pending_done(pending, err);
-	struct json_writer w;
+	struct reply reply;
 
-	if (!req)
+	if (!reply_begin(arg, err, &reply))
 		return;
-	w = answer_begin(rest);
-	json_begin_object(&w, NULL);
-	write_result(result, &w);
-	json_end_object(&w);
-	answer_send(rest, req, 200, &w);
+	write_result(result, &reply.w);
+	reply_send(&reply);
 }
 
 static void on_gone(void *arg)

@@ -24,7 +24,7 @@ const struct field input_fields[] = { { .name = "data",
 					.max = EXEC_BODY_LIMIT },
 				      { .type = FIELD_END } };
 
-int input_read(struct rest_call *call, struct str *ret, struct err *err)
+static int input_read(struct rest_call *call, struct str *ret, struct err *err)
 {
 	struct input_body body = { .data = { NULL, 0 } };
 
@@ -45,6 +45,16 @@ int input_read(struct rest_call *call, struct str *ret, struct err *err)
 		return err_set(err, ERR_PAYLOAD_TOO_LARGE,
 			       "data must be at most %d bytes at a time", INPUT_BYTES_MAX);
 	return 0;
+}
+
+struct rest_pending *input_begin(struct rest_call *call, struct str *ret)
+{
+	struct err err;
+
+	if (input_read(call, ret, &err) == 0)
+		return pending_for(call);
+	answer_error(call->rest, call->req, &err);
+	return NULL;
 }
 
 /* ---- start ---- */
@@ -259,15 +269,10 @@ void processes_kill_all(struct rest_call *call)
 
 void processes_stdin(struct rest_call *call)
 {
-	struct rest_pending *pending;
 	struct str bytes;
+	struct rest_pending *pending = input_begin(call, &bytes);
 	struct err err;
 
-	if (input_read(call, &bytes, &err) < 0) {
-		answer_error(call->rest, call->req, &err);
-		return;
-	}
-	pending = pending_for(call);
 	if (pending)
 		answer_later(pending,
 			     process_stdin(call->sandbox, call->process_id, bytes, false,

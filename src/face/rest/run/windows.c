@@ -114,27 +114,21 @@ static void write_output(const struct window_result *result, bool torn, struct j
 
 static void on_ran(void *arg, const struct window_result *result, const struct err *err)
 {
-	struct rest_pending *pending = arg;
-	struct rest *rest = pending->rest;
-	struct http_req *req = pending_done(pending, err);
-	struct json_writer w;
+	struct reply reply;
 
-	if (!req)
+	if (!reply_begin(arg, err, &reply))
 		return;
-	w = answer_begin(rest);
-	json_begin_object(&w, NULL);
-	json_put_text(&w, "window", result->name);
-	json_put_int(&w, "run", result->run);
-	json_put_int(&w, "process_id", result->process_id);
-	json_put_text(&w, "state", result->status.reason ? "exited" : "running");
-	write_end(&result->status, &w);
-	json_put_int(&w, "oom_kills", result->status.oom_kills);
-	write_output(result, !result->status.reason || result->truncated, &w);
-	json_put_bool(&w, "made", result->made);
-	json_put_bool(&w, "cancelled", result->cancelled);
-	json_put_real(&w, "duration_ms", (double)result->duration_us / 1000);
-	json_end_object(&w);
-	answer_send(rest, req, 200, &w);
+	json_put_text(&reply.w, "window", result->name);
+	json_put_int(&reply.w, "run", result->run);
+	json_put_int(&reply.w, "process_id", result->process_id);
+	json_put_text(&reply.w, "state", result->status.reason ? "exited" : "running");
+	write_end(&result->status, &reply.w);
+	json_put_int(&reply.w, "oom_kills", result->status.oom_kills);
+	write_output(result, !result->status.reason || result->truncated, &reply.w);
+	json_put_bool(&reply.w, "made", result->made);
+	json_put_bool(&reply.w, "cancelled", result->cancelled);
+	json_put_real(&reply.w, "duration_ms", (double)result->duration_us / 1000);
+	reply_send(&reply);
 }
 
 static void on_run_gone(void *arg)
@@ -169,19 +163,13 @@ void windows_run(struct rest_call *call)
 static void on_read(void *arg, const struct window_info *info, const struct window_result *result,
 		    const struct err *err)
 {
-	struct rest_pending *pending = arg;
-	struct rest *rest = pending->rest;
-	struct http_req *req = pending_done(pending, err);
-	struct json_writer w;
+	struct reply reply;
 
-	if (!req)
+	if (!reply_begin(arg, err, &reply))
 		return;
-	w = answer_begin(rest);
-	json_begin_object(&w, NULL);
-	write_window(info, &w);
-	write_output(result, info->busy || result->truncated, &w);
-	json_end_object(&w);
-	answer_send(rest, req, 200, &w);
+	write_window(info, &reply.w);
+	write_output(result, info->busy || result->truncated, &reply.w);
+	reply_send(&reply);
 }
 
 void windows_read(struct rest_call *call)
@@ -206,15 +194,10 @@ void windows_read(struct rest_call *call)
 
 void windows_input(struct rest_call *call)
 {
-	struct rest_pending *pending;
 	struct str bytes;
+	struct rest_pending *pending = input_begin(call, &bytes);
 	struct err err;
 
-	if (input_read(call, &bytes, &err) < 0) {
-		answer_error(call->rest, call->req, &err);
-		return;
-	}
-	pending = pending_for(call);
 	if (pending)
 		answer_later(pending,
 			     window_input(call->sandbox, call->args[1], bytes, answer_done, pending,

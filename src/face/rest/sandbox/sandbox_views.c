@@ -63,29 +63,24 @@ static void write_pressure(const struct sandbox_metrics *m, struct json_writer *
 static void on_metrics(void *arg, const struct sandbox_metrics *m, const struct err *err)
 {
 	struct rest_pending *pending = arg;
-	struct rest *rest = pending->rest;
-	const struct sandbox *sandbox = sandbox_get(rest->service, pending->sandbox);
-	struct http_req *req = pending_done(pending, err);
-	struct json_writer w;
+	const struct sandbox *sandbox = sandbox_get(pending->rest->service, pending->sandbox);
+	struct reply reply;
 
-	if (!req)
+	if (!reply_begin(pending, err, &reply))
 		return;
-	w = answer_begin(rest);
-	json_begin_object(&w, NULL);
-	json_put_int(&w, "cpu_us", (int64_t)m->cpu_us);
-	json_put_int(&w, "memory_bytes", (int64_t)m->memory_bytes);
-	json_put_int(&w, "memory_peak_bytes", (int64_t)m->memory_peak_bytes);
-	json_put_int(&w, "memory_limit_bytes", (int64_t)m->memory_limit_bytes);
-	json_put_int(&w, "pids", (int64_t)m->pids);
-	json_put_int(&w, "disk_bytes", (int64_t)m->disk_bytes);
-	json_put_int(&w, "disk_limit_bytes", (int64_t)m->disk_limit_bytes);
-	json_put_int(&w, "oom_kills", (int64_t)m->oom_kills);
-	json_put_int(&w, "network_sent_bytes", (int64_t)m->sent_bytes);
-	json_put_int(&w, "network_received_bytes", (int64_t)m->received_bytes);
-	write_pressure(m, &w);
-	sandbox_write_history(sandbox, &w, "history");
-	json_end_object(&w);
-	answer_send(rest, req, 200, &w);
+	json_put_int(&reply.w, "cpu_us", (int64_t)m->cpu_us);
+	json_put_int(&reply.w, "memory_bytes", (int64_t)m->memory_bytes);
+	json_put_int(&reply.w, "memory_peak_bytes", (int64_t)m->memory_peak_bytes);
+	json_put_int(&reply.w, "memory_limit_bytes", (int64_t)m->memory_limit_bytes);
+	json_put_int(&reply.w, "pids", (int64_t)m->pids);
+	json_put_int(&reply.w, "disk_bytes", (int64_t)m->disk_bytes);
+	json_put_int(&reply.w, "disk_limit_bytes", (int64_t)m->disk_limit_bytes);
+	json_put_int(&reply.w, "oom_kills", (int64_t)m->oom_kills);
+	json_put_int(&reply.w, "network_sent_bytes", (int64_t)m->sent_bytes);
+	json_put_int(&reply.w, "network_received_bytes", (int64_t)m->received_bytes);
+	write_pressure(m, &reply.w);
+	sandbox_write_history(sandbox, &reply.w, "history");
+	reply_send(&reply);
 }
 
 void sandboxes_metrics(struct rest_call *call)

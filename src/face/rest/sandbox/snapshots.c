@@ -142,14 +142,10 @@ static void list(struct rest_call *call, const char *sandbox_id)
 	int64_t limit = 100, cursor = INT64_MAX, last;
 	const struct snapshot *snapshot;
 	struct json_writer w;
-	struct err err;
 	char next[PAGE_NUMBER_SIZE];
 
-	if (query_int(call->req, "limit", 1, PAGE_LIMIT_MAX, &limit, &err) < 0 ||
-	    query_int(call->req, "cursor", 1, INT64_MAX, &cursor, &err) < 0) {
-		answer_error(call->rest, call->req, &err);
+	if (page_after_number(call, &limit, &cursor) < 0)
 		return;
-	}
 	w = page_begin(call);
 	while (limit-- > 0 &&
 	       (snapshot = snapshot_list_next(service, call->key, sandbox_id, &cursor)))

@@ -8,16 +8,13 @@
 
 #include <cmocka.h>
 
-#include "caller.h"
+#include "one_agent.h"
 
 #define LIVE_OUT (AGENT_FOLLOW_LIVE | AGENT_FOLLOW_OUT)
 #define LIVE_BOTH (LIVE_OUT | AGENT_FOLLOW_ERR)
 #define RING (1U << 20)
 #define MUCH 20000000U
 #define GRACE_MS 400
-
-static struct rig rig;
-static struct caller *caller;
 
 static const char *const options[] = { "--trust-any-peer", "--user", "root", "--cwd", "/tmp",
 				       "--hold-grace-ms",  "400",    NULL };
@@ -26,21 +23,6 @@ static int setup(void **state)
 {
 	caller = caller_new(&rig, options);
 	return 0;
-}
-
-static int teardown(void **state)
-{
-	caller_free(caller, &rig);
-	return 0;
-}
-
-static void reconnect(void)
-{
-	uint32_t follow = caller->next_follow;
-
-	caller_close(caller);
-	caller_open(caller, &rig);
-	caller->next_follow = follow;
 }
 
 /* Waits until the program has written all it can: the total no longer changes. */
@@ -77,7 +59,7 @@ static void read_all(struct caller_follow *f)
 
 /* ---- tests ---- */
 
-static void test_blocks_and_goes_on(void **state)
+static void test_blocks_and_continues(void **state)
 {
 	struct caller_follow *f;
 	uint32_t id = start_much(1000, &f);
@@ -183,7 +165,7 @@ static void test_connection_lost(void **state)
 	caller_pass(caller, 50);
 	assert_int_equal(f->bytes[0], 500000);
 	at = f->bytes[0] - 300000; /* the client did not receive these */
-	reconnect();
+	one_agent_reconnect();
 	caller_pass(caller, GRACE_MS / 4);
 	f = caller_follow(caller, id, LIVE_BOTH | AGENT_FOLLOW_HOLD, at, 0, 1U << 18);
 	f->keep = false;
@@ -198,7 +180,7 @@ static void test_grace_ends(void **state)
 	uint32_t id = start_much(10, &f);
 
 	(void)blocked_at(id);
-	reconnect();
+	one_agent_reconnect();
 	f = caller_follow(caller, id, AGENT_FOLLOW_LIVE, 0, 0,
 			  0); /* reads nothing, holds nothing */
 	caller_wait(caller, &f->ended, GRACE_MS + 20000);
@@ -258,16 +240,21 @@ static void test_small_ring(void **state)
 	assert_int_equal(f->gap[0], 0);
 }
 
-#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define TEST(name) cmocka_unit_test_setup_teardown(name, setup, one_agent_teardown)
 
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		TEST(test_blocks_and_goes_on), TEST(test_streams_by_themselves),
-		TEST(test_end_waits),	       TEST(test_a_second_reader_blocks_nothing),
-		TEST(test_two_holders),	       TEST(test_unfollow_releases),
-		TEST(test_connection_lost),    TEST(test_grace_ends),
-		TEST(test_expected_reader),    TEST(test_ends_of_a_blocked_one),
+		TEST(test_blocks_and_continues),
+		TEST(test_streams_by_themselves),
+		TEST(test_end_waits),
+		TEST(test_a_second_reader_blocks_nothing),
+		TEST(test_two_holders),
+		TEST(test_unfollow_releases),
+		TEST(test_connection_lost),
+		TEST(test_grace_ends),
+		TEST(test_expected_reader),
+		TEST(test_ends_of_a_blocked_one),
 		TEST(test_small_ring),
 	};
 

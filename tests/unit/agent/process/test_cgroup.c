@@ -23,7 +23,8 @@
 #include "base/time.h"
 
 #define FREEZER "/sys/fs/cgroup/freezer"
-#define SIZE_OF_SPARE 4 /* SPARE_MAX of cgroup.c */
+#define SIZE_OF_SPARE 4	 /* SPARE_MAX of cgroup.c */
+#define WAIT_US 60000000 /* for expected events: a loaded machine is slow */
 #define MEMORY "/sys/fs/cgroup/memory"
 
 static char path[128];
@@ -102,7 +103,7 @@ static void reap_all(void)
 
 static bool becomes_empty(struct group *group)
 {
-	int64_t until_us = time_mono_us() + 3000000;
+	int64_t until_us = time_mono_us() + WAIT_US;
 
 	while (!group_is_empty(&groups, group) && time_mono_us() < until_us) {
 		while (waitpid(-1, NULL, WNOHANG) > 0)
@@ -191,13 +192,25 @@ static void test_used_again(void **state)
 	assert_true(groups_made() <= 2); /* a dead one may show for a moment longer */
 }
 
-static void kills(void (*body)(void), int settle_us)
+/* Waits until the group has that many members. */
+static void expect_members(struct group *group, size_t count)
+{
+	int64_t until_us = time_mono_us() + WAIT_US;
+	pid_t seen[256];
+
+	assert_true(count <= ARRAY_LEN(seen));
+	while (group_members(&groups, group, seen, ARRAY_LEN(seen)) < count) {
+		assert_true(time_mono_us() < until_us);
+		(void)usleep(1000);
+	}
+}
+
+static void kills(void (*body)(void), size_t members)
 {
 	struct group *group = group_take(&groups);
 
 	(void)start(group, body);
-	(void)usleep((useconds_t)settle_us);
-	assert_false(group_is_empty(&groups, group));
+	expect_members(group, members);
 	/* On a busy host the first freezes may time out, and a later one finds it empty. */
 	if (!group_kill(&groups, group))
 		assert_true(becomes_empty(group));
@@ -214,11 +227,11 @@ static void kills(void (*body)(void), int settle_us)
 static void kills_run_away(void)
 {
 	struct group *group = group_take(&groups);
-	int64_t until_us = time_mono_us() + 10000000;
+	int64_t until_us = time_mono_us() + WAIT_US;
 	bool empty = false, late = false;
 
 	(void)start(group, body_run_away);
-	(void)usleep(20000);
+	expect_members(group, 1);
 	while (!empty && !late) {
 		empty = group_kill(&groups, group);
 		late = time_mono_us() > until_us;
@@ -234,9 +247,9 @@ static void test_kill(void **state)
 {
 	(void)state;
 	need_freezer();
-	kills(body_sleep, 20000);
-	kills(body_scatter, 50000);
-	kills(body_many, 200000);
+	kills(body_sleep, 1);
+	kills(body_scatter, 3);
+	kills(body_many, 201);
 	for (int i = 0; i < 5; i++)
 		kills_run_away();
 }
@@ -266,7 +279,7 @@ static void test_parked(void **state)
 	assert_int_equal(groups_made(), groups.spare_count);
 }
 
-static bool holds_nobody(const char *group)
+static bool is_unused(const char *group)
 {
 	char name[176], first;
 	int fd;
@@ -303,12 +316,12 @@ static void test_leftovers(void **state)
 			_exit(1);
 		body_sleep();
 	}
-	while (holds_nobody(busy))
+	while (is_unused(busy))
 		(void)usleep(100);
 	group = group_take(&groups);
 	assert_non_null(group);
 	other = start(group, body_sleep);
-	while (holds_nobody(empty)) /* it is this one */
+	while (is_unused(empty)) /* it is this one */
 		(void)usleep(100);
 	assert_int_equal(kill(pid, SIGKILL), 0);
 	assert_int_equal(kill(other, SIGKILL), 0);

@@ -12,38 +12,9 @@
 #include <cmocka.h>
 
 #include "base/time.h"
-#include "caller.h"
+#include "one_agent.h"
 
 #define LIVE_OUT (AGENT_FOLLOW_LIVE | AGENT_FOLLOW_OUT)
-
-static struct rig rig;
-static struct caller *caller;
-
-static int setup(void **state)
-{
-	caller = caller_new(&rig, caller_as_root);
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	caller_free(caller, &rig);
-	return 0;
-}
-
-/* Waits for the end of a process without a follow. */
-static const struct agent_listed *wait_end(uint32_t id, int timeout_ms)
-{
-	int64_t until_us = time_mono_us() + timeout_ms * 1000LL;
-	const struct agent_listed *l;
-
-	while ((l = caller_look(caller, id)) && l->status.end == AGENT_END_NONE) {
-		assert_true(time_mono_us() < until_us);
-		caller_pass(caller, 5);
-	}
-	assert_non_null(l);
-	return l;
-}
 
 /* How many processes have this word among their arguments. */
 static int count(const char *word)
@@ -78,7 +49,7 @@ static void test_list(void **state)
 	const struct agent_listed *l;
 
 	second = caller_sh(caller, "exit 7", 0, 0, NULL);
-	(void)wait_end(second, 5000);
+	(void)caller_wait_end(caller, second, 5000);
 	assert_int_equal(caller_list(caller, 0), 2);
 	assert_int_equal(caller->listed[0].info.process_id, first);
 	assert_int_equal(caller->listed[1].info.process_id, second);
@@ -99,7 +70,7 @@ static void test_list(void **state)
 	assert_int_equal(caller_forget(caller, second), AGENT_REFUSED_NO_PROCESS);
 	assert_int_equal(caller_list(caller, 0), 1);
 	assert_int_equal(caller_close_stdin(caller, first), 0);
-	assert_int_equal(wait_end(first, 5000)->status.exit_code, 0);
+	assert_int_equal(caller_wait_end(caller, first, 5000)->status.exit_code, 0);
 }
 
 static void test_keep(void **state)
@@ -109,7 +80,7 @@ static void test_keep(void **state)
 	uint32_t kept = caller_start(caller, &usual), id;
 	int64_t start_us;
 
-	(void)wait_end(kept, 60000);
+	(void)caller_wait_end(caller, kept, 60000);
 	start_us = time_mono_us();
 	id = caller_start(caller, &brief);
 	while (caller_look(caller, id)) {
@@ -127,7 +98,7 @@ static void test_places(void **state)
 	struct agent_exec_args args = { .argv = argv }, waiting = { .argv = wait };
 	uint32_t first = caller_start(caller, &waiting), second = caller_start(caller, &args);
 
-	(void)wait_end(second, 60000); /* before any other one: it is the oldest */
+	(void)caller_wait_end(caller, second, 60000); /* before any other one: it is the oldest */
 	for (int i = 0; i < 1022; i++)
 		(void)caller_start(caller, &args);
 	assert_int_equal(caller_list(caller, 0), 1024);
@@ -254,7 +225,7 @@ static void test_stop(void **state)
 	uint32_t id = caller_sh(caller, "echo x; exec sleep 60", 0, 100, &f);
 
 	assert_int_equal(caller_stop(caller, id, 5000, true), 0); /* TERM is enough */
-	assert_in_range(time_mono_us() - start_us, 0, 2000000);
+	assert_in_range(time_mono_us() - start_us, 0, rig_limit_us(2000));
 	caller_wait(caller, &f->ended, 30000);
 	assert_int_equal(f->end.status.end, AGENT_END_KILLED);
 	assert_int_equal(f->end.status.signal, SIGTERM);
@@ -265,7 +236,7 @@ static void test_stop(void **state)
 	caller_pass(caller, 50);
 	start_us = time_mono_us();
 	assert_int_equal(caller_stop(caller, id, 5000, true), 0);
-	assert_in_range(time_mono_us() - start_us, 0, 2000000);
+	assert_in_range(time_mono_us() - start_us, 0, rig_limit_us(2000));
 
 	/* It ignores signals, and so does a child in another session. */
 	id = caller_sh(caller,
@@ -275,7 +246,7 @@ static void test_stop(void **state)
 	caller_pass(caller, 200);
 	start_us = time_mono_us();
 	assert_int_equal(caller_stop(caller, id, 300, false), 0);
-	assert_in_range(time_mono_us() - start_us, 290000, 3000000);
+	assert_in_range(time_mono_us() - start_us, 290000, rig_limit_us(3000));
 	assert_int_equal(caller_look(caller, id)->status.end, AGENT_END_KILLED);
 	assert_int_equal(caller_look(caller, id)->status.signal, SIGKILL);
 	assert_true(count_becomes("sleep 65432[1-3]", 0));
@@ -295,7 +266,7 @@ static void test_stop(void **state)
 	caller_pass(caller, 200);
 	start_us = time_mono_us();
 	assert_int_equal(caller_stop(caller, id, 300, true), 0);
-	assert_in_range(time_mono_us() - start_us, 290000, 3000000);
+	assert_in_range(time_mono_us() - start_us, 290000, rig_limit_us(3000));
 	assert_true(count_becomes("sleep 65432[45]", 0));
 }
 
@@ -394,7 +365,7 @@ static void test_ring_memory(void **state)
 	for (int i = 0; i < 30; i++) {
 		id = caller_start(caller, &args);
 		first = first ? first : id;
-		l = wait_end(id, 10000);
+		l = caller_wait_end(caller, id, 10000);
 		assert_int_equal(l->status.out_total, 5000000);
 		assert_int_equal(l->status.out_total - l->out_begin, 4U << 20);
 	}
@@ -419,7 +390,7 @@ static void test_orphan(void **state)
 	assert_int_equal(caller_list(caller, 0), 0);
 }
 
-static void test_ids_go_on(void **state)
+static void test_ids_continue(void **state)
 {
 	uint32_t id = caller_sh(caller, "exec sleep 30", 0, 0, NULL);
 	const char *const argv[] = { "true", NULL };
@@ -439,12 +410,12 @@ static void test_ids_go_on(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
-		T(test_list),	     T(test_keep),	T(test_places),
-		T(test_many_listed), T(test_stdin),	T(test_stdin_of_many),
-		T(test_kill),	     T(test_stop),	T(test_timeout_reaches_sessions),
-		T(test_mark),	     T(test_save),	T(test_ring_memory),
-		T(test_orphan),	     T(test_ids_go_on),
+#define T(name) cmocka_unit_test_setup_teardown(name, one_agent_setup, one_agent_teardown)
+		T(test_list),	     T(test_keep),	   T(test_places),
+		T(test_many_listed), T(test_stdin),	   T(test_stdin_of_many),
+		T(test_kill),	     T(test_stop),	   T(test_timeout_reaches_sessions),
+		T(test_mark),	     T(test_save),	   T(test_ring_memory),
+		T(test_orphan),	     T(test_ids_continue),
 #undef T
 	};
 

@@ -11,29 +11,14 @@
 #include <cmocka.h>
 
 #include "base/time.h"
-#include "caller.h"
+#include "one_agent.h"
 
 #define LIVE_OUT (AGENT_FOLLOW_LIVE | AGENT_FOLLOW_OUT)
 #define OPEN_TTY (AGENT_EXEC_TTY | AGENT_EXEC_STDIN_OPEN)
 
-static struct rig rig;
-static struct caller *caller;
-
-static int setup(void **state)
-{
-	caller = caller_new(&rig, caller_as_root);
-	return 0;
-}
-
-static int teardown(void **state)
-{
-	caller_free(caller, &rig);
-	return 0;
-}
-
 static void expect(struct caller_follow *f, const char *text)
 {
-	int64_t until_us = time_mono_us() + 5000000;
+	int64_t until_us = time_mono_us() + rig_limit_us(5000);
 
 	while (!strstr(caller_text(f, 0), text)) {
 		if (time_mono_us() > until_us || caller->closed)
@@ -247,7 +232,7 @@ static int setup_few_files(void **state)
 	(void)getrlimit(RLIMIT_NOFILE, &before);
 	few = (struct rlimit){ 256, before.rlim_max };
 	(void)setrlimit(RLIMIT_NOFILE, &few);
-	r = setup(state);
+	r = one_agent_setup(state);
 	(void)setrlimit(RLIMIT_NOFILE, &before);
 	return r;
 }
@@ -280,7 +265,7 @@ static void test_two_hundred(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define T(name) cmocka_unit_test_setup_teardown(name, one_agent_setup, one_agent_teardown)
 		T(test_is_a_terminal),
 		T(test_owner),
 		T(test_input),
@@ -290,7 +275,8 @@ int main(void)
 		T(test_reattach),
 		T(test_input_back_pressure),
 		T(test_leader_gone),
-		cmocka_unit_test_setup_teardown(test_two_hundred, setup_few_files, teardown),
+		cmocka_unit_test_setup_teardown(test_two_hundred, setup_few_files,
+						one_agent_teardown),
 #undef T
 	};
 

@@ -11,12 +11,10 @@
 #include <cmocka.h>
 
 #include "base/time.h"
-#include "caller.h"
+#include "one_agent.h"
 
 #define WINDOWS_DIRECTORY "/run/cay-windows"
 
-static struct rig rig;
-static struct caller *caller;
 static uint32_t shell; /* process id of the window used last */
 static struct agent_window answer;
 
@@ -168,7 +166,7 @@ static void test_nothing_of_ours_shows(void **state)
 	check("jobs; history", 0, "");
 }
 
-static void test_shell_lives_on(void **state)
+static void test_shell_survives(void **state)
 {
 	check("x=kept", 0, "");
 	check("break", 0, "");
@@ -335,7 +333,7 @@ static void test_cancel(void **state)
 	cancel("set -m; (sleep 100)", 1000);
 }
 
-static void test_cancel_the_unwilling(void **state)
+static void test_cancel_of_a_command_that_ignores_it(void **state)
 {
 	cancel("bash -c 'trap \"\" INT; while :; do sleep 1; done'", 1500);
 	cancel("bash -c 'trap \"\" INT TERM; while :; do sleep 1; done'", 2000);
@@ -345,7 +343,7 @@ static void test_cancel_the_unwilling(void **state)
 	       2500);
 }
 
-static void test_shell_that_does_not_come_back(void **state)
+static void test_shell_that_never_returns(void **state)
 {
 	static const char *const commands[] = { "kill -STOP $$", "trap '' INT; while :; do :; done",
 						"PROMPT_COMMAND=; kill -INT $$; sleep 100" };
@@ -571,15 +569,15 @@ int main(void)
 		TEST(test_state_stays),
 		TEST(test_text_of_all_kinds),
 		TEST(test_nothing_of_ours_shows),
-		TEST(test_shell_lives_on),
+		TEST(test_shell_survives),
 		TEST(test_large_command),
 		TEST(test_large_output),
 		TEST(test_exit_ends_the_window),
 		TEST(test_input),
 		TEST(test_background_jobs),
 		TEST(test_cancel),
-		TEST(test_cancel_the_unwilling),
-		TEST(test_shell_that_does_not_come_back),
+		TEST(test_cancel_of_a_command_that_ignores_it),
+		TEST(test_shell_that_never_returns),
 		TEST(test_cancel_while_it_begins),
 		TEST(test_short_runs_cancelled_late),
 		TEST(test_listed),

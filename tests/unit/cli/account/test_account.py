@@ -179,7 +179,7 @@ def test_webhook_set(account):
     assert account.cay("webhook", "set", "w1", "--enable", "--to", "https://example.org/").returncode == 0
     assert bodies(account, "PATCH") == [{"url": "https://example.org/", "enabled": True}]
     r = account.cay("webhook", "set", "w1", "--enable", "--disable")
-    assert r.returncode != 0 and b"opposites" in r.stderr
+    assert r.returncode != 0 and b"exclude each other" in r.stderr
 
 
 def test_webhook_states(account):
@@ -208,7 +208,7 @@ def test_webhook_attempt_is_the_exit_status(account):
 def test_webhook_deliveries_by_state(account):
     account.answers["GET", "/v1/webhooks/w1/deliveries"] = page()
     r = account.cay("webhook", "deliveries", "w1", "--status", "dead")
-    assert r.returncode == 0 and b"nothing waits" in r.stderr
+    assert r.returncode == 0 and b"no delivery is in progress" in r.stderr
     assert any("state=dead" in path for _, path, _ in account.calls)
 
 
@@ -248,7 +248,7 @@ def test_template_build_that_fails(account):
 def test_template_build_without_an_id(account):
     account.answers["POST", "/v1/templates/mine/builds"] = 202, {"state": "building"}
     r = account.cay("template", "build", "mine")
-    assert r.returncode != 0 and b"no usable id" in r.stderr
+    assert r.returncode != 0 and b"without a valid id" in r.stderr
 
 
 # Events and usage

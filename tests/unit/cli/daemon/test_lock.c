@@ -98,7 +98,7 @@ static void test_holder(void **state)
 }
 
 /* A holder that names another process must not get that one signalled. */
-static void test_liar(void **state)
+static void test_holder_that_names_another_process(void **state)
 {
 	pid_t pid = holder_child(getpid());
 	struct lock_holder holder;
@@ -126,7 +126,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_no_holder, setup, teardown),
 		cmocka_unit_test_setup_teardown(test_holder, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_liar, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_holder_that_names_another_process, setup,
+						teardown),
 		cmocka_unit_test_setup_teardown(test_link_is_refused, setup, teardown),
 	};
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -149,12 +149,12 @@ static void test_refusals(void **state)
 	refuses("create --cpu 0.1234", "up to three places");
 	refuses("create --cpu 1.", "up to three places");
 	refuses("create --memory 0", "from 1 on");
-	refuses("exec --timeout 1x web ls", "wants seconds");
+	refuses("exec --timeout 1x web ls", "takes seconds");
 	refuses("create --pool maybe", "cannot be 'maybe'");
-	refuses("create -e NOVALUE", "wants KEY=VALUE");
-	refuses("create -e =x", "wants KEY=VALUE");
-	refuses("create --timeout 1x", "wants seconds (90, 15m, 2h) from 1 on");
-	refuses("create --memory 1x", "wants megabytes (512, 2g) from 1 on");
+	refuses("create -e NOVALUE", "takes KEY=VALUE");
+	refuses("create -e =x", "takes KEY=VALUE");
+	refuses("create --timeout 1x", "takes seconds (90, 15m, 2h) from 1 on");
+	refuses("create --memory 1x", "takes megabytes (512, 2g) from 1 on");
 	refuses("--color blue ls", "cannot be 'blue'");
 	refuses("info", "needs ID");
 	refuses("info a b", "'b' is one argument too many");

@@ -56,9 +56,9 @@ def test_exec_continues_after_a_lost_connection(web):
     web.on_start = lambda process: process.cut_at.extend([1, 100, 101, 1500])
     r = web.cay("exec", "web", "--", "x")
     assert r.stdout == data and r.returncode == 9
-    assert r.stderr.replace(b"cay: connected again\n", b"").replace(
-        b"cay: the connection to the daemon is lost; trying again\n", b"") == b"e" * 99
-    assert b"connected again" in r.stderr
+    assert r.stderr.replace(b"cay: reconnected\n", b"").replace(
+        b"cay: the connection to the daemon was lost; reconnecting\n", b"") == b"e" * 99
+    assert b"reconnected" in r.stderr
     assert len([c for c in web.calls if c[0] == "POST"]) == 1, "it is started once"
 
 
@@ -181,10 +181,10 @@ def test_interrupt_of_an_interactive_one(web):
 @pytest.mark.parametrize("args,part", [
     (("-it", "web", "--", "sh"), b"-t needs a terminal"),
     (("-d", "-t", "web", "--", "sh"), b"exclude"),
-    (("-w", "x", "-d", "web", "--", "sh"), b"--window goes with none"),
+    (("-w", "x", "-d", "web", "--", "sh"), b"--window excludes"),
     (("web",), b"needs ID"),
-    (("--name", "x", "web", "true"), b"--name is for -d"),
-    (("-w", "x", "--timeout", "5", "web", "true"), b"no --timeout"),
+    (("--name", "x", "web", "true"), b"--name needs -d"),
+    (("-w", "x", "--timeout", "5", "web", "true"), b"--window and --timeout exclude"),
 ])
 def test_options_that_exclude_each_other(web, args, part):
     r = web.cay("exec", *args)
@@ -338,8 +338,8 @@ def test_terminal_survives_a_cut(web, screen):
     process.cut_at.append(5)
     process.write(b"0123456789")
     s.expect(b"56789")
-    assert s.seen.replace(b"\r\ncay: the connection to the daemon is lost; trying again\r\n", b"").replace(
-        b"\r\ncay: connected again\r\n", b"") == b"0123456789"
+    assert s.seen.replace(b"\r\ncay: the connection to the daemon was lost; reconnecting\r\n", b"").replace(
+        b"\r\ncay: reconnected\r\n", b"") == b"0123456789"
     s.type(b"exit 3\r")
     assert s.end() == 3
 

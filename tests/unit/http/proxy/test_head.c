@@ -103,7 +103,7 @@ static bool pass(void *arg, const struct http_header *header, struct str *value)
 	return !str_eq_nocase(header->name, "secret");
 }
 
-static void test_what_the_face_says(void **state)
+static void test_headers_of_the_face(void **state)
 {
 	static const struct http_header extra[] = { { STR_LIT("X-Real-IP"),
 						      STR_LIT("192.0.2.1") } };
@@ -225,7 +225,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_requests),
-		cmocka_unit_test(test_what_the_face_says),
+		cmocka_unit_test(test_headers_of_the_face),
 		cmocka_unit_test(test_answers),
 		cmocka_unit_test(test_trailers),
 	};

@@ -142,7 +142,7 @@ static void test_close_in_hook(void **state)
 	assert_int_equal(closes, 1);
 }
 
-static void test_peer_vanishes(void **state)
+static void test_peer_closes(void **state)
 {
 	(void)state;
 	open_ws();
@@ -154,7 +154,7 @@ static void test_peer_vanishes(void **state)
 	assert_int_equal(close_code, WEBSOCKET_ABNORMAL);
 }
 
-static void test_send_to_the_vanished(void **state)
+static void test_send_to_a_closed_peer(void **state)
 {
 	(void)state;
 	open_ws();
@@ -248,8 +248,8 @@ int main(void)
 		TEST(test_we_close),
 		TEST(test_close_without_answer),
 		TEST(test_close_in_hook),
-		TEST(test_peer_vanishes),
-		TEST(test_send_to_the_vanished),
+		TEST(test_peer_closes),
+		TEST(test_send_to_a_closed_peer),
 		TEST(test_unmasked),
 		TEST(test_bad_text),
 		TEST(test_too_big),

@@ -135,7 +135,7 @@ static void test_context_belongs_to_matches(void **state)
 	assert_int_equal(say_match(TOOL_MATCH_CONTEXT, 1, "a"), -EPROTO);
 }
 
-static void test_the_most_context_there_may_be(void **state)
+static void test_largest_context(void **state)
 {
 	(void)state;
 	start(FILES_GREP, FILES_CONTEXT_MAX);
@@ -186,7 +186,7 @@ static void test_an_entry_outlives_its_frame(void **state)
 	assert_false(files_mark_next(&left, &key, &value));
 }
 
-static void test_what_must_be_said_and_what_must_not(void **state)
+static void test_required_and_unexpected_frames(void **state)
 {
 	struct tool_said line = { .type = TOOL_LINE }, event = { .type = TOOL_EVENT };
 	struct tool_end end = { 0 };
@@ -267,9 +267,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		T(test_entries_are_passed_on_until_the_caller_has_enough),
 		T(test_context_belongs_to_matches),
-		T(test_the_most_context_there_may_be),
+		T(test_largest_context),
 		T(test_an_entry_outlives_its_frame),
-		T(test_what_must_be_said_and_what_must_not),
+		T(test_required_and_unexpected_frames),
 		T(test_reasons_for_a_cut),
 		T(test_outcomes_of_batches_and_archives),
 		T(test_both_names_of_a_rename),

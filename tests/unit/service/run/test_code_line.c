@@ -97,7 +97,7 @@ static void test_too_much_in_a_result_is_left_out(void **state)
 	assert_int_equal(strlen(got), strlen("result 0") + CODE_PARTS_MAX * strlen(" p00="));
 }
 
-static void test_what_is_not_an_event_of_this_execution(void **state)
+static void test_lines_that_are_no_events(void **state)
 {
 	(void)state;
 	expect("", CODE_LINE_OTHER, "");
@@ -144,7 +144,7 @@ int main(void)
 		cmocka_unit_test(test_events),
 		cmocka_unit_test(test_parts_of_results),
 		cmocka_unit_test(test_too_much_in_a_result_is_left_out),
-		cmocka_unit_test(test_what_is_not_an_event_of_this_execution),
+		cmocka_unit_test(test_lines_that_are_no_events),
 		cmocka_unit_test(test_members_of_other_types_count_as_absent),
 		cmocka_unit_test(test_requests),
 	};

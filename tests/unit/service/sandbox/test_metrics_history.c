@@ -31,7 +31,7 @@ static void test_one_that_never_ran_uses_nothing(void **state)
 }
 
 /* A sample that was taken just now does not yield a rate. */
-static void test_a_sample_of_now_is_passed_over(void **state)
+static void test_a_new_sample_is_skipped(void **state)
 {
 	struct service service = { .sandboxes = sandboxes_new() };
 	struct sandbox sandbox = { .service = &service, .started_ms = time_real_ms() - 1000 };
@@ -51,7 +51,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_without_samples_the_start_counts),
 		cmocka_unit_test(test_one_that_never_ran_uses_nothing),
-		cmocka_unit_test(test_a_sample_of_now_is_passed_over),
+		cmocka_unit_test(test_a_new_sample_is_skipped),
 	};
 
 	return cmocka_run_group_tests_name("service-sandbox-metrics_history", tests, NULL, NULL);

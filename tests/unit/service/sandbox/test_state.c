@@ -9,7 +9,7 @@
 #include "service/pairs.h"
 #include "service/sandbox/sandbox_internal.h"
 
-static void test_names_go_round(void **state)
+static void test_names_are_parsed_back(void **state)
 {
 	(void)state;
 	for (int i = 0; i < SANDBOX_STATE_COUNT; i++)
@@ -80,7 +80,7 @@ static void test_pair_limits(void **state)
 
 int main(void)
 {
-	const struct CMUnitTest tests[] = { cmocka_unit_test(test_names_go_round),
+	const struct CMUnitTest tests[] = { cmocka_unit_test(test_names_are_parsed_back),
 					    cmocka_unit_test(test_pairs),
 					    cmocka_unit_test(test_pair_limits) };
 

@@ -28,6 +28,28 @@ def test_zip_of_a_name_that_is_not_utf8(tmp_path):
     assert "gr\u00fcn" in names and len(names) == 2
 
 
+def tar_of(path):
+    answer = run("archive-out", path, format="tar")
+    good(answer)
+    return answer.data
+
+
+def test_tar_declares_bytes_only_where_needed(tmp_path):
+    """GNU tar warns of 'hdrcharset' on every entry that has it."""
+    (tmp_path / "d").mkdir()
+    for name in (b"plain", "gr\u00fcn".encode(), b"x" * 200):
+        (tmp_path / "d" / os.fsdecode(name)).write_text("x")
+    packed = tar_of(tmp_path / "d")
+    listed = subprocess.run(["tar", "t"], input=packed, capture_output=True, check=True)
+    assert b"hdrcharset" not in packed and not listed.stderr, listed
+    (tmp_path / "d" / os.fsdecode(b"bad\xff")).write_text("x")
+    packed = tar_of(tmp_path / "d")
+    assert packed.count(b"hdrcharset=BINARY") == 1 and b"bad\xff" in packed
+    (tmp_path / "out").mkdir()
+    good(run("archive-in", tmp_path / "out", stdin=t.upload(packed)))
+    assert sorted(os.listdir(os.fsencode(tmp_path / "out"))) == sorted(os.listdir(os.fsencode(tmp_path / "d")))
+
+
 def same_tree(a, b):
     def look(top):
         seen = {}

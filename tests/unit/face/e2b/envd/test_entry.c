@@ -43,7 +43,7 @@ static void test_a_file_with_metadata(void **state)
 	       "\"modifiedTime\":\"2023-11-14T22:13:20.123Z\",\"metadata\":{\"k\":\"v\"}}");
 }
 
-static void test_links_show_what_is_behind_them(void **state)
+static void test_links_show_their_targets(void **state)
 {
 	struct files_entry entry = { .kind = FILES_KIND_SYMLINK,
 				     .mode = 0777,
@@ -68,7 +68,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_a_file_with_metadata),
-		cmocka_unit_test(test_links_show_what_is_behind_them),
+		cmocka_unit_test(test_links_show_their_targets),
 	};
 
 	return cmocka_run_group_tests_name("e2b-envd-entry", tests, NULL, NULL);
