@@ -14,16 +14,20 @@
 #include <unistd.h>
 
 #include "base/time.h"
+#include "http/message/head.h"
 #include "world.h"
 
 #define INPUT_MAX 8192
-#define SANDBOXES_MAX 16 /* then all are deleted */
-#define ANSWER_MS 20	 /* streams have no end */
+#define HEADERS_MAX 100
+#define CHANGES_MAX 16 /* then all sandboxes are deleted */
+#define ANSWER_MS 20   /* a complete request is answered sooner, unless it asks to wait */
+#define QUIET_TURNS 3  /* of the loop, after which an incomplete request gets no answer */
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static char id[64], token[80];
-static int runs;
+static unsigned changes;
+static bool changed; /* by the last request, possibly */
 
 static void end(void)
 {
@@ -49,13 +53,18 @@ static void begin(void)
 	new_sandbox();
 }
 
-/* The sandbox of the inputs is there and running, and not hundreds of others. */
+/* The sandbox of the inputs runs after a request that may have changed it, and not hundreds of
+ * others. */
 static void tidy(void)
 {
-	const struct answer *a = call("GET", path_of("/v1/sandboxes/%s", id), NULL);
+	const struct answer *a;
 
+	if (!changed)
+		return;
+	changed = false;
+	a = call("GET", path_of("/v1/sandboxes/%s", id), NULL);
 	if (a->status == 200 && strcmp(text_of(a, "state"), "running") == 0 &&
-	    ++runs % SANDBOXES_MAX)
+	    ++changes % CHANGES_MAX)
 		return;
 	for (;;) {
 		const struct json *rows, *row;
@@ -113,6 +122,41 @@ static void write_input(struct buf *out, const char *p, size_t n)
 	}
 }
 
+/* The server waits for more of this request: no answer is owed. */
+static bool is_incomplete(struct str text)
+{
+	struct http_header headers[HEADERS_MAX];
+	struct http_head head = { .headers = headers, .header_max = HEADERS_MAX };
+	struct http_scan scan = { 0 };
+	enum http_verdict verdict;
+	size_t n = 0;
+
+	verdict = http_head_scan(&scan, true, text.p, text.n, INPUT_MAX * 16, &n);
+	if (verdict != HTTP_OK)
+		return verdict == HTTP_MORE;
+	if (http_head_parse_request(&head, text.p, n) != HTTP_OK)
+		return false;
+	changed = (head.method != HTTP_GET && head.method != HTTP_HEAD) || text.n > n;
+	return head.chunked ||
+	       (head.content_length > 0 && (uint64_t)head.content_length > text.n - n);
+}
+
+static void wait_for_answer(struct request *req, bool incomplete)
+{
+	int64_t end_us = time_mono_us() + ANSWER_MS * 1000;
+
+	for (int quiet = 0; !request_ended(req) && quiet < QUIET_TURNS;) {
+		if (req->n > 0 || incomplete) {
+			quiet++; /* a stream, a connection that is kept, or no answer at all */
+			loop_turn(world.loop, 0);
+		} else if (time_mono_us() < end_us) {
+			loop_turn(world.loop, 1);
+		} else {
+			return;
+		}
+	}
+}
+
 static void judge(struct request *req)
 {
 	if (req->n == 0)
@@ -128,7 +172,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct request req;
 	struct buf bytes;
-	int64_t end_us;
 
 	if (size == 0 || size > INPUT_MAX)
 		return 0;
@@ -139,17 +182,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	write_input(&bytes, (const char *)data, size);
 	request_open(&req);
 	request_write(&req, buf_str(&bytes));
+	wait_for_answer(&req, is_incomplete(buf_str(&bytes)));
 	buf_done(&bytes);
-	end_us = time_mono_us() + ANSWER_MS * 1000;
-	while (!request_ended(&req) && time_mono_us() < end_us) {
-		loop_turn(world.loop, 1);
-		if (req.n > 0 && !request_ended(&req))
-			end_us -= 1000; /* an answer has begun: a stream, or a kept connection */
-	}
 	judge(&req);
 	request_drop(&req);
-	world_turns(0);
-	if (world.shutdown)
-		world.shutdown = false;
+	loop_turn(world.loop, 0);
+	world.shutdown = false;
 	return 0;
 }

@@ -23,7 +23,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	for (size_t n = 0; n <= size; n += step) {
 		if (!sniff(data, n, false, &first))
 			continue;
-		assert(first.protocol == whole.protocol && strcmp(first.name, whole.name) == 0);
+		assert(first.protocol == whole.protocol && strcmp(first.name, whole.name) == 0 &&
+		       first.odd == whole.odd && first.broken == whole.broken);
 		break;
 	}
 	return 0;

@@ -11,6 +11,7 @@
 
 #define LIMIT 4096
 #define INPUT_MAX 60000 /* fits into a socket's buffer */
+#define QUIET_TURNS 2	/* of the loop, after which nothing more happens */
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -18,12 +19,14 @@ struct run {
 	struct websocket *ws;
 	uint8_t mode;
 	int closes;
+	int messages;
 };
 
 static void on_message(void *arg, bool is_text, struct str bytes)
 {
 	struct run *run = arg;
 
+	run->messages++;
 	assert(run->closes == 0 && bytes.n <= LIMIT);
 	assert(!is_text || str_is_utf8(bytes.p, bytes.n));
 	if (run->mode & 1)
@@ -59,10 +62,14 @@ static void drive(struct loop *loop, struct run *run, int peer)
 {
 	char drop[65536];
 
-	for (int i = 0; i < 40 && run->closes == 0; i++) {
+	for (int quiet = 0; quiet < QUIET_TURNS && run->closes == 0; quiet++) {
+		int before = run->messages;
+
 		loop_turn(loop, 0);
 		while (recv(peer, drop, sizeof(drop), MSG_DONTWAIT) > 0)
-			;
+			quiet = 0;
+		if (run->messages != before)
+			quiet = 0;
 		if (run->ws && run->mode & 2)
 			websocket_pause(run->ws, false);
 	}
@@ -74,14 +81,15 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		"GET / HTTP/1.1\r\nHost: a\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n"
 		"Sec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n\r\n";
 	struct run run = { 0 };
+	static struct loop *loop;
 	struct http_server *server;
-	struct loop *loop;
 	int pair[2], turns = 2;
 
 	if (size < 1 || size > INPUT_MAX)
 		return 0;
 	run.mode = data[0];
-	if (loop_new(&loop) < 0 || http_server_new(loop, NULL, handler, &run, &server) < 0 ||
+	if ((!loop && loop_new(&loop) < 0) ||
+	    http_server_new(loop, NULL, handler, &run, &server) < 0 ||
 	    socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) < 0 ||
 	    http_server_adopt(server, pair[1]) < 0)
 		abort();
@@ -95,8 +103,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	(void)close(pair[0]);
 	http_server_free(server);
 	assert(run.closes == 1);
-	for (turns = 0; turns < 3; turns++)
-		loop_turn(loop, 0);
-	loop_free(loop);
+	loop_turn(loop, 0);
 	return 0;
 }

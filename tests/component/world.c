@@ -99,11 +99,13 @@ static void on_shutdown(void *arg)
 
 void world_prepare(void)
 {
+	const char *tmp = getenv("TMPDIR");
 	char path[128];
 
 	log_init("component", LOG_ERROR);
 	memset(&world, 0, sizeof(world));
-	(void)snprintf(world.dir, sizeof(world.dir), "/tmp/cay-component-XXXXXX");
+	(void)snprintf(world.dir, sizeof(world.dir), "%s/cay-component-XXXXXX",
+		       tmp && strlen(tmp) < 32 ? tmp : "/tmp");
 	assert_non_null(mkdtemp(world.dir));
 	(void)snprintf(world.templates, sizeof(world.templates), "%s/templates", world.dir);
 	assert_int_equal(mkdir(world.templates, 0755), 0);

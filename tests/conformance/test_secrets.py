@@ -290,6 +290,15 @@ def test_pieces_are_put_together(box, secret):
     assert set(lines) == {b"*" * len(value)}, lines[:3]
 
 
+@pytest.mark.parametrize("limit", [4, 7, 12])
+def test_output_that_is_cut_shows_no_start(box, secret, limit):
+    """A limit inside the value: the rest that would complete it never arrives; three bytes are shown at most."""
+    for command in ('printf %s "$TOKEN"', 'printf %s "$TOKEN" >&2'):
+        done = box.exec(command, max_output_bytes=limit)
+        shown = (done.stdout + done.stderr).encode()
+        assert len(shown) == limit and set(shown[3:]) == {ord("*")}, shown
+
+
 def test_slow_pieces_show_three_bytes_at_most(box, secret):
     """With long pauses, a start that is too short to recognize is passed on, and the rest is still masked."""
     value = secret["value"].encode()

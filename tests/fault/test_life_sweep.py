@@ -13,7 +13,7 @@ import pytest
 
 from lib import tree
 from lib.sweep import MOVES
-from lib.victim import HOST, KILLERS, LONG, SEED, all_steps, at_step, random_instants, some_steps, started
+from lib.victim import HOST, KILLERS, LONG, SEED, STEPS_MAX, all_steps, at_step, random_instants, some_steps, started
 
 STEP_KILLS = int(os.environ.get("CAY_KILL_ROUNDS", "36"))
 RANDOM_KILLS = 64 if LONG else 24
@@ -33,6 +33,16 @@ def test_killed_at_steps(victim):
         all_steps(victim, MOVES, KILLERS + HOST)
     else:
         some_steps(victim, MOVES, STEP_KILLS, SECONDS)
+
+
+@pytest.mark.parametrize("victim", [tree.FAULTS], indirect=True, ids=["faults"])
+@pytest.mark.parametrize("name", ["snapshot-once", "process-once"])
+def test_keyed_calls_hold_at_each_step(victim, name):
+    """The daemon dies before and after every statement of its journal; the client sends its request again."""
+    for step in range(1, STEPS_MAX):
+        if not at_step(victim, MOVES, name, ("cayd",), step):
+            break
+    assert step > 4, "the call has a journal"
 
 
 @pytest.mark.parametrize("victim", [tree.FAULTS], indirect=True, ids=["faults"])

@@ -255,6 +255,37 @@ class Snapshot(Move):
         assert self.process_lives()
 
 
+class SnapshotOnce(Move):
+    """One idempotency key, sent again after the kill: one snapshot, which both replies name."""
+
+    def ask(self):
+        return self.post("snapshots", {"Idempotency-Key": self.token})
+
+    def judge(self):
+        self.runs()
+        again = patiently(self.ask)
+        assert not self.answer or again["id"] == self.answer["id"], again
+        rows = patiently(lambda: self.client.call("GET", "/v1/snapshots"))["data"]
+        assert [row["id"] for row in rows] == [again["id"]], rows
+        self.whole()
+
+
+class ProcessOnce(Move):
+    """The same with a process: it ran once."""
+
+    def ask(self):
+        return self.post("processes", {"Idempotency-Key": self.token}, command="echo x >> /workspace/ran; sleep 300")
+
+    def judge(self):
+        self.runs()
+        again = patiently(self.ask)
+        assert not self.answer or again["process_id"] == self.answer["process_id"], again
+        ran = patiently(lambda: self.client.exec(self.id, "cat /workspace/ran")).stdout.split()
+        rows = patiently(lambda: self.client.call("GET", f"/v1/sandboxes/{self.id}/processes"))["data"]
+        assert len(ran) <= 1 and len([row for row in rows if "ran" in row["command"]]) <= 1, (ran, rows)
+        self.whole()
+
+
 class Restore(Move):
     def prepare(self):
         super().prepare()
@@ -309,4 +340,5 @@ class DestroyHibernated(Destroy):
 
 MOVES = {"create": Create, "initialize": Initialize, "retain": Retain, "key": Key, "pause": Pause,
          "hibernate": Hibernate, "thaw": Thaw, "wake": Wake, "snapshot": Snapshot,
+         "snapshot-once": SnapshotOnce, "process-once": ProcessOnce,
          "restore": Restore, "fork": Fork, "destroy": Destroy, "destroy-hibernated": DestroyHibernated}

@@ -199,12 +199,12 @@ static bool is_known_method(struct str word)
  * Servers differ in what they accept: any method (Go), lower case (Apache), several blanks. So
  * every line of a word, a blank and "HTTP/" counts, and the strict parser then decides what it
  * says. Protocols of text lines are recognised by their first line feed, binary ones by a NUL or
- * a byte that no word has.
+ * a byte that no word has. A NUL ends the line as a line feed does, because it ends it for servers
+ * that keep the line as a string of C.
  */
 static enum shape shape_of(const uint8_t *p, size_t n)
 {
-	size_t word = 0, at;
-	const uint8_t *end;
+	size_t word = 0, at, end;
 
 	while (word < n && is_token_byte(p[word]))
 		word++;
@@ -218,12 +218,11 @@ static enum shape shape_of(const uint8_t *p, size_t n)
 		return SHAPE_OPEN;
 	if (p[at] < ' ' || p[at] == 0x7f)
 		return SHAPE_OTHER;
-	end = memchr(p + at, '\n', n - at);
-	if (memchr(p + at, '\0', end ? (size_t)(end - p) - at : n - at))
-		return SHAPE_OTHER;
-	if (names_http(p + at, end ? (size_t)(end - p) - at : n - at))
+	for (end = at; end < n && p[end] != '\n' && p[end] != '\0';)
+		end++;
+	if (names_http(p + at, end - at))
 		return SHAPE_REQUEST;
-	if (!end)
+	if (end == n)
 		return SHAPE_OPEN;
 	return is_known_method((struct str){ (const char *)p, word }) ? SHAPE_REQUEST : SHAPE_OTHER;
 }
@@ -290,6 +289,10 @@ bool sniff(const void *bytes, size_t size, bool all, struct sniff *ret)
 	size = MIN(size, SNIFF_MAX);
 	if (p[0] == RECORD_ALERT && size > 1 && p[1] >= RECORD_MAJOR_END)
 		return true;
+	if (p[0] == RECORD_ALERT && size == 1) {
+		*ret = (struct sniff){ .protocol = EGRESS_TLS, .odd = all, .broken = all };
+		return all;
+	}
 	if (p[0] == RECORD_ALERT || p[0] == RECORD_HANDSHAKE)
 		done = sniff_tls(p, size, ret);
 	else

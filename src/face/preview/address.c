@@ -130,12 +130,13 @@ static struct str token_cookie(struct str cookies, bool secure)
 	return (struct str){ "", 0 };
 }
 
+/* An empty one is skipped: a token after it would be forwarded as if it were none. */
 static struct str token_query(struct str query)
 {
 	struct str name, value;
 
 	while (http_query_next(&query, &name, &value))
-		if (str_is(name, TOKEN_QUERY))
+		if (str_is(name, TOKEN_QUERY) && value.n)
 			return value;
 	return (struct str){ "", 0 };
 }
