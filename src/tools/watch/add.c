@@ -75,16 +75,16 @@ static int cover(struct watch *w, struct walk *walk, const struct walk_item *ite
 }
 
 /*
- * An entry of a directory that was created during the watch. A file that has content was written
- * before its directory was watched: no event of the kernel reports that.
+ * An entry of a directory that appeared during the watch. If the directory was created, a file that
+ * has content was written before its directory was watched: no event of the kernel reports that.
  */
-static void tell_found(struct watch *w, const struct walk_item *item, struct node *node)
+static void report_found(struct watch *w, const struct walk_item *item, struct node *node)
 {
 	struct stat st;
 
 	watch_send_name(w, TOOL_CREATED, entry_kind(DTTOIF(item->type)), false, node, item->name);
 	node_tell(node, item->name);
-	if (item->type == DT_REG &&
+	if (w->created && item->type == DT_REG &&
 	    fstatat(item->dir_fd, item->name, &st, AT_SYMLINK_NOFOLLOW) == 0 && st.st_size > 0)
 		watch_send_name(w, TOOL_MODIFIED, TOOL_KIND_FILE, false, node, item->name);
 }
@@ -110,7 +110,7 @@ int watch_cover_tree(struct watch *w, int dir_fd, struct node *node)
 		if (temp_is_name(item.name))
 			continue;
 		if (!w->quiet)
-			tell_found(w, &item, node);
+			report_found(w, &item, node);
 		if (item.type != DT_DIR || !w->recursive)
 			continue;
 		r = cover(w, &walk, &item, node, &child);
@@ -146,4 +146,14 @@ int watch_new_directory(struct watch *w, struct node *parent, const char *name)
 		return watch_cover_tree(w, fd, node);
 	(void)close(fd);
 	return r == -1 ? -1 : 0;
+}
+
+int watch_created_directory(struct watch *w, struct node *parent, const char *name)
+{
+	int r;
+
+	w->created = true;
+	r = watch_new_directory(w, parent, name);
+	w->created = false;
+	return r;
 }

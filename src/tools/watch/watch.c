@@ -235,7 +235,7 @@ static int on_named(struct watch *w, struct node *node, const struct inotify_eve
 		if (!node_was_told(node, e->name))
 			watch_send_name(w, TOOL_CREATED, kind_of(w, node, e->name, dir), false,
 					node, e->name);
-		return dir ? watch_new_directory(w, node, e->name) : 0;
+		return dir ? watch_created_directory(w, node, e->name) : 0;
 	} else if (e->mask & (IN_MODIFY | IN_ATTRIB) && !is_nameless(w, node, e->name)) {
 		watch_send_name(w, TOOL_MODIFIED, dir ? TOOL_KIND_DIRECTORY : TOOL_KIND_FILE,
 				e->mask & IN_ATTRIB, node, e->name);

@@ -23,6 +23,7 @@ struct watch {
 	struct op *op;
 	int inotify_fd, root_fd;
 	bool recursive, quiet, ended;
+	bool created;	  /* what is found was created during the watch, not moved to its place */
 	const char *only; /* if a file is watched: its name in the root */
 	uint64_t max_watches;
 	struct nodes nodes;
@@ -41,5 +42,7 @@ int watch_add(struct watch *w, int dir_fd, struct node *parent, const char *name
 int watch_cover_tree(struct watch *w, int dir_fd, struct node *node);
 /* A new directory: opened by its path of names from the root, without following links. */
 int watch_new_directory(struct watch *w, struct node *parent, const char *name);
+/* Likewise, if it was created and not moved here: what is in its files was written just now. */
+int watch_created_directory(struct watch *w, struct node *parent, const char *name);
 
 #endif

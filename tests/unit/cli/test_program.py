@@ -372,7 +372,8 @@ def house(tmp_path):
     yield h
     h.cay("down", "--yes")
     for name in ("supervisor", "cayd", "warden"):
-        if (state / (name + ".lock")).exists():
+        lock = state / (name + ".lock")
+        if lock.exists() and lock.read_text():  # a program that was killed may not have written its pid
             assert not alive(h.pid(name)), name
 
 

@@ -75,7 +75,7 @@ static void types_are_names_or_their_beginnings(void **state)
 	assert_int_equal(types, 1u << EVENT_SANDBOX_ERROR);
 	assert_int_equal(bus_types_parse(STR_LIT("process,port.opened"), &types, &err), 0);
 	assert_int_equal(types, 1u << EVENT_PROCESS_STARTED | 1u << EVENT_PROCESS_ENDED |
-					1u << EVENT_PORT_OPENED);
+					1u << EVENT_PROCESS_OOM | 1u << EVENT_PORT_OPENED);
 	types = 7;
 	assert_int_equal(bus_types_parse(STR_LIT(""), &types, &err), -1);
 	assert_int_equal(bus_types_parse(STR_LIT("process,"), &types, &err), -1);

@@ -57,6 +57,7 @@ static void close_table(void)
 	(void)munmap((char *)warden.rows - 4096, 4096 + SLOTS_MAX * sizeof(*warden.rows));
 	free(warden.userns_fd);
 	free(warden.covers_fd);
+	free(warden.programs_fd);
 	free(warden.spaces);
 	free(warden.views);
 	free(warden.doors);
