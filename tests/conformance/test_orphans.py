@@ -36,8 +36,8 @@ def leave(sandbox, mark, count=1):
     """Orphans with this name: their parent has ended."""
     one = f"(setsid bash -c 'exec -a {mark} sleep 600' </dev/null >/dev/null 2>&1 &)"
     sandbox.exec("; ".join([one] * count)).ok()
-    return wait_for(lambda: len(found := [o for o in listed(sandbox)["orphans"] if mark in o["command"]]) == count
-                    and found)
+    return wait_for(lambda: len(found := [o for o in listed(sandbox)["orphans"]
+                                          if o["command"].startswith(mark)]) == count and found)
 
 
 def test_orphans_are_listed(shared):
