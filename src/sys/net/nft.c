@@ -129,6 +129,25 @@ static void put_routed(struct netlink_buffer *b, const struct nft_spec *spec)
 	nft_rule_end(&rule);
 }
 
+/*
+ * Questions for names are not counted: the kernel keeps such a flow for 30 s, and a program that
+ * resolves many names would lose its connections.
+ */
+static void put_count(struct netlink_buffer *b, const struct nft_spec *spec, const char *chain,
+		      bool is_udp)
+{
+	struct nft_rule rule = nft_rule_begin(b, spec->table, chain);
+
+	if (is_udp)
+		nft_match_other_port(&rule, IPPROTO_UDP, 53);
+	else
+		nft_match_u8(&rule, NFT_META_L4PROTO, NFT_CMP_NEQ, IPPROTO_UDP);
+	nft_match_state(&rule, NFT_STATE_NEW);
+	nft_count_link(&rule, METER_OPEN, spec->connections);
+	nft_reject(&rule);
+	nft_rule_end(&rule);
+}
+
 /* One link's own limits come first: what it has too much of does not count against the others. */
 static void put_limits(struct netlink_buffer *b, const struct nft_spec *spec, const char *chain,
 		       bool count)
@@ -146,11 +165,8 @@ static void put_limits(struct netlink_buffer *b, const struct nft_spec *spec, co
 	nft_verdict(&rule, NF_DROP);
 	nft_rule_end(&rule);
 	if (count) {
-		rule = nft_rule_begin(b, spec->table, chain);
-		nft_match_state(&rule, NFT_STATE_NEW);
-		nft_count_link(&rule, METER_OPEN, spec->connections);
-		nft_reject(&rule);
-		nft_rule_end(&rule);
+		put_count(b, spec, chain, false);
+		put_count(b, spec, chain, true);
 	}
 	rule = nft_rule_begin(b, spec->table, chain);
 	nft_match_state(&rule, NFT_STATE_NEW);

@@ -108,7 +108,7 @@ void nft_match_u8(struct nft_rule *rule, uint32_t key, uint32_t op, uint8_t valu
 	compare(rule, op, &value, sizeof(value));
 }
 
-void nft_match_port(struct nft_rule *rule, uint8_t protocol, uint16_t port)
+static void match_port(struct nft_rule *rule, uint8_t protocol, uint32_t op, uint16_t port)
 {
 	uint16_t value = htons(port);
 	size_t data, at;
@@ -120,7 +120,17 @@ void nft_match_port(struct nft_rule *rule, uint8_t protocol, uint16_t port)
 	netlink_be32(rule->b, NFTA_PAYLOAD_OFFSET, 2);
 	netlink_be32(rule->b, NFTA_PAYLOAD_LEN, 2);
 	expr_end(rule, at, data);
-	compare(rule, NFT_CMP_EQ, &value, sizeof(value));
+	compare(rule, op, &value, sizeof(value));
+}
+
+void nft_match_port(struct nft_rule *rule, uint8_t protocol, uint16_t port)
+{
+	match_port(rule, protocol, NFT_CMP_EQ, port);
+}
+
+void nft_match_other_port(struct nft_rule *rule, uint8_t protocol, uint16_t port)
+{
+	match_port(rule, protocol, NFT_CMP_NEQ, port);
 }
 
 /* Matches if the source address is reached through another link, or not at all: it is forged. */

@@ -25,6 +25,7 @@ void nft_match_whole_name(struct nft_rule *rule, uint32_t key, const char *name)
 void nft_match_u32(struct nft_rule *rule, uint32_t key, uint32_t op, uint32_t value);
 void nft_match_u8(struct nft_rule *rule, uint32_t key, uint32_t op, uint8_t value);
 void nft_match_port(struct nft_rule *rule, uint8_t protocol, uint16_t port);
+void nft_match_other_port(struct nft_rule *rule, uint8_t protocol, uint16_t port);
 /* Matches if the source address is reached through another link, or not at all: it is forged. */
 void nft_match_spoofed(struct nft_rule *rule);
 void nft_match_state(struct nft_rule *rule, uint32_t states);		 /* any of these */
