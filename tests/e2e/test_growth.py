@@ -38,6 +38,7 @@ ROWS = {
     "idempotency": lambda n: min(n["keyed"], IDEMPOTENCY_MAX),
     "snapshots": lambda n: 0,
     "events": lambda n: EVENTS_KEEP + 256,  # deleted in groups
+    "event_trims": lambda n: 1,  # per tenant that lost events
     "usage": lambda n: 2 * n["sandboxes"] + 3 * n["transitions"],  # one per interval in one state
     "usage_days": lambda n: 2 * n["sandboxes"],
     "webhooks": lambda n: 0,

@@ -49,7 +49,7 @@ def left_sec(row):
 
 def kept(row):
     assert (row["state"], row["pause_kind"], row["memory_preserved"]) == ("paused", "hibernate", False), row
-    assert "host was restarted" in row["last_error"] and row["expires_at"] is None, row
+    assert "host was rebooted" in row["last_error"] and row["expires_at"] is None, row
 
 
 def wait_paused(api, sandbox):
