@@ -65,6 +65,7 @@ static const struct {
 	{ ERR_ENGINE_FAILED, "'cay doctor' checks the engine." },
 	{ ERR_UNAVAILABLE, "Try again shortly." },
 	{ ERR_TIMEOUT, "Try again, or allow more time." },
+	{ ERR_REQUEST_TIMEOUT, "The input arrived too slowly; try again." },
 	{ ERR_TOOL_FAILED, "A process inside ended or changed the file tool; try again." },
 	{ ERR_FILE_IO, "The kernel rejected the operation; the message has its error." },
 	{ ERR_INITIALIZER_FAILED, "--retain-on-failure keeps the sandbox for inspection." },

@@ -498,7 +498,7 @@ def test_up_builds_the_missing_template(house):
     r = house.cay("up")
     assert r.returncode == 0
     assert r.stderr.count(b"step 1\n") == 1 and b"step 2\n" in r.stderr
-    assert b"template base is built" in r.stderr
+    assert b"built template base" in r.stderr
 
 
 @root_only
