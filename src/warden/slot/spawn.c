@@ -9,6 +9,7 @@
 #include "warden/root/dev.h"
 #include "warden/slot/child.h"
 #include "warden/copy/job.h"
+#include "warden/storage/space.h"
 #include "warden/net/links.h"
 
 static int gather(struct birth *b, const struct warden_request *req, const char **ret_step)
@@ -29,6 +30,7 @@ static int gather(struct birth *b, const struct warden_request *req, const char 
 	if (r < 0)
 		return r;
 	row->disk_size_mb = root->disk_size_mb;
+	space_promised(w, row->disk_size_mb);
 	/* from here on it belongs to the sandbox, and is removed with it */
 	row->volume = root->volume;
 	memcpy(row->template_hash, root->template_hash, sizeof(row->template_hash));

@@ -203,16 +203,20 @@ static uint64_t capacity(const struct space *space)
 	return space->sparse ? space->size_bytes : MIN(space->max_bytes, space->size_bytes + more);
 }
 
-/* The size it should have; the one that it has where no change is due. */
-static uint64_t wanted(const struct space *space, int64_t now_ms)
+/*
+ * The size it should have; the one that it has where no change is due. least: the largest disk
+ * limit of a sandbox. One that writes to memory faster than this job enlarges the pool, or faster
+ * than btrfs counts it as used, then reaches its own limit first.
+ */
+static uint64_t wanted(const struct space *space, uint64_t least, int64_t now_ms)
 {
-	uint64_t ahead = headroom(space->max_bytes);
-	uint64_t want = align_up(space->size_bytes - space->free_bytes + ahead);
-	bool alone =
-		want < space->size_bytes &&
-		(!space->backed || (space->free_bytes > 3 * ahead && now_ms > space->shrink_ms));
+	uint64_t ahead = headroom(space->max_bytes), keep = MAX(ahead / 2, least);
+	uint64_t want = align_up(space->size_bytes - space->free_bytes + keep + ahead / 2);
+	bool alone = want < space->size_bytes &&
+		     (!space->backed ||
+		      (space->free_bytes > 3 * (keep + ahead / 2) && now_ms > space->shrink_ms));
 
-	if (space->backed && space->free_bytes < ahead / 2)
+	if (space->backed && space->free_bytes < keep)
 		return MAX(MIN(want, capacity(space) & ~(ALIGNMENT - 1)), space->size_bytes);
 	return alone ? want : space->size_bytes;
 }
@@ -230,19 +234,26 @@ void space_look(struct warden *w)
 {
 	struct space *space = &w->space;
 	int64_t now_ms = time_boot_ms();
-	bool live = false;
+	uint64_t least = 0;
 
 	if (!space->max_bytes || now_ms < space->look_ms)
 		return;
-	for (unsigned i = 0; i < w->slot_top && !live; i++)
-		live = w->rows[i].state == SLOT_LIVE;
-	space->look_ms = now_ms + (live ? BUSY_MS : QUIET_MS);
+	for (unsigned i = 0; i < w->slot_top; i++)
+		if (w->rows[i].state == SLOT_LIVE)
+			least = MAX(least, w->rows[i].disk_size_mb * MIB);
+	space->look_ms = now_ms + (least ? BUSY_MS : QUIET_MS);
 	measure(w);
 	if (space->sparse || space->read_only || space->busy || now_ms < space->retry_ms)
 		return;
-	space->want_bytes = wanted(space, now_ms);
+	space->want_bytes = wanted(space, least, now_ms);
 	if (space->want_bytes != space->size_bytes)
 		space->busy = jobs_add_resize(w);
+}
+
+void space_promised(struct warden *w, uint32_t disk_size_mb)
+{
+	if (disk_size_mb * MIB > w->space.free_bytes)
+		w->space.look_ms = 0;
 }
 
 /* ---- admission ---- */

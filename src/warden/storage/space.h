@@ -14,7 +14,9 @@ struct snapshot_order;
 int space_begin(int file_fd, uint64_t max_bytes, uint64_t *ret_bytes) _must_check_;
 int space_open(struct warden *w, int file_fd) _must_check_; /* of a pool that is mounted */
 int space_look_ms(const struct warden *w); /* until the next look; -1: there is no pool */
-void space_look(struct warden *w);	   /* may begin to change the size */
+/* A sandbox has this limit: the pool is enlarged at once if it has less free than that. */
+void space_promised(struct warden *w, uint32_t disk_size_mb);
+void space_look(struct warden *w); /* may begin to change the size */
 /* In a job's process, and when that has ended. */
 int space_resize(struct warden *w, const struct snapshot_order *order,
 		 struct job_result *result) _must_check_;
