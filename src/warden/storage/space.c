@@ -206,11 +206,12 @@ static uint64_t capacity(const struct space *space)
 /*
  * The size it should have; the one that it has where no change is due. least: the largest disk
  * limit of a sandbox. One that writes to memory faster than this job enlarges the pool, or faster
- * than btrfs counts it as used, then reaches its own limit first.
+ * than btrfs counts it as used, then reaches its own limit first. A small pool keeps a quarter.
  */
 static uint64_t wanted(const struct space *space, uint64_t least, int64_t now_ms)
 {
-	uint64_t ahead = headroom(space->max_bytes), keep = MAX(ahead / 2, least);
+	uint64_t ahead = headroom(space->max_bytes),
+		 keep = MAX(ahead / 2, MIN(least, space->max_bytes / 4));
 	uint64_t want = align_up(space->size_bytes - space->free_bytes + keep + ahead / 2);
 	bool alone = want < space->size_bytes &&
 		     (!space->backed ||
