@@ -278,15 +278,25 @@ static void on_each(void *arg, const struct link_process_info *from, const struc
 		each(each_arg, NULL, error);
 }
 
-int process_list(struct sandbox *sandbox, process_each_fn each, void *arg, struct err *err)
+static struct process_listing *listing_new(struct sandbox *sandbox, process_each_fn each, void *arg,
+					   struct err *err)
 {
 	struct process_listing *listing =
 		OP_NEW(struct process_listing, sandbox->service, sandbox->handle, err);
 
+	if (listing) {
+		listing->each = each;
+		listing->arg = arg;
+	}
+	return listing;
+}
+
+int process_list(struct sandbox *sandbox, process_each_fn each, void *arg, struct err *err)
+{
+	struct process_listing *listing = listing_new(sandbox, each, arg, err);
+
 	if (!listing)
 		return -1;
-	listing->each = each;
-	listing->arg = arg;
 	if (link_list(sandbox->link, 0, on_each, listing, err) == 0)
 		return 0;
 	(void)op_end(&listing->op);
@@ -295,13 +305,10 @@ int process_list(struct sandbox *sandbox, process_each_fn each, void *arg, struc
 
 int process_orphans(struct sandbox *sandbox, process_each_fn each, void *arg, struct err *err)
 {
-	struct process_listing *listing =
-		OP_NEW(struct process_listing, sandbox->service, sandbox->handle, err);
+	struct process_listing *listing = listing_new(sandbox, each, arg, err);
 
 	if (!listing)
 		return -1;
-	listing->each = each;
-	listing->arg = arg;
 	if (link_orphans(sandbox->link, on_each, listing, err) == 0)
 		return 0;
 	(void)op_end(&listing->op);
